@@ -1,0 +1,86 @@
+# Two commands for a newcomer:
+#
+#   make demo      multiply two matrices and see how long and how exact
+#   make test      run every check
+#
+# Both build .venv first; `make help` lists the rest.
+
+PYTHON ?= python3
+GPU_PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+BENCHMARKS := $(filter-out %/bench_gpu.py,$(sort $(wildcard benchmarks/bench_*.py)))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-gpu bench bench-gpu lint lint-ruff lint-mypy \
+        lint-numpydoc lint-codespell format clean
+
+help: ## print this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1:\2/p' Makefile \
+	    | awk -F: '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+demo: $(STAMP) ## multiply two matrices; A=file B=file N=size W=workers, all optional
+	@$(BIN)/python -m twom_dist.demo $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
+	    $(if $(N),--size "$(N)") $(if $(W),--workers "$(W)")
+
+test: lint ## run every check; ARGS="-k name" is passed to pytest
+	@$(BIN)/python -m pytest --doctest-modules --ignore=twom_dist/kernels/cuda \
+	    tests twom_dist $(ARGS)
+
+test-gpu: ## run the GPU tests with GPU_PYTHON, which has CuPy and pytest; no .venv
+	@PYTHONPATH=. $(GPU_PYTHON) -m pytest -m gpu tests/gpu $(ARGS)
+
+bench: $(STAMP) ## run the benchmarks that need no GPU; ARGS is passed to each
+	@set -e; for script in $(BENCHMARKS); do $(BIN)/python $$script $(ARGS); done
+
+bench-gpu: ## run the GPU benchmark with GPU_PYTHON; no .venv
+	@PYTHONPATH=. $(GPU_PYTHON) benchmarks/bench_gpu.py $(ARGS)
+
+lint: lint-ruff lint-mypy lint-numpydoc lint-codespell ## check style, types, docstrings, spelling
+
+lint-ruff: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+lint-mypy: $(STAMP)
+	$(BIN)/mypy
+
+lint-numpydoc: $(STAMP)
+	@echo "$(BIN)/numpydoc lint twom_dist"
+	@find twom_dist -name '*.py' -exec $(BIN)/numpydoc lint {} +
+
+lint-codespell: $(STAMP)
+	$(BIN)/codespell
+
+format: $(STAMP) ## rewrite the sources in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove caches and build products; .venv stays
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+# --- the virtual environment ------------------------------------------------------
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	@echo "Installing twom_dist and its tools into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "twom_dist needs Python 3.11 or newer, and '$(PYTHON)' is not." \
+	         "Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+# Debian keeps ensurepip in a package of its own; a pip that is there can stand in.
+	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then \
+	    $(PYTHON) -m venv --clear $(VENV); \
+	elif $(PYTHON) -c 'import pip, venv' 2>/dev/null; then \
+	    $(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; \
+	else \
+	    echo "'$(PYTHON)' cannot make virtual environments." \
+	         "On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; \
+	fi

@@ -1,0 +1,138 @@
+"""The public names: exactly those of ``__all__``, each with its docstring."""
+
+import enum
+import inspect
+import re
+import types
+import typing
+
+import pytest
+
+import twom_dist
+
+# The typed names of BLAS that each routine has: z, c complex; d, s real.
+BLAS_TYPES = {
+    "gemm": "zcds",
+    "herk": "zc",
+    "her2k": "zc",
+    "syrk": "zcds",
+    "syr2k": "zcds",
+}
+BLAS_NAMES = {
+    prefix + routine
+    for routine, prefixes in BLAS_TYPES.items()
+    for prefix in ("", *prefixes)
+}
+PROMISED = BLAS_NAMES | {
+    "gaussian_matmul",
+    "plan_gemm",
+    "local_cluster",
+    "doctor",
+    "errors",
+    "testing",
+}
+# Names that an idiom brings into a module, not we.
+IDIOMS = {"annotations", "TYPE_CHECKING"}
+
+
+def is_public(name: str, value: object) -> bool:
+    """Tell whether a name of the package is meant for users; modules are if listed."""
+    hidden = name.startswith("_") or name in IDIOMS
+    return not hidden and not isinstance(value, types.ModuleType)
+
+
+def public_callables() -> dict[str, object]:
+    """Collect the functions and classes of ``__all__``, and the classes' methods."""
+    found: dict[str, object] = {}
+    for name in getattr(twom_dist, "__all__", ()):
+        value = getattr(twom_dist, name, None)
+        is_type_alias = typing.get_origin(value) is not None
+        if not callable(value) or is_type_alias:
+            continue
+        found[name] = value
+        if inspect.isclass(value):
+            for member, method in vars(value).items():
+                unwrapped = getattr(method, "__func__", method)  # class, static methods
+                if not member.startswith("_") and inspect.isfunction(unwrapped):
+                    found[f"{name}.{member}"] = unwrapped
+    return found
+
+
+def is_constructed_by_users(cls: type) -> bool:
+    """Tell whether a class has a constructor with parameters to describe."""
+    is_protocol = getattr(cls, "_is_protocol", False)
+    return not is_protocol and not issubclass(cls, BaseException | enum.Enum)
+
+
+def has_section(doc: str, *titles: str) -> bool:
+    """Look for a numpydoc section: a title underlined in its full length."""
+    return any(
+        re.search(rf"^{title}\n-{{{len(title)}}}$", doc, re.MULTILINE)
+        for title in titles
+    )
+
+
+def documented_names(doc: str) -> set[str]:
+    """Read the names before the colons of a docstring: ``alpha, beta : complex``."""
+    heads = re.findall(r"^((?:\*{0,2}\w+)(?:, \*{0,2}\w+)*)(?: :|$)", doc, re.MULTILINE)
+    return {name.lstrip("*") for head in heads for name in head.split(", ")}
+
+
+CALLABLES = public_callables()
+each_callable = pytest.mark.parametrize(
+    ("name", "function"), CALLABLES.items(), ids=list(CALLABLES)
+)
+
+
+def test_all_names_exist():
+    missing = [name for name in twom_dist.__all__ if not hasattr(twom_dist, name)]
+    assert missing == []
+
+
+def test_all_names_once():
+    assert len(twom_dist.__all__) == len(set(twom_dist.__all__))
+
+
+def test_all_misses_no_public_name():
+    names = {name: getattr(twom_dist, name) for name in dir(twom_dist)}
+    public = {name for name, value in names.items() if is_public(name, value)}
+    assert public <= set(twom_dist.__all__)
+
+
+def test_all_keeps_the_promise():
+    assert set(twom_dist.__all__) >= PROMISED
+
+
+def test_star_import_gives_all():
+    namespace: dict[str, object] = {}
+    exec("from twom_dist import *", namespace)
+    assert set(namespace) - {"__builtins__"} == set(twom_dist.__all__)
+
+
+@each_callable
+def test_callable_says_what_it_does(name, function):
+    doc = inspect.getdoc(function)
+    assert doc, f"{name} has no docstring"
+    summary = doc.split("\n\n")[0]
+    assert summary.endswith("."), f"{name}: the summary is a sentence: {summary!r}"
+
+
+@each_callable
+def test_callable_says_what_it_takes(name, function):
+    if inspect.isclass(function) and not is_constructed_by_users(function):
+        return
+    doc = inspect.getdoc(function) or ""
+    taken = set(inspect.signature(function).parameters) - {"self", "cls"}
+    if taken:
+        assert has_section(doc, "Parameters", "Attributes"), f"{name}: no Parameters"
+    assert taken <= documented_names(doc), f"{name} does not describe all it takes"
+
+
+@each_callable
+def test_callable_says_what_it_returns(name, function):
+    if inspect.isclass(function):
+        return
+    returned = inspect.signature(function).return_annotation
+    if returned not in (None, "None"):
+        doc = inspect.getdoc(function) or ""
+        assert has_section(doc, "Returns", "Yields"), f"{name}: no Returns"

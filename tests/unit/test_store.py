@@ -1,0 +1,386 @@
+"""Matrices come back bit for bit, and a bad file is told from a good one."""
+
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+
+from twom_dist.errors import StoreError
+from twom_dist.store import MatrixWriter, create_matrix, open_matrix
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ["C.zarr", "C.npy", "C.npz", "C.h5", "C.hdf5"]
+MEMBER_NAMES = ["C.zarr::g/C", "C.npz::C", "C.h5::g/C"]
+DTYPES = ["?", "i1", "u2", "i4", "u8", "f4", "f8", "c8", "c16"]
+SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (5, 7), (6, 4)]
+
+
+def make_matrix(shape: tuple[int, int] = (5, 7), dtype: str = "c16") -> np.ndarray:
+    bits = np.random.default_rng(7).integers(0, 256, (*shape, 16), dtype=np.uint8)
+    if dtype == "?":
+        return bits[..., 0] > 127
+    size = np.dtype(dtype).itemsize
+    return np.ascontiguousarray(bits[..., :size]).view(dtype)[..., 0]
+
+
+def assert_same_bits(found: np.ndarray, expected: np.ndarray) -> None:
+    assert type(found) is np.ndarray
+    assert found.dtype == expected.dtype.newbyteorder("=")
+    assert found.dtype.isnative
+    assert found.shape == expected.shape
+    assert found.tobytes() == expected.astype(found.dtype).tobytes()
+
+
+def tiles(shape: tuple[int, int], tile: tuple[int, int]) -> list[tuple[slice, slice]]:
+    starts = (range(0, n, b) for n, b in zip(shape, tile, strict=True))
+    return [
+        (slice(i, min(i + tile[0], shape[0])), slice(j, min(j + tile[1], shape[1])))
+        for i, j in product(*starts)
+    ]
+
+
+def write_tiles(writer: MatrixWriter, values: np.ndarray) -> None:
+    for region in tiles(writer.shape, writer.tile):
+        writer[region] = values[region]
+
+
+def save(path: Path | str, values: np.ndarray, **options: Any) -> None:
+    with create_matrix(path, values.shape, values.dtype, (2, 3), **options) as writer:
+        write_tiles(writer, values)
+
+
+def everything(path: Path | str) -> np.ndarray:
+    return open_matrix(path)[:, :]
+
+
+def left_behind(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
+def test_what_was_written_is_read_bit_for_bit(
+    tmp_path: Path, name: str, dtype: str
+) -> None:
+    values = make_matrix(dtype=dtype)
+    save(f"{tmp_path}/{name}", values)
+    assert_same_bits(everything(f"{tmp_path}/{name}"), values)
+    # The member may be left out, since it is the only one.
+    assert_same_bits(everything(f"{tmp_path}/{name.partition('::')[0]}"), values)
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_shape(tmp_path: Path, name: str, shape: tuple[int, int]) -> None:
+    values = make_matrix(shape)
+    save(tmp_path / name, values)
+    matrix = open_matrix(tmp_path / name)
+    assert (matrix.shape, matrix.ndim, matrix.dtype) == (shape, 2, np.dtype("c16"))
+    assert_same_bits(matrix[:, :], values)
+
+
+@pytest.mark.parametrize("dtype", ["<c16", ">c16", ">f4", ">i8"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_foreign_layouts_become_native(tmp_path: Path, dtype: str, order: Any) -> None:
+    values = make_matrix(dtype=dtype[1:]).astype(dtype, order=order)
+    np.save(tmp_path / "A.npy", values)
+    np.savez(tmp_path / "A.npz", values)
+    np.savez_compressed(tmp_path / "packed.npz", A=values)
+    with h5py.File(tmp_path / "A.h5", "w") as file:
+        file["A"] = values
+    for form in (2, 3):
+        array = zarr.create_array(
+            tmp_path / f"A{form}.zarr",
+            shape=values.shape,
+            chunks=(2, 4),
+            dtype=dtype if form == 2 else np.dtype(dtype).newbyteorder("="),
+            zarr_format=form,
+        )
+        array[:] = values
+    names = ["A.npy", "A.npz", "packed.npz", "A.h5", "A2.zarr", "A3.zarr"]
+    for name in names:
+        matrix = open_matrix(tmp_path / name)
+        assert matrix.dtype.isnative
+        assert_same_bits(matrix[:, :], values)
+        assert_same_bits(matrix[1:4, 2:7], values[1:4, 2:7])
+        assert matrix[1:4, 2:7].flags.writeable
+    chunks = [open_matrix(tmp_path / name).chunks for name in names]
+    assert chunks == [None, None, None, None, (2, 4), (2, 4)]
+
+
+def make_containers(folder: Path) -> list[str]:
+    a, b, vector = make_matrix(), make_matrix((2, 2)), np.zeros(3)
+    np.savez(folder / "two.npz", A=a, B=b, vector=vector)
+    with h5py.File(folder / "two.h5", "w") as file:
+        file["A"], file["g/B"], file["vector"] = a, b, vector
+        file["gone"] = h5py.SoftLink("/nowhere")
+    for form in (2, 3):
+        group = zarr.open_group(folder / f"two{form}.zarr", mode="w", zarr_format=form)
+        for name, values in {"A": a, "g/B": b, "vector": vector}.items():
+            array = group.create_array(name, shape=values.shape, dtype=values.dtype)
+            array[...] = values
+    return ["two.npz", "two.h5", "two2.zarr", "two3.zarr"]
+
+
+def test_members_are_found_by_name(tmp_path: Path) -> None:
+    for name in make_containers(tmp_path):
+        b = "B" if name == "two.npz" else "g/B"
+        assert_same_bits(everything(f"{tmp_path}/{name}::A"), make_matrix())
+        assert_same_bits(everything(f"{tmp_path}/{name}::{b}"), make_matrix((2, 2)))
+        with pytest.raises(StoreError, match=f"holds 2 2-D arrays, 'A', '{b}': name"):
+            open_matrix(tmp_path / name)
+        with pytest.raises(StoreError, match=f"no array .*; its .* 'A', '{b}': name"):
+            open_matrix(f"{tmp_path}/{name}::none")
+        with pytest.raises(StoreError, match=r"has shape \(3,\), 1 dim"):
+            open_matrix(f"{tmp_path}/{name}::vector")
+    for path in ("two.h5::g", "two.h5::gone", "two2.zarr::g", "two3.zarr::g"):
+        with pytest.raises(StoreError, match="names no array"):
+            open_matrix(f"{tmp_path}/{path}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_regions_of_every_kind(tmp_path: Path, name: str) -> None:
+    values = make_matrix()
+    save(tmp_path / name, values)
+    matrix = open_matrix(tmp_path / name)
+    for index in product(
+        [slice(1, 3), slice(None, None, -2), slice(4, 1), slice(-2, 99), 2],
+        [slice(None), slice(1, 7, 3), slice(3, 3), -1],
+    ):
+        expected = values[index]
+        assert np.asarray(matrix[index]).tobytes() == expected.tobytes()
+        assert matrix[index].shape == expected.shape
+    for index in [0, slice(3), (0,), (0, 0, 0), ([1, 2], slice(3)), (None, 1)]:
+        with pytest.raises(TypeError, match="the index"):
+            matrix[index]
+    with pytest.raises(IndexError, match="outside an axis of length 5"):
+        matrix[5, 0]
+
+
+@pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
+def test_both_objects_can_be_pickled(tmp_path: Path, name: str) -> None:
+    values = make_matrix()
+    writer = create_matrix(f"{tmp_path}/{name}", (5, 7), "c16", (2, 3))
+    copy = pickle.loads(pickle.dumps(writer))
+    assert copy == writer
+    write_tiles(copy, values)
+    writer.commit()
+    matrix = open_matrix(f"{tmp_path}/{name}")
+    copy = pickle.loads(pickle.dumps(matrix))
+    assert copy == matrix
+    assert_same_bits(copy[:, :], values)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("none.npy", "does not exist; give the path"),
+        ("A.txt", r"ends in '\.txt'; matrices are kept in \.zarr"),
+        ("A", "has no suffix"),
+        ("", "has no suffix"),
+        ("s.zarr/g/A", "'s.zarr::g/A'"),
+        ("A.npy::B", "a .npy file holds one array"),
+        ("A.h5::", "names the member ''"),
+        ("s.zarr::../t.zarr", "without '.' or '..'"),
+        (b"A.npy", "is bytes"),
+    ],
+)
+def test_paths_that_name_no_matrix(path: Any, message: str) -> None:
+    with pytest.raises(StoreError, match=message):
+        open_matrix(path)
+    if path != "none.npy":
+        with pytest.raises(StoreError, match=message):
+            create_matrix(path, (1, 1), "f8", (1, 1))
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    for name in NAMES:
+        path = tmp_path / name
+        path.write_text("no matrix")
+        message = "is a file" if name == "C.zarr" else "could not be read"
+        with pytest.raises(StoreError, match=message):
+            open_matrix(path)
+        path.unlink()
+        path.mkdir()
+        message = "holds no zarr.json" if name == "C.zarr" else "is a directory"
+        with pytest.raises(StoreError, match=message):
+            open_matrix(path)
+    (tmp_path / "C.zarr" / "zarr.json").write_text("{")
+    with pytest.raises(StoreError, match="could not be read"):
+        open_matrix(tmp_path / "C.zarr")
+
+
+@pytest.mark.parametrize("dtype", ["f2", "g", "G", "M8[s]", "S3", "i4,f8"])
+def test_other_dtypes_are_refused(tmp_path: Path, dtype: str) -> None:
+    values = np.zeros((2, 2), dtype)
+    np.save(tmp_path / "A.npy", values)
+    np.savez(tmp_path / "A.npz", A=values)
+    names = ["A.npy", "A.npz"]
+    if "M" not in dtype:
+        with h5py.File(tmp_path / "A.h5", "w") as file:
+            file["A"] = values
+        names.append("A.h5")
+    for name in names:
+        with pytest.raises(StoreError, match=r"has dtype .*; allowed are bool, int"):
+            open_matrix(tmp_path / name)
+    with pytest.raises(StoreError, match=r"has dtype .*; allowed are bool, int"):
+        create_matrix(tmp_path / "C.npy", (2, 2), dtype, (1, 1))
+
+
+def test_float16_in_zarr_is_refused(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "A.zarr", shape=(2, 2), chunks=(1, 1), dtype="f2")
+    with pytest.raises(StoreError, match="has dtype float16; allowed"):
+        open_matrix(tmp_path / "A.zarr")
+
+
+def test_pickled_objects_are_refused_and_not_loaded(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (tmp_path / "sprung",)
+
+    values = np.full((2, 2), Trap())
+    np.save(tmp_path / "A.npy", values, allow_pickle=True)
+    np.savez(tmp_path / "A.npz", A=values)
+    (tmp_path / "B.npy").write_bytes(pickle.dumps(Trap()))
+    for name in ("A.npy", "A.npz"):
+        with pytest.raises(StoreError, match="has dtype object; allowed"):
+            open_matrix(tmp_path / name)
+    with pytest.raises(StoreError, match="could not be read"):
+        open_matrix(tmp_path / "B.npy")
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2, 2)])
+def test_other_dimensions_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    values = np.zeros(shape)
+    np.save(tmp_path / "A.npy", values)
+    np.savez(tmp_path / "A.npz", A=values)
+    with h5py.File(tmp_path / "A.h5", "w") as file:
+        file["A"] = values
+    zarr.create_array(tmp_path / "A.zarr", data=values)
+    with pytest.raises(StoreError, match=f"{len(shape)} dimensions; matrices have two"):
+        open_matrix(tmp_path / "A.npy")
+    for name in ("A.npz", "A.h5", "A.zarr"):
+        with pytest.raises(StoreError, match="holds no 2-D array"):
+            open_matrix(tmp_path / name)
+    with pytest.raises(StoreError, match="two integers of 0 or more"):
+        create_matrix(tmp_path / "C.npy", shape, "f8", (1, 1))
+
+
+@pytest.mark.parametrize("name", ["C.npy", "C.npz", "C.h5"])
+def test_every_truncated_file_is_found_at_once(tmp_path: Path, name: str) -> None:
+    save(tmp_path / name, make_matrix())
+    whole = (tmp_path / name).read_bytes()
+    for length in range(0, len(whole), 7):
+        (tmp_path / name).write_bytes(whole[:length])
+        with pytest.raises(StoreError, match=r"truncated|could not be read \(.*\); "):
+            open_matrix(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_place_is_checked_first(
+    tmp_path: Path, monkeypatch: Any, name: str
+) -> None:
+    with pytest.raises(StoreError, match="is no folder; make it first"):
+        create_matrix(tmp_path / "none" / name, (1, 1), "f8", (1, 1))
+    for tile in [(0, 1), (1,), (1, 2.0)]:
+        with pytest.raises(StoreError, match=r"the tile .*two integers of 1 or more"):
+            create_matrix(tmp_path / name, (1, 1), "f8", tile)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=127))
+    with pytest.raises(StoreError, match=r"needs (128|256) bytes and .* has 127 free"):
+        create_matrix(tmp_path / name, (2, 4), "c16", (2, 4))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
+def test_what_exists_is_not_overwritten_by_chance(tmp_path: Path, name: str) -> None:
+    path = f"{tmp_path}/{name}"
+    save(path, make_matrix())
+    member = "::" in name
+    message = "members are not added" if member else "exists; choose another name"
+    with pytest.raises(StoreError, match=message):
+        create_matrix(path, (1, 1), "f8", (1, 1))
+    if member:
+        with pytest.raises(StoreError, match=message):
+            create_matrix(path, (1, 1), "f8", (1, 1), overwrite=True)
+    assert_same_bits(everything(path), make_matrix())
+
+
+def test_tiles_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    writer = create_matrix(tmp_path / "C.npy", (4, 4), "f8", (2, 2))
+    with pytest.raises(StoreError, match=r"shapes must be equal: give .* \(2, 2\)"):
+        writer[0:2, 0:2] = np.zeros((2, 3))
+    with pytest.raises(StoreError, match=r"shapes must be equal: give .* \(1, 2\)"):
+        writer[3:5, 0:2] = np.zeros((2, 2))
+    with pytest.raises(StoreError, match=r"a tile of complex128 .* holds float64"):
+        writer[0:2, 0:2] = np.zeros((2, 2), "c16")
+    for index in [0, (0, slice(2)), (slice(0, 4, 2), slice(2))]:
+        with pytest.raises(TypeError, match="the index"):
+            writer[index] = np.zeros((2, 2))
+
+
+@pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
+@pytest.mark.parametrize("old", [False, True])
+def test_only_commit_touches_the_target(tmp_path: Path, name: str, old: bool) -> None:
+    path, first, second = tmp_path / name.partition("::")[0], make_matrix(), np.eye(4)
+    if old:
+        save(path, first)
+    target = path if old else f"{tmp_path}/{name}"
+    writer = create_matrix(target, (4, 4), "f8", (2, 2), overwrite=old)
+    write_tiles(writer, second)
+    assert path.exists() == old
+    if old:
+        assert_same_bits(everything(path), first)
+    (hidden,) = left_behind(tmp_path)
+    assert hidden.startswith(f".{path.name}.")
+    assert hidden.endswith(".partial")
+    assert list(tmp_path.glob(f"*{path.suffix}")) == ([path] if old else [])
+    writer.commit()
+    assert_same_bits(everything(path), second)
+    assert left_behind(tmp_path) == []
+    writer.discard()
+    assert_same_bits(everything(path), second)
+    with pytest.raises(StoreError, match="committed or discarded already"):
+        writer.commit()
+    with pytest.raises(StoreError, match="could not be written"):
+        writer[0:2, 0:2] = np.zeros((2, 2))
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_exception_discards(tmp_path: Path, name: str) -> None:
+    save(tmp_path / name, make_matrix())
+    writer = create_matrix(tmp_path / name, (4, 4), "f8", (2, 2), overwrite=True)
+    writer[0:2, 0:2] = np.ones((2, 2))
+    with pytest.raises(KeyboardInterrupt), writer:
+        raise KeyboardInterrupt
+    assert_same_bits(everything(tmp_path / name), make_matrix())
+    assert left_behind(tmp_path) == []
+    writer.discard()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_killed_run_leaves_the_old_matrix(tmp_path: Path, name: str) -> None:
+    save(tmp_path / name, make_matrix())
+    script = """if True:
+        import os, signal, sys
+        from twom_dist.store import create_matrix
+        with create_matrix(sys.argv[1], (4, 4), "f8", (2, 2), overwrite=True) as C:
+            C[0:2, 0:2] = [[1, 2], [3, 4]]
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    command = [sys.executable, "-c", script, str(tmp_path / name)]
+    assert subprocess.run(command, cwd=ROOT).returncode == -signal.SIGKILL
+    assert_same_bits(everything(tmp_path / name), make_matrix())
+    assert len(left_behind(tmp_path)) == 1

@@ -1,0 +1,15 @@
+"""Large complex matrix products through int8: Caday's 2M algorithm on dask.
+
+``gemm`` and its BLAS-typed names take NumPy arrays (computed at once) and dask arrays
+(lazy); see `twom_dist.gemm`.
+"""
+
+from . import errors
+from .blas import cgemm, dgemm, gemm, sgemm, zgemm
+from .config import load_defaults
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "cgemm", "dgemm", "errors", "gemm", "sgemm", "zgemm"]
+
+load_defaults()

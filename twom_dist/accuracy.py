@@ -1,0 +1,165 @@
+"""Target accuracy <-> moduli, and the error bound that a residue system guarantees."""
+
+from dataclasses import dataclass
+from math import inf, isqrt, log2, sqrt
+from typing import Any
+
+import numpy as np
+
+from .errors import AccuracyError
+from .moduli import (
+    METHODS,
+    ResidueSystem,
+    available_moduli,
+    log2_product,
+    residue_system,
+    scaling_rule,
+    shortest_system,
+    smallest_num_moduli,
+)
+
+NATIVE_METHOD = "native"
+
+# Bits of M, so that every method and dtype has its own number of moduli. 117 and 60:
+# as good as the native product (largest |dC|/(|A||B|) for exp(phi N(0,1)) data,
+# phi <= 1). 110 and 52: |dC_ij| <= sqrt(k) u ||a_i|| ||b_j|| whatever the data.
+NAMED_BITS = {
+    "native": {"double": 117, "single": 60},
+    "normwise": {"double": 110, "single": 52},
+}
+
+
+@dataclass(frozen=True)
+class Precision:
+    """A floating-point format: its name here and its unit roundoff."""
+
+    name: str
+    unit_roundoff: float
+
+
+SINGLE = Precision("single", 2.0**-24)
+DOUBLE = Precision("double", 2.0**-53)
+
+
+def precision_of(dtype: Any) -> Precision:
+    """Single for float32 and complex64, double for float64 and complex128."""
+    return SINGLE if np.dtype(dtype).char in "fF" else DOUBLE
+
+
+def is_complex(dtype: Any) -> bool:
+    """Whether a dtype is complex."""
+    return np.dtype(dtype).kind == "c"
+
+
+def required_bits(accuracy: str | float, dtype: Any) -> float:
+    """Translate an accuracy into bits of M.
+
+    Parameters
+    ----------
+    accuracy : {"native", "normwise"} or float
+        A float is a normwise target: ``|dC_ij| <= eps ||a_i|| ||b_j||``, between
+        2^-160 and 0.5; it needs ``log2 M >= 4 + 2 log2(1/eps)``.
+    dtype : dtype
+        Of the product.
+    """
+    if isinstance(accuracy, str):
+        if accuracy not in NAMED_BITS:
+            raise AccuracyError(
+                f"accuracy={accuracy!r} given; allowed are 'native', 'normwise' or a "
+                "target between 0 and 0.5 such as 1e-12"
+            )
+        return NAMED_BITS[accuracy][precision_of(dtype).name]
+    if not 0 < accuracy <= 0.5:
+        raise AccuracyError(
+            f"accuracy={accuracy!r} given; a target is a number above 0 and up to 0.5 "
+            "such as 1e-12"
+        )
+    return 4 + 2 * log2(1 / accuracy)
+
+
+def choose_system(
+    method: str,
+    dtype: Any,
+    k: int,
+    accuracy: str | float | None = None,
+    num_moduli: int | None = None,
+) -> ResidueSystem:
+    """Pick the residue system of a product.
+
+    Parameters
+    ----------
+    method : {"2m", "3m", "4m", "hybrid"}
+        For real dtypes every method is the one real product per modulus.
+    dtype : dtype
+        Of the product: float32, float64, complex64 or complex128.
+    k : int
+        Inner dimension; a long k needs more moduli to have a valid scaling.
+    accuracy : {"native", "normwise"} or float, optional
+        Default "native". Not together with `num_moduli`.
+    num_moduli : int, optional
+        From 1 to what the method's set holds.
+
+    Raises
+    ------
+    AccuracyError
+        Where both are given, or the set is too short.
+    """
+    if accuracy is not None and num_moduli is not None:
+        raise AccuracyError(
+            f"accuracy={accuracy!r} and num_moduli={num_moduli} given; give one of them"
+        )
+    if method not in METHODS:
+        allowed = ", ".join(repr(m) for m in (*METHODS, NATIVE_METHOD))
+        raise AccuracyError(f"method={method!r} given; allowed are {allowed}")
+    kind = method if is_complex(dtype) else "real"
+    limit = len(available_moduli(kind))
+    if num_moduli is not None:
+        if isinstance(num_moduli, bool) or int(num_moduli) != num_moduli:
+            raise AccuracyError(f"num_moduli={num_moduli!r} given; it is an integer")
+        if not 1 <= num_moduli <= limit:
+            raise AccuracyError(
+                f"num_moduli={num_moduli} given; method {method!r} on "
+                f"{np.dtype(dtype)} has 1 to {limit}"
+            )
+        system = residue_system(kind, int(num_moduli))
+    else:
+        accuracy = "native" if accuracy is None else accuracy
+        bits = required_bits(accuracy, dtype)
+        found = shortest_system(kind, bits)
+        if found is None:
+            most = log2_product(p for p, _ in available_moduli(kind))
+            advice = "; use method='hybrid' or" if kind == "2m" else "; use"
+            raise AccuracyError(
+                f"accuracy={accuracy!r} needs {bits:.0f} bits and method {method!r} "
+                f"has at most {most:.0f}{advice} a larger target"
+            )
+        system = found
+    if scaling_rule(system, k) is None:
+        least = smallest_num_moduli(kind, k, limit)
+        raise AccuracyError(
+            f"{system.num_moduli} moduli given for k={k}; rows that long need at least "
+            f"{least} moduli"
+        )
+    return system
+
+
+def error_bound(system: ResidueSystem | None, k: int, dtype: Any) -> float:
+    """Bound ``|C - C_exact|_ij / (||a_i|| ||b_j||)`` for alpha = 1, beta = 0.
+
+    With R^2 the capacity, h = sqrt(parts k)/2 the norm of a row's rounding errors
+    and d = sqrt(2k) 2^-19 the relative excess of its summed norm, the exponent is the
+    largest that fits, so ``||a|| 2^s >= (R - h) / (2 (1 + d))`` and each operand is
+    off by at most ``e = 2 h (1 + d) / (R - h)`` of its norm. The result is rounded
+    within one unit in the last place: ``2 e + e^2 + 2 u``. Native products: the
+    textbook bound for sums of k terms.
+    """
+    u = precision_of(dtype).unit_roundoff
+    if system is None:
+        return (4 if is_complex(dtype) else 1) * max(k, 1) * u
+    h = sqrt(system.parts * k) / 2
+    radius = float(isqrt(system.capacity))
+    if radius <= h:
+        return inf
+    excess = sqrt(2 * k) * 2.0**-19
+    e = 2 * h * (1 + excess) / (radius - h)
+    return 2 * e + e * e + 2 * u

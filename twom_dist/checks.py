@@ -1,0 +1,203 @@
+"""Argument checks: everything that shapes, dtypes and options can tell.
+
+Each error says what was given, what is allowed and what to do, before anything runs.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from .accuracy import NATIVE_METHOD, choose_system
+from .errors import AccuracyError, EngineUnavailableError, PlanError
+from .kernels.registry import ENGINES
+from .moduli import ResidueSystem
+from .typing import Op
+
+Family = Literal["numpy", "cupy", "dask"]
+
+DTYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
+OPS = ("N", "T", "C")
+SCALINGS = ("norm", "accurate")
+# The largest upper bound of a magnitude in the accurate mode; see kernels.contract.
+_LARGEST_MAGNITUDE = 91
+
+
+@dataclass(frozen=True)
+class Options:
+    """The keyword options that every routine shares."""
+
+    accuracy: str | float | None = None
+    num_moduli: int | None = None
+    method: str = "2m"
+    scaling: str = "norm"
+    engine: str = "auto"
+
+
+def family_of(x: Any) -> Family:
+    """Tell a dask array, a CuPy array and anything NumPy understands apart."""
+    module = type(x).__module__.split(".")[0]
+    if module == "cupy":
+        return "cupy"
+    if module == "dask" and hasattr(x, "chunks"):
+        return "dask"
+    return "numpy"
+
+
+def common_family(**arrays: Any) -> Family:
+    """Return the family of the result; NumPy joins dask, CuPy does not join NumPy."""
+    families = {name: family_of(x) for name, x in arrays.items() if x is not None}
+    found = set(families.values())
+    if "cupy" in found and len(found) > 1:
+        given = ", ".join(f"{name} is {f}" for name, f in families.items())
+        raise TypeError(
+            f"{given}; a CuPy array is multiplied with CuPy arrays only: move the "
+            "others with cupy.asarray, or this one with cupy.asnumpy"
+        )
+    if "cupy" in found:
+        raise EngineUnavailableError(
+            "CuPy arrays given, and this version has no CUDA engine; pass "
+            "cupy.asnumpy(x)"
+        )
+    return "dask" if "dask" in found else "numpy"
+
+
+def as_matrix(x: Any, name: str) -> Any:
+    """Return x as a two-dimensional NumPy or dask array."""
+    if family_of(x) == "numpy":
+        x = np.asarray(x)
+    if x.ndim != 2:
+        raise PlanError(
+            f"{name} has shape {tuple(x.shape)}; a matrix with two dimensions is "
+            f"needed: use {name}.reshape(rows, columns)"
+        )
+    return x
+
+
+def result_dtype(letter: str | None, **arrays: Any) -> np.dtype[Any]:
+    """Return the dtype of the product, or refuse what cannot be promoted to it.
+
+    Parameters
+    ----------
+    letter : {"s", "d", "c", "z"} or None
+        Of the BLAS-typed routine; None promotes the inputs together.
+    **arrays : array
+        By the name that an error shows.
+    """
+    given = {name: x.dtype for name, x in arrays.items() if x is not None}
+    for name, dtype in given.items():
+        if dtype.kind not in "biufc":
+            raise TypeError(
+                f"{name} has dtype {dtype}; real, complex and integer numbers are "
+                "multiplied: convert it with astype"
+            )
+    if letter is None:
+        dtype: np.dtype[Any] = np.result_type(*given.values())
+        if dtype.kind in "biu":
+            dtype = np.result_type(dtype, np.float64)
+        if dtype == np.float16:
+            dtype = np.dtype(np.float32)
+        if dtype.name not in DTYPES.values():
+            raise TypeError(
+                f"the inputs promote to {dtype}; products are in "
+                f"{', '.join(DTYPES.values())}: convert them with astype"
+            )
+    else:
+        dtype = np.dtype(DTYPES[letter])
+    for name, source in given.items():
+        if not np.can_cast(source, dtype, "safe"):
+            raise TypeError(
+                f"{name} has dtype {source}, which {dtype} cannot hold safely; convert "
+                f"it with astype, or call the routine of its own type"
+            )
+    return dtype
+
+
+def check_op(op: Any, name: str) -> Op:
+    """Accept "N", "T" or "C"."""
+    if op not in OPS:
+        raise PlanError(
+            f"{name}={op!r} given; allowed are 'N' (as it is), 'T' (transposed) and "
+            "'C' (conjugate-transposed)"
+        )
+    return op  # type: ignore[no-any-return]
+
+
+def check_scalar(value: Any, name: str, dtype: np.dtype[Any]) -> complex:
+    """Accept a number that the routine's type can hold."""
+    if np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "biufc":
+        raise TypeError(f"{name}={value!r} given; {name} is a number")
+    number = complex(value)
+    if number.imag != 0 and dtype.kind != "c":
+        raise TypeError(
+            f"{name}={value!r} given; a {dtype} product takes a real {name}: convert "
+            "the matrices to a complex dtype"
+        )
+    return number
+
+
+def check_options(
+    options: Options, dtype: np.dtype[Any], k: int
+) -> ResidueSystem | None:
+    """Return the residue system that the options ask for, None for the native product.
+
+    Raises
+    ------
+    AccuracyError, PlanError
+        For contradictory options or names that do not exist.
+    """
+    if options.engine not in ENGINES:
+        raise PlanError(
+            f"engine={options.engine!r} given; allowed are "
+            f"{', '.join(map(repr, ENGINES))}"
+        )
+    if options.scaling not in SCALINGS:
+        raise PlanError(
+            f"scaling={options.scaling!r} given; allowed are 'norm' and 'accurate'"
+        )
+    if options.method == NATIVE_METHOD:
+        if options.num_moduli is not None or options.accuracy not in (None, "native"):
+            raise AccuracyError(
+                "method='native' has the accuracy of the BLAS it calls; leave accuracy "
+                "and num_moduli out, or take another method"
+            )
+        return None
+    system = choose_system(
+        options.method, dtype, max(k, 1), options.accuracy, options.num_moduli
+    )
+    if options.scaling == "accurate" and system.capacity < k * _LARGEST_MAGNITUDE**2:
+        raise AccuracyError(
+            f"scaling='accurate' with {system.num_moduli} moduli and k={k} given; so "
+            "few moduli leave no room for its bounds: use more, or scaling='norm'"
+        )
+    return system
+
+
+def op_shape(x: Any, op: Op) -> tuple[int, int]:
+    """Shape of op(x)."""
+    rows, columns = x.shape
+    return (rows, columns) if op == "N" else (columns, rows)
+
+
+def check_product_shapes(
+    a: Any, b: Any, c: Any, op_a: Op, op_b: Op
+) -> tuple[int, int, int]:
+    """Return (m, n, k) of ``op(A) op(B)``, or say which dimensions disagree."""
+    for x, name in ((a, "A"), (b, "B"), (c, "C")):
+        if x is not None and any(np.isnan(size) for size in x.shape):
+            raise PlanError(
+                f"{name} has chunks of unknown size; call {name}.compute_chunk_sizes() "
+                "first"
+            )
+    (m, k), (k_b, n) = op_shape(a, op_a), op_shape(b, op_b)
+    if k != k_b:
+        raise PlanError(
+            f"op(A) is {m} x {k} and op(B) is {k_b} x {n}; the inner dimensions must "
+            f"agree (op_a={op_a!r}, op_b={op_b!r})"
+        )
+    if c is not None and tuple(c.shape) != (m, n):
+        raise PlanError(
+            f"C has shape {tuple(c.shape)} and op(A) op(B) is {m} x {n}; they must "
+            "agree"
+        )
+    return int(m), int(n), int(k)

@@ -1,0 +1,58 @@
+"""Products of NumPy arrays, now: the block tasks over views of the matrices."""
+
+import numpy as np
+
+from .config import setting
+from .tiles import tasks
+from .tiles.grid import offsets, split_evenly
+from .tiles.spec import ProductSpec
+from .typing import Array, Side
+
+__all__ = ["multiply"]
+
+
+def multiply(a: Array, b: Array, c: Array | None, spec: ProductSpec) -> Array:
+    """Compute ``alpha op(A) op(B) + beta C`` of NumPy arrays of the spec's dtype."""
+    if spec.native:
+        return tasks.product_tile([a], [b], None, None, spec, None, c)
+    rows, columns = find_exponents(a, b, spec)
+    largest = setting("largest-tile")
+    m, n, k = (
+        [slice(*r) for r in offsets(split_evenly(size, largest))]
+        for size in (len(rows), len(columns), spec.k)
+    )
+    # The views live as long as this list: so do their encoded tiles in the cache.
+    a_tiles = [[a[_index(spec.op_a, i, step)] for step in k] for i in m]
+    b_tiles = [[b[_index(spec.op_b, step, j)] for step in k] for j in n]
+    if len(m) == len(n) == 1:
+        return tasks.product_tile(a_tiles[0], b_tiles[0], rows, columns, spec, None, c)
+    out = np.empty((len(rows), len(columns)), np.dtype(spec.dtype))
+    for a_row, i in zip(a_tiles, m, strict=True):
+        for b_column, j in zip(b_tiles, n, strict=True):
+            c_tile = None if c is None else c[i, j]
+            out[i, j] = tasks.product_tile(
+                a_row, b_column, rows[i], columns[j], spec, None, c_tile
+            )
+    return out
+
+
+def _index(op: str, row: slice, column: slice) -> tuple[slice, slice]:
+    """Index of a tile of op(X) in X."""
+    return (row, column) if op == "N" else (column, row)
+
+
+def find_exponents(a: Array, b: Array, spec: ProductSpec) -> tuple[Array, Array]:
+    """Scaling exponents of the rows of op(A) and the columns of op(B)."""
+    sides: tuple[tuple[Array, Side], ...] = ((a, "left"), (b, "right"))
+    if spec.scaling == "norm":
+        rows, columns = (tasks.scale_in_one(x, side, spec) for x, side in sides)
+        return rows, columns
+    largest = [tasks.largest_exponents(x, side, spec) for x, side in sides]
+    bounds = tasks.bound_maxima([a], [b], (largest[0], largest[1]), spec)
+    rows, columns = (
+        tasks.accurate_exponents(
+            tasks.scale_in_one(x, side, spec), largest[axis], [bounds[axis]], spec
+        )
+        for axis, (x, side) in enumerate(sides)
+    )
+    return rows, columns

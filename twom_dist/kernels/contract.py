@@ -1,0 +1,164 @@
+"""The Engine protocol: what each kernel gets, gives and may assume.
+
+Both operands of a product enter as *rows x k* views: ``op(A)`` itself and
+``op(B)^T``, so that ``C = X Y^T`` with X (m x k) and Y (n x k). Scaling, encoding
+and masking then always run along rows, and a rank-k update passes one matrix twice.
+
+Every engine gives the same integers in every stage but `multiply`'s intermediate
+sums, and the same bits out of `decode`; `tests/kernels` runs over each of them.
+
+References
+----------
+.. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
+"""
+
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from ..moduli import ResidueSystem, ScalingRule
+from ..typing import Array, Side
+
+
+class Encoded(Protocol):
+    """The int8 planes of one operand tile, in a layout private to the engine."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, k)."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        ...
+
+    def residues(self) -> Array:
+        """(planes, rows, k) int8 symmetric residues: for tests, not for speed."""
+        ...
+
+
+class Engine(Protocol):
+    """One implementation of the pipeline; stateless apart from caches and threads.
+
+    Arrays are of the engine's family (NumPy, CuPy) and never written to, except
+    where a parameter says so.
+    """
+
+    name: str
+
+    def task(self) -> AbstractContextManager[None]:
+        """Scope of one dask task: its share of threads; device work done on exit."""
+        ...
+
+    def largest_exponents(self, x: Array) -> Array:
+        """Find the smallest e with ``|Re|, |Im| < 2^e`` for each row of x.
+
+        Parameters
+        ----------
+        x : (rows, k) float32, float64, complex64 or complex128, any strides
+
+        Returns
+        -------
+        (rows,) int32
+            `ZERO_ROW` for a row of zeros, `NONFINITE_ROW` where any entry is NaN or
+            Inf. Exponents of tiles combine by maximum.
+        """
+        ...
+
+    def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
+        """Sum ``ceil(|t| 2^(norm_bits - e))^2`` over the parts t of each row.
+
+        Parameters
+        ----------
+        x : (rows, k)
+        largest : (rows,) int32
+            Of the whole rows, all tiles together.
+        norm_bits : int
+            At most 20; the sum over all tiles stays below 2^63.
+
+        Returns
+        -------
+        (rows,) int64
+            Exact; 0 for `ZERO_ROW` and `NONFINITE_ROW`. Sums of tiles add.
+        """
+        ...
+
+    def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
+        """Apply ``rule.exponent`` to each row: (rows,) int32."""
+        ...
+
+    def magnitudes(self, x: Array, largest: Array, *, side: Side) -> Array:
+        """Round ``|x| 2^(6 - e)`` up, parts first: at most 91, as this side's plane.
+
+        The operand of `bound_maxima`; 0 in rows without a finite nonzero entry.
+        """
+        ...
+
+    def bound_maxima(self, left: Array, right: Array) -> tuple[Array, Array]:
+        """Row and column maxima of the product of two magnitude planes, int64."""
+        ...
+
+    def encode(
+        self,
+        x: Array,
+        exponents: Array,
+        system: ResidueSystem,
+        *,
+        side: Side,
+        conjugate: bool = False,
+    ) -> Encoded:
+        """Quantise ``x' = rint(x 2^s)`` (ties to even) and take its planes modulo p.
+
+        Rows with exponent `NONFINITE_ROW` become zero.
+        """
+        ...
+
+    def multiply(
+        self,
+        left: Encoded,
+        right: Encoded,
+        system: ResidueSystem,
+        into: Array | None = None,
+    ) -> Array:
+        """Multiply the planes of every product and reduce modulo p.
+
+        Returns
+        -------
+        (products, m, n) int8
+            Symmetric residues. With `into`, the residues of earlier panels along
+            k: they are added and overwritten, and `into` is returned.
+        """
+        ...
+
+    def decode(
+        self,
+        residues: Array,
+        rows: Array,
+        columns: Array,
+        system: ResidueSystem,
+        dtype: Any,
+        *,
+        alpha: complex = 1,
+        beta: complex = 0,
+        c: Array | None = None,
+    ) -> Array:
+        """Reconstruct ``alpha X Y^T + beta c`` as a new C-contiguous (m, n) array.
+
+        In float64, per part, with d the exact digit sums of
+        ``sum_q weight[q] residue[q]``, least significant first, b digit bits, T digits:
+
+        1. ``q = rint(d[T-1] (2^((T-1)b)/M) + d[T-2] (2^((T-2)b)/M))``, each factor
+           rounded once, no fused operation; ``d[t] -= q M[t]`` (exact);
+        2. carry from the least digit up: ``u = floor((d[t] + 2^(b-1)) 2^-b)``,
+           ``d[t] -= u 2^b``, ``d[t+1] += u`` (exact): the balanced digits;
+        3. ``v = d[0]``, then ``v = (d[t] 2^(tb)) + v``: within one ulp, and exact
+           where the value fits 53 bits;
+        4. ``(v 2^e1) 2^e2`` with ``e1 = clamp(e, -1000, 600)`` and
+           ``e2 = clamp(e - e1, -1022, 1023)`` for ``e = -(rows[i] + columns[j])``,
+           `NONFINITE_ROW` counting as 0: only the second product may round;
+        5. times alpha (skipped where it is 1; by parts where it is real; otherwise
+           ``ar x - ai y``, ``ar y + ai x`` without fused operations), then plus
+           ``beta c``, formed likewise (c is not read where beta is 0);
+        6. rounded to the precision of `dtype`.
+        """
+        ...

@@ -1,0 +1,209 @@
+"""Decode: int8 residues -> floating-point tile, by the contract's written order."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numba import njit
+
+from ...moduli import ResidueSystem
+from ...typing import Array
+
+_PIECE = 256
+# Exponents of the two factors of step 4 in the contract.
+_FIRST_LOW, _FIRST_HIGH = -1000, 600
+_SECOND_LOW, _SECOND_HIGH = -1022, 1023
+_POWERS = np.ldexp(1.0, np.arange(_SECOND_LOW, _SECOND_HIGH + 1))
+
+ONE, REAL, COMPLEX, NONE = 1, 2, 3, 0
+
+
+@dataclass(frozen=True)
+class DecodeTables:
+    """Digits of the weights and of M, and the factors of the quotient."""
+
+    weights: Array
+    modulus: Array
+    quotient: Array
+    digit_bits: int
+
+
+@cache
+def decode_tables(system: ResidueSystem) -> DecodeTables:
+    """Tabulate weights[part, digit, product], all exact in float64."""
+    b, count = system.digit_bits, system.num_digits
+    weights = [
+        np.array([system.digits(w) for w in row], dtype=np.float64).T
+        for row in system.weights
+    ]
+    m = system.modulus_product
+    quotient = [(1 << (t * b)) / m if t >= 0 else 0.0 for t in (count - 1, count - 2)]
+    return DecodeTables(
+        np.ascontiguousarray(weights),
+        np.array(system.digits(m), dtype=np.float64),
+        np.array(quotient),
+        b,
+    )
+
+
+def scalar_mode(factor: complex) -> int:
+    """Say how a scalar multiplies: not at all, by 1, by parts, or as a complex."""
+    if factor == 0:
+        return NONE
+    if factor == 1:
+        return ONE
+    return REAL if complex(factor).imag == 0 else COMPLEX
+
+
+@njit(nogil=True, cache=True)
+def _digits_to_float(d, weights, modulus, quotient, digit_bits, count, out):  # type: ignore[no-untyped-def]
+    """Follow steps 1 to 3 of the contract on d[digit, piece]."""
+    last = d.shape[0] - 1
+    unit = 2.0**digit_bits
+    inverse, half = 1.0 / unit, unit / 2
+    for c in range(count):
+        q = d[last, c] * quotient[0]
+        if last > 0:
+            q += d[last - 1, c] * quotient[1]
+        y = np.rint(q)
+        for t in range(last + 1):
+            d[t, c] -= y * modulus[t]
+    for t in range(last):
+        for c in range(count):
+            carry = np.floor((d[t, c] + half) * inverse)
+            d[t, c] -= carry * unit
+            d[t + 1, c] += carry
+    for c in range(count):
+        out[c] = d[0, c]
+    scale = 1.0
+    for t in range(1, last + 1):
+        scale *= unit
+        for c in range(count):
+            out[c] = d[t, c] * scale + out[c]
+
+
+@njit(nogil=True, cache=True)
+def decode_rows(  # type: ignore[no-untyped-def]
+    residues,
+    rows,
+    columns,
+    weights,
+    modulus,
+    quotient,
+    digit_bits,
+    powers,
+    alpha_mode,
+    alpha,
+    beta_mode,
+    beta,
+    c_in,
+    lo,
+    hi,
+    out,
+):
+    """Write rows lo..hi of out[m, n, parts]."""
+    products = residues.shape[0]
+    n = residues.shape[2]
+    parts, digits = weights.shape[0], weights.shape[1]
+    d = np.empty((parts, digits, _PIECE))
+    v = np.zeros((2, _PIECE))
+    r = np.empty(_PIECE)
+    for i in range(lo, hi):
+        for start in range(0, n, _PIECE):
+            count = min(_PIECE, n - start)
+            d[:] = 0.0
+            for q in range(products):
+                for c in range(count):
+                    r[c] = np.float64(residues[q, i, start + c])
+                for part in range(parts):
+                    for t in range(digits):
+                        w = weights[part, t, q]
+                        for c in range(count):
+                            d[part, t, c] += w * r[c]
+            for part in range(parts):
+                _digits_to_float(
+                    d[part], weights, modulus, quotient, digit_bits, count, v[part]
+                )
+                for c in range(count):
+                    e = -(rows[i] + columns[start + c])
+                    e1 = min(max(e, _FIRST_LOW), _FIRST_HIGH)
+                    e2 = min(max(e - e1, _SECOND_LOW), _SECOND_HIGH)
+                    v[part, c] *= powers[e1 - _SECOND_LOW]
+                    v[part, c] *= powers[e2 - _SECOND_LOW]
+            _scale(v, alpha_mode, alpha.real, alpha.imag, parts, count)
+            if beta_mode != NONE:
+                _add_scaled(
+                    v, c_in, i, start, beta_mode, beta.real, beta.imag, parts, count
+                )
+            for part in range(parts):
+                for c in range(count):
+                    out[i, start + c, part] = v[part, c]
+
+
+@njit(nogil=True, cache=True)
+def _scale(v, mode, re, im, parts, count):  # type: ignore[no-untyped-def]
+    """v *= alpha; nothing for 1."""
+    if mode in (REAL, NONE):
+        for part in range(parts):
+            for c in range(count):
+                v[part, c] *= re
+    elif mode == COMPLEX:
+        for c in range(count):
+            x, y = v[0, c], v[1, c]
+            v[0, c] = re * x - im * y
+            v[1, c] = re * y + im * x
+
+
+@njit(nogil=True, cache=True)
+def _add_scaled(v, c_in, i, start, mode, re, im, parts, count):  # type: ignore[no-untyped-def]
+    """v += beta c."""
+    if mode == COMPLEX:
+        for c in range(count):
+            x, y = np.float64(c_in[i, start + c, 0]), np.float64(c_in[i, start + c, 1])
+            v[0, c] += re * x - im * y
+            v[1, c] += re * y + im * x
+    else:
+        factor = 1.0 if mode == ONE else re
+        for part in range(parts):
+            for c in range(count):
+                v[part, c] += factor * np.float64(c_in[i, start + c, part])
+
+
+def decode_tile(
+    residues: Array,
+    rows: Array,
+    columns: Array,
+    system: ResidueSystem,
+    out: Array,
+    alpha: complex,
+    beta: complex,
+    c: Array,
+    lo: int,
+    hi: int,
+) -> None:
+    """Decode rows lo..hi of a tile into out, seen as (m, n, parts)."""
+    tables = decode_tables(system)
+    decode_rows(
+        residues,
+        rows,
+        columns,
+        tables.weights,
+        tables.modulus,
+        tables.quotient,
+        tables.digit_bits,
+        _POWERS,
+        scalar_mode(alpha),
+        complex(alpha),
+        scalar_mode(beta),
+        complex(beta),
+        c,
+        lo,
+        hi,
+        out,
+    )
+
+
+def as_parts(x: Array) -> Array:
+    """View a C-contiguous matrix as (m, n, parts) of its real type."""
+    parts = 2 if np.iscomplexobj(x) else 1
+    return x.view(x.real.dtype).reshape(*x.shape, parts)

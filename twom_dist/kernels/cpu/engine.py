@@ -1,0 +1,315 @@
+"""The CPU engine: launches the Numba kernels and the int8 GEMM over threads."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from ...moduli import NONFINITE_ROW, ResidueSystem, ScalingRule
+from ...typing import Array, Side
+from . import norms
+from .decode import as_parts, decode_tile
+from .encode import encode_rows, encode_tables
+from .int8_gemm import get_gemm, select_kernel
+from .requantise import requantise
+from .threads import limit_threads, ranges, run_each, task_threads
+from .tuning import BLOCK, LARGEST_K
+
+_NO_FACTORS = 1.0
+
+
+@dataclass(frozen=True)
+class CpuEncoded:
+    """Planes of one operand.
+
+    ``left``: (planes, rows, k) uint8 in [0, p). ``right``: for each plane the panels
+    of `BLOCK` columns one after the other, each (k, width) int8, C-contiguous.
+    """
+
+    side: Side
+    rows: int
+    k: int
+    moduli: tuple[int, ...]
+    data: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, k)."""
+        return self.rows, self.k
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.data.nbytes)
+
+    def left_block(self, plane: int, lo: int, hi: int, k_lo: int, k_hi: int) -> Array:
+        """Rows lo..hi of a left plane, contiguous."""
+        x = self.data.reshape(len(self.moduli), self.rows, self.k)[plane]
+        return np.ascontiguousarray(x[lo:hi, k_lo:k_hi])
+
+    def right_block(self, plane: int, lo: int, hi: int, k_lo: int, k_hi: int) -> Array:
+        """Panel lo..hi of a right plane, as contiguous (k, width)."""
+        flat = self.data.reshape(len(self.moduli), -1)[plane]
+        width = hi - lo
+        base = lo * self.k
+        panel = flat[base + k_lo * width : base + k_hi * width]
+        return panel.reshape(k_hi - k_lo, width)
+
+    def residues(self) -> Array:
+        """(planes, rows, k) int8 symmetric residues."""
+        out = np.empty((len(self.moduli), self.rows, self.k), np.int8)
+        for plane, p in enumerate(self.moduli):
+            if self.side == "left":
+                x = self.left_block(plane, 0, self.rows, 0, self.k).astype(np.int16)
+                out[plane] = (x + p // 2) % p - p // 2
+                continue
+            for lo, hi in _panels(self.rows):
+                out[plane, lo:hi] = self.right_block(plane, lo, hi, 0, self.k).T
+        return out
+
+
+def _panels(length: int) -> list[tuple[int, int]]:
+    return [(lo, min(lo + BLOCK, length)) for lo in range(0, length, BLOCK)]
+
+
+def _straighten(x: Array) -> tuple[Array, bool]:
+    """Return a C-contiguous array and whether it is the transpose of x."""
+    if x.dtype.byteorder == ">":
+        x = x.astype(x.dtype.newbyteorder("="))
+    if x.T.flags.c_contiguous and not x.flags.c_contiguous:
+        return x.T, True
+    return np.ascontiguousarray(x), False
+
+
+def _flat_parts(x: Array) -> Array:
+    """View (m, n) complex as (m, 2n) real."""
+    return x.view(x.real.dtype)
+
+
+class CpuEngine:
+    """The contract on Numba and ONNX Runtime; see `twom_dist.kernels.contract`."""
+
+    name = "cpu"
+
+    def task(self) -> AbstractContextManager[None]:
+        """Bound the threads to a task's share."""
+        return limit_threads(task_threads())
+
+    def largest_exponents(self, x: Array) -> Array:
+        """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
+        real = x.real.dtype.newbyteorder("=")
+        integer = np.dtype(f"i{real.itemsize}")
+        mask = integer.type(np.iinfo(integer).max)
+        source, swapped = _straighten(x)
+        bits = _flat_parts(source).view(integer)
+        if not swapped:
+            out = np.zeros(x.shape[0], integer)
+            run_each(
+                lambda r: norms.largest_bits_inner(bits, mask, *r, out),
+                ranges(x.shape[0], smallest=16),
+            )
+        else:
+            lanes = np.zeros(bits.shape[1], integer)
+            run_each(
+                lambda r: norms.largest_bits_outer(bits, mask, *r, lanes),
+                ranges(bits.shape[1], smallest=256),
+            )
+            out = lanes.reshape(x.shape[0], -1).max(axis=1, initial=0)
+        return norms.largest_exponents_from_bits(out, real)
+
+    def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
+        """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
+        sentinel = np.abs(largest) >= NONFINITE_ROW
+        shift = np.where(sentinel, NONFINITE_ROW, norm_bits - largest)
+        one, two = norms.power_factors(shift)
+        source, swapped = _straighten(x)
+        flat = _flat_parts(source)
+        if not swapped:
+            out = np.zeros(x.shape[0], np.int64)
+            run_each(
+                lambda r: norms.square_sums_inner(flat, one, two, *r, out),
+                ranges(x.shape[0], smallest=16),
+            )
+        else:
+            parts = flat.shape[1] // max(1, x.shape[0])
+            one, two = np.repeat(one, parts), np.repeat(two, parts)
+            lanes = np.zeros(flat.shape[1], np.int64)
+            run_each(
+                lambda r: norms.square_sums_outer(flat, one, two, *r, lanes),
+                ranges(flat.shape[1], smallest=256),
+            )
+            out = lanes.reshape(x.shape[0], -1).sum(axis=1)
+        out[sentinel] = 0
+        return out
+
+    def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
+        """Apply the rule to each row."""
+        return norms.choose_exponents(largest, sums, rule)
+
+    def magnitudes(self, x: Array, largest: Array, *, side: Side) -> Array:
+        """Round |x| 2^(6 - e) up: uint8 (rows, k) left, int8 (k, rows) right."""
+        one, two = norms.power_factors(
+            np.where(np.abs(largest) >= NONFINITE_ROW, NONFINITE_ROW, 6 - largest)
+        )
+        finite = np.where(one[:, np.newaxis] == 0, 0, x)
+        parts = [finite.real, finite.imag] if np.iscomplexobj(x) else [finite]
+        square = np.zeros(x.shape, np.int64)
+        for part in parts:
+            magnitude = np.abs(part.astype(np.float64))
+            scaled = np.ceil(magnitude * one[:, np.newaxis] * two[:, np.newaxis])
+            scaled[(scaled == 0) & (magnitude != 0)] = 1
+            square += scaled.astype(np.int64) ** 2
+        # square <= 2 * 64^2: a table of the exact ceilings of its roots.
+        roots = np.array([isqrt(t - 1) + 1 if t else 0 for t in range(2 * 64**2 + 1)])
+        plane = roots[square]
+        if side == "left":
+            return plane.astype(np.uint8)
+        return np.ascontiguousarray(plane.T.astype(np.int8))
+
+    def bound_maxima(self, left: Array, right: Array) -> tuple[Array, Array]:
+        """Row and column maxima of the product of magnitudes."""
+        m, n = left.shape[0], right.shape[1]
+        total = np.zeros((m, n), np.int64)
+        sums = np.empty((m, n), np.int32)
+        for lo in range(0, left.shape[1], LARGEST_K):
+            piece = slice(lo, lo + LARGEST_K)
+            get_gemm()(
+                np.ascontiguousarray(left[:, piece]),
+                np.ascontiguousarray(right[piece]),
+                sums,
+            )
+            total += sums
+        return total.max(axis=1, initial=0), total.max(axis=0, initial=0)
+
+    def encode(
+        self,
+        x: Array,
+        exponents: Array,
+        system: ResidueSystem,
+        *,
+        side: Side,
+        conjugate: bool = False,
+    ) -> CpuEncoded:
+        """Quantise and write the planes in the layout of the side."""
+        rows, k = x.shape
+        moduli = tuple(plane.p for plane in system.planes)
+        data = np.empty(len(moduli) * rows * k, np.uint8)
+        factors = np.stack(norms.power_factors(exponents))
+        ones = np.full((2, k), _NO_FACTORS)
+        source, swapped = _straighten(x)
+        tables = encode_tables(system)
+        left = side == "left"
+
+        def write(piece: tuple[int, int, int, int]) -> None:
+            lo, hi, panel_lo, panel_hi = piece
+            encode_rows(
+                as_parts(source),
+                swapped if left else not swapped,
+                factors if left else ones,
+                ones if left else np.ascontiguousarray(factors[:, panel_lo:panel_hi]),
+                -1.0 if conjugate else 1.0,
+                tables.moduli,
+                tables.split_weights,
+                tables.first_plane,
+                tables.plane_weights,
+                left,
+                lo,
+                hi,
+                panel_lo,
+                data,
+                panel_lo * k,
+                rows * k,
+            )
+
+        panels = [(0, k)] if left else _panels(rows)
+        length = rows if left else k
+        run_each(
+            write,
+            [(*r, *panel) for panel in panels for r in ranges(length, smallest=16)],
+        )
+        return CpuEncoded(side, rows, k, moduli, data if left else data.view(np.int8))
+
+    def multiply(
+        self,
+        left: CpuEncoded,
+        right: CpuEncoded,
+        system: ResidueSystem,
+        into: Array | None = None,
+    ) -> Array:
+        """Multiply block by block, every product of a block in turn."""
+        m, n, k = left.rows, right.rows, left.k
+        residues = into
+        if residues is None:
+            residues = np.empty((system.num_products, m, n), np.int8)
+        gemm = get_gemm()
+
+        def block(piece: tuple[int, int, int, int]) -> None:
+            lo, hi, panel_lo, panel_hi = piece
+            sums = np.empty((hi - lo, panel_hi - panel_lo), np.int32)
+            for q, product in enumerate(system.products):
+                accumulate = into is not None
+                for k_lo in range(0, k, LARGEST_K):
+                    k_hi = min(k, k_lo + LARGEST_K)
+                    gemm(
+                        left.left_block(product.left, lo, hi, k_lo, k_hi),
+                        right.right_block(
+                            product.right, panel_lo, panel_hi, k_lo, k_hi
+                        ),
+                        sums,
+                    )
+                    requantise(
+                        sums, float(product.p), accumulate, residues[q], lo, panel_lo
+                    )
+                    accumulate = True
+
+        run_each(block, [(*r, *c) for c in _panels(n) for r in _panels(m)])
+        return residues
+
+    def decode(
+        self,
+        residues: Array,
+        rows: Array,
+        columns: Array,
+        system: ResidueSystem,
+        dtype: Any,
+        *,
+        alpha: complex = 1,
+        beta: complex = 0,
+        c: Array | None = None,
+    ) -> Array:
+        """Reconstruct rows of the tile side by side."""
+        _, m, n = residues.shape
+        out = np.empty((m, n), dtype)
+        if beta == 0:
+            c = out
+        assert c is not None
+        c_parts = as_parts(np.ascontiguousarray(c))
+        row_exponents, column_exponents = _finite(rows), _finite(columns)
+        run_each(
+            lambda r: decode_tile(
+                residues,
+                row_exponents,
+                column_exponents,
+                system,
+                as_parts(out),
+                alpha,
+                beta,
+                c_parts,
+                *r,
+            ),
+            ranges(m, smallest=8),
+        )
+        return out
+
+
+def _finite(exponents: Array) -> Array:
+    exponents = np.asarray(exponents, np.int64)
+    return np.where(exponents == NONFINITE_ROW, 0, exponents)
+
+
+def make_engine() -> CpuEngine:
+    """Make the engine, once its int8 product has passed the check."""
+    select_kernel()
+    return CpuEngine()

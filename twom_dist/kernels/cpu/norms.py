@@ -1,0 +1,105 @@
+"""Norm pass: largest exponent, square sum and scaling exponent of each row.
+
+Rows may lie contiguous (``inner`` kernels) or across memory (``outer`` kernels: the
+transposed matrix is contiguous, and the rows are its vector lanes).
+"""
+
+import numpy as np
+from numba import njit
+
+from ...moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
+from ...typing import Array
+
+_MAX = np.iinfo(np.int64).max
+
+
+@njit(nogil=True, cache=True)
+def largest_bits_inner(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Maximum of the magnitude bits of each row of bits[rows, t]."""
+    for i in range(lo, hi):
+        largest = out[i]
+        for t in range(bits.shape[1]):
+            largest = max(largest, bits[i, t] & mask)
+        out[i] = largest
+
+
+@njit(nogil=True, cache=True)
+def largest_bits_outer(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Maximum of the magnitude bits over the first axis of bits[k, rows * parts]."""
+    for t in range(bits.shape[0]):
+        for j in range(lo, hi):
+            out[j] = max(out[j], bits[t, j] & mask)
+
+
+@njit(nogil=True, cache=True)
+def square_sums_inner(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Sum ceil(|t| factor1 factor2)^2 along x[rows, t]; at least 1 where t != 0."""
+    for i in range(lo, hi):
+        f1, f2 = factor1[i], factor2[i]
+        total = np.int64(0)
+        for t in range(x.shape[1]):
+            magnitude = np.abs(np.float64(x[i, t]))
+            q = np.int64(np.ceil(magnitude * f1 * f2))
+            # A product that underflows to 0 stands for a ceiling of 1.
+            q += np.int64((q == 0) & (magnitude != 0.0))
+            total += q * q
+        out[i] = total
+
+
+@njit(nogil=True, cache=True)
+def square_sums_outer(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Sum the same squares over the first axis of x[k, rows * parts]."""
+    for t in range(x.shape[0]):
+        for j in range(lo, hi):
+            magnitude = np.abs(np.float64(x[t, j]))
+            q = np.int64(np.ceil(magnitude * factor1[j] * factor2[j]))
+            q += np.int64((q == 0) & (magnitude != 0.0))
+            out[j] += q * q
+
+
+@njit(nogil=True, cache=True)
+def rule_exponents(largest, sums, power, leading, norm_bits, out):  # type: ignore[no-untyped-def]
+    """`ScalingRule.exponent` of each row, on unsigned integers."""
+    for i in range(out.size):
+        e = largest[i]
+        if e == NONFINITE_ROW:
+            out[i] = NONFINITE_ROW
+        elif e == ZERO_ROW:
+            out[i] = 0
+        else:
+            a = 31
+            while a > 0 and (sums[i] >> (2 * a)) == 0:
+                a -= 1
+            fits = (np.uint64(sums[i]) << np.uint64(2 * (31 - a))) <= leading
+            out[i] = power - a - (0 if fits else 1) + norm_bits - e
+
+
+def largest_exponents_from_bits(bits: Array, real: np.dtype) -> Array:
+    """Turn the largest magnitude bits of each row into exponents."""
+    magnitude = bits.view(real)
+    exponents = np.frexp(magnitude)[1].astype(np.int32)
+    exponents[magnitude == 0] = ZERO_ROW
+    exponents[~np.isfinite(magnitude)] = NONFINITE_ROW
+    return exponents
+
+
+def power_factors(exponents: Array) -> tuple[Array, Array]:
+    """Two float64 factors whose product is 2^e; zeros for the sentinel rows.
+
+    Halving e keeps both factors and, for results that matter, every intermediate
+    product normal: |e| < 2300 for all of float64 and every residue system.
+    """
+    sentinel = np.abs(exponents) >= NONFINITE_ROW // 2
+    e = np.where(sentinel, 0, exponents)
+    first = e // 2
+    one, two = np.ldexp(1.0, first), np.ldexp(1.0, e - first)
+    one[sentinel] = two[sentinel] = 0.0
+    return one, two
+
+
+def choose_exponents(largest: Array, sums: Array, rule: ScalingRule) -> Array:
+    """Apply the rule to each row."""
+    out = np.empty(len(largest), dtype=np.int32)
+    leading = np.uint64(rule.leading)
+    rule_exponents(largest, sums, rule.power, leading, rule.norm_bits, out)
+    return out

@@ -1,0 +1,95 @@
+"""Threads of a product: a loop cut into ranges over a small shared pool."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_local = threading.local()
+
+
+def available_cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def num_threads() -> int:
+    """Threads of the current product: the limit set here, else `twom-dist.threads`."""
+    limit: int | None = getattr(_local, "threads", None)
+    if limit is not None:
+        return limit
+    return configured_threads() or available_cores()
+
+
+def configured_threads() -> int | None:
+    """Read `twom-dist.threads`."""
+    import dask
+
+    threads: int | None = dask.config.get("twom-dist.threads", None)
+    return threads
+
+
+def task_threads() -> int | None:
+    """Threads of one dask task: one where other tasks may run beside it."""
+    alone = threading.current_thread() is threading.main_thread()
+    return configured_threads() or (None if alone else 1)
+
+
+class limit_threads:
+    """Bound the threads of the products that this thread starts.
+
+    Parameters
+    ----------
+    threads : int or None
+        None leaves the limit as it is.
+    """
+
+    def __init__(self, threads: int | None) -> None:
+        self.threads = threads
+
+    def __enter__(self) -> None:
+        self.before = getattr(_local, "threads", None)
+        if self.threads is not None:
+            _local.threads = self.threads
+
+    def __exit__(self, *exception: object) -> None:
+        _local.threads = self.before
+
+
+@cache
+def _pool(threads: int, pid: int) -> ThreadPoolExecutor:
+    # Keyed by pid: a forked child must not wait on its parent's threads.
+    return ThreadPoolExecutor(threads, thread_name_prefix="twom-dist")
+
+
+def run_each(function: Callable[[T], object], items: Iterable[T]) -> None:
+    """Call function on every item, side by side where more than one thread may run."""
+    items = list(items)
+    threads = min(num_threads(), len(items))
+    if threads <= 1:
+        for item in items:
+            function(item)
+        return
+    for _ in _pool(num_threads(), os.getpid()).map(function, items):
+        pass
+
+
+def ranges(length: int, *, smallest: int = 1) -> list[tuple[int, int]]:
+    """Cut 0..length into a few ranges per thread, none below `smallest` but the last.
+
+    Examples
+    --------
+    >>> with limit_threads(1):
+    ...     ranges(10)
+    [(0, 10)]
+    """
+    threads = num_threads()
+    pieces = 1 if threads == 1 else 4 * threads
+    step = max(smallest, -(-length // pieces), 1)
+    return [(lo, min(lo + step, length)) for lo in range(0, length, step)]

@@ -1,0 +1,1 @@
+"""The oracle: obvious, slow, exact (Python integers and NumPy)."""

@@ -1,0 +1,225 @@
+"""The pipeline in exact Python integers: what every other engine must equal."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from fractions import Fraction
+from math import frexp, isqrt
+from typing import Any
+
+import numpy as np
+
+from ...moduli import (
+    NONFINITE_ROW,
+    ZERO_ROW,
+    ResidueSystem,
+    ScalingRule,
+    symmetric_residue,
+)
+from ...typing import Array, Side
+
+
+@dataclass(frozen=True)
+class ReferenceEncoded:
+    """Symmetric residues as (planes, rows, k) int8."""
+
+    planes: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, k)."""
+        return self.planes.shape[1], self.planes.shape[2]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.planes.nbytes)
+
+    def residues(self) -> Array:
+        """(planes, rows, k) int8."""
+        return self.planes
+
+
+def _parts(x: Array) -> list[Array]:
+    """Real and imaginary part, or the real matrix alone."""
+    return [x.real, x.imag] if np.iscomplexobj(x) else [x]
+
+
+def _by_element(function: Callable[..., int], *arrays: Array) -> Array:
+    """Apply an exact function elementwise, with broadcasting, to Python integers."""
+    return np.frompyfunc(function, len(arrays), 1)(*arrays)
+
+
+def _quantise(x: float, exponent: int) -> int:
+    """rint(x 2^exponent), ties to even."""
+    if exponent == NONFINITE_ROW:
+        return 0
+    return round(Fraction(float(x)) * Fraction(2) ** int(exponent))
+
+
+def _ceil_scaled(x: float, shift: int) -> int:
+    """ceil(|x| 2^shift)."""
+    return -(-abs(Fraction(float(x))) * Fraction(2) ** int(shift) // 1)
+
+
+class ReferenceEngine:
+    """The contract, word for word."""
+
+    name = "reference"
+
+    def task(self) -> AbstractContextManager[None]:
+        """Nothing to share."""
+        return nullcontext()
+
+    def largest_exponents(self, x: Array) -> Array:
+        """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
+        largest = []
+        for row in np.concatenate(_parts(x), axis=1):
+            if not np.isfinite(row).all():
+                largest.append(NONFINITE_ROW)
+            elif not row.any():
+                largest.append(ZERO_ROW)
+            else:
+                largest.append(max(frexp(t)[1] for t in row if t != 0))
+        return np.array(largest, dtype=np.int32)
+
+    def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
+        """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
+        sums = np.zeros(len(x), dtype=np.int64)
+        rows = np.concatenate(_parts(x), axis=1)
+        for i, (row, e) in enumerate(zip(rows, largest, strict=True)):
+            if e not in (ZERO_ROW, NONFINITE_ROW):
+                shift = norm_bits - int(e)
+                sums[i] = sum(_ceil_scaled(t, shift) ** 2 for t in row)
+        return sums
+
+    def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
+        """Apply the rule to each row."""
+        pairs = zip(largest, sums, strict=True)
+        return np.array([rule.exponent(int(e), int(s)) for e, s in pairs], np.int32)
+
+    def magnitudes(self, x: Array, largest: Array, *, side: Side) -> Array:
+        """ceil(hypot of the parts' ceil(|t| 2^(6 - e))), at most 91."""
+        plane = np.zeros(x.shape, dtype=np.int64)
+        for i, e in enumerate(largest):
+            if e not in (ZERO_ROW, NONFINITE_ROW):
+                for j, value in enumerate(x[i]):
+                    parts = (value.real, value.imag)
+                    square = sum(_ceil_scaled(t, 6 - int(e)) ** 2 for t in parts)
+                    plane[i, j] = isqrt(square - 1) + 1 if square else 0
+        return plane
+
+    def bound_maxima(self, left: Array, right: Array) -> tuple[Array, Array]:
+        """Row and column maxima of the product of magnitudes."""
+        bound = left @ right.T
+        return bound.max(axis=1, initial=0), bound.max(axis=0, initial=0)
+
+    def encode(
+        self,
+        x: Array,
+        exponents: Array,
+        system: ResidueSystem,
+        *,
+        side: Side,
+        conjugate: bool = False,
+    ) -> ReferenceEncoded:
+        """Quantise and take the planes modulo p."""
+        parts = [np.where(np.isfinite(t), t, 0) for t in _parts(x)]
+        masked = np.asarray(exponents)[:, np.newaxis]
+        quantised = [_by_element(_quantise, t, masked) for t in parts]
+        re = quantised[0]
+        im = quantised[1] if len(quantised) == 2 else np.zeros_like(re)
+        planes = np.zeros((len(system.planes), *x.shape), dtype=np.int8)
+        for index, plane in enumerate(system.planes):
+            sign = -1 if conjugate else 1
+            value = plane.re_weight * re + sign * plane.im_weight * im
+            planes[index] = _by_element(
+                lambda t, p=plane.p: symmetric_residue(t, p), value
+            )
+        return ReferenceEncoded(planes)
+
+    def multiply(
+        self,
+        left: ReferenceEncoded,
+        right: ReferenceEncoded,
+        system: ResidueSystem,
+        into: Array | None = None,
+    ) -> Array:
+        """Multiply in int64 and reduce; exact for k below 2^49."""
+        m, n = left.shape[0], right.shape[0]
+        residues = (
+            np.zeros((system.num_products, m, n), np.int8) if into is None else into
+        )
+        for q, product in enumerate(system.products):
+            a = left.planes[product.left].astype(np.int64)
+            b = right.planes[product.right].astype(np.int64)
+            total = residues[q] + a @ b.T
+            residues[q] = (total + product.p // 2) % product.p - product.p // 2
+        return residues
+
+    def decode(
+        self,
+        residues: Array,
+        rows: Array,
+        columns: Array,
+        system: ResidueSystem,
+        dtype: Any,
+        *,
+        alpha: complex = 1,
+        beta: complex = 0,
+        c: Array | None = None,
+    ) -> Array:
+        """Reconstruct exactly, then follow the contract's floating-point steps."""
+        exponents = -(_finite(rows)[:, np.newaxis] + _finite(columns)[np.newaxis, :])
+        parts = []
+        for weights in system.weights:
+            x = np.zeros(residues.shape[1:], dtype=object)
+            for weight, residue in zip(weights, residues, strict=True):
+                x = x + weight * residue.astype(object)
+            v = _by_element(lambda t: _rounded(t, system), x).astype(np.float64)
+            e1 = np.clip(exponents, -1000, 600)
+            e2 = np.clip(exponents - e1, -1022, 1023)
+            with np.errstate(over="ignore", under="ignore"):
+                parts.append(v * np.exp2(e1) * np.exp2(e2))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            parts = _times(parts, alpha)
+            if beta != 0:
+                assert c is not None
+                scaled = _times([t.astype(np.float64) for t in _parts(c)], beta)
+                parts = [t + s for t, s in zip(parts, scaled, strict=True)]
+            out = np.empty(residues.shape[1:], dtype=dtype)
+            if len(parts) == 1:
+                out[...] = parts[0]
+            else:
+                out.real, out.imag = parts
+        return out
+
+
+def _finite(exponents: Array) -> Array:
+    exponents = np.asarray(exponents).astype(np.int64)
+    return np.where(exponents == NONFINITE_ROW, 0, exponents)
+
+
+def _rounded(x: int, system: ResidueSystem) -> float:
+    """Sum the balanced digits of x mod M from the least, rounding each time."""
+    digits = system.digits(symmetric_residue(x, system.modulus_product))
+    v = float(digits[0])
+    for t, digit in enumerate(digits[1:], start=1):
+        v = digit * 2.0 ** (t * system.digit_bits) + v
+    return v
+
+
+def _times(parts: list[Array], factor: complex) -> list[Array]:
+    """Multiply by a scalar as BLAS users expect: 1 never touches Inf or NaN."""
+    if factor == 1:
+        return parts
+    re, im = complex(factor).real, complex(factor).imag
+    if im == 0:
+        return [re * t for t in parts]
+    x, y = parts
+    return [re * x - im * y, re * y + im * x]
+
+
+def make_engine() -> ReferenceEngine:
+    """Make the engine; nothing to load."""
+    return ReferenceEngine()

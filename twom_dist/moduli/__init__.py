@@ -1,0 +1,57 @@
+"""Exact integers only: moduli, roots of -1, CRT weights, residue systems, scaling."""
+
+from .crt import balanced_digits, crt_weights, reconstruct, symmetric_residue
+from .roots import root_of_minus_one, root_of_unity_cube
+from .scaling import (
+    NONFINITE_ROW,
+    ZERO_ROW,
+    ScalingRule,
+    bound_rule,
+    norm_bits,
+    scaling_rule,
+    smallest_num_moduli,
+)
+from .selection import (
+    eisenstein_moduli,
+    hybrid_moduli,
+    log2_product,
+    real_moduli,
+    two_m_moduli,
+)
+from .system import (
+    METHODS,
+    Plane,
+    Product,
+    ResidueSystem,
+    available_moduli,
+    residue_system,
+    shortest_system,
+)
+
+__all__ = [
+    "METHODS",
+    "NONFINITE_ROW",
+    "ZERO_ROW",
+    "Plane",
+    "Product",
+    "ResidueSystem",
+    "ScalingRule",
+    "available_moduli",
+    "balanced_digits",
+    "bound_rule",
+    "crt_weights",
+    "eisenstein_moduli",
+    "hybrid_moduli",
+    "log2_product",
+    "norm_bits",
+    "real_moduli",
+    "reconstruct",
+    "residue_system",
+    "root_of_minus_one",
+    "root_of_unity_cube",
+    "scaling_rule",
+    "shortest_system",
+    "smallest_num_moduli",
+    "symmetric_residue",
+    "two_m_moduli",
+]

@@ -1,0 +1,89 @@
+"""The rule that turns a row's norm into its scaling exponent, in exact integers.
+
+With ||a|| the 2-norm over the whole k, R^2 the capacity of the residue system and
+h = sqrt(parts * k) / 2 the largest norm of the rounding errors, the exponent is the
+largest s with ``||a|| 2^s + h <= R``. Then ``|c'_ij| <= ||a'_i|| ||b'_j|| <= R^2``
+(Cauchy-Schwarz), whatever the data. Integers only, so that every engine and every
+tiling finds the same s.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from math import isqrt
+
+from .system import ResidueSystem, residue_system
+
+# Exponent of a row without a nonzero entry, and of one with a NaN or an Inf: they
+# sort below and above every true exponent, so that a maximum over tiles is right.
+ZERO_ROW = -(1 << 30)
+NONFINITE_ROW = 1 << 30
+
+_FRACTION_BITS = 32
+
+
+@dataclass(frozen=True)
+class ScalingRule:
+    """Largest u with ``S 4^u <= T^2``, T = R - h, for a square sum S.
+
+    Attributes
+    ----------
+    k : int
+        Length of the rows, all tiles together.
+    norm_bits : int
+        Bits of the magnitudes whose squares are summed: S < 2^63.
+    power, leading : int
+        ``T^2`` rounded down to ``leading * 4^(power - 31)`` with ``leading`` in
+        [4^31, 4^32).
+    """
+
+    k: int
+    norm_bits: int
+    power: int
+    leading: int
+
+    def exponent(self, largest_exponent: int, square_sum: int) -> int:
+        """Return s of a row with |x| < 2^largest_exponent, sum(ceil(|x|...)^2) = S."""
+        if largest_exponent == NONFINITE_ROW:
+            return NONFINITE_ROW
+        if largest_exponent == ZERO_ROW:
+            return 0
+        a = (square_sum.bit_length() - 1) // 2
+        fits = square_sum << 2 * (31 - a) <= self.leading
+        u = self.power - a - (0 if fits else 1)
+        return u + self.norm_bits - largest_exponent
+
+
+def norm_bits(k: int) -> int:
+    """Bits per magnitude such that 2k squares sum to less than 2^63; 20 for k < 2^22."""
+    return min(20, (63 - (2 * k).bit_length()) // 2)
+
+
+@cache
+def scaling_rule(system: ResidueSystem, k: int) -> ScalingRule | None:
+    """Build the rule for rows of length k, or None where no exponent is valid."""
+    radius = isqrt(system.capacity << 2 * _FRACTION_BITS)
+    rounding = isqrt(system.parts * k << 2 * _FRACTION_BITS - 2) + 1
+    if radius <= rounding:
+        return None
+    square = (radius - rounding) ** 2
+    power = (square.bit_length() - 1) // 2
+    shift = 2 * (31 - power)
+    leading = square << shift if shift >= 0 else square >> -shift
+    return ScalingRule(k, norm_bits(k), power - _FRACTION_BITS, leading)
+
+
+def smallest_num_moduli(method: str, k: int, limit: int) -> int | None:
+    """Find the least number of moduli with a valid exponent for rows of length k."""
+    return next(
+        (n for n in range(1, limit + 1) if scaling_rule(residue_system(method, n), k)),
+        None,
+    )
+
+
+@cache
+def bound_rule(system: ResidueSystem, k: int) -> ScalingRule:
+    """Build the rule of the accurate mode: T = R, since rounding is in the bound."""
+    power = (system.capacity.bit_length() - 1) // 2
+    shift = 2 * (31 - power)
+    leading = system.capacity << shift if shift >= 0 else system.capacity >> -shift
+    return ScalingRule(k, 0, power, leading)

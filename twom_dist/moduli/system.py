@@ -1,0 +1,209 @@
+"""Residue systems: what to encode, what to multiply, how to reconstruct.
+
+Every method is the same three linear steps, so that kernels, graphs and plans
+never ask which method runs:
+
+* encode: plane ``x = re_weight Re + im_weight Im  (mod p)``, int8;
+* multiply: product ``q = left plane @ right plane  (mod p)``;
+* decode: part (real, imaginary) ``= sum_q weight[q] * residue[q]  (mod M)``.
+
+References
+----------
+.. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 2.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import log2, prod
+
+from .crt import balanced_digits, crt_weights, symmetric_residue
+from .roots import root_of_minus_one
+from .selection import hybrid_moduli, real_moduli, two_m_moduli
+
+METHODS = ("2m", "3m", "4m", "hybrid")
+
+# With b digit bits and Q <= 2^c products: |sum_q digit residue| <= 2^(c + 7 + b - 1),
+# the quotient times a digit of M at most half as much: below 1.5 * 2^52 for
+# b + c = 46, so that every sum is exact in float64, in any order.
+_DIGIT_AND_PRODUCT_BITS = 46
+
+
+@dataclass(frozen=True)
+class Plane:
+    """One encoded int8 matrix: ``re_weight Re + im_weight Im (mod p)``."""
+
+    p: int
+    re_weight: int
+    im_weight: int
+
+
+@dataclass(frozen=True)
+class Product:
+    """One int8 matrix product of two planes, modulo p."""
+
+    p: int
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class ResidueSystem:
+    """The linear maps of one method with one set of moduli, in exact integers.
+
+    Attributes
+    ----------
+    method : str
+        "2m", "3m", "4m", "hybrid" or "real".
+    moduli : tuple of int
+        Pairwise coprime, each with one or more planes.
+    planes : tuple of Plane
+        Encoded matrices of either operand, the planes of a modulus together.
+    products : tuple of Product
+        int8 products, those of a modulus together.
+    weights : tuple of tuple of int
+        ``weights[part][q]``: CRT weights with the post step folded in, modulo M,
+        symmetric. Two parts for complex systems, one for real.
+    """
+
+    method: str
+    moduli: tuple[int, ...]
+    planes: tuple[Plane, ...]
+    products: tuple[Product, ...]
+    weights: tuple[tuple[int, ...], ...]
+
+    @property
+    def num_moduli(self) -> int:
+        """Count the moduli."""
+        return len(self.moduli)
+
+    @property
+    def num_products(self) -> int:
+        """Count the int8 products of one tile product."""
+        return len(self.products)
+
+    @property
+    def parts(self) -> int:
+        """2 for complex systems, 1 for real."""
+        return len(self.weights)
+
+    @cached_property
+    def modulus_product(self) -> int:
+        """M, the product of the moduli."""
+        return prod(self.moduli)
+
+    @cached_property
+    def capacity(self) -> int:
+        """Largest |Re c|, |Im c| that decodes exactly: (M/2) (1 - 2^-19).
+
+        The margin below (M-1)/2 keeps the quotient of the reconstruction, which is
+        rounded from its two leading digits (error below 2^-20), on the right side.
+        """
+        return self.modulus_product * ((1 << 19) - 1) >> 20
+
+    @cached_property
+    def digit_bits(self) -> int:
+        """Bits of a balanced digit such that a sum over all products is exact."""
+        return _DIGIT_AND_PRODUCT_BITS - (self.num_products - 1).bit_length()
+
+    @cached_property
+    def num_digits(self) -> int:
+        """Digits of M, and of every weight."""
+        return -(-(self.modulus_product.bit_length() + 1) // self.digit_bits)
+
+    def digits(self, x: int) -> tuple[int, ...]:
+        """Balanced digits of x, least significant first."""
+        return balanced_digits(x, self.digit_bits, self.num_digits)
+
+
+def _real(p: int) -> tuple[list[Plane], list[tuple[int, int]], list[list[int]]]:
+    return [Plane(p, 1, 0)], [(0, 0)], [[1]]
+
+
+def _two_m(p: int) -> tuple[list[Plane], list[tuple[int, int]], list[list[int]]]:
+    """C± = A± B±;  Re = 2^-1 (C- + C+),  Im = s 2^-1 (C- - C+)."""
+    s = root_of_minus_one(p)
+    if s is None:
+        raise ValueError(f"{p} has no square root of -1: it is not a 2M modulus")
+    half = (p + 1) // 2
+    planes = [Plane(p, 1, s), Plane(p, 1, -s)]
+    return planes, [(0, 0), (1, 1)], [[half, half], [-s * half, s * half]]
+
+
+def _three_m(p: int) -> tuple[list[Plane], list[tuple[int, int]], list[list[int]]]:
+    """T1 = Ar Br, T2 = Ai Bi, T3 = (Ar+Ai)(Br+Bi); Re = T1-T2, Im = T3-T1-T2."""
+    planes = [Plane(p, 1, 0), Plane(p, 0, 1), Plane(p, 1, 1)]
+    return planes, [(0, 0), (1, 1), (2, 2)], [[1, -1, 0], [-1, -1, 1]]
+
+
+def _four_m(p: int) -> tuple[list[Plane], list[tuple[int, int]], list[list[int]]]:
+    """Re = Ar Br - Ai Bi, Im = Ar Bi + Ai Br."""
+    planes = [Plane(p, 1, 0), Plane(p, 0, 1)]
+    pairs = [(0, 0), (1, 1), (0, 1), (1, 0)]
+    return planes, pairs, [[1, -1, 0, 0], [0, 0, 1, 1]]
+
+
+_KINDS = {"real": _real, "2m": _two_m, "3m": _three_m, "4m": _four_m}
+
+
+def _assemble(method: str, choice: Iterable[tuple[int, str]]) -> ResidueSystem:
+    """Join the planes, products and weights of all moduli."""
+    choice = tuple(choice)
+    moduli = tuple(p for p, _ in choice)
+    modulus_product = prod(moduli)
+    planes: list[Plane] = []
+    products: list[Product] = []
+    weights: list[list[int]] = [[] for _ in range(1 if method == "real" else 2)]
+    for (p, kind), crt_weight in zip(choice, crt_weights(moduli), strict=True):
+        own, pairs, post = _KINDS[kind](p)
+        first = len(planes)
+        planes += own
+        products += [Product(p, first + a, first + b) for a, b in pairs]
+        for row, coefficients in zip(weights, post, strict=True):
+            row += [
+                symmetric_residue(crt_weight * symmetric_residue(c, p), modulus_product)
+                for c in coefficients
+            ]
+    return ResidueSystem(
+        method,
+        moduli,
+        tuple(planes),
+        tuple(products),
+        tuple(tuple(row) for row in weights),
+    )
+
+
+def available_moduli(method: str) -> tuple[tuple[int, str], ...]:
+    """List (modulus, kind) in the order in which a method takes them."""
+    if method == "hybrid":
+        return hybrid_moduli()
+    moduli = two_m_moduli() if method == "2m" else real_moduli()
+    return tuple((p, method) for p in moduli)
+
+
+@cache
+def residue_system(method: str, num_moduli: int) -> ResidueSystem:
+    """Build the residue system of a method from its first `num_moduli` moduli.
+
+    Parameters
+    ----------
+    method : {"2m", "3m", "4m", "hybrid", "real"}
+    num_moduli : int
+        From 1 to ``len(available_moduli(method))``.
+    """
+    choice = available_moduli(method)
+    if not 1 <= num_moduli <= len(choice):
+        raise ValueError(
+            f"num_moduli={num_moduli} given; method {method!r} has 1 to {len(choice)}"
+        )
+    return _assemble(method, choice[:num_moduli])
+
+
+def shortest_system(method: str, bits: float) -> ResidueSystem | None:
+    """Return the smallest system with M >= 2^bits, or None if the set is too short."""
+    modulus_product = 1
+    for n, (p, _) in enumerate(available_moduli(method), start=1):
+        modulus_product *= p
+        if log2(modulus_product) >= bits:
+            return residue_system(method, n)
+    return None

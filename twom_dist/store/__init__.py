@@ -1,0 +1,6 @@
+"""Read and write matrices in ``.zarr``, ``.npy``, ``.npz`` and HDF5 files."""
+
+from twom_dist.store.reader import StoredMatrix, open_matrix
+from twom_dist.store.writer import MatrixWriter, create_matrix
+
+__all__ = ["MatrixWriter", "StoredMatrix", "create_matrix", "open_matrix"]

@@ -1,0 +1,71 @@
+"""The table of formats: what each one can do, under one contract."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from twom_dist.store import _hdf5, _npy, _npz, _zarr
+from twom_dist.store._checks import Description
+from twom_dist.store._draft import Draft
+from twom_dist.store._location import Location
+from twom_dist.store._region import Region
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format: each function opens the file, does its work and closes it.
+
+    `read` gets what `describe` found, checks that it still holds, and returns a
+    fresh C-ordered array of native dtype. `write` gets values of the draft's dtype,
+    C-ordered, in the shape of the region. Neither gets an empty region.
+    `pack`, where there is one, turns the finished draft into the file to publish.
+    """
+
+    describe: Callable[[Location], Description]
+    read: Callable[[Description, Region], NDArray[Any]]
+    create: Callable[[Draft], None]
+    write: Callable[[Draft, Region, NDArray[Any]], None]
+    needed_bytes: Callable[[Draft], int]
+    concurrent: bool
+    is_folder: bool = False
+    pack: Callable[[Draft, str], None] | None = None
+
+
+FORMAT_TABLE = {
+    "npy": Format(
+        _npy.describe,
+        _npy.read,
+        _npy.create,
+        _npy.write,
+        _npy.needed_bytes,
+        concurrent=True,
+    ),
+    "npz": Format(
+        _npz.describe,
+        _npz.read,
+        _npz.create,
+        _npz.write,
+        _npz.needed_bytes,
+        concurrent=False,
+        pack=_npz.pack,
+    ),
+    "hdf5": Format(
+        _hdf5.describe,
+        _hdf5.read,
+        _hdf5.create,
+        _hdf5.write,
+        _hdf5.needed_bytes,
+        concurrent=False,
+    ),
+    "zarr": Format(
+        _zarr.describe,
+        _zarr.read,
+        _zarr.create,
+        _zarr.write,
+        _zarr.needed_bytes,
+        concurrent=True,
+        is_folder=True,
+    ),
+}

@@ -1,0 +1,104 @@
+"""HDF5 files, opened anew for every read and write."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twom_dist.store._checks import (
+    Description,
+    check_unchanged,
+    choose_member,
+    padded_bytes,
+    refuse_member,
+    stamp_file,
+)
+from twom_dist.store._draft import Draft
+from twom_dist.store._location import Location
+from twom_dist.store._region import Region
+
+DEFAULT_MEMBER = "matrix"
+# HDF5 keeps the size of a chunk in 32 bits.
+_MAX_CHUNK_BYTES = 2**32 - 1
+
+
+def describe(location: Location) -> Description:
+    """Read shape, dtype and chunks of the dataset."""
+    import h5py
+
+    fingerprint = stamp_file(location.path)
+    with h5py.File(location.path, "r") as file:
+        member = location.member
+        if member is None:
+            member = choose_member(location, _matrices(file))
+        found = Location(location.path, member, location.format)
+        dataset = _dataset(file, found)
+        shape = dataset.shape or ()
+        return Description(found, shape, dataset.dtype, dataset.chunks, fingerprint)
+
+
+def read(expected: Description, region: Region) -> NDArray[Any]:
+    """Read one rectangle."""
+    import h5py
+
+    with h5py.File(expected.location.path, "r") as file:
+        dataset = _dataset(file, expected.location)
+        check_unchanged(expected, dataset.shape or (), dataset.dtype)
+        return np.ascontiguousarray(dataset[region], dtype=expected.dtype)
+
+
+def _dataset(file: Any, location: Location) -> Any:
+    import h5py
+
+    found = file.get(location.member)
+    if not isinstance(found, h5py.Dataset):
+        raise refuse_member(location, _matrices(file))
+    return found
+
+
+def _matrices(file: Any) -> list[str]:
+    import h5py
+
+    found: list[str] = []
+
+    def visit(name: str, node: Any) -> None:
+        if isinstance(node, h5py.Dataset) and len(node.shape or ()) == 2:
+            found.append(name)
+
+    file.visititems(visit)
+    return found
+
+
+def create(draft: Draft) -> None:
+    """Create the file with one dataset, chunked by tiles where HDF5 allows it."""
+    import h5py
+
+    with h5py.File(draft.temporary, "x") as file:
+        file.create_dataset(
+            draft.member or DEFAULT_MEMBER,
+            shape=draft.shape,
+            dtype=draft.dtype,
+            chunks=draft.chunks if _is_chunked(draft) else None,
+        )
+
+
+def write(draft: Draft, region: Region, values: NDArray[Any]) -> None:
+    """Write one rectangle."""
+    import h5py
+
+    # Without a chunk cache a full disk is met here, and not when the file is closed:
+    # HDF5 cannot close a file whose cached chunks it cannot write.
+    with h5py.File(draft.temporary, "r+", rdcc_nbytes=0) as file:
+        file[draft.member or DEFAULT_MEMBER][region] = values
+
+
+def needed_bytes(draft: Draft) -> int:
+    """Return the disk space that the matrix takes until it is committed."""
+    if _is_chunked(draft):
+        return padded_bytes(draft.shape, draft.chunks, draft.dtype)
+    return draft.nbytes
+
+
+def _is_chunked(draft: Draft) -> bool:
+    mb, nb = draft.chunks
+    return draft.nbytes > 0 and mb * nb * draft.dtype.itemsize <= _MAX_CHUNK_BYTES

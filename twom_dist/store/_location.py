@@ -1,0 +1,88 @@
+"""Where a matrix is stored: ``path`` or ``path::member``."""
+
+import os
+import re
+from dataclasses import dataclass
+
+from twom_dist.errors import StoreError
+
+FORMATS = {
+    ".zarr": "zarr",
+    ".npy": "npy",
+    ".npz": "npz",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+}
+ALLOWED_SUFFIXES = ".zarr, .npy, .npz, .h5 or .hdf5"
+
+# The first "suffix::" splits, so that folders may contain "::" themselves.
+_MEMBER = re.compile(
+    r"(?P<path>.*?\.(?:zarr|npy|npz|h5|hdf5))/*::(?P<member>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Location:
+    """An absolute path, the member inside it (None: not named) and its format."""
+
+    path: str
+    member: str | None
+    format: str
+
+    def __str__(self) -> str:
+        """Return ``path`` or ``path::member``."""
+        return self.path if self.member is None else f"{self.path}::{self.member}"
+
+
+def parse_location(path: str | os.PathLike[str]) -> Location:
+    """Split ``path::member`` and tell the format from the suffix of the path."""
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise StoreError(
+            f"{text!r} is bytes; paths are str or os.PathLike[str], so decode it with "
+            "os.fsdecode first."
+        )
+    if match := _MEMBER.fullmatch(text):
+        file, member = match["path"], match["member"]
+    else:
+        file, member = text, None
+    suffix = _suffix(file)
+    if suffix not in FORMATS:
+        raise StoreError(_describe_suffix(file.partition("::")[0]))
+    name = FORMATS[suffix]
+    if member is not None:
+        member = _clean_member(text, name, member)
+    # Workers may run in other folders, so the path must not depend on the current one.
+    return Location(os.path.abspath(file), member, name)
+
+
+def _suffix(file: str) -> str:
+    return os.path.splitext(file.rstrip("/"))[1].lower()
+
+
+def _describe_suffix(file: str) -> str:
+    folder, marker, inside = file.partition(".zarr/")
+    if marker:
+        hint = f"name a member of a store as {folder + '.zarr::' + inside!r}"
+    else:
+        hint = "rename or convert it"
+    suffix = _suffix(file)
+    given = f"ends in {suffix!r}" if suffix else "has no suffix"
+    return f"{file!r} {given}; matrices are kept in {ALLOWED_SUFFIXES}: {hint}."
+
+
+def _clean_member(text: str, format_name: str, member: str) -> str:
+    if format_name == "npy":
+        raise StoreError(
+            f"{text!r} names a member, but a .npy file holds one array and no members: "
+            f"leave out '::{member}'."
+        )
+    cleaned = member.removesuffix(".npy") if format_name == "npz" else member.strip("/")
+    # A member must not lead out of its container, for reading or for writing.
+    if any(part in {"", ".", ".."} for part in cleaned.split("/")):
+        raise StoreError(
+            f"{text!r} names the member {member!r}; members are names joined by single "
+            "slashes, without '.' or '..': write it as 'path::group/name'."
+        )
+    return cleaned

@@ -1,0 +1,141 @@
+"""``.npy`` files: one header, then the elements."""
+
+import io
+import math
+import os
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from twom_dist.errors import StoreError
+from twom_dist.store._checks import (
+    Description,
+    check_dtype,
+    check_shape,
+    check_size,
+    check_unchanged,
+    native_dtype,
+    stamp_file,
+)
+from twom_dist.store._draft import Draft
+from twom_dist.store._location import Location
+from twom_dist.store._region import Region
+
+
+@dataclass(frozen=True)
+class NpyHeader:
+    """Shape, dtype and order of an array, and where its first byte stands."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran_order: bool
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """The bytes of header and elements together."""
+        return self.offset + math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(stream: IO[bytes], name: str) -> NpyHeader:
+    """Parse the header at the start of a stream; nothing is ever unpickled."""
+    version = npy_format.read_magic(stream)
+    if version == (1, 0):
+        fields = npy_format.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        fields = npy_format.read_array_header_2_0(stream)
+    else:
+        # NumPy writes version 3 only for records whose names are not ASCII.
+        raise StoreError(
+            f"{name!r} has npy version {version[0]}.{version[1]}, which is for "
+            "records; allowed are 1.0 and 2.0: save it again as a plain matrix."
+        )
+    shape, fortran_order, dtype = fields
+    return NpyHeader(tuple(shape), dtype, bool(fortran_order), stream.tell())
+
+
+def check_header(header: NpyHeader, name: str, available: int) -> None:
+    """Refuse what is no matrix, before its size is compared with the file's."""
+    check_shape(name, header.shape)
+    check_dtype(name, header.dtype)
+    check_size(name, available, header.end)
+
+
+def map_region(
+    path: str, header: NpyHeader, region: Region, start: int = 0
+) -> NDArray[Any]:
+    """Copy one rectangle out of a memory map of the file."""
+    mapped = np.memmap(
+        path,
+        dtype=header.dtype,
+        mode="r",
+        offset=start + header.offset,
+        shape=header.shape,
+        order="F" if header.fortran_order else "C",
+    )
+    return np.array(mapped[region], dtype=native_dtype(header.dtype), order="C")
+
+
+def describe(location: Location) -> Description:
+    """Read the header and compare the size of the file with it."""
+    fingerprint = stamp_file(location.path)
+    header = _open_header(location)
+    return Description(location, header.shape, header.dtype, None, fingerprint)
+
+
+def read(expected: Description, region: Region) -> NDArray[Any]:
+    """Read one rectangle."""
+    header = _open_header(expected.location)
+    check_unchanged(expected, header.shape, header.dtype)
+    return map_region(expected.location.path, header, region)
+
+
+def _open_header(location: Location) -> NpyHeader:
+    with open(location.path, "rb") as stream:
+        header = read_header(stream, location.path)
+        check_header(header, location.path, os.fstat(stream.fileno()).st_size)
+    return header
+
+
+def create(draft: Draft) -> None:
+    """Write the header and set the length of the file."""
+    header = _header_bytes(draft)
+    with open(draft.temporary, "xb") as stream:
+        stream.write(header)
+        stream.truncate(len(header) + draft.nbytes)
+
+
+def write(draft: Draft, region: Region, values: NDArray[Any]) -> None:
+    """Write one rectangle, a run of bytes for each of its rows."""
+    rows, columns = region
+    n = draft.shape[1]
+    start = len(_header_bytes(draft))
+    if columns == slice(0, n):
+        values = values.reshape(1, -1)
+    # A memory map would kill the process on a full disk. The file is opened for
+    # writing only and its header is never read here: where clients of a network file
+    # system write parts of one page, those who hold a copy of it write all of it.
+    descriptor = os.open(draft.temporary, os.O_WRONLY)
+    with os.fdopen(descriptor, "wb") as stream:
+        for i, row in enumerate(values, start=rows.start):
+            stream.seek(start + (i * n + columns.start) * draft.dtype.itemsize)
+            stream.write(row.data)
+
+
+def needed_bytes(draft: Draft) -> int:
+    """Return the disk space that the matrix takes until it is committed."""
+    return draft.nbytes
+
+
+def _header_bytes(draft: Draft) -> bytes:
+    stream = io.BytesIO()
+    fields = {
+        "descr": npy_format.dtype_to_descr(draft.dtype),
+        "fortran_order": False,
+        "shape": draft.shape,
+    }
+    npy_format.write_array_header_1_0(stream, fields)
+    return stream.getvalue()

@@ -1,0 +1,51 @@
+"""Move a finished temporary to its name, and remove an unwanted one."""
+
+import os
+import shutil
+import uuid
+import warnings
+
+
+def make_temporary_name(target: str) -> str:
+    """Return a hidden sibling of the target that no pattern for stores matches."""
+    folder, name = os.path.split(target)
+    return os.path.join(folder, f".{name}.{uuid.uuid4().hex[:12]}.partial")
+
+
+def publish(temporary: str, target: str) -> None:
+    """Give a file or folder its name in one step, or leave the old one there."""
+    if os.path.isdir(temporary) and os.path.lexists(target):
+        _swap_folder(temporary, target)
+    else:
+        os.replace(temporary, target)
+
+
+def _swap_folder(temporary: str, target: str) -> None:
+    # A folder cannot replace one that is not empty, so the old one steps aside. A run
+    # killed between the two renames leaves nothing under the name, and both folders.
+    aside = f"{temporary.removesuffix('.partial')}.old"
+    os.rename(target, aside)
+    try:
+        os.rename(temporary, target)
+    except OSError:
+        os.rename(aside, target)
+        raise
+    try:
+        remove(aside)
+    except OSError as error:
+        warnings.warn(
+            f"the new {target!r} is in place, but the old one is still at {aside!r} "
+            f"({error.strerror}); remove it by hand.",
+            stacklevel=4,
+        )
+
+
+def remove(path: str) -> None:
+    """Remove a file or folder; one that is not there is no error."""
+    try:
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+    except FileNotFoundError:
+        return

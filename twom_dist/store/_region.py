@@ -1,0 +1,70 @@
+"""Rectangles of a matrix, from what stands between the brackets of ``matrix[...]``."""
+
+import operator
+from typing import Any, SupportsIndex, cast
+
+Region = tuple[slice, slice]
+LocalIndex = tuple[slice | int, slice | int]
+
+
+def split_index(index: Any, shape: tuple[int, int]) -> tuple[Region, LocalIndex]:
+    """Split an index into the rectangle to read and the index within it.
+
+    ``matrix[index] == matrix[rectangle][within]``, element for element.
+    """
+    rows, columns = check_pair(index)
+    row_span, row_index = _split_axis(rows, shape[0])
+    column_span, column_index = _split_axis(columns, shape[1])
+    return (row_span, column_span), (row_index, column_index)
+
+
+def check_region(index: Any, shape: tuple[int, int]) -> Region:
+    """Return the rectangle to write, of slices with plain bounds and step 1."""
+    spans = []
+    for entry, extent in zip(check_pair(index), shape, strict=True):
+        if not isinstance(entry, slice) or entry.step not in {None, 1}:
+            raise TypeError(
+                f"the index {index!r} is not a rectangle; matrices are written by two "
+                "slices of step 1: write matrix[i0:i1, j0:j1] = tile."
+            )
+        start, stop, _ = entry.indices(extent)
+        spans.append(slice(start, max(start, stop)))
+    return spans[0], spans[1]
+
+
+def check_pair(index: Any) -> tuple[Any, Any]:
+    """Refuse everything that is not a pair of indices."""
+    if not isinstance(index, tuple) or len(index) != 2:
+        raise TypeError(
+            f"the index {index!r} is not a pair; stored matrices take two slices: "
+            "write matrix[i0:i1, j0:j1]."
+        )
+    return index
+
+
+def region_shape(region: Region) -> tuple[int, int]:
+    """Return the number of rows and columns of a rectangle."""
+    rows, columns = region
+    return rows.stop - rows.start, columns.stop - columns.start
+
+
+def _split_axis(entry: Any, extent: int) -> tuple[slice, slice | int]:
+    if isinstance(entry, slice):
+        start, stop, step = entry.indices(extent)
+        picked = range(start, stop, step)
+        if not picked:
+            return slice(0, 0), slice(None)
+        low, high = sorted((picked[0], picked[-1]))
+        return slice(low, high + 1), slice(None, None, step)
+    # dask fuses x[i, :] into its read, so integers reach here as well.
+    try:
+        position = operator.index(cast("SupportsIndex", entry))
+    except TypeError:
+        raise TypeError(
+            f"the index {entry!r} is neither a slice nor an integer; read a rectangle "
+            "first: matrix[i0:i1, j0:j1][...]."
+        ) from None
+    if not -extent <= position < extent:
+        raise IndexError(f"the index {position} is outside an axis of length {extent}")
+    position %= extent
+    return slice(position, position + 1), 0

@@ -1,0 +1,166 @@
+"""Matrices that stay on disk and are read one rectangle at a time."""
+
+import errno
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twom_dist.errors import StoreError
+from twom_dist.store._checks import Description, check_dtype, check_shape, store_errors
+from twom_dist.store._formats import FORMAT_TABLE
+from twom_dist.store._location import ALLOWED_SUFFIXES, Location, parse_location
+from twom_dist.store._region import region_shape, split_index
+
+
+@dataclass(frozen=True)
+class StoredMatrix:
+    """A matrix in a file, read where and when it is indexed.
+
+    Made by `open_matrix`. It holds no open file, so it can be pickled and read in any
+    process that sees the same file system.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path of the file or directory store.
+    member : str or None
+        Name of the array inside it; None where the file is the array.
+    format : {'zarr', 'npy', 'npz', 'hdf5'}
+        Format of the file.
+    shape : tuple of int
+        Rows and columns.
+    dtype : numpy.dtype
+        Dtype of what is read, in native byte order.
+    chunks : tuple of int or None
+        Rows and columns of the pieces it is stored in; None where it is stored whole.
+    fingerprint : str
+        Changes when the file is rewritten: its size and modification time; for zarr
+        those of the metadata file, with shape and dtype.
+    """
+
+    path: str
+    member: str | None
+    format: str
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    chunks: tuple[int, int] | None
+    fingerprint: str
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions, always 2."""
+        return 2
+
+    def __getitem__(self, index: tuple[slice, slice]) -> NDArray[Any]:
+        """Read one region into a new array.
+
+        Parameters
+        ----------
+        index : tuple of slice
+            Rows and columns; any steps. Integers are taken as well and drop an axis.
+
+        Returns
+        -------
+        numpy.ndarray
+            The elements, in memory, of `dtype`.
+
+        Raises
+        ------
+        StoreError
+            The file is gone, damaged, or no longer holds this matrix.
+        """
+        region, within = split_index(index, self.shape)
+        location = Location(self.path, self.member, self.format)
+        expected = Description(
+            location, self.shape, self.dtype, self.chunks, self.fingerprint
+        )
+        # Not every format can map or select nothing.
+        if 0 in region_shape(region):
+            return np.empty(region_shape(region), self.dtype)[within]
+        with store_errors(location, "read"):
+            return FORMAT_TABLE[self.format].read(expected, region)[within]
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        """Return what names the matrix in a dask graph."""
+        kind = f"{self.format}-{self.shape}-{self.dtype.str}"
+        member = () if self.member is None else (self.member,)
+        return ("twom-stored-matrix", self.path, kind, self.fingerprint, *member)
+
+
+def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
+    """Open a matrix in a ``.zarr``, ``.npy``, ``.npz`` or HDF5 file.
+
+    Only headers are read, and checked: the elements follow when it is indexed.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file, or ``path::member`` for an array inside a container, such as
+        ``data.h5::A``, ``pair.npz::A`` or ``store.zarr::group/A``. The member may be
+        left out where the container holds one 2-D array.
+
+    Returns
+    -------
+    StoredMatrix
+        The matrix, of bool, integers, float32, float64, complex64 or complex128.
+
+    Raises
+    ------
+    StoreError
+        The file is missing, unreadable, damaged or truncated, its suffix is not
+        known, or it does not hold a matrix of such a dtype.
+
+    Notes
+    -----
+    A zarr store may lack chunks, which then hold its fill value; a damaged chunk is
+    found when it is read. Nothing is ever unpickled. A compressed ``.npz`` member is
+    decompressed whole for every read.
+
+    Examples
+    --------
+    >>> import numpy as np, os, tempfile
+    >>> from twom_dist.store import open_matrix
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "A.npy")
+    ...     np.save(path, np.arange(6).reshape(2, 3))
+    ...     A = open_matrix(path)
+    ...     A.shape, A[0:2, 1:3].tolist()
+    ((2, 3), [[1, 2], [4, 5]])
+    """
+    location = parse_location(path)
+    with store_errors(location, "read"):
+        _check_exists(location)
+        found = FORMAT_TABLE[location.format].describe(location)
+    name = str(found.location)
+    shape = check_shape(name, found.shape)
+    dtype = check_dtype(name, found.dtype)
+    chunks = None if found.chunks is None else (found.chunks[0], found.chunks[1])
+    return StoredMatrix(
+        location.path,
+        found.location.member,
+        location.format,
+        shape,
+        dtype,
+        chunks,
+        found.fingerprint,
+    )
+
+
+def _check_exists(location: Location) -> None:
+    path, is_folder = location.path, FORMAT_TABLE[location.format].is_folder
+    if not os.path.exists(path):
+        raise StoreError(
+            f"{path!r} does not exist; give the path of a matrix kept in "
+            f"{ALLOWED_SUFFIXES}."
+        )
+    if os.path.isdir(path) != is_folder:
+        given, allowed = ("file", "directory")[:: 1 if is_folder else -1]
+        raise StoreError(
+            f"{path!r} is a {given}; {location.format} matrices are kept in a "
+            f"{allowed}: rename it to the suffix of what it is."
+        )
+    if not os.access(path, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)

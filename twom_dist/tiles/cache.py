@@ -1,0 +1,101 @@
+"""Encoded tiles kept per process, found by weak reference to their block.
+
+An entry dies with its block, so it cannot go stale; a byte budget drops the least
+recently used ones.
+"""
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from ..kernels.contract import Encoded
+from ..typing import Array
+
+
+@dataclass
+class CacheCounters:
+    """How often an encoded tile was made, and found."""
+
+    encoded: int = 0
+    reused: int = 0
+
+
+class EncodedCache:
+    """Keep what `encode` made of a block while the block lives and the budget lasts.
+
+    Parameters
+    ----------
+    budget : callable
+        Returns the bytes that may be held now.
+    """
+
+    def __init__(self, budget: Callable[[], int]) -> None:
+        self._budget = budget
+        self._entries: OrderedDict[Hashable, tuple[weakref.ref[Array], Encoded]] = (
+            OrderedDict()
+        )
+        # Reentrant: a weak reference may die, and call back, while we hold it.
+        self._lock = threading.RLock()
+        self._making: dict[Hashable, threading.Lock] = {}
+        self.counters = CacheCounters()
+        self.nbytes = 0
+
+    def get(
+        self, block: Array, key: Hashable, encode: Callable[[], Encoded]
+    ) -> Encoded:
+        """Return the encoded form of block under key, making it if need be."""
+        full_key = (id(block), key)
+        with self._lock:
+            making = self._making.setdefault(full_key, threading.Lock())
+        # Two tasks of one worker often want the same tile at once: one makes it.
+        with making:
+            with self._lock:
+                entry = self._entries.get(full_key)
+                if entry is not None and entry[0]() is block:
+                    self._entries.move_to_end(full_key)
+                    self.counters.reused += 1
+                    return entry[1]
+            encoded = encode()
+            with self._lock:
+                self.counters.encoded += 1
+                self._making.pop(full_key, None)
+                self._store(full_key, block, encoded)
+            return encoded
+
+    def _store(self, full_key: Hashable, block: Array, encoded: Encoded) -> None:
+        budget = self._budget()
+        self._drop(full_key)
+        if encoded.nbytes > budget:
+            return
+        while self._entries and self.nbytes + encoded.nbytes > budget:
+            self._drop(next(iter(self._entries)))
+        reference = weakref.ref(block, lambda _: self._drop(full_key))
+        self._entries[full_key] = (reference, encoded)
+        self.nbytes += encoded.nbytes
+
+    def _drop(self, full_key: Hashable) -> None:
+        with self._lock:
+            entry = self._entries.pop(full_key, None)
+            if entry is not None:
+                self.nbytes -= entry[1].nbytes
+
+    def clear(self) -> None:
+        """Drop every entry and reset the counters."""
+        with self._lock:
+            self._entries.clear()
+            self.nbytes = 0
+            self.counters = CacheCounters()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def _configured_budget() -> int:
+    from ..config import bytes_setting
+
+    return bytes_setting("cache-bytes")
+
+
+encoded_tiles = EncodedCache(_configured_budget)

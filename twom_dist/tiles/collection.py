@@ -1,0 +1,40 @@
+"""Lazy dask arrays made of our own tasks, in both of dask's array back ends."""
+
+from typing import Any
+
+from dask.highlevelgraph import HighLevelGraph
+
+from .graph import Operands, ProductLayer, product_name
+from .grid import Grid
+from .spec import ProductSpec
+
+
+def product_array(a: Any, b: Any, c: Any, grid: Grid, spec: ProductSpec) -> Any:
+    """Make the lazy product of aligned dask arrays; nothing is computed.
+
+    Parameters
+    ----------
+    a, b : dask.array.Array
+        Chunked alike along k.
+    c : dask.array.Array or None
+        Chunked like the result.
+    grid : Grid
+    spec : ProductSpec
+    """
+    if hasattr(a, "expr"):
+        from .expression import product_expression
+
+        return product_expression(a, b, c, grid, spec)
+    import dask.array as da
+
+    name = product_name(a.name, b.name, None if c is None else c.name, grid, spec)
+    operands = Operands(a.name, b.name, None if c is None else c.name)
+    layer = ProductLayer(name, operands, grid, spec).build()
+    inputs = [x for x in (a, b, c) if x is not None]
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=inputs)
+    return da.Array(graph, name, (grid.m, grid.n), meta=result_meta(a, spec))
+
+
+def result_meta(a: Any, spec: ProductSpec) -> Any:
+    """Return an empty block of the inputs' family and the result's dtype."""
+    return a._meta.astype(spec.dtype)

@@ -1,0 +1,44 @@
+"""The product as a node of dask's array expressions (`array.query-planning`).
+
+The only module that touches that private interface; imported only when it is in use.
+"""
+
+from typing import Any
+
+from dask.array._array_expr._collection import new_collection
+from dask.array._array_expr._expr import ArrayExpr
+
+from .graph import Operands, ProductLayer, product_name
+from .grid import Chunks, Grid
+from .spec import ProductSpec
+
+
+class TwomProduct(ArrayExpr):  # type: ignore[misc]
+    """``alpha op(A) op(B) + beta C`` of array expressions."""
+
+    _parameters = ("a", "b", "c_in", "grid", "spec")
+
+    @property
+    def _name(self) -> str:
+        return product_name(self.deterministic_token)
+
+    @property
+    def _meta(self) -> Any:
+        return self.a._meta.astype(self.spec.dtype)
+
+    @property
+    def chunks(self) -> tuple[Chunks, Chunks]:
+        """Chunks of the result."""
+        return self.grid.m, self.grid.n
+
+    def _layer(self) -> dict[Any, Any]:
+        c = self.c_in
+        operands = Operands(self.a._name, self.b._name, None if c is None else c._name)
+        layer = ProductLayer(self._name, operands, self.grid, self.spec)
+        return dict(layer.build())
+
+
+def product_expression(a: Any, b: Any, c: Any, grid: Grid, spec: ProductSpec) -> Any:
+    """Make the lazy product of arrays that carry expressions."""
+    c_expression = None if c is None else c.expr
+    return new_collection(TwomProduct(a.expr, b.expr, c_expression, grid, spec))

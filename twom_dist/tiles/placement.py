@@ -1,0 +1,111 @@
+"""Placement of C tiles on a 2-D grid of workers: pure functions.
+
+With tile (i, j) on worker (i mod pr, j mod pc), every tile of A goes to pc workers and
+every tile of B to pr: the volume of a 2-D SUMMA.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+W = TypeVar("W", bound=Hashable)
+
+Cell = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class WorkerGrid:
+    """pr x pc slots; C tile (i, j) belongs to slot (i mod pr) pc + (j mod pc)."""
+
+    pr: int
+    pc: int
+
+    def slot(self, i: int, j: int) -> int:
+        """Slot of a C tile."""
+        return (i % self.pr) * self.pc + j % self.pc
+
+    def largest_load(self, mt: int, nt: int) -> int:
+        """Most C tiles on one slot."""
+        return -(-mt // self.pr) * -(-nt // self.pc)
+
+
+def worker_grids(workers: int) -> list[WorkerGrid]:
+    """List every pr x pc = workers.
+
+    Examples
+    --------
+    >>> [(g.pr, g.pc) for g in worker_grids(4)]
+    [(1, 4), (2, 2), (4, 1)]
+    """
+    return [
+        WorkerGrid(pr, workers // pr)
+        for pr in range(1, workers + 1)
+        if workers % pr == 0
+    ]
+
+
+def summa_bytes(grid: WorkerGrid, mt: int, nt: int, a_bytes: int, b_bytes: int) -> int:
+    """Bytes that move when each input tile starts on one of its consumers."""
+    copies_a = min(grid.pc, nt) - 1
+    copies_b = min(grid.pr, mt) - 1
+    return a_bytes * copies_a + b_bytes * copies_b
+
+
+def choose_grid(
+    workers: int, mt: int, nt: int, a_bytes: int, b_bytes: int
+) -> WorkerGrid:
+    """Choose the grid with the least work on one slot, then the least traffic."""
+    return min(
+        worker_grids(max(1, workers)),
+        key=lambda g: (
+            g.largest_load(mt, nt),
+            summa_bytes(g, mt, nt, a_bytes, b_bytes),
+            abs(g.pr - g.pc),
+        ),
+    )
+
+
+def assign_slots(gains: Sequence[Mapping[W, int]], workers: Sequence[W]) -> list[W]:
+    """Give each slot its own worker so that the bytes already there are many.
+
+    Parameters
+    ----------
+    gains : sequence of mapping
+        For each slot, the bytes that it needs and a worker holds already.
+    workers : sequence
+        As many as slots.
+
+    Returns
+    -------
+    list
+        Worker of each slot; a local optimum under swaps of two slots.
+    """
+    chosen = list(workers)
+
+    def gain(slot: int, worker: W) -> int:
+        return gains[slot].get(worker, 0)
+
+    improved = True
+    while improved:
+        improved = False
+        for s in range(len(chosen)):
+            for t in range(s + 1, len(chosen)):
+                before = gain(s, chosen[s]) + gain(t, chosen[t])
+                after = gain(s, chosen[t]) + gain(t, chosen[s])
+                if after > before:
+                    chosen[s], chosen[t] = chosen[t], chosen[s]
+                    improved = True
+    return chosen
+
+
+def spread(
+    items: Iterable[Hashable], candidates: Callable[[Hashable], Sequence[W]]
+) -> dict[Hashable, W]:
+    """Put each item on the least loaded of its candidates, the first where equal."""
+    load: dict[W, int] = {}
+    placed: dict[Hashable, W] = {}
+    for item in items:
+        worker = min(candidates(item), key=lambda w: load.get(w, 0))
+        load[worker] = load.get(worker, 0) + 1
+        placed[item] = worker
+    return placed

@@ -1,0 +1,78 @@
+"""What every block task of a product needs to know: one small picklable record."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..kernels.contract import Engine
+from ..kernels.registry import get_engine
+from ..moduli import ResidueSystem, residue_system
+from ..typing import Array, Op, Side
+
+
+@dataclass(frozen=True)
+class ProductSpec:
+    """A product ``alpha op(A) op(B) + beta C``, apart from the matrices.
+
+    Attributes
+    ----------
+    dtype : str
+        Of the result, as ``numpy.dtype.str``.
+    k : int
+        Whole inner dimension.
+    kind, num_moduli : str, int
+        Arguments of `residue_system`; num_moduli = 0 is the native product.
+    scaling : {"norm", "accurate"}
+    engine : str
+        Name for `get_engine`.
+    """
+
+    dtype: str
+    k: int
+    kind: str
+    num_moduli: int
+    op_a: Op = "N"
+    op_b: Op = "N"
+    alpha: complex = 1
+    beta: complex = 0
+    scaling: str = "norm"
+    engine: str = "cpu"
+
+    @property
+    def native(self) -> bool:
+        """Whether the blocks go to the BLAS of their own family."""
+        return self.num_moduli == 0
+
+    @property
+    def system(self) -> ResidueSystem:
+        """The residue system (cached per process)."""
+        return residue_system(self.kind, self.num_moduli)
+
+    def op(self, side: Side) -> Op:
+        """Return op_a or op_b."""
+        return self.op_a if side == "left" else self.op_b
+
+
+def load_engine(spec: ProductSpec) -> Engine:
+    """Load the engine of a spec in this process."""
+    return get_engine(spec.engine)
+
+
+def as_rows(block: Array, side: Side, op: Op) -> Array:
+    """View a block of A as rows of op(A), or of B as rows of op(B)^T.
+
+    The conjugate of "C" is left to the engine; see `is_conjugated`.
+    """
+    return block if (op == "N") == (side == "left") else block.T
+
+
+def is_conjugated(op: Op) -> bool:
+    """Whether an op takes the complex conjugate."""
+    return op == "C"
+
+
+def native_rows(block: Any, side: Side, op: Op) -> Any:
+    """The same rows with the conjugate taken."""
+    rows = as_rows(block, side, op)
+    return np.conj(rows) if is_conjugated(op) else rows

@@ -1,0 +1,226 @@
+"""The block tasks of a product: scale, multiply, decode one tile.
+
+Plain functions of blocks, the same for eager products and for every dask scheduler.
+Inputs are never written to: dask may hold them, send them or compute from them again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from ..kernels.contract import Encoded
+from ..moduli import bound_rule, scaling_rule
+from ..typing import Array, Side
+from .cache import encoded_tiles
+from .nonfinite import Fill, find_fill
+from .spec import ProductSpec, as_rows, is_conjugated, load_engine, native_rows
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """A C tile between two panels: residues (or native sums) and non-finite fill."""
+
+    values: Array
+    fill: Fill | None
+
+    def __sizeof__(self) -> int:
+        return int(self.values.nbytes)
+
+
+def largest_exponents(block: Array, side: Side, spec: ProductSpec) -> Array:
+    """Largest exponent of each row of op(A), or column of op(B), in this tile."""
+    rows = as_rows(block, side, spec.op(side))
+    return load_engine(spec).largest_exponents(rows)
+
+
+def combine_largest(tiles: Sequence[Array]) -> Array:
+    """Largest exponents over all tiles along k."""
+    return reduce(np.maximum, tiles)
+
+
+def square_sums(block: Array, largest: Array, side: Side, spec: ProductSpec) -> Array:
+    """Exact square sums of the rows in this tile."""
+    rows = as_rows(block, side, spec.op(side))
+    rule = scaling_rule(spec.system, spec.k)
+    assert rule is not None
+    return load_engine(spec).square_sums(rows, largest, rule.norm_bits)
+
+
+def choose_exponents(largest: Array, sums: Sequence[Array], spec: ProductSpec) -> Array:
+    """Scaling exponents from the exact sums of all tiles along k."""
+    rule = scaling_rule(spec.system, spec.k)
+    assert rule is not None
+    return load_engine(spec).choose_exponents(largest, sum(sums), rule)
+
+
+def scale_in_one(block: Array, side: Side, spec: ProductSpec) -> Array:
+    """Both passes at once, for a tile that holds the whole of k."""
+    largest = largest_exponents(block, side, spec)
+    return choose_exponents(largest, [square_sums(block, largest, side, spec)], spec)
+
+
+def bound_maxima(
+    a_tiles: Sequence[Array],
+    b_tiles: Sequence[Array],
+    largest: tuple[Array, Array],
+    spec: ProductSpec,
+) -> tuple[Array, Array]:
+    """Row and column maxima of the upper bounds of one C tile (accurate scaling)."""
+    engine = load_engine(spec)
+    planes = []
+    for side, tiles, e in zip(
+        ("left", "right"), (a_tiles, b_tiles), largest, strict=True
+    ):
+        rows = [as_rows(t, side, spec.op(side)) for t in tiles]
+        planes.append(engine.magnitudes(np.concatenate(rows, axis=1), e, side=side))
+    return engine.bound_maxima(planes[0], planes[1])
+
+
+def accurate_exponents(
+    norm_exponents: Array, largest: Array, maxima: Sequence[Array], spec: ProductSpec
+) -> Array:
+    """Exponents from the bounds of C; from the norm in rows whose products all vanish.
+
+    A magnitude rounded up at 2^(6-e) covers the rounding of a' for s >= 6 - e, which
+    ``capacity >= k 91^2`` ensures.
+    """
+    bound = reduce(np.maximum, maxima)
+    rule = bound_rule(spec.system, spec.k)
+    shifted = load_engine(spec).choose_exponents(largest, np.maximum(bound, 1), rule)
+    return np.where(bound > 0, shifted + 6, norm_exponents).astype(np.int32)
+
+
+def encode_tile(
+    block: Array, exponents: Array, side: Side, spec: ProductSpec
+) -> Encoded:
+    """Encode a tile, or find it in this process's cache."""
+    op = spec.op(side)
+    key = (
+        side,
+        as_rows(block, side, op).shape == block.shape,
+        is_conjugated(op),
+        spec.kind,
+        spec.num_moduli,
+        spec.engine,
+        exponents.tobytes(),
+    )
+
+    def encode() -> Encoded:
+        return load_engine(spec).encode(
+            as_rows(block, side, op),
+            exponents,
+            spec.system,
+            side=side,
+            conjugate=is_conjugated(op),
+        )
+
+    return encoded_tiles.get(block, key, encode)
+
+
+def multiply_panel(
+    a_tiles: Sequence[Array],
+    b_tiles: Sequence[Array],
+    rows: Array,
+    columns: Array,
+    spec: ProductSpec,
+    before: Accumulator | None = None,
+) -> Accumulator:
+    """Multiply one panel along k and add it to what came before."""
+    if spec.native:
+        return _multiply_native(a_tiles, b_tiles, spec, before)
+    engine = load_engine(spec)
+    # A copy: the accumulator belongs to dask once its task has ended.
+    values = None if before is None else before.values.copy()
+    fill = None if before is None else before.fill
+    for a, b in zip(a_tiles, b_tiles, strict=True):
+        values = engine.multiply(
+            encode_tile(a, rows, "left", spec),
+            encode_tile(b, columns, "right", spec),
+            spec.system,
+            into=values,
+        )
+        found = find_fill(a, b, rows, columns, spec.op_a, spec.op_b)
+        fill = found if fill is None or found is None else fill.plus(found)
+    assert values is not None
+    return Accumulator(values, fill)
+
+
+def _multiply_native(
+    a_tiles: Sequence[Array],
+    b_tiles: Sequence[Array],
+    spec: ProductSpec,
+    before: Accumulator | None,
+) -> Accumulator:
+    total = None if before is None else before.values
+    for a, b in zip(a_tiles, b_tiles, strict=True):
+        x = native_rows(a, "left", spec.op_a)
+        y = native_rows(b, "right", spec.op_b)
+        product = np.matmul(x, y.T)
+        total = product if total is None else total + product
+    assert total is not None
+    return Accumulator(total, None)
+
+
+def decode_tile(
+    accumulator: Accumulator,
+    rows: Array,
+    columns: Array,
+    spec: ProductSpec,
+    c: Array | None = None,
+) -> Array:
+    """Turn an accumulator into a tile of ``alpha op(A) op(B) + beta C``."""
+    if spec.native:
+        return scale_and_add(accumulator.values, spec, c)
+    out = load_engine(spec).decode(
+        accumulator.values,
+        rows,
+        columns,
+        spec.system,
+        np.dtype(spec.dtype),
+        alpha=spec.alpha,
+        beta=spec.beta,
+        c=c,
+    )
+    fill = accumulator.fill
+    if fill is not None:
+        c_rows = None if c is None else c[fill.rows]
+        c_columns = None if c is None else c[:, fill.columns]
+        Fill(
+            fill.rows,
+            fill.columns,
+            scale_and_add(fill.row_values, spec, c_rows),
+            scale_and_add(fill.column_values, spec, c_columns),
+        ).apply(out)
+    return out
+
+
+def scale_and_add(x: Array, spec: ProductSpec, c: Array | None) -> Array:
+    """Return alpha x + beta c; scalars of 1 never touch Inf or NaN."""
+    dtype = np.dtype(spec.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        out = x if spec.alpha == 1 else _times(x, spec.alpha)
+        if spec.beta != 0:
+            assert c is not None
+            out = out + (c if spec.beta == 1 else _times(c, spec.beta))
+        return np.ascontiguousarray(out.astype(dtype, copy=False))
+
+
+def _times(x: Array, factor: complex) -> Array:
+    real = complex(factor).imag == 0
+    return x * (complex(factor).real if real else factor)
+
+
+def product_tile(
+    a_tiles: Sequence[Array],
+    b_tiles: Sequence[Array],
+    rows: Array,
+    columns: Array,
+    spec: ProductSpec,
+    before: Accumulator | None = None,
+    c: Array | None = None,
+) -> Array:
+    """Multiply the last (or only) panel and decode: one tile of C."""
+    accumulator = multiply_panel(a_tiles, b_tiles, rows, columns, spec, before)
+    return decode_tile(accumulator, rows, columns, spec, c)
