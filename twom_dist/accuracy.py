@@ -48,7 +48,7 @@ def precision_of(dtype: Any) -> Precision:
 
 def is_complex(dtype: Any) -> bool:
     """Whether a dtype is complex."""
-    return np.dtype(dtype).kind == "c"
+    return bool(np.dtype(dtype).kind == "c")
 
 
 def required_bits(accuracy: str | float, dtype: Any) -> float:

@@ -85,14 +85,15 @@ def result_dtype(letter: str | None, **arrays: Any) -> np.dtype[Any]:
         By the name that an error shows.
     """
     given = {name: x.dtype for name, x in arrays.items() if x is not None}
-    for name, dtype in given.items():
-        if dtype.kind not in "biufc":
+    dtype: np.dtype[Any]
+    for name, source in given.items():
+        if source.kind not in "biufc":
             raise TypeError(
-                f"{name} has dtype {dtype}; real, complex and integer numbers are "
+                f"{name} has dtype {source}; real, complex and integer numbers are "
                 "multiplied: convert it with astype"
             )
     if letter is None:
-        dtype: np.dtype[Any] = np.result_type(*given.values())
+        dtype = np.result_type(*given.values())
         if dtype.kind in "biu":
             dtype = np.result_type(dtype, np.float64)
         if dtype == np.float16:

@@ -54,7 +54,7 @@ class ScalingRule:
 
 
 def norm_bits(k: int) -> int:
-    """Bits per magnitude such that 2k squares sum to less than 2^63; 20 for k < 2^22."""
+    """Bits of a magnitude such that 2k squares sum to below 2^63; 20 for k < 2^22."""
     return min(20, (63 - (2 * k).bit_length()) // 2)
 
 

@@ -13,7 +13,7 @@ from .grid import Chunks, Grid
 from .spec import ProductSpec
 
 
-class TwomProduct(ArrayExpr):  # type: ignore[misc]
+class TwomProduct(ArrayExpr):
     """``alpha op(A) op(B) + beta C`` of array expressions."""
 
     _parameters = ("a", "b", "c_in", "grid", "spec")

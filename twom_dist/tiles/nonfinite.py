@@ -66,7 +66,8 @@ def find_fill(
 
 def _signs(t: Array) -> Array:
     """Sign of finite entries, non-finite ones as they are; float64."""
-    return np.where(np.isfinite(t), np.sign(t), t).astype(np.float64)
+    signs: Array = np.where(np.isfinite(t), np.sign(t), t)
+    return signs.astype(np.float64)
 
 
 def _real_product(x: Array, y: Array) -> Array:

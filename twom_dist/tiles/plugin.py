@@ -26,7 +26,7 @@ def _stage_and_token(key: Any) -> tuple[str, str]:
     return stage, token
 
 
-class PlacementPlugin(SchedulerPlugin):  # type: ignore[misc]
+class PlacementPlugin(SchedulerPlugin):
     """Restrict product tasks loosely to a 2-D cyclic grid of the live workers."""
 
     name = PLUGIN_NAME

@@ -73,6 +73,6 @@ def is_conjugated(op: Op) -> bool:
 
 
 def native_rows(block: Any, side: Side, op: Op) -> Any:
-    """The same rows with the conjugate taken."""
+    """View a block as rows, with the conjugate taken."""
     rows = as_rows(block, side, op)
     return np.conj(rows) if is_conjugated(op) else rows

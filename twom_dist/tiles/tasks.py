@@ -69,13 +69,13 @@ def bound_maxima(
 ) -> tuple[Array, Array]:
     """Row and column maxima of the upper bounds of one C tile (accurate scaling)."""
     engine = load_engine(spec)
-    planes = []
-    for side, tiles, e in zip(
-        ("left", "right"), (a_tiles, b_tiles), largest, strict=True
-    ):
+
+    def plane(tiles: Sequence[Array], e: Array, side: Side) -> Array:
         rows = [as_rows(t, side, spec.op(side)) for t in tiles]
-        planes.append(engine.magnitudes(np.concatenate(rows, axis=1), e, side=side))
-    return engine.bound_maxima(planes[0], planes[1])
+        return engine.magnitudes(np.concatenate(rows, axis=1), e, side=side)
+
+    left = plane(a_tiles, largest[0], "left")
+    return engine.bound_maxima(left, plane(b_tiles, largest[1], "right"))
 
 
 def accurate_exponents(

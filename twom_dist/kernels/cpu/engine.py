@@ -246,22 +246,19 @@ class CpuEngine:
         gemm = get_gemm()
 
         def block(piece: tuple[int, int, int, int]) -> None:
-            lo, hi, panel_lo, panel_hi = piece
-            sums = np.empty((hi - lo, panel_hi - panel_lo), np.int32)
+            lo, hi, n_lo, n_hi = piece
+            sums = np.empty((hi - lo, n_hi - n_lo), np.int32)
             for q, product in enumerate(system.products):
                 accumulate = into is not None
                 for k_lo in range(0, k, LARGEST_K):
                     k_hi = min(k, k_lo + LARGEST_K)
                     gemm(
                         left.left_block(product.left, lo, hi, k_lo, k_hi),
-                        right.right_block(
-                            product.right, panel_lo, panel_hi, k_lo, k_hi
-                        ),
+                        right.right_block(product.right, n_lo, n_hi, k_lo, k_hi),
                         sums,
                     )
-                    requantise(
-                        sums, float(product.p), accumulate, residues[q], lo, panel_lo
-                    )
+                    p = float(product.p)
+                    requantise(sums, p, accumulate, residues[q], lo, n_lo)
                     accumulate = True
 
         run_each(block, [(*r, *c) for c in _panels(n) for r in _panels(m)])

@@ -2,8 +2,9 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
@@ -41,25 +42,16 @@ def task_threads() -> int | None:
     return configured_threads() or (None if alone else 1)
 
 
-class limit_threads:
-    """Bound the threads of the products that this thread starts.
-
-    Parameters
-    ----------
-    threads : int or None
-        None leaves the limit as it is.
-    """
-
-    def __init__(self, threads: int | None) -> None:
-        self.threads = threads
-
-    def __enter__(self) -> None:
-        self.before = getattr(_local, "threads", None)
-        if self.threads is not None:
-            _local.threads = self.threads
-
-    def __exit__(self, *exception: object) -> None:
-        _local.threads = self.before
+@contextmanager
+def limit_threads(threads: int | None) -> Iterator[None]:
+    """Bound the threads of products started in this thread; None changes nothing."""
+    before = getattr(_local, "threads", None)
+    if threads is not None:
+        _local.threads = threads
+    try:
+        yield
+    finally:
+        _local.threads = before
 
 
 @cache

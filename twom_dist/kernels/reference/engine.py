@@ -45,7 +45,7 @@ def _parts(x: Array) -> list[Array]:
     return [x.real, x.imag] if np.iscomplexobj(x) else [x]
 
 
-def _by_element(function: Callable[..., int], *arrays: Array) -> Array:
+def _by_element(function: Callable[..., float], *arrays: Array) -> Array:
     """Apply an exact function elementwise, with broadcasting, to Python integers."""
     return np.frompyfunc(function, len(arrays), 1)(*arrays)
 
