@@ -7,9 +7,20 @@
 from . import errors
 from .blas import cgemm, dgemm, gemm, sgemm, zgemm
 from .config import load_defaults
+from .plan import Plan, plan_gemm
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "cgemm", "dgemm", "errors", "gemm", "sgemm", "zgemm"]
+__all__ = [
+    "Plan",
+    "__version__",
+    "cgemm",
+    "dgemm",
+    "errors",
+    "gemm",
+    "plan_gemm",
+    "sgemm",
+    "zgemm",
+]
 
 load_defaults()

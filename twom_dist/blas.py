@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from . import checks, eager
-from .checks import Options
+from .config import bytes_setting
 from .errors import PlanError
 from .tiles.graph import engine_of
 from .tiles.spec import ProductSpec
@@ -103,7 +103,7 @@ def _gemm(
     options: dict[str, Any],
 ) -> Any:
     """Check, choose the residue system, and hand over to the eager or lazy path."""
-    settings = make_options(options)
+    settings = checks.make_options(options)
     family = checks.common_family(A=A, B=B, C=C)
     a, b = checks.as_matrix(A, "A"), checks.as_matrix(B, "B")
     c = None if C is None else checks.as_matrix(C, "C")
@@ -128,6 +128,7 @@ def _gemm(
         beta=beta,
         scaling=settings.scaling,
         engine=engine_of(settings.engine),
+        cache_bytes=bytes_setting("cache-bytes"),
     )
     empty = 0 in (m, n, k) or alpha == 0
     if family == "dask":
@@ -142,17 +143,6 @@ def _gemm(
         None if c is None else c.astype(dtype, copy=False),
         spec,
     )
-
-
-def make_options(given: dict[str, Any]) -> Options:
-    """Collect keyword options, or name the one that does not exist."""
-    allowed = Options.__dataclass_fields__
-    for name in given:
-        if name not in allowed:
-            raise TypeError(
-                f"option {name!r} given; the options are {', '.join(allowed)}"
-            )
-    return Options(**given)
 
 
 def _without_product(c: Any, shape: tuple[int, int], spec: ProductSpec) -> Any:

@@ -34,6 +34,17 @@ class Options:
     engine: str = "auto"
 
 
+def make_options(given: dict[str, Any]) -> Options:
+    """Collect keyword options, or name the one that does not exist."""
+    allowed = Options.__dataclass_fields__
+    for name in given:
+        if name not in allowed:
+            raise TypeError(
+                f"option {name!r} given; the options are {', '.join(allowed)}"
+            )
+    return Options(**given)
+
+
 def family_of(x: Any) -> Family:
     """Tell a dask array, a CuPy array and anything NumPy understands apart."""
     module = type(x).__module__.split(".")[0]

@@ -3,7 +3,10 @@
 import sys
 from typing import Any
 
+from dask.system import CPU_COUNT
+
 from .config import setting
+from .plan import Cluster
 
 
 def current_client() -> Any:
@@ -19,6 +22,23 @@ def current_client() -> Any:
         return default_client()
     except ValueError:
         return None
+
+
+def current_cluster() -> Cluster:
+    """Describe the workers of the current client; one unlimited worker without.
+
+    The smallest memory limit counts; a worker without one has none.
+    """
+    client = current_client()
+    if client is None or client.asynchronous:
+        return Cluster(threads=CPU_COUNT)
+    threads = client.nthreads()
+    if not threads:
+        return Cluster()
+    known = client.scheduler_info()["workers"].values()
+    limits = [worker["memory_limit"] for worker in known]
+    memory = min(limits) if limits and all(limits) else None
+    return Cluster(len(threads), max(threads.values()), memory)
 
 
 def ensure_placement() -> None:

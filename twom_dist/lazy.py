@@ -1,14 +1,15 @@
 """Products of dask arrays: aligned, planned, and left lazy."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .config import bytes_setting
-from .execute import ensure_placement
+from .execute import current_cluster, ensure_placement
+from .plan import fit_cache, fit_panels, make_plan
 from .tiles.align import align_inner, align_result, op_chunks
 from .tiles.collection import product_array
-from .tiles.grid import Chunks, Grid, group_panels
+from .tiles.grid import Chunks, Grid
 from .tiles.spec import ProductSpec
 
 
@@ -43,11 +44,12 @@ def multiply(a: Any, b: Any, c: Any, spec: ProductSpec, *, empty: bool) -> Any:
     c = align_result(c, (m, n))
     if empty:
         return _without_product(c, (m, n), spec)
-    largest_m, largest_n = max(m), max(n)
-    panel_bytes = bytes_setting("panel-bytes")
-    panels = group_panels(k, largest_m, largest_n, dtype.itemsize, panel_bytes)
+    cluster = current_cluster()
+    grid = Grid(m, n, k, fit_panels(k, max(m), max(n), dtype.itemsize, cluster))
+    spec = replace(spec, cache_bytes=fit_cache(cluster))
+    make_plan(grid, spec, cluster)  # refuses here what no worker can hold
     ensure_placement()
-    return product_array(a, b, c, Grid(m, n, k, panels), spec)
+    return product_array(a, b, c, grid, spec)
 
 
 def _without_product(c: Any, chunks: tuple[Chunks, Chunks], spec: ProductSpec) -> Any:

@@ -92,6 +92,11 @@ class ResidueSystem:
         """M, the product of the moduli."""
         return prod(self.moduli)
 
+    @property
+    def modulus_bits(self) -> float:
+        """log2 M."""
+        return log2(self.modulus_product)
+
     @cached_property
     def capacity(self) -> int:
         """Largest |Re c|, |Im c| that decodes exactly: (M/2) (1 - 2^-19).

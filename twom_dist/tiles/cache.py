@@ -23,16 +23,9 @@ class CacheCounters:
 
 
 class EncodedCache:
-    """Keep what `encode` made of a block while the block lives and the budget lasts.
+    """Keep what `encode` made of a block while the block lives and the budget lasts."""
 
-    Parameters
-    ----------
-    budget : callable
-        Returns the bytes that may be held now.
-    """
-
-    def __init__(self, budget: Callable[[], int]) -> None:
-        self._budget = budget
+    def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, tuple[weakref.ref[Array], Encoded]] = (
             OrderedDict()
         )
@@ -43,9 +36,17 @@ class EncodedCache:
         self.nbytes = 0
 
     def get(
-        self, block: Array, key: Hashable, encode: Callable[[], Encoded]
+        self,
+        block: Array,
+        key: Hashable,
+        encode: Callable[[], Encoded],
+        budget: int,
     ) -> Encoded:
-        """Return the encoded form of block under key, making it if need be."""
+        """Return the encoded form of block under key, making it if need be.
+
+        What is made is kept if all entries together stay within `budget` bytes, older
+        ones making room.
+        """
         full_key = (id(block), key)
         with self._lock:
             making = self._making.setdefault(full_key, threading.Lock())
@@ -61,11 +62,12 @@ class EncodedCache:
             with self._lock:
                 self.counters.encoded += 1
                 self._making.pop(full_key, None)
-                self._store(full_key, block, encoded)
+                self._store(full_key, block, encoded, budget)
             return encoded
 
-    def _store(self, full_key: Hashable, block: Array, encoded: Encoded) -> None:
-        budget = self._budget()
+    def _store(
+        self, full_key: Hashable, block: Array, encoded: Encoded, budget: int
+    ) -> None:
         self._drop(full_key)
         if encoded.nbytes > budget:
             return
@@ -92,10 +94,4 @@ class EncodedCache:
         return len(self._entries)
 
 
-def _configured_budget() -> int:
-    from ..config import bytes_setting
-
-    return bytes_setting("cache-bytes")
-
-
-encoded_tiles = EncodedCache(_configured_budget)
+encoded_tiles = EncodedCache()

@@ -26,6 +26,8 @@ class ProductSpec:
     scaling : {"norm", "accurate"}
     engine : str
         Name for `get_engine`.
+    cache_bytes : int
+        Bytes of encoded tiles that a process may keep.
     """
 
     dtype: str
@@ -38,6 +40,7 @@ class ProductSpec:
     beta: complex = 0
     scaling: str = "norm"
     engine: str = "cpu"
+    cache_bytes: int = 0
 
     @property
     def native(self) -> bool:

@@ -116,7 +116,7 @@ def encode_tile(
             conjugate=is_conjugated(op),
         )
 
-    return encoded_tiles.get(block, key, encode)
+    return encoded_tiles.get(block, key, encode, spec.cache_bytes)
 
 
 def multiply_panel(
