@@ -10,6 +10,8 @@ from ...moduli import ResidueSystem
 from ...typing import Array
 
 _PIECE = 256
+# Residues of four products are summed before the sums are loaded and stored again.
+_GROUP = 4
 # Exponents of the two factors of step 4 in the contract.
 _FIRST_LOW, _FIRST_HIGH = -1000, 600
 _SECOND_LOW, _SECOND_HIGH = -1022, 1023
@@ -30,16 +32,17 @@ class DecodeTables:
 
 @cache
 def decode_tables(system: ResidueSystem) -> DecodeTables:
-    """Tabulate weights[part, digit, product], all exact in float64."""
+    """Tabulate weights[part, digit, product], padded with zeros to whole groups."""
     b, count = system.digit_bits, system.num_digits
-    weights = [
-        np.array([system.digits(w) for w in row], dtype=np.float64).T
-        for row in system.weights
-    ]
+    padded = -(-system.num_products // _GROUP) * _GROUP
+    weights = np.zeros((system.parts, count, padded))
+    for part, row in enumerate(system.weights):
+        digits = np.array([system.digits(w) for w in row], dtype=np.float64)
+        weights[part, :, : len(row)] = digits.T
     m = system.modulus_product
     quotient = [(1 << (t * b)) / m if t >= 0 else 0.0 for t in (count - 1, count - 2)]
     return DecodeTables(
-        np.ascontiguousarray(weights),
+        weights,
         np.array(system.digits(m), dtype=np.float64),
         np.array(quotient),
         b,
@@ -55,31 +58,62 @@ def scalar_mode(factor: complex) -> int:
     return REAL if complex(factor).imag == 0 else COMPLEX
 
 
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def _sum_group(r, weights, q, count, d):  # type: ignore[no-untyped-def]
+    """d[digit] += sum_g weights[digit, q + g] r[g], exact integers: fused or not."""
+    r0, r1, r2, r3 = r[0], r[1], r[2], r[3]
+    for t in range(d.shape[0]):
+        w = weights[t]
+        w0, w1, w2, w3 = w[q], w[q + 1], w[q + 2], w[q + 3]
+        total = d[t]
+        for c in range(count):
+            pair = w2 * r2[c] + w3 * r3[c]
+            total[c] += w0 * r0[c] + w1 * r1[c] + pair
+
+
 @njit(nogil=True, cache=True)
-def _digits_to_float(d, weights, modulus, quotient, digit_bits, count, out):  # type: ignore[no-untyped-def]
+def _digits_to_float(d, modulus, quotient, digit_bits, count, out):  # type: ignore[no-untyped-def]
     """Follow steps 1 to 3 of the contract on d[digit, piece]."""
     last = d.shape[0] - 1
     unit = 2.0**digit_bits
     inverse, half = 1.0 / unit, unit / 2
+    y = out
+    leading, second = d[last], d[max(0, last - 1)]
     for c in range(count):
-        q = d[last, c] * quotient[0]
+        q = leading[c] * quotient[0]
         if last > 0:
-            q += d[last - 1, c] * quotient[1]
-        y = np.rint(q)
-        for t in range(last + 1):
-            d[t, c] -= y * modulus[t]
-    for t in range(last):
+            q += second[c] * quotient[1]
+        y[c] = np.rint(q)
+    for t in range(last + 1):
+        digit, m = d[t], modulus[t]
         for c in range(count):
-            carry = np.floor((d[t, c] + half) * inverse)
-            d[t, c] -= carry * unit
-            d[t + 1, c] += carry
+            digit[c] -= y[c] * m
+    for t in range(last):
+        digit, above = d[t], d[t + 1]
+        for c in range(count):
+            carry = np.floor((digit[c] + half) * inverse)
+            digit[c] -= carry * unit
+            above[c] += carry
+    lowest = d[0]
     for c in range(count):
-        out[c] = d[0, c]
+        out[c] = lowest[c]
     scale = 1.0
     for t in range(1, last + 1):
         scale *= unit
+        digit = d[t]
         for c in range(count):
-            out[c] = d[t, c] * scale + out[c]
+            out[c] = digit[c] * scale + out[c]
+
+
+@njit(nogil=True, cache=True)
+def _power_factors(row, columns, powers, one, two):  # type: ignore[no-untyped-def]
+    """Factors 2^e1, 2^e2 of step 4 for one row."""
+    for c in range(one.size):
+        e = -(row + columns[c])
+        e1 = min(max(e, _FIRST_LOW), _FIRST_HIGH)
+        e2 = min(max(e - e1, _SECOND_LOW), _SECOND_HIGH)
+        one[c] = powers[np.uint64(e1 - _SECOND_LOW)]
+        two[c] = powers[np.uint64(e2 - _SECOND_LOW)]
 
 
 @njit(nogil=True, cache=True)
@@ -104,40 +138,43 @@ def decode_rows(  # type: ignore[no-untyped-def]
     """Write rows lo..hi of out[m, n, parts]."""
     products = residues.shape[0]
     n = residues.shape[2]
-    parts, digits = weights.shape[0], weights.shape[1]
+    parts, digits, padded = weights.shape
     d = np.empty((parts, digits, _PIECE))
     v = np.zeros((2, _PIECE))
-    r = np.empty(_PIECE)
+    r = np.zeros((_GROUP, _PIECE))
+    one, two = np.empty(_PIECE), np.empty(_PIECE)
     for i in range(lo, hi):
         for start in range(0, n, _PIECE):
             count = min(_PIECE, n - start)
             d[:] = 0.0
-            for q in range(products):
-                for c in range(count):
-                    r[c] = np.float64(residues[q, i, start + c])
-                for part in range(parts):
-                    for t in range(digits):
-                        w = weights[part, t, q]
+            for q in range(0, padded, _GROUP):
+                for g in range(_GROUP):
+                    target = r[g]
+                    if q + g < products:
+                        source = residues[q + g, i, start : start + count]
                         for c in range(count):
-                            d[part, t, c] += w * r[c]
+                            target[c] = np.float64(source[c])
+                    else:
+                        target[:] = 0.0
+                for part in range(parts):
+                    _sum_group(r, weights[part], q, count, d[part])
+            _power_factors(
+                rows[i], columns[start : start + count], powers, one[:count], two
+            )
             for part in range(parts):
-                _digits_to_float(
-                    d[part], weights, modulus, quotient, digit_bits, count, v[part]
-                )
+                piece = v[part]
+                _digits_to_float(d[part], modulus, quotient, digit_bits, count, piece)
                 for c in range(count):
-                    e = -(rows[i] + columns[start + c])
-                    e1 = min(max(e, _FIRST_LOW), _FIRST_HIGH)
-                    e2 = min(max(e - e1, _SECOND_LOW), _SECOND_HIGH)
-                    v[part, c] *= powers[e1 - _SECOND_LOW]
-                    v[part, c] *= powers[e2 - _SECOND_LOW]
+                    piece[c] = piece[c] * one[c] * two[c]
             _scale(v, alpha_mode, alpha.real, alpha.imag, parts, count)
             if beta_mode != NONE:
                 _add_scaled(
                     v, c_in, i, start, beta_mode, beta.real, beta.imag, parts, count
                 )
             for part in range(parts):
+                target_part = out[i, start : start + count, part]
                 for c in range(count):
-                    out[i, start + c, part] = v[part, c]
+                    target_part[c] = v[part, c]
 
 
 @njit(nogil=True, cache=True)

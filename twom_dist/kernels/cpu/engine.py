@@ -13,9 +13,9 @@ from . import norms
 from .decode import as_parts, decode_tile
 from .encode import encode_rows, encode_tables
 from .int8_gemm import get_gemm, select_kernel
-from .requantise import requantise
-from .threads import limit_threads, ranges, run_each, task_threads
-from .tuning import BLOCK, LARGEST_K
+from .requantise import multiplier, requantise, requantise_add
+from .threads import limit_threads, ranges, run_each, scratch, task_threads
+from .tuning import BLOCK, LARGEST_BATCHED, LARGEST_K
 
 _NO_FACTORS = 1.0
 
@@ -56,6 +56,11 @@ class CpuEncoded:
         base = lo * self.k
         panel = flat[base + k_lo * width : base + k_hi * width]
         return panel.reshape(k_hi - k_lo, width)
+
+    def whole_plane(self, plane: int) -> Array:
+        """Return a right plane as contiguous (k, rows)."""
+        panels = [self.right_block(plane, *p, 0, self.k) for p in _panels(self.rows)]
+        return panels[0] if len(panels) == 1 else np.concatenate(panels, axis=1)
 
     def residues(self) -> Array:
         """(planes, rows, k) int8 symmetric residues."""
@@ -210,10 +215,9 @@ class CpuEngine:
                 factors if left else ones,
                 ones if left else np.ascontiguousarray(factors[:, panel_lo:panel_hi]),
                 -1.0 if conjugate else 1.0,
-                tables.moduli,
-                tables.split_weights,
-                tables.first_plane,
-                tables.plane_weights,
+                tables.plane_moduli,
+                tables.weights,
+                tables.splits,
                 left,
                 lo,
                 hi,
@@ -238,31 +242,51 @@ class CpuEngine:
         system: ResidueSystem,
         into: Array | None = None,
     ) -> Array:
-        """Multiply block by block, every product of a block in turn."""
+        """Multiply block by block, each plane of a block on its own."""
         m, n, k = left.rows, right.rows, left.k
         residues = into
         if residues is None:
             residues = np.empty((system.num_products, m, n), np.int8)
+        if m * n * k <= LARGEST_BATCHED:
+            self._multiply_batched(left, right, system, residues, into is not None)
+            return residues
         gemm = get_gemm()
 
-        def block(piece: tuple[int, int, int, int]) -> None:
-            lo, hi, n_lo, n_hi = piece
-            sums = np.empty((hi - lo, n_hi - n_lo), np.int32)
-            for q, product in enumerate(system.products):
-                accumulate = into is not None
-                for k_lo in range(0, k, LARGEST_K):
-                    k_hi = min(k, k_lo + LARGEST_K)
-                    gemm(
-                        left.left_block(product.left, lo, hi, k_lo, k_hi),
-                        right.right_block(product.right, n_lo, n_hi, k_lo, k_hi),
-                        sums,
-                    )
-                    p = float(product.p)
-                    requantise(sums, p, accumulate, residues[q], lo, n_lo)
-                    accumulate = True
+        def block(piece: tuple[int, int, int, int, int]) -> None:
+            q, lo, hi, n_lo, n_hi = piece
+            product = system.products[q]
+            sums = scratch((hi - lo, n_hi - n_lo), np.dtype(np.int32))
+            target = residues[q, lo:hi, n_lo:n_hi]
+            write = requantise if into is None else requantise_add
+            for k_lo in range(0, k, LARGEST_K):
+                k_hi = min(k, k_lo + LARGEST_K)
+                a = left.left_block(product.left, lo, hi, k_lo, k_hi)
+                b = right.right_block(product.right, n_lo, n_hi, k_lo, k_hi)
+                gemm(a, b, sums)
+                write(sums, product.p, multiplier(product.p), target)
+                write = requantise_add
 
-        run_each(block, [(*r, *c) for c in _panels(n) for r in _panels(m)])
+        blocks = [(*r, *c) for c in _panels(n) for r in _panels(m)]
+        run_each(block, [(q, *b) for b in blocks for q in range(len(system.products))])
         return residues
+
+    def _multiply_batched(
+        self,
+        left: CpuEncoded,
+        right: CpuEncoded,
+        system: ResidueSystem,
+        residues: Array,
+        accumulate: bool,
+    ) -> None:
+        """Multiply all planes of small matrices by one call: k is at most 128^3."""
+        m, n, k = left.rows, right.rows, left.k
+        a = left.data.reshape(-1, m, k)[[product.left for product in system.products]]
+        b = [right.whole_plane(product.right) for product in system.products]
+        sums = np.empty((len(b), m, n), np.int32)
+        get_gemm()(a, np.stack(b), sums)
+        write = requantise_add if accumulate else requantise
+        for product, s, target in zip(system.products, sums, residues, strict=True):
+            write(s, product.p, multiplier(product.p), target)
 
     def decode(
         self,

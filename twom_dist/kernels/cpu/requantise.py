@@ -3,19 +3,32 @@
 import numpy as np
 from numba import njit
 
-_ROUND = 1.5 * 2.0**52
+# |v - p rint(v / p)| with rint from the multiplier m = rint(2^40 / p): the quotient is
+# off by |v| 2^-41 <= 2^-10, and v/p is at least 1/(2p) > 2^-9 away from a tie for odd
+# p; for p = 256, m is exact. A tie gives +128, whose low byte is -128.
+_SHIFT = 40
+
+
+def multiplier(p: int) -> int:
+    """Return rint(2^40 / p)."""
+    return ((1 << _SHIFT + 1) // p + 1) >> 1
 
 
 @njit(nogil=True, cache=True)
-def requantise(sums, p, accumulate, residues, row, column):  # type: ignore[no-untyped-def]
-    """Reduce sums[m, n] modulo p into residues[row:, column:], adding if asked to."""
-    inverse = 1.0 / p
+def requantise(sums, p, m, residues):  # type: ignore[no-untyped-def]
+    """Reduce sums[m, n] modulo p into residues[m, n]."""
     for i in range(sums.shape[0]):
-        for j in range(sums.shape[1]):
-            v = np.float64(sums[i, j])
-            if accumulate:
-                v += np.float64(residues[row + i, column + j])
-            quotient = (v * inverse + _ROUND) - _ROUND
-            v -= quotient * p
-            # A tie (p = 256 alone) may give +128: the low byte is -128.
-            residues[row + i, column + j] = np.int8(np.int32(v))
+        source, target = sums[i], residues[i]
+        for j in range(source.size):
+            v = np.int64(source[j])
+            target[j] = np.int8(v - ((v * m + (1 << (_SHIFT - 1))) >> _SHIFT) * p)
+
+
+@njit(nogil=True, cache=True)
+def requantise_add(sums, p, m, residues):  # type: ignore[no-untyped-def]
+    """Add sums[m, n] to residues[m, n] modulo p; |sums| + 128 < 2^31 must hold."""
+    for i in range(sums.shape[0]):
+        source, target = sums[i], residues[i]
+        for j in range(source.size):
+            v = np.int64(source[j]) + np.int64(target[j])
+            target[j] = np.int8(v - ((v * m + (1 << (_SHIFT - 1))) >> _SHIFT) * p)

@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...typing import Array
 
 T = TypeVar("T")
 
@@ -52,6 +57,18 @@ def limit_threads(threads: int | None) -> Iterator[None]:
         yield
     finally:
         _local.threads = before
+
+
+def scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return this thread's scratch array, whatever it holds, valid until the next call.
+
+    Fresh pages cost as much as the kernel that fills them.
+    """
+    size = prod(shape)
+    buffer = getattr(_local, "scratch", None)
+    if buffer is None or buffer.dtype != dtype or buffer.size < size:
+        buffer = _local.scratch = np.empty(size, dtype)
+    return buffer[:size].reshape(shape)
 
 
 @cache

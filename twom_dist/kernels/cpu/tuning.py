@@ -1,9 +1,13 @@
 """Tuned numbers of the CPU engine, each with the measurement that gave it."""
 
-# Blocks of C that one int8 product fills. AMD EPYC (Zen 4), one core, u8 x s8:
-# 512 x 512 x k runs at 393-413 Gop/s for k = 512..2048, one 2048 block at 300-330.
-BLOCK = 512
+# Side of the blocks of C that one int8 product fills. AMD EPYC (Zen 4), one core,
+# u8 x s8, k = 2048, operands from memory: 512 x 512 at 381 Gop/s, 1024 x 512 at 386,
+# 1024 x 1024 at 404, a whole 2048 x 2048 at 300-330.
+BLOCK = 1024
 
 # Columns of k between two reductions modulo p:
 # |sum| <= 2^16 * 255 * 128 < 2^31.
 LARGEST_K = 1 << 16
+
+# Products of up to this many multiplications a plane go to the int8 GEMM as one batch.
+LARGEST_BATCHED = 128**3

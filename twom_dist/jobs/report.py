@@ -1,0 +1,98 @@
+"""What a job tells while it runs and when it is done."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+def count_operations(m: int, n: int, k: int, dtype: Any) -> int:
+    """Floating-point operations of the product done natively: 8mnk complex, 2mnk real.
+
+    Examples
+    --------
+    >>> count_operations(2, 3, 5, "complex64")
+    240
+    """
+    return (8 if np.dtype(dtype).kind == "c" else 2) * m * n * k
+
+
+def gflops(operations: int, seconds: float) -> float:
+    """Operations per second in units of 1e9."""
+    return operations / max(seconds, 1e-9) / 1e9
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job has come.
+
+    Attributes
+    ----------
+    done, tiles : int
+        Tiles of the result that are written, and all of them.
+    operations : int
+        Effective floating-point operations of the tiles that are written.
+    seconds : float
+        Since the first task was submitted.
+    """
+
+    done: int
+    tiles: int
+    operations: int
+    seconds: float
+
+    @property
+    def gflops(self) -> float:
+        """Effective GFLOP/s so far."""
+        return gflops(self.operations, self.seconds)
+
+
+@dataclass(frozen=True)
+class JobSummary:
+    """A finished job.
+
+    Attributes
+    ----------
+    path : str
+        Of the result.
+    shape : tuple of int
+        (m, n, k): ``op(A)`` is m x k, ``op(B)`` k x n.
+    dtype : numpy.dtype
+        Of the result.
+    tiles, tile_shape : tuple of int
+        Tiles along m, n and k, and the rows and columns of the largest ones (mb, nb,
+        kb).
+    waves : int
+        Parts of the result that were computed one after the other; more than one
+        where the workers cannot hold the inputs at once.
+    method : str
+    num_moduli : int
+        0 for the native product.
+    seconds : float
+        From the first task to the finished file.
+    """
+
+    path: str
+    shape: tuple[int, int, int]
+    dtype: np.dtype[Any]
+    tiles: tuple[int, int, int]
+    tile_shape: tuple[int, int, int]
+    waves: int
+    method: str
+    num_moduli: int
+    seconds: float
+
+    @property
+    def gflops(self) -> float:
+        """Effective GFLOP/s: 8mnk operations if complex, 2mnk if real."""
+        return gflops(count_operations(*self.shape, self.dtype), self.seconds)
+
+    def __str__(self) -> str:
+        (m, n, _), (mt, nt, kt) = self.shape, self.tiles
+        moduli = f" with {self.num_moduli} moduli" if self.num_moduli else ""
+        waves = f" in {self.waves} waves" if self.waves > 1 else ""
+        return (
+            f"{self.path}: {m} x {n} {self.dtype}, {mt} x {nt} tiles{waves} "
+            f"(k in {kt}), {self.method}{moduli}, {self.seconds:.1f} s, "
+            f"{self.gflops:.1f} GFLOP/s"
+        )
