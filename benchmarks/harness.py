@@ -1,0 +1,167 @@
+"""One harness: interleaved runs in one process, one JSON line for each result.
+
+A result holds every single time, not only the median, and its baselines come from the
+same run: absolute times of shared machines say little, ratios say more.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+PACKAGES = ("numpy", "dask", "distributed", "numba", "onnxruntime")
+
+
+def device_name() -> str:
+    """CPU model, cores and the instructions that matter here."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    info = dict(line.split(":", 1) for line in lines if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in info.items()}
+    flags = fields.get("flags", "").split()
+    vnni = [flag for flag in ("avx512_vnni", "avx_vnni", "amx_int8") if flag in flags]
+    cores = len(os.sched_getaffinity(0))
+    name = fields.get("model name", platform.processor())
+    family = f"family {fields.get('cpu family')} model {fields.get('model')}"
+    return f"{name} ({family}), {cores} cores, {' '.join(vnni) or 'no VNNI'}"
+
+
+def commit() -> str:
+    """Short hash of the source, marked where the tree differs from it."""
+    call = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def interleave(
+    candidates: Mapping[str, Callable[[], Any]], repeats: int
+) -> dict[str, list[float]]:
+    """Time each candidate in turn, `repeats` rounds after one that is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    for turn in range(repeats + 1):
+        for name, call in candidates.items():
+            start = time.perf_counter()
+            call()
+            if turn:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def ratios(seconds: Mapping[str, list[float]], baseline: str) -> dict[str, float]:
+    """Median over the rounds of baseline time / candidate time in the same round."""
+    return {
+        name: median(b / t for b, t in zip(seconds[baseline], times, strict=True))
+        for name, times in seconds.items()
+    }
+
+
+class Report:
+    """Append JSON lines to a file and print one short line for each."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self.common = {
+            "commit": commit(),
+            "device": device_name(),
+            "python": platform.python_version(),
+            "versions": {name: version(name) for name in PACKAGES},
+        }
+
+    def add(self, benchmark: str, **fields: Any) -> None:
+        """Write one result."""
+        line = {"benchmark": benchmark, **fields, **self.common}
+        shown = {k: v for k, v in fields.items() if k not in ("seconds", "plan")}
+        print(benchmark, *(f"{k}={_short(v)}" for k, v in shown.items()), flush=True)
+        if self.path:
+            with Path(self.path).open("a") as file:
+                file.write(json.dumps(line, default=str) + "\n")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {_short(v)}" for k, v in value.items()) + "}"
+    return str(value)
+
+
+def random_matrix(m: int, n: int, phi: float, seed: int) -> np.ndarray:
+    """Entries (U - 1/2) exp(phi N(0, 1)), real and imaginary part alike."""
+    rng = np.random.default_rng(seed)
+    out = np.empty((m, n), np.complex128)
+    for part in (out.real, out.imag):
+        uniform = rng.random((m, n)) - 0.5
+        part[...] = uniform * np.exp(phi * rng.standard_normal((m, n)))
+    return out
+
+
+def sampled_errors(
+    A: np.ndarray, B: np.ndarray, C: np.ndarray, samples: int = 16, seed: int = 0
+) -> dict[str, float]:
+    """Largest error of sampled entries of C = A B against exact sums.
+
+    Relative to ``(|A||B|)_ij`` (componentwise) and ``||a_i|| ||b_j||`` (normwise).
+    """
+    rng = np.random.default_rng(seed)
+    worst = {"componentwise": 0.0, "normwise": 0.0}
+    for _ in range(samples):
+        i, j = int(rng.integers(A.shape[0])), int(rng.integers(B.shape[1]))
+        a, b = A[i], B[:, j]
+        terms = [[Fraction(t) for t in x] for x in (a.real, a.imag, b.real, b.imag)]
+        ar, ai, br, bi = terms
+        re = sum(w * y - x * z for w, x, y, z in zip(ar, ai, br, bi, strict=True))
+        im = sum(w * z + x * y for w, x, y, z in zip(ar, ai, br, bi, strict=True))
+        error = abs(
+            complex(
+                float(re - Fraction(C[i, j].real)), float(im - Fraction(C[i, j].imag))
+            )
+        )
+        componentwise = error / float(np.abs(a) @ np.abs(b))
+        normwise = error / float(np.linalg.norm(a) * np.linalg.norm(b))
+        worst["componentwise"] = max(worst["componentwise"], componentwise)
+        worst["normwise"] = max(worst["normwise"], normwise)
+    return worst
+
+
+@contextmanager
+def transfer_counters(client: Any) -> Iterator[dict[str, Any]]:
+    """Collect bytes sent and peak managed bytes of each worker meanwhile."""
+    client.run(_start_sampling)
+    found: dict[str, Any] = {}
+    yield found
+    answers = client.run(_stop_sampling)
+    found["bytes_moved"] = sum(a["sent"] for a in answers.values())
+    found["peak_managed_bytes"] = max(a["peak"] for a in answers.values())
+
+
+def _start_sampling(dask_worker: Any) -> None:
+    import asyncio
+
+    dask_worker._bench_sent = dask_worker.transfer_outgoing_bytes_total
+    dask_worker._bench_peak = 0
+
+    async def sample() -> None:
+        while True:
+            managed = dask_worker.state.nbytes
+            dask_worker._bench_peak = max(dask_worker._bench_peak, managed)
+            await asyncio.sleep(0.005)
+
+    dask_worker._bench_task = asyncio.ensure_future(sample())
+
+
+def _stop_sampling(dask_worker: Any) -> dict[str, int]:
+    dask_worker._bench_task.cancel()
+    total = dask_worker.transfer_outgoing_bytes_total
+    return {
+        "sent": total - dask_worker._bench_sent,
+        "peak": dask_worker._bench_peak,
+    }
