@@ -16,16 +16,10 @@ import time
 from typing import Any
 
 import numpy as np
-from harness import (
-    Report,
-    interleave,
-    random_matrix,
-    ratios,
-    sampled_errors,
-    transfer_counters,
-)
+from harness import Report, interleave, ratios, transfer_counters
 
 import twom_dist as td
+from twom_dist.testing import random_matrix, sampled_errors
 
 
 def gflops(m: int, n: int, k: int, seconds: list[float]) -> float:
@@ -36,7 +30,7 @@ def gflops(m: int, n: int, k: int, seconds: list[float]) -> float:
 def bench_eager(report: Report, args: argparse.Namespace) -> None:
     """NumPy arrays: our methods against NumPy's zgemm."""
     for n in args.sizes:
-        A, B = random_matrix(n, n, 1, 1), random_matrix(n, n, 1, 2)
+        A, B = random_matrix(n, n, seed=1), random_matrix(n, n, seed=2)
         candidates: dict[str, Any] = {"numpy": lambda A=A, B=B: A @ B}
         for moduli in args.num_moduli:
             candidates[f"2m-{moduli}"] = lambda A=A, B=B, N=moduli: td.zgemm(
@@ -58,7 +52,8 @@ def bench_accuracy(report: Report, args: argparse.Namespace) -> None:
     """Compare sampled entries with exact sums, for each spread of magnitudes."""
     n = args.accuracy_size
     for phi in args.phi:
-        A, B = random_matrix(n, n, phi, 3), random_matrix(n, n, phi, 4)
+        A = random_matrix(n, n, phi=phi, seed=3)
+        B = random_matrix(n, n, phi=phi, seed=4)
         products = {"numpy": A @ B}
         for moduli in (*args.num_moduli, 15):
             products[f"2m-{moduli}"] = td.zgemm(A, B, num_moduli=moduli)
@@ -126,7 +121,7 @@ def bench_dask(report: Report, args: argparse.Namespace) -> None:
 
 def _random_block(seed: int, tile: int, block_info: Any = None) -> np.ndarray:
     i, j = block_info[None]["chunk-location"]
-    return random_matrix(tile, tile, 1, [seed, i, j])  # type: ignore[arg-type]
+    return random_matrix(tile, tile, seed=[seed, i, j])
 
 
 _FIRST_PRODUCT = """

@@ -11,13 +11,10 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-import numpy as np
 
 PACKAGES = ("numpy", "dask", "distributed", "numba", "onnxruntime")
 
@@ -92,44 +89,6 @@ def _short(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k}: {_short(v)}" for k, v in value.items()) + "}"
     return str(value)
-
-
-def random_matrix(m: int, n: int, phi: float, seed: int) -> np.ndarray:
-    """Entries (U - 1/2) exp(phi N(0, 1)), real and imaginary part alike."""
-    rng = np.random.default_rng(seed)
-    out = np.empty((m, n), np.complex128)
-    for part in (out.real, out.imag):
-        uniform = rng.random((m, n)) - 0.5
-        part[...] = uniform * np.exp(phi * rng.standard_normal((m, n)))
-    return out
-
-
-def sampled_errors(
-    A: np.ndarray, B: np.ndarray, C: np.ndarray, samples: int = 16, seed: int = 0
-) -> dict[str, float]:
-    """Largest error of sampled entries of C = A B against exact sums.
-
-    Relative to ``(|A||B|)_ij`` (componentwise) and ``||a_i|| ||b_j||`` (normwise).
-    """
-    rng = np.random.default_rng(seed)
-    worst = {"componentwise": 0.0, "normwise": 0.0}
-    for _ in range(samples):
-        i, j = int(rng.integers(A.shape[0])), int(rng.integers(B.shape[1]))
-        a, b = A[i], B[:, j]
-        terms = [[Fraction(t) for t in x] for x in (a.real, a.imag, b.real, b.imag)]
-        ar, ai, br, bi = terms
-        re = sum(w * y - x * z for w, x, y, z in zip(ar, ai, br, bi, strict=True))
-        im = sum(w * z + x * y for w, x, y, z in zip(ar, ai, br, bi, strict=True))
-        error = abs(
-            complex(
-                float(re - Fraction(C[i, j].real)), float(im - Fraction(C[i, j].imag))
-            )
-        )
-        componentwise = error / float(np.abs(a) @ np.abs(b))
-        normwise = error / float(np.linalg.norm(a) * np.linalg.norm(b))
-        worst["componentwise"] = max(worst["componentwise"], componentwise)
-        worst["normwise"] = max(worst["normwise"], normwise)
-    return worst
 
 
 @contextmanager

@@ -4,7 +4,7 @@
 (lazy); see `twom_dist.gemm`.
 """
 
-from . import errors
+from . import errors, testing
 from .blas import cgemm, dgemm, gemm, sgemm, zgemm
 from .config import load_defaults
 from .plan import Plan, plan_gemm
@@ -20,6 +20,7 @@ __all__ = [
     "gemm",
     "plan_gemm",
     "sgemm",
+    "testing",
     "zgemm",
 ]
 

@@ -13,9 +13,11 @@ import numpy as np
 from .. import checks
 from ..blas import gemm
 from ..errors import PlanError, StoreError
+from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem
 from ..plan import Cluster
 from ..store import MatrixWriter, StoredMatrix, create_matrix, open_matrix
+from ..tiles.graph import engine_of
 from .layout import Layout, Wave, lay_out
 from .report import JobSummary, Progress, count_operations
 from .running import compute_wave, stopping_writes
@@ -109,9 +111,13 @@ class Job:
         Returns
         -------
         JobSummary
+            Shapes, method, time and speed.
         """
         start = perf_counter()
         system = self.system
+        if client is None and system is not None:
+            # Loads the kernels once, before several threads ask for them.
+            get_engine(engine_of(self.options.get("engine", "auto")))
         meter = _Meter(layout, self.dtype, start, progress)
         context = nullcontext() if client is None else client.as_current()
         with writer, stopping_writes(writer, client), context:
@@ -226,6 +232,7 @@ def open_job(
     Returns
     -------
     Job
+        Ready to be laid out and run.
 
     Raises
     ------
@@ -269,9 +276,11 @@ def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:
         for target in map(os.path.realpath, starts):
             same = os.path.exists(target) and os.path.samefile(target, source)
             if same or _lies_in(target, source) or _lies_in(source, target):
+                how = "is" if same else "and"
+                what = f"the file of {name}" + ("" if same else " lie in one another")
                 raise PlanError(
-                    f"the output {text!r} is the file of {name}, or one lies in the "
-                    "other; inputs are never written to: choose another name"
+                    f"the output {text!r} {how} {what}; inputs are never written to: "
+                    "choose another name"
                 )
 
 

@@ -5,12 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import MemoryLimitError, PlanError
-from ..plan import Cluster, choose_tile, plan_gemm
+from ..plan import LARGEST_TILE, TILES_PER_WORKER, Cluster, plan_gemm
 from ..tiles.grid import Chunks
+from ..tiles.placement import worker_grids
 
 # Of a worker's memory: above, dask writes to disk what it could use at once
 # (distributed.worker.memory.target).
 WAVE_SHARE = 0.6
+# Below, tasks are too short for what dask spends on each.
+SMALLEST_TILE = 256
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,12 @@ class Wave:
 
     rows: slice
     columns: slice
+
+    @property
+    def size(self) -> int:
+        """Number of tiles."""
+        rows, columns = self.rows, self.columns
+        return int((rows.stop - rows.start) * (columns.stop - columns.start))
 
 
 @dataclass(frozen=True)
@@ -59,29 +68,31 @@ def _sizes(length: int, tile: int) -> Chunks:
 
 
 def choose_tile_shape(
-    shape: tuple[int, int, int], workers: int, tile: int | None
+    shape: tuple[int, int, int], cluster: Cluster, tile: int
 ) -> tuple[int, int, int]:
-    """Return (mb, nb, kb): the tile given, or a few even ones for every worker.
-
-    Parameters
-    ----------
-    shape : (m, n, k)
-    workers : int
-        Threads of all workers together.
-    tile : int or None
+    """Return (mb, nb, kb), even, mb and nb at most `tile`: as many for every worker.
 
     Examples
     --------
-    >>> choose_tile_shape((3072, 3000, 2500), 2, None)
-    (1024, 1000, 834)
+    >>> choose_tile_shape((3072, 3000, 2500), Cluster(workers=2), 1024)
+    (1024, 750, 1250)
     """
-    if tile is None:
-        largest = choose_tile(shape[0], shape[1], workers)
-        mb, nb, kb = (-(-size // _count(size, largest)) for size in shape)
-        return max(1, mb), max(1, nb), max(1, kb)
-    if isinstance(tile, bool) or not isinstance(tile, int) or tile < 1:
-        raise PlanError(f"tile={tile!r} given; a tile is an integer of 1 or more")
-    return tile, tile, tile
+    grid = min(worker_grids(cluster.workers), key=lambda g: abs(g.pr - g.pc))
+    m, n, k = shape
+    return (
+        _even_tile(m, tile, grid.pr),
+        _even_tile(n, tile, grid.pc),
+        # Long rows of small tiles: fewer tasks, and the kernels like a long k.
+        _even_tile(k, min(LARGEST_TILE, 4 * tile), 1),
+    )
+
+
+def _even_tile(length: int, largest: int, slots: int) -> int:
+    count = _count(length, largest)
+    even = -(-count // slots) * slots
+    if length >= even * SMALLEST_TILE:
+        count = even
+    return max(1, -(-length // count))
 
 
 def local_cluster_of(threads: int) -> Cluster:
@@ -103,8 +114,6 @@ def lay_out(
 ) -> Layout:
     """Cut a product into tiles, and those into waves that the workers can hold.
 
-    The waves are as large as fits, in the shape that reads A and B the fewest times.
-
     Parameters
     ----------
     shape : (m, n, k)
@@ -112,56 +121,97 @@ def lay_out(
         Of the product.
     cluster : Cluster
     tile : int, optional
-        Side of a tile; chosen where left out.
-    beta, **options
+        Side of a tile. Left out: small enough for a few tiles on every thread, and for
+        one of each wave, where that is possible.
+    beta : number
+        As in `gemm`.
+    **options
         As in `gemm`.
 
     Raises
     ------
+    PlanError
+        For a tile that is no positive integer.
     MemoryLimitError
         Where not even one tile of C fits.
     """
-    tile_shape = choose_tile_shape(shape, cluster.workers * cluster.threads, tile)
+    options = {"dtype": dtype, "beta": beta, **options}
+    if tile is not None:
+        if isinstance(tile, bool) or not isinstance(tile, int) or tile < 1:
+            raise PlanError(f"tile={tile!r} given; a tile is an integer of 1 or more")
+        return _lay_out_tiles(shape, (tile, tile, tile), cluster, options)
+    slots = cluster.workers * cluster.threads
+    wanted = TILES_PER_WORKER * slots if slots > 1 else 1
+    side = LARGEST_TILE
+    while True:
+        smallest = side <= SMALLEST_TILE
+        tile_shape = choose_tile_shape(shape, cluster, side)
+        side //= 2
+        if _count_tiles(shape, tile_shape) < wanted and not smallest:
+            continue
+        try:
+            layout = _lay_out_tiles(shape, tile_shape, cluster, options)
+        except MemoryLimitError:
+            if smallest:
+                raise
+            continue
+        if len(layout.waves) == 1 or layout.waves[0].size >= slots or smallest:
+            return layout
+
+
+def _count_tiles(shape: tuple[int, int, int], tile_shape: tuple[int, int, int]) -> int:
+    return _count(shape[0], tile_shape[0]) * _count(shape[1], tile_shape[1])
+
+
+def _lay_out_tiles(
+    shape: tuple[int, int, int],
+    tile_shape: tuple[int, int, int],
+    cluster: Cluster,
+    options: dict[str, Any],
+) -> Layout:
+    """Find the largest waves that fit, in the shape that reads A and B the least."""
     m, n, k = map(_sizes, shape, tile_shape)
     mt, nt = len(m), len(n)
-    if 0 in shape:
-        return Layout(shape, tile_shape, tuple(_cut(mt, nt, mt, nt)))
     share = cluster
     if cluster.memory is not None:
         share = replace(cluster, memory=int(cluster.memory * WAVE_SHARE))
-
-    def check(rows: int, columns: int, within: Cluster) -> None:
-        chunks = m[:rows], n[:columns], k
-        m_part, n_part = sum(chunks[0]), sum(chunks[1])
-        plan_gemm(
-            (m_part, shape[2]),
-            (shape[2], n_part),
-            dtype=dtype,
-            chunks=chunks,
-            workers=within.workers,
-            threads_per_worker=within.threads,
-            worker_memory=within.memory,
-            beta=beta,
-            **options,
-        )
-
     # Accurate exponents come from the whole of C.
-    whole = options.get("scaling") == "accurate"
-    for rows, columns in [(mt, nt)] if whole else _wave_shapes(mt, nt, shape):
+    whole = 0 in shape or options.get("scaling") == "accurate"
+    candidates = [(mt, nt)] if whole else _wave_shapes(mt, nt, shape)
+    for rows, columns in candidates:
         try:
-            check(rows, columns, share)
+            _check_fit((m[:rows], n[:columns], k), share, options)
         except MemoryLimitError:
             continue
-        return Layout(shape, tile_shape, tuple(_cut(mt, nt, rows, columns)))
-    rows, columns = (mt, nt) if whole else (1, 1)
-    check(rows, columns, cluster)
+        break
+    else:
+        rows, columns = candidates[-1]
+        _check_fit((m[:rows], n[:columns], k), cluster, options)
     return Layout(shape, tile_shape, tuple(_cut(mt, nt, rows, columns)))
+
+
+def _check_fit(
+    chunks: tuple[Chunks, Chunks, Chunks], cluster: Cluster, options: dict[str, Any]
+) -> None:
+    m, n, k = map(sum, chunks)
+    plan_gemm(
+        (m, k),
+        (k, n),
+        chunks=chunks,
+        workers=cluster.workers,
+        threads_per_worker=cluster.threads,
+        worker_memory=cluster.memory,
+        **options,
+    )
 
 
 def _wave_shapes(
     mt: int, nt: int, shape: tuple[int, int, int]
 ) -> list[tuple[int, int]]:
-    """Rows and columns of possible waves, those that read the least first."""
+    """Rows and columns of possible waves: those that read the least first, 1 x 1 last.
+
+    A is read once for every column of waves, B once for every row of them.
+    """
     m, n, _ = shape
     candidates = [
         (rows, columns)

@@ -10,6 +10,7 @@ import numpy as np
 from ...moduli import NONFINITE_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Side
 from . import norms
+from .announce import announce_compilation
 from .decode import as_parts, decode_tile
 from .encode import encode_rows, encode_tables
 from .int8_gemm import get_gemm, select_kernel
@@ -332,5 +333,6 @@ def _finite(exponents: Array) -> Array:
 
 def make_engine() -> CpuEngine:
     """Make the engine, once its int8 product has passed the check."""
+    announce_compilation()
     select_kernel()
     return CpuEngine()

@@ -1,0 +1,26 @@
+"""The command ``twom-dist``, which is also ``dask twom``."""
+
+import click
+
+from .failures import EXIT_CODES, SentenceGroup
+from .gemm import gemm
+from .info import info
+from .plan import plan
+
+__all__ = ["main"]
+
+
+@click.group(
+    name="twom",
+    cls=SentenceGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
+)
+@click.version_option(package_name="twom-dist", prog_name="twom-dist")
+def main() -> None:
+    """Multiply large matrices through int8 products, on dask workers."""
+
+
+main.add_command(gemm)
+main.add_command(plan)
+main.add_command(info)

@@ -1,0 +1,170 @@
+"""One sentence on stderr and an exit code, instead of a traceback."""
+
+import signal
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from ..errors import EngineUnavailableError, KernelError, PlanError, StoreError
+
+FAILED = 1
+REFUSED = 2
+INTERRUPTED = 128 + signal.SIGINT
+TERMINATED = 128 + signal.SIGTERM
+# Of a help text; \b keeps its lines.
+EXIT_CODES = """\b
+Exit codes:
+  0    done
+  1    failed while running; the output is what it was before
+  2    refused before any work: usage, inputs, output, scheduler, disk space
+  130  interrupted (Ctrl-C), 143 terminated; the output is what it was before
+"""
+
+# Their texts are sentences for users.
+_OURS = (StoreError, PlanError, KernelError, EngineUnavailableError)
+# By name: distributed need not be loaded to tell them.
+_FOREIGN = {
+    "KilledWorker": (
+        "the worker processes died again and again, most likely out of memory; use a "
+        "smaller --tile, fewer --workers or a larger --memory-limit"
+    ),
+    "FutureCancelledError": (
+        "the scheduler went away, or somebody cancelled the job; run it again"
+    ),
+    "CommClosedError": "the connection to the scheduler was lost; run the job again",
+}
+
+
+class RefusedError(Exception):
+    """Something that was found wrong before any work; its text is the sentence."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: leaves like Ctrl-C."""
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Turn what the checks raise into `RefusedError`."""
+    try:
+        yield
+    except (*_OURS, TypeError) as error:
+        raise RefusedError(describe(error)) from error
+
+
+@contextmanager
+def leaving_on_sigterm() -> Iterator[None]:
+    """Raise `Terminated` in the main thread on SIGTERM."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Put off SIGTERM, and ignore Ctrl-C, while worker processes start.
+
+    Half-started workers cannot be closed in order. Processes inherit what is ignored:
+    a Ctrl-C in the terminal goes to all of them, and is for this one alone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    noticed: list[int] = []
+    before = {
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda n, _: noticed.append(n)),
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if noticed:
+            raise Terminated
+
+
+def describe(error: BaseException) -> str:
+    """Put an error into one line."""
+    name = type(error).__name__
+    if name in _FOREIGN:
+        return _FOREIGN[name]
+    text = " ".join(str(error).split())
+    if isinstance(error, RefusedError):
+        return text
+    if isinstance(error, (*_OURS, TypeError)) and text:
+        return text.replace("overwrite=True", "--overwrite")
+    if isinstance(error, MemoryError):
+        return "out of memory; use a smaller --tile or fewer --workers"
+    return f"{name}: {text} (--debug shows where)" if text else f"{name} (see --debug)"
+
+
+def _say(sentence: str) -> None:
+    click.echo(f"twom-dist: error: {sentence}", err=True)
+
+
+class _OneSentence:
+    """Commands whose errors are one sentence, wrong usage included."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)  # type: ignore[misc,no-any-return]
+        except click.UsageError as error:
+            _refuse_usage(ctx, error)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        ended: BaseException
+        try:
+            with leaving_on_sigterm():
+                return super().invoke(ctx)  # type: ignore[misc]
+        except (click.exceptions.Exit, click.Abort):
+            raise
+        except click.UsageError as error:
+            _refuse_usage(ctx, error)
+        except KeyboardInterrupt as error:
+            ended = error
+            terminated = isinstance(error, Terminated)
+            code = TERMINATED if terminated else INTERRUPTED
+            word = "terminated" if terminated else "interrupted"
+            sentence = f"{word}; nothing was written"
+        except Exception as error:
+            ended = error
+            code = REFUSED if isinstance(error, RefusedError) else FAILED
+            sentence = describe(error)
+        if ctx.params.get("debug"):
+            traceback.print_exception(ended)
+        _say(sentence)
+        ctx.exit(code)
+
+
+def _refuse_usage(ctx: click.Context, error: click.UsageError) -> NoReturn:
+    # Without any argument click shows the help, as an error of this kind.
+    if type(error).__name__ == "NoArgsIsHelpError":
+        raise error
+    text = error.format_message().rstrip(".")
+    _say(f"{text}; see {ctx.command_path} --help")
+    ctx.exit(REFUSED)
+
+
+class SentenceCommand(_OneSentence, click.Command):
+    """A command whose errors are one sentence."""
+
+
+class SentenceGroup(_OneSentence, click.Group):
+    """A group of such commands."""
+
+    command_class = SentenceCommand

@@ -1,0 +1,85 @@
+"""Options that the commands share, and what their values may look like."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def parse_number(value: Any) -> complex:
+    """Read a number such as 2, -0.5 or 1+2j."""
+    try:
+        return complex(value.replace(" ", "") if isinstance(value, str) else value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is no number such as 2, -0.5 or 1+2j"
+        ) from None
+
+
+def parse_accuracy(value: Any) -> str | float:
+    """Read a number, and leave words to the checks, which know them."""
+    try:
+        return float(value)
+    except ValueError:
+        return str(value)
+
+
+def parse_shape(value: Any) -> tuple[int, int]:
+    """Read rows and columns, as 4096,2048 or 4096x2048."""
+    parts = str(value).lower().replace("x", ",").split(",")
+    if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+        raise click.BadParameter(f"{value!r} is no pair such as 4096,2048")
+    return int(parts[0]), int(parts[1])
+
+
+def parse_size(value: Any) -> int:
+    """Read a number of bytes such as 4GiB."""
+    from dask.utils import parse_bytes
+
+    try:
+        count = int(parse_bytes(value))
+    except ValueError:
+        count = 0
+    if count <= 0:
+        raise click.BadParameter(f"{value!r} is no size such as 4GiB or 500MB")
+    return count
+
+
+def apply_all(*decorators: Any) -> Decorator:
+    """Make one decorator of several, the first on top."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+_OPS = click.Choice(["N", "T", "C"])
+
+product_options = apply_all(
+    click.option(
+        "--op-a", type=_OPS, default="N", help="A as it is, transposed, or conjugate-"
+    ),
+    click.option("--op-b", type=_OPS, default="N", help="transposed; B likewise."),
+    click.option(
+        "--accuracy",
+        type=parse_accuracy,
+        metavar="ACCURACY",
+        help="native (default), normwise, or a target such as 1e-12.",
+    ),
+    click.option("--num-moduli", type=int, help="Moduli, instead of an accuracy."),
+    click.option("--method", help="2m (default), 3m, 4m, hybrid or native."),
+    click.option("--scaling", help="norm (default) or accurate."),
+    click.option("--engine", help="auto (default), cpu or reference."),
+)
+
+debug_option = click.option("--debug", is_flag=True, help="Show tracebacks and logs.")
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """Keep the options that were given: the library knows the defaults."""
+    return {name: value for name, value in options.items() if value is not None}

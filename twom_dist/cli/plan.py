@@ -1,0 +1,126 @@
+"""``twom-dist plan``: what a product will cost."""
+
+from typing import Any
+
+import click
+
+from .failures import RefusedError, SentenceCommand, refusing
+from .options import debug_option, given, parse_shape, parse_size, product_options
+
+_EXAMPLES = """\b
+Examples:
+  twom-dist plan A.zarr B.zarr --workers 4
+  twom-dist plan --shape-a 65536,65536 --shape-b 65536,65536 --workers 4
+"""
+
+
+@click.command(
+    cls=SentenceCommand,
+    short_help="Show what a product will cost.",
+    epilog=_EXAMPLES,
+)
+@click.argument("a", required=False)
+@click.argument("b", required=False)
+@click.option(
+    "--shape-a",
+    type=parse_shape,
+    metavar="M,N",
+    help="A as stored.",
+)
+@click.option(
+    "--shape-b",
+    type=parse_shape,
+    metavar="M,N",
+    help="B as stored.",
+)
+@click.option("--dtype", help="Of the product (default: of the files, or complex128).")
+@product_options
+@click.option("--workers", type=click.IntRange(1), default=1, help="Default: 1.")
+@click.option("--threads-per-worker", type=click.IntRange(1), default=1)
+@click.option(
+    "--worker-memory",
+    type=parse_size,
+    metavar="BYTES",
+    help="Of one worker, such as 16GiB.",
+)
+@click.option("--tile", type=click.IntRange(1), help="Side of a tile.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@debug_option
+def plan(
+    a: str | None,
+    b: str | None,
+    shape_a: tuple[int, int] | None,
+    shape_b: tuple[int, int] | None,
+    dtype: str | None,
+    op_a: str,
+    op_b: str,
+    workers: int,
+    threads_per_worker: int,
+    worker_memory: int | None,
+    tile: int | None,
+    as_json: bool,
+    debug: bool,
+    **options: Any,
+) -> None:
+    """Plan the product of A and B, as files or as shapes; nothing is read or run."""
+    from .. import plan_gemm
+
+    with refusing():
+        found_a = _find("A", "--shape-a", a, shape_a)
+        found_b = _find("B", "--shape-b", b, shape_b)
+        result = plan_gemm(
+            found_a.shape,
+            found_b.shape,
+            dtype=_result_dtype(dtype, found_a, found_b),
+            chunks=tile,
+            workers=workers,
+            threads_per_worker=threads_per_worker,
+            worker_memory=worker_memory,
+            op_a=op_a,
+            op_b=op_b,
+            **given(**options),
+        )
+    click.echo(result.to_json() if as_json else result)
+
+
+class _Described:
+    """A shape and a dtype in the place of a matrix."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        import numpy as np
+
+        self.shape = shape
+        self.dtype = np.dtype(np.complex128)
+
+
+def _find(
+    name: str, option: str, path: str | None, shape: tuple[int, int] | None
+) -> Any:
+    """Open the header of a file, or take a shape."""
+    from ..store import open_matrix
+
+    if (path is None) == (shape is None):
+        both = "both given" if path is not None else "neither given"
+        raise RefusedError(
+            f"the path of {name} and {option}: {both}; give one of them for each matrix"
+        )
+    return _Described(shape) if shape is not None else open_matrix(str(path))
+
+
+def _result_dtype(given_dtype: str | None, a: Any, b: Any) -> Any:
+    import numpy as np
+
+    from .. import checks
+
+    if given_dtype is None:
+        return checks.result_dtype(None, A=a, B=b)
+    names = list(checks.DTYPES.values())
+    try:
+        dtype = np.dtype(given_dtype)
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype.name not in names:
+        raise RefusedError(
+            f"--dtype {given_dtype} given; allowed are {', '.join(names)}"
+        )
+    return dtype
