@@ -66,9 +66,8 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     rows = np.sqrt(np.asarray((abs(A) ** 2).sum(axis=1)))
     columns = np.sqrt(np.asarray((abs(B) ** 2).sum(axis=0)))
     scale = rows * columns.sum()
-    return float(
-        np.max(np.where(scale > 0, difference / np.where(scale > 0, scale, 1), 0))
-    )
+    relative = np.divide(difference, scale, out=difference, where=scale > 0)
+    return float(relative.max(initial=0))
 
 
 def sampled_errors(
