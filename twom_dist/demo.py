@@ -18,7 +18,7 @@ from .blas import gemm
 from .cli.bar import progress_bar
 from .cli.failures import SentenceCommand, refusing
 from .cli.options import debug_option
-from .cli.workers import choose_local_workers, quieten_logs, start_workers
+from .cli.workers import choose_local_workers, quiet_logs, start_workers
 from .errors import KernelError, PlanError
 from .jobs import Job, JobSummary, multiply_files, open_job
 from .jobs.report import count_operations, gflops
@@ -54,9 +54,8 @@ def main(
     Compares with NumPy's own product of the same matrices, and leaves the result in
     ./demo-output.
     """
-    if not debug:
-        quieten_logs()
     with ExitStack() as stack:
+        stack.enter_context(quiet_logs(not debug))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         with refusing():
             pair = _find_matrices(a, b, size, folder)
@@ -144,7 +143,8 @@ def _compare(
         nonlocal product
         if numpy_pair is not None:
             start = perf_counter()
-            product = numpy_pair[0] @ numpy_pair[1]
+            with np.errstate(all="ignore"):
+                product = numpy_pair[0] @ numpy_pair[1]
             theirs.append(perf_counter() - start)
 
     click.echo("Multiplying, in turn with NumPy ...")
@@ -185,6 +185,8 @@ def _load_for_numpy(job: Job) -> tuple[Any, Any] | None:
     return a, b
 
 
+# Entries that are not finite are told from the result.
+@np.errstate(all="ignore")
 def _measure_residual(job: Job, c: Any, bound: float) -> Residual:
     """Evaluate ``r = C x - A (B x)`` for random x_j = +-1 in long double.
 

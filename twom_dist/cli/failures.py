@@ -38,6 +38,11 @@ _FOREIGN = {
     ),
     "CommClosedError": "the connection to the scheduler was lost; run the job again",
 }
+# What the library calls its arguments -> what they are called here.
+_OPTION_NAMES = {
+    "overwrite=True": "--overwrite",
+    "smaller chunks": "a smaller --tile",
+}
 
 
 class RefusedError(Exception):
@@ -107,7 +112,9 @@ def describe(error: BaseException) -> str:
     if isinstance(error, RefusedError):
         return text
     if isinstance(error, (*_OURS, TypeError)) and text:
-        return text.replace("overwrite=True", "--overwrite")
+        for ours, theirs in _OPTION_NAMES.items():
+            text = text.replace(ours, theirs)
+        return text
     if isinstance(error, MemoryError):
         return "out of memory; use a smaller --tile or fewer --workers"
     return f"{name}: {text} (--debug shows where)" if text else f"{name} (see --debug)"

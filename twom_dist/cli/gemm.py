@@ -133,9 +133,8 @@ def _run(
     from . import workers
 
     address = workers.find_scheduler(scheduler, scheduler_file, **local_options)
-    if not debug:
-        workers.quieten_logs()
     with ExitStack() as stack:
+        stack.enter_context(workers.quiet_logs(not debug))
         client, local = None, None
         if address is None:
             local = workers.choose_local_workers(**local_options)

@@ -94,11 +94,25 @@ def find_scheduler(
         ) from error
 
 
-def quieten_logs() -> None:
+@contextmanager
+def quiet_logs(quiet: bool = True) -> Iterator[None]:
     """Leave it to the command to say what went wrong."""
-    import distributed  # noqa: F401  (sets the levels when it is imported)
+    import distributed  # noqa: F401  (makes its loggers, each with a level of its own)
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    names = [
+        name
+        for name in logging.root.manager.loggerDict
+        if name.split(".")[0] in ("distributed", "tornado", "asyncio")
+    ]
+    loggers = [logging.getLogger(name) for name in names if quiet]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @contextmanager

@@ -91,7 +91,14 @@ def _straighten(x: Array) -> tuple[Array, bool]:
 
 def _flat_parts(x: Array) -> Array:
     """View (m, n) complex as (m, 2n) real."""
-    return x.view(x.real.dtype)
+    return _read_only(x.view(x.real.dtype))
+
+
+def _read_only(x: Array) -> Array:
+    """View an input as read-only, as received blocks are: one type for the kernels."""
+    view = x.view()
+    view.flags.writeable = False
+    return view
 
 
 class CpuEngine:
@@ -211,7 +218,7 @@ class CpuEngine:
         def write(piece: tuple[int, int, int, int]) -> None:
             lo, hi, panel_lo, panel_hi = piece
             encode_rows(
-                as_parts(source),
+                _read_only(as_parts(source)),
                 swapped if left else not swapped,
                 factors if left else ones,
                 ones if left else np.ascontiguousarray(factors[:, panel_lo:panel_hi]),
@@ -257,14 +264,14 @@ class CpuEngine:
             q, lo, hi, n_lo, n_hi = piece
             product = system.products[q]
             sums = scratch((hi - lo, n_hi - n_lo), np.dtype(np.int32))
-            target = residues[q, lo:hi, n_lo:n_hi]
             write = requantise if into is None else requantise_add
             for k_lo in range(0, k, LARGEST_K):
                 k_hi = min(k, k_lo + LARGEST_K)
                 a = left.left_block(product.left, lo, hi, k_lo, k_hi)
                 b = right.right_block(product.right, n_lo, n_hi, k_lo, k_hi)
                 gemm(a, b, sums)
-                write(sums, product.p, multiplier(product.p), target)
+                m_p = multiplier(product.p)
+                write(sums, product.p, m_p, residues[q], lo, n_lo)
                 write = requantise_add
 
         blocks = [(*r, *c) for c in _panels(n) for r in _panels(m)]
@@ -287,7 +294,7 @@ class CpuEngine:
         get_gemm()(a, np.stack(b), sums)
         write = requantise_add if accumulate else requantise
         for product, s, target in zip(system.products, sums, residues, strict=True):
-            write(s, product.p, multiplier(product.p), target)
+            write(s, product.p, multiplier(product.p), target, 0, 0)
 
     def decode(
         self,
@@ -307,7 +314,7 @@ class CpuEngine:
         if beta == 0:
             c = out
         assert c is not None
-        c_parts = as_parts(np.ascontiguousarray(c))
+        c_parts = _read_only(as_parts(np.ascontiguousarray(c)))
         row_exponents, column_exponents = _finite(rows), _finite(columns)
         run_each(
             lambda r: decode_tile(

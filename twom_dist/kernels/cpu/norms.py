@@ -101,5 +101,7 @@ def choose_exponents(largest: Array, sums: Array, rule: ScalingRule) -> Array:
     """Apply the rule to each row."""
     out = np.empty(len(largest), dtype=np.int32)
     leading = np.uint64(rule.leading)
+    # Copies: what other workers computed arrives read-only, a type of its own.
+    largest, sums = np.array(largest), np.array(sums)
     rule_exponents(largest, sums, rule.power, leading, rule.norm_bits, out)
     return out

@@ -15,20 +15,23 @@ def multiplier(p: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def requantise(sums, p, m, residues):  # type: ignore[no-untyped-def]
-    """Reduce sums[m, n] modulo p into residues[m, n]."""
+def requantise(sums, p, m, residues, row, column):  # type: ignore[no-untyped-def]
+    """Reduce sums[m, n] modulo p into the block of residues at (row, column)."""
     for i in range(sums.shape[0]):
-        source, target = sums[i], residues[i]
+        source = sums[i]
+        # A slice of a row keeps Numba's knowledge that it is contiguous.
+        target = residues[row + i, column : column + source.size]
         for j in range(source.size):
             v = np.int64(source[j])
             target[j] = np.int8(v - ((v * m + (1 << (_SHIFT - 1))) >> _SHIFT) * p)
 
 
 @njit(nogil=True, cache=True)
-def requantise_add(sums, p, m, residues):  # type: ignore[no-untyped-def]
-    """Add sums[m, n] to residues[m, n] modulo p; |sums| + 128 < 2^31 must hold."""
+def requantise_add(sums, p, m, residues, row, column):  # type: ignore[no-untyped-def]
+    """Add sums[m, n] to the block of residues at (row, column), modulo p."""
     for i in range(sums.shape[0]):
-        source, target = sums[i], residues[i]
+        source = sums[i]
+        target = residues[row + i, column : column + source.size]
         for j in range(source.size):
             v = np.int64(source[j]) + np.int64(target[j])
             target[j] = np.int8(v - ((v * m + (1 << (_SHIFT - 1))) >> _SHIFT) * p)
