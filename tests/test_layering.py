@@ -46,6 +46,7 @@ LAYERS = {
     "eager": BELOW_RUNNING,
     "lazy": BELOW_RUNNING,
     "blas": (*BELOW_RUNNING, "eager", "lazy"),
+    "jobs": (*BELOW_RUNNING, "eager", "lazy", "blas"),
     "testing": BELOW_RUNNING,
     "cli": EVERYTHING,
     "demo": EVERYTHING,

@@ -6,7 +6,7 @@
 
 from . import errors, testing
 from .blas import cgemm, dgemm, gemm, sgemm, zgemm
-from .config import load_defaults
+from .config import load_defaults as _load_defaults
 from .plan import Plan, plan_gemm
 
 __version__ = "0.1.0"
@@ -24,4 +24,4 @@ __all__ = [
     "zgemm",
 ]
 
-load_defaults()
+_load_defaults()

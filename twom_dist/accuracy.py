@@ -57,8 +57,9 @@ def required_bits(accuracy: str | float, dtype: Any) -> float:
     Parameters
     ----------
     accuracy : {"native", "normwise"} or float
-        A float is a normwise target: ``|dC_ij| <= eps ||a_i|| ||b_j||``, between
-        2^-160 and 0.5; it needs ``log2 M >= 4 + 2 log2(1/eps)``.
+        A float is a normwise target, above 0 and up to 0.5:
+        ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``, apart from the rounding of the
+        result, for ``log2 M >= 4 + 2 log2(1/eps)``.
     dtype : dtype
         Of the product.
     """
@@ -112,30 +113,13 @@ def choose_system(
         allowed = ", ".join(repr(m) for m in (*METHODS, NATIVE_METHOD))
         raise AccuracyError(f"method={method!r} given; allowed are {allowed}")
     kind = method if is_complex(dtype) else "real"
-    limit = len(available_moduli(kind))
-    if num_moduli is not None:
-        if isinstance(num_moduli, bool) or int(num_moduli) != num_moduli:
-            raise AccuracyError(f"num_moduli={num_moduli!r} given; it is an integer")
-        if not 1 <= num_moduli <= limit:
-            raise AccuracyError(
-                f"num_moduli={num_moduli} given; method {method!r} on "
-                f"{np.dtype(dtype)} has 1 to {limit}"
-            )
-        system = residue_system(kind, int(num_moduli))
+    if num_moduli is None:
+        target = "native" if accuracy is None else accuracy
+        system = _shortest_accurate(kind, dtype, k, target)
     else:
-        accuracy = "native" if accuracy is None else accuracy
-        bits = required_bits(accuracy, dtype)
-        found = shortest_system(kind, bits)
-        if found is None:
-            most = log2_product(p for p, _ in available_moduli(kind))
-            advice = "; use method='hybrid' or" if kind == "2m" else "; use"
-            raise AccuracyError(
-                f"accuracy={accuracy!r} needs {bits:.0f} bits and method {method!r} "
-                f"has at most {most:.0f}{advice} a larger target"
-            )
-        system = found
+        system = _counted(kind, dtype, num_moduli)
     if scaling_rule(system, k) is None:
-        least = smallest_num_moduli(kind, k, limit)
+        least = smallest_num_moduli(kind, k, len(available_moduli(kind)))
         raise AccuracyError(
             f"{system.num_moduli} moduli given for k={k}; rows that long need at least "
             f"{least} moduli"
@@ -143,23 +127,67 @@ def choose_system(
     return system
 
 
-def error_bound(system: ResidueSystem | None, k: int, dtype: Any) -> float:
-    """Bound ``|C - C_exact|_ij / (||a_i|| ||b_j||)`` for alpha = 1, beta = 0.
+def _counted(kind: str, dtype: Any, num_moduli: int) -> ResidueSystem:
+    """Return the system of a given number of moduli."""
+    limit = len(available_moduli(kind))
+    if isinstance(num_moduli, bool) or int(num_moduli) != num_moduli:
+        raise AccuracyError(f"num_moduli={num_moduli!r} given; it is an integer")
+    if not 1 <= num_moduli <= limit:
+        raise AccuracyError(
+            f"num_moduli={num_moduli} given; method {kind!r} on {np.dtype(dtype)} has "
+            f"1 to {limit}"
+        )
+    return residue_system(kind, int(num_moduli))
+
+
+def _shortest_accurate(
+    kind: str, dtype: Any, k: int, accuracy: str | float
+) -> ResidueSystem:
+    """Return the shortest system with the bits of an accuracy.
+
+    A target also counts the terms that its round number of bits leaves out: up to one
+    modulus more, where the target times sqrt(k) is coarse.
+    """
+    bits = required_bits(accuracy, dtype)
+    system = shortest_system(kind, bits)
+    if not isinstance(accuracy, str):
+        allowed = sqrt(k) * accuracy
+        while system is not None and quantisation_bound(system, k) > allowed:
+            system = shortest_system(kind, system.modulus_bits + 1)
+    if system is None:
+        most = log2_product(p for p, _ in available_moduli(kind))
+        advice = "; use method='hybrid' or" if kind == "2m" else "; use"
+        raise AccuracyError(
+            f"accuracy={accuracy!r} needs {bits:.0f} bits and method {kind!r} on "
+            f"{np.dtype(dtype)} has at most {most:.0f}{advice} a larger target"
+        )
+    return system
+
+
+def quantisation_bound(system: ResidueSystem, k: int) -> float:
+    """Bound the error that rounding A and B to integers makes, relative to the norms.
 
     With R^2 the capacity, h = sqrt(parts k)/2 the norm of a row's rounding errors
     and d = sqrt(2k) 2^-19 the relative excess of its summed norm, the exponent is the
     largest that fits, so ``||a|| 2^s >= (R - h) / (2 (1 + d))`` and each operand is
-    off by at most ``e = 2 h (1 + d) / (R - h)`` of its norm. The result is rounded
-    within one unit in the last place: ``2 e + e^2 + 2 u``. Native products: the
-    textbook bound for sums of k terms.
+    off by at most ``e = 2 h (1 + d) / (R - h)`` of its norm: ``2 e + e^2`` in all.
     """
-    u = precision_of(dtype).unit_roundoff
-    if system is None:
-        return (4 if is_complex(dtype) else 1) * max(k, 1) * u
     h = sqrt(system.parts * k) / 2
     radius = float(isqrt(system.capacity))
     if radius <= h:
         return inf
     excess = sqrt(2 * k) * 2.0**-19
     e = 2 * h * (1 + excess) / (radius - h)
-    return 2 * e + e * e + 2 * u
+    return 2 * e + e * e
+
+
+def error_bound(system: ResidueSystem | None, k: int, dtype: Any) -> float:
+    """Bound ``|C - C_exact|_ij / (||a_i|| ||b_j||)`` for alpha = 1, beta = 0.
+
+    The quantisation's bound, and ``2 u`` for a result within one unit in the last
+    place. Native products (system None): the textbook bound for sums of k terms.
+    """
+    u = precision_of(dtype).unit_roundoff
+    if system is None:
+        return (4 if is_complex(dtype) else 1) * max(k, 1) * u
+    return quantisation_bound(system, k) + 2 * u

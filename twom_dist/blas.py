@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 
 from . import checks, eager
+from .checks import Options
 from .config import bytes_setting
 from .errors import PlanError
+from .tiles import tasks
 from .tiles.graph import engine_of
 from .tiles.spec import ProductSpec
 
@@ -22,7 +24,11 @@ def gemm(
     beta: complex = 0,
     op_a: str = "N",
     op_b: str = "N",
-    **options: Any,
+    accuracy: str | float | None = None,
+    num_moduli: int | None = None,
+    method: str = "2m",
+    scaling: str = "norm",
+    engine: str = "auto",
 ) -> Any:
     """Compute ``alpha op(A) op(B) + beta C`` through int8 products.
 
@@ -41,7 +47,8 @@ def gemm(
     accuracy : {"native", "normwise"} or float, optional
         "native" (default): as good as the native product of the dtype; 16 moduli for
         complex128. "normwise": ``|dC_ij| <= sqrt(k) u ||a_i|| ||b_j||`` whatever the
-        data; 15 moduli. A float is a target for ``|dC_ij| / (||a_i|| ||b_j||)``.
+        data; 15 moduli. A float puts a target in the place of u. Both apart from the
+        rounding of the result.
     num_moduli : int, optional
         Number of moduli instead of an accuracy.
     method : {"2m", "3m", "4m", "hybrid", "native"}
@@ -88,6 +95,7 @@ def gemm(
     array([[14.+0.j,  0.-3.j],
            [ 0.+3.j,  1.+0.j]])
     """
+    options = Options(accuracy, num_moduli, method, scaling, engine)
     return _gemm(None, A, B, C, alpha, beta, op_a, op_b, options)
 
 
@@ -100,10 +108,9 @@ def _gemm(
     beta: complex,
     op_a: str,
     op_b: str,
-    options: dict[str, Any],
+    options: Options,
 ) -> Any:
     """Check, choose the residue system, and hand over to the eager or lazy path."""
-    settings = checks.make_options(options)
     family = checks.common_family(A=A, B=B, C=C)
     a, b = checks.as_matrix(A, "A"), checks.as_matrix(B, "B")
     c = None if C is None else checks.as_matrix(C, "C")
@@ -116,18 +123,18 @@ def _gemm(
         raise PlanError(f"beta={beta} given without C; pass C, or leave beta out")
     if beta == 0:
         c = None
-    system = checks.check_options(settings, dtype, k)
+    system = checks.check_options(options, dtype, k)
     spec = ProductSpec(
         dtype=dtype.str,
         k=k,
-        kind="native" if system is None else system.method,
-        num_moduli=0 if system is None else system.num_moduli,
+        method="native" if system is None else system.method,
+        moduli=() if system is None else system.choice,
         op_a=left,
         op_b=right,
         alpha=alpha,
         beta=beta,
-        scaling=settings.scaling,
-        engine=engine_of(settings.engine),
+        scaling=options.scaling,
+        engine=engine_of(options.engine),
         cache_bytes=bytes_setting("cache-bytes"),
     )
     empty = 0 in (m, n, k) or alpha == 0
@@ -147,14 +154,9 @@ def _gemm(
 
 def _without_product(c: Any, shape: tuple[int, int], spec: ProductSpec) -> Any:
     """Return ``beta C``, or zeros."""
-    from .tiles.tasks import scale_and_add
-
-    zeros = np.zeros(shape, np.dtype(spec.dtype))
     if c is None:
-        return zeros
-    if spec.beta == 1:
-        return np.array(c, dtype=spec.dtype)
-    return scale_and_add(zeros, spec, c)
+        return np.zeros(shape, np.dtype(spec.dtype))
+    return tasks.scale_and_add(None, spec, c.astype(spec.dtype, copy=False))
 
 
 def _typed(letter: str) -> Any:
@@ -170,8 +172,13 @@ def _typed(letter: str) -> Any:
         beta: complex = 0,
         op_a: str = "N",
         op_b: str = "N",
-        **options: Any,
+        accuracy: str | float | None = None,
+        num_moduli: int | None = None,
+        method: str = "2m",
+        scaling: str = "norm",
+        engine: str = "auto",
     ) -> Any:
+        options = Options(accuracy, num_moduli, method, scaling, engine)
         return _gemm(letter, A, B, C, alpha, beta, op_a, op_b, options)
 
     routine.__name__ = routine.__qualname__ = f"{letter}gemm"
@@ -190,7 +197,7 @@ def _typed(letter: str) -> Any:
         As in `gemm`.
     op_a, op_b : {{"N", "T", "C"}}
         As in `gemm`.
-    **options
+    accuracy, num_moduli, method, scaling, engine
         As in `gemm`.
 
     Returns

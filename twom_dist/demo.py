@@ -113,7 +113,7 @@ def _row_parts(rows: int) -> Iterator[slice]:
 
 def _warm_up_here(dtype: np.dtype[Any]) -> None:
     """Compile before the workers do: they find the kernels on disk."""
-    click.echo("Loading the kernels (the first time they are compiled: a minute) ...")
+    click.echo("Loading the kernels (compiled once, which takes some seconds) ...")
     start = perf_counter()
     small = np.eye(64, dtype=dtype)
     gemm(small, small)

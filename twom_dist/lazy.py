@@ -7,6 +7,7 @@ import numpy as np
 
 from .execute import current_cluster, ensure_placement
 from .plan import fit_cache, fit_panels, make_plan
+from .tiles import tasks
 from .tiles.align import align_inner, align_result, op_chunks
 from .tiles.collection import product_array
 from .tiles.grid import Chunks, Grid
@@ -20,7 +21,7 @@ def as_dask(x: Any, dtype: np.dtype[Any], like: Any) -> Any:
     if x is None:
         return None
     if not isinstance(x, da.Array):
-        x = da.from_array(x, chunks=max(max(c, default=1) for c in like.chunks))
+        x = da.from_array(x, chunks=max(1, *map(max, like.chunks)))
     return x if x.dtype == dtype else x.astype(dtype)
 
 
@@ -60,7 +61,8 @@ def _without_product(c: Any, chunks: tuple[Chunks, Chunks], spec: ProductSpec) -
     if c is None:
         shape = tuple(map(sum, chunks))
         return da.zeros(shape, dtype=dtype, chunks=chunks)
-    if spec.beta == 1:
-        return c
-    real = complex(spec.beta).imag == 0
-    return c * dtype.type(complex(spec.beta).real if real else spec.beta)
+    return c.map_blocks(_scaled_block, spec, dtype=dtype)
+
+
+def _scaled_block(block: Any, spec: ProductSpec) -> Any:
+    return tasks.scale_and_add(None, spec, block)

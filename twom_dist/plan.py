@@ -107,6 +107,7 @@ class Plan:
         Returns
         -------
         str
+            The attributes by name.
         """
         return json.dumps(asdict(self))
 
@@ -203,8 +204,8 @@ def make_plan(grid: Grid, spec: ProductSpec, cluster: Cluster) -> Plan:
         n=n,
         k=k,
         dtype=np.dtype(spec.dtype).name,
-        method=spec.kind,
-        num_moduli=spec.num_moduli,
+        method=spec.method,
+        num_moduli=len(spec.moduli),
         modulus_bits=0.0 if spec.native else spec.system.modulus_bits,
         tiles=(grid.mt, grid.nt, grid.kt),
         tile_shape=(max(grid.m), max(grid.n), max(grid.k)),
@@ -305,8 +306,8 @@ def plan_gemm(
     spec = ProductSpec(
         dtype=result.str,
         k=k,
-        kind="native" if system is None else system.method,
-        num_moduli=0 if system is None else system.num_moduli,
+        method="native" if system is None else system.method,
+        moduli=() if system is None else system.choice,
         op_a=left,
         op_b=right,
         alpha=check_scalar(alpha, "alpha", result),

@@ -27,6 +27,7 @@ def random_matrix(
     Returns
     -------
     (m, n) ndarray
+        C-contiguous.
 
     Examples
     --------
@@ -57,6 +58,7 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     Returns
     -------
     float
+        0 for empty products.
     """
     n = B.shape[1]
     x = np.exp(2j * np.pi * np.random.default_rng(seed).random(n))

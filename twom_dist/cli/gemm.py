@@ -146,12 +146,14 @@ def _run(
             layout = job.lay_out(cluster, tile)
             writer = job.create_output(layout)
         mt, nt, _ = layout.tiles
-        # After `run` there is nothing left to discard.
-        stack.callback(writer.discard)
-        if client is not None:
-            with refusing():
-                job.check_workers(writer, client)
-        elif local is not None and local.workers > 0:
-            client = stack.enter_context(workers.start_workers(local, debug))
+        with ExitStack() as unfinished:
+            unfinished.callback(writer.discard)
+            if client is not None:
+                with refusing():
+                    job.check_workers(writer, client)
+            elif local is not None and local.workers > 0:
+                client = stack.enter_context(workers.start_workers(local, debug))
+            # From here on `run` decides: a result that cannot be put in place stays.
+            unfinished.pop_all()
         report = stack.enter_context(progress_bar(bar, mt * nt))
         return job.run(layout, writer, client, threads=cluster.threads, progress=report)

@@ -152,7 +152,9 @@ class Engine(Protocol):
         2. carry from the least digit up: ``u = floor((d[t] + 2^(b-1)) 2^-b)``,
            ``d[t] -= u 2^b``, ``d[t+1] += u`` (exact): the balanced digits;
         3. ``v = d[0]``, then ``v = (d[t] 2^(tb)) + v``: within one ulp, and exact
-           where the value fits 53 bits;
+           where the value fits 53 bits. A negative integer takes the digits of its
+           magnitude, negated, so that decoding is odd: they differ only where a
+           digit is ``-2^(b-1)``;
         4. ``(v 2^e1) 2^e2`` with ``e1 = clamp(e, -1000, 600)`` and
            ``e2 = clamp(e - e1, -1022, 1023)`` for ``e = -(rows[i] + columns[j])``,
            `NONFINITE_ROW` counting as 0: only the second product may round;

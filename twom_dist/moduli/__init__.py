@@ -24,6 +24,7 @@ from .system import (
     Product,
     ResidueSystem,
     available_moduli,
+    make_system,
     residue_system,
     shortest_system,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "eisenstein_moduli",
     "hybrid_moduli",
     "log2_product",
+    "make_system",
     "norm_bits",
     "real_moduli",
     "reconstruct",

@@ -50,13 +50,17 @@ def eisenstein_moduli() -> tuple[int, ...]:
 
 
 @cache
-def hybrid_moduli() -> tuple[tuple[int, str], ...]:
-    """List (modulus, kind): the paying 2M moduli, then 3M moduli coprime to them.
+def hybrid_moduli(two_m_count: int | None = None) -> tuple[tuple[int, str], ...]:
+    """List (modulus, kind): so many 2M moduli, then 3M moduli coprime to them.
 
-    A prefix needs at most one int8 product more than the best choice of moduli
-    for the same precision (compared with the optimum by integer programming).
+    By default the 20 paying 2M moduli. The cheapest of these lists at a given precision
+    needs at most one int8 product more than the best choice of moduli there is
+    (compared with the optimum by integer programming).
     """
-    two = tuple(p for p in two_m_moduli() if p >= SMALLEST_PAYING_2M)
+    two = two_m_moduli()
+    if two_m_count is None:
+        two_m_count = sum(p >= SMALLEST_PAYING_2M for p in two)
+    two = two[:two_m_count]
     three = _greedy(lambda p: True, 2, kept=two)
     return tuple((p, "2m") for p in two) + tuple((p, "3m") for p in three)
 

@@ -57,6 +57,8 @@ class ResidueSystem:
         "2m", "3m", "4m", "hybrid" or "real".
     moduli : tuple of int
         Pairwise coprime, each with one or more planes.
+    kinds : tuple of str
+        How each modulus multiplies: "2m", "3m", "4m" or "real".
     planes : tuple of Plane
         Encoded matrices of either operand, the planes of a modulus together.
     products : tuple of Product
@@ -68,6 +70,7 @@ class ResidueSystem:
 
     method: str
     moduli: tuple[int, ...]
+    kinds: tuple[str, ...]
     planes: tuple[Plane, ...]
     products: tuple[Product, ...]
     weights: tuple[tuple[int, ...], ...]
@@ -76,6 +79,11 @@ class ResidueSystem:
     def num_moduli(self) -> int:
         """Count the moduli."""
         return len(self.moduli)
+
+    @property
+    def choice(self) -> tuple[tuple[int, str], ...]:
+        """The (modulus, kind) pairs; `make_system` builds the system from them."""
+        return tuple(zip(self.moduli, self.kinds, strict=True))
 
     @property
     def num_products(self) -> int:
@@ -172,6 +180,7 @@ def _assemble(method: str, choice: Iterable[tuple[int, str]]) -> ResidueSystem:
     return ResidueSystem(
         method,
         moduli,
+        tuple(kind for _, kind in choice),
         tuple(planes),
         tuple(products),
         tuple(tuple(row) for row in weights),
@@ -187,6 +196,11 @@ def available_moduli(method: str) -> tuple[tuple[int, str], ...]:
 
 
 @cache
+def make_system(method: str, choice: tuple[tuple[int, str], ...]) -> ResidueSystem:
+    """Build the residue system of chosen (modulus, kind) pairs."""
+    return _assemble(method, choice)
+
+
 def residue_system(method: str, num_moduli: int) -> ResidueSystem:
     """Build the residue system of a method from its first `num_moduli` moduli.
 
@@ -201,14 +215,33 @@ def residue_system(method: str, num_moduli: int) -> ResidueSystem:
         raise ValueError(
             f"num_moduli={num_moduli} given; method {method!r} has 1 to {len(choice)}"
         )
-    return _assemble(method, choice[:num_moduli])
+    return make_system(method, choice[:num_moduli])
 
 
-def shortest_system(method: str, bits: float) -> ResidueSystem | None:
-    """Return the smallest system with M >= 2^bits, or None if the set is too short."""
+def _prefix(choice: tuple[tuple[int, str], ...], bits: float) -> int | None:
+    """Count the leading moduli whose product reaches 2^bits."""
     modulus_product = 1
-    for n, (p, _) in enumerate(available_moduli(method), start=1):
+    for count, (p, _) in enumerate(choice, start=1):
         modulus_product *= p
         if log2(modulus_product) >= bits:
-            return residue_system(method, n)
+            return count
     return None
+
+
+@cache
+def shortest_system(method: str, bits: float) -> ResidueSystem | None:
+    """Return the cheapest system with M >= 2^bits, or None if the set is too short.
+
+    For "hybrid" the cheapest over all numbers of 2M moduli; the longer prefix of 2M
+    moduli where two cost the same.
+    """
+    if method != "hybrid":
+        count = _prefix(available_moduli(method), bits)
+        return None if count is None else residue_system(method, count)
+    systems = []
+    for two_m_count in reversed(range(len(two_m_moduli()) + 1)):
+        choice = hybrid_moduli(two_m_count)
+        count = _prefix(choice, bits)
+        if count is not None:
+            systems.append(make_system(method, choice[:count]))
+    return min(systems, key=lambda system: system.num_products, default=None)

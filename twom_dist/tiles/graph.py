@@ -70,6 +70,17 @@ def run_panel(spec: ProductSpec, *args: Any) -> Any:
         return tasks.multiply_panel(a_tiles, b_tiles, rows, columns, spec, before)
 
 
+class TileTask(Task):
+    """A task that keeps its key: fused into what follows, it would lose its place."""
+
+    __slots__ = ()
+
+    @property
+    def block_fusion(self) -> bool:
+        """Tell dask's fusion of linear chains to leave this task alone."""
+        return True
+
+
 class ProductLayer:
     """Build the tasks of one product.
 
@@ -221,7 +232,7 @@ class ProductLayer:
             c = self.operands.c
             c_tile = None if c is None else TaskRef((c, i, j))
             key = (self.name, i, j)
-            self.tasks[key] = Task(key, run_product, *inputs, c_tile)
+            self.tasks[key] = TileTask(key, run_product, *inputs, c_tile)
 
 
 def run_accurate(

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..kernels.contract import Engine
 from ..kernels.registry import get_engine
-from ..moduli import ResidueSystem, residue_system
+from ..moduli import ResidueSystem, make_system
 from ..typing import Array, Op, Side
 
 
@@ -21,8 +21,10 @@ class ProductSpec:
         Of the result, as ``numpy.dtype.str``.
     k : int
         Whole inner dimension.
-    kind, num_moduli : str, int
-        Arguments of `residue_system`; num_moduli = 0 is the native product.
+    method : str
+        Of the residue system; "native" calls the BLAS of the blocks' family.
+    moduli : tuple of (int, str)
+        `ResidueSystem.choice`; empty for the native product.
     scaling : {"norm", "accurate"}
     engine : str
         Name for `get_engine`.
@@ -32,8 +34,8 @@ class ProductSpec:
 
     dtype: str
     k: int
-    kind: str
-    num_moduli: int
+    method: str
+    moduli: tuple[tuple[int, str], ...]
     op_a: Op = "N"
     op_b: Op = "N"
     alpha: complex = 1
@@ -45,12 +47,12 @@ class ProductSpec:
     @property
     def native(self) -> bool:
         """Whether the blocks go to the BLAS of their own family."""
-        return self.num_moduli == 0
+        return not self.moduli
 
     @property
     def system(self) -> ResidueSystem:
         """The residue system (cached per process)."""
-        return residue_system(self.kind, self.num_moduli)
+        return make_system(self.method, self.moduli)
 
     def op(self, side: Side) -> Op:
         """Return op_a or op_b."""

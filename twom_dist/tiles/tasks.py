@@ -101,8 +101,7 @@ def encode_tile(
         side,
         as_rows(block, side, op).shape == block.shape,
         is_conjugated(op),
-        spec.kind,
-        spec.num_moduli,
+        spec.moduli,
         spec.engine,
         exponents.tobytes(),
     )
@@ -196,20 +195,34 @@ def decode_tile(
     return out
 
 
-def scale_and_add(x: Array, spec: ProductSpec, c: Array | None) -> Array:
-    """Return alpha x + beta c; scalars of 1 never touch Inf or NaN."""
-    dtype = np.dtype(spec.dtype)
+def scale_and_add(x: Array | None, spec: ProductSpec, c: Array | None) -> Array:
+    """Return alpha x + beta c as `decode` does; x is None where the product is empty.
+
+    In double, rounded once. Scalars of 1 touch nothing and real ones act on each part,
+    so that an Inf in one part makes no NaN in the other.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
-        out = x if spec.alpha == 1 else _times(x, spec.alpha)
-        if spec.beta != 0:
-            assert c is not None
-            out = out + (c if spec.beta == 1 else _times(c, spec.beta))
-        return np.ascontiguousarray(out.astype(dtype, copy=False))
+        terms = [
+            _times(term, scalar)
+            for term, scalar in ((x, spec.alpha), (c, spec.beta))
+            if term is not None and scalar != 0
+        ]
+        return np.ascontiguousarray(reduce(np.add, terms).astype(spec.dtype))
 
 
 def _times(x: Array, factor: complex) -> Array:
-    real = complex(factor).imag == 0
-    return x * (complex(factor).real if real else factor)
+    """Multiply in double, by parts where the factor is real."""
+    x = np.array(x, dtype=np.complex128 if np.iscomplexobj(x) else np.float64)
+    if factor == 1:
+        return x
+    if complex(factor).imag == 0:
+        x.view(np.float64)[...] *= complex(factor).real
+        return x
+    re, im = complex(factor).real, complex(factor).imag
+    out = np.empty_like(x)
+    out.real = re * x.real - im * x.imag
+    out.imag = re * x.imag + im * x.real
+    return out
 
 
 def product_tile(

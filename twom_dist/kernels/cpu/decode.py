@@ -88,21 +88,49 @@ def _digits_to_float(d, modulus, quotient, digit_bits, count, out):  # type: ign
         digit, m = d[t], modulus[t]
         for c in range(count):
             digit[c] -= y[c] * m
+    halves = np.int64(0)
     for t in range(last):
         digit, above = d[t], d[t + 1]
         for c in range(count):
             carry = np.floor((digit[c] + half) * inverse)
             digit[c] -= carry * unit
             above[c] += carry
+            halves += np.int64(digit[c] == -half)
+    _sum_digits(d, unit, count, out)
+    if halves > 0:
+        _mirror_digits(d, unit, count, out)
+
+
+@njit(nogil=True, cache=True)
+def _sum_digits(d, unit, count, out):  # type: ignore[no-untyped-def]
+    """Sum the digits from the least up."""
     lowest = d[0]
     for c in range(count):
         out[c] = lowest[c]
     scale = 1.0
-    for t in range(1, last + 1):
+    for t in range(1, d.shape[0]):
         scale *= unit
         digit = d[t]
         for c in range(count):
             out[c] = digit[c] * scale + out[c]
+
+
+@njit(nogil=True, cache=True)
+def _mirror_digits(d, unit, count, out):  # type: ignore[no-untyped-def]
+    """Sum negative integers again, from the digits of their magnitudes; rare."""
+    half = unit / 2
+    for c in range(count):
+        if out[c] < 0.0:
+            scale, carry, total = 1.0, 0.0, 0.0
+            for t in range(d.shape[0]):
+                digit = carry - d[t, c]
+                carry = 0.0
+                if digit >= half and t < d.shape[0] - 1:
+                    digit -= unit
+                    carry = 1.0
+                total = digit * scale + total
+                scale *= unit
+            out[c] = -total
 
 
 @njit(nogil=True, cache=True)

@@ -255,7 +255,11 @@ class CpuEngine:
         residues = into
         if residues is None:
             residues = np.empty((system.num_products, m, n), np.int8)
-        if m * n * k <= LARGEST_BATCHED:
+        if 0 in (m, n, k):
+            if into is None:
+                residues[...] = 0
+            return residues
+        if m * n * k <= LARGEST_BATCHED and k <= LARGEST_K:
             self._multiply_batched(left, right, system, residues, into is not None)
             return residues
         gemm = get_gemm()
@@ -286,7 +290,7 @@ class CpuEngine:
         residues: Array,
         accumulate: bool,
     ) -> None:
-        """Multiply all planes of small matrices by one call: k is at most 128^3."""
+        """Multiply all planes of small matrices by one call."""
         m, n, k = left.rows, right.rows, left.k
         a = left.data.reshape(-1, m, k)[[product.left for product in system.products]]
         b = [right.whole_plane(product.right) for product in system.products]

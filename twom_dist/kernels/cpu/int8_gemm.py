@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +23,18 @@ _FLOAT32_K = 512
 Gemm = Callable[[Array, Array, Array], None]
 
 
+_making = threading.Lock()
+
+
+def _session(name: str) -> Any:
+    """Return the one session; several, and bindings would not fit them."""
+    with _making:
+        return _make_session(name)
+
+
 @cache
-def _session(name: str):  # type: ignore[no-untyped-def]
-    """One single-threaded session; concurrent runs of it are safe."""
+def _make_session(name: str) -> Any:
+    """Make a single-threaded session; concurrent runs of it are safe."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -40,7 +50,7 @@ def _session(name: str):  # type: ignore[no-untyped-def]
 _bindings = threading.local()
 
 
-def _binding(name: str):  # type: ignore[no-untyped-def]
+def _binding(name: str) -> Any:
     """Return this thread's binding: making one costs more than a small product."""
     cached = getattr(_bindings, name, None)
     if cached is None:

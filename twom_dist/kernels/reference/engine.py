@@ -201,12 +201,13 @@ def _finite(exponents: Array) -> Array:
 
 
 def _rounded(x: int, system: ResidueSystem) -> float:
-    """Sum the balanced digits of x mod M from the least, rounding each time."""
-    digits = system.digits(symmetric_residue(x, system.modulus_product))
+    """Sum the balanced digits of |x mod M| from the least, rounding each time."""
+    x = symmetric_residue(x, system.modulus_product)
+    digits = system.digits(abs(x))
     v = float(digits[0])
     for t, digit in enumerate(digits[1:], start=1):
         v = digit * 2.0 ** (t * system.digit_bits) + v
-    return v
+    return v if x >= 0 else -v
 
 
 def _times(parts: list[Array], factor: complex) -> list[Array]:

@@ -1,0 +1,67 @@
+"""Running the command in a folder of matrices, and what it leaves there."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from twom_dist.cli import main
+from twom_dist.store import create_matrix, open_matrix
+
+M, K, N = 37, 29, 41
+
+
+def make(rows: int, columns: int, seed: int, dtype: str = "c16") -> np.ndarray:
+    """Make a matrix of normal numbers."""
+    parts = np.random.default_rng(seed).standard_normal((2, rows, columns))
+    values = parts[0] + 1j * parts[1]
+    return values.astype(dtype) if dtype[0] == "c" else parts[0].astype(dtype)
+
+
+def save(path: Path | str, values: np.ndarray) -> None:
+    """Store a matrix in any format, in tiles of 16."""
+    with create_matrix(path, values.shape, values.dtype, (16, 16)) as writer:
+        for i in range(0, values.shape[0], 16):
+            rows = slice(i, min(i + 16, values.shape[0]))
+            writer[rows, :] = values[rows]
+
+
+def read(path: Path | str) -> np.ndarray:
+    """Read a matrix in any format."""
+    return open_matrix(path)[:, :]
+
+
+def same_bits(x: np.ndarray, y: np.ndarray) -> bool:
+    """Compare dtype, shape and every bit."""
+    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """Read every file of a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+class CommandLine:
+    """The command ``twom-dist``, in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        """Return exit code, stdout and stderr."""
+        with pytest.raises(SystemExit) as caught:
+            main([str(a) for a in arguments], prog_name="twom-dist")
+        captured = self._capsys.readouterr()
+        return int(caught.value.code or 0), captured.out, captured.err
+
+
+def assert_refused(answer: tuple[int, str, str]) -> str:
+    """Return the one sentence of a command that did nothing."""
+    code, out, err = answer
+    assert (code, out) == (2, "")
+    assert err.startswith("twom-dist: error: ")
+    assert err.count("\n") == 1
+    return err

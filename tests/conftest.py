@@ -1,0 +1,31 @@
+"""Engines that tests run through, and how Hypothesis runs."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.strategies import ENGINE_NAMES
+from twom_dist.kernels import Engine, get_engine
+
+# Derandomised: a failure is the same for everyone. No deadline: the first call of a
+# kernel compiles it.
+settings.register_profile(
+    "twom",
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("twom")
+
+
+@pytest.fixture(params=ENGINE_NAMES)
+def engine_name(request: pytest.FixtureRequest) -> str:
+    """Name of each engine that needs no GPU."""
+    return request.param
+
+
+@pytest.fixture
+def engine(engine_name: str) -> Engine:
+    """Every engine that needs no GPU."""
+    return get_engine(engine_name)

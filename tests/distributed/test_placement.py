@@ -1,0 +1,223 @@
+"""Placement: its tables, the bytes that move on a cluster, and a worker that dies."""
+
+import os
+import signal
+import time
+from collections import Counter
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster, wait
+
+import twom_dist as td
+from twom_dist.kernels import get_engine
+from twom_dist.tiles.placement import (
+    WorkerGrid,
+    assign_slots,
+    choose_grid,
+    spread,
+    summa_bytes,
+    worker_grids,
+)
+
+WORKERS = 4
+TILE, TILES = 96, 8
+TILE_BYTES = TILE * TILE * 16
+# Exponents of a tile are smaller by far, tiles of A and B larger.
+SMALLEST_COUNTED = 10_000
+
+
+# --- tables -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", range(1, 13))
+def test_grids_are_the_factorisations(workers):
+    grids = worker_grids(workers)
+    assert all(g.pr * g.pc == workers for g in grids)
+    assert len(set(grids)) == sum(workers % p == 0 for p in range(1, workers + 1))
+
+
+@pytest.mark.parametrize(
+    ("grid", "mt", "nt", "load"),
+    [((1, 1), 3, 5, 15), ((2, 2), 8, 8, 16), ((2, 2), 3, 3, 4), ((4, 1), 3, 7, 7)],
+)
+def test_slots_are_cyclic_and_the_load_is_counted(grid, mt, nt, load):
+    grid = WorkerGrid(*grid)
+    slots = Counter(grid.slot(i, j) for i in range(mt) for j in range(nt))
+    assert set(slots) <= set(range(grid.pr * grid.pc))
+    assert max(slots.values()) == grid.largest_load(mt, nt) == load
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 6])
+@pytest.mark.parametrize(("mt", "nt"), [(8, 8), (12, 4), (1, 5), (3, 2)])
+def test_summa_bytes_are_those_of_tiles_that_start_on_a_consumer(workers, mt, nt):
+    for grid in worker_grids(workers):
+        rows = [{grid.slot(i, j) for j in range(nt)} for i in range(mt)]
+        columns = [{grid.slot(i, j) for i in range(mt)} for j in range(nt)]
+        moved_a = sum(len(users) - 1 for users in rows) * 7
+        moved_b = sum(len(users) - 1 for users in columns) * 5
+        found = summa_bytes(grid, mt, nt, 7 * mt, 5 * nt)
+        assert found == moved_a + moved_b
+
+
+@pytest.mark.parametrize(
+    ("workers", "tiles", "a_bytes", "b_bytes", "grid"),
+    [
+        (4, (8, 8), 1, 1, (2, 2)),
+        (4, (8, 8), 100, 1, (4, 1)),
+        (4, (8, 8), 1, 100, (1, 4)),
+        (6, (12, 12), 1, 1, (2, 3)),
+        (6, (2, 3), 1, 1, (2, 3)),
+        (6, (3, 2), 1, 1, (3, 2)),
+        (3, (9, 1), 1, 1, (3, 1)),
+        (5, (1, 10), 1, 1, (1, 5)),
+        (1, (4, 4), 1, 1, (1, 1)),
+        (0, (4, 4), 1, 1, (1, 1)),
+    ],
+)
+def test_the_grid_balances_first_and_then_moves_least(
+    workers, tiles, a_bytes, b_bytes, grid
+):
+    found = choose_grid(workers, *tiles, a_bytes, b_bytes)
+    assert (found.pr, found.pc) == grid
+
+
+def test_slots_go_where_the_bytes_are():
+    gains = [{"b": 5}, {"c": 5, "a": 1}, {"a": 5, "b": 4}]
+    assert assign_slots(gains, ["a", "b", "c"]) == ["b", "c", "a"]
+    assert assign_slots([{}, {}], ["a", "b"]) == ["a", "b"]
+    assert assign_slots([], []) == []
+
+
+def test_spread_takes_turns():
+    either = {1: "ab", 2: "ab", 3: "a", 4: "ba"}
+    assert spread(either, either.__getitem__) == {1: "a", 2: "b", 3: "a", 4: "b"}
+
+
+# --- a cluster --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    options = {"processes": True, "dashboard_address": ":0", "memory_limit": 0}
+    with LocalCluster(n_workers=WORKERS, threads_per_worker=1, **options) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with Client(cluster) as client:
+        client.wait_for_workers(WORKERS, timeout=60)
+        client.run(get_engine, "cpu")
+        client.run(forget_transfers)
+        yield client
+
+
+def forget_transfers(dask_worker):
+    dask_worker.transfer_incoming_log.clear()
+
+
+def read_transfers(dask_worker):
+    """Keys that have arrived here, with their bytes."""
+    log = dask_worker.transfer_incoming_log
+    return [item for entry in log for item in entry["keys"].items()]
+
+
+def moved_tiles(client):
+    """Tiles that have moved between workers, from the incoming side."""
+    arrived = [item for log in client.run(read_transfers).values() for item in log]
+    return sum(b for _, b in arrived if b > SMALLEST_COUNTED) / TILE_BYTES
+
+
+def random_block(seed, block_info=None):
+    info = block_info[None]
+    rng = np.random.default_rng([seed, *info["chunk-location"]])
+    return rng.random(info["chunk-shape"]) + 1j * rng.random(info["chunk-shape"])
+
+
+def random_array(seed, tiles=TILES, tile=TILE):
+    """Tiles that workers make, each the same wherever it is made."""
+    return da.map_blocks(
+        random_block,
+        seed,
+        chunks=((tile,) * tiles,) * 2,
+        dtype=complex,
+        meta=np.empty((0, 0), complex),
+    )
+
+
+def tiles_missing(client, product, held, a, b):
+    """Tiles of A and B that the workers with tiles of C need and do not hold."""
+    needed = set()
+    for key, (worker,) in client.who_has(product).items():
+        _, i, j = key
+        for step in range(a.numblocks[1]):
+            needed |= {(worker, (a.name, i, step)), (worker, (b.name, step, j))}
+    return sum(worker not in held.get(key, ()) for worker, key in needed)
+
+
+def test_traffic_is_that_of_summa_where_inputs_are_part_of_the_graph(client):
+    product = client.persist(td.gemm(random_array(10), random_array(11)))
+    wait(product)
+    tiles = TILES * TILES
+    summa = summa_bytes(WorkerGrid(2, 2), TILES, TILES, tiles, tiles)
+    assert summa <= moved_tiles(client) <= 1.05 * summa
+
+
+def test_traffic_is_the_least_where_inputs_lie_on_workers_already(client):
+    moved = least = 0
+    for seed in (30, 40):
+        A, B = client.persist([random_array(seed), random_array(seed + 1)])
+        wait([A, B])
+        held = {**client.who_has(A), **client.who_has(B)}
+        client.run(forget_transfers)
+        product = client.persist(td.gemm(A, B))
+        wait(product)
+        moved += moved_tiles(client)
+        least += tiles_missing(client, product, held, A, B)
+        del A, B, product
+    assert least <= moved <= 1.05 * least
+
+
+def test_restrictions_are_loose_and_balanced(client, cluster):
+    product = client.persist(td.gemm(random_array(60), random_array(61)))
+    wait(product)
+    states = [s for k, s in cluster.scheduler.tasks.items() if k[0] == product.name]
+    assert len(states) == TILES * TILES
+    assert all(s.loose_restrictions for s in states)
+    assert all(len(s.worker_restrictions) == 1 for s in states)
+    placed = Counter(worker for s in states for worker in s.worker_restrictions)
+    assert list(placed.values()) == [TILES * TILES // WORKERS] * WORKERS
+    where = {s.key[1:]: next(iter(s.worker_restrictions)) for s in states}
+    assert all(where[i, j] == where[i % 2, j % 2] for i, j in where)
+
+
+def test_results_are_the_bits_of_numpy(client):
+    A, B = random_array(70, 5), random_array(71, 5)
+    expected = td.gemm(A.compute(), B.compute())
+    found = td.gemm(A, B).compute()
+    assert found.tobytes() == expected.tobytes()
+
+
+def finished(cluster, name):
+    """Tiles of a product that are in memory, and the workers that hold them."""
+    states = cluster.scheduler.tasks
+    tiles = [states.get((name, i, j)) for i in range(10) for j in range(10)]
+    return [next(iter(s.who_has)).address for s in tiles if s and s.who_has]
+
+
+def test_a_worker_killed_in_mid_product_costs_time_and_no_bits(client, cluster):
+    A, B = random_array(80, 10), random_array(81, 10)
+    expected = td.gemm(A.compute(), B.compute())
+    pids = client.run(os.getpid)
+    product = client.persist(td.gemm(A, B))
+    deadline = time.monotonic() + 60
+    while len(holders := finished(cluster, product.name)) < 10:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(pids[holders[0]], signal.SIGKILL)
+    assert len(holders) < 100
+    found = product.compute()  # the test's own time limit bounds the wait
+    assert time.monotonic() < deadline
+    assert found.tobytes() == expected.tobytes()

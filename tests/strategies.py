@@ -1,0 +1,89 @@
+"""Matrices, shapes and memory layouts that every part of the suite draws from."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+# The engines that need no GPU.
+ENGINE_NAMES = ("reference", "cpu")
+DTYPES = ("float32", "float64", "complex64", "complex128")
+# (m, n, k): one, prime, ragged, tall, wide, long.
+SHAPES = ((1, 1, 1), (3, 5, 7), (2, 3, 13), (17, 2, 3), (2, 17, 1), (2, 1, 131))
+
+
+def random_matrix(
+    rows: int,
+    columns: int,
+    dtype: Any = "complex128",
+    phi: float = 1.0,
+    seed: int | list[int] = 0,
+) -> np.ndarray:
+    """Draw entries (U - 1/2) exp(phi N(0,1)), part by part."""
+    rng = np.random.default_rng(seed)
+
+    def part() -> np.ndarray:
+        uniform = rng.random((rows, columns)) - 0.5
+        return uniform * np.exp(phi * rng.standard_normal((rows, columns)))
+
+    if np.dtype(dtype).kind == "c":
+        return (part() + 1j * part()).astype(dtype)
+    return part().astype(dtype)
+
+
+def _strided(x: np.ndarray) -> np.ndarray:
+    wide = np.zeros((2 * x.shape[0], 3 * x.shape[1]), x.dtype)
+    wide[::2, 1::3] = x
+    return wide[::2, 1::3]
+
+
+def _backwards(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1]
+
+
+def _read_only(x: np.ndarray) -> np.ndarray:
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    return frozen
+
+
+# The same values, lying differently in memory.
+LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "C": np.ascontiguousarray,
+    "fortran": np.asfortranarray,
+    "strided": _strided,
+    "negative strides": _backwards,
+    "read-only": _read_only,
+    "big-endian": lambda x: x.astype(x.dtype.newbyteorder(">")),
+}
+
+seeds = st.integers(0, 2**32 - 1)
+small = st.integers(1, 6)
+phis = st.sampled_from([0.0, 0.5, 1.0, 2.0, 4.0])
+
+
+@st.composite
+def operands(
+    draw: Callable[..., Any], dtype: Any = "complex128"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw A (m, k) and B (k, n) with full mantissas."""
+    m, n, k, seed = draw(small), draw(small), draw(st.integers(1, 9)), draw(seeds)
+    phi = draw(phis)
+    left = random_matrix(m, k, dtype, phi, [seed, 0])
+    return left, random_matrix(k, n, dtype, phi, [seed, 1])
+
+
+@st.composite
+def gaussian_integers(
+    draw: Callable[..., Any], limit: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw A and B whose parts are integers within ±limit, as complex128."""
+    m, n, k, seed = draw(small), draw(small), draw(st.integers(1, 9)), draw(seeds)
+    rng = np.random.default_rng(seed)
+
+    def whole(rows: int, columns: int) -> np.ndarray:
+        parts = rng.integers(-limit, limit, (2, rows, columns), endpoint=True)
+        return parts[0] + 1j * parts[1]
+
+    return whole(m, k), whole(k, n)

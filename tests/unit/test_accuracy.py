@@ -1,0 +1,223 @@
+"""Accuracy: names to moduli, and promises against exactly known errors."""
+
+from math import floor, inf, log2, sqrt
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.oracle import ExactProduct, residual
+from tests.strategies import random_matrix
+from twom_dist.accuracy import choose_system, error_bound, required_bits
+from twom_dist.errors import AccuracyError
+from twom_dist.kernels import get_engine
+from twom_dist.moduli import (
+    log2_product,
+    residue_system,
+    scaling_rule,
+    smallest_num_moduli,
+    two_m_moduli,
+)
+
+U = 2.0**-53
+PHIS = (0.0, 0.5, 1.0, 2.0, 4.0)
+N = 48
+
+# method, dtype, accuracy -> number of moduli
+NAMED = {
+    ("2m", "complex128", "native"): 16,
+    ("2m", "complex128", "normwise"): 15,
+    ("3m", "complex128", "native"): 15,
+    ("3m", "complex128", "normwise"): 14,
+    ("4m", "complex128", "native"): 15,
+    ("hybrid", "complex128", "native"): 16,
+    ("hybrid", "complex128", "normwise"): 15,
+    ("2m", "float64", "native"): 15,
+    ("2m", "float64", "normwise"): 14,
+    ("2m", "complex64", "native"): 8,
+    ("2m", "complex64", "normwise"): 7,
+    ("3m", "complex64", "native"): 8,
+    ("2m", "float32", "native"): 8,
+    ("2m", "float32", "normwise"): 7,
+}
+
+
+@pytest.mark.parametrize(("case", "count"), NAMED.items())
+def test_named_accuracies(case, count):
+    method, dtype, accuracy = case
+    system = choose_system(method, dtype, 100, accuracy)
+    assert system.num_moduli == count
+    assert system.method == ("real" if dtype.startswith("float") else method)
+    if accuracy == "native":
+        assert choose_system(method, dtype, 100) is system
+
+
+@pytest.mark.parametrize(("eps", "bits"), [(0.5, 6), (2.0**-20, 44), (2.0**-70, 144)])
+def test_float_targets_need_these_bits(eps, bits):
+    assert required_bits(eps, "complex128") == required_bits(eps, "float32") == bits
+    system = choose_system("2m", "complex128", 10, eps)
+    shorter = two_m_moduli()[: system.num_moduli - 1]
+    assert log2_product(shorter) < bits <= log2_product(system.moduli)
+
+
+@pytest.mark.parametrize("accuracy", ["best", "", 0, 0.0, 0.51, 1, -1e-3, inf, np.nan])
+def test_impossible_accuracies_are_refused(accuracy):
+    with pytest.raises(AccuracyError, match=r"accuracy=.*given.*such as 1e-12"):
+        choose_system("2m", "complex128", 10, accuracy)
+
+
+@pytest.mark.parametrize(
+    ("method", "dtype", "options", "message"),
+    [
+        ("2m", "complex128", {"accuracy": 1e-3, "num_moduli": 9}, "give one of them"),
+        ("2m", "complex128", {"accuracy": 1e-30}, "at most 152; use method='hybrid'"),
+        ("3m", "complex128", {"accuracy": 1e-60}, "at most 342; use a larger target"),
+        ("2m", "complex128", {"num_moduli": 23}, "num_moduli=23 .* 1 to 22"),
+        ("2m", "float64", {"num_moduli": 50}, "on float64 has 1 to 49"),
+        ("2m", "complex128", {"num_moduli": 0}, "num_moduli=0 given"),
+        ("2m", "complex128", {"num_moduli": True}, "num_moduli=True given"),
+        ("2m", "complex128", {"num_moduli": 2.5}, "num_moduli=2.5 given"),
+        ("5m", "complex128", {}, "'2m', '3m', '4m', 'hybrid', 'native'"),
+    ],
+)
+def test_contradictions_are_refused(method, dtype, options, message):
+    with pytest.raises(AccuracyError, match=message):
+        choose_system(method, dtype, 10, **options)
+
+
+@pytest.fixture(scope="module")
+def errors():
+    """errors[phi, name] = (componentwise, normwise), name a number of moduli or "z"."""
+    found = {}
+    for phi in PHIS:
+        A, B = (random_matrix(N, N, "complex128", phi, [7, s]) for s in (0, 1))
+        truth = ExactProduct(A, B)
+        products = {n: td.gemm(A, B, num_moduli=n) for n in (14, 15, 16, 18, 20)}
+        for name, C in {"z": A @ B, **products}.items():
+            pair = truth.componentwise_error(C), truth.normwise_error(C)
+            found[phi, name] = pair
+    return found
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5, 1.0])
+def test_16_moduli_are_as_good_as_zgemm(errors, phi):
+    assert errors[phi, 16][0] <= errors[phi, "z"][0]
+
+
+@pytest.mark.parametrize("phi", PHIS)
+def test_15_moduli_are_normwise_good_at_every_phi(errors, phi):
+    assert errors[phi, 15][1] <= sqrt(N) * U
+
+
+@pytest.mark.parametrize("phi", PHIS)
+@pytest.mark.parametrize("count", [14, 15, 16, 18, 20])
+def test_measured_errors_are_within_the_bound(errors, phi, count):
+    system = residue_system("2m", count)
+    assert errors[phi, count][1] <= error_bound(system, N, "complex128")
+
+
+def test_componentwise_errors_have_the_known_shape(errors):
+    """Each modulus takes the error down until the last rounding; phi brings it up."""
+    component = {key: pair[0] for key, pair in errors.items()}
+    for phi in PHIS:
+        column = [component[phi, n] for n in (14, 15, 16, 18, 20)]
+        assert column == sorted(column, reverse=True)
+        assert 3 * component[phi, 15] < component[phi, 14]
+    for n in (14, 15, 16):
+        row = [component[phi, n] for phi in PHIS]
+        assert row == sorted(row)
+        assert row[4] > 1e4 * row[2]
+    assert component[4.0, 16] > 100 * component[4.0, "z"]
+    assert component[4.0, 20] < component[4.0, "z"]
+    # Uniforms lie on a grid that 16 moduli hold: no more to gain there.
+    assert component[0.0, 16] == component[0.0, 18] == component[0.0, 20] < U
+
+
+def test_normwise_errors_are_flat_in_phi(errors):
+    for n, low, high in ((14, 2e-16, 2e-15), (15, 1e-17, 2e-16), (16, 1e-17, 1.1e-16)):
+        assert all(low < errors[phi, n][1] < high for phi in PHIS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
+def test_bound_holds_for_many_small_products(dtype, method):
+    rng = np.random.default_rng([ord(method[0]), len(dtype)])
+    kind = method if dtype.startswith("complex") else "real"
+    for seed in range(70):
+        k, phi = int(rng.integers(1, 10)), float(rng.choice(PHIS))
+        count = int(rng.integers(smallest_num_moduli(kind, k, 9), 23))
+        A = random_matrix(2, k, dtype, phi, [seed, 3])
+        B = random_matrix(k, 2, dtype, phi, [seed, 4])
+        C = td.gemm(A, B, num_moduli=count, method=method)
+        assert C.dtype == dtype
+        bound = error_bound(residue_system(kind, count), k, dtype)
+        assert ExactProduct(A, B).normwise_error(C) <= bound
+
+
+def worst_operands(system, k):
+    """Rows whose roundings all go one way, scaled to lose the most bits."""
+    engine, rule = get_engine("cpu"), scaling_rule(system, k)
+    best = (0.0, None)
+    for amplitude in np.linspace(1, 2, 33):
+        a = np.full((1, k), amplitude * (1 + 1j))
+        largest = engine.largest_exponents(a)
+        sums = engine.square_sums(a, largest, rule.norm_bits)
+        (s,) = engine.choose_exponents(largest, sums, rule).tolist()
+        q = (floor(amplitude * 2.0**s) + 0.4999) * 2.0**-s
+        a = np.full((1, k), q * (1 + 1j))
+        b = a.conj().T
+        C = td.gemm(a, b, num_moduli=system.num_moduli)
+        error = ExactProduct(a, b).normwise_error(C)
+        best = max(best, (error, s))
+    return best[0]
+
+
+@pytest.mark.parametrize("k", [1, 16, 64])
+@pytest.mark.parametrize("count", [3, 8, 12])
+def test_bound_is_sharp(count, k):
+    system = residue_system("2m", count)
+    bound = error_bound(system, k, "complex128")
+    assert 0.8 * bound < worst_operands(system, k) <= bound
+
+
+@pytest.mark.parametrize("k", [1, 16, 64])
+def test_float_target_bounds_the_normwise_error(k):
+    """The promise of gemm: ``|dC_ij| <= sqrt(k) accuracy ||a_i|| ||b_j||``."""
+    bits = log2_product(two_m_moduli()[:10]) - 1e-9
+    target = 2 ** (2 - bits / 2)
+    system = choose_system("2m", "complex128", k, target)
+    assert worst_operands(system, k) <= sqrt(k) * target
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 8, 64])
+def test_normwise_grade_holds_whatever_the_data(k):
+    """The promise of gemm: sqrt(k) u of the norms, and 2 u for the rounding of C."""
+    A = random_matrix(99, k, "complex128", 1.0, [k, 1])
+    B = random_matrix(k, 99, "complex128", 1.0, [k, 2])
+    C = td.gemm(A, B, accuracy="normwise")
+    assert ExactProduct(A, B).normwise_error(C) <= (sqrt(k) + 2) * U
+
+
+def test_bound_knows_native_products_and_hopeless_ones():
+    A, B = (random_matrix(9, 9, "complex128", 1.0, s) for s in (1, 2))
+    C = td.gemm(A, B, method="native")
+    bound = error_bound(None, 9, "complex128")
+    assert ExactProduct(A, B).normwise_error(C) <= bound == 36 * U
+    assert error_bound(residue_system("2m", 1), 10**6, "complex128") == inf
+    assert error_bound(residue_system("2m", 20), 1, "complex64") >= 2.0**-24
+
+
+def test_bound_falls_with_each_modulus():
+    bounds = [error_bound(residue_system("2m", n), 256, "c16") for n in range(2, 23)]
+    assert bounds == sorted(bounds, reverse=True)
+    assert -log2(bounds[-1]) == pytest.approx(52, abs=0.01)
+
+
+@pytest.mark.parametrize(("dtype", "few"), [("float64", 11), ("complex128", 12)])
+def test_a_large_product_has_a_small_residual(dtype, few):
+    A, B = (
+        random_matrix(700, 600, dtype, 1.0, 1),
+        random_matrix(600, 530, dtype, 1.0, 2),
+    )
+    assert residual(td.gemm(A, B), A, B) < 4 * U
+    assert residual(td.gemm(A, B, num_moduli=few), A, B) > 4 * U
