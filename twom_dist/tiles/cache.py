@@ -51,19 +51,28 @@ class EncodedCache:
         with self._lock:
             making = self._making.setdefault(full_key, threading.Lock())
         # Two tasks of one worker often want the same tile at once: one makes it.
-        with making:
+        try:
+            with making:
+                found = self._find(block, full_key)
+                if found is not None:
+                    return found
+                encoded = encode()
+                with self._lock:
+                    self.counters.encoded += 1
+                    self._store(full_key, block, encoded, budget)
+                return encoded
+        finally:
             with self._lock:
-                entry = self._entries.get(full_key)
-                if entry is not None and entry[0]() is block:
-                    self._entries.move_to_end(full_key)
-                    self.counters.reused += 1
-                    return entry[1]
-            encoded = encode()
-            with self._lock:
-                self.counters.encoded += 1
                 self._making.pop(full_key, None)
-                self._store(full_key, block, encoded, budget)
-            return encoded
+
+    def _find(self, block: Array, full_key: Hashable) -> Encoded | None:
+        with self._lock:
+            entry = self._entries.get(full_key)
+            if entry is None or entry[0]() is not block:
+                return None
+            self._entries.move_to_end(full_key)
+            self.counters.reused += 1
+            return entry[1]
 
     def _store(
         self, full_key: Hashable, block: Array, encoded: Encoded, budget: int
