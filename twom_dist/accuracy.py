@@ -12,6 +12,7 @@ from .moduli import (
     ResidueSystem,
     available_moduli,
     log2_product,
+    norm_bits,
     residue_system,
     scaling_rule,
     shortest_system,
@@ -168,7 +169,7 @@ def quantisation_bound(system: ResidueSystem, k: int) -> float:
     """Bound the error that rounding A and B to integers makes, relative to the norms.
 
     With R^2 the capacity, h = sqrt(parts k)/2 the norm of a row's rounding errors
-    and d = sqrt(2k) 2^-19 the relative excess of its summed norm, the exponent is the
+    and d = sqrt(2k) 2^-19 (for k < 2^22) the relative excess of its summed norm, the exponent is the
     largest that fits, so ``||a|| 2^s >= (R - h) / (2 (1 + d))`` and each operand is
     off by at most ``e = 2 h (1 + d) / (R - h)`` of its norm: ``2 e + e^2`` in all.
     """
@@ -176,7 +177,7 @@ def quantisation_bound(system: ResidueSystem, k: int) -> float:
     radius = float(isqrt(system.capacity))
     if radius <= h:
         return inf
-    excess = sqrt(2 * k) * 2.0**-19
+    excess = sqrt(2 * k) * 2.0 ** (1 - norm_bits(k))
     e = 2 * h * (1 + excess) / (radius - h)
     return 2 * e + e * e
 

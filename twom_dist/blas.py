@@ -114,13 +114,13 @@ def _gemm(
     family = checks.common_family(A=A, B=B, C=C)
     a, b = checks.as_matrix(A, "A"), checks.as_matrix(B, "B")
     c = None if C is None else checks.as_matrix(C, "C")
+    if c is None and np.any(beta):
+        raise PlanError(f"beta={beta} given without C; pass C, or leave beta out")
     dtype = checks.result_dtype(letter, A=a, B=b, C=c)
     alpha = checks.check_scalar(alpha, "alpha", dtype)
     beta = checks.check_scalar(beta, "beta", dtype)
     left, right = checks.check_op(op_a, "op_a"), checks.check_op(op_b, "op_b")
     m, n, k = checks.check_product_shapes(a, b, c, left, right)
-    if c is None and beta != 0:
-        raise PlanError(f"beta={beta} given without C; pass C, or leave beta out")
     if beta == 0:
         c = None
     system = checks.check_options(options, dtype, k)

@@ -145,23 +145,17 @@ def test_planes_are_symmetric_residues_of_the_quantised_matrix(engine):
     system = residue_system("hybrid", 22)
     x = np.array([[1.5 - 2.5j, 0.5 + 1e9j], [-7 + 3.5j, 2.0**70 - 1j]])
     whole = [[(2, -2), (0, 10**9)], [(-7, 4), (2**70, -1)]]  # ties go to even
-    for conjugate in (False, True):
-        tile = engine.encode(
-            x, np.zeros(2, np.int32), system, side="left", conjugate=conjugate
-        )
+    exponents = np.zeros(2, np.int32)
+    for sign in (1, -1):
+        tile = engine.encode(x, exponents, system, side="left", conjugate=sign < 0)
         for plane, found in zip(system.planes, tile.residues(), strict=True):
+            weights = plane.re_weight, sign * plane.im_weight
             expected = [
-                [
-                    symmetric_residue(
-                        plane.re_weight * re
-                        + (-1 if conjugate else 1) * plane.im_weight * im,
-                        plane.p,
-                    )
-                    for re, im in row
-                ]
+                [symmetric_residue(weights[0] * re + weights[1] * im, plane.p)]
                 for row in whole
+                for re, im in row
             ]
-            assert found.tolist() == expected
+            assert found.reshape(-1, 1).tolist() == expected
 
 
 def test_panels_accumulate_to_the_whole_product(engine):
@@ -306,6 +300,24 @@ def test_decode_is_odd_even_where_a_digit_is_half_its_base(engine, count):
     values += [3 * (1 << (b - 1)), (1 << (2 * b - 1)) + 1, system.capacity]
     positive = decode_integers(engine, values, system)
     assert (decode_integers(engine, [-v for v in values], system) == -positive).all()
+
+
+@settings(max_examples=60)
+@given(data=st.data(), count=st.integers(12, 49))
+def test_decode_is_odd_and_equal_for_every_pattern_of_digits(data, count):
+    system = residue_system("real", count)
+    b, half = system.digit_bits, 1 << (system.digit_bits - 1)
+    digit = st.sampled_from([0, 1, -1, half - 1, half, -half, 1 - half])
+    digit |= st.integers(-half, half)
+    patterns = st.lists(digit, min_size=2, max_size=system.num_digits)
+    values = []
+    for digits in data.draw(st.lists(patterns, min_size=1, max_size=6)):
+        x = sum(d << (t * b) for t, d in enumerate(digits))
+        values.append(x if abs(x) <= system.capacity else x >> (b + 2))
+    found = decode_integers(get_engine("cpu"), values + [-v for v in values], system)
+    assert (found[len(values) :] == -found[: len(values)]).all()
+    reference = decode_integers(get_engine("reference"), values, system)
+    assert same_bits(found[: len(values)], reference)
 
 
 @pytest.mark.parametrize("beta", [0, 1, -0.3, 1j])
