@@ -170,8 +170,9 @@ def quantisation_bound(system: ResidueSystem, k: int) -> float:
 
     With R^2 the capacity, h = sqrt(parts k)/2 the norm of a row's rounding errors
     and d = sqrt(2k) 2^-19 (for k < 2^22) the relative excess of its summed norm, the
-    exponent is the largest that fits, so ``||a|| 2^s >= (R - h) / (2 (1 + d))`` and each operand is
-    off by at most ``e = 2 h (1 + d) / (R - h)`` of its norm: ``2 e + e^2`` in all.
+    exponent is the largest that fits, so ``||a|| 2^s >= (R - h) / (2 (1 + d))`` and
+    each operand is off by at most ``e = 2 h (1 + d) / (R - h)`` of its norm:
+    ``2 e + e^2`` in all.
     """
     h = sqrt(system.parts * k) / 2
     radius = float(isqrt(system.capacity))

@@ -119,14 +119,25 @@ class Engine(Protocol):
         right: Encoded,
         system: ResidueSystem,
         into: Array | None = None,
+        *,
+        hermitian: bool = False,
     ) -> Array:
         """Multiply the planes of every product and reduce modulo p.
+
+        Parameters
+        ----------
+        left, right : Encoded
+        system : ResidueSystem
+        into : (products, m, n) int8, optional
+            Residues of earlier panels along k.
+        hermitian : bool
+            Whether the right operand holds the conjugates of the left one's rows: a
+            product with a mirror is then its transpose, and is not multiplied.
 
         Returns
         -------
         (products, m, n) int8
-            Symmetric residues. With `into`, the residues of earlier panels along
-            k: they are added and overwritten, and `into` is returned.
+            Symmetric residues; `into` itself, added to and overwritten, if given.
         """
         ...
 

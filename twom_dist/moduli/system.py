@@ -13,7 +13,7 @@ References
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from math import log2, prod
 
@@ -40,11 +40,16 @@ class Plane:
 
 @dataclass(frozen=True)
 class Product:
-    """One int8 matrix product of two planes, modulo p."""
+    """One int8 matrix product of two planes, modulo p.
+
+    `mirror`: the product whose transpose this one is in ``X X^H``, if any (section 5
+    of [1]_: ``C- = C+^T``).
+    """
 
     p: int
     left: int
     right: int
+    mirror: int | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,11 @@ class ResidueSystem:
     def num_products(self) -> int:
         """Count the int8 products of one tile product."""
         return len(self.products)
+
+    @property
+    def num_hermitian_products(self) -> int:
+        """Count the int8 products of a diagonal tile of X X^H."""
+        return sum(product.mirror is None for product in self.products)
 
     @property
     def parts(self) -> int:
@@ -171,7 +181,10 @@ def _assemble(method: str, choice: Iterable[tuple[int, str]]) -> ResidueSystem:
         own, pairs, post = _KINDS[kind](p)
         first = len(planes)
         planes += own
+        base = len(products)
         products += [Product(p, first + a, first + b) for a, b in pairs]
+        if kind == "2m":
+            products[-1] = replace(products[-1], mirror=base)
         for row, coefficients in zip(weights, post, strict=True):
             row += [
                 symmetric_residue(crt_weight * symmetric_residue(c, p), modulus_product)

@@ -14,7 +14,7 @@ from .announce import announce_compilation
 from .decode import as_parts, decode_tile
 from .encode import encode_rows, encode_tables
 from .int8_gemm import get_gemm, select_kernel
-from .requantise import multiplier, requantise, requantise_add
+from .requantise import multiplier, requantise, requantise_add, transpose_int8
 from .threads import limit_threads, ranges, run_each, scratch, task_threads
 from .tuning import BLOCK, LARGEST_BATCHED, LARGEST_K
 
@@ -249,6 +249,8 @@ class CpuEngine:
         right: CpuEncoded,
         system: ResidueSystem,
         into: Array | None = None,
+        *,
+        hermitian: bool = False,
     ) -> Array:
         """Multiply block by block, each plane of a block on its own."""
         m, n, k = left.rows, right.rows, left.k
@@ -259,16 +261,45 @@ class CpuEngine:
             if into is None:
                 residues[...] = 0
             return residues
+        if hermitian:
+            own = [q for q, x in enumerate(system.products) if x.mirror is None]
+        else:
+            own = list(range(len(system.products)))
         if m * n * k <= LARGEST_BATCHED and k <= LARGEST_K:
-            self._multiply_batched(left, right, system, residues, into is not None)
-            return residues
+            self._multiply_batched(left, right, system, residues, into is not None, own)
+        else:
+            self._multiply_blocks(left, right, system, residues, into is not None, own)
+        if hermitian:
+            self._fill_mirrors(system, residues)
+        return residues
+
+    def _fill_mirrors(self, system: ResidueSystem, residues: Array) -> None:
+        """Transpose the products that have a mirror."""
+
+        def fill(q: int) -> None:
+            mirror = system.products[q].mirror
+            if mirror is not None:
+                transpose_int8(residues[mirror], residues[q])
+
+        run_each(fill, range(len(system.products)))
+
+    def _multiply_blocks(
+        self,
+        left: CpuEncoded,
+        right: CpuEncoded,
+        system: ResidueSystem,
+        residues: Array,
+        add: bool,
+        own: list[int],
+    ) -> None:
+        m, n, k = left.rows, right.rows, left.k
         gemm = get_gemm()
 
         def block(piece: tuple[int, int, int, int, int]) -> None:
             q, lo, hi, n_lo, n_hi = piece
             product = system.products[q]
             sums = scratch((hi - lo, n_hi - n_lo), np.dtype(np.int32))
-            write = requantise if into is None else requantise_add
+            write = requantise_add if add else requantise
             for k_lo in range(0, k, LARGEST_K):
                 k_hi = min(k, k_lo + LARGEST_K)
                 a = left.left_block(product.left, lo, hi, k_lo, k_hi)
@@ -279,8 +310,7 @@ class CpuEngine:
                 write = requantise_add
 
         blocks = [(*r, *c) for c in _panels(n) for r in _panels(m)]
-        run_each(block, [(q, *b) for b in blocks for q in range(len(system.products))])
-        return residues
+        run_each(block, [(q, *b) for b in blocks for q in own])
 
     def _multiply_batched(
         self,
@@ -288,17 +318,19 @@ class CpuEngine:
         right: CpuEncoded,
         system: ResidueSystem,
         residues: Array,
-        accumulate: bool,
+        add: bool,
+        own: list[int],
     ) -> None:
         """Multiply all planes of small matrices by one call."""
         m, n, k = left.rows, right.rows, left.k
-        a = left.data.reshape(-1, m, k)[[product.left for product in system.products]]
-        b = [right.whole_plane(product.right) for product in system.products]
+        products = [system.products[q] for q in own]
+        a = left.data.reshape(-1, m, k)[[product.left for product in products]]
+        b = [right.whole_plane(product.right) for product in products]
         sums = np.empty((len(b), m, n), np.int32)
         get_gemm()(a, np.stack(b), sums)
-        write = requantise_add if accumulate else requantise
-        for product, s, target in zip(system.products, sums, residues, strict=True):
-            write(s, product.p, multiplier(product.p), target, 0, 0)
+        write = requantise_add if add else requantise
+        for q, product, s in zip(own, products, sums, strict=True):
+            write(s, product.p, multiplier(product.p), residues[q], 0, 0)
 
     def decode(
         self,

@@ -35,3 +35,19 @@ def requantise_add(sums, p, m, residues, row, column):  # type: ignore[no-untype
         for j in range(source.size):
             v = np.int64(source[j]) + np.int64(target[j])
             target[j] = np.int8(v - ((v * m + (1 << (_SHIFT - 1))) >> _SHIFT) * p)
+
+
+_TRANSPOSE_TILE = 64
+
+
+@njit(nogil=True, cache=True)
+def transpose_int8(source, target):  # type: ignore[no-untyped-def]
+    """target = source^T, in pieces that stay in L1."""
+    n = source.shape[0]
+    for i_lo in range(0, n, _TRANSPOSE_TILE):
+        i_hi = min(n, i_lo + _TRANSPOSE_TILE)
+        for j_lo in range(0, n, _TRANSPOSE_TILE):
+            j_hi = min(n, j_lo + _TRANSPOSE_TILE)
+            for j in range(j_lo, j_hi):
+                for i in range(i_lo, i_hi):
+                    target[j, i] = source[i, j]

@@ -144,6 +144,8 @@ class ReferenceEngine:
         right: ReferenceEncoded,
         system: ResidueSystem,
         into: Array | None = None,
+        *,
+        hermitian: bool = False,
     ) -> Array:
         """Multiply in int64 and reduce; exact for k below 2^49."""
         m, n = left.shape[0], right.shape[0]
@@ -151,6 +153,9 @@ class ReferenceEngine:
             np.zeros((system.num_products, m, n), np.int8) if into is None else into
         )
         for q, product in enumerate(system.products):
+            if hermitian and product.mirror is not None:
+                residues[q] = residues[product.mirror].T
+                continue
             a = left.planes[product.left].astype(np.int64)
             b = right.planes[product.right].astype(np.int64)
             total = residues[q] + a @ b.T
