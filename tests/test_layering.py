@@ -44,6 +44,8 @@ LAYERS = {
     "execute": BELOW_RUNNING,
     "store": BELOW_RUNNING,
     "eager": BELOW_RUNNING,
+    "eager_rank": (*BELOW_RUNNING, "eager"),
+    "rank_k": (*BELOW_RUNNING, "eager_rank", "lazy"),
     "lazy": BELOW_RUNNING,
     "blas": (*BELOW_RUNNING, "eager", "lazy"),
     "jobs": (*BELOW_RUNNING, "eager", "lazy", "blas"),

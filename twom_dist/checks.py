@@ -213,3 +213,24 @@ def check_product_shapes(
             "agree"
         )
     return int(m), int(n), int(k)
+
+
+def check_update_shapes(a: Any, b: Any, c: Any, op: str) -> tuple[int, int]:
+    """Return (n, k) of a rank-k or rank-2k update, or say what disagrees."""
+    for x, name in ((a, "A"), (b, "B"), (c, "C")):
+        if x is not None and any(np.isnan(size) for size in x.shape):
+            raise PlanError(
+                f"{name} has chunks of unknown size; call {name}.compute_chunk_sizes() "
+                "first"
+            )
+    n, k = op_shape(a, "N" if op == "N" else "T")
+    if b is not None and tuple(b.shape) != tuple(a.shape):
+        raise PlanError(
+            f"A has shape {tuple(a.shape)} and B {tuple(b.shape)}; they must agree"
+        )
+    if c is not None and tuple(c.shape) != (n, n):
+        raise PlanError(
+            f"C has shape {tuple(c.shape)}; the result is square, {n} x {n}, and C "
+            "must agree"
+        )
+    return int(n), int(k)

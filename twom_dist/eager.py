@@ -22,7 +22,7 @@ def multiply(a: Array, b: Array, c: Array | None, spec: ProductSpec) -> Array:
         for size in (len(rows), len(columns), spec.k)
     )
     # The views live as long as this list: so do their encoded tiles in the cache.
-    a_tiles = [[a[_index(spec.op_a, i, step)] for step in k] for i in m]
+    a_tiles = tile_views(a, m, k, spec.op_a)
     b_tiles = [[b[_index(spec.op_b, step, j)] for step in k] for j in n]
     if len(m) == len(n) == 1:
         return tasks.product_tile(a_tiles[0], b_tiles[0], rows, columns, spec, None, c)
@@ -34,6 +34,13 @@ def multiply(a: Array, b: Array, c: Array | None, spec: ProductSpec) -> Array:
                 a_row, b_column, rows[i], columns[j], spec, None, c_tile
             )
     return out
+
+
+def tile_views(
+    a: Array, rows: list[slice], steps: list[slice], op: str
+) -> list[list[Array]]:
+    """View the tiles of op(A), by rows."""
+    return [[a[_index(op, i, step)] for step in steps] for i in rows]
 
 
 def _index(op: str, row: slice, column: slice) -> tuple[slice, slice]:

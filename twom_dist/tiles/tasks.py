@@ -125,8 +125,13 @@ def multiply_panel(
     columns: Array,
     spec: ProductSpec,
     before: Accumulator | None = None,
+    *,
+    hermitian: bool = False,
 ) -> Accumulator:
-    """Multiply one panel along k and add it to what came before."""
+    """Multiply one panel along k and add it to what came before.
+
+    `hermitian`: op(B)^T is the conjugate of op(A), which halves the products.
+    """
     if spec.native:
         return _multiply_native(a_tiles, b_tiles, spec, before)
     engine = load_engine(spec)
@@ -139,6 +144,7 @@ def multiply_panel(
             encode_tile(b, columns, "right", spec),
             spec.system,
             into=values,
+            hermitian=hermitian,
         )
         found = find_fill(a, b, rows, columns, spec.op_a, spec.op_b)
         fill = found if fill is None or found is None else fill.plus(found)

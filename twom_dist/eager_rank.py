@@ -1,0 +1,84 @@
+"""Rank-k and rank-2k updates of NumPy arrays: the tiles of one triangle."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from .config import setting
+from .eager import tile_views
+from .tiles import tasks
+from .tiles.grid import offsets, split_evenly
+from .tiles.rank_k import (
+    Operand,
+    RankSpec,
+    close_diagonal,
+    computed_cells,
+    finish_cell,
+    mirror_tile,
+    multiply_cell,
+)
+from .tiles.spec import ProductSpec
+from .typing import Array
+
+# More tiles waste less: a diagonal tile is decoded in full and, where it has no half
+# form, multiplied in full, 1/(2T) of the work for T x T tiles. Larger ones make better
+# int8 products.
+_TILES = 8
+_SMALLEST_TILE = 512
+_HALVING_TILE = 1024
+
+
+def update(a: Array, b: Array | None, c: Array | None, spec: RankSpec) -> Array:
+    """Compute the update of NumPy arrays of the spec's dtype.
+
+    Parameters
+    ----------
+    a : (n, k) array, or (k, n)
+    b : array like a, or None for rank-k updates
+    c : (n, n) array or None
+    spec : RankSpec
+    """
+    size = a.shape[0] if spec.product.op_a == "N" else a.shape[1]
+    rows = [slice(*r) for r in offsets(split_evenly(size, _tile(size, spec)))]
+    steps = [
+        slice(*r)
+        for r in offsets(split_evenly(spec.product.k, setting("largest-tile")))
+    ]
+    x = _operands(a, rows, steps, spec.product)
+    z = None if b is None else _operands(b, rows, steps, spec.product)
+    out = np.zeros((size, size), np.dtype(spec.product.dtype))
+    for i, j in computed_cells(len(rows), spec.uplo):
+        pair = (x[i], x[j])
+        other = None if z is None else (z[i], z[j])
+        accumulators = multiply_cell(pair, other, (i, j), spec)
+        c_tile = None if c is None else c[rows[i], rows[j]]
+        tile = finish_cell(accumulators, pair, other, (i, j), spec, c_tile)
+        out[rows[i], rows[j]] = tile
+        if spec.uplo == "full" and i != j:
+            out[rows[j], rows[i]] = mirror_tile(tile, spec)
+    return out
+
+
+def _tile(size: int, spec: RankSpec) -> int:
+    """Choose the tile."""
+    smallest = _HALVING_TILE if spec.halves else _SMALLEST_TILE
+    return max(1, min(setting("largest-tile"), max(smallest, -(-size // _TILES))))
+
+
+def _operands(
+    a: Array, rows: list[slice], steps: list[slice], spec: ProductSpec
+) -> list[Operand]:
+    """View the tiles of op(A) by rows, with their exponents."""
+    views = tile_views(a, rows, steps, spec.op_a)
+    if spec.native:
+        return [Operand(tiles, None) for tiles in views]
+    exponents = tasks.scale_in_one(a, "left", spec)
+    return [Operand(tiles, exponents[r]) for tiles, r in zip(views, rows, strict=True)]
+
+
+def without_product(c: Array | None, size: int, spec: RankSpec) -> Array:
+    """Return ``beta C`` of the triangle, or zeros, where alpha or k is 0."""
+    if c is None:
+        return np.zeros((size, size), np.dtype(spec.product.dtype))
+    scaled = replace(spec.product, beta=spec.beta)
+    return close_diagonal(tasks.scale_and_add(None, scaled, c), spec)

@@ -1,0 +1,265 @@
+"""The drivers of rank-k and rank-2k updates: herk, syrk, her2k, syr2k."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import checks, eager_rank
+from .checks import Options
+from .config import bytes_setting
+from .errors import PlanError
+from .tiles.graph import engine_of
+from .tiles.rank_k import RankSpec
+from .tiles.spec import ProductSpec
+
+__all__ = [
+    "cher2k",
+    "cherk",
+    "csyr2k",
+    "csyrk",
+    "dsyr2k",
+    "dsyrk",
+    "her2k",
+    "herk",
+    "ssyr2k",
+    "ssyrk",
+    "syr2k",
+    "syrk",
+    "zher2k",
+    "zherk",
+    "zsyr2k",
+    "zsyrk",
+]
+
+UPLOS = ("full", "lower", "upper")
+
+
+@dataclass(frozen=True)
+class _Routine:
+    """What a name computes: its formula, and what its operands may be."""
+
+    name: str
+    hermitian: bool
+    two: bool
+
+    @property
+    def transposed(self) -> str:
+        """The op that is not "N"."""
+        return "C" if self.hermitian else "T"
+
+
+def _update(
+    routine: _Routine,
+    letter: str | None,
+    A: Any,
+    B: Any,
+    C: Any,
+    alpha: complex,
+    beta: complex,
+    op: str,
+    uplo: str,
+    options: Options,
+) -> Any:
+    """Check, choose the residue system, and hand over to the eager or lazy path."""
+    family = checks.common_family(A=A, B=B, C=C)
+    a, b, c = (
+        None if x is None else checks.as_matrix(x, name)
+        for x, name in ((A, "A"), (B, "B"), (C, "C"))
+    )
+    if c is None and np.any(beta):
+        raise PlanError(f"beta={beta} given without C; pass C, or leave beta out")
+    dtype = checks.result_dtype(letter, A=a, B=b, C=c)
+    alpha = checks.check_scalar(alpha, "alpha", dtype)
+    beta = checks.check_scalar(beta, "beta", dtype)
+    if routine.hermitian:
+        _check_real_scalars(routine, alpha, beta)
+    _check_names(routine, op, uplo)
+    n, k = checks.check_update_shapes(a, b, c, op)
+    if options.scaling != "norm":
+        raise PlanError(
+            f"scaling={options.scaling!r} given; {routine.name} takes 'norm' only"
+        )
+    system = checks.check_options(options, dtype, k)
+    product = ProductSpec(
+        dtype=dtype.str,
+        k=k,
+        method="native" if system is None else system.method,
+        moduli=() if system is None else system.choice,
+        op_a="N" if op == "N" else routine.transposed,  # type: ignore[arg-type]
+        op_b=routine.transposed if op == "N" else "N",  # type: ignore[arg-type]
+        alpha=alpha,
+        engine=engine_of(options.engine),
+        cache_bytes=bytes_setting("cache-bytes"),
+    )
+    c = None if beta == 0 else c
+    spec = RankSpec(product, routine.hermitian, routine.two, uplo, beta)  # type: ignore[arg-type]
+    if family == "dask":
+        raise PlanError(
+            f"dask arrays given; {routine.name} takes NumPy arrays in this version: "
+            "use gemm with op_b"
+        )
+    a, b, c = (None if x is None else x.astype(dtype, copy=False) for x in (a, b, c))
+    if 0 in (n, k) or alpha == 0:
+        return eager_rank.without_product(c, n, spec)
+    return eager_rank.update(a, b, c, spec)
+
+
+def _check_real_scalars(routine: _Routine, alpha: complex, beta: complex) -> None:
+    scalars = {"beta": beta} if routine.two else {"alpha": alpha, "beta": beta}
+    for name, value in scalars.items():
+        if value.imag != 0:
+            raise TypeError(
+                f"{name}={value} given; {routine.name} takes a real {name}, or its "
+                "result would not be Hermitian: use gemm"
+            )
+
+
+def _check_names(routine: _Routine, op: str, uplo: str) -> None:
+    if op not in ("N", routine.transposed):
+        raise PlanError(
+            f"op={op!r} given; {routine.name} takes 'N' and {routine.transposed!r}"
+        )
+    if uplo not in UPLOS:
+        raise PlanError(
+            f"uplo={uplo!r} given; allowed are {', '.join(map(repr, UPLOS))}"
+        )
+
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    A{also} : (n, k) array, or (k, n) with op {op!r}
+        NumPy arrays; dtypes as in `gemm`.
+    C : (n, n) array, optional
+        Never written to: the result is a new array. Only the triangle that is
+        computed is read (the lower one for "full"), and nothing where beta is 0.
+    alpha, beta : number
+        {scalars}
+    op : {{"N", {op!r}}}
+        As it is, or {transposed}.
+    uplo : {{"full", "lower", "upper"}}
+        The whole matrix (default), or one triangle and zeros: the other one is not
+        computed.
+    accuracy, num_moduli, method, engine
+        As in `gemm`.
+    scaling : {{"norm"}}
+        As in `gemm`.
+
+    Returns
+    -------
+    (n, n) array
+        {result}
+
+    Raises
+    ------
+    TypeError, PlanError, AccuracyError
+        As `gemm` does; for scalars, op or uplo that the routine does not take.
+
+    Notes
+    -----
+    Implements section 5 of [1]_. {cost}
+
+    References
+    ----------
+    .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
+"""
+
+_COSTS = {
+    "herk": "Costs half the int8 products of `gemm` (2m): ``C- = C+^T``.",
+    "syrk": "Costs the int8 products of one triangle of tiles.",
+    "her2k": "Costs the int8 products of one `gemm` instead of two: ``C = Y + Y^H``.",
+    "syr2k": "Costs the int8 products of one `gemm` instead of two: ``C = Y + Y^T``.",
+}
+_FORMULAS = {
+    "herk": "alpha A A^H + beta C",
+    "syrk": "alpha A A^T + beta C",
+    "her2k": "alpha A B^H + conj(alpha) B A^H + beta C",
+    "syr2k": "alpha A B^T + alpha B A^T + beta C",
+}
+
+
+def _document(routine: _Routine, letter: str | None) -> str:
+    """Write the numpydoc text of a routine."""
+    scalars = {
+        (True, False): "Real.",
+        (True, True): "beta is real.",
+        (False, False): "Real where the product is real.",
+        (False, True): "Real where the product is real.",
+    }
+    kind = "Hermitian" if routine.hermitian else "Symmetric"
+    dtype = f" in {checks.DTYPES[letter]}" if letter else ""
+    diagonal = ", its diagonal real" if routine.hermitian else ""
+    return f"Compute ``{_FORMULAS[routine.name]}``{dtype}, one triangle only.\n" + (
+        _PARAMETERS.format(
+            also=", B" if routine.two else "",
+            op=routine.transposed,
+            transposed="conjugate-transposed" if routine.hermitian else "transposed",
+            scalars=scalars[routine.hermitian, routine.two],
+            result=f"{kind} bit for bit{diagonal}.",
+            cost=_COSTS[routine.name],
+        )
+    )
+
+
+def _one(routine: _Routine, letter: str | None) -> Callable[..., Any]:
+    def update(
+        A: Any,
+        C: Any = None,
+        *,
+        alpha: complex = 1,
+        beta: complex = 0,
+        op: str = "N",
+        uplo: str = "full",
+        accuracy: str | float | None = None,
+        num_moduli: int | None = None,
+        method: str = "2m",
+        scaling: str = "norm",
+        engine: str = "auto",
+    ) -> Any:
+        options = Options(accuracy, num_moduli, method, scaling, engine)
+        return _update(routine, letter, A, None, C, alpha, beta, op, uplo, options)
+
+    return _named(update, routine, letter)
+
+
+def _two(routine: _Routine, letter: str | None) -> Callable[..., Any]:
+    def update(
+        A: Any,
+        B: Any,
+        C: Any = None,
+        *,
+        alpha: complex = 1,
+        beta: complex = 0,
+        op: str = "N",
+        uplo: str = "full",
+        accuracy: str | float | None = None,
+        num_moduli: int | None = None,
+        method: str = "2m",
+        scaling: str = "norm",
+        engine: str = "auto",
+    ) -> Any:
+        options = Options(accuracy, num_moduli, method, scaling, engine)
+        return _update(routine, letter, A, B, C, alpha, beta, op, uplo, options)
+
+    return _named(update, routine, letter)
+
+
+def _named(
+    function: Callable[..., Any], routine: _Routine, letter: str | None
+) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = (letter or "") + routine.name
+    function.__doc__ = _document(routine, letter)
+    return function
+
+
+_HERK = _Routine("herk", hermitian=True, two=False)
+_SYRK = _Routine("syrk", hermitian=False, two=False)
+_HER2K = _Routine("her2k", hermitian=True, two=True)
+_SYR2K = _Routine("syr2k", hermitian=False, two=True)
+
+herk, zherk, cherk = (_one(_HERK, letter) for letter in (None, "z", "c"))
+syrk, zsyrk, csyrk, dsyrk, ssyrk = (_one(_SYRK, t) for t in (None, *"zcds"))
+her2k, zher2k, cher2k = (_two(_HER2K, letter) for letter in (None, "z", "c"))
+syr2k, zsyr2k, csyr2k, dsyr2k, ssyr2k = (_two(_SYR2K, t) for t in (None, *"zcds"))

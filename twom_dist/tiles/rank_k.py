@@ -1,0 +1,183 @@
+"""Tiles of rank-k and rank-2k updates: one triangle computed, the other mirrored.
+
+herk, syrk: ``C_ij = alpha X_i X_j^H`` (or ^T) from one matrix. her2k, syr2k:
+``C = Y + Y^H`` (or ^T) with ``Y = alpha X Z^H``, so that tile (i, j) needs Y_ij and
+Y_ji. One scaling for each row of X and of Z: the common scaling of [1]_ loses accuracy
+where the two differ in size.
+
+References
+----------
+.. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 5.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from ..typing import Array
+from . import tasks
+from .spec import ProductSpec
+from .tasks import Accumulator
+
+Uplo = Literal["full", "lower", "upper"]
+Cell = tuple[int, int]
+
+# Rows that are mirrored at once: the block on the diagonal stays in cache.
+_MIRROR_ROWS = 128
+
+
+@dataclass(frozen=True)
+class RankSpec:
+    """A rank-k or rank-2k update, apart from the matrices.
+
+    Attributes
+    ----------
+    product : ProductSpec
+        Of ``alpha op(A) op(B)``: op_b is "C" or "T" where op_a is "N". Its beta is 0.
+    hermitian : bool
+        herk, her2k; else syrk, syr2k.
+    two : bool
+        her2k, syr2k.
+    uplo : {"full", "lower", "upper"}
+    beta : number
+        Of C; real if hermitian.
+    """
+
+    product: ProductSpec
+    hermitian: bool
+    two: bool
+    uplo: Uplo
+    beta: complex = 0
+
+    @property
+    def halves(self) -> bool:
+        """Whether a diagonal tile needs fewer products: ``C- = C+^T``."""
+        return self.hermitian and not self.two and not self.product.native
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Tiles of one row of op(X) along a panel, with their exponents.
+
+    The same tiles serve as rows of op(A) and, conjugated or not, as rows of op(B)^T.
+    """
+
+    tiles: Sequence[Array]
+    exponents: Array | None
+
+
+def computed_cells(count: int, uplo: Uplo) -> list[Cell]:
+    """List the tiles that are computed: the triangle, diagonal included.
+
+    Examples
+    --------
+    >>> computed_cells(2, "full"), computed_cells(2, "upper")
+    ([(0, 0), (1, 0), (1, 1)], [(0, 0), (0, 1), (1, 1)])
+    """
+    cells = [(i, j) for i in range(count) for j in range(i + 1)]
+    return [(j, i) for i, j in cells] if uplo == "upper" else cells
+
+
+def multiply_cell(
+    x: tuple[Operand, Operand],
+    z: tuple[Operand, Operand] | None,
+    cell: Cell,
+    spec: RankSpec,
+    before: tuple[Accumulator, ...] | None = None,
+) -> tuple[Accumulator, ...]:
+    """Multiply one panel of tile (i, j).
+
+    Parameters
+    ----------
+    x : (Operand, Operand)
+        Rows i and j of A.
+    z : (Operand, Operand), optional
+        Rows i and j of B, for rank-2k updates.
+    cell : (int, int)
+    spec : RankSpec
+    before : tuple of Accumulator, optional
+        Of the panels before.
+
+    Returns
+    -------
+    tuple of Accumulator
+        Y_ij, and Y_ji for off-diagonal tiles of rank-2k updates.
+    """
+    diagonal = cell[0] == cell[1]
+    pairs = [(x[0], x[1])] if z is None else [(x[0], z[1])]
+    if z is not None and not diagonal:
+        pairs.append((x[1], z[0]))
+    earlier = before if before is not None else (None,) * len(pairs)
+    return tuple(
+        tasks.multiply_panel(
+            left.tiles,
+            right.tiles,
+            left.exponents,
+            right.exponents,
+            spec.product,
+            accumulator,
+            hermitian=diagonal and spec.halves,
+        )
+        for (left, right), accumulator in zip(pairs, earlier, strict=True)
+    )
+
+
+def finish_cell(
+    accumulators: tuple[Accumulator, ...],
+    x: tuple[Operand, Operand],
+    z: tuple[Operand, Operand] | None,
+    cell: Cell,
+    spec: RankSpec,
+    c: Array | None = None,
+) -> Array:
+    """Decode tile (i, j), add beta C, and close a diagonal tile."""
+    others = x if z is None else z
+    out = tasks.decode_tile(
+        accumulators[0], x[0].exponents, others[1].exponents, spec.product
+    )
+    if spec.two:
+        y_ji = out
+        if len(accumulators) == 2:
+            y_ji = tasks.decode_tile(
+                accumulators[1], x[1].exponents, others[0].exponents, spec.product
+            )
+        out = out + mirror_tile(y_ji, spec)
+    if spec.beta != 0:
+        # Sums of products that are rounded already: beta C is added to them.
+        one = replace(spec.product, alpha=1, beta=spec.beta)
+        out = tasks.scale_and_add(out, one, c)
+    return close_diagonal(out, spec) if cell[0] == cell[1] else out
+
+
+def mirror_tile(tile: Array, spec: RankSpec) -> Array:
+    """Conjugate-transpose (or transpose) a tile."""
+    return np.ascontiguousarray(np.conj(tile.T) if spec.hermitian else tile.T)
+
+
+def close_diagonal(tile: Array, spec: RankSpec) -> Array:
+    """Mirror the computed triangle of a diagonal tile, or clear the other one.
+
+    The diagonal of a Hermitian tile is real. The tile is changed, and returned.
+    """
+    n, upper = len(tile), spec.uplo == "upper"
+    # The triangle below the diagonal: of the transposed view for "upper".
+    lower = tile.T if upper else tile
+    for lo in range(0, n, _MIRROR_ROWS):
+        hi = min(n, lo + _MIRROR_ROWS)
+        block, beside = lower[lo:hi, lo:hi], lower[lo:hi, hi:]
+        rows, columns = np.tril_indices(hi - lo, -1)
+        if spec.uplo == "full":
+            block[columns, rows] = _mirrored(block[rows, columns], spec)
+            beside[...] = _mirrored(lower[hi:, lo:hi].T, spec)
+        else:
+            block[columns, rows] = 0
+            beside[...] = 0
+    if spec.hermitian and np.iscomplexobj(tile):
+        np.fill_diagonal(tile.imag, 0)
+    return tile
+
+
+def _mirrored(x: Array, spec: RankSpec) -> Array:
+    return np.conj(x) if spec.hermitian else x
