@@ -6,16 +6,15 @@
 # Both build .venv first; `make help` lists the rest.
 
 PYTHON ?= python3
-GPU_PYTHON ?= python3
 ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BENCHMARKS := $(filter-out %/bench_gpu.py,$(sort $(wildcard benchmarks/bench_*.py)))
+BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu bench bench-gpu lint lint-ruff lint-mypy \
+.PHONY: help demo test bench lint lint-ruff lint-mypy \
         lint-numpydoc lint-codespell format clean
 
 help: ## print this list
@@ -30,14 +29,8 @@ test: lint ## run every check; ARGS="-k name" is passed to pytest
 	@$(BIN)/python -m pytest --doctest-modules --ignore=twom_dist/kernels/cuda \
 	    tests twom_dist $(ARGS)
 
-test-gpu: ## run the GPU tests with GPU_PYTHON, which has CuPy and pytest; no .venv
-	@PYTHONPATH=. $(GPU_PYTHON) -m pytest -m gpu tests/gpu $(ARGS)
-
-bench: $(STAMP) ## run the benchmarks that need no GPU; ARGS is passed to each
+bench: $(STAMP) ## run the benchmarks; ARGS is passed to each
 	@set -e; for script in $(BENCHMARKS); do $(BIN)/python $$script $(ARGS); done
-
-bench-gpu: ## run the GPU benchmark with GPU_PYTHON; no .venv
-	@PYTHONPATH=. $(GPU_PYTHON) benchmarks/bench_gpu.py $(ARGS)
 
 lint: lint-ruff lint-mypy lint-numpydoc lint-codespell ## check style, types, docstrings, spelling
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf, isqrt, log2, sqrt
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,8 @@ def required_bits(accuracy: str | float, dtype: Any) -> float:
                 "target between 0 and 0.5 such as 1e-12"
             )
         return NAMED_BITS[accuracy][precision_of(dtype).name]
-    if not 0 < accuracy <= 0.5:
+    given: Any = accuracy
+    if not isinstance(given, Real) or not 0 < float(given) <= 0.5:
         raise AccuracyError(
             f"accuracy={accuracy!r} given; a target is a number above 0 and up to 0.5 "
             "such as 1e-12"
@@ -128,17 +130,18 @@ def choose_system(
     return system
 
 
-def _counted(kind: str, dtype: Any, num_moduli: int) -> ResidueSystem:
+def _counted(kind: str, dtype: Any, num_moduli: Any) -> ResidueSystem:
     """Return the system of a given number of moduli."""
     limit = len(available_moduli(kind))
-    if isinstance(num_moduli, bool) or int(num_moduli) != num_moduli:
+    if isinstance(num_moduli, bool) or not isinstance(num_moduli, Integral):
         raise AccuracyError(f"num_moduli={num_moduli!r} given; it is an integer")
-    if not 1 <= num_moduli <= limit:
+    count = int(num_moduli)
+    if not 1 <= count <= limit:
         raise AccuracyError(
-            f"num_moduli={num_moduli} given; method {kind!r} on {np.dtype(dtype)} has "
+            f"num_moduli={count} given; method {kind!r} on {np.dtype(dtype)} has "
             f"1 to {limit}"
         )
-    return residue_system(kind, int(num_moduli))
+    return residue_system(kind, count)
 
 
 def _shortest_accurate(

@@ -45,10 +45,12 @@ def gemm(
     op_a, op_b : {"N", "T", "C"}
         As it is, transposed, conjugate-transposed.
     accuracy : {"native", "normwise"} or float, optional
-        "native" (default): as good as the native product of the dtype; 16 moduli for
-        complex128. "normwise": ``|dC_ij| <= sqrt(k) u ||a_i|| ||b_j||`` whatever the
-        data; 15 moduli. A float puts a target in the place of u. Both apart from the
-        rounding of the result.
+        "native" (default): about as good as the native product where magnitudes
+        spread as exp(N(0, 1)); 16 moduli for complex128. All bounds are relative to
+        the norms of a row and a column: wider spreads take more moduli.
+        "normwise": ``|dC_ij| <= sqrt(k) u ||a_i|| ||b_j||`` whatever the data; 15
+        moduli. A float puts a target in the place of u. Both apart from the rounding
+        of the result.
     num_moduli : int, optional
         Number of moduli instead of an accuracy.
     method : {"2m", "3m", "4m", "hybrid", "native"}
@@ -70,9 +72,9 @@ def gemm(
     Raises
     ------
     TypeError
-        For dtypes that cannot be promoted safely, mixed families, scalars.
+        For dtypes that cannot be promoted safely, CuPy mixed with others, scalars.
     PlanError, AccuracyError
-        For shapes, unknown options, an accuracy out of reach.
+        For shapes, option values that do not exist, an accuracy out of reach.
 
     Notes
     -----

@@ -4,7 +4,7 @@ Each error says what was given, what is allowed and what to do, before anything 
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -75,8 +75,26 @@ def common_family(**arrays: Any) -> Family:
 
 def as_matrix(x: Any, name: str) -> Any:
     """Return x as a two-dimensional NumPy or dask array."""
+    meta = getattr(x, "_meta", x)
+    if isinstance(meta, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, and masks have no product; fill it first, with "
+            f"{name}.filled(0) for example"
+        )
+    if hasattr(meta, "toarray") or hasattr(meta, "todense"):
+        raise TypeError(
+            f"{name} is a sparse matrix ({type(meta).__name__}); dense ones are "
+            "multiplied: convert it with toarray()"
+        )
     if family_of(x) == "numpy":
-        x = np.asarray(x)
+        try:
+            x = np.asarray(x)
+        except ValueError:
+            raise TypeError(f"{name} is no matrix that NumPy understands") from None
+        if x.ndim == 0 and x.dtype.kind not in "biufc":
+            raise TypeError(
+                f"{name} is of dtype {x.dtype}; a matrix of numbers is needed"
+            )
     if x.ndim != 2:
         raise PlanError(
             f"{name} has shape {tuple(x.shape)}; a matrix with two dimensions is "
@@ -125,21 +143,38 @@ def result_dtype(letter: str | None, **arrays: Any) -> np.dtype[Any]:
     return dtype
 
 
+def product_dtype(dtype: Any) -> np.dtype[Any]:
+    """Accept one of the four dtypes of products."""
+    found: np.dtype[Any] | None
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is None or found.name not in DTYPES.values():
+        raise TypeError(
+            f"dtype={dtype!r} given; products are in {', '.join(DTYPES.values())}"
+        )
+    return found
+
+
 def check_op(op: Any, name: str) -> Op:
     """Accept "N", "T" or "C"."""
-    if op not in OPS:
+    if not isinstance(op, str) or op not in OPS:
         raise PlanError(
             f"{name}={op!r} given; allowed are 'N' (as it is), 'T' (transposed) and "
             "'C' (conjugate-transposed)"
         )
-    return op  # type: ignore[no-any-return]
+    return cast(Op, op)
 
 
 def check_scalar(value: Any, name: str, dtype: np.dtype[Any]) -> complex:
     """Accept a number that the routine's type can hold."""
-    if np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "biufc":
+    try:
+        number = complex(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or isinstance(value, str) or np.ndim(value) != 0:
         raise TypeError(f"{name}={value!r} given; {name} is a number")
-    number = complex(value)
     if number.imag != 0 and dtype.kind != "c":
         raise TypeError(
             f"{name}={value!r} given; a {dtype} product takes a real {name}: convert "

@@ -7,6 +7,8 @@ import dask
 import yaml
 from dask.utils import parse_bytes
 
+from .errors import PlanError
+
 
 def load_defaults() -> None:
     """Add the defaults of `twom_dist.yaml` below whatever the user has set."""
@@ -20,6 +22,40 @@ def setting(name: str) -> Any:
     return dask.config.get(f"twom-dist.{name}")
 
 
+def _refuse(name: str, allowed: str) -> PlanError:
+    return PlanError(
+        f"the setting twom-dist.{name} is {setting(name)!r}; it is {allowed}: change "
+        "it in dask.config"
+    )
+
+
+def integer_setting(name: str) -> int:
+    """Read a positive integer."""
+    value = setting(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise _refuse(name, "a positive integer")
+    return value
+
+
 def bytes_setting(name: str) -> int:
     """Read a size such as "2 GiB" in bytes."""
-    return int(parse_bytes(setting(name)))
+    try:
+        return int(parse_bytes(setting(name)))
+    except (TypeError, ValueError, AttributeError):
+        raise _refuse(name, 'a size such as "2 GiB"') from None
+
+
+def rate_setting(name: str) -> float:
+    """Read a positive number of something per second."""
+    value = setting(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise _refuse(name, "a positive number")
+    return float(value)
+
+
+def flag_setting(name: str) -> bool:
+    """Read true or false."""
+    value = setting(name)
+    if not isinstance(value, bool):
+        raise _refuse(name, "true or false")
+    return value

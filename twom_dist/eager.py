@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .config import setting
+from .config import integer_setting
 from .tiles import tasks
 from .tiles.grid import offsets, split_evenly
 from .tiles.spec import ProductSpec
@@ -16,7 +16,7 @@ def multiply(a: Array, b: Array, c: Array | None, spec: ProductSpec) -> Array:
     if spec.native:
         return tasks.product_tile([a], [b], None, None, spec, None, c)
     rows, columns = find_exponents(a, b, spec)
-    largest = setting("largest-tile")
+    largest = integer_setting("largest-tile")
     m, n, k = (
         [slice(*r) for r in offsets(split_evenly(size, largest))]
         for size in (len(rows), len(columns), spec.k)

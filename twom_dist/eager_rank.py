@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .config import setting
+from .config import integer_setting
 from .eager import tile_views
 from .tiles import tasks
 from .tiles.grid import offsets, split_evenly
@@ -42,7 +42,7 @@ def update(a: Array, b: Array | None, c: Array | None, spec: RankSpec) -> Array:
     rows = [slice(*r) for r in offsets(split_evenly(size, _tile(size, spec)))]
     steps = [
         slice(*r)
-        for r in offsets(split_evenly(spec.product.k, setting("largest-tile")))
+        for r in offsets(split_evenly(spec.product.k, integer_setting("largest-tile")))
     ]
     x = _operands(a, rows, steps, spec.product)
     z = None if b is None else _operands(b, rows, steps, spec.product)
@@ -62,7 +62,8 @@ def update(a: Array, b: Array | None, c: Array | None, spec: RankSpec) -> Array:
 def _tile(size: int, spec: RankSpec) -> int:
     """Choose the tile."""
     smallest = _HALVING_TILE if spec.halves else _SMALLEST_TILE
-    return max(1, min(setting("largest-tile"), max(smallest, -(-size // _TILES))))
+    largest = integer_setting("largest-tile")
+    return max(1, min(largest, max(smallest, -(-size // _TILES))))
 
 
 def _operands(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .execute import current_cluster, ensure_placement
-from .plan import fit_cache, fit_panels, make_plan
+from .plan import LARGEST_TILE, fit_cache, fit_panels, make_plan
 from .tiles import tasks
 from .tiles.align import align_inner, align_result, op_chunks
 from .tiles.collection import product_array
@@ -14,15 +14,31 @@ from .tiles.grid import Chunks, Grid
 from .tiles.spec import ProductSpec
 
 
-def as_dask(x: Any, dtype: np.dtype[Any], like: Any) -> Any:
-    """Promote a NumPy array to one dask chunk per largest chunk of the others."""
+def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
+    """Promote a NumPy array to a dask array with the given chunks."""
     import dask.array as da
 
-    if x is None:
-        return None
     if not isinstance(x, da.Array):
-        x = da.from_array(x, chunks=max(1, *map(max, like.chunks)))
+        x = da.from_array(x, chunks=chunks)
     return x if x.dtype == dtype else x.astype(dtype)
+
+
+def _as_operands(
+    a: Any, b: Any, c: Any, spec: ProductSpec, dtype: np.dtype[Any]
+) -> tuple[Any, Any]:
+    """Make A and B dask arrays: along k cut like the other, else by large tiles."""
+    tile = max(1, LARGEST_TILE)
+    if c is not None and hasattr(c, "chunks"):
+        tile = max(1, *map(max, c.chunks))
+    chunks = {
+        name: op_chunks(x, op)
+        for name, x, op in (("a", a, spec.op_a), ("b", b, spec.op_b))
+        if hasattr(x, "chunks")
+    }
+    k = chunks["a"][1] if "a" in chunks else chunks.get("b", (tile,))[0]
+    a_chunks = (tile, k) if spec.op_a == "N" else (k, tile)
+    b_chunks = (k, tile) if spec.op_b == "N" else (tile, k)
+    return as_dask(a, dtype, a_chunks), as_dask(b, dtype, b_chunks)
 
 
 def multiply(a: Any, b: Any, c: Any, spec: ProductSpec, *, empty: bool) -> Any:
@@ -37,17 +53,16 @@ def multiply(a: Any, b: Any, c: Any, spec: ProductSpec, *, empty: bool) -> Any:
         Whether alpha or a dimension is 0, so that A and B are not read.
     """
     dtype = np.dtype(spec.dtype)
-    like = next(x for x in (a, b, c) if hasattr(x, "chunks"))
-    a, b, c = (as_dask(x, dtype, like) for x in (a, b, c))
+    a, b = _as_operands(a, b, c, spec, dtype)
     a, b = align_inner(a, b, spec.op_a, spec.op_b)
     m, k = op_chunks(a, spec.op_a)
     n = op_chunks(b, spec.op_b)[1]
-    c = align_result(c, (m, n))
+    c = None if c is None else align_result(as_dask(c, dtype, (m, n)), (m, n))
     if empty:
         return _without_product(c, (m, n), spec)
     cluster = current_cluster()
     grid = Grid(m, n, k, fit_panels(k, max(m), max(n), dtype.itemsize, cluster))
-    spec = replace(spec, cache_bytes=fit_cache(cluster))
+    spec = replace(spec, cache_bytes=fit_cache(cluster), lazy=True)
     make_plan(grid, spec, cluster)  # refuses here what no worker can hold
     ensure_placement()
     return product_array(a, b, c, grid, spec)

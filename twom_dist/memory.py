@@ -11,6 +11,11 @@ from .tiles.spec import ProductSpec
 # Share of a worker's memory that encoded tiles, and one task's input panels, may take.
 CACHE_SHARE = 0.25
 PANEL_SHARE = 0.25
+# Of a worker's memory limit: above 0.8 dask pauses it, and the interpreter with its
+# libraries takes some 0.25 GB before any data.
+USABLE_SHARE = 0.8
+# Float64 and int16 temporaries for each entry of a tile whose magnitudes are rounded.
+_MAGNITUDE_BYTES = 50
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,8 @@ def predict_worker_memory(
     # An accumulator is copied before it is added to, and decoded into a new tile.
     residues = (1 if len(grid.panels) == 1 else 2) * products * mb * nb
     tile = (itemsize + 4) * mb * nb
+    if spec.scaling == "accurate":
+        tile += _MAGNITUDE_BYTES * max(mb, nb) * kb + 12 * mb * nb
     kept = min(encoded, cache_bytes)
     return WorkerMemory(
         inputs,

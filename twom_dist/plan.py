@@ -3,15 +3,24 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import ceil
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from . import checks
 from .accuracy import error_bound
 from .checks import check_op, check_options, check_scalar, make_options, op_shape
-from .config import bytes_setting, setting
+from .config import bytes_setting, rate_setting
 from .errors import MemoryLimitError, PlanError
-from .memory import CACHE_SHARE, PANEL_SHARE, WorkerMemory, predict_worker_memory
+from .memory import (
+    CACHE_SHARE,
+    PANEL_SHARE,
+    USABLE_SHARE,
+    WorkerMemory,
+    predict_worker_memory,
+)
 from .tiles.grid import Chunks, Grid, group_panels, split_evenly
 from .tiles.placement import choose_grid, summa_bytes
 from .tiles.spec import ProductSpec
@@ -37,6 +46,16 @@ class Cluster:
     workers: int = 1
     threads: int = 1
     memory: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "threads", "memory"):
+            value = getattr(self, name)
+            optional = name == "memory" and value is None
+            if not optional and (not isinstance(value, Integral) or value < 1):
+                raise PlanError(
+                    f"{name}={value!r} given; it is a positive integer"
+                    + (" of bytes" if name == "memory" else "")
+                )
 
 
 @dataclass(frozen=True)
@@ -197,8 +216,8 @@ def make_plan(grid: Grid, spec: ProductSpec, cluster: Cluster) -> Plan:
     products = 0 if spec.native else spec.system.num_products
     operations = products * 2 * m * n * k
     moved = summa_bytes(slots, grid.mt, grid.nt, a_bytes, b_bytes)
-    move_seconds = moved / setting("link-bytes-per-second")
-    multiply_seconds = operations / setting("int8-ops-per-second")
+    move_seconds = moved / rate_setting("link-bytes-per-second")
+    multiply_seconds = operations / rate_setting("int8-ops-per-second")
     return Plan(
         m=m,
         n=n,
@@ -224,12 +243,13 @@ def make_plan(grid: Grid, spec: ProductSpec, cluster: Cluster) -> Plan:
 
 
 def _check_memory(memory: WorkerMemory, cluster: Cluster) -> None:
-    if cluster.memory is not None and memory.total > cluster.memory:
+    if cluster.memory is not None and memory.total > cluster.memory * USABLE_SHARE:
         raise MemoryLimitError(
             f"{cluster.workers} workers of {_bytes(cluster.memory)} given and the "
             f"fullest needs {_bytes(memory.total)} ({_bytes(memory.inputs)} of inputs, "
-            f"{_bytes(memory.outputs)} of results); give each at least "
-            f"{_bytes(memory.total)}, use more workers, or smaller chunks"
+            f"{_bytes(memory.outputs)} of results) beside dask's own; give each at "
+            f"least {_bytes(ceil(memory.total / USABLE_SHARE))}, use more workers, or "
+            "smaller chunks"
         )
 
 
@@ -288,7 +308,7 @@ def plan_gemm(
     >>> plan.num_moduli, plan.tiles, plan.worker_grid
     (16, (8, 8, 8), (2, 2))
     """
-    result = np.dtype(dtype)
+    result = checks.product_dtype(dtype)
     a, b = _Shaped("A", shape_a), _Shaped("B", shape_b)
     left, right = check_op(op_a, "op_a"), check_op(op_b, "op_b")
     (m, k), (k_b, n) = op_shape(a, left), op_shape(b, right)
@@ -337,9 +357,9 @@ def _tile_sizes(
     """Expand chunks into tile sizes along m, n, k."""
     if chunks is None:
         chunks = choose_tile(sizes[0], sizes[1], workers)
-    if isinstance(chunks, int):
-        chunks = (chunks,) * 3
-    if len(chunks) != 3:
+    if isinstance(chunks, Integral):
+        chunks = (int(chunks),) * 3
+    if not isinstance(chunks, Sequence) or len(chunks) != 3:
         raise PlanError(
             f"chunks={chunks!r} given; allowed are a tile size, or three of them for "
             "m, n and k"
@@ -349,10 +369,14 @@ def _tile_sizes(
 
 
 def _expand(chunk: Any, size: int) -> Chunks:
-    if isinstance(chunk, int):
-        if chunk < 1:
+    if isinstance(chunk, Integral):
+        if int(chunk) < 1:
             raise PlanError(f"chunks={chunk} given; a tile has at least one row")
-        return split_evenly(size, chunk)
-    if sum(chunk) != size:
-        raise PlanError(f"chunks={tuple(chunk)} given; they must add up to {size}")
-    return tuple(int(c) for c in chunk)
+        return split_evenly(size, int(chunk))
+    whole = isinstance(chunk, Sequence) and all(isinstance(c, Integral) for c in chunk)
+    sizes = tuple(int(c) for c in chunk) if whole else ()
+    if not sizes or min(sizes) < 0 or sum(sizes) != size:
+        raise PlanError(
+            f"chunks={chunk!r} given; they are whole numbers that add up to {size}"
+        )
+    return sizes

@@ -91,6 +91,10 @@ def sampled_errors(
         "componentwise": relative to ``(|A||B|)_ij``; "normwise": to
         ``||a_i|| ||b_j||``.
     """
+    if not all(isinstance(x, np.ndarray) for x in (A, B, C)):
+        raise TypeError("sampled_errors takes NumPy arrays; compute dask arrays first")
+    if A.shape[1] != B.shape[0] or C.shape != (A.shape[0], B.shape[1]):
+        raise ValueError(f"{A.shape} times {B.shape} given with a C of {C.shape}")
     rng = np.random.default_rng(seed)
     worst = {"componentwise": 0.0, "normwise": 0.0}
     for _ in range(samples):

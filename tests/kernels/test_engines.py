@@ -384,7 +384,7 @@ def test_magnitudes_and_their_bounds_are_equal(dtype):
         left = engine.magnitudes(x, largest[0], side="left")
         right = engine.magnitudes(y, largest[1], side="right")
         planes = [p if p.shape[1] == 9 else p.T for p in (left, right)]
-        maxima = engine.bound_maxima(left, right)
+        maxima = engine.bound_maxima([(left, right)])
         found[name] = [p.astype(np.int64) for p in (*planes, *maxima)]
     assert all(map(same_bits, found["cpu"], found["reference"]))
     left, right, row_maxima, column_maxima = found["cpu"]

@@ -210,7 +210,7 @@ def test_integer_products_stay_within_the_capacity(scaling, kind, seed):
             engine.magnitudes(z, e, side=side)
             for (z, side), e in zip(sides, largest, strict=True)
         ]
-        maxima = engine.bound_maxima(*planes)
+        maxima = engine.bound_maxima([tuple(planes)])
         rule = bound_rule(system, k)
         s, t = (
             (engine.choose_exponents(e, bound, rule) + 6).tolist()

@@ -12,6 +12,7 @@ References
 .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
 """
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -94,8 +95,17 @@ class Engine(Protocol):
         """
         ...
 
-    def bound_maxima(self, left: Array, right: Array) -> tuple[Array, Array]:
-        """Row and column maxima of the product of two magnitude planes, int64."""
+    def bound_maxima(
+        self, panels: Iterable[tuple[Array, Array]]
+    ) -> tuple[Array, Array]:
+        """Row and column maxima, int64, of the summed products of magnitude planes.
+
+        One pair (left, right) for each tile along k, one held at a time.
+        """
+        ...
+
+    def fingerprint(self, x: Array) -> int:
+        """Return a number that changes, as good as certainly, when x is refilled."""
         ...
 
     def encode(

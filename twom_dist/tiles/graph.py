@@ -102,6 +102,7 @@ class ProductLayer:
         self.grid = grid
         self.spec = spec
         self.tasks: dict[Key, Task] = {}
+        self._lists: dict[Any, List] = {}
 
     def build(self) -> dict[Key, Task]:
         """Return every task of the product by key."""
@@ -131,7 +132,12 @@ class ProductLayer:
         return key
 
     def _tiles(self, side: Side, index: int, steps: range) -> List:
-        return List(*(TaskRef(self.tile_key(side, index, s)) for s in steps))
+        """List a row of tiles; one object for all the tasks that take it."""
+        key = (side, index, steps)
+        if key not in self._lists:
+            refs = (TaskRef(self.tile_key(side, index, s)) for s in steps)
+            self._lists[key] = List(*refs)
+        return self._lists[key]
 
     def _scale(self, side: Side) -> None:
         """Two passes: the largest exponent over all of k, then exact square sums."""

@@ -8,6 +8,7 @@ never a result.
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
@@ -78,25 +79,69 @@ class PlacementPlugin(SchedulerPlugin):
 
 
 def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
-    """Place the tasks of one product, then its input tiles and what scales them."""
-    inputs = {ts.key: _input_tiles(ts) for ts in states}
-    cells = {ts.key: ts.key[1:3] for ts in states}
-    grid, slots = _choose(states, inputs, cells, workers)
-    consumers: dict[Any, list[str]] = defaultdict(list)
-    tiles: dict[Any, Any] = {}
+    """Place the tasks of one product, then its input tiles and what scales them.
+
+    A product that the user has placed already is left as it is.
+    """
+    if any(map(_is_restricted, states)):
+        return
+    uses = _collect_uses(states)
+    grid, slots = _choose(states, uses, workers)
     for ts in states:
-        worker = slots[grid.slot(*cells[ts.key])]
-        yield ts, worker
-        for tile in inputs[ts.key]:
-            tiles[tile.key] = tile
-            if worker not in consumers[tile.key]:
-                consumers[tile.key].append(worker)
-    for key, worker in spread(tiles, lambda key: _homes(tiles[key], consumers)).items():
-        for task in _chain(tiles[key]):
-            yield task, worker
-        for dependent in tiles[key].dependents:
-            if _stage_and_token(dependent.key)[0] in SCALING_STAGES:
+        yield ts, slots[grid.slot(*ts.key[1:3])]
+    consumers = {
+        key: [slots[slot] for slot in use.slots(grid)] for key, use in uses.items()
+    }
+    placed = spread(uses, lambda key: _homes(uses[key].tile, consumers))
+    for key, worker in placed.items():
+        tile = uses[key].tile
+        if _stage_and_token(tile.key)[0] != PRODUCT:
+            yield from ((task, worker) for task in _chain(tile))
+        for dependent in tile.dependents:
+            scales = _stage_and_token(dependent.key)[0] in SCALING_STAGES
+            if scales and not _is_restricted(dependent):
                 yield dependent, worker
+
+
+def _is_restricted(ts: Any) -> bool:
+    """Whether somebody else has said where a task may run."""
+    return bool(
+        ts.worker_restrictions or ts.host_restrictions or ts.resource_restrictions
+    )
+
+
+@dataclass
+class _Use:
+    """The C tiles that take an input tile: all of these rows by all these columns."""
+
+    tile: Any
+    rows: set[int] = field(default_factory=set)
+    columns: set[int] = field(default_factory=set)
+
+    def slots(self, grid: WorkerGrid) -> list[int]:
+        """List the slots that need the tile."""
+        pr, pc = grid.pr, grid.pc
+        rows = {i % pr for i in self.rows}
+        columns = {j % pc for j in self.columns}
+        return sorted(i * pc + j for i in rows for j in columns)
+
+
+def _collect_uses(states: list[Any]) -> dict[Any, _Use]:
+    """Find the chunks of A, B and C that the tasks of one product take."""
+    uses: dict[Any, _Use] = {}
+    for ts in states:
+        _, i, j = ts.key[:3]
+        token = _stage_and_token(ts.key)[1]
+        for tile in ts.dependencies:
+            stage, other = _stage_and_token(tile.key)
+            if stage and (other == token or stage != PRODUCT):
+                continue
+            use = uses.get(tile.key)
+            if use is None:
+                use = uses[tile.key] = _Use(tile)
+            use.rows.add(i)
+            use.columns.add(j)
+    return uses
 
 
 def _homes(tile: Any, consumers: dict[Any, list[str]]) -> list[str]:
@@ -105,33 +150,24 @@ def _homes(tile: Any, consumers: dict[Any, list[str]]) -> list[str]:
     return holders or consumers[tile.key]
 
 
-def _input_tiles(ts: Any) -> list[Any]:
-    """Return the chunks of A, B and C among a task's dependencies."""
-    return [d for d in ts.dependencies if not _stage_and_token(d.key)[0]]
-
-
 def _choose(
-    states: list[Any],
-    inputs: dict[Any, list[Any]],
-    cells: dict[Any, tuple[int, int]],
-    workers: list[str],
+    states: list[Any], uses: dict[Any, _Use], workers: list[str]
 ) -> tuple[WorkerGrid, list[str]]:
     """Choose grid and workers: least load, then fewest bytes that must move."""
-    mt = 1 + max(i for i, _ in cells.values())
-    nt = 1 + max(j for _, j in cells.values())
+    mt = 1 + max(ts.key[1] for ts in states)
+    nt = 1 + max(ts.key[2] for ts in states)
     best: tuple[tuple[int, int, int], WorkerGrid, list[str]] | None = None
     for grid in worker_grids(len(workers)):
-        needed: list[dict[Any, Any]] = [{} for _ in workers]
-        for ts in states:
-            for tile in inputs[ts.key]:
-                needed[grid.slot(*cells[ts.key])][tile.key] = tile
         gains: list[dict[str, int]] = [defaultdict(int) for _ in workers]
-        for slot, tiles in enumerate(needed):
-            for tile in tiles.values():
-                for holder in tile.who_has or ():
-                    gains[slot][holder.address] += tile.get_nbytes()
+        total = 0
+        for use in uses.values():
+            nbytes = use.tile.get_nbytes()
+            slots_of_tile = use.slots(grid)
+            total += nbytes * len(slots_of_tile)
+            for holder in use.tile.who_has or ():
+                for slot in slots_of_tile:
+                    gains[slot][holder.address] += nbytes
         slots = assign_slots(gains, workers)
-        total = sum(t.get_nbytes() for tiles in needed for t in tiles.values())
         moved = total - sum(gains[s][w] for s, w in enumerate(slots))
         rank = (grid.largest_load(mt, nt), moved, abs(grid.pr - grid.pc))
         if best is None or rank < best[0]:
@@ -144,6 +180,8 @@ def _chain(tile: Any) -> Iterator[Any]:
     """Yield a tile that is still to be computed, and the chain that only it needs."""
     task = tile
     while not task.who_has and task.state in ("released", "waiting", "no-worker"):
+        if _is_restricted(task):
+            return
         yield task
         if len(task.dependencies) != 1:
             return

@@ -30,6 +30,9 @@ class ProductSpec:
         Name for `get_engine`.
     cache_bytes : int
         Bytes of encoded tiles that a process may keep.
+    lazy : bool
+        Whether blocks come from a scheduler, where a user may refill them in place
+        between two runs.
     """
 
     dtype: str
@@ -43,6 +46,7 @@ class ProductSpec:
     scaling: str = "norm"
     engine: str = "cpu"
     cache_bytes: int = 0
+    lazy: bool = False
 
     @property
     def native(self) -> bool:

@@ -4,12 +4,14 @@ Plain functions of blocks, the same for eager products and for every dask schedu
 Inputs are never written to: dask may hold them, send them or compute from them again.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
+from ..errors import KernelError
 from ..kernels.contract import Encoded
 from ..moduli import bound_rule, scaling_rule
 from ..typing import Array, Side
@@ -29,9 +31,30 @@ class Accumulator:
         return int(self.values.nbytes)
 
 
+def check_block(block: Array, spec: ProductSpec) -> Array:
+    """Refuse a block that is not what its collection says: kernels trust it."""
+    dtype = np.dtype(spec.dtype)
+    if type(block) is not np.ndarray or block.dtype.newbyteorder("=") != dtype:
+        raise KernelError(
+            f"a block is a {type(block).__name__} of {getattr(block, 'dtype', '?')}, "
+            f"its dask array says numpy.ndarray of {dtype}; give map_blocks or "
+            "from_delayed the true dtype and meta, or convert the blocks"
+        )
+    return block
+
+
+def check_inner(a: Array, b: Array, rows: Array, columns: Array) -> None:
+    """Refuse tiles that do not fit each other: k, and the exponents' m and n."""
+    if a.shape[1] != b.shape[1] or (len(a), len(b)) != (len(rows), len(columns)):
+        raise KernelError(
+            f"tiles of {a.shape[0]} x {a.shape[1]} and {b.shape[1]} x {b.shape[0]} do "
+            "not fit together; the chunks of a dask array are not what it says"
+        )
+
+
 def largest_exponents(block: Array, side: Side, spec: ProductSpec) -> Array:
     """Largest exponent of each row of op(A), or column of op(B), in this tile."""
-    rows = as_rows(block, side, spec.op(side))
+    rows = as_rows(check_block(block, spec), side, spec.op(side))
     return load_engine(spec).largest_exponents(rows)
 
 
@@ -70,12 +93,14 @@ def bound_maxima(
     """Row and column maxima of the upper bounds of one C tile (accurate scaling)."""
     engine = load_engine(spec)
 
-    def plane(tiles: Sequence[Array], e: Array, side: Side) -> Array:
-        rows = [as_rows(t, side, spec.op(side)) for t in tiles]
-        return engine.magnitudes(np.concatenate(rows, axis=1), e, side=side)
+    def plane(tile: Array, e: Array, side: Side) -> Array:
+        rows = as_rows(check_block(tile, spec), side, spec.op(side))
+        return engine.magnitudes(rows, e, side=side)
 
-    left = plane(a_tiles, largest[0], "left")
-    return engine.bound_maxima(left, plane(b_tiles, largest[1], "right"))
+    return engine.bound_maxima(
+        (plane(a, largest[0], "left"), plane(b, largest[1], "right"))
+        for a, b in zip(a_tiles, b_tiles, strict=True)
+    )
 
 
 def accurate_exponents(
@@ -92,6 +117,12 @@ def accurate_exponents(
     return np.where(bound > 0, shifted + 6, norm_exponents).astype(np.int32)
 
 
+def on_worker() -> bool:
+    """Whether a distributed worker runs this: nobody refills its blocks in place."""
+    worker = sys.modules.get("distributed.worker")
+    return worker is not None and hasattr(worker.thread_state, "execution_state")
+
+
 def encode_tile(
     block: Array, exponents: Array, side: Side, spec: ProductSpec
 ) -> Encoded:
@@ -99,11 +130,11 @@ def encode_tile(
     op = spec.op(side)
     key = (
         side,
-        as_rows(block, side, op).shape == block.shape,
-        is_conjugated(op),
+        op,
         spec.moduli,
         spec.engine,
         exponents.tobytes(),
+        load_engine(spec).fingerprint(block) if spec.lazy and not on_worker() else 0,
     )
 
     def encode() -> Encoded:
@@ -139,6 +170,12 @@ def multiply_panel(
     values = None if before is None else before.values.copy()
     fill = None if before is None else before.fill
     for a, b in zip(a_tiles, b_tiles, strict=True):
+        check_inner(
+            as_rows(check_block(a, spec), "left", spec.op_a),
+            as_rows(check_block(b, spec), "right", spec.op_b),
+            rows,
+            columns,
+        )
         values = engine.multiply(
             encode_tile(a, rows, "left", spec),
             encode_tile(b, columns, "right", spec),
@@ -218,7 +255,8 @@ def scale_and_add(x: Array | None, spec: ProductSpec, c: Array | None) -> Array:
 
 def _times(x: Array, factor: complex) -> Array:
     """Multiply in double, by parts where the factor is real."""
-    x = np.array(x, dtype=np.complex128 if np.iscomplexobj(x) else np.float64)
+    double = np.complex128 if np.iscomplexobj(x) else np.float64
+    x = np.array(x, dtype=double, order="C")
     if factor == 1:
         return x
     if complex(factor).imag == 0:

@@ -1,7 +1,7 @@
 """The CPU engine: launches the Numba kernels and the int8 GEMM over threads."""
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from math import isqrt
 from typing import Any
 
@@ -13,71 +13,14 @@ from . import norms
 from .announce import announce_compilation
 from .decode import as_parts, decode_tile
 from .encode import encode_rows, encode_tables
+from .encoded import CpuEncoded, panels
+from .fingerprint import fingerprint_words
 from .int8_gemm import get_gemm, select_kernel
 from .requantise import multiplier, requantise, requantise_add, transpose_int8
 from .threads import limit_threads, ranges, run_each, scratch, task_threads
-from .tuning import BLOCK, LARGEST_BATCHED, LARGEST_K
+from .tuning import LARGEST_BATCHED, LARGEST_K
 
 _NO_FACTORS = 1.0
-
-
-@dataclass(frozen=True)
-class CpuEncoded:
-    """Planes of one operand.
-
-    ``left``: (planes, rows, k) uint8 in [0, p). ``right``: for each plane the panels
-    of `BLOCK` columns one after the other, each (k, width) int8, C-contiguous.
-    """
-
-    side: Side
-    rows: int
-    k: int
-    moduli: tuple[int, ...]
-    data: Array
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, k)."""
-        return self.rows, self.k
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return int(self.data.nbytes)
-
-    def left_block(self, plane: int, lo: int, hi: int, k_lo: int, k_hi: int) -> Array:
-        """Rows lo..hi of a left plane, contiguous."""
-        x = self.data.reshape(len(self.moduli), self.rows, self.k)[plane]
-        return np.ascontiguousarray(x[lo:hi, k_lo:k_hi])
-
-    def right_block(self, plane: int, lo: int, hi: int, k_lo: int, k_hi: int) -> Array:
-        """Panel lo..hi of a right plane, as contiguous (k, width)."""
-        flat = self.data.reshape(len(self.moduli), -1)[plane]
-        width = hi - lo
-        base = lo * self.k
-        panel = flat[base + k_lo * width : base + k_hi * width]
-        return panel.reshape(k_hi - k_lo, width)
-
-    def whole_plane(self, plane: int) -> Array:
-        """Return a right plane as contiguous (k, rows)."""
-        panels = [self.right_block(plane, *p, 0, self.k) for p in _panels(self.rows)]
-        return panels[0] if len(panels) == 1 else np.concatenate(panels, axis=1)
-
-    def residues(self) -> Array:
-        """(planes, rows, k) int8 symmetric residues."""
-        out = np.empty((len(self.moduli), self.rows, self.k), np.int8)
-        for plane, p in enumerate(self.moduli):
-            if self.side == "left":
-                x = self.left_block(plane, 0, self.rows, 0, self.k).astype(np.int16)
-                out[plane] = (x + p // 2) % p - p // 2
-                continue
-            for lo, hi in _panels(self.rows):
-                out[plane, lo:hi] = self.right_block(plane, lo, hi, 0, self.k).T
-        return out
-
-
-def _panels(length: int) -> list[tuple[int, int]]:
-    return [(lo, min(lo + BLOCK, length)) for lo in range(0, length, BLOCK)]
 
 
 def _straighten(x: Array) -> tuple[Array, bool]:
@@ -168,33 +111,35 @@ class CpuEngine:
         )
         finite = np.where(one[:, np.newaxis] == 0, 0, x)
         parts = [finite.real, finite.imag] if np.iscomplexobj(x) else [finite]
-        square = np.zeros(x.shape, np.int64)
+        square = np.zeros(x.shape, np.int16)
         for part in parts:
             magnitude = np.abs(part.astype(np.float64))
             scaled = np.ceil(magnitude * one[:, np.newaxis] * two[:, np.newaxis])
             scaled[(scaled == 0) & (magnitude != 0)] = 1
-            square += scaled.astype(np.int64) ** 2
+            square += scaled.astype(np.int16) ** 2
         # square <= 2 * 64^2: a table of the exact ceilings of its roots.
-        roots = np.array([isqrt(t - 1) + 1 if t else 0 for t in range(2 * 64**2 + 1)])
-        plane = roots[square]
+        roots = [isqrt(t - 1) + 1 if t else 0 for t in range(2 * 64**2 + 1)]
         if side == "left":
-            return plane.astype(np.uint8)
-        return np.ascontiguousarray(plane.T.astype(np.int8))
+            return np.array(roots, np.uint8)[square]
+        return np.array(roots, np.int8)[square.T]
 
-    def bound_maxima(self, left: Array, right: Array) -> tuple[Array, Array]:
-        """Row and column maxima of the product of magnitudes."""
-        m, n = left.shape[0], right.shape[1]
-        total = np.zeros((m, n), np.int64)
-        sums = np.empty((m, n), np.int32)
-        for lo in range(0, left.shape[1], LARGEST_K):
-            piece = slice(lo, lo + LARGEST_K)
-            get_gemm()(
-                np.ascontiguousarray(left[:, piece]),
-                np.ascontiguousarray(right[piece]),
-                sums,
-            )
-            total += sums
+    def bound_maxima(
+        self, panels: Iterable[tuple[Array, Array]]
+    ) -> tuple[Array, Array]:
+        """Row and column maxima of the summed products of magnitudes."""
+        total: Any = 0
+        for left, right in panels:
+            sums = np.empty((left.shape[0], right.shape[1]), np.int32)
+            for lo in range(0, left.shape[1], LARGEST_K):
+                a = np.ascontiguousarray(left[:, lo : lo + LARGEST_K])
+                get_gemm()(a, np.ascontiguousarray(right[lo : lo + LARGEST_K]), sums)
+                total = total + sums.astype(np.int64)
         return total.max(axis=1, initial=0), total.max(axis=0, initial=0)
+
+    def fingerprint(self, x: Array) -> int:
+        """Sum mixed words, each weighted by its place."""
+        source, _ = _straighten(x)
+        return int(fingerprint_words(_read_only(source.reshape(-1).view(np.uint32))))
 
     def encode(
         self,
@@ -235,11 +180,11 @@ class CpuEngine:
                 rows * k,
             )
 
-        panels = [(0, k)] if left else _panels(rows)
+        pieces = [(0, k)] if left else panels(rows)
         length = rows if left else k
         run_each(
             write,
-            [(*r, *panel) for panel in panels for r in ranges(length, smallest=16)],
+            [(*r, *panel) for panel in pieces for r in ranges(length, smallest=16)],
         )
         return CpuEncoded(side, rows, k, moduli, data if left else data.view(np.int8))
 
@@ -309,7 +254,7 @@ class CpuEngine:
                 write(sums, product.p, m_p, residues[q], lo, n_lo)
                 write = requantise_add
 
-        blocks = [(*r, *c) for c in _panels(n) for r in _panels(m)]
+        blocks = [(*r, *c) for c in panels(n) for r in panels(m)]
         run_each(block, [(q, *b) for b in blocks for q in own])
 
     def _multiply_batched(

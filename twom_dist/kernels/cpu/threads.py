@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ...config import integer_setting, setting
 from ...typing import Array
 
 T = TypeVar("T")
@@ -35,10 +36,7 @@ def num_threads() -> int:
 
 def configured_threads() -> int | None:
     """Read `twom-dist.threads`."""
-    import dask
-
-    threads: int | None = dask.config.get("twom-dist.threads", None)
-    return threads
+    return None if setting("threads") is None else integer_setting("threads")
 
 
 def task_threads() -> int | None:

@@ -1,6 +1,6 @@
 """The pipeline in exact Python integers: what every other engine must equal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
@@ -109,9 +109,15 @@ class ReferenceEngine:
                     plane[i, j] = isqrt(square - 1) + 1 if square else 0
         return plane
 
-    def bound_maxima(self, left: Array, right: Array) -> tuple[Array, Array]:
-        """Row and column maxima of the product of magnitudes."""
-        bound = left @ right.T
+    def fingerprint(self, x: Array) -> int:
+        """Hash the bytes."""
+        return hash(x.tobytes())
+
+    def bound_maxima(
+        self, panels: Iterable[tuple[Array, Array]]
+    ) -> tuple[Array, Array]:
+        """Row and column maxima of the summed products of magnitudes."""
+        bound = sum(left @ right.T for left, right in panels)
         return bound.max(axis=1, initial=0), bound.max(axis=0, initial=0)
 
     def encode(
