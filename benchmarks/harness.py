@@ -46,6 +46,8 @@ def interleave(
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     for turn in range(repeats + 1):
         for name, call in candidates.items():
+            # Idle BLAS threads spin for some 20 ms after a call: not on our time.
+            time.sleep(0.1)
             start = time.perf_counter()
             call()
             if turn:

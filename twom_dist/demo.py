@@ -254,7 +254,12 @@ def _make_table(
         ]
     if not isfinite(found.largest):
         return [*rows, ("error", "not checked: there are entries that are not finite")]
-    rows.append(("largest error", f"{found.largest:.1e}, {found.allowed:.1e} allowed"))
+    rows.append(
+        (
+            "|C x - A (B x)|",
+            f"{found.largest:.1e} of |a_i| sum |b_j|, {found.allowed:.1e} allowed",
+        )
+    )
     if numpy_found is not None:
         rows.append(("NumPy's error", f"{numpy_found.largest:.1e}"))
     return rows

@@ -29,6 +29,7 @@ from .tiles.spec import ProductSpec
 # core, small enough for a few tiles on each worker.
 LARGEST_TILE = 2048
 TILES_PER_WORKER = 4
+SMALLEST_TILE = 256
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def choose_tile(m: int, n: int, workers: int) -> int:
     """Choose a tile size that gives every worker a few C tiles."""
     tile = LARGEST_TILE
     wanted = TILES_PER_WORKER * workers if workers > 1 else 1
-    while tile > 256 and -(-m // tile) * -(-n // tile) < wanted:
+    while tile > SMALLEST_TILE and -(-m // tile) * -(-n // tile) < wanted:
         tile //= 2
     return tile
 
@@ -247,7 +248,8 @@ def _check_memory(memory: WorkerMemory, cluster: Cluster) -> None:
         raise MemoryLimitError(
             f"{cluster.workers} workers of {_bytes(cluster.memory)} given and the "
             f"fullest needs {_bytes(memory.total)} ({_bytes(memory.inputs)} of inputs, "
-            f"{_bytes(memory.outputs)} of results) beside dask's own; give each at "
+            f"{_bytes(memory.outputs)} of results, {_bytes(memory.encoded)} encoded, "
+            f"{_bytes(memory.temporaries)} in tasks) beside dask's own; give each at "
             f"least {_bytes(ceil(memory.total / USABLE_SHARE))}, use more workers, or "
             "smaller chunks"
         )

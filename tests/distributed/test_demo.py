@@ -31,7 +31,7 @@ def test_the_demonstration_multiplies_compares_and_checks(
         r"moduli +16 \(2m\)",
         r"effective GFLOP/s +\d+\.\d",
         r"speed over NumPy's +\d+\.\d\d",
-        r"largest error +\d\.\de-\d+, \d\.\de-\d+ allowed",
+        r"C x - A \(B x\)\| +\d\.\de-\d+ of .*, \d\.\de-\d+ allowed",
         r"The result is in .*demo-output/C\.zarr",
     ):
         assert re.search(row, out), row

@@ -26,7 +26,9 @@ from tests.command import (
 from twom_dist.cli import main
 from twom_dist.cli.failures import describe
 from twom_dist.cli.options import parse_number, parse_shape
+from twom_dist.jobs.layout import Wave, lay_out
 from twom_dist.jobs.running import compute_wave
+from twom_dist.plan import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 INPUTS = ["A.npy", "A.npz", "A.h5::g/A", "A.zarr"]
@@ -176,11 +178,14 @@ def test_plan_of_shapes_and_of_files(call, a, b):
     plan = json.loads(out)
     assert code == 0
     assert (plan["m"], plan["n"], plan["k"], plan["workers"]) == (M, N, K, 2)
-    assert plan == json.loads(
-        td.plan_gemm(
-            a.shape, b.shape, workers=2, chunks=10, worker_memory=4 * 2**30
-        ).to_json()
+    # Cut as gemm cuts files: whole tiles, the last ones smaller.
+    m, n, k = lay_out((M, N, K), "c16", Cluster(2), tile=10).wave_chunks(
+        Wave(slice(None), slice(None))
     )
+    expected = td.plan_gemm(
+        a.shape, b.shape, workers=2, chunks=(m, n, k), worker_memory=4 * 2**30
+    )
+    assert plan == json.loads(expected.to_json())
 
 
 def test_numbers_and_shapes_are_parsed():

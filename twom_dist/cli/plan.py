@@ -35,7 +35,9 @@ Examples:
 )
 @click.option("--dtype", help="Of the product (default: of the files, or complex128).")
 @product_options
-@click.option("--workers", type=click.IntRange(1), default=1, help="Default: 1.")
+@click.option(
+    "--workers", type=click.IntRange(1), help="Default: one for each core, as gemm."
+)
 @click.option("--threads-per-worker", type=click.IntRange(1), default=1)
 @click.option(
     "--worker-memory",
@@ -54,7 +56,7 @@ def plan(
     dtype: str | None,
     op_a: str,
     op_b: str,
-    workers: int,
+    workers: int | None,
     threads_per_worker: int,
     worker_memory: int | None,
     tile: int | None,
@@ -63,24 +65,37 @@ def plan(
     **options: Any,
 ) -> None:
     """Plan the product of A and B, as files or as shapes; nothing is read or run."""
-    from .. import plan_gemm
+    from dask.system import CPU_COUNT
+
+    from .. import checks, plan_gemm
+    from ..jobs import lay_out
+    from ..plan import Cluster
 
     with refusing():
         found_a = _find("A", "--shape-a", a, shape_a)
         found_b = _find("B", "--shape-b", b, shape_b)
+        product = _result_dtype(dtype, found_a, found_b)
+        left, right = checks.check_op(op_a, "op_a"), checks.check_op(op_b, "op_b")
+        shape = checks.check_product_shapes(found_a, found_b, None, left, right)
+        cluster = Cluster(workers or CPU_COUNT, threads_per_worker, worker_memory)
+        layout = lay_out(shape, product, cluster, tile=tile, **given(**options))
+        m, n, k = layout.wave_chunks(layout.waves[0])
         result = plan_gemm(
-            found_a.shape,
-            found_b.shape,
-            dtype=_result_dtype(dtype, found_a, found_b),
-            chunks=tile,
-            workers=workers,
-            threads_per_worker=threads_per_worker,
-            worker_memory=worker_memory,
-            op_a=op_a,
-            op_b=op_b,
+            (sum(m), sum(k)),
+            (sum(k), sum(n)),
+            dtype=product,
+            chunks=(m, n, k),
+            workers=cluster.workers,
+            threads_per_worker=cluster.threads,
+            worker_memory=cluster.memory,
             **given(**options),
         )
     click.echo(result.to_json() if as_json else result)
+    if len(layout.waves) > 1 and not as_json:
+        click.echo(
+            f"\nThe first of {len(layout.waves)} waves: the workers cannot hold the "
+            f"inputs of all {layout.tiles[0]} x {layout.tiles[1]} tiles at once."
+        )
 
 
 class _Described:

@@ -14,6 +14,8 @@ from ..tiles.placement import worker_grids
 WAVE_SHARE = 0.6
 # Below, tasks are too short for what dask spends on each.
 SMALLEST_TILE = 256
+# mnk up to which one tile is enough: some 0.2 s of work.
+SMALL_PRODUCT = 1024**3
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class Layout:
         """(mt, nt, kt); a dimension of 0 is one empty tile."""
         mt, nt, kt = map(_count, self.shape, self.tile_shape)
         return mt, nt, kt
+
+    def wave_chunks(self, wave: Wave) -> tuple[Chunks, Chunks, Chunks]:
+        """Tile sizes of a wave along m, n and k."""
+        m, n, k = map(_sizes, self.shape, self.tile_shape)
+        return m[wave.rows], n[wave.columns], k
 
 
 def _count(length: int, tile: int) -> int:
@@ -141,7 +148,9 @@ def lay_out(
             raise PlanError(f"tile={tile!r} given; a tile is an integer of 1 or more")
         return _lay_out_tiles(shape, (tile, tile, tile), cluster, options)
     slots = cluster.workers * cluster.threads
-    wanted = TILES_PER_WORKER * slots if slots > 1 else 1
+    m, n, k = shape
+    one = slots == 1 or m * n * k <= SMALL_PRODUCT
+    wanted = 1 if one else TILES_PER_WORKER * slots
     side = LARGEST_TILE
     while True:
         smallest = side <= SMALLEST_TILE

@@ -17,28 +17,30 @@ _MAX = np.iinfo(np.int64).max
 def largest_bits_inner(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
     """Maximum of the magnitude bits of each row of bits[rows, t]."""
     for i in range(lo, hi):
-        largest = out[i]
-        for t in range(bits.shape[1]):
-            largest = max(largest, bits[i, t] & mask)
+        row, largest = bits[i], out[i]
+        for t in range(row.size):
+            largest = max(largest, row[t] & mask)
         out[i] = largest
 
 
 @njit(nogil=True, cache=True)
 def largest_bits_outer(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
     """Maximum of the magnitude bits over the first axis of bits[k, rows * parts]."""
+    lanes = out[lo:hi]
     for t in range(bits.shape[0]):
-        for j in range(lo, hi):
-            out[j] = max(out[j], bits[t, j] & mask)
+        row = bits[t, lo:hi]
+        for j in range(lanes.size):
+            lanes[j] = max(lanes[j], row[j] & mask)
 
 
 @njit(nogil=True, cache=True)
 def square_sums_inner(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
     """Sum ceil(|t| factor1 factor2)^2 along x[rows, t]; at least 1 where t != 0."""
     for i in range(lo, hi):
-        f1, f2 = factor1[i], factor2[i]
+        row, f1, f2 = x[i], factor1[i], factor2[i]
         total = np.int64(0)
-        for t in range(x.shape[1]):
-            magnitude = np.abs(np.float64(x[i, t]))
+        for t in range(row.size):
+            magnitude = np.abs(np.float64(row[t]))
             q = np.int64(np.ceil(magnitude * f1 * f2))
             # A product that underflows to 0 stands for a ceiling of 1.
             q += np.int64((q == 0) & (magnitude != 0.0))
@@ -49,12 +51,14 @@ def square_sums_inner(x, factor1, factor2, lo, hi, out):  # type: ignore[no-unty
 @njit(nogil=True, cache=True)
 def square_sums_outer(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
     """Sum the same squares over the first axis of x[k, rows * parts]."""
+    lanes, f1, f2 = out[lo:hi], factor1[lo:hi], factor2[lo:hi]
     for t in range(x.shape[0]):
-        for j in range(lo, hi):
-            magnitude = np.abs(np.float64(x[t, j]))
-            q = np.int64(np.ceil(magnitude * factor1[j] * factor2[j]))
+        row = x[t, lo:hi]
+        for j in range(lanes.size):
+            magnitude = np.abs(np.float64(row[j]))
+            q = np.int64(np.ceil(magnitude * f1[j] * f2[j]))
             q += np.int64((q == 0) & (magnitude != 0.0))
-            out[j] += q * q
+            lanes[j] += q * q
 
 
 @njit(nogil=True, cache=True)
