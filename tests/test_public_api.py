@@ -13,6 +13,10 @@ import twom_dist
 # The typed names of BLAS that each routine has: z, c complex; d, s real.
 BLAS_TYPES = {
     "gemm": "zcds",
+    "herk": "zc",
+    "her2k": "zc",
+    "syrk": "zcds",
+    "syr2k": "zcds",
 }
 BLAS_NAMES = {
     prefix + routine

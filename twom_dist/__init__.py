@@ -1,13 +1,31 @@
 """Large complex matrix products through int8: Caday's 2M algorithm on dask.
 
-``gemm`` and its BLAS-typed names take NumPy arrays (computed at once) and dask arrays
-(lazy); see `twom_dist.gemm`.
+``gemm``, ``herk``, ``syrk``, ``her2k``, ``syr2k`` and their BLAS-typed names take NumPy
+arrays (computed at once) and dask arrays (lazy); see `twom_dist.gemm`.
 """
 
 from . import errors, testing
 from .blas import cgemm, dgemm, gemm, sgemm, zgemm
 from .config import load_defaults as _load_defaults
 from .plan import Plan, plan_gemm
+from .rank_k import (
+    cher2k,
+    cherk,
+    csyr2k,
+    csyrk,
+    dsyr2k,
+    dsyrk,
+    her2k,
+    herk,
+    ssyr2k,
+    ssyrk,
+    syr2k,
+    syrk,
+    zher2k,
+    zherk,
+    zsyr2k,
+    zsyrk,
+)
 
 __version__ = "0.1.0"
 
@@ -15,13 +33,29 @@ __all__ = [
     "Plan",
     "__version__",
     "cgemm",
+    "cher2k",
+    "cherk",
+    "csyr2k",
+    "csyrk",
     "dgemm",
+    "dsyr2k",
+    "dsyrk",
     "errors",
     "gemm",
+    "her2k",
+    "herk",
     "plan_gemm",
     "sgemm",
+    "ssyr2k",
+    "ssyrk",
+    "syr2k",
+    "syrk",
     "testing",
     "zgemm",
+    "zher2k",
+    "zherk",
+    "zsyr2k",
+    "zsyrk",
 ]
 
 _load_defaults()

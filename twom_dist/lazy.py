@@ -11,6 +11,7 @@ from .tiles import tasks
 from .tiles.align import align_inner, align_result, op_chunks
 from .tiles.collection import product_array
 from .tiles.grid import Chunks, Grid
+from .tiles.rank_k import RankSpec, close_diagonal
 from .tiles.spec import ProductSpec
 
 
@@ -66,6 +67,46 @@ def multiply(a: Any, b: Any, c: Any, spec: ProductSpec, *, empty: bool) -> Any:
     make_plan(grid, spec, cluster)  # refuses here what no worker can hold
     ensure_placement()
     return product_array(a, b, c, grid, spec)
+
+
+def update(a: Any, b: Any, c: Any, spec: RankSpec, *, empty: bool) -> Any:
+    """Return a rank-k or rank-2k update as a lazy dask array.
+
+    Parameters
+    ----------
+    a, b, c : dask or NumPy arrays
+        At least one of them a dask array; b is None for rank-k updates.
+    spec : RankSpec
+    empty : bool
+        Whether alpha or a dimension is 0, so that A and B are not read.
+    """
+    product = spec.product
+    dtype = np.dtype(product.dtype)
+    like = next((x for x in (a, b) if x is not None and hasattr(x, "chunks")), None)
+    chunks = (LARGEST_TILE, LARGEST_TILE) if like is None else like.chunks
+    a = as_dask(a, dtype, chunks)
+    b = a if b is None else as_dask(b, dtype, chunks)
+    if b.chunks != a.chunks:
+        b = b.rechunk(a.chunks, method="tasks")
+    n, k = op_chunks(a, product.op_a)
+    c = None if c is None else align_result(as_dask(c, dtype, (n, n)), (n, n))
+    if empty:
+        if c is None:
+            return _without_product(None, (n, n), product)
+        c = c.rechunk((sum(n), sum(n)))
+        return c.map_blocks(_closed_block, spec, dtype=dtype).rechunk((n, n))
+    cluster = current_cluster()
+    grid = Grid(n, n, k, fit_panels(k, max(n), max(n), dtype.itemsize, cluster))
+    product = replace(product, cache_bytes=fit_cache(cluster), lazy=True)
+    # Never more than the product of all tiles needs.
+    make_plan(grid, product, cluster)
+    ensure_placement()
+    return product_array(a, b, c, grid, replace(spec, product=product))
+
+
+def _closed_block(block: Any, spec: RankSpec) -> Any:
+    scaled = replace(spec.product, beta=spec.beta)
+    return close_diagonal(tasks.scale_and_add(None, scaled, block), spec)
 
 
 def _without_product(c: Any, chunks: tuple[Chunks, Chunks], spec: ProductSpec) -> Any:

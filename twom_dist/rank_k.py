@@ -95,13 +95,13 @@ def _update(
     )
     c = None if beta == 0 else c
     spec = RankSpec(product, routine.hermitian, routine.two, uplo, beta)  # type: ignore[arg-type]
+    empty = 0 in (n, k) or alpha == 0
     if family == "dask":
-        raise PlanError(
-            f"dask arrays given; {routine.name} takes NumPy arrays in this version: "
-            "use gemm with op_b"
-        )
+        from . import lazy
+
+        return lazy.update(a, b, c, spec, empty=empty)
     a, b, c = (None if x is None else x.astype(dtype, copy=False) for x in (a, b, c))
-    if 0 in (n, k) or alpha == 0:
+    if empty:
         return eager_rank.without_product(c, n, spec)
     return eager_rank.update(a, b, c, spec)
 
@@ -131,7 +131,7 @@ _PARAMETERS = """
     Parameters
     ----------
     A{also} : (n, k) array, or (k, n) with op {op!r}
-        NumPy arrays; dtypes as in `gemm`.
+        NumPy or dask arrays; dtypes as in `gemm`.
     C : (n, n) array, optional
         Never written to: the result is a new array. Only the triangle that is
         computed is read (the lower one for "full"), and nothing where beta is 0.
@@ -150,7 +150,7 @@ _PARAMETERS = """
     Returns
     -------
     (n, n) array
-        {result}
+        {result} Of the family of the inputs; dask arrays are lazy.
 
     Raises
     ------

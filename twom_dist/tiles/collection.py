@@ -4,13 +4,13 @@ from typing import Any
 
 from dask.highlevelgraph import HighLevelGraph
 
-from .graph import Operands, ProductLayer, product_name
+from .graph import Operands
 from .grid import Grid
-from .spec import ProductSpec
+from .rank_graph import AnySpec, build_layer, result_dtype, result_name
 
 
-def product_array(a: Any, b: Any, c: Any, grid: Grid, spec: ProductSpec) -> Any:
-    """Make the lazy product of aligned dask arrays; nothing is computed.
+def product_array(a: Any, b: Any, c: Any, grid: Grid, spec: AnySpec) -> Any:
+    """Make the lazy product, or update, of aligned dask arrays; nothing is computed.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ def product_array(a: Any, b: Any, c: Any, grid: Grid, spec: ProductSpec) -> Any:
     c : dask.array.Array or None
         Chunked like the result.
     grid : Grid
-    spec : ProductSpec
+    spec : ProductSpec or RankSpec
     """
     if hasattr(a, "expr"):
         from .expression import product_expression
@@ -27,14 +27,14 @@ def product_array(a: Any, b: Any, c: Any, grid: Grid, spec: ProductSpec) -> Any:
         return product_expression(a, b, c, grid, spec)
     import dask.array as da
 
-    name = product_name(a.name, b.name, None if c is None else c.name, grid, spec)
-    operands = Operands(a.name, b.name, None if c is None else c.name)
-    layer = ProductLayer(name, operands, grid, spec).build()
+    names = (a.name, b.name, None if c is None else c.name)
+    name = result_name(spec, *names, grid)
+    layer = build_layer(name, Operands(*names), grid, spec)
     inputs = [x for x in (a, b, c) if x is not None]
     graph = HighLevelGraph.from_collections(name, layer, dependencies=inputs)
     return da.Array(graph, name, (grid.m, grid.n), meta=result_meta(a, spec))
 
 
-def result_meta(a: Any, spec: ProductSpec) -> Any:
+def result_meta(a: Any, spec: AnySpec) -> Any:
     """Return an empty block of the inputs' family and the result's dtype."""
-    return a._meta.astype(spec.dtype)
+    return a._meta.astype(result_dtype(spec))

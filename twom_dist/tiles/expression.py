@@ -8,9 +8,9 @@ from typing import Any
 from dask.array._array_expr._collection import new_collection
 from dask.array._array_expr._expr import ArrayExpr
 
-from .graph import Operands, ProductLayer, product_name
+from .graph import Operands
 from .grid import Chunks, Grid
-from .spec import ProductSpec
+from .rank_graph import AnySpec, build_layer, result_dtype, result_name
 
 
 class TwomProduct(ArrayExpr):
@@ -20,11 +20,11 @@ class TwomProduct(ArrayExpr):
 
     @property
     def _name(self) -> str:
-        return product_name(self.deterministic_token)
+        return result_name(self.spec, self.deterministic_token)
 
     @property
     def _meta(self) -> Any:
-        return self.a._meta.astype(self.spec.dtype)
+        return self.a._meta.astype(result_dtype(self.spec))
 
     @property
     def chunks(self) -> tuple[Chunks, Chunks]:
@@ -34,11 +34,10 @@ class TwomProduct(ArrayExpr):
     def _layer(self) -> dict[Any, Any]:
         c = self.c_in
         operands = Operands(self.a._name, self.b._name, None if c is None else c._name)
-        layer = ProductLayer(self._name, operands, self.grid, self.spec)
-        return dict(layer.build())
+        return dict(build_layer(self._name, operands, self.grid, self.spec))
 
 
-def product_expression(a: Any, b: Any, c: Any, grid: Grid, spec: ProductSpec) -> Any:
+def product_expression(a: Any, b: Any, c: Any, grid: Grid, spec: AnySpec) -> Any:
     """Make the lazy product of arrays that carry expressions."""
     c_expression = None if c is None else c.expr
     return new_collection(TwomProduct(a.expr, b.expr, c_expression, grid, spec))

@@ -5,7 +5,8 @@ Keys are ``twom-<stage>-<token>`` so that dashboards group them by stage:
 * ``twom-largest``, ``twom-sums``, ``twom-exponents`` with (side, i, step): scaling;
 * ``twom-bounds``: upper bounds of C tiles, for accurate scaling only;
 * ``twom-panel`` (i, j, step): panels along k but the last;
-* ``twom-product`` (i, j): the last panel and the decode, a tile of C.
+* ``twom-product`` (i, j): the last panel and the decode, a tile of C;
+* ``twom-update`` (i, j): a tile of a rank-k update; see `tiles.rank_graph`.
 """
 
 from collections.abc import Callable
@@ -19,11 +20,7 @@ from ..typing import Side
 from . import tasks
 from .grid import Grid
 from .spec import ProductSpec, load_engine
-
-try:
-    from dask.task_spec import List, Task, TaskRef
-except ImportError:  # dask before 2026 has it under a private name
-    from dask._task_spec import List, Task, TaskRef
+from .task_spec import List, Task, TaskRef
 
 PRODUCT = "twom-product"
 PANEL = "twom-panel"

@@ -112,14 +112,21 @@ def _is_restricted(ts: Any) -> bool:
 
 @dataclass
 class _Use:
-    """The C tiles that take an input tile: all of these rows by all these columns."""
+    """The C tiles that take an input tile.
+
+    All of these rows by all of these columns, unless `cells` lists them one by one,
+    as in a triangle.
+    """
 
     tile: Any
     rows: set[int] = field(default_factory=set)
     columns: set[int] = field(default_factory=set)
+    cells: set[tuple[int, int]] | None = None
 
     def slots(self, grid: WorkerGrid) -> list[int]:
         """List the slots that need the tile."""
+        if self.cells is not None:
+            return sorted({grid.slot(i, j) for i, j in self.cells})
         pr, pc = grid.pr, grid.pc
         rows = {i % pr for i in self.rows}
         columns = {j % pc for j in self.columns}
@@ -129,6 +136,9 @@ class _Use:
 def _collect_uses(states: list[Any]) -> dict[Any, _Use]:
     """Find the chunks of A, B and C that the tasks of one product take."""
     uses: dict[Any, _Use] = {}
+    cells = {ts.key[1:3] for ts in states}
+    mt, nt = len({i for i, _ in cells}), len({j for _, j in cells})
+    rectangle = len(cells) == mt * nt
     for ts in states:
         _, i, j = ts.key[:3]
         token = _stage_and_token(ts.key)[1]
@@ -138,9 +148,11 @@ def _collect_uses(states: list[Any]) -> dict[Any, _Use]:
                 continue
             use = uses.get(tile.key)
             if use is None:
-                use = uses[tile.key] = _Use(tile)
+                use = uses[tile.key] = _Use(tile, cells=None if rectangle else set())
             use.rows.add(i)
             use.columns.add(j)
+            if use.cells is not None:
+                use.cells.add((i, j))
     return uses
 
 

@@ -1,0 +1,154 @@
+"""Rank-k and rank-2k updates of dask arrays: the bits of NumPy's, half the tasks."""
+
+import subprocess
+import sys
+from collections import Counter
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import twom_dist as td
+from tests.strategies import random_matrix
+
+N, K = 61, 45
+CHUNKS = [(20, 45), ((30, 7, 24), (20, 25)), (61, 10), (16, 16)]
+ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
+
+
+def operands(routine):
+    seeds = (1, 2) if routine in (td.her2k, td.syr2k) else (1,)
+    return [random_matrix(N, K, "complex128", 1.0, seed) for seed in seeds]
+
+
+def lazy(matrices, chunks):
+    return [da.from_array(x, chunks=chunks) for x in matrices]
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+@pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_every_tiling_gives_the_bits_of_numpy(routine, uplo, chunks):
+    matrices = operands(routine)
+    C0 = random_matrix(N, N, "complex128", 1.0, 3)
+    plain = routine(*matrices, uplo=uplo)
+    added = routine(*matrices, C0, beta=0.5, uplo=uplo)
+    arrays = lazy(matrices, chunks)
+    C = da.from_array(C0, chunks=25)
+    for scheduler in ("sync", "threads"):
+        found = routine(*arrays, uplo=uplo).compute(scheduler=scheduler)
+        assert (found == plain).all()
+        found = routine(*arrays, C, beta=0.5, uplo=uplo).compute(scheduler=scheduler)
+        assert (found == added).all()
+
+
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_panels_and_the_other_op_give_the_same_bits(routine):
+    matrices = operands(routine)
+    expected = routine(*matrices)
+    with dask.config.set({"twom-dist.panel-bytes": 1000}):
+        arrays = lazy(matrices, (16, 16))
+        assert (routine(*arrays).compute() == expected).all()
+    hermitian = routine in (td.herk, td.her2k)
+    turned = [x.conj().T.copy() if hermitian else x.T.copy() for x in matrices]
+    op = "C" if hermitian else "T"
+    arrays = lazy(turned, (16, 20))
+    assert (routine(*arrays, op=op).compute() == expected).all()
+
+
+def stages(array):
+    """Count the tasks of each stage in the graph that would run."""
+    (graph,) = dask.optimize(array)
+    names = (key[0] for key in dict(graph.__dask_graph__()) if isinstance(key, tuple))
+    return Counter(name.rpartition("-")[0] for name in names)
+
+
+def test_half_of_the_tiles_are_product_tasks():
+    dA = da.from_array(operands(td.herk)[0], chunks=(10, 45))
+    tiles = 7
+    full = stages(td.herk(dA))
+    assert full["twom-product"] == tiles * (tiles + 1) // 2
+    assert full["twom-exponents"] == tiles
+    assert stages(td.gemm(dA, dA, op_b="C"))["twom-product"] == tiles**2
+
+
+def test_what_nobody_asks_for_is_not_made():
+    dA = da.from_array(operands(td.herk)[0], chunks=(10, 45))
+    corner = td.herk(dA)[:10, :10]
+    assert stages(corner)["twom-product"] == 1
+    below = td.herk(dA)[50:60, :10]
+    above = td.herk(dA)[:10, 50:60]
+    assert stages(below)["twom-product"] == stages(above)["twom-product"] == 1
+    assert (above.compute() == below.compute().conj().T).all()
+
+
+def test_a_diagonal_tile_of_herk_needs_half_the_int8_products(monkeypatch):
+    from twom_dist.kernels.cpu.engine import CpuEngine
+
+    counted = []
+    multiply = CpuEngine.multiply
+
+    def count(self, left, right, system, into=None, *, hermitian=False):
+        products = system.num_hermitian_products if hermitian else system.num_products
+        counted.append(products)
+        return multiply(self, left, right, system, into, hermitian=hermitian)
+
+    monkeypatch.setattr(CpuEngine, "multiply", count)
+    dA = da.from_array(operands(td.herk)[0], chunks=(16, 45))
+    td.herk(dA).compute(scheduler="sync")
+    of_herk = sum(counted)
+    counted.clear()
+    td.gemm(dA, dA, op_b="C").compute(scheduler="sync")
+    assert 2 * of_herk == sum(counted) == 2 * 16 * 4 * 4
+
+
+def test_an_update_is_not_computed_while_it_is_built():
+    def refuse(block):
+        raise AssertionError("computed")
+
+    x = da.ones((8, 8), chunks=4, dtype=complex).map_blocks(refuse, dtype=complex)
+    for routine in ROUTINES:
+        td_args = (x, x) if routine in (td.her2k, td.syr2k) else (x,)
+        assert routine(*td_args).shape == (8, 8)
+
+
+def test_workers_give_the_bits_of_numpy():
+    with (
+        LocalCluster(
+            n_workers=3, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        Client(cluster),
+    ):
+        for routine in ROUTINES:
+            matrices = operands(routine)
+            arrays = lazy(matrices, (16, 16))
+            assert (routine(*arrays).compute() == routine(*matrices)).all()
+
+
+def test_array_expressions():
+    code = """
+import dask
+dask.config.set({"array.query-planning": True})
+import dask.array as da, numpy as np, twom_dist as td
+from tests.strategies import random_matrix
+A = random_matrix(30, 20, "complex128", 1.0, 1)
+dA = da.from_array(A, chunks=(8, 10))
+assert hasattr(dA, "expr")
+assert (td.herk(dA).compute(scheduler="sync") == td.herk(A)).all()
+assert (td.syr2k(dA, dA).compute(scheduler="sync") == td.syr2k(A, A)).all()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("alpha", [0, 1])
+def test_empty_updates(alpha):
+    A = np.ones((6, 0), complex) if alpha else operands(td.herk)[0][:6]
+    C0 = random_matrix(6, 6, "complex128", 1.0, 3)
+    dA, C = da.from_array(A, chunks=4), da.from_array(C0, chunks=4)
+    for uplo in ("full", "lower", "upper"):
+        expected = td.herk(A, C0, alpha=alpha, beta=2, uplo=uplo)
+        found = td.herk(dA, C, alpha=alpha, beta=2, uplo=uplo).compute()
+        assert (found == expected).all()
+        assert not td.herk(dA, alpha=0, uplo=uplo).compute().any()

@@ -1,0 +1,143 @@
+"""The task graph of rank-k and rank-2k updates: product tasks of one triangle.
+
+The product tasks are those of `ProductLayer` and keep its keys, so that placement and
+dashboards know them. The result has keys of its own: an alias for each computed tile,
+and a cheap task for each mirrored or empty one, made only if somebody asks for it.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from .graph import PANEL, PRODUCT, Key, Operands, ProductLayer, TileTask, product_name
+from .grid import Grid
+from .rank_k import (
+    Operand,
+    RankSpec,
+    computed_cells,
+    finish_cell,
+    mirror_tile,
+    multiply_cell,
+)
+from .spec import ProductSpec, load_engine
+from .task_spec import Alias, Task, TaskRef
+
+UPDATE = "twom-update"
+
+
+AnySpec = ProductSpec | RankSpec
+
+
+def result_name(spec: AnySpec, *parts: Any) -> str:
+    """Name the result deterministically from everything that defines it."""
+    name = product_name(spec, *parts)
+    return name.replace(PRODUCT, UPDATE, 1) if isinstance(spec, RankSpec) else name
+
+
+def build_layer(
+    name: str, operands: Operands, grid: Grid, spec: AnySpec
+) -> dict[Key, Task]:
+    """Return the tasks of a product, or of an update, by key."""
+    if isinstance(spec, RankSpec):
+        return UpdateLayer(name, operands, grid, spec).build()
+    return ProductLayer(name, operands, grid, spec).build()
+
+
+def result_dtype(spec: AnySpec) -> str:
+    """Dtype of the result."""
+    return spec.product.dtype if isinstance(spec, RankSpec) else spec.dtype
+
+
+def run_update(spec: RankSpec, *args: Any) -> Any:
+    """Multiply one panel of a tile, and finish the tile if it is the last one.
+
+    (cell, last, x_i, x_j, z_i, z_j, e_i, e_j, f_i, f_j, before, c): tiles of op(A) and
+    op(B), their exponents.
+    """
+    cell, last, x_i, x_j, z_i, z_j, e_i, e_j, f_i, f_j, before, c = args
+    x = (Operand(x_i, e_i), Operand(x_j, e_j))
+    z = None if z_i is None else (Operand(z_i, f_i), Operand(z_j, f_j))
+    with load_engine(spec.product).task():
+        accumulators = multiply_cell(x, z, cell, spec, before)
+        if not last:
+            return accumulators
+        return finish_cell(accumulators, x, z, cell, spec, c)
+
+
+def empty_tile(shape: tuple[int, int], dtype: str) -> Any:
+    """Return a tile of the triangle that was not asked for."""
+    return np.zeros(shape, np.dtype(dtype))
+
+
+class UpdateLayer(ProductLayer):
+    """Build the tasks of one update.
+
+    Parameters
+    ----------
+    name : str
+        Of the result: ``twom-update-<token>``.
+    operands : Operands
+        b is a for rank-k updates.
+    grid : Grid
+        Square: m and n alike.
+    spec : RankSpec
+    """
+
+    def __init__(
+        self, name: str, operands: Operands, grid: Grid, spec: RankSpec
+    ) -> None:
+        product_name = f"{PRODUCT}-{name.removeprefix(UPDATE + '-')}"
+        super().__init__(product_name, operands, grid, spec.product)
+        self.result = name
+        self.update = spec
+
+    def build(self) -> dict[Key, Task]:
+        """Return every task of the update by key."""
+        if not self.spec.native:
+            self._scale("left")
+            if self.update.two:
+                self._scale("right")
+        computed = set(computed_cells(self.grid.mt, self.update.uplo))
+        for i in range(self.grid.mt):
+            for j in range(self.grid.nt):
+                key = (self.result, i, j)
+                if (i, j) in computed:
+                    self._multiply(i, j)
+                    self.tasks[key] = Alias(key, (self.name, i, j))
+                elif self.update.uplo == "full":
+                    tile = TaskRef((self.name, j, i))
+                    self.tasks[key] = Task(key, mirror_tile, tile, self.update)
+                else:
+                    shape = (self.grid.m[i], self.grid.n[j])
+                    self.tasks[key] = Task(key, empty_tile, shape, self.spec.dtype)
+        return self.tasks
+
+    def _multiply(self, i: int, j: int) -> None:
+        """Chain the panels of one tile of the triangle."""
+        panels = self.grid.panels
+        before: TaskRef | None = None
+        two = self.update.two
+        for step, (lo, hi) in enumerate(panels):
+            last = step == len(panels) - 1
+            steps = range(lo, hi)
+            c = self.operands.c
+            inputs = (
+                self.update,
+                (i, j),
+                last,
+                self._tiles("left", i, steps),
+                self._tiles("left", j, steps),
+                self._tiles("right", i, steps) if two else None,
+                self._tiles("right", j, steps) if two else None,
+                self._exponents("left", i),
+                self._exponents("left", j),
+                self._exponents("right", i) if two else None,
+                self._exponents("right", j) if two else None,
+                before,
+                TaskRef((c, i, j)) if last and c is not None else None,
+            )
+            if last:
+                key = (self.name, i, j)
+                self.tasks[key] = TileTask(key, run_update, *inputs)
+            else:
+                before = TaskRef(self._add(PANEL, (i, j, step), run_update, *inputs))
