@@ -11,6 +11,7 @@ from ...moduli import NONFINITE_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Side
 from . import norms
 from .announce import announce_compilation
+from .buffers import empty
 from .decode import as_parts, decode_tile
 from .encode import encode_rows, encode_tables
 from .encoded import CpuEncoded, panels
@@ -153,7 +154,7 @@ class CpuEngine:
         """Quantise and write the planes in the layout of the side."""
         rows, k = x.shape
         moduli = tuple(plane.p for plane in system.planes)
-        data = np.empty(len(moduli) * rows * k, np.uint8)
+        data = empty((len(moduli) * rows * k,), np.uint8)
         factors = np.stack(norms.power_factors(exponents))
         ones = np.full((2, k), _NO_FACTORS)
         source, swapped = _straighten(x)
@@ -201,7 +202,7 @@ class CpuEngine:
         m, n, k = left.rows, right.rows, left.k
         residues = into
         if residues is None:
-            residues = np.empty((system.num_products, m, n), np.int8)
+            residues = empty((system.num_products, m, n), np.int8)
         if 0 in (m, n, k):
             if into is None:
                 residues[...] = 0

@@ -76,15 +76,30 @@ def _pool(threads: int, pid: int) -> ThreadPoolExecutor:
 
 
 def run_each(function: Callable[[T], object], items: Iterable[T]) -> None:
-    """Call function on every item, side by side where more than one thread may run."""
+    """Call function on every item, side by side where more than one thread may run.
+
+    The calling thread works too, and all take the next item from one iterator: a
+    future for each item costs as much as a small kernel.
+    """
     items = list(items)
     threads = min(num_threads(), len(items))
-    if threads <= 1:
-        for item in items:
+    rest = iter(items)
+
+    def work() -> None:
+        for item in rest:
             function(item)
-        return
-    for _ in _pool(num_threads(), os.getpid()).map(function, items):
-        pass
+
+    others = [_pool(threads, os.getpid()).submit(work) for _ in range(threads - 1)]
+    try:
+        work()
+    finally:
+        # An error here leaves no thread at work on arrays that are given up.
+        for _ in rest:
+            pass
+        for other in others:
+            other.exception()
+    for other in others:
+        other.result()
 
 
 def ranges(length: int, *, smallest: int = 1) -> list[tuple[int, int]]:

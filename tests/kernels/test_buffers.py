@@ -1,0 +1,62 @@
+"""Memory that is used again: only when nobody holds it, and within its limit."""
+
+import gc
+
+import dask
+import numpy as np
+import pytest
+
+from twom_dist.kernels.cpu import buffers
+
+SIZE = 3 << 20
+
+
+@pytest.fixture(autouse=True)
+def no_memory_kept(monkeypatch):
+    gc.collect()
+    monkeypatch.setattr(buffers, "_free", {})
+    monkeypatch.setattr(buffers, "_free_bytes", 0)
+
+
+def address(x):
+    return x.__array_interface__["data"][0]
+
+
+def test_memory_comes_back_when_the_last_view_dies():
+    x = buffers.empty((SIZE,), np.uint8)
+    where, view = address(x), x.reshape(3, -1)[1:, ::2].view(np.int8)
+    del x
+    gc.collect()
+    assert address(buffers.empty((SIZE,), np.uint8)) != where
+    del view
+    gc.collect()
+    again = buffers.empty((SIZE // 16, 2), np.float64)
+    assert address(again) == where
+    assert again.shape == (SIZE // 16, 2)
+    assert again.flags.c_contiguous
+    assert again.flags.writeable
+
+
+def test_two_arrays_never_share_memory():
+    kept = [buffers.empty((SIZE,), np.uint8) for _ in range(3)]
+    for value, x in enumerate(kept):
+        x[...] = value
+    assert all((x == value).all() for value, x in enumerate(kept))
+
+
+def test_no_more_than_the_limit_is_kept():
+    with dask.config.set({"twom-dist.reuse-bytes": 2 * SIZE + SIZE // 2}):
+        kept = [buffers.empty((SIZE,), np.uint8) for _ in range(5)]
+        del kept
+        gc.collect()
+    assert buffers._free_bytes <= 2 * SIZE + SIZE // 2
+    assert buffers._free_bytes == sum(
+        x.nbytes for memory in buffers._free.values() for x in memory
+    )
+
+
+def test_nothing_is_kept_where_nothing_may_be():
+    with dask.config.set({"twom-dist.reuse-bytes": 0}):
+        buffers.empty((SIZE,), np.uint8)
+    gc.collect()
+    assert not buffers._free_bytes
