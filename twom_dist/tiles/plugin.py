@@ -74,8 +74,10 @@ class PlacementPlugin(SchedulerPlugin):
         if finish == "processing" and stealing is not None:
             task = self.scheduler.tasks[key]
             stealing.remove_key_from_stealable(task)
-            for unknown in stealing.unknown_durations.values():
-                unknown.discard(task)
+            # Kept by the scheduler in older releases of distributed.
+            for owner in (stealing, self.scheduler):
+                for unknown in getattr(owner, "unknown_durations", {}).values():
+                    unknown.discard(task)
 
 
 def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
