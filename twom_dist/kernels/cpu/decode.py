@@ -15,7 +15,6 @@ _GROUP = 4
 # Exponents of the two factors of step 4 in the contract.
 _FIRST_LOW, _FIRST_HIGH = -1000, 600
 _SECOND_LOW, _SECOND_HIGH = -1022, 1023
-_POWERS = np.ldexp(1.0, np.arange(_SECOND_LOW, _SECOND_HIGH + 1))
 
 ONE, REAL, COMPLEX, NONE = 1, 2, 3, 0
 
@@ -134,14 +133,14 @@ def _mirror_digits(d, unit, count, out):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _power_factors(row, columns, powers, one, two):  # type: ignore[no-untyped-def]
-    """Factors 2^e1, 2^e2 of step 4 for one row."""
-    for c in range(one.size):
+def _power_bits(row, columns, count, one, two):  # type: ignore[no-untyped-def]
+    """Write 2^e1, 2^e2 of step 4 for one row, as the bits of normal float64s."""
+    for c in range(count):
         e = -(row + columns[c])
         e1 = min(max(e, _FIRST_LOW), _FIRST_HIGH)
         e2 = min(max(e - e1, _SECOND_LOW), _SECOND_HIGH)
-        one[c] = powers[np.uint64(e1 - _SECOND_LOW)]
-        two[c] = powers[np.uint64(e2 - _SECOND_LOW)]
+        one[c] = (e1 + 1023) << 52
+        two[c] = (e2 + 1023) << 52
 
 
 @njit(nogil=True, cache=True)
@@ -153,7 +152,6 @@ def decode_rows(  # type: ignore[no-untyped-def]
     modulus,
     quotient,
     digit_bits,
-    powers,
     alpha_mode,
     alpha,
     beta_mode,
@@ -170,7 +168,8 @@ def decode_rows(  # type: ignore[no-untyped-def]
     d = np.empty((parts, digits, _PIECE))
     v = np.zeros((2, _PIECE))
     r = np.zeros((_GROUP, _PIECE))
-    one, two = np.empty(_PIECE), np.empty(_PIECE)
+    one_bits, two_bits = np.empty(_PIECE, np.int64), np.empty(_PIECE, np.int64)
+    one, two = one_bits.view(np.float64), two_bits.view(np.float64)
     for i in range(lo, hi):
         for start in range(0, n, _PIECE):
             count = min(_PIECE, n - start)
@@ -186,8 +185,8 @@ def decode_rows(  # type: ignore[no-untyped-def]
                         target[:] = 0.0
                 for part in range(parts):
                     _sum_group(r, weights[part], q, count, d[part])
-            _power_factors(
-                rows[i], columns[start : start + count], powers, one[:count], two
+            _power_bits(
+                rows[i], columns[start : start + count], count, one_bits, two_bits
             )
             for part in range(parts):
                 piece = v[part]
@@ -256,7 +255,6 @@ def decode_tile(
         tables.modulus,
         tables.quotient,
         tables.digit_bits,
-        _POWERS,
         scalar_mode(alpha),
         complex(alpha),
         scalar_mode(beta),
