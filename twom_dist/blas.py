@@ -8,9 +8,9 @@ from . import checks, eager
 from .checks import Options
 from .config import bytes_setting
 from .errors import PlanError
+from .kernels.registry import engine_of
 from .tiles import tasks
-from .tiles.graph import engine_of
-from .tiles.spec import ProductSpec
+from .tiles.spec import ProductSpec, spec_of
 
 __all__ = ["cgemm", "dgemm", "gemm", "sgemm", "zgemm"]
 
@@ -126,11 +126,10 @@ def _gemm(
     if beta == 0:
         c = None
     system = checks.check_options(options, dtype, k)
-    spec = ProductSpec(
+    spec = spec_of(
+        system,
         dtype=dtype.str,
         k=k,
-        method="native" if system is None else system.method,
-        moduli=() if system is None else system.choice,
         op_a=left,
         op_b=right,
         alpha=alpha,

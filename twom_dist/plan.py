@@ -23,12 +23,13 @@ from .memory import (
 )
 from .tiles.grid import Chunks, Grid, group_panels, split_evenly
 from .tiles.placement import choose_grid, summa_bytes
-from .tiles.spec import ProductSpec
+from .tiles.spec import ProductSpec, spec_of
 
 # Tiles of a plan without chunks: large enough for tasks of some 0.1 s and more on one
 # core, small enough for a few tiles on each worker.
 LARGEST_TILE = 2048
 TILES_PER_WORKER = 4
+# Below, tasks are too short for what dask spends on each.
 SMALLEST_TILE = 256
 
 
@@ -283,7 +284,7 @@ def plan_gemm(
     workers, threads_per_worker : int
         Worker processes, and tasks that run side by side on each.
     worker_memory : int, optional
-        Bytes that one worker may hold.
+        Limit of one worker in bytes, of which 0.8 are planned with.
     alpha, beta : number
         As in `gemm`.
     op_a, op_b : {"N", "T", "C"}
@@ -325,11 +326,10 @@ def plan_gemm(
     m_tiles, n_tiles, k_tiles = _tile_sizes(chunks, (m, n, k), workers)
     itemsize = result.itemsize
     panels = fit_panels(k_tiles, max(m_tiles), max(n_tiles), itemsize, cluster)
-    spec = ProductSpec(
+    spec = spec_of(
+        system,
         dtype=result.str,
         k=k,
-        method="native" if system is None else system.method,
-        moduli=() if system is None else system.choice,
         op_a=left,
         op_b=right,
         alpha=check_scalar(alpha, "alpha", result),

@@ -10,9 +10,9 @@ from . import checks, eager_rank
 from .checks import Options
 from .config import bytes_setting
 from .errors import PlanError
-from .tiles.graph import engine_of
+from .kernels.registry import engine_of
 from .tiles.rank_k import RankSpec
-from .tiles.spec import ProductSpec
+from .tiles.spec import spec_of
 
 __all__ = [
     "cher2k",
@@ -82,13 +82,12 @@ def _update(
             f"scaling={options.scaling!r} given; {routine.name} takes 'norm' only"
         )
     system = checks.check_options(options, dtype, k)
-    product = ProductSpec(
+    product = spec_of(
+        system,
         dtype=dtype.str,
         k=k,
-        method="native" if system is None else system.method,
-        moduli=() if system is None else system.choice,
-        op_a="N" if op == "N" else routine.transposed,  # type: ignore[arg-type]
-        op_b=routine.transposed if op == "N" else "N",  # type: ignore[arg-type]
+        op_a="N" if op == "N" else routine.transposed,
+        op_b=routine.transposed if op == "N" else "N",
         alpha=alpha,
         engine=engine_of(options.engine),
         cache_bytes=bytes_setting("cache-bytes"),

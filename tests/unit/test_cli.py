@@ -13,7 +13,6 @@ import pytest
 
 import twom_dist as td
 from tests.command import (
-    CommandLine,
     K,
     M,
     N,
@@ -34,27 +33,6 @@ ROOT = Path(__file__).resolve().parents[2]
 INPUTS = ["A.npy", "A.npz", "A.h5::g/A", "A.zarr"]
 OUTPUTS = ["C.npy", "C.npz::C", "C.hdf5", "C.zarr", "C.zarr::g/C"]
 HERE = ("--workers", "0", "--tile", "16")
-
-
-@pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    """The command, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    return CommandLine(capsys)
-
-
-@pytest.fixture
-def a(tmp_path):
-    values = make(M, K, 1)
-    np.save(tmp_path / "A.npy", values)
-    return values
-
-
-@pytest.fixture
-def b(tmp_path):
-    values = make(K, N, 2)
-    np.save(tmp_path / "B.npy", values)
-    return values
 
 
 # --- products -------------------------------------------------------------------

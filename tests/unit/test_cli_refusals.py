@@ -11,7 +11,6 @@ import pytest
 import zarr
 
 from tests.command import (
-    CommandLine,
     K,
     M,
     N,
@@ -22,27 +21,6 @@ from tests.command import (
 )
 
 HERE = ("--workers", "0", "--tile", "16")
-
-
-@pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    """The command, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    return CommandLine(capsys)
-
-
-@pytest.fixture
-def a(tmp_path):
-    values = make(M, K, 1)
-    np.save(tmp_path / "A.npy", values)
-    return values
-
-
-@pytest.fixture
-def b(tmp_path):
-    values = make(K, N, 2)
-    np.save(tmp_path / "B.npy", values)
-    return values
 
 
 def write_bad_inputs(folder: Path) -> None:

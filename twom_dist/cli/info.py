@@ -57,8 +57,7 @@ def _describe_machine() -> Iterator[Row]:
     from dask.system import CPU_COUNT
 
     from ..kernels.cpu.int8_gemm import select_kernel
-    from ..kernels.registry import get_engine
-    from ..tiles.graph import engine_of
+    from ..kernels.registry import engine_of, get_engine
 
     for package in _PACKAGES:
         try:

@@ -13,11 +13,10 @@ import numpy as np
 from .. import checks
 from ..blas import gemm
 from ..errors import PlanError, StoreError
-from ..kernels.registry import get_engine
+from ..kernels.registry import engine_of, get_engine
 from ..moduli import ResidueSystem
 from ..plan import Cluster
 from ..store import MatrixWriter, StoredMatrix, create_matrix, open_matrix
-from ..tiles.graph import engine_of
 from .layout import Layout, Wave, lay_out
 from .report import JobSummary, Progress, count_operations
 from .running import compute_wave, stopping_writes

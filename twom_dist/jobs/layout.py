@@ -5,15 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import MemoryLimitError, PlanError
-from ..plan import LARGEST_TILE, TILES_PER_WORKER, Cluster, plan_gemm
+from ..plan import LARGEST_TILE, SMALLEST_TILE, TILES_PER_WORKER, Cluster, plan_gemm
 from ..tiles.grid import Chunks
 from ..tiles.placement import worker_grids
 
 # Of a worker's memory: above, dask writes to disk what it could use at once
 # (distributed.worker.memory.target).
 WAVE_SHARE = 0.6
-# Below, tasks are too short for what dask spends on each.
-SMALLEST_TILE = 256
 # mnk up to which one tile is enough: some 0.2 s of work.
 SMALL_PRODUCT = 1024**3
 

@@ -14,3 +14,11 @@ def get_engine(name: str = "cpu") -> Engine:
     package = import_module(f"{__package__}.{name}.engine")
     engine: Engine = package.make_engine()
     return engine
+
+
+def engine_of(name: str) -> str:
+    """Resolve "auto" to the engine that fits this machine."""
+    if name != "auto":
+        get_engine(name)
+        return name
+    return "cpu"

@@ -1,7 +1,7 @@
 """Encoded tiles kept per process, found by weak reference to their block.
 
-An entry dies with its block, so it cannot go stale; a byte budget drops the least
-recently used ones.
+An entry dies with its block; a byte budget drops the least recently used ones. Whoever
+may refill a block in place puts its fingerprint into the key.
 """
 
 import threading

@@ -15,7 +15,6 @@ from typing import Any
 
 from dask.base import tokenize
 
-from ..kernels.registry import get_engine
 from ..typing import Side
 from . import tasks
 from .grid import Grid
@@ -244,11 +243,3 @@ def run_accurate(
     """Call `accurate_exponents` with the row (0) or column (1) maxima."""
     maxima = [bound[axis] for bound in bounds]
     return tasks.accurate_exponents(norm, largest, maxima, spec)
-
-
-def engine_of(name: str) -> str:
-    """Resolve "auto" to the engine that fits this machine."""
-    if name != "auto":
-        get_engine(name)
-        return name
-    return "cpu"

@@ -63,6 +63,13 @@ class ProductSpec:
         return self.op_a if side == "left" else self.op_b
 
 
+def spec_of(system: ResidueSystem | None, **fields: Any) -> ProductSpec:
+    """Make the spec of a product with a residue system; None is the native product."""
+    if system is None:
+        return ProductSpec(method="native", moduli=(), **fields)
+    return ProductSpec(method=system.method, moduli=system.choice, **fields)
+
+
 def load_engine(spec: ProductSpec) -> Engine:
     """Load the engine of a spec in this process."""
     return get_engine(spec.engine)

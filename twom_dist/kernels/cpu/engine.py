@@ -21,8 +21,6 @@ from .requantise import multiplier, requantise, requantise_add, transpose_int8
 from .threads import limit_threads, ranges, run_each, scratch, task_threads
 from .tuning import LARGEST_BATCHED, LARGEST_K
 
-_NO_FACTORS = 1.0
-
 
 def _straighten(x: Array) -> tuple[Array, bool]:
     """Return a C-contiguous array and whether it is the transpose of x."""
@@ -156,7 +154,7 @@ class CpuEngine:
         moduli = tuple(plane.p for plane in system.planes)
         data = empty((len(moduli) * rows * k,), np.uint8)
         factors = np.stack(norms.power_factors(exponents))
-        ones = np.full((2, k), _NO_FACTORS)
+        ones = np.ones((2, k))
         source, swapped = _straighten(x)
         tables = encode_tables(system)
         left = side == "left"

@@ -6,7 +6,7 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def fingerprint_words(words):  # type: ignore[no-untyped-def]
-    """Sum (w * odd_i) ^ (w * odd_i >> 29) modulo 2^64 over 32-bit words w.
+    """Sum t ^ (t >> 29), t = (w + 1) odd_i, modulo 2^64 over 32-bit words w.
 
     The odd weights tell permutations apart and the shift brings high bits, signs
     among them, down to where sums of changes do not cancel.

@@ -10,8 +10,6 @@ from numba import njit
 from ...moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
 
-_MAX = np.iinfo(np.int64).max
-
 
 @njit(nogil=True, cache=True)
 def largest_bits_inner(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]

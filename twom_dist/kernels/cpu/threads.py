@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from math import prod
@@ -78,8 +78,7 @@ def _pool(threads: int, pid: int) -> ThreadPoolExecutor:
 def run_each(function: Callable[[T], object], items: Iterable[T]) -> None:
     """Call function on every item, side by side where more than one thread may run.
 
-    The calling thread works too, and all take the next item from one iterator: a
-    future for each item costs as much as a small kernel.
+    The calling thread works too, and all take the next item from one iterator.
     """
     items = list(items)
     threads = min(num_threads(), len(items))
@@ -96,9 +95,10 @@ def run_each(function: Callable[[T], object], items: Iterable[T]) -> None:
         # An error here leaves no thread at work on arrays that are given up.
         for _ in rest:
             pass
-        for other in others:
-            other.exception()
-    for other in others:
+        # Nor is anything waited for that a busy pool has not begun.
+        begun = [other for other in others if not other.cancel()]
+        wait(begun)
+    for other in begun:
         other.result()
 
 

@@ -10,4 +10,6 @@ BLOCK = 1024
 LARGEST_K = 1 << 16
 
 # Products of up to this many multiplications a plane go to the int8 GEMM as one batch.
+# Zen 4, 2 threads, n^3: time by blocks over time by batch 1.67, 1.51, 1.23, 1.07, 0.86
+# at n = 32, 64, 96, 128, 160.
 LARGEST_BATCHED = 128**3
