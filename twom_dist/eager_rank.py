@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from .config import integer_setting
-from .eager import tile_views
+from .eager import find_exponents, tile_views
 from .tiles import tasks
 from .tiles.grid import offsets, split_evenly
 from .tiles.rank_k import (
@@ -44,8 +44,7 @@ def update(a: Array, b: Array | None, c: Array | None, spec: RankSpec) -> Array:
         slice(*r)
         for r in offsets(split_evenly(spec.product.k, integer_setting("largest-tile")))
     ]
-    x = _operands(a, rows, steps, spec.product)
-    z = None if b is None else _operands(b, rows, steps, spec.product)
+    x, z = _operands(a, b, rows, steps, spec.product)
     out = np.zeros((size, size), np.dtype(spec.product.dtype))
     for i, j in computed_cells(len(rows), spec.uplo):
         pair = (x[i], x[j])
@@ -67,14 +66,28 @@ def _tile(size: int, spec: RankSpec) -> int:
 
 
 def _operands(
-    a: Array, rows: list[slice], steps: list[slice], spec: ProductSpec
-) -> list[Operand]:
-    """View the tiles of op(A) by rows, with their exponents."""
-    views = tile_views(a, rows, steps, spec.op_a)
-    if spec.native:
-        return [Operand(tiles, None) for tiles in views]
-    exponents = tasks.scale_in_one(a, "left", spec)
-    return [Operand(tiles, exponents[r]) for tiles, r in zip(views, rows, strict=True)]
+    a: Array,
+    b: Array | None,
+    rows: list[slice],
+    steps: list[slice],
+    spec: ProductSpec,
+) -> tuple[list[Operand], list[Operand] | None]:
+    """View the tiles of op(A), and of op(B), by rows, with their exponents."""
+    exponents: tuple[Array | None, Array | None] = (None, None)
+    if not spec.native and b is None and spec.scaling == "norm":
+        exponents = (tasks.scale_in_one(a, "left", spec), None)
+    elif not spec.native:
+        exponents = find_exponents(a, a if b is None else b, spec)
+
+    def operands(x: Array, e: Array | None) -> list[Operand]:
+        views = tile_views(x, rows, steps, spec.op_a)
+        return [
+            Operand(tiles, None if e is None else e[r])
+            for tiles, r in zip(views, rows, strict=True)
+        ]
+
+    x = operands(a, exponents[0])
+    return x, None if b is None else operands(b, exponents[1])
 
 
 def without_product(c: Array | None, size: int, spec: RankSpec) -> Array:

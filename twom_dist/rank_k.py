@@ -77,10 +77,6 @@ def _update(
         _check_real_scalars(routine, alpha, beta)
     _check_names(routine, op, uplo)
     n, k = checks.check_update_shapes(a, b, c, op)
-    if options.scaling != "norm":
-        raise PlanError(
-            f"scaling={options.scaling!r} given; {routine.name} takes 'norm' only"
-        )
     system = checks.check_options(options, dtype, k)
     product = spec_of(
         system,
@@ -89,6 +85,7 @@ def _update(
         op_a="N" if op == "N" else routine.transposed,
         op_b=routine.transposed if op == "N" else "N",
         alpha=alpha,
+        scaling=options.scaling,
         engine=engine_of(options.engine),
         cache_bytes=bytes_setting("cache-bytes"),
     )
@@ -141,9 +138,7 @@ _PARAMETERS = """
     uplo : {{"full", "lower", "upper"}}
         The whole matrix (default), or one triangle and zeros: the other one is not
         computed.
-    accuracy, num_moduli, method, engine
-        As in `gemm`.
-    scaling : {{"norm"}}
+    accuracy, num_moduli, method, scaling, engine
         As in `gemm`.
 
     Returns

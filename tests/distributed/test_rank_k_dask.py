@@ -44,6 +44,16 @@ def test_every_tiling_gives_the_bits_of_numpy(routine, uplo, chunks):
         assert (found == added).all()
 
 
+@pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_accurate_scaling_bounds_one_triangle(routine, uplo):
+    matrices, options = operands(routine), {"scaling": "accurate", "uplo": uplo}
+    update = routine(*lazy(matrices, (16, 20)), **options)
+    assert (update.compute() == routine(*matrices, **options)).all()
+    two = routine in (td.her2k, td.syr2k)
+    assert stages(update)["twom-bounds"] == (4 * 4 if two else 4 * 5 // 2)
+
+
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_panels_and_the_other_op_give_the_same_bits(routine):
     matrices = operands(routine)

@@ -53,6 +53,37 @@ def test_herk_is_gemm_with_the_conjugate_transpose(tiled, method, engine):
     assert not C.imag.diagonal().any()
 
 
+def test_accurate_scaling_is_that_of_gemm(tiled):
+    A, B = matrix(1), matrix(2)
+    A[3] *= 2.0**40
+    options = {"scaling": "accurate", "num_moduli": 12}
+    assert (herk(A, **options) == td.gemm(A, A, op_b="C", **options)).all()
+    assert (herk(A, **options) != herk(A, num_moduli=12)).any()
+    Y = td.gemm(A, B, op_b="T", **options)
+    assert (syr2k(A, B, **options) == Y + Y.T).all()
+
+
+def test_one_encoding_of_a_tile_serves_both_sides(tiled, monkeypatch):
+    from twom_dist.kernels.cpu.engine import CpuEngine
+
+    sides = []
+    encode = CpuEngine.encode
+
+    def count(self, *args, side, **options):
+        sides.append(side)
+        return encode(self, *args, side=side, **options)
+
+    monkeypatch.setattr(CpuEngine, "encode", count)
+    A, B = matrix(1), matrix(2)
+    for routine in (herk, syrk):
+        routine(A)
+        tiles = sides.copy()
+        assert set(tiles) == {"left"}
+        sides.clear()
+    her2k(A, B)
+    assert sides.count("left") == sides.count("right") == len(tiles)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_syrk_is_gemm_with_the_transpose(tiled, dtype):
     A = matrix(dtype=dtype)
@@ -155,7 +186,6 @@ def test_empty_and_single(shape):
         (PlanError, r"result is square, 37 x 37", lambda A: herk(A, A, beta=1)),
         (PlanError, "they must agree", lambda A: her2k(A, A[:3])),
         (PlanError, "without C", lambda A: herk(A, beta=1)),
-        (PlanError, "'norm' only", lambda A: herk(A, scaling="accurate")),
         (TypeError, "cannot hold safely", lambda A: dsyrk(A)),
     ],
 )

@@ -123,6 +123,14 @@ class Engine(Protocol):
         """
         ...
 
+    def as_right(self, left: Encoded, planes: tuple[int, ...]) -> Encoded:
+        """Turn a left operand into the right one whose plane l is its planes[l].
+
+        The operand that `encode` would make of the same rows, or of their conjugates:
+        of X X^H, both sides come from one encoding.
+        """
+        ...
+
     def multiply(
         self,
         left: Encoded,
@@ -142,7 +150,7 @@ class Engine(Protocol):
             Residues of earlier panels along k.
         hermitian : bool
             Whether the right operand holds the conjugates of the left one's rows: a
-            product with a mirror is then its transpose, and is not multiplied.
+            product with a `mirror` then follows from others, and is not multiplied.
 
         Returns
         -------

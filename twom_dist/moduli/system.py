@@ -39,17 +39,31 @@ class Plane:
 
 
 @dataclass(frozen=True)
+class Mirror:
+    """How a product of ``X X^H`` follows from others of its modulus.
+
+    ``straight R + transposed R^T + other_weight S  (mod p)`` with R the product
+    `source` and S the product `other`, symmetric weights.
+    """
+
+    source: int
+    straight: int
+    transposed: int
+    other: int | None = None
+    other_weight: int = 0
+
+
+@dataclass(frozen=True)
 class Product:
     """One int8 matrix product of two planes, modulo p.
 
-    `mirror`: the product whose transpose this one is in ``X X^H``, if any (section 5
-    of [1]_: ``C- = C+^T``).
+    `mirror`: how it follows from others in ``X X^H``, if it does (section 5 of [1]_).
     """
 
     p: int
     left: int
     right: int
-    mirror: int | None = None
+    mirror: Mirror | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +114,16 @@ class ResidueSystem:
         """Count the int8 products of a diagonal tile of X X^H."""
         return sum(product.mirror is None for product in self.products)
 
+    @cached_property
+    def conjugate_planes(self) -> tuple[int, ...] | None:
+        """For each plane of ``conj(X)``, the plane of X that it is.
+
+        None where one is missing, as ``Ar - Ai`` of 3M.
+        """
+        found = {(x.p, x.re_weight, x.im_weight): i for i, x in enumerate(self.planes)}
+        wanted = [(x.p, x.re_weight, -x.im_weight) for x in self.planes]
+        return tuple(found[w] for w in wanted) if found.keys() >= set(wanted) else None
+
     @property
     def parts(self) -> int:
         """2 for complex systems, 1 for real."""
@@ -139,31 +163,58 @@ class ResidueSystem:
         return balanced_digits(x, self.digit_bits, self.num_digits)
 
 
-def _real(p: int) -> tuple[list[Plane], list[tuple[int, int]], list[list[int]]]:
-    return [Plane(p, 1, 0)], [(0, 0)], [[1]]
+@dataclass(frozen=True)
+class _Kind:
+    """One modulus: its planes, pairs of planes, post step and what X X^H saves.
+
+    Indices of products and planes count within the modulus.
+    """
+
+    planes: list[Plane]
+    pairs: list[tuple[int, int]]
+    post: list[list[int]]
+    mirrors: dict[int, Mirror]
 
 
-def _two_m(p: int) -> tuple[list[Plane], list[tuple[int, int]], list[list[int]]]:
-    """C± = A± B±;  Re = 2^-1 (C- + C+),  Im = s 2^-1 (C- - C+)."""
+def _real(p: int) -> _Kind:
+    return _Kind([Plane(p, 1, 0)], [(0, 0)], [[1]], {})
+
+
+def _two_m(p: int) -> _Kind:
+    """C± = A± B±;  Re = 2^-1 (C- + C+),  Im = s 2^-1 (C- - C+).
+
+    In X X^H: C- = C+^T.
+    """
     s = root_of_minus_one(p)
     if s is None:
         raise ValueError(f"{p} has no square root of -1: it is not a 2M modulus")
     half = (p + 1) // 2
     planes = [Plane(p, 1, s), Plane(p, 1, -s)]
-    return planes, [(0, 0), (1, 1)], [[half, half], [-s * half, s * half]]
+    post = [[half, half], [-s * half, s * half]]
+    return _Kind(planes, [(0, 0), (1, 1)], post, {1: Mirror(0, 0, 1)})
 
 
-def _three_m(p: int) -> tuple[list[Plane], list[tuple[int, int]], list[list[int]]]:
-    """T1 = Ar Br, T2 = Ai Bi, T3 = (Ar+Ai)(Br+Bi); Re = T1-T2, Im = T3-T1-T2."""
+def _three_m(p: int) -> _Kind:
+    """T1 = Ar Br, T2 = Ai Bi, T3 = (Ar+Ai)(Br+Bi); Re = T1-T2, Im = T3-T1-T2.
+
+    In X X^H: T1 = 2^-1 (T3 + T3^T) - T2, for odd p.
+    """
     planes = [Plane(p, 1, 0), Plane(p, 0, 1), Plane(p, 1, 1)]
-    return planes, [(0, 0), (1, 1), (2, 2)], [[1, -1, 0], [-1, -1, 1]]
+    half = symmetric_residue((p + 1) // 2, p)
+    mirrors = {0: Mirror(2, half, half, 1, -1)} if p % 2 else {}
+    post = [[1, -1, 0], [-1, -1, 1]]
+    return _Kind(planes, [(0, 0), (1, 1), (2, 2)], post, mirrors)
 
 
-def _four_m(p: int) -> tuple[list[Plane], list[tuple[int, int]], list[list[int]]]:
-    """Re = Ar Br - Ai Bi, Im = Ar Bi + Ai Br."""
+def _four_m(p: int) -> _Kind:
+    """T1 = Ar Br, T2 = Ai Bi, T3 = Ar Bi, T4 = Ai Br; Re = T1-T2, Im = T3+T4.
+
+    In X X^H: T4 = -T3^T.
+    """
     planes = [Plane(p, 1, 0), Plane(p, 0, 1)]
     pairs = [(0, 0), (1, 1), (0, 1), (1, 0)]
-    return planes, pairs, [[1, -1, 0, 0], [0, 0, 1, 1]]
+    post = [[1, -1, 0, 0], [0, 0, 1, 1]]
+    return _Kind(planes, pairs, post, {3: Mirror(2, 0, -1)})
 
 
 _KINDS = {"real": _real, "2m": _two_m, "3m": _three_m, "4m": _four_m}
@@ -178,14 +229,14 @@ def _assemble(method: str, choice: Iterable[tuple[int, str]]) -> ResidueSystem:
     products: list[Product] = []
     weights: list[list[int]] = [[] for _ in range(1 if method == "real" else 2)]
     for (p, kind), crt_weight in zip(choice, crt_weights(moduli), strict=True):
-        own, pairs, post = _KINDS[kind](p)
-        first = len(planes)
-        planes += own
-        base = len(products)
-        products += [Product(p, first + a, first + b) for a, b in pairs]
-        if kind == "2m":
-            products[-1] = replace(products[-1], mirror=base)
-        for row, coefficients in zip(weights, post, strict=True):
+        one = _KINDS[kind](p)
+        plane, product = len(planes), len(products)
+        planes += one.planes
+        products += [
+            Product(p, plane + a, plane + b, _shifted(one.mirrors.get(q), product))
+            for q, (a, b) in enumerate(one.pairs)
+        ]
+        for row, coefficients in zip(weights, one.post, strict=True):
             row += [
                 symmetric_residue(crt_weight * symmetric_residue(c, p), modulus_product)
                 for c in coefficients
@@ -198,6 +249,14 @@ def _assemble(method: str, choice: Iterable[tuple[int, str]]) -> ResidueSystem:
         tuple(products),
         tuple(tuple(row) for row in weights),
     )
+
+
+def _shifted(mirror: Mirror | None, by: int) -> Mirror | None:
+    """Count the products of a mirror from another start."""
+    if mirror is None:
+        return None
+    other = None if mirror.other is None else mirror.other + by
+    return replace(mirror, source=mirror.source + by, other=other)
 
 
 def available_moduli(method: str) -> tuple[tuple[int, str], ...]:

@@ -177,30 +177,40 @@ class ProductLayer:
 
     def _bound(self) -> None:
         """Bounds of all C tiles, then exponents from their row and column maxima."""
-        spec, grid = self.spec, self.grid
-        steps = range(grid.kt)
-        for i in range(grid.mt):
-            for j in range(grid.nt):
-                largest = List(self._ref("left", i, True), self._ref("right", j, True))
-                self._add(
-                    "twom-bounds",
-                    (i, j),
-                    *(run_in_task, tasks.bound_maxima, spec),
-                    *(self._tiles("left", i, steps), self._tiles("right", j, steps)),
-                    largest,
-                )
-        for side in ("left", "right"):
-            for index in range(self._count(side)):
-                others = range(self._count("right" if side == "left" else "left"))
-                cells = [(index, o) if side == "left" else (o, index) for o in others]
-                bounds = [TaskRef((f"twom-bounds-{self.token}", *c)) for c in cells]
-                self._add(
-                    "twom-exponents",
-                    (side, index, "accurate"),
-                    *(run_accurate, spec, self._ref(side, index, False)),
-                    *(self._ref(side, index, True), List(*bounds)),
-                    0 if side == "left" else 1,
-                )
+        for i in range(self.grid.mt):
+            for j in range(self.grid.nt):
+                self._bound_cell((i, j), "right")
+        for i in range(self.grid.mt):
+            cells = [(i, j) for j in range(self.grid.nt)]
+            self._choose_accurate("left", i, [(cell, 0) for cell in cells])
+        for j in range(self.grid.nt):
+            cells = [(i, j) for i in range(self.grid.mt)]
+            self._choose_accurate("right", j, [(cell, 1) for cell in cells])
+
+    def _bound_cell(self, cell: tuple[int, int], scaled: Side) -> None:
+        """Bound a C tile; `scaled`: the side whose scaling its columns have."""
+        (i, j), steps = cell, range(self.grid.kt)
+        largest = List(self._ref("left", i, True), self._ref(scaled, j, True))
+        self._add(
+            "twom-bounds",
+            cell,
+            *(run_in_task, tasks.bound_maxima, self.spec),
+            *(self._tiles("left", i, steps), self._tiles("right", j, steps)),
+            largest,
+        )
+
+    def _choose_accurate(
+        self, side: Side, index: int, bounds: list[tuple[tuple[int, int], int]]
+    ) -> None:
+        """Choose exponents from the row (0) or column (1) maxima of bounded cells."""
+        refs = [TaskRef((f"twom-bounds-{self.token}", *cell)) for cell, _ in bounds]
+        self._add(
+            "twom-exponents",
+            (side, index, "accurate"),
+            *(run_accurate, self.spec, self._ref(side, index, False)),
+            *(self._ref(side, index, True), List(*refs)),
+            tuple(axis for _, axis in bounds),
+        )
 
     def _ref(self, side: Side, index: int, largest: bool) -> TaskRef:
         """Largest exponents, or norm exponents, of one row or column of tiles."""
@@ -238,8 +248,8 @@ class ProductLayer:
 
 
 def run_accurate(
-    spec: ProductSpec, norm: Any, largest: Any, bounds: list[Any], axis: int
+    spec: ProductSpec, norm: Any, largest: Any, bounds: list[Any], axes: tuple[int, ...]
 ) -> Any:
-    """Call `accurate_exponents` with the row (0) or column (1) maxima."""
-    maxima = [bound[axis] for bound in bounds]
+    """Call `accurate_exponents` with the row (0) or column (1) maxima of each cell."""
+    maxima = [bound[axis] for bound, axis in zip(bounds, axes, strict=True)]
     return tasks.accurate_exponents(norm, largest, maxima, spec)

@@ -97,6 +97,8 @@ class UpdateLayer(ProductLayer):
             self._scale("left")
             if self.update.two:
                 self._scale("right")
+            if self.spec.scaling == "accurate":
+                self._bound()
         computed = set(computed_cells(self.grid.mt, self.update.uplo))
         for i in range(self.grid.mt):
             for j in range(self.grid.nt):
@@ -111,6 +113,18 @@ class UpdateLayer(ProductLayer):
                     shape = (self.grid.m[i], self.grid.n[j])
                     self.tasks[key] = Task(key, empty_tile, shape, self.spec.dtype)
         return self.tasks
+
+    def _bound(self) -> None:
+        """Bound one triangle: of A with itself, the bounds are symmetric."""
+        if self.update.two:
+            super()._bound()
+            return
+        cells = computed_cells(self.grid.mt, self.update.uplo)
+        for cell in cells:
+            self._bound_cell(cell, "left")
+        for index in range(self.grid.mt):
+            own = [(cell, cell.index(index)) for cell in cells if index in cell]
+            self._choose_accurate("left", index, own)
 
     def _multiply(self, i: int, j: int) -> None:
         """Chain the panels of one tile of the triangle."""

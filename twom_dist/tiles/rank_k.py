@@ -119,6 +119,7 @@ def multiply_cell(
             spec.product,
             accumulator,
             hermitian=diagonal and spec.halves,
+            twin=z is None,
         )
         for (left, right), accumulator in zip(pairs, earlier, strict=True)
     )

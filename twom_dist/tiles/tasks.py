@@ -124,10 +124,20 @@ def on_worker() -> bool:
 
 
 def encode_tile(
-    block: Array, exponents: Array, side: Side, spec: ProductSpec
+    block: Array,
+    exponents: Array,
+    side: Side,
+    spec: ProductSpec,
+    *,
+    twin: bool = False,
 ) -> Encoded:
-    """Encode a tile, or find it in this process's cache."""
+    """Encode a tile, or find it in this process's cache.
+
+    `twin`: the same tile is a left operand too, so that a right one need not be encoded
+    again where its planes are those of the left one in another order.
+    """
     op = spec.op(side)
+    order = _order_of_twin(spec) if twin and side == "right" else None
     key = (
         side,
         op,
@@ -138,6 +148,9 @@ def encode_tile(
     )
 
     def encode() -> Encoded:
+        if order is not None:
+            left = encode_tile(block, exponents, "left", spec)
+            return load_engine(spec).as_right(left, order)
         return load_engine(spec).encode(
             as_rows(block, side, op),
             exponents,
@@ -149,6 +162,13 @@ def encode_tile(
     return encoded_tiles.get(block, key, encode, spec.cache_bytes)
 
 
+def _order_of_twin(spec: ProductSpec) -> tuple[int, ...] | None:
+    """Plane of op(A) that is each plane of op(B)^T, where B is A."""
+    if is_conjugated(spec.op_a) != is_conjugated(spec.op_b):
+        return spec.system.conjugate_planes
+    return tuple(range(len(spec.system.planes)))
+
+
 def multiply_panel(
     a_tiles: Sequence[Array],
     b_tiles: Sequence[Array],
@@ -158,10 +178,12 @@ def multiply_panel(
     before: Accumulator | None = None,
     *,
     hermitian: bool = False,
+    twin: bool = False,
 ) -> Accumulator:
     """Multiply one panel along k and add it to what came before.
 
-    `hermitian`: op(B)^T is the conjugate of op(A), which halves the products.
+    `hermitian`: op(B)^T is the conjugate of op(A), which halves the products; `twin`:
+    B is A, so that one encoding of a tile serves both sides.
     """
     if spec.native:
         return _multiply_native(a_tiles, b_tiles, spec, before)
@@ -178,7 +200,7 @@ def multiply_panel(
         )
         values = engine.multiply(
             encode_tile(a, rows, "left", spec),
-            encode_tile(b, columns, "right", spec),
+            encode_tile(b, columns, "right", spec, twin=twin),
             spec.system,
             into=values,
             hermitian=hermitian,

@@ -17,8 +17,9 @@ from .encode import encode_rows, encode_tables
 from .encoded import CpuEncoded, panels
 from .fingerprint import fingerprint_words
 from .int8_gemm import get_gemm, select_kernel
-from .requantise import multiplier, requantise, requantise_add, transpose_int8
+from .requantise import SHIFT, multiplier, requantise, requantise_add
 from .threads import limit_threads, ranges, run_each, scratch, task_threads
+from .transpose import combine, transpose
 from .tuning import LARGEST_BATCHED, LARGEST_K
 
 
@@ -187,6 +188,22 @@ class CpuEngine:
         )
         return CpuEncoded(side, rows, k, moduli, data if left else data.view(np.int8))
 
+    def as_right(self, left: CpuEncoded, planes: tuple[int, ...]) -> CpuEncoded:
+        """Transpose every plane into the panels of the right layout."""
+        rows, k = left.shape
+        data = empty((len(planes) * rows * k,), np.uint8)
+        source = left.data.reshape(len(planes), rows, k)
+        target = data.reshape(len(planes), rows * k)
+
+        def write(piece: tuple[int, int, int]) -> None:
+            plane, lo, hi = piece
+            panel = target[plane, lo * k : hi * k].reshape(k, hi - lo)
+            transpose(source[planes[plane]], lo, left.moduli[plane], panel)
+
+        pieces = [(plane, *r) for plane in range(len(planes)) for r in panels(rows)]
+        run_each(write, pieces)
+        return CpuEncoded("right", rows, k, left.moduli, data.view(np.int8))
+
     def multiply(
         self,
         left: CpuEncoded,
@@ -218,12 +235,27 @@ class CpuEngine:
         return residues
 
     def _fill_mirrors(self, system: ResidueSystem, residues: Array) -> None:
-        """Transpose the products that have a mirror."""
+        """Derive the products that have a mirror."""
 
         def fill(q: int) -> None:
-            mirror = system.products[q].mirror
-            if mirror is not None:
-                transpose_int8(residues[mirror], residues[q])
+            product, mirror = system.products[q], system.products[q].mirror
+            if mirror is None:
+                return
+            source, target = residues[mirror.source], residues[q]
+            transpose(source.view(np.uint8), 0, 0, target.view(np.uint8))
+            if (mirror.straight, mirror.transposed, mirror.other) != (0, 1, None):
+                other = source if mirror.other is None else residues[mirror.other]
+                combine(
+                    target,
+                    mirror.straight,
+                    source,
+                    mirror.transposed,
+                    mirror.other_weight,
+                    other,
+                    product.p,
+                    multiplier(product.p),
+                    SHIFT,
+                )
 
         run_each(fill, range(len(system.products)))
 

@@ -6,12 +6,12 @@ from numba import njit
 # |v - p rint(v / p)| with rint from the multiplier m = rint(2^40 / p): the quotient is
 # off by |v| 2^-41 <= 2^-10, and v/p is at least 1/(2p) > 2^-9 away from a tie for odd
 # p; for p = 256, m is exact. A tie gives +128, whose low byte is -128.
-_SHIFT = 40
+SHIFT = 40
 
 
 def multiplier(p: int) -> int:
     """Return rint(2^40 / p)."""
-    return ((1 << _SHIFT + 1) // p + 1) >> 1
+    return ((1 << SHIFT + 1) // p + 1) >> 1
 
 
 @njit(nogil=True, cache=True)
@@ -23,7 +23,7 @@ def requantise(sums, p, m, residues, row, column):  # type: ignore[no-untyped-de
         target = residues[row + i, column : column + source.size]
         for j in range(source.size):
             v = np.int64(source[j])
-            target[j] = np.int8(v - ((v * m + (1 << (_SHIFT - 1))) >> _SHIFT) * p)
+            target[j] = np.int8(v - ((v * m + (1 << (SHIFT - 1))) >> SHIFT) * p)
 
 
 @njit(nogil=True, cache=True)
@@ -34,20 +34,4 @@ def requantise_add(sums, p, m, residues, row, column):  # type: ignore[no-untype
         target = residues[row + i, column : column + source.size]
         for j in range(source.size):
             v = np.int64(source[j]) + np.int64(target[j])
-            target[j] = np.int8(v - ((v * m + (1 << (_SHIFT - 1))) >> _SHIFT) * p)
-
-
-_TRANSPOSE_TILE = 64
-
-
-@njit(nogil=True, cache=True)
-def transpose_int8(source, target):  # type: ignore[no-untyped-def]
-    """target = source^T, in pieces that stay in L1."""
-    n = source.shape[0]
-    for i_lo in range(0, n, _TRANSPOSE_TILE):
-        i_hi = min(n, i_lo + _TRANSPOSE_TILE)
-        for j_lo in range(0, n, _TRANSPOSE_TILE):
-            j_hi = min(n, j_lo + _TRANSPOSE_TILE)
-            for j in range(j_lo, j_hi):
-                for i in range(i_lo, i_hi):
-                    target[j, i] = source[i, j]
+            target[j] = np.int8(v - ((v * m + (1 << (SHIFT - 1))) >> SHIFT) * p)

@@ -144,6 +144,12 @@ class ReferenceEngine:
             )
         return ReferenceEncoded(planes)
 
+    def as_right(
+        self, left: ReferenceEncoded, planes: tuple[int, ...]
+    ) -> ReferenceEncoded:
+        """Take the planes in another order."""
+        return ReferenceEncoded(left.planes[list(planes)])
+
     def multiply(
         self,
         left: ReferenceEncoded,
@@ -160,12 +166,19 @@ class ReferenceEngine:
         )
         for q, product in enumerate(system.products):
             if hermitian and product.mirror is not None:
-                residues[q] = residues[product.mirror].T
                 continue
             a = left.planes[product.left].astype(np.int64)
             b = right.planes[product.right].astype(np.int64)
             total = residues[q] + a @ b.T
             residues[q] = (total + product.p // 2) % product.p - product.p // 2
+        for q, product in enumerate(system.products):
+            mirror = product.mirror
+            if hermitian and mirror is not None:
+                source = residues[mirror.source].astype(np.int64)
+                total = mirror.straight * source + mirror.transposed * source.T
+                if mirror.other is not None:
+                    total = total + mirror.other_weight * residues[mirror.other]
+                residues[q] = (total + product.p // 2) % product.p - product.p // 2
         return residues
 
     def decode(
