@@ -22,7 +22,12 @@ PACKAGE = "twom_dist"
 FOUNDATION = ("errors", "typing", "config")
 PLANNING = ("accuracy", "checks", "memory", "plan", "tiles")
 RUNNING = ("cluster", "execute", "store")
-ENGINES = ("kernels.contract", "kernels.registry")
+ENGINES = (
+    "kernels.contract",
+    "kernels.family",
+    "kernels.registry",
+    "kernels.scalars",
+)
 BELOW_PLANNING = (*FOUNDATION, "moduli", *ENGINES, *PLANNING)
 BELOW_RUNNING = (*BELOW_PLANNING, "kernels", *RUNNING)
 EVERYTHING = ("",)
@@ -33,8 +38,10 @@ LAYERS = {
     "config": ("errors", "typing"),
     "moduli": (),
     "kernels": (*FOUNDATION, "moduli"),
-    "kernels.contract": ("errors", "typing", "moduli"),
-    "kernels.registry": ("errors", "kernels.contract"),
+    "kernels.contract": ("errors", "typing", "moduli", "kernels.family"),
+    "kernels.family": (),
+    "kernels.registry": ("errors", "kernels.contract", "kernels.family"),
+    "kernels.scalars": ("typing", "kernels.family"),
     "accuracy": BELOW_PLANNING,
     "checks": BELOW_PLANNING,
     "memory": BELOW_PLANNING,

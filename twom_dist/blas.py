@@ -8,9 +8,10 @@ from . import checks, eager
 from .checks import Options
 from .config import bytes_setting
 from .errors import PlanError
+from .kernels.family import namespace
 from .kernels.registry import engine_of
-from .tiles import tasks
-from .tiles.spec import ProductSpec, spec_of
+from .kernels.scalars import scale_and_add
+from .tiles.spec import spec_of
 
 __all__ = ["cgemm", "dgemm", "gemm", "sgemm", "zgemm"]
 
@@ -135,29 +136,24 @@ def _gemm(
         alpha=alpha,
         beta=beta,
         scaling=options.scaling,
-        engine=engine_of(options.engine),
+        engine=engine_of(options.engine, family),
         cache_bytes=bytes_setting("cache-bytes"),
     )
     empty = 0 in (m, n, k) or alpha == 0
-    if family == "dask":
+    if any(map(checks.is_dask, (a, b, c))):
         from . import lazy
 
         return lazy.multiply(a, b, c, spec, empty=empty)
     if empty:
-        return _without_product(c, (m, n), spec)
+        if c is None:
+            return namespace(a).zeros((m, n), dtype)
+        return scale_and_add(None, 0, beta, c.astype(dtype, copy=False), dtype)
     return eager.multiply(
         a.astype(dtype, copy=False),
         b.astype(dtype, copy=False),
         None if c is None else c.astype(dtype, copy=False),
         spec,
     )
-
-
-def _without_product(c: Any, shape: tuple[int, int], spec: ProductSpec) -> Any:
-    """Return ``beta C``, or zeros."""
-    if c is None:
-        return np.zeros(shape, np.dtype(spec.dtype))
-    return tasks.scale_and_add(None, spec, c.astype(spec.dtype, copy=False))
 
 
 def _typed(letter: str) -> Any:

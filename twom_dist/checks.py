@@ -4,17 +4,16 @@ Each error says what was given, what is allowed and what to do, before anything 
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 
 from .accuracy import NATIVE_METHOD, choose_system
-from .errors import AccuracyError, EngineUnavailableError, PlanError
+from .errors import AccuracyError, PlanError
+from .kernels.family import Family, family_of
 from .kernels.registry import ENGINES
 from .moduli import ResidueSystem
 from .typing import Op
-
-Family = Literal["numpy", "cupy", "dask"]
 
 DTYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
 OPS = ("N", "T", "C")
@@ -45,32 +44,23 @@ def make_options(given: dict[str, Any]) -> Options:
     return Options(**given)
 
 
-def family_of(x: Any) -> Family:
-    """Tell a dask array, a CuPy array and anything NumPy understands apart."""
-    module = type(x).__module__.split(".")[0]
-    if module == "cupy":
-        return "cupy"
-    if module == "dask" and hasattr(x, "chunks"):
-        return "dask"
-    return "numpy"
+def is_dask(x: Any) -> bool:
+    """Tell a dask array without importing dask."""
+    return type(x).__module__.split(".")[0] == "dask" and hasattr(x, "chunks")
 
 
 def common_family(**arrays: Any) -> Family:
-    """Return the family of the result; NumPy joins dask, CuPy does not join NumPy."""
-    families = {name: family_of(x) for name, x in arrays.items() if x is not None}
-    found = set(families.values())
-    if "cupy" in found and len(found) > 1:
-        given = ", ".join(f"{name} is {f}" for name, f in families.items())
+    """Return the family of all blocks: NumPy or CuPy, inside dask arrays or not."""
+    given = {name: x for name, x in arrays.items() if x is not None}
+    families = {name: family_of(getattr(x, "_meta", x)) for name, x in given.items()}
+    if len(set(families.values())) > 1:
+        parts = ", ".join(f"{name} is {family}" for name, family in families.items())
         raise TypeError(
-            f"{given}; a CuPy array is multiplied with CuPy arrays only: move the "
-            "others with cupy.asarray, or this one with cupy.asnumpy"
+            f"{parts} (of a dask array: its blocks); CuPy arrays are multiplied with "
+            "CuPy arrays only: move the others with cupy.asarray (blocks with "
+            "map_blocks), or these with cupy.asnumpy"
         )
-    if "cupy" in found:
-        raise EngineUnavailableError(
-            "CuPy arrays given, and this version has no CUDA engine; pass "
-            "cupy.asnumpy(x)"
-        )
-    return "dask" if "dask" in found else "numpy"
+    return next(iter(families.values()), "numpy")
 
 
 def as_matrix(x: Any, name: str) -> Any:
@@ -86,7 +76,7 @@ def as_matrix(x: Any, name: str) -> Any:
             f"{name} is a sparse matrix ({type(meta).__name__}); dense ones are "
             "multiplied: convert it with toarray()"
         )
-    if family_of(x) == "numpy":
+    if not is_dask(x) and family_of(x) == "numpy":
         try:
             x = np.asarray(x)
         except ValueError:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from .config import integer_setting
+from .kernels.family import namespace
 from .tiles import tasks
 from .tiles.grid import offsets, split_evenly
 from .tiles.spec import ProductSpec
@@ -23,16 +24,15 @@ def multiply(a: Array, b: Array, c: Array | None, spec: ProductSpec) -> Array:
     )
     # The views live as long as this list: so do their encoded tiles in the cache.
     a_tiles = tile_views(a, m, k, spec.op_a)
+    row_exponents, column_exponents = [rows[i] for i in m], [columns[j] for j in n]
     b_tiles = [[b[_index(spec.op_b, step, j)] for step in k] for j in n]
     if len(m) == len(n) == 1:
         return tasks.product_tile(a_tiles[0], b_tiles[0], rows, columns, spec, None, c)
-    out = np.empty((len(rows), len(columns)), np.dtype(spec.dtype))
-    for a_row, i in zip(a_tiles, m, strict=True):
-        for b_column, j in zip(b_tiles, n, strict=True):
+    out = namespace(a).empty((len(rows), len(columns)), np.dtype(spec.dtype))
+    for a_row, e, i in zip(a_tiles, row_exponents, m, strict=True):
+        for b_column, f, j in zip(b_tiles, column_exponents, n, strict=True):
             c_tile = None if c is None else c[i, j]
-            out[i, j] = tasks.product_tile(
-                a_row, b_column, rows[i], columns[j], spec, None, c_tile
-            )
+            out[i, j] = tasks.product_tile(a_row, b_column, e, f, spec, None, c_tile)
     return out
 
 

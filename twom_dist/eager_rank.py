@@ -1,17 +1,15 @@
 """Rank-k and rank-2k updates of NumPy arrays: the tiles of one triangle."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from .config import integer_setting
 from .eager import find_exponents, tile_views
+from .kernels.family import namespace
 from .tiles import tasks
 from .tiles.grid import offsets, split_evenly
 from .tiles.rank_k import (
     Operand,
     RankSpec,
-    close_diagonal,
     computed_cells,
     finish_cell,
     mirror_tile,
@@ -45,7 +43,7 @@ def update(a: Array, b: Array | None, c: Array | None, spec: RankSpec) -> Array:
         for r in offsets(split_evenly(spec.product.k, integer_setting("largest-tile")))
     ]
     x, z = _operands(a, b, rows, steps, spec.product)
-    out = np.zeros((size, size), np.dtype(spec.product.dtype))
+    out = namespace(a).zeros((size, size), np.dtype(spec.product.dtype))
     for i, j in computed_cells(len(rows), spec.uplo):
         pair = (x[i], x[j])
         other = None if z is None else (z[i], z[j])
@@ -88,11 +86,3 @@ def _operands(
 
     x = operands(a, exponents[0])
     return x, None if b is None else operands(b, exponents[1])
-
-
-def without_product(c: Array | None, size: int, spec: RankSpec) -> Array:
-    """Return ``beta C`` of the triangle, or zeros, where alpha or k is 0."""
-    if c is None:
-        return np.zeros((size, size), np.dtype(spec.product.dtype))
-    scaled = replace(spec.product, beta=spec.beta)
-    return close_diagonal(tasks.scale_and_add(None, scaled, c), spec)

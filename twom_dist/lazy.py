@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from .execute import current_cluster, ensure_placement
+from .kernels.scalars import scale_and_add
 from .plan import LARGEST_TILE, fit_cache, fit_panels, make_plan
-from .tiles import tasks
 from .tiles.align import align_inner, align_result, op_chunks
 from .tiles.collection import product_array
 from .tiles.grid import Chunks, Grid
-from .tiles.rank_k import RankSpec, close_diagonal
+from .tiles.rank_k import RankSpec, scaled_c
 from .tiles.spec import ProductSpec
 
 
@@ -94,7 +94,7 @@ def update(a: Any, b: Any, c: Any, spec: RankSpec, *, empty: bool) -> Any:
         if c is None:
             return _without_product(None, (n, n), product)
         c = c.rechunk((sum(n), sum(n)))
-        return c.map_blocks(_closed_block, spec, dtype=dtype).rechunk((n, n))
+        return c.map_blocks(scaled_c, spec, dtype=dtype).rechunk((n, n))
     cluster = current_cluster()
     grid = Grid(n, n, k, fit_panels(k, max(n), max(n), dtype.itemsize, cluster))
     product = replace(product, cache_bytes=fit_cache(cluster), lazy=True)
@@ -102,11 +102,6 @@ def update(a: Any, b: Any, c: Any, spec: RankSpec, *, empty: bool) -> Any:
     make_plan(grid, product, cluster)
     ensure_placement()
     return product_array(a, b, c, grid, replace(spec, product=product))
-
-
-def _closed_block(block: Any, spec: RankSpec) -> Any:
-    scaled = replace(spec.product, beta=spec.beta)
-    return close_diagonal(tasks.scale_and_add(None, scaled, block), spec)
 
 
 def _without_product(c: Any, chunks: tuple[Chunks, Chunks], spec: ProductSpec) -> Any:
@@ -121,4 +116,4 @@ def _without_product(c: Any, chunks: tuple[Chunks, Chunks], spec: ProductSpec) -
 
 
 def _scaled_block(block: Any, spec: ProductSpec) -> Any:
-    return tasks.scale_and_add(None, spec, block)
+    return scale_and_add(None, 0, spec.beta, block, spec.dtype)

@@ -10,8 +10,9 @@ from . import checks, eager_rank
 from .checks import Options
 from .config import bytes_setting
 from .errors import PlanError
+from .kernels.family import namespace
 from .kernels.registry import engine_of
-from .tiles.rank_k import RankSpec
+from .tiles.rank_k import RankSpec, scaled_c
 from .tiles.spec import spec_of
 
 __all__ = [
@@ -86,19 +87,19 @@ def _update(
         op_b=routine.transposed if op == "N" else "N",
         alpha=alpha,
         scaling=options.scaling,
-        engine=engine_of(options.engine),
+        engine=engine_of(options.engine, family),
         cache_bytes=bytes_setting("cache-bytes"),
     )
     c = None if beta == 0 else c
     spec = RankSpec(product, routine.hermitian, routine.two, uplo, beta)  # type: ignore[arg-type]
     empty = 0 in (n, k) or alpha == 0
-    if family == "dask":
+    if any(map(checks.is_dask, (a, b, c))):
         from . import lazy
 
         return lazy.update(a, b, c, spec, empty=empty)
     a, b, c = (None if x is None else x.astype(dtype, copy=False) for x in (a, b, c))
     if empty:
-        return eager_rank.without_product(c, n, spec)
+        return namespace(a).zeros((n, n), dtype) if c is None else scaled_c(c, spec)
     return eager_rank.update(a, b, c, spec)
 
 

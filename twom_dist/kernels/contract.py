@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from ..moduli import ResidueSystem, ScalingRule
 from ..typing import Array, Side
+from .family import Family
 
 
 class Encoded(Protocol):
@@ -38,6 +39,18 @@ class Encoded(Protocol):
         ...
 
 
+class Fill(Protocol):
+    """What a NaN or an Inf of A or B makes of a tile of C."""
+
+    def plus(self, other: Any) -> Any:
+        """Add the fill of another panel along k."""
+        ...
+
+    def apply(self, out: Array, alpha: complex, beta: complex, c: Array | None) -> None:
+        """Overwrite what is affected of ``alpha X Y^T + beta c``."""
+        ...
+
+
 class Engine(Protocol):
     """One implementation of the pipeline; stateless apart from caches and threads.
 
@@ -46,6 +59,7 @@ class Engine(Protocol):
     """
 
     name: str
+    family: Family
 
     def task(self) -> AbstractContextManager[None]:
         """Scope of one dask task: its share of threads; device work done on exit."""
@@ -156,6 +170,26 @@ class Engine(Protocol):
         -------
         (products, m, n) int8
             Symmetric residues; `into` itself, added to and overwritten, if given.
+        """
+        ...
+
+    def find_fill(
+        self,
+        x: Array,
+        y: Array,
+        rows: Array,
+        columns: Array,
+        conjugate: tuple[bool, bool],
+    ) -> Fill | None:
+        """Compute the fill of one tile product, or None where all is known finite.
+
+        Parameters
+        ----------
+        x, y : (m, k), (n, k)
+        rows, columns : (m,), (n,) int32
+            Scaling exponents; `NONFINITE_ROW` marks the affected ones.
+        conjugate : (bool, bool)
+            Whether X, and Y, are conjugated.
         """
         ...
 

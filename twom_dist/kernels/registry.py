@@ -3,9 +3,12 @@
 from functools import cache
 from importlib import import_module
 
+from ..errors import PlanError
 from .contract import Engine
+from .family import Family
 
-ENGINES = ("auto", "cpu", "reference")
+ENGINES = ("auto", "cpu", "cuda", "reference")
+_OF_FAMILY = {"numpy": "cpu", "cupy": "cuda"}
 
 
 @cache
@@ -16,9 +19,19 @@ def get_engine(name: str = "cpu") -> Engine:
     return engine
 
 
-def engine_of(name: str) -> str:
-    """Resolve "auto" to the engine that fits this machine."""
-    if name != "auto":
-        get_engine(name)
-        return name
-    return "cpu"
+def engine_of(name: str, family: Family = "numpy") -> str:
+    """Resolve "auto" to the engine of the blocks' family, and refuse another one.
+
+    The CUDA engine is not loaded: a client without a GPU may build graphs for it.
+    """
+    own = _OF_FAMILY[family]
+    if name == "auto" or name == own == "cuda":
+        return own
+    if family == "cupy" or name == "cuda":
+        move = "asnumpy" if family == "cupy" else "asarray"
+        raise PlanError(
+            f"engine={name!r} given for {family} arrays; they are multiplied by "
+            f"engine={own!r}: leave engine out, or move them with cupy.{move}"
+        )
+    get_engine(name)
+    return name

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from ..kernels.contract import Encoded
 from ..typing import Array
 
+_Owners = tuple[weakref.ref[Array], ...]
+
 
 @dataclass
 class CacheCounters:
@@ -26,9 +28,7 @@ class EncodedCache:
     """Keep what `encode` made of a block while the block lives and the budget lasts."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[Hashable, tuple[weakref.ref[Array], Encoded]] = (
-            OrderedDict()
-        )
+        self._entries: OrderedDict[Hashable, tuple[_Owners, Encoded]] = OrderedDict()
         # Reentrant: a weak reference may die, and call back, while we hold it.
         self._lock = threading.RLock()
         self._making: dict[Hashable, threading.Lock] = {}
@@ -41,49 +41,61 @@ class EncodedCache:
         key: Hashable,
         encode: Callable[[], Encoded],
         budget: int,
+        exponents: Array | None = None,
     ) -> Encoded:
         """Return the encoded form of block under key, making it if need be.
+
+        `exponents`: part of the key by identity, where their values lie on a device.
 
         What is made is kept if all entries together stay within `budget` bytes, older
         ones making room.
         """
-        full_key = (id(block), key)
+        owners = (block,) if exponents is None else (block, exponents)
+        full_key = (*map(id, owners), key)
         with self._lock:
             making = self._making.setdefault(full_key, threading.Lock())
         # Two tasks of one worker often want the same tile at once: one makes it.
         try:
             with making:
-                found = self._find(block, full_key)
+                found = self._find(owners, full_key)
                 if found is not None:
                     return found
                 encoded = encode()
                 with self._lock:
                     self.counters.encoded += 1
-                    self._store(full_key, block, encoded, budget)
+                    self._store(full_key, owners, encoded, budget)
                 return encoded
         finally:
             with self._lock:
                 self._making.pop(full_key, None)
 
-    def _find(self, block: Array, full_key: Hashable) -> Encoded | None:
+    def _find(self, owners: tuple[Array, ...], full_key: Hashable) -> Encoded | None:
         with self._lock:
             entry = self._entries.get(full_key)
-            if entry is None or entry[0]() is not block:
+            if entry is None:
+                return None
+            if any(r() is not x for r, x in zip(entry[0], owners, strict=True)):
                 return None
             self._entries.move_to_end(full_key)
             self.counters.reused += 1
             return entry[1]
 
     def _store(
-        self, full_key: Hashable, block: Array, encoded: Encoded, budget: int
+        self,
+        full_key: Hashable,
+        owners: tuple[Array, ...],
+        encoded: Encoded,
+        budget: int,
     ) -> None:
         self._drop(full_key)
         if encoded.nbytes > budget:
             return
         while self._entries and self.nbytes + encoded.nbytes > budget:
             self._drop(next(iter(self._entries)))
-        reference = weakref.ref(block, lambda _: self._drop(full_key))
-        self._entries[full_key] = (reference, encoded)
+        references = tuple(
+            weakref.ref(x, lambda _: self._drop(full_key)) for x in owners
+        )
+        self._entries[full_key] = (references, encoded)
         self.nbytes += encoded.nbytes
 
     def _drop(self, full_key: Hashable) -> None:

@@ -11,11 +11,13 @@ References
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from ..kernels.family import namespace
+from ..kernels.scalars import scale_and_add
 from ..typing import Array
 from . import tasks
 from .spec import ProductSpec
@@ -147,14 +149,21 @@ def finish_cell(
         out = out + mirror_tile(y_ji, spec)
     if spec.beta != 0:
         # Sums of products that are rounded already: beta C is added to them.
-        one = replace(spec.product, alpha=1, beta=spec.beta)
-        out = tasks.scale_and_add(out, one, c)
+        out = scale_and_add(out, 1, spec.beta, c, spec.product.dtype)
     return close_diagonal(out, spec) if cell[0] == cell[1] else out
+
+
+def scaled_c(c: Array, spec: RankSpec) -> Array:
+    """Return beta C, the whole result where alpha or k is 0."""
+    out = scale_and_add(None, 0, spec.beta, c, spec.product.dtype)
+    return close_diagonal(out, spec)
 
 
 def mirror_tile(tile: Array, spec: RankSpec) -> Array:
     """Conjugate-transpose (or transpose) a tile."""
-    return np.ascontiguousarray(np.conj(tile.T) if spec.hermitian else tile.T)
+    turned = _mirrored(tile.T, spec)
+    out: Array = namespace(tile).ascontiguousarray(turned)
+    return out
 
 
 def close_diagonal(tile: Array, spec: RankSpec) -> Array:

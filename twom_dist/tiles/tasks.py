@@ -12,11 +12,12 @@ from functools import reduce
 import numpy as np
 
 from ..errors import KernelError
-from ..kernels.contract import Encoded
+from ..kernels.contract import Encoded, Fill
+from ..kernels.family import family_of
+from ..kernels.scalars import scale_and_add
 from ..moduli import bound_rule, scaling_rule
 from ..typing import Array, Side
 from .cache import encoded_tiles
-from .nonfinite import Fill, find_fill
 from .spec import ProductSpec, as_rows, is_conjugated, load_engine, native_rows
 
 
@@ -33,11 +34,13 @@ class Accumulator:
 
 def check_block(block: Array, spec: ProductSpec) -> Array:
     """Refuse a block that is not what its collection says: kernels trust it."""
-    dtype = np.dtype(spec.dtype)
-    if type(block) is not np.ndarray or block.dtype.newbyteorder("=") != dtype:
+    dtype, family = np.dtype(spec.dtype), load_engine(spec).family
+    plain = type(block).__name__ == "ndarray" and family_of(block) == family
+    if not plain or block.dtype.newbyteorder("=") != dtype:
+        kind = f"{type(block).__module__}.{type(block).__qualname__}"
         raise KernelError(
-            f"a block is a {type(block).__name__} of {getattr(block, 'dtype', '?')}, "
-            f"its dask array says numpy.ndarray of {dtype}; give map_blocks or "
+            f"a block is a {kind} of {getattr(block, 'dtype', '?')}, "
+            f"its dask array says {family}.ndarray of {dtype}; give map_blocks or "
             "from_delayed the true dtype and meta, or convert the blocks"
         )
     return block
@@ -137,14 +140,16 @@ def encode_tile(
     again where its planes are those of the left one in another order.
     """
     op = spec.op(side)
+    # On a device they are told by identity: their values would have to be waited for.
+    on_host = family_of(exponents) == "numpy"
     order = _order_of_twin(spec) if twin and side == "right" else None
     key = (
         side,
         op,
         spec.moduli,
         spec.engine,
-        exponents.tobytes(),
         load_engine(spec).fingerprint(block) if spec.lazy and not on_worker() else 0,
+        exponents.tobytes() if on_host else None,
     )
 
     def encode() -> Encoded:
@@ -159,7 +164,8 @@ def encode_tile(
             conjugate=is_conjugated(op),
         )
 
-    return encoded_tiles.get(block, key, encode, spec.cache_bytes)
+    beside = None if on_host else exponents
+    return encoded_tiles.get(block, key, encode, spec.cache_bytes, beside)
 
 
 def _order_of_twin(spec: ProductSpec) -> tuple[int, ...] | None:
@@ -191,13 +197,11 @@ def multiply_panel(
     # A copy: the accumulator belongs to dask once its task has ended.
     values = None if before is None else before.values.copy()
     fill = None if before is None else before.fill
+    conjugate = is_conjugated(spec.op_a), is_conjugated(spec.op_b)
     for a, b in zip(a_tiles, b_tiles, strict=True):
-        check_inner(
-            as_rows(check_block(a, spec), "left", spec.op_a),
-            as_rows(check_block(b, spec), "right", spec.op_b),
-            rows,
-            columns,
-        )
+        x = as_rows(check_block(a, spec), "left", spec.op_a)
+        y = as_rows(check_block(b, spec), "right", spec.op_b)
+        check_inner(x, y, rows, columns)
         values = engine.multiply(
             encode_tile(a, rows, "left", spec),
             encode_tile(b, columns, "right", spec, twin=twin),
@@ -205,7 +209,7 @@ def multiply_panel(
             into=values,
             hermitian=hermitian,
         )
-        found = find_fill(a, b, rows, columns, spec.op_a, spec.op_b)
+        found = engine.find_fill(x, y, rows, columns, conjugate)
         fill = found if fill is None or found is None else fill.plus(found)
     assert values is not None
     return Accumulator(values, fill)
@@ -236,7 +240,8 @@ def decode_tile(
 ) -> Array:
     """Turn an accumulator into a tile of ``alpha op(A) op(B) + beta C``."""
     if spec.native:
-        return scale_and_add(accumulator.values, spec, c)
+        values = accumulator.values
+        return scale_and_add(values, spec.alpha, spec.beta, c, spec.dtype)
     out = load_engine(spec).decode(
         accumulator.values,
         rows,
@@ -247,47 +252,8 @@ def decode_tile(
         beta=spec.beta,
         c=c,
     )
-    fill = accumulator.fill
-    if fill is not None:
-        c_rows = None if c is None else c[fill.rows]
-        c_columns = None if c is None else c[:, fill.columns]
-        Fill(
-            fill.rows,
-            fill.columns,
-            scale_and_add(fill.row_values, spec, c_rows),
-            scale_and_add(fill.column_values, spec, c_columns),
-        ).apply(out)
-    return out
-
-
-def scale_and_add(x: Array | None, spec: ProductSpec, c: Array | None) -> Array:
-    """Return alpha x + beta c as `decode` does; x is None where the product is empty.
-
-    In double, rounded once. Scalars of 1 touch nothing and real ones act on each part,
-    so that an Inf in one part makes no NaN in the other.
-    """
-    with np.errstate(invalid="ignore", over="ignore"):
-        terms = [
-            _times(term, scalar)
-            for term, scalar in ((x, spec.alpha), (c, spec.beta))
-            if term is not None and scalar != 0
-        ]
-        return np.ascontiguousarray(reduce(np.add, terms).astype(spec.dtype))
-
-
-def _times(x: Array, factor: complex) -> Array:
-    """Multiply in double, by parts where the factor is real."""
-    double = np.complex128 if np.iscomplexobj(x) else np.float64
-    x = np.array(x, dtype=double, order="C")
-    if factor == 1:
-        return x
-    if complex(factor).imag == 0:
-        x.view(np.float64)[...] *= complex(factor).real
-        return x
-    re, im = complex(factor).real, complex(factor).imag
-    out = np.empty_like(x)
-    out.real = re * x.real - im * x.imag
-    out.imag = re * x.imag + im * x.real
+    if accumulator.fill is not None:
+        accumulator.fill.apply(out, spec.alpha, spec.beta, c)
     return out
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from ...moduli import NONFINITE_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Side
+from ..family import Family
+from ..nonfinite import find_fill
 from . import norms
 from .announce import announce_compilation
 from .buffers import empty
@@ -48,6 +50,8 @@ class CpuEngine:
     """The contract on Numba and ONNX Runtime; see `twom_dist.kernels.contract`."""
 
     name = "cpu"
+    family: Family = "numpy"
+    find_fill = staticmethod(find_fill)
 
     def task(self) -> AbstractContextManager[None]:
         """Bound the threads to a task's share."""

@@ -17,6 +17,8 @@ from ...moduli import (
     symmetric_residue,
 )
 from ...typing import Array, Side
+from ..family import Family
+from ..nonfinite import find_fill
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class ReferenceEngine:
     """The contract, word for word."""
 
     name = "reference"
+    family: Family = "numpy"
+    find_fill = staticmethod(find_fill)
 
     def task(self) -> AbstractContextManager[None]:
         """Nothing to share."""

@@ -1,4 +1,4 @@
-"""Rows and columns of C that a NaN or an Inf of A or B reaches.
+"""Rows and columns of C that a NaN or an Inf of A or B reaches, on NumPy arrays.
 
 They are masked to zero in the integer path and filled here: with every finite entry
 replaced by its sign no sum overflows, so the filled values (Inf with its sign, NaN)
@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..moduli import NONFINITE_ROW
-from ..typing import Array, Op
-from .spec import native_rows
+from ..typing import Array
+from .scalars import scale_and_add
 
 
 @dataclass(frozen=True)
-class Fill:
+class NativeFill:
     """Native values of the affected rows (r, n) and columns (m, c) of a tile."""
 
     rows: Array
@@ -23,7 +23,7 @@ class Fill:
     row_values: Array
     column_values: Array
 
-    def plus(self, other: "Fill") -> "Fill":
+    def plus(self, other: "NativeFill") -> "NativeFill":
         """Add the fill of another panel along k."""
         with np.errstate(invalid="ignore"):
             return replace(
@@ -32,31 +32,27 @@ class Fill:
                 column_values=self.column_values + other.column_values,
             )
 
-    def apply(self, c: Array) -> None:
-        """Overwrite the affected rows and columns of c."""
-        c[self.rows, :] = self.row_values
-        c[:, self.columns] = self.column_values
+    def apply(self, out: Array, alpha: complex, beta: complex, c: Array | None) -> None:
+        """Overwrite the affected rows and columns of out."""
+        for where, values in (
+            ((self.rows, slice(None)), self.row_values),
+            ((slice(None), self.columns), self.column_values),
+        ):
+            added = None if c is None else c[where]
+            out[where] = scale_and_add(values, alpha, beta, added, out.dtype)
 
 
 def find_fill(
-    a: Array, b: Array, rows: Array, columns: Array, op_a: Op, op_b: Op
-) -> Fill | None:
-    """Compute the fill of one tile product, or None where all is finite.
-
-    Parameters
-    ----------
-    a, b : arrays
-        Blocks of A and B, as they are.
-    rows, columns : (m,), (n,) int32
-        Scaling exponents; `NONFINITE_ROW` marks the affected ones.
-    op_a, op_b : {"N", "T", "C"}
-    """
+    x: Array, y: Array, rows: Array, columns: Array, conjugate: tuple[bool, bool]
+) -> NativeFill | None:
+    """Compute the fill of one tile product, or None where all is finite."""
     bad_rows = np.flatnonzero(rows == NONFINITE_ROW)
     bad_columns = np.flatnonzero(columns == NONFINITE_ROW)
     if not (bad_rows.size or bad_columns.size):
         return None
-    x, y = native_rows(a, "left", op_a), native_rows(b, "right", op_b)
-    return Fill(
+    x = np.conj(x) if conjugate[0] else x
+    y = np.conj(y) if conjugate[1] else y
+    return NativeFill(
         bad_rows,
         bad_columns,
         _sign_product(x[bad_rows], y),
