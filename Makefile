@@ -7,14 +7,16 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Of the two GPU commands: an interpreter with CuPy, which .venv has no need of.
+GPU_PYTHON ?= python3
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
+BENCHMARKS := $(filter-out %/bench_gpu.py,$(sort $(wildcard benchmarks/bench_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint lint-ruff lint-mypy \
+.PHONY: help demo test bench test-gpu bench-gpu lint lint-ruff lint-mypy \
         lint-numpydoc lint-codespell format clean
 
 help: ## print this list
@@ -26,11 +28,16 @@ demo: $(STAMP) ## multiply two matrices; A=file B=file N=size W=workers, all opt
 	    $(if $(N),--size "$(N)") $(if $(W),--workers "$(W)")
 
 test: lint ## run every check; ARGS="-k name" is passed to pytest
-	@$(BIN)/python -m pytest --doctest-modules --ignore=twom_dist/kernels/cuda \
-	    tests twom_dist $(ARGS)
+	@$(BIN)/python -m pytest --doctest-modules tests twom_dist $(ARGS)
 
 bench: $(STAMP) ## run the benchmarks; ARGS is passed to each
 	@set -e; for script in $(BENCHMARKS); do $(BIN)/python $$script $(ARGS); done
+
+test-gpu: ## run the tests that need a GPU; GPU_PYTHON names a Python with CuPy
+	$(GPU_PYTHON) -m pytest -q -m gpu tests/gpu $(ARGS)
+
+bench-gpu: ## measure on a GPU; results are appended to benchmarks/results/gpu.jsonl
+	$(GPU_PYTHON) benchmarks/bench_gpu.py --output benchmarks/results/gpu.jsonl $(ARGS)
 
 lint: lint-ruff lint-mypy lint-numpydoc lint-codespell ## check style, types, docstrings, spelling
 

@@ -10,8 +10,8 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from importlib.metadata import version
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,6 +30,14 @@ def device_name() -> str:
     name = fields.get("model name", platform.processor())
     family = f"family {fields.get('cpu family')} model {fields.get('model')}"
     return f"{name} ({family}), {cores} cores, {' '.join(vnni) or 'no VNNI'}"
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def commit() -> str:
@@ -72,7 +80,7 @@ class Report:
             "commit": commit(),
             "device": device_name(),
             "python": platform.python_version(),
-            "versions": {name: version(name) for name in PACKAGES},
+            "versions": _versions(),
         }
 
     def add(self, benchmark: str, **fields: Any) -> None:

@@ -25,6 +25,7 @@ RUNNING = ("cluster", "execute", "store")
 ENGINES = (
     "kernels.contract",
     "kernels.family",
+    "kernels.limits",
     "kernels.registry",
     "kernels.scalars",
 )
@@ -38,7 +39,11 @@ LAYERS = {
     "config": ("errors", "typing"),
     "moduli": (),
     "kernels": (*FOUNDATION, "moduli"),
-    "kernels.contract": ("errors", "typing", "moduli", "kernels.family"),
+    "kernels.contract": (
+        *("errors", "typing", "moduli"),
+        *("kernels.family", "kernels.limits"),
+    ),
+    "kernels.limits": FOUNDATION,
     "kernels.family": (),
     "kernels.registry": ("errors", "kernels.contract", "kernels.family"),
     "kernels.scalars": ("typing", "kernels.family"),
@@ -55,7 +60,7 @@ LAYERS = {
     "rank_k": (*BELOW_RUNNING, "eager_rank", "lazy"),
     "lazy": BELOW_RUNNING,
     "blas": (*BELOW_RUNNING, "eager", "lazy"),
-    "jobs": (*BELOW_RUNNING, "eager", "lazy", "blas"),
+    "jobs": (*BELOW_RUNNING, "eager", "lazy", "blas", "rank_k"),
     "testing": BELOW_RUNNING,
     "cli": EVERYTHING,
     "demo": EVERYTHING,

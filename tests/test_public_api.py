@@ -24,7 +24,7 @@ BLAS_NAMES = {
     for prefix in ("", *prefixes)
 }
 PROMISED = BLAS_NAMES | {
-    "plan_gemm",
+    *(f"plan_{routine}" for routine in BLAS_TYPES),
     "errors",
     "testing",
 }

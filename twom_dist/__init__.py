@@ -7,7 +7,7 @@ arrays (computed at once) and dask arrays (lazy); see `twom_dist.gemm`.
 from . import errors, testing
 from .blas import cgemm, dgemm, gemm, sgemm, zgemm
 from .config import load_defaults as _load_defaults
-from .plan import Plan, plan_gemm
+from .plan import Plan, plan_gemm, plan_her2k, plan_herk, plan_syr2k, plan_syrk
 from .rank_k import (
     cher2k,
     cherk,
@@ -45,6 +45,10 @@ __all__ = [
     "her2k",
     "herk",
     "plan_gemm",
+    "plan_her2k",
+    "plan_herk",
+    "plan_syr2k",
+    "plan_syrk",
     "sgemm",
     "ssyr2k",
     "ssyrk",

@@ -10,13 +10,14 @@ import numpy as np
 
 from .accuracy import NATIVE_METHOD, choose_system
 from .errors import AccuracyError, PlanError
-from .kernels.family import Family, family_of
+from .kernels.family import Family, family_of, namespace
 from .kernels.registry import ENGINES
 from .moduli import ResidueSystem
 from .typing import Op
 
 DTYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
 OPS = ("N", "T", "C")
+UPLOS = ("full", "lower", "upper")
 SCALINGS = ("norm", "accurate")
 # The largest upper bound of a magnitude in the accurate mode; see kernels.contract.
 _LARGEST_MAGNITUDE = 91
@@ -31,6 +32,35 @@ class Options:
     method: str = "2m"
     scaling: str = "norm"
     engine: str = "auto"
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A rank-k or rank-2k update: what its name computes, and what it takes."""
+
+    name: str
+    hermitian: bool
+    two: bool
+
+    @property
+    def transposed(self) -> Op:
+        """The op that is not "N"."""
+        return "C" if self.hermitian else "T"
+
+    def ops(self, op: str) -> tuple[Op, Op]:
+        """Return op_a and op_b of the product behind an update."""
+        return ("N", self.transposed) if op == "N" else (self.transposed, "N")
+
+
+ROUTINES = {
+    routine.name: routine
+    for routine in (
+        Routine("herk", hermitian=True, two=False),
+        Routine("syrk", hermitian=False, two=False),
+        Routine("her2k", hermitian=True, two=True),
+        Routine("syr2k", hermitian=False, two=True),
+    )
+}
 
 
 def make_options(given: dict[str, Any]) -> Options:
@@ -60,7 +90,28 @@ def common_family(**arrays: Any) -> Family:
             "CuPy arrays only: move the others with cupy.asarray (blocks with "
             "map_blocks), or these with cupy.asnumpy"
         )
-    return next(iter(families.values()), "numpy")
+    family: Family = next(iter(families.values()), "numpy")
+    if family == "cupy":
+        _check_device({name: x for name, x in given.items() if not is_dask(x)})
+    return family
+
+
+def _check_device(arrays: dict[str, Any]) -> None:
+    """Refuse CuPy arrays that do not lie on the current device."""
+    devices = {name: x.device.id for name, x in arrays.items()}
+    if len(set(devices.values())) > 1:
+        where = ", ".join(f"{name} lies on device {i}" for name, i in devices.items())
+        raise PlanError(
+            f"{where}; arrays of one device are multiplied: copy the others there, "
+            "with cupy.asarray in a `with cupy.cuda.Device(i):` block"
+        )
+    for name, i in devices.items():
+        current = namespace(arrays[name]).cuda.Device().id
+        if i != current:
+            raise PlanError(
+                f"{name} lies on device {i} and the current device is {current}; "
+                f"multiply inside `with cupy.cuda.Device({i}):`"
+            )
 
 
 def as_matrix(x: Any, name: str) -> Any:
@@ -259,3 +310,26 @@ def check_update_shapes(a: Any, b: Any, c: Any, op: str) -> tuple[int, int]:
             "must agree"
         )
     return int(n), int(k)
+
+
+def check_real_scalars(routine: Routine, alpha: complex, beta: complex) -> None:
+    """Refuse scalars that would take a Hermitian routine its symmetry."""
+    scalars = {"beta": beta} if routine.two else {"alpha": alpha, "beta": beta}
+    for name, value in scalars.items():
+        if routine.hermitian and value.imag != 0:
+            raise TypeError(
+                f"{name}={value} given; {routine.name} takes a real {name}, or its "
+                "result would not be Hermitian: use gemm"
+            )
+
+
+def check_update_names(routine: Routine, op: Any, uplo: Any) -> None:
+    """Accept the names of an op and of a triangle."""
+    if op not in ("N", routine.transposed):
+        raise PlanError(
+            f"op={op!r} given; {routine.name} takes 'N' and {routine.transposed!r}"
+        )
+    if uplo not in UPLOS:
+        raise PlanError(
+            f"uplo={uplo!r} given; allowed are {', '.join(map(repr, UPLOS))}"
+        )

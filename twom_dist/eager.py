@@ -1,12 +1,13 @@
 """Products of NumPy arrays, now: the block tasks over views of the matrices."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from .config import integer_setting
 from .kernels.family import namespace
 from .tiles import tasks
 from .tiles.grid import offsets, split_evenly
-from .tiles.spec import ProductSpec
+from .tiles.spec import ProductSpec, load_engine
 from .typing import Array, Side
 
 __all__ = ["multiply"]
@@ -17,10 +18,14 @@ def multiply(a: Array, b: Array, c: Array | None, spec: ProductSpec) -> Array:
     if spec.native:
         return tasks.product_tile([a], [b], None, None, spec, None, c)
     rows, columns = find_exponents(a, b, spec)
-    largest = integer_setting("largest-tile")
+    shape = (len(rows), len(columns), spec.k)
+    limits = load_engine(spec).tile_limits(
+        spec.system, shape, update=False, halves=False
+    )
+    spec = replace(spec, cache_bytes=limits.cache_bytes)
     m, n, k = (
         [slice(*r) for r in offsets(split_evenly(size, largest))]
-        for size in (len(rows), len(columns), spec.k)
+        for size, largest in zip(shape, (limits.mb, limits.nb, limits.kb), strict=True)
     )
     # The views live as long as this list: so do their encoded tiles in the cache.
     a_tiles = tile_views(a, m, k, spec.op_a)

@@ -1,10 +1,12 @@
 """Rank-k and rank-2k updates of NumPy arrays: the tiles of one triangle."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from .config import integer_setting
 from .eager import find_exponents, tile_views
 from .kernels.family import namespace
+from .kernels.limits import host_limits
 from .tiles import tasks
 from .tiles.grid import offsets, split_evenly
 from .tiles.rank_k import (
@@ -15,15 +17,8 @@ from .tiles.rank_k import (
     mirror_tile,
     multiply_cell,
 )
-from .tiles.spec import ProductSpec
+from .tiles.spec import ProductSpec, load_engine
 from .typing import Array
-
-# More tiles waste less: a diagonal tile is decoded in full and, where it has no half
-# form, multiplied in full, 1/(2T) of the work for T x T tiles. Larger ones make better
-# int8 products.
-_TILES = 8
-_SMALLEST_TILE = 512
-_HALVING_TILE = 1024
 
 
 def update(a: Array, b: Array | None, c: Array | None, spec: RankSpec) -> Array:
@@ -36,13 +31,18 @@ def update(a: Array, b: Array | None, c: Array | None, spec: RankSpec) -> Array:
     c : (n, n) array or None
     spec : RankSpec
     """
-    size = a.shape[0] if spec.product.op_a == "N" else a.shape[1]
-    rows = [slice(*r) for r in offsets(split_evenly(size, _tile(size, spec)))]
-    steps = [
-        slice(*r)
-        for r in offsets(split_evenly(spec.product.k, integer_setting("largest-tile")))
-    ]
-    x, z = _operands(a, b, rows, steps, spec.product)
+    size, product = a.shape[0] if spec.product.op_a == "N" else a.shape[1], spec.product
+    shape = (size, size, product.k)
+    limits = host_limits(shape, update=True, halves=False)
+    if not product.native:
+        limits = load_engine(product).tile_limits(
+            product.system, shape, update=True, halves=spec.halves
+        )
+        product = replace(product, cache_bytes=limits.cache_bytes)
+        spec = replace(spec, product=product)
+    rows = [slice(*r) for r in offsets(split_evenly(size, limits.mb))]
+    steps = [slice(*r) for r in offsets(split_evenly(product.k, limits.kb))]
+    x, z = _operands(a, b, rows, steps, product)
     out = namespace(a).zeros((size, size), np.dtype(spec.product.dtype))
     for i, j in computed_cells(len(rows), spec.uplo):
         pair = (x[i], x[j])
@@ -54,13 +54,6 @@ def update(a: Array, b: Array | None, c: Array | None, spec: RankSpec) -> Array:
         if spec.uplo == "full" and i != j:
             out[rows[j], rows[i]] = mirror_tile(tile, spec)
     return out
-
-
-def _tile(size: int, spec: RankSpec) -> int:
-    """Choose the tile."""
-    smallest = _HALVING_TILE if spec.halves else _SMALLEST_TILE
-    largest = integer_setting("largest-tile")
-    return max(1, min(largest, max(smallest, -(-size // _TILES))))
 
 
 def _operands(

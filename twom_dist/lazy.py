@@ -6,8 +6,16 @@ from typing import Any
 import numpy as np
 
 from .execute import current_cluster, ensure_placement
+from .kernels.family import Family, convert, empty_block, family_of
 from .kernels.scalars import scale_and_add
-from .plan import LARGEST_TILE, fit_cache, fit_panels, make_plan
+from .plan import (
+    LARGEST_TILE,
+    Cluster,
+    fit_cache,
+    fit_panels,
+    make_plan,
+    make_update_plan,
+)
 from .tiles.align import align_inner, align_result, op_chunks
 from .tiles.collection import product_array
 from .tiles.grid import Chunks, Grid
@@ -21,7 +29,15 @@ def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
 
     if not isinstance(x, da.Array):
         x = da.from_array(x, chunks=chunks)
-    return x if x.dtype == dtype else x.astype(dtype)
+    if x.dtype == dtype:
+        return x
+    # dask's own astype asks a block what it becomes, which takes a device for CuPy's.
+    meta = empty_block(family_of(x._meta), dtype)
+    return x.map_blocks(_cast, dtype, dtype=dtype, meta=meta)
+
+
+def _cast(block: Any, dtype: np.dtype[Any]) -> Any:
+    return block.astype(dtype)
 
 
 def _as_operands(
@@ -60,8 +76,8 @@ def multiply(a: Any, b: Any, c: Any, spec: ProductSpec, *, empty: bool) -> Any:
     n = op_chunks(b, spec.op_b)[1]
     c = None if c is None else align_result(as_dask(c, dtype, (m, n)), (m, n))
     if empty:
-        return _without_product(c, (m, n), spec)
-    cluster = current_cluster()
+        return _without_product(c, (m, n), spec, family_of(a._meta))
+    cluster = _cluster_for(spec)
     grid = Grid(m, n, k, fit_panels(k, max(m), max(n), dtype.itemsize, cluster))
     spec = replace(spec, cache_bytes=fit_cache(cluster), lazy=True)
     make_plan(grid, spec, cluster)  # refuses here what no worker can hold
@@ -92,27 +108,40 @@ def update(a: Any, b: Any, c: Any, spec: RankSpec, *, empty: bool) -> Any:
     c = None if c is None else align_result(as_dask(c, dtype, (n, n)), (n, n))
     if empty:
         if c is None:
-            return _without_product(None, (n, n), product)
+            return _without_product(None, (n, n), product, family_of(a._meta))
         c = c.rechunk((sum(n), sum(n)))
-        return c.map_blocks(scaled_c, spec, dtype=dtype).rechunk((n, n))
-    cluster = current_cluster()
+        closed = c.map_blocks(scaled_c, spec, dtype=dtype, meta=c._meta)
+        return closed.rechunk((n, n))
+    cluster = _cluster_for(product)
     grid = Grid(n, n, k, fit_panels(k, max(n), max(n), dtype.itemsize, cluster))
     product = replace(product, cache_bytes=fit_cache(cluster), lazy=True)
-    # Never more than the product of all tiles needs.
-    make_plan(grid, product, cluster)
+    spec = replace(spec, product=product)
+    make_update_plan(grid, spec, cluster)  # refuses here what no worker can hold
     ensure_placement()
-    return product_array(a, b, c, grid, replace(spec, product=product))
+    return product_array(a, b, c, grid, spec)
 
 
-def _without_product(c: Any, chunks: tuple[Chunks, Chunks], spec: ProductSpec) -> Any:
+def _cluster_for(spec: ProductSpec) -> Cluster:
+    """Describe the workers; what dask limits is the host's memory, not a device's."""
+    cluster = current_cluster()
+    return replace(cluster, memory=None) if spec.engine == "cuda" else cluster
+
+
+def _without_product(
+    c: Any, chunks: tuple[Chunks, Chunks], spec: ProductSpec, family: Family
+) -> Any:
     """Return ``beta C``, or zeros."""
     import dask.array as da
 
     dtype = np.dtype(spec.dtype)
     if c is None:
         shape = tuple(map(sum, chunks))
-        return da.zeros(shape, dtype=dtype, chunks=chunks)
-    return c.map_blocks(_scaled_block, spec, dtype=dtype)
+        zeros = da.zeros(shape, dtype=dtype, chunks=chunks)
+        if family == "numpy":
+            return zeros
+        meta = empty_block(family, dtype)
+        return zeros.map_blocks(convert, family, dtype=dtype, meta=meta)
+    return c.map_blocks(_scaled_block, spec, dtype=dtype, meta=c._meta)
 
 
 def _scaled_block(block: Any, spec: ProductSpec) -> Any:

@@ -1,13 +1,12 @@
 """The drivers of rank-k and rank-2k updates: herk, syrk, her2k, syr2k."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from . import checks, eager_rank
-from .checks import Options
+from .checks import ROUTINES, Options, Routine
 from .config import bytes_setting
 from .errors import PlanError
 from .kernels.family import namespace
@@ -34,25 +33,9 @@ __all__ = [
     "zsyrk",
 ]
 
-UPLOS = ("full", "lower", "upper")
-
-
-@dataclass(frozen=True)
-class _Routine:
-    """What a name computes: its formula, and what its operands may be."""
-
-    name: str
-    hermitian: bool
-    two: bool
-
-    @property
-    def transposed(self) -> str:
-        """The op that is not "N"."""
-        return "C" if self.hermitian else "T"
-
 
 def _update(
-    routine: _Routine,
+    routine: Routine,
     letter: str | None,
     A: Any,
     B: Any,
@@ -74,17 +57,17 @@ def _update(
     dtype = checks.result_dtype(letter, A=a, B=b, C=c)
     alpha = checks.check_scalar(alpha, "alpha", dtype)
     beta = checks.check_scalar(beta, "beta", dtype)
-    if routine.hermitian:
-        _check_real_scalars(routine, alpha, beta)
-    _check_names(routine, op, uplo)
+    checks.check_real_scalars(routine, alpha, beta)
+    checks.check_update_names(routine, op, uplo)
     n, k = checks.check_update_shapes(a, b, c, op)
     system = checks.check_options(options, dtype, k)
+    op_a, op_b = routine.ops(op)
     product = spec_of(
         system,
         dtype=dtype.str,
         k=k,
-        op_a="N" if op == "N" else routine.transposed,
-        op_b=routine.transposed if op == "N" else "N",
+        op_a=op_a,
+        op_b=op_b,
         alpha=alpha,
         scaling=options.scaling,
         engine=engine_of(options.engine, family),
@@ -101,27 +84,6 @@ def _update(
     if empty:
         return namespace(a).zeros((n, n), dtype) if c is None else scaled_c(c, spec)
     return eager_rank.update(a, b, c, spec)
-
-
-def _check_real_scalars(routine: _Routine, alpha: complex, beta: complex) -> None:
-    scalars = {"beta": beta} if routine.two else {"alpha": alpha, "beta": beta}
-    for name, value in scalars.items():
-        if value.imag != 0:
-            raise TypeError(
-                f"{name}={value} given; {routine.name} takes a real {name}, or its "
-                "result would not be Hermitian: use gemm"
-            )
-
-
-def _check_names(routine: _Routine, op: str, uplo: str) -> None:
-    if op not in ("N", routine.transposed):
-        raise PlanError(
-            f"op={op!r} given; {routine.name} takes 'N' and {routine.transposed!r}"
-        )
-    if uplo not in UPLOS:
-        raise PlanError(
-            f"uplo={uplo!r} given; allowed are {', '.join(map(repr, UPLOS))}"
-        )
 
 
 _PARAMETERS = """
@@ -175,7 +137,7 @@ _FORMULAS = {
 }
 
 
-def _document(routine: _Routine, letter: str | None) -> str:
+def _document(routine: Routine, letter: str | None) -> str:
     """Write the numpydoc text of a routine."""
     scalars = {
         (True, False): "Real.",
@@ -198,7 +160,7 @@ def _document(routine: _Routine, letter: str | None) -> str:
     )
 
 
-def _one(routine: _Routine, letter: str | None) -> Callable[..., Any]:
+def _one(routine: Routine, letter: str | None) -> Callable[..., Any]:
     def update(
         A: Any,
         C: Any = None,
@@ -219,7 +181,7 @@ def _one(routine: _Routine, letter: str | None) -> Callable[..., Any]:
     return _named(update, routine, letter)
 
 
-def _two(routine: _Routine, letter: str | None) -> Callable[..., Any]:
+def _two(routine: Routine, letter: str | None) -> Callable[..., Any]:
     def update(
         A: Any,
         B: Any,
@@ -242,19 +204,20 @@ def _two(routine: _Routine, letter: str | None) -> Callable[..., Any]:
 
 
 def _named(
-    function: Callable[..., Any], routine: _Routine, letter: str | None
+    function: Callable[..., Any], routine: Routine, letter: str | None
 ) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = (letter or "") + routine.name
     function.__doc__ = _document(routine, letter)
     return function
 
 
-_HERK = _Routine("herk", hermitian=True, two=False)
-_SYRK = _Routine("syrk", hermitian=False, two=False)
-_HER2K = _Routine("her2k", hermitian=True, two=True)
-_SYR2K = _Routine("syr2k", hermitian=False, two=True)
+# The names that `jobs.opening` still asks for.
+_HERK, _SYRK, _HER2K, _SYR2K = ROUTINES.values()
+_check_real_scalars, _check_names = checks.check_real_scalars, checks.check_update_names
 
-herk, zherk, cherk = (_one(_HERK, letter) for letter in (None, "z", "c"))
-syrk, zsyrk, csyrk, dsyrk, ssyrk = (_one(_SYRK, t) for t in (None, *"zcds"))
-her2k, zher2k, cher2k = (_two(_HER2K, letter) for letter in (None, "z", "c"))
-syr2k, zsyr2k, csyr2k, dsyr2k, ssyr2k = (_two(_SYR2K, t) for t in (None, *"zcds"))
+herk, zherk, cherk = (_one(ROUTINES["herk"], letter) for letter in (None, "z", "c"))
+syrk, zsyrk, csyrk, dsyrk, ssyrk = (_one(ROUTINES["syrk"], t) for t in (None, *"zcds"))
+her2k, zher2k, cher2k = (_two(ROUTINES["her2k"], letter) for letter in (None, "z", "c"))
+syr2k, zsyr2k, csyr2k, dsyr2k, ssyr2k = (
+    _two(ROUTINES["syr2k"], t) for t in (None, *"zcds")
+)

@@ -82,6 +82,9 @@ def test_half_of_the_tiles_are_product_tasks():
     assert full["twom-product"] == tiles * (tiles + 1) // 2
     assert full["twom-exponents"] == tiles
     assert stages(td.gemm(dA, dA, op_b="C"))["twom-product"] == tiles**2
+    ours = sum(n for stage, n in full.items() if stage.startswith("twom-"))
+    aliases = full["twom-product"]
+    assert ours - aliases == td.plan_herk((N, K), chunks=(10, 45)).num_tasks
 
 
 def test_what_nobody_asks_for_is_not_made():
@@ -94,7 +97,9 @@ def test_what_nobody_asks_for_is_not_made():
     assert (above.compute() == below.compute().conj().T).all()
 
 
-def test_a_diagonal_tile_of_herk_needs_half_the_int8_products(monkeypatch):
+@pytest.fixture
+def counted(monkeypatch):
+    """int8 products of every tile product that runs, and their operations."""
     from twom_dist.kernels.cpu.engine import CpuEngine
 
     counted = []
@@ -102,16 +107,43 @@ def test_a_diagonal_tile_of_herk_needs_half_the_int8_products(monkeypatch):
 
     def count(self, left, right, system, into=None, *, hermitian=False):
         products = system.num_hermitian_products if hermitian else system.num_products
-        counted.append(products)
+        counted.append((products, 2 * products * left.rows * right.rows * left.k))
         return multiply(self, left, right, system, into, hermitian=hermitian)
 
     monkeypatch.setattr(CpuEngine, "multiply", count)
+    return counted
+
+
+def test_a_diagonal_tile_of_herk_needs_half_the_int8_products(counted):
     dA = da.from_array(operands(td.herk)[0], chunks=(16, 45))
     td.herk(dA).compute(scheduler="sync")
-    of_herk = sum(counted)
+    of_herk = sum(products for products, _ in counted)
     counted.clear()
     td.gemm(dA, dA, op_b="C").compute(scheduler="sync")
-    assert 2 * of_herk == sum(counted) == 2 * 16 * 4 * 4
+    assert 2 * of_herk == sum(products for products, _ in counted) == 2 * 16 * 4 * 4
+
+
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
+@pytest.mark.parametrize("chunks", [((30, 7, 24), (20, 25)), (16, 16)])
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_the_int8_products_that_run_are_those_of_the_plan(
+    counted, routine, chunks, method
+):
+    matrices = operands(routine)
+    plans = {
+        td.herk: td.plan_herk,
+        td.syrk: td.plan_syrk,
+        td.her2k: td.plan_her2k,
+        td.syr2k: td.plan_syr2k,
+    }
+    arrays = lazy(matrices, chunks)
+    shapes = [x.shape for x in matrices]
+    plan = plans[routine](*shapes, chunks=arrays[0].chunks, method=method)
+    routine(*arrays, method=method).compute(scheduler="sync")
+    assert tuple(map(sum, zip(*counted, strict=True))) == (
+        plan.num_int8_gemms,
+        plan.int8_operations,
+    )
 
 
 def test_an_update_is_not_computed_while_it_is_built():

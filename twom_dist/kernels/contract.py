@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from ..moduli import ResidueSystem, ScalingRule
 from ..typing import Array, Side
 from .family import Family
+from .limits import Shape, TileLimits
 
 
 class Encoded(Protocol):
@@ -63,6 +64,16 @@ class Engine(Protocol):
 
     def task(self) -> AbstractContextManager[None]:
         """Scope of one dask task: its share of threads; device work done on exit."""
+        ...
+
+    def tile_limits(
+        self, system: ResidueSystem, shape: Shape, *, update: bool, halves: bool
+    ) -> TileLimits:
+        """Choose the largest tiles of a product of arrays in memory.
+
+        `update`: of a rank-k update, where m = n; `halves`: whose diagonal tiles cost
+        half the products.
+        """
         ...
 
     def largest_exponents(self, x: Array) -> Array:

@@ -19,6 +19,26 @@ def family_of(x: Any) -> Family:
     return "cupy" if type(x).__module__.split(".")[0] == "cupy" else "numpy"
 
 
+def convert(x: Any, family: Family) -> Any:
+    """Move a block to a family, if it is of another."""
+    if family_of(x) == family:
+        return x
+    import cupy
+
+    return cupy.asarray(x) if family == "cupy" else cupy.asnumpy(x)
+
+
+def empty_block(family: Family, dtype: Any) -> Any:
+    """Make an empty matrix that tells what blocks are, without a device."""
+    if family == "numpy":
+        return np.empty((0, 0), dtype)
+    import cupy
+
+    nothing = cupy.cuda.UnownedMemory(0, 0, None, device_id=0)
+    pointer = cupy.cuda.MemoryPointer(nothing, 0)
+    return cupy.ndarray((0, 0), dtype, memptr=pointer)
+
+
 def namespace(x: Any) -> Any:
     """Return the module whose functions take x: numpy, or cupy."""
     return sys.modules["cupy"] if family_of(x) == "cupy" else np

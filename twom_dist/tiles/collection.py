@@ -6,7 +6,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from .graph import Operands
 from .grid import Grid
-from .rank_graph import AnySpec, build_layer, result_dtype, result_name
+from .rank_graph import AnySpec, build_layer, result_name
 
 
 def product_array(a: Any, b: Any, c: Any, grid: Grid, spec: AnySpec) -> Any:
@@ -32,9 +32,5 @@ def product_array(a: Any, b: Any, c: Any, grid: Grid, spec: AnySpec) -> Any:
     layer = build_layer(name, Operands(*names), grid, spec)
     inputs = [x for x in (a, b, c) if x is not None]
     graph = HighLevelGraph.from_collections(name, layer, dependencies=inputs)
-    return da.Array(graph, name, (grid.m, grid.n), meta=result_meta(a, spec))
-
-
-def result_meta(a: Any, spec: AnySpec) -> Any:
-    """Return an empty block of the inputs' family and the result's dtype."""
-    return a._meta.astype(result_dtype(spec))
+    # A is of the result's dtype by now; a CuPy block cannot be made without a device.
+    return da.Array(graph, name, (grid.m, grid.n), meta=a._meta)

@@ -10,7 +10,7 @@ from dask.array._array_expr._expr import ArrayExpr
 
 from .graph import Operands
 from .grid import Chunks, Grid
-from .rank_graph import AnySpec, build_layer, result_dtype, result_name
+from .rank_graph import AnySpec, build_layer, result_name
 
 
 class TwomProduct(ArrayExpr):
@@ -24,7 +24,7 @@ class TwomProduct(ArrayExpr):
 
     @property
     def _meta(self) -> Any:
-        return self.a._meta.astype(result_dtype(self.spec))
+        return self.a._meta
 
     @property
     def chunks(self) -> tuple[Chunks, Chunks]:

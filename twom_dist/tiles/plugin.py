@@ -1,4 +1,7 @@
-"""A scheduler plugin that puts product tasks, and their inputs, on a grid of workers.
+"""A scheduler plugin that puts product tasks, and their inputs, where they move least.
+
+Tiles of a rectangle go to a grid of workers, tiles of a triangle where `tiles.triangle`
+puts them.
 
 Layer annotations vanish in array optimisation (dask/dask#7036), so the restrictions
 are set where the graph arrives. They are loose: a worker that dies or pauses loses its
@@ -6,7 +9,7 @@ tasks to the others. An exception here is logged by the scheduler and costs traf
 never a result.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +17,13 @@ from typing import Any
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from .graph import PANEL, PRODUCT, SCALING_STAGES
-from .placement import WorkerGrid, assign_slots, spread, worker_grids
+from .placement import Cell, WorkerGrid, assign_slots, spread, worker_grids
+from .rank_graph import UPDATE
+from .triangle import TriangleMap, triangle_map
 
 PLUGIN_NAME = "twom-placement"
+
+Layout = WorkerGrid | TriangleMap
 
 
 def _stage_and_token(key: Any) -> tuple[str, str]:
@@ -29,7 +36,7 @@ def _stage_and_token(key: Any) -> tuple[str, str]:
 
 
 class PlacementPlugin(SchedulerPlugin):
-    """Restrict product tasks loosely to a 2-D cyclic grid of the live workers."""
+    """Restrict product tasks loosely to workers, of those that are alive."""
 
     name = PLUGIN_NAME
     idempotent = True
@@ -88,13 +95,19 @@ def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
     if any(map(_is_restricted, states)):
         return
     uses = _collect_uses(states)
-    grid, slots = _choose(states, uses, workers)
+    layout, slots = _choose(states, uses, workers)
     for ts in states:
-        yield ts, slots[grid.slot(*ts.key[1:3])]
+        worker = slots[layout.slot(*ts.key[1:3])]
+        yield ts, worker
+        for dependent in ts.dependents:
+            # The same tile, or its mirror image: moved only by work stealing.
+            if _stage_and_token(dependent.key)[0] == UPDATE:
+                yield dependent, worker
     consumers = {
-        key: [slots[slot] for slot in use.slots(grid)] for key, use in uses.items()
+        key: [slots[slot] for slot in use.slots(layout)] for key, use in uses.items()
     }
-    placed = spread(uses, lambda key: _homes(uses[key].tile, consumers))
+    in_turn = _take_turns(consumers)
+    placed = spread(in_turn, lambda key: _homes(uses[key].tile, consumers))
     for key, worker in placed.items():
         tile = uses[key].tile
         if _stage_and_token(tile.key)[0] != PRODUCT:
@@ -123,13 +136,14 @@ class _Use:
     tile: Any
     rows: set[int] = field(default_factory=set)
     columns: set[int] = field(default_factory=set)
-    cells: set[tuple[int, int]] | None = None
+    cells: set[Cell] | None = None
 
-    def slots(self, grid: WorkerGrid) -> list[int]:
+    def slots(self, layout: Layout) -> list[int]:
         """List the slots that need the tile."""
         if self.cells is not None:
-            return sorted({grid.slot(i, j) for i, j in self.cells})
-        pr, pc = grid.pr, grid.pc
+            return sorted({layout.slot(i, j) for i, j in self.cells})
+        assert isinstance(layout, WorkerGrid)
+        pr, pc = layout.pr, layout.pc
         rows = {i % pr for i in self.rows}
         columns = {j % pc for j in self.columns}
         return sorted(i * pc + j for i in rows for j in columns)
@@ -158,6 +172,20 @@ def _collect_uses(states: list[Any]) -> dict[Any, _Use]:
     return uses
 
 
+def _take_turns(consumers: dict[Any, list[str]]) -> list[Any]:
+    """Order tiles such that those with the same consumers do not follow each other.
+
+    Where they do, the last of them find only workers that have their share already.
+    """
+    turns: dict[Any, int] = {}
+    taken: Counter[tuple[str, ...]] = Counter()
+    for key, workers in consumers.items():
+        alike = tuple(workers)
+        turns[key] = taken[alike]
+        taken[alike] += 1
+    return sorted(turns, key=turns.__getitem__)
+
+
 def _homes(tile: Any, consumers: dict[Any, list[str]]) -> list[str]:
     """List where a tile may be scaled without moving more than its products need."""
     holders = [worker.address for worker in tile.who_has or ()]
@@ -166,28 +194,45 @@ def _homes(tile: Any, consumers: dict[Any, list[str]]) -> list[str]:
 
 def _choose(
     states: list[Any], uses: dict[Any, _Use], workers: list[str]
-) -> tuple[WorkerGrid, list[str]]:
-    """Choose grid and workers: least load, then fewest bytes that must move."""
-    mt = 1 + max(ts.key[1] for ts in states)
-    nt = 1 + max(ts.key[2] for ts in states)
+) -> tuple[Layout, list[str]]:
+    """Choose layout and workers: least load, then fewest bytes that must move."""
+    cells = {ts.key[1:3] for ts in states}
+    mt, nt = (1 + max(indices) for indices in zip(*cells, strict=True))
+    if mt > 1 and _is_triangle(cells, mt):
+        triangle = triangle_map(mt, len(workers))
+        return triangle, _seat(triangle, uses, workers)[1]
     best: tuple[tuple[int, int, int], WorkerGrid, list[str]] | None = None
     for grid in worker_grids(len(workers)):
-        gains: list[dict[str, int]] = [defaultdict(int) for _ in workers]
-        total = 0
-        for use in uses.values():
-            nbytes = use.tile.get_nbytes()
-            slots_of_tile = use.slots(grid)
-            total += nbytes * len(slots_of_tile)
-            for holder in use.tile.who_has or ():
-                for slot in slots_of_tile:
-                    gains[slot][holder.address] += nbytes
-        slots = assign_slots(gains, workers)
-        moved = total - sum(gains[s][w] for s, w in enumerate(slots))
+        moved, slots = _seat(grid, uses, workers)
         rank = (grid.largest_load(mt, nt), moved, abs(grid.pr - grid.pc))
         if best is None or rank < best[0]:
             best = (rank, grid, slots)
     assert best is not None
     return best[1], best[2]
+
+
+def _is_triangle(cells: set[Cell], count: int) -> bool:
+    """Whether these are all the cells on one side of the diagonal, and those on it."""
+    if len(cells) != count * (count + 1) // 2:
+        return False
+    return all(i >= j for i, j in cells) or all(i <= j for i, j in cells)
+
+
+def _seat(
+    layout: Layout, uses: dict[Any, _Use], workers: list[str]
+) -> tuple[int, list[str]]:
+    """Give each slot a worker; return the bytes that must move, and the workers."""
+    gains: list[dict[str, int]] = [defaultdict(int) for _ in workers]
+    total = 0
+    for use in uses.values():
+        nbytes = use.tile.get_nbytes()
+        slots_of_tile = use.slots(layout)
+        total += nbytes * len(slots_of_tile)
+        for holder in use.tile.who_has or ():
+            for slot in slots_of_tile:
+                gains[slot][holder.address] += nbytes
+    slots = assign_slots(gains, workers)
+    return total - sum(gains[s][w] for s, w in enumerate(slots)), slots
 
 
 def _chain(tile: Any) -> Iterator[Any]:

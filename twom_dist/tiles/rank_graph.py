@@ -7,8 +7,6 @@ and a cheap task for each mirrored or empty one, made only if somebody asks for 
 
 from typing import Any
 
-import numpy as np
-
 from .graph import PANEL, PRODUCT, Key, Operands, ProductLayer, TileTask, product_name
 from .grid import Grid
 from .rank_k import (
@@ -19,7 +17,7 @@ from .rank_k import (
     mirror_tile,
     multiply_cell,
 )
-from .spec import ProductSpec, load_engine
+from .spec import ProductSpec, load_engine, load_namespace
 from .task_spec import Alias, Task, TaskRef
 
 UPDATE = "twom-update"
@@ -43,11 +41,6 @@ def build_layer(
     return ProductLayer(name, operands, grid, spec).build()
 
 
-def result_dtype(spec: AnySpec) -> str:
-    """Dtype of the result."""
-    return spec.product.dtype if isinstance(spec, RankSpec) else spec.dtype
-
-
 def run_update(spec: RankSpec, *args: Any) -> Any:
     """Multiply one panel of a tile, and finish the tile if it is the last one.
 
@@ -64,9 +57,9 @@ def run_update(spec: RankSpec, *args: Any) -> Any:
         return finish_cell(accumulators, x, z, cell, spec, c)
 
 
-def empty_tile(shape: tuple[int, int], dtype: str) -> Any:
+def empty_tile(shape: tuple[int, int], spec: ProductSpec) -> Any:
     """Return a tile of the triangle that was not asked for."""
-    return np.zeros(shape, np.dtype(dtype))
+    return load_namespace(spec).zeros(shape, spec.dtype)
 
 
 class UpdateLayer(ProductLayer):
@@ -111,7 +104,7 @@ class UpdateLayer(ProductLayer):
                     self.tasks[key] = Task(key, mirror_tile, tile, self.update)
                 else:
                     shape = (self.grid.m[i], self.grid.n[j])
-                    self.tasks[key] = Task(key, empty_tile, shape, self.spec.dtype)
+                    self.tasks[key] = Task(key, empty_tile, shape, self.spec)
         return self.tasks
 
     def _bound(self) -> None:

@@ -1,6 +1,7 @@
 """What every block task of a product needs to know: one small picklable record."""
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,11 @@ def spec_of(system: ResidueSystem | None, **fields: Any) -> ProductSpec:
 def load_engine(spec: ProductSpec) -> Engine:
     """Load the engine of a spec in this process."""
     return get_engine(spec.engine)
+
+
+def load_namespace(spec: ProductSpec) -> Any:
+    """Load the module that makes arrays of the blocks' family: numpy or cupy."""
+    return import_module(load_engine(spec).family)
 
 
 def as_rows(block: Array, side: Side, op: Op) -> Array:

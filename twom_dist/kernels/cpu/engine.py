@@ -10,6 +10,7 @@ import numpy as np
 from ...moduli import NONFINITE_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Side
 from ..family import Family
+from ..limits import Shape, TileLimits, host_limits
 from ..nonfinite import find_fill
 from . import norms
 from .announce import announce_compilation
@@ -56,6 +57,12 @@ class CpuEngine:
     def task(self) -> AbstractContextManager[None]:
         """Bound the threads to a task's share."""
         return limit_threads(task_threads())
+
+    def tile_limits(
+        self, system: ResidueSystem, shape: Shape, *, update: bool, halves: bool
+    ) -> TileLimits:
+        """Cut by the setting largest-tile."""
+        return host_limits(shape, update, halves)
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""

@@ -18,6 +18,7 @@ from ...moduli import (
 )
 from ...typing import Array, Side
 from ..family import Family
+from ..limits import Shape, TileLimits, host_limits
 from ..nonfinite import find_fill
 
 
@@ -74,6 +75,12 @@ class ReferenceEngine:
     def task(self) -> AbstractContextManager[None]:
         """Nothing to share."""
         return nullcontext()
+
+    def tile_limits(
+        self, system: ResidueSystem, shape: Shape, *, update: bool, halves: bool
+    ) -> TileLimits:
+        """Cut by the setting largest-tile."""
+        return host_limits(shape, update, halves)
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""

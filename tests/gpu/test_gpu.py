@@ -1,0 +1,237 @@
+"""The CUDA engine on a device: the bits of the CPU's engines, streams, memory."""
+
+import dask
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.strategies import LAYOUTS, SHAPES, random_matrix
+from twom_dist.errors import EngineUnavailableError, MemoryLimitError
+from twom_dist.kernels import get_engine
+from twom_dist.moduli import residue_system, scaling_rule
+from twom_dist.testing import random_matrix as spread_matrix
+
+pytestmark = pytest.mark.gpu
+
+try:
+    get_engine("cuda")
+except EngineUnavailableError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+SYSTEMS = (
+    *(("2m", 1), ("2m", 16), ("2m", 22), ("3m", 15), ("3m", 49), ("4m", 11)),
+    *(("hybrid", 24), ("hybrid", 42), ("real", 1), ("real", 15), ("real", 49)),
+)
+DTYPES = ("float32", "float64", "complex64", "complex128")
+ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return get_engine("cuda")
+
+
+@pytest.fixture(scope="module")
+def cp(engine):
+    return pytest.importorskip("cupy")
+
+
+def same_bits(cp, found, expected) -> bool:
+    """Compare dtype, shape and every bit of a device's array with a host's."""
+    assert isinstance(found, cp.ndarray)
+    x = cp.asnumpy(found)
+    given = x.dtype, x.shape, x.tobytes()
+    return given == (expected.dtype, expected.shape, expected.tobytes())
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (129, 257, 1040), (1030, 70, 33)])
+@pytest.mark.parametrize("choice", SYSTEMS)
+def test_every_stage_is_that_of_the_cpu(cp, engine, choice, shape):
+    (kind, count), (m, n, k) = choice, shape
+    dtype = "float64" if kind == "real" else "complex128"
+    system, host = residue_system(kind, count), get_engine("cpu")
+    rule = scaling_rule(system, k)
+    sides = {}
+    for side, rows in (("left", m), ("right", n)):
+        x = random_matrix(rows, k, dtype, 2.0, [rows, k])
+        d = cp.asarray(x)
+        largest = host.largest_exponents(x)
+        assert same_bits(cp, engine.largest_exponents(d), largest)
+        sums = host.square_sums(x, largest, rule.norm_bits)
+        on_device = engine.square_sums(d, cp.asarray(largest), rule.norm_bits)
+        assert same_bits(cp, on_device, sums)
+        e = host.choose_exponents(largest, sums, rule)
+        found = engine.choose_exponents(cp.asarray(largest), on_device, rule)
+        assert same_bits(cp, found, e)
+        flip = side == "right"
+        planes = host.encode(x, e, system, side=side, conjugate=flip)
+        encoded = engine.encode(d, found, system, side=side, conjugate=flip)
+        residues = planes.residues()
+        assert same_bits(cp, cp.ascontiguousarray(encoded.residues()), residues)
+        sides[side] = planes, encoded, e
+    product = host.multiply(sides["left"][0], sides["right"][0], system)
+    found = engine.multiply(sides["left"][1], sides["right"][1], system)
+    assert same_bits(cp, found, product)
+    exponents = sides["left"][2], sides["right"][2]
+    C = host.decode(product, *exponents, system, dtype)
+    assert same_bits(
+        cp, engine.decode(found, *map(cp.asarray, exponents), system, dtype), C
+    )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gemm_of_every_layout(cp, dtype, layout):
+    if layout == "read-only":
+        pytest.skip("CuPy has no read-only arrays")
+    A, B, C = (
+        random_matrix(*shape, dtype, 2.0, seed)
+        for seed, shape in enumerate([(190, 230), (170, 230), (190, 170)])
+    )
+    A[3, 5], B[2], C[1, 1] = np.nan, 0, np.inf
+    options = {"op_b": "C", "alpha": -1.5, "beta": 0.25}
+    on_device = [LAYOUTS[layout](cp.asarray(x)) for x in (A, B, C)]
+    expected = td.gemm(A, B, C, **options)
+    assert np.array_equal(
+        cp.asnumpy(td.gemm(*on_device, **options)), expected, equal_nan=True
+    )
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, complex(0, np.inf)])
+@pytest.mark.parametrize("ops", ["NN", "CN", "NT", "CC"])
+def test_what_is_not_finite_reaches_the_same_entries(cp, ops, value):
+    A, B = random_matrix(90, 90, "complex128", 1.0, 1), random_matrix(90, 90, seed=2)
+    A[2, 3], A[4], A[6, 1] = value, 0, -np.inf
+    B[5, 5], B[:, 7], B[3, 2] = value, 0, 0
+    options = {"op_a": ops[0], "op_b": ops[1], "alpha": 0.5 - 1j}
+    found = cp.asnumpy(td.gemm(cp.asarray(A), cp.asarray(B), **options))
+    np.testing.assert_array_equal(found, td.gemm(A, B, **options))
+
+
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "native"])
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_updates(cp, routine, method):
+    two = routine in (td.her2k, td.syr2k)
+    matrices = [random_matrix(333, 129, "complex128", 1.0, s) for s in range(1 + two)]
+    on_device = [cp.asarray(x) for x in matrices]
+    C0 = random_matrix(333, 333, "complex128", 1.0, 9)
+    for uplo in ("full", "lower", "upper"):
+        options = {"method": method, "uplo": uplo, "beta": 0.5}
+        found = routine(*on_device, cp.asarray(C0), **options)
+        expected = routine(*matrices, C0, **options)
+        if method == "native":
+            cp.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+            continue
+        assert same_bits(cp, found, expected)
+
+
+def test_accurate_scaling(cp):
+    A, B = spread_matrix(210, 400, seed=1), spread_matrix(180, 400, seed=2)
+    options = {"op_b": "T", "scaling": "accurate", "num_moduli": 9}
+    found = td.gemm(cp.asarray(A), cp.asarray(B), **options)
+    assert same_bits(cp, found, td.gemm(A, B, **options))
+
+
+@pytest.mark.parametrize("workspace", ["24 MiB", "200 MiB", None])
+def test_a_workspace_limit_changes_no_bit_and_holds(cp, workspace):
+    A, B = spread_matrix(1300, 1100, seed=1), spread_matrix(1100, 1280, seed=2)
+    expected = td.gemm(A, B)
+    a, b = cp.asarray(A), cp.asarray(B)
+    pool = cp.get_default_memory_pool()
+    pool.free_all_blocks()
+    before = pool.total_bytes()
+    with dask.config.set({"twom-dist.workspace-bytes": workspace}):
+        found = td.gemm(a, b)
+    assert same_bits(cp, found, expected)
+    if workspace is not None:
+        limit = dask.utils.parse_bytes(workspace) + 3 * expected.nbytes
+        assert pool.total_bytes() - before < limit
+
+
+def test_too_large_a_product_is_refused_and_leaves_no_error_behind(cp):
+    a = cp.ones((300, 300))
+    pool = cp.get_default_memory_pool()
+    pool.set_limit(size=pool.total_bytes() + (8 << 20))
+    try:
+        wide = cp.ones((300, 1))
+        with (
+            dask.config.set({"twom-dist.workspace-bytes": "100 GiB"}),
+            pytest.raises(MemoryLimitError, match="workspace-bytes"),
+        ):
+            td.gemm(cp.broadcast_to(wide, (300, 300000)), cp.ones((300000, 1)))
+    finally:
+        pool.set_limit(size=0)
+    assert td.gemm(a, a)[0, 0] == 300
+
+
+def test_a_thousand_products_leak_nothing(cp):
+    a = cp.asarray(spread_matrix(96, 64, seed=1))
+    expected = td.gemm(a, a, op_b="C")
+    pool = cp.get_default_memory_pool()
+    used = pool.used_bytes()
+    for _ in range(1000):
+        found = td.gemm(a, a, op_b="C")
+    assert (found == expected).all()
+    del found
+    assert pool.used_bytes() <= used
+
+
+def test_the_current_stream_is_used(cp):
+    A = spread_matrix(500, 500, seed=1)
+    expected = td.gemm(A, A)
+    with cp.cuda.Stream(non_blocking=True) as stream:
+        a = cp.asarray(A)
+        found = td.gemm(a, a)
+        stream.synchronize()
+    assert same_bits(cp, found, expected)
+
+
+def test_two_streams_at_once(cp):
+    matrices = [spread_matrix(300, 300, seed=s) for s in (1, 2)]
+    streams = [cp.cuda.Stream(non_blocking=True) for _ in matrices]
+    found = []
+    for _ in range(5):
+        for A, stream in zip(matrices, streams, strict=True):
+            with stream:
+                a = cp.asarray(A)
+                found.append(td.herk(a))
+    for stream in streams:
+        stream.synchronize()
+    expected = [td.herk(A) for A in matrices]
+    for i, C in enumerate(found):
+        assert same_bits(cp, C, expected[i % 2])
+
+
+def test_dask_blocks_on_threads(cp):
+    da = pytest.importorskip("dask.array")
+    A = spread_matrix(300, 200, seed=1)
+    a = da.from_array(cp.asarray(A), chunks=(70, 90))
+    C = td.gemm(a, a, op_b="C")
+    assert isinstance(C._meta, cp.ndarray)
+    assert same_bits(cp, C.compute(scheduler="sync"), td.gemm(A, A, op_b="C"))
+    assert same_bits(cp, td.herk(a).compute(scheduler="threads"), td.herk(A))
+
+
+@pytest.mark.slow
+def test_workers_that_share_the_device(cp):
+    distributed = pytest.importorskip("distributed")
+    da = pytest.importorskip("dask.array")
+    A = spread_matrix(600, 500, seed=1)
+    environment = {"CUPY_GPU_MEMORY_LIMIT": "10%"}
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            dashboard_address=None,
+            env=environment,
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        a = da.from_array(A, chunks=150).map_blocks(cp.asarray, meta=cp.empty((0, 0)))
+        a = a.map_blocks(lambda block: block, dtype=complex, meta=cp.empty((0, 0), "D"))
+        for product, expected in (
+            (td.gemm(a, a, op_b="C"), td.gemm(A, A, op_b="C")),
+            (td.herk(a), td.herk(A)),
+        ):
+            found = product.map_blocks(cp.asnumpy, meta=np.empty((0, 0), complex))
+            assert (found.compute() == expected).all()

@@ -1,0 +1,258 @@
+"""One call for each kernel, from NumPy arrays to NumPy arrays.
+
+Outputs lie between guards: a thread that writes outside is found out.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tests.kernels.cuda.host import HostKernels
+from twom_dist.kernels.cuda import tables
+from twom_dist.kernels.cuda.sources import Module, module_for
+from twom_dist.moduli import ResidueSystem, ScalingRule
+
+WARP = (32, 8, 1)
+LINE = (256, 1, 1)
+_GUARD = 256
+i32, i64 = np.int32, np.int64
+
+
+def ceil(x: int, unit: int) -> int:
+    return -(-x // unit)
+
+
+@contextmanager
+def guarded(shape: tuple[int, ...], dtype: Any, offset: int = 0) -> Iterator[Any]:
+    """Yield an array of noise whose surroundings must stay what they are.
+
+    `offset`: its distance in bytes from an address that 64 divides.
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    whole = np.random.default_rng(size).integers(
+        0, 256, size + 3 * _GUARD, dtype=np.uint8
+    )
+    start = _GUARD + -whole.ctypes.data % 64 + offset
+    before = whole.copy()
+    yield whole[start : start + size].view(dtype).reshape(shape)
+    before[start : start + size] = whole[start : start + size]
+    assert (whole == before).all(), "a thread wrote outside its array"
+
+
+def strides_of(x: np.ndarray) -> tuple[np.int64, np.int64]:
+    """Strides in elements."""
+    row, k = (i64(s // x.itemsize) for s in x.strides)
+    return row, k
+
+
+def operand(x: np.ndarray) -> tuple[Any, ...]:
+    """The arguments with which every pass over an operand begins."""
+    return x, i64(x.shape[0]), i64(x.shape[1]), *strides_of(x)
+
+
+def strips(
+    x: np.ndarray, across: bool, span: int
+) -> tuple[tuple[int, int, int], tuple[Any, ...]]:
+    """Grid of a reduction, and its two last common arguments."""
+    rows_a_block = 32 if across else 8
+    pieces = max(1, ceil(x.shape[1], span))
+    grid = (max(1, ceil(x.shape[0], rows_a_block)), pieces, 1)
+    return grid, (i64(span), i32(across))
+
+
+class Calls:
+    """The kernels of one host library, by stage."""
+
+    def __init__(self, kernels: HostKernels) -> None:
+        self.kernels = kernels
+
+    def _line(self, module: Module, name: str, count: int, *args: Any) -> None:
+        self.kernels.launch(module, name, (ceil(count, 256), 1, 1), LINE, args)
+
+    def largest_exponents(
+        self, x: np.ndarray, across: bool = False, span: int = 64
+    ) -> np.ndarray:
+        module, rows = module_for("norms", x.dtype), len(x)
+        grid, last = strips(x, across, span)
+        with guarded((rows,), np.uint64) as bits, guarded((rows,), i32) as out:
+            bits[:] = 0
+            args = (*operand(x), *last, bits)
+            self.kernels.launch(module, "largest_bits", grid, WARP, args)
+            self._line(module, "largest_exponents", rows, bits, i64(rows), out)
+        return out
+
+    def square_sums(
+        self,
+        x: np.ndarray,
+        largest: np.ndarray,
+        norm_bits: int,
+        across: bool = False,
+        span: int = 64,
+    ) -> np.ndarray:
+        module, rows = module_for("norms", x.dtype), len(x)
+        grid, last = strips(x, across, span)
+        with guarded((rows,), i64) as sums:
+            sums[:] = 0
+            args = (*operand(x), *last, largest, i32(norm_bits), sums)
+            self.kernels.launch(module, "square_sums", grid, WARP, args)
+        return sums
+
+    def choose_exponents(
+        self, largest: np.ndarray, sums: np.ndarray, rule: ScalingRule
+    ) -> np.ndarray:
+        rows = len(largest)
+        scalars = i64(rows), i32(rule.power), np.uint64(rule.leading)
+        with guarded((rows,), i32) as out:
+            args = largest, sums, *scalars, i32(rule.norm_bits), out
+            module = module_for("norms", np.float64)
+            self._line(module, "choose_exponents", rows, *args)
+        return out
+
+    def encode(
+        self,
+        x: np.ndarray,
+        exponents: np.ndarray,
+        system: ResidueSystem,
+        *,
+        conjugate: bool = False,
+        across: bool = False,
+        pad_rows: int = 0,
+    ) -> np.ndarray:
+        """Planes with their padding: (planes, rows + pad_rows, k_padded)."""
+        rows, k = x.shape
+        shape = (len(system.planes), rows + pad_rows, 16 * ceil(k, 16))
+        tiles = ceil(shape[1], 32 if across else 8)
+        tiles *= ceil(shape[2] // 4, 8 if across else 32)
+        with guarded(shape, np.int8) as out:
+            args = (
+                *operand(x),
+                *(exponents, i32(conjugate), tables.encode_table(system)),
+                *map(i32, tables.count_kinds(system)),
+                *(out, i64(shape[1]), i64(shape[2]), i64(shape[1] * shape[2])),
+                i32(across),
+            )
+            module = module_for("encode", x.dtype, system)
+            self.kernels.launch(module, "encode", (tiles, 1, 1), LINE, args)
+        return out
+
+    def requantise(
+        self,
+        sums: np.ndarray,
+        system: ResidueSystem,
+        residues: np.ndarray,
+        products: np.ndarray | None = None,
+        add: bool = False,
+        blocks: int = 1,
+    ) -> None:
+        """sums[z, i, j] into residues[products[z], i, j]; both may have wide rows."""
+        batch, m, n = sums.shape
+        distances = (
+            i64(sums.strides[1] // 4),
+            i64(sums.strides[0] // 4),
+            residues,
+            i64(residues.strides[1]),
+            i64(residues.strides[0]),
+        )
+        args = (
+            *(sums, *distances, i64(m), i64(n), tables.requantise_table(system)),
+            *(products, i32(add)),
+        )
+        grid = (ceil(n, 128), blocks, batch)
+        module = module_for("requantise")
+        self.kernels.launch(module, "requantise", grid, WARP, args)
+
+    def combine(
+        self,
+        r: np.ndarray,
+        s: np.ndarray | None,
+        weights: tuple[int, int, int],
+        p: int,
+        offset: int = 0,
+    ) -> np.ndarray:
+        n = len(r)
+        lift, inverse, minus_p = map(np.uint32, tables.combine_constants(p))
+        with guarded((n, n), np.int8, offset) as out:
+            args = (r, s, out, i64(n), *map(i32, weights), lift, inverse, minus_p)
+            grid = (ceil(n, 128), max(1, ceil(n, 64)), 1)
+            self.kernels.launch(module_for("combine"), "combine", grid, WARP, args)
+        return out
+
+    def decode(
+        self,
+        residues: np.ndarray,
+        rows: np.ndarray,
+        columns: np.ndarray,
+        system: ResidueSystem,
+        dtype: Any,
+        *,
+        alpha: complex = 1,
+        beta: complex = 0,
+        c: np.ndarray | None = None,
+        pad: int = 0,
+        blocks: int = 1,
+    ) -> np.ndarray:
+        """`pad`: elements between the rows of the output."""
+        _, m, n = residues.shape
+        table = tables.decode_table(system)
+        scalars = [
+            t
+            for factor in (complex(alpha), complex(beta))
+            for t in (
+                i32(tables.scalar_mode(factor)),
+                np.float64(factor.real),
+                np.float64(factor.imag),
+            )
+        ]
+        c_strides = (i64(0), i64(0)) if c is None else strides_of(c)
+        with guarded((m, n + pad), dtype) as out:
+            before = out.copy()
+            args = (
+                *(residues, i64(residues.strides[0]), i64(m), i64(n), rows, columns),
+                *(table.values, i32(table.digit_bits)),
+                *map(i32, tables.count_kinds(system)),
+                *(*scalars, c, *c_strides, out, i64(n + pad)),
+            )
+            width = 32 * tables.decode_elements(system)
+            module = module_for("decode", dtype, system)
+            grid = (ceil(n, width), blocks, 1)
+            self.kernels.launch(module, "decode", grid, WARP, args)
+        assert before[:, n:].tobytes() == out[:, n:].tobytes()
+        return np.ascontiguousarray(out[:, :n])
+
+    def magnitudes(
+        self, x: np.ndarray, largest: np.ndarray, across: bool = False
+    ) -> np.ndarray:
+        rows, k_padded = x.shape[0], 16 * ceil(x.shape[1], 16)
+        tiles = ceil(rows, 32 if across else 8)
+        tiles *= ceil(k_padded // 4, 8 if across else 32)
+        with guarded((rows, k_padded), np.int8) as out:
+            args = (*operand(x), largest, out, i64(rows), i64(k_padded), i32(across))
+            module = module_for("bounds", x.dtype)
+            self.kernels.launch(module, "magnitudes", (tiles, 1, 1), LINE, args)
+        return out
+
+    def add_sums(self, sums: np.ndarray, bound: np.ndarray) -> None:
+        m, n = bound.shape
+        args = (sums, i64(sums.strides[0] // 4), i64(m), i64(n), bound)
+        module = module_for("bounds", np.float64)
+        self.kernels.launch(module, "add_sums", (ceil(n, 32), 1, 1), WARP, args)
+
+    def row_maxima(self, bound: np.ndarray, across: bool) -> np.ndarray:
+        grid, last = strips(bound, across, 64)
+        with guarded((len(bound),), i64) as out:
+            out[:] = 0
+            args = (*operand(bound), *last, out)
+            module = module_for("bounds", np.float64)
+            self.kernels.launch(module, "row_maxima", grid, WARP, args)
+        return out
+
+    def fingerprint(self, x: np.ndarray, across: bool = False, span: int = 64) -> int:
+        grid, last = strips(x, across, span)
+        with guarded((16,), np.uint64) as sums:
+            sums[:] = 0
+            args = (*operand(x), *last, i32(16), sums)
+            module = module_for("fingerprint", x.dtype)
+            self.kernels.launch(module, "fingerprint", grid, WARP, args)
+        return int(sums.sum(dtype=np.uint64))

@@ -1,0 +1,183 @@
+"""Run the CUDA kernels on the host: the same text, built by the host's compiler.
+
+The grid is a loop over blocks and threads. Arguments are checked as strictly as a
+launch on a device would need them: every scalar of the parameter's own type.
+"""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from twom_dist.kernels.cuda.sources import Module, source_of
+
+COMPILER = shutil.which("g++")
+_SHIM = Path(__file__).with_name("host_shim.h")
+# The handlers of the checks for undefined behaviour are in the shim: no library needed.
+_CHECKS = "alignment,shift,signed-integer-overflow,bounds,float-cast-overflow"
+_OPTIONS = (
+    *("-std=c++17", "-O2", "-fPIC", "-w", "-ffp-contract=off", "-frounding-math"),
+    *("-fno-strict-aliasing", f"-fsanitize={_CHECKS}"),
+)
+_SIGNATURE = re.compile(
+    r'extern "C" __global__ void\s+(?:__launch_bounds__\([\d, ]+\)\s*)?(\w+)\(([^)]*)\)'
+)
+_TYPES = {
+    "int8": np.int8,
+    "uint8": np.uint8,
+    "int32": np.int32,
+    "uint32": np.uint32,
+    "int64": np.int64,
+    "uint64": np.uint64,
+    "uint4": np.uint32,
+    "float": np.float32,
+    "double": np.float64,
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel."""
+
+    name: str
+    dtype: Any
+    pointer: bool
+    constant: bool
+
+
+def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
+    """Read the kernels' signatures from the text."""
+    real = dict(module.macros).get("REAL", "double")
+    kernels = {}
+    for name, text in _SIGNATURE.findall(source_of(module)):
+        parameters = []
+        for parameter in text.split(","):
+            *kind, own = parameter.replace("*", " * ").split()
+            (word,) = (t for t in kind if t not in ("const", "*"))
+            dtype = np.dtype(_TYPES[real if word == "REAL" else word])
+            parameters.append(Parameter(own, dtype, "*" in kind, "const" in kind))
+        kernels[name] = parameters
+    return kernels
+
+
+def _wrapper(name: str, count: int) -> str:
+    """Loop over the grid; parameters arrive as an array of pointers, as CUDA's do."""
+    return f"""
+template <class... T, unsigned long... I>
+static void call_{name}(void (*kernel)(T...), void** args, Indices<I...>) {{
+  kernel(*static_cast<std_decay<T>*>(args[I])...);
+}}
+extern "C" unsigned int launch_{name}(const unsigned int* shape, void** args) {{
+  gridDim = {{shape[0], shape[1], shape[2]}};
+  blockDim = {{shape[3], shape[4], shape[5]}};
+  undefined_line = 0;
+  FOR_EACH(blockIdx, gridDim) FOR_EACH(threadIdx, blockDim)
+    call_{name}({name}, args, Range<{count}>::type());
+  return undefined_line;
+}}
+"""
+
+
+_PRELUDE = """
+#define FOR_EACH(i, count) for (i.z = 0; i.z < count.z; ++i.z) \\
+  for (i.y = 0; i.y < count.y; ++i.y) for (i.x = 0; i.x < count.x; ++i.x)
+template <unsigned long... I> struct Indices {};
+template <int N, unsigned long... I> struct Range : Range<N - 1, N - 1, I...> {};
+template <unsigned long... I> struct Range<0, I...> { typedef Indices<I...> type; };
+template <class T> using std_decay = T;
+"""
+
+
+def host_text(module: Module, extra: str = "") -> str:
+    """Write the text that the host's compiler builds."""
+    wrappers = (_wrapper(name, len(p)) for name, p in parse_kernels(module).items())
+    line = f'#line 1 "{module.family}"\n'
+    return f'#include "{_SHIM}"\n{line}{source_of(module)}{extra}{_PRELUDE}' + "".join(
+        wrappers
+    )
+
+
+class HostKernels:
+    """Modules built in a folder, each when first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._built: dict[Module, Any] = {}
+        self._lock = Lock()
+
+    def build(self, modules: Iterable[Module]) -> None:
+        """Build several modules side by side."""
+        missing = [m for m in dict.fromkeys(modules) if m not in self._built]
+        with ThreadPoolExecutor(2) as pool:
+            self._built |= zip(missing, pool.map(self._build, missing), strict=True)
+
+    def launch(
+        self,
+        module: Module,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        args: Sequence[Any],
+    ) -> None:
+        """Run every thread of a launch, one after the other.
+
+        `args`: NumPy arrays for pointers, NumPy scalars otherwise, for null ones too.
+        """
+        with self._lock:
+            if module not in self._built:
+                self.build([module])
+            parameters = parse_kernels(module)[name]
+            values = [_value(name, p, a) for p, a in zip(parameters, args, strict=True)]
+            shape = np.array([*grid, *block], np.uint32)
+            assert shape.size == 6, f"{name}: grid {grid}, block {block}"
+            assert np.prod(shape[3:]) <= 256, f"{name}: block {block}"
+            assert (shape[1:3] <= 65535).all(), f"{name}: grid {grid}"
+            pointers = (ctypes.c_void_p * len(values))(*(v.ctypes.data for v in values))
+            run = getattr(self._built[module], f"launch_{name}")
+            run.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+            run.restype = ctypes.c_uint
+            line = run(shape.ctypes.data, ctypes.addressof(pointers))
+        assert line == 0, f"undefined behaviour in {name}, line {line} of its module"
+
+    def _build(self, module: Module) -> Any:
+        stem = "_".join([module.family, *(value for _, value in module.macros)])
+        return self.compile(stem, host_text(module), module.options)
+
+    def compile(self, stem: str, text: str, options: Sequence[str] = ()) -> Any:
+        """Build a text into a library and load it."""
+        assert COMPILER is not None
+        source = self._folder / f"{stem}.cpp"
+        source.write_text(text, "utf-8")
+        unit, library = source.with_suffix(".o"), source.with_suffix(".so")
+        for command in (
+            (*_OPTIONS, *options, "-c", source, "-o", unit),
+            ("-shared", unit, "-o", library),
+        ):
+            done = subprocess.run([COMPILER, *command], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+        return ctypes.CDLL(str(library))
+
+
+def _value(kernel: str, parameter: Parameter, given: Any) -> np.ndarray:
+    """Return the bytes that a launch would pass, after a check of the type."""
+    where = f"{kernel}, {parameter.name}"
+    if not parameter.pointer:
+        assert isinstance(given, np.generic), f"{where}: {given!r} is no NumPy scalar"
+        assert given.dtype == parameter.dtype, f"{where}: {given.dtype} given"
+        return np.array(given)
+    if given is None or (isinstance(given, np.generic) and given == 0):
+        return np.zeros(1, np.uint64)
+    assert isinstance(given, np.ndarray), f"{where}: {type(given)} given"
+    real = given.real.dtype
+    assert real.itemsize == parameter.dtype.itemsize, f"{where}: {given.dtype} given"
+    assert (real.kind == "f") == (parameter.dtype.kind == "f"), where
+    assert parameter.constant or given.flags.writeable, f"{where} is read-only"
+    return np.array([given.ctypes.data], np.uint64)

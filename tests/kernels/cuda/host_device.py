@@ -1,0 +1,88 @@
+"""A device of the CUDA engine on the host: its kernels' text, an exact product.
+
+It refuses what cuBLAS or a launch would refuse, or do slowly.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.kernels.cuda.host import HostKernels
+from twom_dist.kernels.cuda.engine import CudaEngine
+from twom_dist.kernels.cuda.sources import Module
+
+_POISON = 0xA5
+
+
+class HostDevice:
+    """NumPy arrays in the place of device memory; the calls in `launched`."""
+
+    def __init__(self, kernels: HostKernels) -> None:
+        self.kernels = kernels
+        self.launched: list[str] = []
+        self.allocated: list[int] = []
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Allocate as CuPy does, at multiples of 512 bytes, with something in it."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        self.allocated.append(size)
+        whole = np.full(size + 512, _POISON, np.uint8)
+        start = -whole.ctypes.data % 512
+        return whole[start : start + size].view(dtype).reshape(shape)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Allocate zeros."""
+        out = self.empty(shape, dtype)
+        out[...] = 0
+        return out
+
+    def constant(self, table: np.ndarray) -> np.ndarray:
+        """Give the table itself."""
+        return table
+
+    def launch(
+        self,
+        module: Module,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        args: Sequence[Any],
+    ) -> None:
+        """Run every thread."""
+        assert min(*grid, *block) > 0, f"{name}: empty launch {grid} x {block}"
+        self.launched.append(name)
+        self.kernels.launch(module, name, grid, block, args)
+
+    def multiply_int8(self, x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
+        """Check what tensor cores want, and multiply exactly."""
+        self.launched.append("multiply_int8")
+        batch, m, n = sums.shape
+        assert x.shape == (batch, m, x.shape[2])
+        assert y.shape == (batch, n, x.shape[2])
+        assert (x.dtype, y.dtype, sums.dtype) == (np.int8, np.int8, np.int32)
+        assert 0 < x.shape[2] <= 1 << 16
+        for t in (x, y, sums):
+            assert t.strides[2] == t.itemsize, "rows are contiguous"
+            assert t.ctypes.data % 16 == 0
+            assert t.strides[1] % 16 == 0
+            assert batch == 1 or t.strides[0] > 0
+        assert m % 16 == n % 16 == x.shape[2] % 16 == 0
+        for a, b, out in zip(x, y, sums, strict=True):
+            # Exact: |sum| <= 2^16 2^14.
+            out[...] = a.astype(np.float64) @ b.astype(np.float64).T
+
+    def total_bytes(self) -> int:
+        """Give the memory of a small device."""
+        return 8 << 30
+
+    def synchronize(self) -> None:
+        """Nothing runs."""
+        self.launched.append("synchronize")
+
+
+def host_engine(kernels: HostKernels) -> CudaEngine:
+    """Make a CUDA engine that takes NumPy arrays."""
+    engine = CudaEngine(HostDevice(kernels))
+    engine.family = "numpy"
+    return engine

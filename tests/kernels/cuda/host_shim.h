@@ -1,0 +1,144 @@
+// CUDA as the host's C++ compiler sees it: what the kernels use, thread after thread.
+#include <cfenv>
+#include <cmath>
+#include <cstring>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct dim3 {
+  unsigned int x, y, z;
+};
+static dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+struct alignas(16) int4 {
+  int x, y, z, w;
+};
+struct alignas(16) uint4 {
+  unsigned int x, y, z, w;
+};
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) double2 {
+  double x, y;
+};
+
+template <class To, class From> static inline To bit_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From), "sizes differ");
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+template <class T> static inline T __ldg(const T* address) { return *address; }
+
+template <class T> static inline T atomicMax(T* address, T value) {
+  T old = *address;
+  if (value > old) *address = value;
+  return old;
+}
+
+template <class T> static inline T atomicAdd(T* address, T value) {
+  T old = *address;
+  *address = old + value;
+  return old;
+}
+
+// --- integers ---------------------------------------------------------------------
+
+static inline unsigned int __dp4a(unsigned int a, unsigned int b, unsigned int c) {
+  for (int i = 0; i < 4; ++i) c += (a >> 8 * i & 255) * (b >> 8 * i & 255);
+  return c;
+}
+
+static inline int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 4; ++i) c += (signed char)(a >> 8 * i) * (signed char)(b >> 8 * i);
+  return c;
+}
+
+static inline unsigned int __byte_perm(unsigned int x, unsigned int y,
+                                       unsigned int selector) {
+  unsigned long long both = (unsigned long long)y << 32 | x;
+  unsigned int out = 0;
+  for (int i = 0; i < 4; ++i) {
+    out |= (unsigned int)(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+  }
+  return out;
+}
+
+static inline int __clzll(long long x) {
+  return x == 0 ? 64 : __builtin_clzll((unsigned long long)x);
+}
+
+// --- bits of floating-point numbers -----------------------------------------------
+
+static inline unsigned int __float_as_uint(float x) { return bit_cast<unsigned int>(x); }
+static inline float __uint_as_float(unsigned int x) { return bit_cast<float>(x); }
+static inline long long __double_as_longlong(double x) { return bit_cast<long long>(x); }
+static inline double __longlong_as_double(long long x) { return bit_cast<double>(x); }
+static inline int __double2hiint(double x) {
+  return (int)((unsigned long long)bit_cast<long long>(x) >> 32);
+}
+static inline double __hiloint2double(int high, int low) {
+  unsigned long long bits = (unsigned long long)(unsigned int)high << 32;
+  return bit_cast<double>(bits | (unsigned int)low);
+}
+
+// --- arithmetic, as the IEEE 754 operation named ------------------------------------
+
+static inline double __dadd_rn(double x, double y) { return x + y; }
+static inline double __dmul_rn(double x, double y) { return x * y; }
+static inline double __fma_rn(double x, double y, double z) {
+  return __builtin_fma(x, y, z);
+}
+static inline double __fma_rd(double x, double y, double z) {
+  volatile double a = x, b = y, c = z;
+  fesetround(FE_DOWNWARD);
+  volatile double out = __builtin_fma(a, b, c);
+  fesetround(FE_TONEAREST);
+  return out;
+}
+static inline float __fmaf_ieee_rn(float x, float y, float z) {
+  return __builtin_fmaf(x, y, z);
+}
+static inline float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
+
+// --- conversions ------------------------------------------------------------------
+
+static inline int __double2int_rn(double x) { return (int)__builtin_nearbyint(x); }
+static inline unsigned int __double2uint_rz(double x) { return (unsigned int)x; }
+static inline long long __double2ll_rn(double x) {
+  return (long long)__builtin_nearbyint(x);
+}
+static inline long long __double2ll_rz(double x) { return (long long)x; }
+static inline double __ll2double_rn(long long x) { return (double)x; }
+static inline double __int2double_rn(int x) { return (double)x; }
+static inline double __uint2double_rn(unsigned int x) { return (double)x; }
+
+// --- undefined behaviour: the line of the last place where some was met ---------------
+
+static unsigned int undefined_line;
+
+#pragma GCC visibility push(hidden)
+extern "C" {
+struct SourceLocation {
+  const char* file;
+  unsigned int line, column;
+};
+#define NOTE(name, ...)                                       \
+  void __ubsan_handle_##name(SourceLocation* where, ##__VA_ARGS__) { \
+    undefined_line = where->line;                             \
+  }
+NOTE(type_mismatch_v1, void*)  // a misaligned address
+NOTE(shift_out_of_bounds, void*, void*)
+NOTE(add_overflow, void*, void*)
+NOTE(sub_overflow, void*, void*)
+NOTE(mul_overflow, void*, void*)
+NOTE(negate_overflow, void*)
+NOTE(out_of_bounds, void*)
+NOTE(float_cast_overflow, void*)
+}
+#pragma GCC visibility pop

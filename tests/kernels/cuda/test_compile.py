@@ -1,0 +1,100 @@
+"""Every module compiles for every architecture, without a device."""
+
+import io
+import re
+
+import pytest
+
+from twom_dist.kernels.cuda.sources import (
+    FAMILIES,
+    INTEGER_FAMILIES,
+    Module,
+    kernel_names,
+    module_for,
+    source_of,
+)
+from twom_dist.moduli import available_moduli, residue_system
+
+try:
+    from cuda.core import Program, ProgramOptions
+except ImportError as error:
+    pytest.skip(
+        f"{error}: pip install cuda-core[cu13] nvidia-cuda-nvrtc compiles the kernels",
+        allow_module_level=True,
+    )
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
+# The architecture whose every module is compiled; the others take the usual ones.
+MAIN = "sm_90"
+METHODS = {"complex": ("2m", "3m", "4m", "hybrid"), "float": ("real",)}
+PRECISIONS = {"complex64": 8, "complex128": 16, "float32": 8, "float64": 15}
+
+
+def compile_module(module: Module, architecture: str) -> str:
+    """Compile to machine code and return the assembler's report."""
+    options = ProgramOptions(
+        std="c++17",
+        arch=architecture,
+        define_macro=list(module.macros) or None,
+        ptxas_options="-v",
+    )
+    log = io.StringIO()
+    code = Program(source_of(module), "c++", options).compile("cubin", logs=log)
+    assert len(code.code) > 0
+    return log.getvalue()
+
+
+def usual_modules() -> list[Module]:
+    """The modules of the default precision of every dtype."""
+    modules = []
+    for dtype, count in PRECISIONS.items():
+        method = "2m" if dtype.startswith("complex") else "real"
+        system = residue_system(method, count)
+        modules += [module_for(family, dtype, system) for family in FAMILIES]
+    return list(dict.fromkeys(modules))
+
+
+def every_module() -> list[Module]:
+    """Those, and of double precision every one: those of floats differ little."""
+    modules = usual_modules()
+    for dtype in ("complex128", "float64"):
+        for method in METHODS[dtype.rstrip("0123456789")]:
+            for count in range(1, len(available_moduli(method)) + 1):
+                system = residue_system(method, count)
+                modules += [module_for(f, dtype, system) for f in ("encode", "decode")]
+    return list(dict.fromkeys(modules))
+
+
+def name_of(module: Module) -> str:
+    return "-".join([module.family, *(value for _, value in module.macros)])
+
+
+def assert_fits(report: str, module: Module) -> None:
+    """No spills, and room for two blocks of 256 threads in 65536 registers."""
+    kernels = re.findall(r"Compiling entry function '(\w+)'", report)
+    assert sorted(kernels) == sorted(kernel_names(module.family))
+    spilled = re.findall(r"(\d+) bytes spill stores", report)
+    assert len(spilled) == len(kernels)
+    assert not any(map(int, spilled)), report
+    registers = [int(t) for t in re.findall(r"Used (\d+) registers", report)]
+    assert max(registers) <= 128, report
+
+
+@pytest.mark.parametrize("module", every_module(), ids=name_of)
+def test_module_compiles_and_fits(module):
+    assert_fits(compile_module(module, MAIN), module)
+
+
+@pytest.mark.parametrize("module", usual_modules(), ids=name_of)
+def test_module_compiles_for_every_architecture(module):
+    for architecture in ARCHITECTURES:
+        if architecture != MAIN:
+            compile_module(module, architecture)
+
+
+def test_every_kernel_belongs_to_one_family():
+    names = [name for family in FAMILIES for name in kernel_names(family)]
+    assert len(set(names)) == len(names)
+    system = residue_system("real", 1)
+    plain = {f for f in FAMILIES if not module_for(f, "float32", system).macros}
+    assert plain == set(INTEGER_FAMILIES)

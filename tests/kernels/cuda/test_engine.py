@@ -1,0 +1,174 @@
+"""The whole CUDA engine on the host: its launches, its kernels, equal bits."""
+
+from collections import Counter
+
+import dask
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.kernels.cuda.host_device import host_engine
+from tests.kernels.test_engines import run_stages, same_bits
+from tests.strategies import LAYOUTS, SHAPES, random_matrix
+from twom_dist.errors import MemoryLimitError
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.cuda import tuning
+from twom_dist.moduli import residue_system
+from twom_dist.testing import random_matrix as spread_matrix
+
+SYSTEMS = (
+    *(("2m", 2), ("2m", 16), ("3m", 15), ("4m", 11), ("hybrid", 24)),
+    *(("real", 1), ("real", 15)),
+)
+ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
+
+
+@pytest.fixture
+def engine(host_kernels):
+    return host_engine(host_kernels)
+
+
+@pytest.fixture
+def cuda(engine, monkeypatch):
+    """Make engine="auto" the CUDA engine, for NumPy arrays."""
+    import twom_dist.kernels.registry as registry
+    import twom_dist.tiles.spec as spec
+
+    def load(name):
+        return engine if name == "cuda" else get_engine(name)
+
+    monkeypatch.setattr(spec, "get_engine", load)
+    monkeypatch.setitem(registry._OF_FAMILY, "numpy", "cuda")
+    return engine
+
+
+def on_cpu(routine, *args, **options):
+    """Compute with the CPU engine, whatever "auto" is."""
+    import twom_dist.kernels.registry as registry
+
+    patched = registry._OF_FAMILY["numpy"]
+    registry._OF_FAMILY["numpy"] = "cpu"
+    try:
+        return routine(*args, **options)
+    finally:
+        registry._OF_FAMILY["numpy"] = patched
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("choice", SYSTEMS)
+def test_every_stage_is_that_of_the_cpu(engine, choice, shape):
+    (kind, count), (m, n, k) = choice, shape
+    dtype = "float64" if kind == "real" else "complex128"
+    x, y = random_matrix(m, k, dtype, 1.0, 1), random_matrix(n, k, dtype, 1.0, 2)
+    system = residue_system(kind, count)
+    found = run_stages(engine, x, y, system, conjugate=k % 2 == 0)
+    expected = run_stages(get_engine("cpu"), x, y, system, conjugate=k % 2 == 0)
+    for name, value in expected.items():
+        assert same_bits(found[name], value), name
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_gemm_of_every_layout(cuda, dtype, layout):
+    A = random_matrix(19, 23, dtype, 2.0, 1)
+    B = random_matrix(17, 23, dtype, 2.0, 2)
+    C = random_matrix(19, 17, dtype, 2.0, 3)
+    A[3, 5], B[2], C[1, 1] = np.nan, 0, np.inf
+    A, B, C = map(LAYOUTS[layout], (A, B, C))
+    options = {"op_b": "C", "alpha": -1.5, "beta": 0.25}
+    assert same_bits(td.gemm(A, B, C, **options), on_cpu(td.gemm, A, B, C, **options))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, complex(0, np.inf)])
+@pytest.mark.parametrize("ops", ["NN", "CN", "NT", "CC"])
+def test_what_is_not_finite_reaches_the_same_entries(cuda, ops, value):
+    A, B = random_matrix(9, 9, "complex128", 1.0, 1), random_matrix(9, 9, seed=2)
+    A[2, 3], A[4], A[6, 1] = value, 0, -np.inf
+    B[5, 5], B[:, 7], B[3, 2] = value, 0, 0
+    options = {"op_a": ops[0], "op_b": ops[1], "alpha": 0.5 - 1j}
+    with dask.config.set({"twom-dist.workspace-bytes": 10**9}):
+        found = td.gemm(A, B, **options)
+    expected = on_cpu(td.gemm, A, B, **options)
+    np.testing.assert_array_equal(found, expected)
+    assert not np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_updates(cuda, routine, method, monkeypatch):
+    monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 16)
+    two = routine in (td.her2k, td.syr2k)
+    matrices = [random_matrix(37, 23, "complex128", 1.0, s) for s in range(1 + two)]
+    for uplo in ("full", "upper"):
+        options = {"method": method, "uplo": uplo}
+        found = routine(*matrices, **options)
+        assert same_bits(found, on_cpu(routine, *matrices, **options))
+
+
+def test_accurate_scaling(cuda):
+    A, B = spread_matrix(21, 40, seed=1), spread_matrix(18, 40, seed=2)
+    options = {"op_b": "T", "scaling": "accurate", "num_moduli": 9}
+    assert same_bits(td.gemm(A, B, **options), on_cpu(td.gemm, A, B, **options))
+
+
+def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
+    A, B = spread_matrix(300, 1100, seed=1), spread_matrix(1100, 280, seed=2)
+    device = cuda.device
+    with dask.config.set({"twom-dist.workspace-bytes": 10**9}):
+        whole = td.gemm(A, B)
+    largest = max(device.allocated)
+    device.allocated.clear()
+    with dask.config.set({"twom-dist.workspace-bytes": 8 << 20}):
+        assert same_bits(td.gemm(A, B), whole)
+    assert max(device.allocated) < min(largest, 2 << 20)
+    with (
+        dask.config.set({"twom-dist.workspace-bytes": 1000}),
+        pytest.raises(MemoryLimitError, match="workspace-bytes"),
+    ):
+        td.gemm(A, B)
+
+
+def test_long_k_is_reduced_in_between(engine):
+    k = (1 << 16) + 40
+    x = np.full((3, k), 1.0)
+    system = residue_system("real", 2)
+    e = np.full(3, 7, np.int32)
+    left = engine.encode(x, e, system, side="left")
+    right = engine.encode(-x, e, system, side="right")
+    found = engine.multiply(left, right, system)
+    for plane, p in zip(found, system.moduli, strict=True):
+        exact = -(2**14) * k
+        assert (plane == (exact + p // 2) % p - p // 2).all()
+
+
+def test_the_calls_of_a_product(cuda):
+    A = spread_matrix(40, 30, seed=1)
+    device = cuda.device
+    td.gemm(A, A, op_b="C", num_moduli=16)
+    calls = Counter(device.launched)
+    # One batch of all 32 products, nothing waited for.
+    assert calls == {
+        **dict.fromkeys(
+            ("largest_bits", "largest_exponents", "square_sums", "choose_exponents"), 2
+        ),
+        **{"encode": 2, "multiply_int8": 1, "requantise": 1, "decode": 1},
+        **{"mark_nonfinite": 1, "fill_nonfinite": 1},
+    }
+    device.launched.clear()
+    td.herk(A, num_moduli=16)
+    calls = Counter(device.launched)
+    assert (calls["encode"], calls["multiply_int8"], calls["combine"]) == (1, 1, 16)
+    assert calls["synchronize"] == 0
+
+
+def test_a_left_operand_is_the_right_one_without_a_copy(engine):
+    system = residue_system("2m", 4)
+    x, e = spread_matrix(5, 6, seed=1), np.full(5, 9, np.int32)
+    left = engine.encode(x, e, system, side="left")
+    right = engine.encode(x, e, system, side="right", conjugate=True)
+    twin = engine.as_right(left, system.conjugate_planes)
+    assert twin.planes is left.planes
+    assert (twin.residues() == right.residues()).all()
+    whole = engine.multiply(left, right, system)
+    assert (engine.multiply(left, twin, system) == whole).all()
+    assert (engine.multiply(left, twin, system, hermitian=True) == whole).all()

@@ -1,0 +1,83 @@
+"""The norm kernels against the reference."""
+
+import numpy as np
+import pytest
+
+from tests.kernels.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
+from tests.strategies import DTYPES, random_matrix
+from twom_dist.kernels import get_engine
+from twom_dist.moduli import (
+    NONFINITE_ROW,
+    ZERO_ROW,
+    bound_rule,
+    residue_system,
+    scaling_rule,
+)
+
+REFERENCE = get_engine("reference")
+
+
+def assert_norms_agree(calls, x, **mapping) -> None:
+    largest = calls.largest_exponents(x, **mapping)
+    assert (largest == REFERENCE.largest_exponents(x)).all()
+    for bits in (20, 11):
+        sums = calls.square_sums(x, largest, bits, **mapping)
+        assert (sums == REFERENCE.square_sums(x, largest, bits)).all()
+
+
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_norms_of_every_layout(calls, dtype, layout, across):
+    x = LAYOUTS[layout](random_matrix(37, 75, dtype, 4.0))
+    assert_norms_agree(calls, x, across=across)
+
+
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("shape", OPERAND_SHAPES)
+def test_norms_of_every_shape(calls, shape, across):
+    x = random_matrix(*shape, "complex128", 2.0, list(shape))
+    assert_norms_agree(calls, x, across=across)
+
+
+@pytest.mark.parametrize("span", [1, 7, 32, 5000])
+def test_norms_do_not_see_the_cuts(calls, span):
+    x = random_matrix(9, 301, "complex64", 2.0)
+    assert_norms_agree(calls, x, span=span)
+    assert_norms_agree(calls, x, span=span, across=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_norms_at_the_ends_of_the_format(calls, dtype):
+    x = extreme_matrix(dtype)
+    assert_norms_agree(calls, x)
+    assert_norms_agree(calls, x, across=True)
+    found = calls.largest_exponents(x)
+    assert ZERO_ROW in found
+    assert NONFINITE_ROW in found
+
+
+def test_tiles_add_and_take_the_maximum(calls):
+    x = random_matrix(5, 90, "complex128", 4.0)
+    largest = calls.largest_exponents(x)
+    tiles = [x[:, :31], x[:, 31:]]
+    parts = [calls.largest_exponents(tile) for tile in tiles]
+    assert (np.maximum(*parts) == largest).all()
+    sums = [calls.square_sums(tile, largest, 20) for tile in tiles]
+    assert (sum(sums) == calls.square_sums(x, largest, 20)).all()
+
+
+@pytest.mark.parametrize("choice", [("2m", 1), ("2m", 16), ("hybrid", 49), ("real", 9)])
+def test_exponents_follow_the_rule(calls, choice):
+    system = residue_system(*choice)
+    rng = np.random.default_rng(1)
+    bits = rng.integers(0, 63, 700)
+    sums = (1 << bits) + rng.integers(-1, 2, 700) * (bits > 1)
+    sums[:2] = 1, 2**63 - 1
+    largest = rng.integers(-1100, 1100, 700).astype(np.int32)
+    largest[5:9] = ZERO_ROW, NONFINITE_ROW, ZERO_ROW, NONFINITE_ROW
+    for rule in (scaling_rule(system, 3), bound_rule(system, 10)):
+        near = rule.leading >> rng.integers(0, 31, 700) * 2
+        for own in (sums, np.maximum(near + rng.integers(-1, 2, 700), 1)):
+            found = calls.choose_exponents(largest, own.astype(np.int64), rule)
+            assert (found == REFERENCE.choose_exponents(largest, own, rule)).all()

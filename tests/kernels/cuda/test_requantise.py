@@ -1,0 +1,88 @@
+"""The requantise kernel against exact integers."""
+
+import numpy as np
+import pytest
+
+from tests.kernels.cuda.calls import guarded
+from twom_dist.moduli import available_moduli, make_system, residue_system
+
+METHODS = ("2m", "3m", "hybrid", "real")
+
+
+def symmetric(x: np.ndarray, p: int) -> np.ndarray:
+    """Symmetric residues of int64, as int8."""
+    return ((x + p // 2) % p - p // 2).astype(np.int8)
+
+
+def reduced(sums, system, old=None) -> np.ndarray:
+    moduli = [product.p for product in system.products]
+    total = sums.astype(np.int64) + (0 if old is None else old)
+    planes = zip(total, moduli, strict=True)
+    return np.array([symmetric(plane, p) for plane, p in planes])
+
+
+def boundary_sums(p: int) -> np.ndarray:
+    """Both ends of int32, around every power of two, and around ties modulo p."""
+    ends = [-(2**31), 2**31 - 1, 0, 2**30, -(2**30), 2**16 * 127 * 127]
+    ends += [s * 2**b for b in range(31) for s in (1, -1)]
+    ties = [
+        s * (t * p + p // 2) for t in (0, 1, 2**20, (2**31 - p) // p) for s in (1, -1)
+    ]
+    near = np.arange(-300, 301)
+    x = np.array(ends + ties)[:, np.newaxis] + near
+    return np.clip(x, -(2**31), 2**31 - 1).astype(np.int32)
+
+
+def every_modulus() -> list[int]:
+    return sorted({p for method in METHODS for p, _ in available_moduli(method)})
+
+
+@pytest.mark.parametrize("p", every_modulus())
+def test_sums_at_every_boundary(calls, p):
+    system = make_system("real", ((p, "real"),))
+    sums = boundary_sums(p)[np.newaxis]
+    with guarded(sums.shape, np.int8) as out:
+        calls.requantise(sums, system, out)
+        assert (out == reduced(sums, system)).all()
+        low, high = -(p // 2), (p - 1) // 2
+        for old in (low, high):
+            out[:] = old
+            calls.requantise(sums, system, out, add=True)
+            assert (out == reduced(sums, system, old)).all()
+
+
+@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 31, 64, 70, 127, 132])
+@pytest.mark.parametrize("m", [1, 3, 17, 70])
+def test_ragged_batches(calls, m, n, add):
+    system = residue_system("2m", 3)
+    rng = np.random.default_rng([m, n])
+    count = system.num_products
+    for pad in (0, 1, 4):
+        wide = rng.integers(-(2**31), 2**31, (count, m, n + pad), dtype=np.int32)
+        with guarded((count, m, n), np.int8) as out:
+            old = out.copy()
+            for q, product in enumerate(system.products):
+                old[q] = symmetric(old[q].astype(np.int64), product.p)
+            out[:] = old
+            sums = wide[:, :, :n]
+            calls.requantise(sums, system, out, add=add, blocks=1 + pad)
+            assert (out == reduced(sums, system, old if add else None)).all()
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 4])
+def test_parts_of_larger_arrays(calls, offset):
+    """A block of C, in a batch that is not every product."""
+    system = residue_system("3m", 4)
+    rng = np.random.default_rng(offset)
+    sums = rng.integers(-(2**30), 2**30, (3, 9, 41), dtype=np.int32)
+    products = np.array([10, 0, 5], np.int32)
+    with guarded((12, 20, 64), np.int8) as out:
+        expected = out.copy()
+        calls.requantise(
+            sums, system, out[:, 3:12, offset : offset + 41], products=products
+        )
+        for z, q in enumerate(products):
+            block = symmetric(sums[z].astype(np.int64), system.products[q].p)
+            expected[q, 3:12, offset : offset + 41] = block
+        assert (out == expected).all()

@@ -1,0 +1,95 @@
+"""CuPy arrays without a GPU: graphs are built, everything else is refused."""
+
+import subprocess
+import sys
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from twom_dist.errors import EngineUnavailableError, PlanError
+from twom_dist.kernels.family import empty_block
+from twom_dist.kernels.registry import get_engine
+
+cupy = pytest.importorskip("cupy")
+
+
+def lazy(dtype="complex128", shape=(64, 48)):
+    """A dask array whose blocks will be CuPy's."""
+    x = da.ones(shape, chunks=16, dtype=dtype)
+    return x.map_blocks(cupy.asarray, dtype=dtype, meta=empty_block("cupy", dtype))
+
+
+def has_device():
+    try:
+        return cupy.cuda.runtime.getDeviceCount() > 0
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return False
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: td.gemm(x, x, op_b="C"),
+        lambda x: td.gemm(x, x, op_b="T", scaling="accurate", num_moduli=12),
+        lambda x: td.herk(x),
+        lambda x: td.syr2k(x, x, uplo="lower"),
+        lambda x: td.gemm(x, x, op_b="C", alpha=0),
+        lambda x: td.gemm(x, x, op_b="C", engine="cuda", method="native"),
+    ],
+)
+def test_a_client_without_a_gpu_builds_the_graph(build):
+    product = build(lazy())
+    assert product.shape == (64, 64)
+    assert isinstance(product._meta, cupy.ndarray)
+    assert len(dict(product.__dask_graph__())) > 16
+
+
+def test_blocks_are_promoted_on_the_device():
+    product = td.zgemm(lazy("complex64"), lazy("complex64"), op_b="C")
+    assert product.dtype == "complex128"
+    assert isinstance(product._meta, cupy.ndarray)
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "call"),
+    [
+        (TypeError, "A is cupy, B is numpy", lambda x: td.gemm(x, np.ones((48, 4)))),
+        (TypeError, "A is numpy, C is cupy", lambda x: td.herk(np.ones((64, 3)), x)),
+        (PlanError, "cupy.asnumpy", lambda x: td.herk(x, engine="cpu")),
+        (PlanError, "cupy.asarray", lambda x: td.herk(np.ones((3, 3)), engine="cuda")),
+    ],
+)
+def test_families_do_not_mix(error, text, call):
+    with pytest.raises(error, match=text):
+        call(lazy())
+
+
+def test_arrays_of_two_devices_are_refused():
+    def on(device):
+        nothing = cupy.cuda.UnownedMemory(0, 0, None, device_id=device)
+        pointer = cupy.cuda.MemoryPointer(nothing, 0)
+        return cupy.ndarray((0, 0), "complex128", memptr=pointer)
+
+    with pytest.raises(PlanError, match="A lies on device 0, B lies on device 1"):
+        td.gemm(on(0), on(1))
+
+
+@pytest.mark.skipif(has_device(), reason="there is a device")
+def test_without_a_device_the_engine_says_so():
+    with pytest.raises(EngineUnavailableError, match="nvidia-smi"):
+        get_engine("cuda")
+
+
+def test_without_cupy_the_engine_says_what_to_install():
+    code = """
+import sys
+sys.modules["cupy"] = None
+import pytest
+from twom_dist.errors import EngineUnavailableError
+from twom_dist.kernels import get_engine
+with pytest.raises(EngineUnavailableError, match="cuda12"):
+    get_engine("cuda")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

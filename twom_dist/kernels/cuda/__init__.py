@@ -1,0 +1,1 @@
+"""CUDA kernels, one family a file, with the tables and launch shapes they expect."""

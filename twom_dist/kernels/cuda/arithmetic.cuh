@@ -1,0 +1,52 @@
+// Integer types, and the reduction that encode, requantise and combine share.
+// NVRTC has no standard headers; sizes are those of CUDA's own types.
+typedef signed char int8;
+typedef unsigned char uint8;
+typedef int int32;
+typedef unsigned int uint32;
+typedef long long int64;
+typedef unsigned long long uint64;
+
+// The residue of raw in the low byte: raw - rint(raw / p) p, symmetric.
+//
+// raw < 2^23 read as a float is the subnormal raw 2^-149; with inverse = 2^126 / p the
+// fused sum is 1.5 + 2^-23 raw / p, rounded to the grid 2^-23, so that its bits are
+// 0x3FC00000 + rint(raw / p): no conversion, one instruction. The inverse is off by a
+// relative 2^-24, the quotient by raw 2^-24 / p, and raw / p is 1 / (2p) or more away
+// from a tie for odd p: exact for raw < 2^23. For p = 256 the inverse is exact; a tie
+// gives +128 or -128, whose low bytes are equal. 0x3FC00000 is 0 modulo 256.
+__device__ __forceinline__ uint32 residue_bits(uint32 raw, float inverse,
+                                               uint32 minus_p) {
+  float shifted = __fmaf_ieee_rn(__uint_as_float(raw), inverse, 1.5f);
+  return raw + __float_as_uint(shifted) * minus_p;
+}
+
+// The low bytes of four words, first word lowest.
+__device__ __forceinline__ uint32 pack_bytes(uint32 a, uint32 b, uint32 c, uint32 d) {
+  uint32 low = __byte_perm(a, b, 0x0040);
+  uint32 high = __byte_perm(c, d, 0x0040);
+  return __byte_perm(low, high, 0x5410);
+}
+
+// Four bytes from `source` on, of which `count` exist.
+__device__ __forceinline__ uint32 load_bytes(const int8* source, int32 count) {
+  uint32 word = 0;
+#pragma unroll
+  for (int32 b = 0; b < 4; ++b) {
+    if (b < count) word |= (uint32)(uint8)__ldg(source + b) << (8 * b);
+  }
+  return word;
+}
+
+// The first `count` bytes of a word.
+__device__ __forceinline__ void store_bytes(int8* target, uint32 word, int32 count) {
+#pragma unroll
+  for (int32 b = 0; b < 4; ++b) {
+    if (b < count) target[b] = (int8)(word >> (8 * b));
+  }
+}
+
+// Whether every listed byte address or byte distance is a multiple of `unit`.
+__device__ __forceinline__ bool divides(uint32 unit, uint64 a, uint64 b, uint64 c) {
+  return ((a | b | c) & (unit - 1)) == 0;
+}

@@ -1,0 +1,64 @@
+// Combine: the residues of a product of a Hermitian diagonal tile from those of others.
+//
+// Must move 3 bytes an element, 4 with `other`. Each element is three dp4a whose weight
+// stands at the byte wanted, so that transposing costs no instruction.
+#include "arithmetic.cuh"
+
+// Row `row` from `column` on, `count` bytes of it; nothing outside the tile.
+__device__ __forceinline__ uint32 load_row(const int8* x, int64 n, int64 row,
+                                           int64 column, int32 count, bool whole) {
+  if (row >= n) return 0;
+  const int8* source = x + row * n + column;
+  return whole ? __ldg(reinterpret_cast<const uint32*>(source))
+               : load_bytes(source, count);
+}
+
+// A signed byte at one of the four places of a word.
+__device__ __forceinline__ int32 byte_at(int32 value, int32 place) {
+  return (int32)((uint32)(value & 255) << (8 * place));
+}
+
+// out = straight R + transposed R^T + other_weight S (mod p), n x n, rows contiguous; S
+// may be null, out none of the others. Weights are symmetric residues: the sum is at
+// most 3 * 128 * 128 in magnitude, `lift` a multiple of p at least as large, raw < 2^17.
+// Blocks of 32 x 8: x over groups of four columns, y over groups of four rows, any
+// number of blocks in y.
+extern "C" __global__ void __launch_bounds__(256)
+combine(const int8* r, const int8* s, int8* out, int64 n, int32 straight,
+        int32 transposed, int32 other_weight, uint32 lift, uint32 inverse,
+        uint32 minus_p) {
+  int64 column = 4 * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
+  if (column >= n) return;
+  bool aligned = divides(4, (uint64)r | (uint64)s, (uint64)out, n);
+  int32 count = n - column < 4 ? (int32)(n - column) : 4;
+  int64 row = 4 * ((int64)blockIdx.y * blockDim.y + threadIdx.y);
+  for (; row < n; row += 4 * (int64)gridDim.y * blockDim.y) {
+    int32 row_count = n - row < 4 ? (int32)(n - row) : 4;
+    uint32 turned[4];
+#pragma unroll
+    for (int32 c = 0; c < 4; ++c) {
+      turned[c] = load_row(r, n, column + c, row, row_count, aligned);
+    }
+#pragma unroll
+    for (int32 i = 0; i < 4; ++i) {
+      if (i >= row_count) break;
+      uint32 own = load_row(r, n, row + i, column, count, aligned);
+      uint32 third = s ? load_row(s, n, row + i, column, count, aligned) : 0;
+      uint32 byte[4];
+#pragma unroll
+      for (int32 c = 0; c < 4; ++c) {
+        int32 sum = __dp4a((int32)own, byte_at(straight, c), (int32)lift);
+        sum = __dp4a((int32)turned[c], byte_at(transposed, i), sum);
+        sum = __dp4a((int32)third, byte_at(other_weight, c), sum);
+        byte[c] = residue_bits((uint32)sum, __uint_as_float(inverse), minus_p);
+      }
+      uint32 word = pack_bytes(byte[0], byte[1], byte[2], byte[3]);
+      int8* target = out + (row + i) * n + column;
+      if (aligned) {
+        *reinterpret_cast<uint32*>(target) = word;
+      } else {
+        store_bytes(target, word, count);
+      }
+    }
+  }
+}

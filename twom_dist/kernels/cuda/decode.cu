@@ -1,0 +1,280 @@
+// Decode: int8 residues -> floating-point tile, by the six steps of Engine.decode.
+//
+// Macros: REAL, PARTS, DIGITS (T of the contract) and ELEMENTS, the neighbours along n
+// that a thread makes (4, 2 or 1: sums of digits live in registers, 2 PARTS DIGITS
+// ELEMENTS of them). Must move products + sizeof(element) bytes an element, twice the
+// second with beta. The residues of a modulus are first combined to one small integer a
+// part (C- + C+ and C- - C+ for 2M), so that a part costs DIGITS fused multiply-adds a
+// modulus, not a product: for N = 16 about 150 double operations an element, which at 64
+// a clock and SM take 2.4 clocks on an H200, its bytes 2.7.
+#include "scalars.cuh"
+
+enum Kind { TWO_M, THREE_M, FOUR_M, REAL_ONLY };
+
+// Residues in flight before their first use: eight loads of a word.
+#define IN_FLIGHT 8
+// |combination| <= 383: positive with this bias.
+#define BIAS 512
+
+typedef double Sums[ELEMENTS][PARTS][DIGITS];
+
+__device__ __forceinline__ constexpr int32 product_count(int kind) {
+  return kind == TWO_M ? 2 : kind == THREE_M ? 3 : kind == FOUR_M ? 4 : 1;
+}
+
+// ELEMENTS residues in the low bytes of a word, by one aligned load.
+__device__ __forceinline__ uint32 load_whole(const int8* source) {
+#if ELEMENTS == 4
+  return __ldg(reinterpret_cast<const uint32*>(source));
+#elif ELEMENTS == 2
+  return __ldg(reinterpret_cast<const unsigned short*>(source));
+#else
+  return (uint8)__ldg(source);
+#endif
+}
+
+// Where a thread reads its residues: `count` neighbours, product after product.
+struct Reader {
+  const int8* source;
+  int64 product_stride;
+  int32 count;
+  bool whole;
+};
+
+// One branch for all loads, so that they leave together.
+template <int PRODUCTS>
+__device__ __forceinline__ void read_products(Reader& reader, uint32 (&r)[PRODUCTS]) {
+  const int8* source = reader.source;
+  if (reader.whole) {
+#pragma unroll
+    for (int32 q = 0; q < PRODUCTS; ++q, source += reader.product_stride) {
+      r[q] = load_whole(source);
+    }
+  } else {
+#pragma unroll
+    for (int32 q = 0; q < PRODUCTS; ++q, source += reader.product_stride) {
+      r[q] = load_bytes(source, reader.count);
+    }
+  }
+  reader.source = source;
+}
+
+// Exact, 0 <= biased < 2^32: the double 2^52 + biased has it as its low word.
+__device__ __forceinline__ double remove_bias(int32 biased) {
+  return __dadd_rn(__hiloint2double(0x43300000, biased), -(4503599627370496.0 + BIAS));
+}
+
+// The integer that the weight of each part multiplies. Bytes are signed; a dp4a with 1
+// or -1 at byte c adds or subtracts element c. One part becomes a double by conversion
+// (16 a clock and SM on sm_90, beside the double pipe), the other by an addition (64).
+template <int KIND>
+__device__ __forceinline__ void combine_residues(const uint32* r, int32 c,
+                                                 double (&value)[PARTS]) {
+  int32 plus = 1 << (8 * c), minus = (int32)(0xFFu << (8 * c));
+  if (KIND == REAL_ONLY) {
+    value[0] = remove_bias(__dp4a((int32)r[0], plus, BIAS));
+  } else {
+    int32 re, im;
+    if (KIND == TWO_M) {  // C- + C+, C- - C+
+      re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], plus, 0));
+      im = __dp4a((int32)r[0], minus, __dp4a((int32)r[1], plus, BIAS));
+    } else if (KIND == THREE_M) {  // T1 - T2, T3 - T1 - T2
+      re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], minus, 0));
+      im = __dp4a((int32)r[1], minus, __dp4a((int32)r[2], plus, BIAS));
+      im = __dp4a((int32)r[0], minus, im);
+    } else {  // T1 - T2, T3 + T4
+      re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], minus, 0));
+      im = __dp4a((int32)r[2], plus, __dp4a((int32)r[3], plus, BIAS));
+    }
+    value[0] = __int2double_rn(re);
+    value[PARTS - 1] = remove_bias(im);
+  }
+}
+
+// d += digits of the weights times the combined residues of one modulus. Exact: the
+// bound of ResidueSystem.digit_bits, 2^52, holds for every partial sum.
+template <int KIND>
+__device__ __forceinline__ void add_modulus(Sums& d, const uint32* r,
+                                            const double*& weights) {
+  double weight[DIGITS][PARTS];
+#pragma unroll
+  for (int32 t = 0; t < DIGITS; ++t) {
+#if PARTS == 2
+    double2 pair = __ldg(reinterpret_cast<const double2*>(weights) + t);
+    weight[t][0] = pair.x;
+    weight[t][1] = pair.y;
+#else
+    weight[t][0] = __ldg(weights + t);
+#endif
+  }
+  weights += PARTS * DIGITS;
+#pragma unroll
+  for (int32 c = 0; c < ELEMENTS; ++c) {
+    double value[PARTS];
+    combine_residues<KIND>(r, c, value);
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+#pragma unroll
+      for (int32 t = 0; t < DIGITS; ++t) {
+        d[c][part][t] = __fma_rn(weight[t][part], value[part], d[c][part][t]);
+      }
+    }
+  }
+}
+
+template <int KIND>
+__device__ __forceinline__ void add_moduli(Sums& d, Reader& reader, int32 moduli,
+                                           const double*& weights) {
+  constexpr int32 products = product_count(KIND), together = IN_FLIGHT / products;
+  int32 i = 0;
+#pragma unroll 1
+  for (; i + together <= moduli; i += together) {
+    uint32 r[together * products];
+    read_products(reader, r);
+#pragma unroll
+    for (int32 own = 0; own < together; ++own) {
+      add_modulus<KIND>(d, r + own * products, weights);
+    }
+  }
+#pragma unroll 1
+  for (; i < moduli; ++i) {
+    uint32 r[products];
+    read_products(reader, r);
+    add_modulus<KIND>(d, r, weights);
+  }
+}
+
+// Step 3 for a negative integer: the digits of its magnitude. They differ from those of
+// the integer, negated, only where one is -2^(b-1); rare.
+__device__ __forceinline__ double sum_mirrored(const double (&d)[DIGITS], double unit) {
+  double half = 0.5 * unit, scale = 1.0, carry = 0.0, v = 0.0;
+#pragma unroll
+  for (int32 t = 0; t < DIGITS; ++t) {
+    double digit = carry - d[t];
+    carry = 0.0;
+    if (t < DIGITS - 1 && digit >= half) {
+      digit -= unit;
+      carry = 1.0;
+    }
+    v = __fma_rn(digit, scale, v);
+    scale *= unit;
+  }
+  return -v;
+}
+
+// Steps 1 to 3, before a look at the digits: `halves` is set where one is -2^(b-1).
+// `modulus`: the digits of M, then the two factors of the quotient. Products by powers
+// of two are exact, so that fusing them changes nothing.
+__device__ __forceinline__ double digits_to_double(double (&d)[DIGITS],
+                                                   const double* modulus, double unit,
+                                                   double inverse, bool& halves) {
+  // x + MAGIC rounds |x| < 2^51 to an integer, by the addition's rounding mode.
+  const double MAGIC = 6755399441055744.0;
+  double half = 0.5 * unit;
+  double q = __dmul_rn(d[DIGITS - 1], __ldg(modulus + DIGITS));
+#if DIGITS > 1
+  q = __dadd_rn(q, __dmul_rn(d[DIGITS - 2], __ldg(modulus + DIGITS + 1)));
+#endif
+  q = __dadd_rn(__dadd_rn(q, MAGIC), -MAGIC);
+#pragma unroll
+  for (int32 t = 0; t < DIGITS; ++t) d[t] = __fma_rn(-q, __ldg(modulus + t), d[t]);
+#pragma unroll
+  for (int32 t = 0; t < DIGITS - 1; ++t) {
+    double u = __fma_rd(__dadd_rn(d[t], half), inverse, MAGIC);
+    u = __dadd_rn(u, -MAGIC);
+    d[t] = __fma_rn(-u, unit, d[t]);
+    d[t + 1] = __dadd_rn(d[t + 1], u);
+    // |d[t]| <= half: the high word decides.
+    halves |= __double2hiint(d[t]) == __double2hiint(-half);
+  }
+  double v = d[0], scale = 1.0;
+#pragma unroll
+  for (int32 t = 1; t < DIGITS; ++t) {
+    scale = __dmul_rn(scale, unit);
+    v = __fma_rn(d[t], scale, v);
+  }
+  return v;
+}
+
+__device__ __forceinline__ int32 finite_exponent(int32 e) {
+  return e == NONFINITE_ROW ? 0 : e;
+}
+
+// Step 4; the second factor is 1 but for results near the ends of the format.
+__device__ __forceinline__ double scale_down(double v, int32 row, int32 column) {
+  int32 e = -(row + column);
+  int32 e1 = e < -1000 ? -1000 : e > 600 ? 600 : e;
+  v = __dmul_rn(v, power_of_two(e1));
+  int32 e2 = e - e1 < -1022 ? -1022 : e - e1 > 1023 ? 1023 : e - e1;
+  return e2 == 0 ? v : __dmul_rn(v, power_of_two(e2));
+}
+
+// out[i, j] = alpha X Y^T + beta c from residues[q * product_stride + i * n + j].
+// `table`: digits of M, factors of the quotient, padding to an even count, then for each
+// modulus the digits of its weights, parts together. Moduli come 2M first, then 3M, 4M.
+// c has strides in elements, out rows of out_stride elements. Blocks of 32 x 8: x over
+// groups of ELEMENTS along n, y over rows, any number of blocks in y.
+extern "C" __global__ void __launch_bounds__(256)
+decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32* rows,
+       const int32* columns, const double* table, int32 digit_bits, int32 two_m,
+       int32 three_m, int32 four_m, int32 real, int32 alpha_mode, double alpha_re,
+       double alpha_im, int32 beta_mode, double beta_re, double beta_im, const REAL* c,
+       int64 c_row_stride, int64 c_column_stride, REAL* out, int64 out_stride) {
+  int64 first = ELEMENTS * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
+  if (first >= n) return;
+  int32 count = n - first < ELEMENTS ? (int32)(n - first) : ELEMENTS;
+  bool whole = count == ELEMENTS &&
+               divides(ELEMENTS, (uint64)residues, product_stride, n);
+  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
+  for (; i < m; i += (int64)gridDim.y * blockDim.y) {
+    Sums d = {};
+    const double* weights = table + (DIGITS + 3) / 2 * 2;
+    Reader reader = {residues + i * n + first, product_stride, count, whole};
+#if PARTS == 2
+    add_moduli<TWO_M>(d, reader, two_m, weights);
+    add_moduli<THREE_M>(d, reader, three_m, weights);
+    add_moduli<FOUR_M>(d, reader, four_m, weights);
+#else
+    add_moduli<REAL_ONLY>(d, reader, real, weights);
+#endif
+    int32 row = finite_exponent(rows[i]);
+    double unit = power_of_two(digit_bits), inverse = power_of_two(-digit_bits);
+    double v[ELEMENTS][PARTS];
+    bool halves = false;
+#pragma unroll
+    for (int32 e = 0; e < ELEMENTS; ++e) {
+#pragma unroll
+      for (int32 part = 0; part < PARTS; ++part) {
+        v[e][part] = digits_to_double(d[e][part], table, unit, inverse, halves);
+      }
+    }
+    if (halves) {
+#pragma unroll
+      for (int32 e = 0; e < ELEMENTS; ++e) {
+#pragma unroll
+        for (int32 part = 0; part < PARTS; ++part) {
+          if (v[e][part] < 0.0) v[e][part] = sum_mirrored(d[e][part], unit);
+        }
+      }
+    }
+#pragma unroll
+    for (int32 e = 0; e < ELEMENTS; ++e) {
+      // Past the end, the last column once more.
+      int32 column = finite_exponent(columns[first + (e < count ? e : count - 1)]);
+#pragma unroll
+      for (int32 part = 0; part < PARTS; ++part) {
+        v[e][part] = scale_down(v[e][part], row, column);
+      }
+    }
+#pragma unroll
+    for (int32 e = 0; e < ELEMENTS; ++e) {
+      if (e < count) {
+        int64 j = first + e;
+        multiply_scalar(v[e], alpha_mode, alpha_re, alpha_im);
+        const REAL* own = c + PARTS * (i * c_row_stride + j * c_column_stride);
+        store_element(v[e], own, out + PARTS * (i * out_stride + j), beta_mode, beta_re,
+                      beta_im);
+      }
+    }
+  }
+}

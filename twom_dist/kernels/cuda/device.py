@@ -1,0 +1,179 @@
+"""The CuPy calls of the CUDA engine: the only module that makes any.
+
+Everything runs on the current device and stream, and nothing here waits for them but
+`synchronize`, and a table's first copy.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...errors import EngineUnavailableError, MemoryLimitError
+from ...typing import Array
+from .launch import Triple
+from .sources import Module, source_of
+
+# cuBLAS and CUDA constants that CuPy does not name.
+_CUDA_R_8I = 3
+_CUDA_R_32I = 10
+_CUBLAS_COMPUTE_32I = 72
+_CUBLAS_GEMM_DEFAULT = -1
+_OP_N, _OP_T = 0, 1
+
+_NULL = np.uintp(0)
+_ONE, _ZERO = np.array(1, np.int32), np.array(0, np.int32)
+
+# The oldest with dp4a and int8 tensor cores (Turing).
+OLDEST_CAPABILITY = 75
+
+_INSTALL = (
+    "install it with pip install 'twom_dist[cuda12]' or '[cuda13]', as the driver asks"
+)
+
+
+@cache
+def _module(module: Module) -> Any:
+    """Compile a kernel family for a dtype; CuPy loads it on each device as needed."""
+    import cupy
+
+    options = ("--std=c++17", *module.options)
+    return cupy.RawModule(code=source_of(module), options=options)
+
+
+class CudaDevice:
+    """Memory, kernels and int8 products of the current device."""
+
+    def __init__(self) -> None:
+        self._constants: dict[tuple[int, int], tuple[Array, Array]] = {}
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Allocate from CuPy's pool, or say what would make room."""
+        import cupy
+
+        try:
+            return cupy.empty(shape, dtype)
+        except cupy.cuda.memory.OutOfMemoryError:
+            wanted = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+            free, total = cupy.cuda.runtime.memGetInfo()
+            raise MemoryLimitError(
+                f"{wanted:,} more bytes are needed on the device, of whose {total:,} "
+                f"{free:,} are free outside CuPy's pool; set twom-dist.workspace-bytes "
+                "in dask.config to less than what is free, or free other arrays"
+            ) from None
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Allocate zeros."""
+        out = self.empty(shape, dtype)
+        out.data.memset_async(0, out.nbytes)
+        return out
+
+    def constant(self, table: Array) -> Array:
+        """Copy a table of the host, once for each device; both stay."""
+        import cupy
+
+        key = (cupy.cuda.Device().id, id(table))
+        if key not in self._constants:
+            self._constants[key] = (table, cupy.asarray(table))
+            # Other streams may use it next.
+            self.synchronize()
+        return self._constants[key][1]
+
+    def launch(
+        self,
+        module: Module,
+        name: str,
+        grid: Triple,
+        block: Triple,
+        args: Sequence[Any],
+    ) -> None:
+        """Launch a kernel; scalars come as NumPy scalars of the parameters' types."""
+        # CuPy takes None for no parameter at all, not for a null pointer.
+        given = tuple(_NULL if arg is None else arg for arg in args)
+        _module(module).get_function(name)(grid, block, given)
+
+    def multiply_int8(self, x: Array, y: Array, sums: Array) -> None:
+        """sums[b] = x[b] y[b]^T in int32, on tensor cores.
+
+        Parameters
+        ----------
+        x, y : (batch, m, k), (batch, n, k) int8
+            Rows contiguous; k and the distance of rows in multiples of 16.
+        sums : (batch, m, n) int32, rows contiguous
+        """
+        from cupy.cuda import cublas, device
+
+        batch, m, n = sums.shape
+        # Row-major sums are the column-major Y X^T, of Y^T and X in column-major terms.
+        left = (y.data.ptr, _CUDA_R_8I, y.strides[1])
+        right = (x.data.ptr, _CUDA_R_8I, x.strides[1])
+        out = (sums.data.ptr, _CUDA_R_32I, sums.strides[1] // 4)
+        head = (device.get_cublas_handle(), _OP_T, _OP_N, n, m, x.shape[2])
+        one, zero = _ONE.ctypes.data, _ZERO.ctypes.data
+        tail = (_CUBLAS_COMPUTE_32I, _CUBLAS_GEMM_DEFAULT)
+        if batch == 1:
+            cublas.gemmEx(*head, one, *left, *right, zero, *out, *tail)
+        else:
+            strides = y.strides[0], x.strides[0], sums.strides[0] // 4
+            cublas.gemmStridedBatchedEx(
+                *(*head, one, *left, strides[0], *right, strides[1]),
+                *(zero, *out, strides[2], batch, *tail),
+            )
+
+    def total_bytes(self) -> int:
+        """Memory of the current device."""
+        import cupy
+
+        return int(cupy.cuda.runtime.memGetInfo()[1])
+
+    def synchronize(self) -> None:
+        """Wait for the current stream."""
+        import cupy
+
+        cupy.cuda.get_current_stream().synchronize()
+
+
+def open_device() -> CudaDevice:
+    """Make sure that there is a device that the kernels run on.
+
+    Raises
+    ------
+    EngineUnavailableError
+        Without CuPy, a driver, or a device of `OLDEST_CAPABILITY`.
+    """
+    try:
+        import cupy
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"the CUDA engine needs CuPy ({error}); {_INSTALL}"
+        ) from None
+    runtime = cupy.cuda.runtime
+    try:
+        count = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        raise EngineUnavailableError(
+            f"CUDA finds no device it can use ({error}); with a GPU in the machine, "
+            "look at nvidia-smi and at CUDA_VISIBLE_DEVICES: the driver must be as new "
+            "as CuPy's CUDA"
+        ) from None
+    if count == 0:
+        raise EngineUnavailableError(
+            "CUDA finds no device; look at nvidia-smi and at CUDA_VISIBLE_DEVICES, or "
+            "multiply NumPy arrays"
+        )
+    device = cupy.cuda.Device()
+    if int(device.compute_capability) < OLDEST_CAPABILITY:
+        name = runtime.getDeviceProperties(device.id)["name"].decode()
+        raise EngineUnavailableError(
+            f"{name} has compute capability {device.compute_capability}; int8 tensor "
+            f"cores begin at {OLDEST_CAPABILITY} (Turing): multiply NumPy arrays"
+        )
+    try:
+        from cupy.cuda import cublas
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"the CUDA engine needs cuBLAS ({error}); {_INSTALL}"
+        ) from None
+    del cublas
+    return CudaDevice()

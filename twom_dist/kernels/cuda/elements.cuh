@@ -1,0 +1,125 @@
+// Elements of a rows x k operand in memory: REAL float or double, PARTS 1 or 2
+// (interleaved), any strides, counted in elements.
+#include "arithmetic.cuh"
+
+// twom_dist.moduli: exponents of rows without a nonzero, or with a NaN or an Inf.
+#define ZERO_ROW (-(1 << 30))
+#define NONFINITE_ROW (1 << 30)
+
+template <class T> struct Format;
+template <> struct Format<float> {
+  typedef float2 Pair;
+  typedef uint32 Bits;
+};
+template <> struct Format<double> {
+  typedef double2 Pair;
+  typedef uint64 Bits;
+};
+typedef Format<REAL>::Pair Pair;
+typedef Format<REAL>::Bits Bits;
+
+struct Element {
+  REAL part[PARTS];
+};
+
+// One access of the element's size, to which its address must be aligned.
+__device__ __forceinline__ Element load_element(const REAL* x, int64 offset) {
+  Element element;
+#if PARTS == 2
+  Pair pair = __ldg(reinterpret_cast<const Pair*>(x) + offset);
+  element.part[0] = pair.x;
+  element.part[1] = pair.y;
+#else
+  element.part[0] = __ldg(x + offset);
+#endif
+  return element;
+}
+
+// The bits of |t|: they sort as the magnitudes do, infinities and then NaNs last.
+__device__ __forceinline__ uint32 magnitude_bits(float t) {
+  return __float_as_uint(t) & 0x7FFFFFFFu;
+}
+
+__device__ __forceinline__ uint64 magnitude_bits(double t) {
+  return (uint64)__double_as_longlong(t) & 0x7FFFFFFFFFFFFFFFull;
+}
+
+// The bits of the same magnitude as a double.
+__device__ __forceinline__ uint64 widen_bits(uint32 bits) {
+  return (uint64)__double_as_longlong((double)__uint_as_float(bits));
+}
+
+__device__ __forceinline__ uint64 widen_bits(uint64 bits) { return bits; }
+
+// ceil(|t| 2^shift) from the bits of |t|, for results below 2^32; in integers, so that
+// no rounding is asked for and nothing underflows.
+__device__ __forceinline__ uint32 ceil_scaled(uint64 bits, int32 shift) {
+  int32 field = (int32)(bits >> 52);
+  uint64 mantissa = bits & 0x000FFFFFFFFFFFFFull;
+  if (field != 0) mantissa |= 0x0010000000000000ull;
+  // |t| = mantissa 2^(max(field, 1) - 1075)
+  int32 right = 1075 - (field != 0 ? field : 1) - shift;
+  if (right <= 0) return (uint32)(mantissa << -right);
+  if (right > 63) return mantissa != 0;
+  // mantissa < 2^53, the mask below 2^63: no overflow.
+  return (uint32)((mantissa + ((1ull << right) - 1)) >> right);
+}
+
+__device__ __forceinline__ bool is_sentinel(int32 exponent) {
+  return exponent >= NONFINITE_ROW / 2 || exponent <= ZERO_ROW / 2;
+}
+
+// 2^e for -1022 <= e <= 1023.
+__device__ __forceinline__ double power_of_two(int32 e) {
+  return __hiloint2double((e + 1023) << 20, 0);
+}
+
+// How the threads of a reduction lie on a rows x k operand: blocks of 32 x 8 threads,
+// blockIdx.x over rows, blockIdx.y over pieces of `span` along k. A thread takes every
+// `step`-th of [first, last). Along: a warp reads one row. Across: a warp reads 32 rows
+// at one k, for operands whose rows are neighbours in memory.
+struct Strip {
+  int64 row, first, last;
+  int32 step;
+};
+
+__device__ __forceinline__ Strip locate_strip(int64 rows, int64 k, int64 span,
+                                              int32 across) {
+  Strip strip;
+  int32 own_row = across ? threadIdx.x : threadIdx.y;
+  int32 row_count = across ? blockDim.x : blockDim.y;
+  int64 begin = blockIdx.y * span;
+  strip.row = (int64)blockIdx.x * row_count + own_row;
+  strip.first = begin + (across ? threadIdx.y : threadIdx.x);
+  strip.last = begin + span < k ? begin + span : k;
+  if (strip.row >= rows) strip.last = 0;
+  strip.step = across ? blockDim.y : blockDim.x;
+  return strip;
+}
+
+// How the threads of a pass that writes K-major bytes lie on its rows x k output: four
+// neighbours along k a thread, blocks of 256, the grid one-dimensional. Along: a warp
+// covers 1 row x 32 groups, a block 8 x 32. Across: a warp covers 4 rows x 8 groups, a
+// block 32 x 8: whole 32-byte sectors both ways where rows are neighbours in memory.
+struct Group {
+  int64 row, first;
+};
+
+__device__ __forceinline__ Group locate_group(int64 rows, int64 k_padded,
+                                              int32 across) {
+  uint32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  uint32 row_count = across ? 32 : 8, group_count = across ? 8 : 32;
+  uint32 row_tiles = (uint32)((rows + row_count - 1) / row_count);
+  uint32 group_tiles = (uint32)((k_padded / 4 + group_count - 1) / group_count);
+  // Neighbouring blocks follow the direction that is contiguous in memory.
+  uint32 minor = across ? row_tiles : group_tiles;
+  uint32 major_index = blockIdx.x / minor, minor_index = blockIdx.x % minor;
+  uint32 row_tile = across ? minor_index : major_index;
+  uint32 group_tile = across ? major_index : minor_index;
+  uint32 own_row = across ? (lane & 3) + 4 * warp : warp;
+  uint32 own_group = across ? lane >> 2 : lane;
+  Group group;
+  group.row = (int64)row_tile * row_count + own_row;
+  group.first = 4 * ((int64)group_tile * group_count + own_group);
+  return group;
+}

@@ -1,0 +1,250 @@
+"""The CUDA engine: launches the kernels and the int8 products of one tile.
+
+Nothing here waits for the device but `task` on its exit, and `fingerprint`.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ...moduli import ResidueSystem, ScalingRule
+from ...typing import Array, Side
+from ..family import Family
+from ..limits import Shape, TileLimits
+from . import tables, tuning
+from .device import open_device
+from .encoded import CudaEncoded
+from .fill import CudaFill, mark_nonfinite
+from .int8_gemm import LARGEST_K, align
+from .launch import (
+    Device,
+    group_grid,
+    lies_across,
+    line_grid,
+    operand_args,
+    scalar_args,
+    strides,
+    strip_grid,
+    tile_grid,
+)
+from .multiply import combine_mirrors, multiply_products
+from .sources import module_for
+from .workspace import fit_tiles, workspace_bytes
+
+
+class CudaEngine:
+    """The contract on CuPy and cuBLAS; see `twom_dist.kernels.contract`."""
+
+    name = "cuda"
+    family: Family = "cupy"
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+
+    @contextmanager
+    def task(self) -> Iterator[None]:
+        """Wait for the stream on exit: dask takes a result that is there for done."""
+        yield
+        self.device.synchronize()
+
+    def tile_limits(
+        self, system: ResidueSystem, shape: Shape, *, update: bool, halves: bool
+    ) -> TileLimits:
+        """Cut by the setting workspace-bytes."""
+        limit = workspace_bytes(self.device.total_bytes())
+        return fit_tiles(system, shape, limit, update=update, halves=halves)
+
+    def largest_exponents(self, x: Array) -> Array:
+        """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
+        rows = x.shape[0]
+        bits = self.device.zeros((rows,), np.uint64)
+        out = self.device.empty((rows,), np.int32)
+        self._reduce("norms", "largest_bits", x, bits)
+        self._each("largest_exponents", rows, bits, np.int64(rows), out)
+        return out
+
+    def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
+        """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
+        sums = self.device.zeros((x.shape[0],), np.int64)
+        self._reduce("norms", "square_sums", x, largest, np.int32(norm_bits), sums)
+        return sums
+
+    def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
+        """Apply the rule to each row."""
+        rows = len(largest)
+        out = self.device.empty((rows,), np.int32)
+        args = (
+            *(largest, sums, np.int64(rows), np.int32(rule.power)),
+            *(np.uint64(rule.leading), np.int32(rule.norm_bits), out),
+        )
+        self._each("choose_exponents", rows, *args)
+        return out
+
+    def _reduce(self, family: str, name: str, x: Array, *last: Any) -> None:
+        """Launch a reduction along the rows of x."""
+        if 0 in x.shape:
+            return
+        (rows, k), across = x.shape, lies_across(x)
+        grid, block, span = strip_grid(rows, k, across)
+        args = (*operand_args(x), np.int64(span), np.int32(across), *last)
+        dtype = x.dtype if x.dtype.kind in "fc" else np.float64
+        self.device.launch(module_for(family, dtype), name, grid, block, args)
+
+    def _each(self, name: str, rows: int, *args: Any) -> None:
+        """Launch one thread for each row."""
+        if rows > 0:
+            module = module_for("norms", np.float64)
+            self.device.launch(module, name, *line_grid(rows), args)
+
+    def magnitudes(self, x: Array, largest: Array, *, side: Side) -> CudaEncoded:
+        """Round |x| 2^(6 - e) up, as the one plane of an operand."""
+        (rows, k), shape = x.shape, (align(x.shape[0]), align(x.shape[1]))
+        plane = self.device.empty((1, *shape), np.int8)
+        if plane.size:
+            across = lies_across(x)
+            args = (
+                *(*operand_args(x), largest, plane),
+                *(*map(np.int64, shape), np.int32(across)),
+            )
+            module = module_for("bounds", x.dtype)
+            grid = group_grid(*shape, across)
+            self.device.launch(module, "magnitudes", *grid, args)
+        return CudaEncoded(rows, k, plane, (0,))
+
+    def bound_maxima(
+        self, panels: Iterable[tuple[CudaEncoded, CudaEncoded]]
+    ) -> tuple[Array, Array]:
+        """Row and column maxima of the summed products of magnitudes."""
+        bound: Array | None = None
+        module = module_for("bounds", np.float64)
+        for left, right in panels:
+            m, n = left.rows, right.rows
+            if bound is None:
+                bound = self.device.zeros((m, n), np.int64)
+                sums = self.device.empty((1, align(m), align(n)), np.int32)
+            k_padded = left.planes.shape[2]
+            for lo in range(0, k_padded if bound.size else 0, LARGEST_K):
+                piece = slice(lo, lo + LARGEST_K)
+                x, y = left.planes[:, :, piece], right.planes[:, :, piece]
+                self.device.multiply_int8(x, y, sums)
+                args = (sums, np.int64(align(n)), np.int64(m), np.int64(n), bound)
+                self.device.launch(module, "add_sums", *tile_grid(m, n), args)
+        assert bound is not None
+        maxima = []
+        for x in (bound, bound.T):
+            out = self.device.zeros((x.shape[0],), np.int64)
+            self._reduce("bounds", "row_maxima", x, out)
+            maxima.append(out)
+        return maxima[0], maxima[1]
+
+    def fingerprint(self, x: Array) -> int:
+        """Sum mixed words, each weighted by its place; waits for the device."""
+        slots = tuning.FINGERPRINT_SLOTS
+        sums = self.device.zeros((slots,), np.uint64)
+        self._reduce("fingerprint", "fingerprint", x, np.int32(slots), sums)
+        return int(sums.sum())
+
+    def encode(
+        self,
+        x: Array,
+        exponents: Array,
+        system: ResidueSystem,
+        *,
+        side: Side,
+        conjugate: bool = False,
+    ) -> CudaEncoded:
+        """Quantise and write the planes, alike for both sides."""
+        (rows, k), count = x.shape, len(system.planes)
+        shape = (count, align(rows), align(k))
+        planes = self.device.empty(shape, np.int8)
+        if planes.size:
+            across = lies_across(x)
+            args = (
+                *(*operand_args(x), exponents, np.int32(conjugate)),
+                self.device.constant(tables.encode_table(system)),
+                *map(np.int32, tables.count_kinds(system)),
+                *(planes, *map(np.int64, shape[1:]), np.int64(shape[1] * shape[2])),
+                np.int32(across),
+            )
+            module = module_for("encode", x.dtype, system)
+            self.device.launch(module, "encode", *group_grid(*shape[1:], across), args)
+        return CudaEncoded(rows, k, planes, tuple(range(count)))
+
+    def as_right(self, left: CudaEncoded, planes: tuple[int, ...]) -> CudaEncoded:
+        """Take the planes in another order; the memory is the same."""
+        order = tuple(left.order[plane] for plane in planes)
+        return CudaEncoded(left.rows, left.k, left.planes, order)
+
+    def multiply(
+        self,
+        left: CudaEncoded,
+        right: CudaEncoded,
+        system: ResidueSystem,
+        into: Array | None = None,
+        *,
+        hermitian: bool = False,
+    ) -> Array:
+        """Multiply batches of planes, each requantised before the next."""
+        m, n, k = left.rows, right.rows, left.k
+        shape = (system.num_products, m, n)
+        if 0 in (m, n, k):
+            return self.device.zeros(shape, np.int8) if into is None else into
+        residues = self.device.empty(shape, np.int8) if into is None else into
+        own = [
+            q
+            for q, product in enumerate(system.products)
+            if not hermitian or product.mirror is None
+        ]
+        add = into is not None
+        multiply_products(self.device, left, right, system, residues, own, add)
+        if hermitian:
+            combine_mirrors(self.device, system, residues)
+        return residues
+
+    def find_fill(
+        self,
+        x: Array,
+        y: Array,
+        rows: Array,
+        columns: Array,
+        conjugate: tuple[bool, bool],
+    ) -> CudaFill:
+        """Mark what a NaN or an Inf makes of each element."""
+        return mark_nonfinite(self.device, x, y, rows, columns, conjugate)
+
+    def decode(
+        self,
+        residues: Array,
+        rows: Array,
+        columns: Array,
+        system: ResidueSystem,
+        dtype: Any,
+        *,
+        alpha: complex = 1,
+        beta: complex = 0,
+        c: Array | None = None,
+    ) -> Array:
+        """Reconstruct the tile by one kernel."""
+        _, m, n = residues.shape
+        out = self.device.empty((m, n), dtype)
+        if out.size == 0:
+            return out
+        table = tables.decode_table(system)
+        args = (
+            *(residues, np.int64(m * n), np.int64(m), np.int64(n), rows, columns),
+            *(self.device.constant(table.values), np.int32(table.digit_bits)),
+            *map(np.int32, tables.count_kinds(system)),
+            *(*scalar_args(alpha), *scalar_args(beta)),
+            *(c, *strides(out if c is None else c), out, np.int64(n)),
+        )
+        grid = tile_grid(m, n, tables.decode_elements(system))
+        module = module_for("decode", dtype, system)
+        self.device.launch(module, "decode", *grid, args)
+        return out
+
+
+def make_engine() -> CudaEngine:
+    """Make the engine, or say what it misses here."""
+    return CudaEngine(open_device())

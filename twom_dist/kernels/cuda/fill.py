@@ -1,0 +1,69 @@
+"""The fill of non-finite rows and columns: marks on the device, never waited for."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...typing import Array
+from .launch import Device, scalar_args, strides, tile_grid
+from .sources import module_for
+
+
+@dataclass(frozen=True)
+class CudaFill:
+    """Which of +Inf, -Inf and NaN occur in each element that is reached.
+
+    Attributes
+    ----------
+    device : Device
+    marks : (m, n) uint8
+        Anything where neither the row nor the column is `NONFINITE_ROW`.
+    rows, columns : (m,), (n,) int32
+        Scaling exponents.
+    """
+
+    device: Device
+    marks: Array
+    rows: Array
+    columns: Array
+
+    def plus(self, other: "CudaFill") -> "CudaFill":
+        """Add the marks of another panel along k."""
+        return replace(self, marks=np.bitwise_or(self.marks, other.marks))
+
+    def apply(self, out: Array, alpha: complex, beta: complex, c: Array | None) -> None:
+        """Overwrite the affected elements of out."""
+        m, n = self.marks.shape
+        if 0 in (m, n):
+            return
+        args: tuple[Any, ...] = (
+            *(self.marks, np.int64(m), np.int64(n), self.rows, self.columns),
+            *(*scalar_args(alpha), *scalar_args(beta)),
+            *(c, *(strides(out) if c is None else strides(c))),
+            *(out, strides(out)[0]),
+        )
+        module = module_for("fill", out.dtype)
+        self.device.launch(module, "fill_nonfinite", *tile_grid(m, n), args)
+
+
+def mark_nonfinite(
+    device: Device,
+    x: Array,
+    y: Array,
+    rows: Array,
+    columns: Array,
+    conjugate: tuple[bool, bool],
+) -> CudaFill:
+    """Mark what a NaN or an Inf makes of each element of ``X Y^T``."""
+    (m, k), n = x.shape, y.shape[0]
+    marks = device.empty((m, n), np.uint8)
+    if 0 not in (m, n):
+        args = (
+            *(x, *strides(x), np.int32(conjugate[0])),
+            *(y, *strides(y), np.int32(conjugate[1])),
+            *(np.int64(m), np.int64(n), np.int64(k), rows, columns, marks),
+        )
+        module = module_for("fill", x.dtype)
+        device.launch(module, "mark_nonfinite", *tile_grid(m, n), args)
+    return CudaFill(device, marks, rows, columns)

@@ -1,0 +1,33 @@
+// Fingerprint of a block, to tell whether it was refilled since it was encoded.
+//
+// Macros: REAL, PARTS. Must move sizeof(element) bytes an element. A sum modulo 2^64:
+// the threads' order does not matter, and the matrix's layout neither.
+#include "elements.cuh"
+
+// sums[slot] += t ^ (t >> 29), t = (w + 1) odd(place), over the bits w of the parts (as
+// doubles); zeroed before. The odd weights tell permutations apart, the shift brings
+// high bits, signs among them, down to where sums of changes do not cancel. `slots` (a
+// power of two) spreads the atomics; the fingerprint is the sum of the slots. Grid as
+// for the norms.
+extern "C" __global__ void __launch_bounds__(256)
+fingerprint(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
+            int64 span, int32 across, int32 slots, uint64* sums) {
+  Strip strip = locate_strip(rows, k, span, across);
+  if (strip.first >= strip.last) return;
+  uint64 total = 0;
+#pragma unroll 4
+  for (int64 c = strip.first; c < strip.last; c += strip.step) {
+    Element element = load_element(x, strip.row * row_stride + c * k_stride);
+    uint64 place = (uint64)(strip.row * k + c) * PARTS;
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      uint64 bits = (uint64)__double_as_longlong((double)element.part[part]);
+      uint64 weight = 0x9E3779B97F4A7C15ull * (2 * (place + part) + 1);
+      // 64-bit words: fold them first, or the high bits meet only themselves.
+      uint64 mixed = ((bits ^ (bits >> 32)) + 1) * weight;
+      total += mixed ^ (mixed >> 29);
+    }
+  }
+  uint32 thread = (uint32)strip.row * 31u + (uint32)strip.first;
+  atomicAdd(sums + (thread & (uint32)(slots - 1)), total);
+}

@@ -1,0 +1,118 @@
+"""How the int8 products of a tile become cuBLAS calls: pure integers, no device.
+
+Tensor cores want "TN": both operands K-major, which is how planes lie, leading
+dimensions in multiples of 16. Row-major sums (m x n) are, to cuBLAS, the
+column-major ``Y X^T``.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...moduli import Product
+
+# |sum| <= 2^16 * 128 * 128 = 2^30: the columns of k between two reductions modulo p.
+LARGEST_K = 1 << 16
+ALIGNMENT = 16
+
+
+def align(length: int) -> int:
+    """Round up to what tensor cores take."""
+    return -(-length // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Products whose planes lie at constant distances in memory.
+
+    Attributes
+    ----------
+    products : tuple of int
+    left, right : int
+        Planes of the first one.
+    step : int
+        From one product's planes to the next one's, of either operand.
+    """
+
+    products: tuple[int, ...]
+    left: int
+    right: int
+    step: int
+
+
+def group_products(
+    products: Sequence[Product],
+    own: Sequence[int],
+    left_order: Sequence[int],
+    right_order: Sequence[int],
+    largest: int,
+) -> list[Batch]:
+    """Group products into strided batches of at most `largest`.
+
+    Parameters
+    ----------
+    products : sequence of Product
+    own : sequence of int
+        Those that are multiplied.
+    left_order, right_order : sequence of int
+        Where the planes of each operand stand in its memory.
+    largest : int
+
+    Examples
+    --------
+    >>> from twom_dist.moduli import residue_system
+    >>> products, six = residue_system("2m", 3).products, range(6)
+    >>> [batch.products for batch in group_products(products, six, six, six, 4)]
+    [(0, 1, 2, 3), (4, 5)]
+    >>> swapped = (1, 0, 3, 2, 5, 4)
+    >>> [batch.products for batch in group_products(products, six, six, swapped, 4)]
+    [(0, 2, 4), (1, 3, 5)]
+    """
+    apart: dict[int, list[tuple[int, int, int]]] = {}
+    for q in own:
+        left = left_order[products[q].left]
+        right = right_order[products[q].right]
+        apart.setdefault(right - left, []).append((q, left, right))
+    return [
+        batch for members in apart.values() for batch in _cut_evenly(members, largest)
+    ]
+
+
+def _cut_evenly(members: list[tuple[int, int, int]], largest: int) -> Iterator[Batch]:
+    """Cut where the distance of neighbours changes, and after `largest`."""
+    start = 0
+    while start < len(members):
+        stop, step = start + 1, 0
+        if stop < len(members):
+            step = members[stop][1] - members[start][1]
+        while (
+            stop < len(members)
+            and stop - start < largest
+            and step > 0
+            and members[stop][1] - members[stop - 1][1] == step
+        ):
+            stop += 1
+        run = members[start:stop]
+        _, left, right = run[0]
+        yield Batch(tuple(q for q, _, _ in run), left, right, step)
+        start = stop
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Rows of X, and products, of one call: their sums fit the buffer."""
+
+    rows: int
+    products: int
+
+
+def cut_sums(m: int, n: int, buffer_bytes: int) -> Cut:
+    """Choose the rows and products of one call so that its int32 sums fit.
+
+    Whole products first, then rows in multiples of 256, the tile of a tensor-core
+    kernel; one such piece at least.
+    """
+    row_bytes = 4 * align(n)
+    if align(m) * row_bytes <= buffer_bytes:
+        return Cut(m, max(1, buffer_bytes // (align(m) * row_bytes)))
+    rows = max(256, buffer_bytes // row_bytes // 256 * 256)
+    return Cut(min(m, rows), 1)

@@ -1,0 +1,111 @@
+"""Launches: what a device must do, and the grids of threads that lie on a matrix."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...typing import Array
+from .sources import Module
+from .tables import scalar_mode
+from .tuning import STRIP
+
+Triple = tuple[int, int, int]
+
+
+class Device(Protocol):
+    """What the engine asks of a device; see `CudaDevice`, the one on CuPy."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Allocate."""
+        ...
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Allocate zeros."""
+        ...
+
+    def constant(self, table: Array) -> Array:
+        """Copy a table of the host, once."""
+        ...
+
+    def launch(
+        self,
+        module: Module,
+        name: str,
+        grid: Triple,
+        block: Triple,
+        args: Sequence[Any],
+    ) -> None:
+        """Launch a kernel: arrays, None, and NumPy scalars of the parameters' types."""
+        ...
+
+    def multiply_int8(self, x: Array, y: Array, sums: Array) -> None:
+        """sums[b] = x[b] y[b]^T in int32; k and the distance of rows 16-fold."""
+        ...
+
+    def total_bytes(self) -> int:
+        """Memory of the device."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait for what has been launched."""
+        ...
+
+
+_BLOCK: Triple = (32, 8, 1)
+_LARGEST_GRID_Y = 65535
+
+
+def strides(x: Array) -> tuple[Any, Any]:
+    """Strides of a matrix in elements, as the kernels take them."""
+    return tuple(np.int64(s // x.itemsize) for s in x.strides)  # type: ignore[return-value]
+
+
+def operand_args(x: Array) -> tuple[Any, ...]:
+    """List the arguments with which every pass over an operand begins."""
+    return x, np.int64(x.shape[0]), np.int64(x.shape[1]), *strides(x)
+
+
+def scalar_args(factor: complex) -> tuple[Any, ...]:
+    """How a scalar multiplies, and its parts."""
+    factor = complex(factor)
+    mode = np.int32(scalar_mode(factor))
+    return mode, np.float64(factor.real), np.float64(factor.imag)
+
+
+def lies_across(x: Array) -> bool:
+    """Whether neighbours in memory are neighbouring rows."""
+    row, column = x.strides
+    return bool(abs(row) < abs(column))
+
+
+def strip_grid(rows: int, k: int, across: bool) -> tuple[Triple, Triple, int]:
+    """Grid, block and span of a reduction along k; see ``Strip`` in elements.cuh."""
+    rows_of_block, threads = (32, 8) if across else (8, 32)
+    span = max(STRIP * threads, -(-k // _LARGEST_GRID_Y))
+    return (_count(rows, rows_of_block), _count(k, span), 1), _BLOCK, span
+
+
+def group_grid(rows: int, k_padded: int, across: bool) -> tuple[Triple, Triple]:
+    """Grid and block of a pass over K-major bytes; see ``Group`` in elements.cuh."""
+    rows_of_block, groups = (32, 8) if across else (8, 32)
+    count = _count(rows, rows_of_block) * _count(k_padded // 4, groups)
+    return (count, 1, 1), (256, 1, 1)
+
+
+def tile_grid(
+    rows: int, columns: int, elements: int = 1, batch: int = 1
+) -> tuple[Triple, Triple]:
+    """Grid and block over a row-major tile, `elements` neighbours a thread."""
+    x = _count(_count(columns, elements), _BLOCK[0])
+    y = min(_LARGEST_GRID_Y, _count(rows, _BLOCK[1]))
+    return (x, y, batch), _BLOCK
+
+
+def line_grid(length: int) -> tuple[Triple, Triple]:
+    """Grid and block over a vector."""
+    return (_count(length, 256), 1, 1), (256, 1, 1)
+
+
+def _count(length: int, piece: int) -> int:
+    return -(-length // piece)

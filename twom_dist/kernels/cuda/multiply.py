@@ -1,0 +1,104 @@
+"""The int8 products of a tile: cuBLAS calls, each followed by its requantisation."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...moduli import ResidueSystem
+from ...typing import Array
+from . import tables
+from .encoded import CudaEncoded
+from .int8_gemm import LARGEST_K, Batch, align, cut_sums, group_products
+from .launch import Device, tile_grid
+from .sources import module_for
+from .workspace import sums_bytes
+
+
+def multiply_products(
+    device: Device,
+    left: CudaEncoded,
+    right: CudaEncoded,
+    system: ResidueSystem,
+    residues: Array,
+    own: Sequence[int],
+    add: bool,
+) -> None:
+    """Multiply the products `own` into their residues, or add to what is there."""
+    m, n = left.rows, right.rows
+    cut = cut_sums(m, n, sums_bytes())
+    batches = group_products(
+        system.products, own, left.order, right.order, cut.products
+    )
+    most = max(len(batch.products) for batch in batches)
+    sums = device.empty((most, align(min(m, cut.rows)), align(n)), np.int32)
+    for batch in batches:
+        for lo in range(0, m, cut.rows):
+            rows = slice(lo, min(m, lo + cut.rows))
+            _multiply_piece(
+                device, left, right, system, residues, batch, rows, sums, add
+            )
+
+
+def _multiply_piece(
+    device: Device,
+    left: CudaEncoded,
+    right: CudaEncoded,
+    system: ResidueSystem,
+    residues: Array,
+    batch: Batch,
+    rows: slice,
+    sums: Array,
+    add: bool,
+) -> None:
+    """Multiply rows of a batch of products, LARGEST_K columns at a time."""
+    count, m = len(batch.products), rows.stop - rows.start
+    n, k_padded = right.rows, left.planes.shape[2]
+    # With the zeros that pad both: tensor cores like all sizes in multiples of 16.
+    padded = slice(rows.start, rows.start + align(m))
+    x = left.planes[_planes(batch.left, batch), padded]
+    y = right.planes[_planes(batch.right, batch)]
+    target = sums[:count, : align(m)]
+    for k_lo in range(0, k_padded, LARGEST_K):
+        piece = slice(k_lo, min(k_padded, k_lo + LARGEST_K))
+        device.multiply_int8(x[:, :, piece], y[:, :, piece], target)
+        args: tuple[Any, ...] = (
+            *(target, np.int64(sums.shape[2]), np.int64(sums.strides[0] // 4)),
+            *(residues[:, rows], np.int64(n), np.int64(residues.strides[0])),
+            *(np.int64(m), np.int64(n)),
+            device.constant(tables.requantise_table(system)),
+            device.constant(product_indices(batch.products)),
+            np.int32(add or k_lo > 0),
+        )
+        grid = tile_grid(m, n, 4, count)
+        device.launch(module_for("requantise"), "requantise", *grid, args)
+
+
+@cache
+def product_indices(products: tuple[int, ...]) -> Array:
+    """Tabulate products as the kernels read them."""
+    return np.array(products, np.int32)
+
+
+def _planes(first: int, batch: Batch) -> slice:
+    step = max(1, batch.step)
+    return slice(first, first + (len(batch.products) - 1) * step + 1, step)
+
+
+def combine_mirrors(device: Device, system: ResidueSystem, residues: Array) -> None:
+    """Derive the products of ``X X^H`` that follow from others."""
+    n = residues.shape[1]
+    for q, product in enumerate(system.products):
+        mirror = product.mirror
+        if mirror is None:
+            continue
+        other = None if mirror.other is None else residues[mirror.other]
+        args = (
+            *(residues[mirror.source], other, residues[q], np.int64(n)),
+            *(np.int32(mirror.straight), np.int32(mirror.transposed)),
+            np.int32(mirror.other_weight),
+            *map(np.uint32, tables.combine_constants(product.p)),
+        )
+        (x, y, z), block = tile_grid(-(-n // 4), n, 4)
+        device.launch(module_for("combine"), "combine", (x, y, z), block, args)

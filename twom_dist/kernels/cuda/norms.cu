@@ -1,0 +1,87 @@
+// Norm pass: largest exponent, square sum and scaling exponent of each row.
+//
+// Macros: REAL, PARTS. The two passes over x must each move sizeof(element) rows k
+// bytes; reductions are strips of registers and one atomic a thread, order-free and
+// exact. Integers throughout: 8 instructions a part, whatever the device's double rate.
+#include "elements.cuh"
+
+// bits[row] = max(bits[row], bits of the largest |part|), as doubles; zeroed before.
+extern "C" __global__ void __launch_bounds__(256)
+largest_bits(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
+             int64 span, int32 across, uint64* bits) {
+  Strip strip = locate_strip(rows, k, span, across);
+  Bits largest = 0;
+#pragma unroll 4
+  for (int64 c = strip.first; c < strip.last; c += strip.step) {
+    Element element = load_element(x, strip.row * row_stride + c * k_stride);
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      Bits own = magnitude_bits(element.part[part]);
+      largest = own > largest ? own : largest;
+    }
+  }
+  if (largest != 0) atomicMax(bits + strip.row, widen_bits(largest));
+}
+
+// largest[row] = the smallest e with |part| < 2^e, as frexp gives it; 12 bytes a row.
+extern "C" __global__ void __launch_bounds__(256)
+largest_exponents(const uint64* bits, int64 rows, int32* largest) {
+  int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  uint64 own = bits[row];
+  int32 field = (int32)(own >> 52), e;
+  if (own == 0) {
+    e = ZERO_ROW;
+  } else if (field == 0x7FF) {
+    e = NONFINITE_ROW;
+  } else if (field == 0) {
+    e = 64 - __clzll((int64)own) - 1074;  // subnormal: own 2^-1074
+  } else {
+    e = field - 1022;
+  }
+  largest[row] = e;
+}
+
+// sums[row] += sum(ceil(|part| 2^(norm_bits - e))^2), modulo 2^64 and below 2^63 in
+// total (twom_dist.moduli.norm_bits); zeroed before, nothing added to sentinel rows.
+extern "C" __global__ void __launch_bounds__(256)
+square_sums(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
+            int64 span, int32 across, const int32* largest, int32 norm_bits,
+            uint64* sums) {
+  Strip strip = locate_strip(rows, k, span, across);
+  if (strip.first >= strip.last) return;
+  int32 e = largest[strip.row];
+  if (is_sentinel(e)) return;
+  uint64 total = 0;
+#pragma unroll 4
+  for (int64 c = strip.first; c < strip.last; c += strip.step) {
+    Element element = load_element(x, strip.row * row_stride + c * k_stride);
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      uint64 own = widen_bits(magnitude_bits(element.part[part]));
+      uint32 scaled = ceil_scaled(own, norm_bits - e);  // <= 2^20
+      total += (uint64)scaled * scaled;
+    }
+  }
+  if (total != 0) atomicAdd(sums + strip.row, total);
+}
+
+// exponents[row] = ScalingRule.exponent(largest[row], sums[row]); 16 bytes a row.
+extern "C" __global__ void __launch_bounds__(256)
+choose_exponents(const int32* largest, const int64* sums, int64 rows, int32 power,
+                 uint64 leading, int32 norm_bits, int32* exponents) {
+  int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  int32 e = largest[row], s;
+  if (e == NONFINITE_ROW) {
+    s = NONFINITE_ROW;
+  } else if (e == ZERO_ROW) {
+    s = 0;
+  } else {
+    // sums >= 1: the largest entry counts at least 1.
+    int32 a = (63 - __clzll(sums[row])) >> 1;
+    bool fits = (uint64)sums[row] << (2 * (31 - a)) <= leading;
+    s = power - a - (fits ? 0 : 1) + norm_bits - e;
+  }
+  exponents[row] = s;
+}

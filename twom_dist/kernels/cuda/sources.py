@@ -1,0 +1,116 @@
+"""The kernels' texts, each as one string that a compiler takes, and its macros."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from ...moduli import ResidueSystem
+from .tables import decode_elements, encode_words
+
+# Files of kernels; each name is that of a `.cu` beside this file.
+FAMILIES = (
+    "norms",
+    "encode",
+    "requantise",
+    "combine",
+    "decode",
+    "bounds",
+    "fingerprint",
+    "fill",
+)
+# Those without a floating-point operand: one module for all dtypes.
+INTEGER_FAMILIES = ("requantise", "combine")
+
+_INCLUDE = re.compile(r'^#include "([\w.]+)"\n', re.MULTILINE)
+_KERNEL = re.compile(r'extern "C" __global__[^(]*(?:\(\d+\)\s*)?\b(\w+)\(')
+
+
+@dataclass(frozen=True)
+class Module:
+    """A family of kernels and the macros that specialise it: the key of a cache.
+
+    Attributes
+    ----------
+    family : str
+        One of `FAMILIES`.
+    macros : tuple of (str, str)
+        Names and values.
+    """
+
+    family: str
+    macros: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The macros as a compiler's options."""
+        return tuple(f"-D{name}={value}" for name, value in self.macros)
+
+
+def module_for(
+    family: str, dtype: Any = None, system: ResidueSystem | None = None
+) -> Module:
+    """Choose the module of a family.
+
+    Parameters
+    ----------
+    family : str
+        One of `FAMILIES`.
+    dtype : float32, float64, complex64 or complex128, optional
+        Of the operand, or of the product for "decode"; unused by `INTEGER_FAMILIES`.
+    system : ResidueSystem, optional
+        Used by "encode" and "decode" alone.
+
+    Returns
+    -------
+    Module
+        Equal for operands and systems that share the compiled code.
+
+    Examples
+    --------
+    >>> module_for("norms", "complex64").options
+    ('-DREAL=float', '-DPARTS=2')
+    """
+    if family in INTEGER_FAMILIES:
+        return Module(family)
+    given = np.dtype(dtype)
+    macros = {
+        "REAL": "float" if given in (np.float32, np.complex64) else "double",
+        "PARTS": "2" if given.kind == "c" else "1",
+    }
+    if family == "encode":
+        assert system is not None
+        macros["WORDS"] = str(encode_words(system))
+    if family == "decode":
+        assert system is not None
+        macros["DIGITS"] = str(system.num_digits)
+        macros["ELEMENTS"] = str(decode_elements(system))
+    return Module(family, tuple(macros.items()))
+
+
+def source_of(module: Module) -> str:
+    """Read the text of a module, the headers it includes in place; C++17."""
+    return _load_family(module.family)
+
+
+@cache
+def _load_family(family: str) -> str:
+    seen: set[str] = set()
+
+    def load(name: str) -> str:
+        if name in seen:
+            return ""
+        seen.add(name)
+        text = files(__package__).joinpath(name).read_text("utf-8")
+        return _INCLUDE.sub(lambda match: load(match[1]), text)
+
+    return load(f"{family}.cu")
+
+
+@cache
+def kernel_names(family: str) -> tuple[str, ...]:
+    """List the kernels of a family."""
+    return tuple(_KERNEL.findall(_load_family(family)))

@@ -1,0 +1,223 @@
+"""What the kernels read of a residue system, as NumPy arrays to be copied once.
+
+A table is built once and never written to.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import KernelError
+from ...moduli import ResidueSystem, symmetric_residue
+
+UInt32Array = npt.NDArray[np.uint32]
+Float64Array = npt.NDArray[np.float64]
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+# Kinds of moduli in the order in which the kernels take them.
+KINDS = ("2m", "3m", "4m", "real")
+
+# The contract's alpha and beta: not at all, by 1, by parts, as a complex number.
+NONE, ONE, REAL, COMPLEX = 0, 1, 2, 3
+
+_WORD_BITS = 32
+_HEADER = 8
+# `residue_bits` of arithmetic.cuh is exact below this.
+_LARGEST_RAW = 1 << 23
+
+
+def count_kinds(system: ResidueSystem) -> tuple[int, int, int, int]:
+    """Count the 2M, 3M, 4M and real moduli, which come in this order."""
+    order = [KINDS.index(kind) for kind in system.kinds]
+    if order != sorted(order):
+        raise KernelError(
+            f"kinds {system.kinds} given; CUDA kernels take 2M moduli first, then 3M, "
+            "then 4M: order the moduli so"
+        )
+    two_m, three_m, four_m, real = (order.count(t) for t in range(len(KINDS)))
+    return two_m, three_m, four_m, real
+
+
+def reduction_constants(p: int) -> tuple[int, int]:
+    """Return what reduces modulo p: the bits of float32 ``2^126 / p``, and -p."""
+    inverse = np.float32(2.0**126) / np.float32(p)
+    return int(inverse.view(np.uint32)), -p % (1 << _WORD_BITS)
+
+
+def _round_up(x: int, multiple: int) -> int:
+    return -(-x // multiple) * multiple
+
+
+def _frozen(x: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+    x.flags.writeable = False
+    return x
+
+
+def _pack_weights(w: int, p: int, count: int) -> list[int]:
+    """``w 2^(8i) mod p`` for each of the bytes of `count` words, four to a word."""
+    weights = [w * (1 << 8 * i) % p for i in range(4 * count)]
+    packed: list[int] = np.array(weights, np.uint8).view(np.uint32).tolist()
+    return packed
+
+
+# --- encode -----------------------------------------------------------------------
+
+
+@cache
+def encode_words(system: ResidueSystem) -> int:
+    """Count the 32-bit words that hold every quantised value.
+
+    ``|x'| <= R`` with ``R^2`` the capacity, and R below ``2^(32 words - 1)``.
+    """
+    return -(-((system.capacity.bit_length() + 1) // 2 + 1) // _WORD_BITS)
+
+
+def _encode_entry(p: int, re: int, im: int, words: int) -> list[int]:
+    """Header, weights of Re and of Im: see encode.cu."""
+    bias = 1 << (_WORD_BITS * words - 1)
+    starts = [-w * bias % p for w in (re, im)]
+    weights = [_pack_weights(w, p, words) for w in (re, im)]
+    # The largest sum over 4 words bytes of 255; `lift` keeps Re - Im positive.
+    largest = [s + 255 * _byte_sum(w) for s, w in zip(starts, weights, strict=True)]
+    lift = _round_up(largest[1], p)
+    assert largest[0] + max(largest[1], lift) < _LARGEST_RAW
+    inverse, minus_p = reduction_constants(p)
+    header = [inverse, minus_p, lift, *starts]
+    header += [0] * (_HEADER - len(header))
+    entry = header + weights[0] + weights[1]
+    return entry + [0] * (_round_up(len(entry), 4) - len(entry))
+
+
+def _byte_sum(words: Sequence[int]) -> int:
+    return int(np.array(words, np.uint32).view(np.uint8).sum(dtype=np.int64))
+
+
+@cache
+def encode_table(system: ResidueSystem) -> UInt32Array:
+    """Tabulate, for each modulus, what encode.cu reads.
+
+    Returns
+    -------
+    (moduli, 8 + 2 words rounded up to 4) uint32
+        ``inverse, -p, lift, start of Re, start of Im, 0, 0, 0``, the byte weights of Re
+        (1) and those of Im (s for 2M, 1 for 3M and 4M, 0 for real).
+    """
+    words = encode_words(system)
+    im_weight = {"3m": 1, "4m": 1, "real": 0}
+    first = 0
+    entries = []
+    for p, kind in system.choice:
+        own = [(t.re_weight, t.im_weight) for t in system.planes if t.p == p]
+        im = own[0][1] if kind == "2m" else im_weight[kind]
+        expected = {
+            "2m": [(1, im), (1, -im)],
+            "3m": [(1, 0), (0, 1), (1, 1)],
+            "4m": [(1, 0), (0, 1)],
+            "real": [(1, 0)],
+        }
+        assert own == expected[kind]
+        entries.append(_encode_entry(p, 1, im, words))
+        first += len(own)
+    assert first == len(system.planes)
+    return _frozen(np.array(entries, np.uint32))
+
+
+# --- requantise, combine ----------------------------------------------------------
+
+
+def _requantise_entry(p: int) -> list[int]:
+    inverse, minus_p = reduction_constants(p)
+    # Sums are biased by 2^31; old residues are -128 at least.
+    start = -(1 << 31) % p + _round_up(128, p)
+    return [_pack_weights(1, p, 1)[0], start, inverse, minus_p]
+
+
+@cache
+def requantise_table(system: ResidueSystem) -> UInt32Array:
+    """Tabulate {byte weights, start, inverse, -p}: (products, 4) uint32."""
+    entries = [_requantise_entry(product.p) for product in system.products]
+    return _frozen(np.array(entries, np.uint32))
+
+
+def combine_constants(p: int) -> tuple[int, int, int]:
+    """Return lift, inverse and -p of combine.cu."""
+    return (_round_up(3 * 128 * 128, p), *reduction_constants(p))
+
+
+# --- decode -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DecodeTable:
+    """What decode.cu reads.
+
+    Attributes
+    ----------
+    values : (count,) float64
+        Digits of M; ``2^((T-1)b) / M`` and ``2^((T-2)b) / M``, each rounded once; a
+        zero where their count is odd; then for each modulus and digit, least
+        significant first, the digit of the weight of each part.
+    digits, digit_bits : int
+        T and b of the contract.
+    """
+
+    values: Float64Array
+    digits: int
+    digit_bits: int
+
+
+# Products of a modulus -> coefficients of the integer that each part's weight
+# multiplies, as decode.cu forms it.
+_COMBINATIONS = {
+    "2m": ((1, 1), (-1, 1)),
+    "3m": ((1, -1, 0), (-1, -1, 1)),
+    "4m": ((1, -1, 0, 0), (0, 0, 1, 1)),
+    "real": ((1,),),
+}
+# The weight of a part is that of the product named here, whose coefficient is 1.
+_PIVOTS = {"2m": (0, 1), "3m": (0, 2), "4m": (0, 2), "real": (0,)}
+
+
+@cache
+def decode_table(system: ResidueSystem) -> DecodeTable:
+    """Tabulate the digits of M, the quotient's factors and the weights' digits."""
+    b, count = system.digit_bits, system.num_digits
+    m = system.modulus_product
+    values = [float(d) for d in system.digits(m)]
+    values += [(1 << t * b) / m if t >= 0 else 0.0 for t in (count - 1, count - 2)]
+    values += [0.0] * (len(values) % 2)
+    first = 0
+    for kind in system.kinds:
+        rows = _COMBINATIONS[kind]
+        weights = []
+        for own, row, pivot in zip(system.weights, rows, _PIVOTS[kind], strict=True):
+            weight = own[first + pivot]
+            for q, coefficient in enumerate(row):
+                assert (own[first + q] - coefficient * weight) % m == 0
+            weights.append(system.digits(symmetric_residue(weight, m)))
+        values += [float(d) for t in range(count) for d in (w[t] for w in weights)]
+        first += len(rows[0])
+    return DecodeTable(_frozen(np.array(values)), count, b)
+
+
+def decode_elements(system: ResidueSystem) -> int:
+    """Count the neighbours a thread decodes: what keeps it to 128 registers.
+
+    Registers of sm_90 by the compiler's report, two parts and 2, 3, 4, 5, 6, 8, 10
+    digits: 82, 104, 80, 96, 110, 94, 106.
+    """
+    sums = system.parts * system.num_digits
+    return 4 if sums <= 6 else 2 if sums <= 12 else 1
+
+
+def scalar_mode(factor: complex) -> int:
+    """Say how a scalar multiplies: not at all, by 1, by parts, or as a complex."""
+    if factor == 0:
+        return NONE
+    if factor == 1:
+        return ONE
+    return REAL if complex(factor).imag == 0 else COMPLEX

@@ -1,0 +1,86 @@
+"""Tiles whose planes, residues and sums fit the memory they may take."""
+
+from ...config import bytes_setting, setting
+from ...errors import MemoryLimitError
+from ...moduli import ResidueSystem
+from ..limits import Shape, TileLimits
+from . import tuning
+from .int8_gemm import align
+
+_SMALLEST_TILE = 256
+
+
+def workspace_bytes(total: int) -> int:
+    """Read the setting; a share of the device where it is null."""
+    if setting("workspace-bytes") is None:
+        return int(total * tuning.WORKSPACE_SHARE)
+    return bytes_setting("workspace-bytes")
+
+
+def sums_bytes() -> int:
+    """Bytes of the int32 sums of one call: at most a quarter of what is allowed."""
+    if setting("workspace-bytes") is None:
+        return tuning.SUMS_BYTES
+    return min(tuning.SUMS_BYTES, bytes_setting("workspace-bytes") // 4)
+
+
+def working_bytes(system: ResidueSystem, shape: Shape) -> int:
+    """Bytes of one tile product beside its operands and its result.
+
+    Planes of both sides, residues, marks of what is not finite, and int32 sums.
+    """
+    m, n, k = map(align, shape)
+    planes = len(system.planes) * (m + n) * k
+    sums = max(sums_bytes(), 4 * min(256, m) * n)
+    residues = system.num_products * m * n
+    return planes + residues + m * n + min(sums, 4 * residues)
+
+
+def fit_tiles(
+    system: ResidueSystem, shape: Shape, limit: int, *, update: bool, halves: bool
+) -> TileLimits:
+    """Choose the largest tiles that fit, halving what takes the most.
+
+    Parameters
+    ----------
+    system : ResidueSystem
+    shape : (m, n, k)
+    limit : int
+        Bytes of workspace; a quarter is for encoded tiles that wait for reuse, where
+        there is more than one tile.
+    update, halves : bool
+        Whether a rank-k update is computed, and whether its diagonal tiles cost half.
+
+    Returns
+    -------
+    TileLimits
+        One tile where all fits.
+
+    Raises
+    ------
+    MemoryLimitError
+        Where not even a tile of 256 fits.
+    """
+    mb, nb, kb = (max(1, size) for size in shape)
+    if update and not halves:
+        side = max(tuning.SMALLEST_UPDATE_TILE, -(-mb // tuning.UPDATE_TILES))
+        mb = nb = min(mb, side)
+    if (mb, nb, kb) == shape and working_bytes(system, shape) <= limit:
+        return TileLimits(mb, nb, kb, limit)
+    while working_bytes(system, (mb, nb, kb)) > limit - limit // 4:
+        planes = len(system.planes) * (mb + nb) * kb
+        if max(mb, nb, kb) <= _SMALLEST_TILE:
+            raise MemoryLimitError(
+                f"{limit:,} bytes of workspace given, and a tile of {mb} x {nb} x {kb} "
+                f"needs {working_bytes(system, (mb, nb, kb)) * 4 // 3:,}; raise "
+                "twom-dist.workspace-bytes in dask.config"
+            )
+        if kb > _SMALLEST_TILE and planes > system.num_products * mb * nb:
+            kb = -(-kb // 2)
+        elif update or mb == nb:
+            mb = nb = max(1, -(-mb // 2))
+        elif mb > nb:
+            mb = -(-mb // 2)
+        else:
+            nb = -(-nb // 2)
+    return TileLimits(mb, nb, kb, limit // 4)

@@ -1,0 +1,42 @@
+"""Largest tiles of a product of arrays in memory, by engine."""
+
+from dataclasses import dataclass
+
+from ..config import bytes_setting, integer_setting
+
+Shape = tuple[int, int, int]
+
+# More tiles of an update waste less: a diagonal tile is decoded in full and, where it
+# has no half form, multiplied in full, 1/(2T) of the work for T x T tiles. Larger ones
+# make better int8 products.
+_UPDATE_TILES = 8
+_SMALLEST_TILE = 512
+_HALVING_TILE = 1024
+
+
+@dataclass(frozen=True)
+class TileLimits:
+    """What a product of arrays in memory is cut into.
+
+    Attributes
+    ----------
+    mb, nb, kb : int
+        Largest tiles along m, n and k.
+    cache_bytes : int
+        Encoded tiles that may be kept for reuse.
+    """
+
+    mb: int
+    nb: int
+    kb: int
+    cache_bytes: int
+
+
+def host_limits(shape: Shape, update: bool, halves: bool) -> TileLimits:
+    """Limit tiles of NumPy arrays by the setting, those of updates to an eighth."""
+    largest, cache_bytes = integer_setting("largest-tile"), bytes_setting("cache-bytes")
+    tile = largest
+    if update:
+        smallest = _HALVING_TILE if halves else _SMALLEST_TILE
+        tile = max(1, min(largest, max(smallest, -(-shape[0] // _UPDATE_TILES))))
+    return TileLimits(tile, tile, largest, cache_bytes)

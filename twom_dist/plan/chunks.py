@@ -1,0 +1,79 @@
+"""Shapes and chunks of a plan, as tile sizes."""
+
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
+
+from ..errors import PlanError
+from ..tiles.grid import Chunks, split_evenly
+
+# Tiles of a plan without chunks: large enough for tasks of some 0.1 s and more on one
+# core, small enough for a few tiles on each worker.
+LARGEST_TILE = 2048
+TILES_PER_WORKER = 4
+# Below, tasks are too short for what dask spends on each.
+SMALLEST_TILE = 256
+
+_NUMBERS = {2: "two", 3: "three"}
+
+
+class Shaped:
+    """A shape in the place of an array."""
+
+    def __init__(self, name: str, shape: Sequence[int]) -> None:
+        if len(shape) != 2 or any(int(s) != s or s < 0 for s in shape):
+            raise PlanError(
+                f"{name} has shape {tuple(shape)}; a matrix has two dimensions, rows "
+                "and columns"
+            )
+        self.shape = (int(shape[0]), int(shape[1]))
+
+
+def choose_tile(count_cells: Callable[[int], int], workers: int) -> int:
+    """Choose a tile size that gives every worker a few tiles of the result."""
+    tile = LARGEST_TILE
+    wanted = TILES_PER_WORKER * workers if workers > 1 else 1
+    while tile > SMALLEST_TILE and count_cells(tile) < wanted:
+        tile //= 2
+    return tile
+
+
+def tile_sizes(
+    chunks: Any, sizes: dict[str, int], count_cells: Callable[[int], int], workers: int
+) -> list[Chunks]:
+    """Expand chunks into tile sizes along each dimension.
+
+    Parameters
+    ----------
+    chunks : int, or sequence of int or tuple of int, or None
+    sizes : dict
+        Lengths of the dimensions by name.
+    count_cells : callable
+        Tiles of the result that are computed, for a tile size.
+    workers : int
+    """
+    if chunks is None:
+        chunks = choose_tile(count_cells, workers)
+    if isinstance(chunks, Integral):
+        chunks = (int(chunks),) * len(sizes)
+    if not isinstance(chunks, Sequence) or len(chunks) != len(sizes):
+        *names, last = sizes
+        raise PlanError(
+            f"chunks={chunks!r} given; allowed are a tile size, or "
+            f"{_NUMBERS[len(sizes)]} of them for {', '.join(names)} and {last}"
+        )
+    return [_expand(c, s) for c, s in zip(chunks, sizes.values(), strict=True)]
+
+
+def _expand(chunk: Any, size: int) -> Chunks:
+    if isinstance(chunk, Integral):
+        if int(chunk) < 1:
+            raise PlanError(f"chunks={chunk} given; a tile has at least one row")
+        return split_evenly(size, int(chunk))
+    whole = isinstance(chunk, Sequence) and all(isinstance(c, Integral) for c in chunk)
+    sizes = tuple(int(c) for c in chunk) if whole else ()
+    if not sizes or min(sizes) < 0 or sum(sizes) != size:
+        raise PlanError(
+            f"chunks={chunk!r} given; they are whole numbers that add up to {size}"
+        )
+    return sizes
