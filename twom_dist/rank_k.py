@@ -211,10 +211,6 @@ def _named(
     return function
 
 
-# The names that `jobs.opening` still asks for.
-_HERK, _SYRK, _HER2K, _SYR2K = ROUTINES.values()
-_check_real_scalars, _check_names = checks.check_real_scalars, checks.check_update_names
-
 herk, zherk, cherk = (_one(ROUTINES["herk"], letter) for letter in (None, "z", "c"))
 syrk, zsyrk, csyrk, dsyrk, ssyrk = (_one(ROUTINES["syrk"], t) for t in (None, *"zcds"))
 her2k, zher2k, cher2k = (_two(ROUTINES["her2k"], letter) for letter in (None, "z", "c"))

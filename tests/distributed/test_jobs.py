@@ -23,7 +23,7 @@ from tests.command import (
 )
 from twom_dist.cli.workers import LocalWorkers, start_workers
 from twom_dist.errors import MemoryLimitError, PlanError, StoreError
-from twom_dist.jobs import Progress, lay_out, multiply_files, open_job
+from twom_dist.jobs import Progress, lay_out, multiply_files, open_job, update_files
 from twom_dist.jobs.writing import stop_writes, write_tile
 from twom_dist.plan import Cluster
 from twom_dist.store import create_matrix
@@ -145,6 +145,54 @@ def test_the_current_client_computes(client, files):
     with client.as_current():
         assert multiply("C.zarr", None, tile=None).tiles == (1, 1, 1)
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+
+
+# --- updates --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("routine", "uplo", "output"),
+    [
+        ("herk", "full", "C.zarr"),
+        ("syrk", "lower", "C.npy"),
+        ("her2k", "upper", "C.h5"),
+        ("syr2k", "full", "C.npz"),
+    ],
+)
+def test_updates_have_the_bits_of_the_routine(client, files, routine, uplo, output):
+    a = files[0]
+    save("A2.npy", 2 * a)
+    other, matrices = (("A2.npy",), (a, 2 * a)) if "2k" in routine else ((), (a,))
+    seen: list[Progress] = []
+    options = {"client": client, "tile": 16, "uplo": uplo, "progress": seen.append}
+    summary = update_files(routine, "A.zarr", output, *other, **options)
+    assert same_bits(read(output), getattr(td, routine)(*matrices, uplo=uplo))
+    assert [(p.done, p.tiles) for p in seen] == [(i, 15) for i in range(1, 16)]
+    assert seen[-1].operations == (8 if other else 4) * M * M * K
+    assert summary.gflops == pytest.approx(seen[-1].operations / summary.seconds / 1e9)
+
+
+def test_waves_of_an_update(client, files, monkeypatch):
+    def cut(*args, **kwargs):
+        return lay_out(*args[:2], Cluster(2, 1, 2**18), **kwargs)
+
+    monkeypatch.setattr("twom_dist.jobs.job.lay_out", cut)
+    summary = update_files("herk", "A.zarr", "C.zarr", client=client, tile=10)
+    assert summary.waves > 3
+    assert same_bits(read("C.zarr"), td.herk(files[0]))
+
+
+@pytest.mark.parametrize("output", ["C.zarr", "C.h5"])
+def test_an_interrupted_update_leaves_nothing(client, files, output):
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    before = contents(Path())
+    options = {"client": client, "tile": 16, "progress": interrupt}
+    with pytest.raises(KeyboardInterrupt):
+        update_files("herk", "A.zarr", output, **options)
+    wait_until(lambda: not product_tasks(client))
+    assert contents(Path()) == before
 
 
 # --- layout ---------------------------------------------------------------------------

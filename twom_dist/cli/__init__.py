@@ -6,6 +6,7 @@ from .failures import EXIT_CODES, SentenceGroup
 from .gemm import gemm
 from .info import info
 from .plan import plan
+from .update import updates
 
 __all__ = ["main"]
 
@@ -21,6 +22,5 @@ def main() -> None:
     """Multiply large matrices through int8 products, on dask workers."""
 
 
-main.add_command(gemm)
-main.add_command(plan)
-main.add_command(info)
+for _command in (gemm, *updates, plan, info):
+    main.add_command(_command)

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from ..checks import OPS, UPLOS
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -58,13 +60,22 @@ def apply_all(*decorators: Any) -> Decorator:
     return decorate
 
 
-_OPS = click.Choice(["N", "T", "C"])
+_OPS = click.Choice(OPS)
 
-product_options = apply_all(
+op_options = apply_all(
     click.option(
-        "--op-a", type=_OPS, default="N", help="A as it is, transposed, or conjugate-"
+        "--op-a", type=_OPS, help="A as it is (default), transposed, or conjugate-"
     ),
-    click.option("--op-b", type=_OPS, default="N", help="transposed; B likewise."),
+    click.option("--op-b", type=_OPS, help="transposed; B likewise."),
+)
+
+uplo_option = click.option(
+    "--uplo",
+    type=click.Choice(UPLOS),
+    help="The whole of C (default), or one triangle and zeros.",
+)
+
+method_options = apply_all(
     click.option(
         "--accuracy",
         type=parse_accuracy,

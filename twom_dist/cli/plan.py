@@ -1,16 +1,26 @@
-"""``twom-dist plan``: what a product will cost."""
+"""``twom-dist plan``: what a product or an update will cost."""
 
 from typing import Any
 
 import click
 
+from ..checks import OPS, ROUTINES
 from .failures import RefusedError, SentenceCommand, refusing
-from .options import debug_option, given, parse_shape, parse_size, product_options
+from .options import (
+    debug_option,
+    given,
+    method_options,
+    op_options,
+    parse_shape,
+    parse_size,
+    uplo_option,
+)
 
 _EXAMPLES = """\b
 Examples:
   twom-dist plan A.zarr B.zarr --workers 4
   twom-dist plan --shape-a 65536,65536 --shape-b 65536,65536 --workers 4
+  twom-dist plan A.zarr --routine herk --uplo lower --workers 4
 """
 
 
@@ -34,7 +44,16 @@ Examples:
     help="B as stored.",
 )
 @click.option("--dtype", help="Of the product (default: of the files, or complex128).")
-@product_options
+@click.option(
+    "--routine",
+    type=click.Choice(["gemm", *ROUTINES]),
+    default="gemm",
+    help="gemm (default), or an update, with the two options that follow.",
+)
+@click.option("--op", type=click.Choice(OPS), help="A, and B, as in the update.")
+@uplo_option
+@op_options
+@method_options
 @click.option(
     "--workers", type=click.IntRange(1), help="Default: one for each core, as gemm."
 )
@@ -54,8 +73,7 @@ def plan(
     shape_a: tuple[int, int] | None,
     shape_b: tuple[int, int] | None,
     dtype: str | None,
-    op_a: str,
-    op_b: str,
+    routine: str,
     workers: int | None,
     threads_per_worker: int,
     worker_memory: int | None,
@@ -64,38 +82,57 @@ def plan(
     debug: bool,
     **options: Any,
 ) -> None:
-    """Plan the product of A and B, as files or as shapes; nothing is read or run."""
+    """Plan a product or update of A and B, files or shapes; nothing is read or run."""
     from dask.system import CPU_COUNT
 
-    from .. import checks, plan_gemm
-    from ..jobs import lay_out
+    from ..jobs import lay_out, plan_wave
     from ..plan import Cluster
 
+    ops = given(**{name: options.pop(name) for name in ("op", "op_a", "op_b")})
+    options = given(**options)
     with refusing():
         found_a = _find("A", "--shape-a", a, shape_a)
-        found_b = _find("B", "--shape-b", b, shape_b)
-        product = _result_dtype(dtype, found_a, found_b)
-        left, right = checks.check_op(op_a, "op_a"), checks.check_op(op_b, "op_b")
-        shape = checks.check_product_shapes(found_a, found_b, None, left, right)
+        found_b = None
+        if routine == "gemm" or ROUTINES[routine].two:
+            found_b = _find("B", "--shape-b", b, shape_b)
+        elif b is not None or shape_b is not None:
+            raise RefusedError(f"B given; {routine} takes one matrix: leave it out")
+        options["dtype"] = _result_dtype(dtype, found_a, found_b)
+        shape = _measure(routine, found_a, found_b, ops, options.get("uplo"))
         cluster = Cluster(workers or CPU_COUNT, threads_per_worker, worker_memory)
-        layout = lay_out(shape, product, cluster, tile=tile, **given(**options))
-        m, n, k = layout.wave_chunks(layout.waves[0])
-        result = plan_gemm(
-            (sum(m), sum(k)),
-            (sum(k), sum(n)),
-            dtype=product,
-            chunks=(m, n, k),
-            workers=cluster.workers,
-            threads_per_worker=cluster.threads,
-            worker_memory=cluster.memory,
-            **given(**options),
-        )
+        layout = lay_out(shape, cluster=cluster, routine=routine, tile=tile, **options)
+        first = layout.wave_chunks(layout.waves[0])
+        result = plan_wave(routine, first, cluster, **options)
     click.echo(result.to_json() if as_json else result)
     if len(layout.waves) > 1 and not as_json:
         click.echo(
             f"\nThe first of {len(layout.waves)} waves: the workers cannot hold the "
-            f"inputs of all {layout.tiles[0]} x {layout.tiles[1]} tiles at once."
+            f"inputs of all {layout.num_computed} tiles at once."
         )
+
+
+def _measure(
+    routine: str, a: Any, b: Any, ops: dict[str, str], uplo: str | None
+) -> tuple[int, int, int]:
+    """Return (m, n, k) of a routine that takes these options."""
+    from .. import checks
+
+    update = ROUTINES.get(routine)
+    for name in ops:
+        if (name == "op") != (update is not None):
+            raise RefusedError(
+                f"--{name.replace('_', '-')} given; {routine} takes "
+                + ("--op-a and --op-b" if update is None else "--op")
+            )
+    if update is not None:
+        op = ops.get("op", "N")
+        checks.check_update_names(update, op, uplo or "full")
+        n, k = checks.check_update_shapes(a, b, None, op)
+        return n, n, k
+    if uplo is not None:
+        raise RefusedError("--uplo given; gemm computes all of C: leave it out")
+    left, right = (checks.check_op(ops.get(x, "N"), x) for x in ("op_a", "op_b"))
+    return checks.check_product_shapes(a, b, None, left, right)
 
 
 class _Described:

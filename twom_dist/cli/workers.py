@@ -121,14 +121,15 @@ def connect(address: str, timeout_seconds: float) -> Iterator[Any]:
     from distributed import Client
 
     try:
-        client = Client(address, timeout=timeout_seconds)
+        # One that fails to start would stay the default client.
+        client = Client(address, timeout=timeout_seconds, set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise RefusedError(
             f"no scheduler answers at {address!r} within {timeout_seconds:g} s "
             f"({lines[0]}); check the address and that it runs"
         ) from error
-    with client:
+    with client, client.as_current():
         try:
             client.wait_for_workers(1, timeout=timeout_seconds)
         except TimeoutError as error:

@@ -1,8 +1,9 @@
-"""Products of stored matrices: files in, a file out, in bounded memory."""
+"""Products and updates of stored matrices: files in, a file out, in bounded memory."""
 
-from .driver import multiply_files
-from .job import Job, open_job
-from .layout import Layout, lay_out, local_cluster_of
+from .driver import multiply_files, update_files
+from .job import Job
+from .layout import Layout, lay_out, local_cluster_of, plan_wave
+from .opening import open_job, open_update
 from .report import JobSummary, Progress
 
 __all__ = [
@@ -14,4 +15,7 @@ __all__ = [
     "local_cluster_of",
     "multiply_files",
     "open_job",
+    "open_update",
+    "plan_wave",
+    "update_files",
 ]

@@ -1,10 +1,11 @@
-"""The driver of stored matrices: check, lay out, compute, write."""
+"""The drivers of stored matrices: check, lay out, compute, write."""
 
 from typing import Any
 
 from ..execute import current_client, current_cluster
-from .job import Path, Report, open_job
+from .job import Job, Path, Report
 from .layout import local_cluster_of
+from .opening import open_job, open_update
 from .report import JobSummary
 
 
@@ -82,14 +83,7 @@ def multiply_files(
     ...     print(summary.tiles, np.load(c)[0])
     (1, 1, 1) [14.+0.j  0.-3.j]
     """
-    from dask.system import CPU_COUNT
-
-    client = current_client() if client is None else client
-    if client is not None and client.asynchronous:
-        raise TypeError(
-            "an asynchronous client was given; multiply_files waits for its result: "
-            "give a client made without asynchronous=True"
-        )
+    client = _find_client(client, "multiply_files")
     job = open_job(
         a,
         b,
@@ -102,6 +96,109 @@ def multiply_files(
         c=c,
         **options,
     )
+    return _run(job, client, tile, progress)
+
+
+def update_files(
+    routine: str,
+    a: Path,
+    output: Path,
+    b: Path | None = None,
+    *,
+    client: Any = None,
+    tile: int | None = None,
+    overwrite: bool = False,
+    op: str = "N",
+    uplo: str = "full",
+    alpha: complex = 1,
+    beta: complex = 0,
+    c: Path | None = None,
+    progress: Report | None = None,
+    **options: Any,
+) -> JobSummary:
+    """Compute a rank-k or rank-2k update of stored matrices into a new file.
+
+    Parameters
+    ----------
+    routine : {"herk", "syrk", "her2k", "syr2k"}
+        The formula; see `twom_dist.herk` and the others.
+    a, output : str or os.PathLike
+        As in `multiply_files`.
+    b : str or os.PathLike, optional
+        The matrix B of her2k and syr2k.
+    client : distributed.Client, optional
+        As in `multiply_files`, like the next two.
+    tile : int, optional
+    overwrite : bool
+    op : {"N", "C"} or {"N", "T"}
+        As in the routine.
+    uplo : {"full", "lower", "upper"}
+        The whole matrix (default), or one triangle: of the other one nothing is
+        computed, moved or written, and it reads as zeros.
+    alpha, beta : number
+        As in the routine.
+    c : str or os.PathLike, optional
+        As in `multiply_files`, like the next one.
+    progress : callable, optional
+    **options
+        accuracy, num_moduli, method, scaling, engine: as in the routine.
+
+    Returns
+    -------
+    JobSummary
+        Shapes, method, time and speed. The result has the bits that the routine gives
+        for the same matrices in memory.
+
+    Raises
+    ------
+    StoreError, TypeError, PlanError, AccuracyError, MemoryLimitError
+        As `multiply_files` and the routine do.
+
+    Examples
+    --------
+    >>> import numpy as np, os, tempfile
+    >>> from twom_dist.jobs import update_files
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     a, c = (os.path.join(folder, name) for name in ("A.npy", "C.npy"))
+    ...     np.save(a, np.array([[1 + 2j, 3], [0, 1j]]))
+    ...     summary = update_files("herk", a, c, uplo="lower")
+    ...     print(summary.tiles, np.load(c)[1])
+    (1, 1, 1) [0.+3.j 1.+0.j]
+    """
+    client = _find_client(client, "update_files")
+    job = open_update(
+        routine,
+        a,
+        output,
+        b,
+        overwrite=overwrite,
+        op=op,
+        uplo=uplo,
+        alpha=alpha,
+        beta=beta,
+        c=c,
+        **options,
+    )
+    return _run(job, client, tile, progress)
+
+
+def _find_client(client: Any, name: str) -> Any:
+    """Return the client to use, None for this process."""
+    client = current_client() if client is None else client
+    if client is not None and client.asynchronous:
+        raise TypeError(
+            f"an asynchronous client was given; {name} waits for its result: "
+            "give a client made without asynchronous=True"
+        )
+    return client
+
+
+def _run(
+    job: Job, client: Any, tile: int | None, progress: Report | None
+) -> JobSummary:
+    """Lay out, start the output, compute and write."""
+    from dask.system import CPU_COUNT
+
     if client is None:
         cluster = local_cluster_of(CPU_COUNT)
     else:

@@ -1,7 +1,6 @@
-"""One product of stored matrices: its checks, its tiles, its run."""
+"""One product or update of stored matrices: its tiles, its run."""
 
 import os
-import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -10,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
-from ..blas import gemm
-from ..errors import PlanError, StoreError
+from ..checks import ROUTINES
+from ..errors import StoreError
 from ..kernels.registry import engine_of, get_engine
 from ..moduli import ResidueSystem
 from ..plan import Cluster
-from ..store import MatrixWriter, StoredMatrix, create_matrix, open_matrix
-from .layout import Layout, Wave, lay_out
+from ..store import MatrixWriter, StoredMatrix, create_matrix
+from .arrays import make_tiles
+from .layout import Layout, lay_out
 from .report import JobSummary, Progress, count_operations
 from .running import compute_wave, stopping_writes
+from .writing import Mirror, conjugate_transpose
 
 Path = str | os.PathLike[str]
 Report = Callable[[Progress], None]
@@ -27,12 +27,13 @@ Report = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Job:
-    """A product of stored matrices whose inputs and options have been checked.
+    """A product or an update of stored matrices that has been checked.
 
     Attributes
     ----------
+    routine : {"gemm", "herk", "syrk", "her2k", "syr2k"}
     a, b, c : StoredMatrix
-        c is None where beta is 0.
+        b is a for herk and syrk; c is None where beta is 0.
     output : str or os.PathLike
     overwrite : bool
     shape : tuple of int
@@ -42,11 +43,12 @@ class Job:
     system : ResidueSystem or None
         None for the native product.
     scalars : dict
-        alpha, beta, op_a and op_b.
+        alpha and beta, and op_a and op_b of gemm, op and uplo of the others.
     options : dict
-        The other arguments of `gemm`.
+        The other arguments of the routine.
     """
 
+    routine: str
     a: StoredMatrix
     b: StoredMatrix
     c: StoredMatrix | None
@@ -58,11 +60,31 @@ class Job:
     scalars: dict[str, Any]
     options: dict[str, Any]
 
+    @property
+    def operands(self) -> list[StoredMatrix]:
+        """A, and B where the routine takes two matrices."""
+        update = ROUTINES.get(self.routine)
+        return [self.a, self.b] if update is None or update.two else [self.a]
+
+    @property
+    def mirror(self) -> Mirror | None:
+        """What makes a tile that of the other triangle, where both are written."""
+        if self.scalars.get("uplo") != "full":
+            return None
+        hermitian = ROUTINES[self.routine].hermitian
+        return conjugate_transpose if hermitian else np.transpose
+
     def lay_out(self, cluster: Cluster, tile: int | None = None) -> Layout:
         """Choose tiles and waves for a cluster; see `twom_dist.jobs.lay_out`."""
-        beta = self.scalars["beta"]
+        shared = {n: x for n, x in self.scalars.items() if n in ("beta", "uplo")}
         return lay_out(
-            self.shape, self.dtype, cluster, tile=tile, beta=beta, **self.options
+            self.shape,
+            self.dtype,
+            cluster,
+            routine=self.routine,
+            tile=tile,
+            **shared,
+            **self.options,
         )
 
     def create_output(self, layout: Layout) -> MatrixWriter:
@@ -117,15 +139,15 @@ class Job:
         if client is None and system is not None:
             # Loads the kernels once, before several threads ask for them.
             get_engine(engine_of(self.options.get("engine", "auto")))
-        meter = _Meter(layout, self.dtype, start, progress)
+        meter = _Meter(self, layout, start, progress)
         context = nullcontext() if client is None else client.as_current()
         with writer, stopping_writes(writer, client), context:
             for wave in layout.waves:
-                product = self._product(layout, wave)
-                meter.start(wave)
-                compute_wave(product, wave, writer, client, threads, meter.count)
+                tiles = make_tiles(self, layout, wave)
+                compute_wave(tiles, writer, client, threads, meter.count, self.mirror)
         return JobSummary(
             path=writer.path,
+            routine=self.routine,
             shape=self.shape,
             dtype=self.dtype,
             tiles=layout.tiles,
@@ -136,152 +158,30 @@ class Job:
             seconds=perf_counter() - start,
         )
 
-    def _product(self, layout: Layout, wave: Wave) -> Any:
-        """Make the lazy product of a wave from the files."""
-        mb, nb, kb = layout.tile_shape
-        everything = slice(None)
-        rows, columns = wave.rows, wave.columns
-        a = _lazy(self.a, (mb, kb), (rows, everything), self.scalars["op_a"])
-        b = _lazy(self.b, (kb, nb), (everything, columns), self.scalars["op_b"])
-        c = None if self.c is None else _lazy(self.c, (mb, nb), (rows, columns), "N")
-        return gemm(a, b, c, **self.scalars, **self.options)
-
 
 class _Meter:
-    """Counts the tiles that have been written."""
+    """Counts the tiles that have been computed and written."""
 
     def __init__(
-        self, layout: Layout, dtype: Any, start: float, report: Report | None
+        self, job: Job, layout: Layout, start: float, report: Report | None
     ) -> None:
-        self._layout, self._dtype = layout, dtype
+        self._job, self._layout = job, layout
         self._start, self._report = start, report
         self._done = self._operations = 0
-        self._first = (0, 0)
-
-    def start(self, wave: Wave) -> None:
-        """Begin a wave: the indices of `count` are relative to it."""
-        self._first = (wave.rows.start, wave.columns.start)
 
     def count(self, i: int, j: int) -> None:
-        """Count tile (i, j) of the wave."""
+        """Count tile (i, j)."""
         (m, n, k), (mb, nb, _) = self._layout.shape, self._layout.tile_shape
-        mt, nt, _ = self._layout.tiles
-        rows = min(mb, m - (self._first[0] + i) * mb)
-        columns = min(nb, n - (self._first[1] + j) * nb)
+        rows, columns = min(mb, m - i * mb), min(nb, n - j * nb)
+        routine = self._job.routine
+        operations = count_operations(rows, columns, k, self._job.dtype, routine)
+        # An update is done with both triangles, a product with one tile.
+        self._operations += operations * (1 if routine == "gemm" or i == j else 2)
         self._done += 1
-        self._operations += count_operations(rows, columns, k, self._dtype)
         if self._report is not None:
-            seconds = perf_counter() - self._start
-            self._report(Progress(self._done, mt * nt, self._operations, seconds))
+            total, seconds = self._layout.num_computed, perf_counter() - self._start
+            self._report(Progress(self._done, total, self._operations, seconds))
 
 
 def _missing(paths: list[str]) -> list[str]:
     return [path for path in paths if not os.path.exists(path)]
-
-
-def _lazy(
-    stored: StoredMatrix,
-    tile: tuple[int, int],
-    blocks: tuple[slice, slice],
-    op: str,
-) -> Any:
-    """Make a dask array of the blocks of op(stored), in the layout of the file."""
-    import dask.array as da
-
-    if op != "N":
-        tile, blocks = tile[::-1], blocks[::-1]
-    whole = da.from_array(
-        stored,
-        chunks=tile,
-        inline_array=True,
-        asarray=False,
-        meta=np.empty((0, 0), stored.dtype),
-    )
-    part = whole.blocks[blocks]
-    # The plain name where the part is all: that of every other use of the file.
-    return whole if part.numblocks == whole.numblocks else part
-
-
-def open_job(
-    a: Path,
-    b: Path,
-    output: Path,
-    *,
-    overwrite: bool = False,
-    op_a: str = "N",
-    op_b: str = "N",
-    alpha: complex = 1,
-    beta: complex = 0,
-    c: Path | None = None,
-    **options: Any,
-) -> Job:
-    """Open the inputs of a product and check all that can be known from their headers.
-
-    Parameters
-    ----------
-    a, b, output : str or os.PathLike
-        As in `multiply_files`.
-    overwrite : bool
-    op_a, op_b : {"N", "T", "C"}
-    alpha, beta : number
-    c : str or os.PathLike, optional
-    **options
-        As in `gemm`.
-
-    Returns
-    -------
-    Job
-        Ready to be laid out and run.
-
-    Raises
-    ------
-    StoreError, TypeError, PlanError, AccuracyError
-        As `multiply_files`.
-    """
-    settings = checks.make_options(options)
-    left, right = checks.check_op(op_a, "op_a"), checks.check_op(op_b, "op_b")
-    stored = {"A": open_matrix(a), "B": open_matrix(b)}
-    if c is not None:
-        stored["C"] = open_matrix(c)
-    elif beta != 0:
-        raise PlanError(f"beta={beta} given without C; pass C, or leave beta out")
-    _check_output(output, stored)
-    dtype = checks.result_dtype(None, **stored)
-    alpha = checks.check_scalar(alpha, "alpha", dtype)
-    beta = checks.check_scalar(beta, "beta", dtype)
-    added = stored.get("C")
-    m, n, k = checks.check_product_shapes(stored["A"], stored["B"], added, left, right)
-    return Job(
-        a=stored["A"],
-        b=stored["B"],
-        c=None if beta == 0 else added,
-        output=output,
-        overwrite=overwrite,
-        shape=(m, n, k),
-        dtype=dtype,
-        system=checks.check_options(settings, dtype, k),
-        scalars={"alpha": alpha, "beta": beta, "op_a": left, "op_b": right},
-        options=options,
-    )
-
-
-def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:
-    """Refuse an output that would replace an input, or lie inside one."""
-    text = os.fspath(output)
-    # With its member cut off; folders may hold "::" as well.
-    starts = [text, *(text[: found.start()] for found in re.finditer("::", text))]
-    for name, stored in inputs.items():
-        source = os.path.realpath(stored.path)
-        for target in map(os.path.realpath, starts):
-            same = os.path.exists(target) and os.path.samefile(target, source)
-            if same or _lies_in(target, source) or _lies_in(source, target):
-                how = "is" if same else "and"
-                what = f"the file of {name}" + ("" if same else " lie in one another")
-                raise PlanError(
-                    f"the output {text!r} {how} {what}; inputs are never written to: "
-                    "choose another name"
-                )
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    return path.startswith(folder + os.sep)

@@ -1,13 +1,18 @@
 """Tiles and waves of a job: what is computed at once, and in which pieces."""
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from statistics import median_high
 from typing import Any
 
+from .. import plan as planning
+from ..checks import ROUTINES
 from ..errors import MemoryLimitError, PlanError
-from ..plan import LARGEST_TILE, SMALLEST_TILE, TILES_PER_WORKER, Cluster, plan_gemm
+from ..plan import LARGEST_TILE, SMALLEST_TILE, TILES_PER_WORKER, Cluster, Plan
 from ..tiles.grid import Chunks
 from ..tiles.placement import worker_grids
+from .waves import Wave, cut_rectangle, cut_triangle
 
 # Of a worker's memory: above, dask writes to disk what it could use at once
 # (distributed.worker.memory.target).
@@ -17,33 +22,14 @@ SMALL_PRODUCT = 1024**3
 
 
 @dataclass(frozen=True)
-class Wave:
-    """A rectangle of C tiles, computed before the next one starts.
-
-    Attributes
-    ----------
-    rows, columns : slice
-        Half-open ranges of tile indices.
-    """
-
-    rows: slice
-    columns: slice
-
-    @property
-    def size(self) -> int:
-        """Number of tiles."""
-        rows, columns = self.rows, self.columns
-        return int((rows.stop - rows.start) * (columns.stop - columns.start))
-
-
-@dataclass(frozen=True)
 class Layout:
-    """How a product is cut.
+    """How a product, or an update, is cut.
 
     Attributes
     ----------
     shape, tile_shape : tuple of int
         (m, n, k), and (mb, nb, kb): every tile but the last ones is of that shape.
+        Those of an update have m = n and mb = nb.
     waves : tuple of Wave
     """
 
@@ -56,6 +42,11 @@ class Layout:
         """(mt, nt, kt); a dimension of 0 is one empty tile."""
         mt, nt, kt = map(_count, self.shape, self.tile_shape)
         return mt, nt, kt
+
+    @property
+    def num_computed(self) -> int:
+        """Tiles that are computed: all of a product, a triangle of an update."""
+        return sum(wave.size for wave in self.waves)
 
     def wave_chunks(self, wave: Wave) -> tuple[Chunks, Chunks, Chunks]:
         """Tile sizes of a wave along m, n and k."""
@@ -73,9 +64,11 @@ def _sizes(length: int, tile: int) -> Chunks:
 
 
 def choose_tile_shape(
-    shape: tuple[int, int, int], cluster: Cluster, tile: int
+    shape: tuple[int, int, int], cluster: Cluster, tile: int, *, square: bool = False
 ) -> tuple[int, int, int]:
     """Return (mb, nb, kb), even, mb and nb at most `tile`: as many for every worker.
+
+    `square`: mb = nb, of an update, whose triangle no grid of workers shares evenly.
 
     Examples
     --------
@@ -85,8 +78,8 @@ def choose_tile_shape(
     grid = min(worker_grids(cluster.workers), key=lambda g: abs(g.pr - g.pc))
     m, n, k = shape
     return (
-        _even_tile(m, tile, grid.pr),
-        _even_tile(n, tile, grid.pc),
+        _even_tile(m, tile, 1 if square else grid.pr),
+        _even_tile(n, tile, 1 if square else grid.pc),
         # Long rows of small tiles: fewer tasks, and the kernels like a long k.
         _even_tile(k, min(LARGEST_TILE, 4 * tile), 1),
     )
@@ -113,8 +106,8 @@ def lay_out(
     dtype: Any,
     cluster: Cluster,
     *,
+    routine: str = "gemm",
     tile: int | None = None,
-    beta: complex = 0,
     **options: Any,
 ) -> Layout:
     """Cut a product into tiles, and those into waves that the workers can hold.
@@ -125,13 +118,13 @@ def lay_out(
     dtype : dtype
         Of the product.
     cluster : Cluster
+    routine : {"gemm", "herk", "syrk", "her2k", "syr2k"}
+        Of the last four a triangle is cut.
     tile : int, optional
         Side of a tile. Left out: small enough for a few tiles on every thread, and for
         one of each wave, where that is possible.
-    beta : number
-        As in `gemm`.
     **options
-        As in `gemm`.
+        beta, uplo and the others, as the routine takes them.
 
     Raises
     ------
@@ -140,37 +133,39 @@ def lay_out(
     MemoryLimitError
         Where not even one tile of C fits.
     """
-    options = {"dtype": dtype, "beta": beta, **options}
+    options = {"dtype": dtype, **options}
     if tile is not None:
         if isinstance(tile, bool) or not isinstance(tile, int) or tile < 1:
             raise PlanError(f"tile={tile!r} given; a tile is an integer of 1 or more")
-        return _lay_out_tiles(shape, (tile, tile, tile), cluster, options)
+        return _lay_out_tiles(routine, shape, (tile, tile, tile), cluster, options)
     slots = cluster.workers * cluster.threads
     m, n, k = shape
-    one = slots == 1 or m * n * k <= SMALL_PRODUCT
+    update = routine != "gemm"
+    # Of an update a single tile may cost twice what several do, on any worker.
+    one = m * n * k <= SMALL_PRODUCT or (slots == 1 and not update)
     wanted = 1 if one else TILES_PER_WORKER * slots
     side = LARGEST_TILE
     while True:
         smallest = side <= SMALLEST_TILE
-        tile_shape = choose_tile_shape(shape, cluster, side)
+        tile_shape = choose_tile_shape(shape, cluster, side, square=update)
         side //= 2
-        if _count_tiles(shape, tile_shape) < wanted and not smallest:
+        mt, nt = map(_count, shape[:2], tile_shape[:2])
+        if (mt * (mt + 1) // 2 if update else mt * nt) < wanted and not smallest:
             continue
         try:
-            layout = _lay_out_tiles(shape, tile_shape, cluster, options)
+            layout = _lay_out_tiles(routine, shape, tile_shape, cluster, options)
         except MemoryLimitError:
             if smallest:
                 raise
             continue
-        if len(layout.waves) == 1 or layout.waves[0].size >= slots or smallest:
+        # Of an update the first waves, on the diagonal, are larger than the others.
+        usual = median_high(wave.size for wave in layout.waves)
+        if len(layout.waves) == 1 or usual >= slots or smallest:
             return layout
 
 
-def _count_tiles(shape: tuple[int, int, int], tile_shape: tuple[int, int, int]) -> int:
-    return _count(shape[0], tile_shape[0]) * _count(shape[1], tile_shape[1])
-
-
 def _lay_out_tiles(
+    routine: str,
     shape: tuple[int, int, int],
     tile_shape: tuple[int, int, int],
     cluster: Cluster,
@@ -182,29 +177,65 @@ def _lay_out_tiles(
     share = cluster
     if cluster.memory is not None:
         share = replace(cluster, memory=int(cluster.memory * WAVE_SHARE))
+
+    def fits(rows: int, columns: int) -> bool:
+        try:
+            plan_wave(routine, (m[:rows], n[:columns], k), share, **options)
+        except MemoryLimitError:
+            return False
+        return True
+
     # Accurate exponents come from the whole of C.
     whole = 0 in shape or options.get("scaling") == "accurate"
-    candidates = [(mt, nt)] if whole else _wave_shapes(mt, nt, shape)
-    for rows, columns in candidates:
-        try:
-            _check_fit((m[:rows], n[:columns], k), share, options)
-        except MemoryLimitError:
-            continue
-        break
+    if routine == "gemm":
+        candidates = [(mt, nt)] if whole else _wave_shapes(mt, nt, shape)
+        rows, columns = next((c for c in candidates if fits(*c)), candidates[-1])
+        waves = tuple(cut_rectangle(mt, nt, rows, columns))
     else:
-        rows, columns = candidates[-1]
-        _check_fit((m[:rows], n[:columns], k), cluster, options)
-    return Layout(shape, tile_shape, tuple(_cut(mt, nt, rows, columns)))
+        # A tile off the diagonal takes two rows of op(A).
+        least = nt if whole else min(2, nt)
+        larger = range(least + 1, nt + 1)
+        rows = least + bisect_left(larger, True, key=lambda w: not fits(w, w))
+        columns = rows
+        waves = tuple(cut_triangle(nt, rows, upper=options.get("uplo") == "upper"))
+    if not fits(rows, columns):
+        # The least that there is may take what dask would write to disk.
+        plan_wave(routine, (m[:rows], n[:columns], k), cluster, **options)
+    return Layout(shape, tile_shape, waves)
 
 
-def _check_fit(
-    chunks: tuple[Chunks, Chunks, Chunks], cluster: Cluster, options: dict[str, Any]
-) -> None:
+def plan_wave(
+    routine: str,
+    chunks: tuple[Chunks, Chunks, Chunks],
+    cluster: Cluster,
+    **options: Any,
+) -> Plan:
+    """Plan the tiles of one wave.
+
+    Parameters
+    ----------
+    routine : str
+    chunks : tuple of tuple of int
+        Tile sizes along m, n and k.
+    cluster : Cluster
+    **options
+        As in `lay_out`.
+
+    Returns
+    -------
+    Plan
+        Of an update: of the triangle of these rows.
+    """
     m, n, k = map(sum, chunks)
-    plan_gemm(
-        (m, k),
-        (k, n),
-        chunks=chunks,
+    update = ROUTINES.get(routine)
+    if update is None:
+        shapes = [(m, k), (k, n)]
+    else:
+        shapes = [(n, k), (n, k)] if update.two else [(n, k)]
+    make: Callable[..., Plan] = getattr(planning, f"plan_{routine}")
+    return make(
+        *shapes,
+        chunks=chunks if update is None else chunks[1:],
         workers=cluster.workers,
         threads_per_worker=cluster.threads,
         worker_memory=cluster.memory,
@@ -229,9 +260,3 @@ def _wave_shapes(
         candidates,
         key=lambda c: (m * _count(nt, c[1]) + n * _count(mt, c[0]), -c[0] * c[1], c),
     )
-
-
-def _cut(mt: int, nt: int, rows: int, columns: int) -> Iterator[Wave]:
-    for i in range(0, mt, rows):
-        for j in range(0, nt, columns):
-            yield Wave(slice(i, min(i + rows, mt)), slice(j, min(j + columns, nt)))

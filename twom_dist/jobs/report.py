@@ -5,16 +5,24 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import ROUTINES
 
-def count_operations(m: int, n: int, k: int, dtype: Any) -> int:
-    """Floating-point operations of the product done natively: 8mnk complex, 2mnk real.
+
+def count_operations(m: int, n: int, k: int, dtype: Any, routine: str = "gemm") -> int:
+    """Floating-point operations done natively: 8mnk complex, 2mnk real.
+
+    Half as many for a triangle of one product, herk and syrk; as many for two.
 
     Examples
     --------
     >>> count_operations(2, 3, 5, "complex64")
     240
+    >>> count_operations(3, 3, 5, "complex64", "herk")
+    180
     """
-    return (8 if np.dtype(dtype).kind == "c" else 2) * m * n * k
+    each = 8 if np.dtype(dtype).kind == "c" else 2
+    update = ROUTINES.get(routine)
+    return (each if update is None or update.two else each // 2) * m * n * k
 
 
 def gflops(operations: int, seconds: float) -> float:
@@ -29,9 +37,10 @@ class Progress:
     Attributes
     ----------
     done, tiles : int
-        Tiles of the result that are written, and all of them.
+        Tiles that are computed and written, and all that are to be: of an update those
+        of one triangle, each with its mirror image if that is written.
     operations : int
-        Effective floating-point operations of the tiles that are written.
+        Effective floating-point operations of the tiles that are done.
     seconds : float
         Since the first task was submitted.
     """
@@ -55,8 +64,11 @@ class JobSummary:
     ----------
     path : str
         Of the result.
+    routine : str
+        gemm, herk, syrk, her2k or syr2k.
     shape : tuple of int
-        (m, n, k): ``op(A)`` is m x k, ``op(B)`` k x n.
+        (m, n, k): the result is m x n. For gemm ``op(A)`` is m x k and ``op(B)``
+        k x n; for the others m = n, and ``op(A)`` and ``op(B)`` are n x k.
     dtype : numpy.dtype
         Of the result.
     tiles, tile_shape : tuple of int
@@ -73,6 +85,7 @@ class JobSummary:
     """
 
     path: str
+    routine: str
     shape: tuple[int, int, int]
     dtype: np.dtype[Any]
     tiles: tuple[int, int, int]
@@ -84,15 +97,19 @@ class JobSummary:
 
     @property
     def gflops(self) -> float:
-        """Effective GFLOP/s: 8mnk operations if complex, 2mnk if real."""
-        return gflops(count_operations(*self.shape, self.dtype), self.seconds)
+        """Effective GFLOP/s: 8mnk operations if complex, 2mnk if real.
+
+        Half as many for herk and syrk.
+        """
+        operations = count_operations(*self.shape, self.dtype, self.routine)
+        return gflops(operations, self.seconds)
 
     def __str__(self) -> str:
         (m, n, _), (mt, nt, kt) = self.shape, self.tiles
         moduli = f" with {self.num_moduli} moduli" if self.num_moduli else ""
         waves = f" in {self.waves} waves" if self.waves > 1 else ""
         return (
-            f"{self.path}: {m} x {n} {self.dtype}, {mt} x {nt} tiles{waves} "
-            f"(k in {kt}), {self.method}{moduli}, {self.seconds:.1f} s, "
-            f"{self.gflops:.1f} GFLOP/s"
+            f"{self.path}: {self.routine}, {m} x {n} {self.dtype}, "
+            f"{mt} x {nt} tiles{waves} (k in {kt}), {self.method}{moduli}, "
+            f"{self.seconds:.1f} s, {self.gflops:.1f} GFLOP/s"
         )

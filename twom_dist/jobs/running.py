@@ -7,78 +7,108 @@ from typing import Any
 import numpy as np
 
 from ..store import MatrixWriter
-from .layout import Wave
-from .writing import stop_writes, write_tile
+from ..tiles.graph import Key
+from ..tiles.task_spec import Alias, Task, TaskRef
+from .arrays import LazyTiles
+from .writing import Mirror, stop_writes, write_tile
 
-# Called with the index of a tile within its wave.
+# Called with the index of a tile.
 Done = Callable[[int, int], None]
 
 
 def compute_wave(
-    product: Any,
-    wave: Wave,
+    tiles: LazyTiles,
     writer: MatrixWriter,
     client: Any,
     threads: int,
     done: Done,
+    mirror: Mirror | None = None,
 ) -> None:
-    """Compute the lazy product of one wave and write it, tile by tile.
+    """Compute the lazy tiles of one wave and write each.
 
     Parameters
     ----------
-    product : dask.array.Array
-        The C tiles of the wave.
-    wave : Wave
+    tiles : LazyTiles
     writer : MatrixWriter
     client : distributed.Client or None
         None computes with threads of this process.
     threads : int
         Of this process.
     done : callable
+    mirror : callable, optional
+        Makes of a tile that of the other triangle, to be written as well.
     """
+    places = list(tiles.places.values())
     if client is None:
-        _compute_in_threads(_write_tasks(product, wave, writer), threads, done)
+        written = _write_tasks(tiles, writer, mirror)
+        _compute_in_threads(written, threads, lambda key: done(*places[key[1]]))
     elif writer.concurrent:
-        written = client.persist(_write_tasks(product, wave, writer))
-        _collect(written, client, lambda key, _: done(*key[1:]))
+        written = _write_tasks(tiles, writer, mirror)
+        _collect(written, client, lambda key, _: done(*places[key[1]]))
     else:
-        first = wave.rows.start, wave.columns.start
 
-        def write(key: Any, tile: Any) -> None:
-            write_tile(tile, writer, first, key[1:])
-            done(*key[1:])
+        def write(key: Key, tile: Any) -> None:
+            place = places[key[1]]
+            write_tile(tile, writer, place, mirror)
+            done(*place)
 
-        _collect(client.persist(product), client, write)
+        _collect(_gather_tiles(tiles), client, write)
 
 
-def _write_tasks(product: Any, wave: Wave, writer: MatrixWriter) -> Any:
+def _write_tasks(tiles: LazyTiles, writer: MatrixWriter, mirror: Mirror | None) -> Any:
     """Make one task ``twom-write`` for every tile, that leaves next to nothing."""
     from dask.base import tokenize
     from dask.delayed import delayed
 
-    token = tokenize(writer.draft.temporary, wave)
+    temporary = writer.draft.temporary
     # A task of its own: dask fuses tasks that depend on one other task alone, and the
     # scheduler would not know the fused ones as products that have a place.
-    shared_writer = delayed(writer, name=f"twom-writer-{token}", traverse=False)
-    return product.map_blocks(
-        write_tile,
-        shared_writer,
-        first=(wave.rows.start, wave.columns.start),
-        name=f"twom-write-{token}",
-        dtype=np.int8,
-        chunks=tuple((1,) * count for count in product.numblocks),
-        meta=np.empty((0, 0), np.int8),
-    )
+    shared = delayed(writer, name=f"twom-writer-{tokenize(temporary)}", traverse=False)
+    name = f"twom-write-{tokenize(temporary, tiles.array.name, list(tiles.places))}"
+    layer = {
+        (name, n, 0): Task(
+            (name, n, 0),
+            write_tile,
+            TaskRef((tiles.array.name, *block)),
+            TaskRef(shared.key),
+            place,
+            mirror,
+        )
+        for n, (block, place) in enumerate(tiles.places.items())
+    }
+    return _stack_tasks(layer, name, [tiles.array, shared], np.int8)
 
 
-def _collect(
-    collection: Any, client: Any, take: Callable[[tuple[Any, ...], Any], None]
-) -> None:
+def _gather_tiles(tiles: LazyTiles) -> Any:
+    """Make an array of the wanted tiles alone."""
+    from dask.base import tokenize
+
+    source = tiles.array
+    name = f"twom-gather-{tokenize(source.name, list(tiles.places))}"
+    layer = {
+        (name, n, 0): Alias((name, n, 0), (source.name, *block))
+        for n, block in enumerate(tiles.places)
+    }
+    return _stack_tasks(layer, name, [source], source.dtype)
+
+
+def _stack_tasks(
+    layer: dict[Key, Any], name: str, sources: list[Any], dtype: Any
+) -> Any:
+    """Make an array of tasks, one below the other, whose sizes dask need not know."""
+    import dask.array as da
+    from dask.highlevelgraph import HighLevelGraph
+
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=sources)
+    chunks = ((np.nan,) * len(layer), (np.nan,))
+    return da.Array(graph, name, chunks, dtype=dtype)
+
+
+def _collect(collection: Any, client: Any, take: Callable[[Key, Any], None]) -> None:
     """Take the key and value of each block when it is there, and let go of it."""
     from distributed import as_completed, futures_of
 
-    futures = futures_of(collection)
-    del collection
+    futures = futures_of(client.persist(collection))
     try:
         for future in as_completed(futures):
             take(future.key, future.result())
@@ -90,15 +120,18 @@ def _collect(
         raise
 
 
-def _compute_in_threads(written: Any, threads: int, done: Done) -> None:
+def _compute_in_threads(
+    written: Any, threads: int, done: Callable[[Key], None]
+) -> None:
     from dask.callbacks import Callback
 
     def count(key: Any, *_: Any) -> None:
-        if isinstance(key, tuple) and str(key[0]).startswith("twom-write-"):
-            done(*key[1:])
+        if isinstance(key, tuple) and key[0] == written.name:
+            done(key)
 
     with Callback(posttask=count):
-        written.compute(scheduler="threads", num_workers=threads)
+        # Not `compute`, whose last task may take a single tile into itself.
+        written.persist(scheduler="threads", num_workers=threads)
 
 
 @contextmanager

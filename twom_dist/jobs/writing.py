@@ -1,15 +1,19 @@
 """Writing one tile, from any thread of any process, until somebody says stop."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from ..errors import StoreError
 from ..store import MatrixWriter
+from ..tiles.placement import Cell
 from ..typing import Array
+
+# Makes the tile of the other triangle.
+Mirror = Callable[[Array], Array]
 
 # Of this process. A write that begins after the output has been discarded could bring
 # a part of it back: zarr makes the folders that it misses.
@@ -40,26 +44,26 @@ def stop_writes(temporary: str, patience_seconds: float = 60) -> None:
         _changed.wait_for(lambda: not _under_way.get(temporary), patience_seconds)
 
 
-def write_tile(
-    tile: Array,
-    writer: MatrixWriter,
-    first: tuple[int, int],
-    block_id: tuple[int, int] = (0, 0),
-) -> Any:
-    """Write tile ``first + block_id`` of the result; return a crumb for dask to keep.
+def conjugate_transpose(tile: Array) -> Array:
+    """Mirror a tile of a Hermitian matrix."""
+    return np.conj(tile.T)
 
-    Every tile but the last of a row or column has the shape `writer.tile`.
+
+def write_tile(
+    tile: Array, writer: MatrixWriter, place: Cell, mirror: Mirror | None = None
+) -> Any:
+    """Write the tile at a place of the result; return a crumb for dask to keep.
+
+    Every tile but the last of a row or column has the shape `writer.tile`. Where there
+    is a `mirror`, its image of the tile is written to the other triangle.
     """
     rows, columns = (
-        slice((f + b) * size, (f + b) * size + extent)
-        for f, b, size, extent in zip(
-            first, block_id, writer.tile, tile.shape, strict=True
-        )
+        slice(index * size, index * size + extent)
+        for index, size, extent in zip(place, writer.tile, tile.shape, strict=True)
     )
-    with _admit(writer.draft.temporary):
-        if writer.concurrent:
-            writer[rows, columns] = tile
-        else:
-            with _one_at_a_time:
-                writer[rows, columns] = tile
+    turn = nullcontext() if writer.concurrent else _one_at_a_time
+    with _admit(writer.draft.temporary), turn:
+        writer[rows, columns] = tile
+        if mirror is not None and place[0] != place[1]:
+            writer[columns, rows] = mirror(tile)
     return np.ones((1, 1), np.int8)

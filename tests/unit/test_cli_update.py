@@ -1,0 +1,114 @@
+"""herk, syrk, her2k and syr2k on the command line."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.command import K, M, assert_refused, contents, make, read, same_bits, save
+from twom_dist.cli import main
+
+HERE = ("--workers", "0", "--tile", "16")
+ROUTINES = ["herk", "syrk", "her2k", "syr2k"]
+
+
+@pytest.fixture
+def second(tmp_path):
+    """A matrix in the shape of A."""
+    values = make(M, K, 3)
+    save(tmp_path / "B.zarr", values)
+    return values
+
+
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_every_routine_is_a_command(call, a, second, routine):
+    two = routine.endswith("2k")
+    flags = ("-o", "C.npy", "--uplo", "lower", "--progress", *HERE)
+    code, out, err = call(routine, "A.npy", *(["B.zarr"] if two else []), *flags)
+    assert code == 0, err
+    assert "6/6" in err
+    assert "GFLOP/s" in err
+    assert f"{routine}, 37 x 37 complex128, 3 x 3 tiles (k in 2), 2m with 16" in out
+    matrices = (a, second) if two else (a,)
+    assert same_bits(read("C.npy"), getattr(td, routine)(*matrices, uplo="lower"))
+
+
+def test_all_of_an_update_is_there(call, tmp_path, a):
+    c = make(K, K, 5)
+    np.save(tmp_path / "C0.npy", c)
+    scalars = ("--alpha", "2", "--beta", "-0.5", "--c", "C0.npy")
+    options = ("--op", "C", "--uplo", "upper", "--method", "3m", "--accuracy", "1e-10")
+    save(tmp_path / "C.zarr", np.eye(3))
+    flags = (*scalars, *options, *HERE, "--overwrite", "--quiet")
+    assert call("herk", "A.npy", "-o", "C.zarr", *flags) == (0, "", "")
+    options = {"op": "C", "uplo": "upper", "method": "3m", "accuracy": 1e-10}
+    expected = td.herk(a, c, alpha=2, beta=-0.5, **options)
+    assert same_bits(read("C.zarr"), expected)
+
+
+def test_help_and_dask_know_the_commands(call):
+    assert set(ROUTINES) <= set(main.commands)
+    code, out, _ = call("her2k", "--help")
+    assert (code, "alpha A B^H + conj(alpha) B A^H + beta C0" in out) == (0, True)
+    assert "[N|C]" in out
+    assert "2    refused" in out
+
+
+def test_plans_of_updates(call, a, second):
+    flags = ("--json", "--workers", "2", "--tile", "10")
+    code, out, _ = call("plan", "A.npy", "--routine", "herk", "--op", "C", *flags)
+    # Cut as files are: whole tiles, the last ones smaller.
+    chunks = ((10, 10, 9), (10, 10, 10, 7))
+    expected = td.plan_herk((M, K), op="C", chunks=chunks, workers=2)
+    assert (code, json.loads(out)) == (0, json.loads(expected.to_json()))
+    shape = ("--shape-a", "9000,9000")
+    flags = ("--uplo", "lower", "--worker-memory", "2GiB", "--workers", "2")
+    code, out, _ = call("plan", *shape, "--routine", "syrk", *flags)
+    assert (code, "syrk, lower" in out, "The first of" in out) == (0, True, True)
+    two = ("A.npy", "B.zarr", "--routine", "her2k", "--json")
+    code, out, _ = call("plan", *two)
+    plan = json.loads(out)
+    assert (plan["routine"], plan["m"], plan["k"]) == ("her2k", M, K)
+
+
+UPDATE = ("A.npy", "-o", "C.npy", "--workers", "0")
+REFUSALS = [
+    (("herk", *UPDATE, "--alpha", "1j"), r"herk takes a real alpha, or its"),
+    (("herk", *UPDATE, "--beta", "1j", "--c", "A.npy"), r"herk takes a real beta"),
+    (("herk", *UPDATE, "--beta", "1", "--c", "A.npy"), r"is square, 37 x 37, and C"),
+    (("herk", *UPDATE, "--c", "A.npy"), r"--c given without --beta; give --beta 1"),
+    (("herk", *UPDATE, "--beta", "1"), r"given without C; pass C"),
+    (("herk", *UPDATE, "--uplo", "left"), r"'left' is not one of 'full', 'lower'"),
+    (("herk", *UPDATE, "--op", "T"), r"'T' is not one of 'N', 'C'"),
+    (("syrk", *UPDATE, "--op", "C"), r"'C' is not one of 'N', 'T'"),
+    (("syrk", *UPDATE, "--method", "5m"), r"method='5m' given; allowed are '2m'"),
+    (("syrk", *UPDATE, "--memory-limit", "64kB"), r"given .* or a smaller --tile"),
+    (("her2k", *UPDATE), r"Missing argument 'B'"),
+    (("her2k", "T.npy", *UPDATE), r"A has shape \(29, 37\) and B \(37, 29\)"),
+    (("herk", "B.zarr", *UPDATE), r"unexpected extra argument"),
+    (("herk", "A.npy", "-o", "A.npy"), r"is the file of A; inputs are never"),
+    (("syr2k", "A.npy", "B.zarr", "-o", "B.zarr"), r"is the file of B; inputs are"),
+    (("herk", "A.npy", "-o", "old.npy"), r"exists; choose .* with --overwrite"),
+    (("herk", "none.npy", "-o", "C.npy"), r"none\.npy' does not exist; give"),
+    (("plan", "A.npy", "--routine", "her2k"), r"the path of B and --shape-b: neither"),
+    (("plan", "A.npy", "B.zarr", "--routine", "herk"), r"herk takes one matrix: leave"),
+    (("plan", "A.npy", "--routine", "herk", "--op", "T"), r"herk takes 'N' and 'C'"),
+    (
+        ("plan", "A.npy", "--routine", "herk", "--op-a", "T"),
+        r"--op-a given; herk",
+    ),
+    (("plan", "A.npy", "A.npy", "--op", "T"), r"--op given; gemm takes --op-a and"),
+    (("plan", "A.npy", "T.npy", "--uplo", "full"), r"--uplo given; gemm computes all"),
+]
+
+
+def test_what_cannot_be_is_refused_before_any_work(call, tmp_path, a, second):
+    save(tmp_path / "old.npy", np.eye(2))
+    np.save(tmp_path / "T.npy", a.T)
+    before = contents(tmp_path)
+    for arguments, sentence in REFUSALS:
+        err = assert_refused(call(*arguments))
+        assert re.search(sentence, err), err
+        assert contents(tmp_path) == before, arguments

@@ -1,0 +1,259 @@
+"""Updates of stored matrices: one triangle of tiles, and the bits of the routine."""
+
+import os
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.command import contents, make, read, same_bits, save
+from twom_dist.errors import MemoryLimitError, PlanError, StoreError
+from twom_dist.jobs import Progress, lay_out, update_files
+from twom_dist.jobs.report import count_operations
+from twom_dist.jobs.waves import cut_triangle
+from twom_dist.plan import Cluster
+
+N, K = 45, 37
+GIB = 2**30
+ROUTINES = ["herk", "syrk", "her2k", "syr2k"]
+UPLOS = ["full", "lower", "upper"]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A, B and C0 in a folder of their own; A^T and B^T for the other op."""
+    monkeypatch.chdir(tmp_path)
+    a, b, c = make(N, K, 1), make(N, K, 2), make(N, N, 3)
+    for name, values in {"A.zarr": a, "B.npy": b, "C0.h5": c}.items():
+        save(name, values)
+    save("AT.npy", a.T)
+    save("BT.zarr", b.T)
+    return a, b, c
+
+
+def update(routine, output, op="N", **options):
+    a, b = ("A.zarr", "B.npy") if op == "N" else ("AT.npy", "BT.zarr")
+    two = (b,) if routine.endswith("2k") else ()
+    return update_files(routine, a, output, *two, op=op, **{"tile": 16, **options})
+
+
+def expect(routine, files, op="N", **options):
+    a, b, c = files
+    matrices = [a, b] if routine.endswith("2k") else [a]
+    matrices = matrices if op == "N" else [x.T for x in matrices]
+    added = [c] if "beta" in options else []
+    return getattr(td, routine)(*matrices, *added, op=op, **options)
+
+
+# --- the result ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["C.zarr", "C.npy"])
+@pytest.mark.parametrize("uplo", UPLOS)
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_the_file_has_the_bits_of_the_routine(files, routine, uplo, output):
+    before = contents(Path())
+    seen: list[Progress] = []
+    summary = update(routine, output, uplo=uplo, progress=seen.append)
+    assert same_bits(read(output), expect(routine, files, uplo=uplo))
+    assert [(p.done, p.tiles) for p in seen] == [(i, 6) for i in range(1, 7)]
+    share = 1 if routine.endswith("2k") else 2
+    assert seen[-1].operations == 8 * N * N * K // share
+    assert (summary.routine, summary.shape) == (routine, (N, N, K))
+    assert (summary.tiles, summary.waves) == ((3, 3, 3), 1)
+    assert f"{routine}, 45 x 45 complex128, 3 x 3 tiles" in str(summary)
+    found = contents(Path())
+    assert {name: found[name] for name in before} == before
+    assert not list(Path().glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("uplo", "output"),
+    [("lower", "C.h5::g/C"), ("full", "C.h5"), ("upper", "C.npz"), ("lower", "C.npz")],
+)
+def test_the_other_formats(files, uplo, output):
+    update("herk", output, uplo=uplo)
+    assert same_bits(read(output), expect("herk", files, uplo=uplo))
+
+
+@pytest.mark.parametrize("uplo", UPLOS)
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_op_and_c(files, routine, uplo):
+    op, alpha = ("C", 2) if routine.startswith("he") else ("T", 2 - 1j)
+    options = {"op": op, "uplo": uplo, "alpha": alpha, "beta": 0.5}
+    update(routine, "C.npy", c="C0.h5", **options)
+    assert same_bits(read("C.npy"), expect(routine, files, **options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "3m", "accuracy": 1e-10},
+        {"scaling": "accurate"},
+        {"alpha": 0, "beta": 2, "uplo": "upper"},
+    ],
+)
+def test_all_options_are_there(files, options):
+    c = "C0.h5" if "beta" in options else None
+    update("her2k", "C.zarr", c=c, **options)
+    assert same_bits(read("C.zarr"), expect("her2k", files, **options))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "i4"])
+def test_every_dtype_and_a_matrix_with_itself(files, dtype):
+    values = (8 * make(20, 20, 6, "f8")).astype(dtype)
+    np.save("D.npy", values)
+    update_files("syr2k", "D.npy", "C.npy", "D.npy", op="T", tile=8)
+    assert same_bits(read("C.npy"), td.syr2k(values, values, op="T"))
+    update_files("herk", "D.npy", "C.npy", overwrite=True)
+    assert same_bits(read("C.npy"), td.herk(values))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1)])
+def test_small_and_empty_shapes(files, shape):
+    np.save("D.npy", np.ones(shape, "c16"))
+    update_files("herk", "D.npy", "C.npy", uplo="lower")
+    n, k = shape
+    assert same_bits(read("C.npy"), np.tril(np.full((n, n), k, "c16")))
+
+
+def test_what_is_not_read_may_hold_anything(files):
+    a, _, c = files
+    c[np.triu_indices(N, 1)] = np.nan
+    save("N.npy", c)
+    for beta in (0, 2):
+        for uplo in ("lower", "full"):
+            flags = {"beta": beta, "uplo": uplo, "tile": 16}
+            update_files("herk", "A.zarr", "C.npy", c="N.npy", overwrite=True, **flags)
+            expected = td.herk(a, c, beta=beta, uplo=uplo)
+            assert not np.isnan(expected).any()
+            assert same_bits(read("C.npy"), expected)
+    save("M.npy", np.full((N, N), np.nan))
+    update("herk", "C.zarr", c="M.npy", beta=0)
+    assert same_bits(read("C.zarr"), td.herk(a))
+
+
+# --- one triangle ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("uplo", UPLOS)
+def test_nothing_of_the_other_triangle_is_made(files, uplo, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("made a tile that nobody needs")
+
+    monkeypatch.setattr("twom_dist.tiles.rank_graph.mirror_tile", refuse)
+    monkeypatch.setattr("twom_dist.tiles.rank_graph.empty_tile", refuse)
+    update("herk", "C.zarr", uplo=uplo)
+    written = {tuple(map(int, p.parts[-2:])) for p in Path().glob("C.zarr/c/*/*")}
+    lower = {(i, j) for i in range(3) for j in range(i + 1)}
+    upper = {(j, i) for i, j in lower}
+    assert written == {"full": lower | upper, "lower": lower, "upper": upper}[uplo]
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize(("count", "width"), [(1, 1), (5, 5), (7, 2), (9, 4), (8, 3)])
+def test_waves_cover_a_triangle_once(count, width, upper):
+    covered = []
+    for wave in cut_triangle(count, width, upper=upper):
+        covered += wave.cells
+        assert len({index for cell in wave.cells for index in cell}) <= width
+    # All on the diagonal, and of each pair beside it one.
+    pairs = [*combinations(range(count), 2), *((i, i) for i in range(count))]
+    assert sorted(covered if upper else [(j, i) for i, j in covered]) == sorted(pairs)
+
+
+def test_the_layout_of_an_update():
+    shape, cluster = (40_000, 40_000, 20_000), Cluster(4, 2, 16 * GIB)
+    layout = lay_out(shape, "c16", cluster, routine="herk", uplo="lower")
+    (mt, nt, _), (mb, nb, _) = layout.tiles, layout.tile_shape
+    assert (mt, mb) == (nt, nb)
+    assert layout.num_computed == nt * (nt + 1) // 2
+    assert 1 < len(layout.waves) < 60
+    assert layout.waves[0].size >= 8
+    unlimited = Cluster(4, 2, None)
+    assert len(lay_out(shape, "c16", unlimited, routine="syr2k").waves) == 1
+    tiny = Cluster(2, 1, 2**20)
+    with pytest.raises(MemoryLimitError, match="the fullest needs"):
+        lay_out((512, 512, 100_000), "c16", tiny, routine="herk")
+
+
+def test_operations_are_those_of_the_routine():
+    assert count_operations(6, 6, 5, "c16", "herk") == 4 * 6 * 6 * 5
+    assert count_operations(6, 6, 5, "f8", "syrk") == 6 * 6 * 5
+    assert count_operations(6, 6, 5, "c16", "her2k") == 8 * 6 * 6 * 5
+
+
+@pytest.mark.parametrize(
+    ("routine", "uplo"),
+    [("herk", "full"), ("syrk", "lower"), ("her2k", "upper"), ("syr2k", "full")],
+)
+def test_waves_give_the_same_bits(files, routine, uplo, monkeypatch):
+    def cut(*args, **kwargs):
+        # Small enough for a few waves, where one tile still fits.
+        for share in (2**20, 2**19, 2**18, 2**17):
+            layout = lay_out(*args[:2], Cluster(2, 1, share), **kwargs)
+            if len(layout.waves) > 3:
+                return layout
+        raise AssertionError
+
+    monkeypatch.setattr("twom_dist.jobs.job.lay_out", cut)
+    flags = {"uplo": uplo, "beta": 2}
+    summary = update(routine, "C.zarr", c="C0.h5", tile=10, **flags)
+    assert summary.waves > 3
+    assert same_bits(read("C.zarr"), expect(routine, files, **flags))
+
+
+# --- what cannot be -------------------------------------------------------------------
+
+
+REFUSALS = [
+    (("gemm",), {}, PlanError, "routine='gemm' given; allowed are 'herk'"),
+    (("herk", "B.npy"), {}, TypeError, "herk takes one matrix; leave out B"),
+    (("syr2k",), {}, TypeError, "syr2k takes two matrices; pass B as well"),
+    (("syr2k", "AT.npy"), {}, PlanError, r"A has shape \(45, 37\) and B \(37, 45\)"),
+    (("herk",), {"alpha": 1j}, TypeError, "herk takes a real alpha"),
+    (("her2k", "B.npy"), {"beta": 1j, "c": "C0.h5"}, TypeError, "takes a real beta"),
+    (("herk",), {"op": "T"}, PlanError, "op='T' given; herk takes 'N' and 'C'"),
+    (("syrk",), {"op": "C"}, PlanError, "op='C' given; syrk takes 'N' and 'T'"),
+    (("herk",), {"uplo": "Lower"}, PlanError, "uplo='Lower' given; allowed are"),
+    (("herk",), {"beta": 1}, PlanError, "beta=1 given without C"),
+    (("herk",), {"beta": 1, "c": "A.zarr"}, PlanError, "the result is square, 45 x 45"),
+    (("herk",), {"c": "A.zarr"}, PlanError, "the result is square, 45 x 45"),
+    (("herk",), {"fast": 1}, TypeError, "option 'fast' given; the options are"),
+    (("herk",), {"method": "5m"}, PlanError, "method='5m' given"),
+    (("herk",), {"tile": 0}, PlanError, "a tile is an integer of 1 or more"),
+]
+
+
+@pytest.mark.parametrize(("call", "options", "kind", "text"), REFUSALS)
+def test_what_cannot_be_is_refused(files, call, options, kind, text):
+    before = contents(Path())
+    routine, *b = call
+    with pytest.raises(kind, match=text):
+        update_files(routine, "A.zarr", "C.zarr", *b, **options)
+    with pytest.raises(PlanError, match="is the file of A; inputs are never written"):
+        update_files("herk", "A.zarr", "A.zarr", overwrite=True)
+    assert contents(Path()) == before
+
+
+@pytest.mark.parametrize("output", ["C.zarr", "C.npz"])
+def test_a_failure_leaves_what_was_there(files, output):
+    chunk = Path("A.zarr/c/2/1")
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    save(output, np.eye(3))
+    before = contents(Path())
+    with pytest.raises(StoreError, match=r"A\.zarr' could not be read"):
+        update("herk", output, overwrite=True)
+    assert contents(Path()) == before
+
+
+def test_an_interrupt_leaves_nothing(files):
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    before = sorted(os.listdir())
+    with pytest.raises(KeyboardInterrupt):
+        update("syrk", "C.zarr", progress=interrupt)
+    assert sorted(os.listdir()) == before

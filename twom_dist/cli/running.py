@@ -1,0 +1,139 @@
+"""Running a job: the options of every routine, and the workers."""
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .bar import progress_bar
+from .failures import refusing
+from .options import apply_all, debug_option, given, parse_number, parse_size
+
+if TYPE_CHECKING:
+    from ..jobs import Job, JobSummary
+
+sum_options = apply_all(
+    click.option("-o", "--output", required=True, metavar="C", help="File to make."),
+    click.option("--c", metavar="C0", help="Matrix to add, times --beta."),
+    click.option(
+        "--alpha", type=parse_number, metavar="NUMBER", default=1, help="Default: 1."
+    ),
+    click.option(
+        "--beta", type=parse_number, metavar="NUMBER", default=0, help="Default: 0."
+    ),
+)
+
+_worker_options = apply_all(
+    click.option("--scheduler", metavar="ADDRESS", help="Use this dask scheduler."),
+    click.option("--scheduler-file", metavar="FILE", help="Use the one of this file."),
+    click.option(
+        "--workers",
+        type=click.IntRange(0),
+        help="Start so many worker processes (default: one per core); 0: use threads.",
+    ),
+    click.option(
+        "--threads-per-worker", type=click.IntRange(1), help="Default: 1; all if alone."
+    ),
+    click.option(
+        "--memory-limit",
+        type=parse_size,
+        metavar="BYTES",
+        help="Of each worker, such as 4GiB.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=10,
+        show_default=True,
+        help="Seconds to wait for the scheduler, and for its first worker.",
+    ),
+    click.option("--dashboard", is_flag=True, help="Serve dask's, on port 8787."),
+)
+
+run_options = apply_all(
+    _worker_options,
+    click.option("--tile", type=click.IntRange(1), help="Side of a tile."),
+    click.option("--overwrite", is_flag=True, help="Replace an output that is there."),
+    click.option(
+        "--progress", is_flag=True, help="Show the bar without a terminal too."
+    ),
+    click.option("--quiet", is_flag=True, help="Say nothing but errors."),
+    debug_option,
+)
+
+
+def run_job(
+    open_job: Callable[..., "Job"],
+    *,
+    output: str,
+    c: str | None,
+    alpha: complex,
+    beta: complex,
+    tile: int | None,
+    overwrite: bool,
+    progress: bool,
+    quiet: bool,
+    debug: bool,
+    **others: Any,
+) -> None:
+    """Open a job, run it and say what came of it."""
+    names = ("accuracy", "num_moduli", "method", "scaling", "engine")
+    options = given(**{name: others.pop(name) for name in names})
+    with refusing():
+        if c is not None and beta == 0:
+            raise TypeError("--c given without --beta; give --beta 1 to add it")
+        job = open_job(
+            output=output,
+            overwrite=overwrite,
+            alpha=alpha,
+            beta=beta,
+            c=c,
+            **options,
+        )
+    bar = not quiet and (progress or sys.stderr.isatty())
+    summary = _run(job, tile, bar, debug, **others)
+    if not quiet:
+        click.echo(summary)
+
+
+def _run(
+    job: "Job",
+    tile: int | None,
+    bar: bool,
+    debug: bool,
+    *,
+    scheduler: str | None,
+    scheduler_file: str | None,
+    timeout: float,
+    **local_options: Any,
+) -> "JobSummary":
+    """Find or start the workers, and the output before those that must be started."""
+    from ..execute import current_cluster
+    from . import workers
+
+    address = workers.find_scheduler(scheduler, scheduler_file, **local_options)
+    with ExitStack() as stack:
+        stack.enter_context(workers.quiet_logs(not debug))
+        client, local = None, None
+        if address is None:
+            local = workers.choose_local_workers(**local_options)
+            cluster = local.cluster
+        else:
+            client = stack.enter_context(workers.connect(address, timeout))
+            cluster = current_cluster()
+        with refusing():
+            layout = job.lay_out(cluster, tile)
+            writer = job.create_output(layout)
+        with ExitStack() as unfinished:
+            unfinished.callback(writer.discard)
+            if client is not None:
+                with refusing():
+                    job.check_workers(writer, client)
+            elif local is not None and local.workers > 0:
+                client = stack.enter_context(workers.start_workers(local, debug))
+            # From here on `run` decides: a result that cannot be put in place stays.
+            unfinished.pop_all()
+        report = stack.enter_context(progress_bar(bar, layout.num_computed))
+        return job.run(layout, writer, client, threads=cluster.threads, progress=report)

@@ -1,0 +1,89 @@
+"""The lazy tiles of a wave, made from the files."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .. import rank_k
+from ..blas import gemm
+from ..store import StoredMatrix
+from ..tiles.placement import Cell
+from .layout import Layout
+from .waves import Wave
+
+if TYPE_CHECKING:
+    from .job import Job
+
+_ALL = slice(None)
+
+# Tile indices.
+Blocks = slice | list[int]
+
+
+class LazyTiles(NamedTuple):
+    """C tiles of a dask array, not always all of them.
+
+    Attributes
+    ----------
+    array : dask.array.Array
+    places : dict
+        Index of a block of the array -> place of the tile among all of C.
+    """
+
+    array: Any
+    places: dict[Cell, Cell]
+
+
+def make_tiles(job: "Job", layout: Layout, wave: Wave) -> LazyTiles:
+    """Make the lazy C tiles of a wave."""
+    if job.routine == "gemm":
+        return _make_product(job, layout, wave)
+    return _make_update(job, layout, wave)
+
+
+def _make_product(job: "Job", layout: Layout, wave: Wave) -> LazyTiles:
+    mb, nb, kb = layout.tile_shape
+    rows, columns = wave.rows, wave.columns
+    a = _lazy(job.a, (mb, kb), (rows, _ALL), job.scalars["op_a"])
+    b = _lazy(job.b, (kb, nb), (_ALL, columns), job.scalars["op_b"])
+    c = None if job.c is None else _lazy(job.c, (mb, nb), (rows, columns))
+    product = gemm(a, b, c, **job.scalars, **job.options)
+    places = {(i - rows.start, j - columns.start): (i, j) for i, j in wave.cells}
+    return LazyTiles(product, places)
+
+
+def _make_update(job: "Job", layout: Layout, wave: Wave) -> LazyTiles:
+    """Take the tiles of a wave from the update of the rows that it needs."""
+    (_, nb, kb), indices = layout.tile_shape, range(layout.tiles[0])
+    rows = sorted({*indices[wave.rows], *indices[wave.columns]})
+    operands = [
+        _lazy(x, (nb, kb), (rows, _ALL), job.scalars["op"]) for x in job.operands
+    ]
+    c = None if job.c is None else _lazy(job.c, (nb, nb), (rows, rows))
+    update = getattr(rank_k, job.routine)(*operands, c, **job.scalars, **job.options)
+    found = {row: index for index, row in enumerate(rows)}
+    return LazyTiles(update, {(found[i], found[j]): (i, j) for i, j in wave.cells})
+
+
+def _lazy(
+    stored: StoredMatrix,
+    tile: tuple[int, int],
+    blocks: tuple[Blocks, Blocks],
+    op: str = "N",
+) -> Any:
+    """Make a dask array of the blocks of op(stored), in the layout of the file."""
+    import dask.array as da
+
+    if op != "N":
+        tile, blocks = tile[::-1], blocks[::-1]
+    whole = da.from_array(
+        stored,
+        chunks=tile,
+        inline_array=True,
+        asarray=False,
+        meta=np.empty((0, 0), stored.dtype),
+    )
+    rows, columns = blocks
+    part = whole.blocks[rows].blocks[:, columns]
+    # The plain name where the part is all: that of every other use of the file.
+    return whole if part.numblocks == whole.numblocks else part

@@ -1,0 +1,75 @@
+"""Waves: the parts of a result that are computed one after the other."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ..tiles.placement import Cell
+
+
+@dataclass(frozen=True)
+class Wave:
+    """C tiles that are computed before the next ones start.
+
+    Attributes
+    ----------
+    rows, columns : slice
+        Half-open ranges of tile indices.
+    triangle : {"lower", "upper"} or None
+        The tiles of a square that are computed, its diagonal included; None is all of
+        the rectangle.
+    """
+
+    rows: slice
+    columns: slice
+    triangle: Literal["lower", "upper"] | None = None
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Indices of the tiles that are computed.
+
+        Examples
+        --------
+        >>> Wave(slice(3, 5), slice(3, 5), "lower").cells
+        [(3, 3), (4, 3), (4, 4)]
+        """
+        return [
+            (i, j)
+            for i in range(self.rows.start, self.rows.stop)
+            for j in range(self.columns.start, self.columns.stop)
+            if self.triangle is None or i == j or (i > j) == (self.triangle == "lower")
+        ]
+
+    @property
+    def size(self) -> int:
+        """Number of tiles that are computed."""
+        return len(self.cells)
+
+
+def cut_rectangle(mt: int, nt: int, rows: int, columns: int) -> Iterator[Wave]:
+    """Cut mt x nt tiles into waves of at most `rows` by `columns`."""
+    for i in range(0, mt, rows):
+        for j in range(0, nt, columns):
+            yield Wave(slice(i, min(i + rows, mt)), slice(j, min(j + columns, nt)))
+
+
+def cut_triangle(count: int, width: int, *, upper: bool) -> Iterator[Wave]:
+    """Cut the triangle of count x count tiles into waves of `width` rows of op(A).
+
+    A tile (i, j) takes rows i and j: squares on the diagonal are as wide as that,
+    rectangles beside it half as wide and half as high.
+
+    Examples
+    --------
+    >>> [wave.size for wave in cut_triangle(5, 4, upper=False)]
+    [10, 1, 2, 2]
+    """
+    high, wide = max(1, width // 2), width - width // 2
+    for top in range(0, count, width):
+        strip = slice(top, min(top + width, count))
+        yield Wave(strip, strip, "upper" if upper else "lower")
+        for i in range(top, strip.stop, high):
+            for j in range(0, top, wide):
+                rows = slice(i, min(i + high, strip.stop))
+                columns = slice(j, min(j + wide, top))
+                yield Wave(columns, rows) if upper else Wave(rows, columns)
