@@ -42,6 +42,13 @@ def _module(module: Module) -> Any:
     return cupy.RawModule(code=source_of(module), options=options)
 
 
+@cache
+def _total_bytes(device: int) -> int:
+    import cupy
+
+    return int(cupy.cuda.runtime.getDeviceProperties(device)["totalGlobalMem"])
+
+
 class CudaDevice:
     """Memory, kernels and int8 products of the current device."""
 
@@ -125,7 +132,7 @@ class CudaDevice:
         """Memory of the current device."""
         import cupy
 
-        return int(cupy.cuda.runtime.memGetInfo()[1])
+        return _total_bytes(cupy.cuda.Device().id)
 
     def synchronize(self) -> None:
         """Wait for the current stream."""
