@@ -3,8 +3,9 @@
 import os
 import signal
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from twom_dist.tiles.placement import (
     summa_bytes,
     worker_grids,
 )
+from twom_dist.tiles.triangle import held_rows, triangle_map
 
 WORKERS = 4
 TILE, TILES = 96, 8
@@ -221,3 +223,119 @@ def test_a_worker_killed_in_mid_product_costs_time_and_no_bits(client, cluster):
     found = product.compute()  # the test's own time limit bounds the wait
     assert time.monotonic() < deadline
     assert found.tobytes() == expected.tobytes()
+
+
+# --- triangles --------------------------------------------------------------------
+
+ROWS, SIX = 12, 6
+
+
+@pytest.fixture(scope="module")
+def six():
+    """Six workers, without the memory manager: it would drop what is needed later.
+
+    Of the replicas of a tile it keeps one for each worker with a task that waits for
+    it, and for each task that has no worker yet, but does not know which replica that
+    is.
+    """
+    options = {"processes": True, "dashboard_address": ":0", "memory_limit": 0}
+    with (
+        dask.config.set({"distributed.scheduler.active-memory-manager.start": False}),
+        LocalCluster(n_workers=SIX, threads_per_worker=1, **options) as cluster,
+        Client(cluster) as client,
+    ):
+        client.wait_for_workers(SIX, timeout=60)
+        client.run(get_engine, "cpu")
+        yield cluster, client
+
+
+def placed_tasks(cluster, name):
+    """Worker of each placed task of a name, by the rest of its key."""
+    states = [(k[1:], s) for k, s in cluster.scheduler.tasks.items() if k[0] == name]
+    return {index: w for index, s in states for w in s.worker_restrictions or ()}
+
+
+def product_tasks(cluster, update):
+    name = update.name.replace("update", "product")
+    return placed_tasks(cluster, name)
+
+
+def cyclic_copies(rows, workers):
+    """Rows that move on the best of the cyclic grids."""
+    cells = [(i, j) for i in range(rows) for j in range(i + 1)]
+    grids = [{c: g.slot(*c) for c in cells} for g in worker_grids(workers)]
+    return min(sum(map(len, held_rows(grid).values())) for grid in grids) - rows
+
+
+def test_an_update_moves_what_its_triangle_says_and_less_than_a_grid(six):
+    cluster, client = six
+    client.run(forget_transfers)
+    A = random_array(90, ROWS)
+    update = client.persist(td.herk(A))
+    wait(update)
+    needed = defaultdict(set)
+    for cell, worker in product_tasks(cluster, update).items():
+        needed[worker].update(cell)
+    triangle = triangle_map(ROWS, SIX)
+    held = [triangle.rows_of(slot) for slot in range(SIX)]
+    assert sorted(map(sorted, needed.values())) == sorted(map(sorted, held))
+    starts = Counter(placed_tasks(cluster, A.name).values())
+    assert max(starts.values()) - min(starts.values()) <= 2
+    total = 0
+    for worker, log in client.run(read_transfers).items():
+        moved = sum(b for _, b in log if b > SMALLEST_COUNTED) / TILE_BYTES
+        assert moved <= 1.1 * (len(needed[worker]) * ROWS - starts[worker])
+        total += moved
+    assert total <= 1.05 * triangle.copies * ROWS
+    assert total < 0.8 * cyclic_copies(ROWS, SIX) * ROWS
+
+
+def test_an_update_goes_where_its_inputs_lie(six):
+    cluster, client = six
+    A = client.persist(random_array(91, ROWS))
+    wait(A)
+    held = client.who_has(A)
+    client.run(forget_transfers)
+    update = client.persist(td.herk(A, uplo="upper"))
+    wait(update)
+    needed = {
+        (worker, (A.name, row, step))
+        for cell, worker in product_tasks(cluster, update).items()
+        for row in cell
+        for step in range(ROWS)
+    }
+    missing = sum(worker not in held[key] for worker, key in needed)
+    assert missing <= moved_tiles(client) <= 1.05 * missing
+    assert missing < len(needed) * (1 - 1 / SIX)
+
+
+def test_updates_of_updates_are_all_placed(six):
+    cluster, client = six
+    first = td.herk(random_array(93, 4), uplo="lower")
+    second = client.persist(td.herk(first))
+    wait(second)
+    for update in (first, second):
+        triangle = triangle_map(4, SIX)
+        workers = defaultdict(set)
+        for cell, worker in product_tasks(cluster, update).items():
+            workers[triangle.slot(*cell)].add(worker)
+        assert sorted(workers) == sorted(set(triangle.slots.values()))
+        assert [len(of_slot) for of_slot in workers.values()] == [1] * len(workers)
+    scaled = placed_tasks(cluster, second.name.replace("update", "largest"))
+    assert set(scaled) == {("left", i, step) for i in range(4) for step in range(4)}
+
+
+def product_names(cluster):
+    keys = cluster.scheduler.tasks
+    return {key[0] for key in keys if str(key[0]).startswith("twom-product")}
+
+
+def test_part_of_a_triangle_is_placed_too(six):
+    cluster, client = six
+    before = product_names(cluster)
+    # The product tasks of three rows and two columns of tiles: five, and no triangle.
+    part = client.persist(td.herk(random_array(92, ROWS))[: 3 * TILE, : 2 * TILE])
+    wait(part)
+    (name,) = product_names(cluster) - before
+    expected = {(0, 0), (1, 0), (1, 1), (2, 0), (2, 1)}
+    assert set(placed_tasks(cluster, name)) == expected

@@ -23,6 +23,9 @@ from .triangle import TriangleMap, triangle_map
 
 PLUGIN_NAME = "twom-placement"
 
+# Stages of tiles that another product may take.
+RESULTS = (PRODUCT, UPDATE)
+
 Layout = WorkerGrid | TriangleMap
 
 
@@ -100,8 +103,9 @@ def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
         worker = slots[layout.slot(*ts.key[1:3])]
         yield ts, worker
         for dependent in ts.dependents:
-            # The same tile, or its mirror image: moved only by work stealing.
-            if _stage_and_token(dependent.key)[0] == UPDATE:
+            # The same tile, or its mirror image.
+            updates = _stage_and_token(dependent.key)[0] == UPDATE
+            if updates and not _is_restricted(dependent):
                 yield dependent, worker
     consumers = {
         key: [slots[slot] for slot in use.slots(layout)] for key, use in uses.items()
@@ -110,7 +114,7 @@ def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
     placed = spread(in_turn, lambda key: _homes(uses[key].tile, consumers))
     for key, worker in placed.items():
         tile = uses[key].tile
-        if _stage_and_token(tile.key)[0] != PRODUCT:
+        if _stage_and_token(tile.key)[0] not in RESULTS:
             yield from ((task, worker) for task in _chain(tile))
         for dependent in tile.dependents:
             scales = _stage_and_token(dependent.key)[0] in SCALING_STAGES
@@ -160,7 +164,7 @@ def _collect_uses(states: list[Any]) -> dict[Any, _Use]:
         token = _stage_and_token(ts.key)[1]
         for tile in ts.dependencies:
             stage, other = _stage_and_token(tile.key)
-            if stage and (other == token or stage != PRODUCT):
+            if stage and (other == token or stage not in RESULTS):
                 continue
             use = uses.get(tile.key)
             if use is None:
