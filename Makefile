@@ -34,10 +34,11 @@ bench: $(STAMP) ## run the benchmarks; ARGS is passed to each
 	@set -e; for script in $(BENCHMARKS); do $(BIN)/python $$script $(ARGS); done
 
 test-gpu: ## run the tests that need a GPU; GPU_PYTHON names a Python with CuPy
-	$(GPU_PYTHON) -m pytest -q -m gpu tests/gpu $(ARGS)
+	PYTHONPATH=. $(GPU_PYTHON) -m pytest -q -m gpu tests/gpu $(ARGS)
 
 bench-gpu: ## measure on a GPU; results are appended to benchmarks/results/gpu.jsonl
-	$(GPU_PYTHON) benchmarks/bench_gpu.py --output benchmarks/results/gpu.jsonl $(ARGS)
+	PYTHONPATH=. $(GPU_PYTHON) benchmarks/bench_gpu.py \
+	    --output benchmarks/results/gpu.jsonl $(ARGS)
 
 lint: lint-ruff lint-mypy lint-numpydoc lint-codespell ## check style, types, docstrings, spelling
 

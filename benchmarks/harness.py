@@ -43,8 +43,10 @@ def _versions() -> dict[str, str]:
 def commit() -> str:
     """Short hash of the source, marked where the tree differs from it."""
     call = ["git", "describe", "--always", "--dirty"]
-    done = subprocess.run(call, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    with suppress(FileNotFoundError):
+        done = subprocess.run(call, capture_output=True, text=True, check=False)
+        return done.stdout.strip() or "unknown"
+    return "unknown"
 
 
 def interleave(

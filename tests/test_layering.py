@@ -27,7 +27,6 @@ ENGINES = (
     "kernels.family",
     "kernels.limits",
     "kernels.registry",
-    "kernels.scalars",
 )
 BELOW_PLANNING = (*FOUNDATION, "moduli", *ENGINES, *PLANNING)
 BELOW_RUNNING = (*BELOW_PLANNING, "kernels", *RUNNING)
@@ -46,7 +45,6 @@ LAYERS = {
     "kernels.limits": FOUNDATION,
     "kernels.family": (),
     "kernels.registry": ("errors", "kernels.contract", "kernels.family"),
-    "kernels.scalars": ("typing", "kernels.family"),
     "accuracy": BELOW_PLANNING,
     "checks": BELOW_PLANNING,
     "memory": BELOW_PLANNING,

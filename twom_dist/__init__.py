@@ -6,6 +6,7 @@ arrays (computed at once) and dask arrays (lazy); see `twom_dist.gemm`.
 
 from . import errors, testing
 from .blas import cgemm, dgemm, gemm, sgemm, zgemm
+from .cluster import doctor, local_cluster
 from .config import load_defaults as _load_defaults
 from .plan import Plan, plan_gemm, plan_her2k, plan_herk, plan_syr2k, plan_syrk
 from .rank_k import (
@@ -38,12 +39,14 @@ __all__ = [
     "csyr2k",
     "csyrk",
     "dgemm",
+    "doctor",
     "dsyr2k",
     "dsyrk",
     "errors",
     "gemm",
     "her2k",
     "herk",
+    "local_cluster",
     "plan_gemm",
     "plan_her2k",
     "plan_herk",

@@ -10,8 +10,7 @@ from .config import bytes_setting
 from .errors import PlanError
 from .kernels.family import namespace
 from .kernels.registry import engine_of
-from .kernels.scalars import scale_and_add
-from .tiles.spec import spec_of
+from .tiles.spec import load_engine, spec_of
 
 __all__ = ["cgemm", "dgemm", "gemm", "sgemm", "zgemm"]
 
@@ -147,7 +146,8 @@ def _gemm(
     if empty:
         if c is None:
             return namespace(a).zeros((m, n), dtype)
-        return scale_and_add(None, 0, beta, c.astype(dtype, copy=False), dtype)
+        c = c.astype(dtype, copy=False)
+        return load_engine(spec).scale_and_add(None, 0, beta, c, dtype)
     return eager.multiply(
         a.astype(dtype, copy=False),
         b.astype(dtype, copy=False),

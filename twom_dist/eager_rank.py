@@ -1,14 +1,14 @@
 """Rank-k and rank-2k updates of NumPy arrays: the tiles of one triangle."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from .eager import find_exponents, tile_views
+from .eager import cut, find_exponents, tile_views
 from .kernels.family import namespace
-from .kernels.limits import host_limits
+from .kernels.limits import Update, host_limits
 from .tiles import tasks
-from .tiles.grid import offsets, split_evenly
 from .tiles.rank_k import (
     Operand,
     RankSpec,
@@ -33,15 +33,13 @@ def update(a: Array, b: Array | None, c: Array | None, spec: RankSpec) -> Array:
     """
     size, product = a.shape[0] if spec.product.op_a == "N" else a.shape[1], spec.product
     shape = (size, size, product.k)
-    limits = host_limits(shape, update=True, halves=False)
+    update = Update(spec.halves, spec.two)
+    limits = host_limits(shape, update)
     if not product.native:
-        limits = load_engine(product).tile_limits(
-            product.system, shape, update=True, halves=spec.halves
-        )
+        limits = load_engine(product).tile_limits(product.system, shape, update)
         product = replace(product, cache_bytes=limits.cache_bytes)
         spec = replace(spec, product=product)
-    rows = [slice(*r) for r in offsets(split_evenly(size, limits.mb))]
-    steps = [slice(*r) for r in offsets(split_evenly(product.k, limits.kb))]
+    rows, steps = cut(size, limits.mb), cut(product.k, limits.kb)
     x, z = _operands(a, b, rows, steps, product)
     out = namespace(a).zeros((size, size), np.dtype(spec.product.dtype))
     for i, j in computed_cells(len(rows), spec.uplo):
@@ -64,18 +62,15 @@ def _operands(
     spec: ProductSpec,
 ) -> tuple[list[Operand], list[Operand] | None]:
     """View the tiles of op(A), and of op(B), by rows, with their exponents."""
-    exponents: tuple[Array | None, Array | None] = (None, None)
+    views = [tile_views(x, rows, steps, spec.op_a) for x in (a, a if b is None else b)]
+    exponents: tuple[list[Any], list[Any]] = ([None] * len(rows), [None] * len(rows))
     if not spec.native and b is None and spec.scaling == "norm":
-        exponents = (tasks.scale_in_one(a, "left", spec), None)
+        whole = tasks.scale_in_one(a, "left", spec)
+        exponents = [whole[r] for r in rows], []
     elif not spec.native:
-        exponents = find_exponents(a, a if b is None else b, spec)
-
-    def operands(x: Array, e: Array | None) -> list[Operand]:
-        views = tile_views(x, rows, steps, spec.op_a)
-        return [
-            Operand(tiles, None if e is None else e[r])
-            for tiles, r in zip(views, rows, strict=True)
-        ]
-
-    x = operands(a, exponents[0])
-    return x, None if b is None else operands(b, exponents[1])
+        both = a, a if b is None else b
+        exponents = find_exponents(*both, (views[0], views[1]), (rows, rows), spec)
+    x = [Operand(*given) for given in zip(views[0], exponents[0], strict=True)]
+    if b is None:
+        return x, None
+    return x, [Operand(*given) for given in zip(views[1], exponents[1], strict=True)]

@@ -7,7 +7,6 @@ import numpy as np
 
 from .execute import current_cluster, ensure_placement
 from .kernels.family import Family, convert, empty_block, family_of
-from .kernels.scalars import scale_and_add
 from .plan import (
     LARGEST_TILE,
     Cluster,
@@ -19,8 +18,8 @@ from .plan import (
 from .tiles.align import align_inner, align_result, op_chunks
 from .tiles.collection import product_array
 from .tiles.grid import Chunks, Grid
-from .tiles.rank_k import RankSpec, scaled_c
-from .tiles.spec import ProductSpec
+from .tiles.rank_k import RankSpec
+from .tiles.spec import ProductSpec, load_engine
 
 
 def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
@@ -109,9 +108,8 @@ def update(a: Any, b: Any, c: Any, spec: RankSpec, *, empty: bool) -> Any:
     if empty:
         if c is None:
             return _without_product(None, (n, n), product, family_of(a._meta))
-        c = c.rechunk((sum(n), sum(n)))
-        closed = c.map_blocks(scaled_c, spec, dtype=dtype, meta=c._meta)
-        return closed.rechunk((n, n))
+        grid = Grid(n, n, k, ((0, len(k)),))
+        return product_array(c, c, c, grid, replace(spec, empty=True))
     cluster = _cluster_for(product)
     grid = Grid(n, n, k, fit_panels(k, max(n), max(n), dtype.itemsize, cluster))
     product = replace(product, cache_bytes=fit_cache(cluster), lazy=True)
@@ -145,4 +143,6 @@ def _without_product(
 
 
 def _scaled_block(block: Any, spec: ProductSpec) -> Any:
-    return scale_and_add(None, 0, spec.beta, block, spec.dtype)
+    engine = load_engine(spec)
+    with engine.task():
+        return engine.scale_and_add(None, 0, spec.beta, block, spec.dtype)

@@ -11,7 +11,7 @@ from .config import bytes_setting
 from .errors import PlanError
 from .kernels.family import namespace
 from .kernels.registry import engine_of
-from .tiles.rank_k import RankSpec, scaled_c
+from .tiles.rank_k import RankSpec, scale_cell
 from .tiles.spec import spec_of
 
 __all__ = [
@@ -82,7 +82,8 @@ def _update(
         return lazy.update(a, b, c, spec, empty=empty)
     a, b, c = (None if x is None else x.astype(dtype, copy=False) for x in (a, b, c))
     if empty:
-        return namespace(a).zeros((n, n), dtype) if c is None else scaled_c(c, spec)
+        zeros = namespace(a).zeros((n, n), dtype)
+        return zeros if c is None else scale_cell(c, (0, 0), spec)
     return eager_rank.update(a, b, c, spec)
 
 

@@ -12,3 +12,4 @@ Int64Array = npt.NDArray[np.int64]
 
 Op = Literal["N", "T", "C"]
 Side = Literal["left", "right"]
+Uplo = Literal["full", "lower", "upper"]

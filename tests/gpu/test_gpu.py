@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.strategies import LAYOUTS, SHAPES, random_matrix
+from tests.strategies import SHAPES, random_matrix
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
 from twom_dist.kernels import get_engine
+from twom_dist.kernels.cuda import tuning
 from twom_dist.moduli import residue_system, scaling_rule
 from twom_dist.testing import random_matrix as spread_matrix
 
@@ -19,8 +20,8 @@ except EngineUnavailableError as error:
     pytest.skip(str(error), allow_module_level=True)
 
 SYSTEMS = (
-    *(("2m", 1), ("2m", 16), ("2m", 22), ("3m", 15), ("3m", 49), ("4m", 11)),
-    *(("hybrid", 24), ("hybrid", 42), ("real", 1), ("real", 15), ("real", 49)),
+    *(("2m", 2), ("2m", 16), ("2m", 22), ("3m", 15), ("3m", 49), ("4m", 11)),
+    *(("hybrid", 24), ("hybrid", 42), ("real", 2), ("real", 15), ("real", 49)),
 )
 DTYPES = ("float32", "float64", "complex64", "complex128")
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
@@ -79,18 +80,30 @@ def test_every_stage_is_that_of_the_cpu(cp, engine, choice, shape):
     )
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+def lay_out(cp, layout, x):
+    """Move an array to the device, with these strides."""
+    x = cp.asarray(x)
+    if layout == "fortran":
+        return cp.asfortranarray(x)
+    if layout == "strided":
+        wide = cp.zeros((2 * x.shape[0], 3 * x.shape[1]), x.dtype)
+        wide[::2, 1::3] = x
+        return wide[::2, 1::3]
+    if layout == "negative strides":
+        return cp.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1]
+    return x
+
+
+@pytest.mark.parametrize("layout", ["C", "fortran", "strided", "negative strides"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_gemm_of_every_layout(cp, dtype, layout):
-    if layout == "read-only":
-        pytest.skip("CuPy has no read-only arrays")
     A, B, C = (
         random_matrix(*shape, dtype, 2.0, seed)
         for seed, shape in enumerate([(190, 230), (170, 230), (190, 170)])
     )
     A[3, 5], B[2], C[1, 1] = np.nan, 0, np.inf
     options = {"op_b": "C", "alpha": -1.5, "beta": 0.25}
-    on_device = [LAYOUTS[layout](cp.asarray(x)) for x in (A, B, C)]
+    on_device = [lay_out(cp, layout, x) for x in (A, B, C)]
     expected = td.gemm(A, B, C, **options)
     assert np.array_equal(
         cp.asnumpy(td.gemm(*on_device, **options)), expected, equal_nan=True
@@ -110,7 +123,8 @@ def test_what_is_not_finite_reaches_the_same_entries(cp, ops, value):
 
 @pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "native"])
 @pytest.mark.parametrize("routine", ROUTINES)
-def test_updates(cp, routine, method):
+def test_updates(cp, routine, method, monkeypatch):
+    monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 64)
     two = routine in (td.her2k, td.syr2k)
     matrices = [random_matrix(333, 129, "complex128", 1.0, s) for s in range(1 + two)]
     on_device = [cp.asarray(x) for x in matrices]
@@ -122,6 +136,20 @@ def test_updates(cp, routine, method):
         if method == "native":
             cp.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
             continue
+        assert same_bits(cp, found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_subnormal_floats_are_kept(cp, dtype):
+    A = random_matrix(40, 30, dtype, 1.0, 1)
+    A[1], A[2, ::2] = A[1] * np.float32(1e-41), np.float32(1e-40)
+    C = random_matrix(40, 40, dtype, 1.0, 2) * np.float32(1e-39)
+    scalars = {"alpha": 1e-3, "beta": 0.5}
+    a, c = cp.asarray(A), cp.asarray(C)
+    for routine in (td.syr2k, td.syrk):
+        two = routine is td.syr2k
+        found = routine(*([a, a] if two else [a]), c, **scalars)
+        expected = routine(*([A, A] if two else [A]), C, **scalars)
         assert same_bits(cp, found, expected)
 
 
@@ -232,6 +260,7 @@ def test_workers_that_share_the_device(cp):
         for product, expected in (
             (td.gemm(a, a, op_b="C"), td.gemm(A, A, op_b="C")),
             (td.herk(a), td.herk(A)),
+            (td.her2k(a, a), td.her2k(A, A)),
         ):
             found = product.map_blocks(cp.asnumpy, meta=np.empty((0, 0), complex))
             assert (found.compute() == expected).all()

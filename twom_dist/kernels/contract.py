@@ -17,9 +17,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ..moduli import ResidueSystem, ScalingRule
-from ..typing import Array, Side
+from ..typing import Array, Side, Uplo
 from .family import Family
-from .limits import Shape, TileLimits
+from .limits import Shape, TileLimits, Update
 
 
 class Encoded(Protocol):
@@ -47,10 +47,6 @@ class Fill(Protocol):
         """Add the fill of another panel along k."""
         ...
 
-    def apply(self, out: Array, alpha: complex, beta: complex, c: Array | None) -> None:
-        """Overwrite what is affected of ``alpha X Y^T + beta c``."""
-        ...
-
 
 class Engine(Protocol):
     """One implementation of the pipeline; stateless apart from caches and threads.
@@ -61,19 +57,20 @@ class Engine(Protocol):
 
     name: str
     family: Family
+    twins_are_free: bool  # `as_right` copies nothing
 
     def task(self) -> AbstractContextManager[None]:
         """Scope of one dask task: its share of threads; device work done on exit."""
         ...
 
     def tile_limits(
-        self, system: ResidueSystem, shape: Shape, *, update: bool, halves: bool
+        self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
-        """Choose the largest tiles of a product of arrays in memory.
+        """Choose the largest tiles of a product, or update, of arrays in memory."""
+        ...
 
-        `update`: of a rank-k update, where m = n; `halves`: whose diagonal tiles cost
-        half the products.
-        """
+    def synchronize(self) -> None:
+        """Wait for the device."""
         ...
 
     def largest_exponents(self, x: Array) -> Array:
@@ -201,6 +198,38 @@ class Engine(Protocol):
             Scaling exponents; `NONFINITE_ROW` marks the affected ones.
         conjugate : (bool, bool)
             Whether X, and Y, are conjugated.
+        """
+        ...
+
+    def apply_fill(
+        self, fill: Any, out: Array, alpha: complex, beta: complex, c: Array | None
+    ) -> None:
+        """Overwrite what is affected of ``alpha X Y^T + beta c``."""
+        ...
+
+    def scale_and_add(
+        self,
+        x: Array | None,
+        alpha: complex,
+        beta: complex,
+        c: Array | None,
+        dtype: Any,
+    ) -> Array:
+        """Return alpha x + beta c, new, as `decode` does; x is None without a product.
+
+        In double, rounded once, without fused operations. Scalars of 1 touch nothing,
+        real ones act on each part, and what is multiplied by 0 is not read.
+        """
+        ...
+
+    def mirror_tile(self, tile: Array, *, conjugate: bool) -> Array:
+        """Conjugate-transpose, or transpose, into a new tile."""
+        ...
+
+    def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
+        """Mirror the computed triangle of a diagonal tile, or clear the other one.
+
+        The diagonal of a Hermitian tile is real. The tile is changed, and returned.
         """
         ...
 

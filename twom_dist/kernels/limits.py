@@ -15,6 +15,22 @@ _HALVING_TILE = 1024
 
 
 @dataclass(frozen=True)
+class Update:
+    """What of an update decides about its tiles.
+
+    Attributes
+    ----------
+    halves : bool
+        Whether a diagonal tile costs half the products.
+    two : bool
+        Whether a tile holds two products: her2k, syr2k.
+    """
+
+    halves: bool
+    two: bool
+
+
+@dataclass(frozen=True)
 class TileLimits:
     """What a product of arrays in memory is cut into.
 
@@ -32,11 +48,11 @@ class TileLimits:
     cache_bytes: int
 
 
-def host_limits(shape: Shape, update: bool, halves: bool) -> TileLimits:
+def host_limits(shape: Shape, update: Update | None) -> TileLimits:
     """Limit tiles of NumPy arrays by the setting, those of updates to an eighth."""
     largest, cache_bytes = integer_setting("largest-tile"), bytes_setting("cache-bytes")
     tile = largest
-    if update:
-        smallest = _HALVING_TILE if halves else _SMALLEST_TILE
+    if update is not None:
+        smallest = _HALVING_TILE if update.halves else _SMALLEST_TILE
         tile = max(1, min(largest, max(smallest, -(-shape[0] // _UPDATE_TILES))))
     return TileLimits(tile, tile, largest, cache_bytes)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..moduli import NONFINITE_ROW
 from ..typing import Array
-from .scalars import scale_and_add
+from .finish import scale_and_add
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,6 @@ class NativeFill:
                 column_values=self.column_values + other.column_values,
             )
 
-    def apply(self, out: Array, alpha: complex, beta: complex, c: Array | None) -> None:
-        """Overwrite the affected rows and columns of out."""
-        for where, values in (
-            ((self.rows, slice(None)), self.row_values),
-            ((slice(None), self.columns), self.column_values),
-        ):
-            added = None if c is None else c[where]
-            out[where] = scale_and_add(values, alpha, beta, added, out.dtype)
-
 
 def find_fill(
     x: Array, y: Array, rows: Array, columns: Array, conjugate: tuple[bool, bool]
@@ -58,6 +49,18 @@ def find_fill(
         _sign_product(x[bad_rows], y),
         _sign_product(x, y[bad_columns]),
     )
+
+
+def apply_fill(
+    fill: NativeFill, out: Array, alpha: complex, beta: complex, c: Array | None
+) -> None:
+    """Overwrite the affected rows and columns of out."""
+    for where, values in (
+        ((fill.rows, slice(None)), fill.row_values),
+        ((slice(None), fill.columns), fill.column_values),
+    ):
+        added = None if c is None else c[where]
+        out[where] = scale_and_add(values, alpha, beta, added, out.dtype)
 
 
 def _signs(t: Array) -> Array:

@@ -66,8 +66,8 @@ class Product:
     mirror: Mirror | None = None
 
 
-# Compared by identity, as `make_system` makes each once: to hash all of its integers took
-# a third of a small product's time.
+# Compared by identity, as `make_system` makes each once: to hash all of its integers
+# took a third of a small product's time.
 @dataclass(frozen=True, eq=False)
 class ResidueSystem:
     """The linear maps of one method with one set of moduli, in exact integers.

@@ -7,6 +7,7 @@ and a cheap task for each mirrored or empty one, made only if somebody asks for 
 
 from typing import Any
 
+from ..typing import Side
 from .graph import PANEL, PRODUCT, Key, Operands, ProductLayer, TileTask, product_name
 from .grid import Grid
 from .rank_k import (
@@ -16,6 +17,7 @@ from .rank_k import (
     finish_cell,
     mirror_tile,
     multiply_cell,
+    scale_cell,
 )
 from .spec import ProductSpec, load_engine, load_namespace
 from .task_spec import Alias, Task, TaskRef
@@ -37,7 +39,8 @@ def build_layer(
 ) -> dict[Key, Task]:
     """Return the tasks of a product, or of an update, by key."""
     if isinstance(spec, RankSpec):
-        return UpdateLayer(name, operands, grid, spec).build()
+        layer = ScaledLayer if spec.empty else UpdateLayer
+        return layer(name, operands, grid, spec).build()
     return ProductLayer(name, operands, grid, spec).build()
 
 
@@ -57,9 +60,22 @@ def run_update(spec: RankSpec, *args: Any) -> Any:
         return finish_cell(accumulators, x, z, cell, spec, c)
 
 
+def run_mirror(tile: Any, spec: RankSpec) -> Any:
+    """Mirror a tile of the computed triangle."""
+    with load_engine(spec.product).task():
+        return mirror_tile(tile, spec)
+
+
+def run_scale(spec: RankSpec, cell: tuple[int, int], c: Any) -> Any:
+    """Call `scale_cell`."""
+    with load_engine(spec.product).task():
+        return scale_cell(c, cell, spec)
+
+
 def empty_tile(shape: tuple[int, int], spec: ProductSpec) -> Any:
     """Return a tile of the triangle that was not asked for."""
-    return load_namespace(spec).zeros(shape, spec.dtype)
+    with load_engine(spec).task():
+        return load_namespace(spec).zeros(shape, spec.dtype)
 
 
 class UpdateLayer(ProductLayer):
@@ -101,7 +117,7 @@ class UpdateLayer(ProductLayer):
                     self.tasks[key] = Alias(key, (self.name, i, j))
                 elif self.update.uplo == "full":
                     tile = TaskRef((self.name, j, i))
-                    self.tasks[key] = Task(key, mirror_tile, tile, self.update)
+                    self.tasks[key] = Task(key, run_mirror, tile, self.update)
                 else:
                     shape = (self.grid.m[i], self.grid.n[j])
                     self.tasks[key] = Task(key, empty_tile, shape, self.spec)
@@ -148,3 +164,19 @@ class UpdateLayer(ProductLayer):
                 self.tasks[key] = TileTask(key, run_update, *inputs)
             else:
                 before = TaskRef(self._add(PANEL, (i, j, step), run_update, *inputs))
+
+
+class ScaledLayer(UpdateLayer):
+    """Build the tasks of an update whose product is empty: beta C of one triangle."""
+
+    def _scale(self, side: Side) -> None:
+        """Nothing is multiplied."""
+
+    def _bound(self) -> None:
+        """Nothing is multiplied."""
+
+    def _multiply(self, i: int, j: int) -> None:
+        """Scale one tile of the triangle."""
+        key = (self.name, i, j)
+        c_tile = TaskRef((self.operands.c, i, j))
+        self.tasks[key] = TileTask(key, run_scale, self.update, (i, j), c_tile)

@@ -11,23 +11,14 @@ References
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from ..kernels.family import namespace
-from ..kernels.scalars import scale_and_add
-from ..typing import Array
+from ..typing import Array, Uplo
 from . import tasks
-from .spec import ProductSpec
+from .spec import ProductSpec, load_engine
 from .tasks import Accumulator
 
-Uplo = Literal["full", "lower", "upper"]
 Cell = tuple[int, int]
-
-# Rows that are mirrored at once: the block on the diagonal stays in cache.
-_MIRROR_ROWS = 128
 
 
 @dataclass(frozen=True)
@@ -45,6 +36,8 @@ class RankSpec:
     uplo : {"full", "lower", "upper"}
     beta : number
         Of C; real if hermitian.
+    empty : bool
+        Whether alpha or k is 0: beta C is all there is.
     """
 
     product: ProductSpec
@@ -52,6 +45,7 @@ class RankSpec:
     two: bool
     uplo: Uplo
     beta: complex = 0
+    empty: bool = False
 
     @property
     def halves(self) -> bool:
@@ -137,71 +131,36 @@ def finish_cell(
 ) -> Array:
     """Decode tile (i, j), add beta C, and close a diagonal tile."""
     others = x if z is None else z
-    out = tasks.decode_tile(
-        accumulators[0], x[0].exponents, others[1].exponents, spec.product
-    )
+    # Beside one product beta C is added before the rounding, as gemm does.
+    first = spec.product if spec.two else replace(spec.product, beta=spec.beta)
+    exponents = x[0].exponents, others[1].exponents
+    out = tasks.decode_tile(accumulators[0], *exponents, first, c)
     if spec.two:
-        y_ji = out
+        engine, y_ji = load_engine(spec.product), out
         if len(accumulators) == 2:
-            y_ji = tasks.decode_tile(
-                accumulators[1], x[1].exponents, others[0].exponents, spec.product
-            )
-        out = out + mirror_tile(y_ji, spec)
-    if spec.beta != 0:
-        # Sums of products that are rounded already: beta C is added to them.
-        out = scale_and_add(out, 1, spec.beta, c, spec.product.dtype)
+            exponents = x[1].exponents, others[0].exponents
+            y_ji = tasks.decode_tile(accumulators[1], *exponents, spec.product)
+        dtype = spec.product.dtype
+        out = engine.scale_and_add(out, 1, 1, mirror_tile(y_ji, spec), dtype)
+        if spec.beta != 0:
+            out = engine.scale_and_add(out, 1, spec.beta, c, dtype)
     return close_diagonal(out, spec) if cell[0] == cell[1] else out
 
 
-def scaled_c(c: Array, spec: RankSpec) -> Array:
-    """Return beta C, the whole result where alpha or k is 0."""
-    out = scale_and_add(None, 0, spec.beta, c, spec.product.dtype)
-    return close_diagonal(out, spec)
+def scale_cell(c: Array, cell: Cell, spec: RankSpec) -> Array:
+    """Return tile (i, j) of beta C, the whole result where alpha or k is 0."""
+    engine, product = load_engine(spec.product), spec.product
+    out = engine.scale_and_add(None, 0, spec.beta, c, product.dtype)
+    return close_diagonal(out, spec) if cell[0] == cell[1] else out
 
 
 def mirror_tile(tile: Array, spec: RankSpec) -> Array:
     """Conjugate-transpose (or transpose) a tile."""
-    turned = _mirrored(tile.T, spec)
-    out: Array = namespace(tile).ascontiguousarray(turned)
-    return out
+    return load_engine(spec.product).mirror_tile(tile, conjugate=spec.hermitian)
 
 
 def close_diagonal(tile: Array, spec: RankSpec) -> Array:
-    """Mirror the computed triangle of a diagonal tile, or clear the other one.
-
-    The diagonal of a Hermitian tile is real. The tile is changed, and returned.
-    """
-    if namespace(tile) is not np:
-        return _close_whole(tile, spec)
-    n, upper = len(tile), spec.uplo == "upper"
-    # The triangle below the diagonal: of the transposed view for "upper".
-    lower = tile.T if upper else tile
-    for lo in range(0, n, _MIRROR_ROWS):
-        hi = min(n, lo + _MIRROR_ROWS)
-        block, beside = lower[lo:hi, lo:hi], lower[lo:hi, hi:]
-        rows, columns = np.tril_indices(hi - lo, -1)
-        if spec.uplo == "full":
-            block[columns, rows] = _mirrored(block[rows, columns], spec)
-            beside[...] = _mirrored(lower[hi:, lo:hi].T, spec)
-        else:
-            block[columns, rows] = 0
-            beside[...] = 0
-    if spec.hermitian and np.iscomplexobj(tile):
-        np.fill_diagonal(tile.imag, 0)
-    return tile
-
-
-def _close_whole(tile: Array, spec: RankSpec) -> Array:
-    """Close a diagonal tile by one elementwise pass, as devices like it."""
-    index = namespace(tile).arange(len(tile))
-    row, column = index[:, np.newaxis], index[np.newaxis, :]
-    computed = row <= column if spec.uplo == "upper" else row >= column
-    other = _mirrored(tile.T, spec) if spec.uplo == "full" else 0
-    tile[...] = namespace(tile).where(computed, tile, other)
-    if spec.hermitian and tile.dtype.kind == "c":
-        tile.imag[index, index] = 0
-    return tile
-
-
-def _mirrored(x: Array, spec: RankSpec) -> Array:
-    return np.conj(x) if spec.hermitian else x
+    """Mirror the computed triangle of a diagonal tile, or clear the other one."""
+    return load_engine(spec.product).close_diagonal(
+        tile, conjugate=spec.hermitian, uplo=spec.uplo
+    )

@@ -13,8 +13,7 @@ import numpy as np
 
 from ..errors import KernelError
 from ..kernels.contract import Encoded, Fill
-from ..kernels.family import family_of
-from ..kernels.scalars import scale_and_add
+from ..kernels.family import family_of, namespace
 from ..moduli import bound_rule, scaling_rule
 from ..typing import Array, Side
 from .cache import encoded_tiles
@@ -43,6 +42,13 @@ def check_block(block: Array, spec: ProductSpec) -> Array:
             f"its dask array says {family}.ndarray of {dtype}; give map_blocks or "
             "from_delayed the true dtype and meta, or convert the blocks"
         )
+    if family == "cupy":
+        current = namespace(block).cuda.Device().id
+        if block.device.id != current:
+            raise KernelError(
+                f"a block lies on device {block.device.id} and the worker's current "
+                f"device is {current}; give each worker one device"
+            )
     return block
 
 
@@ -142,27 +148,34 @@ def encode_tile(
     op = spec.op(side)
     # On a device they are told by identity: their values would have to be waited for.
     on_host = family_of(exponents) == "numpy"
+    engine = load_engine(spec)
     order = _order_of_twin(spec) if twin and side == "right" else None
+    if order is not None and engine.twins_are_free:
+        return engine.as_right(encode_tile(block, exponents, "left", spec), order)
     key = (
         side,
         op,
         spec.moduli,
         spec.engine,
-        load_engine(spec).fingerprint(block) if spec.lazy and not on_worker() else 0,
+        engine.fingerprint(block) if spec.lazy and not on_worker() else 0,
         exponents.tobytes() if on_host else None,
     )
 
     def encode() -> Encoded:
         if order is not None:
             left = encode_tile(block, exponents, "left", spec)
-            return load_engine(spec).as_right(left, order)
-        return load_engine(spec).encode(
+            return engine.as_right(left, order)
+        encoded = engine.encode(
             as_rows(block, side, op),
             exponents,
             spec.system,
             side=side,
             conjugate=is_conjugated(op),
         )
+        if spec.lazy:
+            # Another thread may take it from the cache on a stream of its own.
+            engine.synchronize()
+        return encoded
 
     beside = None if on_host else exponents
     return encoded_tiles.get(block, key, encode, spec.cache_bytes, beside)
@@ -225,8 +238,9 @@ def _multiply_native(
     for a, b in zip(a_tiles, b_tiles, strict=True):
         x = native_rows(a, "left", spec.op_a)
         y = native_rows(b, "right", spec.op_b)
-        product = np.matmul(x, y.T)
-        total = product if total is None else total + product
+        with np.errstate(invalid="ignore", over="ignore"):
+            product = np.matmul(x, y.T)
+            total = product if total is None else total + product
     assert total is not None
     return Accumulator(total, None)
 
@@ -240,9 +254,10 @@ def decode_tile(
 ) -> Array:
     """Turn an accumulator into a tile of ``alpha op(A) op(B) + beta C``."""
     if spec.native:
-        values = accumulator.values
-        return scale_and_add(values, spec.alpha, spec.beta, c, spec.dtype)
-    out = load_engine(spec).decode(
+        values, scalars = accumulator.values, (spec.alpha, spec.beta)
+        return load_engine(spec).scale_and_add(values, *scalars, c, spec.dtype)
+    engine = load_engine(spec)
+    out = engine.decode(
         accumulator.values,
         rows,
         columns,
@@ -253,7 +268,7 @@ def decode_tile(
         c=c,
     )
     if accumulator.fill is not None:
-        accumulator.fill.apply(out, spec.alpha, spec.beta, c)
+        engine.apply_fill(accumulator.fill, out, spec.alpha, spec.beta, c)
     return out
 
 

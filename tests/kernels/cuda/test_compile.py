@@ -16,6 +16,7 @@ from twom_dist.kernels.cuda.sources import (
 from twom_dist.moduli import available_moduli, residue_system
 
 try:
+    from cuda.bindings import nvrtc
     from cuda.core import Program, ProgramOptions
 except ImportError as error:
     pytest.skip(
@@ -98,3 +99,33 @@ def test_every_kernel_belongs_to_one_family():
     system = residue_system("real", 1)
     plain = {f for f in FAMILIES if not module_for(f, "float32", system).macros}
     assert plain == set(INTEGER_FAMILIES)
+
+
+# What flushes a subnormal float, of which no bit may be lost.
+_FLUSHING = re.compile(
+    r"^\s*((?:cvt|setp|add|sub|mul|fma|neg|abs|min|max)\S*\.ftz\S*)", re.MULTILINE
+)
+# Of integers below 2^14.
+_HARMLESS = {"cvt.rzi.ftz.u32.f32"}
+
+
+def compile_as_cupy(module: Module) -> str:
+    """Compile to PTX with the flag that CuPy appends (cupy/cupy#9576)."""
+    options = ["--std=c++17", "-arch=compute_90", *module.options, "-ftz=true"]
+    given = [option.encode() for option in options]
+    _, program = nvrtc.nvrtcCreateProgram(source_of(module).encode(), b"", 0, [], [])
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    text = bytearray(size)
+    nvrtc.nvrtcGetPTX(program, text)
+    nvrtc.nvrtcDestroyProgram(program)
+    return text.decode()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_subnormal_floats_survive_flushing_to_zero(family, dtype):
+    kind = "2m" if dtype == "complex64" else "real"
+    module = module_for(family, dtype, residue_system(kind, PRECISIONS[dtype]))
+    assert set(_FLUSHING.findall(compile_as_cupy(module))) <= _HARMLESS

@@ -10,9 +10,9 @@ import twom_dist as td
 from tests.kernels.cuda.host_device import host_engine
 from tests.kernels.test_engines import run_stages, same_bits
 from tests.strategies import LAYOUTS, SHAPES, random_matrix
-from twom_dist.errors import MemoryLimitError
+from twom_dist.errors import KernelError, MemoryLimitError
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda import tuning
+from twom_dist.kernels.cuda import tuning, workspace
 from twom_dist.moduli import residue_system
 from twom_dist.testing import random_matrix as spread_matrix
 
@@ -105,10 +105,58 @@ def test_updates(cuda, routine, method, monkeypatch):
         assert same_bits(found, on_cpu(routine, *matrices, **options))
 
 
-def test_accurate_scaling(cuda):
+@pytest.mark.parametrize("routine", ROUTINES)
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_beta_c_and_tiles_of_updates(cuda, routine, dtype, monkeypatch):
+    monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 16)
+    two = routine in (td.her2k, td.syr2k)
+    matrices = [random_matrix(37, 23, dtype, 1.0, s) for s in range(1 + two)]
+    C = random_matrix(37, 37, dtype, 1.0, 7)
+    C[np.triu_indices(37, 1)] = np.nan
+    for alpha in (1, 0, -0.5):
+        options = {"alpha": alpha, "beta": 2.5, "uplo": "lower"}
+        found = routine(*matrices, C, **options)
+        assert same_bits(found, on_cpu(routine, *matrices, C, **options))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (33, 65), (0, 4)])
+def test_passes_over_finished_tiles(engine, dtype, shape):
+    host = get_engine("cpu")
+    x, c = random_matrix(*shape, dtype, 9.0, 1), random_matrix(*shape, dtype, 9.0, 2)
+    scalars = [(1, 1), (2.5, 0), (0, 1), (0, -1), (-0.5, 3)]
+    if dtype.startswith("complex"):
+        scalars += [(1j, 0.5), (1, 2 - 1j)]
+    for alpha, beta in scalars:
+        for left, right in ((x, c), (x[::-1], c[:, ::-1])):
+            given = left if alpha else None, alpha, beta, right if beta else None
+            found = engine.scale_and_add(*given, x.dtype)
+            assert same_bits(found, host.scale_and_add(*given, x.dtype))
+            assert found is not x
+    for conjugate in (False, True):
+        found = engine.mirror_tile(x, conjugate=conjugate)
+        assert same_bits(found, host.mirror_tile(x, conjugate=conjugate))
+        square = random_matrix(shape[0], shape[0], dtype, 1.0, 3)
+        for uplo in ("full", "lower", "upper"):
+            options = {"conjugate": conjugate, "uplo": uplo}
+            found = engine.close_diagonal(square.copy(), **options)
+            assert same_bits(found, host.close_diagonal(square.copy(), **options))
+
+
+def test_strides_that_fit_no_element_are_refused(engine):
+    x = spread_matrix(20, 15, dtype="float64", seed=1)[:, :6].view("complex128")
+    with pytest.raises(KernelError, match="no multiples"):
+        engine.largest_exponents(x)
+
+
+def test_accurate_scaling(cuda, monkeypatch):
     A, B = spread_matrix(21, 40, seed=1), spread_matrix(18, 40, seed=2)
     options = {"op_b": "T", "scaling": "accurate", "num_moduli": 9}
-    assert same_bits(td.gemm(A, B, **options), on_cpu(td.gemm, A, B, **options))
+    expected = on_cpu(td.gemm, A, B, **options)
+    assert same_bits(td.gemm(A, B, **options), expected)
+    monkeypatch.setattr(workspace, "_SMALLEST_TILE", 8)
+    with dask.config.set({"twom-dist.workspace-bytes": 30_000}):
+        assert same_bits(td.gemm(A, B, **options), expected)
 
 
 def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
@@ -158,6 +206,7 @@ def test_the_calls_of_a_product(cuda):
     td.herk(A, num_moduli=16)
     calls = Counter(device.launched)
     assert (calls["encode"], calls["multiply_int8"], calls["combine"]) == (1, 1, 16)
+    assert calls["close_diagonal"] == 1
     assert calls["synchronize"] == 0
 
 

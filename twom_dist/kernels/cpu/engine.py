@@ -10,8 +10,9 @@ import numpy as np
 from ...moduli import NONFINITE_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Side
 from ..family import Family
-from ..limits import Shape, TileLimits, host_limits
-from ..nonfinite import find_fill
+from ..finish import close_diagonal, mirror_tile, scale_and_add
+from ..limits import Shape, TileLimits, Update, host_limits
+from ..nonfinite import apply_fill, find_fill
 from . import norms
 from .announce import announce_compilation
 from .buffers import empty
@@ -52,17 +53,25 @@ class CpuEngine:
 
     name = "cpu"
     family: Family = "numpy"
+    twins_are_free = False
     find_fill = staticmethod(find_fill)
+    apply_fill = staticmethod(apply_fill)
+    scale_and_add = staticmethod(scale_and_add)
+    mirror_tile = staticmethod(mirror_tile)
+    close_diagonal = staticmethod(close_diagonal)
 
     def task(self) -> AbstractContextManager[None]:
         """Bound the threads to a task's share."""
         return limit_threads(task_threads())
 
     def tile_limits(
-        self, system: ResidueSystem, shape: Shape, *, update: bool, halves: bool
+        self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
         """Cut by the setting largest-tile."""
-        return host_limits(shape, update, halves)
+        return host_limits(shape, update)
+
+    def synchronize(self) -> None:
+        """Nothing runs beside."""
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import EngineUnavailableError, MemoryLimitError
+from ...errors import EngineUnavailableError, KernelError, MemoryLimitError
 from ...typing import Array
 from .launch import Triple
 from .sources import Module, source_of
@@ -43,6 +43,24 @@ def _module(module: Module) -> Any:
 
 
 @cache
+def _function(module: Module, name: str) -> Any:
+    return _module(module).get_function(name)
+
+
+def _argument(x: Any) -> Any:
+    """Check an array's address; CuPy takes None for no parameter, not for null."""
+    if x is None:
+        return _NULL
+    if not isinstance(x, np.generic) and x.data.ptr % x.itemsize:
+        # A misaligned access would end the whole CUDA context.
+        raise KernelError(
+            f"a {x.dtype} array does not start at a multiple of its {x.itemsize} "
+            "bytes; copy the array it is a view of, then take the view"
+        )
+    return x
+
+
+@cache
 def _total_bytes(device: int) -> int:
     import cupy
 
@@ -61,13 +79,14 @@ class CudaDevice:
 
         try:
             return cupy.empty(shape, dtype)
-        except cupy.cuda.memory.OutOfMemoryError:
+        except MemoryError:  # of CuPy's pool, or of RMM's
             wanted = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
             free, total = cupy.cuda.runtime.memGetInfo()
             raise MemoryLimitError(
                 f"{wanted:,} more bytes are needed on the device, of whose {total:,} "
-                f"{free:,} are free outside CuPy's pool; set twom-dist.workspace-bytes "
-                "in dask.config to less than what is free, or free other arrays"
+                f"{free:,} are free outside CuPy's pool; free other arrays, set "
+                "twom-dist.workspace-bytes in dask.config to less than what is free, "
+                "or, of dask arrays, take smaller chunks"
             ) from None
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -82,9 +101,10 @@ class CudaDevice:
 
         key = (cupy.cuda.Device().id, id(table))
         if key not in self._constants:
-            self._constants[key] = (table, cupy.asarray(table))
+            copied = cupy.asarray(table)
             # Other streams may use it next.
             self.synchronize()
+            self._constants.setdefault(key, (table, copied))
         return self._constants[key][1]
 
     def launch(
@@ -96,9 +116,7 @@ class CudaDevice:
         args: Sequence[Any],
     ) -> None:
         """Launch a kernel; scalars come as NumPy scalars of the parameters' types."""
-        # CuPy takes None for no parameter at all, not for a null pointer.
-        given = tuple(_NULL if arg is None else arg for arg in args)
-        _module(module).get_function(name)(grid, block, given)
+        _function(module, name)(grid, block, tuple(map(_argument, args)))
 
     def multiply_int8(self, x: Array, y: Array, sums: Array) -> None:
         """sums[b] = x[b] y[b]^T in int32, on tensor cores.

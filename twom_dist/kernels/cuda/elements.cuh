@@ -35,6 +35,28 @@ __device__ __forceinline__ Element load_element(const REAL* x, int64 offset) {
   return element;
 }
 
+// The same from memory that the kernel writes as well.
+__device__ __forceinline__ Element read_element(const REAL* x, int64 offset) {
+  Element element;
+#if PARTS == 2
+  Pair pair = reinterpret_cast<const Pair*>(x)[offset];
+  element.part[0] = pair.x;
+  element.part[1] = pair.y;
+#else
+  element.part[0] = x[offset];
+#endif
+  return element;
+}
+
+// -t without arithmetic, which would flush subnormal floats.
+__device__ __forceinline__ float flip_sign(float t) {
+  return __uint_as_float(__float_as_uint(t) ^ 0x80000000u);
+}
+
+__device__ __forceinline__ double flip_sign(double t) {
+  return __longlong_as_double(__double_as_longlong(t) ^ (long long)(1ull << 63));
+}
+
 // The bits of |t|: they sort as the magnitudes do, infinities and then NaNs last.
 __device__ __forceinline__ uint32 magnitude_bits(float t) {
   return __float_as_uint(t) & 0x7FFFFFFFu;
@@ -44,9 +66,33 @@ __device__ __forceinline__ uint64 magnitude_bits(double t) {
   return (uint64)__double_as_longlong(t) & 0x7FFFFFFFFFFFFFFFull;
 }
 
+// Conversions between float and double that keep subnormal floats: CuPy adds -ftz=true
+// behind our options (cupy/cupy#9576), with which a cast would flush them.
+__device__ __forceinline__ double widen(float t) {
+#ifdef __CUDA_ARCH__
+  double v;
+  asm("cvt.f64.f32 %0, %1;" : "=d"(v) : "f"(t));
+  return v;
+#else
+  return (double)t;
+#endif
+}
+
+__device__ __forceinline__ double widen(double t) { return t; }
+
+__device__ __forceinline__ void narrow(double v, float& t) {
+#ifdef __CUDA_ARCH__
+  asm("cvt.rn.f32.f64 %0, %1;" : "=f"(t) : "d"(v));
+#else
+  t = (float)v;
+#endif
+}
+
+__device__ __forceinline__ void narrow(double v, double& t) { t = v; }
+
 // The bits of the same magnitude as a double.
 __device__ __forceinline__ uint64 widen_bits(uint32 bits) {
-  return (uint64)__double_as_longlong((double)__uint_as_float(bits));
+  return (uint64)__double_as_longlong(widen(__uint_as_float(bits)));
 }
 
 __device__ __forceinline__ uint64 widen_bits(uint64 bits) { return bits; }

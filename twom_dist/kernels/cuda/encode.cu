@@ -141,10 +141,10 @@ encode(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
   Integer re[4], im[4];
 #pragma unroll
   for (int32 c = 0; c < 4; ++c) {
-    re[c] = quantise(__dmul_rn(__dmul_rn((double)element[c].part[0], one), two));
+    re[c] = quantise(__dmul_rn(__dmul_rn(widen(element[c].part[0]), one), two));
 #if PARTS == 2
     double signed_one = conjugate ? -one : one;
-    im[c] = quantise(__dmul_rn(__dmul_rn((double)element[c].part[1], signed_one), two));
+    im[c] = quantise(__dmul_rn(__dmul_rn(widen(element[c].part[1]), signed_one), two));
 #endif
   }
   out += group.row * k_padded + group.first;

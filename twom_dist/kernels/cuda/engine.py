@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from ...moduli import ResidueSystem, ScalingRule
-from ...typing import Array, Side
+from ...typing import Array, Side, Uplo
 from ..family import Family
-from ..limits import Shape, TileLimits
-from . import tables, tuning
+from ..limits import Shape, TileLimits, Update
+from . import finish, tables, tuning
 from .device import open_device
 from .encoded import CudaEncoded
-from .fill import CudaFill, mark_nonfinite
+from .fill import CudaFill, fill_nonfinite, mark_nonfinite
 from .int8_gemm import LARGEST_K, align
 from .launch import (
     Device,
@@ -39,6 +39,7 @@ class CudaEngine:
 
     name = "cuda"
     family: Family = "cupy"
+    twins_are_free = True
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -49,12 +50,16 @@ class CudaEngine:
         yield
         self.device.synchronize()
 
+    def synchronize(self) -> None:
+        """Wait for the current stream."""
+        self.device.synchronize()
+
     def tile_limits(
-        self, system: ResidueSystem, shape: Shape, *, update: bool, halves: bool
+        self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
         """Cut by the setting workspace-bytes."""
         limit = workspace_bytes(self.device.total_bytes())
-        return fit_tiles(system, shape, limit, update=update, halves=halves)
+        return fit_tiles(system, shape, limit, update)
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
@@ -213,6 +218,31 @@ class CudaEngine:
     ) -> CudaFill:
         """Mark what a NaN or an Inf makes of each element."""
         return mark_nonfinite(self.device, x, y, rows, columns, conjugate)
+
+    def apply_fill(
+        self, fill: CudaFill, out: Array, alpha: complex, beta: complex, c: Array | None
+    ) -> None:
+        """Overwrite what is marked."""
+        fill_nonfinite(self.device, fill, out, alpha, beta, c)
+
+    def scale_and_add(
+        self,
+        x: Array | None,
+        alpha: complex,
+        beta: complex,
+        c: Array | None,
+        dtype: Any,
+    ) -> Array:
+        """Return alpha x + beta c by one kernel."""
+        return finish.scale_and_add(self.device, x, alpha, beta, c, dtype)
+
+    def mirror_tile(self, tile: Array, *, conjugate: bool) -> Array:
+        """Conjugate-transpose, or transpose, by one kernel."""
+        return finish.mirror_tile(self.device, tile, conjugate)
+
+    def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
+        """Close a diagonal tile in place."""
+        return finish.close_diagonal(self.device, tile, conjugate, uplo)
 
     def decode(
         self,

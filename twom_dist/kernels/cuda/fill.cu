@@ -17,7 +17,7 @@ __device__ __forceinline__ int32 classify(REAL t) {
   uint64 bits = widen_bits(magnitude_bits(t));
   if (bits > 0x7FF0000000000000ull) return 3;
   int32 size = bits == 0 ? 0 : bits == 0x7FF0000000000000ull ? 2 : 1;
-  return t < (REAL)0 ? -size : size;
+  return widen(t) < 0.0 ? -size : size;
 }
 
 // What the product of two such entries is, where it is not finite.

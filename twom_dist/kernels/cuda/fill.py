@@ -16,35 +16,22 @@ class CudaFill:
 
     Attributes
     ----------
-    device : Device
     marks : (m, n) uint8
         Anything where neither the row nor the column is `NONFINITE_ROW`.
     rows, columns : (m,), (n,) int32
         Scaling exponents.
     """
 
-    device: Device
     marks: Array
     rows: Array
     columns: Array
 
+    def __sizeof__(self) -> int:
+        return int(self.marks.nbytes)
+
     def plus(self, other: "CudaFill") -> "CudaFill":
         """Add the marks of another panel along k."""
         return replace(self, marks=np.bitwise_or(self.marks, other.marks))
-
-    def apply(self, out: Array, alpha: complex, beta: complex, c: Array | None) -> None:
-        """Overwrite the affected elements of out."""
-        m, n = self.marks.shape
-        if 0 in (m, n):
-            return
-        args: tuple[Any, ...] = (
-            *(self.marks, np.int64(m), np.int64(n), self.rows, self.columns),
-            *(*scalar_args(alpha), *scalar_args(beta)),
-            *(c, *(strides(out) if c is None else strides(c))),
-            *(out, strides(out)[0]),
-        )
-        module = module_for("fill", out.dtype)
-        self.device.launch(module, "fill_nonfinite", *tile_grid(m, n), args)
 
 
 def mark_nonfinite(
@@ -66,4 +53,25 @@ def mark_nonfinite(
         )
         module = module_for("fill", x.dtype)
         device.launch(module, "mark_nonfinite", *tile_grid(m, n), args)
-    return CudaFill(device, marks, rows, columns)
+    return CudaFill(marks, rows, columns)
+
+
+def fill_nonfinite(
+    device: Device,
+    fill: CudaFill,
+    out: Array,
+    alpha: complex,
+    beta: complex,
+    c: Array | None,
+) -> None:
+    """Overwrite the marked elements of ``alpha X Y^T + beta c``."""
+    m, n = fill.marks.shape
+    if 0 in (m, n):
+        return
+    args: tuple[Any, ...] = (
+        *(fill.marks, np.int64(m), np.int64(n), fill.rows, fill.columns),
+        *(*scalar_args(alpha), *scalar_args(beta)),
+        *(c, *strides(out if c is None else c), out, strides(out)[0]),
+    )
+    module = module_for("fill", out.dtype)
+    device.launch(module, "fill_nonfinite", *tile_grid(m, n), args)

@@ -21,7 +21,7 @@ fingerprint(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride
     uint64 place = (uint64)(strip.row * k + c) * PARTS;
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) {
-      uint64 bits = (uint64)__double_as_longlong((double)element.part[part]);
+      uint64 bits = (uint64)__double_as_longlong(widen(element.part[part]));
       uint64 weight = 0x9E3779B97F4A7C15ull * (2 * (place + part) + 1);
       // 64-bit words: fold them first, or the high bits meet only themselves.
       uint64 mixed = ((bits ^ (bits >> 32)) + 1) * weight;

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...errors import KernelError
 from ...typing import Array
 from .sources import Module
 from .tables import scalar_mode
@@ -58,7 +59,14 @@ _LARGEST_GRID_Y = 65535
 
 def strides(x: Array) -> tuple[Any, Any]:
     """Strides of a matrix in elements, as the kernels take them."""
-    return tuple(np.int64(s // x.itemsize) for s in x.strides)  # type: ignore[return-value]
+    size = x.itemsize
+    if any(s % size for s, n in zip(x.strides, x.shape, strict=True) if n > 1):
+        raise KernelError(
+            f"a {x.dtype} array has strides of {x.strides} bytes, no multiples of its "
+            f"{size}; copy the array it is a view of, then take the view"
+        )
+    row, column = (np.int64(s // size) for s in x.strides)
+    return row, column
 
 
 def operand_args(x: Array) -> tuple[Any, ...]:

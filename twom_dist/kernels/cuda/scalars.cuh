@@ -17,29 +17,35 @@ __device__ __forceinline__ void multiply_scalar(double (&v)[PARTS], int32 mode,
   }
 }
 
+// v = factor times an element.
+__device__ __forceinline__ void load_scaled(double (&v)[PARTS], const REAL* source,
+                                            int32 mode, double re, double im) {
+#if PARTS == 2
+  Pair pair = *reinterpret_cast<const Pair*>(source);
+  v[0] = widen(pair.x);
+  v[1] = widen(pair.y);
+#else
+  v[0] = widen(*source);
+#endif
+  multiply_scalar(v, mode, re, im);
+}
+
 // Steps 5 and 6. c may be out itself: a thread reads its elements before writing them.
 __device__ __forceinline__ void store_element(double (&v)[PARTS], const REAL* c,
                                               REAL* out, int32 beta_mode,
                                               double beta_re, double beta_im) {
   if (beta_mode != NONE) {
     double w[PARTS];
-#if PARTS == 2
-    Pair pair = *reinterpret_cast<const Pair*>(c);
-    w[0] = (double)pair.x;
-    w[1] = (double)pair.y;
-#else
-    w[0] = (double)*c;
-#endif
-    multiply_scalar(w, beta_mode, beta_re, beta_im);
+    load_scaled(w, c, beta_mode, beta_re, beta_im);
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) v[part] = __dadd_rn(v[part], w[part]);
   }
 #if PARTS == 2
   Pair result;
-  result.x = (REAL)v[0];
-  result.y = (REAL)v[1];
+  narrow(v[0], result.x);
+  narrow(v[1], result.y);
   *reinterpret_cast<Pair*>(out) = result;
 #else
-  *out = (REAL)v[0];
+  narrow(v[0], *out);
 #endif
 }

@@ -21,6 +21,7 @@ FAMILIES = (
     "bounds",
     "fingerprint",
     "fill",
+    "tile",
 )
 # Those without a floating-point operand: one module for all dtypes.
 INTEGER_FAMILIES = ("requantise", "combine")

@@ -3,7 +3,7 @@
 from ...config import bytes_setting, setting
 from ...errors import MemoryLimitError
 from ...moduli import ResidueSystem
-from ..limits import Shape, TileLimits
+from ..limits import Shape, TileLimits, Update
 from . import tuning
 from .int8_gemm import align
 
@@ -24,20 +24,25 @@ def sums_bytes() -> int:
     return min(tuning.SUMS_BYTES, bytes_setting("workspace-bytes") // 4)
 
 
-def working_bytes(system: ResidueSystem, shape: Shape) -> int:
+def working_bytes(
+    system: ResidueSystem, shape: Shape, update: Update | None = None
+) -> int:
     """Bytes of one tile product beside its operands and its result.
 
-    Planes of both sides, residues, marks of what is not finite, and int32 sums.
+    Planes of both sides, residues, marks of what is not finite, and int32 sums; of
+    rank-2k updates all of them twice, but the sums, and of any update the tile itself.
     """
     m, n, k = map(align, shape)
-    planes = len(system.planes) * (m + n) * k
+    twice = 2 if update is not None and update.two else 1
+    planes = twice * len(system.planes) * (m + n) * k
     sums = max(sums_bytes(), 4 * min(256, m) * n)
     residues = system.num_products * m * n
-    return planes + residues + m * n + min(sums, 4 * residues)
+    tiles = 0 if update is None else 16 * (1 + twice) * m * n
+    return planes + twice * (residues + m * n) + min(sums, 4 * residues) + tiles
 
 
 def fit_tiles(
-    system: ResidueSystem, shape: Shape, limit: int, *, update: bool, halves: bool
+    system: ResidueSystem, shape: Shape, limit: int, update: Update | None
 ) -> TileLimits:
     """Choose the largest tiles that fit, halving what takes the most.
 
@@ -48,8 +53,8 @@ def fit_tiles(
     limit : int
         Bytes of workspace; a quarter is for encoded tiles that wait for reuse, where
         there is more than one tile.
-    update, halves : bool
-        Whether a rank-k update is computed, and whether its diagonal tiles cost half.
+    update : Update, optional
+        Of a rank-k or rank-2k update.
 
     Returns
     -------
@@ -62,22 +67,22 @@ def fit_tiles(
         Where not even a tile of 256 fits.
     """
     mb, nb, kb = (max(1, size) for size in shape)
-    if update and not halves:
+    if update is not None and not update.halves:
         side = max(tuning.SMALLEST_UPDATE_TILE, -(-mb // tuning.UPDATE_TILES))
         mb = nb = min(mb, side)
-    if (mb, nb, kb) == shape and working_bytes(system, shape) <= limit:
+    if (mb, nb, kb) == shape and working_bytes(system, shape, update) <= limit:
         return TileLimits(mb, nb, kb, limit)
-    while working_bytes(system, (mb, nb, kb)) > limit - limit // 4:
+    while working_bytes(system, (mb, nb, kb), update) > limit - limit // 4:
         planes = len(system.planes) * (mb + nb) * kb
         if max(mb, nb, kb) <= _SMALLEST_TILE:
+            needed = working_bytes(system, (mb, nb, kb), update) * 4 // 3
             raise MemoryLimitError(
                 f"{limit:,} bytes of workspace given, and a tile of {mb} x {nb} x {kb} "
-                f"needs {working_bytes(system, (mb, nb, kb)) * 4 // 3:,}; raise "
-                "twom-dist.workspace-bytes in dask.config"
+                f"needs {needed:,}; raise twom-dist.workspace-bytes in dask.config"
             )
         if kb > _SMALLEST_TILE and planes > system.num_products * mb * nb:
             kb = -(-kb // 2)
-        elif update or mb == nb:
+        elif update is not None or mb == nb:
             mb = nb = max(1, -(-mb // 2))
         elif mb > nb:
             mb = -(-mb // 2)

@@ -18,8 +18,9 @@ from ...moduli import (
 )
 from ...typing import Array, Side
 from ..family import Family
-from ..limits import Shape, TileLimits, host_limits
-from ..nonfinite import find_fill
+from ..finish import close_diagonal, mirror_tile, scale_and_add
+from ..limits import Shape, TileLimits, Update, host_limits
+from ..nonfinite import apply_fill, find_fill
 
 
 @dataclass(frozen=True)
@@ -70,17 +71,25 @@ class ReferenceEngine:
 
     name = "reference"
     family: Family = "numpy"
+    twins_are_free = True
     find_fill = staticmethod(find_fill)
+    apply_fill = staticmethod(apply_fill)
+    scale_and_add = staticmethod(scale_and_add)
+    mirror_tile = staticmethod(mirror_tile)
+    close_diagonal = staticmethod(close_diagonal)
 
     def task(self) -> AbstractContextManager[None]:
         """Nothing to share."""
         return nullcontext()
 
     def tile_limits(
-        self, system: ResidueSystem, shape: Shape, *, update: bool, halves: bool
+        self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
         """Cut by the setting largest-tile."""
-        return host_limits(shape, update, halves)
+        return host_limits(shape, update)
+
+    def synchronize(self) -> None:
+        """Nothing runs beside."""
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""

@@ -1,0 +1,58 @@
+"""Passes over finished tiles: scalars, mirrors, diagonals; see tile.cu."""
+
+from typing import Any
+
+import numpy as np
+
+from ...typing import Array, Uplo
+from .launch import Device, operand_args, scalar_args, strides, tile_grid
+from .sources import module_for
+
+
+def scale_and_add(
+    device: Device,
+    x: Array | None,
+    alpha: complex,
+    beta: complex,
+    c: Array | None,
+    dtype: Any,
+) -> Array:
+    """Return alpha x + beta c; what is multiplied by 0 is not read."""
+    some = c if x is None else x
+    assert some is not None
+    (m, n), given = some.shape, np.dtype(dtype)
+    # The arguments are of the result's dtype, as the drivers make them.
+    assert all(t is None or t.dtype == given for t in (x, c))
+    out = device.empty((m, n), given)
+    if out.size:
+        alpha, beta = (0 if x is None else alpha), (0 if c is None else beta)
+        args = (
+            *(x, *strides(some if x is None else x), *scalar_args(alpha)),
+            *(c, *strides(some if c is None else c), *scalar_args(beta)),
+            *(np.int64(m), np.int64(n), out),
+        )
+        module = module_for("tile", given)
+        device.launch(module, "scale_and_add", *tile_grid(m, n), args)
+    return out
+
+
+def mirror_tile(device: Device, tile: Array, conjugate: bool) -> Array:
+    """Conjugate-transpose, or transpose, into a new tile."""
+    m, n = tile.shape
+    out = device.empty((n, m), tile.dtype)
+    if out.size:
+        args = (*operand_args(tile), np.int32(conjugate), out)
+        module = module_for("tile", tile.dtype)
+        device.launch(module, "mirror_tile", *tile_grid(m, n), args)
+    return out
+
+
+def close_diagonal(device: Device, tile: Array, conjugate: bool, uplo: Uplo) -> Array:
+    """Mirror or clear the triangle that is not computed, in place."""
+    n = len(tile)
+    if n:
+        flags = map(np.int32, (conjugate, uplo == "upper", uplo == "full"))
+        module = module_for("tile", tile.dtype)
+        args = (tile, np.int64(n), *flags)
+        device.launch(module, "close_diagonal", *tile_grid(n, n), args)
+    return tile

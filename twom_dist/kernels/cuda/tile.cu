@@ -1,0 +1,86 @@
+// Passes over finished tiles: alpha x + beta c, the mirror image, a closed diagonal.
+//
+// Macros: REAL, PARTS. CuPy's own functions would do, but for float32: it has NVRTC
+// flush subnormal floats to zero, in conversions, sums and conjugates too.
+#include "scalars.cuh"
+
+// out[i, j] = alpha x + beta c, either of which may be missing (mode NONE, null). Blocks
+// of 32 x 8: x over columns, y over rows, any number of blocks in y. Must move three
+// elements.
+extern "C" __global__ void __launch_bounds__(256)
+scale_and_add(const REAL* x, int64 x_row_stride, int64 x_column_stride,
+              int32 alpha_mode, double alpha_re, double alpha_im, const REAL* c,
+              int64 c_row_stride, int64 c_column_stride, int32 beta_mode,
+              double beta_re, double beta_im, int64 m, int64 n, REAL* out) {
+  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (j >= n) return;
+  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
+  for (; i < m; i += (int64)gridDim.y * blockDim.y) {
+    const REAL* own = c + PARTS * (i * c_row_stride + j * c_column_stride);
+    double v[PARTS];
+    if (alpha_mode == NONE) {
+      load_scaled(v, own, beta_mode, beta_re, beta_im);
+      store_element(v, own, out + PARTS * (i * n + j), NONE, 0.0, 0.0);
+    } else {
+      const REAL* source = x + PARTS * (i * x_row_stride + j * x_column_stride);
+      load_scaled(v, source, alpha_mode, alpha_re, alpha_im);
+      store_element(v, own, out + PARTS * (i * n + j), beta_mode, beta_re, beta_im);
+    }
+  }
+}
+
+// The sign of the imaginary part changed, bit for bit.
+__device__ __forceinline__ Element conjugate_element(Element x, int32 conjugate) {
+#if PARTS == 2
+  if (conjugate) x.part[1] = flip_sign(x.part[1]);
+#endif
+  return x;
+}
+
+__device__ __forceinline__ void write_element(REAL* out, int64 offset, Element x) {
+#if PARTS == 2
+  Pair pair;
+  pair.x = x.part[0];
+  pair.y = x.part[1];
+  reinterpret_cast<Pair*>(out)[offset] = pair;
+#else
+  out[offset] = x.part[0];
+#endif
+}
+
+// out[j, i] = x[i, j], conjugated or not, from m x n with strides to n x m. Grid over the
+// m x n elements as above. Must move two elements.
+extern "C" __global__ void __launch_bounds__(256)
+mirror_tile(const REAL* x, int64 m, int64 n, int64 row_stride, int64 column_stride,
+            int32 conjugate, REAL* out) {
+  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (j >= n) return;
+  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
+  for (; i < m; i += (int64)gridDim.y * blockDim.y) {
+    Element own = load_element(x, i * row_stride + j * column_stride);
+    write_element(out, j * m + i, conjugate_element(own, conjugate));
+  }
+}
+
+// The triangle of an n x n tile that is not computed becomes the mirror image of the
+// other one, or zero; the diagonal real where the image is conjugated. Each thread reads
+// an element of the one and writes that of the other. Grid over n x n as above.
+extern "C" __global__ void __launch_bounds__(256)
+close_diagonal(REAL* tile, int64 n, int32 conjugate, int32 upper, int32 full) {
+  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (j >= n) return;
+  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
+  for (; i < n; i += (int64)gridDim.y * blockDim.y) {
+    if (upper ? i > j : i < j) continue;
+    int64 own = i * n + j;
+    if (i != j) {
+      Element x = {};
+      if (full) x = conjugate_element(read_element(tile, own), conjugate);
+      write_element(tile, j * n + i, x);
+    } else if (PARTS == 2 && conjugate) {
+      Element x = read_element(tile, own);
+      x.part[PARTS - 1] = 0;
+      write_element(tile, own, x);
+    }
+  }
+}

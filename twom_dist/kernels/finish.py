@@ -1,0 +1,75 @@
+"""Passes over finished tiles, on NumPy arrays: scalars of BLAS, mirrors, diagonals."""
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ..typing import Array, Uplo
+
+# Rows that are mirrored at once: the block on the diagonal stays in cache.
+_MIRROR_ROWS = 128
+
+
+def scale_and_add(
+    x: Array | None, alpha: complex, beta: complex, c: Array | None, dtype: Any
+) -> Array:
+    """Return alpha x + beta c as `decode` does; x is None where the product is empty.
+
+    In double, rounded once. Scalars of 1 touch nothing and real ones act on each part,
+    so that an Inf in one part makes no NaN in the other.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        terms = [
+            _times(term, scalar)
+            for term, scalar in ((x, alpha), (c, beta))
+            if term is not None and scalar != 0
+        ]
+        total = reduce(np.add, terms)
+        given = any(total is t for t in (x, c))
+        return np.ascontiguousarray(total.astype(dtype, copy=given))
+
+
+def _times(x: Array, factor: complex) -> Array:
+    """Multiply in double, by parts where the factor is real; x itself by 1."""
+    double = np.complex128 if np.iscomplexobj(x) else np.float64
+    if factor == 1:
+        return x.astype(double, copy=False)
+    x = np.array(x, dtype=double, order="C")
+    if complex(factor).imag == 0:
+        x.view(np.float64)[...] *= complex(factor).real
+        return x
+    re, im = complex(factor).real, complex(factor).imag
+    out = np.empty_like(x)
+    out.real = re * x.real - im * x.imag
+    out.imag = re * x.imag + im * x.real
+    return out
+
+
+def mirror_tile(tile: Array, *, conjugate: bool) -> Array:
+    """Conjugate-transpose, or transpose, into a new tile."""
+    return np.array(np.conj(tile.T) if conjugate else tile.T, order="C")
+
+
+def close_diagonal(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
+    """Mirror the computed triangle of a diagonal tile, or clear the other one.
+
+    The diagonal of a Hermitian tile is real. The tile is changed, and returned.
+    """
+    n, upper = len(tile), uplo == "upper"
+    # The triangle below the diagonal: of the transposed view for "upper".
+    lower = tile.T if upper else tile
+    for lo in range(0, n, _MIRROR_ROWS):
+        hi = min(n, lo + _MIRROR_ROWS)
+        block, beside = lower[lo:hi, lo:hi], lower[lo:hi, hi:]
+        rows, columns = np.tril_indices(hi - lo, -1)
+        if uplo == "full":
+            mirrored, below = block[rows, columns], lower[hi:, lo:hi].T
+            block[columns, rows] = np.conj(mirrored) if conjugate else mirrored
+            beside[...] = np.conj(below) if conjugate else below
+        else:
+            block[columns, rows] = 0
+            beside[...] = 0
+    if conjugate and np.iscomplexobj(tile):
+        np.fill_diagonal(tile.imag, 0)
+    return tile
