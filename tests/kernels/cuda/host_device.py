@@ -76,6 +76,10 @@ class HostDevice:
         """Give the memory of a small device."""
         return 8 << 30
 
+    def capability(self) -> int:
+        """Give that of an H100."""
+        return 90
+
     def synchronize(self) -> None:
         """Nothing runs."""
         self.launched.append("synchronize")

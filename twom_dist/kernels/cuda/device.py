@@ -152,6 +152,12 @@ class CudaDevice:
 
         return _total_bytes(cupy.cuda.Device().id)
 
+    def capability(self) -> int:
+        """Compute capability of the current device."""
+        import cupy
+
+        return int(cupy.cuda.Device().compute_capability)
+
     def synchronize(self) -> None:
         """Wait for the current stream."""
         import cupy

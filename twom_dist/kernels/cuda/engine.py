@@ -31,7 +31,7 @@ from .launch import (
 )
 from .multiply import combine_mirrors, multiply_products
 from .sources import module_for
-from .workspace import fit_tiles, workspace_bytes
+from .workspace import fit_tiles, sums_bytes, workspace_bytes
 
 
 class CudaEngine:
@@ -59,7 +59,8 @@ class CudaEngine:
     ) -> TileLimits:
         """Cut by the setting workspace-bytes."""
         limit = workspace_bytes(self.device.total_bytes())
-        return fit_tiles(system, shape, limit, update)
+        sums = sums_bytes(self.device.capability())
+        return fit_tiles(system, shape, limit, sums, update)
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""

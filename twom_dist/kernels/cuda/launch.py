@@ -48,6 +48,10 @@ class Device(Protocol):
         """Memory of the device."""
         ...
 
+    def capability(self) -> int:
+        """Compute capability, such as 90."""
+        ...
+
     def synchronize(self) -> None:
         """Wait for what has been launched."""
         ...

@@ -27,7 +27,7 @@ def multiply_products(
 ) -> None:
     """Multiply the products `own` into their residues, or add to what is there."""
     m, n = left.rows, right.rows
-    cut = cut_sums(m, n, sums_bytes())
+    cut = cut_sums(m, n, sums_bytes(device.capability()))
     batches = group_products(
         system.products, own, left.order, right.order, cut.products
     )

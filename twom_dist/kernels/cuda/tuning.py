@@ -1,8 +1,46 @@
 """Tuned numbers of the CUDA engine, and what each was chosen by."""
 
-# int32 sums of one cuBLAS call: written by it and read by the requantisation, best from
-# L2 (50 MiB on an H100 or H200). By arithmetic; not measured.
-SUMS_BYTES = 32 << 20
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What depends on the device.
+
+    Attributes
+    ----------
+    sums_bytes : int
+        int32 sums of one cuBLAS call, which the requantisation reads back.
+    """
+
+    sums_bytes: int
+
+
+# By compute capability. The sums fit L2 (6, 40, 6, 96, 50, 126 and 96 MB of the largest
+# chips of each) where that leaves some 256 tiles of 128 x 256, two for each
+# multiprocessor. By arithmetic; not measured.
+BY_CAPABILITY = {
+    75: Tuning(sums_bytes=8 << 20),
+    80: Tuning(sums_bytes=32 << 20),
+    86: Tuning(sums_bytes=8 << 20),
+    89: Tuning(sums_bytes=32 << 20),
+    90: Tuning(sums_bytes=32 << 20),
+    100: Tuning(sums_bytes=64 << 20),
+    120: Tuning(sums_bytes=48 << 20),
+}
+
+
+def tuning_for(capability: int) -> Tuning:
+    """Return the numbers of the newest capability that is not newer.
+
+    Examples
+    --------
+    >>> tuning_for(103) is BY_CAPABILITY[100]
+    True
+    """
+    known = [t for t in BY_CAPABILITY if t <= capability]
+    return BY_CAPABILITY[max(known, default=min(BY_CAPABILITY))]
+
 
 # Elements along k that one thread reduces in the norm pass, before its one atomic. By
 # arithmetic; not measured.

@@ -17,15 +17,16 @@ def workspace_bytes(total: int) -> int:
     return bytes_setting("workspace-bytes")
 
 
-def sums_bytes() -> int:
+def sums_bytes(capability: int) -> int:
     """Bytes of the int32 sums of one call: at most a quarter of what is allowed."""
+    tuned = tuning.tuning_for(capability).sums_bytes
     if setting("workspace-bytes") is None:
-        return tuning.SUMS_BYTES
-    return min(tuning.SUMS_BYTES, bytes_setting("workspace-bytes") // 4)
+        return tuned
+    return min(tuned, bytes_setting("workspace-bytes") // 4)
 
 
 def working_bytes(
-    system: ResidueSystem, shape: Shape, update: Update | None = None
+    system: ResidueSystem, shape: Shape, sums: int, update: Update | None = None
 ) -> int:
     """Bytes of one tile product beside its operands and its result.
 
@@ -35,14 +36,18 @@ def working_bytes(
     m, n, k = map(align, shape)
     twice = 2 if update is not None and update.two else 1
     planes = twice * len(system.planes) * (m + n) * k
-    sums = max(sums_bytes(), 4 * min(256, m) * n)
+    sums = max(sums, 4 * min(256, m) * n)
     residues = system.num_products * m * n
     tiles = 0 if update is None else 16 * (1 + twice) * m * n
     return planes + twice * (residues + m * n) + min(sums, 4 * residues) + tiles
 
 
 def fit_tiles(
-    system: ResidueSystem, shape: Shape, limit: int, update: Update | None
+    system: ResidueSystem,
+    shape: Shape,
+    limit: int,
+    sums: int,
+    update: Update | None = None,
 ) -> TileLimits:
     """Choose the largest tiles that fit, halving what takes the most.
 
@@ -53,6 +58,8 @@ def fit_tiles(
     limit : int
         Bytes of workspace; a quarter is for encoded tiles that wait for reuse, where
         there is more than one tile.
+    sums : int
+        Bytes of the int32 sums of one call.
     update : Update, optional
         Of a rank-k or rank-2k update.
 
@@ -70,12 +77,12 @@ def fit_tiles(
     if update is not None and not update.halves:
         side = max(tuning.SMALLEST_UPDATE_TILE, -(-mb // tuning.UPDATE_TILES))
         mb = nb = min(mb, side)
-    if (mb, nb, kb) == shape and working_bytes(system, shape, update) <= limit:
+    if (mb, nb, kb) == shape and working_bytes(system, shape, sums, update) <= limit:
         return TileLimits(mb, nb, kb, limit)
-    while working_bytes(system, (mb, nb, kb), update) > limit - limit // 4:
+    while working_bytes(system, (mb, nb, kb), sums, update) > limit - limit // 4:
         planes = len(system.planes) * (mb + nb) * kb
         if max(mb, nb, kb) <= _SMALLEST_TILE:
-            needed = working_bytes(system, (mb, nb, kb), update) * 4 // 3
+            needed = working_bytes(system, (mb, nb, kb), sums, update) * 4 // 3
             raise MemoryLimitError(
                 f"{limit:,} bytes of workspace given, and a tile of {mb} x {nb} x {kb} "
                 f"needs {needed:,}; raise twom-dist.workspace-bytes in dask.config"
