@@ -15,6 +15,7 @@ from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import tuning, workspace
 from twom_dist.moduli import residue_system
 from twom_dist.testing import random_matrix as spread_matrix
+from twom_dist.tiles.cache import encoded_tiles
 
 SYSTEMS = (
     *(("2m", 2), ("2m", 16), ("3m", 15), ("4m", 11), ("hybrid", 24)),
@@ -221,3 +222,18 @@ def test_a_left_operand_is_the_right_one_without_a_copy(engine):
     whole = engine.multiply(left, right, system)
     assert (engine.multiply(left, twin, system) == whole).all()
     assert (engine.multiply(left, twin, system, hermitian=True) == whole).all()
+
+
+def test_products_in_a_row_leave_nothing_behind(cuda):
+    A = spread_matrix(20, 30, seed=1)
+    for _ in range(20):
+        td.gemm(A, A, op_b="C")
+        td.her2k(A, A)
+    assert encoded_tiles.nbytes == len(encoded_tiles) == 0
+
+
+def test_the_working_memory_of_a_large_product():
+    system = residue_system("2m", 16)
+    sums = tuning.tuning_for(90).sums_bytes
+    needed = workspace.working_bytes(system, (16384, 16384, 16384), sums)
+    assert needed == 26_071_793_664  # 32 planes of each side, 32 residues, marks, sums

@@ -1,0 +1,167 @@
+"""The calls of CuPy and cuBLAS, recorded by a stand-in that reads them alike."""
+
+import ctypes
+import sys
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from twom_dist.errors import EngineUnavailableError, KernelError, MemoryLimitError
+from twom_dist.kernels.cuda import device as device_module
+from twom_dist.kernels.cuda.device import CudaDevice, open_device
+from twom_dist.kernels.cuda.sources import module_for
+
+R_8I, R_32I, COMPUTE_32I = 3, 10, 72
+
+
+class OnDevice:
+    """An array as the launcher sees it: an address, a shape, strides."""
+
+    def __init__(self, x):
+        self.host = x
+        self.shape, self.strides, self.dtype = x.shape, x.strides, x.dtype
+        self.itemsize, self.data = x.itemsize, SimpleNamespace(ptr=x.ctypes.data)
+
+
+def column_major(address, ld, rows, columns, ctype):
+    """View a matrix as cuBLAS does."""
+    length = ld * (columns - 1) + rows
+    flat = np.ctypeslib.as_array((ctype * length).from_address(address))
+    strides = np.dtype(ctype).itemsize, np.dtype(ctype).itemsize * ld
+    return np.lib.stride_tricks.as_strided(flat, (rows, columns), strides)
+
+
+class Cublas:
+    """C = op(A) op(B) on column-major matrices of the host."""
+
+    def __init__(self):
+        self.calls = []
+
+    def gemmEx(self, handle, ta, tb, m, n, k, alpha, *rest):  # noqa: N802
+        a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algo = rest
+        self.calls.append("gemmEx")
+        assert (a_type, b_type, c_type) == (R_8I, R_8I, R_32I)
+        assert (handle, ta, tb, compute, algo) == (7, 1, 0, COMPUTE_32I, -1)
+        one, zero = (ctypes.c_int32.from_address(t).value for t in (alpha, beta))
+        assert (one, zero) == (1, 0)
+        assert all(t % 16 == 0 for t in (a, b, c, lda, ldb, m, k))
+        left = column_major(a, lda, k, m, ctypes.c_int8).astype(np.int32)
+        right = column_major(b, ldb, k, n, ctypes.c_int8).astype(np.int32)
+        column_major(c, ldc, m, n, ctypes.c_int32)[...] = left.T @ right
+
+    def gemmStridedBatchedEx(self, handle, ta, tb, m, n, k, alpha, *rest):  # noqa: N802
+        a, a_type, lda, a_step, b, b_type, ldb, b_step = rest[:8]
+        beta, c, c_type, ldc, c_step, count, compute, algo = rest[8:]
+        for t in range(count):
+            left, right = (a + t * a_step, a_type, lda), (b + t * b_step, b_type, ldb)
+            out = c + 4 * t * c_step, c_type, ldc
+            shape, last = (handle, ta, tb, m, n, k, alpha), (compute, algo)
+            self.gemmEx(*shape, *left, *right, beta, *out, *last)
+        self.calls[-count:] = ["gemmStridedBatchedEx"]
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """Stand in for CuPy on a machine with one device."""
+
+    class CUDARuntimeError(RuntimeError):
+        pass
+
+    module, cuda = ModuleType("cupy"), ModuleType("cupy.cuda")
+    module.cuda, cuda.cublas = cuda, Cublas()
+    cuda.device = SimpleNamespace(get_cublas_handle=lambda: 7)
+    cuda.runtime = SimpleNamespace(
+        CUDARuntimeError=CUDARuntimeError,
+        getDeviceCount=lambda: 1,
+        getDeviceProperties=lambda i: {"name": b"Old GPU", "totalGlobalMem": 1 << 30},
+        memGetInfo=lambda: (5, 10),
+    )
+    cuda.Device = lambda: SimpleNamespace(id=0, compute_capability="90")
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
+    return module
+
+
+def planes(count, rows, k, seed):
+    """int8 planes at an address that 16 divides."""
+    rng = np.random.default_rng(seed)
+    buffer = np.zeros(count * rows * k + 64, np.int8)
+    start = -buffer.ctypes.data % 16
+    x = buffer[start : start + count * rows * k].reshape(count, rows, k)
+    x[...] = rng.integers(-128, 128, x.shape)
+    return x
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("piece", [slice(0, 48), slice(16, 48)])
+def test_products_are_row_major_to_us_and_column_major_to_cublas(cupy, batch, piece):
+    x, y = planes(6, 32, 48, 1)[: 2 * batch : 2], planes(batch, 16, 48, 2)
+    x, y = x[:, 16:32, piece], y[:, :, piece]
+    wide = planes(batch, 16, 4 * 32, 3).view(np.int32)
+    sums = wide[:, :, :16]
+    before = wide[:, :, 16:].copy()
+    CudaDevice().multiply_int8(*map(OnDevice, (x, y, sums)))
+    exact = x.astype(np.int64) @ y.astype(np.int64).transpose(0, 2, 1)
+    assert (sums == exact).all()
+    assert (wide[:, :, 16:] == before).all()
+    name = "gemmEx" if batch == 1 else "gemmStridedBatchedEx"
+    assert cupy.cuda.cublas.calls == [name]
+
+
+def test_arguments_are_what_cupy_takes(cupy, monkeypatch):
+    launched = []
+
+    def function(module, name):
+        return lambda *launch: launched.append((name, *launch))
+
+    monkeypatch.setattr(device_module, "_function", function)
+    x = OnDevice(np.zeros(4, np.complex128))
+    args = (x, None, np.int32(3))
+    CudaDevice().launch(module_for("combine"), "combine", (1, 1, 1), (32, 8, 1), args)
+    (name, grid, block, given), *_ = launched
+    assert (name, grid, block) == ("combine", (1, 1, 1), (32, 8, 1))
+    assert given[0] is x
+    assert given[1] == 0
+    assert given[1].dtype == np.uint64
+    x.data.ptr += 8
+    with pytest.raises(KernelError, match="does not start"):
+        CudaDevice().launch(module_for("combine"), "c", (1, 1, 1), (1, 1, 1), (x,))
+
+
+def test_a_full_device_says_what_would_make_room(cupy):
+    def refuse(shape, dtype):
+        raise MemoryError
+
+    cupy.empty = refuse
+    with pytest.raises(MemoryLimitError, match=r"800 more bytes .*workspace-bytes"):
+        CudaDevice().empty((10, 10), np.float64)
+
+
+def test_a_device_that_is_new_enough_is_opened(cupy):
+    assert isinstance(open_device(), CudaDevice)
+
+
+def test_too_old_a_device_is_named(cupy):
+    cupy.cuda.Device = lambda: SimpleNamespace(id=0, compute_capability="70")
+    with pytest.raises(EngineUnavailableError, match=r"Old GPU .* 70; .*Turing"):
+        open_device()
+
+
+def test_no_device_and_an_old_driver_are_told_apart(cupy):
+    cupy.cuda.runtime.getDeviceCount = lambda: 0
+    with pytest.raises(EngineUnavailableError, match="CUDA_VISIBLE_DEVICES"):
+        open_device()
+
+    def fail():
+        raise cupy.cuda.runtime.CUDARuntimeError("cudaErrorInsufficientDriver")
+
+    cupy.cuda.runtime.getDeviceCount = fail
+    with pytest.raises(EngineUnavailableError, match="cudaErrorInsufficientDriver"):
+        open_device()
+
+
+def test_a_missing_cublas_is_named(cupy):
+    del cupy.cuda.cublas
+    with pytest.raises(EngineUnavailableError, match="cuBLAS"):
+        open_device()
