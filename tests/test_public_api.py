@@ -25,7 +25,9 @@ BLAS_NAMES = {
 }
 PROMISED = BLAS_NAMES | {
     *(f"plan_{routine}" for routine in BLAS_TYPES),
+    "doctor",
     "errors",
+    "local_cluster",
     "testing",
 }
 # Names that an idiom brings into a module, not we.

@@ -82,7 +82,7 @@ def client():
         n_workers=3,
         threads_per_worker=1,
         processes=False,
-        dashboard_address=None,
+        dashboard_address="localhost:0",
         resources={"UNIT": 1},
     )
     with cluster, Client(cluster) as client:

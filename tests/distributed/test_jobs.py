@@ -174,7 +174,7 @@ def test_updates_have_the_bits_of_the_routine(client, files, routine, uplo, outp
 
 def test_waves_of_an_update(client, files, monkeypatch):
     def cut(*args, **kwargs):
-        return lay_out(*args[:2], Cluster(2, 1, 2**18), **kwargs)
+        return lay_out(*args[:2], Cluster(2, 1, 2**17), **kwargs)
 
     monkeypatch.setattr("twom_dist.jobs.job.lay_out", cut)
     summary = update_files("herk", "A.zarr", "C.zarr", client=client, tile=10)

@@ -159,7 +159,10 @@ def test_an_update_is_not_computed_while_it_is_built():
 def test_workers_give_the_bits_of_numpy():
     with (
         LocalCluster(
-            n_workers=3, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=3,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address="localhost:0",
         ) as cluster,
         Client(cluster),
     ):

@@ -250,7 +250,7 @@ def test_workers_that_share_the_device(cp):
         distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,
-            dashboard_address=None,
+            dashboard_address="localhost:0",
             env=environment,
         ) as cluster,
         distributed.Client(cluster),

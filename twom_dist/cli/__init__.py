@@ -2,6 +2,7 @@
 
 import click
 
+from .doctor import doctor
 from .failures import EXIT_CODES, SentenceGroup
 from .gemm import gemm
 from .info import info
@@ -22,5 +23,5 @@ def main() -> None:
     """Multiply large matrices through int8 products, on dask workers."""
 
 
-for _command in (gemm, *updates, plan, info):
+for _command in (gemm, *updates, plan, info, doctor):
     main.add_command(_command)

@@ -1,8 +1,8 @@
 """Running a job: the options of every routine, and the workers."""
 
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +28,11 @@ sum_options = apply_all(
 _worker_options = apply_all(
     click.option("--scheduler", metavar="ADDRESS", help="Use this dask scheduler."),
     click.option("--scheduler-file", metavar="FILE", help="Use the one of this file."),
+    click.option(
+        "--tls-ca-file", metavar="FILE", help="The authority of an encrypted scheduler;"
+    ),
+    click.option("--tls-cert", metavar="FILE", help="our certificate;"),
+    click.option("--tls-key", metavar="FILE", help="its key, if in another file."),
     click.option(
         "--workers",
         type=click.IntRange(0),
@@ -57,6 +62,9 @@ run_options = apply_all(
     click.option("--tile", type=click.IntRange(1), help="Side of a tile."),
     click.option("--overwrite", is_flag=True, help="Replace an output that is there."),
     click.option(
+        "--resume", is_flag=True, help="Continue what a stopped run has left, if any."
+    ),
+    click.option(
         "--progress", is_flag=True, help="Show the bar without a terminal too."
     ),
     click.option("--quiet", is_flag=True, help="Say nothing but errors."),
@@ -73,6 +81,7 @@ def run_job(
     beta: complex,
     tile: int | None,
     overwrite: bool,
+    resume: bool,
     progress: bool,
     quiet: bool,
     debug: bool,
@@ -93,7 +102,8 @@ def run_job(
             **options,
         )
     bar = not quiet and (progress or sys.stderr.isatty())
-    summary = _run(job, tile, bar, debug, **others)
+    with _telling_what_is_kept():
+        summary = _run(job, tile, resume, bar, debug, **others)
     if not quiet:
         click.echo(summary)
 
@@ -101,19 +111,27 @@ def run_job(
 def _run(
     job: "Job",
     tile: int | None,
+    resume: bool,
     bar: bool,
     debug: bool,
     *,
     scheduler: str | None,
     scheduler_file: str | None,
+    tls_ca_file: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
     timeout: float,
     **local_options: Any,
 ) -> "JobSummary":
     """Find or start the workers, and the output before those that must be started."""
     from ..execute import current_cluster
+    from ..jobs import begin
     from . import workers
 
     address = workers.find_scheduler(scheduler, scheduler_file, **local_options)
+    security = workers.choose_security(
+        address, tls_ca_file=tls_ca_file, tls_cert=tls_cert, tls_key=tls_key
+    )
     with ExitStack() as stack:
         stack.enter_context(workers.quiet_logs(not debug))
         client, local = None, None
@@ -121,19 +139,30 @@ def _run(
             local = workers.choose_local_workers(**local_options)
             cluster = local.cluster
         else:
-            client = stack.enter_context(workers.connect(address, timeout))
+            client = stack.enter_context(workers.connect(address, timeout, security))
             cluster = current_cluster()
         with refusing():
-            layout = job.lay_out(cluster, tile)
-            writer = job.create_output(layout)
+            attempt = begin(job, cluster, tile, resume=resume, client=client)
         with ExitStack() as unfinished:
-            unfinished.callback(writer.discard)
+            unfinished.callback(attempt.abandon)
             if client is not None:
                 with refusing():
-                    job.check_workers(writer, client)
+                    job.check_workers(attempt.writer, client)
             elif local is not None and local.workers > 0:
                 client = stack.enter_context(workers.start_workers(local, debug))
             # From here on `run` decides: a result that cannot be put in place stays.
             unfinished.pop_all()
-        report = stack.enter_context(progress_bar(bar, layout.num_computed))
-        return job.run(layout, writer, client, threads=cluster.threads, progress=report)
+        total = attempt.layout.num_computed
+        report = stack.enter_context(progress_bar(bar, total))
+        return job.run(attempt, client, threads=cluster.threads, progress=report)
+
+
+@contextmanager
+def _telling_what_is_kept() -> Iterator[None]:
+    """Say what a stopped job has left before it is said why it was stopped."""
+    try:
+        yield
+    except BaseException as error:
+        for note in getattr(error, "__notes__", []):
+            click.echo(f"twom-dist: {note}", err=True)
+        raise

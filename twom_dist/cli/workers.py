@@ -11,6 +11,12 @@ from ..plan import Cluster
 from .failures import RefusedError, undisturbed
 
 LOOPBACK = "127.0.0.1"
+# What the options call them -> what dask does.
+_SECURITY_FIELDS = {
+    "tls_ca_file": "tls_ca_file",
+    "tls_cert": "tls_client_cert",
+    "tls_key": "tls_client_key",
+}
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,55 @@ def find_scheduler(
         ) from error
 
 
+def choose_security(address: str | None, **files: str | None) -> Any:
+    """Return what a dask client encrypts with, checked; None: nothing.
+
+    Where a file is not given, the one that dask is configured with counts.
+    """
+    given = {name: path for name, path in files.items() if path is not None}
+    option = "--" + next(iter(given), "").replace("_", "-")
+    if address is None:
+        if given:
+            raise RefusedError(f"{option} given without a scheduler; leave it out")
+        return None
+    if address.startswith(("tls://", "wss://")):
+        return _load_security(given)
+    if given:
+        raise RefusedError(
+            f"{option} given, and the scheduler at {address!r} is not encrypted; "
+            "leave it out, or start the scheduler with --protocol tls"
+        )
+    return None
+
+
+def _load_security(given: dict[str, str]) -> Any:
+    from distributed import Security
+
+    for path in given.values():
+        try:
+            open(path, "rb").close()
+        except OSError as error:
+            raise RefusedError(
+                f"the TLS file {path!r} cannot be read ({error.strerror}); name one "
+                "that can"
+            ) from error
+    fields = {_SECURITY_FIELDS[name]: path for name, path in given.items()}
+    security = Security(require_encryption=True, **fields)
+    try:
+        context = security.get_connection_args("client")["ssl_context"]
+    except OSError as error:
+        raise RefusedError(
+            f"the TLS files do not work ({error.strerror}); give PEM files: a "
+            "certificate, its own key, and the authority of the scheduler's"
+        ) from error
+    if context is None:
+        raise RefusedError(
+            "the scheduler is encrypted; give --tls-ca-file and --tls-cert, and "
+            "--tls-key if the key has a file of its own"
+        )
+    return security
+
+
 @contextmanager
 def quiet_logs(quiet: bool = True) -> Iterator[None]:
     """Leave it to the command to say what went wrong."""
@@ -116,13 +171,17 @@ def quiet_logs(quiet: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def connect(address: str, timeout_seconds: float) -> Iterator[Any]:
+def connect(
+    address: str, timeout_seconds: float, security: Any = None
+) -> Iterator[Any]:
     """Yield a client of a scheduler that answers and has a worker."""
     from distributed import Client
 
     try:
         # One that fails to start would stay the default client.
-        client = Client(address, timeout=timeout_seconds, set_as_default=False)
+        client = Client(
+            address, timeout=timeout_seconds, security=security, set_as_default=False
+        )
     except (OSError, ValueError, TypeError, ImportError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise RefusedError(

@@ -1,0 +1,327 @@
+# shellcheck shell=bash
+# What the scripts of this folder share: a dask scheduler, workers on every node of one
+# allocation, then one command of twom-dist, then nothing. Needs bash 4.4 and python3.
+#
+# A script that sources this sets some of the variables that follow, replaces some of the
+# functions under "what a batch system may know better", and calls `run_job "$@"`.
+
+cluster=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+script=${0##*/}              # for messages
+job=local-$$                 # names the folder of logs
+nodes=(localhost)            # this machine first
+declare -A cpus=() memory=() # of a node, where the batch system says so
+detach=()                    # runs what shall not hear of Ctrl-C
+probe_gpus=true              # where CUDA_VISIBLE_DEVICES is unset, nvidia-smi may tell
+told_everyone=false          # SIGTERM comes to all processes of a job, not to one
+patience=60                  # seconds between SIGTERM and SIGKILL
+
+# Printed by --help, from here
+# SCRIPT [OPTION VALUE]... COMMAND [ARGUMENT]...
+#
+# Runs `twom-dist COMMAND ARGUMENT...` on dask workers on all nodes of this allocation.
+#
+#   --device auto|gpu|cpu     workers on GPUs where a node was given some; on GPUs, or
+#                             not at all; on CPUs                             [auto]
+#   --workers N               worker processes of a node without GPUs  [one per core]
+#   --threads N               threads of a worker                                 [1]
+#   --memory-limit BYTES      of a worker, such as 16GiB          [its share of the node]
+#   --pool-size SIZE          memory pool on each GPU: a share, or bytes; 0: none [0.9]
+#   --device-memory-limit SIZE  what outputs of tasks may take of it before they move to
+#                             the host; products take up to half of a GPU besides [0.4]
+#   --interface NAME          network, such as ib0    [the one that leads to the nodes]
+#   --protocol NAME           tcp, tls or ucx  [tls with --tls-cert; ucx on GPUs where
+#                             it is installed; tcp]
+#   --tls-ca-file FILE        encrypt all connections, and let in only who has a
+#   --tls-cert FILE           certificate of this authority; as in dask, the key may be
+#   --tls-key FILE            in the certificate's file
+#   --dashboard ADDRESS:PORT  where to serve dask's dashboard                     [off]
+#   --scratch FOLDER          on each node, for what a worker spills  [$TMPDIR or /tmp]
+#   --logs FOLDER             for logs                               [twom-logs/JOB]
+#   --wait SECONDS            for the scheduler, and then for all workers          [60]
+#   --venv FOLDER             virtual environment with twom-dist    [what is on PATH]
+# to here
+declare -A option=([device]=auto [threads]=1 [pool-size]=0.9 [device-memory-limit]=0.4 [wait]=60)
+for name in workers memory-limit interface protocol tls-{ca-file,cert,key} dashboard \
+    scratch logs venv; do
+    option[$name]=''
+done
+
+arguments=() launchers=() # the command; the processes that started workers elsewhere
+scheduler='' child='' stopping='' forward=true
+tls=DASK_DISTRIBUTED__COMM__TLS # dask's own settings; the options only fill them in
+
+say() { echo "$script: $*" >&2; }
+fail() { say "error: $1"; exit "${2:-1}"; }
+refuse() { fail "$1" 2; } # before any work, as twom-dist has it
+alive() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
+pause() { sleep 0.2 & wait $!; } # a signal ends `wait`, and not `sleep`
+has_module() { python3 -c "import importlib.util as i, sys; sys.exit(not i.find_spec('$1'))"; }
+last_line() { grep -s '[^ ]' "$1" | tail -n 1; }
+
+# --- what a batch system may know better ----------------------------------------------
+
+launch() { exec "${detach[@]}" "${@:2}"; } # a command on the node $1
+end_workers() { end $((patience / 4 + 1)) "${launchers[@]}"; }
+address_of() { echo "$1"; } # by which others reach the node $1
+count_gpus() {              # that this process may use
+    case ${CUDA_VISIBLE_DEVICES-unset} in
+        unset) if $probe_gpus; then nvidia-smi -L 2>/dev/null | grep -c '^GPU'; else echo 0; fi ;;
+        '' | -1 | NoDevFiles) echo 0 ;; # the last is Slurm's for none
+        *) tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | wc -l ;;
+    esac
+}
+
+# --- before anything is started -------------------------------------------------------
+
+parse() {
+    local name value
+    while [[ ${1-} == -* ]]; do
+        name=${1#--} value=${2-}
+        if [[ $1 == -h || $1 == --help ]]; then
+            sed -n '/^# Printed/,/^# to here/ { /^# Printed/d; /^# to here/d; s/^# \{0,1\}//p; }' \
+                "${BASH_SOURCE[0]}" | sed "s/^SCRIPT/$script/"
+            exit 0
+        elif [[ $name == *=* ]]; then
+            value=${name#*=} name=${name%%=*}
+        elif (($# < 2)); then
+            refuse "$1 takes a value; see --help"
+        else
+            shift
+        fi
+        [[ -v option[$name] ]] || refuse "--$name is no option; see --help"
+        option[$name]=$value
+        shift
+    done
+    (($# > 0)) || refuse "no command given, such as: herk A.zarr -o C.zarr"
+    arguments=("$@")
+}
+
+in_job() { # VARIABLE ARGUMENT...: elsewhere there is only --help
+    [[ ! -v $1 ]] || return 0
+    parse "${@:2}"
+    refuse "this is no job of a batch system, $1 is not set; submit the script"
+}
+
+check() {
+    local name help
+    [[ ${option[device]} =~ ^(auto|gpu|cpu)$ ]] ||
+        refuse "--device ${option[device]} given; allowed are auto, gpu, cpu"
+    if [[ -n ${option[dashboard]} ]]; then
+        [[ ${option[dashboard]} =~ ^[^:]+:[0-9]+$ ]] || # dask would take :8787 for all
+            refuse "--dashboard ${option[dashboard]} given; give one address, as 127.0.0.1:8787"
+        has_module bokeh || refuse "--dashboard needs bokeh: pip install bokeh"
+    fi
+    for name in workers threads wait; do
+        [[ ${option[$name]:-1} =~ ^[1-9][0-9]*$ ]] ||
+            refuse "--$name ${option[$name]} given; give a whole number of at least 1"
+    done
+    if [[ -n ${option[venv]} ]]; then
+        [[ -x ${option[venv]}/bin/twom-dist ]] ||
+            refuse "'${option[venv]}/bin/twom-dist' is no program; name an environment that has it"
+        PATH=$(realpath "${option[venv]}")/bin:$PATH
+    fi
+    for name in python3 dask twom-dist; do
+        type -P "$name" >/dev/null ||
+            refuse "$name is not on PATH; name the environment that has it with --venv"
+    done
+    help=$(twom-dist "${arguments[0]}" --help) || exit
+    [[ $help == *--scheduler-file* ]] ||
+        refuse "twom-dist ${arguments[0]} needs no workers; run it as it is"
+}
+
+check_devices() {
+    local found=0
+    [[ ${option[device]} == cpu ]] || found=$(count_gpus)
+    if ((found > 0)); then
+        has_module dask_cuda ||
+            refuse "there are GPUs but no dask-cuda: pip install 'twom-dist[cuda12]', or give --device cpu"
+    elif [[ ${option[device]} == gpu ]]; then
+        refuse "--device gpu given, and there is no GPU in this allocation; ask for some"
+    fi
+    protocol=${option[protocol]:-tcp}
+    if [[ -n $(compgen -e "${tls}__SCHEDULER__CERT") ]]; then
+        [[ ${option[protocol]:-tls} == tls ]] ||
+            refuse "--protocol ${option[protocol]} given, and only tls is encrypted; leave it out"
+        protocol=tls
+    elif ((found > 0)) && [[ -z ${option[protocol]} ]] && has_module distributed_ucxx; then
+        protocol=ucx
+    fi
+}
+
+check_certificates() {
+    local name role ca=${option[tls-ca-file]} cert=${option[tls-cert]} key=${option[tls-key]}
+    if [[ -n $ca$cert$key ]]; then
+        [[ -n $ca && -n $cert ]] || refuse "--tls-ca-file and --tls-cert belong together"
+        export "${tls}__CA_FILE=$(realpath -m "$ca")"
+        for role in SCHEDULER WORKER CLIENT; do
+            export "${tls}__${role}__CERT=$(realpath -m "$cert")"
+            [[ -z $key ]] || export "${tls}__${role}__KEY=$(realpath -m "$key")"
+        done
+        export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true
+    fi
+    for name in $(compgen -e "${tls}__" | grep -E '(FILE|CERT|KEY)$'); do
+        [[ -f ${!name} && -r ${!name} ]] ||
+            refuse "the TLS file '${!name}' cannot be read; give one that dask can"
+    done
+}
+
+make_folders() {
+    logs=$(realpath -m "${option[logs]:-twom-logs/$job}")
+    { mkdir -p "$logs" && touch "$logs/scheduler.log"; } 2>/dev/null ||
+        refuse "cannot write to '$logs'; name another folder with --logs"
+    make_scratch || refuse "cannot write to the scratch folder; name another with --scratch"
+    scheduler_file=$logs/scheduler.json
+}
+
+make_scratch() {
+    scratch=$(mktemp -d "${option[scratch]:-${TMPDIR:-/tmp}}/twom-XXXXXX" 2>/dev/null)
+}
+
+# The address of this machine on the way to the node $1; nothing is sent.
+address_towards() {
+    python3 - "$1" 2>/dev/null <<'END'
+import socket, sys
+
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    probe.connect((sys.argv[1], 9))
+    print(probe.getsockname()[0])
+END
+}
+
+# --- start, watch, stop ---------------------------------------------------------------
+
+start_scheduler() {
+    local last=${nodes[-1]} address=127.0.0.1 web=(--no-dashboard --dashboard-address 127.0.0.1:0)
+    local bind=(--interface "${option[interface]}") end=$((SECONDS + option[wait]))
+    if [[ -z ${option[interface]} ]]; then
+        ((${#nodes[@]} == 1)) || address=$(address_towards "$(address_of "$last")") ||
+            refuse "no address leads to the node $last; name the network with --interface"
+        bind=(--host "$address")
+    fi
+    # Without a dashboard dask still serves pages, on all addresses unless told where.
+    [[ -z ${option[dashboard]} ]] || web=(--dashboard --dashboard-address "${option[dashboard]}")
+    rm -f "$scheduler_file"
+    DASK_TEMPORARY_DIRECTORY=$scratch \
+        "${detach[@]}" dask scheduler --protocol "$protocol" "${bind[@]}" --port 0 "${web[@]}" \
+        --scheduler-file "$scheduler_file" >"$logs/scheduler.log" 2>&1 &
+    scheduler=$!
+    until [[ -s $scheduler_file ]]; do
+        if [[ -n $stopping ]]; then
+            say "$stopping"
+            exit 143 # as twom-dist after SIGTERM
+        fi
+        alive "$scheduler" ||
+            fail "the scheduler did not start ($(last_line "$logs/scheduler.log")); see $logs"
+        ((SECONDS < end)) ||
+            fail "no scheduler file after ${option[wait]} s; see $logs, or wait longer with --wait"
+        pause
+    done
+}
+
+# PBS gives the tasks on other nodes none of the job's environment.
+write_settings() {
+    local names
+    mapfile -t names < <(compgen -e | grep -E \
+        '^(PATH|LD_LIBRARY_PATH|VIRTUAL_ENV|(CONDA|CUPY|DASK|NUMBA|OMP|PYTHON|RMM|UCX)[A-Z_0-9]*)$')
+    directory=$PWD
+    (umask 077 && declare -p directory logs scheduler_file protocol probe_gpus option cpus memory \
+        "${names[@]}" >"$logs/settings.sh")
+}
+
+start_workers() {
+    local node
+    write_settings
+    for node in "${nodes[@]}"; do
+        launch "$node" bash "$cluster/worker.sh" "$logs/settings.sh" "$node" \
+            >>"$logs/launch.log" 2>&1 &
+        launchers+=($!)
+    done
+    ready=false
+    supervise python3 "$cluster/wait_for_workers.py" \
+        "$scheduler_file" "${#nodes[@]}" "${option[wait]}" "$script: error: " || exit
+    ready=true
+}
+
+# Fails where the cluster is gone: dask would wait for it for ever.
+check_cluster() {
+    local i lost=() sentence=''
+    for i in "${!launchers[@]}"; do
+        alive "${launchers[i]}" || lost+=("${nodes[i]}")
+    done
+    alive "$scheduler" || sentence="the scheduler ended ($(last_line "$logs/scheduler.log"))"
+    if ((${#lost[@]} > 0)) && { ! $ready || ((${#lost[@]} == ${#nodes[@]})); }; then
+        sentence="the workers of ${lost[0]} ended ($(last_line "$logs/worker-${lost[0]}.log"))"
+    fi
+    [[ -n $sentence ]] || return 0
+    sleep 1 # whoever ends the job may have told them first
+    [[ -n $stopping ]] || fail "$sentence; see $logs"
+}
+
+# Runs a command, which ends early if the job or the cluster does; returns its status.
+supervise() {
+    "$@" &
+    child=$!
+    while alive "$child" && [[ -z $stopping ]]; do
+        check_cluster
+        pause
+    done
+    if [[ -n $stopping ]]; then
+        say "$stopping"
+        if $forward; then
+            end $((patience / 2)) "$child"
+        else # a second SIGTERM would cut short what the first one began
+            wait_for $((patience / 2)) "$child"
+            end $((patience / 8 + 1)) "$child"
+        fi
+    fi
+    wait "$child"
+}
+
+wait_for() { # SECONDS PID...
+    local end=$((SECONDS + $1)) pid
+    for pid in "${@:2}"; do
+        while alive "$pid" && ((SECONDS < end)); do pause; done
+    done
+}
+
+end() { # SECONDS PID...
+    signal TERM "${@:2}"
+    wait_for "$@"
+    signal KILL "${@:2}"
+}
+
+signal() { # NAME PID...
+    local pid
+    for pid in "${@:2}"; do
+        alive "$pid" || continue
+        # A detached process leads a group of its own.
+        kill "-$1" -- "-$pid" 2>/dev/null || kill "-$1" "$pid" 2>/dev/null
+    done
+}
+
+tear_down() {
+    local status=$?
+    trap '' TERM INT HUP USR1
+    end $((patience / 2)) "$child"
+    end_workers
+    end $((patience / 8 + 1)) "$scheduler" # last, or all the others complain
+    rm -rf "$scheduler_file" "$logs/settings.sh" "$scratch"
+    exit "$status"
+}
+
+run_job() {
+    trap 'stopping="ended from outside"; forward=true' INT HUP
+    trap 'stopping="ended from outside"; $told_everyone && forward=false' TERM
+    trap 'stopping="the time limit is near"; patience=50' USR1
+    parse "$@"
+    check
+    check_certificates
+    check_devices
+    make_folders
+    trap tear_down EXIT
+    start_scheduler
+    start_workers
+    supervise twom-dist "${arguments[0]}" --scheduler-file "$scheduler_file" \
+        --timeout "${option[wait]}" "${arguments[@]:1}"
+    exit
+}

@@ -1,0 +1,38 @@
+#!/bin/bash
+# One PBS allocation, from its first node:
+#
+#   qsub -l select=2:ncpus=16:ngpus=4 -l place=scatter:excl -- "$PWD/cluster/pbs.sh" herk A.zarr -o C.zarr
+#
+# The "--" gives a script its arguments in OpenPBS and PBS Professional; in Torque it is
+# qsub -F "herk A.zarr -o C.zarr" cluster/pbs.sh. Options come before the command; --help
+# lists them.
+set -u
+
+cluster=$(dirname "$0")
+[[ -r $cluster/common.sh ]] || cluster=${PBS_O_WORKDIR-}/cluster # a copy runs
+if [[ ! -r $cluster/common.sh ]]; then
+    echo "pbs.sh: error: common.sh is not beside it; submit from the folder that has cluster/" >&2
+    exit 2
+fi
+# shellcheck source=cluster/common.sh
+source "$cluster/common.sh"
+
+script=pbs.sh
+in_job PBS_JOBID "$@"
+job=$PBS_JOBID
+cd "$PBS_O_WORKDIR" || exit
+told_everyone=true
+patience=8 # kill_delay is 10 s where nobody changed it
+
+# One line of the file for each slot; a node is asked for by the number of its first.
+nodes=()
+declare -A slot=()
+mapfile -t slots <"$PBS_NODEFILE"
+for i in "${!slots[@]}"; do
+    [[ -v slot[${slots[i]}] ]] || nodes+=("${slots[i]}")
+    slot[${slots[i]}]=${slot[${slots[i]}]:-$i}
+done
+
+launch() { exec pbsdsh -n "${slot[$1]}" -- "${@:2}"; }
+
+run_job "$@"

@@ -1,0 +1,53 @@
+"""Wait for the workers of all nodes: wait_for_workers.py FILE NODES SECONDS PREFIX.
+
+A worker's name tells how many there will be on its node: worker.sh has them called
+``NODE:COUNT``, and dask adds ``-0``, ``-1`` and so on where there are several.
+"""
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterable
+
+
+def count_workers(names: Iterable[str]) -> tuple[int, int, int]:
+    """Return how many workers and nodes have come, and how many workers will."""
+    parts = [name.rpartition(":") for name in names]
+    expected = {node: int(count.partition("-")[0]) for node, _, count in parts}
+    return len(parts), len(expected), sum(expected.values())
+
+
+def wait_for_workers(file: str, nodes: int, seconds: float) -> str:
+    """Return "" when all are there, or say what is missing."""
+    from distributed import Client
+
+    with open(file, encoding="utf-8") as stream:
+        address = json.load(stream)["address"]
+    end = time.monotonic() + seconds
+    with Client(address, timeout=seconds) as client:
+        while True:
+            names = client.run_on_scheduler(
+                lambda dask_scheduler: [
+                    str(worker.name) for worker in dask_scheduler.workers.values()
+                ]
+            )
+            workers, present, expected = count_workers(names)
+            if present == nodes and workers == expected:
+                return ""
+            if time.monotonic() > end:
+                share = f"{workers} of {expected}"
+                if present < nodes:
+                    share = f"those of {present} of {nodes} nodes"
+                return f"of the workers, {share} have come after {seconds:g} s"
+            time.sleep(0.3)
+
+
+if __name__ == "__main__":
+    logging.disable()
+    try:
+        sentence = wait_for_workers(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
+    except Exception as error:
+        sentence = f"the scheduler does not answer ({error})"
+    if sentence:
+        sys.exit(f"{sys.argv[4]}{sentence}; see {sys.argv[1].rpartition('/')[0]}")

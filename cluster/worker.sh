@@ -1,0 +1,57 @@
+#!/bin/bash
+# Runs the workers of one node: worker.sh SETTINGS NODE. common.sh has it started on each.
+set -u
+# shellcheck source=cluster/common.sh
+source "${0%/*}/common.sh"
+# shellcheck source=/dev/null
+source "$1"
+node=$2
+cd "$directory" && exec >"$logs/worker-$node.log" 2>&1 || exit
+
+gpus=0
+[[ ${option[device]} == cpu ]] || gpus=$(count_gpus)
+if ((gpus > 0)); then
+    count=$gpus
+elif [[ ${option[device]} == gpu ]]; then
+    fail "--device gpu given, and the node $node has no GPU"
+else
+    # Slurm's and PBS's words for the cores of this node that are ours.
+    count=${cpus[$node]:-${SLURM_CPUS_ON_NODE:-${NCPUS:-$(nproc)}}}
+    count=${option[workers]:-$((count < option[threads] ? 1 : count / option[threads]))}
+fi
+
+bind=(--interface "${option[interface]}")
+if [[ -z ${option[interface]} ]]; then
+    host=$(sed -n 's|.*"address": "[a-z]*://\(.*\):[0-9]*".*|\1|p' "$scheduler_file")
+    bind=(--host "$(address_towards "$host")") || fail "no address leads to the scheduler"
+fi
+limit=${option[memory-limit]:-auto}
+if [[ $limit == auto && -n ${memory[$node]-} ]]; then
+    limit=$((memory[$node] / count))MB # Slurm means MiB: the rest is for the nanny
+fi
+make_scratch || fail "cannot write to the scratch folder of $node; name another with --scratch"
+
+# wait_for_workers.py reads the name. Without a dashboard dask still serves pages.
+common=(
+    --scheduler-file "$scheduler_file" --protocol "$protocol" "${bind[@]}"
+    --name "$node:$count" --nthreads "${option[threads]}" --memory-limit "$limit"
+    --local-directory "$scratch" --death-timeout "${option[wait]}"
+    --no-dashboard --dashboard-address 127.0.0.1:0
+)
+if ((gpus > 0)); then
+    pool=(--rmm-pool-size "${option[pool-size]}" --set-rmm-allocator-for-libs cupy)
+    [[ ${option[pool-size]} != 0 ]] || pool=()
+    workers=(dask cuda worker "${common[@]}" "${pool[@]}"
+        --device-memory-limit "${option[device-memory-limit]}")
+else
+    workers=(dask worker "${common[@]}" --nworkers "$count")
+fi
+
+# Who stops a step, or a group of processes, tells dask as well; at a second signal it
+# would leave without putting things away.
+trap : TERM INT USR1
+"${workers[@]}" &
+while alive $!; do wait $!; done
+status=$?
+rm -rf "$scratch"
+exit "$status"

@@ -1,0 +1,107 @@
+"""A folder to submit from, and what the scripts find on PATH."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cluster.slurm import Slurm, why_not
+from tests.command import make, save
+
+HERE = Path(__file__).parent
+CLUSTER = HERE.parents[1] / "cluster"
+STAND_INS = HERE / "stand_ins"
+BATCH = ("DASK_", "SLURM_", "PBS_", "LSB_")
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[Slurm]:
+    """Start a Slurm of two nodes, once for all tests."""
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    with Slurm() as started:
+        yield started
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Iterator[Path]:
+    """Make a folder with matrices; afterwards, nothing of a job is left anywhere."""
+    home, scratch, path = tmp_path / "home", tmp_path / "scratch", tmp_path / "a b"
+    for each in (home, scratch, path):
+        each.mkdir()
+    monkeypatch.chdir(path)
+    for name in [name for name in os.environ if name.startswith(BATCH)]:
+        monkeypatch.delenv(name)
+    bins = [str(STAND_INS), str(Path(sys.executable).parent), os.environ["PATH"]]
+    monkeypatch.setenv("PATH", os.pathsep.join(bins))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    save("A.zarr", make(60, 40, 1))
+    save("B.zarr", make(40, 50, 2))
+    yield path
+    left = processes_of(path)
+    for process in left:
+        process.kill()
+    assert not left
+    assert not [*scratch.glob("twom-*"), *scratch.glob("dask-*")]
+    assert not list(path.rglob("scheduler.json"))
+    assert not list(path.rglob("settings.sh"))
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """Find the processes of a job: they were told of its folder, or work in it."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words, place = process.cmdline(), process.cwd()
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+        if process.pid != os.getpid() and str(folder) in (" ".join(words) + place):
+            found.append(process)
+    return found
+
+
+def listening_addresses(folder: Path) -> set[str]:
+    """Find where dask's processes of a job can be reached."""
+    found = processes_of(folder)
+    pids = {process.pid for process in found if "python" in process.name()}
+    return {
+        connection.laddr.ip
+        for connection in psutil.net_connections("inet")
+        if connection.pid in pids and connection.status == psutil.CONN_LISTEN
+    }
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 40) -> None:
+    """Wait for something that happens soon."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory) -> Path:
+    """Make an authority, a certificate of it, and one of another, which has no key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is missing")
+    path = tmp_path_factory.mktemp("certificates")
+    new = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+    for command in (
+        f"req -x509 {new} -days 2 -subj /CN=authority -keyout ca.key -out ca.pem",
+        f"req -x509 {new} -days 2 -subj /CN=other -keyout other.key -out other.pem",
+        f"req {new} -subj /CN=node -keyout key.pem -out node.csr",
+        "x509 -req -in node.csr -days 2 -CA ca.pem -CAkey ca.key -CAcreateserial "
+        "-out cert.pem",
+    ):
+        subprocess.run(
+            ["openssl", *command.split()], cwd=path, check=True, capture_output=True
+        )
+    return path

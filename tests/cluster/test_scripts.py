@@ -1,0 +1,283 @@
+"""The scripts with stand-ins for PBS, LSF and GPUs; dask and twom-dist are real."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.cluster.conftest import CLUSTER, STAND_INS, processes_of, wait_until
+from tests.command import contents, read, same_bits, save
+
+pytestmark = pytest.mark.timeout(60)
+SLOTS = "localhost\nlocalhost\n127.0.0.1\n"
+
+
+def start(script, *arguments):
+    """Start a script in a group of its own."""
+    return subprocess.Popen(
+        [CLUSTER / script, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run(script, *arguments):
+    """Return exit status, stdout and stderr."""
+    process = start(script, *arguments)
+    out, err = process.communicate(timeout=55)
+    return process.returncode, out, err
+
+
+def start_long(script, *options):
+    """Start a product that takes minutes, and wait for the first of its output."""
+    save("long.npy", np.ones((192, 192)))
+    slow = ("--engine", "reference", "--tile", "16")
+    command = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow)
+    process = start(script, *options, *command)
+    wait_until(lambda: list(Path().glob(".C.zarr.*.partial/c/*/*")))
+    return process
+
+
+def log(name):
+    """Read a log of the only job of this folder."""
+    (path,) = Path("twom-logs").glob(f"*/{name}.log")
+    return path.read_text()
+
+
+@pytest.fixture
+def pbs(folder, monkeypatch):
+    """What PBS tells a job on two hosts, the first with two slots."""
+    Path("nodes").write_text(SLOTS)
+    monkeypatch.setenv("PBS_JOBID", "12.server")
+    monkeypatch.setenv("PBS_NODEFILE", str(folder / "nodes"))
+    monkeypatch.setenv("PBS_O_WORKDIR", str(folder))
+
+
+def test_the_scripts_are_clean():
+    if shutil.which("shellcheck") is None:
+        pytest.skip("shellcheck is missing: apt-get install shellcheck")
+    scripts = [*CLUSTER.glob("*.sh"), *CLUSTER.glob("*.sbatch")]
+    stand_ins = [STAND_INS / name for name in ("pbsdsh", "blaunch", "gpu/nvidia-smi")]
+    assert len(scripts) == 6
+    done = subprocess.run(
+        ["shellcheck", "-x", *scripts, *stand_ins],
+        cwd=CLUSTER.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == ""
+
+
+def test_one_machine_with_gpus(folder, monkeypatch):
+    gpu = str(STAND_INS / "gpu")
+    paths = [gpu, os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("PATH", os.pathsep.join([gpu, os.environ["PATH"]]))
+    options = ("--protocol=tcp", "--pool-size=0", "--interface", "lo")
+    code, out, err = run("local_cuda.sh", *options, "herk", "A.zarr", "-o", "C.zarr")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{folder}/C.zarr: herk, 60 x 60 complex128")
+    assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
+    record = json.loads(Path("localhost.json").read_text())
+    assert (record["devices"], record["protocol"]) == (["0", "1"], "tcp")
+    assert (record["pool"], record["libs"]) == (None, None)
+    assert "name: localhost:2-1" in log("scheduler")
+
+
+def test_pbs_with_tls(pbs, certificates):
+    options = ("--tls-ca-file", "ca.pem", "--tls-cert", "cert.pem", "--wait=40")
+    for name in ("ca", "cert", "key"):
+        shutil.copy(certificates / f"{name}.pem", f"{name}.pem")
+    command = ("gemm", "A.zarr", "B.zarr", "-o", "C.zarr", "--tile", "16")
+    code, _, err = run("pbs.sh", *options, "--tls-key", "key.pem", *command)
+    assert (code, err) == (0, "")
+    assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))
+    # One task a host, by the number of its first slot.
+    launched = sorted(Path("launched.txt").read_text().splitlines())
+    assert launched == ["0 localhost", "2 127.0.0.1"]
+    assert "Scheduler at:     tls://127.0.0.1:" in log("scheduler")
+    assert "tcp://" not in log("scheduler") + log("worker-localhost")
+
+
+def test_lsf(folder, monkeypatch):
+    Path("nodes").write_text(SLOTS)
+    monkeypatch.setenv("LSB_JOBID", "12")
+    monkeypatch.setenv("LSB_DJOB_HOSTFILE", "nodes")
+    code, _, err = run("lsf.sh", "herk", "A.zarr", "-o", "C.zarr", "--tile", "16")
+    assert (code, err) == (0, "")
+    assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
+    assert sorted(Path("launched.txt").read_text().split()) == [
+        "127.0.0.1",
+        "localhost",
+    ]
+    # A worker for each slot.
+    for name in ("localhost:2-0", "localhost:2-1", "127.0.0.1:1"):
+        assert f"name: {name}" in log("scheduler")
+
+
+def interrupt(process, folder):
+    """As a terminal does: to the whole group."""
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def delete(process, folder):
+    """As qdel does: to all processes of the job."""
+    os.killpg(process.pid, signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("script", "end"), [("local_cuda.sh", interrupt), ("pbs.sh", delete)]
+)
+def test_a_job_that_is_ended_leaves_nothing(pbs, folder, script, end):
+    options = ("--workers", "1", "--interface", "lo")
+    process = start_long(script, *options)
+    end(process, folder)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 143
+    assert err.startswith(f"{script}: ended from outside\n")
+    assert "twom-dist: error: terminated" in err
+    assert "Traceback" not in err
+    assert not Path("C.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    ("lost", "sentence"),
+    [
+        ("dask scheduler", "the scheduler ended"),
+        ("dask worker", "the workers of localhost ended"),
+    ],
+)
+def test_a_job_ends_with_its_cluster(folder, lost, sentence):
+    process = start_long("local_cuda.sh", "--workers", "1")
+    found = [each for each in processes_of(folder) if lost in " ".join(each.cmdline())]
+    found[0].kill()
+    _, err = process.communicate(timeout=40)
+    assert process.returncode == 1
+    assert f"local_cuda.sh: error: {sentence}" in err
+    assert not Path("C.zarr").exists()
+
+
+HERK = ("herk", "A.zarr", "-o", "C.zarr")
+REFUSALS = [
+    ((), "no command given, such as: herk"),
+    (("--fast", "1", *HERK), "--fast is no option; see --help"),
+    (("--wait",), "--wait takes a value; see --help"),
+    (("--wait", "0", *HERK), "--wait 0 given; give a whole number of at least 1"),
+    (("--workers", "two", *HERK), "--workers two given; give a whole number"),
+    (("--device", "tpu", *HERK), "--device tpu given; allowed are auto, gpu, cpu"),
+    (("--device", "gpu", *HERK), "--device gpu given, and there is no GPU"),
+    (("--dashboard", ":8787", *HERK), "--dashboard :8787 given; give one address"),
+    (("--venv", "none", *HERK), "'none/bin/twom-dist' is no program; name an"),
+    (("info",), "twom-dist info needs no workers; run it as it is"),
+    (("--tls-cert", "A.zarr", *HERK), "--tls-ca-file and --tls-cert belong together"),
+    (
+        ("--tls-ca-file", "none.pem", "--tls-cert", "none.pem", *HERK),
+        r"the TLS file '.*/none\.pem' cannot be read",
+    ),
+    (("--logs", "file", *HERK), r"cannot write to '.*/file'; name another folder"),
+    (("--scratch", "none", *HERK), r"cannot write to the scratch folder; name another"),
+]
+
+
+def test_what_cannot_be_is_refused_before_anything_starts(folder, monkeypatch):
+    Path("file").touch()
+    before = contents(folder)
+    for arguments, sentence in REFUSALS:
+        code, out, err = run("local_cuda.sh", *arguments)
+        assert (code, out) == (2, ""), arguments
+        assert re.match(f"local_cuda.sh: error: {sentence}", err), err
+        assert err.count("\n") == 1
+        left = contents(folder)
+        left = {name: left[name] for name in left if not name.startswith("twom-logs")}
+        assert left == before
+
+
+def test_gpus_need_dask_cuda(folder, monkeypatch):
+    if importlib.util.find_spec("dask_cuda") is not None:
+        pytest.skip("dask-cuda is installed")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    code, _, err = run("local_cuda.sh", *HERK)
+    assert code == 2
+    assert "there are GPUs but no dask-cuda: pip install 'twom-dist[cuda12]'" in err
+
+
+@pytest.mark.parametrize(
+    ("mute", "seconds", "sentence"),
+    [
+        (
+            "scheduler",
+            "1",
+            "no scheduler file after 1 s; see /.*, or wait longer with.*",
+        ),
+        (
+            "worker",
+            "3",
+            "of the workers, those of 0 of 1 nodes have come after 3 s; .*",
+        ),
+    ],
+)
+def test_a_part_of_the_cluster_that_never_comes(
+    folder, monkeypatch, mute, seconds, sentence
+):
+    dask = folder / "bin" / "dask"
+    dask.parent.mkdir()
+    real = shutil.which("dask")
+    dask.write_text(
+        f'#!/bin/bash\n[ "$1" != {mute} ] || exec sleep 50\nexec "{real}" "$@"\n'
+    )
+    dask.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{dask.parent}:{os.environ['PATH']}")
+    code, out, err = run("local_cuda.sh", "--wait", seconds, *HERK)
+    assert (code, out) == (1, "")
+    assert re.fullmatch(f"local_cuda.sh: error: {sentence}\n", err), err
+    assert not Path("C.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--interface", "no0"), "the scheduler did not start .*'no0'.*; see /.*"),
+        (
+            ("--memory-limit", "much"),
+            r"the workers of localhost ended \(.*\); see /.*",
+        ),
+    ],
+)
+def test_a_cluster_that_does_not_start(folder, options, sentence):
+    code, out, err = run("local_cuda.sh", *options, *HERK)
+    assert (code, out) == (1, "")
+    assert re.fullmatch(f"local_cuda.sh: error: {sentence}\n", err), err
+    assert not Path("C.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    "script", ["local_cuda.sh", "slurm.sbatch", "pbs.sh", "lsf.sh"]
+)
+def test_help_lists_every_option_anywhere(folder, script):
+    code, out, err = run(script, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{script} [OPTION VALUE]... COMMAND [ARGUMENT]...\n")
+    table = (CLUSTER / "README.md").read_text()
+    options = re.findall(r"^  (--[a-z-]+)", out, re.MULTILINE)
+    assert len(options) == 16
+    assert re.findall(r"^\| `(--[a-z-]+)", table, re.MULTILINE) == options
+
+
+@pytest.mark.parametrize("script", ["slurm.sbatch", "pbs.sh", "lsf.sh"])
+def test_a_batch_script_that_was_not_submitted(folder, script):
+    code, out, err = run(script, *HERK)
+    assert (code, out) == (2, "")
+    assert re.match(
+        f"{script}: error: this is no job of a batch system, [A-Z_]+ is", err
+    )

@@ -1,0 +1,143 @@
+"""slurm.sbatch on a real Slurm of two nodes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.cluster.conftest import (
+    CLUSTER,
+    STAND_INS,
+    listening_addresses,
+    processes_of,
+    wait_until,
+)
+from tests.command import contents, read, same_bits, save
+from twom_dist.jobs import multiply_files
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(60)]
+SCRIPT = CLUSTER / "slurm.sbatch"
+
+
+def parts_of_c():
+    """List what there is of an output that is not whole."""
+    return list(Path().glob(".C.zarr.*.partial/c/*/*"))
+
+
+def submit_long(slurm, *options):
+    """Submit a product that takes minutes."""
+    save("long.npy", np.ones((192, 192)))
+    slow = ("--engine", "reference", "--tile", "16")
+    command = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow)
+    return slurm.submit("-N", "2", *options, SCRIPT, *command)
+
+
+def test_a_product_on_two_nodes(slurm, folder):
+    options = ("--tile", "16", "--op-a", "C")
+    job = slurm.submit("-N2", SCRIPT, "gemm", "A.zarr", "A.zarr", "-oC.zarr", *options)
+    state, code, output = job.wait()
+    assert (state, code) == ("COMPLETED", 0), output
+    assert output.startswith(f"{folder}/C.zarr: gemm, 40 x 40 complex128")
+    assert output.count("\n") == 1
+    a = read("A.zarr")
+    assert same_bits(read("C.zarr"), td.gemm(a, a, op_a="C"))
+    logs = Path("twom-logs", job.number)
+    scheduler = (logs / "scheduler.log").read_text()
+    assert "name: n1:1" in scheduler
+    assert "name: n2:1" in scheduler
+    # DefMemPerCPU of one core, which is one worker.
+    assert "1.86 GiB" in (logs / "worker-n2.log").read_text()
+
+
+def test_a_job_ends_as_its_command_does(slurm, folder):
+    before = contents(folder)
+    job = slurm.submit("-N2", SCRIPT, "herk", "A.zarr", "-o", "none/C.zarr")
+    state, code, output = job.wait()
+    assert (state, code) == ("FAILED", 2)
+    assert output.startswith("twom-dist: error: ")
+    assert "is no folder; make it first" in output
+    assert output.count("\n") == 1
+    new = set(contents(folder)) - set(before)
+    assert {Path(name).parts[0] for name in new} == {"job.out", "twom-logs"}
+
+
+def test_a_cancelled_job_leaves_nothing(slurm, folder):
+    job = submit_long(slurm)
+    wait_until(parts_of_c)
+    assert listening_addresses(folder) == {"127.0.0.1"}
+    job.cancel()
+    state, _, output = job.wait(30)
+    assert state == "CANCELLED"
+    assert "\ntwom-dist: error: terminated" in output
+    assert "Traceback" not in output
+    assert not Path("C.zarr").exists()
+
+
+def test_a_job_ends_in_good_order_before_its_time_limit(slurm, folder):
+    # Slurm counts limits in minutes and looks every half minute: the signal that comes
+    # a minute before the end comes within the first half minute.
+    job = submit_long(slurm, "--time=1")
+    state, code, output = job.wait()
+    assert (state, code) == ("FAILED", 143), output
+    assert "slurm.sbatch: the time limit is near\n" in output
+    assert "Traceback" not in output
+    assert not Path("C.zarr").exists()
+
+
+def test_one_cuda_worker_a_node_sees_the_gpus_of_the_job(slurm, folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(STAND_INS / "gpu"))
+    # Three GPUs on two nodes: Slurm would give a step on both of them one each.
+    job = slurm.submit(
+        *("-N2", "--gpus=3", "--mem-per-gpu=1000", SCRIPT, "--pool-size", "0.5"),
+        *("herk", "A.zarr", "-o", "C.zarr"),
+    )
+    state, code, output = job.wait()
+    assert (state, code) == ("COMPLETED", 0), output
+    assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
+    records = [json.loads(Path(f"n{i}.json").read_text()) for i in (1, 2)]
+    assert sorted(len(record["devices"]) for record in records) == [1, 2]
+    for record in records:
+        assert record["devices"] in (["0"], ["1"], ["0", "1"])
+        assert (record["pool"], record["libs"]) == ("0.5", "cupy")
+        assert (record["limit"], record["protocol"]) == ("0.4", "ucx")
+        assert record["memory"] == "1000MB"
+    assert "ucx://127.0.0.1" in next(Path().rglob("scheduler.log")).read_text()
+
+
+def test_gpus_that_were_not_allocated_are_asked_for_in_vain(slurm, folder):
+    job = slurm.submit("-N2", SCRIPT, "--device", "gpu", "herk", "A.zarr", "-oC.zarr")
+    assert job.wait() == (
+        "FAILED",
+        2,
+        "slurm.sbatch: error: --device gpu given, and there is no GPU in this "
+        "allocation; ask for some\n",
+    )
+    assert not list(Path().glob("*C.zarr*"))
+    assert not Path("twom-logs").exists()
+
+
+def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
+    jobqueue = pytest.importorskip("dask_jobqueue", reason="pip install .[jobqueue]")
+    from distributed import Client
+
+    monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
+    here = "127.0.0.1:0"
+    with (
+        jobqueue.SLURMCluster(
+            **{"cores": 1, "processes": 1, "memory": "1GiB", "walltime": "00:05:00"},
+            interface="lo",
+            local_directory="scratch",
+            log_directory="logs",
+            scheduler_options={"dashboard_address": here},
+            worker_extra_args=["--dashboard-address", here],
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        cluster.scale(jobs=2)
+        client.wait_for_workers(2, timeout=40)
+        assert listening_addresses(folder) == {"127.0.0.1"}
+        multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, tile=16)
+    assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))
+    wait_until(lambda: not processes_of(folder))

@@ -1,0 +1,91 @@
+"""Encrypted connections, and what becomes of wrong files."""
+
+import re
+
+import dask
+import pytest
+from distributed import LocalCluster, Security
+
+import twom_dist as td
+from tests.command import CommandLine, assert_refused, contents, read, same_bits
+
+A_TIMES_B = ("gemm", "A.zarr", "B.zarr", "-o", "C.zarr")
+
+
+@pytest.fixture(scope="module")
+def scheduler(certificates):
+    """Address of an encrypted scheduler with a worker."""
+    pem = {name: str(certificates / f"{name}.pem") for name in ("ca", "cert", "key")}
+    roles = ("client", "scheduler", "worker")
+    security = Security(
+        require_encryption=True,
+        tls_ca_file=pem["ca"],
+        **{f"tls_{role}_cert": pem["cert"] for role in roles},
+        **{f"tls_{role}_key": pem["key"] for role in roles},
+    )
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
+    with LocalCluster(
+        **options,
+        security=security,
+        protocol="tls://",
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture
+def call(capsys):
+    return CommandLine(capsys)
+
+
+def tls_options(folder, ca="ca", cert="cert", key="key"):
+    names = {"--tls-ca-file": ca, "--tls-cert": cert, "--tls-key": key}
+    chosen = {option: name for option, name in names.items() if name}
+    return [w for o, name in chosen.items() for w in (o, f"{folder}/{name}.pem")]
+
+
+def test_a_product_over_encrypted_connections(folder, scheduler, certificates, call):
+    options = ("--scheduler", scheduler, *tls_options(certificates))
+    code, _, err = call(*A_TIMES_B, *options)
+    assert (code, err) == (0, "")
+    assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))
+
+
+def test_the_configuration_of_dask_counts(folder, scheduler, certificates, call):
+    files = {"ca-file": "ca", "client.cert": "cert", "client.key": "key"}
+    settings = {
+        f"distributed.comm.tls.{name}": f"{certificates}/{file}.pem"
+        for name, file in files.items()
+    }
+    with dask.config.set(settings):
+        code, _, err = call("herk", "A.zarr", "-o", "C.zarr", "--scheduler", scheduler)
+    assert (code, err) == (0, "")
+
+
+def test_wrong_files_are_refused(folder, scheduler, certificates, call):
+    (certificates / "text.pem").write_text("no certificate\n")
+    before = contents(folder)
+    for names, sentence in (
+        ({"ca": "none"}, r"the TLS file '.*none\.pem' cannot be read \(No such file"),
+        ({"cert": "text"}, r"the TLS files do not work \(.*\); give PEM files"),
+        ({"key": "text"}, r"the TLS files do not work \(.*\); give PEM files"),
+        ({"key": "other"}, r"the TLS files do not work \(.*\); give PEM files"),
+        ({"ca": None}, r"is encrypted; give --tls-ca-file and --tls-cert"),
+        ({"ca": None, "cert": None, "key": None}, r"is encrypted; give --tls-ca-file"),
+        ({"ca": "other"}, r"no scheduler answers at .* \(.*certificate.*\)"),
+    ):
+        options = ("--scheduler", scheduler, "--timeout", "3")
+        answer = call(*A_TIMES_B, *options, *tls_options(certificates, **names))
+        err = assert_refused(answer)
+        assert re.search(sentence, err), err
+        assert contents(folder) == before
+
+
+def test_files_without_an_encrypted_scheduler_are_refused(folder, certificates, call):
+    answer = call(*A_TIMES_B, "--workers", "0", *tls_options(certificates))
+    assert "--tls-ca-file given without a scheduler" in assert_refused(answer)
+    plain = ("--scheduler", "tcp://127.0.0.1:9")
+    answer = call(*A_TIMES_B, *plain, *tls_options(certificates, ca=None))
+    assert "--tls-cert given, and the scheduler at 'tcp://" in assert_refused(answer)
+    assert "is not encrypted; leave it out, or start" in answer[2]
