@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import dask
 import numpy as np
 
 from .. import rank_k
@@ -34,25 +35,34 @@ class LazyTiles(NamedTuple):
     places: dict[Cell, Cell]
 
 
-def make_tiles(job: "Job", layout: Layout, wave: Wave) -> LazyTiles:
-    """Make the lazy C tiles of a wave."""
-    if job.routine == "gemm":
-        return _make_product(job, layout, wave)
-    return _make_update(job, layout, wave)
+def make_tiles(job: "Job", layout: Layout, wave: Wave, cells: list[Cell]) -> LazyTiles:
+    """Make the lazy C tiles of a wave, to keep those of some cells."""
+    make = _make_product if job.routine == "gemm" else _make_update
+    # The waves were made to fit with these, which the whole memory would exceed.
+    budgets = {
+        "twom-dist.cache-bytes": layout.cache_bytes,
+        "twom-dist.panel-bytes": layout.panel_bytes,
+    }
+    with dask.config.set(budgets):
+        return make(job, layout, wave, cells)
 
 
-def _make_product(job: "Job", layout: Layout, wave: Wave) -> LazyTiles:
+def _make_product(
+    job: "Job", layout: Layout, wave: Wave, cells: list[Cell]
+) -> LazyTiles:
     mb, nb, kb = layout.tile_shape
     rows, columns = wave.rows, wave.columns
     a = _lazy(job.a, (mb, kb), (rows, _ALL), job.scalars["op_a"])
     b = _lazy(job.b, (kb, nb), (_ALL, columns), job.scalars["op_b"])
     c = None if job.c is None else _lazy(job.c, (mb, nb), (rows, columns))
     product = gemm(a, b, c, **job.scalars, **job.options)
-    places = {(i - rows.start, j - columns.start): (i, j) for i, j in wave.cells}
+    places = {(i - rows.start, j - columns.start): (i, j) for i, j in cells}
     return LazyTiles(product, places)
 
 
-def _make_update(job: "Job", layout: Layout, wave: Wave) -> LazyTiles:
+def _make_update(
+    job: "Job", layout: Layout, wave: Wave, cells: list[Cell]
+) -> LazyTiles:
     """Take the tiles of a wave from the update of the rows that it needs."""
     (_, nb, kb), indices = layout.tile_shape, range(layout.tiles[0])
     rows = sorted({*indices[wave.rows], *indices[wave.columns]})
@@ -62,7 +72,7 @@ def _make_update(job: "Job", layout: Layout, wave: Wave) -> LazyTiles:
     c = None if job.c is None else _lazy(job.c, (nb, nb), (rows, rows))
     update = getattr(rank_k, job.routine)(*operands, c, **job.scalars, **job.options)
     found = {row: index for index, row in enumerate(rows)}
-    return LazyTiles(update, {(found[i], found[j]): (i, j) for i, j in wave.cells})
+    return LazyTiles(update, {(found[i], found[j]): (i, j) for i, j in cells})
 
 
 def _lazy(

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..execute import current_client, current_cluster
+from .attempt import begin
 from .job import Job, Path, Report
 from .layout import local_cluster_of
 from .opening import open_job, open_update
@@ -17,6 +18,7 @@ def multiply_files(
     client: Any = None,
     tile: int | None = None,
     overwrite: bool = False,
+    resume: bool = False,
     op_a: str = "N",
     op_b: str = "N",
     alpha: complex = 1,
@@ -37,7 +39,7 @@ def multiply_files(
     output : str or os.PathLike
         The file to make, as in `twom_dist.store.create_matrix`; never one of the
         inputs. It appears when it is whole: after an error, an interrupt or a kill
-        there is what was there before.
+        there is what was there before, and, hidden beside it, what `resume` continues.
     client : distributed.Client, optional
         Default: the current client; without one, threads of this process.
     tile : int, optional
@@ -45,6 +47,9 @@ def multiply_files(
         Zarr and HDF5 outputs are chunked by it.
     overwrite : bool
         Whether a matrix at `output` may be replaced.
+    resume : bool
+        Whether to continue what an earlier run of the same job has left; without it
+        such a leftover is refused. Where there is none, the job starts.
     op_a, op_b : {"N", "T", "C"}
         As in `gemm`.
     alpha, beta : number
@@ -65,8 +70,9 @@ def multiply_files(
     Raises
     ------
     StoreError
-        For files that cannot be read or written, an output that exists, a full disk,
-        workers that do not see the files.
+        For files that cannot be read or written, an output that exists, or is
+        unfinished and may not be continued, a full disk, workers that do not see the
+        files or are gone.
     TypeError, PlanError, AccuracyError
         As `gemm` does.
     MemoryLimitError
@@ -96,7 +102,7 @@ def multiply_files(
         c=c,
         **options,
     )
-    return _run(job, client, tile, progress)
+    return _run(job, client, tile, progress, resume)
 
 
 def update_files(
@@ -108,6 +114,7 @@ def update_files(
     client: Any = None,
     tile: int | None = None,
     overwrite: bool = False,
+    resume: bool = False,
     op: str = "N",
     uplo: str = "full",
     alpha: complex = 1,
@@ -130,6 +137,8 @@ def update_files(
         As in `multiply_files`, like the next two.
     tile : int, optional
     overwrite : bool
+    resume : bool
+        As in `multiply_files`.
     op : {"N", "C"} or {"N", "T"}
         As in the routine.
     uplo : {"full", "lower", "upper"}
@@ -179,7 +188,7 @@ def update_files(
         c=c,
         **options,
     )
-    return _run(job, client, tile, progress)
+    return _run(job, client, tile, progress, resume)
 
 
 def _find_client(client: Any, name: str) -> Any:
@@ -194,9 +203,13 @@ def _find_client(client: Any, name: str) -> Any:
 
 
 def _run(
-    job: Job, client: Any, tile: int | None, progress: Report | None
+    job: Job,
+    client: Any,
+    tile: int | None,
+    progress: Report | None,
+    resume: bool,
 ) -> JobSummary:
-    """Lay out, start the output, compute and write."""
+    """Lay out, start the output or take it up, compute and write."""
     from dask.system import CPU_COUNT
 
     if client is None:
@@ -204,12 +217,11 @@ def _run(
     else:
         with client.as_current():
             cluster = current_cluster()
-    layout = job.lay_out(cluster, tile)
-    writer = job.create_output(layout)
+    attempt = begin(job, cluster, tile, resume=resume, client=client)
     if client is not None:
         try:
-            job.check_workers(writer, client)
+            job.check_workers(attempt.writer, client)
         except BaseException:
-            writer.discard()
+            attempt.abandon()
             raise
-    return job.run(layout, writer, client, threads=cluster.threads, progress=progress)
+    return job.run(attempt, client, threads=cluster.threads, progress=progress)

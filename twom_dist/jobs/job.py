@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from math import lcm
 from time import perf_counter
 from typing import Any
 
@@ -16,9 +17,11 @@ from ..moduli import ResidueSystem
 from ..plan import Cluster
 from ..store import MatrixWriter, StoredMatrix, create_matrix
 from .arrays import make_tiles
+from .attempt import Attempt
 from .layout import Layout, lay_out
 from .report import JobSummary, Progress, count_operations
 from .running import compute_wave, stopping_writes
+from .waiting import ask
 from .writing import Mirror, conjugate_transpose
 
 Path = str | os.PathLike[str]
@@ -83,9 +86,23 @@ class Job:
             cluster,
             routine=self.routine,
             tile=tile,
+            chunks=self._find_chunks(),
             **shared,
             **self.options,
         )
+
+    def _find_chunks(self) -> tuple[int, int, int]:
+        """Sizes of the stored chunks along m, n and k; 1 where any cut will do."""
+        ops = [self.scalars.get("op_a"), self.scalars.get("op_b")]
+        if self.routine != "gemm":
+            ops = [self.scalars["op"], "T" if self.scalars["op"] == "N" else "N"]
+        (m, left), (right, n) = (
+            (x.chunks or (1, 1))[:: 1 if op == "N" else -1]
+            for x, op in zip((self.a, self.b), ops, strict=True)
+        )
+        # Of an update both are cut along the rows of the result.
+        rows = (m, n) if self.routine == "gemm" else (lcm(m, n),) * 2
+        return (*rows, lcm(left, right))
 
     def create_output(self, layout: Layout) -> MatrixWriter:
         """Check the place of the output and start its temporary."""
@@ -99,7 +116,7 @@ class Job:
         """Refuse workers that do not see the files."""
         inputs = [x.path for x in (self.a, self.b, self.c) if x is not None]
         paths = [*inputs, writer.draft.temporary] if writer.concurrent else inputs
-        for address, missing in client.run(_missing, paths).items():
+        for address, missing in ask(client.run, _missing, paths).items():
             if missing:
                 raise StoreError(
                     f"the worker at {address} does not find {missing[0]!r}; keep the "
@@ -108,8 +125,7 @@ class Job:
 
     def run(
         self,
-        layout: Layout,
-        writer: MatrixWriter,
+        attempt: Attempt,
         client: Any = None,
         *,
         threads: int = 1,
@@ -119,9 +135,8 @@ class Job:
 
         Parameters
         ----------
-        layout : Layout
-        writer : MatrixWriter
-            Of `create_output`; discarded after any error and after an interrupt.
+        attempt : Attempt
+            Of `begin`.
         client : distributed.Client, optional
             None computes with threads of this process.
         threads : int
@@ -133,18 +148,33 @@ class Job:
         -------
         JobSummary
             Shapes, method, time and speed.
+
+        Raises
+        ------
+        StoreError
+            A file cannot be read or written, or the workers are gone. After this and
+            any other error, and after an interrupt, the output is what it was; tiles
+            that have been recorded are kept beside it.
         """
         start = perf_counter()
-        system = self.system
+        layout, writer, system = attempt.layout, attempt.writer, self.system
         if client is None and system is not None:
             # Loads the kernels once, before several threads ask for them.
             get_engine(engine_of(self.options.get("engine", "auto")))
-        meter = _Meter(self, layout, start, progress)
+        meter = _Meter(self, layout, start, progress, len(attempt.finished))
+
+        def done(i: int, j: int) -> None:
+            attempt.recorder.add(i, j)
+            meter.count(i, j)
+
         context = nullcontext() if client is None else client.as_current()
-        with writer, stopping_writes(writer, client), context:
+        with attempt, stopping_writes(writer, client), context:
             for wave in layout.waves:
-                tiles = make_tiles(self, layout, wave)
-                compute_wave(tiles, writer, client, threads, meter.count, self.mirror)
+                cells = attempt.cells_of(wave)
+                if cells:
+                    tiles = make_tiles(self, layout, wave, cells)
+                    compute_wave(tiles, writer, client, threads, done, self.mirror)
+            attempt.recorder.settle()
         return JobSummary(
             path=writer.path,
             routine=self.routine,
@@ -156,6 +186,8 @@ class Job:
             method="native" if system is None else system.method,
             num_moduli=0 if system is None else system.num_moduli,
             seconds=perf_counter() - start,
+            resumed=len(attempt.finished),
+            operations=meter.operations,
         )
 
 
@@ -163,11 +195,11 @@ class _Meter:
     """Counts the tiles that have been computed and written."""
 
     def __init__(
-        self, job: Job, layout: Layout, start: float, report: Report | None
+        self, job: Job, layout: Layout, start: float, report: Report | None, done: int
     ) -> None:
         self._job, self._layout = job, layout
         self._start, self._report = start, report
-        self._done = self._operations = 0
+        self._done, self.operations = done, 0
 
     def count(self, i: int, j: int) -> None:
         """Count tile (i, j)."""
@@ -176,11 +208,11 @@ class _Meter:
         routine = self._job.routine
         operations = count_operations(rows, columns, k, self._job.dtype, routine)
         # An update is done with both triangles, a product with one tile.
-        self._operations += operations * (1 if routine == "gemm" or i == j else 2)
+        self.operations += operations * (1 if routine == "gemm" or i == j else 2)
         self._done += 1
         if self._report is not None:
             total, seconds = self._layout.num_computed, perf_counter() - self._start
-            self._report(Progress(self._done, total, self._operations, seconds))
+            self._report(Progress(self._done, total, self.operations, seconds))
 
 
 def _missing(paths: list[str]) -> list[str]:

@@ -8,15 +8,25 @@ from typing import Any
 
 from .. import plan as planning
 from ..checks import ROUTINES
+from ..config import bytes_setting
 from ..errors import MemoryLimitError, PlanError
-from ..plan import LARGEST_TILE, SMALLEST_TILE, TILES_PER_WORKER, Cluster, Plan
+from ..memory import PANEL_SHARE, USABLE_SHARE
+from ..plan import (
+    LARGEST_TILE,
+    SMALLEST_TILE,
+    TILES_PER_WORKER,
+    Cluster,
+    Plan,
+    fit_cache,
+)
 from ..tiles.grid import Chunks
 from ..tiles.placement import worker_grids
 from .waves import Wave, cut_rectangle, cut_triangle
 
-# Of a worker's memory: above, dask writes to disk what it could use at once
-# (distributed.worker.memory.target).
-WAVE_SHARE = 0.6
+# Of the memory that a worker has for a job, for the tiles of a wave, and for those of
+# the least wave there is; see `Room.planned`.
+WAVE_SHARE = 0.9
+LAST_SHARE = USABLE_SHARE
 # mnk up to which one tile is enough: some 0.2 s of work.
 SMALL_PRODUCT = 1024**3
 
@@ -31,11 +41,16 @@ class Layout:
         (m, n, k), and (mb, nb, kb): every tile but the last ones is of that shape.
         Those of an update have m = n and mb = nb.
     waves : tuple of Wave
+    cache_bytes, panel_bytes : int
+        What the waves were planned with: bytes of encoded tiles that a worker may keep,
+        and of the input tiles of one task.
     """
 
     shape: tuple[int, int, int]
     tile_shape: tuple[int, int, int]
     waves: tuple[Wave, ...]
+    cache_bytes: int
+    panel_bytes: int
 
     @property
     def tiles(self) -> tuple[int, int, int]:
@@ -64,11 +79,18 @@ def _sizes(length: int, tile: int) -> Chunks:
 
 
 def choose_tile_shape(
-    shape: tuple[int, int, int], cluster: Cluster, tile: int, *, square: bool = False
+    shape: tuple[int, int, int],
+    cluster: Cluster,
+    tile: int,
+    chunks: tuple[int, int, int] = (1, 1, 1),
+    *,
+    square: bool = False,
 ) -> tuple[int, int, int]:
     """Return (mb, nb, kb), even, mb and nb at most `tile`: as many for every worker.
 
-    `square`: mb = nb, of an update, whose triangle no grid of workers shares evenly.
+    `chunks` of the files are cut by no tile that can hold one: each chunk is read whole
+    for every tile that it has a part of. `square`: mb = nb, of an update, whose
+    triangle no grid of workers shares evenly.
 
     Examples
     --------
@@ -76,13 +98,26 @@ def choose_tile_shape(
     (1024, 750, 1250)
     """
     grid = min(worker_grids(cluster.workers), key=lambda g: abs(g.pr - g.pc))
-    m, n, k = shape
-    return (
-        _even_tile(m, tile, 1 if square else grid.pr),
-        _even_tile(n, tile, 1 if square else grid.pc),
-        # Long rows of small tiles: fewer tasks, and the kernels like a long k.
-        _even_tile(k, min(LARGEST_TILE, 4 * tile), 1),
+    slots = (1, 1, 1) if square else (grid.pr, grid.pc, 1)
+    # Long rows of small tiles: fewer tasks, and the kernels like a long k.
+    largest = (tile, tile, min(LARGEST_TILE, 4 * tile))
+    mb, nb, kb = (
+        _align(_even_tile(*sizes), chunk, sizes[1])
+        for chunk, *sizes in zip(chunks, shape, largest, slots, strict=True)
     )
+    return mb, nb, kb
+
+
+def _align(tile: int, chunk: int, largest: int) -> int:
+    """Return the multiple of a chunk that is nearest above, or below, if there is one.
+
+    Examples
+    --------
+    >>> _align(1000, 256, 1024), _align(1000, 300, 1024), _align(200, 256, 200)
+    (1024, 900, 200)
+    """
+    above = -(-tile // chunk) * chunk
+    return above if above <= largest else tile // chunk * chunk or tile
 
 
 def _even_tile(length: int, largest: int, slots: int) -> int:
@@ -108,6 +143,7 @@ def lay_out(
     *,
     routine: str = "gemm",
     tile: int | None = None,
+    chunks: tuple[int, int, int] = (1, 1, 1),
     **options: Any,
 ) -> Layout:
     """Cut a product into tiles, and those into waves that the workers can hold.
@@ -123,6 +159,8 @@ def lay_out(
     tile : int, optional
         Side of a tile. Left out: small enough for a few tiles on every thread, and for
         one of each wave, where that is possible.
+    chunks : tuple of int
+        Of the files along m, n and k.
     **options
         beta, uplo and the others, as the routine takes them.
 
@@ -147,7 +185,7 @@ def lay_out(
     side = LARGEST_TILE
     while True:
         smallest = side <= SMALLEST_TILE
-        tile_shape = choose_tile_shape(shape, cluster, side, square=update)
+        tile_shape = choose_tile_shape(shape, cluster, side, chunks, square=update)
         side //= 2
         mt, nt = map(_count, shape[:2], tile_shape[:2])
         if (mt * (mt + 1) // 2 if update else mt * nt) < wanted and not smallest:
@@ -176,7 +214,7 @@ def _lay_out_tiles(
     mt, nt = len(m), len(n)
     share = cluster
     if cluster.memory is not None:
-        share = replace(cluster, memory=int(cluster.memory * WAVE_SHARE))
+        share = replace(cluster, memory=max(1, int(cluster.memory * WAVE_SHARE)))
 
     def fits(rows: int, columns: int) -> bool:
         try:
@@ -200,8 +238,12 @@ def _lay_out_tiles(
         waves = tuple(cut_triangle(nt, rows, upper=options.get("uplo") == "upper"))
     if not fits(rows, columns):
         # The least that there is may take what dask would write to disk.
-        plan_wave(routine, (m[:rows], n[:columns], k), cluster, **options)
-    return Layout(shape, tile_shape, waves)
+        share = cluster
+        plan_wave(routine, (m[:rows], n[:columns], k), share, **options)
+    panel_bytes = bytes_setting("panel-bytes")
+    if share.memory is not None:
+        panel_bytes = min(panel_bytes, int(share.memory * PANEL_SHARE) // share.threads)
+    return Layout(shape, tile_shape, waves, fit_cache(share), panel_bytes)
 
 
 def plan_wave(

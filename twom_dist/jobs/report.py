@@ -37,10 +37,11 @@ class Progress:
     Attributes
     ----------
     done, tiles : int
-        Tiles that are computed and written, and all that are to be: of an update those
-        of one triangle, each with its mirror image if that is written.
+        Tiles that are computed and written, in this run or by an earlier one that it
+        continues, and all that are to be: of an update those of one triangle, each with
+        its mirror image if that is written.
     operations : int
-        Effective floating-point operations of the tiles that are done.
+        Effective floating-point operations of the tiles that this run has done.
     seconds : float
         Since the first task was submitted.
     """
@@ -82,6 +83,11 @@ class JobSummary:
         0 for the native product.
     seconds : float
         From the first task to the finished file.
+    resumed : int
+        Tiles that an earlier run had finished.
+    operations : int
+        Effective floating-point operations of this run: of all tiles, 8mnk if complex,
+        2mnk if real, and half as many for herk and syrk.
     """
 
     path: str
@@ -94,20 +100,19 @@ class JobSummary:
     method: str
     num_moduli: int
     seconds: float
+    resumed: int
+    operations: int
 
     @property
     def gflops(self) -> float:
-        """Effective GFLOP/s: 8mnk operations if complex, 2mnk if real.
-
-        Half as many for herk and syrk.
-        """
-        operations = count_operations(*self.shape, self.dtype, self.routine)
-        return gflops(operations, self.seconds)
+        """Effective GFLOP/s of this run."""
+        return gflops(self.operations, self.seconds)
 
     def __str__(self) -> str:
         (m, n, _), (mt, nt, kt) = self.shape, self.tiles
         moduli = f" with {self.num_moduli} moduli" if self.num_moduli else ""
         waves = f" in {self.waves} waves" if self.waves > 1 else ""
+        waves += f", {self.resumed} of them from before" if self.resumed else ""
         return (
             f"{self.path}: {self.routine}, {m} x {n} {self.dtype}, "
             f"{mt} x {nt} tiles{waves} (k in {kt}), {self.method}{moduli}, "

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,12 @@ from ..store import MatrixWriter
 from ..tiles.graph import Key
 from ..tiles.task_spec import Alias, Task, TaskRef
 from .arrays import LazyTiles
+from .waiting import Watch, start
 from .writing import Mirror, stop_writes, write_tile
 
+# After an error, for scheduler and workers that may be the reason.
+CANCEL_SECONDS = 10.0
+STOP_SECONDS = 70.0
 # Called with the index of a tile.
 Done = Callable[[int, int], None]
 
@@ -44,12 +50,13 @@ def compute_wave(
         _compute_in_threads(written, threads, lambda key: done(*places[key[1]]))
     elif writer.concurrent:
         written = _write_tasks(tiles, writer, mirror)
+        # A tile that is written need not be fetched as well.
         _collect(written, client, lambda key, _: done(*places[key[1]]))
     else:
 
-        def write(key: Key, tile: Any) -> None:
+        def write(key: Key, fetch: Callable[[], Any]) -> None:
             place = places[key[1]]
-            write_tile(tile, writer, place, mirror)
+            write_tile(fetch(), writer, place, mirror)
             done(*place)
 
         _collect(_gather_tiles(tiles), client, write)
@@ -104,19 +111,32 @@ def _stack_tasks(
     return da.Array(graph, name, chunks, dtype=dtype)
 
 
-def _collect(collection: Any, client: Any, take: Callable[[Key, Any], None]) -> None:
-    """Take the key and value of each block when it is there, and let go of it."""
-    from distributed import as_completed, futures_of
+def _collect(
+    collection: Any, client: Any, take: Callable[[Key, Callable[[], Any]], None]
+) -> None:
+    """Call back with the key of each block that is done, and let go of the block.
 
+    `take` also gets what fetches the block.
+    """
+    from distributed import futures_of
+
+    watch = Watch(client)
+    watch.check_connection()
+    done: SimpleQueue[Any] = SimpleQueue()
     futures = futures_of(client.persist(collection))
     try:
-        for future in as_completed(futures):
-            take(future.key, future.result())
+        for future in futures:
+            future.add_done_callback(done.put)
+        for _ in futures:
+            future = watch.next_done(done)
+            if future.status == "error":
+                watch.gather(future)
+            take(future.key, partial(watch.gather, future))
             # The workers may forget the tile now.
             future.release()
     except BaseException:
         with suppress(Exception):
-            client.cancel(futures, force=True)
+            start(client.cancel, futures, force=True).result(CANCEL_SECONDS)
         raise
 
 
@@ -144,6 +164,7 @@ def stopping_writes(writer: MatrixWriter, client: Any) -> Iterator[None]:
         # The error that is under way says more than one from a cluster gone wrong.
         with suppress(Exception):
             if client is not None and client.status == "running":
-                client.run(stop_writes, temporary, on_error="ignore")
+                stopping = start(client.run, stop_writes, temporary, on_error="ignore")
+                stopping.result(STOP_SECONDS)
         stop_writes(temporary)
         raise

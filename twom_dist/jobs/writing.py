@@ -54,16 +54,12 @@ def write_tile(
 ) -> Any:
     """Write the tile at a place of the result; return a crumb for dask to keep.
 
-    Every tile but the last of a row or column has the shape `writer.tile`. Where there
-    is a `mirror`, its image of the tile is written to the other triangle.
+    Where there is a `mirror`, its image of the tile is written to the other triangle.
     """
-    rows, columns = (
-        slice(index * size, index * size + extent)
-        for index, size, extent in zip(place, writer.tile, tile.shape, strict=True)
-    )
+    i, j = place
     turn = nullcontext() if writer.concurrent else _one_at_a_time
     with _admit(writer.draft.temporary), turn:
-        writer[rows, columns] = tile
-        if mirror is not None and place[0] != place[1]:
-            writer[columns, rows] = mirror(tile)
+        writer[writer.region(i, j)] = tile
+        if mirror is not None and i != j:
+            writer[writer.region(j, i)] = mirror(tile)
     return np.ones((1, 1), np.int8)

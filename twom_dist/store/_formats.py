@@ -1,6 +1,6 @@
 """The table of formats: what each one can do, under one contract."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,16 +20,22 @@ class Format:
     `read` gets what `describe` found, checks that it still holds, and returns a
     fresh C-ordered array of native dtype. `write` gets values of the draft's dtype,
     C-ordered, in the shape of the region. Neither gets an empty region.
-    `pack`, where there is one, turns the finished draft into the file to publish.
+    `sync` returns when what was written to these regions outlives a power cut.
+    `tidy` removes what a killed process may have left among the finished chunks, and
+    `pack` turns the finished draft into the file to publish; not every format needs
+    them. `stamp` tells more than `describe` does where a file is many.
     """
 
     describe: Callable[[Location], Description]
     read: Callable[[Description, Region], NDArray[Any]]
     create: Callable[[Draft], None]
     write: Callable[[Draft, Region, NDArray[Any]], None]
+    sync: Callable[[Draft, Sequence[Region]], None]
     needed_bytes: Callable[[Draft], int]
     concurrent: bool
     is_folder: bool = False
+    tidy: Callable[[Draft], None] | None = None
+    stamp: Callable[[Location], str] | None = None
     pack: Callable[[Draft, str], None] | None = None
 
 
@@ -39,6 +45,7 @@ FORMAT_TABLE = {
         _npy.read,
         _npy.create,
         _npy.write,
+        _npy.sync,
         _npy.needed_bytes,
         concurrent=True,
     ),
@@ -47,6 +54,7 @@ FORMAT_TABLE = {
         _npz.read,
         _npz.create,
         _npz.write,
+        _npz.sync,
         _npz.needed_bytes,
         concurrent=False,
         pack=_npz.pack,
@@ -56,6 +64,7 @@ FORMAT_TABLE = {
         _hdf5.read,
         _hdf5.create,
         _hdf5.write,
+        _hdf5.sync,
         _hdf5.needed_bytes,
         concurrent=False,
     ),
@@ -64,8 +73,11 @@ FORMAT_TABLE = {
         _zarr.read,
         _zarr.create,
         _zarr.write,
+        _zarr.sync,
         _zarr.needed_bytes,
         concurrent=True,
         is_folder=True,
+        tidy=_zarr.tidy,
+        stamp=_zarr.stamp,
     ),
 }

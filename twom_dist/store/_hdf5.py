@@ -1,5 +1,6 @@
 """HDF5 files, opened anew for every read and write."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from twom_dist.store._checks import (
 )
 from twom_dist.store._draft import Draft
 from twom_dist.store._location import Location
+from twom_dist.store._publish import sync_path
 from twom_dist.store._region import Region
 
 DEFAULT_MEMBER = "matrix"
@@ -70,15 +72,23 @@ def _matrices(file: Any) -> list[str]:
 
 
 def create(draft: Draft) -> None:
-    """Create the file with one dataset, chunked by tiles where HDF5 allows it."""
+    """Create the file with one dataset, chunked by tiles where HDF5 allows it.
+
+    Every chunk has its place from the start: a write changes no index then, which a
+    kill could leave torn. What is not written is a hole in the file, and reads as zero.
+    """
     import h5py
 
+    early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    early.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     with h5py.File(draft.temporary, "x") as file:
         file.create_dataset(
             draft.member or DEFAULT_MEMBER,
             shape=draft.shape,
             dtype=draft.dtype,
             chunks=draft.chunks if _is_chunked(draft) else None,
+            dcpl=early,
         )
 
 
@@ -90,6 +100,11 @@ def write(draft: Draft, region: Region, values: NDArray[Any]) -> None:
     # HDF5 cannot close a file whose cached chunks it cannot write.
     with h5py.File(draft.temporary, "r+", rdcc_nbytes=0) as file:
         file[draft.member or DEFAULT_MEMBER][region] = values
+
+
+def sync(draft: Draft, regions: Sequence[Region]) -> None:
+    """Sync the whole file."""
+    sync_path(draft.temporary)
 
 
 def needed_bytes(draft: Draft) -> int:

@@ -2,6 +2,7 @@
 
 import struct
 import zipfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def read(expected: Description, region: Region) -> NDArray[Any]:
         info = archive.getinfo(f"{location.member}.npy")
         if info.compress_type == zipfile.ZIP_STORED:
             start = _data_start(location, info)
-            return npy.map_region(location.path, header, region, start)
+            return npy.read_region(location.path, header, region, start)
         with archive.open(info) as stream:
             whole = npy_format.read_array(stream, allow_pickle=False)
     return np.array(whole[region], dtype=expected.dtype, order="C")
@@ -97,6 +98,11 @@ def create(draft: Draft) -> None:
 def write(draft: Draft, region: Region, values: NDArray[Any]) -> None:
     """Write one rectangle."""
     npy.write(draft, region, values)
+
+
+def sync(draft: Draft, regions: Sequence[Region]) -> None:
+    """Sync the whole file."""
+    npy.sync(draft, regions)
 
 
 def pack(draft: Draft, packed: str) -> None:

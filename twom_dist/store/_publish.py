@@ -40,6 +40,15 @@ def _swap_folder(temporary: str, target: str) -> None:
         )
 
 
+def sync_path(path: str) -> None:
+    """Wait until a file, or the list of names in a folder, is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def remove(path: str) -> None:
     """Remove a file or folder; one that is not there is no error."""
     try:

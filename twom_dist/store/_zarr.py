@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from twom_dist.store._checks import (
 )
 from twom_dist.store._draft import Draft
 from twom_dist.store._location import Location
+from twom_dist.store._publish import sync_path
 from twom_dist.store._region import Region
 
 _METADATA: dict[Literal[2, 3], str] = {2: ".zarray", 3: "zarr.json"}
@@ -84,6 +85,38 @@ def write(draft: Draft, region: Region, values: NDArray[Any]) -> None:
         )
     )
     writable[region] = values
+
+
+def sync(draft: Draft, regions: Sequence[Region]) -> None:
+    """Sync the chunks of whole tiles, and the folders that name them."""
+    root = os.path.join(draft.temporary, draft.member or "")
+    top = os.path.join(root, "c")
+    folders = {root, top}
+    for rows, columns in regions:
+        i, j = rows.start // draft.chunks[0], columns.start // draft.chunks[1]
+        folder = os.path.join(top, str(i))
+        sync_path(os.path.join(folder, str(j)))
+        folders.add(folder)
+    for folder in folders:
+        sync_path(folder)
+
+
+def tidy(draft: Draft) -> None:
+    """Remove the chunks that a killed process has not finished."""
+    # zarr writes them under such names, and renames them.
+    for path in Path(draft.temporary, draft.member or "", "c").glob("*/*.partial"):
+        path.unlink()
+
+
+def stamp(location: Location) -> str:
+    """Return number and size of all files of the array, and when one last changed."""
+    count = size = latest = 0
+    for folder, _, names in os.walk(_folder(location)):
+        for name in names:
+            status = os.stat(os.path.join(folder, name))
+            count, size = count + 1, size + status.st_size
+            latest = max(latest, status.st_mtime_ns)
+    return f"{count}-{size}-{latest}"
 
 
 def needed_bytes(draft: Draft) -> int:

@@ -83,6 +83,27 @@ class StoredMatrix:
         with store_errors(location, "read"):
             return FORMAT_TABLE[self.format].read(expected, region)[within]
 
+    def stamp(self) -> str:
+        """Return what changes when any part of the file is rewritten.
+
+        Returns
+        -------
+        str
+            The fingerprint; for zarr also number, size and latest change of all files,
+            each of which is looked up.
+
+        Raises
+        ------
+        StoreError
+            The file is gone.
+        """
+        location = Location(self.path, self.member, self.format)
+        stamp = FORMAT_TABLE[self.format].stamp
+        if stamp is None:
+            return self.fingerprint
+        with store_errors(location, "read"):
+            return f"{self.fingerprint}-{stamp(location)}"
+
     def __dask_tokenize__(self) -> tuple[str, ...]:
         """Return what names the matrix in a dask graph."""
         kind = f"{self.format}-{self.shape}-{self.dtype.str}"

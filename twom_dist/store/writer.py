@@ -15,7 +15,7 @@ from twom_dist.store._draft import Draft
 from twom_dist.store._formats import FORMAT_TABLE
 from twom_dist.store._location import Location, parse_location
 from twom_dist.store._publish import make_temporary_name, publish, remove
-from twom_dist.store._region import check_region, region_shape
+from twom_dist.store._region import Region, check_region, region_shape
 from twom_dist.store._target import (
     check_folder,
     check_integers,
@@ -89,6 +89,22 @@ class MatrixWriter:
         """Whether several processes may write at once."""
         return FORMAT_TABLE[self.format].concurrent
 
+    def region(self, i: int, j: int) -> Region:
+        """Return the region of a tile.
+
+        Parameters
+        ----------
+        i, j : int
+            Its place among the tiles.
+
+        Returns
+        -------
+        tuple of slice
+            Rows and columns; smaller ones for the last tiles.
+        """
+        (m, n), (mb, nb) = self.shape, self.tile
+        return slice(i * mb, min(m, i * mb + mb)), slice(j * nb, min(n, j * nb + nb))
+
     def __setitem__(self, index: tuple[slice, slice], values: ArrayLike) -> None:
         """Write one region.
 
@@ -125,6 +141,22 @@ class MatrixWriter:
             tile = np.ascontiguousarray(given, dtype=self.dtype)
             FORMAT_TABLE[self.format].write(self.draft, region, tile)
 
+    def sync(self, regions: Sequence[Region]) -> None:
+        """Wait until what was written is on disk.
+
+        Parameters
+        ----------
+        regions : sequence of tuple of slice
+            Whole tiles that have been written.
+
+        Raises
+        ------
+        StoreError
+            The system could not write them after all.
+        """
+        with store_errors(self._location(), "written"):
+            FORMAT_TABLE[self.format].sync(self.draft, regions)
+
     def commit(self) -> None:
         """Move the finished matrix to its name.
 
@@ -145,9 +177,11 @@ class MatrixWriter:
                 f"{self.path!r} has come up since it was to be written; the finished "
                 f"matrix is kept as {temporary!r}: move one of the two."
             )
-        pack = FORMAT_TABLE[self.format].pack
+        tidy, pack = FORMAT_TABLE[self.format].tidy, FORMAT_TABLE[self.format].pack
         action = f"put in place from {temporary!r}, which is kept"
         with store_errors(self._location(), action):
+            if tidy is not None:
+                tidy(self.draft)
             if pack is None:
                 publish(temporary, self.path)
                 return

@@ -9,6 +9,7 @@ tasks to the others. An exception here is logged by the scheduler and costs traf
 never a result.
 """
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ from .rank_graph import UPDATE
 from .triangle import TriangleMap, triangle_map
 
 PLUGIN_NAME = "twom-placement"
+# Of a pause, before others take over what the worker has not begun: shorter ones, while
+# a tile is written to disk, cost less than moving its inputs.
+PAUSE_SECONDS = 5.0
 
 # Stages of tiles that another product may take.
 RESULTS = (PRODUCT, UPDATE)
@@ -48,6 +52,7 @@ class PlacementPlugin(SchedulerPlugin):
         """Keep the scheduler: `transition` is not given it."""
         self.scheduler = scheduler
         self.placed: set[Any] = set()
+        self.paused: dict[str, asyncio.TimerHandle] = {}
 
     def update_graph(self, scheduler: Any, *, tasks: list[Any], **kwargs: Any) -> None:
         """Place the products among the tasks that have just arrived."""
@@ -88,6 +93,43 @@ class PlacementPlugin(SchedulerPlugin):
             for owner in (stealing, self.scheduler):
                 for unknown in getattr(owner, "unknown_durations", {}).values():
                     unknown.discard(task)
+
+    def log_event(self, topic: str, msg: Any) -> None:
+        """Watch for workers that pause, and for those that go on; topic: a worker."""
+        if not isinstance(msg, dict) or msg.get("action") != "worker-status-change":
+            return
+        if topic in self.paused:
+            self.paused.pop(topic).cancel()
+        if msg["status"] == "paused":
+            self._let_go_later(topic)
+
+    def _let_go_later(self, worker: str) -> None:
+        loop = asyncio.get_running_loop()
+        self.paused[worker] = loop.call_later(PAUSE_SECONDS, self._let_go, worker)
+
+    def _let_go(self, worker: str) -> None:
+        """Move the tasks that a paused worker has not begun to the others.
+
+        The scheduler leaves them where they are, and work stealing takes no notice of a
+        worker with fewer tasks than threads, nor of tasks withheld from it.
+        """
+        state = self.scheduler.workers.get(worker)
+        stealing = self.scheduler.extensions.get("stealing")
+        if state is None or state.status.name != "paused" or stealing is None:
+            self.paused.pop(worker, None)
+            return
+        loads = {ws: len(ws.processing) for ws in self.scheduler.running}
+        for task in list(state.processing) if loads else ():
+            placed = task.key in self.placed
+            if not placed and not _stage_and_token(task.key)[0]:
+                continue
+            other = min(loads, key=loads.__getitem__)
+            loads[other] += 1
+            if placed:
+                task.worker_restrictions = {other.address}
+            # A task that runs already is not given away.
+            stealing.move_task_request(task, state, other)
+        self._let_go_later(worker)
 
 
 def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:

@@ -1,0 +1,202 @@
+"""Matrices larger than the workers: what is read, and the memory it takes."""
+
+import os
+import re
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import psutil
+import pytest
+import zarr
+from distributed import Client, LocalCluster
+
+import twom_dist as td
+from tests.command import same_bits
+from twom_dist.errors import MemoryLimitError
+from twom_dist.jobs import (
+    Job,
+    find_room,
+    lay_out,
+    multiply_files,
+    open_job,
+    plan_wave,
+)
+from twom_dist.jobs.room import INTERPRETER_BYTES
+from twom_dist.memory import USABLE_SHARE
+from twom_dist.plan import Cluster
+from twom_dist.store import create_matrix, open_matrix
+
+MIB = 2**20
+WORKERS = 4
+# Of which dask lets 35 MiB be filled with tiles: the interpreter and the libraries take
+# more than half, so that a test with much less would be one of them.
+LIMIT = 450 * MIB
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"threads_per_worker": 1, "memory_limit": LIMIT}
+    with (
+        LocalCluster(n_workers=WORKERS, dashboard_address=":0", **options) as cluster,
+        Client(cluster) as made,
+    ):
+        yield made
+
+
+def count_reads(dask_worker=None):
+    """Have this process add up the bytes that it reads of matrices."""
+    from twom_dist.store import reader
+
+    if not hasattr(reader, "bytes_read"):
+        read = reader.StoredMatrix.__getitem__
+
+        def counting(self, index):
+            values = read(self, index)
+            reader.bytes_read += values.nbytes
+            return values
+
+        reader.StoredMatrix.__getitem__ = counting
+    reader.bytes_read = 0
+
+
+def get_reads(dask_worker=None):
+    from twom_dist.store import reader
+
+    return reader.bytes_read
+
+
+class Sampler(threading.Thread):
+    """Watches the workers of a cluster from outside."""
+
+    def __init__(self, client):
+        super().__init__(daemon=True)
+        self.processes = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
+        self.workers = client.cluster.scheduler.workers
+        self.process_bytes = self.managed_bytes = 0
+        self.paused = False
+        self._ended = threading.Event()
+
+    def run(self):
+        while not self._ended.wait(0.02):
+            memory = (process.memory_info().rss for process in self.processes)
+            self.process_bytes = max(self.process_bytes, *memory)
+            for state in list(self.workers.values()):
+                self.managed_bytes = max(self.managed_bytes, state.nbytes)
+                self.paused |= state.status.name == "paused"
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self.join()
+
+
+def write_random(path, rows, columns, seed):
+    rng = np.random.default_rng(seed)
+    with create_matrix(path, (rows, columns), "c16", (512, 512)) as writer:
+        for start in range(0, rows, 512):
+            stop = min(rows, start + 512)
+            shape = (stop - start, 2 * columns)
+            writer[start:stop, :] = rng.standard_normal(shape).view("c16")
+
+
+def plan_bytes(layout, cluster, **options):
+    """Bytes that the layout reads, and the predicted peak of its fullest wave."""
+    read = peak = 0
+    for wave in layout.waves:
+        chunks = layout.wave_chunks(wave)
+        m, n, k = map(sum, chunks)
+        read += 16 * k * (m + n)
+        plan = plan_wave("gemm", chunks, cluster, dtype="c16", **options)
+        peak = max(peak, plan.peak_worker_bytes)
+    return read, peak
+
+
+def test_matrices_four_times_the_memory(client, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    m, n, k, options = 6300, 6300, 256, {"num_moduli": 8}
+    write_random("A.npy", m, k, 1)
+    write_random("B.npy", k, n, 2)
+    layouts = []
+
+    def lay_out_and_tell(self, cluster, tile=None):
+        layouts.append((plain(self, cluster, tile), cluster))
+        return layouts[-1][0]
+
+    plain = Job.lay_out
+    monkeypatch.setattr(Job, "lay_out", lay_out_and_tell)
+    client.run(count_reads)
+    with Sampler(client) as sampler:
+        summary = multiply_files("A.npy", "B.npy", "C.npy", client=client, **options)
+    ((layout, cluster),) = layouts
+    read, peak = plan_bytes(layout, cluster, **options)
+    room = find_room(Cluster(WORKERS, 1, LIMIT)).planned.memory * USABLE_SHARE
+    matrices = sum(os.path.getsize(f"{name}.npy") for name in "ABC")
+    assert matrices > 4 * WORKERS * room
+    assert LIMIT < 2 * INTERPRETER_BYTES
+    assert summary.waves > 4
+    assert sum(client.run(get_reads).values()) <= 1.2 * read
+    assert sampler.process_bytes <= INTERPRETER_BYTES + peak
+    assert sampler.managed_bytes <= peak
+    assert not sampler.paused
+    # Any rows of the result are the product of those rows.
+    rows = slice(3000, 3032)
+    expected = td.gemm(open_matrix("A.npy")[rows, :], np.load("B.npy"), **options)
+    assert same_bits(open_matrix("C.npy")[rows, :], expected)
+
+
+def test_the_least_memory_that_is_named_is_enough():
+    job_like = {"routine": "gemm", "method": "3m"}
+
+    def make(cluster):
+        return lay_out((4096, 4096, 8192), "c16", cluster, **job_like)
+
+    with pytest.raises(MemoryLimitError, match=r"4 workers of 400 MiB given") as caught:
+        find_room(Cluster(WORKERS, 1, 400 * MIB)).lay_out(make)
+    text = str(caught.value)
+    assert "for tiles beside the 280 MiB of its process" in text
+    least = int(re.search(r"at least (\d+) MiB", text)[1])
+    assert len(find_room(Cluster(WORKERS, 1, least * MIB)).lay_out(make).waves) > 1
+    with pytest.raises(MemoryLimitError):
+        find_room(Cluster(WORKERS, 1, int(0.95 * least) * MIB)).lay_out(make)
+
+
+@pytest.mark.parametrize(
+    ("pause", "taken", "planned"),
+    [(0.8, 280, 583), (0.8, 700, 0), (0.4, 280, 109), (False, 280, 583)],
+)
+def test_the_room_is_what_dask_leaves(pause, taken, planned):
+    workers = {"a": (taken * MIB + 256 * MIB, pause), "b": (100 * MIB, 0.8)}
+    client = SimpleNamespace(run=lambda function, on_error: workers)
+    room = find_room(Cluster(2, 1, 1024 * MIB), client)
+    assert room.taken_bytes == max(taken, 280) * MIB
+    # Waves end at 0.7 of the limit, or as far below another pause.
+    assert room.planned.memory // MIB == pytest.approx(planned, abs=35)
+
+
+def test_without_a_limit_there_is_nothing_to_divide():
+    assert find_room(Cluster(3)).planned == Cluster(3)
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        ({}, (1024, 1024, 2000)),
+        ({"op_a": "T", "op_b": "T"}, (1000, 1000, 2048)),
+    ],
+)
+def test_tiles_do_not_cut_the_chunks_of_the_files(tmp_path, options, shape):
+    chunks = {"A": (512, 100), "B": (500, 256)}
+    for name, chunk in chunks.items():
+        array = zarr.create_array(
+            tmp_path / f"{name}.zarr", shape=(4000, 4000), dtype="c16", chunks=chunk
+        )
+        assert array.chunks == chunk
+    paths = [str(tmp_path / f"{name}.zarr") for name in (*chunks, "C")]
+    job = open_job(*paths, **options)
+    assert job.lay_out(Cluster(4, 1, None), tile=64).tile_shape == (64, 64, 64)
+    layout = job.lay_out(Cluster(4, 1, None))
+    assert layout.tile_shape == shape

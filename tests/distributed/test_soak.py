@@ -1,0 +1,66 @@
+"""Many products on one cluster leave nothing behind."""
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.command import make, save
+from tests.distributed.test_faults import GIB, task_names, wait_until
+from twom_dist.cli.workers import LocalWorkers, start_workers
+from twom_dist.jobs import multiply_files, update_files
+from twom_dist.tiles import plugin
+
+
+@pytest.fixture(scope="module")
+def client():
+    local = LocalWorkers(3, threads=1, memory_bytes=2 * GIB, dashboard=False)
+    with start_workers(local, debug=False) as made:
+        yield made
+
+
+def measure(dask_worker):
+    """Return tiles, encoded tiles, open files, threads and bytes of a worker."""
+    from twom_dist.tiles.cache import encoded_tiles
+
+    process = psutil.Process()
+    counts = (len(dask_worker.data), len(encoded_tiles), process.num_fds())
+    return (*counts, process.num_threads(), process.memory_info().rss)
+
+
+SHAPES = [(33, 47, 20), (5, 90, 64), (64, 1, 31), (20, 9, 130), (1, 1, 1), (70, 50, 40)]
+
+
+def run_products(client, count):
+    """Multiply and update matrices of all kinds of shapes."""
+    for turn in range(count):
+        m, n, k = SHAPES[turn % len(SHAPES)]
+        output = ("C.zarr", "C.npy", "C.h5")[turn % 3]
+        options = {"client": client, "tile": 16 + turn % 5, "overwrite": True}
+        save("P.npy", make(m, k, turn))
+        if turn % 4 == 3:
+            update_files("herk", "P.npy", output, **options)
+        else:
+            save("Q.npy", make(k, n, turn))
+            multiply_files("P.npy", "Q.npy", output, **options)
+        for path in ("P.npy", "Q.npy"):
+            Path(path).unlink(missing_ok=True)
+
+
+def test_many_products_leave_nothing(client, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_products(client, 18)
+    before = client.run(measure)
+    here = psutil.Process().num_fds(), psutil.Process().num_threads()
+    run_products(client, 42)
+    wait_until(lambda: not task_names(client))
+    placed = client.cluster.scheduler.plugins[plugin.PLUGIN_NAME].placed
+    assert placed == set()
+    for address, (tiles, encoded, files, threads, rss) in client.run(measure).items():
+        assert (tiles, encoded) == (0, 0)
+        assert files <= before[address][2] + 2
+        assert threads <= before[address][3] + 1
+        assert rss <= before[address][4] + 16 * 2**20
+    assert psutil.Process().num_fds() <= here[0] + 2
+    assert psutil.Process().num_threads() <= here[1] + 2
+    assert not list(Path().glob(".*"))

@@ -1,0 +1,206 @@
+"""One run of a job: from the start, or from where an earlier one was stopped."""
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ..errors import MemoryLimitError, PlanError, StoreError
+from ..plan import Cluster
+from ..store import MatrixWriter, Record, create_record, open_record, reopen_matrix
+from ..tiles.placement import Cell
+from .layout import Layout, plan_wave
+from .recording import Recorder
+from .room import Room, find_room
+from .subject import check_same, describe_job, describe_removal, read_layout
+from .waves import Wave
+
+if TYPE_CHECKING:
+    from .job import Job
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A job with its layout and an output that has been started.
+
+    As a context manager it ends the run: the output gets its name, or, after an
+    exception, goes; what has been recorded of it stays, for `begin` to continue.
+
+    Attributes
+    ----------
+    layout : Layout
+    writer : MatrixWriter
+    recorder : Recorder
+    finished : frozenset of tuple of int
+        Tiles that an earlier run has finished.
+    """
+
+    layout: Layout
+    writer: MatrixWriter
+    recorder: Recorder
+    finished: frozenset[Cell] = frozenset()
+
+    def cells_of(self, wave: Wave) -> list[Cell]:
+        """Tiles of a wave that are still to be computed."""
+        return [cell for cell in wave.cells if cell not in self.finished]
+
+    def abandon(self) -> None:
+        """Give up before any work, and leave what was there."""
+        if not self.recorder.keep():
+            self.writer.discard()
+
+    def __enter__(self) -> Self:
+        """Return the attempt."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Put the output in place, or leave what a later run can continue."""
+        if error is None:
+            try:
+                self.writer.commit()
+            except BaseException:
+                self.recorder.keep()
+                raise
+            self.recorder.remove()
+            return
+        if not self.recorder.keep():
+            self.writer.__exit__(kind, error, traceback)
+            return
+        record = self.recorder.record
+        assert record is not None
+        error.add_note(
+            f"{_count(record, self.layout)} are kept in {record.temporary!r}; run it "
+            "again with resume (--resume) to continue"
+        )
+
+
+def begin(
+    job: "Job",
+    cluster: Cluster,
+    tile: int | None = None,
+    *,
+    resume: bool = False,
+    client: Any = None,
+) -> Attempt:
+    """Lay a job out and start its output, or take up what an earlier run has left.
+
+    Parameters
+    ----------
+    job : Job
+    cluster : Cluster
+        The workers as dask describes them.
+    tile : int, optional
+        As in `lay_out`.
+    resume : bool
+        Whether to continue an unfinished output, in its own layout.
+    client : distributed.Client, optional
+        Of the workers, where they are there already.
+
+    Returns
+    -------
+    Attempt
+        To be run, or abandoned.
+
+    Raises
+    ------
+    StoreError
+        As `create_matrix`; an unfinished output is there and `resume` is False, or it
+        is of another job; another run is writing it.
+    PlanError
+        As `lay_out`, or `tile` is not that of the unfinished output.
+    MemoryLimitError
+        Not even one tile, or not the layout of the unfinished output, fits a worker.
+    """
+    room = find_room(cluster, client)
+    record = open_record(job.output)
+    if record is None:
+        layout = room.lay_out(partial(job.lay_out, tile=tile))
+        # Told of the inputs as they are before the first of them is read.
+        subject = describe_job(job, layout, cluster)
+        writer = job.create_output(layout)
+        temporary = writer.draft.temporary
+        create = partial(create_record, job.output, temporary, subject)
+        return Attempt(layout, writer, _make_recorder(job, writer, create))
+    try:
+        if not resume:
+            raise StoreError(_describe_leftover(job, record))
+        return _take_up(job, record, room, tile)
+    except BaseException:
+        record.close()
+        raise
+
+
+def _take_up(job: "Job", record: Record, room: Room, tile: int | None) -> Attempt:
+    layout = read_layout(record)
+    name = os.fspath(job.output)
+    if tile is not None and layout.tile_shape != (tile, tile, tile):
+        raise PlanError(
+            f"tile={tile} given and {name!r} was begun with "
+            f"{' x '.join(map(str, layout.tile_shape))}; leave it out, or "
+            f"{describe_removal(record)}"
+        )
+    check_same(record, describe_job(job, layout, room.cluster), name)
+    _check_room(job, layout, room)
+    mb, nb, _ = layout.tile_shape
+    writer = reopen_matrix(
+        job.output,
+        record,
+        job.shape[:2],
+        job.dtype,
+        (mb, nb),
+        overwrite=job.overwrite,
+    )
+    recorder = _make_recorder(job, writer, lambda: record, record)
+    return Attempt(layout, writer, recorder, frozenset(record.finished))
+
+
+def _make_recorder(job: "Job", writer: MatrixWriter, *args: Any) -> Recorder:
+    return Recorder(writer, *args, mirrored=job.mirror is not None)
+
+
+def _check_room(job: "Job", layout: Layout, room: Room) -> None:
+    """Refuse workers that cannot hold the waves of an earlier run."""
+    options = {n: x for n, x in job.scalars.items() if n in ("beta", "uplo")}
+    chunks = max((layout.wave_chunks(w) for w in layout.waves), key=_size)
+
+    def plan(cluster: Cluster) -> Layout:
+        plan_wave(
+            job.routine,
+            chunks,
+            cluster,
+            dtype=job.dtype,
+            **options,
+            **job.options,
+        )
+        return layout
+
+    try:
+        room.lay_out(plan)
+    except MemoryLimitError as error:
+        raise MemoryLimitError(
+            f"{os.fspath(job.output)!r} was begun with other workers: {error}"
+        ) from None
+
+
+def _size(chunks: Any) -> int:
+    m, n, _ = map(sum, chunks)
+    return int(m + n)
+
+
+def _describe_leftover(job: "Job", record: Record) -> str:
+    done = _count(record, read_layout(record))
+    return (
+        f"an earlier run was stopped with {done} of {os.fspath(job.output)!r} "
+        f"finished; continue it with resume=True (--resume), or "
+        f"{describe_removal(record)}"
+    )
+
+
+def _count(record: Record, layout: Layout) -> str:
+    return f"{len(record.finished)} of {layout.num_computed} tiles"

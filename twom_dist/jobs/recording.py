@@ -1,0 +1,96 @@
+"""Keeping the record of finished tiles, beside the work."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from time import monotonic
+
+from ..store import MatrixWriter, Record
+from ..tiles.placement import Cell
+from .waiting import start
+
+# What a kill costs, beside the tiles under way: nothing is recorded more often, and
+# nothing at all of a job that takes less.
+RECORD_SECONDS = 10.0
+# Of the time: a slow disk is asked less often.
+RECORD_SHARE = 0.01
+
+
+class Recorder:
+    """Records finished tiles every now and then, in a thread of its own.
+
+    Parameters
+    ----------
+    writer : MatrixWriter
+    begin : callable
+        Starts the record.
+    record : Record or None
+        The one to continue.
+    mirrored : bool
+        Whether tile (j, i) is written with tile (i, j).
+    """
+
+    def __init__(
+        self,
+        writer: MatrixWriter,
+        begin: Callable[[], Record],
+        record: Record | None = None,
+        *,
+        mirrored: bool = False,
+    ) -> None:
+        self.record = record
+        self._writer, self._begin, self._mirrored = writer, begin, mirrored
+        self._new: list[Cell] = []
+        self._under_way: Future[None] | None = None
+        self._due = monotonic() + RECORD_SECONDS
+
+    def add(self, i: int, j: int) -> None:
+        """Note that tile (i, j) has been written.
+
+        Raises
+        ------
+        StoreError
+            Earlier ones could not be brought to disk.
+        """
+        self._new.append((i, j))
+        if self._under_way is not None and self._under_way.done():
+            self._under_way.result()
+            self._under_way = None
+        if self._under_way is None and monotonic() >= self._due:
+            cells, self._new = self._new, []
+            self._under_way = start(self._write, cells)
+
+    def keep(self) -> bool:
+        """Record what is left, if anything ever was, and tell whether."""
+        # A full disk, for instance, leaves what was recorded before.
+        with suppress(Exception):
+            self.settle()
+        if self.record is None:
+            return False
+        if self._new:
+            with suppress(Exception):
+                self._write(self._new)
+        self.record.close()
+        return True
+
+    def settle(self) -> None:
+        """Wait for what is being recorded."""
+        if self._under_way is not None:
+            self._under_way.result()
+
+    def remove(self) -> None:
+        """Remove the record of an output that is in its place."""
+        if self.record is not None:
+            self.record.remove()
+
+    def _write(self, cells: list[Cell]) -> None:
+        begun = monotonic()
+        regions = [self._writer.region(*cell) for cell in cells]
+        if self._mirrored:
+            regions += [self._writer.region(j, i) for i, j in cells if i != j]
+        self._writer.sync(regions)
+        if self.record is None:
+            self.record = self._begin()
+        self.record.add(cells)
+        seconds = monotonic() - begun
+        self._due = begun + max(RECORD_SECONDS, seconds / RECORD_SHARE)

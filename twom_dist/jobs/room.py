@@ -1,0 +1,120 @@
+"""What the memory of the workers leaves for tiles."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..config import bytes_setting
+from ..errors import MemoryLimitError
+from ..plan import Cluster
+from ..plan.record import format_bytes
+from .layout import LAST_SHARE, WAVE_SHARE, Layout
+from .waiting import ask
+
+# A worker of CPython 3.11 on x86-64 that has loaded NumPy, Numba, ONNX Runtime, zarr
+# and h5py and made a small product: 258 MiB; in the middle of a job, beside the tiles
+# that were planned: up to 265.
+INTERPRETER_BYTES = 280 * 2**20
+# distributed.worker.memory.pause, spill and target as dask ships them: shares of the
+# limit at which a process starts no further task, writes tiles to disk, and of tiles.
+_PAUSE, _SPILL, _TARGET = 0.8, 0.7, 0.6
+_STEP = 2**20
+
+
+@dataclass(frozen=True)
+class Room:
+    """The workers, and what is not there for tiles.
+
+    Attributes
+    ----------
+    cluster : Cluster
+        As dask describes it.
+    taken_bytes : int
+        Of the fullest process, before the job.
+    pause : float
+        Share of its memory limit at which a worker starts no further task.
+    """
+
+    cluster: Cluster
+    taken_bytes: int = INTERPRETER_BYTES
+    pause: float = _PAUSE
+
+    @property
+    def planned(self) -> Cluster:
+        """The same workers with the memory to lay out a job for.
+
+        Waves that fill `WAVE_SHARE` of it end where dask would begin to write to disk;
+        what fills `LAST_SHARE` of it ends below the pause.
+        """
+        if self.cluster.memory is None:
+            return self.cluster
+        limit = self.cluster.memory * self.pause / _PAUSE
+        tiles = min(_SPILL * limit - self.taken_bytes, _TARGET * limit)
+        memory = tiles / WAVE_SHARE / LAST_SHARE
+        return replace(self.cluster, memory=max(1, int(memory)))
+
+    def lay_out(self, make: Callable[[Cluster], Layout]) -> Layout:
+        """Make a layout for what is left, or say what the workers need."""
+        try:
+            return make(self.planned)
+        except MemoryLimitError:
+            if self.cluster.memory is None:
+                raise
+            raise MemoryLimitError(self._describe_need(make)) from None
+
+    def _describe_need(self, make: Callable[[Cluster], Layout]) -> str:
+        def fits(memory: int) -> bool:
+            try:
+                make(replace(self.cluster, memory=memory))
+            except MemoryLimitError:
+                return False
+            return True
+
+        high = _STEP
+        while not fits(high):
+            high *= 2
+        low = high // 2
+        while high - low > max(_STEP, high // 32):
+            middle = (low + high) // 2
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        tiles = high * LAST_SHARE * WAVE_SHARE
+        limit = max((tiles + self.taken_bytes) / _SPILL, tiles / _TARGET)
+        limit *= _PAUSE / self.pause
+        assert self.cluster.memory is not None
+        least = -int(-limit // _STEP) * _STEP
+        return (
+            f"{self.cluster.workers} workers of {format_bytes(self.cluster.memory)} "
+            f"given and the fullest needs {format_bytes(int(high * LAST_SHARE))} for "
+            f"tiles beside the {format_bytes(self.taken_bytes)} of its process, with "
+            f"dask pausing it at {self.pause:.0%}; give each at least "
+            f"{format_bytes(least)}, as fewer workers of a machine have, or use "
+            "smaller chunks"
+        )
+
+
+def find_room(cluster: Cluster, client: Any = None) -> Room:
+    """Ask the workers what is taken; without a client, take what is usual."""
+    import dask
+
+    if client is None:
+        return Room(cluster, pause=_share(dask.config.get(_SETTING, _PAUSE)))
+    # One that has just died is no matter.
+    found = ask(client.run, _measure, on_error="ignore").values()
+    # Earlier products leave buffers that the next one takes first.
+    reused = bytes_setting("reuse-bytes")
+    taken = max((memory - reused for memory, _ in found), default=0)
+    pause = min((_share(pause) for _, pause in found), default=_PAUSE)
+    return Room(cluster, max(INTERPRETER_BYTES, taken), pause)
+
+
+_SETTING = "distributed.worker.memory.pause"
+
+
+def _share(pause: Any) -> float:
+    """Return the setting, which may say never: then dask kills a worker at 0.95."""
+    return float(pause) if pause else _PAUSE
+
+
+def _measure(dask_worker: Any) -> tuple[int, Any]:
+    memory = dask_worker.monitor.get_process_memory()
+    return int(memory), dask_worker.memory_manager.memory_pause_fraction

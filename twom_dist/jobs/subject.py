@@ -1,0 +1,147 @@
+"""What a job makes, in words that a later run can compare with its own."""
+
+from dataclasses import asdict
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import StoreError
+from ..plan import Cluster, fit_panels
+from ..store import Record, StoredMatrix
+from .layout import Layout
+from .waves import Wave
+
+if TYPE_CHECKING:
+    from .job import Job
+
+# Of this description: another one is not understood.
+_FORM = 1
+
+
+def describe_job(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, Any]:
+    """Describe everything that the bits of the result hang on, and the layout.
+
+    The exact methods give the same bits for every tile, engine and worker. The native
+    product does not, and rounds after each panel along k.
+    """
+    made: dict[str, Any] = {
+        "twom_dist": import_module("twom_dist").__version__,
+        "routine": job.routine,
+        "shape": list(job.shape),
+        "dtype": job.dtype.name,
+        **{name: _name(value) for name, value in job.scalars.items()},
+        **_describe_method(job, layout, cluster),
+    }
+    matrices = {"A": job.a, "B": job.b, "C0": job.c}
+    inputs = {name: _describe_file(x) for name, x in matrices.items() if x is not None}
+    return {
+        "form": _FORM,
+        "made": made,
+        "inputs": inputs,
+        "layout": asdict(layout) | {"waves": [_list(wave) for wave in layout.waves]},
+    }
+
+
+def _describe_method(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, Any]:
+    system = job.system
+    if system is None:
+        return {
+            "method": "native",
+            "engine": job.options.get("engine", "auto"),
+            "NumPy": np.__version__,
+            "tile": list(layout.tile_shape),
+            "panels along k": count_panels(job, layout, cluster),
+        }
+    return {
+        "method": system.method,
+        "moduli": [list(modulus) for modulus in system.choice],
+        "scaling": job.options.get("scaling", "norm"),
+    }
+
+
+def count_panels(job: "Job", layout: Layout, cluster: Cluster) -> int:
+    """Count the tasks that a tile is summed up in, one after the other."""
+    import dask
+
+    k = layout.wave_chunks(layout.waves[0])[2]
+    mb, nb, _ = layout.tile_shape
+    with dask.config.set({"twom-dist.panel-bytes": layout.panel_bytes}):
+        return len(fit_panels(k, mb, nb, job.dtype.itemsize, cluster))
+
+
+def _name(scalar: complex | str) -> str:
+    """Show all digits, and no imaginary part of 0."""
+    if isinstance(scalar, str) or scalar.imag != 0:
+        return str(scalar)
+    return str(scalar.real)
+
+
+def _describe_file(stored: StoredMatrix) -> list[str]:
+    return [stored.path, stored.member or "", stored.stamp()]
+
+
+def _list(wave: Wave) -> list[Any]:
+    ranges = (wave.rows.start, wave.rows.stop, wave.columns.start, wave.columns.stop)
+    return [*ranges, wave.triangle]
+
+
+def read_layout(record: Record) -> Layout:
+    """Return the layout that an output was begun with.
+
+    Raises
+    ------
+    StoreError
+        For the record of a version that described it in another form.
+    """
+    if record.subject.get("form") != _FORM:
+        raise StoreError(
+            f"{record.path!r} is of another version of twom_dist; continue it with "
+            f"that one, or {describe_removal(record)}"
+        )
+    fields = dict(record.subject["layout"])
+    for name in ("shape", "tile_shape"):
+        fields[name] = tuple(fields[name])
+    waves = fields.pop("waves")
+    cut = (Wave(slice(a, b), slice(c, d), triangle) for a, b, c, d, triangle in waves)
+    return Layout(waves=tuple(cut), **fields)
+
+
+def check_same(record: Record, now: dict[str, Any], name: str) -> None:
+    """Refuse to continue another job than the one that was begun.
+
+    Raises
+    ------
+    StoreError
+        Something that the bits hang on differs, and what.
+    """
+    then = record.subject
+    how = f"run it as it was begun, or {describe_removal(record)}"
+    for part in (*then["made"], *now["made"]):
+        old, new = then["made"].get(part, "none"), now["made"].get(part, "none")
+        if old != new:
+            raise StoreError(
+                f"{name!r} was begun with {part} {_show(old)} and this run has "
+                f"{_show(new)}; {how}"
+            )
+    for matrix in (*then["inputs"], *now["inputs"]):
+        old, new = (x["inputs"].get(matrix, ["none"]) for x in (then, now))
+        if old[:2] != new[:2]:
+            raise StoreError(
+                f"{name!r} was begun with {old[0]!r} as {matrix} and this run has "
+                f"{new[0]!r}; {how}"
+            )
+        if old != new:
+            raise StoreError(
+                f"{old[0]!r} has changed since {name!r} was begun; "
+                f"{describe_removal(record)}"
+            )
+
+
+def describe_removal(record: Record) -> str:
+    """Say how to start again."""
+    return f"remove {record.path!r} and {record.temporary!r} to start again"
+
+
+def _show(value: Any) -> str:
+    return " x ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,162 @@
+"""Waiting for a cluster that may be gone: never for ever, and with a reason."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
+from typing import Any, TypeVar
+
+from ..errors import StoreError
+from ..plan.record import format_bytes
+
+T = TypeVar("T")
+
+# Without news, the scheduler is asked how its workers are after so long.
+LOOK_SECONDS = 5.0
+# For an answer: a scheduler that is merely busy gives one within a second or two.
+ANSWER_SECONDS = 60.0
+# Until somebody works again: a worker that dies is there again after a few seconds, one
+# that is paused when what it holds has been written to disk.
+PATIENCE_SECONDS = 120.0
+
+
+def start(function: Callable[..., T], *args: Any, **kwargs: Any) -> "Future[T]":
+    """Call a function in a thread of its own, which no exit waits for."""
+    answer: Future[T] = Future()
+
+    def call() -> None:
+        try:
+            answer.set_result(function(*args, **kwargs))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    Thread(target=call, daemon=True).start()
+    return answer
+
+
+def ask(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call what waits for scheduler or workers, for `ANSWER_SECONDS` at most."""
+    try:
+        return start(function, *args, **kwargs).result(ANSWER_SECONDS)
+    except TimeoutError:
+        raise StoreError(
+            f"scheduler or workers have not answered for {ANSWER_SECONDS:g} s; start "
+            "them again"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Health:
+    """What the scheduler knows of a worker."""
+
+    paused: bool
+    busy: bool
+    memory: int
+    limit: int
+
+
+def survey(dask_scheduler: Any) -> list[Health]:
+    """List the workers of a scheduler; runs there."""
+    return [
+        Health(
+            ws.status.name == "paused",
+            # A paused worker ends what it has begun, and begins nothing.
+            bool(ws.executing or (ws.processing and ws.status.name == "running")),
+            int(ws.metrics.get("memory", 0)),
+            int(ws.memory_limit or 0),
+        )
+        for ws in dask_scheduler.workers.values()
+    ]
+
+
+class Watch:
+    """Waits for the tasks of a client, and looks after the workers meanwhile.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._idle_since: float | None = None
+
+    def next_done(self, done: "SimpleQueue[Any]") -> Any:
+        """Return the next future that is done.
+
+        Raises
+        ------
+        StoreError
+            Where the scheduler is gone, or nobody has worked for `PATIENCE_SECONDS`.
+        """
+        while True:
+            try:
+                future = done.get(timeout=LOOK_SECONDS)
+            except Empty:
+                self._look()
+                continue
+            # Its worker has died with it: the scheduler has it computed again.
+            if future.status in ("pending", "lost"):
+                future.add_done_callback(done.put)
+                continue
+            if future.cancelled():
+                raise StoreError(
+                    "the scheduler went away, or somebody cancelled the job"
+                )
+            self._idle_since = None
+            return future
+
+    def gather(self, future: Any) -> Any:
+        """Return what a future holds, or raise its error."""
+        answer = start(future.result)
+        while True:
+            try:
+                return answer.result(LOOK_SECONDS)
+            except TimeoutError:
+                if answer.done():
+                    raise
+                self._look()
+
+    def check_connection(self) -> None:
+        """Raise where there is no scheduler to wait for."""
+        if self._client.status != "running":
+            raise StoreError(f"the scheduler at {self._address} went away")
+
+    def _look(self) -> None:
+        """Raise where waiting has become vain."""
+        self.check_connection()
+        try:
+            workers = ask(self._client.run_on_scheduler, survey)
+        except StoreError:
+            raise
+        except Exception as error:
+            raise StoreError(f"the scheduler at {self._address} went away") from error
+        if any(worker.busy for worker in workers):
+            self._idle_since = None
+            return
+        now = monotonic()
+        self._idle_since = self._idle_since or now
+        if now - self._idle_since < PATIENCE_SECONDS:
+            return
+        since = f"for {PATIENCE_SECONDS:g} s"
+        if not workers:
+            raise StoreError(
+                f"the scheduler at {self._address} has had no worker {since}; start "
+                "some"
+            )
+        paused = [worker for worker in workers if worker.paused]
+        if not paused:
+            raise StoreError(f"no worker of {self._address} has had work {since}")
+        fullest = max(paused, key=lambda worker: worker.memory)
+        raise StoreError(
+            f"dask has paused {len(paused)} workers {since}, the fullest with "
+            f"{format_bytes(fullest.memory)} of its {format_bytes(fullest.limit)} in "
+            "use; give each more memory, or start them again"
+        )
+
+    @property
+    def _address(self) -> str:
+        scheduler = self._client.scheduler
+        return "?" if scheduler is None else str(scheduler.address)

@@ -1,0 +1,75 @@
+"""Continue an output that another run has left unfinished."""
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from twom_dist.errors import StoreError
+from twom_dist.store._checks import native_dtype, store_errors
+from twom_dist.store._draft import Draft
+from twom_dist.store._formats import FORMAT_TABLE
+from twom_dist.store._location import Location, parse_location
+from twom_dist.store._publish import make_temporary_name
+from twom_dist.store._target import check_folder, check_target
+from twom_dist.store.record import Record
+from twom_dist.store.writer import MatrixWriter
+
+
+def reopen_matrix(
+    path: str | os.PathLike[str],
+    record: Record,
+    shape: tuple[int, int],
+    dtype: DTypeLike,
+    tile: tuple[int, int],
+    *,
+    overwrite: bool = False,
+) -> MatrixWriter:
+    """Continue to write a matrix that an earlier run has left unfinished.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        As it was given to `create_matrix`, like the next three.
+    record : Record
+        Its temporary gets a new name, so that no process of that run writes to it.
+    shape : tuple of int
+    dtype : dtype_like
+    tile : tuple of int
+    overwrite : bool
+        As in `create_matrix`.
+
+    Returns
+    -------
+    MatrixWriter
+        Takes the tiles that are missing, then `commit`.
+
+    Raises
+    ------
+    StoreError
+        As `create_matrix`, and where the temporary is not what it was created as.
+    """
+    location = parse_location(path)
+    target = os.path.realpath(location.path)
+    check_folder(target)
+    check_target(location, target, overwrite)
+    _check_temporary(location, record.temporary, shape, np.dtype(dtype))
+    temporary = make_temporary_name(target)
+    record.move(temporary)
+    draft = Draft(temporary, location.member, shape, np.dtype(dtype), tile)
+    return MatrixWriter(target, location.format, overwrite, draft)
+
+
+def _check_temporary(
+    location: Location, temporary: str, shape: tuple[int, int], dtype: np.dtype[Any]
+) -> None:
+    packed = FORMAT_TABLE[location.format].pack is not None
+    member, kind = (None, "npy") if packed else (location.member, location.format)
+    with store_errors(temporary, "read"):
+        found = FORMAT_TABLE[kind].describe(Location(temporary, member, kind))
+    if (found.shape, native_dtype(found.dtype)) != (shape, native_dtype(dtype)):
+        raise StoreError(
+            f"{temporary!r} is a {found.shape} matrix of {found.dtype} and was begun "
+            f"as one of {shape} and {dtype}; remove it and its record."
+        )
