@@ -1,0 +1,264 @@
+"""Measure what a task costs beside its work, and compare predictions with runs.
+
+Sections: ``empty`` (the graph of a product on two worker processes that do nothing for
+each task: building, sending and scheduling it), ``model`` (predicted and measured
+seconds of products of persisted inputs, for a few numbers of workers).
+
+    python benchmarks/bench_scheduler.py --sections empty --tiles 1000,5000,20000
+"""
+
+import argparse
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from math import isqrt
+from statistics import median
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import psutil
+from distributed import Client, LocalCluster, futures_of, wait
+from harness import Report
+
+import twom_dist as td
+from twom_dist.plan.machines import find_link, find_machine
+from twom_dist.plan.scale import predict
+from twom_dist.testing import random_matrix
+
+# What tasks call, by the modules where workers look it up.
+WORK = {
+    "twom_dist.tiles.graph": ("run_in_task", "run_product", "run_panel"),
+    "twom_dist.tiles.rank_graph": ("run_update",),
+    "twom_dist.tiles.rank_k": ("mirror_tile",),
+    "twom_dist.tiles.tasks": ("combine_largest",),
+}
+# Tiles along k of the empty graphs: those of one panel of 2 GiB at 2048 x 2048.
+K_TILES = 16
+ROUTINES: dict[str, Callable[..., Any]] = {
+    "gemm": lambda a, b, **more: td.gemm(a, b, op_b="T", **more),
+    "herk": lambda a, b, **more: td.herk(a, **more),
+}
+
+
+@contextmanager
+def start_client(workers: int) -> Iterator[Client]:
+    """Start workers of one thread; the scheduler is a thread of this process."""
+    with (
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            # Tracebacks of heartbeats that the end of a cluster cuts off.
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def finish(collection: Any) -> None:
+    """Wait for all blocks and pass an error on."""
+    wait(collection)
+    for future in futures_of(collection):
+        if future.status != "finished":
+            future.result()
+
+
+def replace_work() -> None:
+    """Make every task of this process return the same tiny tile at once."""
+    tile = np.zeros((1, 1), complex)
+    for module, names in WORK.items():
+        for name in names:
+            assert callable(getattr(import_module(module), name))
+            setattr(import_module(module), name, lambda *_: tile)
+
+
+@contextmanager
+def others() -> Iterator[dict[str, float]]:
+    """Collect how many cores other processes kept busy meanwhile."""
+    own = [psutil.Process(), *psutil.Process().children(recursive=True)]
+
+    def busy() -> float:
+        times = psutil.cpu_times()
+        everyone = sum(times) - times.idle - times.iowait - times.guest
+        return everyone - sum(sum(one.cpu_times()[:2]) for one in own)
+
+    found: dict[str, float] = {}
+    before, start = busy(), time.perf_counter()
+    yield found
+    found["cores"] = (busy() - before) / (time.perf_counter() - start)
+
+
+def peak_bytes() -> int:
+    """Most bytes that this process, client and scheduler, has held."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def count_known(dask_scheduler: Any) -> int:
+    """Count the tasks that the scheduler keeps."""
+    return len(dask_scheduler.tasks)
+
+
+def bench_empty(report: Report, args: argparse.Namespace) -> None:
+    """Run graphs whose tiles have one entry: only their number matters here."""
+    with start_client(2) as client:
+        client.run(replace_work)
+        for routine in args.routines:
+            run_empty(client, routine, 10, 0)  # loads modules
+            for tiles in args.tiles:
+                bench_tiles(report, client, routine, tiles, args.repeats)
+
+
+def run_empty(
+    client: Client, routine: str, rows: int, turn: int
+) -> tuple[int, dict[str, float]]:
+    """Build, send and run a graph of new tasks; return their number and the seconds."""
+    A = client.persist(da.zeros((rows, K_TILES), dtype=complex, chunks=1))
+    finish(A)
+    inputs = client.run_on_scheduler(count_known)
+    start = time.perf_counter()
+    C = ROUTINES[routine](A, A, alpha=turn + 1)
+    built = time.perf_counter()
+    # Aliases, of which an update has one for each computed tile, are scheduled too.
+    tasks = len(C.__dask_graph__().layers[C.name])
+    # CPU time of the event loop's thread, which is the scheduler's.
+    before = client.run_on_scheduler(time.thread_time)
+    started = time.perf_counter()
+    C = client.persist(C)
+    sent = time.perf_counter()
+    wait(C)
+    done = time.perf_counter()
+    busy = client.run_on_scheduler(time.thread_time) - before
+    finish(C)
+    del C
+    # The next graph is built when this one is forgotten.
+    while client.run_on_scheduler(count_known) > inputs:
+        time.sleep(0.1)
+    return tasks, {
+        "build": built - start,
+        "send": sent - started,
+        "all": done - started,
+        "scheduler": busy,
+    }
+
+
+def bench_tiles(
+    report: Report, client: Client, routine: str, tiles: int, repeats: int
+) -> None:
+    """Time graphs with about so many tiles of C."""
+    rows = isqrt(tiles if routine == "gemm" else 2 * tiles)
+    load = os.getloadavg()[0]
+    with others() as other:
+        runs = [run_empty(client, routine, rows, turn) for turn in range(repeats)]
+    tasks = runs[0][0]
+    seconds = {name: [times[name] for _, times in runs] for name in runs[0][1]}
+    report.add(
+        "scheduler-empty",
+        routine=routine,
+        tiles=rows**2 if routine == "gemm" else rows * (rows + 1) // 2,
+        tasks=tasks,
+        build_microseconds=1e6 * median(seconds["build"]) / tasks,
+        send_microseconds=1e6 * median(seconds["send"]) / tasks,
+        scheduler_milliseconds=1e3 * median(seconds["scheduler"]) / tasks,
+        wall_milliseconds=1e3 * median(seconds["all"]) / tasks,
+        peak_bytes=peak_bytes(),
+        load=load,
+        other_cores=other["cores"],
+        seconds=seconds,
+    )
+
+
+def bench_model(report: Report, args: argparse.Namespace) -> None:
+    """Compare predicted with measured seconds; inputs lie on the workers."""
+    machine, link = find_machine("cpu"), find_link("tcp")
+    n, tile = args.size, args.tile
+    for workers in args.workers:
+        plans = {
+            "gemm": td.plan_gemm((n, n), (n, n), chunks=tile, workers=workers),
+            "herk": td.plan_herk((n, n), chunks=tile, workers=workers),
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in args.routines}
+        load = os.getloadavg()[0]
+        with start_client(workers) as client:
+            for name in args.routines:
+                run_product(client, name, n, tile)  # loads modules and kernels
+            with others() as other:
+                for _ in range(args.repeats):
+                    for name, times in seconds.items():
+                        times.append(run_product(client, name, n, tile))
+        for name, times in seconds.items():
+            prediction = predict(plans[name], machine, link)
+            report.add(
+                "scheduler-model",
+                routine=name,
+                n=n,
+                tile=tile,
+                workers=workers,
+                predicted_seconds=prediction.seconds,
+                measured_seconds=median(times),
+                measured_over_predicted=median(times) / prediction.seconds,
+                load=load,
+                other_cores=other["cores"],
+                seconds=times,
+                plan=prediction.to_json(),
+            )
+
+
+def run_product(client: Client, routine: str, n: int, tile: int) -> float:
+    """Return the seconds of a product, from its call to its last tile."""
+    A, B = client.persist([make_source(n, tile, seed) for seed in (0, 1)])
+    finish([A, B])
+    start = time.perf_counter()
+    C = client.persist(ROUTINES[routine](A, B))
+    wait(C)
+    elapsed = time.perf_counter() - start
+    finish(C)
+    return elapsed
+
+
+def make_source(n: int, tile: int, seed: int) -> Any:
+    """Make a lazy n x n matrix of random tiles."""
+    assert n % tile == 0
+    chunks = ((tile,) * (n // tile),) * 2
+    return da.map_blocks(
+        random_block, chunks=chunks, seed=seed, tile=tile, dtype="c16", meta=np.empty(0)
+    )
+
+
+def random_block(seed: int, tile: int, block_info: Any = None) -> np.ndarray:
+    i, j = block_info[None]["chunk-location"]
+    return random_matrix(tile, tile, seed=[seed, i, j])
+
+
+SECTIONS = {"empty": bench_empty, "model": bench_model}
+
+
+def _integers(text: str) -> list[int]:
+    return [int(t) for t in text.split(",")]
+
+
+def main() -> None:
+    """Run the sections asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sections", default=",".join(SECTIONS))
+    parser.add_argument("--tiles", type=_integers, default=[1000, 5000, 20000])
+    parser.add_argument("--routines", type=lambda t: t.split(","), default=[*ROUTINES])
+    parser.add_argument("--size", type=int, default=3072)
+    parser.add_argument("--tile", type=int, default=512)
+    parser.add_argument("--workers", type=_integers, default=[1, 2, 4])
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--output", help="append JSON lines to this file")
+    args = parser.parse_args()
+    report = Report(args.output)
+    for section in args.sections.split(","):
+        SECTIONS[section](report, args)
+
+
+if __name__ == "__main__":
+    main()
