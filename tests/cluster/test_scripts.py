@@ -41,7 +41,7 @@ def run(script, *arguments):
 
 def start_long(script, *options):
     """Start a product that takes minutes, and wait for the first of its output."""
-    save("long.npy", np.ones((192, 192)))
+    save("long.npy", np.ones((512, 512)))
     slow = ("--engine", "reference", "--tile", "16")
     command = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow)
     process = start(script, *options, *command)

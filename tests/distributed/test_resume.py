@@ -360,9 +360,6 @@ def test_an_unfinished_output_that_was_cut_is_refused(files):
         multiply("C.npy", resume=True)
 
 
-# --- what recording costs -------------------------------------------------------------
-
-
 def test_short_jobs_are_not_recorded(files, monkeypatch):
     monkeypatch.setattr(recording, "RECORD_SECONDS", 10)
     before = contents(Path())
