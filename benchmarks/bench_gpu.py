@@ -31,7 +31,7 @@ EMULATION = {
 STAGES = {
     "norms": ("largest_bits", "largest_exponents", "square_sums", "choose_exponents"),
     "encode": ("encode",),
-    "int8 products": ("multiply_int8",),
+    "int8 products": ("multiply_int8", "products"),
     "requantise": ("requantise", "combine"),
     "decode": ("decode",),
     "fill": ("mark_nonfinite", "fill_nonfinite"),

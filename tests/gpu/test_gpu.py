@@ -1,5 +1,7 @@
 """The CUDA engine on a device: the bits of the CPU's engines, streams, memory."""
 
+from dataclasses import replace
+
 import dask
 import numpy as np
 import pytest
@@ -25,6 +27,16 @@ SYSTEMS = (
 )
 DTYPES = ("float32", "float64", "complex64", "complex128")
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
+
+
+@pytest.fixture(autouse=True, params=[True, False], ids=["fused", "cublas"])
+def both_ways_of_multiplying(engine, monkeypatch, request):
+    capability = engine.device.capability()
+    own = tuning.tuning_for(capability)
+    if request.param and not own.fused:
+        pytest.skip("products.cu is for compute capability 9.0")
+    chosen = replace(own, fused=request.param)
+    monkeypatch.setitem(tuning.BY_CAPABILITY, capability, chosen)
 
 
 @pytest.fixture(scope="module")

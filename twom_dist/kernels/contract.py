@@ -244,8 +244,12 @@ class Engine(Protocol):
         alpha: complex = 1,
         beta: complex = 0,
         c: Array | None = None,
+        triangle: Uplo = "full",
     ) -> Array:
         """Reconstruct ``alpha X Y^T + beta c`` as a new C-contiguous (m, n) array.
+
+        Of a square tile that `close_diagonal` will close, the `triangle` alone need be
+        right: what lies outside it may hold anything.
 
         In float64, per part, with d the exact digit sums of
         ``sum_q weight[q] residue[q]``, least significant first, b digit bits, T digits:

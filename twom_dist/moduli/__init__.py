@@ -20,6 +20,7 @@ from .selection import (
 )
 from .system import (
     METHODS,
+    Mirror,
     Plane,
     Product,
     ResidueSystem,
@@ -33,6 +34,7 @@ __all__ = [
     "METHODS",
     "NONFINITE_ROW",
     "ZERO_ROW",
+    "Mirror",
     "Plane",
     "Product",
     "ResidueSystem",

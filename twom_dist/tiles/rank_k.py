@@ -134,7 +134,11 @@ def finish_cell(
     # Beside one product beta C is added before the rounding, as gemm does.
     first = spec.product if spec.two else replace(spec.product, beta=spec.beta)
     exponents = x[0].exponents, others[1].exponents
-    out = tasks.decode_tile(accumulators[0], *exponents, first, c)
+    diagonal = cell[0] == cell[1]
+    half: Uplo = "upper" if spec.uplo == "upper" else "lower"
+    # The mirror image of a rank-2k update's product needs all of it.
+    triangle: Uplo = half if diagonal and not spec.two else "full"
+    out = tasks.decode_tile(accumulators[0], *exponents, first, c, triangle)
     if spec.two:
         engine, y_ji = load_engine(spec.product), out
         if len(accumulators) == 2:
@@ -144,7 +148,7 @@ def finish_cell(
         out = engine.scale_and_add(out, 1, 1, mirror_tile(y_ji, spec), dtype)
         if spec.beta != 0:
             out = engine.scale_and_add(out, 1, spec.beta, c, dtype)
-    return close_diagonal(out, spec) if cell[0] == cell[1] else out
+    return close_diagonal(out, spec) if diagonal else out
 
 
 def scale_cell(c: Array, cell: Cell, spec: RankSpec) -> Array:

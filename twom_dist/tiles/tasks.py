@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ..errors import KernelError
 from ..kernels.contract import Encoded, Fill
 from ..kernels.family import family_of, namespace
 from ..moduli import bound_rule, scaling_rule
-from ..typing import Array, Side
+from ..typing import Array, Side, Uplo
 from .cache import encoded_tiles
 from .spec import ProductSpec, as_rows, is_conjugated, load_engine, native_rows
 
@@ -84,7 +85,7 @@ def choose_exponents(largest: Array, sums: Sequence[Array], spec: ProductSpec) -
     """Scaling exponents from the exact sums of all tiles along k."""
     rule = scaling_rule(spec.system, spec.k)
     assert rule is not None
-    return load_engine(spec).choose_exponents(largest, sum(sums), rule)
+    return load_engine(spec).choose_exponents(largest, reduce(add, sums), rule)
 
 
 def scale_in_one(block: Array, side: Side, spec: ProductSpec) -> Array:
@@ -251,8 +252,9 @@ def decode_tile(
     columns: Array,
     spec: ProductSpec,
     c: Array | None = None,
+    triangle: Uplo = "full",
 ) -> Array:
-    """Turn an accumulator into a tile of ``alpha op(A) op(B) + beta C``."""
+    """Turn an accumulator into ``alpha op(A) op(B) + beta C``, or a triangle of it."""
     if spec.native:
         values, scalars = accumulator.values, (spec.alpha, spec.beta)
         return load_engine(spec).scale_and_add(values, *scalars, c, spec.dtype)
@@ -266,6 +268,7 @@ def decode_tile(
         alpha=spec.alpha,
         beta=spec.beta,
         c=c,
+        triangle=triangle,
     )
     if accumulator.fill is not None:
         engine.apply_fill(accumulator.fill, out, spec.alpha, spec.beta, c)

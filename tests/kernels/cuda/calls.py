@@ -11,8 +11,9 @@ import numpy as np
 
 from tests.kernels.cuda.host import HostKernels
 from twom_dist.kernels.cuda import tables
+from twom_dist.kernels.cuda.launch import group_grid
 from twom_dist.kernels.cuda.sources import Module, module_for
-from twom_dist.moduli import ResidueSystem, ScalingRule
+from twom_dist.moduli import Mirror, ResidueSystem, ScalingRule
 
 WARP = (32, 8, 1)
 LINE = (256, 1, 1)
@@ -123,18 +124,17 @@ class Calls:
         """Planes with their padding: (planes, rows + pad_rows, k_padded)."""
         rows, k = x.shape
         shape = (len(system.planes), rows + pad_rows, 16 * ceil(k, 16))
-        tiles = ceil(shape[1], 32 if across else 8)
-        tiles *= ceil(shape[2] // 4, 8 if across else 32)
+        grid, block, last = group_grid(*shape[1:], across)
         with guarded(shape, np.int8) as out:
             args = (
                 *operand(x),
                 *(exponents, i32(conjugate), tables.encode_table(system)),
                 *map(i32, tables.count_kinds(system)),
                 *(out, i64(shape[1]), i64(shape[2]), i64(shape[1] * shape[2])),
-                i32(across),
+                *last,
             )
             module = module_for("encode", x.dtype, system)
-            self.kernels.launch(module, "encode", (tiles, 1, 1), LINE, args)
+            self.kernels.launch(module, "encode", grid, block, args)
         return out
 
     def requantise(
@@ -172,12 +172,16 @@ class Calls:
         offset: int = 0,
     ) -> np.ndarray:
         n = len(r)
-        lift, inverse, minus_p = map(np.uint32, tables.combine_constants(p))
-        with guarded((n, n), np.int8, offset) as out:
-            args = (r, s, out, i64(n), *map(i32, weights), lift, inverse, minus_p)
-            grid = (ceil(n, 128), max(1, ceil(n, 64)), 1)
+        straight, transposed, other_weight = weights
+        mirror = Mirror(1, straight, transposed, None if s is None else 0, other_weight)
+        table = np.array([tables.mirror_entry(2, mirror, p)], np.uint32)
+        with guarded((3, n, n), np.int8, offset) as residues:
+            residues[:2] = r if s is None else s, r
+            args = residues, i64(n), table
+            grid = (ceil(n, 64), max(1, ceil(n, 128)), 1)
             self.kernels.launch(module_for("combine"), "combine", grid, WARP, args)
-        return out
+            assert (residues[1] == r).all()
+        return residues[2]
 
     def decode(
         self,
@@ -212,7 +216,7 @@ class Calls:
                 *(residues, i64(residues.strides[0]), i64(m), i64(n), rows, columns),
                 *(table.values, i32(table.digit_bits)),
                 *map(i32, tables.count_kinds(system)),
-                *(*scalars, c, *c_strides, out, i64(n + pad)),
+                *(*scalars, c, *c_strides, out, i64(n + pad), i32(0)),
             )
             width = 32 * tables.decode_elements(system)
             module = module_for("decode", dtype, system)
@@ -225,12 +229,11 @@ class Calls:
         self, x: np.ndarray, largest: np.ndarray, across: bool = False
     ) -> np.ndarray:
         rows, k_padded = x.shape[0], 16 * ceil(x.shape[1], 16)
-        tiles = ceil(rows, 32 if across else 8)
-        tiles *= ceil(k_padded // 4, 8 if across else 32)
+        grid, block, last = group_grid(rows, k_padded, across)
         with guarded((rows, k_padded), np.int8) as out:
-            args = (*operand(x), largest, out, i64(rows), i64(k_padded), i32(across))
+            args = (*operand(x), largest, out, i64(rows), i64(k_padded), *last)
             module = module_for("bounds", x.dtype)
-            self.kernels.launch(module, "magnitudes", (tiles, 1, 1), LINE, args)
+            self.kernels.launch(module, "magnitudes", grid, block, args)
         return out
 
     def add_sums(self, sums: np.ndarray, bound: np.ndarray) -> None:

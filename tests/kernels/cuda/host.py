@@ -11,25 +11,31 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from twom_dist.kernels.cuda.hopper import TENSOR_MAP
 from twom_dist.kernels.cuda.sources import Module, source_of
 
 COMPILER = shutil.which("g++")
 _SHIM = Path(__file__).with_name("host_shim.h")
 # The handlers of the checks for undefined behaviour are in the shim: no library needed.
+# What only a device can do, and what stands for it here.
+_RING = files("twom_dist.kernels.cuda").joinpath("ring.cuh").read_text("utf-8")
+_HOST_RING = Path(__file__).with_name("host_ring.h").read_text("utf-8")
 _CHECKS = "alignment,shift,signed-integer-overflow,bounds,float-cast-overflow"
 _OPTIONS = (
     *("-std=c++17", "-O2", "-fPIC", "-w", "-ffp-contract=off", "-frounding-math"),
     *("-fno-strict-aliasing", f"-fsanitize={_CHECKS}"),
 )
 _SIGNATURE = re.compile(
-    r'extern "C" __global__ void\s+(?:__launch_bounds__\([\d, ]+\)\s*)?(\w+)\(([^)]*)\)'
+    r'extern "C" __global__ void\s+(?:__\w+__\([\d, ]+\)\s*)*(\w+)\(([^)]*)\)'
 )
+_QUALIFIERS = ("const", "*", "__grid_constant__")
 _TYPES = {
     "int8": np.int8,
     "uint8": np.uint8,
@@ -40,6 +46,9 @@ _TYPES = {
     "uint4": np.uint32,
     "float": np.float32,
     "double": np.float64,
+    "Job": np.int32,
+    "Mirror": np.uint32,
+    "TensorMap": TENSOR_MAP,
 }
 
 
@@ -61,7 +70,7 @@ def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
         parameters = []
         for parameter in text.split(","):
             *kind, own = parameter.replace("*", " * ").split()
-            (word,) = (t for t in kind if t not in ("const", "*"))
+            (word,) = (t for t in kind if t not in _QUALIFIERS)
             dtype = np.dtype(_TYPES[real if word == "REAL" else word])
             parameters.append(Parameter(own, dtype, "*" in kind, "const" in kind))
         kernels[name] = parameters
@@ -99,10 +108,9 @@ template <class T> using std_decay = T;
 def host_text(module: Module, extra: str = "") -> str:
     """Write the text that the host's compiler builds."""
     wrappers = (_wrapper(name, len(p)) for name, p in parse_kernels(module).items())
+    text = source_of(module).replace(_RING, _HOST_RING)
     line = f'#line 1 "{module.family}"\n'
-    return f'#include "{_SHIM}"\n{line}{source_of(module)}{extra}{_PRELUDE}' + "".join(
-        wrappers
-    )
+    return f'#include "{_SHIM}"\n{line}{text}{extra}{_PRELUDE}' + "".join(wrappers)
 
 
 class HostKernels:
@@ -138,7 +146,7 @@ class HostKernels:
             values = [_value(name, p, a) for p, a in zip(parameters, args, strict=True)]
             shape = np.array([*grid, *block], np.uint32)
             assert shape.size == 6, f"{name}: grid {grid}, block {block}"
-            assert np.prod(shape[3:]) <= 256, f"{name}: block {block}"
+            assert np.prod(shape[3:]) <= 384, f"{name}: block {block}"
             assert (shape[1:3] <= 65535).all(), f"{name}: grid {grid}"
             pointers = (ctypes.c_void_p * len(values))(*(v.ctypes.data for v in values))
             run = getattr(self._built[module], f"launch_{name}")
@@ -166,13 +174,22 @@ class HostKernels:
         return ctypes.CDLL(str(library))
 
 
+def _aligned(value: np.ndarray) -> np.ndarray:
+    """Copy to an address that 64 divides, as structures of parameters may want."""
+    buffer = np.zeros(value.nbytes + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    out = buffer[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+    out[...] = value
+    return out
+
+
 def _value(kernel: str, parameter: Parameter, given: Any) -> np.ndarray:
     """Return the bytes that a launch would pass, after a check of the type."""
     where = f"{kernel}, {parameter.name}"
     if not parameter.pointer:
-        assert isinstance(given, np.generic), f"{where}: {given!r} is no NumPy scalar"
+        assert np.ndim(given) == 0, f"{where}: {given!r} is no NumPy scalar"
         assert given.dtype == parameter.dtype, f"{where}: {given.dtype} given"
-        return np.array(given)
+        return _aligned(np.array(given))
     if given is None or (isinstance(given, np.generic) and given == 0):
         return np.zeros(1, np.uint64)
     assert isinstance(given, np.ndarray), f"{where}: {type(given)} given"

@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.kernels.cuda.host import HostKernels
 from twom_dist.kernels.cuda.engine import CudaEngine
+from twom_dist.kernels.cuda.hopper import TENSOR_MAP
 from twom_dist.kernels.cuda.sources import Module
 
 _POISON = 0xA5
@@ -18,8 +19,9 @@ _POISON = 0xA5
 class HostDevice:
     """NumPy arrays in the place of device memory; the calls in `launched`."""
 
-    def __init__(self, kernels: HostKernels) -> None:
+    def __init__(self, kernels: HostKernels, capability: int = 90) -> None:
         self.kernels = kernels
+        self._capability = capability
         self.launched: list[str] = []
         self.allocated: list[int] = []
 
@@ -72,21 +74,34 @@ class HostDevice:
             # Exact: |sum| <= 2^16 2^14.
             out[...] = a.astype(np.float64) @ b.astype(np.float64).T
 
+    def map_planes(self, planes: np.ndarray) -> np.ndarray:
+        """Check what the driver would refuse, and write down what host_ring.h reads."""
+        count, rows, k = planes.shape
+        assert planes.flags.c_contiguous
+        assert rows % 64 == planes.ctypes.data % 16 == k % 16 == 0
+        out = np.zeros((), TENSOR_MAP)
+        out["word"][:3] = planes.ctypes.data, count * rows, k
+        return out
+
     def total_bytes(self) -> int:
         """Give the memory of a small device."""
         return 8 << 30
 
+    def multiprocessors(self) -> int:
+        """Give fewer than large products have blocks."""
+        return 6
+
     def capability(self) -> int:
-        """Give that of an H100."""
-        return 90
+        """Give that of an H100, or the one chosen."""
+        return self._capability
 
     def synchronize(self) -> None:
         """Nothing runs."""
         self.launched.append("synchronize")
 
 
-def host_engine(kernels: HostKernels) -> CudaEngine:
+def host_engine(kernels: HostKernels, capability: int = 90) -> CudaEngine:
     """Make a CUDA engine that takes NumPy arrays."""
-    engine = CudaEngine(HostDevice(kernels))
+    engine = CudaEngine(HostDevice(kernels, capability))
     engine.family = "numpy"
     return engine

@@ -7,6 +7,8 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __grid_constant__
 
 struct dim3 {
   unsigned int x, y, z;
@@ -19,6 +21,10 @@ struct alignas(16) int4 {
 struct alignas(16) uint4 {
   unsigned int x, y, z, w;
 };
+static inline uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z,
+                               unsigned int w) {
+  return uint4{x, y, z, w};
+}
 struct alignas(8) float2 {
   float x, y;
 };
@@ -137,6 +143,7 @@ NOTE(shift_out_of_bounds, void*, void*)
 NOTE(add_overflow, void*, void*)
 NOTE(sub_overflow, void*, void*)
 NOTE(mul_overflow, void*, void*)
+NOTE(divrem_overflow, void*, void*)
 NOTE(negate_overflow, void*)
 NOTE(out_of_bounds, void*)
 NOTE(float_cast_overflow, void*)

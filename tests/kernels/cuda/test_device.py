@@ -73,6 +73,7 @@ def cupy(monkeypatch):
     cuda.device = SimpleNamespace(get_cublas_handle=lambda: 7)
     cuda.runtime = SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError,
+        getDevice=lambda: 0,
         getDeviceCount=lambda: 1,
         getDeviceProperties=lambda i: {"name": b"Old GPU", "totalGlobalMem": 1 << 30},
         memGetInfo=lambda: (5, 10),
@@ -112,8 +113,8 @@ def test_products_are_row_major_to_us_and_column_major_to_cublas(cupy, batch, pi
 def test_arguments_are_what_cupy_takes(cupy, monkeypatch):
     launched = []
 
-    def function(module, name):
-        return lambda *launch: launched.append((name, *launch))
+    def function(module, name, device):
+        return lambda *launch: launched.append((name, *launch[:3]))
 
     monkeypatch.setattr(device_module, "_function", function)
     x = OnDevice(np.zeros(4, np.complex128))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...moduli import NONFINITE_ROW, ResidueSystem, ScalingRule
-from ...typing import Array, Side
+from ...typing import Array, Side, Uplo
 from ..family import Family
 from ..finish import close_diagonal, mirror_tile, scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
@@ -339,8 +339,9 @@ class CpuEngine:
         alpha: complex = 1,
         beta: complex = 0,
         c: Array | None = None,
+        triangle: Uplo = "full",
     ) -> Array:
-        """Reconstruct rows of the tile side by side."""
+        """Reconstruct rows of the tile side by side, whatever the triangle."""
         _, m, n = residues.shape
         out = np.empty((m, n), dtype)
         if beta == 0:

@@ -1,4 +1,4 @@
-// Integer types, and the reduction that encode, requantise and combine share.
+// Integer types, and the reduction that encode, requantise, products and combine share.
 // NVRTC has no standard headers; sizes are those of CUDA's own types.
 typedef signed char int8;
 typedef unsigned char uint8;
@@ -19,6 +19,17 @@ __device__ __forceinline__ uint32 residue_bits(uint32 raw, float inverse,
                                                uint32 minus_p) {
   float shifted = __fmaf_ieee_rn(__uint_as_float(raw), inverse, 1.5f);
   return raw + __float_as_uint(shifted) * minus_p;
+}
+
+// An int32 sum as raw: biased to unsigned, one dp4a with the weights 2^(8i) mod p.
+// Entry of a modulus: {weights, start, inverse, -p}; start removes the bias and adds a
+// multiple of p of 128 or more.
+__device__ __forceinline__ uint32 weigh_sum(int32 sum, uint4 entry) {
+  return __dp4a((uint32)sum ^ 0x80000000u, entry.x, entry.y);
+}
+
+__device__ __forceinline__ uint32 reduce_sum(int32 sum, uint4 entry) {
+  return residue_bits(weigh_sum(sum, entry), __uint_as_float(entry.z), entry.w);
 }
 
 // The low bytes of four words, first word lowest.
@@ -44,6 +55,20 @@ __device__ __forceinline__ void store_bytes(int8* target, uint32 word, int32 cou
   for (int32 b = 0; b < 4; ++b) {
     if (b < count) target[b] = (int8)(word >> (8 * b));
   }
+}
+
+// A thread's place in a square of 16 x 16, in blocks of 32 x 8: a warp covers 4 rows x 8
+// columns, so that what is read along rows and written along columns, or the other way
+// round, fills sectors of 32 bytes both times.
+struct Spot {
+  int32 row, column;
+};
+
+__device__ __forceinline__ Spot locate_in_square() {
+  Spot spot;
+  spot.row = 4 * (threadIdx.y >> 1) + (threadIdx.x >> 3);
+  spot.column = 8 * (threadIdx.y & 1) + (threadIdx.x & 7);
+  return spot;
 }
 
 // Whether every listed byte address or byte distance is a multiple of `unit`.

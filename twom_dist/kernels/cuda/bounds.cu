@@ -16,8 +16,8 @@ __device__ __forceinline__ uint32 ceil_root(uint32 square) {
 extern "C" __global__ void __launch_bounds__(256)
 magnitudes(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
            const int32* largest, int8* plane, int64 padded_rows, int64 k_padded,
-           int32 across) {
-  Group group = locate_group(padded_rows, k_padded, across);
+           int32 across, int32 rows_of_block) {
+  Group group = locate_group(padded_rows, k_padded, across, rows_of_block);
   if (group.row >= padded_rows || group.first >= k_padded) return;
   int32 e = group.row < rows ? largest[group.row] : ZERO_ROW;
   uint32 root[4];

@@ -1,4 +1,4 @@
-// Combine: the residues of a product of a Hermitian diagonal tile from those of others.
+// Combine: products of a Hermitian diagonal tile whose residues follow from others'.
 //
 // Must move 3 bytes an element, 4 with `other`. Each element is three dp4a whose weight
 // stands at the byte wanted, so that transposing costs no instruction.
@@ -18,21 +18,32 @@ __device__ __forceinline__ int32 byte_at(int32 value, int32 place) {
   return (int32)((uint32)(value & 255) << (8 * place));
 }
 
-// out = straight R + transposed R^T + other_weight S (mod p), n x n, rows contiguous; S
-// may be null, out none of the others. Weights are symmetric residues: the sum is at
-// most 3 * 128 * 128 in magnitude, `lift` a multiple of p at least as large, raw < 2^17.
-// Blocks of 32 x 8: x over groups of four columns, y over groups of four rows, any
-// number of blocks in y.
+// How the residues of product `target` follow from those of `source`, R, and of `other`,
+// S (none if negative): straight R + transposed R^T + other_weight S (mod p). Weights are
+// symmetric residues: the sum is at most 3 * 128 * 128 in magnitude, `lift` a multiple of
+// p at least as large, raw < 2^17.
+struct Mirror {
+  int32 target, source, other, straight, transposed, other_weight;
+  uint32 lift, inverse, minus_p;
+};
+
+// One mirror a block in z, of residues (products, n, n), contiguous; no target is the
+// source of another one. Blocks of 32 x 8: x over squares of 16 groups of four columns, y
+// over those of rows, any number in y.
 extern "C" __global__ void __launch_bounds__(256)
-combine(const int8* r, const int8* s, int8* out, int64 n, int32 straight,
-        int32 transposed, int32 other_weight, uint32 lift, uint32 inverse,
-        uint32 minus_p) {
-  int64 column = 4 * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
+combine(int8* residues, int64 n, const Mirror* mirrors) {
+  Mirror mirror = mirrors[blockIdx.z];
+  const int8* r = residues + mirror.source * n * n;
+  const int8* s = mirror.other < 0 ? 0 : residues + mirror.other * n * n;
+  int8* out = residues + mirror.target * n * n;
+  float inverse = __uint_as_float(mirror.inverse);
+  Spot spot = locate_in_square();
+  int64 column = 4 * (16 * (int64)blockIdx.x + spot.column);
   if (column >= n) return;
-  bool aligned = divides(4, (uint64)r | (uint64)s, (uint64)out, n);
+  bool aligned = divides(4, (uint64)residues, n, 0);
   int32 count = n - column < 4 ? (int32)(n - column) : 4;
-  int64 row = 4 * ((int64)blockIdx.y * blockDim.y + threadIdx.y);
-  for (; row < n; row += 4 * (int64)gridDim.y * blockDim.y) {
+  int64 row = 4 * (16 * (int64)blockIdx.y + spot.row);
+  for (; row < n; row += 64 * (int64)gridDim.y) {
     int32 row_count = n - row < 4 ? (int32)(n - row) : 4;
     uint32 turned[4];
 #pragma unroll
@@ -47,10 +58,10 @@ combine(const int8* r, const int8* s, int8* out, int64 n, int32 straight,
       uint32 byte[4];
 #pragma unroll
       for (int32 c = 0; c < 4; ++c) {
-        int32 sum = __dp4a((int32)own, byte_at(straight, c), (int32)lift);
-        sum = __dp4a((int32)turned[c], byte_at(transposed, i), sum);
-        sum = __dp4a((int32)third, byte_at(other_weight, c), sum);
-        byte[c] = residue_bits((uint32)sum, __uint_as_float(inverse), minus_p);
+        int32 sum = __dp4a((int32)own, byte_at(mirror.straight, c), (int32)mirror.lift);
+        sum = __dp4a((int32)turned[c], byte_at(mirror.transposed, i), sum);
+        sum = __dp4a((int32)third, byte_at(mirror.other_weight, c), sum);
+        byte[c] = residue_bits((uint32)sum, inverse, mirror.minus_p);
       }
       uint32 word = pack_bytes(byte[0], byte[1], byte[2], byte[3]);
       int8* target = out + (row + i) * n + column;

@@ -9,10 +9,13 @@
 // a clock and SM take 2.4 clocks on an H200, its bytes 2.7.
 #include "scalars.cuh"
 
+enum Triangle { FULL, LOWER, UPPER };
 enum Kind { TWO_M, THREE_M, FOUR_M, REAL_ONLY };
 
 // Residues in flight before their first use: eight loads of a word.
+#ifndef IN_FLIGHT
 #define IN_FLIGHT 8
+#endif
 // |combination| <= 383: positive with this bias.
 #define BIAS 512
 
@@ -127,10 +130,14 @@ __device__ __forceinline__ void add_moduli(Sums& d, Reader& reader, int32 moduli
                                            const double*& weights) {
   constexpr int32 products = product_count(KIND), together = IN_FLIGHT / products;
   int32 i = 0;
+  uint32 next[together * products];
+  if (together <= moduli) read_products(reader, next);
 #pragma unroll 1
   for (; i + together <= moduli; i += together) {
     uint32 r[together * products];
-    read_products(reader, r);
+#pragma unroll
+    for (int32 q = 0; q < together * products; ++q) r[q] = next[q];
+    if (i + 2 * together <= moduli) read_products(reader, next);
 #pragma unroll
     for (int32 own = 0; own < together; ++own) {
       add_modulus<KIND>(d, r + own * products, weights);
@@ -213,13 +220,15 @@ __device__ __forceinline__ double scale_down(double v, int32 row, int32 column) 
 // `table`: digits of M, factors of the quotient, padding to an even count, then for each
 // modulus the digits of its weights, parts together. Moduli come 2M first, then 3M, 4M.
 // c has strides in elements, out rows of out_stride elements. Blocks of 32 x 8: x over
-// groups of ELEMENTS along n, y over rows, any number of blocks in y.
+// groups of ELEMENTS along n, y over rows, any number of blocks in y. Threads without an
+// element of the triangle write nothing.
 extern "C" __global__ void __launch_bounds__(256)
 decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32* rows,
        const int32* columns, const double* table, int32 digit_bits, int32 two_m,
        int32 three_m, int32 four_m, int32 real, int32 alpha_mode, double alpha_re,
        double alpha_im, int32 beta_mode, double beta_re, double beta_im, const REAL* c,
-       int64 c_row_stride, int64 c_column_stride, REAL* out, int64 out_stride) {
+       int64 c_row_stride, int64 c_column_stride, REAL* out, int64 out_stride,
+       int32 triangle) {
   int64 first = ELEMENTS * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
   if (first >= n) return;
   int32 count = n - first < ELEMENTS ? (int32)(n - first) : ELEMENTS;
@@ -227,6 +236,7 @@ decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32
                divides(ELEMENTS, (uint64)residues, product_stride, n);
   int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
   for (; i < m; i += (int64)gridDim.y * blockDim.y) {
+    if (triangle == LOWER ? first > i : triangle == UPPER && first + count <= i) continue;
     Sums d = {};
     const double* weights = table + (DIGITS + 3) / 2 * 2;
     Reader reader = {residues + i * n + first, product_stride, count, whole};

@@ -12,8 +12,9 @@ import numpy as np
 
 from ...errors import EngineUnavailableError, KernelError, MemoryLimitError
 from ...typing import Array
+from .hopper import cubin_of, map_planes
 from .launch import Triple
-from .sources import Module, source_of
+from .sources import HOPPER_FAMILIES, SHARED_BYTES, Module, source_of
 
 # cuBLAS and CUDA constants that CuPy does not name.
 _CUDA_R_8I = 3
@@ -38,20 +39,29 @@ def _module(module: Module) -> Any:
     """Compile a kernel family for a dtype; CuPy loads it on each device as needed."""
     import cupy
 
+    if module.family in HOPPER_FAMILIES:
+        return cupy.RawModule(path=str(cubin_of(module)))
     options = ("--std=c++17", *module.options)
     return cupy.RawModule(code=source_of(module), options=options)
 
 
 @cache
-def _function(module: Module, name: str) -> Any:
-    return _module(module).get_function(name)
+def _function(module: Module, name: str, device: int) -> Any:
+    raw = _module(module).get_function(name)
+    if module.family in SHARED_BYTES:
+        # More than 48 KiB has to be asked for, on each device.
+        raw.max_dynamic_shared_size_bytes = SHARED_BYTES[module.family]
+    # What RawKernel looks up in each of its calls.
+    return raw.kernel
 
 
 def _argument(x: Any) -> Any:
     """Check an array's address; CuPy takes None for no parameter, not for null."""
     if x is None:
         return _NULL
-    if not isinstance(x, np.generic) and x.data.ptr % x.itemsize:
+    if isinstance(x, np.generic | np.ndarray):
+        return x
+    if x.data.ptr % x.itemsize:
         # A misaligned access would end the whole CUDA context.
         raise KernelError(
             f"a {x.dtype} array does not start at a multiple of its {x.itemsize} "
@@ -61,10 +71,17 @@ def _argument(x: Any) -> Any:
 
 
 @cache
-def _total_bytes(device: int) -> int:
+def _properties(device: int) -> dict[str, Any]:
     import cupy
 
-    return int(cupy.cuda.runtime.getDeviceProperties(device)["totalGlobalMem"])
+    properties: dict[str, Any] = cupy.cuda.runtime.getDeviceProperties(device)
+    return properties
+
+
+def _current() -> int:
+    import cupy
+
+    return int(cupy.cuda.runtime.getDevice())
 
 
 class CudaDevice:
@@ -99,7 +116,7 @@ class CudaDevice:
         """Copy a table of the host, once for each device; both stay."""
         import cupy
 
-        key = (cupy.cuda.Device().id, id(table))
+        key = (_current(), id(table))
         if key not in self._constants:
             copied = cupy.asarray(table)
             # Other streams may use it next.
@@ -116,7 +133,9 @@ class CudaDevice:
         args: Sequence[Any],
     ) -> None:
         """Launch a kernel; scalars come as NumPy scalars of the parameters' types."""
-        _function(module, name)(grid, block, tuple(map(_argument, args)))
+        function = _function(module, name, _current())
+        shared = SHARED_BYTES.get(module.family, 0)
+        function(grid, block, tuple(map(_argument, args)), shared)
 
     def multiply_int8(self, x: Array, y: Array, sums: Array) -> None:
         """sums[b] = x[b] y[b]^T in int32, on tensor cores.
@@ -146,17 +165,22 @@ class CudaDevice:
                 *(zero, *out, strides[2], batch, *tail),
             )
 
+    def map_planes(self, planes: Array) -> Any:
+        """Describe planes to the copies of products.cu."""
+        return map_planes(planes)
+
     def total_bytes(self) -> int:
         """Memory of the current device."""
-        import cupy
+        return int(_properties(_current())["totalGlobalMem"])
 
-        return _total_bytes(cupy.cuda.Device().id)
+    def multiprocessors(self) -> int:
+        """Count the multiprocessors of the current device."""
+        return int(_properties(_current())["multiProcessorCount"])
 
     def capability(self) -> int:
         """Compute capability of the current device."""
-        import cupy
-
-        return int(cupy.cuda.Device().compute_capability)
+        properties = _properties(_current())
+        return 10 * int(properties["major"]) + int(properties["minor"])
 
     def synchronize(self) -> None:
         """Wait for the current stream."""

@@ -144,17 +144,17 @@ __device__ __forceinline__ Strip locate_strip(int64 rows, int64 k, int64 span,
 }
 
 // How the threads of a pass that writes K-major bytes lie on its rows x k output: four
-// neighbours along k a thread, blocks of 256, the grid one-dimensional. Along: a warp
-// covers 1 row x 32 groups, a block 8 x 32. Across: a warp covers 4 rows x 8 groups, a
-// block 32 x 8: whole 32-byte sectors both ways where rows are neighbours in memory.
+// neighbours along k a thread, blocks of 256 on rows_of_block rows, the grid
+// one-dimensional. Along: a warp covers 1 row x 32 groups. Across: 4 rows x 8 groups,
+// whole 32-byte sectors both ways where rows are neighbours in memory.
 struct Group {
   int64 row, first;
 };
 
 __device__ __forceinline__ Group locate_group(int64 rows, int64 k_padded,
-                                              int32 across) {
+                                              int32 across, int32 rows_of_block) {
   uint32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  uint32 row_count = across ? 32 : 8, group_count = across ? 8 : 32;
+  uint32 row_count = rows_of_block, group_count = 256 / row_count;
   uint32 row_tiles = (uint32)((rows + row_count - 1) / row_count);
   uint32 group_tiles = (uint32)((k_padded / 4 + group_count - 1) / group_count);
   // Neighbouring blocks follow the direction that is contiguous in memory.
@@ -162,8 +162,14 @@ __device__ __forceinline__ Group locate_group(int64 rows, int64 k_padded,
   uint32 major_index = blockIdx.x / minor, minor_index = blockIdx.x % minor;
   uint32 row_tile = across ? minor_index : major_index;
   uint32 group_tile = across ? major_index : minor_index;
-  uint32 own_row = across ? (lane & 3) + 4 * warp : warp;
-  uint32 own_group = across ? lane >> 2 : lane;
+  uint32 own_row, own_group;
+  if (across) {
+    own_row = (lane & 3) + 4 * (warp % (row_count / 4));
+    own_group = (lane >> 2) + 8 * (warp / (row_count / 4));
+  } else {
+    own_row = threadIdx.x / group_count;
+    own_group = threadIdx.x % group_count;
+  }
   Group group;
   group.row = (int64)row_tile * row_count + own_row;
   group.first = 4 * ((int64)group_tile * group_count + own_group);

@@ -120,8 +120,9 @@ extern "C" __global__ void __launch_bounds__(256)
 encode(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
        const int32* exponents, int32 conjugate, const uint4* table, int32 two_m,
        int32 three_m, int32 four_m, int32 real, int8* out, int64 padded_rows,
-       int64 k_padded, int64 plane_stride, int32 across) {
-  Group group = locate_group(padded_rows, k_padded, across);
+       int64 k_padded, int64 plane_stride, int32 across,
+       int32 rows_of_block) {
+  Group group = locate_group(padded_rows, k_padded, across, rows_of_block);
   if (group.row >= padded_rows || group.first >= k_padded) return;
   int32 s = group.row < rows ? exponents[group.row] : NONFINITE_ROW;
   bool masked = is_sentinel(s);

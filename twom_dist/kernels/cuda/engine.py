@@ -17,6 +17,7 @@ from . import finish, tables, tuning
 from .device import open_device
 from .encoded import CudaEncoded
 from .fill import CudaFill, fill_nonfinite, mark_nonfinite
+from .hopper import ROW_GROUP
 from .int8_gemm import LARGEST_K, align
 from .launch import (
     Device,
@@ -30,8 +31,12 @@ from .launch import (
     tile_grid,
 )
 from .multiply import combine_mirrors, multiply_products
+from .products import multiply_fused
 from .sources import module_for
 from .workspace import fit_tiles, sums_bytes, workspace_bytes
+
+# As decode.cu counts them.
+TRIANGLES = ("full", "lower", "upper")
 
 
 class CudaEngine:
@@ -109,14 +114,10 @@ class CudaEngine:
         (rows, k), shape = x.shape, (align(x.shape[0]), align(x.shape[1]))
         plane = self.device.empty((1, *shape), np.int8)
         if plane.size:
-            across = lies_across(x)
-            args = (
-                *(*operand_args(x), largest, plane),
-                *(*map(np.int64, shape), np.int32(across)),
-            )
+            grid, block, last = group_grid(*shape, lies_across(x))
+            args = (*operand_args(x), largest, plane, *map(np.int64, shape), *last)
             module = module_for("bounds", x.dtype)
-            grid = group_grid(*shape, across)
-            self.device.launch(module, "magnitudes", *grid, args)
+            self.device.launch(module, "magnitudes", grid, block, args)
         return CudaEncoded(rows, k, plane, (0,))
 
     def bound_maxima(
@@ -163,19 +164,19 @@ class CudaEngine:
     ) -> CudaEncoded:
         """Quantise and write the planes, alike for both sides."""
         (rows, k), count = x.shape, len(system.planes)
-        shape = (count, align(rows), align(k))
+        shape = (count, align(rows, ROW_GROUP), align(k))
         planes = self.device.empty(shape, np.int8)
         if planes.size:
-            across = lies_across(x)
+            grid, block, last = group_grid(*shape[1:], lies_across(x))
             args = (
                 *(*operand_args(x), exponents, np.int32(conjugate)),
                 self.device.constant(tables.encode_table(system)),
                 *map(np.int32, tables.count_kinds(system)),
                 *(planes, *map(np.int64, shape[1:]), np.int64(shape[1] * shape[2])),
-                np.int32(across),
+                *last,
             )
             module = module_for("encode", x.dtype, system)
-            self.device.launch(module, "encode", *group_grid(*shape[1:], across), args)
+            self.device.launch(module, "encode", grid, block, args)
         return CudaEncoded(rows, k, planes, tuple(range(count)))
 
     def as_right(self, left: CudaEncoded, planes: tuple[int, ...]) -> CudaEncoded:
@@ -192,7 +193,7 @@ class CudaEngine:
         *,
         hermitian: bool = False,
     ) -> Array:
-        """Multiply batches of planes, each requantised before the next."""
+        """Multiply and reduce in one pass, or by cuBLAS and a second one."""
         m, n, k = left.rows, right.rows, left.k
         shape = (system.num_products, m, n)
         if 0 in (m, n, k):
@@ -204,7 +205,11 @@ class CudaEngine:
             if not hermitian or product.mirror is None
         ]
         add = into is not None
-        multiply_products(self.device, left, right, system, residues, own, add)
+        args = (self.device, left, right, system, residues, own, add)
+        if tuning.tuning_for(self.device.capability()).fused:
+            multiply_fused(*args)
+        else:
+            multiply_products(*args)
         if hermitian:
             combine_mirrors(self.device, system, residues)
         return residues
@@ -256,6 +261,7 @@ class CudaEngine:
         alpha: complex = 1,
         beta: complex = 0,
         c: Array | None = None,
+        triangle: Uplo = "full",
     ) -> Array:
         """Reconstruct the tile by one kernel."""
         _, m, n = residues.shape
@@ -269,6 +275,7 @@ class CudaEngine:
             *map(np.int32, tables.count_kinds(system)),
             *(*scalar_args(alpha), *scalar_args(beta)),
             *(c, *strides(out if c is None else c), out, np.int64(n)),
+            np.int32(TRIANGLES.index(triangle)),
         )
         grid = tile_grid(m, n, tables.decode_elements(system))
         module = module_for("decode", dtype, system)

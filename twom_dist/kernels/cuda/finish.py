@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...typing import Array, Uplo
-from .launch import Device, operand_args, scalar_args, strides, tile_grid
+from .launch import Device, operand_args, scalar_args, square_grid, strides, tile_grid
 from .sources import module_for
 
 
@@ -43,7 +43,7 @@ def mirror_tile(device: Device, tile: Array, conjugate: bool) -> Array:
     if out.size:
         args = (*operand_args(tile), np.int32(conjugate), out)
         module = module_for("tile", tile.dtype)
-        device.launch(module, "mirror_tile", *tile_grid(m, n), args)
+        device.launch(module, "mirror_tile", *square_grid(m, n), args)
     return out
 
 
@@ -54,5 +54,5 @@ def close_diagonal(device: Device, tile: Array, conjugate: bool, uplo: Uplo) -> 
         flags = map(np.int32, (conjugate, uplo == "upper", uplo == "full"))
         module = module_for("tile", tile.dtype)
         args = (tile, np.int64(n), *flags)
-        device.launch(module, "close_diagonal", *tile_grid(n, n), args)
+        device.launch(module, "close_diagonal", *square_grid(n, n), args)
     return tile

@@ -15,9 +15,9 @@ LARGEST_K = 1 << 16
 ALIGNMENT = 16
 
 
-def align(length: int) -> int:
+def align(length: int, to: int = ALIGNMENT) -> int:
     """Round up to what tensor cores take."""
-    return -(-length // ALIGNMENT) * ALIGNMENT
+    return -(-length // to) * to
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import numpy as np
 
 from ...errors import KernelError
 from ...typing import Array
+from . import tuning
 from .sources import Module
 from .tables import scalar_mode
-from .tuning import STRIP
 
 Triple = tuple[int, int, int]
 
@@ -44,8 +44,16 @@ class Device(Protocol):
         """sums[b] = x[b] y[b]^T in int32; k and the distance of rows 16-fold."""
         ...
 
+    def map_planes(self, planes: Array) -> Any:
+        """Describe planes to the copies of products.cu."""
+        ...
+
     def total_bytes(self) -> int:
         """Memory of the device."""
+        ...
+
+    def multiprocessors(self) -> int:
+        """Count the multiprocessors."""
         ...
 
     def capability(self) -> int:
@@ -63,14 +71,13 @@ _LARGEST_GRID_Y = 65535
 
 def strides(x: Array) -> tuple[Any, Any]:
     """Strides of a matrix in elements, as the kernels take them."""
-    size = x.itemsize
-    if any(s % size for s, n in zip(x.strides, x.shape, strict=True) if n > 1):
+    size, (rows, columns), (down, right) = x.itemsize, x.shape, x.strides
+    if (rows > 1 and down % size) or (columns > 1 and right % size):
         raise KernelError(
             f"a {x.dtype} array has strides of {x.strides} bytes, no multiples of its "
             f"{size}; copy the array it is a view of, then take the view"
         )
-    row, column = (np.int64(s // size) for s in x.strides)
-    return row, column
+    return np.int64(down // size), np.int64(right // size)
 
 
 def operand_args(x: Array) -> tuple[Any, ...]:
@@ -94,15 +101,20 @@ def lies_across(x: Array) -> bool:
 def strip_grid(rows: int, k: int, across: bool) -> tuple[Triple, Triple, int]:
     """Grid, block and span of a reduction along k; see ``Strip`` in elements.cuh."""
     rows_of_block, threads = (32, 8) if across else (8, 32)
-    span = max(STRIP * threads, -(-k // _LARGEST_GRID_Y))
+    span = max(tuning.STRIP * threads, -(-k // _LARGEST_GRID_Y))
     return (_count(rows, rows_of_block), _count(k, span), 1), _BLOCK, span
 
 
-def group_grid(rows: int, k_padded: int, across: bool) -> tuple[Triple, Triple]:
-    """Grid and block of a pass over K-major bytes; see ``Group`` in elements.cuh."""
-    rows_of_block, groups = (32, 8) if across else (8, 32)
-    count = _count(rows, rows_of_block) * _count(k_padded // 4, groups)
-    return (count, 1, 1), (256, 1, 1)
+def group_grid(
+    rows: int, k_padded: int, across: bool
+) -> tuple[Triple, Triple, tuple[Any, Any]]:
+    """Grid, block and last arguments of a pass over K-major bytes.
+
+    See ``Group`` in elements.cuh.
+    """
+    own = tuning.ROWS_ACROSS if across else tuning.ROWS_ALONG
+    count = _count(rows, own) * _count(k_padded // 4, 256 // own)
+    return (count, 1, 1), (256, 1, 1), (np.int32(across), np.int32(own))
 
 
 def tile_grid(
@@ -112,6 +124,20 @@ def tile_grid(
     x = _count(_count(columns, elements), _BLOCK[0])
     y = min(_LARGEST_GRID_Y, _count(rows, _BLOCK[1]))
     return (x, y, batch), _BLOCK
+
+
+def square_grid(rows: int, columns: int) -> tuple[Triple, Triple]:
+    """Grid and block over squares of 16 x 16; see ``Spot`` in arithmetic.cuh."""
+    return (_count(columns, 16), min(_LARGEST_GRID_Y, _count(rows, 16)), 1), _BLOCK
+
+
+def sparse_grid(rows: int, columns: int) -> tuple[Triple, Triple]:
+    """Grid and block over a tile of which few elements need anything: 32 rows a thread.
+
+    4096 x 4096 threads that leave at once took 50 us on an H200.
+    """
+    (x, y, _), block = tile_grid(rows, columns)
+    return (x, _count(y, 32), 1), block
 
 
 def line_grid(length: int) -> tuple[Triple, Triple]:

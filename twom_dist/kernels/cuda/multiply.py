@@ -11,7 +11,7 @@ from ...typing import Array
 from . import tables
 from .encoded import CudaEncoded
 from .int8_gemm import LARGEST_K, Batch, align, cut_sums, group_products
-from .launch import Device, tile_grid
+from .launch import Device, square_grid, tile_grid
 from .sources import module_for
 from .workspace import sums_bytes
 
@@ -58,7 +58,7 @@ def _multiply_piece(
     # With the zeros that pad both: tensor cores like all sizes in multiples of 16.
     padded = slice(rows.start, rows.start + align(m))
     x = left.planes[_planes(batch.left, batch), padded]
-    y = right.planes[_planes(batch.right, batch)]
+    y = right.planes[_planes(batch.right, batch), : align(n)]
     target = sums[:count, : align(m)]
     for k_lo in range(0, k_padded, LARGEST_K):
         piece = slice(k_lo, min(k_padded, k_lo + LARGEST_K))
@@ -88,17 +88,7 @@ def _planes(first: int, batch: Batch) -> slice:
 
 def combine_mirrors(device: Device, system: ResidueSystem, residues: Array) -> None:
     """Derive the products of ``X X^H`` that follow from others."""
-    n = residues.shape[1]
-    for q, product in enumerate(system.products):
-        mirror = product.mirror
-        if mirror is None:
-            continue
-        other = None if mirror.other is None else residues[mirror.other]
-        args = (
-            *(residues[mirror.source], other, residues[q], np.int64(n)),
-            *(np.int32(mirror.straight), np.int32(mirror.transposed)),
-            np.int32(mirror.other_weight),
-            *map(np.uint32, tables.combine_constants(product.p)),
-        )
-        (x, y, z), block = tile_grid(-(-n // 4), n, 4)
-        device.launch(module_for("combine"), "combine", (x, y, z), block, args)
+    n, table = residues.shape[1], tables.mirror_table(system)
+    (x, y, _), block = square_grid(-(-n // 4), -(-n // 4))
+    args = residues, np.int64(n), device.constant(table)
+    device.launch(module_for("combine"), "combine", (x, y, len(table)), block, args)

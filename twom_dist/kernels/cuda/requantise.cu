@@ -5,12 +5,10 @@
 // the old residue, raw <= 4 * 255 * 255 + 255 + 128 + 256 < 2^18, for every int32.
 #include "arithmetic.cuh"
 
-// Entry of a modulus: {weights, start, inverse, -p}; start removes the bias and keeps
-// raw >= 0 when an old residue is added.
-__device__ __forceinline__ uint32 reduce_sum(int32 sum, uint4 entry, int32 old,
-                                             int32 place) {
-  uint32 raw = __dp4a((uint32)sum ^ 0x80000000u, entry.x, entry.y);
-  // Add the signed byte number `place` of the word of old residues.
+// With the signed byte number `place` of the word of old residues.
+__device__ __forceinline__ uint32 add_sum(int32 sum, uint4 entry, int32 old,
+                                          int32 place) {
+  uint32 raw = weigh_sum(sum, entry);
   raw = (uint32)__dp4a(old, 1 << (8 * place), (int32)raw);
   return residue_bits(raw, __uint_as_float(entry.z), entry.w);
 }
@@ -41,12 +39,12 @@ requantise(const int32* sums, int64 ld, int64 batch_stride, int8* residues,
       int4 sum = *reinterpret_cast<const int4*>(source);
       int32 old = add ? *reinterpret_cast<const int32*>(target) : 0;
       *reinterpret_cast<uint32*>(target) =
-          pack_bytes(reduce_sum(sum.x, entry, old, 0), reduce_sum(sum.y, entry, old, 1),
-                     reduce_sum(sum.z, entry, old, 2), reduce_sum(sum.w, entry, old, 3));
+          pack_bytes(add_sum(sum.x, entry, old, 0), add_sum(sum.y, entry, old, 1),
+                     add_sum(sum.z, entry, old, 2), add_sum(sum.w, entry, old, 3));
     } else {
       for (int32 c = 0; c < count; ++c) {
         int32 old = add ? (uint8)target[c] : 0;
-        target[c] = (int8)reduce_sum(source[c], entry, old, 0);
+        target[c] = (int8)add_sum(source[c], entry, old, 0);
       }
     }
   }

@@ -16,6 +16,7 @@ FAMILIES = (
     "norms",
     "encode",
     "requantise",
+    "products",
     "combine",
     "decode",
     "bounds",
@@ -24,10 +25,14 @@ FAMILIES = (
     "tile",
 )
 # Those without a floating-point operand: one module for all dtypes.
-INTEGER_FAMILIES = ("requantise", "combine")
+INTEGER_FAMILIES = ("requantise", "products", "combine")
+# Those written for Hopper's own instructions: sm_90a and no other, and the bytes of
+# shared memory of a block, four stages of ring.cuh and what aligns them.
+HOPPER_FAMILIES = ("products",)
+SHARED_BYTES = {"products": 4 * 3 * 128 * 128 + 1024}
 
 _INCLUDE = re.compile(r'^#include "([\w.]+)"\n', re.MULTILINE)
-_KERNEL = re.compile(r'extern "C" __global__[^(]*(?:\(\d+\)\s*)?\b(\w+)\(')
+_KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__\w+__\([\d, ]+\)\s*)*(\w+)\(')
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class Module:
         return tuple(f"-D{name}={value}" for name, value in self.macros)
 
 
+@cache
 def module_for(
     family: str, dtype: Any = None, system: ResidueSystem | None = None
 ) -> Module:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import KernelError
-from ...moduli import ResidueSystem, symmetric_residue
+from ...moduli import Mirror, ResidueSystem, symmetric_residue
 
 UInt32Array = npt.NDArray[np.uint32]
 Float64Array = npt.NDArray[np.float64]
@@ -30,6 +30,7 @@ _HEADER = 8
 _LARGEST_RAW = 1 << 23
 
 
+@cache
 def count_kinds(system: ResidueSystem) -> tuple[int, int, int, int]:
     """Count the 2M, 3M, 4M and real moduli, which come in this order."""
     order = [KINDS.index(kind) for kind in system.kinds]
@@ -143,9 +144,22 @@ def requantise_table(system: ResidueSystem) -> UInt32Array:
     return _frozen(np.array(entries, np.uint32))
 
 
-def combine_constants(p: int) -> tuple[int, int, int]:
-    """Return lift, inverse and -p of combine.cu."""
-    return (_round_up(3 * 128 * 128, p), *reduction_constants(p))
+def mirror_entry(target: int, mirror: Mirror, p: int) -> list[int]:
+    """Write down how a product follows from others, as combine.cu has it."""
+    lift = _round_up(3 * 128 * 128, p)
+    other = -1 if mirror.other is None else mirror.other
+    weights = mirror.straight, mirror.transposed, mirror.other_weight
+    signed = np.array([target, mirror.source, other, *weights], np.int32)
+    return [*signed.view(np.uint32).tolist(), lift, *reduction_constants(p)]
+
+
+@cache
+def mirror_table(system: ResidueSystem) -> UInt32Array:
+    """Tabulate the products of ``X X^H`` that follow from others: (count, 9) uint32."""
+    products = system.products
+    mirrors = [(q, p.mirror, p.p) for q, p in enumerate(products) if p.mirror]
+    assert all(products[mirror.source].mirror is None for _, mirror, _ in mirrors)
+    return _frozen(np.array([mirror_entry(*m) for m in mirrors], np.uint32))
 
 
 # --- decode -----------------------------------------------------------------------

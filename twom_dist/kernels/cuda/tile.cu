@@ -48,15 +48,17 @@ __device__ __forceinline__ void write_element(REAL* out, int64 offset, Element x
 #endif
 }
 
-// out[j, i] = x[i, j], conjugated or not, from m x n with strides to n x m. Grid over the
-// m x n elements as above. Must move two elements.
+// out[j, i] = x[i, j], conjugated or not, from m x n with strides to n x m. Blocks of 32 x
+// 8: x over squares of 16 columns, y over those of rows, any number in y. Must move two
+// elements.
 extern "C" __global__ void __launch_bounds__(256)
 mirror_tile(const REAL* x, int64 m, int64 n, int64 row_stride, int64 column_stride,
             int32 conjugate, REAL* out) {
-  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+  Spot spot = locate_in_square();
+  int64 j = 16 * (int64)blockIdx.x + spot.column;
   if (j >= n) return;
-  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
-  for (; i < m; i += (int64)gridDim.y * blockDim.y) {
+  int64 i = 16 * (int64)blockIdx.y + spot.row;
+  for (; i < m; i += 16 * (int64)gridDim.y) {
     Element own = load_element(x, i * row_stride + j * column_stride);
     write_element(out, j * m + i, conjugate_element(own, conjugate));
   }
@@ -64,13 +66,14 @@ mirror_tile(const REAL* x, int64 m, int64 n, int64 row_stride, int64 column_stri
 
 // The triangle of an n x n tile that is not computed becomes the mirror image of the
 // other one, or zero; the diagonal real where the image is conjugated. Each thread reads
-// an element of the one and writes that of the other. Grid over n x n as above.
+// an element of the one and writes that of the other. Squares of n x n as above.
 extern "C" __global__ void __launch_bounds__(256)
 close_diagonal(REAL* tile, int64 n, int32 conjugate, int32 upper, int32 full) {
-  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+  Spot spot = locate_in_square();
+  int64 j = 16 * (int64)blockIdx.x + spot.column;
   if (j >= n) return;
-  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
-  for (; i < n; i += (int64)gridDim.y * blockDim.y) {
+  int64 i = 16 * (int64)blockIdx.y + spot.row;
+  for (; i < n; i += 16 * (int64)gridDim.y) {
     if (upper ? i > j : i < j) continue;
     int64 own = i * n + j;
     if (i != j) {

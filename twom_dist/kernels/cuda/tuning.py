@@ -11,9 +11,12 @@ class Tuning:
     ----------
     sums_bytes : int
         int32 sums of one cuBLAS call, which the requantisation reads back.
+    fused : bool
+        Whether products.cu multiplies and reduces instead of cuBLAS and requantise.cu.
     """
 
     sums_bytes: int
+    fused: bool = False
 
 
 # By compute capability. The sums fit L2 (6, 40, 6, 96, 50, 126 and 96 MB of the largest
@@ -24,7 +27,7 @@ BY_CAPABILITY = {
     80: Tuning(sums_bytes=32 << 20),
     86: Tuning(sums_bytes=8 << 20),
     89: Tuning(sums_bytes=32 << 20),
-    90: Tuning(sums_bytes=32 << 20),
+    90: Tuning(sums_bytes=128 << 20, fused=True),
     100: Tuning(sums_bytes=64 << 20),
     120: Tuning(sums_bytes=48 << 20),
 }
@@ -56,3 +59,7 @@ WORKSPACE_SHARE = 0.5
 # Side of the tiles of rank-k updates without a half form: T x T tiles waste 1/(2T).
 UPDATE_TILES = 8
 SMALLEST_UPDATE_TILE = 2048
+
+# Rows of a block of threads that writes K-major bytes, whose rows lie along memory, and
+# across it.
+ROWS_ALONG, ROWS_ACROSS = 4, 8

@@ -5,6 +5,7 @@ from ...errors import MemoryLimitError
 from ...moduli import ResidueSystem
 from ..limits import Shape, TileLimits, Update
 from . import tuning
+from .hopper import ROW_GROUP
 from .int8_gemm import align
 
 _SMALLEST_TILE = 256
@@ -18,7 +19,12 @@ def workspace_bytes(total: int) -> int:
 
 
 def sums_bytes(capability: int) -> int:
-    """Bytes of the int32 sums of one call: at most a quarter of what is allowed."""
+    """Bytes of the int32 sums of one call: at most a quarter of what is allowed.
+
+    0 where there are none.
+    """
+    if tuning.tuning_for(capability).fused:
+        return 0
     tuned = tuning.tuning_for(capability).sums_bytes
     if setting("workspace-bytes") is None:
         return tuned
@@ -33,10 +39,10 @@ def working_bytes(
     Planes of both sides, residues, marks of what is not finite, and int32 sums; of
     rank-2k updates all of them twice, but the sums, and of any update the tile itself.
     """
-    m, n, k = map(align, shape)
+    m, n, k = align(shape[0], ROW_GROUP), align(shape[1], ROW_GROUP), align(shape[2])
     twice = 2 if update is not None and update.two else 1
     planes = twice * len(system.planes) * (m + n) * k
-    sums = max(sums, 4 * min(256, m) * n)
+    sums = sums and max(sums, 4 * min(256, m) * n)
     residues = system.num_products * m * n
     tiles = 0 if update is None else 16 * (1 + twice) * m * n
     return planes + twice * (residues + m * n) + min(sums, 4 * residues) + tiles

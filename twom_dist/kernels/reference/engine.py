@@ -16,7 +16,7 @@ from ...moduli import (
     ScalingRule,
     symmetric_residue,
 )
-from ...typing import Array, Side
+from ...typing import Array, Side, Uplo
 from ..family import Family
 from ..finish import close_diagonal, mirror_tile, scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
@@ -212,6 +212,7 @@ class ReferenceEngine:
         alpha: complex = 1,
         beta: complex = 0,
         c: Array | None = None,
+        triangle: Uplo = "full",
     ) -> Array:
         """Reconstruct exactly, then follow the contract's floating-point steps."""
         exponents = -(_finite(rows)[:, np.newaxis] + _finite(columns)[np.newaxis, :])

@@ -1,0 +1,119 @@
+"""What CuPy does not do for Hopper: code for sm_90a, and maps of planes for its copies.
+
+Both are calls of NVRTC and of the driver.
+"""
+
+import ctypes
+import hashlib
+import os
+import tempfile
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import KernelError
+from ...typing import Array
+from .sources import Module, source_of
+
+# A CUtensorMap, as products.cu takes it.
+TENSOR_MAP = np.dtype([("word", "<u8", (16,))])
+
+_OPTIONS = ("--std=c++17", "-arch=sm_90a")
+
+# Rows of planes whose order the copies change; see row_of_slot in products.cu.
+ROW_GROUP = 64
+# Enumerators of cuda.h: CU_TENSOR_MAP_...
+_UINT8, _NO_INTERLEAVE, _SWIZZLE_128B, _PROMOTE_256B, _FILL_ZEROS = 0, 0, 3, 3, 0
+
+
+@cache
+def cubin_of(module: Module) -> Path:
+    """Compile for sm_90a into CuPy's cache of kernels, whose RawModule loads it."""
+    from cupy.cuda import nvrtc
+
+    options = (*_OPTIONS, *module.options)
+    text = source_of(module)
+    key = repr((nvrtc.getVersion(), options, text)).encode()
+    name = f"twom_dist-{hashlib.sha256(key).hexdigest()}.cubin"
+    default = Path.home() / ".cupy" / "kernel_cache"
+    path = Path(os.environ.get("CUPY_CACHE_DIR", default)) / name
+    if not path.exists():
+        program = nvrtc.createProgram(text, f"{module.family}.cu", (), ())
+        try:
+            nvrtc.compileProgram(program, options)
+            code = nvrtc.getCUBIN(program)
+        finally:
+            nvrtc.destroyProgram(program)
+        path = _keep(path, code)
+    return path
+
+
+def _keep(path: Path, code: bytes) -> Path:
+    """Write so that other processes see the whole file or none."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, partial = tempfile.mkstemp(dir=path.parent)
+    except OSError:  # a home that cannot be written to
+        handle, partial = tempfile.mkstemp(suffix=".cubin")
+        path = Path(partial)
+    with os.fdopen(handle, "wb") as file:
+        file.write(code)
+    if path != Path(partial):
+        os.replace(partial, path)
+    return path
+
+
+@cache
+def _encode_tiled() -> Any:
+    function = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
+    function.restype = ctypes.c_int
+    return function
+
+
+def _array(kind: Any, *values: int) -> Any:
+    return (kind * len(values))(*values)
+
+
+def map_planes(planes: Array) -> npt.NDArray[Any]:
+    """Describe planes to the copy engine.
+
+    A copy moves 128 rows x 128 bytes. Of 64 rows, row ``16 t + 2 j + b`` comes at place
+    ``8 j + 2 t + b``: five axes, ``k, b, t, j`` and groups of 64 rows.
+
+    Parameters
+    ----------
+    planes : (planes, rows, k) int8
+        Contiguous; rows in multiples of 64, k and the address in multiples of 16.
+
+    Returns
+    -------
+    () array of TENSOR_MAP
+        The argument of a kernel.
+    """
+    return _map(planes.data.ptr, *planes.shape)
+
+
+# The pool gives the same addresses again and again, and a call takes some 30 us.
+@lru_cache(maxsize=256)
+def _map(address: int, count: int, rows: int, k: int) -> npt.NDArray[Any]:
+    lengths = _array(ctypes.c_uint64, k, 2, 4, 8, count * rows // ROW_GROUP)
+    distances = _array(ctypes.c_uint64, k, 16 * k, 2 * k, ROW_GROUP * k)
+    box = _array(ctypes.c_uint32, 128, 2, 4, 8, 2)
+    steps = _array(ctypes.c_uint32, 1, 1, 1, 1, 1)
+    # The driver wants it at a multiple of 64 bytes.
+    buffer = np.zeros(3 * TENSOR_MAP.itemsize // 2, np.uint8)
+    start = -buffer.ctypes.data % 64
+    out = buffer[start : start + TENSOR_MAP.itemsize].view(TENSOR_MAP)
+    status = _encode_tiled()(
+        *(ctypes.c_void_p(out.ctypes.data), _UINT8, ctypes.c_uint32(5)),
+        *(ctypes.c_void_p(address), lengths, distances, box, steps),
+        *(_NO_INTERLEAVE, _SWIZZLE_128B, _PROMOTE_256B, _FILL_ZEROS),
+    )
+    if status != 0:
+        raise KernelError(
+            f"the driver cannot map {count} planes of {rows} x {k} (error {status})"
+        )
+    return out.reshape(())

@@ -1,0 +1,172 @@
+// Products: int8 planes -> residues of X Y^T modulo every p, one pass, for Hopper.
+//
+// Must do 2 m n k operations and write m n bytes a product; cuBLAS and requantise move
+// 9 m n bytes more. A block makes 128 x 256 residues of one product: its sums never
+// leave the registers. The grid is as large as the device and walks over all products;
+// while one half of a block reduces its sums, the other one multiplies.
+#include "arithmetic.cuh"
+#include "ring.cuh"
+
+#define BLOCK_M 128
+#define BLOCK_N 256
+// Rows of blocks that the grid walks down before it takes the next columns: L2 serves
+// what 16 x 8 blocks share. 8 and 32 rows were 0 to 6 % slower on an H200.
+#define BAND 16
+
+// Planes of a product's operands, and which residues it makes.
+struct Job {
+  int32 left, right, product, unused;
+};
+
+// A block's place: its rows and columns of blocks, and its job.
+struct Place {
+  int64 i, j, job;
+};
+
+// Of cluster `index`; i may lie past the end for the second block.
+__device__ __forceinline__ Place locate_block(int64 index, int64 pairs, int64 columns,
+                                              uint32 rank) {
+  const int64 band = BAND / CLUSTER;
+  Place place;
+  place.job = index / (pairs * columns);
+  int64 left = index % (pairs * columns);
+  int64 first = left / (band * columns) * band;
+  int64 height = pairs - first < band ? pairs - first : band;
+  left -= first * columns;
+  place.i = CLUSTER * (first + left % height) + rank;
+  place.j = left / height;
+  return place;
+}
+
+// A thread's sums belong to slots 8 j + 2 t + b of 64 columns, t = lane mod 4, b < 2.
+// The copies put row 16 t + 2 j + b there: 16 neighbours a thread, one store. Rows of X
+// come in the same order, so that one operand can be both.
+__device__ __forceinline__ int32 row_of_slot(int32 slot) {
+  return (slot >> 1 & 3) << 4 | (slot >> 3) << 1 | (slot & 1);
+}
+
+// The residues of 16 neighbours, whose sums lie in pairs 4 apart.
+__device__ __forceinline__ uint4 reduce_sixteen(const int32* d, uint4 entry) {
+  uint32 word[4];
+#pragma unroll
+  for (int32 t = 0; t < 4; ++t) {
+    const int32* own = d + 8 * t;
+    word[t] = pack_bytes(reduce_sum(own[0], entry), reduce_sum(own[1], entry),
+                         reduce_sum(own[4], entry), reduce_sum(own[5], entry));
+  }
+  return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+__device__ __forceinline__ void add_sixteen(int32* d, uint4 old) {
+  uint32 word[4] = {old.x, old.y, old.z, old.w};
+#pragma unroll
+  for (int32 t = 0; t < 4; ++t) {
+#pragma unroll
+    for (int32 b = 0; b < 4; ++b) {
+      d[8 * t + 4 * (b >> 1) + (b & 1)] += (int8)(word[t] >> 8 * b);
+    }
+  }
+}
+
+__device__ __forceinline__ uint4 load_sixteen(const int8* source, int32 count) {
+  return make_uint4(load_bytes(source, count), load_bytes(source + 4, count - 4),
+                    load_bytes(source + 8, count - 8),
+                    load_bytes(source + 12, count - 12));
+}
+
+__device__ __forceinline__ void store_sixteen(int8* target, uint4 bytes, int32 count) {
+  store_bytes(target, bytes.x, count);
+  store_bytes(target + 4, bytes.y, count - 4);
+  store_bytes(target + 8, bytes.z, count - 8);
+  store_bytes(target + 12, bytes.w, count - 12);
+}
+
+// Write the residues of a thread's sums, or add them to what is there: 64 x 256 from
+// `row`, `column` on for each 128 threads. 16-byte stores where addresses allow.
+__device__ __forceinline__ void store_residues(int32 (&d)[ACCUMULATORS], int8* residues,
+                                               int64 row_stride, int64 m, int64 n,
+                                               int64 row, int64 column, uint4 entry,
+                                               int32 add) {
+  int32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
+  bool aligned = divides(16, (uint64)residues, row_stride, 0);
+#pragma unroll
+  for (int32 half = 0; half < 2; ++half) {
+    int64 i = row + row_of_slot(16 * warp + 8 * half + (lane >> 2));
+    if (i >= m) continue;
+#pragma unroll
+    for (int32 g = 0; g < 4; ++g) {
+      int32* own = d + 32 * g + 2 * half;
+      int64 j = column + 64 * g + 16 * (lane & 3);
+      if (j >= n) continue;
+      int8* target = residues + i * row_stride + j;
+      if (aligned && n - j >= 16) {
+        if (add) add_sixteen(own, *reinterpret_cast<const uint4*>(target));
+        *reinterpret_cast<uint4*>(target) = reduce_sixteen(own, entry);
+      } else {
+        int32 count = n - j < 16 ? (int32)(n - j) : 16;
+        if (add) add_sixteen(own, load_sixteen(target, count));
+        store_sixteen(target, reduce_sixteen(own, entry), count);
+      }
+    }
+  }
+}
+
+// What the blocks walk over.
+struct Work {
+  int64 pairs, columns, count;
+};
+
+// The next block of this one's, from `index` on; false past the end.
+__device__ __forceinline__ bool next_block(const Work& work, const Job* jobs,
+                                           int32 x_groups, int32 y_groups, uint32 rank,
+                                           int64& index, Place& place, Job& job,
+                                           Tiles& tiles) {
+  if (index >= work.count) return false;
+  place = locate_block(index, work.pairs, work.columns, rank);
+  job = jobs[place.job];
+  // Past the end lie rows of the next plane, or zeros: they are not stored.
+  tiles.left = job.left * x_groups + 2 * (int32)place.i;
+  tiles.right = job.right * y_groups + 4 * (int32)place.j;
+  index += gridDim.x / CLUSTER;
+  return true;
+}
+
+// residues[q * product_stride + i * row_stride + j], i < m, j < n, for each job; x and y
+// map planes of x_groups and y_groups times 64 rows, `steps` tiles along k; table[q] as
+// requantise.cu has it. Clusters of two blocks of 384 threads, any number of them.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
+products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
+         int32 x_groups, int32 y_groups, int32 steps, const Job* jobs, int32 job_count,
+         const uint4* table, int64 m, int64 n, int8* residues, int64 row_stride,
+         int64 product_stride, int32 add) {
+  Work work;
+  work.pairs = (m + CLUSTER * BLOCK_M - 1) / (CLUSTER * BLOCK_M);
+  work.columns = (n + BLOCK_N - 1) / BLOCK_N;
+  work.count = job_count * work.pairs * work.columns;
+  int64 index = blockIdx.x / CLUSTER;
+  Place place;
+  Job job;
+  Tiles tiles;
+  Ring ring = open_ring();
+  if (ring.role == 0) {
+    give_registers();
+    if (threadIdx.x == 0) {
+      while (next_block(work, jobs, x_groups, y_groups, ring.rank, index, place, job,
+                        tiles)) {
+        copy_steps(ring, x, y, tiles, steps);
+      }
+    }
+  } else {
+    take_registers();
+    int32 d[ACCUMULATORS];
+    while (next_block(work, jobs, x_groups, y_groups, ring.rank, index, place, job,
+                      tiles)) {
+      uint4 entry = __ldg(table + job.product);
+      multiply_steps(ring, d, x, y, tiles, steps, entry);
+      store_residues(d, residues + job.product * product_stride, row_stride, m, n,
+                     place.i * BLOCK_M + 64 * (ring.role - 1), place.j * BLOCK_N, entry,
+                     add);
+    }
+  }
+  close_ring();
+}
