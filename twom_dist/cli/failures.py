@@ -21,7 +21,7 @@ EXIT_CODES = """\b
 Exit codes:
   0    done
   1    failed while running; the output is what it was before
-  2    refused before any work: usage, inputs, output, scheduler, disk space
+  2    refused before any work: usage, inputs, output, workers, disk space
   130  interrupted (Ctrl-C), 143 terminated; the output is what it was before
 """
 
@@ -42,6 +42,9 @@ _FOREIGN = {
 _OPTION_NAMES = {
     "overwrite=True": "--overwrite",
     "smaller chunks": "a smaller --tile",
+    "engine='cpu'": "--engine cpu",
+    "engine='cuda'": "--engine cuda",
+    "leave engine out": "leave --engine out",
 }
 
 

@@ -85,7 +85,7 @@ method_options = apply_all(
     click.option("--num-moduli", type=int, help="Moduli, instead of an accuracy."),
     click.option("--method", help="2m (default), 3m, 4m, hybrid or native."),
     click.option("--scaling", help="norm (default) or accurate."),
-    click.option("--engine", help="auto (default), cpu or reference."),
+    click.option("--engine", help="auto (default), cpu, cuda or reference."),
 )
 
 debug_option = click.option("--debug", is_flag=True, help="Show tracebacks and logs.")

@@ -36,7 +36,8 @@ _worker_options = apply_all(
     click.option(
         "--workers",
         type=click.IntRange(0),
-        help="Start so many worker processes (default: one per core); 0: use threads.",
+        help="Start so many worker processes (default: one per GPU, or per core); 0: "
+        "use threads.",
     ),
     click.option(
         "--threads-per-worker", type=click.IntRange(1), help="Default: 1; all if alone."
@@ -136,8 +137,13 @@ def _run(
         stack.enter_context(workers.quiet_logs(not debug))
         client, local = None, None
         if address is None:
-            local = workers.choose_local_workers(**local_options)
-            cluster = local.cluster
+            with refusing():
+                local = workers.choose_local_workers(**local_options, engine=job.engine)
+                if local.on_gpus:
+                    # Asked what is free on them, and so started before the output.
+                    client = stack.enter_context(workers.start_workers(local, debug))
+            job = job.with_engine(local.engine)
+            cluster = local.cluster if client is None else current_cluster()
         else:
             client = stack.enter_context(workers.connect(address, timeout, security))
             cluster = current_cluster()
@@ -154,7 +160,7 @@ def _run(
             unfinished.pop_all()
         total = attempt.layout.num_computed
         report = stack.enter_context(progress_bar(bar, total))
-        return job.run(attempt, client, threads=cluster.threads, progress=report)
+        return job.run(attempt, client, progress=report)
 
 
 @contextmanager

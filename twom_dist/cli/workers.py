@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,12 @@ class LocalWorkers:
     threads: int
     memory_bytes: int
     dashboard: bool
+    engine: str = "cpu"
+
+    @property
+    def on_gpus(self) -> bool:
+        """Whether they are processes with a GPU each."""
+        return self.workers > 0 and self.engine == "cuda"
 
     @property
     def cluster(self) -> Cluster:
@@ -39,20 +45,46 @@ def choose_local_workers(
     threads_per_worker: int | None,
     memory_limit: int | None,
     dashboard: bool,
+    engine: str = "cpu",
 ) -> LocalWorkers:
-    """Default: as many single-threaded processes as cores, sharing the memory."""
+    """Default: a single-threaded process for each GPU, or core, sharing the memory."""
     from dask.system import CPU_COUNT
     from distributed.system import MEMORY_LIMIT
 
     if dashboard:
         _check_dashboard(workers)
+    if engine in ("auto", "cuda") and workers != 0:
+        engine, workers = _choose_gpus(engine, workers)
     if workers is None:
         workers = max(1, CPU_COUNT // (threads_per_worker or 1))
     if threads_per_worker is None:
         threads_per_worker = CPU_COUNT if workers == 0 else 1
     if memory_limit is None:
         memory_limit = int(MEMORY_LIMIT) // max(1, workers)
-    return LocalWorkers(workers, threads_per_worker, memory_limit, dashboard)
+    return LocalWorkers(workers, threads_per_worker, memory_limit, dashboard, engine)
+
+
+def _choose_gpus(engine: str, workers: int | None) -> tuple[str, int | None]:
+    """Return cuda and a number of workers where this machine has GPUs for them."""
+    from importlib.util import find_spec
+
+    from ..cluster.nvml import find_gpus
+    from ..jobs.devices import HERE, choose_engine, find_device
+
+    gpus = find_gpus()
+    count = len(gpus.visible)
+    fits = count > 0 and (workers or 1) <= count
+    if engine == "auto" and not (fits and find_spec("dask_cuda")):
+        return "cpu", workers
+    engine = choose_engine(engine, {HERE: find_device(measure=False)})
+    if engine == "cuda" and not fits:
+        raise RefusedError(
+            f"--workers {workers} given and {gpus.count} visible; a GPU has one "
+            "worker: give fewer, or --engine cpu"
+            if count
+            else f"--engine cuda given and {gpus.reason}; look at nvidia-smi"
+        )
+    return engine, workers or count if engine == "cuda" else workers
 
 
 def _check_dashboard(workers: int | None) -> None:
@@ -205,6 +237,10 @@ def start_workers(local: LocalWorkers, debug: bool) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     level = logging.WARNING if debug else logging.CRITICAL
+    if local.on_gpus:
+        with _start_on_gpus(local, level) as client:
+            yield client
+        return
     port = 8787 if local.dashboard else 0
     with undisturbed():
         cluster = LocalCluster(
@@ -217,4 +253,22 @@ def start_workers(local: LocalWorkers, debug: bool) -> Iterator[Any]:
             silence_logs=level,
         )
     with cluster, Client(cluster) as client:
+        yield client
+
+
+@contextmanager
+def _start_on_gpus(local: LocalWorkers, level: int) -> Iterator[Any]:
+    from ..cluster import local_cluster
+
+    with ExitStack() as stack:
+        with undisturbed():
+            cluster = local_cluster(
+                n_workers=local.workers,
+                threads_per_worker=local.threads,
+                memory_limit=local.memory_bytes,
+                gpus=True,
+                dashboard=local.dashboard,
+                silence_logs=level,
+            )
+            client = stack.enter_context(cluster)
         yield client

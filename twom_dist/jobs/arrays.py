@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dask
-import numpy as np
 
 from .. import rank_k
 from ..blas import gemm
+from ..kernels.family import empty_block
 from ..store import StoredMatrix
 from ..tiles.placement import Cell
 from .layout import Layout
+from .moving import DeviceMatrix
 from .waves import Wave
 
 if TYPE_CHECKING:
@@ -52,9 +53,9 @@ def _make_product(
 ) -> LazyTiles:
     mb, nb, kb = layout.tile_shape
     rows, columns = wave.rows, wave.columns
-    a = _lazy(job.a, (mb, kb), (rows, _ALL), job.scalars["op_a"])
-    b = _lazy(job.b, (kb, nb), (_ALL, columns), job.scalars["op_b"])
-    c = None if job.c is None else _lazy(job.c, (mb, nb), (rows, columns))
+    a = _lazy(job, job.a, (mb, kb), (rows, _ALL), job.scalars["op_a"])
+    b = _lazy(job, job.b, (kb, nb), (_ALL, columns), job.scalars["op_b"])
+    c = None if job.c is None else _lazy(job, job.c, (mb, nb), (rows, columns))
     product = gemm(a, b, c, **job.scalars, **job.options)
     places = {(i - rows.start, j - columns.start): (i, j) for i, j in cells}
     return LazyTiles(product, places)
@@ -67,31 +68,36 @@ def _make_update(
     (_, nb, kb), indices = layout.tile_shape, range(layout.tiles[0])
     rows = sorted({*indices[wave.rows], *indices[wave.columns]})
     operands = [
-        _lazy(x, (nb, kb), (rows, _ALL), job.scalars["op"]) for x in job.operands
+        _lazy(job, x, (nb, kb), (rows, _ALL), job.scalars["op"]) for x in job.operands
     ]
-    c = None if job.c is None else _lazy(job.c, (nb, nb), (rows, rows))
+    c = None if job.c is None else _lazy(job, job.c, (nb, nb), (rows, rows))
     update = getattr(rank_k, job.routine)(*operands, c, **job.scalars, **job.options)
     found = {row: index for index, row in enumerate(rows)}
     return LazyTiles(update, {(found[i], found[j]): (i, j) for i, j in cells})
 
 
 def _lazy(
+    job: "Job",
     stored: StoredMatrix,
     tile: tuple[int, int],
     blocks: tuple[Blocks, Blocks],
     op: str = "N",
 ) -> Any:
-    """Make a dask array of the blocks of op(stored), in the layout of the file."""
+    """Make a dask array of the blocks of op(stored), in the layout of the file.
+
+    Blocks for the CUDA engine come from the task that reads them, on the device.
+    """
     import dask.array as da
 
     if op != "N":
         tile, blocks = tile[::-1], blocks[::-1]
+    on_device = job.engine == "cuda"
     whole = da.from_array(
-        stored,
+        DeviceMatrix(stored) if on_device else stored,
         chunks=tile,
         inline_array=True,
         asarray=False,
-        meta=np.empty((0, 0), stored.dtype),
+        meta=empty_block("cupy" if on_device else "numpy", stored.dtype),
     )
     rows, columns = blocks
     part = whole.blocks[rows].blocks[:, columns]

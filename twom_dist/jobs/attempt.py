@@ -1,7 +1,7 @@
 """One run of a job: from the start, or from where an earlier one was stopped."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -10,6 +10,13 @@ from ..errors import MemoryLimitError, PlanError, StoreError
 from ..plan import Cluster
 from ..store import MatrixWriter, Record, create_record, open_record, reopen_matrix
 from ..tiles.placement import Cell
+from .devices import (
+    DEVICE_THREADS,
+    DeviceRoom,
+    choose_engine,
+    find_device_room,
+    find_devices,
+)
 from .layout import Layout, plan_wave
 from .recording import Recorder
 from .room import Room, find_room
@@ -18,6 +25,8 @@ from .waves import Wave
 
 if TYPE_CHECKING:
     from .job import Job
+
+AnyRoom = Room | DeviceRoom
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,9 @@ class Attempt:
     layout : Layout
     writer : MatrixWriter
     recorder : Recorder
+    engine : {"cpu", "cuda", "reference"}
+    threads : int
+        Of this process, where it computes without workers.
     finished : frozenset of tuple of int
         Tiles that an earlier run has finished.
     """
@@ -39,6 +51,8 @@ class Attempt:
     layout: Layout
     writer: MatrixWriter
     recorder: Recorder
+    engine: str
+    threads: int
     finished: frozenset[Cell] = frozenset()
 
     def cells_of(self, wave: Wave) -> list[Cell]:
@@ -100,7 +114,8 @@ def begin(
     resume : bool
         Whether to continue an unfinished output, in its own layout.
     client : distributed.Client, optional
-        Of the workers, where they are there already.
+        Of the workers, where they are there already. They are asked for GPUs, or this
+        process is, unless the job names an engine without.
 
     Returns
     -------
@@ -109,6 +124,8 @@ def begin(
 
     Raises
     ------
+    EngineUnavailableError
+        As `choose_engine`.
     StoreError
         As `create_matrix`; an unfinished output is there and `resume` is False, or it
         is of another job; another run is writing it.
@@ -117,16 +134,17 @@ def begin(
     MemoryLimitError
         Not even one tile, or not the layout of the unfinished output, fits a worker.
     """
-    room = find_room(cluster, client)
+    job, room = _settle(job, cluster, client)
     record = open_record(job.output)
     if record is None:
         layout = room.lay_out(partial(job.lay_out, tile=tile))
         # Told of the inputs as they are before the first of them is read.
-        subject = describe_job(job, layout, cluster)
+        subject = describe_job(job, layout, room.cluster)
         writer = job.create_output(layout)
         temporary = writer.draft.temporary
         create = partial(create_record, job.output, temporary, subject)
-        return Attempt(layout, writer, _make_recorder(job, writer, create))
+        recorder = _make_recorder(job, writer, create)
+        return Attempt(layout, writer, recorder, job.engine, room.cluster.threads)
     try:
         if not resume:
             raise StoreError(_describe_leftover(job, record))
@@ -136,7 +154,18 @@ def begin(
         raise
 
 
-def _take_up(job: "Job", record: Record, room: Room, tile: int | None) -> Attempt:
+def _settle(job: "Job", cluster: Cluster, client: Any) -> tuple["Job", AnyRoom]:
+    """Choose the engine, and with it the memory that tiles take."""
+    devices = find_devices(job.engine, client)
+    job = job.with_engine(choose_engine(job.engine, devices))
+    if job.engine != "cuda":
+        return job, find_room(cluster, client)
+    if client is None:
+        cluster = replace(cluster, threads=min(cluster.threads, DEVICE_THREADS))
+    return job, find_device_room(cluster, devices)
+
+
+def _take_up(job: "Job", record: Record, room: AnyRoom, tile: int | None) -> Attempt:
     layout = read_layout(record)
     name = os.fspath(job.output)
     if tile is not None and layout.tile_shape != (tile, tile, tile):
@@ -157,14 +186,16 @@ def _take_up(job: "Job", record: Record, room: Room, tile: int | None) -> Attemp
         overwrite=job.overwrite,
     )
     recorder = _make_recorder(job, writer, lambda: record, record)
-    return Attempt(layout, writer, recorder, frozenset(record.finished))
+    finished = frozenset(record.finished)
+    threads = room.cluster.threads
+    return Attempt(layout, writer, recorder, job.engine, threads, finished)
 
 
 def _make_recorder(job: "Job", writer: MatrixWriter, *args: Any) -> Recorder:
     return Recorder(writer, *args, mirrored=job.mirror is not None)
 
 
-def _check_room(job: "Job", layout: Layout, room: Room) -> None:
+def _check_room(job: "Job", layout: Layout, room: AnyRoom) -> None:
     """Refuse workers that cannot hold the waves of an earlier run."""
     options = {n: x for n, x in job.scalars.items() if n in ("beta", "uplo")}
     chunks = max((layout.wave_chunks(w) for w in layout.waves), key=_size)

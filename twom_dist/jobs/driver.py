@@ -59,7 +59,9 @@ def multiply_files(
     progress : callable, optional
         Called with a `Progress` for every tile that has been written.
     **options
-        accuracy, num_moduli, method, scaling, engine: as in `gemm`.
+        accuracy, num_moduli, method, scaling: as in `gemm`; engine: "auto" (default),
+        "cpu", "cuda" or "reference". "auto" is "cuda" where every worker has a GPU of
+        its own, and "cpu" where none has.
 
     Returns
     -------
@@ -75,6 +77,8 @@ def multiply_files(
         files or are gone.
     TypeError, PlanError, AccuracyError
         As `gemm` does.
+    EngineUnavailableError
+        Where only some workers have a GPU; with "cuda", where none has.
     MemoryLimitError
         Where not even one tile fits a worker.
 
@@ -150,7 +154,8 @@ def update_files(
         As in `multiply_files`, like the next one.
     progress : callable, optional
     **options
-        accuracy, num_moduli, method, scaling, engine: as in the routine.
+        accuracy, num_moduli, method, scaling: as in the routine; engine: as in
+        `multiply_files`.
 
     Returns
     -------
@@ -162,6 +167,8 @@ def update_files(
     ------
     StoreError, TypeError, PlanError, AccuracyError, MemoryLimitError
         As `multiply_files` and the routine do.
+    EngineUnavailableError
+        As `multiply_files` does.
 
     Examples
     --------
@@ -224,4 +231,4 @@ def _run(
         except BaseException:
             attempt.abandon()
             raise
-    return job.run(attempt, client, threads=cluster.threads, progress=progress)
+    return job.run(attempt, client, progress=progress)

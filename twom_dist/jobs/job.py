@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 from time import perf_counter
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..checks import ROUTINES
 from ..errors import StoreError
-from ..kernels.registry import engine_of, get_engine
+from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem
 from ..plan import Cluster
 from ..store import MatrixWriter, StoredMatrix, create_matrix
@@ -68,6 +68,15 @@ class Job:
         """A, and B where the routine takes two matrices."""
         update = ROUTINES.get(self.routine)
         return [self.a, self.b] if update is None or update.two else [self.a]
+
+    @property
+    def engine(self) -> str:
+        """The engine that is asked for: "auto" is settled when the job begins."""
+        return str(self.options.get("engine", "auto"))
+
+    def with_engine(self, engine: str) -> "Job":
+        """Return the same job for an engine."""
+        return replace(self, options={**self.options, "engine": engine})
 
     @property
     def mirror(self) -> Mirror | None:
@@ -128,7 +137,6 @@ class Job:
         attempt: Attempt,
         client: Any = None,
         *,
-        threads: int = 1,
         progress: Report | None = None,
     ) -> JobSummary:
         """Compute and write every tile, then give the output its name.
@@ -139,8 +147,6 @@ class Job:
             Of `begin`.
         client : distributed.Client, optional
             None computes with threads of this process.
-        threads : int
-            Of this process, without a client.
         progress : callable, optional
             Called with a `Progress` for every tile that has been written.
 
@@ -158,9 +164,10 @@ class Job:
         """
         start = perf_counter()
         layout, writer, system = attempt.layout, attempt.writer, self.system
+        job, threads = self.with_engine(attempt.engine), attempt.threads
         if client is None and system is not None:
             # Loads the kernels once, before several threads ask for them.
-            get_engine(engine_of(self.options.get("engine", "auto")))
+            get_engine(job.engine)
         meter = _Meter(self, layout, start, progress, len(attempt.finished))
 
         def done(i: int, j: int) -> None:
@@ -172,7 +179,7 @@ class Job:
             for wave in layout.waves:
                 cells = attempt.cells_of(wave)
                 if cells:
-                    tiles = make_tiles(self, layout, wave, cells)
+                    tiles = make_tiles(job, layout, wave, cells)
                     compute_wave(tiles, writer, client, threads, done, self.mirror)
             attempt.recorder.settle()
         return JobSummary(
@@ -185,6 +192,7 @@ class Job:
             waves=len(layout.waves),
             method="native" if system is None else system.method,
             num_moduli=0 if system is None else system.num_moduli,
+            engine=job.engine,
             seconds=perf_counter() - start,
             resumed=len(attempt.finished),
             operations=meter.operations,

@@ -81,6 +81,7 @@ class JobSummary:
     method : str
     num_moduli : int
         0 for the native product.
+    engine : {"cpu", "cuda", "reference"}
     seconds : float
         From the first task to the finished file.
     resumed : int
@@ -99,6 +100,7 @@ class JobSummary:
     waves: int
     method: str
     num_moduli: int
+    engine: str
     seconds: float
     resumed: int
     operations: int
@@ -116,5 +118,5 @@ class JobSummary:
         return (
             f"{self.path}: {self.routine}, {m} x {n} {self.dtype}, "
             f"{mt} x {nt} tiles{waves} (k in {kt}), {self.method}{moduli}, "
-            f"{self.seconds:.1f} s, {self.gflops:.1f} GFLOP/s"
+            f"{self.engine}, {self.seconds:.1f} s, {self.gflops:.1f} GFLOP/s"
         )

@@ -63,20 +63,7 @@ class Room:
             raise MemoryLimitError(self._describe_need(make)) from None
 
     def _describe_need(self, make: Callable[[Cluster], Layout]) -> str:
-        def fits(memory: int) -> bool:
-            try:
-                make(replace(self.cluster, memory=memory))
-            except MemoryLimitError:
-                return False
-            return True
-
-        high = _STEP
-        while not fits(high):
-            high *= 2
-        low = high // 2
-        while high - low > max(_STEP, high // 32):
-            middle = (low + high) // 2
-            low, high = (low, middle) if fits(middle) else (middle, high)
+        high = find_least(make, self.cluster)
         tiles = high * LAST_SHARE * WAVE_SHARE
         limit = max((tiles + self.taken_bytes) / _SPILL, tiles / _TARGET)
         limit *= _PAUSE / self.pause
@@ -90,6 +77,26 @@ class Room:
             f"{format_bytes(least)}, as fewer workers of a machine have, or use "
             "smaller chunks"
         )
+
+
+def find_least(make: Callable[[Cluster], Layout], cluster: Cluster) -> int:
+    """Find the least memory that a layout can be made for, to some 3 %."""
+
+    def fits(memory: int) -> bool:
+        try:
+            make(replace(cluster, memory=memory))
+        except MemoryLimitError:
+            return False
+        return True
+
+    high = _STEP
+    while not fits(high):
+        high *= 2
+    low = high // 2
+    while high - low > max(_STEP, high // 32):
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
 
 
 def find_room(cluster: Cluster, client: Any = None) -> Room:

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.family import family_of
 from ..store import MatrixWriter
 from ..tiles.graph import Key
 from ..tiles.task_spec import Alias, Task, TaskRef
 from .arrays import LazyTiles
+from .moving import to_host
 from .waiting import Watch, start
 from .writing import Mirror, stop_writes, write_tile
 
@@ -87,15 +89,20 @@ def _write_tasks(tiles: LazyTiles, writer: MatrixWriter, mirror: Mirror | None) 
 
 
 def _gather_tiles(tiles: LazyTiles) -> Any:
-    """Make an array of the wanted tiles alone."""
+    """Make an array of the wanted tiles alone, on the host.
+
+    Who gathers them may have no GPU.
+    """
     from dask.base import tokenize
 
     source = tiles.array
     name = f"twom-gather-{tokenize(source.name, list(tiles.places))}"
-    layer = {
-        (name, n, 0): Alias((name, n, 0), (source.name, *block))
-        for n, block in enumerate(tiles.places)
-    }
+    keys = {(name, n, 0): (source.name, *x) for n, x in enumerate(tiles.places)}
+    layer: dict[Key, Any]
+    if family_of(source._meta) == "cupy":
+        layer = {key: Task(key, to_host, TaskRef(tile)) for key, tile in keys.items()}
+    else:
+        layer = {key: Alias(key, tile) for key, tile in keys.items()}
     return _stack_tasks(layer, name, [source], source.dtype)
 
 

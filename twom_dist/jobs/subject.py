@@ -1,10 +1,8 @@
 """What a job makes, in words that a later run can compare with its own."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ..errors import StoreError
 from ..plan import Cluster, fit_panels
@@ -22,8 +20,9 @@ _FORM = 1
 def describe_job(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, Any]:
     """Describe everything that the bits of the result hang on, and the layout.
 
-    The exact methods give the same bits for every tile, engine and worker. The native
-    product does not, and rounds after each panel along k.
+    The exact methods give the same bits for every tile, engine and worker, so that a
+    job may go on with another engine. The native product does not, and rounds after
+    each panel along k.
     """
     made: dict[str, Any] = {
         "twom_dist": import_module("twom_dist").__version__,
@@ -48,8 +47,8 @@ def _describe_method(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, 
     if system is None:
         return {
             "method": "native",
-            "engine": job.options.get("engine", "auto"),
-            "NumPy": np.__version__,
+            "engine": job.engine,
+            **_describe_library(job),
             "tile": list(layout.tile_shape),
             "panels along k": count_panels(job, layout, cluster),
         }
@@ -60,10 +59,18 @@ def _describe_method(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, 
     }
 
 
+def _describe_library(job: "Job") -> dict[str, str]:
+    name = "CuPy" if job.engine == "cuda" else "NumPy"
+    return {name: import_module(name.lower()).__version__}
+
+
 def count_panels(job: "Job", layout: Layout, cluster: Cluster) -> int:
     """Count the tasks that a tile is summed up in, one after the other."""
     import dask
 
+    if job.engine == "cuda":
+        # As the tasks are made: dask knows no limit of a device.
+        cluster = replace(cluster, memory=None)
     k = layout.wave_chunks(layout.waves[0])[2]
     mb, nb, _ = layout.tile_shape
     with dask.config.set({"twom-dist.panel-bytes": layout.panel_bytes}):

@@ -11,6 +11,7 @@ from ..errors import StoreError
 from ..store import MatrixWriter
 from ..tiles.placement import Cell
 from ..typing import Array
+from .moving import to_host
 
 # Makes the tile of the other triangle.
 Mirror = Callable[[Array], Array]
@@ -54,9 +55,12 @@ def write_tile(
 ) -> Any:
     """Write the tile at a place of the result; return a crumb for dask to keep.
 
+    A tile of a device is brought to the host first.
+
     Where there is a `mirror`, its image of the tile is written to the other triangle.
     """
     i, j = place
+    tile = to_host(tile)
     turn = nullcontext() if writer.concurrent else _one_at_a_time
     with _admit(writer.draft.temporary), turn:
         writer[writer.region(i, j)] = tile

@@ -1,0 +1,288 @@
+"""Jobs on devices that are not here: which blocks are moved, where, and what is left.
+
+An engine of the host stands for the CUDA engine, and copies for those to a device.
+"""
+
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import twom_dist as td
+from tests.command import (
+    CommandLine,
+    assert_refused,
+    contents,
+    make,
+    read,
+    same_bits,
+    save,
+)
+from twom_dist.cluster.nvml import Gpu, Gpus
+from twom_dist.errors import EngineUnavailableError, StoreError
+from twom_dist.jobs import devices, moving, multiply_files, recording, update_files
+from twom_dist.jobs.arrays import LazyTiles
+from twom_dist.jobs.devices import Device
+from twom_dist.jobs.moving import DeviceMatrix
+from twom_dist.jobs.running import _gather_tiles
+from twom_dist.kernels.cpu.engine import CpuEngine
+from twom_dist.kernels.family import empty_block
+from twom_dist.kernels.registry import get_engine
+
+pytest.importorskip("cupy")
+
+M, K, N = 70, 50, 90
+GIB = 2**30
+
+
+class Moves:
+    """Counts the blocks that are moved, and keeps the threads that do it."""
+
+    def __init__(self):
+        self.counts = {"cupy": 0, "numpy": 0}
+        self.threads = set()
+        self._lock = threading.Lock()
+
+    def convert(self, block, family):
+        with self._lock:
+            self.counts[family] += 1
+            self.threads.add(threading.current_thread().name)
+        return np.array(block)
+
+
+def tell_device(dask_worker=None, measure=True):
+    """Every worker has a device of its own."""
+    return Device(str(dask_worker and dask_worker.address), free_bytes=GIB)
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"threads_per_worker": 1, "processes": False, "memory_limit": 0}
+    with (
+        LocalCluster(n_workers=2, dashboard_address=":0", **options) as cluster,
+        Client(cluster) as made,
+    ):
+        yield made
+
+
+@pytest.fixture
+def moves(monkeypatch):
+    """The device, with what is moved to it and back."""
+    made = Moves()
+    monkeypatch.setattr(moving, "convert", made.convert)
+    monkeypatch.setattr(devices, "find_device", tell_device)
+    monkeypatch.setattr("twom_dist.kernels.cuda.engine.make_engine", CpuEngine)
+    get_engine.cache_clear()
+    yield made
+    get_engine.cache_clear()
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A, B and C0 in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    shapes = {"A.zarr": (M, K), "B.npy": (K, N), "C0.h5": (M, N)}
+    matrices = [make(*shape, seed) for seed, shape in enumerate(shapes.values())]
+    for name, values in zip(shapes, matrices, strict=True):
+        save(name, values)
+    return matrices
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Without a client that is given, this process computes."""
+    monkeypatch.setattr("twom_dist.jobs.driver.current_client", lambda: None)
+
+
+def multiply(output="C.zarr", **options):
+    return multiply_files("A.zarr", "B.npy", output, **{"tile": 16, **options})
+
+
+# Tiles of A, B and C.
+READ, WRITTEN = 5 * 4 + 4 * 6, 5 * 6
+
+
+@pytest.mark.parametrize("output", ["C.zarr", "C.npz"])
+@pytest.mark.parametrize("engine", ["auto", "cuda"])
+def test_every_tile_is_moved_once_and_brought_back(
+    client, files, moves, engine, output
+):
+    summary = multiply(output, client=client, engine=engine)
+    assert (summary.engine, summary.waves) == ("cuda", 1)
+    assert "2m with 16 moduli, cuda, " in str(summary)
+    assert same_bits(read(output), td.gemm(*files[:2]))
+    # A tile that is gathered was brought back by the worker.
+    again = WRITTEN if output == "C.npz" else 0
+    assert moves.counts == {"cupy": READ, "numpy": WRITTEN + again}
+    if not again:
+        assert threading.current_thread().name not in moves.threads
+
+
+def test_a_gathered_tile_is_brought_back_by_a_task_of_its_own():
+    source = DeviceMatrix(SimpleNamespace(dtype=np.dtype("c16"), shape=(32, 32)))
+    meta = empty_block("cupy", "c16")
+    made = {"asarray": False, "inline_array": True, "meta": meta}
+    a = da.from_array(source, chunks=16, name="a", **made)
+    product = td.gemm(a, a)
+    places = {(i, j): (i, j) for i in range(2) for j in range(2)}
+    gathered = _gather_tiles(LazyTiles(product, places))
+    (graph,) = dask.optimize(gathered)[0].__dask_graph__().layers.values()
+    stages = Counter(key[0].rpartition("-")[0] for key in graph)
+    # Neither is fused with the other: products have a place.
+    assert (stages["twom-gather"], stages["twom-product"]) == (4, 4)
+
+
+def test_c_and_other_dtypes_are_moved_too(client, files, moves):
+    np.save("R.npy", make(K, N, 5, "f4"))
+    options = {"beta": 0.5j, "c": "C0.h5", "client": client, "tile": 16}
+    multiply_files("A.zarr", "R.npy", "C.zarr", **options)
+    expected = td.gemm(files[0], np.load("R.npy"), files[2], beta=0.5j)
+    assert same_bits(read("C.zarr"), expected)
+    assert moves.counts == {"cupy": READ + WRITTEN, "numpy": WRITTEN}
+
+
+@pytest.mark.parametrize(
+    ("routine", "uplo", "output"),
+    [("herk", "full", "C.zarr"), ("syr2k", "lower", "C.npz")],
+)
+def test_updates(client, files, moves, routine, uplo, output):
+    two = ("A.zarr",) if routine == "syr2k" else ()
+    options = {"client": client, "tile": 16, "uplo": uplo}
+    summary = update_files(routine, "A.zarr", output, *two, **options)
+    matrices = [files[0]] * (1 + len(two))
+    assert same_bits(read(output), getattr(td, routine)(*matrices, uplo=uplo))
+    assert summary.engine == "cuda"
+    assert moves.counts["cupy"] == 5 * 4
+
+
+def test_waves_fit_the_device(client, files, moves, monkeypatch):
+    def tell_small(dask_worker=None):
+        return Device(str(dask_worker.address), free_bytes=2**18)
+
+    monkeypatch.setattr(devices, "find_device", tell_small)
+    assert multiply(client=client).waves > 1
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+    assert moves.counts["numpy"] == WRITTEN
+
+
+def test_threads_of_this_process_share_its_device(files, moves, alone):
+    summary = multiply(engine="auto")
+    assert summary.engine == "cuda"
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+    assert moves.counts == {"cupy": READ, "numpy": WRITTEN}
+
+
+def test_nothing_is_moved_for_the_cpu(client, files, moves):
+    for engine in ("cpu", "reference"):
+        options = {"client": client, "engine": engine, "overwrite": True}
+        assert multiply(**options).engine == engine
+    assert moves.counts["cupy"] == 0
+
+
+def test_workers_that_share_a_device_multiply_on_it_if_asked(
+    client, files, moves, monkeypatch
+):
+    def tell_one(dask_worker=None):
+        return Device("the same", free_bytes=GIB)
+
+    monkeypatch.setattr(devices, "find_device", tell_one)
+    assert multiply(client=client).engine == "cpu"
+    summary = multiply(client=client, engine="cuda", overwrite=True)
+    assert summary.engine == "cuda"
+
+
+def test_cuda_without_gpus_is_refused_before_anything_is_there(
+    client, files, alone, monkeypatch
+):
+    monkeypatch.setattr(devices, "find_device", lambda *_: Device(reason="none here"))
+    before = contents(Path())
+    for chosen, who in ((client, "no worker has a"), (None, "this process has no")):
+        text = rf"engine='cuda' given and {who} GPU to use \(none here\)"
+        with pytest.raises(EngineUnavailableError, match=text):
+            multiply(client=chosen, engine="cuda")
+    assert contents(Path()) == before
+
+
+def test_a_job_goes_on_with_the_other_engine(client, files, moves, monkeypatch):
+    monkeypatch.setattr(recording, "RECORD_SECONDS", 0)
+    monkeypatch.setattr(recording, "RECORD_SHARE", 1e9)
+
+    def stop(progress):
+        if progress.done == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        multiply(client=client, engine="cpu", progress=stop)
+    summary = multiply(client=client, resume=True)
+    assert (summary.engine, summary.resumed) == ("cuda", 7)
+    assert moves.counts["numpy"] >= WRITTEN - 7
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+
+
+def test_a_native_product_stays_with_its_engine(client, files, moves, monkeypatch):
+    monkeypatch.setattr(recording, "RECORD_SECONDS", 0)
+    monkeypatch.setattr(recording, "RECORD_SHARE", 1e9)
+
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        multiply(client=client, method="native", engine="cpu", progress=stop)
+    with pytest.raises(StoreError, match="begun with engine cpu and this run has cuda"):
+        multiply(client=client, method="native", resume=True)
+    multiply(client=client, method="native", resume=True, engine="cpu")
+
+
+def test_the_command_starts_a_worker_for_each_gpu(
+    client, files, moves, monkeypatch, capsys
+):
+    calls = []
+
+    @contextmanager
+    def local_cluster(**options):
+        calls.append(options)
+        with client.as_current():
+            yield client
+
+    gpus = Gpus(tuple(Gpu(x, "H200", 0, 0) for x in "01"), 2, "580", (13, 0))
+    monkeypatch.setattr("twom_dist.cluster.nvml.find_gpus", lambda: gpus)
+    monkeypatch.setattr("twom_dist.cluster.local_cluster", local_cluster)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    call = CommandLine(capsys)
+    flags = ("-o", "C.zarr", "--tile", "16", "--memory-limit", "3GiB")
+    code, out, err = call("gemm", "A.zarr", "B.npy", *flags)
+    assert (code, err) == (0, "")
+    assert "moduli, cuda, " in out
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+    (asked,) = calls
+    del asked["silence_logs"]
+    assert asked == {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "memory_limit": 3 * GIB,
+        "gpus": True,
+        "dashboard": False,
+    }
+
+
+def test_the_command_refuses_cuda_on_workers_without_gpus(client, files, capsys):
+    before = contents(Path())
+    flags = (
+        "-o",
+        "C.zarr",
+        "--engine",
+        "cuda",
+        "--scheduler",
+        client.scheduler.address,
+    )
+    answer = CommandLine(capsys)("gemm", "A.zarr", "B.npy", *flags)
+    text = "error: --engine cuda given and no worker has a GPU to use ("
+    assert text in assert_refused(answer)
+    assert contents(Path()) == before

@@ -1,0 +1,162 @@
+"""File jobs on a device: tiles that go there and come back, and the bits of the CPU."""
+
+import numpy as np
+import pytest
+
+from twom_dist.errors import EngineUnavailableError
+from twom_dist.kernels import get_engine
+from twom_dist.testing import random_matrix
+
+pytestmark = pytest.mark.gpu
+
+for package in ("zarr", "distributed", "dask.array"):
+    pytest.importorskip(package)
+try:
+    get_engine("cuda")
+except EngineUnavailableError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+M, K, N = 300, 200, 260
+TILE = 64
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers that share the device."""
+    import distributed
+
+    try:
+        import distributed.protocol.cupy
+    except ImportError as error:
+        pytest.skip(f"dask cannot send CuPy blocks: {error}")
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            dashboard_address="localhost:0",
+            env={"CUPY_GPU_MEMORY_LIMIT": "10%"},
+        ) as cluster,
+        distributed.Client(cluster) as made,
+    ):
+        yield made
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A, B and C0 in a folder of their own."""
+    from twom_dist.store import create_matrix
+
+    monkeypatch.chdir(tmp_path)
+    shapes = {"A": (M, K), "B": (K, N), "C0": (M, N)}
+    for seed, (name, shape) in enumerate(shapes.items()):
+        values = random_matrix(*shape, seed=seed)
+        with create_matrix(f"{name}.zarr", shape, values.dtype, (TILE, TILE)) as writer:
+            for i in range(0, shape[0], TILE):
+                rows = slice(i, min(i + TILE, shape[0]))
+                writer[rows, :] = values[rows]
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Jobs without a client are computed by this process."""
+    monkeypatch.setattr("twom_dist.jobs.driver.current_client", lambda: None)
+
+
+def same_bits(first, second):
+    """Compare two files, bit for bit."""
+    from twom_dist.store import open_matrix
+
+    x, y = (open_matrix(path)[:, :] for path in (first, second))
+    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
+
+
+def compare(job, *arguments, output="C.zarr", **options):
+    """Run a job on the device and on the CPU; return what it tells of the first."""
+    options = {"tile": TILE, **options}
+    summary = job(*arguments, output, **options)
+    job(*arguments, "cpu.npy", **{**options, "engine": "cpu"})
+    assert same_bits(output, "cpu.npy")
+    return summary
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("output", "options"),
+    [
+        ("C.zarr", {}),
+        ("C.npz", {}),
+        ("C.zarr", {"alpha": 2 - 1j, "beta": 0.5j, "c": "C0.zarr"}),
+        ("C.zarr", {"method": "3m", "accuracy": 1e-10}),
+        ("C.zarr", {"scaling": "accurate"}),
+    ],
+)
+def test_products_on_workers_that_share_the_device(client, files, output, options):
+    from twom_dist.jobs import multiply_files
+
+    options = {"client": client, "engine": "cuda", **options}
+    summary = compare(multiply_files, "A.zarr", "B.zarr", output=output, **options)
+    assert summary.engine == "cuda"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("routine", "uplo"),
+    [("herk", "full"), ("syrk", "upper"), ("her2k", "full"), ("syr2k", "lower")],
+)
+def test_updates_on_workers_that_share_the_device(client, files, routine, uplo):
+    from twom_dist.jobs import update_files
+
+    options = {"client": client, "engine": "cuda", "uplo": uplo}
+    if routine.endswith("2k"):
+        options["b"] = "A.zarr"
+    summary = compare(update_files, routine, "A.zarr", **options)
+    assert summary.engine == "cuda"
+
+
+@pytest.mark.slow
+def test_workers_that_share_the_device_stay_on_the_cores_unasked(client, files):
+    from twom_dist.jobs import multiply_files
+
+    summary = multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, tile=TILE)
+    assert summary.engine == "cpu"
+
+
+def test_this_process_uses_its_device_unasked(files, alone):
+    from twom_dist.jobs import multiply_files, update_files
+
+    options = {"op_a": "C", "op_b": "C"}
+    summary = compare(multiply_files, "B.zarr", "A.zarr", **options)
+    assert summary.engine == "cuda"
+    assert compare(update_files, "herk", "A.zarr", overwrite=True).engine == "cuda"
+
+
+def test_waves_stay_within_the_limit_of_the_pool(files, alone):
+    cp = pytest.importorskip("cupy")
+    from twom_dist.jobs import multiply_files
+
+    m, k, n = 2048, 512, 2048
+    for name, shape in {"L.npy": (m, k), "R.npy": (k, n)}.items():
+        np.save(name, random_matrix(*shape, seed=shape[0]))
+    pool = cp.get_default_memory_pool()
+    pool.free_all_blocks()
+    pool.set_limit(size=pool.total_bytes() + 64 * MIB)
+    try:
+        summary = compare(multiply_files, "L.npy", "R.npy", tile=256)
+    finally:
+        pool.set_limit(size=0)
+    assert (summary.engine, summary.waves > 1) == ("cuda", True)
+
+
+def test_the_command_multiplies_on_the_device(files, capsys):
+    pytest.importorskip("click")
+    from twom_dist.cli import main
+
+    flags = ["--workers", "0", "--tile", str(TILE)]
+    for engine, output in (("cuda", "C.zarr"), ("cpu", "cpu.npy")):
+        call = ["gemm", "A.zarr", "B.zarr", "-o", output, "--engine", engine, *flags]
+        with pytest.raises(SystemExit) as caught:
+            main(call)
+        assert not caught.value.code
+        assert f"moduli, {engine}, " in capsys.readouterr().out
+    assert same_bits("C.zarr", "cpu.npy")

@@ -1,0 +1,270 @@
+"""The GPUs of the workers: the engine of a job, and the memory that is planned with."""
+
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from tests.command import assert_refused, contents
+from twom_dist.cli.workers import choose_local_workers
+from twom_dist.cluster.nvml import Gpu, Gpus
+from twom_dist.errors import EngineUnavailableError, MemoryLimitError
+from twom_dist.jobs import devices, lay_out
+from twom_dist.jobs.devices import (
+    HERE,
+    Device,
+    choose_engine,
+    find_device,
+    find_device_room,
+    find_devices,
+)
+from twom_dist.memory import USABLE_SHARE
+from twom_dist.plan import Cluster
+
+GIB = 2**30
+MIB = 2**20
+NONE = Device(reason="CUDA finds no device")
+ONE, OTHER = Device("node GPU-1", free_bytes=GIB), Device("node GPU-2", free_bytes=GIB)
+TWO_GPUS = Gpus(tuple(Gpu(x, "H200", 0, 0) for x in "01"), 2, "580", (13, 0))
+
+
+@pytest.fixture
+def with_cupy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", ModuleType("cupy"))
+
+
+# --- the engine -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("engine", "told", "chosen"),
+    [
+        ("auto", [ONE, OTHER], "cuda"),
+        ("auto", [ONE], "cuda"),
+        ("auto", [NONE, NONE], "cpu"),
+        ("auto", [], "cpu"),
+        # Started for the cores of a machine that has a GPU.
+        ("auto", [ONE, ONE], "cpu"),
+        ("cuda", [ONE, ONE], "cuda"),
+        ("cuda", [ONE, OTHER], "cuda"),
+        ("cpu", [ONE], "cpu"),
+        ("reference", [], "reference"),
+    ],
+)
+def test_the_engine_follows_the_workers(with_cupy, engine, told, chosen):
+    by_address = {f"tcp://{i}": x for i, x in enumerate(told)}
+    assert choose_engine(engine, by_address) == chosen
+
+
+NO_WORKER = r"engine='cuda' given and no worker has a GPU to use \(CUDA finds no dev"
+SOME = r"1 of 2 workers have no GPU to use, such as that at tcp://2 \(CUDA finds no dev"
+
+
+@pytest.mark.parametrize(
+    ("engine", "told", "text"),
+    [
+        ("cuda", {"tcp://1": NONE, "tcp://2": NONE}, NO_WORKER),
+        ("cuda", {}, "no worker has a GPU to use"),
+        ("cuda", {HERE: NONE}, "this process has no GPU to use"),
+        ("cuda", {"tcp://1": ONE, "tcp://2": NONE}, SOME),
+        ("auto", {"tcp://1": ONE, "tcp://2": NONE}, SOME),
+        (
+            "auto",
+            {"tcp://1": ONE, "tcp://2": ONE, "tcp://3": OTHER},
+            r"2 of 3 workers .* tcp://1 \(other workers share it\); leave them out, or "
+            "name engine='cpu'",
+        ),
+    ],
+)
+def test_what_no_worker_or_not_every_one_has_is_refused(with_cupy, engine, told, text):
+    with pytest.raises(EngineUnavailableError, match=text):
+        choose_engine(engine, told)
+
+
+def test_a_client_without_cupy_is_told_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    text = r"here CuPy is missing .*pip install 'twom-dist\[cuda12\]'.*engine='cpu'"
+    with pytest.raises(EngineUnavailableError, match=text):
+        choose_engine("auto", {"tcp://1": ONE})
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_who_names_another_engine_asks_nobody(engine):
+    assert find_devices(engine, SimpleNamespace()) == {}
+
+
+def test_workers_are_asked_once_each():
+    answers = {"tcp://1": ONE, "tcp://2": NONE}
+
+    def run(function, on_error):
+        assert (function, on_error) == (find_device, "ignore")
+        return answers
+
+    assert find_devices("auto", SimpleNamespace(run=run)) == answers
+
+
+# --- what a worker tells --------------------------------------------------------------
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """A device whose memory is known; returns what sets it."""
+    cupy = ModuleType("cupy")
+    numbers = {"free_bytes": 3 * GIB, "used_bytes": GIB, "get_limit": 0}
+    calls = {name: lambda x=x: x for name, x in numbers.items()}
+    pool = SimpleNamespace(**calls)
+    cupy.get_default_memory_pool = lambda: pool
+    cupy.cuda = SimpleNamespace(
+        Device=lambda: SimpleNamespace(id=0, pci_bus_id="0000:1B:00.0"),
+        get_allocator=lambda: pool.get_limit,
+        runtime=SimpleNamespace(
+            getDeviceProperties=lambda _: {"uuid": b"\x01\x02"},
+            memGetInfo=lambda: (40 * GIB, 80 * GIB),
+        ),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(devices, "find_gpus", lambda: TWO_GPUS)
+    monkeypatch.setattr(devices, "get_engine", lambda name: None)
+    return SimpleNamespace(pool=pool, cupy=cupy)
+
+
+def test_a_worker_tells_its_device_and_what_is_free(on_gpu):
+    found = find_device()
+    assert "0000:1B:00.0" in found.name
+    assert (found.free_bytes, found.own_bytes) == (40 * GIB, 3 * GIB)
+    assert (found.limit_bytes, found.tile_bytes) == (None, None)
+    on_gpu.pool.get_limit = lambda: 16 * GIB
+    for data in (
+        SimpleNamespace(n=10 * GIB),
+        SimpleNamespace(n=GIB, device_buffer=SimpleNamespace(n=10 * GIB)),
+    ):
+        found = find_device(SimpleNamespace(data=data))
+        assert (found.limit_bytes, found.tile_bytes) == (15 * GIB, 10 * GIB)
+    assert find_device(SimpleNamespace(data={})).tile_bytes is None
+    assert find_device(measure=False).free_bytes == 0
+
+
+def test_the_pool_of_rmm_counts_where_cupy_uses_it(on_gpu, monkeypatch):
+    def allocate():
+        raise AssertionError
+
+    allocate.__module__ = "rmm.allocators.cupy"
+    on_gpu.cupy.cuda.get_allocator = lambda: allocate
+    rmm = ModuleType("rmm")
+    monkeypatch.setitem(sys.modules, "rmm", rmm)
+    pool = SimpleNamespace(pool_size=lambda: 30 * GIB)
+    for resource, expected in (
+        (pool, 30 * GIB),
+        (SimpleNamespace(upstream_mr=pool), 30 * GIB),
+        (SimpleNamespace(), 0),
+    ):
+        current = SimpleNamespace(get_current_device_resource=lambda r=resource: r)
+        rmm.mr = current
+        assert find_device().own_bytes == expected
+
+
+def test_a_worker_without_a_gpu_says_why_and_loads_no_cupy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.setattr(devices, "find_gpus", lambda: Gpus(reason="NVML counts no GPU"))
+    assert find_device() == Device(reason="NVML counts no GPU")
+
+
+def test_a_worker_without_a_device_for_the_engine_says_why(on_gpu, monkeypatch):
+    def refuse(name):
+        raise EngineUnavailableError("T4 is\ntoo old; multiply NumPy arrays")
+
+    monkeypatch.setattr(devices, "get_engine", refuse)
+    assert find_device() == Device(reason="T4 is too old")
+
+
+# --- the memory -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("device", "sharers", "room"),
+    [
+        (Device("x", free_bytes=8 * GIB), 1, 8 * GIB),
+        (Device("x", free_bytes=8 * GIB, own_bytes=GIB), 4, 3 * GIB),
+        (Device("x", free_bytes=8 * GIB, limit_bytes=5 * GIB), 1, 5 * GIB),
+        (Device("x", free_bytes=8 * GIB, tile_bytes=720 * MIB), 1, 1000 * MIB),
+        (Device("x"), 1, 1),
+    ],
+)
+def test_the_room_of_a_device(device, sharers, room):
+    assert device.room(sharers) == pytest.approx(room, abs=1)
+
+
+def test_the_fullest_device_counts_and_not_the_host():
+    told = {"1": ONE, "2": ONE, "3": OTHER, "4": Device("node 3", free_bytes=9 * GIB)}
+    room = find_device_room(Cluster(4, 1, 16 * MIB), told)
+    assert room.cluster == Cluster(4, 1, GIB // 2)
+
+
+def test_the_least_device_memory_that_is_named_is_enough():
+    def make(cluster):
+        return lay_out((4096, 4096, 8192), "c16", cluster, engine="cuda", method="3m")
+
+    told = {str(i): Device(str(i), free_bytes=64 * MIB) for i in range(2)}
+    text = r"2 workers with 64 MiB of device memory each .* at least ([\d.]+) MiB"
+    with pytest.raises(MemoryLimitError, match=text) as caught:
+        find_device_room(Cluster(2), told).lay_out(make)
+    least = float(str(caught.value).split("at least ")[1].split()[0])
+    enough = {x: Device(x, free_bytes=int((least + 1) * MIB)) for x in told}
+    layout = find_device_room(Cluster(2), enough).lay_out(make)
+    assert len(layout.waves) > 1
+    assert 0 < USABLE_SHARE < 1
+
+
+def test_tiles_of_devices_are_larger():
+    shape, workers = (32768, 32768, 32768), Cluster(4, 1, 64 * GIB)
+    assert lay_out(shape, "c16", workers).tile_shape == (2048, 2048, 2048)
+    layout = lay_out(shape, "c16", workers, engine="cuda")
+    assert layout.tile_shape == (4096, 4096, 4096)
+
+
+# --- the command ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flags", [(), ("--workers", "0"), ("--workers", "2")])
+def test_the_command_refuses_cuda_where_there_is_no_gpu(call, a, b, flags, monkeypatch):
+    monkeypatch.setattr(devices, "find_gpus", lambda: Gpus(reason="NVML counts no GPU"))
+    before = contents(Path())
+    answer = call("gemm", "A.npy", "B.npy", "-o", "C.npy", "--engine", "cuda", *flags)
+    assert assert_refused(answer) == (
+        "twom-dist: error: --engine cuda given and this process has no GPU to use "
+        "(NVML counts no GPU); start workers where there are GPUs, or leave --engine "
+        "out\n"
+    )
+    assert contents(Path()) == before
+
+
+@pytest.mark.parametrize(
+    ("engine", "workers", "dask_cuda", "expected"),
+    [
+        ("auto", None, True, ("cuda", 2)),
+        ("auto", 1, True, ("cuda", 1)),
+        ("auto", 3, True, ("cpu", 3)),
+        ("auto", 1, False, ("cpu", 1)),
+        ("auto", 0, True, ("auto", 0)),
+        ("cuda", None, False, ("cuda", 2)),
+        ("cpu", 1, True, ("cpu", 1)),
+        ("reference", 1, True, ("reference", 1)),
+    ],
+)
+def test_local_workers_get_a_gpu_each(
+    on_gpu, monkeypatch, engine, workers, dask_cuda, expected
+):
+    monkeypatch.setattr("twom_dist.cluster.nvml.find_gpus", lambda: TWO_GPUS)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: dask_cuda)
+    local = choose_local_workers(workers, None, GIB, False, engine)
+    assert (local.engine, local.workers) == expected
+    assert local.on_gpus == (expected[0] == "cuda")
+
+
+def test_more_workers_than_gpus_are_refused(on_gpu, call, a, b, monkeypatch):
+    monkeypatch.setattr("twom_dist.cluster.nvml.find_gpus", lambda: TWO_GPUS)
+    flags = ("--engine", "cuda", "--workers", "3")
+    answer = call("gemm", "A.npy", "B.npy", "-o", "C.npy", *flags)
+    text = "--workers 3 given and 2 GPUs visible; a GPU has one worker: give fewer, or"
+    assert text in assert_refused(answer)

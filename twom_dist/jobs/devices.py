@@ -1,0 +1,245 @@
+"""The GPUs of the workers: the engine that a job gets by them, and room for tiles."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from platform import node
+from typing import Any
+
+from ..cluster.nvml import find_gpus
+from ..errors import EngineUnavailableError, MemoryLimitError
+from ..kernels.registry import get_engine
+from ..memory import USABLE_SHARE
+from ..plan import Cluster
+from ..plan.record import format_bytes
+from .layout import LAST_SHARE, WAVE_SHARE, Layout
+from .room import find_least
+from .waiting import ask
+
+# Tasks of this process that share its device: one reads while another multiplies.
+DEVICE_THREADS = 2
+# In the place of a worker's address.
+HERE = "this process"
+
+
+@dataclass(frozen=True)
+class Device:
+    """The GPU that a process multiplies on.
+
+    Attributes
+    ----------
+    name : str
+        The same for all processes that share it; empty without one.
+    reason : str
+        Why there is none.
+    free_bytes : int
+        Of all that share it.
+    own_bytes : int
+        That the process has taken and does not use.
+    limit_bytes : int or None
+        That the process may allocate yet, if it is limited.
+    tile_bytes : int or None
+        Of tiles, before dask moves some to host or disk.
+    """
+
+    name: str = ""
+    reason: str = ""
+    free_bytes: int = 0
+    own_bytes: int = 0
+    limit_bytes: int | None = None
+    tile_bytes: int | None = None
+
+    def room(self, sharers: int) -> int:
+        """Return the bytes to lay out a job for, where so many share the device."""
+        room = self.free_bytes // sharers + self.own_bytes
+        if self.limit_bytes is not None:
+            room = min(room, self.limit_bytes)
+        if self.tile_bytes is not None:
+            # The most that is planned of it is tiles, or little else.
+            room = min(room, int(self.tile_bytes / WAVE_SHARE / USABLE_SHARE))
+        return max(1, room)
+
+
+def find_device(dask_worker: Any = None, *, measure: bool = True) -> Device:
+    """Open the device of this process as the engine does; runs on the workers.
+
+    Parameters
+    ----------
+    dask_worker : distributed.Worker, optional
+        Given by dask.
+    measure : bool
+        Whether to look at its memory, which takes some of it.
+    """
+    # Workers without a GPU need not load CuPy to say so.
+    gpus = find_gpus()
+    if not gpus.visible:
+        return Device(reason=gpus.reason)
+    try:
+        get_engine("cuda")
+        return _measure(dask_worker) if measure else Device(node())
+    except Exception as error:  # a broken driver raises what it likes
+        text = " ".join(str(error).split()) or type(error).__name__
+        return Device(reason=text.partition(";")[0])
+
+
+def _measure(dask_worker: Any) -> Device:
+    import cupy
+
+    device = cupy.cuda.Device()
+    # Parts of a partitioned device have a UUID each.
+    uuid = cupy.cuda.runtime.getDeviceProperties(device.id).get("uuid")
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    pool = cupy.get_default_memory_pool()
+    data = getattr(dask_worker, "data", None)
+    # dask-cuda counts the tiles on the device; dask counts them as if on the host.
+    tile_bytes = getattr(getattr(data, "device_buffer", data), "n", None)
+    limit = int(pool.get_limit())
+    return Device(
+        f"{node()} {device.pci_bus_id} {uuid}",
+        free_bytes=int(free),
+        own_bytes=_pool_bytes(cupy, pool),
+        limit_bytes=max(1, limit - pool.used_bytes()) if limit else None,
+        tile_bytes=int(tile_bytes) if tile_bytes else None,
+    )
+
+
+def _pool_bytes(cupy: Any, pool: Any) -> int:
+    """Bytes left of the pool that CuPy allocates from, or all of RMM's, if it has."""
+    allocator = cupy.cuda.get_allocator()
+    if getattr(allocator, "__module__", "").partition(".")[0] != "rmm":
+        return int(pool.free_bytes())
+    import rmm
+
+    resource = rmm.mr.get_current_device_resource()
+    # Below what logs or counts allocations.
+    while resource is not None and not hasattr(resource, "pool_size"):
+        resource = getattr(resource, "upstream_mr", None)
+    return 0 if resource is None else int(resource.pool_size())
+
+
+def find_devices(engine: str, client: Any = None) -> dict[str, Device]:
+    """Ask the workers for their GPUs, by address, where the engine hangs on them.
+
+    Parameters
+    ----------
+    engine : {"auto", "cpu", "cuda", "reference"}
+    client : distributed.Client, optional
+        None asks this process.
+    """
+    if engine not in ("auto", "cuda"):
+        return {}
+    if client is None:
+        return {HERE: find_device()}
+    # One that has just died is no matter.
+    return dict(ask(client.run, find_device, on_error="ignore"))
+
+
+def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
+    """Choose the engine of a job, the same for all of its tiles.
+
+    "auto" is cuda where every worker has a GPU of its own, and cpu where none has:
+    workers that share a GPU were started for the cores, unless somebody asks for cuda.
+
+    Parameters
+    ----------
+    engine : {"auto", "cpu", "cuda", "reference"}
+    devices : dict
+        From `find_devices`.
+
+    Returns
+    -------
+    str
+        "cpu", "cuda" or "reference".
+
+    Raises
+    ------
+    EngineUnavailableError
+        Where some workers have a GPU, or none has and cuda is asked for; where they
+        have and this process cannot make a graph for them, without CuPy.
+    """
+    if engine not in ("auto", "cuda"):
+        return engine
+    lacking = {address: x.reason for address, x in devices.items() if not x.name}
+    if engine == "auto":
+        for address, device in devices.items():
+            if device.name and count_sharers(device, devices) > 1:
+                lacking[address] = "other workers share it"
+    if len(lacking) == len(devices):
+        if engine == "auto":
+            return "cpu"
+        raise EngineUnavailableError(_describe_none(lacking))
+    if lacking:
+        address, reason = next(iter(lacking.items()))
+        raise EngineUnavailableError(
+            f"{len(lacking)} of {len(devices)} workers have no GPU to use, such as "
+            f"that at {address} ({reason}); leave them out, or name engine='cpu'"
+        )
+    _check_cupy()
+    return "cuda"
+
+
+def _describe_none(lacking: dict[str, str]) -> str:
+    address, reason = next(iter(lacking.items()), ("", "none is there"))
+    who = f"{address} has no" if address == HERE else "no worker has a"
+    return (
+        f"engine='cuda' given and {who} GPU to use ({reason}); start workers where "
+        "there are GPUs, or leave engine out"
+    )
+
+
+def _check_cupy() -> None:
+    """Refuse a client that does not know the type of the workers' blocks."""
+    try:
+        import cupy  # noqa: F401
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"the workers have GPUs, and here CuPy is missing ({error}), which needs "
+            "none; install it with pip install 'twom-dist[cuda12]' or '[cuda13]', or "
+            "name engine='cpu'"
+        ) from None
+
+
+@dataclass(frozen=True)
+class DeviceRoom:
+    """Workers whose tiles lie on GPUs.
+
+    Attributes
+    ----------
+    cluster : Cluster
+        As dask describes it, with the memory of the fullest device.
+    """
+
+    cluster: Cluster
+
+    def lay_out(self, make: Callable[[Cluster], Layout]) -> Layout:
+        """Make a layout for what is free, or say what the workers need."""
+        try:
+            return make(self.cluster)
+        except MemoryLimitError:
+            least = find_least(make, self.cluster)
+        assert self.cluster.memory is not None
+        raise MemoryLimitError(
+            f"{self.cluster.workers} workers with {format_bytes(self.cluster.memory)} "
+            "of device memory each given and the fullest needs "
+            f"{format_bytes(int(least * LAST_SHARE))} for tiles; give each at least "
+            f"{format_bytes(least)}, as fewer workers of a GPU have, or use smaller "
+            "chunks"
+        )
+
+
+def count_sharers(device: Device, devices: Mapping[str, Device]) -> int:
+    """Count the processes that multiply on the same device."""
+    return Counter(other.name for other in devices.values())[device.name]
+
+
+def find_device_room(cluster: Cluster, devices: Mapping[str, Device]) -> DeviceRoom:
+    """Put the memory of the workers' devices in the place of the hosts'.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    devices : dict
+        From `find_devices`: one for each worker.
+    """
+    rooms = [x.room(count_sharers(x, devices)) for x in devices.values()]
+    return DeviceRoom(replace(cluster, memory=min(rooms)))
