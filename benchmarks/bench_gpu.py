@@ -1,4 +1,4 @@
-"""Measure products of CuPy arrays: speed, phases, memory; cuBLAS in the same run.
+"""Measure products of CuPy arrays: ceilings, stages, shapes, moduli; cuBLAS beside.
 
 python benchmarks/bench_gpu.py --sizes 1024,2048,4096,8192,16384 --output FILE
 """
@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -18,11 +19,14 @@ from harness import Report, ratios
 
 import twom_dist as td
 from twom_dist.kernels import get_engine
+from twom_dist.kernels.cuda import tuning
 from twom_dist.kernels.cuda.device import CudaDevice
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.tiles import spec as spec_module
 
 NUM_MODULI = 16
+# Sides and planes of cuBLAS's int8 products.
+INT8_SHAPES = ((1024, 32), (2048, 32), (4096, 1), (4096, 8), (8192, 1), (8192, 4))
 # cuBLAS with its own emulation of FP64, asked for through the environment.
 EMULATION = {
     "eager": {"CUBLAS_EMULATION_STRATEGY": "eager"},
@@ -32,9 +36,11 @@ STAGES = {
     "norms": ("largest_bits", "largest_exponents", "square_sums", "choose_exponents"),
     "encode": ("encode",),
     "int8 products": ("multiply_int8", "products"),
-    "requantise": ("requantise", "combine"),
+    "requantise": ("requantise",),
     "decode": ("decode",),
     "fill": ("mark_nonfinite", "fill_nonfinite"),
+    "combine": ("combine",),
+    "close": ("close_diagonal",),
 }
 
 
@@ -92,12 +98,10 @@ def time_calls(
     return seconds
 
 
-def random_matrix(n: int, dtype: Any = "complex128") -> Any:
-    """Draw normal entries on the device."""
-    x = cp.random.standard_normal((n, n))
-    if cp.dtype(dtype).kind != "c":
-        return x
-    return (x + 1j * cp.random.standard_normal((n, n))).astype(dtype)
+def random_matrix(rows: int, columns: int | None = None) -> Any:
+    """Draw complex normal entries on the device."""
+    shape = rows, rows if columns is None else columns
+    return cp.random.standard_normal(shape) + 1j * cp.random.standard_normal(shape)
 
 
 def measure_phases(call: Callable[[], Any], repeats: int = 3) -> dict[str, float]:
@@ -128,21 +132,67 @@ def measure_peak(call: Callable[[], Any]) -> int:
     return int(peak)
 
 
-def bench(report: Report, n: int, repeats: int) -> None:
-    """Time n x n products and rank-n updates."""
+def measure_copy(count: int = 1 << 29) -> float:
+    """Bytes a second, read and written, of a copy of so many doubles."""
+    x, y = cp.ones(count), cp.empty(count)
+    seconds = time_calls({"copy": lambda: cp.copyto(y, x)}, 5)["copy"]
+    return 2 * x.nbytes / median(seconds)
+
+
+def measure_ceilings(report: Report) -> dict[str, float]:
+    """Bytes a second of a copy, and int8 operations a second of cuBLAS, by shape."""
+    device, int8 = CudaDevice(), {}
+    for n, batch in INT8_SHAPES:
+        planes = cp.random.randint(-128, 128, (batch, n, n), cp.int8)
+        sums = cp.empty((batch, n, n), cp.int32)
+        times = time_calls(
+            {"int8": lambda p=planes, s=sums: device.multiply_int8(p, p, s)}, 5
+        )
+        int8[f"{batch} x {n}"] = 2 * batch * n**3 / median(times["int8"])
+        del planes, sums
+    found = {"bytes": measure_copy(), "int8": max(int8.values())}
+    tops = {shape: rate / 1e12 for shape, rate in int8.items()}
+    report.add("gpu-ceilings", terabytes=found["bytes"] / 1e12, int8_tops=tops)
+    return found
+
+
+def find_floors(
+    shape: tuple[int, int, int], moduli: int, ceilings: Mapping[str, float]
+) -> dict[str, float]:
+    """Milliseconds that each stage of a 2m product needs at the measured ceilings."""
+    m, n, k = shape
+    inputs, planes = (m + n) * k, 2 * moduli
+    rates = ceilings["bytes"] / 1e3, ceilings["int8"] / 1e3
+    return {
+        "norms": 2 * 16 * inputs / rates[0],
+        "encode": (16 + planes) * inputs / rates[0],
+        "int8 products": max(
+            planes * 2 * m * n * k / rates[1], planes * m * n / rates[0]
+        ),
+        "decode": (planes + 16) * m * n / rates[0],
+    }
+
+
+def bench_square(
+    report: Report, n: int, repeats: int, ceilings: Mapping[str, float]
+) -> None:
+    """Time n x n products and rank-n updates: stages, peers, memory, error."""
     cp.get_default_memory_pool().free_all_blocks()
     A, B = random_matrix(n), random_matrix(n)
     candidates: dict[str, Callable[[], Any]] = {
         "2m": lambda: td.gemm(A, B, num_moduli=NUM_MODULI),
+        "2m, cuBLAS": unfused(lambda: td.gemm(A, B, num_moduli=NUM_MODULI)),
         "3m": lambda: td.gemm(A, B, num_moduli=NUM_MODULI - 1, method="3m"),
         "cupy.matmul": lambda: cp.matmul(A, B),
         "herk": lambda: td.herk(A, num_moduli=NUM_MODULI),
     }
     seconds = time_calls(candidates, repeats)
-    gemm = candidates["2m"]
-    phases = measure_phases(gemm)
-    outside = sum(v for k, v in phases.items() if k != "int8 products")
     operations = dict.fromkeys(candidates, 8 * n**3) | {"herk": 4 * n**3}
+    phases = {name: measure_phases(candidates[name]) for name in ("2m", "herk")}
+    outside = {
+        name: 1 - found["int8 products"] / sum(found.values())
+        for name, found in phases.items()
+    }
     report.add(
         "gpu",
         n=n,
@@ -154,12 +204,74 @@ def bench(report: Report, n: int, repeats: int) -> None:
         over_matmul=ratios(seconds, "cupy.matmul"),
         over_gemm=ratios(seconds, "2m"),
         milliseconds=phases,
-        share_outside_products=outside / sum(phases.values()),
-        int8_tops=16 * 2 * 2 * n**3 / phases["int8 products"] / 1e9,
-        peak_bytes=measure_peak(gemm),
-        relative_error=relative_error(A, B, gemm()),
+        floor_milliseconds=find_floors((n, n, n), NUM_MODULI, ceilings),
+        share_outside_products=outside,
+        int8_tops=64 * n**3 / phases["2m"]["int8 products"] / 1e9,
+        peak_bytes=measure_peak(candidates["2m"]),
+        relative_error=relative_error(A, B, candidates["2m"]()),
         seconds=seconds,
     )
+
+
+def unfused(call: Callable[[], Any]) -> Callable[[], Any]:
+    """Have cuBLAS multiply and a second kernel reduce."""
+
+    def run() -> Any:
+        capability = CudaDevice().capability()
+        own = tuning.tuning_for(capability)
+        tuning.BY_CAPABILITY[capability] = replace(own, fused=False)
+        try:
+            return call()
+        finally:
+            tuning.BY_CAPABILITY[capability] = own
+
+    return run
+
+
+def bench_moduli(report: Report, n: int, repeats: int) -> None:
+    """Time n x n products of 8 to 18 moduli."""
+    A, B = random_matrix(n), random_matrix(n)
+    counts = range(8, 19, 2)
+    candidates: dict[str, Callable[[], Any]] = {
+        str(count): lambda count=count: td.gemm(A, B, num_moduli=count)
+        for count in counts
+    }
+    candidates["cupy.matmul"] = lambda: cp.matmul(A, B)
+    seconds = time_calls(candidates, repeats)
+    report.add(
+        "gpu-moduli",
+        n=n,
+        tflops={k: 8 * n**3 / median(t) / 1e12 for k, t in seconds.items()},
+        over_matmul=ratios(seconds, "cupy.matmul"),
+        relative_error={
+            str(count): relative_error(A, B, candidates[str(count)]())["2m"]
+            for count in counts
+        },
+        seconds=seconds,
+    )
+
+
+def bench_shapes(report: Report, repeats: int) -> None:
+    """Time tall, wide and long products."""
+    for m, n, k in ((65536, 1024, 1024), (1024, 65536, 1024), (2048, 2048, 131072)):
+        A, B = random_matrix(m, k), random_matrix(k, n)
+        candidates: dict[str, Callable[[], Any]] = {
+            "2m": lambda a=A, b=B: td.gemm(a, b, num_moduli=NUM_MODULI),
+            "cupy.matmul": lambda a=A, b=B: cp.matmul(a, b),
+        }
+        seconds = time_calls(candidates, repeats)
+        report.add(
+            "gpu-shapes",
+            shape=f"{m} x {n} x {k}",
+            num_moduli=NUM_MODULI,
+            tflops={
+                name: 8 * m * n * k / median(t) / 1e12 for name, t in seconds.items()
+            },
+            over_matmul=ratios(seconds, "cupy.matmul"),
+            milliseconds=measure_phases(candidates["2m"]),
+            seconds=seconds,
+        )
+        del A, B
 
 
 def relative_error(A: Any, B: Any, C: Any) -> dict[str, float]:
@@ -224,8 +336,11 @@ def main() -> None:
     get_engine("cuda")
     report = Report(args.output)
     report.common |= {"device": describe_device(), "cupy": cp.__version__}
+    ceilings = measure_ceilings(report)
     for n in sizes:
-        bench(report, n, args.repeats)
+        bench_square(report, n, args.repeats, ceilings)
+    bench_moduli(report, 4096, args.repeats)
+    bench_shapes(report, args.repeats)
     bench_emulation(report, [n for n in sizes if n >= 2048], args.repeats)
 
 

@@ -41,6 +41,10 @@ def update(a: Array, b: Array | None, c: Array | None, spec: RankSpec) -> Array:
         spec = replace(spec, product=product)
     rows, steps = cut(size, limits.mb), cut(product.k, limits.kb)
     x, z = _operands(a, b, rows, steps, product)
+    if len(rows) == 1:
+        both = (x[0], x[0]), None if z is None else (z[0], z[0])
+        accumulators = multiply_cell(*both, (0, 0), spec)
+        return finish_cell(accumulators, *both, (0, 0), spec, c)
     out = namespace(a).zeros((size, size), np.dtype(spec.product.dtype))
     for i, j in computed_cells(len(rows), spec.uplo):
         pair = (x[i], x[j])

@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.kernels.cuda.host import HostKernels
 from twom_dist.kernels.cuda import tables
-from twom_dist.kernels.cuda.launch import group_grid
+from twom_dist.kernels.cuda.launch import group_grid, square_grid
 from twom_dist.kernels.cuda.sources import Module, module_for
 from twom_dist.moduli import Mirror, ResidueSystem, ScalingRule
 
@@ -178,8 +178,8 @@ class Calls:
         with guarded((3, n, n), np.int8, offset) as residues:
             residues[:2] = r if s is None else s, r
             args = residues, i64(n), table
-            grid = (ceil(n, 64), max(1, ceil(n, 128)), 1)
-            self.kernels.launch(module_for("combine"), "combine", grid, WARP, args)
+            grid = square_grid(ceil(n, 4), ceil(n, 4))
+            self.kernels.launch(module_for("combine"), "combine", *grid, args)
             assert (residues[1] == r).all()
         return residues[2]
 

@@ -57,17 +57,25 @@ __device__ __forceinline__ void store_bytes(int8* target, uint32 word, int32 cou
   }
 }
 
-// A thread's place in a square of 16 x 16, in blocks of 32 x 8: a warp covers 4 rows x 8
-// columns, so that what is read along rows and written along columns, or the other way
-// round, fills sectors of 32 bytes both times.
+// A thread's place on a matrix in squares of 16 x 16, one a block of 32 x 8, the grid
+// one-dimensional. A warp covers 4 rows x 8 columns, so that what is read along rows and
+// written along columns, or the other way round, fills sectors of 32 bytes both times.
+// Blocks walk down bands of 32 squares: those at work lie in a square as well, and touch
+// few pages of memory both ways.
 struct Spot {
-  int32 row, column;
+  int64 row, column;
 };
 
-__device__ __forceinline__ Spot locate_in_square() {
+__device__ __forceinline__ Spot locate_in_square(int64 rows, int64 columns) {
+  uint32 down = (uint32)((rows + 15) / 16), across = (uint32)((columns + 15) / 16);
+  uint32 first = blockIdx.x / (32 * across) * 32;
+  uint32 height = down - first < 32 ? down - first : 32;
+  uint32 left = blockIdx.x - first * across;
   Spot spot;
-  spot.row = 4 * (threadIdx.y >> 1) + (threadIdx.x >> 3);
-  spot.column = 8 * (threadIdx.y & 1) + (threadIdx.x & 7);
+  spot.row = 16 * (int64)(first + left % height);
+  spot.row += 4 * (threadIdx.y >> 1) + (threadIdx.x >> 3);
+  spot.column = 16 * (int64)(left / height);
+  spot.column += 8 * (threadIdx.y & 1) + (threadIdx.x & 7);
   return spot;
 }
 

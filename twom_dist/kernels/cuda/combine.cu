@@ -27,49 +27,46 @@ struct Mirror {
   uint32 lift, inverse, minus_p;
 };
 
-// One mirror a block in z, of residues (products, n, n), contiguous; no target is the
-// source of another one. Blocks of 32 x 8: x over squares of 16 groups of four columns, y
-// over those of rows, any number in y.
+// One mirror a block in y, of residues (products, n, n), contiguous; no target is the
+// source of another one. Squares in x, over groups of four rows x four columns.
 extern "C" __global__ void __launch_bounds__(256)
 combine(int8* residues, int64 n, const Mirror* mirrors) {
-  Mirror mirror = mirrors[blockIdx.z];
+  Mirror mirror = mirrors[blockIdx.y];
   const int8* r = residues + mirror.source * n * n;
   const int8* s = mirror.other < 0 ? 0 : residues + mirror.other * n * n;
   int8* out = residues + mirror.target * n * n;
   float inverse = __uint_as_float(mirror.inverse);
-  Spot spot = locate_in_square();
-  int64 column = 4 * (16 * (int64)blockIdx.x + spot.column);
-  if (column >= n) return;
+  Spot spot = locate_in_square((n + 3) / 4, (n + 3) / 4);
+  int64 row = 4 * spot.row, column = 4 * spot.column;
+  if (row >= n || column >= n) return;
   bool aligned = divides(4, (uint64)residues, n, 0);
   int32 count = n - column < 4 ? (int32)(n - column) : 4;
-  int64 row = 4 * (16 * (int64)blockIdx.y + spot.row);
-  for (; row < n; row += 64 * (int64)gridDim.y) {
-    int32 row_count = n - row < 4 ? (int32)(n - row) : 4;
-    uint32 turned[4];
+  int32 row_count = n - row < 4 ? (int32)(n - row) : 4;
+  uint32 turned[4];
+#pragma unroll
+  for (int32 c = 0; c < 4; ++c) {
+    turned[c] = load_row(r, n, column + c, row, row_count, aligned);
+  }
+#pragma unroll
+  for (int32 i = 0; i < 4; ++i) {
+    if (i >= row_count) break;
+    uint32 own = 0, third = 0;
+    if (mirror.straight) own = load_row(r, n, row + i, column, count, aligned);
+    if (s) third = load_row(s, n, row + i, column, count, aligned);
+    uint32 byte[4];
 #pragma unroll
     for (int32 c = 0; c < 4; ++c) {
-      turned[c] = load_row(r, n, column + c, row, row_count, aligned);
+      int32 sum = __dp4a((int32)own, byte_at(mirror.straight, c), (int32)mirror.lift);
+      sum = __dp4a((int32)turned[c], byte_at(mirror.transposed, i), sum);
+      sum = __dp4a((int32)third, byte_at(mirror.other_weight, c), sum);
+      byte[c] = residue_bits((uint32)sum, inverse, mirror.minus_p);
     }
-#pragma unroll
-    for (int32 i = 0; i < 4; ++i) {
-      if (i >= row_count) break;
-      uint32 own = load_row(r, n, row + i, column, count, aligned);
-      uint32 third = s ? load_row(s, n, row + i, column, count, aligned) : 0;
-      uint32 byte[4];
-#pragma unroll
-      for (int32 c = 0; c < 4; ++c) {
-        int32 sum = __dp4a((int32)own, byte_at(mirror.straight, c), (int32)mirror.lift);
-        sum = __dp4a((int32)turned[c], byte_at(mirror.transposed, i), sum);
-        sum = __dp4a((int32)third, byte_at(mirror.other_weight, c), sum);
-        byte[c] = residue_bits((uint32)sum, inverse, mirror.minus_p);
-      }
-      uint32 word = pack_bytes(byte[0], byte[1], byte[2], byte[3]);
-      int8* target = out + (row + i) * n + column;
-      if (aligned) {
-        *reinterpret_cast<uint32*>(target) = word;
-      } else {
-        store_bytes(target, word, count);
-      }
+    uint32 word = pack_bytes(byte[0], byte[1], byte[2], byte[3]);
+    int8* target = out + (row + i) * n + column;
+    if (aligned) {
+      *reinterpret_cast<uint32*>(target) = word;
+    } else {
+      store_bytes(target, word, count);
     }
   }
 }

@@ -135,7 +135,9 @@ class CudaDevice:
         """Launch a kernel; scalars come as NumPy scalars of the parameters' types."""
         function = _function(module, name, _current())
         shared = SHARED_BYTES.get(module.family, 0)
-        function(grid, block, tuple(map(_argument, args)), shared)
+        # A hundred scalars a product: no call for each.
+        given = tuple(x if isinstance(x, np.generic) else _argument(x) for x in args)
+        function(grid, block, given, shared)
 
     def multiply_int8(self, x: Array, y: Array, sums: Array) -> None:
         """sums[b] = x[b] y[b]^T in int32, on tensor cores.

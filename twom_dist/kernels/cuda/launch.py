@@ -126,9 +126,9 @@ def tile_grid(
     return (x, y, batch), _BLOCK
 
 
-def square_grid(rows: int, columns: int) -> tuple[Triple, Triple]:
+def square_grid(rows: int, columns: int, batch: int = 1) -> tuple[Triple, Triple]:
     """Grid and block over squares of 16 x 16; see ``Spot`` in arithmetic.cuh."""
-    return (_count(columns, 16), min(_LARGEST_GRID_Y, _count(rows, 16)), 1), _BLOCK
+    return (_count(columns, 16) * _count(rows, 16), batch, 1), _BLOCK
 
 
 def sparse_grid(rows: int, columns: int) -> tuple[Triple, Triple]:

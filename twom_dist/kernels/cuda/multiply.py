@@ -89,6 +89,6 @@ def _planes(first: int, batch: Batch) -> slice:
 def combine_mirrors(device: Device, system: ResidueSystem, residues: Array) -> None:
     """Derive the products of ``X X^H`` that follow from others."""
     n, table = residues.shape[1], tables.mirror_table(system)
-    (x, y, _), block = square_grid(-(-n // 4), -(-n // 4))
+    grid = square_grid(-(-n // 4), -(-n // 4), len(table))
     args = residues, np.int64(n), device.constant(table)
-    device.launch(module_for("combine"), "combine", (x, y, len(table)), block, args)
+    device.launch(module_for("combine"), "combine", *grid, args)

@@ -48,42 +48,34 @@ __device__ __forceinline__ void write_element(REAL* out, int64 offset, Element x
 #endif
 }
 
-// out[j, i] = x[i, j], conjugated or not, from m x n with strides to n x m. Blocks of 32 x
-// 8: x over squares of 16 columns, y over those of rows, any number in y. Must move two
-// elements.
+// out[j, i] = x[i, j], conjugated or not, from m x n with strides to n x m. Grid of
+// squares. Must move two elements.
 extern "C" __global__ void __launch_bounds__(256)
 mirror_tile(const REAL* x, int64 m, int64 n, int64 row_stride, int64 column_stride,
             int32 conjugate, REAL* out) {
-  Spot spot = locate_in_square();
-  int64 j = 16 * (int64)blockIdx.x + spot.column;
-  if (j >= n) return;
-  int64 i = 16 * (int64)blockIdx.y + spot.row;
-  for (; i < m; i += 16 * (int64)gridDim.y) {
-    Element own = load_element(x, i * row_stride + j * column_stride);
-    write_element(out, j * m + i, conjugate_element(own, conjugate));
-  }
+  Spot spot = locate_in_square(m, n);
+  int64 i = spot.row, j = spot.column;
+  if (i >= m || j >= n) return;
+  Element own = load_element(x, i * row_stride + j * column_stride);
+  write_element(out, j * m + i, conjugate_element(own, conjugate));
 }
 
 // The triangle of an n x n tile that is not computed becomes the mirror image of the
 // other one, or zero; the diagonal real where the image is conjugated. Each thread reads
-// an element of the one and writes that of the other. Squares of n x n as above.
+// an element of the one and writes that of the other. Grid of squares.
 extern "C" __global__ void __launch_bounds__(256)
 close_diagonal(REAL* tile, int64 n, int32 conjugate, int32 upper, int32 full) {
-  Spot spot = locate_in_square();
-  int64 j = 16 * (int64)blockIdx.x + spot.column;
-  if (j >= n) return;
-  int64 i = 16 * (int64)blockIdx.y + spot.row;
-  for (; i < n; i += 16 * (int64)gridDim.y) {
-    if (upper ? i > j : i < j) continue;
-    int64 own = i * n + j;
-    if (i != j) {
-      Element x = {};
-      if (full) x = conjugate_element(read_element(tile, own), conjugate);
-      write_element(tile, j * n + i, x);
-    } else if (PARTS == 2 && conjugate) {
-      Element x = read_element(tile, own);
-      x.part[PARTS - 1] = 0;
-      write_element(tile, own, x);
-    }
+  Spot spot = locate_in_square(n, n);
+  int64 i = spot.row, j = spot.column;
+  if (i >= n || j >= n || (upper ? i > j : i < j)) return;
+  int64 own = i * n + j;
+  if (i != j) {
+    Element x = {};
+    if (full) x = conjugate_element(read_element(tile, own), conjugate);
+    write_element(tile, j * n + i, x);
+  } else if (PARTS == 2 && conjugate) {
+    Element x = read_element(tile, own);
+    x.part[PARTS - 1] = 0;
+    write_element(tile, own, x);
   }
 }
