@@ -274,6 +274,31 @@ def bench_shapes(report: Report, repeats: int) -> None:
         del A, B
 
 
+def bench_dtypes(report: Report, n: int, repeats: int) -> None:
+    """Time n x n products of the other dtypes, each at its default accuracy."""
+    for dtype in ("complex64", "float64", "float32"):
+        pair = [random_matrix(n), random_matrix(n)]
+        if not dtype.startswith("complex"):
+            pair = [x.real for x in pair]
+        A, B = (x.astype(dtype) for x in pair)
+        del pair
+        candidates: dict[str, Callable[[], Any]] = {
+            "gemm": lambda a=A, b=B: td.gemm(a, b),
+            "cupy.matmul": lambda a=A, b=B: cp.matmul(a, b),
+        }
+        seconds = time_calls(candidates, repeats)
+        operations = (8 if dtype.startswith("complex") else 2) * n**3
+        report.add(
+            "gpu-dtypes",
+            n=n,
+            dtype=dtype,
+            tflops={k: operations / median(t) / 1e12 for k, t in seconds.items()},
+            over_matmul=ratios(seconds, "cupy.matmul"),
+            relative_error=relative_error(A, B, candidates["gemm"]()),
+            seconds=seconds,
+        )
+
+
 def relative_error(A: Any, B: Any, C: Any) -> dict[str, float]:
     """Norm of ``(C - A B) x`` over that of ``|A| |B| |x|``, x random; cuBLAS beside."""
     x = cp.random.standard_normal((A.shape[0], 4)).astype(complex)
@@ -341,6 +366,7 @@ def main() -> None:
         bench_square(report, n, args.repeats, ceilings)
     bench_moduli(report, 4096, args.repeats)
     bench_shapes(report, args.repeats)
+    bench_dtypes(report, 8192, args.repeats)
     bench_emulation(report, [n for n in sizes if n >= 2048], args.repeats)
 
 

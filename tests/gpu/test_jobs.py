@@ -1,5 +1,7 @@
 """File jobs on a device: tiles that go there and come back, and the bits of the CPU."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,9 @@ def client():
     import distributed
 
     try:
-        import distributed.protocol.cupy
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import distributed.protocol.cupy
     except ImportError as error:
         pytest.skip(f"dask cannot send CuPy blocks: {error}")
     with (

@@ -106,7 +106,7 @@ def _measure(dask_worker: Any) -> Device:
 def _pool_bytes(cupy: Any, pool: Any) -> int:
     """Bytes left of the pool that CuPy allocates from, or all of RMM's, if it has."""
     allocator = cupy.cuda.get_allocator()
-    if getattr(allocator, "__module__", "").partition(".")[0] != "rmm":
+    if (getattr(allocator, "__module__", None) or "").partition(".")[0] != "rmm":
         return int(pool.free_bytes())
     import rmm
 

@@ -12,10 +12,8 @@
 enum Triangle { FULL, LOWER, UPPER };
 enum Kind { TWO_M, THREE_M, FOUR_M, REAL_ONLY };
 
-// Residues in flight before their first use: eight loads of a word.
-#ifndef IN_FLIGHT
+// Residues in flight while earlier ones are used: eight loads of a word.
 #define IN_FLIGHT 8
-#endif
 // |combination| <= 383: positive with this bias.
 #define BIAS 512
 

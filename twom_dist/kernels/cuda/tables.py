@@ -222,10 +222,10 @@ def decode_elements(system: ResidueSystem) -> int:
     """Count the neighbours a thread decodes: what keeps it to 128 registers.
 
     Registers of sm_90 by the compiler's report, two parts and 2, 3, 4, 5, 6, 8, 10
-    digits: 82, 104, 80, 96, 110, 94, 106.
+    digits: 98, 124, 97, 102, 78, 82, 106.
     """
     sums = system.parts * system.num_digits
-    return 4 if sums <= 6 else 2 if sums <= 12 else 1
+    return 4 if sums <= 6 else 2 if sums <= 10 else 1
 
 
 def scalar_mode(factor: complex) -> int:
