@@ -20,8 +20,6 @@ from ..tiles.triangle import triangle_map
 from .machines import Link, Machine, Scheduler, find_scheduler
 from .record import Plan
 
-_INT32_BYTES = 4
-
 
 @dataclass(frozen=True)
 class Prediction:
@@ -153,9 +151,10 @@ def predict(plan: Plan, machine: Machine, link: Link) -> Prediction:
     Bytes of the passes, for entries of s bytes that become L planes and take P
     products, with kt tiles along k. Norms read s twice; encode reads s and writes L,
     once for all that a worker needs where that stays in its cache, else for every
-    task; requantise writes and reads 4 P for each of the kt, and adds P to P from the
-    second one on; decode reads P and writes s. Left out: ``scaling="accurate"``,
-    reading C, files, and what a task costs its worker.
+    task; requantise writes and reads 4 P for each of the kt (nothing on Hopper, where
+    residues leave the products), and adds P to P from the second one on; decode reads
+    P and writes s. Left out: ``scaling="accurate"``, reading C, files, and what a task
+    costs its worker.
 
     Examples
     --------
@@ -179,7 +178,7 @@ def predict(plan: Plan, machine: Machine, link: Link) -> Prediction:
     passes = {
         "norms": 2 * itemsize * part.scaled,
         "encode": (itemsize + planes) * (part.needed if kept else part.taken),
-        "requantise": 2 * (_INT32_BYTES * kt + kt - 1) * sums,
+        "requantise": 2 * (machine.sum_bytes * kt + kt - 1) * sums,
         "decode": 2 * sums + itemsize * part.finished,
     }
     seconds = {

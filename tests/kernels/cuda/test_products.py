@@ -1,0 +1,146 @@
+"""The fused products against exact integers: text, maps and code for Hopper."""
+
+from itertools import product as every
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tests.kernels.cuda.calls import guarded
+from twom_dist.errors import KernelError
+from twom_dist.kernels.cuda import hopper, tables
+from twom_dist.kernels.cuda.sources import kernel_names, module_for
+from twom_dist.moduli import residue_system
+
+SYSTEM = residue_system("2m", 4)
+JOBS = [(0, 1, 0), (1, 0, 1), (5, 4, 5)]
+
+
+def planes(rows, k, seed):
+    """Six planes with their zeros, and the extreme values in the corners."""
+    shape = 6, -(-rows // 64) * 64, -(-k // 16) * 16
+    with guarded(shape, np.int8) as out:
+        out[...] = 0
+        rng = np.random.default_rng(seed)
+        out[:, :rows, :k] = rng.integers(-128, 128, (6, rows, k))
+        out[:, 0, :k], out[:, rows - 1, :k] = -128, 127
+    return out
+
+
+def multiply(calls, x, y, m, n, residues, *, add=False, blocks=4):
+    maps = []
+    for t in (x, y):
+        one = np.zeros((), hopper.TENSOR_MAP)
+        one["word"][:3] = t.ctypes.data, t.shape[0] * t.shape[1], t.shape[2]
+        maps.append(one)
+    args = (
+        *maps,
+        *(np.int32(t.shape[1] // 64) for t in (x, y)),
+        np.int32(-(-x.shape[2] // 128)),
+        np.array([(*job, 0) for job in JOBS], np.int32),
+        np.int32(len(JOBS)),
+        tables.requantise_table(SYSTEM),
+        *(np.int64(m), np.int64(n), residues),
+        *(np.int64(residues.strides[1]), np.int64(residues.strides[0]), np.int32(add)),
+    )
+    grid, block = (blocks, 1, 1), (384, 1, 1)
+    calls.kernels.launch(module_for("products"), "products", grid, block, args)
+
+
+def expected(x, y, m, n, q, before=0):
+    left, right, _ = next(job for job in JOBS if job[2] == q)
+    exact = x[left, :m].astype(np.int64) @ y[right, :n].astype(np.int64).T + before
+    p = SYSTEM.products[q].p
+    return (exact + p // 2) % p - p // 2
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(1, 1, 1), (64, 64, 16), (65, 63, 130), (129, 257, 48), (300, 270, 20)],
+)
+@pytest.mark.parametrize(("pad", "offset"), [(0, 0), (3, 0), (16, 16), (16, 4)])
+def test_every_size_and_address(calls, m, n, k, pad, offset):
+    x, y = planes(m, k, 1), planes(n, k, 2)
+    with guarded((8, m, n + pad), np.int8, offset) as whole:
+        residues, before = whole[:, :, :n], whole.copy()
+        multiply(calls, x, y, m, n, residues)
+        for q in range(8):
+            if q in (job[2] for job in JOBS):
+                assert (residues[q] == expected(x, y, m, n, q)).all()
+            else:
+                assert (residues[q] == before[q, :, :n]).all()
+        assert (whole[:, :, n:] == before[:, :, n:]).all()
+        earlier = residues.astype(np.int64)
+        multiply(calls, x, y, m, n, residues, add=True, blocks=2)
+        for _, _, q in JOBS:
+            assert (residues[q] == expected(x, y, m, n, q, earlier[q])).all()
+
+
+@pytest.mark.parametrize("blocks", [2, 6, 40])
+def test_blocks_that_walk_over_several_bands(calls, blocks):
+    m, n, k = 2100, 300, 16  # 17 rows of blocks: one band of 16, and one more
+    x, y = planes(m, k, 3), planes(n, k, 4)
+    with guarded((8, m, n), np.int8) as residues:
+        multiply(calls, x, y, m, n, residues, blocks=blocks)
+        for _, _, q in JOBS:
+            assert (residues[q] == expected(x, y, m, n, q)).all()
+
+
+@pytest.mark.parametrize("k", [65536, 65552])
+def test_sums_of_long_k_are_reduced_in_between(calls, k):
+    x, y = planes(2, k, 5), planes(2, k, 6)
+    x[:, :2, :k], y[:, :2, :k] = -128, -128
+    with guarded((8, 2, 2), np.int8) as residues:
+        multiply(calls, x, y, 2, 2, residues)
+        for _, _, q in JOBS:
+            assert (residues[q] == expected(x, y, 2, 2, q)).all()
+
+
+def test_a_map_puts_rows_at_the_slots_of_the_kernel(monkeypatch):
+    seen = {}
+
+    def encode(out, kind, rank, address, lengths, distances, box, steps, *flags):
+        seen.update(lengths=[*lengths], distances=[*distances], box=[*box], flags=flags)
+        return seen["status"]
+
+    monkeypatch.setattr(hopper, "_encode_tiled", lambda: encode)
+    hopper._map.cache_clear()
+    given = np.zeros((3, 128, 48), np.int8)
+    on_device = SimpleNamespace(data=SimpleNamespace(ptr=4096), shape=given.shape)
+    seen["status"] = 0
+    assert hopper.map_planes(on_device).shape == ()
+    assert seen["lengths"] == [48, 2, 4, 8, 6]
+    assert np.prod(seen["box"]) == 128 * 128
+    strides = [1, *seen["distances"]]
+    # The innermost axes first: the order in which a copy fills shared memory.
+    order = [
+        sum(i * s for i, s in zip(index[::-1], strides, strict=True))
+        for index in every(range(1), range(8), range(4), range(2), [0])
+    ]
+    rows = [16 * (s >> 1 & 3) + 2 * (s >> 3) + (s & 1) for s in range(64)]
+    assert order == [48 * row for row in rows]
+    seen["status"] = 1
+    with pytest.raises(KernelError, match=r"cannot map 3 planes of 128 x 64"):
+        hopper.map_planes(SimpleNamespace(data=on_device.data, shape=(3, 128, 64)))
+    hopper._map.cache_clear()
+
+
+def test_code_is_compiled_once_and_kept(tmp_path, monkeypatch):
+    pytest.importorskip("cupy", reason="NVRTC is called through CuPy")
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cache"))
+    module = module_for("products")
+    compiled = hopper.cubin_of.__wrapped__
+    path = compiled(module)
+    code = path.read_bytes()
+    assert path.parent == tmp_path / "cache"
+    assert code.startswith(b"\x7fELF")
+    assert kernel_names("products")[0].encode() in code
+    written = path.stat().st_mtime_ns
+    assert compiled(module) == path
+    assert path.stat().st_mtime_ns == written
+    # A folder that cannot be made: elsewhere, and again in every process.
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    elsewhere = compiled(module)
+    assert elsewhere.read_bytes() == code
+    elsewhere.unlink()
