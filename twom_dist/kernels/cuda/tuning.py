@@ -19,10 +19,10 @@ class Tuning:
     fused: bool = False
 
 
-# By compute capability. 90 on an H200: 128 MB of sums gave the shortest products of 8192
-# and 16384, and took 6 % more than 64 MB at 4096; with 32 MB 16384 took a third more.
-# The others by arithmetic, not measured: sums that fit L2 (6, 40, 6, 96, 126 and 96 MB of
-# the largest chips) where that leaves some 256 tiles of 128 x 256.
+# By compute capability. 90 on an H200: 128 MB of sums gave the shortest products of
+# 8192 and 16384, and took 6 % more than 64 MB at 4096; with 32 MB 16384 took a third
+# more. The others by arithmetic, not measured: sums that fit L2 (6, 40, 6, 96, 126 and
+# 96 MB of the largest chips) where that leaves some 256 tiles of 128 x 256.
 BY_CAPABILITY = {
     75: Tuning(sums_bytes=8 << 20),
     80: Tuning(sums_bytes=32 << 20),
@@ -63,7 +63,7 @@ UPDATE_TILES = 8
 SMALLEST_UPDATE_TILE = 2048
 
 # Rows of a block of threads that writes K-major bytes, whose rows lie along memory, and
-# across it. On an H200 encoding 16384 x 16384 across took 14.5, 12.3, 7.1, 4.3 and 4.2 ms
-# for 64, 32, 16, 8 and 4 rows, whose writes are lines of 1024 / rows bytes; along, 3.7 to
-# 3.8 ms for any number.
+# across it. On an H200 encoding 16384 x 16384 across took 14.5, 12.3, 7.1, 4.3, 4.2 ms
+# for 64, 32, 16, 8, 4 rows, whose writes are lines of 1024 / rows bytes; along it took
+# 3.7 to 3.8 ms for any number.
 ROWS_ALONG, ROWS_ACROSS = 4, 8
