@@ -165,6 +165,12 @@ def test_subnormal_floats_are_kept(cp, dtype):
         assert same_bits(cp, found, expected)
 
 
+def test_sums_of_long_k_are_reduced_in_between(cp):
+    A, B = spread_matrix(70, 66000, seed=1), spread_matrix(66000, 40, seed=2)
+    assert same_bits(cp, td.gemm(cp.asarray(A), cp.asarray(B)), td.gemm(A, B))
+    assert same_bits(cp, td.herk(cp.asarray(A)), td.herk(A))
+
+
 def test_accurate_scaling(cp):
     A, B = spread_matrix(210, 400, seed=1), spread_matrix(180, 400, seed=2)
     options = {"op_b": "T", "scaling": "accurate", "num_moduli": 9}

@@ -29,8 +29,8 @@ WAVE_SHARE = 0.9
 LAST_SHARE = USABLE_SHARE
 # mnk up to which one tile is enough: some 0.2 s of work.
 SMALL_PRODUCT = 1024**3
-# Side of a tile on a GPU: some 30 ms of 1e15 int8 operations a second for k = 32768,
-# where dask spends 1 on a task. By arithmetic; not measured.
+# Side of a tile on a GPU: some 36 ms for k = 32768 at the 123 TF/s of 4096 on an H200
+# (benchmarks/results/gpu.jsonl), where dask spends 1 on a task.
 DEVICE_TILE = 4096
 
 
