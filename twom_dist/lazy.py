@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .checks import is_dask
 from .execute import current_cluster, ensure_placement
 from .kernels.family import Family, convert, empty_block, family_of
 from .plan import (
@@ -24,9 +25,9 @@ from .tiles.spec import ProductSpec, load_engine
 
 def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
     """Promote a NumPy array to a dask array with the given chunks."""
-    import dask.array as da
+    if not is_dask(x):
+        import dask.array as da
 
-    if not isinstance(x, da.Array):
         x = da.from_array(x, chunks=chunks)
     if x.dtype == dtype:
         return x

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import dask
 import h5py
 import numpy as np
 import pytest
@@ -97,7 +98,14 @@ REFUSALS = [
         r"no scheduler answers at 'tcp://127\.0\.0\.1:9' within 0\.3 s",
     ),
     ((*PRODUCT[:4], "--scheduler", "here"), r"no scheduler answers at 'here'"),
-    ((*PRODUCT[:4], "--scheduler-file", "none.json"), r"'none\.json' cannot be read"),
+    (
+        (*PRODUCT[:4], "--scheduler-file", "none.json", "--timeout", "0.3"),
+        r"there is no scheduler file 'none\.json' after 0\.3 s; start the scheduler",
+    ),
+    (
+        (*PRODUCT[:4], "--scheduler-file", "A.npy/s", "--timeout", "0.3"),
+        r"'A\.npy/s' cannot be read \(Not a directory\); change its permissions or",
+    ),
     ((*PRODUCT[:4], "--scheduler-file", "broken.json"), r"is no scheduler file"),
 ]
 
@@ -118,6 +126,15 @@ def test_a_full_disk_is_refused(call, tmp_path, a, b, monkeypatch):
         answer = call("gemm", "A.npy", "B.npy", "-o", output, *HERE)
         err = assert_refused(answer)
         assert re.search(r"needs \d+ bytes and .* has 1000 free; free some", err)
+    assert contents(tmp_path) == before
+
+
+def test_workers_that_cannot_start_are_refused(call, tmp_path, a, b):
+    before = contents(tmp_path)
+    with dask.config.set({"temporary-directory": str(tmp_path / "A.npy")}):
+        answer = call("gemm", "A.npy", "B.npy", "-o", "C.zarr", "--workers", "1")
+    err = assert_refused(answer)
+    assert re.search(r"processes did not start \(.*\); run twom-dist doctor", err), err
     assert contents(tmp_path) == before
 
 

@@ -214,12 +214,15 @@ class FakeClient:
         return {} if self.told is None else {"tcp://b:2": 4}
 
     def get_versions(self, check):
-        own = {"packages": {"python": "3.11", "numpy": "2.4", "lz4": None}}
+        own = {"packages": {"python": "3.11.9", "numpy": "2.4", "lz4": None}}
         other = {"packages": {**own["packages"], **self.packages}}
         return {"client": own, "scheduler": own, "workers": {"tcp://b:2": other}}
 
-    def run(self, function):
+    def run(self, function, on_error):
         return {"tcp://b:2": {**function(), **self.told}}
+
+    def run_on_scheduler(self, function):
+        return function()
 
 
 def test_no_workers_is_a_failure():
@@ -235,18 +238,20 @@ def test_no_workers_is_a_failure():
             ({name: "9"}, {}, "worker packages", status, f"{name} is {own}, 9 (tcp://b")
             for name, status, own in (
                 ("python", "failure", "3.11 (here and 1 more)"),
+                ("dask", "failure", "None (here and 1 more)"),
                 ("numpy", "warning", "2.4 (here and 1 more)"),
             )
         ),
+        ({"python": "3.11.2"}, {}, "worker packages", "ok", "the same in all 3"),
         ({}, {"version": "9"}, "worker twom-dist", "failure", "9 (tcp://b:2)"),
         (
             *({}, {"error": "No module named 'twom_dist'"}),
             *("worker twom-dist", "failure"),
-            "missing on 1 of 1 workers (No module named 'twom_dist')",
+            "missing in 1 of 2 processes (tcp://b:2: No module named 'twom_dist')",
         ),
         (
             *({}, {"settings": {"threads": 3}}),
-            *("worker settings", "failure"),
+            *("worker settings", "warning"),
             "twom-dist.threads is None (here), 3 (tcp://b:2)",
         ),
     ],

@@ -50,6 +50,14 @@ def expect(routine, files, op="N", **options):
 # --- the result ----------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("routine", ROUTINES)
+@pytest.mark.parametrize("options", [{}, {"c": "C0.h5", "beta": 2}])
+def test_zeros_have_the_signs_of_those_in_memory(files, routine, options):
+    update(routine, "C.npy", alpha=0, **options)
+    options = {"beta": 2} if options else {}
+    assert same_bits(read("C.npy"), expect(routine, files, alpha=0, **options))
+
+
 @pytest.mark.parametrize("output", ["C.zarr", "C.npy"])
 @pytest.mark.parametrize("uplo", UPLOS)
 @pytest.mark.parametrize("routine", ROUTINES)

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import click
 
 from .failures import RefusedError, SentenceCommand
-from .options import debug_option
+from .options import debug_option, scheduler_options
 
 _EXIT_CODES = """\b
 Exit codes:
@@ -20,20 +20,7 @@ Exit codes:
     short_help="Check this installation, machine and cluster.",
     epilog=_EXIT_CODES,
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Check the workers of this one.")
-@click.option("--scheduler-file", metavar="FILE", help="Or of the one of this file.")
-@click.option(
-    "--tls-ca-file", metavar="FILE", help="The authority of an encrypted scheduler;"
-)
-@click.option("--tls-cert", metavar="FILE", help="our certificate;")
-@click.option("--tls-key", metavar="FILE", help="its key, if in another file.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10,
-    show_default=True,
-    help="Seconds to wait for the scheduler, and for its first worker.",
-)
+@scheduler_options
 @debug_option
 @click.pass_context
 def doctor(
@@ -54,7 +41,7 @@ def doctor(
     from ..cluster.report import refused
     from . import workers
 
-    address = workers.find_scheduler(scheduler, scheduler_file)
+    address = workers.find_scheduler(scheduler, scheduler_file, timeout)
     security = workers.choose_security(address, **tls_files)
     client, unreachable = None, []
     with ExitStack() as stack:

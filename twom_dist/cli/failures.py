@@ -1,10 +1,11 @@
 """One sentence on stderr and an exit code, instead of a traceback."""
 
+import os
 import signal
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -24,6 +25,8 @@ Exit codes:
   2    refused before any work: usage, inputs, output, workers, disk space
   130  interrupted (Ctrl-C), 143 terminated; the output is what it was before
 """
+
+_STILL_LEAVING = b"twom-dist: cleaning up; once more ends it at once\n"
 
 # Their texts are sentences for users.
 _OURS = (StoreError, PlanError, KernelError, EngineUnavailableError)
@@ -66,20 +69,38 @@ def refusing() -> Iterator[None]:
 
 
 @contextmanager
-def leaving_on_sigterm() -> Iterator[None]:
-    """Raise `Terminated` in the main thread on SIGTERM."""
+def leaving_in_order() -> Iterator[None]:
+    """Leave on SIGTERM or Ctrl-C: the first raises in the main thread.
+
+    The second does not disturb the clean-up, and the third ends the process at once.
+    """
+    signals = [signal.SIGTERM]
+    # Shells have what they start in the background ignore it.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signals.append(signal.SIGINT)
+    leaving = False
 
     def leave(number: int, frame: FrameType | None) -> None:
-        raise Terminated
+        nonlocal leaving
+        if not leaving:
+            leaving = True
+            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        # The system ends it, even where Python waits for something else.
+        for name in signals:
+            signal.signal(name, signal.SIG_DFL)
+        # Not through `sys.stderr`, which may be at work; the terminal may be gone.
+        with suppress(OSError):
+            os.write(2, _STILL_LEAVING)
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, leave)
+    before = [signal.signal(name, leave) for name in signals]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for name, handler in zip(signals, before, strict=True):
+            signal.signal(name, handler)
 
 
 @contextmanager
@@ -103,7 +124,7 @@ def undisturbed() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         if noticed:
-            raise Terminated
+            signal.raise_signal(signal.SIGTERM)
 
 
 def describe(error: BaseException) -> str:
@@ -139,7 +160,7 @@ class _OneSentence:
     def invoke(self, ctx: click.Context) -> Any:
         ended: BaseException
         try:
-            with leaving_on_sigterm():
+            with leaving_in_order():
                 return super().invoke(ctx)  # type: ignore[misc]
         except (click.exceptions.Exit, click.Abort):
             raise

@@ -88,6 +88,23 @@ method_options = apply_all(
     click.option("--engine", help="auto (default), cpu, cuda or reference."),
 )
 
+scheduler_options = apply_all(
+    click.option("--scheduler", metavar="ADDRESS", help="Use this dask scheduler."),
+    click.option("--scheduler-file", metavar="FILE", help="Use the one of this file."),
+    click.option(
+        "--tls-ca-file", metavar="FILE", help="The authority of an encrypted scheduler;"
+    ),
+    click.option("--tls-cert", metavar="FILE", help="our certificate;"),
+    click.option("--tls-key", metavar="FILE", help="its key, if in another file."),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=10,
+        show_default=True,
+        help="Seconds to wait for the scheduler, and for its first worker.",
+    ),
+)
+
 debug_option = click.option("--debug", is_flag=True, help="Show tracebacks and logs.")
 
 

@@ -9,7 +9,14 @@ import click
 
 from .bar import progress_bar
 from .failures import refusing
-from .options import apply_all, debug_option, given, parse_number, parse_size
+from .options import (
+    apply_all,
+    debug_option,
+    given,
+    parse_number,
+    parse_size,
+    scheduler_options,
+)
 
 if TYPE_CHECKING:
     from ..jobs import Job, JobSummary
@@ -26,13 +33,7 @@ sum_options = apply_all(
 )
 
 _worker_options = apply_all(
-    click.option("--scheduler", metavar="ADDRESS", help="Use this dask scheduler."),
-    click.option("--scheduler-file", metavar="FILE", help="Use the one of this file."),
-    click.option(
-        "--tls-ca-file", metavar="FILE", help="The authority of an encrypted scheduler;"
-    ),
-    click.option("--tls-cert", metavar="FILE", help="our certificate;"),
-    click.option("--tls-key", metavar="FILE", help="its key, if in another file."),
+    scheduler_options,
     click.option(
         "--workers",
         type=click.IntRange(0),
@@ -47,13 +48,6 @@ _worker_options = apply_all(
         type=parse_size,
         metavar="BYTES",
         help="Of each worker, such as 4GiB.",
-    ),
-    click.option(
-        "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
-        default=10,
-        show_default=True,
-        help="Seconds to wait for the scheduler, and for its first worker.",
     ),
     click.option("--dashboard", is_flag=True, help="Serve dask's, on port 8787."),
 )
@@ -129,7 +123,9 @@ def _run(
     from ..jobs import begin
     from . import workers
 
-    address = workers.find_scheduler(scheduler, scheduler_file, **local_options)
+    address = workers.find_scheduler(
+        scheduler, scheduler_file, timeout, **local_options
+    )
     security = workers.choose_security(
         address, tls_ca_file=tls_ca_file, tls_cert=tls_cert, tls_key=tls_key
     )

@@ -2,15 +2,19 @@
 
 import json
 import logging
+import os
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from time import monotonic, sleep
 from typing import Any
 
 from ..plan import Cluster
 from .failures import RefusedError, undisturbed
 
 LOOPBACK = "127.0.0.1"
+_LOOK_SECONDS = 0.1
 # What the options call them -> what dask does.
 _SECURITY_FIELDS = {
     "tls_ca_file": "tls_ca_file",
@@ -99,9 +103,15 @@ def _check_dashboard(workers: int | None) -> None:
 
 
 def find_scheduler(
-    scheduler: str | None, scheduler_file: str | None, **local: Any
+    scheduler: str | None,
+    scheduler_file: str | None,
+    timeout_seconds: float,
+    **local: Any,
 ) -> str | None:
-    """Return the address of the scheduler to use, None for workers of our own."""
+    """Return the address of the scheduler to use, None for workers of our own.
+
+    A scheduler that starts at the same time may not have written its file yet.
+    """
     # --workers 0 is one of them.
     flags = [name for name, x in local.items() if x is not None and x is not False]
     if scheduler is not None and scheduler_file is not None:
@@ -117,19 +127,35 @@ def find_scheduler(
     if scheduler is not None:
         return scheduler
     assert scheduler_file is not None
+    end = monotonic() + timeout_seconds
+    while not _is_written(scheduler_file) and monotonic() < end:
+        sleep(_LOOK_SECONDS)
     try:
         with open(scheduler_file, encoding="utf-8") as stream:
             return str(json.load(stream)["address"])
+    except FileNotFoundError as error:
+        raise RefusedError(
+            f"there is no scheduler file {scheduler_file!r} after "
+            f"{timeout_seconds:g} s; start the scheduler with --scheduler-file, or "
+            "wait longer with --timeout"
+        ) from error
     except OSError as error:
         raise RefusedError(
             f"the scheduler file {scheduler_file!r} cannot be read "
-            f"({error.strerror}); start the scheduler with --scheduler-file first"
+            f"({error.strerror}); change its permissions or name another file"
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise RefusedError(
             f"{scheduler_file!r} is no scheduler file; give the one that `dask "
             "scheduler --scheduler-file` writes"
         ) from error
+
+
+def _is_written(path: str) -> bool:
+    try:
+        return os.path.getsize(path) > 0
+    except OSError:
+        return False
 
 
 def choose_security(address: str | None, **files: str | None) -> Any:
@@ -208,12 +234,19 @@ def connect(
 ) -> Iterator[Any]:
     """Yield a client of a scheduler that answers and has a worker."""
     from distributed import Client
+    from distributed.versions import VersionMismatchWarning
 
     try:
-        # One that fails to start would stay the default client.
-        client = Client(
-            address, timeout=timeout_seconds, security=security, set_as_default=False
-        )
+        with warnings.catch_warnings():
+            # What matters of it is refused; the doctor tells the rest.
+            warnings.simplefilter("ignore", VersionMismatchWarning)
+            # One that fails to start would stay the default client.
+            client = Client(
+                address,
+                timeout=timeout_seconds,
+                security=security,
+                set_as_default=False,
+            )
     except (OSError, ValueError, TypeError, ImportError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise RefusedError(
@@ -242,7 +275,7 @@ def start_workers(local: LocalWorkers, debug: bool) -> Iterator[Any]:
             yield client
         return
     port = 8787 if local.dashboard else 0
-    with undisturbed():
+    with _refusing_failed_start(), undisturbed():
         cluster = LocalCluster(
             n_workers=local.workers,
             threads_per_worker=local.threads,
@@ -257,11 +290,23 @@ def start_workers(local: LocalWorkers, debug: bool) -> Iterator[Any]:
 
 
 @contextmanager
+def _refusing_failed_start() -> Iterator[None]:
+    """Say where to look when dask says that its workers did not start."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RefusedError(
+            f"the worker processes did not start ({error}); run twom-dist doctor, "
+            "which tries what they need"
+        ) from error
+
+
+@contextmanager
 def _start_on_gpus(local: LocalWorkers, level: int) -> Iterator[Any]:
     from ..cluster import local_cluster
 
     with ExitStack() as stack:
-        with undisturbed():
+        with _refusing_failed_start(), undisturbed():
             cluster = local_cluster(
                 n_workers=local.workers,
                 threads_per_worker=local.threads,

@@ -15,6 +15,8 @@ _LINK_SECONDS = 30
 # With different versions of these, messages or tasks cannot be read.
 _MUST_AGREE = ("python", "dask", "distributed")
 
+_SCHEDULER = "scheduler"
+
 Told = dict[str, dict[str, Any]]
 
 
@@ -28,20 +30,34 @@ def check_workers(client: Any) -> Iterator[Finding]:
         return
     total = sum(threads.values())
     yield fine("workers", f"{len(threads)} at {address}, threads in all: {total}")
+    yield from compare_processes(client)
+    yield _check_link(client)
+
+
+def compare_processes(client: Any) -> Iterator[Finding]:
+    """Compare what this process, the scheduler and the workers have installed.
+
+    Failures are what keeps messages from being read, or makes different results.
+    """
     yield from _compare_packages(client.get_versions(check=False))
-    told = client.run(_make_describe())
-    yield from _compare_installations(told)
-    yield _check_link(client, told)
+    describe = _make_describe()
+    # The scheduler reads the tasks before it sends them.
+    told = {_SCHEDULER: client.run_on_scheduler(describe)}
+    # A worker that has just died is no matter.
+    yield from _compare_installations(told | client.run(describe, on_error="ignore"))
 
 
 def _compare_packages(versions: dict[str, Any]) -> Iterator[Finding]:
     """Compare the versions that distributed knows of this process and all others."""
     places = {
         "here": versions["client"],
-        "scheduler": versions["scheduler"],
+        _SCHEDULER: versions["scheduler"],
         **versions["workers"],
     }
-    told = {place: (found or {}).get("packages", {}) for place, found in places.items()}
+    told = {place: dict(x["packages"]) for place, x in places.items() if x}
+    for packages in told.values():
+        # Patches of one release read each other's messages.
+        packages["python"] = ".".join(packages["python"].split(".")[:2])
     yield from _compare(
         "worker packages",
         told,
@@ -51,29 +67,35 @@ def _compare_packages(versions: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _compare_installations(told: Told) -> Iterator[Finding]:
-    """Compare twom_dist and its settings here and on every worker."""
-    name = "worker twom-dist"
-    advice = "install the same release on every worker"
+    """Compare twom_dist and its settings here and everywhere else."""
+    name, package = "worker twom-dist", "twom_dist"
+    advice = "install the same release everywhere"
     missing = [place for place, x in told.items() if "error" in x]
     if missing:
-        found = f"missing on {len(missing)} of {len(told)} workers"
-        yield failure(name, f"{found} ({told[missing[0]]['error']})", advice)
-    present = {place: x for place, x in told.items() if "error" not in x}
+        found = f"{package} is missing in {len(missing)} of {len(told)} processes"
+        first = f"{missing[0]}: {told[missing[0]]['error']}"
+        yield failure(name, f"{found} ({first})", advice)
+    present = {place: x for place, x in told.items() if place not in missing}
     present = {"here": _make_describe()(), **present}
-    versions = {place: {"it": x["version"]} for place, x in present.items()}
-    yield from _compare(name, versions, advice=advice, must_agree=("it",))
-    settings = {place: x["settings"] for place, x in present.items()}
+    versions = {place: {package: x["version"]} for place, x in present.items()}
+    yield from _compare(name, versions, advice=advice, must_agree=(package,))
+    settings = {p: x["settings"] for p, x in present.items() if p != _SCHEDULER}
+    # Tasks bring method, moduli and tiles with them: these cost speed and memory.
     yield from _compare(
         "worker settings",
         settings,
         prefix="twom-dist.",
         advice="set it in a dask YAML file that all read, or before workers start",
-        must_agree=tuple(key for x in settings.values() for key in x),
     )
 
 
 def _compare(
-    name: str, told: Told, *, advice: str, must_agree: tuple[str, ...], prefix: str = ""
+    name: str,
+    told: Told,
+    *,
+    advice: str,
+    must_agree: tuple[str, ...] = (),
+    prefix: str = "",
 ) -> Iterator[Finding]:
     """Make a finding of each key whose values differ between places."""
     keys = sorted({key for x in told.values() for key, v in x.items() if v is not None})
@@ -101,33 +123,38 @@ def _list_places(where: dict[str, list[str]]) -> str:
 
 def _make_describe() -> Callable[[], dict[str, Any]]:
     def describe() -> dict[str, Any]:
-        import sys
         from importlib import import_module
-        from importlib.util import find_spec
 
         try:
             version = import_module("twom_dist").__version__
         except ImportError as error:
             return {"error": str(error)}
         settings = import_module("dask").config.get("twom-dist")
-        # A worker on a machine with GPUs need not be there for them.
-        cupy = "dask_cuda" in sys.modules and find_spec("cupy") is not None
-        return {"version": version, "settings": settings, "cupy": cupy}
+        return {"version": version, "settings": settings}
 
     # Local, and so sent by value: a worker without twom_dist can say so.
     return describe
 
 
-def _check_link(client: Any, told: Told) -> Finding:
+def _check_link(client: Any) -> Finding:
     """Send a block between two workers, of two hosts where there are."""
+
+    # This function is sent by value, as above.
+    def has_cupy() -> bool:
+        import sys
+        from importlib.util import find_spec
+
+        # A worker on a machine with GPUs need not be there for them.
+        return "dask_cuda" in sys.modules and find_spec("cupy") is not None
+
     name = "worker link"
-    source, *others = sorted(told)
+    source, *others = sorted(client.nthreads())
     if not others:
         return fine(name, "one worker: nothing travels")
     host = urlsplit(source).hostname
     elsewhere = [x for x in others if urlsplit(x).hostname != host]
     target = (elsewhere or others)[0]
-    cupy = all(told[x].get("cupy") for x in (source, target))
+    cupy = all(client.run(has_cupy, workers=[source, target]).values())
     try:
         rate = _send(client, source, target, "cupy" if cupy else "numpy")
     except TimeoutError:

@@ -87,12 +87,13 @@ def _lazy(
 
     Blocks for the CUDA engine come from the task that reads them, on the device.
     """
-    import dask.array as da
+    # Whatever back end is configured: arrays of the other one have no `blocks`.
+    from dask.array.core import from_array
 
     if op != "N":
         tile, blocks = tile[::-1], blocks[::-1]
     on_device = job.engine == "cuda"
-    whole = da.from_array(
+    whole = from_array(
         DeviceMatrix(stored) if on_device else stored,
         chunks=tile,
         inline_array=True,

@@ -10,6 +10,7 @@ from ..errors import MemoryLimitError, PlanError, StoreError
 from ..plan import Cluster
 from ..store import MatrixWriter, Record, create_record, open_record, reopen_matrix
 from ..tiles.placement import Cell
+from .agreement import check_agreement
 from .devices import (
     DEVICE_THREADS,
     DeviceRoom,
@@ -127,13 +128,15 @@ def begin(
     EngineUnavailableError
         As `choose_engine`.
     StoreError
-        As `create_matrix`; an unfinished output is there and `resume` is False, or it
-        is of another job; another run is writing it.
+        As `create_matrix` and `check_agreement`; an unfinished output is there and
+        `resume` is False, or it is of another job; another run is writing it.
     PlanError
         As `lay_out`, or `tile` is not that of the unfinished output.
     MemoryLimitError
         Not even one tile, or not the layout of the unfinished output, fits a worker.
     """
+    if client is not None:
+        check_agreement(client)
     job, room = _settle(job, cluster, client)
     record = open_record(job.output)
     if record is None:

@@ -74,7 +74,7 @@ def multiply_files(
     StoreError
         For files that cannot be read or written, an output that exists, or is
         unfinished and may not be continued, a full disk, workers that do not see the
-        files or are gone.
+        files, have other versions of twom_dist, dask or Python, or are gone.
     TypeError, PlanError, AccuracyError
         As `gemm` does.
     EngineUnavailableError

@@ -83,8 +83,10 @@ class Job:
         """What makes a tile that of the other triangle, where both are written."""
         if self.scalars.get("uplo") != "full":
             return None
-        hermitian = ROUTINES[self.routine].hermitian
-        return conjugate_transpose if hermitian else np.transpose
+        # In memory an empty update without C is zeros, none of them negative.
+        zeros = self.c is None and (self.scalars["alpha"] == 0 or self.shape[2] == 0)
+        conjugate = ROUTINES[self.routine].hermitian and not zeros
+        return conjugate_transpose if conjugate else np.transpose
 
     def lay_out(self, cluster: Cluster, tile: int | None = None) -> Layout:
         """Choose tiles and waves for a cluster; see `twom_dist.jobs.lay_out`."""

@@ -110,12 +110,12 @@ def _stack_tasks(
     layer: dict[Key, Any], name: str, sources: list[Any], dtype: Any
 ) -> Any:
     """Make an array of tasks, one below the other, whose sizes dask need not know."""
-    import dask.array as da
+    from dask.array.core import Array
     from dask.highlevelgraph import HighLevelGraph
 
     graph = HighLevelGraph.from_collections(name, layer, dependencies=sources)
     chunks = ((np.nan,) * len(layer), (np.nan,))
-    return da.Array(graph, name, chunks, dtype=dtype)
+    return Array(graph, name, chunks, dtype=dtype)
 
 
 def _collect(

@@ -25,7 +25,8 @@ def product_array(a: Any, b: Any, c: Any, grid: Grid, spec: AnySpec) -> Any:
         from .expression import product_expression
 
         return product_expression(a, b, c, grid, spec)
-    import dask.array as da
+    # `dask.array.Array` is the class of the back end that is configured.
+    from dask.array.core import Array
 
     names = (a.name, b.name, None if c is None else c.name)
     name = result_name(spec, *names, grid)
@@ -33,4 +34,4 @@ def product_array(a: Any, b: Any, c: Any, grid: Grid, spec: AnySpec) -> Any:
     inputs = [x for x in (a, b, c) if x is not None]
     graph = HighLevelGraph.from_collections(name, layer, dependencies=inputs)
     # A is of the result's dtype by now; a CuPy block cannot be made without a device.
-    return da.Array(graph, name, (grid.m, grid.n), meta=a._meta)
+    return Array(graph, name, (grid.m, grid.n), meta=a._meta)

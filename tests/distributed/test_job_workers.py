@@ -1,0 +1,175 @@
+"""Workers that are not what this process is, and dask arrays of the other back end."""
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
+
+import pytest
+
+import twom_dist as td
+from tests.command import CommandLine, assert_refused, contents, make, same_bits, save
+from tests.command import read as read_matrix
+from twom_dist.cli.workers import LocalWorkers, start_workers
+from twom_dist.errors import StoreError
+from twom_dist.jobs import multiply_files
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+GIB = 2**30
+M, K, N = 70, 50, 90
+
+
+@pytest.fixture(scope="module")
+def client():
+    local = LocalWorkers(workers=1, threads=1, memory_bytes=2 * GIB, dashboard=False)
+    with start_workers(local, debug=False) as made:
+        yield made
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A, B and C0 in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    matrices = make(M, K, 1), make(K, N, 2, "f8"), make(M, N, 3)
+    for name, values in zip(("A.zarr", "B.npy", "C0.h5"), matrices, strict=True):
+        save(name, values)
+    return matrices
+
+
+def test_a_scheduler_file_is_waited_for(client, files, capsys):
+    def write():
+        Path("s.json").touch()
+        time.sleep(0.3)
+        client.write_scheduler_file("s.json")
+
+    writer = Timer(0.5, write)
+    writer.start()
+    flags = ("-o", "C.zarr", "--scheduler-file", "s.json")
+    code, _, err = CommandLine(capsys)("gemm", "A.zarr", "B.npy", *flags)
+    writer.join()
+    assert (code, err) == (0, "")
+    assert same_bits(read_matrix("C.zarr"), td.gemm(*files[:2]))
+
+
+# --- workers --------------------------------------------------------------------------
+
+
+@contextmanager
+def joined_by(client, code):
+    """Have a second worker join that runs some code first."""
+    address, before = client.scheduler.address, set(client.nthreads())
+    Path("first.py").write_text(code)
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "dask", "worker", address, "--no-nanny"),
+            *("--nthreads", "1", "--host", "127.0.0.1", "--dashboard-address", ":0"),
+            *("--memory-limit", str(2 * GIB), "--preload", "first.py"),
+        ],
+        env=ENVIRONMENT,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        client.wait_for_workers(2, timeout=60)
+        (joined,) = set(client.nthreads()) - before
+        yield joined
+    finally:
+        process.terminate()
+        process.wait(60)
+        end = time.monotonic() + 60
+        while set(client.nthreads()) != before:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+
+OTHERS = {
+    "twom_dist": "import twom_dist; twom_dist.__version__ = '9.9'",
+    "distributed": "from distributed import versions as v; v._version_cached = {}.get",
+}
+
+
+@pytest.mark.parametrize("package", OTHERS)
+def test_workers_with_other_versions_are_refused(client, files, capsys, package):
+    command = CommandLine(capsys)
+    with joined_by(client, OTHERS[package]) as other:
+        before = contents(Path())
+        with pytest.raises(StoreError, match=rf"^(dask|{package}) is .*; install the"):
+            multiply_files("A.zarr", "B.npy", "C.zarr", client=client)
+        address = client.scheduler.address
+        flags = ("-o", "C.zarr", "--scheduler", address)
+        err = assert_refused(command("gemm", "A.zarr", "B.npy", *flags))
+        code, out, _ = command("doctor", "--scheduler", address)
+        assert contents(Path()) == before
+    assert f"({other}); install the same" in err
+    assert code == 1
+    assert f"{package} is " in out
+
+
+def test_workers_with_other_settings_give_the_same_bits(client, files, capsys):
+    names = ("largest-tile", "cache-bytes", "panel-bytes", "reuse-bytes", "threads")
+    settings = {f"twom-dist.{name}": 1 for name in names}
+    code = f"import dask; dask.config.set({settings}); import twom_dist"
+    with joined_by(client, code) as other:
+        multiply_files("A.zarr", "B.npy", "C.zarr", client=client, tile=16)
+        address = client.scheduler.address
+        code, out, _ = CommandLine(capsys)("doctor", "--scheduler", address)
+    assert same_bits(read_matrix("C.zarr"), td.gemm(*files[:2]))
+    assert code == 0
+    assert f"twom-dist.threads is None (here and 1 more), 1 ({other})" in out
+
+
+# --- dask's other back end of arrays --------------------------------------------------
+
+
+EXPRESSIONS = """
+import sys
+import dask.array as da
+from distributed import Client
+from tests.command import *
+import twom_dist as td
+from twom_dist.jobs import multiply_files, update_files
+
+def compute(output, client):
+    a, b, c = (read(name) for name in ("A.zarr", "B.npy", "C0.h5"))
+    options = {"client": client, "tile": 16, "overwrite": True}
+
+    def same(expected):
+        assert same_bits(read(output), expected)
+
+    for scalars in ({}, {"alpha": 0}, {"beta": 2}, {"beta": 2, "alpha": 0}):
+        c0 = ("C0.h5", c) if "beta" in scalars else (None, None)
+        multiply_files("A.zarr", "B.npy", output, c=c0[0], **scalars, **options)
+        same(td.gemm(a, b, c0[1], **scalars))
+    for scalars in ({}, {"uplo": "lower"}):
+        update_files("herk", "A.zarr", output, **scalars, **options)
+        same(td.herk(a, **scalars))
+
+assert hasattr(da.ones(3), "expr"), "array expressions are not in use"
+address, *outputs = sys.argv[1:]
+for output in outputs:
+    compute(output, None)
+with Client(address) as client:
+    for output in outputs:
+        compute(output, client)
+print("the same bits")
+"""
+
+
+def test_array_expressions(client, files):
+    pytest.importorskip("dask.array._array_expr")
+    outputs = ("C.zarr", "C.npz")
+    run = subprocess.run(
+        [
+            *(sys.executable, "-W", "error", "-c", EXPRESSIONS),
+            *(client.scheduler.address, *outputs),
+        ],
+        env=ENVIRONMENT | {"DASK_ARRAY__QUERY_PLANNING": "True"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.stdout == "the same bits\n", run.stderr

@@ -1,0 +1,112 @@
+"""Ctrl-C and SIGTERM, once, twice and three times: what is left, and how soon."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.command import contents, make, save
+
+pytestmark = pytest.mark.timeout(90)
+
+ROOT = Path(__file__).resolve().parents[2]
+INT, TERM = signal.SIGINT, signal.SIGTERM
+STILL = "twom-dist: cleaning up; once more ends it at once\n"
+# A product of minutes, whose clean-up takes some seconds.
+COMMAND = """
+import sys, time
+from twom_dist.jobs import Attempt
+
+def leave_slowly(self, *error):
+    print("leaving", flush=True)
+    time.sleep(seconds)
+    leave(self, *error)
+
+if __name__ == "__main__":
+    seconds = float(sys.argv.pop(1))
+    leave, Attempt.__exit__ = Attempt.__exit__, leave_slowly
+    from twom_dist.cli import main
+    main()
+"""
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Start the product, and wait until it writes."""
+    monkeypatch.chdir(tmp_path)
+    save("A.npy", make(512, 512, 1))
+    started = []
+
+    def start_command(seconds, *flags):
+        product = ("gemm", "A.npy", "A.npy", "-o", "C.zarr", "--engine", "reference")
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, seconds, *product, "--tile", "16", *flags],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        end = time.monotonic() + 60
+        while not list(tmp_path.glob(".C.zarr.*.partial/c/*/*")):
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        return process
+
+    yield start_command
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "workers"), [(INT, TERM, "0"), (TERM, INT, "1")]
+)
+def test_a_second_signal_does_not_disturb_the_clean_up(start, first, second, workers):
+    before = contents(Path())
+    process = start("1", "--workers", workers)
+    process.send_signal(first)
+    assert process.stdout.readline() == "leaving\n"
+    process.send_signal(second)
+    _, err = process.communicate(timeout=30)
+    word = "interrupted" if first == INT else "terminated"
+    assert err == f"{STILL}twom-dist: error: {word}; nothing was written\n"
+    assert process.returncode == 128 + first
+    assert contents(Path()) == before
+
+
+@pytest.mark.parametrize(("third", "workers"), [(TERM, "0"), (INT, "1")])
+def test_a_third_signal_ends_it_at_once(start, third, workers):
+    process = start("600", "--workers", workers)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(INT)
+    assert process.stdout.readline() == "leaving\n"
+    process.send_signal(INT)
+    assert process.stderr.readline() == STILL
+    process.send_signal(third)
+    assert process.wait(timeout=5) == -third
+    assert psutil.wait_procs(children, timeout=20)[1] == []
+    # What is left can be taken for no result.
+    assert {path.name.partition(".zarr.")[0] for path in Path().iterdir()} == {
+        *("A.npy", ".C")
+    }
+
+
+def test_a_command_of_the_background_keeps_ignoring_ctrl_c(start):
+    signal.signal(INT, signal.SIG_IGN)
+    try:
+        process = start("0", "--workers", "0")
+    finally:
+        signal.signal(INT, signal.default_int_handler)
+    process.send_signal(INT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(TERM)
+    assert process.communicate(timeout=30)[0] == "leaving\n"
+    assert process.returncode == 143
