@@ -269,7 +269,7 @@ supervise() {
         say "$stopping"
         if $forward; then
             end $((patience / 2)) "$child"
-        else # a second SIGTERM would cut short what the first one began
+        else # the command has had its own SIGTERM
             wait_for $((patience / 2)) "$child"
             end $((patience / 8 + 1)) "$child"
         fi
