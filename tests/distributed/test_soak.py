@@ -54,6 +54,8 @@ def test_many_products_leave_nothing(client, tmp_path, monkeypatch):
     here = psutil.Process().num_fds(), psutil.Process().num_threads()
     run_products(client, 42)
     wait_until(lambda: not task_names(client))
+    # Workers forget a little later than the scheduler.
+    wait_until(lambda: not any(tiles for tiles, *_ in client.run(measure).values()))
     placed = client.cluster.scheduler.plugins[plugin.PLUGIN_NAME].placed
     assert placed == set()
     for address, (tiles, encoded, files, threads, rss) in client.run(measure).items():

@@ -1,0 +1,336 @@
+"""Measure jobs on files that are larger than the workers, with all their troubles.
+
+Sections: ``waves`` (a product of matrices of several times the workers' memory: time,
+memory of every worker, bytes read against those of the layout), ``lost`` (the same
+undisturbed, with a worker killed at half of that time, and undisturbed again),
+``soak`` (many small jobs on one cluster: what they leave behind).
+
+    python benchmarks/bench_out_of_core.py --size 22528 --depth 2816 --folder /big/disk
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, suppress
+from pathlib import Path
+from statistics import mean
+from threading import Event, Thread, Timer
+from typing import Any
+
+import dask
+import numpy as np
+import psutil
+from dask.utils import parse_bytes
+from harness import Report
+
+from tests.distributed.test_faults import task_names, wait_until
+from tests.distributed.test_soak import measure, run_products
+from twom_dist.cli.workers import LocalWorkers, start_workers
+from twom_dist.execute import current_cluster
+from twom_dist.jobs import JobSummary, Layout, begin, open_job, plan_wave
+from twom_dist.jobs.room import INTERPRETER_BYTES
+from twom_dist.plan import Cluster
+from twom_dist.store import create_matrix
+from twom_dist.tiles import plugin
+
+ITEM_BYTES = 16
+STRIP = 512
+# Products before the first look: they load modules, kernels and buffers.
+WARM = 18
+
+
+class Sampler(Thread):
+    """Watches the processes of the first workers, and what the scheduler knows."""
+
+    def __init__(self, client: Any) -> None:
+        super().__init__(daemon=True)
+        found = client.run(os.getpid)
+        self._processes = {name: psutil.Process(pid) for name, pid in found.items()}
+        self._workers = client.cluster.scheduler.workers
+        self._ended = Event()
+        self.process_bytes, self.managed_bytes = Counter(), Counter()
+        self.spilled_bytes = 0
+        self.paused = False
+
+    def run(self) -> None:
+        while not self._ended.wait(0.02):
+            for name, process in self._processes.items():
+                with suppress(psutil.NoSuchProcess):
+                    _raise(self.process_bytes, name, process.memory_info().rss)
+            for name, state in list(self._workers.items()):
+                _raise(self.managed_bytes, name, state.nbytes)
+                self.paused |= state.status.name == "paused"
+                spilled = state.memory.spilled
+                self.spilled_bytes = max(self.spilled_bytes, spilled)
+
+    def __enter__(self) -> "Sampler":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.join()
+
+
+def _raise(peaks: Counter[str], name: str, value: int) -> None:
+    peaks[name] = max(peaks[name], value)
+
+
+@contextmanager
+def others(client: Any) -> Iterator[dict[str, float]]:
+    """Collect how many cores others kept busy: these, and workers started meanwhile."""
+    pids = [os.getpid(), *client.run(os.getpid).values()]
+    own = {psutil.Process(pid): 0.0 for pid in pids}
+
+    def busy() -> float:
+        times = psutil.cpu_times()
+        for process in own:
+            # One that has died keeps its last count.
+            with suppress(psutil.NoSuchProcess):
+                own[process] = sum(process.cpu_times()[:2])
+        everyone = sum(times) - times.idle - times.iowait - times.guest
+        return float(everyone - sum(own.values()))
+
+    found: dict[str, float] = {}
+    before, start = busy(), os.times().elapsed
+    yield found
+    found["cores"] = (busy() - before) / (os.times().elapsed - start)
+
+
+def count_reads() -> None:
+    """Have this process add up the bytes that it reads of matrices."""
+    from twom_dist.store import reader
+
+    read = reader.StoredMatrix.__getitem__
+
+    def counting(self: Any, index: Any) -> Any:
+        values = read(self, index)
+        reader.bytes_read += values.nbytes
+        return values
+
+    reader.bytes_read = 0
+    reader.StoredMatrix.__getitem__ = counting
+
+
+def get_reads() -> int:
+    from twom_dist.store import reader
+
+    return int(reader.bytes_read)
+
+
+def plan_layout(layout: Layout, workers: int, **options: Any) -> tuple[int, int]:
+    """Return the bytes that a layout reads, and the peak of its fullest worker."""
+    read = peak = 0
+    budgets = {
+        "twom-dist.cache-bytes": layout.cache_bytes,
+        "twom-dist.panel-bytes": layout.panel_bytes,
+    }
+    with dask.config.set(budgets):
+        for wave in layout.waves:
+            chunks = layout.wave_chunks(wave)
+            m, n, k = map(sum, chunks)
+            read += ITEM_BYTES * k * (m + n)
+            plan = plan_wave("gemm", chunks, Cluster(workers), dtype="c16", **options)
+            peak = max(peak, plan.peak_worker_bytes)
+    return read, peak
+
+
+def write_random(path: str, rows: int, columns: int, seed: int) -> None:
+    """Write a matrix of normal numbers."""
+    rng = np.random.default_rng(seed)
+    with create_matrix(path, (rows, columns), "c16", (STRIP, STRIP)) as writer:
+        for start in range(0, rows, STRIP):
+            stop = min(rows, start + STRIP)
+            values = rng.standard_normal((stop - start, 2 * columns)).view("c16")
+            writer[start:stop, :] = values
+
+
+@contextmanager
+def inputs(args: argparse.Namespace, outputs: int) -> Iterator[None]:
+    """Write A and B, square or flat, to a folder with room for so many results."""
+    n, k = args.size, args.depth
+    needed = ITEM_BYTES * (2 * n * k + outputs * n * n)
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder, chdir(folder):
+        free = shutil.disk_usage(folder).free
+        if free < 1.1 * needed:
+            raise SystemExit(
+                f"{folder!r} has {free / 2**30:.0f} GiB free and {needed / 2**30:.0f} "
+                "are needed; name another with --folder, or a smaller --size"
+            )
+        write_random("A.npy", n, k, 1)
+        write_random("B.npy", k, n, 2)
+        yield
+
+
+@contextmanager
+def workers(args: argparse.Namespace) -> Iterator[Any]:
+    """Start workers that have multiplied once."""
+    local = LocalWorkers(args.workers, 1, args.memory_limit, dashboard=False)
+    with start_workers(local, debug=False) as client:
+        with tempfile.TemporaryDirectory() as folder, chdir(folder):
+            run_products(client, 3)
+        os.sync()  # what was written before is nobody's time
+        yield client
+
+
+def multiply(
+    client: Any, output: str, num_moduli: int, threads: tuple[Any, ...] = ()
+) -> tuple[Layout, JobSummary]:
+    """Multiply the files, with these threads beside it."""
+    job = open_job("A.npy", "B.npy", output, num_moduli=num_moduli)
+    attempt = begin(job, current_cluster(), client=client)
+    for thread in threads:
+        thread.start()
+    return attempt.layout, job.run(attempt, client)
+
+
+def bench_waves(report: Report, args: argparse.Namespace) -> None:
+    """Multiply in waves, and compare with the layout."""
+    with inputs(args, outputs=1), workers(args) as client:
+        client.run(count_reads)
+        with others(client) as other, Sampler(client) as sampler:
+            layout, summary = multiply(client, "C.npy", args.num_moduli)
+        read = sum(client.run(get_reads).values())
+        matrices = sum(os.path.getsize(f"{name}.npy") for name in "ABC")
+    options = {"num_moduli": args.num_moduli}
+    planned_read, planned_peak = plan_layout(layout, args.workers, **options)
+    report.add(
+        "out-of-core",
+        **describe(args, summary),
+        matrices_over_memory=matrices / (args.workers * args.memory_limit),
+        waves=summary.waves,
+        total_seconds=summary.seconds,
+        gflops=summary.gflops,
+        planned_managed_bytes=planned_peak,
+        managed_bytes=sorted(sampler.managed_bytes.values()),
+        planned_process_bytes=planned_peak + INTERPRETER_BYTES,
+        process_bytes=sorted(sampler.process_bytes.values()),
+        spilled_bytes=sampler.spilled_bytes,
+        paused=sampler.paused,
+        planned_read_bytes=planned_read,
+        read_bytes=read,
+        read_over_planned=read / planned_read,
+        other_cores=other["cores"],
+    )
+
+
+def describe(args: argparse.Namespace, summary: JobSummary) -> dict[str, Any]:
+    return {
+        "shape": summary.shape,
+        "tile_shape": summary.tile_shape,
+        "num_moduli": summary.num_moduli,
+        "workers": args.workers,
+        "memory_limit_bytes": args.memory_limit,
+    }
+
+
+def bench_lost(report: Report, args: argparse.Namespace) -> None:
+    """Kill a worker at half of the time of an undisturbed run; repeat that one."""
+    seconds: dict[str, float] = {}
+    cores: dict[str, float] = {}
+    with inputs(args, outputs=3):
+        for name in ("before", "lost", "after"):
+            with workers(args) as client:
+                killers: tuple[Timer, ...] = ()
+                if name == "lost":
+                    victim = next(iter(client.run(os.getpid).values()))
+                    half = seconds["before"] / 2
+                    killers = (Timer(half, os.kill, (victim, signal.SIGKILL)),)
+                with others(client) as other:
+                    output = f"{name}.npy"
+                    _, summary = multiply(client, output, args.num_moduli, killers)
+                # Before the job was done, or it proves nothing.
+                assert all(killer.finished.is_set() for killer in killers)
+            seconds[name], cores[name] = summary.seconds, other["cores"]
+        same = same_bytes("before.npy", "lost.npy")
+    undisturbed = mean([seconds["before"], seconds["after"]])
+    report.add(
+        "lost-worker",
+        **describe(args, summary),
+        lost_over_undisturbed=seconds["lost"] / undisturbed,
+        same_bits=same,
+        other_cores=cores,
+        total_seconds=seconds,
+    )
+
+
+def same_bytes(*paths: str) -> bool:
+    """Compare two files."""
+    with open(paths[0], "rb") as first, open(paths[1], "rb") as second:
+        while True:
+            piece = first.read(2**24)
+            if piece != second.read(2**24):
+                return False
+            if not piece:
+                return True
+
+
+def bench_soak(report: Report, args: argparse.Namespace) -> None:
+    """Run products of mixed shapes, and see what stays of them."""
+    local = LocalWorkers(3, 1, 2 * 2**30, dashboard=False)
+    here = psutil.Process()
+    with (
+        tempfile.TemporaryDirectory(dir=args.folder) as folder,
+        chdir(folder),
+        start_workers(local, debug=False) as client,
+    ):
+        run_products(client, WARM)
+        before, own = client.run(measure), here.memory_info().rss
+        start = os.times().elapsed
+        run_products(client, args.products)
+        seconds = os.times().elapsed - start
+        with suppress(AssertionError):  # told of below
+            wait_until(lambda: not task_names(client) and not count_tiles(client))
+        after, owned = client.run(measure), here.memory_info().rss
+        placed = client.cluster.scheduler.plugins[plugin.PLUGIN_NAME].placed
+        left = np.array([after[worker] for worker in before])
+        grown = (left - [*before.values()]).T.tolist()
+        report.add(
+            "soak",
+            products=args.products,
+            workers=local.workers,
+            grown_process_bytes=grown[4],
+            grown_client_bytes=owned - own,
+            grown_files=grown[2],
+            grown_threads=grown[3],
+            tiles_left=int(left[:, 0].sum()),
+            encoded_left=int(left[:, 1].sum()),
+            tasks_left=len(task_names(client)),
+            placed_left=len(placed),
+            hidden_files_left=len(list(Path().glob(".*"))),
+            total_seconds=seconds,
+        )
+
+
+def count_tiles(client: Any) -> int:
+    """Count what workers hold, and have not been told yet to forget."""
+    return sum(tiles for tiles, *_ in client.run(measure).values())
+
+
+SECTIONS = {"waves": bench_waves, "lost": bench_lost, "soak": bench_soak}
+
+
+def main() -> None:
+    """Run the sections asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sections", default=",".join(SECTIONS))
+    parser.add_argument("--size", type=int, default=22528, help="m and n")
+    parser.add_argument("--depth", type=int, default=2816, help="k")
+    parser.add_argument("--num-moduli", type=int, default=8)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--memory-limit", type=parse_bytes, default="600 MiB")
+    parser.add_argument("--products", type=int, default=200, help="of the soak")
+    parser.add_argument("--folder", help="of the matrices (default: of temporary ones)")
+    parser.add_argument("--output", help="append JSON lines to this file")
+    args = parser.parse_args()
+    report = Report(args.output and os.path.abspath(args.output))
+    for section in args.sections.split(","):
+        SECTIONS[section](report, args)
+
+
+if __name__ == "__main__":
+    main()
