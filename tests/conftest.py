@@ -1,4 +1,6 @@
-"""Engines that tests run through, and how Hypothesis runs."""
+"""Engines that tests run through, how Hypothesis runs, and Ctrl-C."""
+
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +19,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("twom")
+
+
+# Shells have what they start in the background ignore Ctrl-C, and so would everything
+# that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=ENGINE_NAMES)

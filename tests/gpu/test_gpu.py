@@ -11,6 +11,7 @@ from tests.strategies import SHAPES, random_matrix
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import tuning
+from twom_dist.kernels.cuda.encoded import CudaEncoded
 from twom_dist.moduli import residue_system, scaling_rule
 from twom_dist.testing import random_matrix as spread_matrix
 
@@ -151,6 +152,22 @@ def test_updates(cp, routine, method, monkeypatch):
         assert same_bits(cp, found, expected)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    [
+        ("float32", {}),
+        ("float64", {}),
+        ("complex64", {"method": "3m", "num_moduli": 1}),
+    ],
+)
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_updates_without_mirrors(cp, routine, dtype, options):
+    two = routine in (td.her2k, td.syr2k)
+    matrices = [random_matrix(133, 129, dtype, 1.0, s) for s in range(1 + two)]
+    found = routine(*map(cp.asarray, matrices), **options)
+    assert same_bits(cp, found, routine(*matrices, **options))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_subnormal_floats_are_kept(cp, dtype):
     A = random_matrix(40, 30, dtype, 1.0, 1)
@@ -165,10 +182,16 @@ def test_subnormal_floats_are_kept(cp, dtype):
         assert same_bits(cp, found, expected)
 
 
-def test_sums_of_long_k_are_reduced_in_between(cp):
-    A, B = spread_matrix(70, 66000, seed=1), spread_matrix(66000, 40, seed=2)
-    assert same_bits(cp, td.gemm(cp.asarray(A), cp.asarray(B)), td.gemm(A, B))
-    assert same_bits(cp, td.herk(cp.asarray(A)), td.herk(A))
+# Beyond 2^17 the sums of the largest residues would not fit 32 bits.
+@pytest.mark.parametrize("k", [(1 << 17) + 128, 3 * (1 << 16) + 16])
+def test_sums_of_long_k_are_reduced_in_between(cp, engine, k):
+    system = residue_system("2m", 4)
+    planes = cp.full((len(system.planes), 128, k), -128, cp.int8)
+    side = CudaEncoded(70, k, planes, tuple(range(len(planes))))
+    found = engine.multiply(side, side, system)
+    for product, residues in zip(system.products, found, strict=True):
+        p = product.p
+        assert (residues == (k * 128 * 128 + p // 2) % p - p // 2).all()
 
 
 def test_accurate_scaling(cp):
@@ -271,8 +294,9 @@ def test_workers_that_share_the_device(cp):
             dashboard_address="localhost:0",
             env=environment,
         ) as cluster,
-        distributed.Client(cluster),
+        distributed.Client(cluster) as client,
     ):
+        client.run(tuning.BY_CAPABILITY.update, dict(tuning.BY_CAPABILITY))
         a = da.from_array(A, chunks=150).map_blocks(cp.asarray, meta=cp.empty((0, 0)))
         a = a.map_blocks(lambda block: block, dtype=complex, meta=cp.empty((0, 0), "D"))
         for product, expected in (

@@ -168,8 +168,8 @@ def find_machine(name: str, cores: int = 1) -> Machine:
 
     Examples
     --------
-    >>> find_machine("h200").measured
-    False
+    >>> find_machine("h200").measured, find_machine("b200").measured
+    (True, False)
     """
     machine = _look_up(MACHINES, name, "machine")
     fields = _settings(

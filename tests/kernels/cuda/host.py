@@ -23,10 +23,10 @@ from twom_dist.kernels.cuda.sources import Module, source_of
 
 COMPILER = shutil.which("g++")
 _SHIM = Path(__file__).with_name("host_shim.h")
-# The handlers of the checks for undefined behaviour are in the shim: no library needed.
 # What only a device can do, and what stands for it here.
 _RING = files("twom_dist.kernels.cuda").joinpath("ring.cuh").read_text("utf-8")
 _HOST_RING = Path(__file__).with_name("host_ring.h").read_text("utf-8")
+# The handlers of the checks for undefined behaviour are in the shim: no library needed.
 _CHECKS = "alignment,shift,signed-integer-overflow,bounds,float-cast-overflow"
 _OPTIONS = (
     *("-std=c++17", "-O2", "-fPIC", "-w", "-ffp-contract=off", "-frounding-math"),
@@ -75,6 +75,13 @@ def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
             parameters.append(Parameter(own, dtype, "*" in kind, "const" in kind))
         kernels[name] = parameters
     return kernels
+
+
+def _threads(module: Module, name: str) -> int:
+    """Read the most threads of a block that a kernel is compiled for."""
+    bounds = re.compile(rf"__launch_bounds__\((\d+)[, \d]*\)\s*{name}\(")
+    (threads,) = bounds.findall(source_of(module))
+    return int(threads)
 
 
 def _wrapper(name: str, count: int) -> str:
@@ -146,7 +153,7 @@ class HostKernels:
             values = [_value(name, p, a) for p, a in zip(parameters, args, strict=True)]
             shape = np.array([*grid, *block], np.uint32)
             assert shape.size == 6, f"{name}: grid {grid}, block {block}"
-            assert np.prod(shape[3:]) <= 384, f"{name}: block {block}"
+            assert np.prod(shape[3:]) <= _threads(module, name), f"{name}: {block}"
             assert (shape[1:3] <= 65535).all(), f"{name}: grid {grid}"
             pointers = (ctypes.c_void_p * len(values))(*(v.ctypes.data for v in values))
             run = getattr(self._built[module], f"launch_{name}")

@@ -114,14 +114,14 @@ def test_arguments_are_what_cupy_takes(cupy, monkeypatch):
     launched = []
 
     def function(module, name, device):
-        return lambda *launch: launched.append((name, *launch[:3]))
+        return lambda *launch: launched.append((name, *launch))
 
     monkeypatch.setattr(device_module, "_function", function)
     x = OnDevice(np.zeros(4, np.complex128))
     args = (x, None, np.int32(3))
     CudaDevice().launch(module_for("combine"), "combine", (1, 1, 1), (32, 8, 1), args)
-    (name, grid, block, given), *_ = launched
-    assert (name, grid, block) == ("combine", (1, 1, 1), (32, 8, 1))
+    (name, grid, block, given, shared), *_ = launched
+    assert (name, grid, block, shared) == ("combine", (1, 1, 1), (32, 8, 1), 0)
     assert given[0] is x
     assert given[1] == 0
     assert given[1].dtype == np.uint64

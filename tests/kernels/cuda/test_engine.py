@@ -108,6 +108,22 @@ def test_updates(cuda, routine, method, monkeypatch):
 
 
 @pytest.mark.parametrize("routine", ROUTINES)
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    [
+        ("float32", {}),
+        ("float64", {}),
+        ("complex64", {"method": "3m", "num_moduli": 1}),
+    ],
+)
+def test_updates_without_mirrors(cuda, routine, dtype, options):
+    two = routine in (td.her2k, td.syr2k)
+    matrices = [random_matrix(37, 23, dtype, 1.0, s) for s in range(1 + two)]
+    found = routine(*matrices, **options)
+    assert same_bits(found, on_cpu(routine, *matrices, **options))
+
+
+@pytest.mark.parametrize("routine", ROUTINES)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_beta_c_and_tiles_of_updates(cuda, routine, dtype, monkeypatch):
     monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 16)

@@ -1,5 +1,6 @@
 """The fused products against exact integers: text, maps and code for Hopper."""
 
+import re
 from itertools import product as every
 from types import SimpleNamespace
 
@@ -9,7 +10,13 @@ import pytest
 from tests.kernels.cuda.calls import guarded
 from twom_dist.errors import KernelError
 from twom_dist.kernels.cuda import hopper, tables
-from twom_dist.kernels.cuda.sources import kernel_names, module_for
+from twom_dist.kernels.cuda import products as launcher
+from twom_dist.kernels.cuda.sources import (
+    SHARED_BYTES,
+    kernel_names,
+    module_for,
+    source_of,
+)
 from twom_dist.moduli import residue_system
 
 SYSTEM = residue_system("2m", 4)
@@ -86,7 +93,8 @@ def test_blocks_that_walk_over_several_bands(calls, blocks):
             assert (residues[q] == expected(x, y, m, n, q)).all()
 
 
-@pytest.mark.parametrize("k", [65536, 65552])
+# Beyond 2^17 the sums would not fit 32 bits.
+@pytest.mark.parametrize("k", [65536, 65552, (1 << 17) + 128, 3 * (1 << 16) + 16])
 def test_sums_of_long_k_are_reduced_in_between(calls, k):
     x, y = planes(2, k, 5), planes(2, k, 6)
     x[:, :2, :k], y[:, :2, :k] = -128, -128
@@ -129,18 +137,28 @@ def test_code_is_compiled_once_and_kept(tmp_path, monkeypatch):
     pytest.importorskip("cupy", reason="NVRTC is called through CuPy")
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cache"))
     module = module_for("products")
-    compiled = hopper.cubin_of.__wrapped__
-    path = compiled(module)
-    code = path.read_bytes()
-    assert path.parent == tmp_path / "cache"
+    code = hopper.cubin_of(module)
     assert code.startswith(b"\x7fELF")
     assert kernel_names("products")[0].encode() in code
-    written = path.stat().st_mtime_ns
-    assert compiled(module) == path
-    assert path.stat().st_mtime_ns == written
-    # A folder that cannot be made: elsewhere, and again in every process.
+    (path,) = (tmp_path / "cache").iterdir()
+    assert path.read_bytes() == code
+    assert path.stat().st_mode & 0o777 == 0o644
+    path.write_bytes(b"kept")
+    assert hopper.cubin_of(module) == b"kept"
+    # A folder that cannot be made: compiled again, and nothing is kept.
     (tmp_path / "file").touch()
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    elsewhere = compiled(module)
-    assert elsewhere.read_bytes() == code
-    elsewhere.unlink()
+    assert hopper.cubin_of(module) == code
+
+
+def test_numbers_agree_with_the_text():
+    text = source_of(module_for("products"))
+    found = dict(re.findall(r"^#define (\w+) (\d+)", text, re.MULTILINE))
+    stages, rows, k, block_m, block_n, cluster = (
+        int(found[name])
+        for name in ("STAGES", "TILE_ROWS", "TILE_K", "BLOCK_M", "BLOCK_N", "CLUSTER")
+    )
+    assert SHARED_BYTES["products"] == stages * 3 * rows * k + 1024
+    assert (cluster * block_m, block_n) == (launcher._CLUSTER_ROWS, launcher._COLUMNS)
+    assert (k, 128 + 2 * 128) == (launcher._TILE_K, launcher._THREADS)
+    assert f"__launch_bounds__({launcher._THREADS}, 1)" in text

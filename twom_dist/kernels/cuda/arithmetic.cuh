@@ -49,6 +49,16 @@ __device__ __forceinline__ uint32 load_bytes(const int8* source, int32 count) {
   return word;
 }
 
+// The same from memory that the kernel writes as well.
+__device__ __forceinline__ uint32 read_bytes(const int8* source, int32 count) {
+  uint32 word = 0;
+#pragma unroll
+  for (int32 b = 0; b < 4; ++b) {
+    if (b < count) word |= (uint32)(uint8)source[b] << (8 * b);
+  }
+  return word;
+}
+
 // The first `count` bytes of a word.
 __device__ __forceinline__ void store_bytes(int8* target, uint32 word, int32 count) {
 #pragma unroll

@@ -28,7 +28,7 @@ struct Mirror {
 };
 
 // One mirror a block in y, of residues (products, n, n), contiguous; no target is the
-// source of another one. Squares in x, over groups of four rows x four columns.
+// source or the other of another one. Squares in x, over groups of four rows x four columns.
 extern "C" __global__ void __launch_bounds__(256)
 combine(int8* residues, int64 n, const Mirror* mirrors) {
   Mirror mirror = mirrors[blockIdx.y];

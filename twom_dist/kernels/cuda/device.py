@@ -1,4 +1,4 @@
-"""The CuPy calls of the CUDA engine: the only module that makes any.
+"""The CuPy calls of the CUDA engine, all but that of NVRTC in hopper.py.
 
 Everything runs on the current device and stream, and nothing here waits for them but
 `synchronize`, and a table's first copy.
@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import EngineUnavailableError, KernelError, MemoryLimitError
 from ...typing import Array
-from .hopper import cubin_of, map_planes
+from .hopper import TENSOR_MAP, cubin_of, map_planes
 from .launch import Triple
 from .sources import HOPPER_FAMILIES, SHARED_BYTES, Module, source_of
 
@@ -22,6 +22,7 @@ _CUDA_R_32I = 10
 _CUBLAS_COMPUTE_32I = 72
 _CUBLAS_GEMM_DEFAULT = -1
 _OP_N, _OP_T = 0, 1
+_MAX_DYNAMIC_SHARED_SIZE = 8
 
 _NULL = np.uintp(0)
 _ONE, _ZERO = np.array(1, np.int32), np.array(0, np.int32)
@@ -39,27 +40,32 @@ def _module(module: Module) -> Any:
     """Compile a kernel family for a dtype; CuPy loads it on each device as needed."""
     import cupy
 
-    if module.family in HOPPER_FAMILIES:
-        return cupy.RawModule(path=str(cubin_of(module)))
     options = ("--std=c++17", *module.options)
     return cupy.RawModule(code=source_of(module), options=options)
 
 
 @cache
 def _function(module: Module, name: str, device: int) -> Any:
-    raw = _module(module).get_function(name)
-    if module.family in SHARED_BYTES:
-        # More than 48 KiB has to be asked for, on each device.
-        raw.max_dynamic_shared_size_bytes = SHARED_BYTES[module.family]
-    # What RawKernel looks up in each of its calls.
-    return raw.kernel
+    if module.family not in HOPPER_FAMILIES:
+        # What RawKernel looks up in each of its calls.
+        return _module(module).get_function(name).kernel
+    from cupy.cuda import driver
+    from cupy.cuda.function import Module as Loaded
+
+    loaded = Loaded()
+    loaded.load(cubin_of(module))
+    function = loaded.get_function(name)
+    # More than 48 KiB has to be asked for.
+    shared = SHARED_BYTES[module.family]
+    driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SHARED_SIZE, shared)
+    return function
 
 
 def _argument(x: Any) -> Any:
     """Check an array's address; CuPy takes None for no parameter, not for null."""
     if x is None:
         return _NULL
-    if isinstance(x, np.generic | np.ndarray):
+    if isinstance(x, np.generic) or x.dtype == TENSOR_MAP:
         return x
     if x.data.ptr % x.itemsize:
         # A misaligned access would end the whole CUDA context.

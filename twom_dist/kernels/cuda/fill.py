@@ -52,7 +52,7 @@ def mark_nonfinite(
             *(np.int64(m), np.int64(n), np.int64(k), rows, columns, marks),
         )
         module = module_for("fill", x.dtype)
-        device.launch(module, "mark_nonfinite", *sparse_grid(m, n), args)
+        device.launch(module, "mark_nonfinite", *sparse_grid(m, n, 4), args)
     return CudaFill(marks, rows, columns)
 
 
@@ -74,4 +74,4 @@ def fill_nonfinite(
         *(c, *strides(out if c is None else c), out, strides(out)[0]),
     )
     module = module_for("fill", out.dtype)
-    device.launch(module, "fill_nonfinite", *sparse_grid(m, n), args)
+    device.launch(module, "fill_nonfinite", *sparse_grid(m, n, 32), args)

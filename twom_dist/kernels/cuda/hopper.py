@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from .sources import Module, source_of
 TENSOR_MAP = np.dtype([("word", "<u8", (16,))])
 
 _OPTIONS = ("--std=c++17", "-arch=sm_90a")
+_CACHE = "~/.cupy/kernel_cache"
 
 # Rows of planes whose order the copies change; see row_of_slot in products.cu.
 ROW_GROUP = 64
@@ -29,41 +31,48 @@ ROW_GROUP = 64
 _UINT8, _NO_INTERLEAVE, _SWIZZLE_128B, _PROMOTE_256B, _FILL_ZEROS = 0, 0, 3, 3, 0
 
 
-@cache
-def cubin_of(module: Module) -> Path:
-    """Compile for sm_90a into CuPy's cache of kernels, whose RawModule loads it."""
+def cubin_of(module: Module) -> bytes:
+    """Compile for sm_90a, or read what an earlier process has compiled.
+
+    It is kept beside what CuPy keeps, where that can be written to.
+    """
     from cupy.cuda import nvrtc
 
     options = (*_OPTIONS, *module.options)
     text = source_of(module)
     key = repr((nvrtc.getVersion(), options, text)).encode()
-    name = f"twom_dist-{hashlib.sha256(key).hexdigest()}.cubin"
-    default = Path.home() / ".cupy" / "kernel_cache"
-    path = Path(os.environ.get("CUPY_CACHE_DIR", default)) / name
-    if not path.exists():
-        program = nvrtc.createProgram(text, f"{module.family}.cu", (), ())
-        try:
-            nvrtc.compileProgram(program, options)
-            code = nvrtc.getCUBIN(program)
-        finally:
-            nvrtc.destroyProgram(program)
-        path = _keep(path, code)
-    return path
-
-
-def _keep(path: Path, code: bytes) -> Path:
-    """Write so that other processes see the whole file or none."""
+    folder = os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser(_CACHE)
+    path = Path(folder) / f"twom_dist-{hashlib.sha256(key).hexdigest()}.cubin"
+    with suppress(OSError):
+        return path.read_bytes()
+    program = nvrtc.createProgram(text, f"{module.family}.cu", (), ())
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, partial = tempfile.mkstemp(dir=path.parent)
-    except OSError:  # a home that cannot be written to
-        handle, partial = tempfile.mkstemp(suffix=".cubin")
-        path = Path(partial)
-    with os.fdopen(handle, "wb") as file:
-        file.write(code)
-    if path != Path(partial):
+        nvrtc.compileProgram(program, options)
+        code = bytes(nvrtc.getCUBIN(program))
+    except nvrtc.NVRTCError as error:
+        log = nvrtc.getProgramLog(program)
+        raise KernelError(
+            f"NVRTC cannot compile {module.family}.cu ({error}): {log}"
+        ) from None
+    finally:
+        nvrtc.destroyProgram(program)
+    with suppress(OSError):
+        _keep(path, code)
+    return code
+
+
+def _keep(path: Path, code: bytes) -> None:
+    """Write so that other processes see the whole file or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(code)
+        os.chmod(partial, 0o644)
         os.replace(partial, path)
-    return path
+    except OSError:
+        os.unlink(partial)
+        raise
 
 
 @cache

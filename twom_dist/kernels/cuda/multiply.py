@@ -89,6 +89,8 @@ def _planes(first: int, batch: Batch) -> slice:
 def combine_mirrors(device: Device, system: ResidueSystem, residues: Array) -> None:
     """Derive the products of ``X X^H`` that follow from others."""
     n, table = residues.shape[1], tables.mirror_table(system)
+    if len(table) == 0:  # real moduli have one product each
+        return
     grid = square_grid(-(-n // 4), -(-n // 4), len(table))
     args = residues, np.int64(n), device.constant(table)
     device.launch(module_for("combine"), "combine", *grid, args)

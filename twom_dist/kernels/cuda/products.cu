@@ -68,10 +68,10 @@ __device__ __forceinline__ void add_sixteen(int32* d, uint4 old) {
   }
 }
 
-__device__ __forceinline__ uint4 load_sixteen(const int8* source, int32 count) {
-  return make_uint4(load_bytes(source, count), load_bytes(source + 4, count - 4),
-                    load_bytes(source + 8, count - 8),
-                    load_bytes(source + 12, count - 12));
+__device__ __forceinline__ uint4 read_sixteen(const int8* source, int32 count) {
+  return make_uint4(read_bytes(source, count), read_bytes(source + 4, count - 4),
+                    read_bytes(source + 8, count - 8),
+                    read_bytes(source + 12, count - 12));
 }
 
 __device__ __forceinline__ void store_sixteen(int8* target, uint4 bytes, int32 count) {
@@ -104,7 +104,7 @@ __device__ __forceinline__ void store_residues(int32 (&d)[ACCUMULATORS], int8* r
         *reinterpret_cast<uint4*>(target) = reduce_sixteen(own, entry);
       } else {
         int32 count = n - j < 16 ? (int32)(n - j) : 16;
-        if (add) add_sixteen(own, load_sixteen(target, count));
+        if (add) add_sixteen(own, read_sixteen(target, count));
         store_sixteen(target, reduce_sixteen(own, entry), count);
       }
     }

@@ -19,7 +19,7 @@
 // |sum| <= 2^16 128 128 + 128 between two reductions: tiles along k.
 #define LARGEST_STEPS (65536 / TILE_K)
 
-// What cuTensorMapEncodeTiled makes of planes; see tensor_map.py.
+// What cuTensorMapEncodeTiled makes of planes; see hopper.py.
 struct alignas(64) TensorMap {
   uint64 word[16];
 };

@@ -26,8 +26,8 @@ FAMILIES = (
 )
 # Those without a floating-point operand: one module for all dtypes.
 INTEGER_FAMILIES = ("requantise", "products", "combine")
-# Those written for Hopper's own instructions: sm_90a and no other, and the bytes of
-# shared memory of a block, four stages of ring.cuh and what aligns them.
+# Those written for Hopper's own instructions: sm_90a and no other; and the bytes of
+# shared memory of a block: the stages of ring.cuh and what aligns them.
 HOPPER_FAMILIES = ("products",)
 SHARED_BYTES = {"products": 4 * 3 * 128 * 128 + 1024}
 

@@ -158,7 +158,9 @@ def mirror_table(system: ResidueSystem) -> UInt32Array:
     """Tabulate the products of ``X X^H`` that follow from others: (count, 9) uint32."""
     products = system.products
     mirrors = [(q, p.mirror, p.p) for q, p in enumerate(products) if p.mirror]
-    assert all(products[mirror.source].mirror is None for _, mirror, _ in mirrors)
+    read = {q for _, mirror, _ in mirrors for q in (mirror.source, mirror.other)}
+    # All are made side by side.
+    assert all(products[q].mirror is None for q in read if q is not None)
     return _frozen(np.array([mirror_entry(*m) for m in mirrors], np.uint32))
 
 
