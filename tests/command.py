@@ -26,6 +26,15 @@ def save(path: Path | str, values: np.ndarray) -> None:
             writer[rows, :] = values[rows]
 
 
+def save_operands(m: int, k: int, n: int) -> list[np.ndarray]:
+    """Store A.zarr, B.npy and C0.h5 of a product in this folder, and return them."""
+    shapes = {"A.zarr": (m, k), "B.npy": (k, n), "C0.h5": (m, n)}
+    matrices = [make(*shape, seed) for seed, shape in enumerate(shapes.values())]
+    for name, values in zip(shapes, matrices, strict=True):
+        save(name, values)
+    return matrices
+
+
 def read(path: Path | str) -> np.ndarray:
     """Read a matrix in any format."""
     return open_matrix(path)[:, :]

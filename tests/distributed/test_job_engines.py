@@ -23,7 +23,7 @@ from tests.command import (
     make,
     read,
     same_bits,
-    save,
+    save_operands,
 )
 from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, StoreError
@@ -88,11 +88,7 @@ def moves(monkeypatch):
 def files(tmp_path, monkeypatch):
     """A, B and C0 in a folder of their own."""
     monkeypatch.chdir(tmp_path)
-    shapes = {"A.zarr": (M, K), "B.npy": (K, N), "C0.h5": (M, N)}
-    matrices = [make(*shape, seed) for seed, shape in enumerate(shapes.values())]
-    for name, values in zip(shapes, matrices, strict=True):
-        save(name, values)
-    return matrices
+    return save_operands(M, K, N)
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from tests.command import (
     CommandLine,
     assert_refused,
     contents,
-    make,
     read,
     same_bits,
     save,
+    save_operands,
 )
 from twom_dist.cli.workers import LocalWorkers, start_workers
 from twom_dist.errors import MemoryLimitError, PlanError, StoreError
@@ -46,11 +46,7 @@ def client():
 def files(tmp_path, monkeypatch):
     """A, B and C0 in a folder of their own."""
     monkeypatch.chdir(tmp_path)
-    shapes = {"A.zarr": (M, K), "B.npy": (K, N), "C0.h5": (M, N)}
-    matrices = [make(*shape, seed) for seed, shape in enumerate(shapes.values())]
-    for name, values in zip(shapes, matrices, strict=True):
-        save(name, values)
-    return matrices
+    return save_operands(M, K, N)
 
 
 def multiply(output, client, **options):

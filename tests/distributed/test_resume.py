@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.command import CommandLine, contents, make, read, same_bits, save
+from tests.command import CommandLine, contents, read, same_bits, save, save_operands
 from twom_dist.errors import MemoryLimitError, PlanError, StoreError
 from twom_dist.jobs import Progress, lay_out, multiply_files, recording, update_files
 from twom_dist.jobs.recording import Recorder
@@ -37,11 +37,7 @@ def recording_at_once(monkeypatch):
 def files(tmp_path, monkeypatch):
     """A, B and C0 in a folder of their own."""
     monkeypatch.chdir(tmp_path)
-    shapes = {"A.zarr": (M, K), "B.npy": (K, N), "C0.h5": (M, N)}
-    matrices = [make(*shape, seed) for seed, shape in enumerate(shapes.values())]
-    for name, values in zip(shapes, matrices, strict=True):
-        save(name, values)
-    return matrices
+    return save_operands(M, K, N)
 
 
 def multiply(output="C.zarr", **options):
