@@ -7,7 +7,7 @@
 
 PYTHON ?= python3
 ARGS ?=
-# Of the two GPU commands: an interpreter with CuPy, which .venv has no need of.
+# Of the two GPU commands: an interpreter with CuPy, such as .venv/bin/python.
 GPU_PYTHON ?= python3
 
 VENV := .venv

@@ -18,6 +18,7 @@ import cupy as cp
 from harness import Report, ratios
 
 import twom_dist as td
+from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import tuning
 from twom_dist.kernels.cuda.device import CudaDevice
@@ -358,7 +359,10 @@ def main() -> None:
     if args.peer:
         run_peer(sizes, args.repeats)
         return
-    get_engine("cuda")
+    try:
+        get_engine("cuda")
+    except EngineUnavailableError as error:
+        sys.exit(f"bench_gpu.py: {error}")
     report = Report(args.output)
     report.common |= {"device": describe_device(), "cupy": cp.__version__}
     ceilings = measure_ceilings(report)

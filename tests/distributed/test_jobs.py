@@ -374,7 +374,7 @@ def test_an_ended_command_leaves_what_was_there(files, flags, number, code, word
     os.killpg(process.pid, number) if number == signal.SIGINT else process.terminate()
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, "")
-    assert err == f"twom-dist: error: {word}; nothing was written\n"
+    assert err == f"twom-dist: error: {word}; the output is what it was before\n"
     left = contents(Path())
     del left["long.npy"]
     assert left == before

@@ -171,7 +171,7 @@ class _OneSentence:
             terminated = isinstance(error, Terminated)
             code = TERMINATED if terminated else INTERRUPTED
             word = "terminated" if terminated else "interrupted"
-            sentence = f"{word}; nothing was written"
+            sentence = f"{word}; the output is what it was before"
         except Exception as error:
             ended = error
             code = REFUSED if isinstance(error, RefusedError) else FAILED
