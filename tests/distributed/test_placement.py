@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections import Counter, defaultdict
+from contextlib import contextmanager
 
 import dask
 import dask.array as da
@@ -100,10 +101,25 @@ def test_spread_takes_turns():
 # --- a cluster --------------------------------------------------------------------
 
 
+@contextmanager
+def start_workers(count):
+    """Start workers without the memory manager, which may drop what is needed later.
+
+    Of the replicas of a tile it keeps one for each worker with a task that waits for
+    it, and for each task that has no worker yet, but does not know which replica that
+    is.
+    """
+    options = {"processes": True, "dashboard_address": ":0", "memory_limit": 0}
+    with (
+        dask.config.set({"distributed.scheduler.active-memory-manager.start": False}),
+        LocalCluster(n_workers=count, threads_per_worker=1, **options) as cluster,
+    ):
+        yield cluster
+
+
 @pytest.fixture(scope="module")
 def cluster():
-    options = {"processes": True, "dashboard_address": ":0", "memory_limit": 0}
-    with LocalCluster(n_workers=WORKERS, threads_per_worker=1, **options) as cluster:
+    with start_workers(WORKERS) as cluster:
         yield cluster
 
 
@@ -232,18 +248,8 @@ ROWS, SIX = 12, 6
 
 @pytest.fixture(scope="module")
 def six():
-    """Six workers, without the memory manager: it would drop what is needed later.
-
-    Of the replicas of a tile it keeps one for each worker with a task that waits for
-    it, and for each task that has no worker yet, but does not know which replica that
-    is.
-    """
-    options = {"processes": True, "dashboard_address": ":0", "memory_limit": 0}
-    with (
-        dask.config.set({"distributed.scheduler.active-memory-manager.start": False}),
-        LocalCluster(n_workers=SIX, threads_per_worker=1, **options) as cluster,
-        Client(cluster) as client,
-    ):
+    """Six workers, and a client."""
+    with start_workers(SIX) as cluster, Client(cluster) as client:
         client.wait_for_workers(SIX, timeout=60)
         client.run(get_engine, "cpu")
         yield cluster, client
