@@ -296,7 +296,16 @@ def test_workers_that_share_the_device(cp):
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        client.run(tuning.BY_CAPABILITY.update, dict(tuning.BY_CAPABILITY))
+        # Sent by value, and so the table of each worker.
+        chosen = dict(tuning.BY_CAPABILITY)
+
+        def choose():
+            from twom_dist.kernels.cuda.tuning import BY_CAPABILITY
+
+            BY_CAPABILITY.update(chosen)
+            return chosen == BY_CAPABILITY
+
+        assert all(client.run(choose).values())
         a = da.from_array(A, chunks=150).map_blocks(cp.asarray, meta=cp.empty((0, 0)))
         a = a.map_blocks(lambda block: block, dtype=complex, meta=cp.empty((0, 0), "D"))
         for product, expected in (

@@ -52,6 +52,7 @@ def mark_nonfinite(
             *(np.int64(m), np.int64(n), np.int64(k), rows, columns, marks),
         )
         module = module_for("fill", x.dtype)
+        # Few rows a thread: each element of a column that is reached sums over k.
         device.launch(module, "mark_nonfinite", *sparse_grid(m, n, 4), args)
     return CudaFill(marks, rows, columns)
 
