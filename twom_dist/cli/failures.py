@@ -44,6 +44,7 @@ _FOREIGN = {
 # What the library calls its arguments -> what they are called here.
 _OPTION_NAMES = {
     "overwrite=True": "--overwrite",
+    "resume=True": "--resume",
     "smaller chunks": "a smaller --tile",
     "engine='cpu'": "--engine cpu",
     "engine='cuda'": "--engine cuda",

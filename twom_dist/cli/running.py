@@ -55,7 +55,11 @@ _worker_options = apply_all(
 run_options = apply_all(
     _worker_options,
     click.option("--tile", type=click.IntRange(1), help="Side of a tile."),
-    click.option("--overwrite", is_flag=True, help="Replace an output that is there."),
+    click.option(
+        "--overwrite",
+        is_flag=True,
+        help="Replace an output that is there; discard an unfinished one.",
+    ),
     click.option(
         "--resume", is_flag=True, help="Continue what a stopped run has left, if any."
     ),

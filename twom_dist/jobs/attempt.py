@@ -21,7 +21,7 @@ from .devices import (
 from .layout import Layout, plan_wave
 from .recording import Recorder
 from .room import Room, find_room
-from .subject import check_same, describe_job, describe_removal, read_layout
+from .subject import START_ANEW, check_same, describe_job, read_layout
 from .waves import Wave
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def begin(
     tile : int, optional
         As in `lay_out`.
     resume : bool
-        Whether to continue an unfinished output, in its own layout.
+        Whether to continue an unfinished output, in its own layout. Otherwise a job
+        that may overwrite discards it.
     client : distributed.Client, optional
         Of the workers, where they are there already. They are asked for GPUs, or this
         process is, unless the job names an engine without.
@@ -129,7 +130,8 @@ def begin(
         As `choose_engine`.
     StoreError
         As `create_matrix` and `check_agreement`; an unfinished output is there and
-        `resume` is False, or it is of another job; another run is writing it.
+        is neither to be continued nor overwritten, or it is of another job; another
+        run is writing it.
     PlanError
         As `lay_out`, or `tile` is not that of the unfinished output.
     MemoryLimitError
@@ -140,18 +142,13 @@ def begin(
     job, room = _settle(job, cluster, client)
     record = open_record(job.output)
     if record is None:
-        layout = room.lay_out(partial(job.lay_out, tile=tile))
-        # Told of the inputs as they are before the first of them is read.
-        subject = describe_job(job, layout, room.cluster)
-        writer = job.create_output(layout)
-        temporary = writer.draft.temporary
-        create = partial(create_record, job.output, temporary, subject)
-        recorder = _make_recorder(job, writer, create)
-        return Attempt(layout, writer, recorder, job.engine, room.cluster.threads)
+        return _start(job, room, tile)
     try:
-        if not resume:
-            raise StoreError(_describe_leftover(job, record))
-        return _take_up(job, record, room, tile)
+        if resume:
+            return _take_up(job, record, room, tile)
+        if job.overwrite:
+            return _start(job, room, tile, record)
+        raise StoreError(_describe_leftover(job, record))
     except BaseException:
         record.close()
         raise
@@ -168,14 +165,25 @@ def _settle(job: "Job", cluster: Cluster, client: Any) -> tuple["Job", AnyRoom]:
     return job, find_device_room(cluster, devices)
 
 
+def _start(
+    job: "Job", room: AnyRoom, tile: int | None, leftover: Record | None = None
+) -> Attempt:
+    layout = room.lay_out(partial(job.lay_out, tile=tile))
+    # Told of the inputs as they are before the first of them is read.
+    subject = describe_job(job, layout, room.cluster)
+    writer = job.create_output(layout, leftover)
+    create = partial(create_record, job.output, writer.draft.temporary, subject)
+    recorder = _make_recorder(job, writer, create)
+    return Attempt(layout, writer, recorder, job.engine, room.cluster.threads)
+
+
 def _take_up(job: "Job", record: Record, room: AnyRoom, tile: int | None) -> Attempt:
     layout = read_layout(record)
     name = os.fspath(job.output)
     if tile is not None and layout.tile_shape != (tile, tile, tile):
         raise PlanError(
             f"tile={tile} given and {name!r} was begun with "
-            f"{' x '.join(map(str, layout.tile_shape))}; leave it out, or "
-            f"{describe_removal(record)}"
+            f"{' x '.join(map(str, layout.tile_shape))}; leave it out, or {START_ANEW}"
         )
     check_same(record, describe_job(job, layout, room.cluster), name)
     _check_room(job, layout, room)
@@ -231,8 +239,7 @@ def _describe_leftover(job: "Job", record: Record) -> str:
     done = _count(record, read_layout(record))
     return (
         f"an earlier run was stopped with {done} of {os.fspath(job.output)!r} "
-        f"finished; continue it with resume=True (--resume), or "
-        f"{describe_removal(record)}"
+        "finished; continue it with resume=True, or start anew with overwrite=True"
     )
 
 

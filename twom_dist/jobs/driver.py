@@ -46,10 +46,12 @@ def multiply_files(
         Side of the tiles that are read, computed and written; chosen where left out.
         Zarr and HDF5 outputs are chunked by it.
     overwrite : bool
-        Whether a matrix at `output` may be replaced.
+        Whether a matrix at `output` may be replaced, once the new one is whole, and
+        what an earlier run has left unfinished be discarded at the start.
     resume : bool
-        Whether to continue what an earlier run of the same job has left; without it
-        such a leftover is refused. Where there is none, the job starts.
+        Whether to continue what an earlier run of the same job has left, also with
+        `overwrite`; with neither of them such a leftover is refused. Where there is
+        none, the job starts.
     op_a, op_b : {"N", "T", "C"}
         As in `gemm`.
     alpha, beta : number

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # Of this description: another one is not understood.
 _FORM = 1
+# In place of a run that would continue and cannot.
+START_ANEW = "start anew with overwrite=True instead of resume=True"
 
 
 def describe_job(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def read_layout(record: Record) -> Layout:
     if record.subject.get("form") != _FORM:
         raise StoreError(
             f"{record.path!r} is of another version of twom_dist; continue it with "
-            f"that one, or {describe_removal(record)}"
+            f"that one, or {START_ANEW}"
         )
     fields = dict(record.subject["layout"])
     for name in ("shape", "tile_shape"):
@@ -123,7 +125,7 @@ def check_same(record: Record, now: dict[str, Any], name: str) -> None:
         Something that the bits hang on differs, and what.
     """
     then = record.subject
-    how = f"run it as it was begun, or {describe_removal(record)}"
+    how = f"run it as it was begun, or {START_ANEW}"
     for part in (*then["made"], *now["made"]):
         old, new = then["made"].get(part, "none"), now["made"].get(part, "none")
         if old != new:
@@ -140,14 +142,8 @@ def check_same(record: Record, now: dict[str, Any], name: str) -> None:
             )
         if old != new:
             raise StoreError(
-                f"{old[0]!r} has changed since {name!r} was begun; "
-                f"{describe_removal(record)}"
+                f"{old[0]!r} has changed since {name!r} was begun; {START_ANEW}"
             )
-
-
-def describe_removal(record: Record) -> str:
-    """Say how to start again."""
-    return f"remove {record.path!r} and {record.temporary!r} to start again"
 
 
 def _show(value: Any) -> str:

@@ -1,6 +1,7 @@
 """Move a finished temporary to its name, and remove an unwanted one."""
 
 import os
+import re
 import shutil
 import uuid
 import warnings
@@ -10,6 +11,20 @@ def make_temporary_name(target: str) -> str:
     """Return a hidden sibling of the target that no pattern for stores matches."""
     folder, name = os.path.split(target)
     return os.path.join(folder, f".{name}.{uuid.uuid4().hex[:12]}.partial")
+
+
+def is_temporary_name(name: str, target: str) -> bool:
+    """Whether `make_temporary_name` could have made the name for this target.
+
+    Examples
+    --------
+    >>> is_temporary_name(".C.npy.0123456789ab.partial", "/data/C.npy")
+    True
+    >>> is_temporary_name("B.npy", "/data/C.npy")
+    False
+    """
+    own = re.escape(os.path.basename(target))
+    return re.fullmatch(rf"\.{own}\.[0-9a-f]{{12}}\.partial", name) is not None
 
 
 def publish(temporary: str, target: str) -> None:

@@ -11,7 +11,12 @@ from typing import IO, Any
 from twom_dist.errors import StoreError
 from twom_dist.store._checks import store_errors
 from twom_dist.store._location import parse_location
-from twom_dist.store._publish import sync_path
+from twom_dist.store._publish import (
+    is_temporary_name,
+    make_temporary_name,
+    remove,
+    sync_path,
+)
 
 # Of file systems that cannot lock: runs there are not kept apart.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
@@ -73,6 +78,21 @@ class Record:
                 os.unlink(self.path)
         self.close()
 
+    def discard(self) -> None:
+        """Remove the record and the unfinished output that it tells of.
+
+        Raises
+        ------
+        StoreError
+            The system refuses to.
+        """
+        # Out of reach of a process that still writes to it.
+        self.move(make_temporary_name(_target_of(self.path)))
+        # The record first: it must not tell of tiles of which a part has gone.
+        self.remove()
+        with store_errors(self.temporary, "removed"):
+            remove(self.temporary)
+
     def _append(self, entry: dict[str, Any]) -> None:
         assert self._stream is not None
         with store_errors(self.path, "written"):
@@ -91,6 +111,12 @@ def record_path(output: str | os.PathLike[str]) -> str:
     """
     folder, name = os.path.split(os.path.realpath(parse_location(output).path))
     return os.path.join(folder, f".{name}.resume")
+
+
+def _target_of(path: str) -> str:
+    """Path of the output that a record is of."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, name.removeprefix(".").removesuffix(".resume"))
 
 
 def create_record(
@@ -177,6 +203,9 @@ def _read(path: str, stream: IO[bytes]) -> Record | None:
         names = [entry["temporary"] for entry in entries if "temporary" in entry]
         cells = [(i, j) for x in entries for i, j in x.get("finished", [])]
         subject = dict(entries[0]["subject"]) if entries else {}
+        # What is named is written to, renamed and removed.
+        if not all(is_temporary_name(name, _target_of(path)) for name in names):
+            raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StoreError(
             f"{path!r} is damaged; remove it, and start again without it."

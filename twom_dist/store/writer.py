@@ -22,6 +22,7 @@ from twom_dist.store._target import (
     check_space,
     check_target,
 )
+from twom_dist.store.record import Record
 
 
 @dataclass(frozen=True)
@@ -234,6 +235,7 @@ def create_matrix(
     tile: tuple[int, int],
     *,
     overwrite: bool = False,
+    leftover: Record | None = None,
 ) -> MatrixWriter:
     """Start to write a matrix, after checking everything that can be known first.
 
@@ -253,6 +255,9 @@ def create_matrix(
         HDF5.
     overwrite : bool
         Whether a matrix that is there may be replaced. It stays until `commit`.
+    leftover : Record, optional
+        What an earlier run has left unfinished of this output. It is discarded once
+        everything but the free space, of which it takes some, has been checked.
 
     Returns
     -------
@@ -290,6 +295,8 @@ def create_matrix(
     )
     check_folder(target)
     check_target(location, target, overwrite)
+    if leftover is not None:
+        leftover.discard()
     check_space(location, draft)
     writer = MatrixWriter(target, location.format, overwrite, draft)
     with store_errors(location, "written"):

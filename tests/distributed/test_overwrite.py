@@ -1,0 +1,89 @@
+"""What --overwrite does to an unfinished output, and to a finished one meanwhile."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.command import CommandLine, contents, read, same_bits, save, save_operands
+from tests.distributed.test_resume import (
+    OUTPUTS,
+    K,
+    M,
+    N,
+    finished,
+    hidden,
+    multiply,
+    stop_after,
+)
+from twom_dist.errors import MemoryLimitError, StoreError
+from twom_dist.jobs import recording, update_files
+from twom_dist.store import open_record
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A, B and C0 in a folder of their own; every tile is recorded."""
+    monkeypatch.setattr(recording, "RECORD_SECONDS", 0)
+    monkeypatch.setattr(recording, "RECORD_SHARE", 1e9)
+    monkeypatch.chdir(tmp_path)
+    return save_operands(M, K, N)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_an_unfinished_output_is_discarded(files, output):
+    stop_after(7, lambda **k: multiply(output, num_moduli=12, **k))
+    assert multiply(output, overwrite=True).resumed == 0
+    assert same_bits(read(output), td.gemm(*files[:2]))
+    assert hidden() == []
+
+
+def test_the_command_discards_it_as_well(files, capsys):
+    stop_after(3, lambda **k: update_files("herk", "A.zarr", "C.zarr", tile=16, **k))
+    flags = ("--overwrite", "--workers", "0", "--tile", "16")
+    code, out, err = CommandLine(capsys)("herk", "A.zarr", "-o", "C.zarr", *flags)
+    assert (code, err, "from before" in out) == (0, "", False)
+    assert same_bits(read("C.zarr"), td.herk(files[0]))
+    assert hidden() == []
+
+
+def test_a_finished_output_stays_until_the_new_one_is_whole(files):
+    save("C.zarr", np.eye(3))
+    stop_after(5, lambda **k: multiply(overwrite=True, **k))
+    stop_after(2, lambda **k: multiply(overwrite=True, **k))
+    assert len(finished()) == 2
+    assert same_bits(read("C.zarr"), np.eye(3))
+    multiply(overwrite=True)
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+    assert hidden() == []
+
+
+def test_a_job_that_is_refused_discards_nothing(files, monkeypatch):
+    stop_after(4, multiply)
+    Path("C.zarr").mkdir()
+    Path("C.zarr/notes.txt").write_text("no matrix")
+    before = contents(Path())
+    with pytest.raises(StoreError, match="is no zarr matrix, so it is not overwritten"):
+        multiply(overwrite=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("distributed.system.MEMORY_LIMIT", 100 * 2**20)
+        with pytest.raises(MemoryLimitError):
+            multiply(overwrite=True)
+    assert contents(Path()) == before
+
+
+def test_what_is_half_discarded_is_not_continued(files, monkeypatch):
+    stop_after(4, multiply)
+
+    def remove_a_part(path):
+        os.unlink(Path(path, "zarr.json"))
+        raise OSError("as if killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("twom_dist.store.record.remove", remove_a_part)
+        with pytest.raises(StoreError, match="could not be removed"):
+            multiply(overwrite=True)
+    assert open_record("C.zarr") is None
+    assert multiply(resume=True).resumed == 0
