@@ -34,7 +34,7 @@ EMULATION = {
     "performant": {"CUBLAS_EMULATION_STRATEGY": "performant"},
 }
 STAGES = {
-    "norms": ("largest_bits", "largest_exponents", "square_sums", "choose_exponents"),
+    "norms": ("largest_exponents", "square_sums", "choose_exponents"),
     "encode": ("encode",),
     "int8 products": ("multiply_int8", "products"),
     "requantise": ("requantise",),

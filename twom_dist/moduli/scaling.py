@@ -14,8 +14,9 @@ from math import isqrt
 from .system import ResidueSystem, residue_system
 
 # Exponent of a row without a nonzero entry, and of one with a NaN or an Inf: they
-# sort below and above every true exponent, so that a maximum over tiles is right.
-ZERO_ROW = -(1 << 30)
+# sort below and above every true exponent, so that a maximum over tiles is right. The
+# bytes of the first are alike: what a device can fill memory with before a maximum.
+ZERO_ROW = -0x3F3F3F40
 NONFINITE_ROW = 1 << 30
 
 _FRACTION_BITS = 32

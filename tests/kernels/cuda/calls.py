@@ -12,8 +12,8 @@ import numpy as np
 from tests.kernels.cuda.host import HostKernels
 from twom_dist.kernels.cuda import tables
 from twom_dist.kernels.cuda.launch import group_grid, square_grid
-from twom_dist.kernels.cuda.sources import Module, module_for
-from twom_dist.moduli import Mirror, ResidueSystem, ScalingRule
+from twom_dist.kernels.cuda.sources import module_for
+from twom_dist.moduli import ZERO_ROW, Mirror, ResidueSystem, ScalingRule
 
 WARP = (32, 8, 1)
 LINE = (256, 1, 1)
@@ -69,19 +69,15 @@ class Calls:
     def __init__(self, kernels: HostKernels) -> None:
         self.kernels = kernels
 
-    def _line(self, module: Module, name: str, count: int, *args: Any) -> None:
-        self.kernels.launch(module, name, (ceil(count, 256), 1, 1), LINE, args)
-
     def largest_exponents(
         self, x: np.ndarray, across: bool = False, span: int = 64
     ) -> np.ndarray:
         module, rows = module_for("norms", x.dtype), len(x)
         grid, last = strips(x, across, span)
-        with guarded((rows,), np.uint64) as bits, guarded((rows,), i32) as out:
-            bits[:] = 0
-            args = (*operand(x), *last, bits)
-            self.kernels.launch(module, "largest_bits", grid, WARP, args)
-            self._line(module, "largest_exponents", rows, bits, i64(rows), out)
+        with guarded((rows,), i32) as out:
+            out[:] = ZERO_ROW
+            args = (*operand(x), *last, out)
+            self.kernels.launch(module, "largest_exponents", grid, WARP, args)
         return out
 
     def square_sums(
@@ -108,7 +104,8 @@ class Calls:
         with guarded((rows,), i32) as out:
             args = largest, sums, *scalars, i32(rule.norm_bits), out
             module = module_for("norms", np.float64)
-            self._line(module, "choose_exponents", rows, *args)
+            grid = (ceil(rows, 256), 1, 1)
+            self.kernels.launch(module, "choose_exponents", grid, LINE, args)
         return out
 
     def encode(

@@ -33,10 +33,10 @@ class HostDevice:
         start = -whole.ctypes.data % 512
         return whole[start : start + size].view(dtype).reshape(shape)
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Allocate zeros."""
+    def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> np.ndarray:
+        """Allocate, every byte alike."""
         out = self.empty(shape, dtype)
-        out[...] = 0
+        out.reshape(-1).view(np.uint8)[...] = byte
         return out
 
     def constant(self, table: np.ndarray) -> np.ndarray:

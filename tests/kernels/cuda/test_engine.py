@@ -216,9 +216,7 @@ def test_the_calls_of_a_product(cuda):
     fused = device.capability() == 90
     products = ["products"] if fused else ["multiply_int8", "requantise"]
     assert calls == {
-        **dict.fromkeys(
-            ("largest_bits", "largest_exponents", "square_sums", "choose_exponents"), 2
-        ),
+        **dict.fromkeys(("largest_exponents", "square_sums", "choose_exponents"), 2),
         **{"encode": 2, **dict.fromkeys(products, 1), "decode": 1},
         **{"mark_nonfinite": 1, "fill_nonfinite": 1},
     }

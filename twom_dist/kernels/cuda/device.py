@@ -112,10 +112,10 @@ class CudaDevice:
                 "or, of dask arrays, take smaller chunks"
             ) from None
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Allocate zeros."""
+    def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> Array:
+        """Allocate, every byte alike."""
         out = self.empty(shape, dtype)
-        out.data.memset_async(0, out.nbytes)
+        out.data.memset_async(byte, out.nbytes)
         return out
 
     def constant(self, table: Array) -> Array:

@@ -3,7 +3,7 @@
 #include "arithmetic.cuh"
 
 // twom_dist.moduli: exponents of rows without a nonzero, or with a NaN or an Inf.
-#define ZERO_ROW (-(1 << 30))
+#define ZERO_ROW ((int32)0xC0C0C0C0)
 #define NONFINITE_ROW (1 << 30)
 
 template <class T> struct Format;

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...moduli import ResidueSystem, ScalingRule
+from ...moduli import ZERO_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Side, Uplo
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
@@ -69,16 +69,13 @@ class CudaEngine:
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-        rows = x.shape[0]
-        bits = self.device.zeros((rows,), np.uint64)
-        out = self.device.empty((rows,), np.int32)
-        self._reduce("norms", "largest_bits", x, bits)
-        self._each("largest_exponents", rows, bits, np.int64(rows), out)
-        return out
+        largest = self.device.filled((x.shape[0],), np.int32, ZERO_ROW & 0xFF)
+        self._reduce("norms", "largest_exponents", x, largest)
+        return largest
 
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-        sums = self.device.zeros((x.shape[0],), np.int64)
+        sums = self.device.filled((x.shape[0],), np.int64)
         self._reduce("norms", "square_sums", x, largest, np.int32(norm_bits), sums)
         return sums
 
@@ -86,11 +83,13 @@ class CudaEngine:
         """Apply the rule to each row."""
         rows = len(largest)
         out = self.device.empty((rows,), np.int32)
-        args = (
-            *(largest, sums, np.int64(rows), np.int32(rule.power)),
-            *(np.uint64(rule.leading), np.int32(rule.norm_bits), out),
-        )
-        self._each("choose_exponents", rows, *args)
+        if rows > 0:
+            args = (
+                *(largest, sums, np.int64(rows), np.int32(rule.power)),
+                *(np.uint64(rule.leading), np.int32(rule.norm_bits), out),
+            )
+            module = module_for("norms", np.float64)
+            self.device.launch(module, "choose_exponents", *line_grid(rows), args)
         return out
 
     def _reduce(self, family: str, name: str, x: Array, *last: Any) -> None:
@@ -102,12 +101,6 @@ class CudaEngine:
         args = (*operand_args(x), np.int64(span), np.int32(across), *last)
         dtype = x.dtype if x.dtype.kind in "fc" else np.float64
         self.device.launch(module_for(family, dtype), name, grid, block, args)
-
-    def _each(self, name: str, rows: int, *args: Any) -> None:
-        """Launch one thread for each row."""
-        if rows > 0:
-            module = module_for("norms", np.float64)
-            self.device.launch(module, name, *line_grid(rows), args)
 
     def magnitudes(self, x: Array, largest: Array, *, side: Side) -> CudaEncoded:
         """Round |x| 2^(6 - e) up, as the one plane of an operand."""
@@ -129,7 +122,7 @@ class CudaEngine:
         for left, right in panels:
             m, n = left.rows, right.rows
             if bound is None:
-                bound = self.device.zeros((m, n), np.int64)
+                bound = self.device.filled((m, n), np.int64)
                 sums = self.device.empty((1, align(m), align(n)), np.int32)
             k_padded = left.planes.shape[2]
             for lo in range(0, k_padded if bound.size else 0, LARGEST_K):
@@ -141,7 +134,7 @@ class CudaEngine:
         assert bound is not None
         maxima = []
         for x in (bound, bound.T):
-            out = self.device.zeros((x.shape[0],), np.int64)
+            out = self.device.filled((x.shape[0],), np.int64)
             self._reduce("bounds", "row_maxima", x, out)
             maxima.append(out)
         return maxima[0], maxima[1]
@@ -149,7 +142,7 @@ class CudaEngine:
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place; waits for the device."""
         slots = tuning.FINGERPRINT_SLOTS
-        sums = self.device.zeros((slots,), np.uint64)
+        sums = self.device.filled((slots,), np.uint64)
         self._reduce("fingerprint", "fingerprint", x, np.int32(slots), sums)
         return int(sums.sum())
 
@@ -197,7 +190,7 @@ class CudaEngine:
         m, n, k = left.rows, right.rows, left.k
         shape = (system.num_products, m, n)
         if 0 in (m, n, k):
-            return self.device.zeros(shape, np.int8) if into is None else into
+            return self.device.filled(shape, np.int8) if into is None else into
         residues = self.device.empty(shape, np.int8) if into is None else into
         own = [
             q

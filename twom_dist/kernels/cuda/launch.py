@@ -21,8 +21,8 @@ class Device(Protocol):
         """Allocate."""
         ...
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Allocate zeros."""
+    def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> Array:
+        """Allocate, every byte alike."""
         ...
 
     def constant(self, table: Array) -> Array:

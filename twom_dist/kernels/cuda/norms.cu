@@ -5,41 +5,32 @@
 // exact. Integers throughout: 8 instructions a part, whatever the device's double rate.
 #include "elements.cuh"
 
-// bits[row] = max(bits[row], bits of the largest |part|), as doubles; zeroed before.
+// The smallest e with |part| < 2^e, as frexp gives it, from the bits of a double above 0.
+__device__ __forceinline__ int32 exponent_of(uint64 bits) {
+  int32 field = (int32)(bits >> 52);
+  if (field == 0x7FF) return NONFINITE_ROW;
+  if (field == 0) return 64 - __clzll((int64)bits) - 1074;  // subnormal: bits 2^-1074
+  return field - 1022;
+}
+
+// largest[row] = max(largest[row], exponents of its parts); filled with ZERO_ROW before.
 extern "C" __global__ void __launch_bounds__(256)
-largest_bits(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-             int64 span, int32 across, uint64* bits) {
+largest_exponents(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
+                  int64 span, int32 across, int32* largest) {
   Strip strip = locate_strip(rows, k, span, across);
-  Bits largest = 0;
+  Bits own_largest = 0;
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
     Element element = load_element(x, strip.row * row_stride + c * k_stride);
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) {
       Bits own = magnitude_bits(element.part[part]);
-      largest = own > largest ? own : largest;
+      own_largest = own > own_largest ? own : own_largest;
     }
   }
-  if (largest != 0) atomicMax(bits + strip.row, widen_bits(largest));
-}
-
-// largest[row] = the smallest e with |part| < 2^e, as frexp gives it; 12 bytes a row.
-extern "C" __global__ void __launch_bounds__(256)
-largest_exponents(const uint64* bits, int64 rows, int32* largest) {
-  int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (row >= rows) return;
-  uint64 own = bits[row];
-  int32 field = (int32)(own >> 52), e;
-  if (own == 0) {
-    e = ZERO_ROW;
-  } else if (field == 0x7FF) {
-    e = NONFINITE_ROW;
-  } else if (field == 0) {
-    e = 64 - __clzll((int64)own) - 1074;  // subnormal: own 2^-1074
-  } else {
-    e = field - 1022;
+  if (own_largest != 0) {
+    atomicMax(largest + strip.row, exponent_of(widen_bits(own_largest)));
   }
-  largest[row] = e;
 }
 
 // sums[row] += sum(ceil(|part| 2^(norm_bits - e))^2), modulo 2^64 and below 2^63 in
