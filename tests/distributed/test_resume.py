@@ -151,7 +151,13 @@ def test_where_nothing_is_left_the_job_starts(files):
 CHANGES = [
     ({"alpha": 2}, "begun with alpha 1.0 and this run has 2.0"),
     ({"op_a": "T"}, None),
-    ({"num_moduli": 12}, "begun with moduli .* and this run has"),
+    (
+        {"num_moduli": 12},
+        r"^'C.zarr' was begun with accuracy='native' \(16 moduli\) and this run has "
+        "num_moduli=12; run it as it was begun, or start anew with overwrite=True "
+        "instead of resume=True$",
+    ),
+    ({"accuracy": 1e-6}, r"\(16 moduli\) and this run has accuracy=1e-06 \(6 moduli"),
     ({"method": "3m"}, "begun with method 2m and this run has 3m"),
     ({"scaling": "accurate"}, "begun with scaling norm and this run has accurate"),
     ({"method": "native"}, "begun with method 2m and this run has native"),

@@ -39,6 +39,7 @@ def describe_job(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, Any]
     return {
         "form": _FORM,
         "made": made,
+        "asked": _name_accuracy(job),
         "inputs": inputs,
         "layout": asdict(layout) | {"waves": [_list(wave) for wave in layout.waves]},
     }
@@ -59,6 +60,16 @@ def _describe_method(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, 
         "moduli": [list(modulus) for modulus in system.choice],
         "scaling": job.options.get("scaling", "norm"),
     }
+
+
+def _name_accuracy(job: "Job") -> str:
+    """Name what the moduli were chosen by, as it is written in a call."""
+    if job.system is None:
+        return "method='native'"
+    if (count := job.options.get("num_moduli")) is not None:
+        return f"num_moduli={count}"
+    accuracy = job.options.get("accuracy") or "native"
+    return f"accuracy={accuracy!r} ({job.system.num_moduli} moduli)"
 
 
 def _describe_library(job: "Job") -> dict[str, str]:
@@ -127,11 +138,11 @@ def check_same(record: Record, now: dict[str, Any], name: str) -> None:
     then = record.subject
     how = f"run it as it was begun, or {START_ANEW}"
     for part in (*then["made"], *now["made"]):
-        old, new = then["made"].get(part, "none"), now["made"].get(part, "none")
-        if old != new:
+        if then["made"].get(part) != now["made"].get(part):
+            what = "" if part == "moduli" else f"{part} "
             raise StoreError(
-                f"{name!r} was begun with {part} {_show(old)} and this run has "
-                f"{_show(new)}; {how}"
+                f"{name!r} was begun with {what}{_show(then, part)} and this run has "
+                f"{_show(now, part)}; {how}"
             )
     for matrix in (*then["inputs"], *now["inputs"]):
         old, new = (x["inputs"].get(matrix, ["none"]) for x in (then, now))
@@ -146,5 +157,9 @@ def check_same(record: Record, now: dict[str, Any], name: str) -> None:
             )
 
 
-def _show(value: Any) -> str:
+def _show(subject: dict[str, Any], part: str) -> str:
+    """Show what a job was made with; moduli by what they were chosen by."""
+    value = subject["made"].get(part, "none")
+    if part == "moduli":
+        return str(subject.get("asked", f"{len(value)} moduli"))
     return " x ".join(map(str, value)) if isinstance(value, list) else str(value)
