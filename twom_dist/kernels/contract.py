@@ -161,6 +161,7 @@ class Engine(Protocol):
         into: Array | None = None,
         *,
         hermitian: bool = False,
+        triangle: Uplo = "full",
     ) -> Array:
         """Multiply the planes of every product and reduce modulo p.
 
@@ -173,6 +174,9 @@ class Engine(Protocol):
         hermitian : bool
             Whether the right operand holds the conjugates of the left one's rows: a
             product with a `mirror` then follows from others, and is not multiplied.
+        triangle : {"full", "lower", "upper"}
+            What will be decoded of a square tile. Outside of it such products may
+            hold anything.
 
         Returns
         -------

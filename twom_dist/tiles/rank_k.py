@@ -116,9 +116,18 @@ def multiply_cell(
             accumulator,
             hermitian=diagonal and spec.halves,
             twin=z is None,
+            triangle=_wanted(cell, spec),
         )
         for (left, right), accumulator in zip(pairs, earlier, strict=True)
     )
+
+
+def _wanted(cell: Cell, spec: RankSpec) -> Uplo:
+    """Return the triangle that is decoded of tile (i, j)."""
+    # The mirror image of a rank-2k update's product needs all of it.
+    if cell[0] != cell[1] or spec.two:
+        return "full"
+    return "upper" if spec.uplo == "upper" else "lower"
 
 
 def finish_cell(
@@ -135,10 +144,8 @@ def finish_cell(
     first = spec.product if spec.two else replace(spec.product, beta=spec.beta)
     exponents = x[0].exponents, others[1].exponents
     diagonal = cell[0] == cell[1]
-    half: Uplo = "upper" if spec.uplo == "upper" else "lower"
-    # The mirror image of a rank-2k update's product needs all of it.
-    triangle: Uplo = half if diagonal and not spec.two else "full"
-    out = tasks.decode_tile(accumulators[0], *exponents, first, c, triangle)
+    wanted = _wanted(cell, spec)
+    out = tasks.decode_tile(accumulators[0], *exponents, first, c, wanted)
     if spec.two:
         engine, y_ji = load_engine(spec.product), out
         if len(accumulators) == 2:

@@ -199,11 +199,13 @@ def multiply_panel(
     *,
     hermitian: bool = False,
     twin: bool = False,
+    triangle: Uplo = "full",
 ) -> Accumulator:
     """Multiply one panel along k and add it to what came before.
 
     `hermitian`: op(B)^T is the conjugate of op(A), which halves the products; `twin`:
-    B is A, so that one encoding of a tile serves both sides.
+    B is A, so that one encoding of a tile serves both sides; `triangle`: what
+    `decode_tile` will be asked for.
     """
     if spec.native:
         return _multiply_native(a_tiles, b_tiles, spec, before)
@@ -222,6 +224,7 @@ def multiply_panel(
             spec.system,
             into=values,
             hermitian=hermitian,
+            triangle=triangle,
         )
         found = engine.find_fill(x, y, rows, columns, conjugate)
         fill = found if fill is None or found is None else fill.plus(found)

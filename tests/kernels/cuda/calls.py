@@ -11,12 +11,15 @@ import numpy as np
 
 from tests.kernels.cuda.host import HostKernels
 from twom_dist.kernels.cuda import tables
-from twom_dist.kernels.cuda.launch import group_grid, square_grid
+from twom_dist.kernels.cuda.launch import group_grid, square_grid, triangle_arg
 from twom_dist.kernels.cuda.sources import module_for
 from twom_dist.moduli import ZERO_ROW, Mirror, ResidueSystem, ScalingRule
+from twom_dist.typing import Uplo
 
 WARP = (32, 8, 1)
 LINE = (256, 1, 1)
+# What stands where a result that nobody wrote would be.
+UNTOUCHED = 77
 _GUARD = 256
 i32, i64 = np.int32, np.int64
 
@@ -167,14 +170,15 @@ class Calls:
         weights: tuple[int, int, int],
         p: int,
         offset: int = 0,
+        triangle: Uplo = "full",
     ) -> np.ndarray:
         n = len(r)
         straight, transposed, other_weight = weights
         mirror = Mirror(1, straight, transposed, None if s is None else 0, other_weight)
         table = np.array([tables.mirror_entry(2, mirror, p)], np.uint32)
         with guarded((3, n, n), np.int8, offset) as residues:
-            residues[:2] = r if s is None else s, r
-            args = residues, i64(n), table
+            residues[:] = (r if s is None else s), r, np.full((n, n), UNTOUCHED)
+            args = residues, i64(n), table, triangle_arg(triangle)
             grid = square_grid(ceil(n, 4), ceil(n, 4))
             self.kernels.launch(module_for("combine"), "combine", *grid, args)
             assert (residues[1] == r).all()

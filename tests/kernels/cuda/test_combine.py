@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.kernels.cuda.calls import guarded
+from tests.kernels.cuda.calls import UNTOUCHED, guarded
 
 
 def expected_residues(r, s, weights, p) -> np.ndarray:
@@ -32,6 +32,21 @@ def test_every_size(calls, n, p):
         for other in (s, None):
             found = calls.combine(r, other, weights, p)
             assert (found == expected_residues(r, other, weights, p)).all()
+
+
+@pytest.mark.parametrize("triangle", ["lower", "upper"])
+@pytest.mark.parametrize("n", [1, 3, 4, 31, 70, 132])
+def test_a_triangle(calls, n, triangle):
+    p, weights = 241, (3, -5, 7)
+    r = np.random.default_rng(n).integers(-120, 121, (n, n), np.int8)
+    found = calls.combine(r, None, weights, p, triangle=triangle)
+    wanted = np.tri(n, dtype=bool)
+    wanted = wanted if triangle == "lower" else wanted.T
+    expected = expected_residues(r, None, weights, p)
+    assert (found == expected)[wanted].all()
+    # Groups of 4 x 4 beyond the diagonal are not written.
+    far = ~np.kron(wanted[::4, ::4], np.ones((4, 4), bool))[:n, :n]
+    assert (found == UNTOUCHED)[far].all()
 
 
 @pytest.mark.parametrize("offset", [1, 2, 4])

@@ -241,6 +241,21 @@ def test_a_left_operand_is_the_right_one_without_a_copy(engine):
     assert (engine.multiply(left, twin, system, hermitian=True) == whole).all()
 
 
+@pytest.mark.parametrize("triangle", ["lower", "upper"])
+@pytest.mark.parametrize("choice", [("2m", 16), ("3m", 15), ("4m", 3)])
+def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle):
+    system, n = residue_system(*choice), 41
+    x, e = spread_matrix(n, 70, seed=1), np.full(n, 20, np.int32)
+    left = engine.encode(x, e, system, side="left")
+    right = engine.encode(x, e, system, side="right", conjugate=True)
+    args, wanted = (left, right, system), np.tri(n, dtype=bool)
+    whole = engine.multiply(*args)
+    found = engine.multiply(*args, hermitian=True, triangle=triangle)
+    wanted = wanted if triangle == "lower" else wanted.T
+    assert (found == whole)[:, wanted].all()
+    assert (found != whole).any()
+
+
 def test_products_in_a_row_leave_nothing_behind(cuda):
     A = spread_matrix(20, 30, seed=1)
     for _ in range(20):

@@ -232,6 +232,7 @@ class CpuEngine:
         into: Array | None = None,
         *,
         hermitian: bool = False,
+        triangle: Uplo = "full",
     ) -> Array:
         """Multiply block by block, each plane of a block on its own."""
         m, n, k = left.rows, right.rows, left.k

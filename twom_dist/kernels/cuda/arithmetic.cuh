@@ -89,6 +89,17 @@ __device__ __forceinline__ Spot locate_in_square(int64 rows, int64 columns) {
   return spot;
 }
 
+// Which elements of a square tile are wanted.
+enum Triangle { FULL, LOWER, UPPER };
+
+// Whether any of these rows x columns is.
+__device__ __forceinline__ bool is_wanted(int32 triangle, int64 row, int32 rows,
+                                          int64 column, int32 columns) {
+  if (triangle == LOWER) return column < row + rows;
+  if (triangle == UPPER) return row < column + columns;
+  return true;
+}
+
 // Whether every listed byte address or byte distance is a multiple of `unit`.
 __device__ __forceinline__ bool divides(uint32 unit, uint64 a, uint64 b, uint64 c) {
   return ((a | b | c) & (unit - 1)) == 0;

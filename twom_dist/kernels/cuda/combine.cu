@@ -28,9 +28,10 @@ struct Mirror {
 };
 
 // One mirror a block in y, of residues (products, n, n), contiguous; no target is the
-// source or the other of another one. Squares in x, over groups of four rows x four columns.
+// source or the other of another one. Squares in x, over groups of four rows x four
+// columns; groups without an element of the triangle are left as they are.
 extern "C" __global__ void __launch_bounds__(256)
-combine(int8* residues, int64 n, const Mirror* mirrors) {
+combine(int8* residues, int64 n, const Mirror* mirrors, int32 triangle) {
   Mirror mirror = mirrors[blockIdx.y];
   const int8* r = residues + mirror.source * n * n;
   const int8* s = mirror.other < 0 ? 0 : residues + mirror.other * n * n;
@@ -38,7 +39,7 @@ combine(int8* residues, int64 n, const Mirror* mirrors) {
   float inverse = __uint_as_float(mirror.inverse);
   Spot spot = locate_in_square((n + 3) / 4, (n + 3) / 4);
   int64 row = 4 * spot.row, column = 4 * spot.column;
-  if (row >= n || column >= n) return;
+  if (row >= n || column >= n || !is_wanted(triangle, row, 4, column, 4)) return;
   bool aligned = divides(4, (uint64)residues, n, 0);
   int32 count = n - column < 4 ? (int32)(n - column) : 4;
   int32 row_count = n - row < 4 ? (int32)(n - row) : 4;

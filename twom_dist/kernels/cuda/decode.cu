@@ -9,7 +9,6 @@
 // a clock and SM take 2.4 clocks on an H200, its bytes 2.7.
 #include "scalars.cuh"
 
-enum Triangle { FULL, LOWER, UPPER };
 enum Kind { TWO_M, THREE_M, FOUR_M, REAL_ONLY };
 
 // Residues in flight while earlier ones are used: eight loads of a word.
@@ -234,7 +233,7 @@ decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32
                divides(ELEMENTS, (uint64)residues, product_stride, n);
   int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
   for (; i < m; i += (int64)gridDim.y * blockDim.y) {
-    if (triangle == LOWER ? first > i : triangle == UPPER && first + count <= i) continue;
+    if (!is_wanted(triangle, i, 1, first, count)) continue;
     Sums d = {};
     const double* weights = table + (DIGITS + 3) / 2 * 2;
     Reader reader = {residues + i * n + first, product_stride, count, whole};

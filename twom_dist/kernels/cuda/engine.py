@@ -29,14 +29,12 @@ from .launch import (
     strides,
     strip_grid,
     tile_grid,
+    triangle_arg,
 )
 from .multiply import combine_mirrors, multiply_products
 from .products import multiply_fused
 from .sources import module_for
 from .workspace import fit_tiles, sums_bytes, workspace_bytes
-
-# As decode.cu counts them.
-TRIANGLES = ("full", "lower", "upper")
 
 
 class CudaEngine:
@@ -185,6 +183,7 @@ class CudaEngine:
         into: Array | None = None,
         *,
         hermitian: bool = False,
+        triangle: Uplo = "full",
     ) -> Array:
         """Multiply and reduce in one pass, or by cuBLAS and a second one."""
         m, n, k = left.rows, right.rows, left.k
@@ -204,7 +203,7 @@ class CudaEngine:
         else:
             multiply_products(*args)
         if hermitian:
-            combine_mirrors(self.device, system, residues)
+            combine_mirrors(self.device, system, residues, triangle)
         return residues
 
     def find_fill(
@@ -268,7 +267,7 @@ class CudaEngine:
             *map(np.int32, tables.count_kinds(system)),
             *(*scalar_args(alpha), *scalar_args(beta)),
             *(c, *strides(out if c is None else c), out, np.int64(n)),
-            np.int32(TRIANGLES.index(triangle)),
+            triangle_arg(triangle),
         )
         grid = tile_grid(m, n, tables.decode_elements(system))
         module = module_for("decode", dtype, system)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...errors import KernelError
-from ...typing import Array
+from ...typing import Array, Uplo
 from . import tuning
 from .sources import Module
 from .tables import scalar_mode
@@ -90,6 +90,11 @@ def scalar_args(factor: complex) -> tuple[Any, ...]:
     factor = complex(factor)
     mode = np.int32(scalar_mode(factor))
     return mode, np.float64(factor.real), np.float64(factor.imag)
+
+
+def triangle_arg(triangle: Uplo) -> Any:
+    """Which elements are wanted, as arithmetic.cuh counts them."""
+    return np.int32(("full", "lower", "upper").index(triangle))
 
 
 def lies_across(x: Array) -> bool:

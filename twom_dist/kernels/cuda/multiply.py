@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ...moduli import ResidueSystem
-from ...typing import Array
+from ...typing import Array, Uplo
 from . import tables
 from .encoded import CudaEncoded
 from .int8_gemm import LARGEST_K, Batch, align, cut_sums, group_products
-from .launch import Device, square_grid, tile_grid
+from .launch import Device, square_grid, tile_grid, triangle_arg
 from .sources import module_for
 from .workspace import sums_bytes
 
@@ -86,11 +86,13 @@ def _planes(first: int, batch: Batch) -> slice:
     return slice(first, first + (len(batch.products) - 1) * step + 1, step)
 
 
-def combine_mirrors(device: Device, system: ResidueSystem, residues: Array) -> None:
-    """Derive the products of ``X X^H`` that follow from others."""
+def combine_mirrors(
+    device: Device, system: ResidueSystem, residues: Array, triangle: Uplo
+) -> None:
+    """Derive a triangle of the products of ``X X^H`` that follow from others."""
     n, table = residues.shape[1], tables.mirror_table(system)
     if len(table) == 0:  # real moduli have one product each
         return
     grid = square_grid(-(-n // 4), -(-n // 4), len(table))
-    args = residues, np.int64(n), device.constant(table)
+    args = residues, np.int64(n), device.constant(table), triangle_arg(triangle)
     device.launch(module_for("combine"), "combine", *grid, args)

@@ -178,6 +178,7 @@ class ReferenceEngine:
         into: Array | None = None,
         *,
         hermitian: bool = False,
+        triangle: Uplo = "full",
     ) -> Array:
         """Multiply in int64 and reduce; exact for k below 2^49."""
         m, n = left.shape[0], right.shape[0]
