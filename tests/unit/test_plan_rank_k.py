@@ -286,6 +286,29 @@ def test_a_plan_of_gemm_says_so():
     assert "gemm" in str(found).splitlines()[0]
 
 
+@pytest.mark.parametrize(
+    ("chunks", "workers", "of_gemm", "of_herk"),
+    [(1024, 4, 3, 3), (512, 4, 0, 1), (256, 4, 0, 0), (256, 7, 3, 1), (300, 20, 4, 10)],
+)
+def test_workers_without_a_tile_are_counted(chunks, workers, of_gemm, of_herk):
+    sizes = {"chunks": chunks, "workers": workers}
+    assert plan_product((1024, 64), **sizes).idle_workers == of_gemm
+    assert plan("herk", (1024, 64), **sizes).idle_workers == of_herk
+
+
+@pytest.mark.parametrize(
+    ("tile", "advice"),
+    [
+        (512, "smaller tiles (chunks) would use them"),
+        (511, "fewer workers do as well"),
+    ],
+)
+def test_what_idle_workers_wait_for_is_named(tile, advice):
+    text = str(plan("herk", (tile, 64), chunks=tile, workers=4))
+    assert f"\nidle  {' ' * 23}3 of 4 workers get no tile of C; {advice}\n" in text
+    assert "idle" not in str(plan("herk", (tile, 64), chunks=tile, workers=1))
+
+
 @each_routine
 def test_the_other_op_swaps_the_shape(routine):
     hermitian = routine.startswith("her")

@@ -272,7 +272,7 @@ def test_ranges_double_and_end_where_they_say(text, counts):
 
 
 def test_the_table_says_what_was_not_measured(call):
-    flags = ("--workers", "2..8", "--gpu", "h200", "--link", "ndr")
+    flags = ("--workers", "2..8", "--gpu", "h200", "--link", "ndr", "--tile", "1024")
     code, out, _ = call(*SHAPE, *flags)
     assert code == 0
     title, machine, link, scheduler, _, head, *rows = out.splitlines()
@@ -311,6 +311,20 @@ def test_what_does_not_fit_is_marked(call):
     code, out, _ = call(*SHAPE, *flags)
     assert code == 0
     assert out.splitlines()[-1].startswith("* more than the workers hold: runs in wav")
+
+
+def test_workers_without_a_tile_are_named(call):
+    flags = ("--workers", "2..8", "--gpu", "h200", "--tile")
+    _, out, _ = call(*SHAPE, *flags, "8192")
+    *_, empty, line = out.splitlines()
+    assert empty == ""
+    assert line.startswith("idle, without a tile of C: 1 of 2, 3 of 4, 7 of 8; ")
+    assert line.endswith("; smaller tiles would use them")
+    _, out, _ = call(*SHAPE, *flags, "512")
+    assert "idle" not in out
+    small = ("--shape-a", "200,200", "--workers", "1..2")
+    _, out, _ = call("plan", "--routine", "herk", *small)
+    assert out.endswith("1 of 2; smaller tiles would use them and gain little\n")
 
 
 def test_the_plot_is_svg_with_every_point(call, tmp_path):

@@ -72,7 +72,7 @@ def show_scale(
         for one in found:
             click.echo(one.to_json())
     else:
-        click.echo(format_table(found, weak))
+        click.echo(format_table(found, weak, chosen="tile" not in options))
 
 
 def _write_plot(path: str, found: "Sequence[Prediction]", weak: bool) -> None:
@@ -112,8 +112,13 @@ def describe_rates(prediction: "Prediction") -> list[tuple[str, str]]:
     ]
 
 
-def format_table(predictions: "Sequence[Prediction]", weak: bool) -> str:
-    """Lay predictions out, one line for each number of workers."""
+def format_table(
+    predictions: "Sequence[Prediction]", weak: bool, *, chosen: bool
+) -> str:
+    """Lay predictions out, one line for each number of workers.
+
+    `chosen`: whether the tiles are those that `scale` found to be the fastest.
+    """
     from ..plan.record import format_bytes
 
     rows = [("workers", "n", "tile", "seconds", "efficiency", "memory", "dominant")]
@@ -142,6 +147,12 @@ def format_table(predictions: "Sequence[Prediction]", weak: bool) -> str:
             for name, cell, width in zip(rows[0], row, widths, strict=True)
         ]
         lines.append("  ".join(cells).rstrip())
+    notes = []
     if not all(one.fits for one in predictions):
-        lines += ["", "* more than the workers hold: runs in waves, which take longer"]
-    return "\n".join(lines)
+        notes.append("* more than the workers hold: runs in waves, which take longer")
+    idle = [one.plan for one in predictions if one.plan.idle_workers]
+    if idle:
+        counts = ", ".join(f"{plan.idle_workers} of {plan.workers}" for plan in idle)
+        what = "use them and gain little" if chosen else "use them"
+        notes.append(f"idle, without a tile of C: {counts}; smaller tiles would {what}")
+    return "\n".join([*lines, *([""] if notes else []), *notes])

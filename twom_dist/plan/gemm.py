@@ -56,6 +56,7 @@ def make_plan(grid: Grid, spec: ProductSpec, cluster: Cluster) -> Plan:
         num_int8_gemms=products * grid.mt * grid.nt * grid.kt,
         int8_operations=products * 2 * m * n * k,
         bytes_moved=summa_bytes(slots, grid.mt, grid.nt, a_bytes, b_bytes),
+        idle_workers=cluster.workers - min(slots.pr, grid.mt) * min(slots.pc, grid.nt),
         worker_grid=(slots.pr, slots.pc),
         held_fraction=None,
         peak_worker_bytes=memory.total,

@@ -82,6 +82,7 @@ def make_update_plan(grid: Grid, spec: RankSpec, cluster: Cluster) -> Plan:
         int8_operations=2 * k * (on * on_entries + below * below_entries),
         # Every row starts on one of the workers that need it.
         bytes_moved=(sum(held) - n) * row_bytes,
+        idle_workers=cluster.workers - len(held),
         worker_grid=None,
         held_fraction=max(held) / n if n else 0.0,
         peak_worker_bytes=memory.total,

@@ -10,6 +10,7 @@ from ..accuracy import error_bound
 from ..config import rate_setting
 from ..tiles.grid import Grid
 from ..tiles.spec import ProductSpec
+from .chunks import SMALLEST_TILE
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class Plan:
     communication_ratio : float
         Time to move over time to multiply, at `twom-dist.link-bytes-per-second` and
         `twom-dist.int8-ops-per-second` a worker.
-    workers : int
+    workers, idle_workers : int
+        All of them, and those that get no tile of C.
     worker_grid : tuple of int or None
         (pr, pc): C tile (i, j) belongs to worker (i mod pr, j mod pc). None for
         updates: a triangle has a placement of its own.
@@ -79,6 +81,7 @@ class Plan:
     bytes_moved: int
     communication_ratio: float
     workers: int
+    idle_workers: int
     worker_grid: tuple[int, int] | None
     held_fraction: float | None
     peak_worker_bytes: int
@@ -111,6 +114,7 @@ class Plan:
                 f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops",
             ),
             ("workers", self._show_workers()),
+            *([("idle", self._show_idle())] if self.idle_workers else []),
             ("moved", format_bytes(self.bytes_moved)),
             ("communication / computation", f"{self.communication_ratio:.2g}"),
             ("peak of a worker", format_bytes(self.peak_worker_bytes)),
@@ -123,6 +127,14 @@ class Plan:
             pr, pc = self.worker_grid
             return f"{self.workers}, as {pr} x {pc}"
         return f"{self.workers}, each with up to {self.held_fraction:.0%} of the rows"
+
+    def _show_idle(self) -> str:
+        # Tiles that could be halved are worth a worker each.
+        if max(self.tile_shape[:2]) >= 2 * SMALLEST_TILE:
+            what = "smaller tiles (chunks) would use them"
+        else:
+            what = "fewer workers do as well"
+        return f"{self.idle_workers} of {self.workers} workers get no tile of C; {what}"
 
 
 def record_plan(
