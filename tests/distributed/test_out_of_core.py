@@ -16,6 +16,7 @@ from tests.command import same_bits
 from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import (
     Job,
+    Room,
     find_room,
     lay_out,
     multiply_files,
@@ -157,11 +158,27 @@ def test_the_least_memory_that_is_named_is_enough():
     with pytest.raises(MemoryLimitError, match=r"4 workers of 400 MiB given") as caught:
         find_room(Cluster(WORKERS, 1, 400 * MIB)).lay_out(make)
     text = str(caught.value)
-    assert "for tiles beside the 280 MiB of its process" in text
-    least = int(re.search(r"at least (\d+) MiB", text)[1])
+    needs = r"needs ([\d.]+) MiB for tiles beside the 280 MiB of its process; give"
+    tiles = float(re.search(needs, text)[1])
+    rule = r"least (\d+) MiB, of which 70% hold the process and 90% of the tiles \(d"
+    least = int(re.search(rule, text)[1])
+    assert least == pytest.approx((280 + 0.9 * tiles) / 0.7, abs=1)
     assert len(find_room(Cluster(WORKERS, 1, least * MIB)).lay_out(make).waves) > 1
     with pytest.raises(MemoryLimitError):
         find_room(Cluster(WORKERS, 1, int(0.95 * least) * MIB)).lay_out(make)
+
+
+def test_the_rule_behind_the_advice_is_the_one_that_counts():
+    def make(cluster):
+        return lay_out((4096, 4096, 2**20), "c16", cluster)
+
+    for pause, share in ((0.8, "60%"), (0.4, "30%")):
+        room = Room(Cluster(WORKERS, 1, 400 * MIB), pause=pause)
+        rule = (
+            rf"of which {share} hold 90% of the tiles \(dask pauses it at {pause:.0%}"
+        )
+        with pytest.raises(MemoryLimitError, match=rule):
+            room.lay_out(make)
 
 
 @pytest.mark.parametrize(

@@ -64,19 +64,24 @@ class Room:
             raise MemoryLimitError(self._describe_need(make)) from None
 
     def _describe_need(self, make: Callable[[Cluster], Layout]) -> str:
-        high = find_least(make, self.cluster)
-        tiles = high * LAST_SHARE * WAVE_SHARE
-        limit = max((tiles + self.taken_bytes) / _SPILL, tiles / _TARGET)
-        limit *= _PAUSE / self.pause
+        tiles = find_least(make, self.cluster) * LAST_SHARE
+        held = f"{WAVE_SHARE:.0%} of the tiles"
+        rules = (
+            (_SPILL, WAVE_SHARE * tiles + self.taken_bytes, f"the process and {held}"),
+            (_TARGET, WAVE_SHARE * tiles, held),
+        )
+        # As in `planned`: the one that asks for more counts.
+        share, held_bytes, what = max(rules, key=lambda rule: rule[1] / rule[0])
+        share *= self.pause / _PAUSE
         assert self.cluster.memory is not None
-        least = -int(-limit // _STEP) * _STEP
+        least = -int(-held_bytes / share // _STEP) * _STEP
         return (
             f"{self.cluster.workers} workers of {format_bytes(self.cluster.memory)} "
-            f"given and the fullest needs {format_bytes(int(high * LAST_SHARE))} for "
-            f"tiles beside the {format_bytes(self.taken_bytes)} of its process, with "
-            f"dask pausing it at {self.pause:.0%}; give each at least "
-            f"{format_bytes(least)}, as fewer workers of a machine have, or use "
-            "smaller chunks"
+            f"given and the fullest needs {format_bytes(int(tiles))} for tiles beside "
+            f"the {format_bytes(self.taken_bytes)} of its process; give each at least "
+            f"{format_bytes(least)}, of which {share:.0%} hold {what} (dask pauses it "
+            f"at {self.pause:.0%}), as fewer workers of a machine have, or use smaller "
+            "chunks"
         )
 
 
