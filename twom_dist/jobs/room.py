@@ -12,10 +12,10 @@ from .layout import LAST_SHARE, WAVE_SHARE, Layout
 from .waiting import ask
 
 # A worker of CPython 3.11 on x86-64 that has loaded NumPy, Numba, ONNX Runtime, zarr
-# and h5py and made a small product: 258 MiB; in the middle of a job, beside the tiles
-# that were planned: up to 265. It grows: after 484 waves to 315
-# (benchmarks/results/out-of-core-cpu-zen4.jsonl), below where dask writes to disk.
-INTERPRETER_BYTES = 280 * 2**20
+# and h5py and made a small product: 258 MiB; in the middle of a short job, beside the
+# tiles that were planned: up to 265. In one of 484 waves, eight minutes, it grew to 315
+# (benchmarks/results/out-of-core-cpu-zen4.jsonl, planned with 280).
+INTERPRETER_BYTES = 320 * 2**20
 # distributed.worker.memory.pause, spill and target as dask ships them: shares of the
 # limit at which a process starts no further task, writes tiles to disk, and of tiles.
 _PAUSE, _SPILL, _TARGET = 0.8, 0.7, 0.6
