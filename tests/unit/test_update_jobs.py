@@ -10,7 +10,7 @@ import pytest
 import twom_dist as td
 from tests.command import contents, make, read, same_bits, save
 from twom_dist.errors import MemoryLimitError, PlanError, StoreError
-from twom_dist.jobs import Progress, lay_out, update_files
+from twom_dist.jobs import Progress, lay_out, plan_wave, update_files
 from twom_dist.jobs.report import count_operations
 from twom_dist.jobs.waves import cut_triangle
 from twom_dist.plan import Cluster
@@ -185,6 +185,26 @@ def test_the_layout_of_an_update():
     tiny = Cluster(2, 1, 2**20)
     with pytest.raises(MemoryLimitError, match="the fullest needs"):
         lay_out((512, 512, 100_000), "c16", tiny, routine="herk")
+
+
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_tiles_that_are_mirrored_in_writing_are_not_planned(routine):
+    cluster = Cluster(4, 1, 2 * GIB)
+    full, lower = (
+        lay_out((20_000, 20_000, 1000), "c16", cluster, routine=routine, uplo=uplo)
+        for uplo in ("full", "lower")
+    )
+    assert full == lower
+    assert len(full.waves) > 1
+    chunks = ((16, 16, 13),) * 2 + ((37,),)
+    plans = [plan_wave(routine, chunks, cluster, uplo=uplo) for uplo in UPLOS]
+    assert [plan.uplo for plan in plans] == UPLOS
+    assert plans[0].peak_worker_bytes == plans[1].peak_worker_bytes
+    # Of three tiles beside the diagonal there are no images, and no zeros.
+    everything = getattr(td, f"plan_{routine}")
+    shapes = [(45, 37)] * (2 if routine.endswith("2k") else 1)
+    whole = everything(*shapes, chunks=chunks[1:], workers=4)
+    assert {whole.num_tasks - plan.num_tasks for plan in plans} == {3}
 
 
 def test_operations_are_those_of_the_routine():

@@ -269,23 +269,25 @@ def plan_wave(
     Returns
     -------
     Plan
-        Of an update: of the triangle of these rows.
+        Of an update: of the triangle of these rows, and of nothing else. Where all of
+        C is wanted, tiles are mirrored as they are written: no worker holds the images.
     """
     m, n, k = map(sum, chunks)
+    options |= {
+        "workers": cluster.workers,
+        "threads_per_worker": cluster.threads,
+        "worker_memory": cluster.memory,
+    }
+    make: Callable[..., Plan] = getattr(planning, f"plan_{routine}")
     update = ROUTINES.get(routine)
     if update is None:
-        shapes = [(m, k), (k, n)]
-    else:
-        shapes = [(n, k), (n, k)] if update.two else [(n, k)]
-    make: Callable[..., Plan] = getattr(planning, f"plan_{routine}")
-    return make(
-        *shapes,
-        chunks=chunks if update is None else chunks[1:],
-        workers=cluster.workers,
-        threads_per_worker=cluster.threads,
-        worker_memory=cluster.memory,
-        **options,
-    )
+        return make((m, k), (k, n), chunks=chunks, **options)
+    uplo = options.get("uplo", "full")
+    options["uplo"] = "lower" if uplo == "full" else uplo
+    shapes = [(n, k)] * (2 if update.two else 1)
+    plan = make(*shapes, chunks=chunks[1:], **options)
+    other_triangle = len(chunks[1]) * (len(chunks[1]) - 1) // 2
+    return replace(plan, uplo=uplo, num_tasks=plan.num_tasks - other_triangle)
 
 
 def _wave_shapes(
