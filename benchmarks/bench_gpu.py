@@ -33,6 +33,8 @@ EMULATION = {
     "eager": {"CUBLAS_EMULATION_STRATEGY": "eager"},
     "performant": {"CUBLAS_EMULATION_STRATEGY": "performant"},
 }
+# Candidates whose stages are measured.
+PHASED = ("2m", "herk", "syrk")
 STAGES = {
     "norms": ("largest_exponents", "square_sums", "choose_exponents"),
     "encode": ("encode",),
@@ -186,10 +188,12 @@ def bench_square(
         "3m": lambda: td.gemm(A, B, num_moduli=NUM_MODULI - 1, method="3m"),
         "cupy.matmul": lambda: cp.matmul(A, B),
         "herk": lambda: td.herk(A, num_moduli=NUM_MODULI),
+        "syrk": lambda: td.syrk(A, num_moduli=NUM_MODULI),
     }
     seconds = time_calls(candidates, repeats)
-    operations = dict.fromkeys(candidates, 8 * n**3) | {"herk": 4 * n**3}
-    phases = {name: measure_phases(candidates[name]) for name in ("2m", "herk")}
+    operations = dict.fromkeys(candidates, 8 * n**3)
+    operations |= dict.fromkeys(("herk", "syrk"), 4 * n**3)
+    phases = {name: measure_phases(candidates[name]) for name in PHASED}
     outside = {
         name: 1 - found["int8 products"] / sum(found.values())
         for name, found in phases.items()
@@ -286,15 +290,18 @@ def bench_dtypes(report: Report, n: int, repeats: int) -> None:
         candidates: dict[str, Callable[[], Any]] = {
             "gemm": lambda a=A, b=B: td.gemm(a, b),
             "cupy.matmul": lambda a=A, b=B: cp.matmul(a, b),
+            "syrk": lambda a=A: td.syrk(a),
         }
         seconds = time_calls(candidates, repeats)
-        operations = (8 if dtype.startswith("complex") else 2) * n**3
+        whole = (8 if dtype.startswith("complex") else 2) * n**3
+        operations = dict.fromkeys(candidates, whole) | {"syrk": whole // 2}
         report.add(
             "gpu-dtypes",
             n=n,
             dtype=dtype,
-            tflops={k: operations / median(t) / 1e12 for k, t in seconds.items()},
+            tflops={k: operations[k] / median(t) / 1e12 for k, t in seconds.items()},
             over_matmul=ratios(seconds, "cupy.matmul"),
+            over_gemm=ratios(seconds, "gemm"),
             relative_error=relative_error(A, B, candidates["gemm"]()),
             seconds=seconds,
         )

@@ -175,8 +175,8 @@ class Engine(Protocol):
             Whether the right operand holds the conjugates of the left one's rows: a
             product with a `mirror` then follows from others, and is not multiplied.
         triangle : {"full", "lower", "upper"}
-            What will be decoded of a square tile. Outside of it such products may
-            hold anything.
+            What will be decoded of a square tile. Outside of it the residues may hold
+            anything.
 
         Returns
         -------

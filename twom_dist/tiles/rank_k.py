@@ -50,7 +50,10 @@ class RankSpec:
     @property
     def halves(self) -> bool:
         """Whether a diagonal tile needs fewer products: ``C- = C+^T``."""
-        return self.hermitian and not self.two and not self.product.native
+        if not self.hermitian or self.two or self.product.native:
+            return False
+        system = self.product.system
+        return system.num_hermitian_products < system.num_products
 
 
 @dataclass(frozen=True)

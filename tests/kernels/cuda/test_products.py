@@ -11,6 +11,7 @@ from tests.kernels.cuda.calls import guarded
 from twom_dist.errors import KernelError
 from twom_dist.kernels.cuda import hopper, tables
 from twom_dist.kernels.cuda import products as launcher
+from twom_dist.kernels.cuda.launch import triangle_arg
 from twom_dist.kernels.cuda.sources import (
     SHARED_BYTES,
     kernel_names,
@@ -34,7 +35,7 @@ def planes(rows, k, seed):
     return out
 
 
-def multiply(calls, x, y, m, n, residues, *, add=False, blocks=4):
+def multiply(calls, x, y, m, n, residues, *, add=False, blocks=4, triangle="full"):
     maps = []
     for t in (x, y):
         one = np.zeros((), hopper.TENSOR_MAP)
@@ -49,6 +50,7 @@ def multiply(calls, x, y, m, n, residues, *, add=False, blocks=4):
         tables.requantise_table(SYSTEM),
         *(np.int64(m), np.int64(n), residues),
         *(np.int64(residues.strides[1]), np.int64(residues.strides[0]), np.int32(add)),
+        triangle_arg(triangle),
     )
     grid, block = (blocks, 1, 1), (384, 1, 1)
     calls.kernels.launch(module_for("products"), "products", grid, block, args)
@@ -91,6 +93,22 @@ def test_blocks_that_walk_over_several_bands(calls, blocks):
         multiply(calls, x, y, m, n, residues, blocks=blocks)
         for _, _, q in JOBS:
             assert (residues[q] == expected(x, y, m, n, q)).all()
+
+
+# 10 rows of squares: a band of 8 and one of 2, both with their diagonal.
+@pytest.mark.parametrize("n", [2, 256, 300, 2400])
+@pytest.mark.parametrize("triangle", ["lower", "upper"])
+@pytest.mark.parametrize("blocks", [2, 14])
+def test_squares_of_a_triangle(calls, n, triangle, blocks):
+    x, y = planes(n, 16, 7), planes(n, 16, 8)
+    squares = np.kron(np.tri(-(-n // 256), dtype=bool), np.ones((256, 256), bool))
+    wanted = (squares if triangle == "lower" else squares.T)[:n, :n]
+    with guarded((8, n, n), np.int8) as residues:
+        before = residues.copy()
+        multiply(calls, x, y, n, n, residues, blocks=blocks, triangle=triangle)
+        for _, _, q in JOBS:
+            assert (residues[q] == expected(x, y, n, n, q))[wanted].all()
+            assert (residues[q] == before[q])[~wanted].all()
 
 
 # Beyond 2^17 the sums would not fit 32 bits.
@@ -159,6 +177,6 @@ def test_numbers_agree_with_the_text():
         for name in ("STAGES", "TILE_ROWS", "TILE_K", "BLOCK_M", "BLOCK_N", "CLUSTER")
     )
     assert SHARED_BYTES["products"] == stages * 3 * rows * k + 1024
-    assert (cluster * block_m, block_n) == (launcher._CLUSTER_ROWS, launcher._COLUMNS)
+    assert cluster * block_m == block_n == launcher._SIDE
     assert (k, 128 + 2 * 128) == (launcher._TILE_K, launcher._THREADS)
     assert f"__launch_bounds__({launcher._THREADS}, 1)" in text

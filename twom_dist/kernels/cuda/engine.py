@@ -5,6 +5,7 @@ Nothing here waits for the device but `task` on its exit, and `fingerprint`.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,13 @@ class CudaEngine:
         """Cut by the setting workspace-bytes."""
         limit = workspace_bytes(self.device.total_bytes())
         sums = sums_bytes(self.device.capability())
+        if update is not None and not update.two and self._is_fused():
+            update = replace(update, halves=True)  # by leaving out squares
         return fit_tiles(system, shape, limit, sums, update)
+
+    def _is_fused(self) -> bool:
+        """Whether products.cu multiplies."""
+        return tuning.tuning_for(self.device.capability()).fused
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
@@ -191,15 +198,14 @@ class CudaEngine:
         if 0 in (m, n, k):
             return self.device.filled(shape, np.int8) if into is None else into
         residues = self.device.empty(shape, np.int8) if into is None else into
-        own = [
-            q
-            for q, product in enumerate(system.products)
-            if not hermitian or product.mirror is None
-        ]
-        add = into is not None
-        args = (self.device, left, right, system, residues, own, add)
-        if tuning.tuning_for(self.device.capability()).fused:
-            multiply_fused(*args)
+        fused = self._is_fused()
+        # One triangle of all products is half of the work too, and nothing to derive.
+        if fused and triangle != "full":
+            hermitian = False
+        own = tables.own_products(system, hermitian)
+        args = (self.device, left, right, system, residues, own, into is not None)
+        if fused:
+            multiply_fused(*args, "full" if hermitian else triangle)
         else:
             multiply_products(*args)
         if hermitian:

@@ -9,33 +9,69 @@
 
 #define BLOCK_M 128
 #define BLOCK_N 256
-// Rows of blocks that the grid walks down before it takes the next columns: L2 serves
-// what 16 x 8 blocks share. 8 and 32 rows were 0 to 6 % slower on an H200.
-#define BAND 16
+// Rows of squares that the grid walks down before it takes the next column: L2 serves
+// what 8 x 8 squares share. 4 and 16 rows were 0 to 6 % slower on an H200.
+#define BAND 8
 
 // Planes of a product's operands, and which residues it makes.
 struct Job {
   int32 left, right, product, unused;
 };
 
-// A block's place: its rows and columns of blocks, and its job.
-struct Place {
-  int64 i, j, job;
+// What a cluster makes: 256 x 256 residues, one block's above the other's.
+struct Square {
+  int32 row, column;
 };
 
-// Of cluster `index`; i may lie past the end for the second block.
-__device__ __forceinline__ Place locate_block(int64 index, int64 pairs, int64 columns,
-                                              uint32 rank) {
-  const int64 band = BAND / CLUSTER;
-  Place place;
-  place.job = index / (pairs * columns);
-  int64 left = index % (pairs * columns);
-  int64 first = left / (band * columns) * band;
-  int64 height = pairs - first < band ? pairs - first : band;
-  left -= first * columns;
-  place.i = CLUSTER * (first + left % height) + rank;
-  place.j = left / height;
-  return place;
+__device__ __forceinline__ int32 band_height(int32 first, int32 rows) {
+  return rows - first < BAND ? rows - first : BAND;
+}
+
+__device__ __forceinline__ Square square_of_bands(int32 index, int32 rows,
+                                                  int32 columns) {
+  int32 first = index / (BAND * columns) * BAND, height = band_height(first, rows);
+  index -= first * columns;
+  Square square = {first + index % height, index / height};
+  return square;
+}
+
+// Bands of the lower triangle: whole columns, then those that begin at the diagonal.
+__device__ __forceinline__ Square square_of_triangle(int32 index, int32 rows) {
+  int32 first = 0, height, whole, count;
+  for (;; index -= count, first += height) {
+    height = band_height(first, rows);
+    whole = height * first;
+    count = whole + height * (height + 1) / 2;
+    if (index < count) break;
+  }
+  Square square = {first + index % height, index / height};
+  if (index >= whole) {
+    index -= whole;
+    for (square.column = first; index >= height; ++square.column) index -= height--;
+    square.row = square.column + index;
+  }
+  return square;
+}
+
+// What the clusters walk over: `count` squares of each job.
+struct Work {
+  int32 rows, columns, triangle, count;
+};
+
+__device__ __forceinline__ Work list_squares(int64 m, int64 n, int32 triangle) {
+  const int32 side = CLUSTER * BLOCK_M;
+  int32 rows = (int32)((m + side - 1) / side), columns = (int32)((n + side - 1) / side);
+  int32 count = triangle == FULL ? rows * columns : rows * (rows + 1) / 2;
+  Work work = {rows, columns, triangle, count};
+  return work;
+}
+
+__device__ __forceinline__ Square locate_square(const Work& work, int32 index) {
+  if (work.triangle == FULL) return square_of_bands(index, work.rows, work.columns);
+  Square square = square_of_triangle(index, work.rows);
+  if (work.triangle == LOWER) return square;
+  Square mirrored = {square.column, square.row};
+  return mirrored;
 }
 
 // A thread's sums belong to slots 8 j + 2 t + b of 64 columns, t = lane mod 4, b < 2.
@@ -111,61 +147,56 @@ __device__ __forceinline__ void store_residues(int32 (&d)[ACCUMULATORS], int8* r
   }
 }
 
-// What the blocks walk over.
-struct Work {
-  int64 pairs, columns, count;
-};
-
-// The next block of this one's, from `index` on; false past the end.
+// The next block of this one's, from `index` on: its job, its first row and column and
+// where their tiles begin; false past the end. The second block of a cluster may lie
+// past the rows: there lie rows of the next plane, or zeros, which are not stored.
 __device__ __forceinline__ bool next_block(const Work& work, const Job* jobs,
-                                           int32 x_groups, int32 y_groups, uint32 rank,
-                                           int64& index, Place& place, Job& job,
+                                           int32 job_count, int32 x_groups,
+                                           int32 y_groups, uint32 rank, int64& index,
+                                           Job& job, int64& row, int64& column,
                                            Tiles& tiles) {
-  if (index >= work.count) return false;
-  place = locate_block(index, work.pairs, work.columns, rank);
-  job = jobs[place.job];
-  // Past the end lie rows of the next plane, or zeros: they are not stored.
-  tiles.left = job.left * x_groups + 2 * (int32)place.i;
-  tiles.right = job.right * y_groups + 4 * (int32)place.j;
+  if (index >= (int64)job_count * work.count) return false;
+  Square square = locate_square(work, (int32)(index % work.count));
+  job = jobs[index / work.count];
+  row = (int64)BLOCK_M * (CLUSTER * square.row + rank);
+  column = (int64)BLOCK_N * square.column;
+  tiles.left = job.left * x_groups + (int32)(row / 64);
+  tiles.right = job.right * y_groups + (int32)(column / 64);
   index += gridDim.x / CLUSTER;
   return true;
 }
 
 // residues[q * product_stride + i * row_stride + j], i < m, j < n, for each job; x and y
 // map planes of x_groups and y_groups times 64 rows, `steps` tiles along k; table[q] as
-// requantise.cu has it. Clusters of two blocks of 384 threads, any number of them.
+// requantise.cu has it. Of a square tile, squares without an element of the triangle are
+// left as they are. Clusters of two blocks of 384 threads, any number of them.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
 products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
          int32 x_groups, int32 y_groups, int32 steps, const Job* jobs, int32 job_count,
          const uint4* table, int64 m, int64 n, int8* residues, int64 row_stride,
-         int64 product_stride, int32 add) {
-  Work work;
-  work.pairs = (m + CLUSTER * BLOCK_M - 1) / (CLUSTER * BLOCK_M);
-  work.columns = (n + BLOCK_N - 1) / BLOCK_N;
-  work.count = job_count * work.pairs * work.columns;
-  int64 index = blockIdx.x / CLUSTER;
-  Place place;
+         int64 product_stride, int32 add, int32 triangle) {
+  Work work = list_squares(m, n, triangle);
+  int64 index = blockIdx.x / CLUSTER, row, column;
   Job job;
   Tiles tiles;
   Ring ring = open_ring();
   if (ring.role == 0) {
     give_registers();
     if (threadIdx.x == 0) {
-      while (next_block(work, jobs, x_groups, y_groups, ring.rank, index, place, job,
-                        tiles)) {
+      while (next_block(work, jobs, job_count, x_groups, y_groups, ring.rank, index, job,
+                        row, column, tiles)) {
         copy_steps(ring, x, y, tiles, steps);
       }
     }
   } else {
     take_registers();
     int32 d[ACCUMULATORS];
-    while (next_block(work, jobs, x_groups, y_groups, ring.rank, index, place, job,
-                      tiles)) {
+    while (next_block(work, jobs, job_count, x_groups, y_groups, ring.rank, index, job,
+                      row, column, tiles)) {
       uint4 entry = __ldg(table + job.product);
       multiply_steps(ring, d, x, y, tiles, steps, entry);
       store_residues(d, residues + job.product * product_stride, row_stride, m, n,
-                     place.i * BLOCK_M + 64 * (ring.role - 1), place.j * BLOCK_N, entry,
-                     add);
+                     row + 64 * (ring.role - 1), column, entry, add);
     }
   }
   close_ring();

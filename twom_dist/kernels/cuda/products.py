@@ -1,21 +1,20 @@
 """The int8 products of a tile in one launch: sums reduced where they are made."""
 
-from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 
 from ...moduli import ResidueSystem
-from ...typing import Array
+from ...typing import Array, Uplo
 from . import tables
 from .encoded import CudaEncoded
 from .hopper import ROW_GROUP
-from .launch import Device
+from .launch import Device, triangle_arg
 from .sources import module_for
 
-# Of products.cu: rows and columns of a cluster of two blocks, threads of each, bytes
+# Of products.cu: side of what a cluster of two blocks makes, threads of a block, bytes
 # along k of a tile.
-_CLUSTER_ROWS, _COLUMNS, _THREADS, _TILE_K = 256, 256, 384, 128
+_SIDE, _THREADS, _TILE_K = 256, 384, 128
 
 
 def multiply_fused(
@@ -24,21 +23,13 @@ def multiply_fused(
     right: CudaEncoded,
     system: ResidueSystem,
     residues: Array,
-    own: Sequence[int],
+    own: tuple[int, ...],
     add: bool,
+    triangle: Uplo,
 ) -> None:
-    """Multiply the products `own` into their residues, or add to what is there."""
+    """Multiply a triangle of the products `own`, or add to what is there."""
     m, n, k_padded = left.rows, right.rows, left.planes.shape[2]
-    jobs = _tabulate(
-        tuple(
-            (
-                left.order[system.products[q].left],
-                right.order[system.products[q].right],
-                q,
-            )
-            for q in own
-        )
-    )
+    jobs = _tabulate(system, own, left.order, right.order)
     args = (
         *(device.map_planes(left.planes), device.map_planes(right.planes)),
         *(np.int32(x.planes.shape[1] // ROW_GROUP) for x in (left, right)),
@@ -46,16 +37,24 @@ def multiply_fused(
         *(device.constant(jobs), np.int32(len(jobs))),
         *(device.constant(tables.requantise_table(system)), np.int64(m), np.int64(n)),
         *(residues, np.int64(residues.strides[1]), np.int64(residues.strides[0])),
-        np.int32(add),
+        *(np.int32(add), triangle_arg(triangle)),
     )
-    clusters = len(jobs) * -(-m // _CLUSTER_ROWS) * -(-n // _COLUMNS)
-    grid = 2 * min(clusters, device.multiprocessors() // 2)
+    rows, columns = -(-m // _SIDE), -(-n // _SIDE)
+    squares = rows * columns if triangle == "full" else rows * (rows + 1) // 2
+    grid = 2 * min(len(jobs) * squares, device.multiprocessors() // 2)
     device.launch(
         module_for("products"), "products", (grid, 1, 1), (_THREADS, 1, 1), args
     )
 
 
 @cache
-def _tabulate(jobs: tuple[tuple[int, int, int], ...]) -> Array:
+def _tabulate(
+    system: ResidueSystem,
+    own: tuple[int, ...],
+    left: tuple[int, ...],
+    right: tuple[int, ...],
+) -> Array:
     """Tabulate planes and product of each job as products.cu reads them."""
-    return np.array([(*job, 0) for job in jobs], np.int32)
+    given = [(q, system.products[q]) for q in own]
+    jobs = [(left[product.left], right[product.right], q, 0) for q, product in given]
+    return np.array(jobs, np.int32)

@@ -65,6 +65,13 @@ def _pack_weights(w: int, p: int, count: int) -> list[int]:
     return packed
 
 
+@cache
+def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
+    """List the products that are multiplied: of ``X X^H`` some follow from others."""
+    given = enumerate(system.products)
+    return tuple(q for q, x in given if not hermitian or x.mirror is None)
+
+
 # --- encode -----------------------------------------------------------------------
 
 
