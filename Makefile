@@ -7,8 +7,10 @@
 
 PYTHON ?= python3
 ARGS ?=
-# Of the two GPU commands: an interpreter with CuPy, such as .venv/bin/python.
+# Of the GPU commands: an interpreter with CuPy, such as .venv/bin/python.
 GPU_PYTHON ?= python3
+SANITIZE = PYTHONPATH=. compute-sanitizer --error-exitcode 1
+EVERY_KERNEL = -m pytest -q -m gpu tests/gpu/test_kernels.py
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,12 +20,12 @@ BENCHMARKS := $(filter-out %/bench_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench test-gpu bench-gpu lint lint-ruff lint-mypy \
+.PHONY: help demo test bench test-gpu sanitize-gpu bench-gpu lint lint-ruff lint-mypy \
         lint-numpydoc lint-codespell format clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1:\2/p' Makefile \
-	    | awk -F: '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	    | awk -F: '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 demo: $(STAMP) ## multiply two matrices; A=file B=file N=size W=workers, all optional
 	@$(BIN)/python -m twom_dist.demo $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
@@ -37,6 +39,11 @@ bench: $(STAMP) ## run the benchmarks; ARGS is passed to each
 
 test-gpu: ## run the tests that need a GPU; GPU_PYTHON names a Python with CuPy
 	PYTHONPATH=. $(GPU_PYTHON) -m pytest -q -m gpu tests/gpu $(ARGS)
+
+sanitize-gpu: ## run every kernel under compute-sanitizer, which CUDA's toolkit has
+	$(SANITIZE) --tool memcheck $(GPU_PYTHON) $(EVERY_KERNEL) $(ARGS)
+# Of shared memory, which cuBLAS's kernels have as well: ours alone.
+	$(SANITIZE) --tool racecheck $(GPU_PYTHON) $(EVERY_KERNEL) -k fused $(ARGS)
 
 bench-gpu: ## measure on a GPU; results are appended to benchmarks/results/gpu.jsonl
 	PYTHONPATH=. $(GPU_PYTHON) benchmarks/bench_gpu.py \

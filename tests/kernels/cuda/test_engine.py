@@ -3,10 +3,12 @@
 from collections import Counter
 
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.kernels.cuda.every_kernel import calls_of_every_kernel, kernels_of
 from tests.kernels.cuda.host_device import host_engine
 from tests.kernels.test_engines import run_stages, same_bits
 from tests.strategies import LAYOUTS, SHAPES, random_matrix
@@ -227,6 +229,16 @@ def test_the_calls_of_a_product(cuda):
     assert calls["combine"] == (0 if fused else 1)
     assert calls["close_diagonal"] == 1
     assert calls["synchronize"] == 0
+
+
+def test_every_kernel_runs(cuda):
+    for routine, arrays, options in calls_of_every_kernel():
+        expected = on_cpu(routine, *arrays, **options)
+        np.testing.assert_array_equal(routine(*arrays, **options), expected)
+    a = da.from_array(np.arange(99.0).reshape(9, 11), chunks=5)
+    td.gemm(a, a, op_b="T").compute(scheduler="sync")
+    launched = set(cuda.device.launched) - {"multiply_int8", "synchronize"}
+    assert launched == kernels_of(cuda.device.capability() == 90)
 
 
 def test_a_left_operand_is_the_right_one_without_a_copy(engine):

@@ -1,0 +1,53 @@
+"""Every kernel on a device, once and small: what `make sanitize-gpu` watches."""
+
+from dataclasses import replace
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.kernels.cuda.every_kernel import calls_of_every_kernel, kernels_of
+from twom_dist.errors import EngineUnavailableError
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.cuda import tuning
+
+pytestmark = pytest.mark.gpu
+
+try:
+    get_engine("cuda")
+except EngineUnavailableError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+
+@pytest.fixture
+def cp():
+    """CuPy without its pool, inside of which no sanitizer sees where an array ends."""
+    cupy = pytest.importorskip("cupy")
+    with cupy.cuda.using_allocator():
+        yield cupy
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "cublas"])
+def test_every_kernel_runs(cp, fused, monkeypatch):
+    device = get_engine("cuda").device
+    own = tuning.tuning_for(device.capability())
+    if fused and not own.fused:
+        pytest.skip("products.cu is for compute capability 9.0")
+    chosen = replace(own, fused=fused)
+    monkeypatch.setitem(tuning.BY_CAPABILITY, device.capability(), chosen)
+    launched, launch = set(), device.launch
+
+    def record(module, name, *args):
+        launched.add(name)
+        launch(module, name, *args)
+
+    monkeypatch.setattr(device, "launch", record)
+    for routine, arrays, options in calls_of_every_kernel():
+        found = cp.asnumpy(routine(*map(cp.asarray, arrays), **options))
+        np.testing.assert_array_equal(found, routine(*arrays, **options))
+    A = np.arange(99.0).reshape(9, 11)
+    a = da.from_array(cp.asarray(A), chunks=5)
+    found = td.gemm(a, a, op_b="T").compute(scheduler="sync")
+    np.testing.assert_array_equal(cp.asnumpy(found), td.gemm(A, A, op_b="T"))
+    assert launched == kernels_of(fused)

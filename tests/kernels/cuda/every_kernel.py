@@ -1,0 +1,33 @@
+"""Products that launch every kernel of the CUDA engine, as small as they may be."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import twom_dist as td
+from tests.strategies import random_matrix
+from twom_dist.kernels.cuda.sources import FAMILIES, kernel_names
+
+Call = tuple[Callable[..., Any], list[np.ndarray], dict[str, Any]]
+
+
+def kernels_of(fused: bool) -> set[str]:
+    """Name the kernels that one way of multiplying needs."""
+    others = {"requantise", "combine"} if fused else {"products"}
+    return {name for family in FAMILIES for name in kernel_names(family)} - others
+
+
+def calls_of_every_kernel() -> Iterator[Call]:
+    """Yield routine, arrays and options; ragged, and two squares of 256 a side."""
+    A, B, C = (
+        random_matrix(*shape, "complex128", 1.0, seed)
+        for seed, shape in enumerate([(70, 37), (37, 51), (70, 51)])
+    )
+    A[3, 5], C[1, 1] = np.nan, np.inf
+    yield td.gemm, [A, B, C], {"alpha": 2, "beta": 0.5j, "num_moduli": 3}
+    yield td.gemm, [B, B], {"op_b": "T", "scaling": "accurate", "num_moduli": 5}
+    for dtype in ("complex64", "float64"):
+        X = random_matrix(262, 20, dtype, 1.0, 4)
+        yield td.herk, [X], {"num_moduli": 2, "uplo": "upper"}
+        yield td.syr2k, [X[:40], X[40:80]], {"num_moduli": 2}
