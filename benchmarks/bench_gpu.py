@@ -8,13 +8,20 @@ import json
 import os
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import median
 from typing import Any
 
 import cupy as cp
+from gpu_ceilings import find_floors, measure_ceilings
+from gpu_clock import (
+    measure_peak,
+    measure_phases,
+    random_matrix,
+    time_calls,
+    time_host,
+)
 from harness import Report, ratios
 
 import twom_dist as td
@@ -22,12 +29,8 @@ from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import tuning
 from twom_dist.kernels.cuda.device import CudaDevice
-from twom_dist.kernels.cuda.engine import CudaEngine
-from twom_dist.tiles import spec as spec_module
 
 NUM_MODULI = 16
-# Sides and planes of cuBLAS's int8 products.
-INT8_SHAPES = ((1024, 32), (2048, 32), (4096, 1), (4096, 8), (8192, 1), (8192, 4))
 # cuBLAS with its own emulation of FP64, asked for through the environment.
 EMULATION = {
     "eager": {"CUBLAS_EMULATION_STRATEGY": "eager"},
@@ -35,145 +38,6 @@ EMULATION = {
 }
 # Candidates whose stages are measured.
 PHASED = ("2m", "herk", "syrk")
-STAGES = {
-    "norms": ("largest_exponents", "square_sums", "choose_exponents"),
-    "encode": ("encode",),
-    "int8 products": ("multiply_int8", "products"),
-    "requantise": ("requantise",),
-    "decode": ("decode",),
-    "fill": ("mark_nonfinite", "fill_nonfinite"),
-    "combine": ("combine",),
-    "close": ("close_diagonal",),
-}
-
-
-class TimedDevice(CudaDevice):
-    """Records an event around every call."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.events: list[tuple[str, Any, Any]] = []
-
-    def _timed(self, name: str, call: Callable[[], None]) -> None:
-        start, stop = cp.cuda.Event(), cp.cuda.Event()
-        start.record()
-        call()
-        stop.record()
-        self.events.append((name, start, stop))
-
-    def launch(self, module: Any, name: str, *args: Any) -> None:
-        """Launch between two events."""
-        self._timed(name, lambda: super(TimedDevice, self).launch(module, name, *args))
-
-    def multiply_int8(self, *args: Any) -> None:
-        """Multiply between two events."""
-        call = super().multiply_int8
-        self._timed("multiply_int8", lambda: call(*args))
-
-    def milliseconds(self) -> dict[str, float]:
-        """Add up the times of each stage, and forget them."""
-        cp.cuda.get_current_stream().synchronize()
-        total: dict[str, float] = defaultdict(float)
-        for name, start, stop in self.events:
-            stage = next(s for s, names in STAGES.items() if name in names)
-            total[stage] += cp.cuda.get_elapsed_time(start, stop)
-        self.events.clear()
-        return dict(total)
-
-
-def time_calls(
-    candidates: Mapping[str, Callable[[], Any]], repeats: int
-) -> dict[str, list[float]]:
-    """Seconds of each candidate on the device, in turns, after one that warms up."""
-    seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    stream = cp.cuda.get_current_stream()
-    for turn in range(repeats + 1):
-        for name, call in candidates.items():
-            stream.synchronize()
-            start, stop = cp.cuda.Event(), cp.cuda.Event()
-            start.record()
-            out = call()
-            stop.record()
-            stop.synchronize()
-            del out
-            if turn:
-                seconds[name].append(cp.cuda.get_elapsed_time(start, stop) / 1e3)
-    return seconds
-
-
-def random_matrix(rows: int, columns: int | None = None) -> Any:
-    """Draw complex normal entries on the device."""
-    shape = rows, rows if columns is None else columns
-    return cp.random.standard_normal(shape) + 1j * cp.random.standard_normal(shape)
-
-
-def measure_phases(call: Callable[[], Any], repeats: int = 3) -> dict[str, float]:
-    """Median milliseconds of each stage, the device's clock between two events."""
-    device = TimedDevice()
-    engine, load = CudaEngine(device), spec_module.get_engine
-    spec_module.get_engine = lambda name: engine if name == "cuda" else load(name)
-    try:
-        call()
-        device.milliseconds()
-        runs = []
-        for _ in range(repeats):
-            call()
-            runs.append(device.milliseconds())
-    finally:
-        spec_module.get_engine = load
-    return {stage: median(run.get(stage, 0.0) for run in runs) for stage in STAGES}
-
-
-def measure_peak(call: Callable[[], Any]) -> int:
-    """Most bytes that the pool holds beyond what is alive before the call."""
-    pool = cp.get_default_memory_pool()
-    pool.free_all_blocks()
-    before = pool.total_bytes()
-    out = call()
-    peak = pool.total_bytes() - before
-    del out
-    return int(peak)
-
-
-def measure_copy(count: int = 1 << 29) -> float:
-    """Bytes a second, read and written, of a copy of so many doubles."""
-    x, y = cp.ones(count), cp.empty(count)
-    seconds = time_calls({"copy": lambda: cp.copyto(y, x)}, 5)["copy"]
-    return 2 * x.nbytes / median(seconds)
-
-
-def measure_ceilings(report: Report) -> dict[str, float]:
-    """Bytes a second of a copy, and int8 operations a second of cuBLAS, by shape."""
-    device, int8 = CudaDevice(), {}
-    for n, batch in INT8_SHAPES:
-        planes = cp.random.randint(-128, 128, (batch, n, n), cp.int8)
-        sums = cp.empty((batch, n, n), cp.int32)
-        times = time_calls(
-            {"int8": lambda p=planes, s=sums: device.multiply_int8(p, p, s)}, 5
-        )
-        int8[f"{batch} x {n}"] = 2 * batch * n**3 / median(times["int8"])
-        del planes, sums
-    found = {"bytes": measure_copy(), "int8": max(int8.values())}
-    tops = {shape: rate / 1e12 for shape, rate in int8.items()}
-    report.add("gpu-ceilings", terabytes=found["bytes"] / 1e12, int8_tops=tops)
-    return found
-
-
-def find_floors(
-    shape: tuple[int, int, int], moduli: int, ceilings: Mapping[str, float]
-) -> dict[str, float]:
-    """Milliseconds that each stage of a 2m product needs at the measured ceilings."""
-    m, n, k = shape
-    inputs, planes = (m + n) * k, 2 * moduli
-    rates = ceilings["bytes"] / 1e3, ceilings["int8"] / 1e3
-    return {
-        "norms": 2 * 16 * inputs / rates[0],
-        "encode": (16 + planes) * inputs / rates[0],
-        "int8 products": max(
-            planes * 2 * m * n * k / rates[1], planes * m * n / rates[0]
-        ),
-        "decode": (planes + 16) * m * n / rates[0],
-    }
 
 
 def bench_square(
@@ -209,7 +73,10 @@ def bench_square(
         over_matmul=ratios(seconds, "cupy.matmul"),
         over_gemm=ratios(seconds, "2m"),
         milliseconds=phases,
-        floor_milliseconds=find_floors((n, n, n), NUM_MODULI, ceilings),
+        floor_milliseconds={
+            name: find_floors((n, n, n), NUM_MODULI, ceilings, update=name != "2m")
+            for name in PHASED
+        },
         share_outside_products=outside,
         int8_tops=64 * n**3 / phases["2m"]["int8 products"] / 1e9,
         peak_bytes=measure_peak(candidates["2m"]),
@@ -236,7 +103,7 @@ def unfused(call: Callable[[], Any]) -> Callable[[], Any]:
 def bench_moduli(report: Report, n: int, repeats: int) -> None:
     """Time n x n products of 8 to 18 moduli."""
     A, B = random_matrix(n), random_matrix(n)
-    counts = range(8, 19, 2)
+    counts = range(8, 19)
     candidates: dict[str, Callable[[], Any]] = {
         str(count): lambda count=count: td.gemm(A, B, num_moduli=count)
         for count in counts
@@ -254,6 +121,28 @@ def bench_moduli(report: Report, n: int, repeats: int) -> None:
         },
         seconds=seconds,
     )
+
+
+def bench_small(report: Report, n: int = 64) -> None:
+    """Time what the host needs to launch a product, where the device needs less."""
+    A = random_matrix(n)
+    candidates: dict[str, Callable[[], Any]] = {
+        "gemm": lambda: td.gemm(A, A, num_moduli=NUM_MODULI),
+        "herk": lambda: td.herk(A, num_moduli=NUM_MODULI),
+        "cupy.matmul": lambda: cp.matmul(A, A),
+    }
+    microseconds = {name: 1e6 * time_host(call) for name, call in candidates.items()}
+    report.add("gpu-host", n=n, num_moduli=NUM_MODULI, microseconds=microseconds)
+
+
+def bench_nonfinite(report: Report, n: int, repeats: int) -> None:
+    """Time the fill of a product whose B has a column with a NaN."""
+    A, B = random_matrix(n), random_matrix(n)
+    clean = measure_phases(lambda: td.gemm(A, B, num_moduli=NUM_MODULI), repeats)
+    B[n // 2, n // 3] = cp.nan
+    found = measure_phases(lambda: td.gemm(A, B, num_moduli=NUM_MODULI), repeats)
+    milliseconds = {"clean": clean["fill"], "one column": found["fill"]}
+    report.add("gpu-fill", n=n, num_moduli=NUM_MODULI, milliseconds=milliseconds)
 
 
 def bench_shapes(report: Report, repeats: int) -> None:
@@ -375,6 +264,8 @@ def main() -> None:
     ceilings = measure_ceilings(report)
     for n in sizes:
         bench_square(report, n, args.repeats, ceilings)
+    bench_small(report)
+    bench_nonfinite(report, 8192, args.repeats)
     bench_moduli(report, 4096, args.repeats)
     bench_shapes(report, args.repeats)
     bench_dtypes(report, 8192, args.repeats)

@@ -1,0 +1,124 @@
+"""Clocks of a GPU: whole calls, stages of a product, the most that the pool holds."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import cupy as cp
+
+from twom_dist.kernels.cuda.device import CudaDevice
+from twom_dist.kernels.cuda.engine import CudaEngine
+from twom_dist.tiles import spec as spec_module
+
+STAGES = {
+    "norms": ("largest_exponents", "square_sums", "choose_exponents"),
+    "encode": ("encode",),
+    "int8 products": ("multiply_int8", "products"),
+    "requantise": ("requantise",),
+    "decode": ("decode",),
+    "fill": ("mark_nonfinite", "fill_nonfinite"),
+    "combine": ("combine",),
+    "close": ("close_diagonal", "mirror_tile"),
+}
+
+
+class TimedDevice(CudaDevice):
+    """Records an event around every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[tuple[str, Any, Any]] = []
+
+    def _timed(self, name: str, call: Callable[[], None]) -> None:
+        start, stop = cp.cuda.Event(), cp.cuda.Event()
+        start.record()
+        call()
+        stop.record()
+        self.events.append((name, start, stop))
+
+    def launch(self, module: Any, name: str, *args: Any) -> None:
+        """Launch between two events."""
+        self._timed(name, lambda: super(TimedDevice, self).launch(module, name, *args))
+
+    def multiply_int8(self, *args: Any) -> None:
+        """Multiply between two events."""
+        call = super().multiply_int8
+        self._timed("multiply_int8", lambda: call(*args))
+
+    def milliseconds(self) -> dict[str, float]:
+        """Add up the times of each stage, and forget them."""
+        cp.cuda.get_current_stream().synchronize()
+        total: dict[str, float] = defaultdict(float)
+        for name, start, stop in self.events:
+            stage = next(s for s, names in STAGES.items() if name in names)
+            total[stage] += cp.cuda.get_elapsed_time(start, stop)
+        self.events.clear()
+        return dict(total)
+
+
+def time_calls(
+    candidates: Mapping[str, Callable[[], Any]], repeats: int
+) -> dict[str, list[float]]:
+    """Seconds of each candidate on the device, in turns, after one that warms up."""
+    seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    stream = cp.cuda.get_current_stream()
+    for turn in range(repeats + 1):
+        for name, call in candidates.items():
+            stream.synchronize()
+            start, stop = cp.cuda.Event(), cp.cuda.Event()
+            start.record()
+            out = call()
+            stop.record()
+            stop.synchronize()
+            del out
+            if turn:
+                seconds[name].append(cp.cuda.get_elapsed_time(start, stop) / 1e3)
+    return seconds
+
+
+def time_host(call: Callable[[], Any], count: int = 200) -> float:
+    """Seconds of the host for each of so many calls that the device keeps up with."""
+    call()
+    cp.cuda.get_current_stream().synchronize()
+    start = perf_counter()
+    for _ in range(count):
+        call()
+    seconds = (perf_counter() - start) / count
+    cp.cuda.get_current_stream().synchronize()
+    return seconds
+
+
+def random_matrix(rows: int, columns: int | None = None) -> Any:
+    """Draw complex normal entries on the device."""
+    shape = rows, rows if columns is None else columns
+    return cp.random.standard_normal(shape) + 1j * cp.random.standard_normal(shape)
+
+
+def measure_phases(call: Callable[[], Any], repeats: int = 3) -> dict[str, float]:
+    """Median milliseconds of each stage, the device's clock between two events."""
+    device = TimedDevice()
+    engine, load = CudaEngine(device), spec_module.get_engine
+    spec_module.get_engine = lambda name: engine if name == "cuda" else load(name)
+    try:
+        call()
+        device.milliseconds()
+        runs = []
+        for _ in range(repeats):
+            call()
+            runs.append(device.milliseconds())
+    finally:
+        spec_module.get_engine = load
+    return {stage: median(run.get(stage, 0.0) for run in runs) for stage in STAGES}
+
+
+def measure_peak(call: Callable[[], Any]) -> int:
+    """Most bytes that the pool holds beyond what is alive before the call."""
+    pool = cp.get_default_memory_pool()
+    pool.free_all_blocks()
+    before = pool.total_bytes()
+    out = call()
+    peak = pool.total_bytes() - before
+    del out
+    return int(peak)
