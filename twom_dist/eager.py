@@ -25,16 +25,18 @@ def multiply(a: Array, b: Array, c: Array | None, spec: ProductSpec) -> Array:
         *as_rows(b, "right", spec.op_b).shape,
     )
     limits = load_engine(spec).tile_limits(spec.system, shape)
-    spec = replace(spec, cache_bytes=limits.cache_bytes)
     m, n, k = (
         cut(size, largest)
         for size, largest in zip(shape, (limits.mb, limits.nb, limits.kb), strict=True)
     )
+    # Of one tile nothing is encoded twice: planes go before the tile is decoded.
+    alone = len(m) == len(n) == 1
+    spec = replace(spec, cache_bytes=0 if alone else limits.cache_bytes)
     # The views live as long as these lists: so do their encoded tiles in the cache.
     a_tiles = tile_views(a, m, k, spec.op_a)
     b_tiles = tile_views(b, n, k, "T" if spec.op_b == "N" else "N")
     rows, columns = find_exponents(a, b, (a_tiles, b_tiles), (m, n), spec)
-    if len(m) == len(n) == 1:
+    if alone:
         first = rows[0], columns[0]
         return tasks.product_tile(a_tiles[0], b_tiles[0], *first, spec, None, c)
     out = namespace(a).empty(shape[:2], np.dtype(spec.dtype))

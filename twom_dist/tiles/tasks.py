@@ -146,21 +146,10 @@ def encode_tile(
     `twin`: the same tile is a left operand too, so that a right one need not be encoded
     again where its planes are those of the left one in another order.
     """
-    op = spec.op(side)
-    # On a device they are told by identity: their values would have to be waited for.
-    on_host = family_of(exponents) == "numpy"
-    engine = load_engine(spec)
+    engine, op = load_engine(spec), spec.op(side)
     order = _order_of_twin(spec) if twin and side == "right" else None
     if order is not None and engine.twins_are_free:
         return engine.as_right(encode_tile(block, exponents, "left", spec), order)
-    key = (
-        side,
-        op,
-        spec.moduli,
-        spec.engine,
-        engine.fingerprint(block) if spec.lazy and not on_worker() else 0,
-        exponents.tobytes() if on_host else None,
-    )
 
     def encode() -> Encoded:
         if order is not None:
@@ -178,6 +167,18 @@ def encode_tile(
             engine.synchronize()
         return encoded
 
+    if spec.cache_bytes == 0:
+        return encode()
+    # On a device they are told by identity: their values would have to be waited for.
+    on_host = family_of(exponents) == "numpy"
+    key = (
+        side,
+        op,
+        spec.moduli,
+        spec.engine,
+        engine.fingerprint(block) if spec.lazy and not on_worker() else 0,
+        exponents.tobytes() if on_host else None,
+    )
     beside = None if on_host else exponents
     return encoded_tiles.get(block, key, encode, spec.cache_bytes, beside)
 
