@@ -12,7 +12,7 @@ from harness import Report
 from twom_dist.kernels.cuda.device import CudaDevice
 
 try:
-    import torch  # whose int8 product is cublasLt's
+    import torch
 except ImportError:
     torch = None
 
@@ -27,6 +27,12 @@ def measure_copy(count: int = 1 << 29) -> float:
     return 2 * x.nbytes / median(seconds)
 
 
+def multiply_by_torch(x: Any) -> Any:
+    """X X^T in int32 by cublasLt, whose calls CuPy does not have."""
+    same = torch.from_dlpack(x)
+    return torch._int_mm(same, same.t())
+
+
 def measure_ceilings(report: Report) -> dict[str, float]:
     """Bytes a second of a copy; int8 operations of cuBLAS and cublasLt, by shape."""
     device = CudaDevice()
@@ -37,9 +43,8 @@ def measure_ceilings(report: Report) -> dict[str, float]:
         candidates: dict[str, Callable[[], Any]] = {
             "cublas": lambda p=planes, s=sums: device.multiply_int8(p, p, s)
         }
-        if batch == 1 and torch is not None:
-            x = torch.from_dlpack(planes[0])
-            candidates["cublaslt"] = lambda x=x: torch._int_mm(x, x.t())
+        if batch == 1 and torch is not None and torch.cuda.is_available():
+            candidates["cublaslt"] = lambda p=planes: multiply_by_torch(p[0])
         for name, seconds in time_calls(candidates, 5).items():
             rates[name][f"{batch} x {n}"] = 2 * batch * n**3 / median(seconds)
         del planes, sums, candidates

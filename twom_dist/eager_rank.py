@@ -16,6 +16,7 @@ from .tiles.rank_k import (
     finish_cell,
     mirror_tile,
     multiply_cell,
+    wanted_triangle,
 )
 from .tiles.spec import ProductSpec, load_engine
 from .typing import Array
@@ -43,13 +44,15 @@ def update(a: Array, b: Array | None, c: Array | None, spec: RankSpec) -> Array:
     x, z = _operands(a, b, rows, steps, product)
     if len(rows) == 1:
         both = (x[0], x[0]), None if z is None else (z[0], z[0])
-        accumulators = multiply_cell(*both, (0, 0), spec)
+        triangle = wanted_triangle((0, 0), spec)
+        accumulators = multiply_cell(*both, (0, 0), spec, triangle=triangle)
         return finish_cell(accumulators, *both, (0, 0), spec, c)
     out = namespace(a).zeros((size, size), np.dtype(spec.product.dtype))
     for i, j in computed_cells(len(rows), spec.uplo):
         pair = (x[i], x[j])
         other = None if z is None else (z[i], z[j])
-        accumulators = multiply_cell(pair, other, (i, j), spec)
+        triangle = wanted_triangle((i, j), spec)
+        accumulators = multiply_cell(pair, other, (i, j), spec, triangle=triangle)
         c_tile = None if c is None else c[rows[i], rows[j]]
         tile = finish_cell(accumulators, pair, other, (i, j), spec, c_tile)
         out[rows[i], rows[j]] = tile

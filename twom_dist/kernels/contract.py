@@ -176,7 +176,7 @@ class Engine(Protocol):
             product with a `mirror` then follows from others, and is not multiplied.
         triangle : {"full", "lower", "upper"}
             What will be decoded of a square tile. Outside of it the residues may hold
-            anything.
+            anything: nobody else may add to them but this engine, for this triangle.
 
         Returns
         -------

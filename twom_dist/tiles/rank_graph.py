@@ -18,6 +18,7 @@ from .rank_k import (
     mirror_tile,
     multiply_cell,
     scale_cell,
+    wanted_triangle,
 )
 from .spec import ProductSpec, load_engine, load_namespace
 from .task_spec import Alias, Task, TaskRef
@@ -54,7 +55,9 @@ def run_update(spec: RankSpec, *args: Any) -> Any:
     x = (Operand(x_i, e_i), Operand(x_j, e_j))
     z = None if z_i is None else (Operand(z_i, f_i), Operand(z_j, f_j))
     with load_engine(spec.product).task():
-        accumulators = multiply_cell(x, z, cell, spec, before)
+        alone = before is None and last
+        triangle = wanted_triangle(cell, spec) if alone else "full"
+        accumulators = multiply_cell(x, z, cell, spec, before, triangle)
         if not last:
             return accumulators
         return finish_cell(accumulators, x, z, cell, spec, c)

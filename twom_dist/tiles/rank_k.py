@@ -85,6 +85,7 @@ def multiply_cell(
     cell: Cell,
     spec: RankSpec,
     before: tuple[Accumulator, ...] | None = None,
+    triangle: Uplo = "full",
 ) -> tuple[Accumulator, ...]:
     """Multiply one panel of tile (i, j).
 
@@ -98,6 +99,9 @@ def multiply_cell(
     spec : RankSpec
     before : tuple of Accumulator, optional
         Of the panels before.
+    triangle : {"full", "lower", "upper"}
+        What `finish_cell` will decode, where no other task has added to the tile or
+        will: it may run on another device, which derives products in its own way.
 
     Returns
     -------
@@ -119,13 +123,13 @@ def multiply_cell(
             accumulator,
             hermitian=diagonal and spec.halves,
             twin=z is None,
-            triangle=_wanted(cell, spec),
+            triangle=triangle,
         )
         for (left, right), accumulator in zip(pairs, earlier, strict=True)
     )
 
 
-def _wanted(cell: Cell, spec: RankSpec) -> Uplo:
+def wanted_triangle(cell: Cell, spec: RankSpec) -> Uplo:
     """Return the triangle that is decoded of tile (i, j)."""
     # The mirror image of a rank-2k update's product needs all of it.
     if cell[0] != cell[1] or spec.two:
@@ -147,7 +151,7 @@ def finish_cell(
     first = spec.product if spec.two else replace(spec.product, beta=spec.beta)
     exponents = x[0].exponents, others[1].exponents
     diagonal = cell[0] == cell[1]
-    wanted = _wanted(cell, spec)
+    wanted = wanted_triangle(cell, spec)
     out = tasks.decode_tile(accumulators[0], *exponents, first, c, wanted)
     if spec.two:
         engine, y_ji = load_engine(spec.product), out

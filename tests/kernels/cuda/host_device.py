@@ -13,7 +13,7 @@ from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.kernels.cuda.hopper import TENSOR_MAP
 from twom_dist.kernels.cuda.sources import Module
 
-_POISON = 0xA5
+POISON = 0xA5
 
 
 class HostDevice:
@@ -29,7 +29,7 @@ class HostDevice:
         """Allocate as CuPy does, at multiples of 512 bytes, with something in it."""
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
         self.allocated.append(size)
-        whole = np.full(size + 512, _POISON, np.uint8)
+        whole = np.full(size + 512, POISON, np.uint8)
         start = -whole.ctypes.data % 512
         return whole[start : start + size].view(dtype).reshape(shape)
 

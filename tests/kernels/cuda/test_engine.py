@@ -9,12 +9,13 @@ import pytest
 
 import twom_dist as td
 from tests.kernels.cuda.every_kernel import calls_of_every_kernel, kernels_of
-from tests.kernels.cuda.host_device import host_engine
+from tests.kernels.cuda.host_device import POISON, host_engine
 from tests.kernels.test_engines import run_stages, same_bits
 from tests.strategies import LAYOUTS, SHAPES, random_matrix
 from twom_dist.errors import KernelError, MemoryLimitError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import tuning, workspace
+from twom_dist.kernels.cuda.products import deriving_pays
 from twom_dist.moduli import residue_system
 from twom_dist.testing import random_matrix as spread_matrix
 from twom_dist.tiles.cache import encoded_tiles
@@ -254,6 +255,35 @@ def test_a_left_operand_is_the_right_one_without_a_copy(engine):
     assert (engine.multiply(left, twin, system, hermitian=True) == whole).all()
 
 
+@pytest.mark.parametrize("order", [(80, 90), (90, 80)])
+def test_panels_of_a_tile_on_devices_of_two_kinds(cuda, order, monkeypatch):
+    A = random_matrix(300, 60, "complex128", 1.0, 1)
+    multiply = cuda.multiply
+
+    def one_after_the_other(*args, into=None, **options):
+        cuda.device._capability = order[into is not None]
+        return multiply(*args, into=into, **options)
+
+    monkeypatch.setattr(cuda, "multiply", one_after_the_other)
+    a = da.from_array(A, chunks=(300, 30))
+    for uplo in ("full", "lower", "upper"):
+        with dask.config.set({"twom-dist.panel-bytes": 1}):
+            found = td.herk(a, num_moduli=3, uplo=uplo).compute(scheduler="sync")
+        assert same_bits(found, on_cpu(td.herk, A, num_moduli=3, uplo=uplo))
+
+
+def test_long_rows_derive_what_follows_from_other_products(cuda):
+    hermitian, real = residue_system("2m", 16), residue_system("real", 16)
+    assert not deriving_pays(hermitian, 1024, 1024)
+    assert deriving_pays(hermitian, 1024, 4096)
+    assert not deriving_pays(residue_system("3m", 15), 1024, 4096)
+    assert not deriving_pays(real, 1024, 1 << 20)
+    A = random_matrix(20, 900, "complex128", 1.0, 1)
+    found = td.herk(A, num_moduli=3)
+    assert Counter(cuda.device.launched)["combine"] == 1
+    assert same_bits(found, on_cpu(td.herk, A, num_moduli=3))
+
+
 @pytest.mark.parametrize("triangle", ["lower", "upper"])
 @pytest.mark.parametrize("choice", [("2m", 16), ("3m", 15), ("4m", 3)])
 def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle):
@@ -268,16 +298,38 @@ def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle
     assert (found == whole)[:, wanted].all()
 
 
+def test_what_no_triangle_needs_is_not_made(engine):
+    """Of three squares a side, those of one triangle; of cuBLAS, what is derived."""
+    system, n = residue_system("2m", 2), 530
+    x, e = spread_matrix(n, 9, seed=1), np.full(n, 20, np.int32)
+    left = engine.encode(x, e, system, side="left")
+    right = engine.encode(x, e, system, side="right", conjugate=True)
+    untouched = np.frombuffer(bytes([POISON]), np.int8)[0]
+    for triangle, beyond in (
+        ("lower", np.s_[:, :256, 512:]),
+        ("upper", np.s_[:, 512:, :256]),
+    ):
+        found = engine.multiply(left, right, system, hermitian=True, triangle=triangle)
+        made = [(plane != untouched).any() for plane in found[beyond]]
+        fused = engine.device.capability() == 90
+        assert made == [not fused and q.mirror is None for q in system.products]
+
+
 @pytest.mark.parametrize("uplo", ["full", "upper"])
 @pytest.mark.parametrize("routine", [td.herk, td.syrk])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_squares_of_one_triangle_are_multiplied(cuda, dtype, routine, uplo):
+def test_squares_of_one_triangle_are_multiplied(
+    cuda, dtype, routine, uplo, monkeypatch
+):
+    monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 256)
     A = random_matrix(530, 9, dtype, 1.0, 1)  # three squares of 256 a side
     options = {"uplo": uplo, "num_moduli": 2}
     found = routine(A, **options)
     calls = Counter(cuda.device.launched)
     if cuda.device.capability() == 90:
         assert (calls["products"], calls["decode"], calls["combine"]) == (1, 1, 0)
+    elif routine is td.syrk or dtype == "float64":
+        assert calls["decode"] == 6  # no half form: tiles of one triangle
     assert same_bits(found, on_cpu(routine, A, **options))
 
 

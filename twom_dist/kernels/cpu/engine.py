@@ -97,7 +97,7 @@ class CpuEngine:
 
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-        sentinel = np.abs(largest) >= NONFINITE_ROW
+        sentinel = norms.is_sentinel(largest)
         shift = np.where(sentinel, NONFINITE_ROW, norm_bits - largest)
         one, two = norms.power_factors(shift)
         source, swapped = _straighten(x)
@@ -127,7 +127,7 @@ class CpuEngine:
     def magnitudes(self, x: Array, largest: Array, *, side: Side) -> Array:
         """Round |x| 2^(6 - e) up: uint8 (rows, k) left, int8 (k, rows) right."""
         one, two = norms.power_factors(
-            np.where(np.abs(largest) >= NONFINITE_ROW, NONFINITE_ROW, 6 - largest)
+            np.where(norms.is_sentinel(largest), NONFINITE_ROW, 6 - largest)
         )
         finite = np.where(one[:, np.newaxis] == 0, 0, x)
         parts = [finite.real, finite.imag] if np.iscomplexobj(x) else [finite]

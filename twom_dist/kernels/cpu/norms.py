@@ -10,6 +10,8 @@ from numba import njit
 from ...moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
 
+# Numba keeps compiled code on disk, these constants in it, until this file changes.
+
 
 @njit(nogil=True, cache=True)
 def largest_bits_inner(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
@@ -85,13 +87,18 @@ def largest_exponents_from_bits(bits: Array, real: np.dtype) -> Array:
     return exponents
 
 
+def is_sentinel(exponents: Array) -> Array:
+    """Tell the rows without a nonzero, or with a NaN or an Inf."""
+    return np.abs(exponents) >= NONFINITE_ROW // 2
+
+
 def power_factors(exponents: Array) -> tuple[Array, Array]:
     """Two float64 factors whose product is 2^e; zeros for the sentinel rows.
 
     Halving e keeps both factors and, for results that matter, every intermediate
     product normal: |e| < 2300 for all of float64 and every residue system.
     """
-    sentinel = np.abs(exponents) >= NONFINITE_ROW // 2
+    sentinel = is_sentinel(exponents)
     e = np.where(sentinel, 0, exponents)
     first = e // 2
     one, two = np.ldexp(1.0, first), np.ldexp(1.0, e - first)

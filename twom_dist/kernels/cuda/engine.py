@@ -33,7 +33,7 @@ from .launch import (
     triangle_arg,
 )
 from .multiply import combine_mirrors, multiply_products
-from .products import multiply_fused
+from .products import deriving_pays, multiply_fused
 from .sources import module_for
 from .workspace import fit_tiles, sums_bytes, workspace_bytes
 
@@ -198,12 +198,12 @@ class CudaEngine:
         if 0 in (m, n, k):
             return self.device.filled(shape, np.int8) if into is None else into
         residues = self.device.empty(shape, np.int8) if into is None else into
-        fused = self._is_fused()
-        # One triangle of all products is half of the work too, and nothing to derive.
-        if fused and triangle != "full":
-            hermitian = False
+        fused, add = self._is_fused(), into is not None
+        if fused and hermitian and triangle != "full":
+            # Nothing can be derived of sums that were made of one triangle.
+            hermitian = not add and deriving_pays(system, n, k)
         own = tables.own_products(system, hermitian)
-        args = (self.device, left, right, system, residues, own, into is not None)
+        args = (self.device, left, right, system, residues, own, add)
         if fused:
             multiply_fused(*args, "full" if hermitian else triangle)
         else:

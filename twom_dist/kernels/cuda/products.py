@@ -6,7 +6,7 @@ import numpy as np
 
 from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
-from . import tables
+from . import tables, tuning
 from .encoded import CudaEncoded
 from .hopper import ROW_GROUP
 from .launch import Device, triangle_arg
@@ -39,12 +39,29 @@ def multiply_fused(
         *(residues, np.int64(residues.strides[1]), np.int64(residues.strides[0])),
         *(np.int32(add), triangle_arg(triangle)),
     )
-    rows, columns = -(-m // _SIDE), -(-n // _SIDE)
-    squares = rows * columns if triangle == "full" else rows * (rows + 1) // 2
-    grid = 2 * min(len(jobs) * squares, device.multiprocessors() // 2)
+    clusters = len(jobs) * _count_squares(m, n, triangle)
+    grid = 2 * min(clusters, device.multiprocessors() // 2)
     device.launch(
         module_for("products"), "products", (grid, 1, 1), (_THREADS, 1, 1), args
     )
+
+
+def _count_squares(m: int, n: int, triangle: Uplo) -> int:
+    """Count what products.cu makes of one product."""
+    rows, columns = -(-m // _SIDE), -(-n // _SIDE)
+    return rows * columns if triangle == "full" else rows * (rows + 1) // 2
+
+
+def deriving_pays(system: ResidueSystem, n: int, k: int) -> bool:
+    """Whether products of ``X X^H`` that follow from others had better do so.
+
+    Instead of one triangle of all products the others are multiplied in full: where
+    2M needs no squares beyond half, a triangle has those of its diagonal.
+    """
+    own, count = system.num_hermitian_products, system.num_products
+    whole, half = _count_squares(n, n, "full"), _count_squares(n, n, "lower")
+    derived = (count - own) * whole * tuning.DERIVED_K
+    return derived + own * whole * k < count * half * k
 
 
 @cache
