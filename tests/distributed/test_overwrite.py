@@ -1,6 +1,7 @@
 """What --overwrite does to an unfinished output, and to a finished one meanwhile."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,9 @@ from tests.distributed.test_resume import (
 )
 from twom_dist.errors import MemoryLimitError, StoreError
 from twom_dist.jobs import recording, update_files
-from twom_dist.store import open_record
+from twom_dist.jobs.writing import write_tile
+from twom_dist.store import create_matrix, open_record
+from twom_dist.store._publish import remove
 
 
 @pytest.fixture
@@ -82,8 +85,42 @@ def test_what_is_half_discarded_is_not_continued(files, monkeypatch):
         raise OSError("as if killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("twom_dist.store.record.remove", remove_a_part)
+        patch.setattr("shutil.rmtree", remove_a_part)
         with pytest.raises(StoreError, match="could not be removed"):
             multiply(overwrite=True)
     assert open_record("C.zarr") is None
     assert multiply(resume=True).resumed == 0
+
+
+@pytest.mark.parametrize("output", ["C.zarr", "C.npy"])
+def test_what_is_discarded_is_out_of_reach_at_once(files, output, monkeypatch):
+    stop_after(4, lambda **k: multiply(output, **k))
+    (left,) = Path().glob("*.partial")
+    Path("other").mkdir()
+    late = create_matrix(f"other/{output}", (M, N), "c16", (16, 16))
+    late = replace(late, draft=replace(late.draft, temporary=str(left)))
+    refused = []
+
+    def write_and_remove(path):
+        # As a process that was not stopped with its run, while the files go.
+        if os.path.exists(path):
+            with pytest.raises(StoreError, match=r"[Nn]o such file"):
+                write_tile(np.ones((16, 16)), late, (0, 0))
+            refused.append(path)
+        remove(path)
+
+    monkeypatch.setattr("twom_dist.store.record.remove", write_and_remove)
+    multiply(output, overwrite=True)
+    assert len(refused) == 1
+    assert same_bits(read(output), td.gemm(*files[:2]))
+
+
+@pytest.mark.parametrize("options", [{"overwrite": True}, {"resume": True}])
+def test_what_a_kill_has_left_of_an_archive_goes(files, options):
+    stop_after(7, lambda **k: multiply("C.npz", **k))
+    (left,) = Path().glob("*.partial")
+    left.with_suffix(".packed.partial").write_bytes(b"half an archive")
+    assert len(hidden()) == 3
+    multiply("C.npz", **options)
+    assert same_bits(read("C.npz"), td.gemm(*files[:2]))
+    assert hidden() == []

@@ -13,6 +13,17 @@ def make_temporary_name(target: str) -> str:
     return os.path.join(folder, f".{name}.{uuid.uuid4().hex[:12]}.partial")
 
 
+def packed_name(temporary: str) -> str:
+    """Return where the archive of a temporary is packed before it gets its name.
+
+    Examples
+    --------
+    >>> packed_name(".C.npz.0123456789ab.partial")
+    '.C.npz.0123456789ab.packed.partial'
+    """
+    return f"{temporary.removesuffix('.partial')}.packed.partial"
+
+
 def is_temporary_name(name: str, target: str) -> bool:
     """Whether `make_temporary_name` could have made the name for this target.
 

@@ -14,6 +14,7 @@ from twom_dist.store._location import parse_location
 from twom_dist.store._publish import (
     is_temporary_name,
     make_temporary_name,
+    packed_name,
     remove,
     sync_path,
 )
@@ -58,10 +59,14 @@ class Record:
         self.finished.update(new)
 
     def move(self, temporary: str) -> None:
-        """Rename the temporary: whoever still writes to it fails from then on."""
+        """Rename the temporary: whoever still writes to it fails from then on.
+
+        What a kill has left of its archive goes.
+        """
         # First the name, then the file: a kill between the two leaves the old name.
         self._append({"temporary": os.path.basename(temporary)})
         with store_errors(self.temporary, "renamed"):
+            remove(packed_name(self.temporary))
             os.rename(self.temporary, temporary)
         self.temporary = temporary
 

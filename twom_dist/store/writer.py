@@ -14,7 +14,12 @@ from twom_dist.store._checks import check_dtype, check_shape, store_errors
 from twom_dist.store._draft import Draft
 from twom_dist.store._formats import FORMAT_TABLE
 from twom_dist.store._location import Location, parse_location
-from twom_dist.store._publish import make_temporary_name, publish, remove
+from twom_dist.store._publish import (
+    make_temporary_name,
+    packed_name,
+    publish,
+    remove,
+)
 from twom_dist.store._region import Region, check_region, region_shape
 from twom_dist.store._target import (
     check_folder,
@@ -222,7 +227,7 @@ class MatrixWriter:
 
     @property
     def _packed(self) -> str:
-        return f"{self.draft.temporary.removesuffix('.partial')}.packed.partial"
+        return packed_name(self.draft.temporary)
 
     def _location(self) -> Location:
         return Location(self.path, self.draft.member, self.format)
