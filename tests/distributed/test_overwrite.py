@@ -3,14 +3,26 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import dask
 import numpy as np
 import pytest
+from distributed import Client
 
 import twom_dist as td
-from tests.command import CommandLine, contents, read, same_bits, save, save_operands
+from tests.command import (
+    CommandLine,
+    assert_refused,
+    contents,
+    read,
+    same_bits,
+    save,
+    save_operands,
+)
 from tests.distributed.test_resume import (
     OUTPUTS,
+    TILES,
     K,
     M,
     N,
@@ -77,18 +89,55 @@ def test_a_job_that_is_refused_discards_nothing(files, monkeypatch):
     assert contents(Path()) == before
 
 
+def test_the_disk_is_full_only_beside_what_is_discarded(files, monkeypatch):
+    stop_after(4, multiply)
+    before = contents(Path())
+
+    def leave_free(count):
+        monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=count))
+
+    leave_free(1000)
+    with pytest.raises(StoreError, match=r" free, with what is discarded; free some"):
+        multiply(overwrite=True)
+    assert contents(Path()) == before
+    leave_free(TILES * 16**2 * 16 - 4 * 16**2 * 16)
+    assert multiply(overwrite=True).resumed == 0
+
+
+def test_workers_that_are_refused_discard_nothing(files, capsys, monkeypatch):
+    stop_after(4, multiply)
+    before = contents(Path())
+    product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--overwrite")
+    with dask.config.set({"temporary-directory": str(Path("B.npy").absolute())}):
+        answer = CommandLine(capsys)(*product, "--workers", "1")
+    assert "the worker processes did not start" in assert_refused(answer)
+    assert contents(Path()) == before
+    # Each has a folder that is not there for the others.
+    monkeypatch.setattr("twom_dist.jobs.job._missing", lambda paths: paths)
+    with Client(n_workers=1, processes=False, dashboard_address=None) as client:
+        with pytest.raises(StoreError, match=r"does not find '.*A\.zarr'; keep the"):
+            multiply(client=client, overwrite=True)
+        address = client.scheduler.address
+        answer = CommandLine(capsys)(*product, "--scheduler", address)
+    assert "does not find" in assert_refused(answer)
+    assert contents(Path()) == before
+    assert multiply(resume=True).resumed == 4
+
+
 def test_what_is_half_discarded_is_not_continued(files, monkeypatch):
     stop_after(4, multiply)
 
     def remove_a_part(path):
-        os.unlink(Path(path, "zarr.json"))
-        raise OSError("as if killed")
+        if os.path.exists(path):
+            os.unlink(Path(path, "zarr.json"))
+            raise OSError("as if killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("shutil.rmtree", remove_a_part)
+        patch.setattr("twom_dist.store.record.remove", remove_a_part)
         with pytest.raises(StoreError, match="could not be removed"):
             multiply(overwrite=True)
     assert open_record("C.zarr") is None
+    assert len(hidden()) == 1
     assert multiply(resume=True).resumed == 0
 
 

@@ -34,8 +34,9 @@ AnyRoom = Room | DeviceRoom
 class Attempt:
     """A job with its layout and an output that has been started.
 
-    As a context manager it ends the run: the output gets its name, or, after an
-    exception, goes; what has been recorded of it stays, for `begin` to continue.
+    As a context manager it discards what an earlier run has left, and ends the run:
+    the output gets its name, or, after an exception, goes; what has been recorded of
+    it stays, for `begin` to continue.
 
     Attributes
     ----------
@@ -47,6 +48,8 @@ class Attempt:
         Of this process, where it computes without workers.
     finished : frozenset of tuple of int
         Tiles that an earlier run has finished.
+    leftover : Record or None
+        What an earlier run has left, where this one starts anew.
     """
 
     layout: Layout
@@ -55,6 +58,7 @@ class Attempt:
     engine: str
     threads: int
     finished: frozenset[Cell] = frozenset()
+    leftover: Record | None = None
 
     def cells_of(self, wave: Wave) -> list[Cell]:
         """Tiles of a wave that are still to be computed."""
@@ -62,11 +66,19 @@ class Attempt:
 
     def abandon(self) -> None:
         """Give up before any work, and leave what was there."""
+        if self.leftover is not None:
+            self.leftover.close()
         if not self.recorder.keep():
             self.writer.discard()
 
     def __enter__(self) -> Self:
-        """Return the attempt."""
+        """Discard the leftover: what could be refused has been refused."""
+        if self.leftover is not None:
+            try:
+                self.leftover.discard()
+            except BaseException:
+                self.abandon()
+                raise
         return self
 
     def __exit__(
@@ -114,7 +126,7 @@ def begin(
         As in `lay_out`.
     resume : bool
         Whether to continue an unfinished output, in its own layout. Otherwise a job
-        that may overwrite discards it.
+        that may overwrite discards it when it runs.
     client : distributed.Client, optional
         Of the workers, where they are there already. They are asked for GPUs, or this
         process is, unless the job names an engine without.
@@ -171,10 +183,12 @@ def _start(
     layout = room.lay_out(partial(job.lay_out, tile=tile))
     # Told of the inputs as they are before the first of them is read.
     subject = describe_job(job, layout, room.cluster)
-    writer = job.create_output(layout, leftover)
+    freed_bytes = 0 if leftover is None else leftover.disk_bytes()
+    writer = job.create_output(layout, freed_bytes)
     create = partial(create_record, job.output, writer.draft.temporary, subject)
     recorder = _make_recorder(job, writer, create)
-    return Attempt(layout, writer, recorder, job.engine, room.cluster.threads)
+    threads = room.cluster.threads
+    return Attempt(layout, writer, recorder, job.engine, threads, leftover=leftover)
 
 
 def _take_up(job: "Job", record: Record, room: AnyRoom, tile: int | None) -> Attempt:

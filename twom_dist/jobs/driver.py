@@ -47,7 +47,7 @@ def multiply_files(
         Zarr and HDF5 outputs are chunked by it.
     overwrite : bool
         Whether a matrix at `output` may be replaced, once the new one is whole, and
-        what an earlier run has left unfinished be discarded at the start.
+        what an earlier run has left unfinished be discarded, when the work begins.
     resume : bool
         Whether to continue what an earlier run of the same job has left, also with
         `overwrite`; with neither of them such a leftover is refused. Where there is

@@ -15,7 +15,7 @@ from ..errors import StoreError
 from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem
 from ..plan import Cluster
-from ..store import MatrixWriter, Record, StoredMatrix, create_matrix
+from ..store import MatrixWriter, StoredMatrix, create_matrix
 from .arrays import make_tiles
 from .attempt import Attempt
 from .layout import Layout, lay_out
@@ -115,10 +115,8 @@ class Job:
         rows = (m, n) if self.routine == "gemm" else (lcm(m, n),) * 2
         return (*rows, lcm(left, right))
 
-    def create_output(
-        self, layout: Layout, leftover: Record | None = None
-    ) -> MatrixWriter:
-        """Check the place of the output and start its temporary, without a leftover."""
+    def create_output(self, layout: Layout, freed_bytes: int = 0) -> MatrixWriter:
+        """Check the place of the output, and its disk, and start its temporary."""
         m, n, _ = self.shape
         mb, nb, _ = layout.tile_shape
         return create_matrix(
@@ -127,7 +125,7 @@ class Job:
             self.dtype,
             (mb, nb),
             overwrite=self.overwrite,
-            leftover=leftover,
+            freed_bytes=freed_bytes,
         )
 
     def check_workers(self, writer: MatrixWriter, client: Any) -> None:

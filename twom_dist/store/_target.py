@@ -69,13 +69,14 @@ def check_target(location: Location, target: str, overwrite: bool) -> None:
         )
 
 
-def check_space(location: Location, draft: Draft) -> None:
-    """Refuse a matrix that the disk has no room for."""
+def check_space(location: Location, draft: Draft, freed_bytes: int = 0) -> None:
+    """Refuse a matrix that the disk has no room for, once some bytes are freed."""
     needed_bytes = FORMAT_TABLE[location.format].needed_bytes(draft)
     folder = os.path.dirname(draft.temporary)
-    free_bytes = shutil.disk_usage(folder).free
+    free_bytes = shutil.disk_usage(folder).free + freed_bytes
     if needed_bytes > free_bytes:
+        counted = ", with what is discarded" if freed_bytes else ""
         raise StoreError(
             f"{str(location)!r} needs {needed_bytes} bytes and {folder!r} has "
-            f"{free_bytes} free; free some space or choose another folder."
+            f"{free_bytes} free{counted}; free some space or choose another folder."
         )

@@ -14,6 +14,7 @@ from twom_dist.store._location import parse_location
 from twom_dist.store._publish import (
     is_temporary_name,
     make_temporary_name,
+    measure_disk,
     packed_name,
     remove,
     sync_path,
@@ -69,6 +70,11 @@ class Record:
             remove(packed_name(self.temporary))
             os.rename(self.temporary, temporary)
         self.temporary = temporary
+
+    def disk_bytes(self) -> int:
+        """Measure what the unfinished output takes on disk."""
+        parts = (self.temporary, packed_name(self.temporary))
+        return sum(measure_disk(part) for part in parts)
 
     def close(self) -> None:
         """Let go of the record; it stays for a run that takes over."""

@@ -27,7 +27,6 @@ from twom_dist.store._target import (
     check_space,
     check_target,
 )
-from twom_dist.store.record import Record
 
 
 @dataclass(frozen=True)
@@ -240,7 +239,7 @@ def create_matrix(
     tile: tuple[int, int],
     *,
     overwrite: bool = False,
-    leftover: Record | None = None,
+    freed_bytes: int = 0,
 ) -> MatrixWriter:
     """Start to write a matrix, after checking everything that can be known first.
 
@@ -260,9 +259,8 @@ def create_matrix(
         HDF5.
     overwrite : bool
         Whether a matrix that is there may be replaced. It stays until `commit`.
-    leftover : Record, optional
-        What an earlier run has left unfinished of this output. It is discarded once
-        everything but the free space, of which it takes some, has been checked.
+    freed_bytes : int
+        Disk space that will be free, beside what is, before the first tile is written.
 
     Returns
     -------
@@ -300,9 +298,7 @@ def create_matrix(
     )
     check_folder(target)
     check_target(location, target, overwrite)
-    if leftover is not None:
-        leftover.discard()
-    check_space(location, draft)
+    check_space(location, draft, freed_bytes)
     writer = MatrixWriter(target, location.format, overwrite, draft)
     with store_errors(location, "written"):
         try:
