@@ -1,6 +1,8 @@
 """What --overwrite does to an unfinished output, and to a finished one meanwhile."""
 
+import errno
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +24,7 @@ from tests.command import (
 )
 from tests.distributed.test_resume import (
     OUTPUTS,
+    RECORD,
     TILES,
     K,
     M,
@@ -47,21 +50,84 @@ def files(tmp_path, monkeypatch):
     return save_operands(M, K, N)
 
 
+def refuse_busy(temporary, target):
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), temporary)
+
+
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_an_unfinished_output_is_discarded(files, output):
     stop_after(7, lambda **k: multiply(output, num_moduli=12, **k))
-    assert multiply(output, overwrite=True).resumed == 0
+    summary = multiply(output, overwrite=True)
+    assert (summary.resumed, summary.discarded) == (0, 7)
+    assert "5 x 6 tiles, 7 from before discarded (" in str(summary)
     assert same_bits(read(output), td.gemm(*files[:2]))
     assert hidden() == []
 
 
-def test_the_command_discards_it_as_well(files, capsys):
+@pytest.mark.parametrize("quiet", [False, True])
+def test_the_command_says_what_it_discards(files, capsys, quiet):
     stop_after(3, lambda **k: update_files("herk", "A.zarr", "C.zarr", tile=16, **k))
     flags = ("--overwrite", "--workers", "0", "--tile", "16")
+    flags += ("--quiet",) if quiet else ()
     code, out, err = CommandLine(capsys)("herk", "A.zarr", "-o", "C.zarr", *flags)
-    assert (code, err, "from before" in out) == (0, "", False)
+    said = "twom-dist: discarding 3 of 15 tiles of an earlier run\n"
+    assert (code, err) == (0, "" if quiet else said)
+    assert ("3 from before discarded" in out) != quiet
     assert same_bits(read("C.zarr"), td.herk(files[0]))
     assert hidden() == []
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("recorded", [True, False])
+def test_what_lacks_only_its_place_is_not_discarded(
+    files, capsys, monkeypatch, output, recorded
+):
+    """Also of a job that was too short to be recorded before it failed."""
+    if not recorded:
+        monkeypatch.setattr(recording, "RECORD_SECONDS", 10)
+    path = output.partition("::")[0]
+    product = ("gemm", "A.zarr", "B.npy", "-o", output, "--workers", "0", "--overwrite")
+    with monkeypatch.context() as patch:
+        patch.setattr("twom_dist.store.writer.publish", refuse_busy)
+        code, _, err = CommandLine(capsys)(*product, "--tile", "16")
+    (left,) = Path().glob(f".{path}.*.partial")
+    assert code == 1
+    note, sentence = err.splitlines()
+    assert re.search(r"30 of 30 tiles are kept in .* with resume \(--resume\) to", note)
+    assert f"{left.name}', which is kept" in sentence
+    before = contents(Path())
+    # With another tile, too: all that is asked is whether it may go.
+    for flags in ((), ("--tile", "20")):
+        err = assert_refused(CommandLine(capsys)(*product, *flags))
+        assert "and not put it in place; --resume does so, or remove '" in err
+        assert f"{left.name}' to start anew\n" in err
+    assert contents(Path()) == before
+    code, out, err = CommandLine(capsys)(*product, "--resume")
+    assert (code, err, "30 of them from before" in out) == (0, "", True)
+    assert same_bits(read(output), td.gemm(*files[:2]))
+    assert hidden() == []
+
+
+def test_what_lacks_only_its_place_goes_when_it_is_removed_by_hand(files, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("twom_dist.store.writer.publish", refuse_busy)
+        with pytest.raises(StoreError, match="which is kept"):
+            multiply("C.npy")
+    with pytest.raises(StoreError, match="and not put it in place") as caught:
+        multiply("C.npy")
+    Path(re.search(r"remove '(.*?)'", str(caught.value))[1]).unlink()
+    assert multiply("C.npy").resumed == 0
+    assert hidden() == []
+
+
+def test_what_another_version_has_left_is_discarded(files, capsys):
+    stop_after(3, multiply)
+    path = Path(RECORD)
+    path.write_text(path.read_text().replace('"form": 1', '"form": 2'))
+    product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--workers", "0")
+    code, _, err = CommandLine(capsys)(*product, "--overwrite")
+    assert (code, err) == (0, "twom-dist: discarding 3 tiles of an earlier run\n")
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
 
 
 def test_a_finished_output_stays_until_the_new_one_is_whole(files):

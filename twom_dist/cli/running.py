@@ -102,7 +102,7 @@ def run_job(
         )
     bar = not quiet and (progress or sys.stderr.isatty())
     with _telling_what_is_kept():
-        summary = _run(job, tile, resume, bar, debug, **others)
+        summary = _run(job, tile, resume, quiet, bar, debug, **others)
     if not quiet:
         click.echo(summary)
 
@@ -111,6 +111,7 @@ def _run(
     job: "Job",
     tile: int | None,
     resume: bool,
+    quiet: bool,
     bar: bool,
     debug: bool,
     *,
@@ -158,6 +159,8 @@ def _run(
                 client = stack.enter_context(workers.start_workers(local, debug))
             # From here on `run` decides: a result that cannot be put in place stays.
             unfinished.pop_all()
+        if not quiet and (discarded := attempt.describe_discarded()):
+            click.echo(f"twom-dist: {discarded}", err=True)
         total = attempt.layout.num_computed
         report = stack.enter_context(progress_bar(bar, total))
         return job.run(attempt, client, progress=report)

@@ -21,7 +21,7 @@ from .devices import (
 from .layout import Layout, plan_wave
 from .recording import Recorder
 from .room import Room, find_room
-from .subject import START_ANEW, check_same, describe_job, read_layout
+from .subject import START_ANEW, check_same, describe_job, is_known, read_layout
 from .waves import Wave
 
 if TYPE_CHECKING:
@@ -60,6 +60,17 @@ class Attempt:
     finished: frozenset[Cell] = frozenset()
     leftover: Record | None = None
 
+    @property
+    def num_discarded(self) -> int:
+        """Tiles of an earlier run that this one discards."""
+        return 0 if self.leftover is None else len(self.leftover.finished)
+
+    def describe_discarded(self) -> str:
+        """Say what is discarded; nothing where nothing is."""
+        if self.leftover is None:
+            return ""
+        return f"discarding {_count(self.leftover)} of an earlier run"
+
     def cells_of(self, wave: Wave) -> list[Cell]:
         """Tiles of a wave that are still to be computed."""
         return [cell for cell in wave.cells if cell not in self.finished]
@@ -91,19 +102,23 @@ class Attempt:
         if error is None:
             try:
                 self.writer.commit()
-            except BaseException:
-                self.recorder.keep()
+            except BaseException as failure:
+                # Also of a job that was too short to be recorded.
+                if self.recorder.keep(whole=True):
+                    self._note_kept(failure)
                 raise
             self.recorder.remove()
-            return
-        if not self.recorder.keep():
+        elif self.recorder.keep():
+            self._note_kept(error)
+        else:
             self.writer.__exit__(kind, error, traceback)
-            return
+
+    def _note_kept(self, error: BaseException) -> None:
         record = self.recorder.record
         assert record is not None
         error.add_note(
-            f"{_count(record, self.layout)} are kept in {record.temporary!r}; run it "
-            "again with resume (--resume) to continue"
+            f"{_count(record)} are kept in {record.temporary!r}; run it again with "
+            "resume (--resume) to continue"
         )
 
 
@@ -142,8 +157,8 @@ def begin(
         As `choose_engine`.
     StoreError
         As `create_matrix` and `check_agreement`; an unfinished output is there and
-        is neither to be continued nor overwritten, or it is of another job; another
-        run is writing it.
+        is neither to be continued nor overwritten, or lacks only its place, or it is
+        of another job; another run is writing it.
     PlanError
         As `lay_out`, or `tile` is not that of the unfinished output.
     MemoryLimitError
@@ -158,9 +173,8 @@ def begin(
     try:
         if resume:
             return _take_up(job, record, room, tile)
-        if job.overwrite:
-            return _start(job, room, tile, record)
-        raise StoreError(_describe_leftover(job, record))
+        _check_discardable(job, record)
+        return _start(job, room, tile, record)
     except BaseException:
         record.close()
         raise
@@ -249,13 +263,24 @@ def _size(chunks: Any) -> int:
     return int(m + n)
 
 
-def _describe_leftover(job: "Job", record: Record) -> str:
-    done = _count(record, read_layout(record))
-    return (
-        f"an earlier run was stopped with {done} of {os.fspath(job.output)!r} "
-        "finished; continue it with resume=True, or start anew with overwrite=True"
-    )
+def _check_discardable(job: "Job", record: Record) -> None:
+    """Refuse to discard what is whole, and anything unasked."""
+    name = os.fspath(job.output)
+    if job.overwrite and not is_known(record):
+        return
+    if len(record.finished) == read_layout(record).num_computed:
+        raise StoreError(
+            f"an earlier run has finished all tiles of {name!r} and not put it in "
+            f"place; resume=True does so, or remove {record.temporary!r} to start anew"
+        )
+    if not job.overwrite:
+        raise StoreError(
+            f"an earlier run was stopped with {_count(record)} of {name!r} finished; "
+            "continue it with resume=True, or start anew with overwrite=True"
+        )
 
 
-def _count(record: Record, layout: Layout) -> str:
-    return f"{len(record.finished)} of {layout.num_computed} tiles"
+def _count(record: Record) -> str:
+    """Count the finished tiles, and all, where the description is understood."""
+    of_all = f" of {read_layout(record).num_computed}" if is_known(record) else ""
+    return f"{len(record.finished)}{of_all} tiles"

@@ -202,6 +202,7 @@ class Job:
             engine=job.engine,
             seconds=perf_counter() - start,
             resumed=len(attempt.finished),
+            discarded=attempt.num_discarded,
             operations=meter.operations,
         )
 

@@ -60,16 +60,16 @@ class Recorder:
             cells, self._new = self._new, []
             self._under_way = start(self._write, cells)
 
-    def keep(self) -> bool:
-        """Record what is left, if anything ever was, and tell whether."""
+    def keep(self, *, whole: bool = False) -> bool:
+        """Record what is left, if anything ever was or it is whole; tell whether."""
         # A full disk, for instance, leaves what was recorded before.
         with suppress(Exception):
             self.settle()
-        if self.record is None:
-            return False
-        if self._new:
+        if self._new and (whole or self.record is not None):
             with suppress(Exception):
                 self._write(self._new)
+        if self.record is None:
+            return False
         self.record.close()
         return True
 

@@ -106,6 +106,11 @@ def _list(wave: Wave) -> list[Any]:
     return [*ranges, wave.triangle]
 
 
+def is_known(record: Record) -> bool:
+    """Whether this version understands the description."""
+    return record.subject.get("form") == _FORM
+
+
 def read_layout(record: Record) -> Layout:
     """Return the layout that an output was begun with.
 
@@ -114,7 +119,7 @@ def read_layout(record: Record) -> Layout:
     StoreError
         For the record of a version that described it in another form.
     """
-    if record.subject.get("form") != _FORM:
+    if not is_known(record):
         raise StoreError(
             f"{record.path!r} is of another version of twom_dist; continue it with "
             f"that one, or {START_ANEW}"
