@@ -25,6 +25,7 @@ from tests.command import (
 from twom_dist.cli import main
 from twom_dist.cli.failures import describe
 from twom_dist.cli.options import parse_number, parse_shape
+from twom_dist.errors import StoreError
 from twom_dist.jobs.layout import Wave, lay_out
 from twom_dist.jobs.running import compute_wave
 from twom_dist.plan import Cluster
@@ -257,4 +258,6 @@ def test_errors_of_distributed_become_sentences():
 
     assert "died again and again, most likely out of memory" in describe(KilledWorker())
     assert describe(OSError("two\nlines")) == "OSError: two lines (--debug shows where)"
+    path = "'/data/method=2m/C.npy' was begun with "
+    assert describe(StoreError(f"{path}method='3m'")) == f"{path}--method 3m"
     assert describe(RuntimeError()) == "RuntimeError (see --debug)"

@@ -1,6 +1,7 @@
 """One sentence on stderr and an exit code, instead of a traceback."""
 
 import os
+import re
 import signal
 import threading
 import traceback
@@ -46,10 +47,12 @@ _OPTION_NAMES = {
     "overwrite=True": "--overwrite",
     "resume=True": "--resume",
     "smaller chunks": "a smaller --tile",
-    "engine='cpu'": "--engine cpu",
-    "engine='cuda'": "--engine cuda",
     "leave engine out": "leave --engine out",
 }
+# An argument with its value; no part of a path such as /data/method=2m/C.zarr.
+_ARGUMENT = re.compile(
+    r"(?<!\S)(accuracy|num_moduli|method|scaling|engine|tile)=('?)([^\s';,]+)\2"
+)
 
 
 class RefusedError(Exception):
@@ -139,10 +142,16 @@ def describe(error: BaseException) -> str:
     if isinstance(error, (*_OURS, TypeError)) and text:
         for ours, theirs in _OPTION_NAMES.items():
             text = text.replace(ours, theirs)
-        return text
+        return _ARGUMENT.sub(_show_option, text)
     if isinstance(error, MemoryError):
         return "out of memory; use a smaller --tile or fewer --workers"
     return f"{name}: {text} (--debug shows where)" if text else f"{name} (see --debug)"
+
+
+def _show_option(argument: re.Match[str]) -> str:
+    """Show an argument as it is typed."""
+    name, _, value = argument.groups()
+    return f"--{name.replace('_', '-')} {value}"
 
 
 def _say(sentence: str) -> None:
