@@ -235,9 +235,10 @@ def test_the_memory_that_a_refusal_names_would_do(routine):
     sizes = {"shape": (4096, 4096), "chunks": 512, "workers": 4}
     peak = plan(routine, **sizes).peak_worker_bytes
     text = (
-        r"4 workers of 64 MiB given and the fullest needs .*; give each at least .*iB, "
+        r"4 workers of 64 MiB given and the fullest needs .*; give each at least .*iB "
+        r"\(80% of it is planned with\), use more workers, or smaller chunks$"
     )
-    with pytest.raises(MemoryLimitError, match=text + "of which 80% are planned with"):
+    with pytest.raises(MemoryLimitError, match=text):
         plan(routine, worker_memory=2**26, **sizes)
     enough = plan(routine, worker_memory=ceil(peak / USABLE_SHARE), **sizes)
     assert enough.peak_worker_bytes <= peak
@@ -309,6 +310,14 @@ def test_what_idle_workers_wait_for_is_named(tile, advice):
     text = str(plan("herk", (tile, 64), chunks=tile, workers=4))
     assert f"\nidle  {' ' * 23}3 of 4 workers get no tile of C; {advice}\n" in text
     assert "idle" not in str(plan("herk", (tile, 64), chunks=tile, workers=1))
+
+
+def test_a_job_that_chose_its_tiles_gains_little_from_smaller_ones():
+    found = plan("herk", (900, 900), chunks=900, workers=4)
+    assert found.describe() == str(found)
+    advice = "get no tile of C; smaller tiles (chunks) would use them"
+    assert f"{advice}\n" in found.describe()
+    assert f"{advice} and gain little\n" in found.describe(chosen=True)
 
 
 @each_routine

@@ -152,7 +152,7 @@ def plan(
         layout = lay_out(shape, cluster=cluster, routine=routine, tile=tile, **options)
         first = layout.wave_chunks(layout.waves[0])
         result = plan_wave(routine, first, cluster, **options)
-    click.echo(result.to_json() if as_json else result)
+    click.echo(result.to_json() if as_json else result.describe(chosen=tile is None))
     if len(layout.waves) > 1 and not as_json:
         click.echo(
             f"\nThe first of {len(layout.waves)} waves: the workers cannot hold the "

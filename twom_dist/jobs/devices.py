@@ -222,7 +222,7 @@ class DeviceRoom:
             f"{self.cluster.workers} workers with {format_bytes(self.cluster.memory)} "
             "of device memory each given and the fullest needs "
             f"{format_bytes(int(least * LAST_SHARE))} for tiles; give each at least "
-            f"{format_bytes(least)}, of which {LAST_SHARE:.0%} hold tiles, as fewer "
+            f"{format_bytes(least)} ({LAST_SHARE:.0%} of it is for tiles), as fewer "
             "workers of a GPU have, or use smaller chunks"
         )
 

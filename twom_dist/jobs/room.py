@@ -65,10 +65,10 @@ class Room:
 
     def _describe_need(self, make: Callable[[Cluster], Layout]) -> str:
         tiles = find_least(make, self.cluster) * LAST_SHARE
-        held = f"{WAVE_SHARE:.0%} of the tiles"
+        wave_bytes = WAVE_SHARE * tiles
         rules = (
-            (_SPILL, WAVE_SHARE * tiles + self.taken_bytes, f"the process and {held}"),
-            (_TARGET, WAVE_SHARE * tiles, held),
+            (_SPILL, wave_bytes + self.taken_bytes, "the process and tiles"),
+            (_TARGET, wave_bytes, "tiles"),
         )
         # As in `planned`: the one that asks for more counts.
         share, held_bytes, what = max(rules, key=lambda rule: rule[1] / rule[0])
@@ -79,9 +79,9 @@ class Room:
             f"{self.cluster.workers} workers of {format_bytes(self.cluster.memory)} "
             f"given and the fullest needs {format_bytes(int(tiles))} for tiles beside "
             f"the {format_bytes(self.taken_bytes)} of its process; give each at least "
-            f"{format_bytes(least)}, of which {share:.0%} hold {what} (dask pauses it "
-            f"at {self.pause:.0%}), as fewer workers of a machine have, or use smaller "
-            "chunks"
+            f"{format_bytes(least)} ({share:.0%} of it is for {what}; dask pauses a "
+            f"worker at {self.pause:.0%}), as fewer workers of a machine have, or use "
+            "smaller chunks"
         )
 
 

@@ -68,7 +68,7 @@ def check_memory(memory: WorkerMemory, cluster: Cluster) -> None:
             f"{format_bytes(memory.outputs)} of results, "
             f"{format_bytes(memory.encoded)} encoded, "
             f"{format_bytes(memory.temporaries)} in tasks) beside dask's own; give "
-            f"each at least {format_bytes(ceil(memory.total / USABLE_SHARE))}, of "
-            f"which {USABLE_SHARE:.0%} are planned with, use more workers, or smaller "
+            f"each at least {format_bytes(ceil(memory.total / USABLE_SHARE))} "
+            f"({USABLE_SHARE:.0%} of it is planned with), use more workers, or smaller "
             "chunks"
         )
