@@ -94,7 +94,7 @@ def test_what_lacks_only_its_place_is_not_discarded(
     assert code == 1
     note, sentence = err.splitlines()
     assert re.search(r"30 of 30 tiles are kept in .* with resume \(--resume\) to", note)
-    assert f"{left.name}', which is kept" in sentence
+    assert f"{left.name}', which is kept (Device or resource busy); let the" in sentence
     before = contents(Path())
     # With another tile, too: all that is asked is whether it may go.
     for flags in ((), ("--tile", "20")):
