@@ -77,6 +77,12 @@ def test_summa_bytes_are_those_of_tiles_that_start_on_a_consumer(workers, mt, nt
         (5, (1, 10), 1, 1, (1, 5)),
         (1, (4, 4), 1, 1, (1, 1)),
         (0, (4, 4), 1, 1, (1, 1)),
+        # Some workers had better have nothing.
+        (7, (6, 6), 1, 1, (2, 3)),
+        (7, (4, 4), 1, 1, (2, 2)),
+        (6, (5, 5), 1, 1, (1, 5)),
+        (97, (10, 10), 1, 1, (5, 10)),
+        (10**9, (5, 5), 1, 1, (5, 5)),
     ],
 )
 def test_the_grid_balances_first_and_then_moves_least(
@@ -271,6 +277,17 @@ def cyclic_copies(rows, workers):
     cells = [(i, j) for i in range(rows) for j in range(i + 1)]
     grids = [{c: g.slot(*c) for c in cells} for g in worker_grids(workers)]
     return min(sum(map(len, held_rows(grid).values())) for grid in grids) - rows
+
+
+def test_a_product_leaves_out_workers_that_would_not_help(six):
+    cluster, client = six
+    A = random_array(92, 5)
+    C = client.persist(td.gemm(A, A))
+    wait(C)
+    tiles = Counter(placed_tasks(cluster, C.name).values())
+    assert sorted(tiles.values()) == [5] * 5  # of 25; 2 x 3 workers have up to 6
+    x = A.compute(scheduler="sync")
+    assert (C.compute() == td.gemm(x, x)).all()
 
 
 def test_an_update_moves_what_its_triangle_says_and_less_than_a_grid(six):

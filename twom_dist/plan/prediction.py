@@ -238,7 +238,7 @@ def _in_rectangle(plan: Plan) -> _Part:
     away_a, away_b = 1 - 1 / min(slots.pc, nt), 1 - 1 / min(slots.pr, mt)
     return _Part(
         share=load / (mt * nt),
-        scaled=(m + n) * k / plan.workers,
+        scaled=(m + n) * k / (slots.pr * slots.pc),
         needed=(rows + columns) * k,
         taken=load * (mb + nb) * k,
         received=(rows * away_a + columns * away_b) * k,

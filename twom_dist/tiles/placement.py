@@ -44,6 +44,28 @@ def worker_grids(workers: int) -> list[WorkerGrid]:
     ]
 
 
+def balanced_grids(workers: int, mt: int, nt: int) -> list[WorkerGrid]:
+    """List the grids with the least work on one slot; some workers may be left out.
+
+    Examples
+    --------
+    >>> [(g.pr, g.pc) for g in balanced_grids(7, 6, 6)]  # 7 = 1 x 7 alone
+    [(1, 6), (2, 3), (3, 2), (6, 1)]
+    """
+    grids = {
+        WorkerGrid(_fewest(mt, pr), _fewest(nt, workers // pr)): None
+        for pr in range(1, max(1, min(workers, mt)) + 1)
+    }
+    least = min(grid.largest_load(mt, nt) for grid in grids)
+    return [grid for grid in grids if grid.largest_load(mt, nt) == least]
+
+
+def _fewest(tiles: int, slots: int) -> int:
+    """Count the slots that are needed to have no more tiles on one than these."""
+    most = -(-tiles // max(1, slots))
+    return max(1, -(-tiles // max(1, most)))
+
+
 def summa_bytes(grid: WorkerGrid, mt: int, nt: int, a_bytes: int, b_bytes: int) -> int:
     """Bytes that move when each input tile starts on one of its consumers."""
     copies_a = min(grid.pc, nt) - 1
@@ -56,12 +78,8 @@ def choose_grid(
 ) -> WorkerGrid:
     """Choose the grid with the least work on one slot, then the least traffic."""
     return min(
-        worker_grids(max(1, workers)),
-        key=lambda g: (
-            g.largest_load(mt, nt),
-            summa_bytes(g, mt, nt, a_bytes, b_bytes),
-            abs(g.pr - g.pc),
-        ),
+        balanced_grids(workers, mt, nt),
+        key=lambda g: (summa_bytes(g, mt, nt, a_bytes, b_bytes), abs(g.pr - g.pc)),
     )
 
 

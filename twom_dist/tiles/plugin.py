@@ -18,7 +18,7 @@ from typing import Any
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from .graph import PANEL, PRODUCT, SCALING_STAGES
-from .placement import Cell, WorkerGrid, assign_slots, spread, worker_grids
+from .placement import Cell, WorkerGrid, assign_slots, balanced_grids, spread
 from .rank_graph import UPDATE
 from .triangle import TriangleMap, triangle_map
 
@@ -247,10 +247,10 @@ def _choose(
     if mt > 1 and _is_triangle(cells, mt):
         triangle = triangle_map(mt, len(workers))
         return triangle, _seat(triangle, uses, workers)[1]
-    best: tuple[tuple[int, int, int], WorkerGrid, list[str]] | None = None
-    for grid in worker_grids(len(workers)):
+    best: tuple[tuple[int, int], WorkerGrid, list[str]] | None = None
+    for grid in balanced_grids(len(workers), mt, nt):
         moved, slots = _seat(grid, uses, workers)
-        rank = (grid.largest_load(mt, nt), moved, abs(grid.pr - grid.pc))
+        rank = (moved, abs(grid.pr - grid.pc))
         if best is None or rank < best[0]:
             best = (rank, grid, slots)
     assert best is not None
@@ -268,6 +268,7 @@ def _seat(
     layout: Layout, uses: dict[Any, _Use], workers: list[str]
 ) -> tuple[int, list[str]]:
     """Give each slot a worker; return the bytes that must move, and the workers."""
+    # As many as workers: what a slot that does not exist gets is left out.
     gains: list[dict[str, int]] = [defaultdict(int) for _ in workers]
     total = 0
     for use in uses.values():
