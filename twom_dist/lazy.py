@@ -80,7 +80,9 @@ def multiply(a: Any, b: Any, c: Any, spec: ProductSpec, *, empty: bool) -> Any:
     cluster = _cluster_for(spec)
     grid = Grid(m, n, k, fit_panels(k, max(m), max(n), dtype.itemsize, cluster))
     spec = replace(spec, cache_bytes=fit_cache(cluster), lazy=True)
-    make_plan(grid, spec, cluster)  # refuses here what no worker can hold
+    # Refuses here what no worker can hold.
+    plan = make_plan(grid, spec, cluster)
+    spec = replace(spec, cache_bytes=plan.cache_bytes)
     ensure_placement()
     return product_array(a, b, c, grid, spec)
 
@@ -114,8 +116,9 @@ def update(a: Any, b: Any, c: Any, spec: RankSpec, *, empty: bool) -> Any:
     cluster = _cluster_for(product)
     grid = Grid(n, n, k, fit_panels(k, max(n), max(n), dtype.itemsize, cluster))
     product = replace(product, cache_bytes=fit_cache(cluster), lazy=True)
+    plan = make_update_plan(grid, replace(spec, product=product), cluster)
+    product = replace(product, cache_bytes=plan.cache_bytes)
     spec = replace(spec, product=product)
-    make_update_plan(grid, spec, cluster)  # refuses here what no worker can hold
     ensure_placement()
     return product_array(a, b, c, grid, spec)
 

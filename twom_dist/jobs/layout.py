@@ -221,10 +221,11 @@ def _lay_out_tiles(
 
     def fits(rows: int, columns: int) -> bool:
         try:
-            plan_wave(routine, (m[:rows], n[:columns], k), share, **options)
+            plan = plan_wave(routine, (m[:rows], n[:columns], k), share, **options)
         except MemoryLimitError:
             return False
-        return True
+        # Without room for encoded tiles a wave would encode them again and again.
+        return plan.cache_bytes == fit_cache(share)
 
     # Accurate exponents come from the whole of C.
     whole = 0 in shape or options.get("scaling") == "accurate"
@@ -242,11 +243,11 @@ def _lay_out_tiles(
     if not fits(rows, columns):
         # The least that there is may take what dask would write to disk.
         share = cluster
-        plan_wave(routine, (m[:rows], n[:columns], k), share, **options)
+    plan = plan_wave(routine, (m[:rows], n[:columns], k), share, **options)
     panel_bytes = bytes_setting("panel-bytes")
     if share.memory is not None:
         panel_bytes = min(panel_bytes, int(share.memory * PANEL_SHARE) // share.threads)
-    return Layout(shape, tile_shape, waves, fit_cache(share), panel_bytes)
+    return Layout(shape, tile_shape, waves, plan.cache_bytes, panel_bytes)
 
 
 def plan_wave(

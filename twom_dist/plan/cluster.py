@@ -1,5 +1,6 @@
 """The workers of a plan, and what fits them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from numbers import Integral
@@ -58,17 +59,40 @@ def fit_cache(cluster: Cluster) -> int:
     )
 
 
-def check_memory(memory: WorkerMemory, cluster: Cluster) -> None:
-    """Refuse what the fullest worker cannot hold, and say what would do."""
-    if cluster.memory is not None and memory.total > cluster.memory * USABLE_SHARE:
-        raise MemoryLimitError(
-            f"{cluster.workers} workers of {format_bytes(cluster.memory)} given and "
-            f"the fullest needs {format_bytes(memory.total)} "
-            f"({format_bytes(memory.inputs)} of inputs, "
-            f"{format_bytes(memory.outputs)} of results, "
-            f"{format_bytes(memory.encoded)} encoded, "
-            f"{format_bytes(memory.temporaries)} in tasks) beside dask's own; give "
-            f"each at least {format_bytes(ceil(memory.total / USABLE_SHARE))} "
-            f"({USABLE_SHARE:.0%} of it is planned with), use more workers, or smaller "
-            "chunks"
-        )
+def fit_memory(
+    predict: Callable[[int], WorkerMemory], cache_bytes: int, cluster: Cluster
+) -> tuple[WorkerMemory, int]:
+    """Predict what the fullest worker holds, and what it keeps of encoded tiles.
+
+    These are kept in what is free beside the rest: they can be made again.
+
+    Parameters
+    ----------
+    predict : callable
+        From the bytes that may be kept.
+    cache_bytes : int
+        The most that may.
+    cluster : Cluster
+
+    Raises
+    ------
+    MemoryLimitError
+        Where the rest alone is too much.
+    """
+    memory = predict(cache_bytes)
+    if cluster.memory is None or memory.total <= cluster.memory * USABLE_SHARE:
+        return memory, cache_bytes
+    least, usable = predict(0), int(cluster.memory * USABLE_SHARE)
+    if least.total <= usable:
+        return predict(usable - least.total), usable - least.total
+    # Rounded up: what is advised must do.
+    needed = ceil(least.total / USABLE_SHARE / 2**20)
+    raise MemoryLimitError(
+        f"{cluster.workers} workers of {format_bytes(cluster.memory)} given and "
+        f"the fullest needs {format_bytes(least.total)} "
+        f"({format_bytes(least.inputs)} of inputs, "
+        f"{format_bytes(least.outputs)} of results, "
+        f"{format_bytes(least.temporaries)} in tasks) beside dask's own; give each at "
+        f"least {needed} MiB ({USABLE_SHARE:.0%} of it is planned with), use more "
+        "workers, or smaller chunks"
+    )

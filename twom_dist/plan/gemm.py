@@ -1,18 +1,19 @@
 """Plans of products."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .. import checks
 from ..errors import PlanError
-from ..memory import predict_worker_memory
+from ..memory import WorkerMemory, predict_worker_memory
 from ..tiles.grid import Grid
 from ..tiles.placement import choose_grid, summa_bytes
 from ..tiles.spec import ProductSpec, spec_of
 from .chunks import Shaped, tile_sizes
-from .cluster import Cluster, check_memory, fit_cache, fit_panels
+from .cluster import Cluster, fit_cache, fit_memory, fit_panels
 from .record import Plan, record_plan
 
 
@@ -43,12 +44,16 @@ def make_plan(grid: Grid, spec: ProductSpec, cluster: Cluster) -> Plan:
     itemsize = np.dtype(spec.dtype).itemsize
     a_bytes, b_bytes = m * k * itemsize, k * n * itemsize
     slots = choose_grid(cluster.workers, grid.mt, grid.nt, a_bytes, b_bytes)
-    memory = predict_worker_memory(grid, spec, slots, cluster.threads)
-    check_memory(memory, cluster)
+
+    def predict(cache_bytes: int) -> WorkerMemory:
+        own = replace(spec, cache_bytes=cache_bytes)
+        return predict_worker_memory(grid, own, slots, cluster.threads)
+
+    memory, cache_bytes = fit_memory(predict, spec.cache_bytes, cluster)
     products = 0 if spec.native else spec.system.num_products
     return record_plan(
         grid,
-        spec,
+        replace(spec, cache_bytes=cache_bytes),
         cluster.workers,
         routine="gemm",
         uplo=None,

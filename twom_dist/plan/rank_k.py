@@ -1,19 +1,20 @@
 """Plans of rank-k and rank-2k updates."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .. import checks
 from ..checks import ROUTINES, Routine
-from ..memory import predict_update_memory
+from ..memory import WorkerMemory, predict_update_memory
 from ..tiles.grid import Grid
 from ..tiles.rank_k import RankSpec
 from ..tiles.spec import spec_of
 from ..tiles.triangle import triangle_map
 from .chunks import Shaped, tile_sizes
-from .cluster import Cluster, check_memory, fit_cache, fit_panels
+from .cluster import Cluster, fit_cache, fit_memory, fit_panels
 from .gemm import count_scaling
 from .record import Plan, record_plan
 
@@ -59,8 +60,12 @@ def make_update_plan(grid: Grid, spec: RankSpec, cluster: Cluster) -> Plan:
     """
     n, _, k = grid.shape
     triangle = triangle_map(grid.nt, cluster.workers)
-    memory = predict_update_memory(grid, spec, triangle, cluster.threads)
-    check_memory(memory, cluster)
+
+    def predict(cache_bytes: int) -> WorkerMemory:
+        own = replace(spec, product=replace(spec.product, cache_bytes=cache_bytes))
+        return predict_update_memory(grid, own, triangle, cluster.threads)
+
+    memory, cache_bytes = fit_memory(predict, spec.product.cache_bytes, cluster)
     held = [
         sum(grid.n[i] for i in triangle.rows_of(slot))
         for slot in set(triangle.slots.values())
@@ -73,7 +78,7 @@ def make_update_plan(grid: Grid, spec: RankSpec, cluster: Cluster) -> Plan:
     row_bytes = (2 if spec.two else 1) * k * np.dtype(spec.product.dtype).itemsize
     return record_plan(
         grid,
-        spec.product,
+        replace(spec.product, cache_bytes=cache_bytes),
         cluster.workers,
         routine=_NAMES[spec.hermitian, spec.two],
         uplo=spec.uplo,
