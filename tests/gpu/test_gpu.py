@@ -168,12 +168,14 @@ def test_updates_without_mirrors(cp, routine, dtype, options):
     assert same_bits(cp, found, routine(*matrices, **options))
 
 
-# Ten squares of 256 a side: two bands of products.cu, both with their diagonal.
+# Ten squares of 256 a side: two bands of products.cu, both with their diagonal. Of long
+# rows products are derived.
+@pytest.mark.parametrize("shape", [(2400, 200), (600, 3000)])
 @pytest.mark.parametrize("uplo", ["full", "upper"])
 @pytest.mark.parametrize("routine", [td.herk, td.syrk])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_updates_of_one_tile(cp, dtype, routine, uplo):
-    A = random_matrix(2400, 200, dtype, 1.0, 3)
+def test_updates_of_one_tile(cp, dtype, routine, uplo, shape):
+    A = random_matrix(*shape, dtype, 1.0, 3)
     options = {"num_moduli": 3, "uplo": uplo}
     assert same_bits(cp, routine(cp.asarray(A), **options), routine(A, **options))
 
