@@ -20,6 +20,7 @@ from dask.base import tokenize
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.command import contents
 from tests.unit.test_store import (
     NAMES,
     assert_same_bits,
@@ -288,3 +289,50 @@ def test_an_archive_holds_one_uncompressed_member(tmp_path: Path) -> None:
         (info,) = archive.infolist()
         assert archive.testzip() is None
     assert (info.filename, info.compress_size) == ("g/C.npy", info.file_size)
+
+
+def fill_container(path: Path, names: list[str]) -> None:
+    """Store a small array under each name, and no matrix but a vector under "v"."""
+    arrays = {name: np.zeros(3 if name == "v" else (2, 2)) for name in names}
+    if path.suffix == ".npz":
+        np.savez(path, **arrays)
+    elif path.suffix == ".zarr":
+        for name, values in arrays.items():
+            zarr.create_array(path, name=name, data=values)
+    else:
+        with h5py.File(path, "w") as file:
+            for name, values in arrays.items():
+                file[name] = values
+
+
+@pytest.mark.parametrize("held", [["A"], ["A", "B", "grp/A2"], ["v"], ["matrix", "A"]])
+@pytest.mark.parametrize("name", ["C.h5", "C.npz", "C.zarr"])
+def test_a_container_of_other_arrays_is_not_overwritten(
+    tmp_path: Path, name: str, held: list[str]
+) -> None:
+    fill_container(tmp_path / name, held)
+    before = contents(tmp_path)
+    others = [x for x in held if x != "matrix" or name == "C.zarr"]
+    listed = ", ".join(map(repr, sorted(others)))
+    sentence = rf"C\.\w+' holds {listed}, which would be lost with it, so it is not"
+    with pytest.raises(StoreError, match=sentence):
+        create_matrix(tmp_path / name, (1, 1), "f8", (1, 1), overwrite=True)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["C.h5", "C.npz", "C.zarr"])
+def test_a_container_of_nothing_but_an_output_is_overwritten(
+    tmp_path: Path, name: str
+) -> None:
+    fill_container(tmp_path / name, ["" if name == "C.zarr" else "matrix"])
+    save(tmp_path / name, make_matrix(), overwrite=True)
+    assert_same_bits(everything(tmp_path / name), make_matrix())
+
+
+def test_a_link_of_an_hdf5_file_is_not_lost(tmp_path: Path) -> None:
+    save(tmp_path / "C.h5", make_matrix())
+    with h5py.File(tmp_path / "C.h5", "a") as file:
+        file["alias"] = file["matrix"]
+        file["beside"] = h5py.ExternalLink("none.h5", "A")
+    with pytest.raises(StoreError, match="holds 'alias', 'beside', which would be"):
+        create_matrix(tmp_path / "C.h5", (1, 1), "f8", (1, 1), overwrite=True)

@@ -48,7 +48,8 @@ def multiply_files(
     overwrite : bool
         Whether a matrix at `output` may be replaced, once the new one is whole, and
         what an earlier run has left unfinished be discarded, when the work begins.
-        One that lacks only its place is refused: `resume` gives it that.
+        One that lacks only its place is refused: `resume` gives it that. So is a
+        container that holds other arrays.
     resume : bool
         Whether to continue what an earlier run of the same job has left, also with
         `overwrite`; with neither of them such a leftover is refused. Where there is

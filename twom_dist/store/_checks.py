@@ -107,8 +107,8 @@ def choose_member(location: Location, candidates: Sequence[str]) -> str:
             f"{str(location)!r} holds no 2-D array; give a file that holds one."
         )
     raise StoreError(
-        f"{str(location)!r} holds {len(candidates)} 2-D arrays, {_list(candidates)}: "
-        "name one of them as 'path::member'."
+        f"{str(location)!r} holds {len(candidates)} 2-D arrays, "
+        f"{list_names(candidates)}: name one of them as 'path::member'."
     )
 
 
@@ -117,13 +117,14 @@ def refuse_member(location: Location, candidates: Sequence[str]) -> StoreError:
     if list(candidates) == [""]:
         held = "the container is itself one array: leave out the member"
     elif candidates:
-        held = f"its 2-D arrays are {_list(candidates)}: name one of them"
+        held = f"its 2-D arrays are {list_names(candidates)}: name one of them"
     else:
         held = "there is no 2-D array beside it: give another file"
     return StoreError(f"{str(location)!r} names no array of the container; {held}.")
 
 
-def _list(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
+    """List some names, and count the rest."""
     listed = ", ".join(repr(name) for name in names[:_MAX_LISTED])
     left = len(names) - _MAX_LISTED
     return listed if left <= 0 else f"{listed} and {left} more"

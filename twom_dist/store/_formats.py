@@ -23,7 +23,8 @@ class Format:
     `sync` returns when what was written to these regions outlives a power cut.
     `tidy` removes what a killed process may have left among the finished chunks, and
     `pack` turns the finished draft into the file to publish; not every format needs
-    them. `stamp` tells more than `describe` does where a file is many.
+    them. `stamp` tells more than `describe` does where a file is many. `members` lists
+    all that a container holds, and `default_member` is the name of an unnamed output.
     """
 
     describe: Callable[[Location], Description]
@@ -37,6 +38,8 @@ class Format:
     tidy: Callable[[Draft], None] | None = None
     stamp: Callable[[Location], str] | None = None
     pack: Callable[[Draft, str], None] | None = None
+    members: Callable[[str], list[str]] | None = None
+    default_member: str = ""
 
 
 FORMAT_TABLE = {
@@ -58,6 +61,8 @@ FORMAT_TABLE = {
         _npz.needed_bytes,
         concurrent=False,
         pack=_npz.pack,
+        members=_npz.members,
+        default_member=_npz.DEFAULT_MEMBER,
     ),
     "hdf5": Format(
         _hdf5.describe,
@@ -67,6 +72,8 @@ FORMAT_TABLE = {
         _hdf5.sync,
         _hdf5.needed_bytes,
         concurrent=False,
+        members=_hdf5.members,
+        default_member=_hdf5.DEFAULT_MEMBER,
     ),
     "zarr": Format(
         _zarr.describe,
@@ -79,5 +86,6 @@ FORMAT_TABLE = {
         is_folder=True,
         tidy=_zarr.tidy,
         stamp=_zarr.stamp,
+        members=_zarr.members,
     ),
 }

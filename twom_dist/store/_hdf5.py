@@ -71,6 +71,23 @@ def _matrices(file: Any) -> list[str]:
     return found
 
 
+def members(path: str) -> list[str]:
+    """List whatever a file holds but groups: every name, of a link as well."""
+    import h5py
+
+    names: list[str] = []
+
+    def visit(name: str, link: Any) -> None:
+        # Others are not followed: they may lead nowhere.
+        is_hard = isinstance(link, h5py.HardLink)
+        if not (is_hard and file.get(name, getclass=True) is h5py.Group):
+            names.append(name)
+
+    with h5py.File(path, "r") as file:
+        file.visititems_links(visit)
+    return names
+
+
 def create(draft: Draft) -> None:
     """Create the file with one dataset, chunked by tiles where HDF5 allows it.
 

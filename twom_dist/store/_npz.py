@@ -90,6 +90,12 @@ def _data_start(location: Location, info: zipfile.ZipInfo) -> int:
     return info.header_offset + _LOCAL_HEADER.size + int(name_length + extra_length)
 
 
+def members(path: str) -> list[str]:
+    """List whatever an archive holds."""
+    with zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
 def create(draft: Draft) -> None:
     """Start with a ``.npy`` file, which `pack` puts into an archive."""
     npy.create(draft)

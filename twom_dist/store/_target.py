@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from twom_dist.errors import StoreError
+from twom_dist.store._checks import list_names, store_errors
 from twom_dist.store._draft import Draft
 from twom_dist.store._formats import FORMAT_TABLE
 from twom_dist.store._location import Location
@@ -66,6 +67,21 @@ def check_target(location: Location, target: str, overwrite: bool) -> None:
         raise StoreError(
             f"{target!r} exists and is no {location.format} matrix, so it is not "
             "overwritten: move it away or choose another name."
+        )
+    _check_members(location, target)
+
+
+def _check_members(location: Location, target: str) -> None:
+    """Refuse to replace a container that holds anything but an output of its own."""
+    form = FORMAT_TABLE[location.format]
+    if form.members is None:
+        return
+    with store_errors(target, "read"):
+        others = [name for name in form.members(target) if name != form.default_member]
+    if others:
+        raise StoreError(
+            f"{target!r} holds {list_names(others)}, which would be lost with it, "
+            "so it is not overwritten: move it away or choose another name."
         )
 
 

@@ -52,6 +52,11 @@ def read(expected: Description, region: Region) -> NDArray[Any]:
     return np.ascontiguousarray(array[region], dtype=expected.dtype)
 
 
+def members(path: str) -> list[str]:
+    """List the arrays of a store; a root array is the empty name."""
+    return [name for name, _ in _arrays(path)]
+
+
 def create(draft: Draft) -> None:
     """Create a format 3 store, one chunk a tile, uncompressed."""
     import zarr
@@ -156,15 +161,19 @@ def _find_array(location: Location) -> Location:
 
 
 def _matrices(root: str) -> Iterator[str]:
-    """Yield the 2-D arrays of a store; a root array is the empty name."""
+    """Yield the 2-D arrays of a store."""
+    return (name for name, shape in _arrays(root) if len(shape) == 2)
+
+
+def _arrays(root: str) -> Iterator[tuple[str, list[int]]]:
+    """Yield name and shape of every array; a root array is the empty name."""
     for folder, below, _ in os.walk(root):
         below.sort()
         shape = _array_shape(folder)
         if shape is not None:
             # What lies below an array is its chunks.
             below.clear()
-            if len(shape) == 2:
-                yield os.path.relpath(folder, root) if folder != root else ""
+            yield os.path.relpath(folder, root) if folder != root else "", shape
 
 
 def _array_shape(folder: str) -> list[int] | None:

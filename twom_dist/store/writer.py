@@ -258,7 +258,8 @@ def create_matrix(
         Rows and columns of the regions that will be written; the chunks of zarr and
         HDF5.
     overwrite : bool
-        Whether a matrix that is there may be replaced. It stays until `commit`.
+        Whether a matrix that is there may be replaced. It stays until `commit`. A
+        container that holds anything else is refused.
     freed_bytes : int
         Disk space that will be free, beside what is, before the first tile is written.
 
