@@ -93,7 +93,7 @@ def test_what_lacks_only_its_place_is_not_discarded(
     (left,) = Path().glob(f".{path}.*.partial")
     assert code == 1
     note, sentence = err.splitlines()
-    assert re.search(r"30 of 30 tiles are kept in .* with resume \(--resume\) to", note)
+    assert re.search(r"30 of 30 tiles are kept in .* again with --resume to", note)
     assert f"{left.name}', which is kept (Device or resource busy); let the" in sentence
     before = contents(Path())
     # With another tile, too: all that is asked is whether it may go.
@@ -139,6 +139,26 @@ def test_a_finished_output_stays_until_the_new_one_is_whole(files):
     multiply(overwrite=True)
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
     assert hidden() == []
+
+
+def test_beside_a_finished_output_resume_is_named_with_overwrite(files, capsys):
+    """It would be refused alone, and overwrite alone discards what was kept."""
+    save("C.zarr", np.eye(3))
+    names = r"resume=True, overwrite=True"
+    stopped = stop_after(5, lambda **k: multiply(overwrite=True, **k))
+    (note,) = stopped.__notes__
+    assert f"run it again with {names} to continue" in note
+    with pytest.raises(StoreError, match=f"continue it with {names}, or start anew"):
+        multiply()
+    with pytest.raises(StoreError, match=f"; continue that with {names}: what exists"):
+        multiply(resume=True)
+    product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--workers", "0")
+    for flags in ((), ("--resume",)):
+        err = assert_refused(CommandLine(capsys)(*product, *flags))
+        assert "with --resume --overwrite" in err
+    assert same_bits(read("C.zarr"), np.eye(3))
+    assert multiply(resume=True, overwrite=True).resumed == 5
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
 
 
 def test_a_job_that_is_refused_discards_nothing(files, monkeypatch):

@@ -44,6 +44,7 @@ _FOREIGN = {
 }
 # What the library calls its arguments -> what they are called here.
 _OPTION_NAMES = {
+    "resume=True, overwrite=True": "--resume --overwrite",
     "overwrite=True": "--overwrite",
     "resume=True": "--resume",
     "smaller chunks": "a smaller --tile",
@@ -140,12 +141,17 @@ def describe(error: BaseException) -> str:
     if isinstance(error, RefusedError):
         return text
     if isinstance(error, (*_OURS, TypeError)) and text:
-        for ours, theirs in _OPTION_NAMES.items():
-            text = text.replace(ours, theirs)
-        return _ARGUMENT.sub(_show_option, text)
+        return name_options(text)
     if isinstance(error, MemoryError):
         return "out of memory; use a smaller --tile or fewer --workers"
     return f"{name}: {text} (--debug shows where)" if text else f"{name} (see --debug)"
+
+
+def name_options(text: str) -> str:
+    """Name arguments of the library as they are typed here."""
+    for ours, theirs in _OPTION_NAMES.items():
+        text = text.replace(ours, theirs)
+    return _ARGUMENT.sub(_show_option, text)
 
 
 def _show_option(argument: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .bar import progress_bar
-from .failures import refusing
+from .failures import name_options, refusing
 from .options import (
     apply_all,
     debug_option,
@@ -173,5 +173,5 @@ def _telling_what_is_kept() -> Iterator[None]:
         yield
     except BaseException as error:
         for note in getattr(error, "__notes__", []):
-            click.echo(f"twom-dist: {note}", err=True)
+            click.echo(f"twom-dist: {name_options(note)}", err=True)
         raise

@@ -118,7 +118,7 @@ class Attempt:
         assert record is not None
         error.add_note(
             f"{_count(record)} are kept in {record.temporary!r}; run it again with "
-            "resume (--resume) to continue"
+            f"{_name_resume(record)} to continue"
         )
 
 
@@ -271,13 +271,21 @@ def _check_discardable(job: "Job", record: Record) -> None:
     if len(record.finished) == read_layout(record).num_computed:
         raise StoreError(
             f"an earlier run has finished all tiles of {name!r} and not put it in "
-            f"place; resume=True does so, or remove {record.temporary!r} to start anew"
+            f"place; {_name_resume(record)} does so, or remove "
+            f"{record.temporary!r} to start anew"
         )
     if not job.overwrite:
         raise StoreError(
             f"an earlier run was stopped with {_count(record)} of {name!r} finished; "
-            "continue it with resume=True, or start anew with overwrite=True"
+            f"continue it with {_name_resume(record)}, or start anew with "
+            "overwrite=True"
         )
+
+
+def _name_resume(record: Record) -> str:
+    """Name what continues an output; where a finished one is there, it is replaced."""
+    overwritten = os.path.lexists(record.target)
+    return "resume=True, overwrite=True" if overwritten else "resume=True"
 
 
 def _count(record: Record) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Of this description: another one is not understood.
 _FORM = 1
 # In place of a run that would continue and cannot.
-START_ANEW = "start anew with overwrite=True instead of resume=True"
+START_ANEW = "start anew with overwrite=True alone"
 
 
 def describe_job(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, Any]:

@@ -53,6 +53,11 @@ class Record:
     finished: set[Cell] = field(default_factory=set)
     _stream: IO[bytes] | None = None
 
+    @property
+    def target(self) -> str:
+        """Path of the output."""
+        return _target_of(self.path)
+
     def add(self, cells: Iterable[Cell]) -> None:
         """Record tiles that are on disk."""
         new = sorted(cells)
@@ -98,7 +103,7 @@ class Record:
             The system refuses to.
         """
         # Out of reach of a process that still writes to it.
-        self.move(make_temporary_name(_target_of(self.path)))
+        self.move(make_temporary_name(self.target))
         # The record first: it must not tell of tiles of which a part has gone.
         self.remove()
         with store_errors(self.temporary, "removed"):

@@ -53,6 +53,11 @@ def reopen_matrix(
     location = parse_location(path)
     target = os.path.realpath(location.path)
     check_folder(target)
+    if location.member is None and not overwrite and os.path.lexists(target):
+        raise StoreError(
+            f"{target!r} exists beside its unfinished successor; continue that with "
+            "resume=True, overwrite=True: what exists stays until it is whole."
+        )
     check_target(location, target, overwrite)
     _check_temporary(location, record.temporary, shape, np.dtype(dtype))
     temporary = make_temporary_name(target)
