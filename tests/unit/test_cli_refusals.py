@@ -20,6 +20,8 @@ from tests.command import (
     make,
     save,
 )
+from twom_dist.cli.failures import RefusedError
+from twom_dist.cli.workers import connect
 
 HERE = ("--workers", "0", "--tile", "16")
 
@@ -117,6 +119,14 @@ def test_what_cannot_be_is_refused_before_any_work(call, tmp_path, a, b):
         err = assert_refused(call("gemm", *arguments))
         assert re.search(sentence, err), err
         assert contents(tmp_path) == before, arguments
+
+
+@pytest.mark.parametrize("address", ["here", "tcp://h", "tcp://h:port", "http://h:1"])
+def test_what_is_no_address_makes_no_client(address, monkeypatch):
+    """Half-made, it would complain when it is collected, after the sentence."""
+    monkeypatch.setattr("distributed.Client", pytest.fail)
+    with pytest.raises(RefusedError, match="no scheduler answers at"):
+        connect(address, 2).__enter__()
 
 
 def test_a_full_disk_is_refused(call, tmp_path, a, b, monkeypatch):

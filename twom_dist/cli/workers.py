@@ -5,7 +5,7 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
@@ -237,6 +237,7 @@ def connect(
     from distributed.versions import VersionMismatchWarning
 
     try:
+        _check_address(address)
         with warnings.catch_warnings():
             # What matters of it is refused; the doctor tells the rest.
             warnings.simplefilter("ignore", VersionMismatchWarning)
@@ -262,6 +263,20 @@ def connect(
                 f"{timeout_seconds:g} s; start some, or wait longer with --timeout"
             ) from error
         yield client
+
+
+def _check_address(address: str) -> None:
+    """Raise ValueError for what is no address, or one without a port.
+
+    A client that is given such a one stays half-made, and fails again when it goes.
+    """
+    from distributed.comm import parse_address
+    from distributed.comm.registry import get_backend
+
+    scheme, place = parse_address(address)
+    # Of transports whose addresses have a form of their own.
+    with suppress(NotImplementedError):
+        get_backend(scheme).get_address_host_port(place)
 
 
 @contextmanager
