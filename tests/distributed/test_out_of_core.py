@@ -13,6 +13,7 @@ from distributed import Client, LocalCluster
 
 import twom_dist as td
 from tests.command import same_bits
+from twom_dist.cluster.limits import INTERPRETER_BYTES
 from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import (
     Job,
@@ -23,7 +24,6 @@ from twom_dist.jobs import (
     open_job,
     plan_wave,
 )
-from twom_dist.jobs.room import INTERPRETER_BYTES
 from twom_dist.memory import USABLE_SHARE
 from twom_dist.plan import Cluster
 from twom_dist.store import create_matrix, open_matrix

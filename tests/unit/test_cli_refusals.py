@@ -85,7 +85,12 @@ REFUSALS = [
     ((*PRODUCT, "--op-a", "X"), r"'X' is not one of 'N', 'T', 'C'"),
     ((*PRODUCT, "--tile", "0"), r"0 is not in the range"),
     ((*PRODUCT, "--memory-limit", "much"), r"'much' is no size such as"),
-    ((*PRODUCT, "--memory-limit", "64kB"), r"given .* smaller --tile"),
+    ((*PRODUCT, "--memory-limit", "64kB"), r"^[^,]* 1 worker of .* at 80%\)$"),
+    ((*PRODUCT[:4], "--workers", "100000000"), r"are room for \d+, .*: give fewer"),
+    (
+        (*PRODUCT[:4], "--workers", "100000000", "--memory-limit", "1GiB"),
+        r"--workers 100000000 given; the .* of memory here are room for \d+, as a",
+    ),
     ((*PRODUCT, "--dashboard"), r"--dashboard needs worker processes"),
     ((*PRODUCT, "--fast"), r"No such option '?:? ?'?--fast'?.*; see twom-dist gemm"),
     (("A.npy", "B.npy"), r"Missing option '-o' / '--output'"),

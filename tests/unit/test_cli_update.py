@@ -87,7 +87,7 @@ REFUSALS = [
     (("herk", *UPDATE, "--op", "T"), r"'T' is not one of 'N', 'C'"),
     (("syrk", *UPDATE, "--op", "C"), r"'C' is not one of 'N', 'T'"),
     (("syrk", *UPDATE, "--method", "5m"), r"--method 5m given; allowed are '2m'"),
-    (("syrk", *UPDATE, "--memory-limit", "64kB"), r"given .* smaller --tile"),
+    (("syrk", *UPDATE, "--memory-limit", "64kB"), r"given and .* at 80%\)$"),
     (("her2k", *UPDATE), r"Missing argument 'B'"),
     (("her2k", "T.npy", *UPDATE), r"A has shape \(29, 37\) and B \(37, 29\)"),
     (("herk", "B.zarr", *UPDATE), r"unexpected extra argument"),

@@ -63,6 +63,7 @@ def choose_local_workers(
         workers = max(1, CPU_COUNT // (threads_per_worker or 1))
     if threads_per_worker is None:
         threads_per_worker = CPU_COUNT if workers == 0 else 1
+    _check_count(workers, int(MEMORY_LIMIT))
     if memory_limit is None:
         memory_limit = int(MEMORY_LIMIT) // max(1, workers)
     return LocalWorkers(workers, threads_per_worker, memory_limit, dashboard, engine)
@@ -89,6 +90,20 @@ def _choose_gpus(engine: str, workers: int | None) -> tuple[str, int | None]:
             else f"--engine cuda given and {gpus.reason}; look at nvidia-smi"
         )
     return engine, workers or count if engine == "cuda" else workers
+
+
+def _check_count(workers: int, memory_bytes: int) -> None:
+    """Refuse more processes than the memory here has room for, without any tile."""
+    from ..cluster.limits import INTERPRETER_BYTES
+    from ..plan.record import format_bytes
+
+    most = max(1, memory_bytes // INTERPRETER_BYTES)
+    if workers > most:
+        raise RefusedError(
+            f"--workers {workers} given; the {format_bytes(memory_bytes)} of memory "
+            f"here are room for {most}, as a process takes "
+            f"{format_bytes(INTERPRETER_BYTES)} before any tile: give fewer"
+        )
 
 
 def _check_dashboard(workers: int | None) -> None:

@@ -20,7 +20,7 @@ from .devices import (
 )
 from .layout import Layout, plan_wave
 from .recording import Recorder
-from .room import Room, find_room
+from .room import Room, find_room, list_smaller
 from .subject import START_ANEW, check_same, describe_job, is_known, read_layout
 from .waves import Wave
 
@@ -194,7 +194,7 @@ def _settle(job: "Job", cluster: Cluster, client: Any) -> tuple["Job", AnyRoom]:
 def _start(
     job: "Job", room: AnyRoom, tile: int | None, leftover: Record | None = None
 ) -> Attempt:
-    layout = room.lay_out(partial(job.lay_out, tile=tile))
+    layout = room.lay_out(partial(job.lay_out, tile=tile), list_smaller(tile))
     # Told of the inputs as they are before the first of them is read.
     subject = describe_job(job, layout, room.cluster)
     freed_bytes = 0 if leftover is None else leftover.disk_bytes()

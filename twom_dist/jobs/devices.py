@@ -1,7 +1,7 @@
 """The GPUs of the workers: the engine that a job gets by them, and room for tiles."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from platform import node
 from typing import Any
@@ -13,7 +13,7 @@ from ..memory import USABLE_SHARE
 from ..plan import Cluster
 from ..plan.record import format_bytes
 from .layout import LAST_SHARE, WAVE_SHARE, Layout
-from .room import find_least
+from .room import Make, describe_ways, find_least, name_workers
 from .waiting import ask
 
 # Tasks of this process that share its device: one reads while another multiplies.
@@ -211,7 +211,7 @@ class DeviceRoom:
 
     cluster: Cluster
 
-    def lay_out(self, make: Callable[[Cluster], Layout]) -> Layout:
+    def lay_out(self, make: Make, smaller: Iterable[int] = ()) -> Layout:
         """Make a layout for what is free, or say what the workers need."""
         try:
             return make(self.cluster)
@@ -219,11 +219,11 @@ class DeviceRoom:
             least = find_least(make, self.cluster)
         assert self.cluster.memory is not None
         raise MemoryLimitError(
-            f"{self.cluster.workers} workers with {format_bytes(self.cluster.memory)} "
+            f"{name_workers(self.cluster)} with {format_bytes(self.cluster.memory)} "
             "of device memory each given and the fullest needs "
             f"{format_bytes(int(least * LAST_SHARE))} for tiles; give each at least "
-            f"{format_bytes(least)} ({LAST_SHARE:.0%} of it is for tiles), as fewer "
-            "workers of a GPU have, or use smaller chunks"
+            f"{format_bytes(least)} ({LAST_SHARE:.0%} of it is for tiles)"
+            + describe_ways(make, smaller, self.cluster, "GPU")
         )
 
 

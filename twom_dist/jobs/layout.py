@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median_high
 from typing import Any
 
@@ -29,6 +30,9 @@ WAVE_SHARE = 0.9
 LAST_SHARE = USABLE_SHARE
 # mnk up to which one tile is enough: some 0.2 s of work.
 SMALL_PRODUCT = 1024**3
+# Of all matrices, where they are smaller than any that is chosen: dask's scheduler
+# takes 12 minutes for so many tasks (benchmarks/results/scheduler-cpu-zen4.jsonl).
+MANY_TILES = 2**20
 # Side of a tile on a GPU: some 36 ms for k = 32768 at the 123 TF/s of 4096 on an H200
 # (benchmarks/results/gpu.jsonl), where dask spends 1 on a task.
 DEVICE_TILE = 4096
@@ -79,6 +83,22 @@ def _count(length: int, tile: int) -> int:
 def _sizes(length: int, tile: int) -> Chunks:
     """Sizes of tiles of which only the last may be smaller, as chunked files ask."""
     return tuple(min(tile, length - i * tile) for i in range(_count(length, tile)))
+
+
+def _check_count(shape: tuple[int, int, int], tile: int) -> None:
+    """Refuse to cut matrices into more tiles than anybody would wait for."""
+
+    def count(tile: int) -> int:
+        mt, nt, kt = (_count(length, tile) for length in shape)
+        return mt * nt + (mt + nt) * kt
+
+    if tile < SMALLEST_TILE and count(tile) > MANY_TILES:
+        sides = range(1, SMALLEST_TILE)
+        least = 1 + bisect_left(sides, True, key=lambda t: count(t) <= MANY_TILES)
+        raise PlanError(
+            f"tile={tile} given, which cuts the matrices into {count(tile):,} tiles; "
+            f"dask takes some 0.7 ms for each: use tile={least} or a larger one"
+        )
 
 
 def choose_tile_shape(
@@ -178,6 +198,7 @@ def lay_out(
     if tile is not None:
         if isinstance(tile, bool) or not isinstance(tile, int) or tile < 1:
             raise PlanError(f"tile={tile!r} given; a tile is an integer of 1 or more")
+        _check_count(shape, tile)
         return _lay_out_tiles(routine, shape, (tile, tile, tile), cluster, options)
     slots = cluster.workers * cluster.threads
     m, n, k = shape
@@ -231,15 +252,18 @@ def _lay_out_tiles(
     whole = 0 in shape or options.get("scaling") == "accurate"
     if routine == "gemm":
         candidates = [(mt, nt)] if whole else _wave_shapes(mt, nt, shape)
-        rows, columns = next((c for c in candidates if fits(*c)), candidates[-1])
-        waves = tuple(cut_rectangle(mt, nt, rows, columns))
+        rows, columns = candidates[-1]
+        # Where the least does not fit, none does: there may be thousands.
+        if fits(rows, columns):
+            rows, columns = next(c for c in candidates if fits(*c))
+        cut = partial(cut_rectangle, mt, nt, rows, columns)
     else:
         # A tile off the diagonal takes two rows of op(A).
         least = nt if whole else min(2, nt)
         larger = range(least + 1, nt + 1)
         rows = least + bisect_left(larger, True, key=lambda w: not fits(w, w))
         columns = rows
-        waves = tuple(cut_triangle(nt, rows, upper=options.get("uplo") == "upper"))
+        cut = partial(cut_triangle, nt, rows, upper=options.get("uplo") == "upper")
     if not fits(rows, columns):
         # The least that there is may take what dask would write to disk.
         share = cluster
@@ -247,7 +271,7 @@ def _lay_out_tiles(
     panel_bytes = bytes_setting("panel-bytes")
     if share.memory is not None:
         panel_bytes = min(panel_bytes, int(share.memory * PANEL_SHARE) // share.threads)
-    return Layout(shape, tile_shape, waves, plan.cache_bytes, panel_bytes)
+    return Layout(shape, tile_shape, tuple(cut()), plan.cache_bytes, panel_bytes)
 
 
 def plan_wave(

@@ -1,25 +1,28 @@
 """What the memory of the workers leaves for tiles."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..cluster.limits import (
+    INTERPRETER_BYTES,
+    PAUSE,
+    SPILL,
+    TARGET,
+    read_share,
+    round_up,
+    tile_bytes,
+)
 from ..config import bytes_setting
-from ..errors import MemoryLimitError
-from ..plan import Cluster
+from ..errors import MemoryLimitError, PlanError
+from ..plan import SMALLEST_TILE, Cluster
 from ..plan.record import format_bytes
 from .layout import LAST_SHARE, WAVE_SHARE, Layout
 from .waiting import ask
 
-# A worker of CPython 3.11 on x86-64 that has loaded NumPy, Numba, ONNX Runtime, zarr
-# and h5py and made a small product: 258 MiB; in the middle of a short job, beside the
-# tiles that were planned: up to 265. In one of 484 waves, eight minutes, it grew to 315
-# (benchmarks/results/out-of-core-cpu-zen4.jsonl, planned with 280).
-INTERPRETER_BYTES = 320 * 2**20
-# distributed.worker.memory.pause, spill and target as dask ships them: shares of the
-# limit at which a process starts no further task, writes tiles to disk, and of tiles.
-_PAUSE, _SPILL, _TARGET = 0.8, 0.7, 0.6
 _STEP = 2**20
+# From a cluster, and from a tile where one may be asked for.
+Make = Callable[..., Layout]
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Room:
 
     cluster: Cluster
     taken_bytes: int = INTERPRETER_BYTES
-    pause: float = _PAUSE
+    pause: float = PAUSE
 
     @property
     def planned(self) -> Cluster:
@@ -49,51 +52,84 @@ class Room:
         """
         if self.cluster.memory is None:
             return self.cluster
-        limit = self.cluster.memory * self.pause / _PAUSE
-        tiles = min(_SPILL * limit - self.taken_bytes, _TARGET * limit)
+        limit = self.cluster.memory * self.pause / PAUSE
+        tiles = tile_bytes(limit, self.taken_bytes)
         memory = tiles / WAVE_SHARE / LAST_SHARE
         return replace(self.cluster, memory=max(1, int(memory)))
 
-    def lay_out(self, make: Callable[[Cluster], Layout]) -> Layout:
-        """Make a layout for what is left, or say what the workers need."""
+    def lay_out(self, make: Make, smaller: Iterable[int] = ()) -> Layout:
+        """Make a layout for what is left, or say what the workers need.
+
+        `smaller` are tiles to advise, where `make` takes one and it would help.
+        """
         try:
             return make(self.planned)
         except MemoryLimitError:
             if self.cluster.memory is None:
                 raise
-            raise MemoryLimitError(self._describe_need(make)) from None
+            raise MemoryLimitError(self._describe_need(make, smaller)) from None
 
-    def _describe_need(self, make: Callable[[Cluster], Layout]) -> str:
+    def _describe_need(self, make: Make, smaller: Iterable[int]) -> str:
         tiles = find_least(make, self.cluster) * LAST_SHARE
         wave_bytes = WAVE_SHARE * tiles
         rules = (
-            (_SPILL, wave_bytes + self.taken_bytes, "the process and tiles"),
-            (_TARGET, wave_bytes, "tiles"),
+            (SPILL, wave_bytes + self.taken_bytes, "the process and tiles"),
+            (TARGET, wave_bytes, "tiles"),
         )
         # As in `planned`: the one that asks for more counts.
         share, held_bytes, what = max(rules, key=lambda rule: rule[1] / rule[0])
-        share *= self.pause / _PAUSE
+        share *= self.pause / PAUSE
         assert self.cluster.memory is not None
-        least = -int(-held_bytes / share // _STEP) * _STEP
         return (
-            f"{self.cluster.workers} workers of {format_bytes(self.cluster.memory)} "
+            f"{name_workers(self.cluster)} of {format_bytes(self.cluster.memory)} "
             f"given and the fullest needs {format_bytes(int(tiles))} for tiles beside "
             f"the {format_bytes(self.taken_bytes)} of its process; give each at least "
-            f"{format_bytes(least)} ({share:.0%} of it is for {what}; dask pauses a "
-            f"worker at {self.pause:.0%}), as fewer workers of a machine have, or use "
-            "smaller chunks"
+            f"{format_bytes(round_up(held_bytes / share))} ({share:.0%} of it is for "
+            f"{what}; dask pauses a worker at {self.pause:.0%})"
+            + describe_ways(make, smaller, self.planned, "machine")
         )
 
 
-def find_least(make: Callable[[Cluster], Layout], cluster: Cluster) -> int:
+def name_workers(cluster: Cluster) -> str:
+    """Count the workers."""
+    return f"{cluster.workers} worker{'s' if cluster.workers > 1 else ''}"
+
+
+def describe_ways(
+    make: Make, smaller: Iterable[int], planned: Cluster, home: str
+) -> str:
+    """Say what helps beside more memory: of several workers fewer, and a tile."""
+    ways = f", as fewer workers of a {home} have" if planned.workers > 1 else ""
+    tile = next((tile for tile in smaller if _fits(make, planned, tile=tile)), None)
+    return ways if tile is None else f"{ways}, or use tile={tile}"
+
+
+def list_smaller(tile: int | None) -> list[int]:
+    """List tiles below the one that was given, or chosen; each half the one before.
+
+    Examples
+    --------
+    >>> list_smaller(20)
+    [10, 5, 2, 1]
+    """
+    # Chosen ones are longer along k than they are wide.
+    largest = SMALLEST_TILE if tile is None else tile // 2
+    return [largest >> n for n in range(largest.bit_length())]
+
+
+def _fits(make: Make, cluster: Cluster, **options: int) -> bool:
+    try:
+        make(cluster, **options)
+    except PlanError:
+        return False
+    return True
+
+
+def find_least(make: Make, cluster: Cluster) -> int:
     """Find the least memory that a layout can be made for, to some 3 %."""
 
     def fits(memory: int) -> bool:
-        try:
-            make(replace(cluster, memory=memory))
-        except MemoryLimitError:
-            return False
-        return True
+        return _fits(make, replace(cluster, memory=memory))
 
     high = _STEP
     while not fits(high):
@@ -110,22 +146,17 @@ def find_room(cluster: Cluster, client: Any = None) -> Room:
     import dask
 
     if client is None:
-        return Room(cluster, pause=_share(dask.config.get(_SETTING, _PAUSE)))
+        return Room(cluster, pause=read_share(dask.config.get(_SETTING, PAUSE)))
     # One that has just died is no matter.
     found = ask(client.run, _measure, on_error="ignore").values()
     # Earlier products leave buffers that the next one takes first.
     reused = bytes_setting("reuse-bytes")
     taken = max((memory - reused for memory, _ in found), default=0)
-    pause = min((_share(pause) for _, pause in found), default=_PAUSE)
+    pause = min((read_share(pause) for _, pause in found), default=PAUSE)
     return Room(cluster, max(INTERPRETER_BYTES, taken), pause)
 
 
 _SETTING = "distributed.worker.memory.pause"
-
-
-def _share(pause: Any) -> float:
-    """Return the setting, which may say never: then dask kills a worker at 0.95."""
-    return float(pause) if pause else _PAUSE
 
 
 def _measure(dask_worker: Any) -> tuple[int, Any]:
