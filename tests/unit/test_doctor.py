@@ -17,6 +17,7 @@ from twom_dist.cluster import Finding, Report, engines, machine, packages
 from twom_dist.cluster.nvml import Gpus
 from twom_dist.cluster.workers import check_workers
 from twom_dist.errors import KernelError
+from twom_dist.kernels import get_engine
 
 
 def statuses(findings):
@@ -181,6 +182,24 @@ def test_an_int8_product_that_is_not_the_best(monkeypatch, patches, status, word
         monkeypatch.setattr(f"twom_dist.kernels.cpu.int8_gemm.{name}", patch)
     (found,) = engines.check_int8()
     assert (found.status, word in str(found)) == (status, True)
+
+
+def test_code_that_numba_cannot_keep_is_told(call, a, b, monkeypatch):
+    """Of a user without a home, where the package may not be written to."""
+
+    def refuse(name):
+        raise RuntimeError("cannot cache function 'f': no locator available for file")
+
+    monkeypatch.setattr("twom_dist.kernels.registry.import_module", refuse)
+    get_engine.cache_clear()
+    (found,) = engines.check_engine(Gpus(reason="NVML counts no GPU"))
+    assert (found.status, found.found) == (
+        "failure",
+        "engine 'cpu' has no folder to keep what Numba compiles",
+    )
+    assert found.advice.startswith("set the environment variable NUMBA_CACHE_DIR to")
+    _, _, err = call("gemm", "A.npy", "B.npy", "-o", "C.npy", "--workers", "0")
+    assert err == f"twom-dist: error: {found}\n"
 
 
 def test_no_exact_int8_product_is_a_failure(monkeypatch):

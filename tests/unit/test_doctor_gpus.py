@@ -177,7 +177,9 @@ def test_a_gpu_that_the_engine_refuses_is_told_once(monkeypatch, there, status):
     monkeypatch.setattr(engines, "find_spec", lambda name: there)
     (found,) = engines.check_engine(GPUS)
     assert (found.status, found.advice) == (status, "install it")
-    assert found.found.endswith("none CuPy arrays, as it needs CuPy (none)")
+    assert found.found.endswith(
+        "nothing multiplies CuPy arrays, as it needs CuPy (none)"
+    )
     assert list(devices.check_cupy(GPUS)) == []
 
 

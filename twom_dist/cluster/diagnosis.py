@@ -42,7 +42,7 @@ def doctor(client: Any = None) -> Report:
     >>> import twom_dist as td
     >>> report = td.doctor()
     >>> print(report.findings[0])
-    cpu multiplies NumPy arrays, and ...
+    cpu multiplies NumPy arrays...
     """
     from . import devices, engines, machine, packages, workers
 

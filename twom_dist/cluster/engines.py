@@ -8,6 +8,7 @@ import numpy as np
 
 from ..config import rate_setting
 from ..errors import EngineUnavailableError, KernelError
+from ..kernels.registry import load_engine
 from ..typing import Array
 from .nvml import Gpus
 from .report import Finding, failure, fine, refused, warning
@@ -21,8 +22,14 @@ _RUNS = 5
 def check_engine(gpus: Gpus) -> Iterator[Finding]:
     """Say which engine multiplies which arrays, and why."""
     name, host = "engine", "cpu multiplies NumPy arrays"
+    try:
+        # Not made: its int8 product has a check of its own.
+        load_engine("cpu")
+    except EngineUnavailableError as error:
+        yield refused(name, error)
+        return
     if not gpus.visible:
-        yield fine(name, f"{host}, and none CuPy arrays, as {gpus.reason}")
+        yield fine(name, f"{host}; CuPy arrays need a GPU, and {gpus.reason}")
         return
     from ..kernels.cuda.device import open_device
 
@@ -30,7 +37,7 @@ def check_engine(gpus: Gpus) -> Iterator[Finding]:
         open_device()
     except EngineUnavailableError as error:
         refusal = refused(name, error)
-        found = f"{host}, and none CuPy arrays, as {refusal.found}"
+        found = f"{host}; nothing multiplies CuPy arrays, as {refusal.found}"
         # Somebody who has CuPy counts on it.
         make = failure if find_spec("cupy") else warning
         yield make(name, found, refusal.advice)

@@ -2,8 +2,9 @@
 
 from functools import cache
 from importlib import import_module
+from typing import Any
 
-from ..errors import PlanError
+from ..errors import EngineUnavailableError, PlanError
 from .contract import Engine
 from .family import Family
 
@@ -14,9 +15,22 @@ _OF_FAMILY = {"numpy": "cpu", "cupy": "cuda"}
 @cache
 def get_engine(name: str = "cpu") -> Engine:
     """Load an engine by name; imports happen here, never at ``import twom_dist``."""
-    package = import_module(f"{__package__}.{name}.engine")
-    engine: Engine = package.make_engine()
+    engine: Engine = load_engine(name).make_engine()
     return engine
+
+
+def load_engine(name: str) -> Any:
+    """Import the package of an engine, or say what keeps it from being imported."""
+    try:
+        return import_module(f"{__package__}.{name}.engine")
+    except RuntimeError as error:
+        # Numba's, of functions that are to be cached, without a type of its own.
+        if "no locator available" not in str(error):
+            raise
+        raise EngineUnavailableError(
+            f"engine {name!r} has no folder to keep what Numba compiles; set the "
+            "environment variable NUMBA_CACHE_DIR to one that can be written to"
+        ) from error
 
 
 def engine_of(name: str, family: Family = "numpy") -> str:
