@@ -290,7 +290,7 @@ def test_a_damaged_record_is_refused(tmp_path):
     # What is named is renamed, written to and removed: it is a draft of C.npy.
     names = ["C.npy", "../C.npy", ".B.npy.0123456789ab.partial"]
     moved = [json.dumps({"subject": {}, "temporary": x}) + "\n" for x in names]
-    damaged = "[1]\n", "}\n", '{"subject": 1}\n', '{"finished": 1}\n'
+    damaged = "[1]\n", "}\n", '{"subject": {}}\n', '{"finished": 1}\n', '{"subj'
     for text in (*damaged, *moved):
         (tmp_path / ".C.npy.resume").write_text(text)
         with pytest.raises(StoreError, match=sentence):

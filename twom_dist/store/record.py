@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from twom_dist.errors import StoreError
-from twom_dist.store._checks import store_errors
+from twom_dist.store._checks import list_names, store_errors
 from twom_dist.store._location import parse_location
 from twom_dist.store._publish import (
     is_temporary_name,
@@ -30,10 +30,11 @@ Cell = tuple[int, int]
 class Record:
     """Which tiles of an unfinished output are on disk.
 
-    A hidden file beside the output, one JSON text to a line: what is being made, and
-    then, as they come, the name of the temporary that holds it and the tiles that are
-    whole. Lines are only added, and each is synced: a kill, or a power cut, costs what
-    followed the last one. Who has a record open holds a lock on it.
+    A hidden file beside the output, one JSON text to a line: what is being made and
+    the name of the temporary that holds it, and then, as they come, another name, and
+    the tiles that are whole. Lines are only added, and each is synced: a kill, or a
+    power cut, costs what followed the last one. Who has a record open holds a lock on
+    it.
 
     Attributes
     ----------
@@ -156,8 +157,8 @@ def create_record(
             ) from None
         _lock(stream, output)
         record = Record(path, subject, temporary, _stream=stream)
-        record._append({"subject": subject})
-        record._append({"temporary": os.path.basename(temporary)})
+        name = os.path.basename(temporary)
+        record._append({"subject": subject, "temporary": name})
         sync_path(os.path.dirname(path))
     return record
 
@@ -219,13 +220,12 @@ def _read(path: str, stream: IO[bytes]) -> Record | None:
         names = [entry["temporary"] for entry in entries if "temporary" in entry]
         cells = [(i, j) for x in entries for i, j in x.get("finished", [])]
         subject = dict(entries[0]["subject"]) if entries else {}
-        # What is named is written to, renamed and removed.
-        if not all(is_temporary_name(name, _target_of(path)) for name in names):
+        # What is named is written to, renamed and removed. The first line names one.
+        known = all(is_temporary_name(name, _target_of(path)) for name in names)
+        if not known or (text and not names):
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise StoreError(
-            f"{path!r} is damaged; remove it, and start again without it."
-        ) from None
+        raise StoreError(_describe_damage(path)) from None
     folder = os.path.dirname(path)
     found = [x for x in (os.path.join(folder, n) for n in names) if os.path.exists(x)]
     if not found:
@@ -236,3 +236,11 @@ def _read(path: str, stream: IO[bytes]) -> Record | None:
     stream.truncate(len(whole))
     stream.seek(len(whole))
     return Record(path, subject, found[-1], set(cells), stream)
+
+
+def _describe_damage(path: str) -> str:
+    """Say what to remove: also what the record may have told of."""
+    folder, target = os.path.dirname(path), _target_of(path)
+    left = sorted(x for x in os.listdir(folder) if is_temporary_name(x, target))
+    also = f" and {list_names(left)} beside it" if left else ""
+    return f"{path!r} is damaged; remove it{also}, and start again without it."

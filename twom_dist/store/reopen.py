@@ -69,10 +69,18 @@ def reopen_matrix(
 def _check_temporary(
     location: Location, temporary: str, shape: tuple[int, int], dtype: np.dtype[Any]
 ) -> None:
-    packed = FORMAT_TABLE[location.format].pack is not None
-    member, kind = (None, "npy") if packed else (location.member, location.format)
+    form = FORMAT_TABLE[location.format]
+    # An archive has no members before it is packed.
+    kind = location.format if form.pack is None else "npy"
     with store_errors(temporary, "read"):
-        found = FORMAT_TABLE[kind].describe(Location(temporary, member, kind))
+        found = FORMAT_TABLE[kind].describe(Location(temporary, None, kind))
+    begun = found.location.member or ""
+    if form.pack is None and begun != (location.member or form.default_member):
+        name = f"as member {begun!r}" if begun else "without a member"
+        raise StoreError(
+            f"{str(location)!r} was begun {name}; name it so, or start anew with "
+            "overwrite=True alone."
+        )
     if (found.shape, native_dtype(found.dtype)) != (shape, native_dtype(dtype)):
         raise StoreError(
             f"{temporary!r} is a {found.shape} matrix of {found.dtype} and was begun "

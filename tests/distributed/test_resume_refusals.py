@@ -1,0 +1,54 @@
+"""What cannot be continued as it is named, or as it was left, is refused in words."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.command import contents, save_operands
+from tests.distributed.test_resume import RECORD, K, M, N, multiply, stop_after
+from twom_dist.errors import StoreError
+from twom_dist.jobs import recording
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A, B and C0 in a folder of their own; every tile is recorded."""
+    monkeypatch.setattr(recording, "RECORD_SECONDS", 0)
+    monkeypatch.setattr(recording, "RECORD_SHARE", 1e9)
+    monkeypatch.chdir(tmp_path)
+    return save_operands(M, K, N)
+
+
+@pytest.mark.parametrize("size", [3, 900])
+def test_a_record_cut_in_its_first_line_names_what_it_told_of(files, size):
+    """Started anew without a word, the job would leave that where it is."""
+    stop_after(3, multiply)
+    (left,) = Path().glob("*.partial")
+    os.truncate(RECORD, min(size, Path(RECORD).read_bytes().index(b"\n")))
+    before = contents(Path())
+    sentence = rf"is damaged; remove it and '{re.escape(left.name)}' beside it, and"
+    for options in ({}, {"resume": True}, {"overwrite": True}):
+        with pytest.raises(StoreError, match=sentence):
+            multiply(**options)
+    assert contents(Path()) == before
+
+
+@pytest.mark.parametrize(
+    ("begun", "now", "words"),
+    [
+        ("C.h5::C", "C.h5::D", "C.h5::D' was begun as member 'C'; name it so, or"),
+        ("C.h5::g/C", "C.h5", "C.h5' was begun as member 'g/C'; name it so, or"),
+        ("C.h5", "C.h5::C", "C.h5::C' was begun as member 'matrix'; name it so"),
+        ("C.zarr", "C.zarr::C", "C.zarr::C' was begun without a member; name it so"),
+        ("C.zarr::C", "C.zarr::D", "C.zarr::D' was begun as member 'C'; name it"),
+    ],
+)
+def test_the_member_stays_what_it_was(files, begun, now, words):
+    stop_after(3, lambda **k: multiply(begun, **k))
+    before = contents(Path())
+    with pytest.raises(StoreError, match=re.escape(words)):
+        multiply(now, resume=True)
+    assert contents(Path()) == before
+    assert multiply(begun, resume=True).resumed == 3
