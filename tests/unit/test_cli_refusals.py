@@ -72,8 +72,12 @@ REFUSALS = [
     (("A.zarr", "B.npy", *TO, "A.zarr/C.zarr"), r"and the file of A lie in one"),
     (("A.zarr", "B.npy", *TO, "A.zarr::C"), r"is the file of A;"),
     ((*PRODUCT, "--c", "A.npy", "--beta", "1"), r"C has shape \(37, 29\) and op"),
+    (
+        ("A.npy", "B.npy", *TO, "old.npy", "--c", "old.npy", "--beta", "1"),
+        r"the output 'old\.npy' is the file of C0; inputs are never",
+    ),
     ((*PRODUCT, "--c", "A.npy"), r"--c given without --beta; give --beta 1"),
-    ((*PRODUCT, "--beta", "2"), r"beta=\(2\+0j\) given without C; pass C"),
+    ((*PRODUCT, "--beta", "2"), r"--beta given without --c; name C0, or"),
     ((*PRODUCT, "--alpha", "two"), r"'two' is no number such as"),
     (("real.npy", "real.npy", "--op-b", "T", *TO, "C.npy", "--alpha", "1j"), r"a real"),
     ((*PRODUCT, "--method", "5m"), r"--method 5m given; allowed are '2m'"),
@@ -158,6 +162,9 @@ def test_workers_that_cannot_start_are_refused(call, tmp_path, a, b):
     [
         (("multiply",), r"No such command 'multiply'.*; see twom-dist --help"),
         (("info", "none.npy"), r"none\.npy' does not exist"),
+        (("plan", "A.npy", "--uplo", "lower"), r"--uplo given, .* with --routine \(he"),
+        (("plan", "A.npy", "--op", "T"), r"--op given; gemm takes --op-a and --op-b"),
+        (("plan", "A.npy", "B.npy", "--memory-limit", "9kB"), r"the fullest needs"),
         (("plan", "A.npy"), r"the path of B and --shape-b: neither given"),
         (("plan", "A.npy", "B.npy", "--shape-b", "2,2"), r"--shape-b: both given"),
         (("plan", "--shape-a", "4"), r"'4' is no pair such as 4096,2048"),

@@ -82,7 +82,7 @@ REFUSALS = [
     (("herk", *UPDATE, "--beta", "1j", "--c", "A.npy"), r"herk takes a real beta"),
     (("herk", *UPDATE, "--beta", "1", "--c", "A.npy"), r"is square, 37 x 37, and C"),
     (("herk", *UPDATE, "--c", "A.npy"), r"--c given without --beta; give --beta 1"),
-    (("herk", *UPDATE, "--beta", "1"), r"given without C; pass C"),
+    (("herk", *UPDATE, "--beta", "1"), r"given without --c; name C0"),
     (("herk", *UPDATE, "--uplo", "left"), r"'left' is not one of 'full', 'lower'"),
     (("herk", *UPDATE, "--op", "T"), r"'T' is not one of 'N', 'C'"),
     (("syrk", *UPDATE, "--op", "C"), r"'C' is not one of 'N', 'T'"),
@@ -103,7 +103,7 @@ REFUSALS = [
         r"--op-a given; herk",
     ),
     (("plan", "A.npy", "A.npy", "--op", "T"), r"--op given; gemm takes --op-a and"),
-    (("plan", "A.npy", "T.npy", "--uplo", "full"), r"--uplo given; gemm computes all"),
+    (("plan", "A.npy", "T.npy", "--uplo", "full"), r"--uplo given, and gemm computes all"),
 ]
 
 

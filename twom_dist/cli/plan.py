@@ -67,6 +67,7 @@ Examples:
 @click.option("--threads-per-worker", type=click.IntRange(1), default=1)
 @click.option(
     "--worker-memory",
+    "--memory-limit",
     type=parse_size,
     metavar="BYTES",
     help="Of one worker, such as 16GiB.",
@@ -125,6 +126,7 @@ def plan(
     ops = given(**{name: options.pop(name) for name in ("op", "op_a", "op_b")})
     options = given(**options)
     with refusing():
+        _check_names(routine, ops, options.get("uplo"))
         found_a = _find("A", "--shape-a", a, shape_a)
         found_b = None
         if routine == "gemm" or ROUTINES[routine].two:
@@ -160,26 +162,33 @@ def plan(
         )
 
 
+def _check_names(routine: str, ops: dict[str, str], uplo: str | None) -> None:
+    """Refuse options of the other routines."""
+    is_update = routine in ROUTINES
+    for name in ops:
+        if (name == "op") != is_update:
+            raise RefusedError(
+                f"--{name.replace('_', '-')} given; {routine} takes "
+                + ("--op" if is_update else "--op-a and --op-b")
+            )
+    if uplo is not None and not is_update:
+        raise RefusedError(
+            "--uplo given, and gemm computes all of C; leave it out, or name an update "
+            f"with --routine ({', '.join(ROUTINES)})"
+        )
+
+
 def _measure(
     routine: str, a: Any, b: Any, ops: dict[str, str], uplo: str | None
 ) -> tuple[int, int, int]:
     """Return (m, n, k) of a routine that takes these options."""
     from .. import checks
 
-    update = ROUTINES.get(routine)
-    for name in ops:
-        if (name == "op") != (update is not None):
-            raise RefusedError(
-                f"--{name.replace('_', '-')} given; {routine} takes "
-                + ("--op-a and --op-b" if update is None else "--op")
-            )
-    if update is not None:
+    if routine in ROUTINES:
         op = ops.get("op", "N")
-        checks.check_update_names(update, op, uplo or "full")
+        checks.check_update_names(ROUTINES[routine], op, uplo or "full")
         n, k = checks.check_update_shapes(a, b, None, op)
         return n, n, k
-    if uplo is not None:
-        raise RefusedError("--uplo given; gemm computes all of C: leave it out")
     left, right = (checks.check_op(ops.get(x, "N"), x) for x in ("op_a", "op_b"))
     return checks.check_product_shapes(a, b, None, left, right)
 

@@ -92,6 +92,8 @@ def run_job(
     with refusing():
         if c is not None and beta == 0:
             raise TypeError("--c given without --beta; give --beta 1 to add it")
+        if c is None and beta != 0:
+            raise TypeError("--beta given without --c; name C0, or leave --beta out")
         job = open_job(
             output=output,
             overwrite=overwrite,

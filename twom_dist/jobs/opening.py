@@ -160,7 +160,9 @@ def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:
     text = os.fspath(output)
     # With its member cut off; folders may hold "::" as well.
     starts = [text, *(text[: found.start()] for found in re.finditer("::", text))]
-    for name, stored in inputs.items():
+    for letter, stored in inputs.items():
+        # The output is C.
+        name = "C0" if letter == "C" else letter
         source = os.path.realpath(stored.path)
         for target in map(os.path.realpath, starts):
             same = os.path.exists(target) and os.path.samefile(target, source)
