@@ -5,6 +5,7 @@ tests/distributed/test_local_cluster.py.
 """
 
 from collections import namedtuple
+from inspect import signature
 from types import SimpleNamespace
 
 import dask
@@ -226,8 +227,8 @@ class FakeClient:
 
     scheduler = SimpleNamespace(address="tcp://a:1")
 
-    def __init__(self, packages=None, told=None, here=None):
-        self.packages, self.told, self.here = packages or {}, told, here
+    def __init__(self, packages=None, told=None, limits=(2**31,)):
+        self.packages, self.told, self.limits = packages or {}, told, limits
 
     def nthreads(self):
         return {} if self.told is None else {"tcp://b:2": 4}
@@ -241,7 +242,10 @@ class FakeClient:
         return {"tcp://b:2": {**function(), **self.told}}
 
     def run_on_scheduler(self, function):
-        return function()
+        if "dask_scheduler" not in signature(function).parameters:
+            return function()
+        workers = [SimpleNamespace(memory_limit=limit) for limit in self.limits]
+        return function(SimpleNamespace(workers=dict(enumerate(workers))))
 
 
 def test_no_workers_is_a_failure():
@@ -281,6 +285,24 @@ def test_workers_that_differ(packages, told, name, status, words):
     assert [
         x for x in found if (x.name, x.status) == (name, status) and words in x.found
     ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "status", "words"),
+    [
+        ((2**30, 2**31), "ok", "limits of 1 GiB to 2 GiB"),
+        ((2**31, 400 * 2**20), "warning", "of 400 MiB to 2 GiB: no room for a tile"),
+        ((457 * 2**20,), "warning", "a process takes 320 MiB of the 70% before dask"),
+        ((458 * 2**20,), "ok", "limits of 458 MiB"),
+        ((0, 0), "ok", "without limits"),
+    ],
+)
+def test_the_memory_of_workers_is_told(limits, status, words):
+    found = list(check_workers(FakeClient(told={}, limits=limits)))
+    assert statuses(found)["worker memory"] == status
+    (memory,) = (x for x in found if x.name == "worker memory")
+    assert words in memory.found
+    assert memory.advice == ("give each more than 458 MiB" if status != "ok" else "")
 
 
 # --- the command --------------------------------------------------------------------

@@ -5,7 +5,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..config import rate_setting
+from ..plan.record import format_bytes
 from .engines import TOO_HOPEFUL
+from .limits import INTERPRETER_BYTES, SPILL, round_up, tile_bytes
 from .report import Finding, failure, fine, warning
 
 # The size of block that the assumed rate was measured with.
@@ -30,8 +32,33 @@ def check_workers(client: Any) -> Iterator[Finding]:
         return
     total = sum(threads.values())
     yield fine("workers", f"{len(threads)} at {address}, threads in all: {total}")
+    yield _check_memory(client)
     yield from compare_processes(client)
     yield _check_link(client)
+
+
+def _check_memory(client: Any) -> Finding:
+    """Compare the least memory limit with what a process takes before any tile."""
+
+    # Sent by value, as below.
+    def list_limits(dask_scheduler: Any) -> list[int]:
+        return [ws.memory_limit or 0 for ws in dask_scheduler.workers.values()]
+
+    name = "worker memory"
+    limits = [limit for limit in client.run_on_scheduler(list_limits) if limit]
+    if not limits:
+        return fine(name, "without limits")
+    least, most = format_bytes(min(limits)), format_bytes(max(limits))
+    found = f"limits of {least}" + (f" to {most}" if most != least else "")
+    if tile_bytes(min(limits)) > 0:
+        return fine(name, found)
+    return warning(
+        name,
+        f"{found}: no room for a tile of a file, as a process takes "
+        f"{format_bytes(INTERPRETER_BYTES)} of the {SPILL:.0%} before dask writes to "
+        "disk",
+        f"give each more than {format_bytes(round_up(INTERPRETER_BYTES / SPILL))}",
+    )
 
 
 def compare_processes(client: Any) -> Iterator[Finding]:
