@@ -131,6 +131,14 @@ def test_dask_has_the_command():
     assert main.name == "twom"
 
 
+def test_the_module_is_the_command():
+    command = [sys.executable, "-m", "twom_dist", "plan"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.startswith("twom-dist: error: the path of A and --shape-a: nei")
+    assert found.stderr.count("\n") == 1
+
+
 def test_info_names_versions_and_kernel(call):
     code, out, err = call("info")
     assert (code, err) == (0, "")

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from ..jobs import Job, JobSummary
 
 sum_options = apply_all(
-    click.option("-o", "--output", required=True, metavar="C", help="File to make."),
+    click.option(
+        "-o",
+        "--output",
+        required=True,
+        metavar="C",
+        help="File to make; without a member HDF5 and .npz call it matrix.",
+    ),
     click.option("--c", metavar="C0", help="Matrix to add, times --beta."),
     click.option(
         "--alpha", type=parse_number, metavar="NUMBER", default=1, help="Default: 1."
