@@ -40,11 +40,17 @@ class Residual:
     allowed: float
 
 
+def _parse_count(value: Any) -> int:
+    if not str(value).isdecimal() or int(value) < 1:
+        raise click.BadParameter(f"{value!r} is no whole number such as 3")
+    return int(value)
+
+
 @click.command(cls=SentenceCommand)
 @click.option("--a", metavar="PATH", help="Left matrix (default: made up).")
 @click.option("--b", metavar="PATH", help="Right matrix (default: made up).")
-@click.option("--size", type=click.IntRange(1), help="Of what is made up: 3072.")
-@click.option("--workers", type=click.IntRange(1), help="Default: one per core.")
+@click.option("--size", type=_parse_count, help="Of what is made up: 3072.")
+@click.option("--workers", type=_parse_count, help="Default: one per core.")
 @debug_option
 def main(
     a: str | None, b: str | None, size: int | None, workers: int | None, debug: bool
@@ -86,7 +92,7 @@ def _find_matrices(
     if a is not None or b is not None:
         raise PlanError(
             "the demo multiplies two matrices of yours or two of a size: give both "
-            "--a and --b, or at most --size"
+            "A=file and B=file (--a and --b), or at most N=size (--size)"
         )
     n = 3072 if size is None else size
     click.echo(f"Writing two {n} x {n} complex128 matrices ...")

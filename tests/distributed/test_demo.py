@@ -84,4 +84,11 @@ def test_one_matrix_is_not_enough(pair, capsys):
     ):
         code, out, err = call(capsys, *arguments)
         assert (code, out) == (2, "")
-        assert "give both --a and --b, or at most --size" in err
+        assert "give both A=file and B=file (--a and --b), or at most N=size" in err
+
+
+@pytest.mark.parametrize("size", ["foo", "0", "1.5"])
+def test_a_size_is_a_whole_number(capsys, size):
+    code, out, err = call(capsys, "--size", size)
+    assert (code, out) == (2, "")
+    assert f"{size!r} is no whole number such as 3; see demo --help" in err
