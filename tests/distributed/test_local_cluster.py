@@ -105,6 +105,7 @@ def _examine(client, command):
     rows = {finding.name: finding.found for finding in report.findings}
     assert report.ok, report
     assert rows["workers"] == f"2 at {address}, threads in all: {2 * _threads()}"
+    assert rows["worker memory"].startswith("limits of ")
     assert rows["worker packages"] == "the same in all 4 processes"
     assert rows["worker settings"] == "the same in all 3 processes"
     assert "GB/s from tcp://127.0.0.1:" in rows["worker link"]
