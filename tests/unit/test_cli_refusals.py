@@ -133,7 +133,11 @@ def test_what_cannot_be_is_refused_before_any_work(call, tmp_path, a, b):
 @pytest.mark.parametrize("address", ["here", "tcp://h", "tcp://h:port", "http://h:1"])
 def test_what_is_no_address_makes_no_client(address, monkeypatch):
     """Half-made, it would complain when it is collected, after the sentence."""
-    monkeypatch.setattr("distributed.Client", pytest.fail)
+
+    def make(*args, **options):
+        raise AssertionError(address)
+
+    monkeypatch.setattr("distributed.Client", make)
     with pytest.raises(RefusedError, match="no scheduler answers at"):
         connect(address, 2).__enter__()
 
