@@ -329,6 +329,18 @@ def test_a_container_of_nothing_but_an_output_is_overwritten(
     assert_same_bits(everything(tmp_path / name), make_matrix())
 
 
+def test_what_comes_into_a_container_meanwhile_is_not_lost(tmp_path: Path) -> None:
+    save(tmp_path / "C.h5", make_matrix())
+    writer = create_matrix(tmp_path / "C.h5", (4, 4), "f8", (2, 2), overwrite=True)
+    write_tiles(writer, np.eye(4))
+    with h5py.File(tmp_path / "C.h5", "a") as file:
+        file["notes"] = np.ones(3)
+    with pytest.raises(StoreError, match="holds 'notes', which would be lost"):
+        writer.commit()
+    assert_same_bits(everything(tmp_path / "C.h5"), make_matrix())
+    assert len(left_behind(tmp_path)) == 1
+
+
 def test_a_link_of_an_hdf5_file_is_not_lost(tmp_path: Path) -> None:
     save(tmp_path / "C.h5", make_matrix())
     with h5py.File(tmp_path / "C.h5", "a") as file:

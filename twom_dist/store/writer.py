@@ -169,7 +169,8 @@ class MatrixWriter:
         ------
         StoreError
             The writer has been committed or discarded already, the target has come up
-            meanwhile, or the system refuses the move; the temporary then stays.
+            meanwhile or may no longer be replaced, or the system refuses the move; the
+            temporary then stays.
         """
         temporary = self.draft.temporary
         if not os.path.exists(temporary):
@@ -182,6 +183,8 @@ class MatrixWriter:
                 f"{self.path!r} has come up since it was to be written; the finished "
                 f"matrix is kept as {temporary!r}: move one of the two."
             )
+        # It may have become something else.
+        check_target(self._location(), self.path, self.overwrite)
         tidy, pack = FORMAT_TABLE[self.format].tidy, FORMAT_TABLE[self.format].pack
         action = f"put in place from {temporary!r}, which is kept"
         with store_errors(self._location(), action):
