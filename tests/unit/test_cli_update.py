@@ -103,7 +103,7 @@ REFUSALS = [
         r"--op-a given; herk",
     ),
     (("plan", "A.npy", "A.npy", "--op", "T"), r"--op given; gemm takes --op-a and"),
-    (("plan", "A.npy", "T.npy", "--uplo", "full"), r"--uplo given, and gemm computes all"),
+    (("plan", "A.npy", "T.npy", "--uplo", "full"), r"--uplo given, and gemm comput"),
 ]
 
 
