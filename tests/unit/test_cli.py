@@ -27,6 +27,7 @@ from twom_dist.cli.failures import describe
 from twom_dist.cli.options import parse_number, parse_shape
 from twom_dist.errors import StoreError
 from twom_dist.jobs.layout import Wave, lay_out
+from twom_dist.jobs.room import Room
 from twom_dist.jobs.running import compute_wave
 from twom_dist.plan import Cluster
 
@@ -169,10 +170,26 @@ def test_plan_of_shapes_and_of_files(call, a, b):
     m, n, k = lay_out((M, N, K), "c16", Cluster(2), tile=10).wave_chunks(
         Wave(slice(None), slice(None))
     )
-    expected = td.plan_gemm(
-        a.shape, b.shape, workers=2, chunks=(m, n, k), worker_memory=4 * 2**30
-    )
-    assert plan == json.loads(expected.to_json())
+    # With what the processes leave of it, as a job is planned.
+    memory = Room(Cluster(2, 1, 4 * 2**30)).planned.memory
+    sizes = {"workers": 2, "chunks": (m, n, k), "worker_memory": memory}
+    expected = td.plan_gemm(a.shape, b.shape, **sizes)
+    assert plan == {"waves": 1, **json.loads(expected.to_json())}
+
+
+def test_a_plan_has_the_waves_of_the_job(call):
+    shape = ("--shape-a", "8000,4000", "--shape-b", "4000,8000")
+    memory = ("--workers", "4", "--worker-memory", "600MiB")
+    room = Room(Cluster(4, 1, 600 * 2**20))
+    layout = room.lay_out(lambda own: lay_out((8000, 8000, 4000), "c16", own))
+    count = len(layout.waves)
+    _, out, _ = call("plan", *shape, *memory)
+    assert out.startswith(f"8000 x 4000 times 4000 x 8000 in {count} waves, as the")
+    _, out, _ = call("plan", *shape, *memory, "--json")
+    assert json.loads(out)["waves"] == count > 1
+    memory = ("--workers", "4", "--worker-memory", "400MiB")
+    code, _, err = call("plan", *shape, *memory)
+    assert (code, "beside the 320 MiB of its process" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """``twom-dist plan``: what a product or an update will cost."""
 
+import json
 from typing import Any
 
 import click
@@ -120,7 +121,8 @@ def plan(
     """Plan a product or update of A and B, files or shapes; nothing is read or run."""
     from dask.system import CPU_COUNT
 
-    from ..jobs import lay_out, plan_wave
+    from ..jobs import Room, lay_out, plan_wave
+    from ..jobs.devices import DeviceRoom
     from ..plan import Cluster
 
     ops = given(**{name: options.pop(name) for name in ("op", "op_a", "op_b")})
@@ -151,15 +153,27 @@ def plan(
                 **given(tile=tile, **options),
             )
             return
-        layout = lay_out(shape, cluster=cluster, routine=routine, tile=tile, **options)
-        first = layout.wave_chunks(layout.waves[0])
-        result = plan_wave(routine, first, cluster, **options)
-    click.echo(result.to_json() if as_json else result.describe(chosen=tile is None))
-    if len(layout.waves) > 1 and not as_json:
-        click.echo(
-            f"\nThe first of {len(layout.waves)} waves: the workers cannot hold the "
-            f"inputs of all {layout.num_computed} tiles at once."
+        # A job leaves room for the processes, and so does its plan.
+        room = (DeviceRoom if options.get("engine") == "cuda" else Room)(cluster)
+        layout = room.lay_out(
+            lambda own: lay_out(
+                shape, cluster=own, routine=routine, tile=tile, **options
+            )
         )
+        first = layout.wave_chunks(layout.waves[0])
+        result = plan_wave(routine, first, room.planned, **options)
+    if as_json:
+        kept = json.loads(result.to_json())
+        click.echo(json.dumps({"waves": len(layout.waves), **kept}))
+        return
+    if len(layout.waves) > 1:
+        m, n, k = shape
+        click.echo(
+            f"{m} x {k} times {k} x {n} in {len(layout.waves)} waves, as the workers "
+            f"cannot hold the inputs of all {layout.num_computed} tiles at once. The "
+            "first of them:\n"
+        )
+    click.echo(result.describe(chosen=tile is None))
 
 
 def _check_names(routine: str, ops: dict[str, str], uplo: str | None) -> None:

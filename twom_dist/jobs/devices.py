@@ -211,6 +211,11 @@ class DeviceRoom:
 
     cluster: Cluster
 
+    @property
+    def planned(self) -> Cluster:
+        """The workers with the memory to lay out a job for: nothing else is there."""
+        return self.cluster
+
     def lay_out(self, make: Make, smaller: Iterable[int] = ()) -> Layout:
         """Make a layout for what is free, or say what the workers need."""
         try:
