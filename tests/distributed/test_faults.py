@@ -20,7 +20,7 @@ import twom_dist as td
 from tests.command import CommandLine, contents, make, read, same_bits, save
 from twom_dist.cli.workers import LocalWorkers, start_workers
 from twom_dist.errors import StoreError
-from twom_dist.jobs import lay_out, multiply_files, recording, waiting
+from twom_dist.jobs import lay_out, multiply_files, waiting
 from twom_dist.plan import Cluster
 from twom_dist.tiles import plugin
 
@@ -62,13 +62,6 @@ def impatient(monkeypatch):
         monkeypatch.setattr(waiting, name, {"L": 0.2, "A": 2, "P": 1.5}[name[0]])
     monkeypatch.setattr("twom_dist.jobs.running.CANCEL_SECONDS", 1)
     monkeypatch.setattr("twom_dist.jobs.running.STOP_SECONDS", 1)
-
-
-@pytest.fixture
-def recorded(monkeypatch):
-    """Record every tile, where jobs of seconds would record none."""
-    monkeypatch.setattr(recording, "RECORD_SECONDS", 0)
-    monkeypatch.setattr(recording, "RECORD_SHARE", 1e9)
 
 
 def multiply(client, output="C.zarr", **options):

@@ -27,7 +27,7 @@ from tests.command import (
 )
 from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, StoreError
-from twom_dist.jobs import devices, moving, multiply_files, recording, update_files
+from twom_dist.jobs import devices, moving, multiply_files, update_files
 from twom_dist.jobs.arrays import LazyTiles
 from twom_dist.jobs.devices import Device
 from twom_dist.jobs.moving import DeviceMatrix
@@ -206,9 +206,7 @@ def test_cuda_without_gpus_is_refused_before_anything_is_there(
     assert contents(Path()) == before
 
 
-def test_a_job_goes_on_with_the_other_engine(client, files, moves, monkeypatch):
-    monkeypatch.setattr(recording, "RECORD_SECONDS", 0)
-    monkeypatch.setattr(recording, "RECORD_SHARE", 1e9)
+def test_a_job_goes_on_with_the_other_engine(client, files, moves, recorded):
 
     def stop(progress):
         if progress.done == 7:
@@ -222,9 +220,7 @@ def test_a_job_goes_on_with_the_other_engine(client, files, moves, monkeypatch):
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
 
 
-def test_a_native_product_stays_with_its_engine(client, files, moves, monkeypatch):
-    monkeypatch.setattr(recording, "RECORD_SECONDS", 0)
-    monkeypatch.setattr(recording, "RECORD_SHARE", 1e9)
+def test_a_native_product_stays_with_its_engine(client, files, moves, recorded):
 
     def stop(progress):
         raise KeyboardInterrupt

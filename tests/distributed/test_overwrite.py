@@ -42,10 +42,8 @@ from twom_dist.store._publish import remove
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
-    """A, B and C0 in a folder of their own; every tile is recorded."""
-    monkeypatch.setattr(recording, "RECORD_SECONDS", 0)
-    monkeypatch.setattr(recording, "RECORD_SHARE", 1e9)
+def files(tmp_path, monkeypatch, recorded):
+    """A, B and C0 in a folder of their own."""
     monkeypatch.chdir(tmp_path)
     return save_operands(M, K, N)
 

@@ -26,15 +26,8 @@ OUTPUTS = ["C.zarr", "C.npy", "C.h5::g/C", "C.npz"]
 RECORD = ".C.zarr.resume"
 
 
-@pytest.fixture(autouse=True)
-def recording_at_once(monkeypatch):
-    """Record every tile, where jobs of seconds would record none."""
-    monkeypatch.setattr(recording, "RECORD_SECONDS", 0)
-    monkeypatch.setattr(recording, "RECORD_SHARE", 1e9)
-
-
 @pytest.fixture
-def files(tmp_path, monkeypatch):
+def files(tmp_path, monkeypatch, recorded):
     """A, B and C0 in a folder of their own."""
     monkeypatch.chdir(tmp_path)
     return save_operands(M, K, N)

@@ -9,14 +9,11 @@ import pytest
 from tests.command import contents, save_operands
 from tests.distributed.test_resume import RECORD, K, M, N, multiply, stop_after
 from twom_dist.errors import StoreError
-from twom_dist.jobs import recording
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
-    """A, B and C0 in a folder of their own; every tile is recorded."""
-    monkeypatch.setattr(recording, "RECORD_SECONDS", 0)
-    monkeypatch.setattr(recording, "RECORD_SHARE", 1e9)
+def files(tmp_path, monkeypatch, recorded):
+    """A, B and C0 in a folder of their own."""
     monkeypatch.chdir(tmp_path)
     return save_operands(M, K, N)
 
