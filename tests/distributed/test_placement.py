@@ -5,6 +5,7 @@ import signal
 import time
 from collections import Counter, defaultdict
 from contextlib import contextmanager
+from itertools import product
 
 import dask
 import dask.array as da
@@ -17,6 +18,7 @@ from twom_dist.kernels import get_engine
 from twom_dist.tiles.placement import (
     WorkerGrid,
     assign_slots,
+    balanced_grids,
     choose_grid,
     spread,
     summa_bytes,
@@ -90,6 +92,19 @@ def test_the_grid_balances_first_and_then_moves_least(
 ):
     found = choose_grid(workers, *tiles, a_bytes, b_bytes)
     assert (found.pr, found.pc) == grid
+
+
+@pytest.mark.parametrize("workers", [5, 12, 27, 35, 97])
+def test_fewer_workers_neither_work_nor_hold_more(workers):
+    for mt, nt in product(range(1, 21, 3), range(1, 21, 4)):
+        exact = min(
+            (g.largest_load(mt, nt), -g.largest_edges(mt, nt))
+            for g in worker_grids(workers)
+        )
+        for g in balanced_grids(workers, mt, nt):
+            assert g.pr * g.pc <= workers
+            assert g.largest_load(mt, nt) <= exact[0]
+            assert g.largest_edges(mt, nt) <= -exact[1]
 
 
 def test_slots_go_where_the_bytes_are():

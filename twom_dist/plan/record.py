@@ -9,6 +9,7 @@ import numpy as np
 from ..accuracy import error_bound
 from ..config import rate_setting
 from ..tiles.grid import Grid
+from ..tiles.placement import choose_grid
 from ..tiles.spec import ProductSpec
 from .chunks import SMALLEST_TILE
 
@@ -144,14 +145,23 @@ class Plan:
         return f"{self.workers}, each with up to {self.held_fraction:.0%} of the rows"
 
     def _show_idle(self, chosen: bool) -> str:
-        # Tiles that could be halved are worth a worker each.
-        if max(self.tile_shape[:2]) >= 2 * SMALLEST_TILE:
+        if self._halving_helps():
             what = "smaller tiles (chunks) would use them"
             # Not halved where it was chosen: the product takes a fraction of a second.
             what += " and gain little" if chosen else ""
         else:
             what = "fewer workers do as well"
         return f"{self.idle_workers} of {self.workers} workers get no tile of C; {what}"
+
+    def _halving_helps(self) -> bool:
+        """Whether tiles of half the side are worth making, and leave fewer idle."""
+        if max(self.tile_shape[:2]) < 2 * SMALLEST_TILE:
+            return False
+        if self.worker_grid is None:
+            return True
+        mt, nt, _ = self.tiles
+        halved = choose_grid(self.workers, 2 * mt, 2 * nt, 1, 1)
+        return self.workers - halved.pr * halved.pc < self.idle_workers
 
 
 def record_plan(

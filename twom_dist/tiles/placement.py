@@ -29,6 +29,10 @@ class WorkerGrid:
         """Most C tiles on one slot."""
         return -(-mt // self.pr) * -(-nt // self.pc)
 
+    def largest_edges(self, mt: int, nt: int) -> int:
+        """Most rows and columns of tiles that one slot needs, together."""
+        return -(-mt // self.pr) + -(-nt // self.pc)
+
 
 def worker_grids(workers: int) -> list[WorkerGrid]:
     """List every pr x pc = workers.
@@ -46,6 +50,8 @@ def worker_grids(workers: int) -> list[WorkerGrid]:
 def balanced_grids(workers: int, mt: int, nt: int) -> list[WorkerGrid]:
     """List the grids with the least work on one slot; some workers may be left out.
 
+    None needs more inputs on a slot than the best grids of all workers do.
+
     Examples
     --------
     >>> [(g.pr, g.pc) for g in balanced_grids(7, 6, 6)]  # 7 = 1 x 7 alone
@@ -55,8 +61,13 @@ def balanced_grids(workers: int, mt: int, nt: int) -> list[WorkerGrid]:
         WorkerGrid(_fewest(mt, pr), _fewest(nt, workers // pr)): None
         for pr in range(1, max(1, min(workers, mt)) + 1)
     }
-    least = min(grid.largest_load(mt, nt) for grid in grids)
-    return [grid for grid in grids if grid.largest_load(mt, nt) == least]
+    _, most = min(
+        (grid.largest_load(mt, nt), -grid.largest_edges(mt, nt))
+        for grid in worker_grids(max(1, workers))
+    )
+    fit = [grid for grid in grids if grid.largest_edges(mt, nt) <= -most]
+    least = min(grid.largest_load(mt, nt) for grid in fit)
+    return [grid for grid in fit if grid.largest_load(mt, nt) == least]
 
 
 def _fewest(tiles: int, slots: int) -> int:
