@@ -42,7 +42,7 @@ class Residual:
 
 def _parse_count(value: Any) -> int:
     if not str(value).isdecimal() or int(value) < 1:
-        raise click.BadParameter(f"{value!r} is no whole number such as 3")
+        raise click.BadParameter(f"{value!r} is no positive whole number such as 3")
     return int(value)
 
 

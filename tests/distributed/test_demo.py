@@ -91,4 +91,4 @@ def test_one_matrix_is_not_enough(pair, capsys):
 def test_a_size_is_a_whole_number(capsys, size):
     code, out, err = call(capsys, "--size", size)
     assert (code, out) == (2, "")
-    assert f"{size!r} is no whole number such as 3; see demo --help" in err
+    assert f"{size!r} is no positive whole number such as 3; see demo --help" in err

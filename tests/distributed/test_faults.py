@@ -256,7 +256,9 @@ def test_a_disk_that_fills_up_ends_the_job_in_a_sentence(client, files, output):
     assert contents(Path()) == before
 
 
-def test_after_some_room_was_made_the_job_goes_on(files, monkeypatch, recorded):
+def test_after_some_room_was_made_the_job_goes_on(
+    files, monkeypatch, every_tile_recorded
+):
     from twom_dist.store import _formats
 
     written = []
@@ -339,7 +341,7 @@ ENDINGS = {
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_lost_cluster_ends_the_job_and_another_one_finishes_it(
-    files, impatient, recorded, capsys, ending
+    files, impatient, every_tile_recorded, capsys, ending
 ):
     number, sentence = ENDINGS[ending]
     with remote_cluster(workers=1) as (file, (scheduler, worker)):

@@ -206,7 +206,7 @@ def test_cuda_without_gpus_is_refused_before_anything_is_there(
     assert contents(Path()) == before
 
 
-def test_a_job_goes_on_with_the_other_engine(client, files, moves, recorded):
+def test_a_job_goes_on_with_the_other_engine(client, files, moves, every_tile_recorded):
 
     def stop(progress):
         if progress.done == 7:
@@ -220,7 +220,9 @@ def test_a_job_goes_on_with_the_other_engine(client, files, moves, recorded):
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
 
 
-def test_a_native_product_stays_with_its_engine(client, files, moves, recorded):
+def test_a_native_product_stays_with_its_engine(
+    client, files, moves, every_tile_recorded
+):
 
     def stop(progress):
         raise KeyboardInterrupt

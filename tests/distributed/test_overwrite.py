@@ -34,15 +34,21 @@ from tests.distributed.test_resume import (
     multiply,
     stop_after,
 )
-from twom_dist.errors import MemoryLimitError, StoreError
+from twom_dist.errors import (
+    EngineUnavailableError,
+    MemoryLimitError,
+    PlanError,
+    StoreError,
+)
 from twom_dist.jobs import recording, update_files
 from twom_dist.jobs.writing import write_tile
 from twom_dist.store import create_matrix, open_record
 from twom_dist.store._publish import remove
+from twom_dist.store.writer import FORMAT_TABLE
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch, recorded):
+def files(tmp_path, monkeypatch, every_tile_recorded):
     """A, B and C0 in a folder of their own."""
     monkeypatch.chdir(tmp_path)
     return save_operands(M, K, N)
@@ -104,6 +110,72 @@ def test_what_lacks_only_its_place_is_not_discarded(
     assert (code, err, "30 of them from before" in out) == (0, "", True)
     assert same_bits(read(output), td.gemm(*files[:2]))
     assert hidden() == []
+
+
+def test_what_lacks_only_its_place_and_cannot_go_on_names_what_to_remove(
+    files, monkeypatch
+):
+    """Overwriting would be refused: it must not be what is advised."""
+    with monkeypatch.context() as patch:
+        patch.setattr("twom_dist.store.writer.publish", refuse_busy)
+        with pytest.raises(StoreError, match="which is kept"):
+            multiply("C.npy")
+    (left,) = Path().glob(".C.npy.*.partial")
+    sentence = rf"remove '.*{re.escape(left.name)}' to start anew"
+    for options in ({"num_moduli": 12}, {"tile": 20}):
+        with pytest.raises((StoreError, PlanError), match=sentence):
+            multiply("C.npy", resume=True, **options)
+    np.save("B.npy", files[1] + 1)
+    with pytest.raises(StoreError, match=rf"has changed since .*; {sentence}"):
+        multiply("C.npy", resume=True)
+    left.unlink()
+    assert multiply("C.npy").resumed == 0
+
+
+def test_an_engine_that_does_not_load_discards_nothing(files, capsys, monkeypatch):
+    stop_after(5, multiply)
+    before = contents(Path())
+
+    def refuse(name):
+        raise EngineUnavailableError("there is no folder; make one")
+
+    monkeypatch.setattr("twom_dist.jobs.attempt.get_engine", refuse)
+    for workers in ("0", "1"):
+        flags = ("--overwrite", "--workers", workers, "--tile", "16")
+        found = CommandLine(capsys)("gemm", "A.zarr", "B.npy", "-o", "C.zarr", *flags)
+        assert assert_refused(found).endswith("there is no folder; make one\n")
+        assert contents(Path()) == before
+
+
+def test_a_record_that_cannot_be_begun_leaves_nothing(files, monkeypatch):
+    def fail(self, entry):
+        self._stream.write(b'{"subj')
+        raise StoreError("the disk is full; free some of it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("twom_dist.store.record.Record._append", fail)
+        with pytest.raises(StoreError, match="the disk is full"):
+            multiply()
+    assert hidden() == []
+    multiply()
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+
+
+def test_what_comes_up_while_a_matrix_is_packed_stays(files, monkeypatch):
+    pack = FORMAT_TABLE["npz"].pack
+
+    def pack_slowly(draft, path):
+        pack(draft, path)
+        np.savez("C.npz", matrix=np.eye(2))
+
+    slow = replace(FORMAT_TABLE["npz"], pack=pack_slowly)
+    with monkeypatch.context() as patch:
+        patch.setitem(FORMAT_TABLE, "npz", slow)
+        with pytest.raises(StoreError, match="has come up since it was to be written"):
+            multiply("C.npz")
+    assert same_bits(read("C.npz"), np.eye(2))
+    Path("C.npz").unlink()
+    assert multiply("C.npz", resume=True).resumed == TILES
 
 
 def test_what_lacks_only_its_place_goes_when_it_is_removed_by_hand(files, monkeypatch):

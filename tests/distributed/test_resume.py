@@ -27,7 +27,7 @@ RECORD = ".C.zarr.resume"
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch, recorded):
+def files(tmp_path, monkeypatch, every_tile_recorded):
     """A, B and C0 in a folder of their own."""
     monkeypatch.chdir(tmp_path)
     return save_operands(M, K, N)

@@ -3,16 +3,19 @@
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.command import contents, save_operands
 from tests.distributed.test_resume import RECORD, K, M, N, multiply, stop_after
 from twom_dist.errors import StoreError
+from twom_dist.jobs import begin, open_job
+from twom_dist.plan import Cluster
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch, recorded):
+def files(tmp_path, monkeypatch, every_tile_recorded):
     """A, B and C0 in a folder of their own."""
     monkeypatch.chdir(tmp_path)
     return save_operands(M, K, N)
@@ -49,3 +52,14 @@ def test_the_member_stays_what_it_was(files, begun, now, words):
         multiply(now, resume=True)
     assert contents(Path()) == before
     assert multiply(begun, resume=True).resumed == 3
+
+
+def test_smaller_workers_keep_what_they_have_room_for(files, monkeypatch):
+    stop_after(3, multiply)
+    small = SimpleNamespace(cache_bytes=5)
+    monkeypatch.setattr("twom_dist.jobs.attempt.plan_wave", lambda *_, **__: small)
+    job = open_job("A.zarr", "B.npy", "C.zarr")
+    attempt = begin(job, Cluster(), resume=True)
+    attempt.abandon()
+    assert attempt.layout.cache_bytes == 5
+    assert len(attempt.finished) == 3

@@ -1,13 +1,17 @@
 """Plans of workers with little memory: the advice is enough, the cache gives way."""
 
+import json
 import re
 
 import dask.array as da
 import numpy as np
 import pytest
+import zarr
 
 import twom_dist as td
+from tests.command import CommandLine
 from twom_dist.errors import MemoryLimitError
+from twom_dist.jobs import find_room, open_job
 from twom_dist.memory import USABLE_SHARE
 from twom_dist.plan import Cluster
 
@@ -64,6 +68,36 @@ def _specs(task):
     """Specs among the arguments of a task."""
     given = [getattr(x, "product", x) for x in getattr(task, "args", ())]
     return [x for x in given if hasattr(x, "cache_bytes")]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "workers", "what"),
+    [
+        (10000, 97, "93 of 97 workers get no tile of C; smaller tiles (chunks) would"),
+        (1000, 97, "17 of 97 workers get no tile of C; fewer workers do as well"),
+    ],
+)
+def test_idle_workers_are_promised_what_they_would_get(chunks, workers, what):
+    sizes = {"chunks": chunks, "workers": workers}
+    assert what in str(td.plan_gemm((20000, 20000), (20000, 20000), **sizes))
+
+
+def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in "AB":
+        # Nothing is written but what they are.
+        zarr.create_array(
+            f"{name}.zarr", shape=(8000, 8000), chunks=(700, 700), dtype="c16"
+        )
+    memory = 1000 * MIB
+    room = find_room(Cluster(4, 1, memory))
+    layout = room.lay_out(open_job("A.zarr", "B.zarr", "C.zarr").lay_out)
+    flags = ("--workers", "4", "--worker-memory", str(memory), "--json")
+    code, out, _ = CommandLine(capsys)("plan", "A.zarr", "B.zarr", *flags)
+    found = json.loads(out)
+    assert (code, found["waves"]) == (0, len(layout.waves))
+    assert found["tile_shape"] == list(layout.tile_shape)
+    assert layout.tile_shape[2] % 700 == 0
 
 
 def test_small_workers_give_the_same_bits(monkeypatch):

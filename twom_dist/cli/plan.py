@@ -121,8 +121,9 @@ def plan(
     """Plan a product or update of A and B, files or shapes; nothing is read or run."""
     from dask.system import CPU_COUNT
 
-    from ..jobs import Room, lay_out, plan_wave
+    from ..jobs import find_room, lay_out, plan_wave
     from ..jobs.devices import DeviceRoom
+    from ..jobs.layout import find_chunks
     from ..plan import Cluster
 
     ops = given(**{name: options.pop(name) for name in ("op", "op_a", "op_b")})
@@ -154,11 +155,12 @@ def plan(
             )
             return
         # A job leaves room for the processes, and so does its plan.
-        room = (DeviceRoom if options.get("engine") == "cuda" else Room)(cluster)
+        on_device = options.get("engine") == "cuda"
+        room = DeviceRoom(cluster) if on_device else find_room(cluster)
+        both = found_a, found_b or found_a
+        shared = {"tile": tile, "chunks": find_chunks(routine, *both, ops), **options}
         layout = room.lay_out(
-            lambda own: lay_out(
-                shape, cluster=own, routine=routine, tile=tile, **options
-            )
+            lambda own: lay_out(shape, cluster=own, routine=routine, **shared)
         )
         first = layout.wave_chunks(layout.waves[0])
         result = plan_wave(routine, first, room.planned, **options)
@@ -209,6 +211,8 @@ def _measure(
 
 class _Described:
     """A shape and a dtype in the place of a matrix."""
+
+    chunks = None
 
     def __init__(self, shape: tuple[int, int]) -> None:
         import numpy as np

@@ -165,10 +165,10 @@ def _run(
                     job.check_workers(attempt.writer, client)
             elif local is not None and local.workers > 0:
                 client = stack.enter_context(workers.start_workers(local, debug))
+            if not quiet and (discarded := attempt.describe_discarded()):
+                click.echo(f"twom-dist: {discarded}", err=True)
             # From here on `run` decides: a result that cannot be put in place stays.
             unfinished.pop_all()
-        if not quiet and (discarded := attempt.describe_discarded()):
-            click.echo(f"twom-dist: {discarded}", err=True)
         total = attempt.layout.num_computed
         report = stack.enter_context(progress_bar(bar, total))
         return job.run(attempt, client, progress=report)

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import MemoryLimitError, PlanError, StoreError
+from ..kernels.registry import get_engine
 from ..plan import Cluster
 from ..store import MatrixWriter, Record, create_record, open_record, reopen_matrix
 from ..tiles.placement import Cell
@@ -21,7 +22,14 @@ from .devices import (
 from .layout import Layout, plan_wave
 from .recording import Recorder
 from .room import Room, find_room, list_smaller
-from .subject import START_ANEW, check_same, describe_job, is_known, read_layout
+from .subject import (
+    check_same,
+    describe_job,
+    is_known,
+    is_whole,
+    name_restart,
+    read_layout,
+)
 from .waves import Wave
 
 if TYPE_CHECKING:
@@ -184,6 +192,9 @@ def _settle(job: "Job", cluster: Cluster, client: Any) -> tuple["Job", AnyRoom]:
     """Choose the engine, and with it the memory that tiles take."""
     devices = find_devices(job.engine, client)
     job = job.with_engine(choose_engine(job.engine, devices))
+    if client is None and job.system is not None:
+        # Compiles the kernels, once, while nothing has been made or discarded.
+        get_engine(job.engine)
     if job.engine != "cuda":
         return job, find_room(cluster, client)
     if client is None:
@@ -211,10 +222,11 @@ def _take_up(job: "Job", record: Record, room: AnyRoom, tile: int | None) -> Att
     if tile is not None and layout.tile_shape != (tile, tile, tile):
         raise PlanError(
             f"tile={tile} given and {name!r} was begun with "
-            f"{' x '.join(map(str, layout.tile_shape))}; leave it out, or {START_ANEW}"
+            f"{' x '.join(map(str, layout.tile_shape))}; leave it out, or "
+            f"{name_restart(record)}"
         )
     check_same(record, describe_job(job, layout, room.cluster), name)
-    _check_room(job, layout, room)
+    layout = _fit_room(job, layout, room)
     mb, nb, _ = layout.tile_shape
     writer = reopen_matrix(
         job.output,
@@ -234,13 +246,13 @@ def _make_recorder(job: "Job", writer: MatrixWriter, *args: Any) -> Recorder:
     return Recorder(writer, *args, mirrored=job.mirror is not None)
 
 
-def _check_room(job: "Job", layout: Layout, room: AnyRoom) -> None:
-    """Refuse workers that cannot hold the waves of an earlier run."""
+def _fit_room(job: "Job", layout: Layout, room: AnyRoom) -> Layout:
+    """Keep as much as these workers can; refuse those that cannot hold the waves."""
     options = {n: x for n, x in job.scalars.items() if n in ("beta", "uplo")}
     chunks = max((layout.wave_chunks(w) for w in layout.waves), key=_size)
 
     def plan(cluster: Cluster) -> Layout:
-        plan_wave(
+        plan = plan_wave(
             job.routine,
             chunks,
             cluster,
@@ -248,10 +260,10 @@ def _check_room(job: "Job", layout: Layout, room: AnyRoom) -> None:
             **options,
             **job.options,
         )
-        return layout
+        return replace(layout, cache_bytes=min(layout.cache_bytes, plan.cache_bytes))
 
     try:
-        room.lay_out(plan)
+        return room.lay_out(plan)
     except MemoryLimitError as error:
         raise MemoryLimitError(
             f"{os.fspath(job.output)!r} was begun with other workers: {error}"
@@ -268,11 +280,11 @@ def _check_discardable(job: "Job", record: Record) -> None:
     name = os.fspath(job.output)
     if job.overwrite and not is_known(record):
         return
-    if len(record.finished) == read_layout(record).num_computed:
+    read_layout(record)  # refuses what another version has left
+    if is_whole(record):
         raise StoreError(
             f"an earlier run has finished all tiles of {name!r} and not put it in "
-            f"place; {_name_resume(record)} does so, or remove "
-            f"{record.temporary!r} to start anew"
+            f"place; {_name_resume(record)} does so, or {name_restart(record)}"
         )
     if not job.overwrite:
         raise StoreError(

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from math import lcm
 from time import perf_counter
 from typing import Any
 
@@ -12,13 +11,12 @@ import numpy as np
 
 from ..checks import ROUTINES
 from ..errors import StoreError
-from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem
 from ..plan import Cluster
 from ..store import MatrixWriter, StoredMatrix, create_matrix
 from .arrays import make_tiles
 from .attempt import Attempt
-from .layout import Layout, lay_out
+from .layout import Layout, find_chunks, lay_out
 from .report import JobSummary, Progress, count_operations
 from .running import compute_wave, stopping_writes
 from .waiting import ask
@@ -97,23 +95,10 @@ class Job:
             cluster,
             routine=self.routine,
             tile=tile,
-            chunks=self._find_chunks(),
+            chunks=find_chunks(self.routine, self.a, self.b, self.scalars),
             **shared,
             **self.options,
         )
-
-    def _find_chunks(self) -> tuple[int, int, int]:
-        """Sizes of the stored chunks along m, n and k; 1 where any cut will do."""
-        ops = [self.scalars.get("op_a"), self.scalars.get("op_b")]
-        if self.routine != "gemm":
-            ops = [self.scalars["op"], "T" if self.scalars["op"] == "N" else "N"]
-        (m, left), (right, n) = (
-            (x.chunks or (1, 1))[:: 1 if op == "N" else -1]
-            for x, op in zip((self.a, self.b), ops, strict=True)
-        )
-        # Of an update both are cut along the rows of the result.
-        rows = (m, n) if self.routine == "gemm" else (lcm(m, n),) * 2
-        return (*rows, lcm(left, right))
 
     def create_output(self, layout: Layout, freed_bytes: int = 0) -> MatrixWriter:
         """Check the place of the output, and its disk, and start its temporary."""
@@ -172,9 +157,6 @@ class Job:
         start = perf_counter()
         layout, writer, system = attempt.layout, attempt.writer, self.system
         job, threads = self.with_engine(attempt.engine), attempt.threads
-        if client is None and system is not None:
-            # Loads the kernels once, before several threads ask for them.
-            get_engine(job.engine)
         meter = _Meter(self, layout, start, progress, len(attempt.finished))
 
         def done(i: int, j: int) -> None:

@@ -1,9 +1,10 @@
 """Tiles and waves of a job: what is computed at once, and in which pieces."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from math import lcm
 from statistics import median_high
 from typing import Any
 
@@ -129,6 +130,26 @@ def choose_tile_shape(
         for chunk, *sizes in zip(chunks, shape, largest, slots, strict=True)
     )
     return mb, nb, kb
+
+
+def find_chunks(
+    routine: str, a: Any, b: Any, ops: Mapping[str, Any]
+) -> tuple[int, int, int]:
+    """Sizes of the stored chunks along m, n and k; 1 where any cut will do.
+
+    `ops`: op_a and op_b of gemm, op of an update; "N" where they are left out.
+    """
+    if routine == "gemm":
+        names = ops.get("op_a", "N"), ops.get("op_b", "N")
+    else:
+        names = ("N", "T") if ops.get("op", "N") == "N" else ("T", "N")
+    (m, left), (right, n) = (
+        (x.chunks or (1, 1))[:: 1 if op == "N" else -1]
+        for x, op in zip((a, b), names, strict=True)
+    )
+    # Of an update both are cut along the rows of the result.
+    rows = (m, n) if routine == "gemm" else (lcm(m, n),) * 2
+    return (*rows, lcm(left, right))
 
 
 def _align(tile: int, chunk: int, largest: int) -> int:
@@ -264,10 +285,13 @@ def _lay_out_tiles(
         rows = least + bisect_left(larger, True, key=lambda w: not fits(w, w))
         columns = rows
         cut = partial(cut_triangle, nt, rows, upper=options.get("uplo") == "upper")
-    if not fits(rows, columns):
+    wave = m[:rows], n[:columns], k
+    try:
+        plan = plan_wave(routine, wave, share, **options)
+    except MemoryLimitError:
         # The least that there is may take what dask would write to disk.
         share = cluster
-    plan = plan_wave(routine, (m[:rows], n[:columns], k), share, **options)
+        plan = plan_wave(routine, wave, share, **options)
     panel_bytes = bytes_setting("panel-bytes")
     if share.memory is not None:
         panel_bytes = min(panel_bytes, int(share.memory * PANEL_SHARE) // share.threads)

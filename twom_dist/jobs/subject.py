@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 # Of this description: another one is not understood.
 _FORM = 1
-# In place of a run that would continue and cannot.
-START_ANEW = "start anew with overwrite=True alone"
 
 
 def describe_job(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, Any]:
@@ -122,7 +120,7 @@ def read_layout(record: Record) -> Layout:
     if not is_known(record):
         raise StoreError(
             f"{record.path!r} is of another version of twom_dist; continue it with "
-            f"that one, or {START_ANEW}"
+            f"that one, or {name_restart(record)}"
         )
     fields = dict(record.subject["layout"])
     for name in ("shape", "tile_shape"):
@@ -130,6 +128,18 @@ def read_layout(record: Record) -> Layout:
     waves = fields.pop("waves")
     cut = (Wave(slice(a, b), slice(c, d), triangle) for a, b, c, d, triangle in waves)
     return Layout(waves=tuple(cut), **fields)
+
+
+def is_whole(record: Record) -> bool:
+    """Whether all tiles are finished, and only the output's place is missing."""
+    return is_known(record) and len(record.finished) == read_layout(record).num_computed
+
+
+def name_restart(record: Record) -> str:
+    """Say what to do where a run that would continue cannot."""
+    if is_whole(record):  # is not discarded for the asking
+        return f"remove {record.temporary!r} to start anew"
+    return "start anew with overwrite=True alone"
 
 
 def check_same(record: Record, now: dict[str, Any], name: str) -> None:
@@ -141,7 +151,7 @@ def check_same(record: Record, now: dict[str, Any], name: str) -> None:
         Something that the bits hang on differs, and what.
     """
     then = record.subject
-    how = f"run it as it was begun, or {START_ANEW}"
+    how = f"run it as it was begun, or {name_restart(record)}"
     for part in (*then["made"], *now["made"]):
         if then["made"].get(part) != now["made"].get(part):
             what = "" if part == "moduli" else f"{part} "
@@ -158,7 +168,8 @@ def check_same(record: Record, now: dict[str, Any], name: str) -> None:
             )
         if old != new:
             raise StoreError(
-                f"{old[0]!r} has changed since {name!r} was begun; {START_ANEW}"
+                f"{old[0]!r} has changed since {name!r} was begun; "
+                f"{name_restart(record)}"
             )
 
 

@@ -25,6 +25,7 @@ _ADVICE = {
     errno.EACCES: "change its permissions or choose another file",
     errno.EPERM: "change its permissions or choose another file",
     errno.EBUSY: "let the program that uses it finish, and try again",
+    errno.EAGAIN: "let the program that uses it finish, and try again",
     errno.EROFS: "choose a folder that can be written",
     errno.ENOENT: "check its name and whether another program has moved it",
 }

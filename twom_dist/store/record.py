@@ -158,7 +158,12 @@ def create_record(
         _lock(stream, output)
         record = Record(path, subject, temporary, _stream=stream)
         name = os.path.basename(temporary)
-        record._append({"subject": subject, "temporary": name})
+        try:
+            record._append({"subject": subject, "temporary": name})
+        except BaseException:
+            # Half a line would block whoever comes next.
+            record.remove()
+            raise
         sync_path(os.path.dirname(path))
     return record
 

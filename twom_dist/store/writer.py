@@ -178,13 +178,7 @@ class MatrixWriter:
                 f"{str(self._location())!r} has been committed or discarded already; "
                 "create a new writer for it."
             )
-        if not self.overwrite and os.path.lexists(self.path):
-            raise StoreError(
-                f"{self.path!r} has come up since it was to be written; the finished "
-                f"matrix is kept as {temporary!r}: move one of the two."
-            )
-        # It may have become something else.
-        check_target(self._location(), self.path, self.overwrite)
+        self._check_place()
         tidy, pack = FORMAT_TABLE[self.format].tidy, FORMAT_TABLE[self.format].pack
         action = f"put in place from {temporary!r}, which is kept"
         with store_errors(self._location(), action):
@@ -195,11 +189,22 @@ class MatrixWriter:
                 return
             try:
                 pack(self.draft, self._packed)
+                # Packing a large matrix takes minutes.
+                self._check_place()
                 publish(self._packed, self.path)
             except BaseException:
                 remove(self._packed)
                 raise
             remove(temporary)
+
+    def _check_place(self) -> None:
+        """Look again at what is there: it may have become something else."""
+        if not self.overwrite and os.path.lexists(self.path):
+            raise StoreError(
+                f"{self.path!r} has come up since it was to be written; the finished "
+                f"matrix is kept as {self.draft.temporary!r}: move one of the two."
+            )
+        check_target(self._location(), self.path, self.overwrite)
 
     def discard(self) -> None:
         """Remove the temporary; a second call, or one after `commit`, does nothing."""
