@@ -28,7 +28,7 @@ def parts_of_c():
 
 def submit_long(slurm, *options):
     """Submit a product that takes minutes."""
-    save("long.npy", np.ones((512, 512)))
+    save("long.npy", np.ones((1024, 1024)))
     slow = ("--engine", "reference", "--tile", "16")
     command = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow)
     return slurm.submit("-N", "2", *options, SCRIPT, *command)
