@@ -28,7 +28,7 @@ def parts_of_c():
 
 def submit_long(slurm, *options):
     """Submit a product that takes minutes."""
-    save("long.npy", np.ones((1024, 1024)))
+    save("long.npy", np.ones((768, 768)))
     slow = ("--engine", "reference", "--tile", "16")
     command = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow)
     return slurm.submit("-N", "2", *options, SCRIPT, *command)
@@ -65,7 +65,7 @@ def test_a_job_ends_as_its_command_does(slurm, folder):
 
 def test_a_cancelled_job_leaves_nothing(slurm, folder):
     job = submit_long(slurm)
-    wait_until(parts_of_c)
+    wait_until(parts_of_c, 120)
     assert listening_addresses(folder) == {"127.0.0.1"}
     job.cancel()
     state, _, output = job.wait(30)
