@@ -189,7 +189,7 @@ class MatrixWriter:
                 return
             try:
                 pack(self.draft, self._packed)
-                # Packing a large matrix takes minutes.
+                # Packing has copied the whole matrix.
                 self._check_place()
                 publish(self._packed, self.path)
             except BaseException:

@@ -61,11 +61,11 @@ def balanced_grids(workers: int, mt: int, nt: int) -> list[WorkerGrid]:
         WorkerGrid(_fewest(mt, pr), _fewest(nt, workers // pr)): None
         for pr in range(1, max(1, min(workers, mt)) + 1)
     }
-    _, most = min(
-        (grid.largest_load(mt, nt), -grid.largest_edges(mt, nt))
-        for grid in worker_grids(max(1, workers))
-    )
-    fit = [grid for grid in grids if grid.largest_edges(mt, nt) <= -most]
+    exact = worker_grids(max(1, workers))
+    load = min(grid.largest_load(mt, nt) for grid in exact)
+    best = [grid for grid in exact if grid.largest_load(mt, nt) == load]
+    most = max(grid.largest_edges(mt, nt) for grid in best)
+    fit = [grid for grid in grids if grid.largest_edges(mt, nt) <= most]
     least = min(grid.largest_load(mt, nt) for grid in fit)
     return [grid for grid in fit if grid.largest_load(mt, nt) == least]
 
