@@ -1,0 +1,42 @@
+"""Errors are data: problem, remedy and code, which survive a trip between processes."""
+
+import pickle
+
+import pytest
+from distributed.core import error_message
+from distributed.protocol.pickle import loads
+
+from twom_dist import errors
+
+KINDS = [getattr(errors, name) for name in errors.__all__]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_is_its_problem_and_its_remedy(kind):
+    error = kind("cannot write 'C'", "Create the folder first", "no-folder")
+    assert str(error) == "cannot write 'C'. Create the folder first."
+    assert (error.problem, error.remedy) == (
+        "cannot write 'C'",
+        "Create the folder first",
+    )
+    assert error.code == "no-folder"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_survives_pickling(kind):
+    error = kind("a problem", "a remedy", "a-code")
+    error.add_note("a note")
+    found = pickle.loads(pickle.dumps(error))
+    assert type(found) is kind
+    assert str(found) == str(error)
+    assert found.__dict__ == error.__dict__
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_worker_sends_an_error_as_it_is(kind):
+    try:
+        raise kind("a problem", "a remedy", "a-code") from OSError(28, "no space")
+    except errors.TwomError as error:
+        sent = error_message(error)
+    found = loads(sent["exception"].data)
+    assert (type(found), found.code) == (kind, "a-code")
