@@ -23,10 +23,9 @@ import numpy as np
 import psutil
 from distributed import Client, LocalCluster, futures_of, wait
 from harness import Report
+from model import MACHINES, make_plan, predict
 
 import twom_dist as td
-from twom_dist.plan.machines import find_link, find_machine
-from twom_dist.plan.scale import predict
 from twom_dist.testing import random_matrix
 
 # What tasks call, by the modules where workers look it up.
@@ -176,13 +175,8 @@ def bench_tiles(
 
 def bench_model(report: Report, args: argparse.Namespace) -> None:
     """Compare predicted with measured seconds; inputs lie on the workers."""
-    machine, link = find_machine("cpu"), find_link("tcp")
     n, tile = args.size, args.tile
     for workers in args.workers:
-        plans = {
-            "gemm": td.plan_gemm((n, n), (n, n), chunks=tile, workers=workers),
-            "herk": td.plan_herk((n, n), chunks=tile, workers=workers),
-        }
         seconds: dict[str, list[float]] = {name: [] for name in args.routines}
         load = os.getloadavg()[0]
         with start_client(workers) as client:
@@ -193,20 +187,21 @@ def bench_model(report: Report, args: argparse.Namespace) -> None:
                     for name, times in seconds.items():
                         times.append(run_product(client, name, n, tile))
         for name, times in seconds.items():
-            prediction = predict(plans[name], machine, link)
+            plan = make_plan(name, n, tile, workers)
+            predicted = predict(plan, MACHINES["cpu"]).seconds
             report.add(
                 "scheduler-model",
                 routine=name,
                 n=n,
                 tile=tile,
                 workers=workers,
-                predicted_seconds=prediction.seconds,
+                predicted_seconds=predicted,
                 measured_seconds=median(times),
-                measured_over_predicted=median(times) / prediction.seconds,
+                measured_over_predicted=median(times) / predicted,
                 load=load,
                 other_cores=other["cores"],
                 seconds=times,
-                plan=prediction.to_json(),
+                plan=plan.to_json(),
             )
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from ..checks import OPS, ROUTINES
-from ..plan.machines import LINKS, MACHINES
 from .failures import RefusedError, SentenceCommand, refusing
 from .options import (
     debug_option,
@@ -17,15 +16,12 @@ from .options import (
     parse_size,
     uplo_option,
 )
-from .scale import parse_workers, show_scale
 
 _EXAMPLES = """\b
 Examples:
   twom-dist plan A.zarr B.zarr --workers 4
   twom-dist plan --shape-a 65536,65536 --shape-b 65536,65536 --workers 4
   twom-dist plan A.zarr --routine herk --uplo lower --workers 4
-  twom-dist plan --shape-a 131072,131072 --routine herk --workers 8..1024 \\
-      --gpu h200 --link ndr --plot scaling.svg
 """
 
 
@@ -60,10 +56,7 @@ Examples:
 @op_options
 @method_options
 @click.option(
-    "--workers",
-    type=parse_workers,
-    metavar="COUNT",
-    help="Default: one for each core, as gemm. 8..1024: predict times for 8, 16, ...",
+    "--workers", type=click.IntRange(1), help="Number of workers [default: the cores]."
 )
 @click.option("--threads-per-worker", type=click.IntRange(1), default=1)
 @click.option(
@@ -74,30 +67,7 @@ Examples:
     help="Of one worker, such as 16GiB.",
 )
 @click.option("--tile", type=click.IntRange(1), help="Side of a tile.")
-@click.option(
-    "--gpu",
-    type=click.Choice([name for name in MACHINES if name != "cpu"]),
-    help="Predict times of workers with one of these each, not with cores.",
-)
-@click.option(
-    "--link",
-    type=click.Choice(list(LINKS)),
-    help="Of each worker, to predict times with (default: tcp).",
-)
-@click.option(
-    "--weak",
-    is_flag=True,
-    help="Let the shapes grow with the range of workers: the same bytes on each.",
-)
-@click.option(
-    "--plot", metavar="FILE", help="Draw the times of a range of workers, as SVG."
-)
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print one line of JSON, for each number of workers.",
-)
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
 @debug_option
 def plan(
     a: str | None,
@@ -106,14 +76,10 @@ def plan(
     shape_b: tuple[int, int] | None,
     dtype: str | None,
     routine: str,
-    workers: tuple[int, ...] | None,
+    workers: int | None,
     threads_per_worker: int,
     worker_memory: int | None,
     tile: int | None,
-    gpu: str | None,
-    link: str | None,
-    weak: bool,
-    plot: str | None,
     as_json: bool,
     debug: bool,
     **options: Any,
@@ -138,22 +104,7 @@ def plan(
             raise RefusedError(f"B given; {routine} takes one matrix: leave it out")
         options["dtype"] = _result_dtype(dtype, found_a, found_b)
         shape = _measure(routine, found_a, found_b, ops, options.get("uplo"))
-        counts = workers or (CPU_COUNT,)
-        cluster = Cluster(counts[0], threads_per_worker, worker_memory)
-        if len(counts) > 1 or gpu or link or weak or plot:
-            show_scale(
-                routine,
-                shape,
-                counts,
-                cluster,
-                gpu=gpu,
-                link=link or "tcp",
-                weak=weak,
-                plot=plot,
-                as_json=as_json,
-                **given(tile=tile, **options),
-            )
-            return
+        cluster = Cluster(workers or CPU_COUNT, threads_per_worker, worker_memory)
         # A job leaves room for the processes, and so does its plan.
         on_device = options.get("engine") == "cuda"
         room = DeviceRoom(cluster) if on_device else find_room(cluster)

@@ -1,0 +1,255 @@
+"""Predict the seconds of a plan on many workers, from rates that were measured.
+
+The tasks of a worker run one after another at the rates of its machine; each worker has
+a link of its own; tiles move while others are worked on, except the inputs of the first
+task; beside all that, one scheduler handles one task after another. Left out: files,
+waves, ``scaling="accurate"``, what a task costs its worker, and links that are shared.
+
+    python benchmarks/model.py --machine h200 --size 131072 --tile 8192 --link 5e10
+    python benchmarks/model.py --recorded benchmarks/results/scheduler-cpu-zen4.jsonl
+"""
+
+import argparse
+import json
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+
+import twom_dist as td
+from twom_dist.moduli import residue_system
+from twom_dist.plan import Plan
+from twom_dist.tiles.triangle import triangle_map
+
+# Two processes of one machine, arrays of 64 MiB through dask's TCP.
+LINK_BYTES_PER_SECOND = 2.0e9
+# 0.51 to 0.73 ms in graphs of 3,000 to 121,000 tasks, median 0.62:
+# benchmarks/results/scheduler-cpu-zen4.jsonl.
+SECONDS_PER_TASK = 6.0e-4
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What one worker computes with."""
+
+    int8_ops_per_second: float
+    pass_bytes_per_second: float
+    sum_bytes: int  # written and read again of each sum; 0: the product reduces it
+    source: str
+
+
+MACHINES = {
+    "cpu": Machine(
+        # `kernels.cpu.tuning`, operands from memory.
+        4.0e11,
+        # gemm-eager at n = 1024 and 2048: two cores took 0.151 and 0.921 s, of which
+        # the products at that rate leave 0.13 and 0.47 core seconds for 496 n^2 bytes.
+        4.2e9,
+        4,
+        "one Zen 4 core, benchmarks/results/gemm-cpu-zen4.jsonl",
+    ),
+    "h200": Machine(
+        # n = 8192, 16 moduli: 25.2 ms of products and 5.5 ms of passes over 16.1 GB.
+        1.40e15,
+        2.9e12,
+        0,
+        "one H200 at 700 W, benchmarks/results/gpu.jsonl",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Seconds of the busiest worker, and of the scheduler."""
+
+    workers: int
+    ideal: float  # int8 products on one worker
+    products: float
+    passes: float
+    exposed: float  # transfers that no work hides
+    scheduling: float
+
+    @property
+    def seconds(self) -> float:
+        """The scheduler's seconds or the worker's, whichever are more."""
+        return max(self.scheduling, self.products + self.passes + self.exposed)
+
+    @property
+    def efficiency(self) -> float:
+        """Share of the int8 rate of all workers that is used."""
+        return self.ideal / (self.workers * self.seconds)
+
+    @property
+    def dominant(self) -> str:
+        """What takes the longest."""
+        if self.seconds == self.scheduling:
+            return "scheduling"
+        names = ("products", "passes", "exposed")
+        return max(names, key=lambda name: float(getattr(self, name)))
+
+
+@dataclass(frozen=True)
+class Part:
+    """What falls to the busiest worker; the lengths are entries."""
+
+    share: float  # of the int8 products
+    scaled: float  # of the inputs
+    needed: float  # of the inputs
+    taken: float  # of the inputs, once for every task
+    received: float
+    first: float  # received for its first task
+    finished: float  # of C
+    aliases: int = 0  # keys of all workers that no plan counts
+
+
+def part_of_rectangle(plan: Plan) -> Part:
+    """Work and inputs of a worker on a grid of them."""
+    pr, pc = plan.worker_grid
+    (mt, nt, _), (mb, nb, _), k = plan.tiles, plan.tile_shape, plan.k
+    load = ceil(mt / pr) * ceil(nt / pc)
+    share = load / max(1, mt * nt)
+    rows = min(plan.m, ceil(mt / pr) * mb)
+    columns = min(plan.n, ceil(nt / pc) * nb)
+    # What several workers need lies on one of them, evenly spread.
+    away_a, away_b = 1 - 1 / min(pc, nt), 1 - 1 / min(pr, mt)
+    return Part(
+        share=share,
+        scaled=(plan.m + plan.n) * k / (pr * pc),
+        needed=(rows + columns) * k,
+        taken=load * (mb + nb) * k,
+        received=(rows * away_a + columns * away_b) * k,
+        first=(mb + nb) * k / plan.panels,
+        finished=plan.m * plan.n * share,
+    )
+
+
+def part_of_triangle(plan: Plan) -> Part:
+    """Work and inputs of a worker that has some of the tiles of one triangle."""
+    n, nt, nb = plan.n, plan.tiles[1], plan.tile_shape[1]
+    matrices = 2 if plan.routine.endswith("2k") else 1
+    inputs = matrices * n * plan.k
+    share = triangle_map(nt, plan.workers).balance / plan.workers
+    needed = (plan.held_fraction or 0) * inputs
+    moved = plan.bytes_moved / np.dtype(plan.dtype).itemsize
+    cells = nt * (nt + 1) // 2
+    computed = n**2 * cells / nt**2
+    mirrored = n**2 - computed if plan.uplo == "full" else 0
+    of_task = matrices * 2 * nb * plan.k
+    return Part(
+        share=share,
+        scaled=inputs / plan.workers,
+        needed=needed,
+        taken=cells * share * of_task,
+        received=needed * moved / (moved + inputs) if moved else 0.0,
+        first=of_task / plan.panels,
+        # A mirrored tile is read and written.
+        finished=(computed + 2 * mirrored) * share,
+        # A computed tile has a key in the result and one that placement knows.
+        aliases=cells,
+    )
+
+
+def predict(
+    plan: Plan, machine: Machine, link: float = LINK_BYTES_PER_SECOND
+) -> Prediction:
+    """Predict a plan with int8 products whose inputs lie on the workers.
+
+    An entry of s bytes becomes L planes and takes P products, with kt tiles along k.
+    Norms read s twice; encode reads s and writes L, once for all that a worker needs
+    where its cache keeps that, else for every task; requantise writes and reads
+    `sum_bytes` P for each of the kt, and adds P to P from the second on; decode reads P
+    and writes s.
+    """
+    part = (part_of_rectangle if plan.worker_grid else part_of_triangle)(plan)
+    itemsize = np.dtype(plan.dtype).itemsize
+    planes = len(residue_system(plan.method, plan.num_moduli).planes)
+    kept = planes * part.needed <= plan.cache_bytes
+    kt = plan.tiles[2]
+    sums = plan.int8_operations / (2 * plan.k) * part.share
+    pass_bytes = (
+        2 * itemsize * part.scaled
+        + (itemsize + planes) * (part.needed if kept else part.taken)
+        + 2 * (machine.sum_bytes * kt + kt - 1) * sums
+        + (2 * sums + itemsize * part.finished)
+    )
+    ideal = plan.int8_operations / machine.int8_ops_per_second
+    products, passes = ideal * part.share, pass_bytes / machine.pass_bytes_per_second
+    moving = itemsize * part.received / link
+    first = min(moving, itemsize * part.first / link)
+    return Prediction(
+        plan.workers,
+        ideal,
+        products,
+        passes,
+        exposed=first + max(0.0, moving - first - products - passes),
+        scheduling=(plan.num_tasks + part.aliases) * SECONDS_PER_TASK,
+    )
+
+
+def make_plan(routine: str, n: int, tile: int, workers: int) -> Plan:
+    """Plan a square complex128 product or update."""
+    operands = [(n, n)] * (1 if routine in ("herk", "syrk") else 2)
+    make = getattr(td, f"plan_{routine}")
+    return make(*operands, chunks=tile, workers=workers)
+
+
+def show_table(args: argparse.Namespace) -> None:
+    """Print one line for each number of workers."""
+    machine = MACHINES[args.machine]
+    print(f"{args.routine}, n = {args.size}, tiles of {args.tile}, complex128")
+    print(f"{args.machine}: {machine.source}; link: {args.link / 1e9:g} GB/s")
+    print("workers  seconds  efficiency  GiB a worker  dominant")
+    for workers in args.workers:
+        plan = make_plan(args.routine, args.size, args.tile, workers)
+        found = predict(plan, machine, args.link)
+        print(
+            f"{workers:>7}  {found.seconds:>7.3g}  {found.efficiency:>10.1%}  "
+            f"{plan.peak_worker_bytes / 2**30:>12.1f}  {found.dominant}"
+        )
+
+
+def compare_with_runs(path: str) -> None:
+    """Print predictions beside the runs that bench_scheduler.py has recorded."""
+    print("routine  workers  predicted  measured  measured / predicted")
+    for line in Path(path).read_text("utf-8").splitlines():
+        run = json.loads(line)
+        if run["benchmark"] != "scheduler-model":
+            continue
+        plan = make_plan(run["routine"], run["n"], run["tile"], run["workers"])
+        predicted = predict(plan, MACHINES["cpu"]).seconds
+        measured = run["measured_seconds"]
+        print(
+            f"{run['routine']:<7}  {run['workers']:>7}  {predicted:>9.2f}  "
+            f"{measured:>8.2f}  {measured / predicted:>20.2f}"
+        )
+
+
+def main() -> None:
+    """Print a table, or a comparison with recorded runs."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    routines = ["gemm", "herk", "syrk", "her2k", "syr2k"]
+    parser.add_argument("--routine", choices=routines, default="gemm")
+    parser.add_argument("--size", type=int, default=16384)
+    parser.add_argument("--tile", type=int, default=2048)
+    parser.add_argument(
+        "--workers",
+        type=lambda text: [*map(int, text.split(","))],
+        default=[1, 8, 64, 512],
+    )
+    parser.add_argument("--machine", choices=MACHINES, default="cpu")
+    parser.add_argument(
+        "--link", type=float, default=LINK_BYTES_PER_SECOND, help="bytes per second"
+    )
+    parser.add_argument("--recorded", metavar="FILE", help="compare with these runs")
+    args = parser.parse_args()
+    if args.recorded:
+        compare_with_runs(args.recorded)
+    else:
+        show_table(args)
+
+
+if __name__ == "__main__":
+    main()
