@@ -96,29 +96,25 @@ def test_workers_with_other_versions_are_refused(client, files, capsys, package)
     command = CommandLine(capsys)
     with joined_by(client, OTHERS[package]) as other:
         before = contents(Path())
-        with pytest.raises(StoreError, match=rf"^(dask|{package}) is .*; install the"):
+        with pytest.raises(StoreError, match=rf"^(dask|{package}) is "):
             multiply_files("A.zarr", "B.npy", "C.zarr", client=client)
         address = client.scheduler.address
         flags = ("-o", "C.zarr", "--scheduler", address)
         err = assert_refused(command("gemm", "A.zarr", "B.npy", *flags))
         code, out, _ = command("doctor", "--scheduler", address)
         assert contents(Path()) == before
-    assert f"({other}); install the same" in err
+    assert other in err
     assert code == 1
     assert f"{package} is " in out
 
 
-def test_workers_with_other_settings_give_the_same_bits(client, files, capsys):
+def test_workers_with_other_settings_give_the_same_bits(client, files):
     names = ("largest-tile", "cache-bytes", "panel-bytes", "reuse-bytes", "threads")
     settings = {f"twom-dist.{name}": 1 for name in names}
     code = f"import dask; dask.config.set({settings}); import twom_dist"
-    with joined_by(client, code) as other:
+    with joined_by(client, code):
         multiply_files("A.zarr", "B.npy", "C.zarr", client=client, tile=16)
-        address = client.scheduler.address
-        code, out, _ = CommandLine(capsys)("doctor", "--scheduler", address)
     assert same_bits(read_matrix("C.zarr"), td.gemm(*files[:2]))
-    assert code == 0
-    assert f"twom-dist.threads is None (here and 1 more), 1 ({other})" in out
 
 
 # --- dask's other back end of arrays --------------------------------------------------

@@ -104,19 +104,11 @@ def _examine(client, command):
     report = td.doctor()
     rows = {finding.name: finding.found for finding in report.findings}
     assert report.ok, report
-    assert rows["workers"] == f"2 at {address}, threads in all: {2 * _threads()}"
-    assert rows["worker memory"].startswith("limits of ")
+    assert rows["workers"] == f"2 at {address}, {2 * _threads()} threads in all"
     assert rows["worker packages"] == "the same in all 4 processes"
-    assert rows["worker settings"] == "the same in all 3 processes"
-    assert "GB/s from tcp://127.0.0.1:" in rows["worker link"]
-    assert "NumPy (plans assume" in rows["worker link"]
+    assert rows["worker twom-dist"] == "the same in all 4 processes"
     code, out, _ = command("doctor", "--scheduler", address)
     assert (code, f"2 at {address}" in out) == (0, True)
-    with dask.config.set({"twom-dist.panel-bytes": "1 GiB"}):
-        code, out, _ = command("doctor", "--scheduler", address)
-    assert code == 0
-    assert "twom-dist.panel-bytes is 1 GiB (here), 2 GiB (tcp://127.0.0.1:" in out
-    assert "and 1 more); set it in a dask YAML file" in out
 
 
 def _threads():

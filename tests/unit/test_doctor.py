@@ -1,24 +1,25 @@
-"""The doctor: what it says of packages, a machine and workers, and the command.
+"""The doctor: its findings about engines, GPUs, dask-cuda and workers; the command.
 
-Machines and workers in disorder are stand-ins; those in order are real, the workers in
+What is broken is a stand-in. What is in order is real; workers that are, in
 tests/distributed/test_local_cluster.py.
 """
 
-from collections import namedtuple
-from inspect import signature
+import sys
 from types import SimpleNamespace
 
-import dask
 import numpy as np
 import pytest
+from distributed.protocol import dask_serialize
 
 import twom_dist as td
-from twom_dist.cli.failures import RefusedError
-from twom_dist.cluster import Finding, Report, engines, machine, packages
-from twom_dist.cluster.nvml import Gpus
+from tests.expect import raises
+from twom_dist.cluster import Finding, Report, diagnosis
+from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.cluster.workers import check_workers
-from twom_dist.errors import KernelError
+from twom_dist.errors import ArgumentError, KernelError
 from twom_dist.kernels import get_engine
+
+GPUS = Gpus((Gpu("0", "NVIDIA H200", 140 << 30, 130 << 30),), 1, "580.65", (13, 0))
 
 
 def statuses(findings):
@@ -28,161 +29,51 @@ def statuses(findings):
     return {x.name: x.status for x in findings}
 
 
-@pytest.fixture(autouse=True)
-def no_gpus(monkeypatch):
-    """What there is of GPUs is tested beside this."""
-    none = Gpus(reason="NVML counts no GPU")
-    monkeypatch.setattr("twom_dist.cluster.diagnosis.find_gpus", lambda: none)
-
-
-# --- the report ---------------------------------------------------------------------
-
-
 def test_a_report_is_a_line_for_each_finding():
-    fine, slow = Finding("disk", "ok", "/tmp"), Finding("a", "warning", "slow", "wait")
+    fine, slow = Finding("disk", "ok", "/tmp"), Finding("a", "warning", "slow", "Wait")
     report = Report((fine, slow))
-    assert str(report) == "ok       disk  /tmp\nwarning  a     slow; wait"
+    assert str(report) == "ok       disk  /tmp\nwarning  a     slow. Wait."
     assert report.ok
-    assert not Report((fine, Finding("b", "failure", "gone", "look"))).ok
+    assert not Report((fine, Finding("b", "failure", "gone", "Look"))).ok
 
 
 def test_this_machine_is_in_order():
     report = td.doctor()
-    found = statuses(report.findings)
     assert report.ok, report
-    assert {"engine", "int8 product, cpu", "packages", "spill folder", "GPU"} <= set(
-        found
-    )
-    assert found["GPU"] == "ok"
-    assert f"numpy {np.__version__}" in str(report)
-    assert "exact" in str(report)
+    assert statuses(report.findings)["engine cpu"] == "ok"
 
 
-def test_a_check_that_breaks_is_a_finding(monkeypatch):
+def test_whatever_stops_a_check_is_a_failure():
+    def refuse():
+        raise KernelError("none is exact", "Reinstall NumPy", "no-exact-product")
+
     def fail():
         raise RuntimeError("broken\nand more")
 
-    monkeypatch.setattr(packages, "distributions", fail)
-    report = td.doctor()
-    assert not report.ok
-    assert statuses(report.findings)["pins"] == "failure"
-    assert "ended in RuntimeError: broken; reinstall" in str(report)
-
-
-def test_a_wrong_setting_is_a_finding():
-    with dask.config.set({"twom-dist.int8-ops-per-second": "fast"}):
-        (found,) = (x for x in td.doctor().findings if x.name == "int8 product, cpu")
-    assert found.found == "the setting twom-dist.int8-ops-per-second is 'fast'"
-    assert found.advice == "it is a positive number: change it in dask.config"
+    (found,) = diagnosis.run("engine cpu", refuse)
+    assert found == Finding("engine cpu", "failure", "none is exact", "Reinstall NumPy")
+    (found,) = diagnosis.run("GPU", fail)
+    assert (found.status, found.found.count("\n")) == ("failure", 0)
 
 
 def test_an_asynchronous_client_is_refused():
-    with pytest.raises(TypeError, match="asynchronous client was given; doctor waits"):
+    with raises(ArgumentError, "asynchronous-client"):
         td.doctor(SimpleNamespace(asynchronous=True))
 
 
-# --- packages -----------------------------------------------------------------------
+# --- engines ------------------------------------------------------------------------
 
 
-def installed(monkeypatch, **found):
-    """Pretend that these are installed: version, then what each asks for."""
-    stand_ins = [
-        SimpleNamespace(
-            metadata={"Name": name.replace("_", "-")},
-            version=version,
-            requires=list(requires),
-        )
-        for name, (version, *requires) in found.items()
-    ]
-    monkeypatch.setattr(packages, "distributions", lambda: stand_ins)
-    return list(packages.check_pins())
+def test_an_engine_that_is_off_by_one_residue_fails(monkeypatch):
+    class Broken(type(get_engine("cpu"))):
+        def multiply(self, *operands, **options):
+            residues = super().multiply(*operands, **options)
+            residues[3, 5, 7] ^= 1
+            return residues
 
-
-def test_pins_that_clash_are_found(monkeypatch):
-    (clash,) = installed(
-        monkeypatch,
-        twom_dist=("0.1.0", "dask[array]>=2025.1", 'pytest; extra == "test"'),
-        dask=("2026.8.0", "not-of-ours>=3"),
-        distributed=("2026.8.0", "dask<2026.8.1,>=2026.8.0"),
-        dask_cuda=("26.10.0", "rapids-dask-dependency==26.10.*"),
-        rapids_dask_dependency=("26.10.0", "dask==2026.7.1"),
-    )
-    assert clash.status == "warning"
-    assert str(clash) == (
-        "rapids-dask-dependency 26.10.0 asks for dask==2026.7.1, 2026.8.0 is "
-        "installed; pip install 'dask==2026.7.1'"
-    )
-
-
-def test_what_the_core_asks_for_must_be_there(monkeypatch):
-    found = installed(
-        monkeypatch,
-        twom_dist=("0.1.0", "zarr>=3.0.10"),
-        dask=("2025.1.0",),
-        distributed=("2026.8.0", "dask<2026.8.1,>=2026.8.0"),
-    )
-    assert [x.status for x in found] == ["failure", "failure"]
-    assert "asks for zarr>=3.0.10, none is installed" in found[0].found
-
-
-def test_two_cupys_are_one_too_many(monkeypatch):
-    installed(monkeypatch, cupy_cuda12x=("14.0",), cupy_cuda13x=("14.2",))
-    assert statuses(packages.check_versions()) == {"packages": "failure"}
-
-
-# --- the machine --------------------------------------------------------------------
-
-
-def test_a_quota_below_the_cores_is_told(monkeypatch):
-    monkeypatch.setattr("dask.system.CPU_COUNT", 2)
-    with dask.config.set({"twom-dist.threads": 3}):
-        (found,) = machine.check_cores()
-    assert (found.status, "threads to 2" in found.advice) == ("warning", True)
-    with dask.config.set({"twom-dist.threads": 2}):
-        assert statuses(machine.check_cores()) == {"cores": "ok"}
-
-
-def test_memory_that_others_hold_is_told(monkeypatch):
-    Memory = namedtuple("Memory", "total available")
-    monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 8 << 30)
-    for free, status in ((3 << 30, "warning"), (7 << 30, "ok")):
-        memory = Memory(16 << 30, free)
-        monkeypatch.setattr("psutil.virtual_memory", lambda memory=memory: memory)
-        assert statuses(machine.check_memory()) == {"memory": status}
-
-
-def test_the_spill_folder_is_tried(tmp_path, monkeypatch):
-    def check(folder):
-        with dask.config.set({"temporary-directory": str(folder)}):
-            (found,) = machine.check_spilling()
-        return found
-
-    monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 1)
-    assert check(tmp_path / "not" / "yet").status == "ok"
-    (tmp_path / "file").touch()
-    broken = check(tmp_path / "file" / "below")
-    assert (broken.status, "cannot be written" in broken.found) == ("failure", True)
-    monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 1 << 70)
-    assert "less than the workers' memory" in check(tmp_path).found
-    monkeypatch.setattr(machine, "_file_system", lambda path: "tmpfs")
-    assert "frees no memory; set temporary-directory" in str(check(tmp_path))
-
-
-# --- int8 on the host -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("patches", "status", "word"),
-    [
-        ({"select_kernel": lambda: "u8u8"}, "warning", "u8u8, exact"),
-        ({"is_exact": lambda gemm: False}, "failure", "no longer exact; test the"),
-    ],
-)
-def test_an_int8_product_that_is_not_the_best(monkeypatch, patches, status, word):
-    for name, patch in patches.items():
-        monkeypatch.setattr(f"twom_dist.kernels.cpu.int8_gemm.{name}", patch)
-    (found,) = engines.check_int8()
-    assert (found.status, word in str(found)) == (status, True)
+    engines = {"cpu": Broken(), "reference": get_engine("reference")}
+    monkeypatch.setattr(diagnosis, "get_engine", engines.get)
+    assert statuses(diagnosis.check_engine("cpu")) == {"engine cpu": "failure"}
 
 
 def test_code_that_numba_cannot_keep_is_told(call, a, b, monkeypatch):
@@ -193,45 +84,93 @@ def test_code_that_numba_cannot_keep_is_told(call, a, b, monkeypatch):
 
     monkeypatch.setattr("twom_dist.kernels.registry.import_module", refuse)
     get_engine.cache_clear()
-    (found,) = engines.check_engine(Gpus(reason="NVML counts no GPU"))
-    assert (found.status, found.found) == (
-        "failure",
-        "engine 'cpu' has no folder to keep what Numba compiles",
-    )
-    assert found.advice.startswith("set the environment variable NUMBA_CACHE_DIR to")
-    _, _, err = call("gemm", "A.npy", "B.npy", "-o", "C.npy", "--workers", "0")
-    assert err == f"twom-dist: error: {found}\n"
+    found = td.doctor().findings[0]
+    assert (found.name, found.status) == ("engine cpu", "failure")
+    assert "NUMBA_CACHE_DIR" in str(found)
+    code, _, err = call("gemm", "A.npy", "B.npy", "-o", "C.npy", "--workers", "0")
+    assert (code, "NUMBA_CACHE_DIR" in err) == (2, True)
 
 
-def test_no_exact_int8_product_is_a_failure(monkeypatch):
-    def fail():
-        raise KernelError("none is exact; reinstall numpy")
-
-    monkeypatch.setattr("twom_dist.kernels.cpu.int8_gemm.select_kernel", fail)
-    expected = Finding(
-        "int8 product, cpu", "failure", "none is exact", "reinstall numpy"
-    )
-    assert list(engines.check_int8()) == [expected]
+# --- GPUs ---------------------------------------------------------------------------
 
 
-def test_plans_that_hope_for_too_much_are_told():
-    with dask.config.set({"twom-dist.int8-ops-per-second": 1e18}):
-        assert statuses(engines.check_int8()) == {"int8 product, cpu": "warning"}
+def test_hidden_gpus_are_told():
+    hidden = Gpus((), 4, "580", (13, 0), "CUDA_VISIBLE_DEVICES='' hides all 4")
+    assert statuses(diagnosis.check_gpu(hidden)) == {"GPU": "warning"}
+    assert statuses(diagnosis.check_gpu(Gpus(reason="none"))) == {"GPU": "ok"}
+
+
+def test_a_gpu_without_cupy_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    (found,) = diagnosis.check_gpu(GPUS)
+    assert (found.name, found.status) == ("GPU", "warning")
+    assert "CuPy" in found.found
+
+
+class Block:
+    """An array that dask can send only with a package that is missing."""
+
+
+@dask_serialize.register(Block)
+def serialize_block(block):
+    raise ImportError("No module named 'numba.cuda'")
+
+
+def test_blocks_that_cannot_be_sent_name_the_extra():
+    (found,) = diagnosis.check_blocks(GPUS, Block())
+    assert (found.status, "twom-dist[cuda13]" in found.advice) == ("failure", True)
+    assert "numba.cuda" in found.found
+    assert statuses(diagnosis.check_blocks(GPUS, np.eye(2))) == {"CuPy blocks": "ok"}
+
+
+def installed(monkeypatch, **packages):
+    """Pretend that these are installed: version, then what each asks for."""
+
+    def find(name):
+        if (key := name.replace("-", "_")) not in packages:
+            raise diagnosis.PackageNotFoundError(name)
+        return packages[key]
+
+    monkeypatch.setattr(diagnosis, "version", lambda name: find(name)[0])
+    monkeypatch.setattr(diagnosis, "requires", lambda name: find(name)[1:])
+    module = SimpleNamespace(__version__="26.10") if "dask_cuda" in packages else None
+    monkeypatch.setitem(sys.modules, "dask_cuda", module)
+
+
+def test_dask_cuda_with_other_pins_is_told(monkeypatch):
+    packages = {
+        "dask_cuda": ("26.10", "rapids-dask-dependency==26.10.*", 'q; extra == "test"'),
+        "rapids_dask_dependency": ("26.10.0", "dask==2026.7.1", "missing>=3"),
+    }
+    installed(monkeypatch, **packages, dask=("2026.7.1",), missing=("3.1",))
+    assert statuses(diagnosis.check_dask_cuda(GPUS)) == {"dask-cuda": "ok"}
+    installed(monkeypatch, **packages, dask=("2026.8.0",))
+    dask, missing = diagnosis.check_dask_cuda(GPUS)
+    assert (dask.status, dask.advice) == ("warning", "Run pip install 'dask==2026.7.1'")
+    assert "none is installed" in missing.found
+
+
+def test_dask_cuda_that_is_missing_names_the_extra(monkeypatch):
+    installed(monkeypatch)
+    older = Gpus(GPUS.visible, 1, "570.1", (12, 8))
+    (found,) = diagnosis.check_dask_cuda(older)
+    assert (found.status, "twom-dist[cuda12]" in found.advice) == ("warning", True)
+    assert [*diagnosis.check_dask_cuda(Gpus(reason="none"))] == []
 
 
 # --- workers ------------------------------------------------------------------------
 
 
 class FakeClient:
-    """A client of one worker that says of itself what it is told to say."""
+    """A client of one worker, which says of itself what it is told to say."""
 
     scheduler = SimpleNamespace(address="tcp://a:1")
 
-    def __init__(self, packages=None, told=None, limits=(2**31,)):
-        self.packages, self.told, self.limits = packages or {}, told, limits
+    def __init__(self, packages=None, version=td.__version__, workers=1):
+        self.packages, self.version, self.workers = packages or {}, version, workers
 
     def nthreads(self):
-        return {} if self.told is None else {"tcp://b:2": 4}
+        return {"tcp://b:2": 4} if self.workers else {}
 
     def get_versions(self, check):
         own = {"packages": {"python": "3.11.9", "numpy": "2.4", "lz4": None}}
@@ -239,70 +178,39 @@ class FakeClient:
         return {"client": own, "scheduler": own, "workers": {"tcp://b:2": other}}
 
     def run(self, function, on_error):
-        return {"tcp://b:2": {**function(), **self.told}}
+        return {"tcp://b:2": self.version}
 
     def run_on_scheduler(self, function):
-        if "dask_scheduler" not in signature(function).parameters:
-            return function()
-        workers = [SimpleNamespace(memory_limit=limit) for limit in self.limits]
-        return function(SimpleNamespace(workers=dict(enumerate(workers))))
+        return function()
 
 
 def test_no_workers_is_a_failure():
-    assert statuses(check_workers(FakeClient())) == {"workers": "failure"}
+    assert statuses(check_workers(FakeClient(workers=0))) == {"workers": "failure"}
 
 
 @pytest.mark.parametrize(
-    ("packages", "told", "name", "status", "words"),
+    ("packages", "version", "expected"),
     [
-        ({}, {}, "worker link", "ok", "one worker: nothing travels"),
-        ({}, {}, "worker packages", "ok", "the same in all 3 processes"),
-        *(
-            ({name: "9"}, {}, "worker packages", status, f"{name} is {own}, 9 (tcp://b")
-            for name, status, own in (
-                ("python", "failure", "3.11 (here and 1 more)"),
-                ("dask", "failure", "None (here and 1 more)"),
-                ("numpy", "warning", "2.4 (here and 1 more)"),
-            )
-        ),
-        ({"python": "3.11.2"}, {}, "worker packages", "ok", "the same in all 3"),
-        ({}, {"version": "9"}, "worker twom-dist", "failure", "9 (tcp://b:2)"),
-        (
-            *({}, {"error": "No module named 'twom_dist'"}),
-            *("worker twom-dist", "failure"),
-            "missing in 1 of 2 processes (tcp://b:2: No module named 'twom_dist')",
-        ),
-        (
-            *({}, {"settings": {"threads": 3}}),
-            *("worker settings", "warning"),
-            "twom-dist.threads is None (here), 3 (tcp://b:2)",
-        ),
+        ({}, td.__version__, ("ok", "ok")),
+        ({"python": "3.11.2"}, td.__version__, ("ok", "ok")),
+        ({"python": "3.12.9"}, td.__version__, ("failure", "ok")),
+        ({"dask": "9"}, td.__version__, ("failure", "ok")),
+        ({"numpy": "9"}, td.__version__, ("warning", "ok")),
+        ({}, "9", ("ok", "failure")),
+        ({}, None, ("ok", "failure")),
     ],
 )
-def test_workers_that_differ(packages, told, name, status, words):
-    found = list(check_workers(FakeClient(packages, told)))
-    statuses(found)
-    assert [
-        x for x in found if (x.name, x.status) == (name, status) and words in x.found
-    ]
+def test_workers_that_differ(packages, version, expected):
+    found = list(check_workers(FakeClient(packages, version)))
+    names = ("worker packages", "worker twom-dist")
+    told = {"workers": "ok", **dict(zip(names, expected, strict=True))}
+    assert statuses(found) == told
+    assert all("tcp://b:2" in x.found for x in found if x.status != "ok")
 
 
-@pytest.mark.parametrize(
-    ("limits", "status", "words"),
-    [
-        ((2**30, 2**31), "ok", "limits of 1 GiB to 2 GiB"),
-        ((2**31, 400 * 2**20), "warning", "of 400 MiB to 2 GiB: no room for a tile"),
-        ((457 * 2**20,), "warning", "a process takes 320 MiB of the 70% before dask"),
-        ((458 * 2**20,), "ok", "limits of 458 MiB"),
-        ((0, 0), "ok", "without limits"),
-    ],
-)
-def test_the_memory_of_workers_is_told(limits, status, words):
-    found = list(check_workers(FakeClient(told={}, limits=limits)))
-    assert statuses(found)["worker memory"] == status
-    (memory,) = (x for x in found if x.name == "worker memory")
-    assert words in memory.found
-    assert memory.advice == ("give each more than 458 MiB" if status != "ok" else "")
+def test_the_first_difference_is_the_one_that_matters():
+    found = list(check_workers(FakeClient({"numpy": "9", "python": "3.12.1"})))
+    assert [x.status for x in found[1:3]] == ["failure", "warning"]
 
 
 # --- the command --------------------------------------------------------------------
@@ -314,22 +222,13 @@ def test_the_command_prints_and_succeeds(call):
     assert {line[:9] for line in out.splitlines()} <= {"ok       ", "warning  "}
 
 
-def test_the_command_tells_a_failure(call, monkeypatch):
-    broken = Report((Finding("pins", "failure", "they clash", "pip install"),))
-    monkeypatch.setattr("twom_dist.cluster.doctor", lambda client: broken)
-    assert call("doctor") == (1, "failure  pins  they clash; pip install\n", "")
-
-
-def test_a_scheduler_that_does_not_answer_is_a_finding(call, monkeypatch):
-    def refuse(address, timeout, security):
-        raise RefusedError(f"none at {address} in {timeout} s (no; never); look again")
-
-    monkeypatch.setattr("twom_dist.cli.workers.connect", refuse)
-    code, out, err = call("doctor", "--scheduler", "tcp://a:1", "--timeout", "3")
+def test_a_scheduler_that_does_not_answer_is_a_failure(call):
+    flags = ("--scheduler", "tcp://127.0.0.1:9", "--timeout", "0.3")
+    code, out, err = call("doctor", *flags)
     assert (code, err) == (1, "")
     *_, last = out.splitlines()
     assert last.startswith("failure  workers")
-    assert last.endswith("none at tcp://a:1 in 3.0 s (no; never); look again")
+    assert "tcp://127.0.0.1:9" in last
 
 
 @pytest.mark.parametrize(

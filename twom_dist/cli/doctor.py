@@ -9,15 +9,15 @@ from .options import debug_option, scheduler_options
 
 _EXIT_CODES = """\b
 Exit codes:
-  0    nothing failed; there may be warnings
-  1    something failed
+  0    nothing failed (there may be warnings)
+  1    a check failed
   2    wrong usage
 """
 
 
 @click.command(
     cls=SentenceCommand,
-    short_help="Check this installation, machine and cluster.",
+    short_help="Check this installation, its GPU and its workers.",
     epilog=_EXIT_CODES,
 )
 @scheduler_options
@@ -32,13 +32,13 @@ def doctor(
     debug: bool,
     **tls_files: str | None,
 ) -> None:
-    """Check engines, packages, cores, memory, disk, GPUs and workers.
+    """Check the engines, the GPU, dask-cuda and the workers of a scheduler.
 
-    One line for each: ok, warning or failure, what was found, and what to do.
+    Prints one line for each finding: ok, warning or failure, what was found, and what
+    to do about it.
     """
-    from ..cluster import Report
+    from ..cluster import Finding, Report
     from ..cluster import doctor as examine
-    from ..cluster.report import refused
     from . import workers
 
     address = workers.find_scheduler(scheduler, scheduler_file, timeout)
@@ -52,7 +52,7 @@ def doctor(
                     workers.connect(address, timeout, security)
                 )
             except RefusedError as error:
-                unreachable = [refused("workers", error)]
+                unreachable = [Finding("workers", "failure", str(error))]
         report = examine(client)
     report = Report((*report.findings, *unreachable))
     click.echo(report)

@@ -1,9 +1,4 @@
-"""GPUs as NVML counts them: no package is needed and no CUDA context is made.
-
-NVML comes with the driver. Its Python package comes with dask-cuda, and would be
-missing just where somebody must be told to install that. Signatures:
-https://docs.nvidia.com/deploy/nvml-api/
-"""
+"""The GPUs that this process may use, as NVML counts them; no CUDA context is made."""
 
 import ctypes
 import os
@@ -11,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-_LIBRARY = "libnvidia-ml.so.1"
-# NVML_DEVICE_NAME_V2_BUFFER_SIZE is 96, NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE 80.
-_TEXT_BYTES = 96
+_DRIVER = "libcuda.so.1"
 
 
 @dataclass(frozen=True)
@@ -23,10 +16,10 @@ class Gpu:
     Attributes
     ----------
     device : str
-        Its entry of CUDA_VISIBLE_DEVICES: an index or a UUID.
+        Its entry in CUDA_VISIBLE_DEVICES: an index or a UUID.
     name : str
     total_bytes, free_bytes : int
-        0 where it has no memory of its own.
+        0 where it has no memory of its own, or where nobody has said.
     """
 
     device: str
@@ -37,13 +30,13 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Gpus:
-    """The GPUs of this machine, or the reason that there are none.
+    """The GPUs of this machine, or the reason why there are none.
 
     Attributes
     ----------
     visible : tuple of Gpu
     present : int
-        With those that CUDA_VISIBLE_DEVICES hides.
+        Their number, with those that CUDA_VISIBLE_DEVICES hides.
     driver : str
     cuda : tuple of int
         The newest CUDA that the driver runs.
@@ -68,99 +61,82 @@ class Gpus:
         return "cuda13" if self.cuda >= (13, 0) else "cuda12"
 
 
-class _Memory(ctypes.Structure):
-    """``nvmlMemory_t``."""
-
-    _fields_ = (
-        ("total", ctypes.c_ulonglong),
-        ("free", ctypes.c_ulonglong),
-        ("used", ctypes.c_ulonglong),
-    )
-
-
-class _NvmlError(Exception):
-    """A call of NVML that returned an error."""
-
-
-class _Nvml:
-    """The calls that are made here; each raises `_NvmlError`."""
-
-    def __init__(self, library: Any) -> None:
-        self._library = library
-
-    def call(self, name: str, *arguments: Any) -> None:
-        code = getattr(self._library, name)(*arguments)
-        if code != 0:
-            raise _NvmlError(f"{name} returned error {code}")
-
-    def count(self, name: str, kind: Any) -> int:
-        number = kind()
-        self.call(name, ctypes.byref(number))
-        return int(number.value)
-
-    def text(self, name: str, *arguments: Any) -> str:
-        buffer = ctypes.create_string_buffer(_TEXT_BYTES)
-        self.call(name, *arguments, buffer, ctypes.c_uint(_TEXT_BYTES))
-        return buffer.value.decode(errors="replace")
-
-    def handle(self, device: str) -> ctypes.c_void_p:
-        handle = ctypes.c_void_p()
-        by = "Index_v2" if device.isdecimal() else "UUID"
-        key = ctypes.c_uint(int(device)) if device.isdecimal() else device.encode()
-        self.call(f"nvmlDeviceGetHandleBy{by}", key, ctypes.byref(handle))
-        return handle
-
-    def gpu(self, device: str) -> Gpu:
-        handle = self.handle(device)
-        memory = _Memory()
-        try:
-            self.call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
-        except _NvmlError:
-            # Devices that share the host's memory do not support the question.
-            memory = _Memory()
-        name = self.text("nvmlDeviceGetName", handle)
-        return Gpu(device, name, int(memory.total), int(memory.free))
-
-
 def find_gpus() -> Gpus:
-    """Ask NVML for the GPUs that this process may use; never raises."""
-    try:
-        nvml = _Nvml(ctypes.CDLL(_LIBRARY))
-    except OSError:
-        return Gpus(reason=f"there is no {_LIBRARY}, which the driver installs")
-    try:
-        nvml.call("nvmlInit_v2")
-        found = _ask(nvml)
-        nvml.call("nvmlShutdown")
-    except _NvmlError as error:
-        return Gpus(reason=f"NVML does not answer ({error})")
-    return found
-
-
-def _ask(nvml: _Nvml) -> Gpus:
-    present = nvml.count("nvmlDeviceGetCount_v2", ctypes.c_uint)
-    # 1000 major + 10 minor
-    cuda = nvml.count("nvmlSystemGetCudaDriverVersion_v2", ctypes.c_int)
+    """Ask NVML, or CuPy where nvidia-ml-py is not installed; never raises."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    visible = tuple(_visible(nvml, present, named))
-    reason = ""
-    if not visible:
-        hidden = f"CUDA_VISIBLE_DEVICES={named!r} hides all {present}"
-        reason = hidden if present else "NVML counts no GPU"
-    return Gpus(
-        visible,
-        present,
-        nvml.text("nvmlSystemGetDriverVersion"),
-        (cuda // 1000, cuda % 1000 // 10),
-        reason,
-    )
+    try:
+        import pynvml
+    except ImportError:
+        return _ask_without_nvml(named)
+    return ask_nvml(pynvml, named)
 
 
-def _visible(nvml: _Nvml, present: int, named: str | None) -> Iterator[Gpu]:
-    devices = map(str, range(present)) if named is None else named.split(",")
-    for device in devices:
+def ask_nvml(nvml: Any, named: str | None) -> Gpus:
+    """Ask the module pynvml; `named` is CUDA_VISIBLE_DEVICES."""
+    try:
+        nvml.nvmlInit()
         try:
-            yield nvml.gpu(device.strip())
-        except _NvmlError:
-            # An entry that CUDA does not know hides all after it.
+            present = nvml.nvmlDeviceGetCount()
+            visible = tuple(_visible(nvml, present, named))
+            driver = nvml.nvmlSystemGetDriverVersion()
+            cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
+        finally:
+            nvml.nvmlShutdown()
+    except nvml.NVMLError as error:
+        return Gpus(reason=f"NVML does not answer ({error})")
+    hidden = f"CUDA_VISIBLE_DEVICES={named!r} hides all {present}"
+    reason = "" if visible else hidden if present else "this machine has none"
+    return Gpus(visible, present, driver, _read_version(cuda), reason)
+
+
+def _visible(nvml: Any, present: int, named: str | None) -> Iterator[Gpu]:
+    devices = map(str, range(present)) if named is None else named.split(",")
+    for device in map(str.strip, devices):
+        try:
+            if device.isdecimal():
+                handle = nvml.nvmlDeviceGetHandleByIndex(int(device))
+            else:
+                handle = nvml.nvmlDeviceGetHandleByUUID(device)
+        except nvml.NVMLError:
+            # CUDA hides what follows a GPU that it does not know.
             return
+        try:
+            memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+            total, free = int(memory.total), int(memory.free)
+        except nvml.NVMLError:
+            # GPUs that share the host's memory do not support the question.
+            total = free = 0
+        yield Gpu(device, nvml.nvmlDeviceGetName(handle), total, free)
+
+
+def _ask_without_nvml(named: str | None) -> Gpus:
+    try:
+        # Without the driver CuPy finds nothing, and takes half a second to say so.
+        ctypes.CDLL(_DRIVER)
+        import cupy
+    except OSError:
+        return Gpus(reason=f"there is no {_DRIVER}, which the driver installs")
+    except ImportError:
+        return Gpus(reason="neither nvidia-ml-py nor CuPy is installed")
+    return ask_cupy(cupy, named)
+
+
+def ask_cupy(cupy: Any, named: str | None) -> Gpus:
+    """Ask the module cupy, which sees only what CUDA_VISIBLE_DEVICES leaves."""
+    runtime = cupy.cuda.runtime
+    try:
+        found = [*map(runtime.getDeviceProperties, range(runtime.getDeviceCount()))]
+        cuda = _read_version(runtime.driverGetVersion())
+    except runtime.CUDARuntimeError as error:
+        return Gpus(reason=f"CUDA finds none ({error})")
+    devices = [*map(str, range(len(found)))] if named is None else named.split(",")
+    visible = tuple(
+        Gpu(device.strip(), x["name"].decode(), int(x["totalGlobalMem"]), 0)
+        for device, x in zip(devices, found, strict=False)
+    )
+    return Gpus(visible, len(found), "unknown", cuda, "" if found else "CUDA sees none")
+
+
+def _read_version(number: int) -> tuple[int, int]:
+    # 1000 major + 10 minor
+    return number // 1000, number % 1000 // 10

@@ -14,10 +14,11 @@ class Finding:
     ----------
     name : str
     status : {"ok", "warning", "failure"}
-        A warning costs speed or memory; with a failure, products fail or may be wrong.
+        A warning costs speed; with a failure, products fail or may be wrong.
     found : str
+        A clause, as the problem of an error.
     advice : str
-        What to do; empty where nothing is.
+        What to do, as the remedy of an error; empty where nothing is to be done.
     """
 
     name: str
@@ -26,12 +27,12 @@ class Finding:
     advice: str = ""
 
     def __str__(self) -> str:
-        return f"{self.found}; {self.advice}" if self.advice else self.found
+        return f"{self.found}. {self.advice}." if self.advice else self.found
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `doctor` found; printed as one line each.
+    """What `doctor` found, printed as one line for each finding.
 
     Attributes
     ----------
@@ -51,25 +52,3 @@ class Report:
             f"{finding.status:<7}  {finding.name:<{width}}  {finding}"
             for finding in self.findings
         )
-
-
-def fine(name: str, found: str) -> Finding:
-    """Make a finding that is right."""
-    return Finding(name, "ok", found)
-
-
-def warning(name: str, found: str, advice: str) -> Finding:
-    """Make a finding that costs speed or memory."""
-    return Finding(name, "warning", found, advice)
-
-
-def failure(name: str, found: str, advice: str) -> Finding:
-    """Make a finding with which products fail, or may be wrong."""
-    return Finding(name, "failure", found, advice)
-
-
-def refused(name: str, error: BaseException) -> Finding:
-    """Make a failure of an error's first line, cut where it says what to do."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    found, separator, advice = lines[0].rpartition("; ")
-    return failure(name, found, advice) if separator else failure(name, advice, "")

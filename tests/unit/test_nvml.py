@@ -1,0 +1,104 @@
+"""Counting GPUs, by stand-ins for the modules pynvml and cupy: no GPU is needed."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from twom_dist.cluster.nvml import Gpu, Gpus, ask_cupy, ask_nvml, find_gpus
+
+UUIDS = ("GPU-aa", "GPU-bb", "GPU-cc")
+
+
+class NVMLError(Exception):
+    """The error of pynvml."""
+
+
+def fail(*_):
+    raise NVMLError("not here")
+
+
+def find(handle):
+    return handle if handle in range(len(UUIDS)) else fail()
+
+
+def fake_nvml(**others):
+    """Stand in for pynvml on a machine with three GPUs."""
+    closed = []
+    functions = {
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: closed.append(True),
+        "nvmlDeviceGetCount": lambda: len(UUIDS),
+        "nvmlSystemGetCudaDriverVersion_v2": lambda: 12080,
+        "nvmlSystemGetDriverVersion": lambda: "570.1",
+        "nvmlDeviceGetHandleByIndex": find,
+        "nvmlDeviceGetHandleByUUID": lambda x: UUIDS.index(x) if x in UUIDS else fail(),
+        "nvmlDeviceGetName": lambda handle: f"GPU {handle}",
+        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(
+            total=100 * handle, free=90 * handle
+        ),
+    }
+    return SimpleNamespace(NVMLError=NVMLError, closed=closed, **functions | others)
+
+
+@pytest.mark.parametrize(
+    ("named", "devices"),
+    [
+        (None, ["0", "1", "2"]),
+        ("2,0", ["2", "0"]),
+        ("GPU-bb", ["GPU-bb"]),
+        ("1, 7, 0", ["1"]),
+        ("-1", []),
+        ("", []),
+    ],
+)
+def test_gpus_are_those_that_cuda_would_see(named, devices):
+    nvml = fake_nvml()
+    gpus = ask_nvml(nvml, named)
+    assert [gpu.device for gpu in gpus.visible] == devices
+    assert (gpus.present, gpus.driver, gpus.cuda) == (3, "570.1", (12, 8))
+    assert gpus.extra == "cuda12"
+    assert bool(gpus.reason) != bool(devices)
+    assert nvml.closed == [True]
+    if named == "2,0":
+        assert gpus.visible[0] == Gpu("2", "GPU 2", 200, 180)
+
+
+def test_nvml_that_fails_is_a_reason():
+    assert ask_nvml(fake_nvml(nvmlInit=fail), None).reason
+    nvml = fake_nvml(nvmlDeviceGetName=fail)
+    assert ask_nvml(nvml, None) == Gpus(reason="NVML does not answer (not here)")
+    assert nvml.closed == [True]
+    shared = ask_nvml(fake_nvml(nvmlDeviceGetMemoryInfo=fail), None)
+    assert {gpu.total_bytes for gpu in shared.visible} == {0}
+    assert ask_nvml(fake_nvml(nvmlDeviceGetCount=lambda: 0), None).reason
+
+
+def fake_cupy(count):
+    """Stand in for cupy, which sees so many GPUs; below 0 it raises."""
+
+    def count_devices():
+        return count if count >= 0 else fail()
+
+    runtime = SimpleNamespace(
+        CUDARuntimeError=NVMLError,
+        getDeviceCount=count_devices,
+        driverGetVersion=lambda: 13020,
+        getDeviceProperties=lambda i: {"name": b"H%d" % i, "totalGlobalMem": 100 + i},
+    )
+    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+
+
+def test_cupy_counts_them_without_nvml():
+    gpus = ask_cupy(fake_cupy(2), "3, 1")
+    assert gpus.visible == (Gpu("3", "H0", 100, 0), Gpu("1", "H1", 101, 0))
+    assert (gpus.cuda, gpus.extra, gpus.reason) == ((13, 2), "cuda13", "")
+    assert [gpu.device for gpu in ask_cupy(fake_cupy(2), None).visible] == ["0", "1"]
+    for count in (-1, 0):
+        gpus = ask_cupy(fake_cupy(count), None)
+        assert (gpus.visible, gpus.present) == ((), 0)
+        assert gpus.reason
+
+
+def test_finding_gpus_never_raises():
+    gpus = find_gpus()
+    assert bool(gpus.visible) != bool(gpus.reason)
