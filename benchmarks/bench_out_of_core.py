@@ -9,6 +9,7 @@ undisturbed, with a worker killed at half of that time, and undisturbed again),
 """
 
 import argparse
+import logging
 import os
 import shutil
 import signal
@@ -27,9 +28,9 @@ import psutil
 from dask.utils import parse_bytes
 from harness import Report
 
+import twom_dist as td
 from tests.distributed.test_faults import task_names, wait_until
 from tests.distributed.test_soak import measure, run_products
-from twom_dist.cli.workers import LocalWorkers, start_workers
 from twom_dist.execute import current_cluster
 from twom_dist.jobs import JobSummary, Layout, begin, open_job, plan_wave
 from twom_dist.jobs.room import INTERPRETER_BYTES
@@ -166,11 +167,21 @@ def inputs(args: argparse.Namespace, outputs: int) -> Iterator[None]:
         yield
 
 
+def start_workers(count: int, memory_bytes: int) -> Any:
+    """Start workers of one thread on the cores."""
+    return td.local_cluster(
+        n_workers=count,
+        threads_per_worker=1,
+        memory_limit=memory_bytes,
+        gpus=False,
+        silence_logs=logging.CRITICAL,
+    )
+
+
 @contextmanager
 def workers(args: argparse.Namespace) -> Iterator[Any]:
     """Start workers that have multiplied once."""
-    local = LocalWorkers(args.workers, 1, args.memory_limit, dashboard=False)
-    with start_workers(local, debug=False) as client:
+    with start_workers(args.workers, args.memory_limit) as client:
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             run_products(client, 3)
         os.sync()  # what was written before is nobody's time
@@ -271,12 +282,11 @@ def same_bytes(*paths: str) -> bool:
 
 def bench_soak(report: Report, args: argparse.Namespace) -> None:
     """Run products of mixed shapes, and see what stays of them."""
-    local = LocalWorkers(3, 1, 2 * 2**30, dashboard=False)
     here = psutil.Process()
     with (
         tempfile.TemporaryDirectory(dir=args.folder) as folder,
         chdir(folder),
-        start_workers(local, debug=False) as client,
+        start_workers(3, 2 * 2**30) as client,
     ):
         run_products(client, WARM)
         before, own = client.run(measure), here.memory_info().rss
@@ -292,7 +302,7 @@ def bench_soak(report: Report, args: argparse.Namespace) -> None:
         report.add(
             "soak",
             products=args.products,
-            workers=local.workers,
+            workers=3,
             grown_process_bytes=grown[4],
             grown_client_bytes=owned - own,
             grown_files=grown[2],

@@ -73,7 +73,7 @@ def main(
         local = choose_local_workers(workers, None, None, False)
         _warm_up_here(job.dtype)
         click.echo(f"Starting {local.workers} workers ...")
-        client = stack.enter_context(start_workers(local, debug))
+        client = stack.enter_context(start_workers(local, debug=debug))
         _warm_up_workers(client, job.dtype)
         rows = _compare(job, pair, output, client)
     width = max(len(name) for name, _ in rows)

@@ -18,7 +18,6 @@ from distributed.scheduler import KilledWorker
 
 import twom_dist as td
 from tests.command import CommandLine, contents, make, read, same_bits, save
-from twom_dist.cli.workers import LocalWorkers, start_workers
 from twom_dist.errors import StoreError
 from twom_dist.jobs import lay_out, multiply_files, waiting
 from twom_dist.plan import Cluster
@@ -38,10 +37,10 @@ STAGES = {
 
 @pytest.fixture(scope="module")
 def client():
-    local = LocalWorkers(WORKERS, threads=1, memory_bytes=2 * GIB, dashboard=False)
+    options = {"n_workers": WORKERS, "threads_per_worker": 1, "memory_limit": 2 * GIB}
     # Else a cluster gives up a worker that dies twice within a quarter of a minute.
     patient = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
-    with dask.config.set(patient), start_workers(local, debug=False) as made:
+    with dask.config.set(patient), td.local_cluster(gpus=False, **options) as made:
         yield made
 
 

@@ -25,6 +25,8 @@ from tests.command import (
     same_bits,
     save_operands,
 )
+from twom_dist.cli import workers
+from twom_dist.cluster.local import Machine
 from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, StoreError
 from twom_dist.jobs import devices, moving, multiply_files, update_files
@@ -246,9 +248,9 @@ def test_the_command_starts_a_worker_for_each_gpu(
             yield client
 
     gpus = Gpus(tuple(Gpu(x, "H200", 0, 0) for x in "01"), 2, "580", (13, 0))
-    monkeypatch.setattr("twom_dist.cluster.nvml.find_gpus", lambda: gpus)
-    monkeypatch.setattr("twom_dist.cluster.local_cluster", local_cluster)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    machine = Machine(32, 64 * GIB, gpus)
+    monkeypatch.setattr(workers, "find_machine", lambda gpus: machine)
+    monkeypatch.setattr(workers, "local_cluster", local_cluster)
     call = CommandLine(capsys)
     flags = ("-o", "C.zarr", "--tile", "16", "--memory-limit", "3GiB")
     code, out, err = call("gemm", "A.zarr", "B.npy", *flags)

@@ -13,7 +13,6 @@ import pytest
 import twom_dist as td
 from tests.command import CommandLine, assert_refused, contents, make, same_bits, save
 from tests.command import read as read_matrix
-from twom_dist.cli.workers import LocalWorkers, start_workers
 from twom_dist.errors import StoreError
 from twom_dist.jobs import multiply_files
 
@@ -25,8 +24,8 @@ M, K, N = 70, 50, 90
 
 @pytest.fixture(scope="module")
 def client():
-    local = LocalWorkers(workers=1, threads=1, memory_bytes=2 * GIB, dashboard=False)
-    with start_workers(local, debug=False) as made:
+    options = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": 2 * GIB}
+    with td.local_cluster(gpus=False, **options) as made:
         yield made
 
 

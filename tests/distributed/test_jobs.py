@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from distributed import LocalCluster
 
 import twom_dist as td
 from tests.command import (
@@ -21,7 +22,6 @@ from tests.command import (
     save,
     save_operands,
 )
-from twom_dist.cli.workers import LocalWorkers, start_workers
 from twom_dist.errors import MemoryLimitError, PlanError, StoreError
 from twom_dist.jobs import Progress, lay_out, multiply_files, open_job, update_files
 from twom_dist.jobs.writing import stop_writes, write_tile
@@ -37,8 +37,8 @@ GIB = 2**30
 
 @pytest.fixture(scope="module")
 def client():
-    local = LocalWorkers(workers=2, threads=1, memory_bytes=2 * GIB, dashboard=False)
-    with start_workers(local, debug=False) as made:
+    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": 2 * GIB}
+    with td.local_cluster(gpus=False, **options) as made:
         yield made
 
 
@@ -329,9 +329,8 @@ def test_the_command_uses_a_scheduler(client, files, capsys):
 
 def test_a_scheduler_without_workers_is_refused(files, capsys):
     before = contents(Path())
-    none = LocalWorkers(workers=0, threads=1, memory_bytes=GIB, dashboard=False)
-    with start_workers(none, debug=False) as alone:
-        flags = ("--scheduler", alone.scheduler.address, "--timeout", "0.3")
+    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty:
+        flags = ("--scheduler", empty.scheduler_address, "--timeout", "0.3")
         answer = CommandLine(capsys)("gemm", "A.zarr", "B.npy", "-o", "C.npy", *flags)
     assert "has no worker after 0.3 s; start some" in assert_refused(answer)
     assert contents(Path()) == before

@@ -1,7 +1,6 @@
-"""Clusters of one machine: started for real on cores, recorded for GPUs.
+"""Clusters of one machine: what is started, and how many workers are chosen.
 
-No GPU is needed: NVML's answer and `dask_cuda.LocalCUDACluster` are stand-ins, of which
-the second records its call.
+No GPU is needed: machines are values, and what dask-cuda is asked for is recorded.
 """
 
 import inspect
@@ -21,15 +20,17 @@ from distributed import LocalCluster, default_client
 
 import twom_dist as td
 from tests.command import CommandLine, make, same_bits
+from tests.expect import raises
+from twom_dist.cluster import cuda, local
+from twom_dist.cluster.local import LEAST_BYTES, Machine, choose_workers
 from twom_dist.cluster.nvml import Gpu, Gpus
-from twom_dist.errors import EngineUnavailableError
+from twom_dist.errors import EngineUnavailableError, PlanError
 
 GIB = 1 << 30
 TWO_GPUS = Gpus(
     (Gpu("0", "A", 100 * GIB, 80 * GIB), Gpu("3", "A", 100 * GIB, 90 * GIB)),
     *(4, "580.65", (13, 0)),
 )
-NO_GPUS = Gpus(reason="NVML counts no GPU")
 
 
 # --- for real -------------------------------------------------------------------------
@@ -115,19 +116,86 @@ def _threads():
     return max(1, CPU_COUNT // 2)
 
 
-def test_workers_share_gpus(monkeypatch):
-    monkeypatch.setattr("twom_dist.cluster.local.find_gpus", lambda: TWO_GPUS)
-    names = ("CUDA_VISIBLE_DEVICES", "CUPY_GPU_MEMORY_LIMIT")
+def test_more_workers_than_the_machine_has_room_for_are_refused(capsys):
     before = processes()
-    with td.local_cluster(gpu_share=1, memory_limit="1 GiB") as client:
-        environments = client.run(lambda: [os.environ[name] for name in names])
-        # Half of the 80 % that the workers of a GPU have.
-        assert dask.config.get("twom-dist.workspace-bytes") == 40 * GIB
-        settings = client.run(lambda: dask.config.get("twom-dist.workspace-bytes"))
-    assert sorted(environments.values()) == [["0", "80%"], ["3", "80%"]]
-    assert set(settings.values()) == {40 * GIB}
-    assert dask.config.get("twom-dist.workspace-bytes") is None
+    with raises(PlanError, "too-many-workers"), td.local_cluster(n_workers=10**6):
+        pass
     assert processes() <= before
+
+
+# --- what is chosen -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cores", "gib", "given", "expected"),
+    [
+        (1, 8, {}, (1, 1)),
+        (4, 8, {}, (4, 1)),
+        (32, 64, {}, (8, 4)),
+        (32, 64, {"n_workers": 2}, (2, 16)),
+        (32, 64, {"n_workers": 5}, (5, 6)),
+        (32, 64, {"n_workers": 64}, (64, 1)),
+        (32, 64, {"threads_per_worker": 8}, (4, 8)),
+        (32, 64, {"n_workers": 3, "threads_per_worker": 1}, (3, 1)),
+        # Clamped to the memory, never refused.
+        (64, 16, {}, (8, 8)),
+        (64, 16, {"threads_per_worker": 1}, (35, 1)),
+        (64, 2, {}, (4, 16)),
+        (64, 0.1, {}, (1, 64)),
+    ],
+)
+def test_cores_and_memory_are_shared_out(cores, gib, given, expected):
+    memory = int(gib * GIB)
+    found = choose_workers(Machine(cores, memory), **given)
+    assert (found.workers, found.threads) == expected
+    assert found.memory_bytes == memory // expected[0]
+
+
+@pytest.mark.parametrize(
+    ("limit", "workers", "memory"),
+    [
+        (0, 4, 0),
+        ("1 GiB", 4, GIB),
+        (3 * GIB, 2, 3 * GIB),
+        (0.5, 2, 4 * GIB),
+        ("auto", 4, 2 * GIB),
+        (16 * GIB, 1, 16 * GIB),
+    ],
+)
+def test_a_memory_limit_leaves_room_for_so_many(limit, workers, memory):
+    found = choose_workers(Machine(4, 8 * GIB), memory_limit=limit)
+    assert (found.workers, found.memory_bytes) == (workers, memory)
+    # A number that is given counts on its limits not being reached.
+    assert choose_workers(Machine(4, 8 * GIB), 3, memory_limit=limit).workers == 3
+
+
+def test_each_gpu_has_one_worker():
+    machine = Machine(32, 64 * GIB, TWO_GPUS)
+    found = choose_workers(machine)
+    assert (found.workers, found.threads) == (2, 1)
+    assert found.memory_bytes == 32 * GIB
+    assert choose_workers(machine, 1).workers == 1
+    with raises(PlanError, "too-many-workers"):
+        choose_workers(machine, 3)
+
+
+def test_what_is_given_and_does_not_fit_is_refused():
+    machine = Machine(4, 8 * LEAST_BYTES)
+    assert choose_workers(machine, 8).workers == 8
+    with raises(PlanError, "too-many-workers"):
+        choose_workers(machine, 9)
+    for given in ({"n_workers": 0}, {"threads_per_worker": -1}):
+        with raises(PlanError, "not-positive"):
+            choose_workers(machine, **given)
+
+
+def test_gpus_are_used_where_dask_cuda_is_installed(monkeypatch):
+    monkeypatch.setattr(local, "find_gpus", lambda: TWO_GPUS)
+    for there in (None, True):
+        monkeypatch.setattr(local, "find_spec", lambda name, there=there: there)
+        assert bool(local.find_machine().gpus.visible) == bool(there)
+        assert local.find_machine(gpus=True).gpus == TWO_GPUS
+        assert not local.find_machine(gpus=False).gpus.visible
 
 
 # --- what is asked for ----------------------------------------------------------------
@@ -135,7 +203,7 @@ def test_workers_share_gpus(monkeypatch):
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """The arguments of every cluster that would start."""
+    """The arguments of every cluster that would start, and its name."""
     calls = []
 
     class Recorder:
@@ -149,8 +217,9 @@ def recorded(monkeypatch):
         def __exit__(self, *_):
             pass
 
-    stand_in = SimpleNamespace(LocalCUDACluster=Recorder)
-    monkeypatch.setitem(sys.modules, "dask_cuda", stand_in)
+    monkeypatch.setitem(
+        sys.modules, "dask_cuda", SimpleNamespace(LocalCUDACluster=Recorder)
+    )
     monkeypatch.setattr("distributed.LocalCluster", Recorder)
     monkeypatch.setattr("distributed.Client", Recorder)
     return calls
@@ -158,14 +227,11 @@ def recorded(monkeypatch):
 
 @pytest.fixture
 def on_gpus(monkeypatch, recorded):
-    """The same with two GPUs, and all packages or none."""
-
-    def install(gpus=TWO_GPUS, rmm=True, ucx=True):
-        monkeypatch.setattr("twom_dist.cluster.local.find_gpus", lambda: gpus)
-        monkeypatch.setattr("twom_dist.cluster.cuda.find_spec", lambda _: rmm or None)
-        monkeypatch.setattr("twom_dist.cluster.cuda.has_ucx", lambda: ucx)
-
-    return install
+    """The same with two GPUs, RMM and UCX."""
+    monkeypatch.setattr(local, "find_gpus", lambda: TWO_GPUS)
+    monkeypatch.setattr(local, "find_spec", lambda _: True)
+    monkeypatch.setattr(cuda, "find_spec", lambda _: True)
+    monkeypatch.setattr(cuda, "entry_points", lambda **_: ["ucx"])
 
 
 def start(calls, **arguments):
@@ -184,11 +250,7 @@ LOOPBACK_ONLY = {
     "dashboard_address": "127.0.0.1:0",
     "scheduler_kwargs": {"dashboard": False},
 }
-ON_GPUS = LOOPBACK_ONLY | {
-    "protocol": "ucx",
-    "n_workers": None,
-    "threads_per_worker": 1,
-    "memory_limit": "auto",
+POOL = {
     # 0.9 of the 80 GiB that are free, less half of 100 GiB.
     "rmm_pool_size": 72 * GIB,
     "rmm_allocator_external_lib_list": ["cupy"],
@@ -197,111 +259,69 @@ ON_GPUS = LOOPBACK_ONLY | {
 
 
 def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(recorded, on_gpus):
-    on_gpus()
-    assert start(recorded) == ON_GPUS
-    assert start(recorded, gpus=True, n_workers=1) == ON_GPUS | {"n_workers": 1}
+    shared = {"threads_per_worker": 1, "memory_limit": GIB}
+    expected = LOOPBACK_ONLY | POOL | shared | {"protocol": "ucx", "n_workers": 2}
+    assert start(recorded, memory_limit=GIB) == expected
+    one = start(recorded, gpus=True, n_workers=1, memory_limit=GIB)
+    assert one == expected | {"n_workers": 1}
     own = {"rmm_pool_size": "1 GiB", "local_directory": "/fast"}
-    assert start(recorded, **own) == ON_GPUS | own
+    assert start(recorded, memory_limit=GIB, **own) == expected | own
 
 
-def test_a_large_workspace_leaves_outputs_a_share(recorded, on_gpus):
-    on_gpus()
+def test_a_large_workspace_leaves_outputs_a_share(on_gpus):
     with dask.config.set({"twom-dist.workspace-bytes": "71 GiB"}):
-        assert start(recorded)["device_memory_limit"] == 72 * GIB // 10
+        assert cuda.choose_pool(TWO_GPUS)["device_memory_limit"] == 72 * GIB // 10
 
 
-def test_without_rmm_or_memory_of_its_own_there_is_no_pool(recorded, on_gpus):
-    pool = {"rmm_pool_size", "rmm_allocator_external_lib_list", "device_memory_limit"}
-    on_gpus(rmm=False)
-    assert not pool & set(start(recorded))
-    on_gpus(Gpus((Gpu("0", "GB10", 0, 0),), 1, "580", (13, 0)))
-    assert not pool & set(start(recorded))
+def test_without_rmm_or_memory_of_its_own_there_is_no_pool(monkeypatch):
+    monkeypatch.setattr(cuda, "find_spec", lambda _: True)
+    assert cuda.choose_pool(TWO_GPUS) == POOL
+    assert cuda.choose_pool(Gpus((Gpu("0", "GB10", 0, 0),), 1, "580", (13, 0))) == {}
+    monkeypatch.setattr(cuda, "find_spec", lambda _: None)
+    assert cuda.choose_pool(TWO_GPUS) == {}
 
 
-def test_the_protocol_is_what_is_installed_asked_for_or_secure(recorded, on_gpus):
-    on_gpus(ucx=False)
-    assert start(recorded)["protocol"] == "tcp"
-    on_gpus()
+def test_the_protocol_is_what_is_installed_asked_for_or_secure(
+    recorded, on_gpus, monkeypatch
+):
     assert start(recorded, protocol="tcp")["protocol"] == "tcp"
     secure = start(recorded, security=True)
     assert (secure["protocol"], secure["security"]) == (None, True)
+    monkeypatch.setattr(cuda, "entry_points", lambda **_: [])
+    assert start(recorded)["protocol"] == "tcp"
 
 
 def test_an_interface_and_a_dashboard_when_asked_for(recorded, monkeypatch):
-    monkeypatch.setattr("twom_dist.cluster.local.find_spec", lambda _: True)
+    monkeypatch.setattr(local, "find_spec", lambda _: True)
     call = start(recorded, gpus=False, interface="ib0", dashboard=True)
     assert (call["host"], call["interface"]) == (None, "ib0")
     assert call["dashboard_address"] == "127.0.0.1:8787"
     assert call["scheduler_kwargs"] == {"dashboard": True}
-
-
-@pytest.mark.parametrize(
-    ("given", "workers", "threads"),
-    [
-        ({}, 8, 4),
-        ({"n_workers": 2}, 2, 16),
-        ({"n_workers": 5}, 5, 6),
-        ({"n_workers": 64}, 64, 1),
-        ({"threads_per_worker": 8}, 4, 8),
-        ({"n_workers": 3, "threads_per_worker": 1}, 3, 1),
-    ],
-)
-def test_cores_and_memory_are_shared_out(
-    recorded, monkeypatch, given, workers, threads
-):
-    monkeypatch.setattr("dask.system.CPU_COUNT", 32)
-    monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 64 * GIB)
-    assert start(recorded, gpus=False, **given) == LOOPBACK_ONLY | {
-        "protocol": None,
-        "n_workers": workers,
-        "threads_per_worker": threads,
-        "memory_limit": 64 * GIB // workers,
-    }
-    assert start(recorded, gpus=False, memory_limit=0)["memory_limit"] == 0
+    monkeypatch.setattr(local, "find_spec", lambda _: None)
+    with raises(EngineUnavailableError, "no-bokeh"):
+        start(recorded, dashboard=True)
 
 
 def test_dask_cuda_has_these_parameters():
     dask_cuda = pytest.importorskip("dask_cuda")
     known = inspect.signature(dask_cuda.LocalCUDACluster).parameters
     common = inspect.signature(LocalCluster).parameters
-    assert set(ON_GPUS) <= set(known) | set(common)
+    assert {*LOOPBACK_ONLY, *POOL} <= set(known) | set(common)
 
 
-# --- what is refused ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("cuda", "extra"), [((13, 0), "cuda13"), ((13, 2), "cuda13"), ((12, 8), "cuda12")]
-)
-def test_gpus_without_dask_cuda_name_the_extra(on_gpus, monkeypatch, cuda, extra):
-    on_gpus(Gpus(TWO_GPUS.visible, 2, "580", cuda))
-    monkeypatch.setitem(sys.modules, "dask_cuda", None)
-    text = rf"finds 2 GPUs and dask-cuda cannot be .*'twom-dist\[{extra}\]'.*gpus=False"
-    with pytest.raises(EngineUnavailableError, match=text), td.local_cluster():
-        pass
-
-
-@pytest.mark.parametrize(
-    ("given", "kind", "text"),
-    [
-        ({"gpus": True}, EngineUnavailableError, "gpus=True given and NVML counts no"),
-        ({"gpu_share": 2}, EngineUnavailableError, "gpu_share=2 given and NVML counts"),
-        ({"gpu_share": 2, "gpus": False}, ValueError, "give one of them"),
-        ({"gpu_share": 2, "n_workers": 2}, ValueError, "leave n_workers out"),
-        ({"n_workers": 0}, ValueError, "n_workers=0 given; it is a positive integer"),
-        ({"dashboard": True}, ImportError, "needs bokeh, which is not installed"),
-    ],
-)
-def test_what_cannot_be_is_refused(recorded, monkeypatch, given, kind, text):
-    monkeypatch.setattr("twom_dist.cluster.local.find_gpus", lambda: NO_GPUS)
-    monkeypatch.setattr("twom_dist.cluster.local.find_spec", lambda _: None)
-    with pytest.raises(kind, match=text), td.local_cluster(**given):
-        pass
+def test_gpus_that_are_not_there_are_refused(recorded, monkeypatch):
+    monkeypatch.setattr(local, "find_gpus", lambda: Gpus(reason="there is no driver"))
+    with raises(EngineUnavailableError, "no-gpu"):
+        start(recorded, gpus=True)
     assert recorded == []
 
 
-def test_more_workers_than_gpus_are_refused(on_gpus):
-    on_gpus()
-    text = "n_workers=3 given and 2 GPUs visible; .* share each GPU with gpu_share"
-    with pytest.raises(ValueError, match=text), td.local_cluster(n_workers=3):
-        pass
+@pytest.mark.parametrize(
+    ("version", "extra"),
+    [((13, 0), "cuda13"), ((13, 2), "cuda13"), ((12, 8), "cuda12")],
+)
+def test_gpus_without_dask_cuda_name_the_extra(monkeypatch, version, extra):
+    monkeypatch.setitem(sys.modules, "dask_cuda", None)
+    with raises(EngineUnavailableError, "no-dask-cuda") as caught:
+        cuda.find_cluster_class(Gpus(TWO_GPUS.visible, 2, "580", version))
+    assert f"'twom-dist[{extra}]'" in caught.value.remedy

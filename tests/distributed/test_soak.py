@@ -5,17 +5,17 @@ from pathlib import Path
 import psutil
 import pytest
 
+import twom_dist as td
 from tests.command import make, save
 from tests.distributed.test_faults import GIB, task_names, wait_until
-from twom_dist.cli.workers import LocalWorkers, start_workers
 from twom_dist.jobs import multiply_files, update_files
 from twom_dist.tiles import plugin
 
 
 @pytest.fixture(scope="module")
 def client():
-    local = LocalWorkers(3, threads=1, memory_bytes=2 * GIB, dashboard=False)
-    with start_workers(local, debug=False) as made:
+    options = {"n_workers": 3, "threads_per_worker": 1, "memory_limit": 2 * GIB}
+    with td.local_cluster(gpus=False, **options) as made:
         yield made
 
 

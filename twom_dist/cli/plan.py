@@ -56,9 +56,15 @@ Examples:
 @op_options
 @method_options
 @click.option(
-    "--workers", type=click.IntRange(1), help="Number of workers [default: the cores]."
+    "--workers",
+    type=click.IntRange(1),
+    help="Number of workers [default: as many as gemm would start on this machine].",
 )
-@click.option("--threads-per-worker", type=click.IntRange(1), default=1)
+@click.option(
+    "--threads-per-worker",
+    type=click.IntRange(1),
+    help="Threads of each worker [default: 1; with the default --workers all cores].",
+)
 @click.option(
     "--worker-memory",
     "--memory-limit",
@@ -77,7 +83,7 @@ def plan(
     dtype: str | None,
     routine: str,
     workers: int | None,
-    threads_per_worker: int,
+    threads_per_worker: int | None,
     worker_memory: int | None,
     tile: int | None,
     as_json: bool,
@@ -85,8 +91,7 @@ def plan(
     **options: Any,
 ) -> None:
     """Plan a product or update of A and B, files or shapes; nothing is read or run."""
-    from dask.system import CPU_COUNT
-
+    from ..cluster.local import choose_workers, find_machine
     from ..jobs import find_room, lay_out, plan_wave
     from ..jobs.devices import DeviceRoom
     from ..jobs.layout import find_chunks
@@ -104,7 +109,12 @@ def plan(
             raise RefusedError(f"B given; {routine} takes one matrix: leave it out")
         options["dtype"] = _result_dtype(dtype, found_a, found_b)
         shape = _measure(routine, found_a, found_b, ops, options.get("uplo"))
-        cluster = Cluster(workers or CPU_COUNT, threads_per_worker, worker_memory)
+        threads = threads_per_worker or 1
+        if workers is None:
+            machine = find_machine(gpus=False)
+            own = choose_workers(machine, None, threads_per_worker, worker_memory)
+            workers, threads = own.workers, own.threads
+        cluster = Cluster(workers, threads, worker_memory)
         # A job leaves room for the processes, and so does its plan.
         on_device = options.get("engine") == "cuda"
         room = DeviceRoom(cluster) if on_device else find_room(cluster)

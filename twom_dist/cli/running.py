@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -144,17 +145,22 @@ def _run(
     )
     with ExitStack() as stack:
         stack.enter_context(workers.quiet_logs(not debug))
-        client, local = None, None
-        if address is None:
+        client, start = None, None
+        if address is not None:
+            client = stack.enter_context(workers.connect(address, timeout, security))
+        else:
             with refusing():
                 local = workers.choose_local_workers(**local_options, engine=job.engine)
-                if local.on_gpus:
+            cluster = local.cluster
+            if local_options["workers"] != 0:
+                dashboard = local_options["dashboard"]
+                start = partial(workers.start_workers, local, dashboard, debug)
+                if local.gpus.visible:
                     # Asked what is free on them, and so started before the output.
-                    client = stack.enter_context(workers.start_workers(local, debug))
-            job = job.with_engine(local.engine)
-            cluster = local.cluster if client is None else current_cluster()
-        else:
-            client = stack.enter_context(workers.connect(address, timeout, security))
+                    client, start = stack.enter_context(start()), None
+                elif job.engine == "auto":
+                    job = job.with_engine("cpu")
+        if client is not None:
             cluster = current_cluster()
         with refusing():
             attempt = begin(job, cluster, tile, resume=resume, client=client)
@@ -163,8 +169,8 @@ def _run(
             if client is not None:
                 with refusing():
                     job.check_workers(attempt.writer, client)
-            elif local is not None and local.workers > 0:
-                client = stack.enter_context(workers.start_workers(local, debug))
+            elif start is not None:
+                client = stack.enter_context(start())
             if not quiet and (discarded := attempt.describe_discarded()):
                 click.echo(f"twom-dist: {discarded}", err=True)
             # From here on `run` decides: a result that cannot be put in place stays.

@@ -6,14 +6,18 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
 
-from ..plan import Cluster
+from ..cluster.local import (
+    LocalWorkers,
+    check_dashboard,
+    choose_workers,
+    find_machine,
+    local_cluster,
+)
 from .failures import RefusedError, undisturbed
 
-LOOPBACK = "127.0.0.1"
 _LOOK_SECONDS = 0.1
 # What the options call them -> what dask does.
 _SECURITY_FIELDS = {
@@ -23,27 +27,6 @@ _SECURITY_FIELDS = {
 }
 
 
-@dataclass(frozen=True)
-class LocalWorkers:
-    """Workers to start here; none of them: threads of this process."""
-
-    workers: int
-    threads: int
-    memory_bytes: int
-    dashboard: bool
-    engine: str = "cpu"
-
-    @property
-    def on_gpus(self) -> bool:
-        """Whether they are processes with a GPU each."""
-        return self.workers > 0 and self.engine == "cuda"
-
-    @property
-    def cluster(self) -> Cluster:
-        """What the planner needs to know."""
-        return Cluster(max(1, self.workers), self.threads, self.memory_bytes)
-
-
 def choose_local_workers(
     workers: int | None,
     threads_per_worker: int | None,
@@ -51,70 +34,18 @@ def choose_local_workers(
     dashboard: bool,
     engine: str = "cpu",
 ) -> LocalWorkers:
-    """Default: a single-threaded process for each GPU, or core, sharing the memory."""
-    from dask.system import CPU_COUNT
-    from distributed.system import MEMORY_LIMIT
-
-    if dashboard:
-        _check_dashboard(workers)
-    if engine in ("auto", "cuda") and workers != 0:
-        engine, workers = _choose_gpus(engine, workers)
-    if workers is None:
-        workers = max(1, CPU_COUNT // (threads_per_worker or 1))
-    if threads_per_worker is None:
-        threads_per_worker = CPU_COUNT if workers == 0 else 1
-    _check_count(workers, int(MEMORY_LIMIT))
-    if memory_limit is None:
-        memory_limit = int(MEMORY_LIMIT) // max(1, workers)
-    return LocalWorkers(workers, threads_per_worker, memory_limit, dashboard, engine)
-
-
-def _choose_gpus(engine: str, workers: int | None) -> tuple[str, int | None]:
-    """Return cuda and a number of workers where this machine has GPUs for them."""
-    from importlib.util import find_spec
-
-    from ..cluster.nvml import find_gpus
-    from ..jobs.devices import HERE, choose_engine, find_device
-
-    gpus = find_gpus()
-    count = len(gpus.visible)
-    fits = count > 0 and (workers or 1) <= count
-    if engine == "auto" and not (fits and find_spec("dask_cuda")):
-        return "cpu", workers
-    engine = choose_engine(engine, {HERE: find_device(measure=False)})
-    if engine == "cuda" and not fits:
-        raise RefusedError(
-            f"--workers {workers} given and {gpus.count} visible; a GPU has one "
-            "worker: give fewer, or --engine cpu"
-            if count
-            else f"--engine cuda given and {gpus.reason}; look at nvidia-smi"
-        )
-    return engine, workers or count if engine == "cuda" else workers
-
-
-def _check_count(workers: int, memory_bytes: int) -> None:
-    """Refuse more processes than the memory here has room for, without any tile."""
-    from ..cluster.limits import INTERPRETER_BYTES
-    from ..plan.record import format_bytes
-
-    most = max(1, memory_bytes // INTERPRETER_BYTES)
-    if workers > most:
-        raise RefusedError(
-            f"--workers {workers} given; the {format_bytes(memory_bytes)} of memory "
-            f"here are room for {most}, as a process takes "
-            f"{format_bytes(INTERPRETER_BYTES)} before any tile: give fewer"
-        )
-
-
-def _check_dashboard(workers: int | None) -> None:
-    from importlib.util import find_spec
-
+    """Choose what to start for an engine; with 0 workers, the threads to use here."""
     if workers == 0:
-        raise RefusedError("--dashboard needs worker processes; leave out --workers 0")
-    if find_spec("bokeh") is None:
-        raise RefusedError(
-            "--dashboard needs bokeh, which is not installed: pip install bokeh"
-        )
+        if dashboard:
+            raise RefusedError(
+                "--dashboard needs worker processes; leave out --workers 0"
+            )
+        machine = find_machine(gpus=False)
+        return choose_workers(machine, 1, threads_per_worker, memory_limit)
+    if dashboard:
+        check_dashboard()
+    machine = find_machine({"auto": None, "cuda": True}.get(engine, False))
+    return choose_workers(machine, workers, threads_per_worker, memory_limit)
 
 
 def find_scheduler(
@@ -295,55 +226,25 @@ def _check_address(address: str) -> None:
 
 
 @contextmanager
-def start_workers(local: LocalWorkers, debug: bool) -> Iterator[Any]:
+def start_workers(
+    local: LocalWorkers, dashboard: bool = False, debug: bool = False
+) -> Iterator[Any]:
     """Yield a client of new worker processes that only this machine can reach."""
-    from distributed import Client, LocalCluster
-
-    level = logging.WARNING if debug else logging.CRITICAL
-    if local.on_gpus:
-        with _start_on_gpus(local, level) as client:
-            yield client
-        return
-    port = 8787 if local.dashboard else 0
-    with _refusing_failed_start(), undisturbed():
-        cluster = LocalCluster(
-            n_workers=local.workers,
-            threads_per_worker=local.threads,
-            memory_limit=local.memory_bytes,
-            processes=True,
-            host=LOOPBACK,
-            dashboard_address=f"{LOOPBACK}:{port}",
-            silence_logs=level,
-        )
-    with cluster, Client(cluster) as client:
-        yield client
-
-
-@contextmanager
-def _refusing_failed_start() -> Iterator[None]:
-    """Say where to look when dask says that its workers did not start."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise RefusedError(
-            f"the worker processes did not start ({error}); run twom-dist doctor, "
-            "which tries what they need"
-        ) from error
-
-
-@contextmanager
-def _start_on_gpus(local: LocalWorkers, level: int) -> Iterator[Any]:
-    from ..cluster import local_cluster
-
     with ExitStack() as stack:
-        with _refusing_failed_start(), undisturbed():
-            cluster = local_cluster(
-                n_workers=local.workers,
-                threads_per_worker=local.threads,
-                memory_limit=local.memory_bytes,
-                gpus=True,
-                dashboard=local.dashboard,
-                silence_logs=level,
-            )
-            client = stack.enter_context(cluster)
+        try:
+            with undisturbed():
+                cluster = local_cluster(
+                    n_workers=local.workers,
+                    threads_per_worker=local.threads,
+                    memory_limit=local.memory_bytes,
+                    gpus=bool(local.gpus.visible),
+                    dashboard=dashboard,
+                    silence_logs=logging.WARNING if debug else logging.CRITICAL,
+                )
+                client = stack.enter_context(cluster)
+        except RuntimeError as error:
+            raise RefusedError(
+                f"the worker processes did not start ({error}); run twom-dist doctor, "
+                "which tries what they need"
+            ) from error
         yield client

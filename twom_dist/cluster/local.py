@@ -1,18 +1,139 @@
-"""A cluster of this machine: a worker for each GPU, or for each group of cores."""
+"""Workers of this machine: one for each GPU, or for each group of cores."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from ..errors import EngineUnavailableError
+from dask.utils import format_bytes, parse_bytes
+
+from ..errors import EngineUnavailableError, PlanError
+from ..plan import Cluster
 from . import cuda
+from .limits import INTERPRETER_BYTES, SPILL, round_up
 from .nvml import Gpus, find_gpus
 
 LOOPBACK = "127.0.0.1"
 _DASHBOARD_PORT = 8787
+# A worker with less has no room for a tile beside its process.
+LEAST_BYTES = round_up(INTERPRETER_BYTES / SPILL)
+
+NO_GPUS = Gpus()
 
 MemoryLimit = int | float | str | None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What this process may use: cores, memory and GPUs to start workers on."""
+
+    cores: int
+    memory_bytes: int
+    gpus: Gpus = NO_GPUS
+
+
+@dataclass(frozen=True)
+class LocalWorkers:
+    """Worker processes to start, alike; a memory limit of 0 is none."""
+
+    workers: int
+    threads: int
+    memory_bytes: int
+    gpus: Gpus = NO_GPUS
+
+    @property
+    def cluster(self) -> Cluster:
+        """What the planner needs to know."""
+        return Cluster(self.workers, self.threads, self.memory_bytes or None)
+
+
+def find_machine(gpus: bool | None = None) -> Machine:
+    """Look at this machine; `gpus` as in `local_cluster`."""
+    from dask.system import CPU_COUNT
+    from distributed.system import MEMORY_LIMIT
+
+    found = NO_GPUS if gpus is False else find_gpus()
+    if gpus and not found.visible:
+        raise EngineUnavailableError(
+            f"workers on GPUs were asked for, and {found.reason}",
+            "Look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use the cores",
+            "no-gpu",
+        )
+    if gpus is None and find_spec("dask_cuda") is None:
+        found = NO_GPUS
+    return Machine(CPU_COUNT, int(MEMORY_LIMIT), found)
+
+
+def choose_workers(
+    machine: Machine,
+    n_workers: int | None = None,
+    threads_per_worker: int | None = None,
+    memory_limit: MemoryLimit = None,
+) -> LocalWorkers:
+    """Choose what is not given, within the machine; refuse what does not fit it."""
+    for name, count in (("workers", n_workers), ("threads", threads_per_worker)):
+        if count is not None and count < 1:
+            problem = f"the number of {name} is {count}"
+            raise PlanError(problem, "Give a positive integer", "not-positive")
+    memory = machine.memory_bytes
+    limit = _read_limit(memory_limit, memory)
+    most, why, remedy = _find_most(machine)
+    if n_workers is None:
+        wanted = _count_workers(machine, threads_per_worker)
+        n_workers = min(most, wanted, max(1, memory // limit) if limit else wanted)
+    elif n_workers > most:
+        problem = f"{n_workers} workers do not fit this machine: {why}"
+        raise PlanError(problem, remedy, "too-many-workers")
+    if threads_per_worker is None:
+        on_cores = not machine.gpus.visible
+        threads_per_worker = max(1, machine.cores // n_workers) if on_cores else 1
+    share = memory // n_workers if limit is None else limit
+    return LocalWorkers(n_workers, threads_per_worker, share, machine.gpus)
+
+
+def _find_most(machine: Machine) -> tuple[int, str, str]:
+    """Return the largest number of workers that fits, what bounds it, and a remedy."""
+    room = max(1, machine.memory_bytes // LEAST_BYTES)
+    count = len(machine.gpus.visible)
+    if 0 < count < room:
+        why = f"it has {machine.gpus.count}, and each takes one worker"
+        return count, why, f"Start at most {count}, or use the cores"
+    memory, least = map(format_bytes, (machine.memory_bytes, LEAST_BYTES))
+    why = f"it has {memory} of memory, and each needs {least}"
+    return room, why, f"Start at most {room}"
+
+
+def _count_workers(machine: Machine, threads: int | None) -> int:
+    """One for each GPU; without, as many as use all cores."""
+    from distributed.deploy.utils import nprocesses_nthreads
+
+    if machine.gpus.visible:
+        return len(machine.gpus.visible)
+    if threads is not None:
+        return max(1, machine.cores // threads)
+    # Few processes: the threads of one share its encoded tiles. Not one alone: they
+    # share an interpreter as well.
+    return int(nprocesses_nthreads(machine.cores)[0])
+
+
+def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
+    """Read a memory limit as dask does: a float up to 1 is a share of the memory."""
+    if limit is None or limit == "auto":
+        return None
+    if isinstance(limit, float) and limit <= 1:
+        return int(limit * memory_bytes)
+    return int(parse_bytes(limit))
+
+
+def check_dashboard() -> None:
+    """Refuse a dashboard without the package that draws it."""
+    if find_spec("bokeh") is None:
+        raise EngineUnavailableError(
+            "the dashboard needs bokeh, which is not installed",
+            "Run pip install bokeh",
+            "no-bokeh",
+        )
 
 
 @contextmanager
@@ -22,7 +143,6 @@ def local_cluster(
     threads_per_worker: int | None = None,
     memory_limit: MemoryLimit = None,
     gpus: bool | None = None,
-    gpu_share: int | None = None,
     dashboard: bool = False,
     protocol: str | None = None,
     interface: str | None = None,
@@ -31,26 +151,24 @@ def local_cluster(
 ) -> Iterator[Any]:
     """Start worker processes on this machine, and stop them at the end.
 
-    Where NVML finds GPUs, a `dask_cuda.LocalCUDACluster` with a worker for each and a
-    pool of device memory that CuPy shares; else a `distributed.LocalCluster`. Only this
-    machine can reach it, unless `interface` is given.
+    Where there are GPUs and dask-cuda is installed, a `dask_cuda.LocalCUDACluster` with
+    a worker for each and a pool of device memory that CuPy shares; else a
+    `distributed.LocalCluster`. Only this machine can reach it, unless `interface` is
+    given.
 
     Parameters
     ----------
     n_workers : int, optional
-        Default: one for each GPU, or about the root of the number of cores, and up to
-        four one for each core.
+        Default: one for each GPU, or else one for each core up to four, and then about
+        the root of the number of cores; no more than the memory has room for.
     threads_per_worker : int, optional
         Tasks that run side by side on a worker. Default: one on a GPU, else so many
         that the workers use all cores.
     memory_limit : int, float or str, optional
-        Of the host's memory, for each worker, as dask takes it; 0 is no limit.
-        Default: an equal share.
+        Host memory of each worker, as dask takes it; 0 is no limit. Default: an equal
+        share of the machine.
     gpus : bool, optional
-        False: never; True: refuse without. Default: where there are any.
-    gpu_share : int, optional
-        So many workers on each GPU, for tests: each takes an equal share of its memory,
-        and what they send each other goes through the host.
+        False: never; True: refuse without. Default: where they can be used.
     dashboard : bool
         Whether to serve dask's dashboard, on port 8787 of the loopback address.
     protocol : str, optional
@@ -72,9 +190,10 @@ def local_cluster(
     Raises
     ------
     EngineUnavailableError
-        For GPUs without dask-cuda, or ``gpus=True`` without GPUs.
-    ValueError
-        For arguments that exclude each other.
+        For ``gpus=True`` without GPUs or without dask-cuda, and for a dashboard without
+        bokeh.
+    PlanError
+        For more workers than the machine has GPUs, or memory, for.
 
     Notes
     -----
@@ -92,15 +211,17 @@ def local_cluster(
     ...     print(td.gemm(A, A)[0, 0].compute())
     64.0
     """
-    _check(n_workers, threads_per_worker, gpus, gpu_share, dashboard)
-    found = Gpus() if gpus is False else find_gpus()
-    if not found.visible and (gpus or gpu_share):
-        given = "gpus=True" if gpus else f"gpu_share={gpu_share}"
-        raise EngineUnavailableError(
-            f"{given} given and {found.reason}; look at nvidia-smi and at "
-            "CUDA_VISIBLE_DEVICES, or leave it out"
-        )
-    given_options: dict[str, Any] = {
+    from distributed import Client, LocalCluster
+
+    local = choose_workers(
+        find_machine(gpus), n_workers, threads_per_worker, memory_limit
+    )
+    if dashboard:
+        check_dashboard()
+    chosen = {
+        "n_workers": local.workers,
+        "threads_per_worker": local.threads,
+        "memory_limit": local.memory_bytes,
         "host": None if interface else LOOPBACK,
         "interface": interface,
         "protocol": protocol,
@@ -109,81 +230,11 @@ def local_cluster(
         # An address alone would serve it; what remains is /health and the like.
         "scheduler_kwargs": {"dashboard": dashboard},
     }
-    if found.visible and not gpu_share:
-        chosen = cuda.choose_options(found, n_workers, threads_per_worker, memory_limit)
+    make = LocalCluster
+    if local.gpus.visible:
+        make = cuda.find_cluster_class(local.gpus)
+        chosen |= cuda.choose_pool(local.gpus)
         if protocol is None and security is None:
-            given_options["protocol"] = "ucx" if cuda.has_ucx() else "tcp"
-        cluster = cuda.start(found, given_options | chosen | options)
-    elif gpu_share:
-        count = gpu_share * len(found.visible)
-        chosen = _choose_options(count, threads_per_worker or 1, memory_limit)
-        cluster = cuda.start_shared(found, gpu_share, given_options | chosen | options)
-    else:
-        chosen = _choose_options(n_workers, threads_per_worker, memory_limit)
-        cluster = _start(given_options | chosen | options)
-    with cluster as client:
-        yield client
-
-
-def _check(
-    n_workers: int | None,
-    threads_per_worker: int | None,
-    gpus: bool | None,
-    gpu_share: int | None,
-    dashboard: bool,
-) -> None:
-    """Refuse what can be told without looking at the machine."""
-    counts = {
-        "n_workers": n_workers,
-        "threads_per_worker": threads_per_worker,
-        "gpu_share": gpu_share,
-    }
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise ValueError(f"{name}={count} given; it is a positive integer")
-    if gpu_share is not None and gpus is False:
-        raise ValueError(
-            f"gpu_share={gpu_share} and gpus=False given; give one of them"
-        )
-    if gpu_share is not None and n_workers is not None:
-        raise ValueError(
-            f"gpu_share={gpu_share} and n_workers={n_workers} given; the first says "
-            "how many workers there are on each GPU: leave n_workers out"
-        )
-    if dashboard and find_spec("bokeh") is None:
-        raise ImportError(
-            "dashboard=True needs bokeh, which is not installed: pip install bokeh"
-        )
-
-
-def _choose_options(
-    n_workers: int | None, threads: int | None, memory_limit: MemoryLimit
-) -> dict[str, Any]:
-    """Share cores and memory out evenly; a task of the CPU engine takes one core."""
-    from dask.system import CPU_COUNT
-    from distributed.deploy.utils import nprocesses_nthreads
-    from distributed.system import MEMORY_LIMIT
-
-    if n_workers is None and threads is None:
-        # Few processes: the threads of one share its encoded tiles. Not one alone: they
-        # share an interpreter as well.
-        n_workers, threads = nprocesses_nthreads(CPU_COUNT)
-    elif n_workers is None:
-        n_workers = max(1, CPU_COUNT // (threads or 1))
-    elif threads is None:
-        threads = max(1, CPU_COUNT // n_workers)
-    if memory_limit is None:
-        memory_limit = int(MEMORY_LIMIT) // n_workers
-    return {
-        "n_workers": n_workers,
-        "threads_per_worker": threads,
-        "memory_limit": memory_limit,
-    }
-
-
-@contextmanager
-def _start(options: dict[str, Any]) -> Iterator[Any]:
-    from distributed import Client, LocalCluster
-
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
+            chosen["protocol"] = cuda.choose_protocol()
+    with make(**chosen | options) as cluster, Client(cluster) as client:
         yield client

@@ -1,0 +1,52 @@
+"""Which workers the command starts for an engine."""
+
+import pytest
+
+from tests.expect import raises
+from twom_dist.cli import workers
+from twom_dist.cli.failures import RefusedError
+from twom_dist.cluster.local import Machine
+from twom_dist.cluster.nvml import Gpu, Gpus
+from twom_dist.errors import PlanError
+
+GIB = 2**30
+GPUS = Gpus(tuple(Gpu(x, "H200", 0, 0) for x in "01"), 2, "580", (13, 0))
+
+
+@pytest.fixture(autouse=True)
+def eight_cores_and_two_gpus(monkeypatch):
+    """The machine on which workers start, where dask-cuda is installed."""
+
+    def find(gpus):
+        return Machine(8, 16 * GIB, Gpus() if gpus is False else GPUS)
+
+    monkeypatch.setattr(workers, "find_machine", find)
+
+
+@pytest.mark.parametrize(
+    ("engine", "count", "expected"),
+    [
+        ("auto", None, (2, 1, True)),
+        ("auto", 1, (1, 1, True)),
+        ("cuda", None, (2, 1, True)),
+        ("cpu", None, (4, 2, False)),
+        ("reference", 1, (1, 8, False)),
+        # Threads of this process.
+        ("auto", 0, (1, 8, False)),
+        ("cuda", 0, (1, 8, False)),
+    ],
+)
+def test_an_engine_has_workers_of_its_own(engine, count, expected):
+    local = workers.choose_local_workers(count, None, None, False, engine)
+    assert (local.workers, local.threads, bool(local.gpus.visible)) == expected
+    assert local.cluster.memory == 16 * GIB // local.workers
+
+
+def test_more_workers_than_gpus_are_refused():
+    with raises(PlanError, "too-many-workers"):
+        workers.choose_local_workers(3, None, None, False, "cuda")
+
+
+def test_a_dashboard_needs_workers():
+    with pytest.raises(RefusedError):
+        workers.choose_local_workers(0, None, None, True)
