@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
@@ -58,13 +59,29 @@ class CommandLine:
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
+        self.error: BaseException | None = None
 
     def __call__(self, *arguments: object) -> tuple[int, str, str]:
-        """Return exit code, stdout and stderr."""
-        with pytest.raises(SystemExit) as caught:
-            main([str(a) for a in arguments], prog_name="twom-dist")
+        """Return exit code, stdout and stderr; keep the error."""
+        code, self.error = 0, None
+        try:
+            with main.make_context("twom-dist", [str(a) for a in arguments]) as ctx:
+                main.invoke(ctx)
+        except click.exceptions.Exit as ended:
+            code, self.error = ended.exit_code, ended.__cause__
         captured = self._capsys.readouterr()
-        return int(caught.value.code or 0), captured.out, captured.err
+        return code, captured.out, captured.err
+
+    def assert_refuses(self, *arguments: object, why: str | type[BaseException]) -> str:
+        """Refuse with one sentence, which is returned, by code or kind of error."""
+        sentence = assert_refused(self(*arguments))
+        error = self.error
+        assert error is not None
+        if isinstance(why, str):
+            assert getattr(error, "code", None) == why, sentence
+        else:
+            assert isinstance(error.__cause__ or error, why), sentence
+        return sentence
 
 
 def assert_refused(answer: tuple[int, str, str]) -> str:

@@ -15,7 +15,6 @@ from distributed import LocalCluster
 import twom_dist as td
 from tests.command import (
     CommandLine,
-    assert_refused,
     contents,
     read,
     same_bits,
@@ -331,8 +330,8 @@ def test_a_scheduler_without_workers_is_refused(files, capsys):
     before = contents(Path())
     with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty:
         flags = ("--scheduler", empty.scheduler_address, "--timeout", "0.3")
-        answer = CommandLine(capsys)("gemm", "A.zarr", "B.npy", "-o", "C.npy", *flags)
-    assert "has no worker after 0.3 s; start some" in assert_refused(answer)
+        product = ("gemm", "A.zarr", "B.npy", "-o", "C.npy")
+        CommandLine(capsys).assert_refuses(*product, *flags, why="no-workers")
     assert contents(Path()) == before
 
 
@@ -373,7 +372,8 @@ def test_an_ended_command_leaves_what_was_there(files, flags, number, code, word
     os.killpg(process.pid, number) if number == signal.SIGINT else process.terminate()
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, "")
-    assert err == f"twom-dist: error: {word}; the output is what it was before\n"
+    assert err.startswith(f"twom-dist: error: {word}; ")
+    assert err.count("\n") == 1
     left = contents(Path())
     del left["long.npy"]
     assert left == before

@@ -25,7 +25,6 @@ from tests.command import (
 from twom_dist.cli import main
 from twom_dist.cli.failures import describe
 from twom_dist.cli.options import parse_number, parse_shape
-from twom_dist.errors import StoreError
 from twom_dist.jobs.layout import Wave, lay_out
 from twom_dist.jobs.room import Room
 from twom_dist.jobs.running import compute_wave
@@ -268,8 +267,8 @@ def test_a_result_that_cannot_be_put_in_place_is_kept(call, a, b, monkeypatch):
     ("kind", "code", "word"),
     [
         (KeyboardInterrupt, 130, "interrupted"),
-        (MemoryError, 1, "out of memory; use a smaller --tile"),
-        (ZeroDivisionError, 1, "ZeroDivisionError: x (--debug shows where)"),
+        (MemoryError, 1, "--tile"),
+        (ZeroDivisionError, 1, "--debug"),
     ],
 )
 def test_every_end_has_its_code(call, tmp_path, a, b, monkeypatch, kind, code, word):
@@ -290,8 +289,5 @@ def test_errors_of_distributed_become_sentences():
     class KilledWorker(Exception):  # noqa: N818
         """Told by its name: distributed need not be loaded."""
 
-    assert "died again and again, most likely out of memory" in describe(KilledWorker())
+    assert "--memory-limit" in describe(KilledWorker())
     assert describe(OSError("two\nlines")) == "OSError: two lines (--debug shows where)"
-    path = "'/data/method=2m/C.npy' was begun with "
-    assert describe(StoreError(f"{path}method='3m'")) == f"{path}--method 3m"
-    assert describe(RuntimeError()) == "RuntimeError (see --debug)"

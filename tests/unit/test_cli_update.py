@@ -1,15 +1,17 @@
 """herk, syrk, her2k and syr2k on the command line."""
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from click import UsageError
 
 import twom_dist as td
-from tests.command import K, M, assert_refused, contents, make, read, same_bits, save
+from tests.command import K, M, contents, make, read, same_bits, save
 from twom_dist.cli import main
+from twom_dist.cli.failures import RefusedError
+from twom_dist.errors import MemoryLimitError, PlanError, StoreError
 
 HERE = ("--workers", "0", "--tile", "16")
 ROUTINES = ["herk", "syrk", "her2k", "syr2k"]
@@ -79,32 +81,29 @@ def test_plans_of_updates(call, a, second):
 
 UPDATE = ("A.npy", "-o", "C.npy", "--workers", "0")
 REFUSALS = [
-    (("herk", *UPDATE, "--alpha", "1j"), r"herk takes a real alpha, or its"),
-    (("herk", *UPDATE, "--beta", "1j", "--c", "A.npy"), r"herk takes a real beta"),
-    (("herk", *UPDATE, "--beta", "1", "--c", "A.npy"), r"is square, 37 x 37, and C"),
-    (("herk", *UPDATE, "--c", "A.npy"), r"--c given without --beta; give --beta 1"),
-    (("herk", *UPDATE, "--beta", "1"), r"given without --c; name C0"),
-    (("herk", *UPDATE, "--uplo", "left"), r"'left' is not one of 'full', 'lower'"),
-    (("herk", *UPDATE, "--op", "T"), r"'T' is not one of 'N', 'C'"),
-    (("syrk", *UPDATE, "--op", "C"), r"'C' is not one of 'N', 'T'"),
-    (("syrk", *UPDATE, "--method", "5m"), r"--method 5m given; allowed are '2m'"),
-    (("syrk", *UPDATE, "--memory-limit", "64kB"), r"given and .* at 80%\)$"),
-    (("her2k", *UPDATE), r"Missing argument 'B'"),
-    (("her2k", "T.npy", *UPDATE), r"A has shape \(29, 37\) and B \(37, 29\)"),
-    (("herk", "B.zarr", *UPDATE), r"unexpected extra argument"),
-    (("herk", "A.npy", "-o", "A.npy"), r"is the file of A; inputs are never"),
-    (("syr2k", "A.npy", "B.zarr", "-o", "B.zarr"), r"is the file of B; inputs are"),
-    (("herk", "A.npy", "-o", "old.npy"), r"exists; choose .* with --overwrite"),
-    (("herk", "none.npy", "-o", "C.npy"), r"none\.npy' does not exist; give"),
-    (("plan", "A.npy", "--routine", "her2k"), r"the path of B and --shape-b: neither"),
-    (("plan", "A.npy", "B.zarr", "--routine", "herk"), r"herk takes one matrix: leave"),
-    (("plan", "A.npy", "--routine", "herk", "--op", "T"), r"herk takes 'N' and 'C'"),
-    (
-        ("plan", "A.npy", "--routine", "herk", "--op-a", "T"),
-        r"--op-a given; herk",
-    ),
-    (("plan", "A.npy", "A.npy", "--op", "T"), r"--op given; gemm takes --op-a and"),
-    (("plan", "A.npy", "T.npy", "--uplo", "full"), r"--uplo given, and gemm comput"),
+    (("herk", *UPDATE, "--alpha", "1j"), TypeError),
+    (("herk", *UPDATE, "--beta", "1j", "--c", "A.npy"), TypeError),
+    (("herk", *UPDATE, "--beta", "1", "--c", "A.npy"), PlanError),
+    (("herk", *UPDATE, "--c", "A.npy"), "no-beta"),
+    (("herk", *UPDATE, "--beta", "1"), "no-c"),
+    (("herk", *UPDATE, "--uplo", "left"), UsageError),
+    (("herk", *UPDATE, "--op", "T"), UsageError),
+    (("syrk", *UPDATE, "--op", "C"), UsageError),
+    (("syrk", *UPDATE, "--method", "5m"), PlanError),
+    (("syrk", *UPDATE, "--memory-limit", "64kB"), MemoryLimitError),
+    (("her2k", *UPDATE), UsageError),
+    (("her2k", "T.npy", *UPDATE), PlanError),
+    (("herk", "B.zarr", *UPDATE), UsageError),
+    (("herk", "A.npy", "-o", "A.npy"), PlanError),
+    (("syr2k", "A.npy", "B.zarr", "-o", "B.zarr"), PlanError),
+    (("herk", "A.npy", "-o", "old.npy"), StoreError),
+    (("herk", "none.npy", "-o", "C.npy"), StoreError),
+    (("plan", "A.npy", "--routine", "her2k"), RefusedError),
+    (("plan", "A.npy", "B.zarr", "--routine", "herk"), RefusedError),
+    (("plan", "A.npy", "--routine", "herk", "--op", "T"), PlanError),
+    (("plan", "A.npy", "--routine", "herk", "--op-a", "T"), RefusedError),
+    (("plan", "A.npy", "A.npy", "--op", "T"), RefusedError),
+    (("plan", "A.npy", "T.npy", "--uplo", "full"), RefusedError),
 ]
 
 
@@ -112,7 +111,6 @@ def test_what_cannot_be_is_refused_before_any_work(call, tmp_path, a, second):
     save(tmp_path / "old.npy", np.eye(2))
     np.save(tmp_path / "T.npy", a.T)
     before = contents(tmp_path)
-    for arguments, sentence in REFUSALS:
-        err = assert_refused(call(*arguments))
-        assert re.search(sentence, err), err
+    for arguments, why in REFUSALS:
+        call.assert_refuses(*arguments, why=why)
         assert contents(tmp_path) == before, arguments

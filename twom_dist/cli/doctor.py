@@ -52,7 +52,9 @@ def doctor(
                     workers.connect(address, timeout, security)
                 )
             except RefusedError as error:
-                unreachable = [Finding("workers", "failure", str(error))]
+                unreachable = [
+                    Finding("workers", "failure", error.problem, error.remedy)
+                ]
         report = examine(client)
     report = Report((*report.findings, *unreachable))
     click.echo(report)

@@ -1,7 +1,6 @@
 """One sentence on stderr and an exit code, instead of a traceback."""
 
 import os
-import re
 import signal
 import threading
 import traceback
@@ -12,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from ..errors import EngineUnavailableError, KernelError, PlanError, StoreError
+from ..errors import TwomError
 
 FAILED = 1
 REFUSED = 2
@@ -22,42 +21,37 @@ TERMINATED = 128 + signal.SIGTERM
 EXIT_CODES = """\b
 Exit codes:
   0    done
-  1    failed while running; the output is what it was before
+  1    failed while running; the output is unchanged
   2    refused before any work: usage, inputs, output, workers, disk space
-  130  interrupted (Ctrl-C), 143 terminated; the output is what it was before
+  130  interrupted (Ctrl-C), 143 terminated; the output is unchanged
 """
 
 _STILL_LEAVING = b"twom-dist: cleaning up; once more ends it at once\n"
 
-# Their texts are sentences for users.
-_OURS = (StoreError, PlanError, KernelError, EngineUnavailableError)
-# By name: distributed need not be loaded to tell them.
+# Of distributed, by name, so that it need not be loaded to tell them.
 _FOREIGN = {
     "KilledWorker": (
-        "the worker processes died again and again, most likely out of memory; use a "
-        "smaller --tile, fewer --workers or a larger --memory-limit"
+        "the worker processes died again and again, most likely out of memory",
+        "Use a smaller --tile, fewer --workers or a larger --memory-limit",
     ),
     "FutureCancelledError": (
-        "the scheduler went away, or somebody cancelled the job; run it again"
+        "the scheduler went away, or somebody cancelled the job",
+        "Run it again",
     ),
-    "CommClosedError": "the connection to the scheduler was lost; run the job again",
+    "CommClosedError": ("the connection to the scheduler was lost", "Run it again"),
+    "MemoryError": ("out of memory", "Use a smaller --tile or fewer --workers"),
 }
-# What the library calls its arguments -> what they are called here.
-_OPTION_NAMES = {
-    "resume=True, overwrite=True": "--resume --overwrite",
-    "overwrite=True": "--overwrite",
-    "resume=True": "--resume",
-    "smaller chunks": "a smaller --tile",
-    "leave engine out": "leave --engine out",
+# Remedies by code, where an option is named otherwise than the argument in Python.
+_REMEDIES = {
+    "many-tiles": "Use a larger --tile",
+    "native-accuracy": "Leave out --accuracy and --num-moduli, or --method native",
+    "no-c": "Name C0 with --c, or leave out --beta",
+    "output-exists": "Choose another output, or replace this one with --overwrite",
 }
-# An argument with its value; no part of a path such as /data/method=2m/C.zarr.
-_ARGUMENT = re.compile(
-    r"(?<!\S)(accuracy|num_moduli|method|scaling|engine|tile)=('?)([^\s';,]+)\2"
-)
 
 
-class RefusedError(Exception):
-    """Something that was found wrong before any work; its text is the sentence."""
+class RefusedError(TwomError):
+    """Something that was found wrong before any work."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -69,8 +63,10 @@ def refusing() -> Iterator[None]:
     """Turn what the checks raise into `RefusedError`."""
     try:
         yield
-    except (*_OURS, TypeError) as error:
-        raise RefusedError(describe(error)) from error
+    except TwomError as error:
+        raise RefusedError(error.problem, error.remedy, error.code) from error
+    except TypeError as error:
+        raise RefusedError(str(error)) from error
 
 
 @contextmanager
@@ -133,31 +129,16 @@ def undisturbed() -> Iterator[None]:
 
 
 def describe(error: BaseException) -> str:
-    """Put an error into one line."""
-    name = type(error).__name__
-    if name in _FOREIGN:
-        return _FOREIGN[name]
-    text = " ".join(str(error).split())
-    if isinstance(error, RefusedError):
-        return text
-    if isinstance(error, (*_OURS, TypeError)) and text:
-        return name_options(text)
-    if isinstance(error, MemoryError):
-        return "out of memory; use a smaller --tile or fewer --workers"
-    return f"{name}: {text} (--debug shows where)" if text else f"{name} (see --debug)"
-
-
-def name_options(text: str) -> str:
-    """Name arguments of the library as they are typed here."""
-    for ours, theirs in _OPTION_NAMES.items():
-        text = text.replace(ours, theirs)
-    return _ARGUMENT.sub(_show_option, text)
-
-
-def _show_option(argument: re.Match[str]) -> str:
-    """Show an argument as it is typed."""
-    name, _, value = argument.groups()
-    return f"--{name.replace('_', '-')} {value}"
+    """Say in one line what is wrong and what to do."""
+    name, text = type(error).__name__, str(error)
+    if isinstance(error, TwomError):
+        remedy = _REMEDIES.get(error.code, error.remedy)
+        text = str(TwomError(error.problem, remedy))
+    elif name in _FOREIGN:
+        text = str(TwomError(*_FOREIGN[name]))
+    else:
+        text = f"{name}: {text} (--debug shows where)"
+    return " ".join(text.split())
 
 
 def _say(sentence: str) -> None:
@@ -187,7 +168,7 @@ class _OneSentence:
             terminated = isinstance(error, Terminated)
             code = TERMINATED if terminated else INTERRUPTED
             word = "terminated" if terminated else "interrupted"
-            sentence = f"{word}; the output is what it was before"
+            sentence = f"{word}; the output is unchanged"
         except Exception as error:
             ended = error
             code = REFUSED if isinstance(error, RefusedError) else FAILED
@@ -195,7 +176,7 @@ class _OneSentence:
         if ctx.params.get("debug"):
             traceback.print_exception(ended)
         _say(sentence)
-        ctx.exit(code)
+        raise click.exceptions.Exit(code) from ended
 
 
 def _refuse_usage(ctx: click.Context, error: click.UsageError) -> NoReturn:
@@ -204,7 +185,7 @@ def _refuse_usage(ctx: click.Context, error: click.UsageError) -> NoReturn:
         raise error
     text = error.format_message().rstrip(".")
     _say(f"{text}; see {ctx.command_path} --help")
-    ctx.exit(REFUSED)
+    raise click.exceptions.Exit(REFUSED) from error
 
 
 class SentenceCommand(_OneSentence, click.Command):

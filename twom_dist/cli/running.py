@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .bar import progress_bar
-from .failures import name_options, refusing
+from .failures import RefusedError, refusing
 from .options import (
     apply_all,
     debug_option,
@@ -28,14 +28,23 @@ sum_options = apply_all(
         "--output",
         required=True,
         metavar="C",
-        help="File to make; without a member HDF5 and .npz call it matrix.",
+        help="File to write; data.h5::C names the member of an HDF5 or .npz file "
+        "[default member: matrix].",
     ),
-    click.option("--c", metavar="C0", help="Matrix to add, times --beta."),
+    click.option("--c", metavar="C0", help="File of the matrix to add, times --beta."),
     click.option(
-        "--alpha", type=parse_number, metavar="NUMBER", default=1, help="Default: 1."
+        "--alpha",
+        type=parse_number,
+        metavar="NUMBER",
+        default=1,
+        help="Factor of the product, e.g. 2, -0.5 or 1+2j [default: 1].",
     ),
     click.option(
-        "--beta", type=parse_number, metavar="NUMBER", default=0, help="Default: 0."
+        "--beta",
+        type=parse_number,
+        metavar="NUMBER",
+        default=0,
+        help="Factor of C0 [default: 0].",
     ),
 )
 
@@ -44,36 +53,47 @@ _worker_options = apply_all(
     click.option(
         "--workers",
         type=click.IntRange(0),
-        help="Start so many worker processes (default: one per GPU, or per core); 0: "
-        "use threads.",
+        help="Worker processes to start; 0 uses threads of this process [default: one "
+        "for each GPU, or as many as suit the cores and the memory].",
     ),
     click.option(
-        "--threads-per-worker", type=click.IntRange(1), help="Default: 1; all if alone."
+        "--threads-per-worker",
+        type=click.IntRange(1),
+        help="Threads of each worker [default: 1 on a GPU, else all cores together].",
     ),
     click.option(
         "--memory-limit",
         type=parse_size,
         metavar="BYTES",
-        help="Of each worker, such as 4GiB.",
+        help="Memory limit of each worker, e.g. 4GiB [default: an equal share of this "
+        "machine].",
     ),
-    click.option("--dashboard", is_flag=True, help="Serve dask's, on port 8787."),
+    click.option(
+        "--dashboard", is_flag=True, help="Serve dask's dashboard on port 8787."
+    ),
 )
 
 run_options = apply_all(
     _worker_options,
-    click.option("--tile", type=click.IntRange(1), help="Side of a tile."),
+    click.option(
+        "--tile",
+        type=click.IntRange(1),
+        help="Rows and columns of a tile [default: chosen by the planner].",
+    ),
     click.option(
         "--overwrite",
         is_flag=True,
-        help="Replace an output that is there; discard an unfinished one.",
+        help="Replace an existing output, and discard an unfinished one.",
     ),
     click.option(
-        "--resume", is_flag=True, help="Continue what a stopped run has left, if any."
+        "--resume", is_flag=True, help="Continue what a stopped run has begun, if any."
     ),
     click.option(
-        "--progress", is_flag=True, help="Show the bar without a terminal too."
+        "--progress",
+        is_flag=True,
+        help="Show the progress bar even without a terminal.",
     ),
-    click.option("--quiet", is_flag=True, help="Say nothing but errors."),
+    click.option("--quiet", is_flag=True, help="Print errors only."),
     debug_option,
 )
 
@@ -93,14 +113,15 @@ def run_job(
     debug: bool,
     **others: Any,
 ) -> None:
-    """Open a job, run it and say what came of it."""
+    """Open a job, run it and print its summary."""
     names = ("accuracy", "num_moduli", "method", "scaling", "engine")
     options = given(**{name: others.pop(name) for name in names})
     with refusing():
         if c is not None and beta == 0:
-            raise TypeError("--c given without --beta; give --beta 1 to add it")
+            raise RefusedError("--c without --beta", "Add it with --beta 1", "no-beta")
         if c is None and beta != 0:
-            raise TypeError("--beta given without --c; name C0, or leave --beta out")
+            problem = "--beta without --c"
+            raise RefusedError(problem, "Name C0, or leave out --beta", "no-c")
         job = open_job(
             output=output,
             overwrite=overwrite,
@@ -132,7 +153,7 @@ def _run(
     timeout: float,
     **local_options: Any,
 ) -> "JobSummary":
-    """Find or start the workers, and the output before those that must be started."""
+    """Find or start the workers, and run the job on them."""
     from ..execute import current_cluster
     from ..jobs import begin
     from . import workers
@@ -182,10 +203,10 @@ def _run(
 
 @contextmanager
 def _telling_what_is_kept() -> Iterator[None]:
-    """Say what a stopped job has left before it is said why it was stopped."""
+    """Print what a stopped job has left, before the reason why it stopped."""
     try:
         yield
     except BaseException as error:
         for note in getattr(error, "__notes__", []):
-            click.echo(f"twom-dist: {name_options(note)}", err=True)
+            click.echo(f"twom-dist: {note}", err=True)
         raise

@@ -19,7 +19,7 @@ from ..cluster.local import (
 from .failures import RefusedError, undisturbed
 
 _LOOK_SECONDS = 0.1
-# What the options call them -> what dask does.
+# Our options -> dask's names.
 _SECURITY_FIELDS = {
     "tls_ca_file": "tls_ca_file",
     "tls_cert": "tls_client_cert",
@@ -37,9 +37,8 @@ def choose_local_workers(
     """Choose what to start for an engine; with 0 workers, the threads to use here."""
     if workers == 0:
         if dashboard:
-            raise RefusedError(
-                "--dashboard needs worker processes; leave out --workers 0"
-            )
+            problem = "--dashboard needs worker processes"
+            raise RefusedError(problem, "Leave out --workers 0", "no-processes")
         machine = find_machine(gpus=False)
         return choose_workers(machine, 1, threads_per_worker, memory_limit)
     if dashboard:
@@ -56,44 +55,50 @@ def find_scheduler(
 ) -> str | None:
     """Return the address of the scheduler to use, None for workers of our own.
 
-    A scheduler that starts at the same time may not have written its file yet.
+    `local`: the options of such workers, which exclude a scheduler.
     """
-    # --workers 0 is one of them.
+    # --workers 0 counts as given.
     flags = [name for name, x in local.items() if x is not None and x is not False]
     if scheduler is not None and scheduler_file is not None:
-        raise RefusedError("--scheduler and --scheduler-file given; give one of them")
+        problem = "--scheduler and --scheduler-file exclude each other"
+        raise RefusedError(problem, "Give one of them", "two-schedulers")
     if scheduler is None and scheduler_file is None:
         return None
     if flags:
         option = "--" + flags[0].replace("_", "-")
         raise RefusedError(
-            f"a scheduler and {option} given; a scheduler has its own workers: leave "
-            "one of the two out"
+            f"a scheduler has its own workers, and {option} is for new ones",
+            f"Leave out {option} or the scheduler",
+            "workers-of-scheduler",
         )
-    if scheduler is not None:
-        return scheduler
-    assert scheduler_file is not None
+    return scheduler or _read_scheduler_file(str(scheduler_file), timeout_seconds)
+
+
+def _read_scheduler_file(path: str, timeout_seconds: float) -> str:
+    """Return the address in a file that a scheduler may be about to write."""
     end = monotonic() + timeout_seconds
-    while not _is_written(scheduler_file) and monotonic() < end:
+    while not _is_written(path) and monotonic() < end:
         sleep(_LOOK_SECONDS)
     try:
-        with open(scheduler_file, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8") as stream:
             return str(json.load(stream)["address"])
     except FileNotFoundError as error:
         raise RefusedError(
-            f"there is no scheduler file {scheduler_file!r} after "
-            f"{timeout_seconds:g} s; start the scheduler with --scheduler-file, or "
-            "wait longer with --timeout"
+            f"the scheduler file {path!r} does not exist after {timeout_seconds:g} s",
+            "Start the scheduler with --scheduler-file, or wait longer with --timeout",
+            "no-scheduler-file",
         ) from error
     except OSError as error:
         raise RefusedError(
-            f"the scheduler file {scheduler_file!r} cannot be read "
-            f"({error.strerror}); change its permissions or name another file"
+            f"cannot read the scheduler file {path!r}: {error.strerror}",
+            "Change its permissions or name another file",
+            "unreadable-file",
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise RefusedError(
-            f"{scheduler_file!r} is no scheduler file; give the one that `dask "
-            "scheduler --scheduler-file` writes"
+            f"{path!r} is not a scheduler file",
+            "Give the one that `dask scheduler --scheduler-file` writes",
+            "not-a-scheduler-file",
         ) from error
 
 
@@ -105,22 +110,24 @@ def _is_written(path: str) -> bool:
 
 
 def choose_security(address: str | None, **files: str | None) -> Any:
-    """Return what a dask client encrypts with, checked; None: nothing.
+    """Check the TLS files, and return what a dask client encrypts with, or None.
 
-    Where a file is not given, the one that dask is configured with counts.
+    A file that is not given is the one that dask is configured with.
     """
     given = {name: path for name, path in files.items() if path is not None}
     option = "--" + next(iter(given), "").replace("_", "-")
     if address is None:
         if given:
-            raise RefusedError(f"{option} given without a scheduler; leave it out")
+            problem = f"{option} without a scheduler"
+            raise RefusedError(problem, "Leave it out", "tls-without-scheduler")
         return None
     if address.startswith(("tls://", "wss://")):
         return _load_security(given)
     if given:
         raise RefusedError(
-            f"{option} given, and the scheduler at {address!r} is not encrypted; "
-            "leave it out, or start the scheduler with --protocol tls"
+            f"{option} does not apply: the scheduler at {address!r} is not encrypted",
+            "Leave it out, or start the scheduler with --protocol tls",
+            "tls-without-encryption",
         )
     return None
 
@@ -133,8 +140,9 @@ def _load_security(given: dict[str, str]) -> Any:
             open(path, "rb").close()
         except OSError as error:
             raise RefusedError(
-                f"the TLS file {path!r} cannot be read ({error.strerror}); name one "
-                "that can"
+                f"cannot read the TLS file {path!r}: {error.strerror}",
+                "Change its permissions or name another file",
+                "unreadable-file",
             ) from error
     fields = {_SECURITY_FIELDS[name]: path for name, path in given.items()}
     security = Security(require_encryption=True, **fields)
@@ -142,20 +150,24 @@ def _load_security(given: dict[str, str]) -> Any:
         context = security.get_connection_args("client")["ssl_context"]
     except OSError as error:
         raise RefusedError(
-            f"the TLS files do not work ({error.strerror}); give PEM files: a "
-            "certificate, its own key, and the authority of the scheduler's"
+            f"the TLS files do not work ({error.strerror})",
+            "Give PEM files: a certificate, its own key, and the authority that signed "
+            "the scheduler's certificate",
+            "bad-tls-files",
         ) from error
     if context is None:
         raise RefusedError(
-            "the scheduler is encrypted; give --tls-ca-file and --tls-cert, and "
-            "--tls-key if the key has a file of its own"
+            "the scheduler is encrypted",
+            "Give --tls-ca-file and --tls-cert, and --tls-key if the key has a file of "
+            "its own",
+            "no-tls-files",
         )
     return security
 
 
 @contextmanager
 def quiet_logs(quiet: bool = True) -> Iterator[None]:
-    """Leave it to the command to say what went wrong."""
+    """Silence dask's loggers: the command says what went wrong."""
     import distributed  # noqa: F401  (makes its loggers, each with a level of its own)
 
     names = [
@@ -185,9 +197,9 @@ def connect(
     try:
         _check_address(address)
         with warnings.catch_warnings():
-            # What matters of it is refused; the doctor tells the rest.
+            # Differences that matter are refused; the doctor tells the rest.
             warnings.simplefilter("ignore", VersionMismatchWarning)
-            # One that fails to start would stay the default client.
+            # A client that fails to start would stay the default one.
             client = Client(
                 address,
                 timeout=timeout_seconds,
@@ -198,7 +210,9 @@ def connect(
         lines = str(error).splitlines() or [type(error).__name__]
         raise RefusedError(
             f"no scheduler answers at {address!r} within {timeout_seconds:g} s "
-            f"({lines[0]}); check the address and that it runs"
+            f"({lines[0]})",
+            "Check the address, and that the scheduler runs",
+            "no-scheduler",
         ) from error
     with client, client.as_current():
         try:
@@ -206,21 +220,23 @@ def connect(
         except TimeoutError as error:
             raise RefusedError(
                 f"the scheduler at {address!r} has no worker after "
-                f"{timeout_seconds:g} s; start some, or wait longer with --timeout"
+                f"{timeout_seconds:g} s",
+                "Start some, or wait longer with --timeout",
+                "no-workers",
             ) from error
         yield client
 
 
 def _check_address(address: str) -> None:
-    """Raise ValueError for what is no address, or one without a port.
+    """Raise ValueError for what is not an address, or has no port.
 
-    A client that is given such a one stays half-made, and fails again when it goes.
+    A client that is given one stays half-made, and fails again when it is collected.
     """
     from distributed.comm import parse_address
     from distributed.comm.registry import get_backend
 
     scheme, place = parse_address(address)
-    # Of transports whose addresses have a form of their own.
+    # Some transports have addresses of another form.
     with suppress(NotImplementedError):
         get_backend(scheme).get_address_host_port(place)
 
@@ -244,7 +260,8 @@ def start_workers(
                 client = stack.enter_context(cluster)
         except RuntimeError as error:
             raise RefusedError(
-                f"the worker processes did not start ({error}); run twom-dist doctor, "
-                "which tries what they need"
+                f"the worker processes did not start ({error})",
+                "Run twom-dist doctor",
+                "workers-did-not-start",
             ) from error
         yield client
