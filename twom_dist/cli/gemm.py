@@ -22,11 +22,12 @@ from .running import run_job, run_options, sum_options
 @method_options
 @run_options
 def gemm(a: str, b: str, op_a: str | None, op_b: str | None, **others: Any) -> None:
-    """Compute C = alpha op(A) op(B) + beta C0 of matrices in files.
+    """Compute C = alpha op(A) op(B) + beta C0 from matrices in files.
 
-    A, B and C0 are .zarr, .npy, .npz or HDF5 files, or members of one: data.h5::A.
-    The output appears when it is whole; until then, and after any error, there is
-    what was there before. Everything that can be checked is, before any work.
+    A, B and C0 are .zarr, .npy, .npz or HDF5 files, or members of them (data.h5::A).
+    The result is written to a temporary file and renamed when complete; on failure an
+    existing file is left unchanged. Inputs, output, workers and disk space are checked
+    before any work.
     """
     from ..jobs import open_job
 

@@ -25,7 +25,7 @@ Row = tuple[str, str]
 @click.argument("path", required=False)
 @debug_option
 def info(path: str | None, debug: bool) -> None:
-    """Print versions, engine, kernel, cores and BLAS; or what PATH holds."""
+    """Print versions, engine, int8 kernel, cores and BLAS, or describe a matrix."""
     with refusing():
         rows = list(_describe_machine() if path is None else _describe_matrix(path))
     width = max(len(name) for name, _ in rows)
@@ -72,7 +72,7 @@ def _describe_machine() -> Iterator[Row]:
 
 
 def _describe_blas() -> Iterator[Row]:
-    """Name the BLAS that NumPy calls, and the cores that it was built for."""
+    """Name the BLAS that NumPy calls, and the CPU type that it was built for."""
     import numpy as np
     from threadpoolctl import threadpool_info
 

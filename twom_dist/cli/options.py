@@ -16,7 +16,7 @@ def parse_number(value: Any) -> complex:
         return complex(value.replace(" ", "") if isinstance(value, str) else value)
     except ValueError:
         raise click.BadParameter(
-            f"{value!r} is no number such as 2, -0.5 or 1+2j"
+            f"{value!r} is not a number such as 2, -0.5 or 1+2j"
         ) from None
 
 
@@ -32,7 +32,7 @@ def parse_shape(value: Any) -> tuple[int, int]:
     """Read rows and columns, as 4096,2048 or 4096x2048."""
     parts = str(value).lower().replace("x", ",").split(",")
     if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
-        raise click.BadParameter(f"{value!r} is no pair such as 4096,2048")
+        raise click.BadParameter(f"{value!r} is not a pair such as 4096,2048")
     return int(parts[0]), int(parts[1])
 
 
@@ -45,7 +45,7 @@ def parse_size(value: Any) -> int:
     except ValueError:
         count = 0
     if count <= 0:
-        raise click.BadParameter(f"{value!r} is no size such as 4GiB or 500MB")
+        raise click.BadParameter(f"{value!r} is not a size such as 4GiB or 500MB")
     return count
 
 
@@ -64,15 +64,18 @@ _OPS = click.Choice(OPS)
 
 op_options = apply_all(
     click.option(
-        "--op-a", type=_OPS, help="A as it is (default), transposed, or conjugate-"
+        "--op-a",
+        type=_OPS,
+        help="Use A as stored (N, default), transposed (T) or conjugate-transposed "
+        "(C).",
     ),
-    click.option("--op-b", type=_OPS, help="transposed; B likewise."),
+    click.option("--op-b", type=_OPS, help="The same for B."),
 )
 
 uplo_option = click.option(
     "--uplo",
     type=click.Choice(UPLOS),
-    help="The whole of C (default), or one triangle and zeros.",
+    help="Write all of C (default), or one triangle and zeros in the other.",
 )
 
 method_options = apply_all(
@@ -80,22 +83,43 @@ method_options = apply_all(
         "--accuracy",
         type=parse_accuracy,
         metavar="ACCURACY",
-        help="native (default), normwise, or a target such as 1e-12.",
+        help="Accuracy of the result: native (default), normwise, or a bound such as "
+        "1e-12.",
     ),
-    click.option("--num-moduli", type=int, help="Moduli, instead of an accuracy."),
-    click.option("--method", help="2m (default), 3m, 4m, hybrid or native."),
-    click.option("--scaling", help="norm (default) or accurate."),
-    click.option("--engine", help="auto (default), cpu, cuda or reference."),
+    click.option(
+        "--num-moduli", type=int, help="Number of moduli, instead of an accuracy."
+    ),
+    click.option(
+        "--method",
+        help="How complex products are made of real ones: 2m (default), 3m, 4m, hybrid "
+        "or native (BLAS).",
+    ),
+    click.option("--scaling", help="How rows are scaled: norm (default) or accurate."),
+    click.option(
+        "--engine",
+        help="What multiplies: auto (default; GPUs where all workers have one), cpu, "
+        "cuda or reference.",
+    ),
 )
 
 scheduler_options = apply_all(
-    click.option("--scheduler", metavar="ADDRESS", help="Use this dask scheduler."),
-    click.option("--scheduler-file", metavar="FILE", help="Use the one of this file."),
     click.option(
-        "--tls-ca-file", metavar="FILE", help="The authority of an encrypted scheduler;"
+        "--scheduler", metavar="ADDRESS", help="Use the dask scheduler at this address."
     ),
-    click.option("--tls-cert", metavar="FILE", help="our certificate;"),
-    click.option("--tls-key", metavar="FILE", help="its key, if in another file."),
+    click.option(
+        "--scheduler-file",
+        metavar="FILE",
+        help="Use the dask scheduler that wrote this file.",
+    ),
+    click.option(
+        "--tls-ca-file", metavar="FILE", help="CA certificate of a TLS scheduler."
+    ),
+    click.option("--tls-cert", metavar="FILE", help="Client certificate (PEM)."),
+    click.option(
+        "--tls-key",
+        metavar="FILE",
+        help="Key of the client certificate [default: in the same file].",
+    ),
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),

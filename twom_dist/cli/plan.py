@@ -36,22 +36,29 @@ Examples:
     "--shape-a",
     type=parse_shape,
     metavar="M,N",
-    help="A as stored.",
+    help="Shape of A as stored, instead of a file.",
 )
 @click.option(
     "--shape-b",
     type=parse_shape,
     metavar="M,N",
-    help="B as stored.",
+    help="Shape of B as stored, instead of a file.",
 )
-@click.option("--dtype", help="Of the product (default: of the files, or complex128).")
+@click.option(
+    "--dtype",
+    help="Dtype of the result [default: that of the files, or complex128].",
+)
 @click.option(
     "--routine",
     type=click.Choice(["gemm", *ROUTINES]),
     default="gemm",
-    help="gemm (default), or an update, with the two options that follow.",
+    help="Routine to plan [default: gemm]; updates take --op and --uplo.",
 )
-@click.option("--op", type=click.Choice(OPS), help="A, and B, as in the update.")
+@click.option(
+    "--op",
+    type=click.Choice(OPS),
+    help="Use the matrices of an update as stored (N, default) or transposed.",
+)
 @uplo_option
 @op_options
 @method_options
@@ -70,9 +77,13 @@ Examples:
     "--memory-limit",
     type=parse_size,
     metavar="BYTES",
-    help="Of one worker, such as 16GiB.",
+    help="Memory limit of each worker, e.g. 16GiB [default: none].",
 )
-@click.option("--tile", type=click.IntRange(1), help="Side of a tile.")
+@click.option(
+    "--tile",
+    type=click.IntRange(1),
+    help="Rows and columns of a tile [default: chosen by the planner].",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
 @debug_option
 def plan(
@@ -90,7 +101,10 @@ def plan(
     debug: bool,
     **options: Any,
 ) -> None:
-    """Plan a product or update of A and B, files or shapes; nothing is read or run."""
+    """Show the cost of a product or update of A and B, given as files or shapes.
+
+    Only the headers of the files are read, and nothing is computed.
+    """
     from ..cluster.local import choose_workers, find_machine
     from ..jobs import find_room, lay_out, plan_wave
     from ..jobs.devices import DeviceRoom

@@ -1,4 +1,4 @@
-"""``twom-dist herk``, ``syrk``, ``her2k`` and ``syr2k``: one triangle is computed."""
+"""``twom-dist herk``, ``syrk``, ``her2k`` and ``syr2k``: updates of one triangle."""
 
 from functools import partial
 from typing import Any
@@ -16,18 +16,18 @@ _FORMULAS = {
     "her2k": "alpha A B^H + conj(alpha) B A^H + beta C0",
     "syr2k": "alpha A B^T + alpha B A^T + beta C0",
 }
-_HELP = """Compute C = {formula} of matrices in files.
+_HELP = """Compute C = {formula} from matrices in files.
 
-{matrices} and C0 are .zarr, .npy, .npz or HDF5 files, or members of one: data.h5::A.
-Only one triangle of C is computed, and of C0 only that is read. The output appears
-when it is whole; until then, and after any error, there is what was there before.
-Everything that can be checked is, before any work.
+{matrices} and C0 are .zarr, .npy, .npz or HDF5 files, or members of them (data.h5::A).
+Only one triangle of C is computed, and only that triangle of C0 is read. The result is
+written to a temporary file and renamed when complete; on failure an existing file is
+left unchanged. Inputs, output, workers and disk space are checked before any work.
 """
 
 
 def _make_command(routine: Routine) -> click.Command:
     name, two, formula = routine.name, routine.two, _FORMULAS[routine.name]
-    matrices, plain = ("A, B", "A and B as they are") if two else ("A", "A as it is")
+    matrices, used = ("A, B", "A and B") if two else ("A", "A")
     transposed = "conjugate-transposed" if routine.hermitian else "transposed"
 
     @click.command(
@@ -42,7 +42,8 @@ def _make_command(routine: Routine) -> click.Command:
     @click.option(
         "--op",
         type=click.Choice(["N", routine.transposed]),
-        help=f"{plain} (default), or {transposed}.",
+        help=f"Use {used} as stored (N, default) or {transposed} "
+        f"({routine.transposed}).",
     )
     @uplo_option
     @method_options
