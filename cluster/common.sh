@@ -20,24 +20,26 @@ patience=60                  # seconds between SIGTERM and SIGKILL
 #
 # Runs `twom-dist COMMAND ARGUMENT...` on dask workers on all nodes of this allocation.
 #
-#   --device auto|gpu|cpu     workers on GPUs where a node was given some; on GPUs, or
-#                             not at all; on CPUs                             [auto]
-#   --workers N               worker processes of a node without GPUs  [one per core]
-#   --threads N               threads of a worker                                 [1]
-#   --memory-limit BYTES      of a worker, such as 16GiB          [its share of the node]
+#   --device auto|gpu|cpu     start workers on GPUs where the node has some (auto), on
+#                             GPUs or not at all (gpu), on cores (cpu)        [auto]
+#   --workers N               worker processes on a node without GPUs  [one per core]
+#   --threads N               threads per worker process                          [1]
+#   --memory-limit BYTES      memory limit of each worker, e.g. 16GiB  [equal shares]
 #   --pool-size SIZE          memory pool on each GPU: a share, or bytes; 0: none [0.9]
-#   --device-memory-limit SIZE  what outputs of tasks may take of it before they move to
-#                             the host; products take up to half of a GPU besides [0.4]
-#   --interface NAME          network, such as ib0    [the one that leads to the nodes]
+#   --device-memory-limit SIZE  GPU memory that outputs of tasks may take before dask
+#                             moves them to the host; products take up to half of the
+#                             GPU besides                                      [0.4]
+#   --interface NAME          network interface, e.g. ib0   [the one to the other nodes]
 #   --protocol NAME           tcp, tls or ucx  [tls with --tls-cert; ucx on GPUs where
 #                             it is installed; tcp]
-#   --tls-ca-file FILE        encrypt all connections, and let in only who has a
-#   --tls-cert FILE           certificate of this authority; as in dask, the key may be
-#   --tls-key FILE            in the certificate's file
-#   --dashboard ADDRESS:PORT  where to serve dask's dashboard                     [off]
-#   --scratch FOLDER          on each node, for what a worker spills  [$TMPDIR or /tmp]
-#   --logs FOLDER             for logs                               [twom-logs/JOB]
-#   --wait SECONDS            for the scheduler, and then for all workers          [60]
+#   --tls-ca-file FILE        CA certificate: encrypt all connections, and admit only
+#                             processes with a certificate of this authority
+#   --tls-cert FILE           certificate of scheduler, workers and client (PEM)
+#   --tls-key FILE            key of the certificate                 [in the same file]
+#   --dashboard ADDRESS:PORT  address of dask's dashboard                         [off]
+#   --scratch FOLDER          folder on each node for what workers spill [$TMPDIR, /tmp]
+#   --logs FOLDER             folder for logs                          [twom-logs/JOB]
+#   --wait SECONDS            time limit for the scheduler, and again for workers  [60]
 #   --venv FOLDER             virtual environment with twom-dist    [what is on PATH]
 # to here
 declare -A option=([device]=auto [threads]=1 [pool-size]=0.9 [device-memory-limit]=0.4 [wait]=60)
@@ -88,7 +90,7 @@ parse() {
         else
             shift
         fi
-        [[ -v option[$name] ]] || refuse "--$name is no option; see --help"
+        [[ -v option[$name] ]] || refuse "--$name does not exist; see --help"
         option[$name]=$value
         shift
     done

@@ -171,7 +171,7 @@ def test_a_job_ends_with_its_cluster(folder, lost, sentence):
 HERK = ("herk", "A.zarr", "-o", "C.zarr")
 REFUSALS = [
     ((), "no command given, such as: herk"),
-    (("--fast", "1", *HERK), "--fast is no option; see --help"),
+    (("--fast", "1", *HERK), "--fast does not exist; see --help"),
     (("--wait",), "--wait takes a value; see --help"),
     (("--wait", "0", *HERK), "--wait 0 given; give a whole number of at least 1"),
     (("--workers", "two", *HERK), "--workers two given; give a whole number"),

@@ -125,7 +125,7 @@ def test_what_cannot_be_is_refused_before_any_work(call, tmp_path, a, b):
 
 
 def test_paths_that_look_like_options_stay_as_they_are(call, b):
-    for path in ("overwrite=True.npy", "tile=4.npy", "resume=True/method='2m'.npy"):
+    for path in ("overwrite=True.npy", "tile=4  x.npy", "resume=True/method=2m.npy"):
         sentence = call.assert_refuses(
             *("gemm", path, "B.npy", *TO, "C.npy"), why=StoreError
         )

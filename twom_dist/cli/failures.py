@@ -1,4 +1,4 @@
-"""One sentence on stderr and an exit code, instead of a traceback."""
+"""One line on stderr and an exit code, instead of a traceback."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ FAILED = 1
 REFUSED = 2
 INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
-# Of a help text; \b keeps its lines.
+# For help texts; \b keeps the lines as they are.
 EXIT_CODES = """\b
 Exit codes:
   0    done
@@ -28,7 +28,7 @@ Exit codes:
 
 _STILL_LEAVING = b"twom-dist: cleaning up; once more ends it at once\n"
 
-# Of distributed, by name, so that it need not be loaded to tell them.
+# Errors of others, by name: distributed need not be loaded to recognise them.
 _FOREIGN = {
     "KilledWorker": (
         "the worker processes died again and again, most likely out of memory",
@@ -41,7 +41,7 @@ _FOREIGN = {
     "CommClosedError": ("the connection to the scheduler was lost", "Run it again"),
     "MemoryError": ("out of memory", "Use a smaller --tile or fewer --workers"),
 }
-# Remedies by code, where an option is named otherwise than the argument in Python.
+# Remedies by code, where an option has another name than the argument in Python.
 _REMEDIES = {
     "many-tiles": "Use a larger --tile",
     "native-accuracy": "Leave out --accuracy and --num-moduli, or --method native",
@@ -76,7 +76,7 @@ def leaving_in_order() -> Iterator[None]:
     The second does not disturb the clean-up, and the third ends the process at once.
     """
     signals = [signal.SIGTERM]
-    # Shells have what they start in the background ignore it.
+    # What a shell starts in the background ignores it.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signals.append(signal.SIGINT)
     leaving = False
@@ -108,8 +108,8 @@ def leaving_in_order() -> Iterator[None]:
 def undisturbed() -> Iterator[None]:
     """Put off SIGTERM, and ignore Ctrl-C, while worker processes start.
 
-    Half-started workers cannot be closed in order. Processes inherit what is ignored:
-    a Ctrl-C in the terminal goes to all of them, and is for this one alone.
+    Half-started workers cannot be closed in order. The workers go on ignoring Ctrl-C:
+    the terminal sends it to all processes, and this one ends the others.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -138,7 +138,7 @@ def describe(error: BaseException) -> str:
         text = str(TwomError(*_FOREIGN[name]))
     else:
         text = f"{name}: {text} (--debug shows where)"
-    return " ".join(text.split())
+    return " ".join(text.splitlines())
 
 
 def _say(sentence: str) -> None:
@@ -146,7 +146,7 @@ def _say(sentence: str) -> None:
 
 
 class _OneSentence:
-    """Commands whose errors are one sentence, wrong usage included."""
+    """Commands whose errors are one line, wrong usage included."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -189,7 +189,7 @@ def _refuse_usage(ctx: click.Context, error: click.UsageError) -> NoReturn:
 
 
 class SentenceCommand(_OneSentence, click.Command):
-    """A command whose errors are one sentence."""
+    """A command whose errors are one line."""
 
 
 class SentenceGroup(_OneSentence, click.Group):

@@ -59,7 +59,8 @@ _worker_options = apply_all(
     click.option(
         "--threads-per-worker",
         type=click.IntRange(1),
-        help="Threads of each worker [default: 1 on a GPU, else all cores together].",
+        help="Threads per worker process [default: 1 on a GPU, else a share of the "
+        "cores].",
     ),
     click.option(
         "--memory-limit",
