@@ -40,9 +40,9 @@ def run(script, *arguments):
 
 
 def start_long(script, *options):
-    """Start a product that takes minutes, and wait for the first of its output."""
-    save("long.npy", np.ones((512, 512)))
-    slow = ("--engine", "reference", "--tile", "16")
+    """Start a product of many small tiles, and wait for the first of its output."""
+    save("long.npy", np.ones((512, 64)))
+    slow = ("--op-b", "T", "--engine", "reference", "--tile", "16")
     command = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow)
     process = start(script, *options, *command)
     wait_until(lambda: list(Path().glob(".C.zarr.*.partial/c/*/*")))

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(90)
 ROOT = Path(__file__).resolve().parents[2]
 INT, TERM = signal.SIGINT, signal.SIGTERM
 STILL = "twom-dist: cleaning up; once more ends it at once\n"
-# A product of minutes, whose clean-up takes some seconds.
+# A product of many small tiles, whose clean-up takes some seconds.
 COMMAND = """
 import sys, time
 from twom_dist.jobs import Attempt
@@ -39,13 +39,14 @@ if __name__ == "__main__":
 def start(tmp_path, monkeypatch):
     """Start the product, and wait until it writes."""
     monkeypatch.chdir(tmp_path)
-    save("A.npy", make(512, 512, 1))
+    save("A.npy", make(512, 64, 1))
     started = []
 
     def start_command(seconds, *flags):
-        product = ("gemm", "A.npy", "A.npy", "-o", "C.zarr", "--engine", "reference")
+        product = ("gemm", "A.npy", "A.npy", "--op-b", "T", "-o", "C.zarr")
+        slow = ("--engine", "reference", "--tile", "16")
         process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, seconds, *product, "--tile", "16", *flags],
+            [sys.executable, "-c", COMMAND, seconds, *product, *slow, *flags],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
