@@ -246,7 +246,7 @@ def test_the_command_starts_a_worker_for_each_gpu(
         with client.as_current():
             yield client
 
-    gpus = Gpus(tuple(Gpu(x, "H200", 0, 0) for x in "01"), 2, "580", (13, 0))
+    gpus = Gpus((Gpu("H200", 0, 0),) * 2, (13, 0))
     machine = Machine(32, 64 * GIB, gpus)
     monkeypatch.setattr(workers, "find_machine", lambda gpus: machine)
     monkeypatch.setattr(workers, "local_cluster", local_cluster)

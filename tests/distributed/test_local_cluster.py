@@ -27,10 +27,7 @@ from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, PlanError
 
 GIB = 1 << 30
-TWO_GPUS = Gpus(
-    (Gpu("0", "A", 100 * GIB, 80 * GIB), Gpu("3", "A", 100 * GIB, 90 * GIB)),
-    *(4, "580.65", (13, 0)),
-)
+TWO_GPUS = Gpus((Gpu("A", 100 * GIB, 80 * GIB), Gpu("A", 100 * GIB, 90 * GIB)), (13, 0))
 
 
 # --- for real -------------------------------------------------------------------------
@@ -276,7 +273,7 @@ def test_a_large_workspace_leaves_outputs_a_share(on_gpus):
 def test_without_rmm_or_memory_of_its_own_there_is_no_pool(monkeypatch):
     monkeypatch.setattr(cuda, "find_spec", lambda _: True)
     assert cuda.choose_pool(TWO_GPUS) == POOL
-    assert cuda.choose_pool(Gpus((Gpu("0", "GB10", 0, 0),), 1, "580", (13, 0))) == {}
+    assert cuda.choose_pool(Gpus((Gpu("GB10", 0, 0),), (13, 0))) == {}
     monkeypatch.setattr(cuda, "find_spec", lambda _: None)
     assert cuda.choose_pool(TWO_GPUS) == {}
 
@@ -323,5 +320,5 @@ def test_gpus_that_are_not_there_are_refused(recorded, monkeypatch):
 def test_gpus_without_dask_cuda_name_the_extra(monkeypatch, version, extra):
     monkeypatch.setitem(sys.modules, "dask_cuda", None)
     with raises(EngineUnavailableError, "no-dask-cuda") as caught:
-        cuda.find_cluster_class(Gpus(TWO_GPUS.visible, 2, "580", version))
+        cuda.find_cluster_class(Gpus(TWO_GPUS.visible, version))
     assert f"'twom-dist[{extra}]'" in caught.value.remedy

@@ -10,7 +10,7 @@ from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import PlanError
 
 GIB = 2**30
-GPUS = Gpus(tuple(Gpu(x, "H200", 0, 0) for x in "01"), 2, "580", (13, 0))
+GPUS = Gpus((Gpu("H200", 0, 0),) * 2, (13, 0))
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ GIB = 2**30
 MIB = 2**20
 NONE = Device(reason="CUDA finds no device")
 ONE, OTHER = Device("node GPU-1", free_bytes=GIB), Device("node GPU-2", free_bytes=GIB)
-TWO_GPUS = Gpus(tuple(Gpu(x, "H200", 0, 0) for x in "01"), 2, "580", (13, 0))
+TWO_GPUS = Gpus((Gpu("H200", 0, 0),) * 2, (13, 0))
 
 
 @pytest.fixture

@@ -145,26 +145,18 @@ def _run(
     quiet: bool,
     bar: bool,
     debug: bool,
-    *,
-    scheduler: str | None,
-    scheduler_file: str | None,
-    tls_ca_file: str | None,
-    tls_cert: str | None,
-    tls_key: str | None,
-    timeout: float,
-    **local_options: Any,
+    **options: Any,
 ) -> "JobSummary":
     """Find or start the workers, and run the job on them."""
     from ..execute import current_cluster
     from ..jobs import begin
     from . import workers
 
-    address = workers.find_scheduler(
-        scheduler, scheduler_file, timeout, **local_options
-    )
-    security = workers.choose_security(
-        address, tls_ca_file=tls_ca_file, tls_cert=tls_cert, tls_key=tls_key
-    )
+    tls_files = {name: options.pop(name) for name in [*options] if "tls" in name}
+    scheduler, file = options.pop("scheduler"), options.pop("scheduler_file")
+    timeout = options.pop("timeout")
+    address = workers.find_scheduler(scheduler, file, timeout, **options)
+    security = workers.choose_security(address, **tls_files)
     with ExitStack() as stack:
         stack.enter_context(workers.quiet_logs(not debug))
         client, start = None, None
@@ -172,10 +164,10 @@ def _run(
             client = stack.enter_context(workers.connect(address, timeout, security))
         else:
             with refusing():
-                local = workers.choose_local_workers(**local_options, engine=job.engine)
+                local = workers.choose_local_workers(**options, engine=job.engine)
             cluster = local.cluster
-            if local_options["workers"] != 0:
-                dashboard = local_options["dashboard"]
+            if options["workers"] != 0:
+                dashboard = options["dashboard"]
                 start = partial(workers.start_workers, local, dashboard, debug)
                 if local.gpus.visible:
                     # Asked what is free on them, and so started before the output.

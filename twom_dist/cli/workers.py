@@ -167,23 +167,14 @@ def _load_security(given: dict[str, str]) -> Any:
 
 @contextmanager
 def quiet_logs(quiet: bool = True) -> Iterator[None]:
-    """Silence dask's loggers: the command says what went wrong."""
-    import distributed  # noqa: F401  (makes its loggers, each with a level of its own)
-
-    names = [
-        name
-        for name in logging.root.manager.loggerDict
-        if name.split(".")[0] in ("distributed", "tornado", "asyncio")
-    ]
-    loggers = [logging.getLogger(name) for name in names if quiet]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
+    """Silence dask's logs: the command says what went wrong."""
+    before = logging.root.manager.disable
+    if quiet:
+        logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)
 
 
 @contextmanager

@@ -11,18 +11,8 @@ _DRIVER = "libcuda.so.1"
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU that this process may use.
+    """A GPU that this process may use; 0 bytes where nobody has said."""
 
-    Attributes
-    ----------
-    device : str
-        Its entry in CUDA_VISIBLE_DEVICES: an index or a UUID.
-    name : str
-    total_bytes, free_bytes : int
-        0 where it has no memory of its own, or where nobody has said.
-    """
-
-    device: str
     name: str
     total_bytes: int
     free_bytes: int
@@ -30,14 +20,11 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Gpus:
-    """The GPUs of this machine, or the reason why there are none.
+    """The GPUs that this process may use, or the reason why there are none.
 
     Attributes
     ----------
     visible : tuple of Gpu
-    present : int
-        Their number, with those that CUDA_VISIBLE_DEVICES hides.
-    driver : str
     cuda : tuple of int
         The newest CUDA that the driver runs.
     reason : str
@@ -45,8 +32,6 @@ class Gpus:
     """
 
     visible: tuple[Gpu, ...] = ()
-    present: int = 0
-    driver: str = ""
     cuda: tuple[int, int] = (0, 0)
     reason: str = ""
 
@@ -63,12 +48,11 @@ class Gpus:
 
 def find_gpus() -> Gpus:
     """Ask NVML, or CuPy where nvidia-ml-py is not installed; never raises."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
         import pynvml
     except ImportError:
-        return _ask_without_nvml(named)
-    return ask_nvml(pynvml, named)
+        return _ask_without_nvml()
+    return ask_nvml(pynvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def ask_nvml(nvml: Any, named: str | None) -> Gpus:
@@ -78,15 +62,14 @@ def ask_nvml(nvml: Any, named: str | None) -> Gpus:
         try:
             present = nvml.nvmlDeviceGetCount()
             visible = tuple(_visible(nvml, present, named))
-            driver = nvml.nvmlSystemGetDriverVersion()
-            cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
+            cuda = _read_version(nvml.nvmlSystemGetCudaDriverVersion_v2())
         finally:
             nvml.nvmlShutdown()
     except nvml.NVMLError as error:
         return Gpus(reason=f"NVML does not answer ({error})")
     hidden = f"CUDA_VISIBLE_DEVICES={named!r} hides all {present}"
     reason = "" if visible else hidden if present else "this machine has none"
-    return Gpus(visible, present, driver, _read_version(cuda), reason)
+    return Gpus(visible, cuda, reason)
 
 
 def _visible(nvml: Any, present: int, named: str | None) -> Iterator[Gpu]:
@@ -106,10 +89,10 @@ def _visible(nvml: Any, present: int, named: str | None) -> Iterator[Gpu]:
         except nvml.NVMLError:
             # GPUs that share the host's memory do not support the question.
             total = free = 0
-        yield Gpu(device, nvml.nvmlDeviceGetName(handle), total, free)
+        yield Gpu(nvml.nvmlDeviceGetName(handle), total, free)
 
 
-def _ask_without_nvml(named: str | None) -> Gpus:
+def _ask_without_nvml() -> Gpus:
     try:
         # Without the driver CuPy finds nothing, and takes half a second to say so.
         ctypes.CDLL(_DRIVER)
@@ -118,23 +101,19 @@ def _ask_without_nvml(named: str | None) -> Gpus:
         return Gpus(reason=f"there is no {_DRIVER}, which the driver installs")
     except ImportError:
         return Gpus(reason="neither nvidia-ml-py nor CuPy is installed")
-    return ask_cupy(cupy, named)
+    return ask_cupy(cupy)
 
 
-def ask_cupy(cupy: Any, named: str | None) -> Gpus:
-    """Ask the module cupy, which sees only what CUDA_VISIBLE_DEVICES leaves."""
+def ask_cupy(cupy: Any) -> Gpus:
+    """Ask the module cupy."""
     runtime = cupy.cuda.runtime
     try:
         found = [*map(runtime.getDeviceProperties, range(runtime.getDeviceCount()))]
         cuda = _read_version(runtime.driverGetVersion())
     except runtime.CUDARuntimeError as error:
         return Gpus(reason=f"CUDA finds none ({error})")
-    devices = [*map(str, range(len(found)))] if named is None else named.split(",")
-    visible = tuple(
-        Gpu(device.strip(), x["name"].decode(), int(x["totalGlobalMem"]), 0)
-        for device, x in zip(devices, found, strict=False)
-    )
-    return Gpus(visible, len(found), "unknown", cuda, "" if found else "CUDA sees none")
+    visible = tuple(Gpu(x["name"].decode(), x["totalGlobalMem"], 0) for x in found)
+    return Gpus(visible, cuda, "" if visible else "CUDA finds none")
 
 
 def _read_version(number: int) -> tuple[int, int]:
