@@ -1,5 +1,6 @@
 """Laws of the product that hold bit for bit, whatever the data."""
 
+import dask
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -81,6 +82,39 @@ def test_a_times_its_conjugate_transpose_is_hermitian(pair, method):
     C = td.gemm(A, A, op_b="C", method=method)
     assert_equal(C, C.conj().T)
     assert (C.imag.diagonal() == 0).all()
+
+
+@law
+@given(gaussian_integers(3), methods, st.sampled_from([1, -1, 0, -0.5]), st.booleans())
+def test_herk_has_the_bits_of_gemm(pair, method, alpha, tiny):
+    """Zeros of integers that cancel, and of results below the smallest number."""
+    A, _ = pair
+    A = np.vstack([A, -A, 1j * A]) * (2.0**-538 if tiny else 1)
+    options = {"method": method, "alpha": alpha}
+    expected = td.gemm(A, A, op_b="C", **options)
+    for tile in (4096, 2):
+        with dask.config.set({"twom-dist.largest-tile": tile}):
+            found = td.herk(A, **options)
+            assert found.tobytes() == expected.tobytes()
+            found = td.gemm(A, A, op_b="C", **options)
+            assert found.tobytes() == expected.tobytes()
+
+
+@law
+@given(any_operands, seeds, st.sampled_from([1, -1, 2.5]), st.sampled_from([0, 1, -1]))
+def test_tiles_leave_the_bits_of_nan_and_inf(pair, seed, alpha, beta):
+    A, B = (x.copy() for x in pair)
+    rng = np.random.default_rng(seed)
+    for x in (A, B):
+        parts = x.view(x.real.dtype)
+        bad = rng.choice([np.nan, -np.nan, np.inf, -np.inf, 0], parts.shape)
+        parts[...] = np.where(rng.random(parts.shape) < 0.2, bad, parts)
+    C = np.full((len(A), B.shape[1]), -np.nan, A.dtype)
+    found = []
+    for tile in (4096, 3, 1):
+        with dask.config.set({"twom-dist.largest-tile": tile}):
+            found.append(td.gemm(A, B, C, alpha=alpha, beta=beta).tobytes())
+    assert found[1:] == found[:-1]
 
 
 @law

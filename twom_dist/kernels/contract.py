@@ -208,7 +208,7 @@ class Engine(Protocol):
     def apply_fill(
         self, fill: Any, out: Array, alpha: complex, beta: complex, c: Array | None
     ) -> None:
-        """Overwrite what is affected of ``alpha X Y^T + beta c``."""
+        """Overwrite what is affected of ``alpha X Y^T + beta c``, as `decode` does."""
         ...
 
     def scale_and_add(
@@ -221,13 +221,13 @@ class Engine(Protocol):
     ) -> Array:
         """Return alpha x + beta c, new, as `decode` does; x is None without a product.
 
-        In double, rounded once, without fused operations. Scalars of 1 touch nothing,
-        real ones act on each part, and what is multiplied by 0 is not read.
+        In double, rounded once, without fused operations. Scalars of 1 multiply
+        nothing, real ones act on each part, and what is multiplied by 0 is not read.
         """
         ...
 
     def mirror_tile(self, tile: Array, *, conjugate: bool) -> Array:
-        """Conjugate-transpose, or transpose, into a new tile."""
+        """Conjugate-transpose, by ``0 - im``, or transpose, into a new tile."""
         ...
 
     def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
@@ -272,6 +272,7 @@ class Engine(Protocol):
         5. times alpha (skipped where it is 1; by parts where it is real; otherwise
            ``ar x - ai y``, ``ar y + ai x`` without fused operations), then plus
            ``beta c``, formed likewise (c is not read where beta is 0);
-        6. rounded to the precision of `dtype`.
+        6. rounded to the precision of `dtype`, zeros made positive and every NaN made
+           `numpy.nan`.
         """
         ...

@@ -1,4 +1,8 @@
-"""Passes over finished tiles, on NumPy arrays: scalars of BLAS, mirrors, diagonals."""
+"""Passes over finished tiles, on NumPy arrays: scalars of BLAS, mirrors, diagonals.
+
+In a finished tile every zero is positive and every NaN is NumPy's, so that neither
+tells how the result was tiled, nor which triangle was computed.
+"""
 
 from functools import reduce
 from typing import Any
@@ -27,7 +31,27 @@ def scale_and_add(
         ]
         total = reduce(np.add, terms)
         given = any(total is t for t in (x, c))
-        return np.ascontiguousarray(total.astype(dtype, copy=given))
+        return make_canonical(np.ascontiguousarray(total.astype(dtype, copy=given)))
+
+
+def make_canonical(x: Array) -> Array:
+    """Make every zero of a contiguous array positive and every NaN the same, in place.
+
+    Without the first, herk and gemm would differ: the sign of an imaginary part that
+    underflowed or was multiplied by a negative alpha is not that of its mirror image.
+    """
+    parts = x.view(x.real.dtype)
+    parts += 0.0
+    parts[np.isnan(parts)] = np.nan
+    return x
+
+
+def _conjugate(x: Array) -> Array:
+    """Conjugate by ``0 - im``, whose zeros are positive where those of im are."""
+    out = np.array(x, order="C")
+    if np.iscomplexobj(out):
+        np.subtract(0, out.imag, out=out.imag)
+    return out
 
 
 def _times(x: Array, factor: complex) -> Array:
@@ -48,7 +72,7 @@ def _times(x: Array, factor: complex) -> Array:
 
 def mirror_tile(tile: Array, *, conjugate: bool) -> Array:
     """Conjugate-transpose, or transpose, into a new tile."""
-    return np.array(np.conj(tile.T) if conjugate else tile.T, order="C")
+    return _conjugate(tile.T) if conjugate else np.array(tile.T, order="C")
 
 
 def close_diagonal(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
@@ -65,8 +89,8 @@ def close_diagonal(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
         rows, columns = np.tril_indices(hi - lo, -1)
         if uplo == "full":
             mirrored, below = block[rows, columns], lower[hi:, lo:hi].T
-            block[columns, rows] = np.conj(mirrored) if conjugate else mirrored
-            beside[...] = np.conj(below) if conjugate else below
+            block[columns, rows] = _conjugate(mirrored) if conjugate else mirrored
+            beside[...] = _conjugate(below) if conjugate else below
         else:
             block[columns, rows] = 0
             beside[...] = 0

@@ -94,7 +94,7 @@ def test_what_is_not_finite_reaches_the_same_entries(cuda, ops, value):
     with dask.config.set({"twom-dist.workspace-bytes": 10**9}):
         found = td.gemm(A, B, **options)
     expected = on_cpu(td.gemm, A, B, **options)
-    np.testing.assert_array_equal(found, expected)
+    assert same_bits(found, expected)
     assert not np.isfinite(found).all()
 
 
@@ -162,6 +162,22 @@ def test_passes_over_finished_tiles(engine, dtype, shape):
             options = {"conjugate": conjugate, "uplo": uplo}
             found = engine.close_diagonal(square.copy(), **options)
             assert same_bits(found, host.close_diagonal(square.copy(), **options))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_zeros_and_nans_of_finished_tiles(engine, dtype):
+    host, values = get_engine("cpu"), np.array([0, -0.0, np.nan, -np.nan, 3, 5e-324])
+    x = np.tile(np.repeat(values, len(values)), 2)
+    with np.errstate(under="ignore"):
+        x = x.astype(np.dtype(dtype).type(0).real.dtype).view(dtype).reshape(12, -1)
+        c = x.T.copy().reshape(x.shape)
+    for alpha, beta in ((1, 0), (-1, 0), (1, 1), (-1, -1)):
+        given = x, alpha, beta, c if beta else None
+        found = engine.scale_and_add(*given, x.dtype)
+        assert same_bits(found, host.scale_and_add(*given, x.dtype))
+    for conjugate in (False, True):
+        mirrored = engine.mirror_tile(found, conjugate=conjugate)
+        assert same_bits(mirrored, host.mirror_tile(found, conjugate=conjugate))
 
 
 def test_strides_that_fit_no_element_are_refused(engine):

@@ -202,6 +202,9 @@ def decode_rows(  # type: ignore[no-untyped-def]
                 target_part = out[i, start : start + count, part]
                 for c in range(count):
                     target_part[c] = v[part, c]
+                    # Rounded by now: zeros become positive, and every NaN the same.
+                    x = target_part[c] + 0.0
+                    target_part[c] = x if x == x else np.nan
 
 
 @njit(nogil=True, cache=True)

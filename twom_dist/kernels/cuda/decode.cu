@@ -275,13 +275,12 @@ decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32
     }
 #pragma unroll
     for (int32 e = 0; e < ELEMENTS; ++e) {
-      if (e < count) {
-        int64 j = first + e;
-        multiply_scalar(v[e], alpha_mode, alpha_re, alpha_im);
-        const REAL* own = c + PARTS * (i * c_row_stride + j * c_column_stride);
-        store_element(v[e], own, out + PARTS * (i * out_stride + j), beta_mode, beta_re,
-                      beta_im);
-      }
+      if (e >= count) break;
+      int64 j = first + e;
+      multiply_scalar(v[e], alpha_mode, alpha_re, alpha_im);
+      const REAL* own = c + PARTS * (i * c_row_stride + j * c_column_stride);
+      store_element(v[e], own, out + PARTS * (i * out_stride + j), beta_mode, beta_re,
+                    beta_im);
     }
   }
 }

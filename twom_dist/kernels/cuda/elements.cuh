@@ -66,6 +66,19 @@ __device__ __forceinline__ uint64 magnitude_bits(double t) {
   return (uint64)__double_as_longlong(t) & 0x7FFFFFFFFFFFFFFFull;
 }
 
+// A part of a result: zeros positive, every NaN the same. Of floats integers decide, for
+// what CuPy appends (see below) has comparisons take subnormal ones for zeros.
+__device__ __forceinline__ float make_canonical(float t) {
+  uint32 bits = magnitude_bits(t);
+  if (bits == 0) return 0.0f;
+  return bits > 0x7F800000u ? __uint_as_float(0x7FC00000u) : t;
+}
+
+__device__ __forceinline__ double make_canonical(double t) {
+  t = __dadd_rn(t, 0.0);
+  return t == t ? t : __longlong_as_double(0x7FF8000000000000ll);
+}
+
 // Conversions between float and double that keep subnormal floats: CuPy adds -ftz=true
 // behind our options (cupy/cupy#9576), with which a cast would flush them.
 __device__ __forceinline__ double widen(float t) {

@@ -44,8 +44,12 @@ __device__ __forceinline__ void store_element(double (&v)[PARTS], const REAL* c,
   Pair result;
   narrow(v[0], result.x);
   narrow(v[1], result.y);
+  result.x = make_canonical(result.x);
+  result.y = make_canonical(result.y);
   *reinterpret_cast<Pair*>(out) = result;
 #else
-  narrow(v[0], *out);
+  REAL result;
+  narrow(v[0], result);
+  *out = make_canonical(result);
 #endif
 }

@@ -231,7 +231,7 @@ def decode_elements(system: ResidueSystem) -> int:
     """Count the neighbours a thread decodes: what keeps it to 128 registers.
 
     Registers of sm_90 by the compiler's report, two parts and 2, 3, 4, 5, 6, 8, 10
-    digits: 98, 124, 97, 102, 78, 82, 106.
+    digits: 99, 126, 98, 104, 78, 82, 106.
     """
     sums = system.parts * system.num_digits
     return 4 if sums <= 6 else 2 if sums <= 10 else 1

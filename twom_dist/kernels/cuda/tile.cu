@@ -29,10 +29,10 @@ scale_and_add(const REAL* x, int64 x_row_stride, int64 x_column_stride,
   }
 }
 
-// The sign of the imaginary part changed, bit for bit.
+// The sign of the imaginary part changed: 0 - im, for a part of a result.
 __device__ __forceinline__ Element conjugate_element(Element x, int32 conjugate) {
 #if PARTS == 2
-  if (conjugate) x.part[1] = flip_sign(x.part[1]);
+  if (conjugate) x.part[1] = make_canonical(flip_sign(x.part[1]));
 #endif
   return x;
 }

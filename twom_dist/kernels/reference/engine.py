@@ -18,7 +18,7 @@ from ...moduli import (
 )
 from ...typing import Array, Side, Uplo
 from ..family import Family
-from ..finish import close_diagonal, mirror_tile, scale_and_add
+from ..finish import close_diagonal, make_canonical, mirror_tile, scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 
@@ -238,7 +238,7 @@ class ReferenceEngine:
                 out[...] = parts[0]
             else:
                 out.real, out.imag = parts
-        return out
+            return make_canonical(out)
 
 
 def _finite(exponents: Array) -> Array:
