@@ -12,10 +12,15 @@ SIZE = 3 << 20
 
 
 @pytest.fixture(autouse=True)
-def no_memory_kept(monkeypatch):
+def no_memory_kept():
+    forget()
+    yield
+    forget()
+
+
+def forget():
     gc.collect()
-    monkeypatch.setattr(buffers, "_free", {})
-    monkeypatch.setattr(buffers, "_free_bytes", 0)
+    buffers.kept.limit(0)
 
 
 def address(x):
@@ -49,14 +54,36 @@ def test_no_more_than_the_limit_is_kept():
         kept = [buffers.empty((SIZE,), np.uint8) for _ in range(5)]
         del kept
         gc.collect()
-    assert buffers._free_bytes <= 2 * SIZE + SIZE // 2
-    assert buffers._free_bytes == sum(
-        x.nbytes for memory in buffers._free.values() for x in memory
-    )
+    assert buffers.kept.nbytes == 2 * SIZE
+
+
+def test_memory_of_other_sizes_makes_room():
+    """Least recently used first, or one size would block the reuse of any other."""
+    with dask.config.set({"twom-dist.reuse-bytes": 4 * SIZE}):
+        blocks = [buffers.empty((SIZE,), np.uint8) for _ in range(4)]
+        where = [address(x) for x in blocks]
+        while blocks:
+            del blocks[0]
+        buffers.empty((2 * SIZE,), np.uint8)
+        assert buffers.kept.nbytes == 4 * SIZE
+        larger = buffers.empty((2 * SIZE,), np.uint8)
+        assert buffers.kept.nbytes == 2 * SIZE  # it came from there
+        rest = [buffers.empty((SIZE,), np.uint8) for _ in range(2)]
+        assert [address(x) for x in rest] == where[:1:-1]
+        del larger, rest
+
+
+def test_a_lower_limit_lets_go_of_memory():
+    buffers.empty((SIZE,), np.uint8)
+    assert buffers.kept.nbytes == SIZE
+    with dask.config.set({"twom-dist.reuse-bytes": 2 * SIZE}):
+        other = buffers.empty((2 * SIZE,), np.uint8)
+    del other
+    assert buffers.kept.nbytes == 2 * SIZE
 
 
 def test_nothing_is_kept_where_nothing_may_be():
     with dask.config.set({"twom-dist.reuse-bytes": 0}):
         buffers.empty((SIZE,), np.uint8)
     gc.collect()
-    assert not buffers._free_bytes
+    assert not buffers.kept.nbytes
