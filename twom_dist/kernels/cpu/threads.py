@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from math import prod
@@ -69,10 +69,31 @@ def scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return buffer[:size].reshape(shape)
 
 
+class _Pool:
+    """The threads of a process: as many as any of its products has asked for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._size = 0
+        self._executor: ThreadPoolExecutor | None = None
+
+    def submit(self, work: Callable[[], object], copies: int) -> list[Future[object]]:
+        """Have up to `copies` threads do the work beside the caller."""
+        with self._lock:
+            executor = self._executor
+            if executor is None or copies > self._size:
+                if executor is not None:
+                    # Its threads finish what they were given, and end.
+                    executor.shutdown(wait=False)
+                executor = ThreadPoolExecutor(copies, thread_name_prefix="twom-dist")
+                self._executor, self._size = executor, copies
+            return [executor.submit(work) for _ in range(copies)]
+
+
 @cache
-def _pool(threads: int, pid: int) -> ThreadPoolExecutor:
-    # Keyed by pid: a forked child must not wait on its parent's threads.
-    return ThreadPoolExecutor(threads, thread_name_prefix="twom-dist")
+def _pool(pid: int) -> _Pool:
+    # Keyed by pid: a forked child must not wait on its parent's threads, or its lock.
+    return _Pool()
 
 
 def run_each(function: Callable[[T], object], items: Iterable[T]) -> None:
@@ -88,7 +109,7 @@ def run_each(function: Callable[[T], object], items: Iterable[T]) -> None:
         for item in rest:
             function(item)
 
-    others = [_pool(threads, os.getpid()).submit(work) for _ in range(threads - 1)]
+    others = _pool(os.getpid()).submit(work, threads - 1) if threads > 1 else []
     try:
         work()
     finally:
