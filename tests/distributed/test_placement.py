@@ -1,11 +1,10 @@
-"""Placement: its tables, the bytes that move on a cluster, and a worker that dies."""
+"""Placement on a cluster: the bytes that move, and a worker that dies."""
 
 import os
 import signal
 import time
 from collections import Counter, defaultdict
 from contextlib import contextmanager
-from itertools import product
 
 import dask
 import dask.array as da
@@ -17,10 +16,6 @@ import twom_dist as td
 from twom_dist.kernels import get_engine
 from twom_dist.tiles.placement import (
     WorkerGrid,
-    assign_slots,
-    balanced_grids,
-    choose_grid,
-    spread,
     summa_bytes,
     worker_grids,
 )
@@ -31,95 +26,6 @@ TILE, TILES = 96, 8
 TILE_BYTES = TILE * TILE * 16
 # Exponents of a tile are smaller by far, tiles of A and B larger.
 SMALLEST_COUNTED = 10_000
-
-
-# --- tables -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("workers", range(1, 13))
-def test_grids_are_the_factorisations(workers):
-    grids = worker_grids(workers)
-    assert all(g.pr * g.pc == workers for g in grids)
-    assert len(set(grids)) == sum(workers % p == 0 for p in range(1, workers + 1))
-
-
-@pytest.mark.parametrize(
-    ("grid", "mt", "nt", "load"),
-    [((1, 1), 3, 5, 15), ((2, 2), 8, 8, 16), ((2, 2), 3, 3, 4), ((4, 1), 3, 7, 7)],
-)
-def test_slots_are_cyclic_and_the_load_is_counted(grid, mt, nt, load):
-    grid = WorkerGrid(*grid)
-    slots = Counter(grid.slot(i, j) for i in range(mt) for j in range(nt))
-    assert set(slots) <= set(range(grid.pr * grid.pc))
-    assert max(slots.values()) == grid.largest_load(mt, nt) == load
-
-
-@pytest.mark.parametrize("workers", [1, 2, 4, 6])
-@pytest.mark.parametrize(("mt", "nt"), [(8, 8), (12, 4), (1, 5), (3, 2)])
-def test_summa_bytes_are_those_of_tiles_that_start_on_a_consumer(workers, mt, nt):
-    for grid in worker_grids(workers):
-        rows = [{grid.slot(i, j) for j in range(nt)} for i in range(mt)]
-        columns = [{grid.slot(i, j) for i in range(mt)} for j in range(nt)]
-        moved_a = sum(len(users) - 1 for users in rows) * 7
-        moved_b = sum(len(users) - 1 for users in columns) * 5
-        found = summa_bytes(grid, mt, nt, 7 * mt, 5 * nt)
-        assert found == moved_a + moved_b
-
-
-@pytest.mark.parametrize(
-    ("workers", "tiles", "a_bytes", "b_bytes", "grid"),
-    [
-        (4, (8, 8), 1, 1, (2, 2)),
-        (4, (8, 8), 100, 1, (4, 1)),
-        (4, (8, 8), 1, 100, (1, 4)),
-        (6, (12, 12), 1, 1, (2, 3)),
-        (6, (2, 3), 1, 1, (2, 3)),
-        (6, (3, 2), 1, 1, (3, 2)),
-        (3, (9, 1), 1, 1, (3, 1)),
-        (5, (1, 10), 1, 1, (1, 5)),
-        (1, (4, 4), 1, 1, (1, 1)),
-        (0, (4, 4), 1, 1, (1, 1)),
-        # Some workers had better have nothing.
-        (7, (6, 6), 1, 1, (2, 3)),
-        (7, (4, 4), 1, 1, (2, 2)),
-        (6, (5, 5), 1, 1, (1, 5)),
-        (97, (10, 10), 1, 1, (5, 10)),
-        (10**9, (5, 5), 1, 1, (5, 5)),
-    ],
-)
-def test_the_grid_balances_first_and_then_moves_least(
-    workers, tiles, a_bytes, b_bytes, grid
-):
-    found = choose_grid(workers, *tiles, a_bytes, b_bytes)
-    assert (found.pr, found.pc) == grid
-
-
-@pytest.mark.parametrize("workers", [5, 12, 27, 35, 97])
-def test_fewer_workers_neither_work_nor_hold_more(workers):
-    for mt, nt in product(range(1, 21, 3), range(1, 21, 4)):
-        exact = min(
-            (g.largest_load(mt, nt), -g.largest_edges(mt, nt))
-            for g in worker_grids(workers)
-        )
-        for g in balanced_grids(workers, mt, nt):
-            assert g.pr * g.pc <= workers
-            assert g.largest_load(mt, nt) <= exact[0]
-            assert g.largest_edges(mt, nt) <= -exact[1]
-
-
-def test_slots_go_where_the_bytes_are():
-    gains = [{"b": 5}, {"c": 5, "a": 1}, {"a": 5, "b": 4}]
-    assert assign_slots(gains, ["a", "b", "c"]) == ["b", "c", "a"]
-    assert assign_slots([{}, {}], ["a", "b"]) == ["a", "b"]
-    assert assign_slots([], []) == []
-
-
-def test_spread_takes_turns():
-    either = {1: "ab", 2: "ab", 3: "a", 4: "ba"}
-    assert spread(either, either.__getitem__) == {1: "a", 2: "b", 3: "a", 4: "b"}
-
-
-# --- a cluster --------------------------------------------------------------------
 
 
 @contextmanager
@@ -163,10 +69,15 @@ def read_transfers(dask_worker):
     return [item for entry in log for item in entry["keys"].items()]
 
 
-def moved_tiles(client):
-    """Tiles that have moved between workers, from the incoming side."""
+def moved_bytes(client):
+    """Bytes of tiles that have moved between workers, from the incoming side."""
     arrived = [item for log in client.run(read_transfers).values() for item in log]
-    return sum(b for _, b in arrived if b > SMALLEST_COUNTED) / TILE_BYTES
+    return sum(b for _, b in arrived if b > SMALLEST_COUNTED)
+
+
+def moved_tiles(client):
+    """Tiles that have moved between workers."""
+    return moved_bytes(client) / TILE_BYTES
 
 
 def random_block(seed, block_info=None):
@@ -202,6 +113,27 @@ def test_traffic_is_that_of_summa_where_inputs_are_part_of_the_graph(client):
     tiles = TILES * TILES
     summa = summa_bytes(WorkerGrid(2, 2), TILES, TILES, tiles, tiles)
     assert summa <= moved_tiles(client) <= 1.05 * summa
+
+
+def tree_of_tasks(seed):
+    """A matrix of tiles of 1 MiB that take several tasks each."""
+    rng = da.random.default_rng(seed)
+    X, Y = (rng.random((2048, 2048), chunks=256) for _ in range(2))
+    return X + 1j * Y
+
+
+def test_traffic_is_that_of_summa_where_tiles_are_made_by_trees_of_tasks(client):
+    product = client.persist(td.gemm(tree_of_tasks(1), tree_of_tasks(2)))
+    wait(product)
+    summa = summa_bytes(WorkerGrid(2, 2), 8, 8, 64 << 20, 64 << 20)
+    assert summa == 128 << 20
+    assert summa <= moved_bytes(client) <= 1.1 * summa
+
+
+def test_an_update_moves_no_more_where_tiles_are_made_by_trees_of_tasks(client):
+    update = client.persist(td.herk(tree_of_tasks(3)))
+    wait(update)
+    assert moved_bytes(client) <= 1.1 * triangle_map(8, WORKERS).copies * (8 << 20)
 
 
 def test_traffic_is_the_least_where_inputs_lie_on_workers_already(client):

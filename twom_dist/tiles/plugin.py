@@ -154,10 +154,10 @@ def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
     }
     in_turn = _take_turns(consumers)
     placed = spread(in_turn, lambda key: _homes(uses[key].tile, consumers))
-    for key, worker in placed.items():
-        tile = uses[key].tile
-        if _stage_and_token(tile.key)[0] not in RESULTS:
-            yield from ((task, worker) for task in _chain(tile))
+    tiles = [(uses[key].tile, worker) for key, worker in placed.items()]
+    made_for_it = [x for x in tiles if _stage_and_token(x[0].key)[0] not in RESULTS]
+    yield from with_ancestors(made_for_it)
+    for tile, worker in tiles:
         for dependent in tile.dependents:
             scales = _stage_and_token(dependent.key)[0] in SCALING_STAGES
             if scales and not _is_restricted(dependent):
@@ -282,15 +282,28 @@ def _seat(
     return total - sum(gains[s][w] for s, w in enumerate(slots)), slots
 
 
-def _chain(tile: Any) -> Iterator[Any]:
-    """Yield a tile that is still to be computed, and the chain that only it needs."""
-    task = tile
-    while not task.who_has and task.state in ("released", "waiting", "no-worker"):
-        if _is_restricted(task):
-            return
-        yield task
-        if len(task.dependencies) != 1:
-            return
-        (task,) = task.dependencies
-        if len(task.dependents) != 1:
-            return
+def with_ancestors(tiles: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
+    """Yield tiles with their workers, and what only tasks of one worker need for them.
+
+    A task is followed once all of its dependents are on one worker, so that each edge
+    of the graph is looked at once.
+    """
+    waiting: dict[Any, int] = {}
+    homes: dict[Any, set[str]] = defaultdict(set)
+    found = [(tile, worker) for tile, worker in tiles if _may_be_placed(tile)]
+    while found:
+        task, worker = found.pop()
+        yield task, worker
+        for needed in task.dependencies:
+            key = needed.key
+            waiting[key] = waiting.get(key, len(needed.dependents)) - 1
+            homes[key].add(worker)
+            alone = not waiting[key] and len(homes[key]) == 1
+            if alone and not _stage_and_token(key)[0] and _may_be_placed(needed):
+                found.append((needed, worker))
+
+
+def _may_be_placed(task: Any) -> bool:
+    """Whether a task is still to be computed, and nobody has said where."""
+    to_be_computed = task.state in ("released", "waiting", "no-worker")
+    return to_be_computed and not task.who_has and not _is_restricted(task)
