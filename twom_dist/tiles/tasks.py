@@ -128,9 +128,15 @@ def accurate_exponents(
 
 
 def on_worker() -> bool:
-    """Whether a distributed worker runs this: nobody refills its blocks in place."""
-    worker = sys.modules.get("distributed.worker")
-    return worker is not None and hasattr(worker.thread_state, "execution_state")
+    """Whether this runs on a worker whose process has no client.
+
+    Nobody refills its blocks in place, as a user may the arrays that an in-process
+    worker was given.
+    """
+    worker, client = (sys.modules.get(f"distributed.{t}") for t in ("worker", "client"))
+    if worker is None or not hasattr(worker.thread_state, "execution_state"):
+        return False
+    return client is not None and not client.Client._instances
 
 
 def encode_tile(
