@@ -1,10 +1,15 @@
 """Test data and error measures for products, for our tests and for those of users."""
 
 from fractions import Fraction
+from functools import reduce
+from math import inf, isqrt
 from typing import Any
 
+import dask
 import numpy as np
 import numpy.typing as npt
+
+from .errors import ArgumentError, PlanError
 
 __all__ = ["random_matrix", "residual", "sampled_errors"]
 
@@ -60,16 +65,40 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     float
         0 for empty products.
     """
-    n = B.shape[1]
+    (m, k), n = A.shape, B.shape[1]
+    if 0 in (m, n):
+        return 0.0
     x = np.exp(2j * np.pi * np.random.default_rng(seed).random(n))
     if np.dtype(C.dtype).kind != "c":
         x = np.sign(x.real)
-    difference = abs(np.asarray(C @ x) - np.asarray(A @ np.asarray(B @ x)))
-    rows = np.sqrt(np.asarray((abs(A) ** 2).sum(axis=1)))
-    columns = np.sqrt(np.asarray((abs(B) ** 2).sum(axis=0)))
-    scale = rows * columns.sum()
+    # By powers of two, so that nothing overflows or underflows: every row of A, and B.
+    largest = (_largest_parts(A), _largest_parts(B)) if k else (np.zeros(m),) * 2
+    of_rows, of_b = dask.compute(*largest)
+    rows, whole = _exponents(of_rows)[:, np.newaxis], _exponents(of_b.max())
+    a, b, c = _scaled(A, rows), _scaled(B, whole), _scaled(C, rows + whole)
+    bx, column_squares = dask.compute(b @ x, (abs(b) ** 2).sum(axis=0))
+    abx, row_squares, cx = dask.compute(a @ bx, (abs(a) ** 2).sum(axis=1), c @ x)
+    difference = abs(cx - abx)
+    scale = np.sqrt(row_squares) * np.sqrt(column_squares).sum()
     relative = np.divide(difference, scale, out=difference, where=scale > 0)
-    return float(relative.max(initial=0))
+    return float(relative.max())
+
+
+def _largest_parts(x: Any) -> Any:
+    """Largest |Re|, |Im| of each row."""
+    parts = (x.real, x.imag) if np.dtype(x.dtype).kind == "c" else (x,)
+    return reduce(np.maximum, (abs(part).max(axis=1) for part in parts))
+
+
+def _exponents(largest: Any) -> Any:
+    """Exponents e with ``x < 2^e``; 0 where x is 0 or not finite."""
+    return np.where(np.isfinite(largest), np.frexp(largest)[1], 0)
+
+
+def _scaled(x: Any, exponents: Any) -> Any:
+    """Multiply by ``2^-e`` in double, in two steps of which each factor exists."""
+    e = np.clip(exponents, -2000, 2000)
+    return x * np.ldexp(1.0, -(e // 2)) * np.ldexp(1.0, e // 2 - e)
 
 
 def sampled_errors(
@@ -92,26 +121,59 @@ def sampled_errors(
         ``||a_i|| ||b_j||``.
     """
     if not all(isinstance(x, np.ndarray) for x in (A, B, C)):
-        raise TypeError("sampled_errors takes NumPy arrays; compute dask arrays first")
+        raise ArgumentError(
+            "sampled_errors takes NumPy arrays",
+            "Compute dask arrays first",
+            code="not-numpy",
+        )
     if A.shape[1] != B.shape[0] or C.shape != (A.shape[0], B.shape[1]):
-        raise ValueError(f"{A.shape} times {B.shape} given with a C of {C.shape}")
+        raise PlanError(
+            f"A is {A.shape}, B is {B.shape} and C is {C.shape}",
+            "Give the product of A and B as C",
+            code="shapes-do-not-fit",
+        )
     rng = np.random.default_rng(seed)
     worst = {"componentwise": 0.0, "normwise": 0.0}
-    for _ in range(samples):
+    for _ in range(samples if C.size else 0):
         i, j = int(rng.integers(A.shape[0])), int(rng.integers(B.shape[1]))
-        a, b = A[i], B[:, j]
-        ar, ai, br, bi = (
-            [Fraction(float(t)) for t in x] for x in (a.real, a.imag, b.real, b.imag)
-        )
-        re = sum(w * y - x * z for w, x, y, z in zip(ar, ai, br, bi, strict=True))
-        im = sum(w * z + x * y for w, x, y, z in zip(ar, ai, br, bi, strict=True))
-        re_error = float(re - Fraction(float(C[i, j].real)))
-        im_error = float(im - Fraction(float(C[i, j].imag)))
-        error = abs(complex(re_error, im_error))
-        scales = {
-            "componentwise": float(np.abs(a) @ np.abs(b)),
-            "normwise": float(np.linalg.norm(a) * np.linalg.norm(b)),
-        }
-        for name, scale in scales.items():
-            worst[name] = max(worst[name], error / scale if scale else error)
+        for name, error in _errors_of_entry(A[i], B[:, j], C[i, j]).items():
+            worst[name] = max(worst[name], error)
     return worst
+
+
+def _errors_of_entry(a: Any, b: Any, c: Any) -> dict[str, float]:
+    """Measure the error of ``c = a b`` in rationals, so that nothing overflows."""
+    if not np.isfinite(c):
+        return dict.fromkeys(("componentwise", "normwise"), inf)
+    (ar, ai), (br, bi), ((re,), (im,)) = map(_exact_parts, (a, b, np.array([c])))
+    columns = list(zip(ar, ai, br, bi, strict=True))
+    re -= sum(w * y - x * z for w, x, y, z in columns)
+    im -= sum(w * z + x * y for w, x, y, z in columns)
+    error = re * re + im * im
+    a_squares = [w * w + x * x for w, x in zip(ar, ai, strict=True)]
+    b_squares = [y * y + z * z for y, z in zip(br, bi, strict=True)]
+    products = zip(a_squares, b_squares, strict=True)
+    magnitudes = sum((_root(s * t) for s, t in products), Fraction(0))
+    norms = _root(Fraction(sum(a_squares) * sum(b_squares)))
+    scales = {"componentwise": magnitudes, "normwise": norms}
+    return {name: _divide(_root(error), scale) for name, scale in scales.items()}
+
+
+def _exact_parts(x: Any) -> tuple[list[Fraction], list[Fraction]]:
+    """Real and imaginary parts as rationals."""
+    re, im = ([Fraction(float(t)) for t in part] for part in (x.real, x.imag))
+    return re, im
+
+
+def _divide(error: Fraction, scale: Fraction) -> float:
+    """Divide and round; by 1 where there is nothing to compare with."""
+    try:
+        return float(error / (scale or 1))
+    except OverflowError:
+        return inf
+
+
+def _root(x: Fraction) -> Fraction:
+    """Square root, rounded down by a relative 2^-64 at most."""
+    root = isqrt(x.numerator * x.denominator << 128)
+    return Fraction(root, x.denominator << 64)
