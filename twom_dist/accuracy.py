@@ -149,15 +149,14 @@ def _shortest_accurate(
 ) -> ResidueSystem:
     """Return the shortest system with the bits of an accuracy.
 
-    A target also counts the terms that its round number of bits leaves out: up to one
-    modulus more, where the target times sqrt(k) is coarse.
+    A normwise one also counts the terms that its round number of bits leaves out:
+    a modulus more where the target times sqrt(k) is coarse, or k is above 2^24.
     """
     bits = required_bits(accuracy, dtype)
     system = shortest_system(kind, bits)
-    if not isinstance(accuracy, str):
-        allowed = sqrt(k) * accuracy
-        while system is not None and quantisation_bound(system, k) > allowed:
-            system = shortest_system(kind, system.modulus_bits + 1)
+    allowed = sqrt(k) * _normwise_target(accuracy, dtype)
+    while system is not None and quantisation_bound(system, k) > allowed:
+        system = shortest_system(kind, system.modulus_bits + 1)
     if system is None:
         most = log2_product(p for p, _ in available_moduli(kind))
         advice = "; use method='hybrid' or" if kind == "2m" else "; use"
@@ -166,6 +165,13 @@ def _shortest_accurate(
             f"{np.dtype(dtype)} has at most {most:.0f}{advice} a larger target"
         )
     return system
+
+
+def _normwise_target(accuracy: str | float, dtype: Any) -> float:
+    """Return eps of what is promised, ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``."""
+    if not isinstance(accuracy, str):
+        return float(accuracy)
+    return precision_of(dtype).unit_roundoff if accuracy == "normwise" else inf
 
 
 def quantisation_bound(system: ResidueSystem, k: int) -> float:

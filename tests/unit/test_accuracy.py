@@ -1,14 +1,20 @@
 """Accuracy: names to moduli, and promises against exactly known errors."""
 
-from math import floor, inf, log2, sqrt
+from math import floor, inf, isqrt, log2, sqrt
 
 import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.oracle import ExactProduct, residual
+from tests.oracle import ExactProduct, exact, residual
 from tests.strategies import random_matrix
-from twom_dist.accuracy import choose_system, error_bound, required_bits
+from twom_dist.accuracy import (
+    choose_system,
+    error_bound,
+    precision_of,
+    quantisation_bound,
+    required_bits,
+)
 from twom_dist.errors import AccuracyError
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import (
@@ -189,6 +195,17 @@ def test_float_target_bounds_the_normwise_error(k):
     assert worst_operands(system, k) <= sqrt(k) * target
 
 
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_normwise_grade_holds_by_the_bound_for_every_k(dtype, method):
+    u = precision_of(dtype).unit_roundoff
+    for k in (t * 2**b for b in range(36) for t in (2, 3)):
+        system = choose_system(method, dtype, k, "normwise")
+        assert quantisation_bound(system, k) <= sqrt(k) * u
+        if k <= 2**24:
+            assert system is choose_system(method, dtype, 1, "normwise")
+
+
 @pytest.mark.parametrize("k", [1, 2, 3, 8, 64])
 def test_normwise_grade_holds_whatever_the_data(k):
     """The promise of gemm: sqrt(k) u of the norms, and 2 u for the rounding of C."""
@@ -196,6 +213,38 @@ def test_normwise_grade_holds_whatever_the_data(k):
     B = random_matrix(k, 99, "complex128", 1.0, [k, 2])
     C = td.gemm(A, B, accuracy="normwise")
     assert ExactProduct(A, B).normwise_error(C) <= (sqrt(k) + 2) * U
+
+
+def longest_integers(parts, k, limit):
+    """A row of integers with a norm just below the limit, one of them odd."""
+    common = int(limit / sqrt(parts * k))
+    row = np.full(parts * k, float(common))
+    rest = (parts * k - 1) * common**2
+    row[0] = isqrt(floor(limit**2) - rest)
+    row[0] -= row[0] % 2 == 0
+    assert 0.999 * limit < np.linalg.norm(row) < limit
+    return row.view(complex)[np.newaxis] if parts == 2 else row[np.newaxis]
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 50])
+@pytest.mark.parametrize("count", [4, 5, 6])
+@pytest.mark.parametrize("kind", ["2m", "3m", "real"])
+def test_integers_are_exact_up_to_the_stated_norm(kind, count, k):
+    system = residue_system(kind, count)
+    h, d = sqrt(system.parts * k) / 2, sqrt(2 * k) * 2.0**-19
+    limit = (sqrt(system.capacity) - h) / (1 + d)
+    a = longest_integers(system.parts, k, limit)
+    options = {"num_moduli": count} | ({"method": kind} if system.parts == 2 else {})
+    for b in (a.T, a.conj().T, np.eye(k)):
+        # |c| <= R^2 < 2^53.
+        assert (td.gemm(a, b, **options) == (exact(a) @ exact(b)).rounded()).all()
+
+
+def test_integers_beyond_the_stated_norm_may_lose_their_last_bit():
+    system = residue_system("real", 4)
+    assert 45526 < sqrt(system.capacity) - 0.5 < 45527
+    found = [td.gemm([[x]], [[1.0]], num_moduli=4)[0, 0] for x in (45526.0, 45527.0)]
+    assert found == [45526, 45528]
 
 
 def test_bound_knows_native_products_and_hopeless_ones():
