@@ -321,7 +321,7 @@ def test_decode_is_odd_and_equal_for_every_pattern_of_digits(data, count):
 
 
 @pytest.mark.parametrize("beta", [0, 1, -0.3, 1j])
-@pytest.mark.parametrize("alpha", [1, 0, -1, 2.5, 0.5 - 2j])
+@pytest.mark.parametrize("alpha", [1, 0, -1, 2.5, 1e-300, 0.5 - 2j])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_scalars_give_the_same_bits(dtype, alpha, beta):
     kind = "2m" if dtype.startswith("complex") else "real"
@@ -359,6 +359,23 @@ def test_decode_reaches_every_exponent(engine):
         (0, -2300, 0.0),
     ):
         assert decode_integers(engine, [value], system, exponent)[0] == expected
+
+
+def test_alpha_brings_back_what_would_overflow(engine):
+    system = residue_system("real", 16)
+    value, alpha = 3 << 100, 2.0**-1000
+    for exponent in (-1000, -1500, -1900):
+        (found,) = decode_integers(engine, [value], system, exponent, alpha=alpha)
+        assert found == 3 * 2.0 ** (100 - exponent - 1000)
+    (found,) = decode_integers(engine, [value], system, -2000, alpha=alpha)
+    assert found == np.inf
+    system = residue_system("2m", 16)
+    residues = np.ones((system.num_products, 1, 1), np.int8)
+    at = [np.zeros(1, np.int32), np.full(1, -1000, np.int32), system, np.complex128]
+    expected = engine.decode(residues, at[0], at[0], *at[2:])
+    found = engine.decode(residues, *at, alpha=complex(0, 2.0**-1000))
+    assert np.isfinite(found).all()
+    assert (found == 1j * expected).all()
 
 
 # --- accurate scaling -------------------------------------------------------------

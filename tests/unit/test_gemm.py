@@ -262,6 +262,8 @@ def test_overflow_is_infinite_and_underflow_gradual(engine_name):
     assert td.gemm(huge, huge, engine=engine_name)[0, 0] == np.inf
     assert td.gemm(-huge, huge, engine=engine_name)[0, 0] == -np.inf
     assert td.gemm([[1e-200]], [[3e-120]], engine=engine_name)[0, 0] == 3e-320
+    large = td.gemm([[1e200]], [[1e200]], alpha=1e-300, engine=engine_name)[0, 0]
+    assert large == pytest.approx(1e100, rel=1e-15)
     big = np.full((2, 2), 1.7e308)
     assert td.gemm(big, np.eye(2), engine=engine_name).tolist() == big.tolist()
 

@@ -267,8 +267,9 @@ class Engine(Protocol):
            magnitude, negated, so that decoding is odd: they differ only where a
            digit is ``-2^(b-1)``;
         4. ``(v 2^e1) 2^e2`` with ``e1 = clamp(e, -1000, 600)`` and
-           ``e2 = clamp(e - e1, -1022, 1023)`` for ``e = -(rows[i] + columns[j])``,
-           `NONFINITE_ROW` counting as 0: only the second product may round;
+           ``e2 = max(e - e1, -1022)`` for ``e = -(rows[i] + columns[j])``,
+           `NONFINITE_ROW` counting as 0: only the second product may round. Where e2
+           is positive it comes after alpha, which may prevent an overflow;
         5. times alpha (skipped where it is 1; by parts where it is real; otherwise
            ``ar x - ai y``, ``ar y + ai x`` without fused operations), then plus
            ``beta c``, formed likewise (c is not read where beta is 0);

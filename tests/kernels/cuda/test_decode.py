@@ -68,7 +68,7 @@ def test_tiles_of_every_shape(calls, dtype, shape):
 
 
 @pytest.mark.parametrize("beta", [0, 1, -0.3, 1j])
-@pytest.mark.parametrize("alpha", [1, 0, -1, 2.5, 0.5 - 2j])
+@pytest.mark.parametrize("alpha", [1, 0, -1, 2.5, 1e-300, 0.5 - 2j])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_scalars_give_the_same_bits(calls, dtype, alpha, beta):
     kind = "2m" if dtype.startswith("complex") else "real"

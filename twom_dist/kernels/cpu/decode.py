@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
+from math import ldexp
 
 import numpy as np
 from numba import njit
@@ -14,7 +15,7 @@ _PIECE = 256
 _GROUP = 4
 # Exponents of the two factors of step 4 in the contract.
 _FIRST_LOW, _FIRST_HIGH = -1000, 600
-_SECOND_LOW, _SECOND_HIGH = -1022, 1023
+_SECOND_LOW = -1022
 
 ONE, REAL, COMPLEX, NONE = 1, 2, 3, 0
 
@@ -134,13 +135,28 @@ def _mirror_digits(d, unit, count, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _power_bits(row, columns, count, one, two):  # type: ignore[no-untyped-def]
-    """Write 2^e1, 2^e2 of step 4 for one row, as the bits of normal float64s."""
+    """Write 2^e1, 2^min(e2, 0) of step 4 for one row, as the bits of normal float64s.
+
+    Returns the largest e.
+    """
+    largest = np.int64(0)
     for c in range(count):
         e = -(row + columns[c])
         e1 = min(max(e, _FIRST_LOW), _FIRST_HIGH)
-        e2 = min(max(e - e1, _SECOND_LOW), _SECOND_HIGH)
+        e2 = min(max(e - e1, _SECOND_LOW), 0)
         one[c] = (e1 + 1023) << 52
         two[c] = (e2 + 1023) << 52
+        largest = max(largest, e)
+    return largest
+
+
+@njit(nogil=True, cache=True)
+def _scale_up(v, row, columns, parts, count):  # type: ignore[no-untyped-def]
+    """Multiply by 2^max(e2, 0) of step 4; rare."""
+    for c in range(count):
+        e2 = -(row + columns[c]) - _FIRST_HIGH
+        for part in range(parts if e2 > 0 else 0):
+            v[part, c] = ldexp(v[part, c], e2)
 
 
 @njit(nogil=True, cache=True)
@@ -185,15 +201,16 @@ def decode_rows(  # type: ignore[no-untyped-def]
                         target[:] = 0.0
                 for part in range(parts):
                     _sum_group(r, weights[part], q, count, d[part])
-            _power_bits(
-                rows[i], columns[start : start + count], count, one_bits, two_bits
-            )
+            own = columns[start : start + count]
+            largest = _power_bits(rows[i], own, count, one_bits, two_bits)
             for part in range(parts):
                 piece = v[part]
                 _digits_to_float(d[part], modulus, quotient, digit_bits, count, piece)
                 for c in range(count):
                     piece[c] = piece[c] * one[c] * two[c]
             _scale(v, alpha_mode, alpha.real, alpha.imag, parts, count)
+            if largest > _FIRST_HIGH:
+                _scale_up(v, rows[i], own, parts, count)
             if beta_mode != NONE:
                 _add_scaled(
                     v, c_in, i, start, beta_mode, beta.real, beta.imag, parts, count

@@ -204,13 +204,23 @@ __device__ __forceinline__ int32 finite_exponent(int32 e) {
   return e == NONFINITE_ROW ? 0 : e;
 }
 
-// Step 4; the second factor is 1 but for results near the ends of the format.
+// Step 4, but for a positive e2; e2 is 0 unless results are near the ends of the format.
 __device__ __forceinline__ double scale_down(double v, int32 row, int32 column) {
   int32 e = -(row + column);
   int32 e1 = e < -1000 ? -1000 : e > 600 ? 600 : e;
   v = __dmul_rn(v, power_of_two(e1));
-  int32 e2 = e - e1 < -1022 ? -1022 : e - e1 > 1023 ? 1023 : e - e1;
-  return e2 == 0 ? v : __dmul_rn(v, power_of_two(e2));
+  int32 e2 = e - e1 < -1022 ? -1022 : e - e1;
+  return e2 >= 0 ? v : __dmul_rn(v, power_of_two(e2));
+}
+
+// The rest of it, once alpha has multiplied.
+__device__ __forceinline__ void scale_up(double (&v)[PARTS], int32 row, int32 column) {
+  for (int32 e2 = -(row + column) - 600; e2 > 0; e2 -= 1023) {
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      v[part] = __dmul_rn(v[part], power_of_two(e2 > 1023 ? 1023 : e2));
+    }
+  }
 }
 
 // out[i, j] = alpha X Y^T + beta c from residues[q * product_stride + i * n + j].
@@ -278,6 +288,7 @@ decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32
       if (e >= count) break;
       int64 j = first + e;
       multiply_scalar(v[e], alpha_mode, alpha_re, alpha_im);
+      scale_up(v[e], row, finite_exponent(columns[j]));
       const REAL* own = c + PARTS * (i * c_row_stride + j * c_column_stride);
       store_element(v[e], own, out + PARTS * (i * out_stride + j), beta_mode, beta_re,
                     beta_im);

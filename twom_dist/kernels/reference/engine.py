@@ -217,18 +217,18 @@ class ReferenceEngine:
     ) -> Array:
         """Reconstruct exactly, then follow the contract's floating-point steps."""
         exponents = -(_finite(rows)[:, np.newaxis] + _finite(columns)[np.newaxis, :])
+        e1 = np.clip(exponents, -1000, 600)
+        e2 = np.maximum(exponents - e1, -1022)
         parts = []
         for weights in system.weights:
             x = np.zeros(residues.shape[1:], dtype=object)
             for weight, residue in zip(weights, residues, strict=True):
                 x = x + weight * residue.astype(object)
             v = _by_element(lambda t: _rounded(t, system), x).astype(np.float64)
-            e1 = np.clip(exponents, -1000, 600)
-            e2 = np.clip(exponents - e1, -1022, 1023)
-            with np.errstate(over="ignore", under="ignore"):
-                parts.append(v * np.exp2(e1) * np.exp2(e2))
+            with np.errstate(under="ignore"):
+                parts.append(v * np.exp2(e1) * np.exp2(np.minimum(e2, 0)))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            parts = _times(parts, alpha)
+            parts = [np.ldexp(t, np.maximum(e2, 0)) for t in _times(parts, alpha)]
             if beta != 0:
                 assert c is not None
                 scaled = _times([t.astype(np.float64) for t in _parts(c)], beta)
