@@ -36,7 +36,7 @@ LAYERS = {
     "errors": (),
     "typing": ("errors",),
     "config": ("errors", "typing"),
-    "moduli": (),
+    "moduli": ("errors",),
     "kernels": (*FOUNDATION, "moduli"),
     "kernels.contract": (
         *("errors", "typing", "moduli"),

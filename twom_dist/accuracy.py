@@ -68,15 +68,17 @@ def required_bits(accuracy: str | float, dtype: Any) -> float:
     if isinstance(accuracy, str):
         if accuracy not in NAMED_BITS:
             raise AccuracyError(
-                f"accuracy={accuracy!r} given; allowed are 'native', 'normwise' or a "
-                "target between 0 and 0.5 such as 1e-12"
+                f"accuracy={accuracy!r} is not one of 'native', 'normwise'",
+                "Use one of them, or a target such as 1e-12",
+                "accuracy",
             )
         return NAMED_BITS[accuracy][precision_of(dtype).name]
     given: Any = accuracy
     if not isinstance(given, Real) or not 0 < float(given) <= 0.5:
         raise AccuracyError(
-            f"accuracy={accuracy!r} given; a target is a number above 0 and up to 0.5 "
-            "such as 1e-12"
+            f"the target accuracy={accuracy!r} is not a number above 0 and up to 0.5",
+            "Use one such as 1e-12",
+            "accuracy",
         )
     return 4 + 2 * log2(1 / accuracy)
 
@@ -110,11 +112,13 @@ def choose_system(
     """
     if accuracy is not None and num_moduli is not None:
         raise AccuracyError(
-            f"accuracy={accuracy!r} and num_moduli={num_moduli} given; give one of them"
+            f"accuracy={accuracy!r} and num_moduli={num_moduli} are both given",
+            "Give one of them",
+            "accuracy-twice",
         )
     if method not in METHODS:
         allowed = ", ".join(repr(m) for m in (*METHODS, NATIVE_METHOD))
-        raise AccuracyError(f"method={method!r} given; allowed are {allowed}")
+        raise AccuracyError(f"method={method!r} is not one of {allowed}", "", "method")
     kind = method if is_complex(dtype) else "real"
     if num_moduli is None:
         target = "native" if accuracy is None else accuracy
@@ -124,8 +128,9 @@ def choose_system(
     if scaling_rule(system, k) is None:
         least = smallest_num_moduli(kind, k, len(available_moduli(kind)))
         raise AccuracyError(
-            f"{system.num_moduli} moduli given for k={k}; rows that long need at least "
-            f"{least} moduli"
+            f"rows of k={k} entries need more than {system.num_moduli} moduli",
+            f"Use at least {least} moduli",
+            "too-few-moduli",
         )
     return system
 
@@ -134,12 +139,16 @@ def _counted(kind: str, dtype: Any, num_moduli: Any) -> ResidueSystem:
     """Return the system of a given number of moduli."""
     limit = len(available_moduli(kind))
     if isinstance(num_moduli, bool) or not isinstance(num_moduli, Integral):
-        raise AccuracyError(f"num_moduli={num_moduli!r} given; it is an integer")
+        raise AccuracyError(
+            f"num_moduli={num_moduli!r} is not an integer", "", "num-moduli"
+        )
     count = int(num_moduli)
     if not 1 <= count <= limit:
         raise AccuracyError(
-            f"num_moduli={count} given; method {kind!r} on {np.dtype(dtype)} has "
-            f"1 to {limit}"
+            f"num_moduli={count}, but method {kind!r} on {np.dtype(dtype)} has 1 to "
+            f"{limit}",
+            "",
+            "num-moduli",
         )
     return residue_system(kind, count)
 
@@ -159,10 +168,12 @@ def _shortest_accurate(
         system = shortest_system(kind, system.modulus_bits + 1)
     if system is None:
         most = log2_product(p for p, _ in available_moduli(kind))
-        advice = "; use method='hybrid' or" if kind == "2m" else "; use"
+        other = "method='hybrid' or " if kind == "2m" else ""
         raise AccuracyError(
             f"accuracy={accuracy!r} needs {bits:.0f} bits and method {kind!r} on "
-            f"{np.dtype(dtype)} has at most {most:.0f}{advice} a larger target"
+            f"{np.dtype(dtype)} has at most {most:.0f}",
+            f"Use {other}a larger target",
+            "accuracy-out-of-reach",
         )
     return system
 

@@ -28,8 +28,9 @@ def load_engine(name: str) -> Any:
         if "no locator available" not in str(error):
             raise
         raise EngineUnavailableError(
-            f"engine {name!r} has no folder to keep what Numba compiles; set the "
-            "environment variable NUMBA_CACHE_DIR to one that can be written to"
+            f"engine {name!r} has no folder to keep what Numba compiles",
+            "Set the environment variable NUMBA_CACHE_DIR to a writable folder",
+            "numba-cache",
         ) from error
 
 
@@ -44,8 +45,9 @@ def engine_of(name: str, family: Family = "numpy") -> str:
     if family == "cupy" or name == "cuda":
         move = "asnumpy" if family == "cupy" else "asarray"
         raise PlanError(
-            f"engine={name!r} given for {family} arrays; they are multiplied by "
-            f"engine={own!r}: leave engine out, or move them with cupy.{move}"
+            f"engine={name!r} does not multiply {family} arrays",
+            f"Use engine={own!r}, or move the arrays with cupy.{move}",
+            "engine-family",
         )
     get_engine(name)
     return name

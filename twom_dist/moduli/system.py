@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from math import log2, prod
 
+from ..errors import AccuracyError
 from .crt import balanced_digits, crt_weights, symmetric_residue
 from .roots import root_of_minus_one
 from .selection import hybrid_moduli, real_moduli, two_m_moduli
@@ -189,7 +190,11 @@ def _two_m(p: int) -> _Kind:
     """
     s = root_of_minus_one(p)
     if s is None:
-        raise ValueError(f"{p} has no square root of -1: it is not a 2M modulus")
+        raise AccuracyError(
+            f"{p} is not a 2M modulus: -1 has no square root modulo {p}",
+            "Use it as a 3M modulus",
+            "modulus",
+        )
     half = (p + 1) // 2
     planes = [Plane(p, 1, s), Plane(p, 1, -s)]
     post = [[half, half], [-s * half, s * half]]
@@ -286,8 +291,10 @@ def residue_system(method: str, num_moduli: int) -> ResidueSystem:
     """
     choice = available_moduli(method)
     if not 1 <= num_moduli <= len(choice):
-        raise ValueError(
-            f"num_moduli={num_moduli} given; method {method!r} has 1 to {len(choice)}"
+        raise AccuracyError(
+            f"num_moduli={num_moduli}, but method {method!r} has 1 to {len(choice)}",
+            "",
+            "num-moduli",
         )
     return make_system(method, choice[:num_moduli])
 

@@ -119,8 +119,10 @@ def select_kernel() -> str:
         if is_exact(_KERNELS[name]):
             return name
     raise KernelError(
-        "No int8 product is exact on this machine (u8s8, u8u8 and float32 BLAS all "
-        "failed their check); reinstall numpy and onnxruntime."
+        "no int8 product is exact on this machine: u8s8, u8u8 and float32 BLAS all "
+        "failed their check",
+        "Reinstall numpy and onnxruntime",
+        "no-exact-product",
     )
 
 

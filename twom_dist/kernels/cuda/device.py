@@ -31,7 +31,7 @@ _ONE, _ZERO = np.array(1, np.int32), np.array(0, np.int32)
 OLDEST_CAPABILITY = 75
 
 _INSTALL = (
-    "install it with pip install 'twom_dist[cuda12]' or '[cuda13]', as the driver asks"
+    "Install it with pip install 'twom_dist[cuda12]' or '[cuda13]', as the driver asks"
 )
 
 
@@ -70,8 +70,9 @@ def _argument(x: Any) -> Any:
     if x.data.ptr % x.itemsize:
         # A misaligned access would end the whole CUDA context.
         raise KernelError(
-            f"a {x.dtype} array does not start at a multiple of its {x.itemsize} "
-            "bytes; copy the array it is a view of, then take the view"
+            f"a {x.dtype} array does not start at a multiple of its {x.itemsize} bytes",
+            "Copy the array it is a view of, then take the view",
+            "alignment",
         )
     return x
 
@@ -106,10 +107,11 @@ class CudaDevice:
             wanted = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
             free, total = cupy.cuda.runtime.memGetInfo()
             raise MemoryLimitError(
-                f"{wanted:,} more bytes are needed on the device, of whose {total:,} "
-                f"{free:,} are free outside CuPy's pool; free other arrays, set "
-                "twom-dist.workspace-bytes in dask.config to less than what is free, "
-                "or, of dask arrays, take smaller chunks"
+                f"the device has no room for {wanted:,} more bytes: {free:,} of its "
+                f"{total:,} are free outside CuPy's pool",
+                "Free other arrays, use smaller chunks for dask arrays, or set "
+                "twom-dist.workspace-bytes in dask.config to less than what is free",
+                "device-memory",
             ) from None
 
     def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> Array:
@@ -209,34 +211,38 @@ def open_device() -> CudaDevice:
         import cupy
     except ImportError as error:
         raise EngineUnavailableError(
-            f"the CUDA engine needs CuPy ({error}); {_INSTALL}"
+            f"the CUDA engine needs CuPy ({error})", _INSTALL, "no-cupy"
         ) from None
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
         raise EngineUnavailableError(
-            f"CUDA finds no device it can use ({error}); with a GPU in the machine, "
-            "look at nvidia-smi and at CUDA_VISIBLE_DEVICES: the driver must be as new "
-            "as CuPy's CUDA"
+            f"CUDA finds no device it can use ({error})",
+            "With a GPU in the machine, look at nvidia-smi and at "
+            "CUDA_VISIBLE_DEVICES: the driver must be as new as CuPy's CUDA",
+            "no-driver",
         ) from None
     if count == 0:
         raise EngineUnavailableError(
-            "CUDA finds no device; look at nvidia-smi and at CUDA_VISIBLE_DEVICES, or "
-            "multiply NumPy arrays"
+            "CUDA finds no device",
+            "Look at nvidia-smi and at CUDA_VISIBLE_DEVICES, or multiply NumPy arrays",
+            "no-device",
         )
     device = cupy.cuda.Device()
     if int(device.compute_capability) < OLDEST_CAPABILITY:
         name = runtime.getDeviceProperties(device.id)["name"].decode()
         raise EngineUnavailableError(
-            f"{name} has compute capability {device.compute_capability}; int8 tensor "
-            f"cores begin at {OLDEST_CAPABILITY} (Turing): multiply NumPy arrays"
+            f"{name} has compute capability {device.compute_capability}, and int8 "
+            f"tensor cores begin at {OLDEST_CAPABILITY} (Turing)",
+            "Multiply NumPy arrays",
+            "old-device",
         )
     try:
         from cupy.cuda import cublas
     except ImportError as error:
         raise EngineUnavailableError(
-            f"the CUDA engine needs cuBLAS ({error}); {_INSTALL}"
+            f"the CUDA engine needs cuBLAS ({error})", _INSTALL, "no-cublas"
         ) from None
     del cublas
     return CudaDevice()

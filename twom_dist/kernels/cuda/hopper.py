@@ -52,7 +52,9 @@ def cubin_of(module: Module) -> bytes:
     except nvrtc.NVRTCError as error:
         log = nvrtc.getProgramLog(program)
         raise KernelError(
-            f"NVRTC cannot compile {module.family}.cu ({error}): {log}"
+            f"NVRTC cannot compile {module.family}.cu ({error}): {log}",
+            "Install CuPy with pip install 'twom_dist[cuda12]' or '[cuda13]'",
+            "nvrtc",
         ) from None
     finally:
         nvrtc.destroyProgram(program)
@@ -123,6 +125,8 @@ def _map(address: int, count: int, rows: int, k: int) -> npt.NDArray[Any]:
     )
     if status != 0:
         raise KernelError(
-            f"the driver cannot map {count} planes of {rows} x {k} (error {status})"
+            f"the driver cannot map {count} planes of {rows} x {k} (error {status})",
+            "Update the NVIDIA driver",
+            "tensor-map",
         )
     return out.reshape(())

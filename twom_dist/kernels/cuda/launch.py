@@ -74,8 +74,10 @@ def strides(x: Array) -> tuple[Any, Any]:
     size, (rows, columns), (down, right) = x.itemsize, x.shape, x.strides
     if (rows > 1 and down % size) or (columns > 1 and right % size):
         raise KernelError(
-            f"a {x.dtype} array has strides of {x.strides} bytes, no multiples of its "
-            f"{size}; copy the array it is a view of, then take the view"
+            f"a {x.dtype} array has strides of {x.strides} bytes, which are not "
+            f"multiples of its {size}",
+            "Copy the array it is a view of, then take the view",
+            "strides",
         )
     return np.int64(down // size), np.int64(right // size)
 

@@ -36,8 +36,9 @@ def count_kinds(system: ResidueSystem) -> tuple[int, int, int, int]:
     order = [KINDS.index(kind) for kind in system.kinds]
     if order != sorted(order):
         raise KernelError(
-            f"kinds {system.kinds} given; CUDA kernels take 2M moduli first, then 3M, "
-            "then 4M: order the moduli so"
+            f"the CUDA kernels cannot take moduli in the order {system.kinds}",
+            "Put 2M moduli first, then 3M, then 4M",
+            "order-of-moduli",
         )
     two_m, three_m, four_m, real = (order.count(t) for t in range(len(KINDS)))
     return two_m, three_m, four_m, real

@@ -90,8 +90,10 @@ def fit_tiles(
         if max(mb, nb, kb) <= _SMALLEST_TILE:
             needed = working_bytes(system, (mb, nb, kb), sums, update) * 4 // 3
             raise MemoryLimitError(
-                f"{limit:,} bytes of workspace given, and a tile of {mb} x {nb} x {kb} "
-                f"needs {needed:,}; raise twom-dist.workspace-bytes in dask.config"
+                f"a tile of {mb} x {nb} x {kb} needs {needed:,} bytes of workspace, "
+                f"more than the limit of {limit:,}",
+                "Raise twom-dist.workspace-bytes in dask.config",
+                "workspace",
             )
         if kb > _SMALLEST_TILE and planes > system.num_products * mb * nb:
             kb = -(-kb // 2)

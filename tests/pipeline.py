@@ -1,0 +1,45 @@
+"""The stages of a product, one after the other, and how they are compared."""
+
+from typing import Any
+
+import numpy as np
+
+from twom_dist.kernels import Engine
+from twom_dist.moduli import ResidueSystem, scaling_rule
+
+
+def same_bits(x: Any, y: Any) -> bool:
+    """Compare dtype, shape and every bit."""
+    x, y = np.asarray(x), np.asarray(y)
+    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
+
+
+def dtype_for(kind: str) -> str:
+    """Return the double dtype of a kind of modulus, or of a method."""
+    return "float64" if kind == "real" else "complex128"
+
+
+def run_stages(
+    engine: Engine, x: Any, y: Any, system: ResidueSystem, *, conjugate: bool = False
+) -> dict[str, np.ndarray]:
+    """Every stage of ``X Y^T`` (Y conjugated if asked to), by name."""
+    rule = scaling_rule(system, x.shape[1])
+    assert rule is not None
+    stages: dict[str, np.ndarray] = {}
+    encoded = {}
+    for side, z in (("left", x), ("right", y)):
+        largest = engine.largest_exponents(z)
+        sums = engine.square_sums(z, largest, rule.norm_bits)
+        exponents = engine.choose_exponents(largest, sums, rule)
+        flip = conjugate and side == "right"
+        tile = engine.encode(z, exponents, system, side=side, conjugate=flip)
+        assert tile.shape == z.shape
+        assert tile.nbytes >= len(system.planes) * z.size
+        stages |= {f"{side} largest": largest, f"{side} sums": sums}
+        stages |= {f"{side} exponents": exponents, f"{side} planes": tile.residues()}
+        encoded[side] = tile
+    residues = engine.multiply(encoded["left"], encoded["right"], system)
+    exponents = stages["left exponents"], stages["right exponents"]
+    stages["residues"] = residues
+    stages["C"] = engine.decode(residues, *exponents, system, x.dtype)
+    return stages
