@@ -13,13 +13,9 @@ SIZE = 3 << 20
 
 @pytest.fixture(autouse=True)
 def no_memory_kept():
-    forget()
+    gc.collect()  # what earlier tests left in cycles would come back at any time
+    buffers.kept.limit(0)
     yield
-    forget()
-
-
-def forget():
-    gc.collect()
     buffers.kept.limit(0)
 
 
@@ -31,10 +27,8 @@ def test_memory_comes_back_when_the_last_view_dies():
     x = buffers.empty((SIZE,), np.uint8)
     where, view = address(x), x.reshape(3, -1)[1:, ::2].view(np.int8)
     del x
-    gc.collect()
     assert address(buffers.empty((SIZE,), np.uint8)) != where
     del view
-    gc.collect()
     again = buffers.empty((SIZE // 16, 2), np.float64)
     assert address(again) == where
     assert again.shape == (SIZE // 16, 2)
@@ -53,8 +47,7 @@ def test_no_more_than_the_limit_is_kept():
     with dask.config.set({"twom-dist.reuse-bytes": 2 * SIZE + SIZE // 2}):
         kept = [buffers.empty((SIZE,), np.uint8) for _ in range(5)]
         del kept
-        gc.collect()
-    assert buffers.kept.nbytes == 2 * SIZE
+        assert buffers.kept.nbytes == 2 * SIZE
 
 
 def test_memory_of_other_sizes_makes_room():
@@ -85,5 +78,4 @@ def test_a_lower_limit_lets_go_of_memory():
 def test_nothing_is_kept_where_nothing_may_be():
     with dask.config.set({"twom-dist.reuse-bytes": 0}):
         buffers.empty((SIZE,), np.uint8)
-    gc.collect()
     assert not buffers.kept.nbytes

@@ -47,7 +47,8 @@ def test_a_left_operand_becomes_the_right_one(name, choice, shape, conjugate):
 @pytest.mark.parametrize("choice", SYSTEMS)
 def test_products_with_a_mirror_follow_from_the_others(name, choice, shape):
     engine, (kind, count), (rows, _) = get_engine(name), choice, shape
-    system = residue_system(kind, count)
+    # Blocks are cut alike for every modulus.
+    system = residue_system(kind, count if rows < BLOCK else min(count, 3))
     dtype = "float64" if kind == "real" else "complex128"
     x, e = random_matrix(*shape, dtype, 1.0, 1), np.full(rows, 9, np.int32)
     left = engine.encode(x, e, system, side="left")

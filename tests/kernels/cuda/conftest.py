@@ -1,17 +1,30 @@
 """The CUDA kernels on the host."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.kernels.cuda.calls import Calls
 from tests.kernels.cuda.host import COMPILER, HostKernels
+from tests.kernels.cuda.kept import Kept
 
 
 @pytest.fixture(scope="session")
-def host_kernels(tmp_path_factory: pytest.TempPathFactory) -> HostKernels:
-    """Kernels built by the host's compiler, each once a session."""
+def kept(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Kept:
+    """What compilers have made, in pytest's cache if it has one."""
+    cache = getattr(request.config, "cache", None)
+    folder = cache.mkdir("cuda") if cache else tmp_path_factory.mktemp("cuda")
+    return Kept(Path(folder))
+
+
+@pytest.fixture(scope="session")
+def host_kernels(kept: Kept) -> HostKernels:
+    """Kernels built by the host's compiler."""
     if COMPILER is None:
         pytest.skip("g++ is not installed: the kernels' text cannot run on the host")
-    return HostKernels(tmp_path_factory.mktemp("cuda"))
+    return HostKernels(kept)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.kernels.cuda.kept import Kept
 from twom_dist.kernels.cuda.hopper import TENSOR_MAP
 from twom_dist.kernels.cuda.sources import Module, source_of
 
@@ -62,6 +64,7 @@ class Parameter:
     constant: bool
 
 
+@cache
 def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
     """Read the kernels' signatures from the text."""
     real = dict(module.macros).get("REAL", "double")
@@ -77,6 +80,7 @@ def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
     return kernels
 
 
+@cache
 def _threads(module: Module, name: str) -> int:
     """Read the most threads of a block that a kernel is compiled for."""
     bounds = re.compile(rf"__launch_bounds__\((\d+)[, \d]*\)\s*{name}\(")
@@ -120,11 +124,17 @@ def host_text(module: Module, extra: str = "") -> str:
     return f'#include "{_SHIM}"\n{line}{text}{extra}{_PRELUDE}' + "".join(wrappers)
 
 
-class HostKernels:
-    """Modules built in a folder, each when first asked for."""
+@cache
+def _compiler_version() -> str:
+    assert COMPILER is not None
+    return subprocess.run([COMPILER, "-v"], capture_output=True, text=True).stderr
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+
+class HostKernels:
+    """Modules built and kept, each when first asked for."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
         self._built: dict[Module, Any] = {}
         self._lock = Lock()
 
@@ -163,22 +173,26 @@ class HostKernels:
         assert line == 0, f"undefined behaviour in {name}, line {line} of its module"
 
     def _build(self, module: Module) -> Any:
-        stem = "_".join([module.family, *(value for _, value in module.macros)])
-        return self.compile(stem, host_text(module), module.options)
+        return self.compile(host_text(module), module.options)
 
-    def compile(self, stem: str, text: str, options: Sequence[str] = ()) -> Any:
+    def compile(self, text: str, options: Sequence[str] = ()) -> Any:
         """Build a text into a library and load it."""
-        assert COMPILER is not None
-        source = self._folder / f"{stem}.cpp"
-        source.write_text(text, "utf-8")
-        unit, library = source.with_suffix(".o"), source.with_suffix(".so")
-        for command in (
-            (*_OPTIONS, *options, "-c", source, "-o", unit),
-            ("-shared", unit, "-o", library),
-        ):
-            done = subprocess.run([COMPILER, *command], capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr
-        return ctypes.CDLL(str(library))
+        options = (*_OPTIONS, *options)
+        shim = _SHIM.read_text("utf-8")
+
+        def make(library: Path) -> None:
+            source, unit = library.with_suffix(".cpp"), library.with_suffix(".o")
+            source.write_text(text, "utf-8")
+            for command in (
+                (*options, "-c", source, "-o", unit),
+                ("-shared", unit, "-o", library),
+            ):
+                command = [COMPILER, *command]
+                done = subprocess.run(command, capture_output=True, text=True)
+                assert done.returncode == 0, done.stderr
+
+        parts = (_compiler_version(), *options, shim, text)
+        return ctypes.CDLL(str(self._kept.get(".so", parts, make)))
 
 
 def _aligned(value: np.ndarray) -> np.ndarray:

@@ -39,9 +39,7 @@ def every_modulus() -> list[int]:
 @pytest.fixture(scope="module")
 def sweep(host_kernels: HostKernels):
     text = host_text(Module("requantise"), _SWEEP)
-    function = host_kernels.compile(
-        "sweep", text, ("-mfma",) if _has_fma() else ()
-    ).sweep
+    function = host_kernels.compile(text, ("-mfma",) if _has_fma() else ()).sweep
     function.argtypes = [ctypes.c_uint] * 4
     function.restype = ctypes.c_uint
     return function

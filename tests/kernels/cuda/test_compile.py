@@ -1,10 +1,16 @@
 """Every module compiles for every architecture, without a device."""
 
 import io
+import os
 import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
 
 import pytest
 
+from tests.kernels.cuda.kept import Kept
 from twom_dist.kernels.cuda.sources import (
     FAMILIES,
     HOPPER_FAMILIES,
@@ -25,6 +31,7 @@ except ImportError as error:
         allow_module_level=True,
     )
 
+NVRTC_VERSION = repr(nvrtc.nvrtcVersion())
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
 # The architecture whose every module is compiled; the others take the usual ones.
 MAIN = "sm_90"
@@ -32,20 +39,32 @@ METHODS = {"complex": ("2m", "3m", "4m", "hybrid"), "float": ("real",)}
 PRECISIONS = {"complex64": 8, "complex128": 16, "float32": 8, "float64": 15}
 
 
-def compile_module(module: Module, architecture: str) -> str:
+def compile_module(kept: Kept, module: Module, architecture: str) -> str:
     """Compile to machine code and return the assembler's report."""
     if module.family in HOPPER_FAMILIES:
         architecture = "sm_90a"
+    text = source_of(module)
     options = ProgramOptions(
         std="c++17",
         arch=architecture,
         define_macro=list(module.macros) or None,
         ptxas_options="-v",
     )
-    log = io.StringIO()
-    code = Program(source_of(module), "c++", options).compile("cubin", logs=log)
-    assert len(code.code) > 0
-    return log.getvalue()
+
+    def make(path: Path) -> None:
+        log = io.StringIO()
+        code = Program(text, "c++", options).compile("cubin", logs=log)
+        assert len(code.code) > 0
+        path.write_text(log.getvalue())
+
+    parts = (NVRTC_VERSION, architecture, *module.options, text)
+    return kept.get(".report", parts, make).read_text()
+
+
+def compile_side_by_side(kept: Kept, jobs: Iterable[tuple[Module, str]]) -> list[str]:
+    """Compile modules for architectures, on all cores."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda job: compile_module(kept, *job), jobs))
 
 
 def usual_modules() -> list[Module]:
@@ -69,15 +88,12 @@ def every_module() -> list[Module]:
     return list(dict.fromkeys(modules))
 
 
-def name_of(module: Module) -> str:
-    return "-".join([module.family, *(value for _, value in module.macros)])
-
-
 def assert_fits(report: str, module: Module) -> None:
     """No spills, and room for two blocks of 256 threads in 65536 registers.
 
     Or for one block, with the tensor cores at work all the time.
     """
+    report = f"{module.macros}: {report}"
     kernels = re.findall(r"Compiling entry function '(\w+)'", report)
     assert sorted(kernels) == sorted(kernel_names(module.family))
     spilled = re.findall(r"(\d+) bytes spill stores", report)
@@ -91,16 +107,18 @@ def assert_fits(report: str, module: Module) -> None:
         assert max(registers) <= 128, report
 
 
-@pytest.mark.parametrize("module", every_module(), ids=name_of)
-def test_module_compiles_and_fits(module):
-    assert_fits(compile_module(module, MAIN), module)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_modules_compile_and_fit(kept, family):
+    modules = [m for m in every_module() if m.family == family]
+    reports = compile_side_by_side(kept, [(m, MAIN) for m in modules])
+    for module, report in zip(modules, reports, strict=True):
+        assert_fits(report, module)
 
 
-@pytest.mark.parametrize("module", usual_modules(), ids=name_of)
-def test_module_compiles_for_every_architecture(module):
-    for architecture in ARCHITECTURES:
-        if architecture != MAIN and module.family not in HOPPER_FAMILIES:
-            compile_module(module, architecture)
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f not in HOPPER_FAMILIES])
+def test_modules_compile_for_every_architecture(kept, family):
+    modules = [m for m in usual_modules() if m.family == family]
+    compile_side_by_side(kept, product(modules, ARCHITECTURES))
 
 
 def test_every_kernel_belongs_to_one_family():
@@ -119,25 +137,30 @@ _FLUSHING = re.compile(
 _HARMLESS = {"cvt.rzi.ftz.u32.f32"}
 
 
-def compile_as_cupy(module: Module) -> str:
+def compile_as_cupy(kept: Kept, module: Module) -> str:
     """Compile to PTX with the flag that CuPy appends (cupy/cupy#9576)."""
     hopper = module.family in HOPPER_FAMILIES
     architecture = "-arch=compute_90a" if hopper else "-arch=compute_90"
     options = ["--std=c++17", architecture, *module.options, "-ftz=true"]
-    given = [option.encode() for option in options]
-    _, program = nvrtc.nvrtcCreateProgram(source_of(module).encode(), b"", 0, [], [])
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
-    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS
-    _, size = nvrtc.nvrtcGetPTXSize(program)
-    text = bytearray(size)
-    nvrtc.nvrtcGetPTX(program, text)
-    nvrtc.nvrtcDestroyProgram(program)
-    return text.decode()
+    source = source_of(module)
+
+    def make(path: Path) -> None:
+        given = [option.encode() for option in options]
+        _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"", 0, [], [])
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
+        assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS
+        _, size = nvrtc.nvrtcGetPTXSize(program)
+        text = bytearray(size)
+        nvrtc.nvrtcGetPTX(program, text)
+        nvrtc.nvrtcDestroyProgram(program)
+        path.write_bytes(text)
+
+    return kept.get(".ptx", (NVRTC_VERSION, *options, source), make).read_text()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_subnormal_floats_survive_flushing_to_zero(family, dtype):
+def test_subnormal_floats_survive_flushing_to_zero(kept, family, dtype):
     kind = "2m" if dtype == "complex64" else "real"
     module = module_for(family, dtype, residue_system(kind, PRECISIONS[dtype]))
-    assert set(_FLUSHING.findall(compile_as_cupy(module))) <= _HARMLESS
+    assert set(_FLUSHING.findall(compile_as_cupy(kept, module))) <= _HARMLESS

@@ -106,7 +106,7 @@ def test_updates(cuda, routine, method, monkeypatch):
     two = routine in (td.her2k, td.syr2k)
     matrices = [random_matrix(37, 23, "complex128", 1.0, s) for s in range(1 + two)]
     for uplo in ("full", "upper"):
-        options = {"method": method, "uplo": uplo}
+        options = {"method": method, "uplo": uplo, "num_moduli": 4}
         found = routine(*matrices, **options)
         assert same_bits(found, on_cpu(routine, *matrices, **options))
 
@@ -201,12 +201,12 @@ def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
     A, B = spread_matrix(300, 1100, seed=1), spread_matrix(1100, 280, seed=2)
     device = cuda.device
     with dask.config.set({"twom-dist.workspace-bytes": 10**9}):
-        whole = td.gemm(A, B)
+        whole = td.gemm(A, B, num_moduli=8)
     largest = max(device.allocated)
     device.allocated.clear()
-    with dask.config.set({"twom-dist.workspace-bytes": 8 << 20}):
-        assert same_bits(td.gemm(A, B), whole)
-    assert max(device.allocated) < min(largest, 2 << 20)
+    with dask.config.set({"twom-dist.workspace-bytes": 4 << 20}):
+        assert same_bits(td.gemm(A, B, num_moduli=8), whole)
+    assert max(device.allocated) < min(largest, 1 << 20)
     with (
         dask.config.set({"twom-dist.workspace-bytes": 1000}),
         raises(MemoryLimitError, "workspace"),

@@ -36,7 +36,9 @@ def planes(rows, k, seed):
     return out
 
 
-def multiply(calls, x, y, m, n, residues, *, add=False, blocks=4, triangle="full"):
+def multiply(
+    calls, x, y, m, n, residues, *, add=False, blocks=4, triangle="full", jobs=JOBS
+):
     maps = []
     for t in (x, y):
         one = np.zeros((), hopper.TENSOR_MAP)
@@ -46,8 +48,8 @@ def multiply(calls, x, y, m, n, residues, *, add=False, blocks=4, triangle="full
         *maps,
         *(np.int32(t.shape[1] // 64) for t in (x, y)),
         np.int32(-(-x.shape[2] // 128)),
-        np.array([(*job, 0) for job in JOBS], np.int32),
-        np.int32(len(JOBS)),
+        np.array([(*job, 0) for job in jobs], np.int32),
+        np.int32(len(jobs)),
         tables.requantise_table(SYSTEM),
         *(np.int64(m), np.int64(n), residues),
         *(np.int64(residues.strides[1]), np.int64(residues.strides[0]), np.int32(add)),
@@ -118,9 +120,9 @@ def test_sums_of_long_k_are_reduced_in_between(calls, k):
     x, y = planes(2, k, 5), planes(2, k, 6)
     x[:, :2, :k], y[:, :2, :k] = -128, -128
     with guarded((8, 2, 2), np.int8) as residues:
-        multiply(calls, x, y, 2, 2, residues)
-        for _, _, q in JOBS:
-            assert (residues[q] == expected(x, y, 2, 2, q)).all()
+        multiply(calls, x, y, 2, 2, residues, jobs=JOBS[:1])
+        q = JOBS[0][2]
+        assert (residues[q] == expected(x, y, 2, 2, q)).all()
 
 
 def test_a_map_puts_rows_at_the_slots_of_the_kernel(monkeypatch):
@@ -155,10 +157,10 @@ def test_a_map_puts_rows_at_the_slots_of_the_kernel(monkeypatch):
 def test_code_is_compiled_once_and_kept(tmp_path, monkeypatch):
     pytest.importorskip("cupy", reason="NVRTC is called through CuPy")
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cache"))
-    module = module_for("products")
+    module = module_for("combine")  # smaller than what is for Hopper alone
     code = hopper.cubin_of(module)
     assert code.startswith(b"\x7fELF")
-    assert kernel_names("products")[0].encode() in code
+    assert kernel_names("combine")[0].encode() in code
     (path,) = (tmp_path / "cache").iterdir()
     assert path.read_bytes() == code
     assert path.stat().st_mode & 0o777 == 0o644

@@ -1,0 +1,28 @@
+"""What compilers make of the kernels' text, kept from one session to the next."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+
+class Kept:
+    """Files in a folder, each named by everything that it was made of."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(
+        self, suffix: str, parts: Iterable[str], make: Callable[[Path], None]
+    ) -> Path:
+        """Return a file, which `make` writes if no session has made it before."""
+        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        path = self._folder / (digest + suffix)
+        if not path.exists():
+            # Renamed when it is whole: other sessions and threads may look meanwhile.
+            with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+                made = Path(folder) / path.name
+                make(made)
+                os.replace(made, path)
+        return path
