@@ -6,7 +6,9 @@ import pytest
 
 from tests.kernels.cuda.calls import Calls
 from tests.kernels.cuda.host import COMPILER, HostKernels
+from tests.kernels.cuda.host_device import host_engine
 from tests.kernels.cuda.kept import Kept
+from twom_dist.kernels.cuda.engine import CudaEngine
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +33,10 @@ def host_kernels(kept: Kept) -> HostKernels:
 def calls(host_kernels: HostKernels) -> Calls:
     """One call for each kernel."""
     return Calls(host_kernels)
+
+
+# Products by cuBLAS, and in one pass.
+@pytest.fixture(params=[80, 90], ids=["sm_80", "sm_90"])
+def engine(host_kernels: HostKernels, request: pytest.FixtureRequest) -> CudaEngine:
+    """The CUDA engine of two kinds of device."""
+    return host_engine(host_kernels, request.param)

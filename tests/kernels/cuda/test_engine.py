@@ -10,7 +10,7 @@ import pytest
 import twom_dist as td
 from tests.expect import raises
 from tests.kernels.cuda.every_kernel import calls_of_every_kernel, kernels_of
-from tests.kernels.cuda.host_device import POISON, host_engine
+from tests.kernels.cuda.host_device import POISON
 from tests.pipeline import run_stages, same_bits
 from tests.strategies import LAYOUTS, SHAPES, random_matrix
 from twom_dist.errors import KernelError, MemoryLimitError
@@ -26,12 +26,6 @@ SYSTEMS = (
     *(("real", 1), ("real", 15)),
 )
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
-
-
-# Products by cuBLAS, and in one pass.
-@pytest.fixture(params=[80, 90], ids=["sm_80", "sm_90"])
-def engine(host_kernels, request):
-    return host_engine(host_kernels, request.param)
 
 
 @pytest.fixture
@@ -139,46 +133,6 @@ def test_beta_c_and_tiles_of_updates(cuda, routine, dtype, monkeypatch):
         options = {"alpha": alpha, "beta": 2.5, "uplo": "lower"}
         found = routine(*matrices, C, **options)
         assert same_bits(found, on_cpu(routine, *matrices, C, **options))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (33, 65), (0, 4)])
-def test_passes_over_finished_tiles(engine, dtype, shape):
-    host = get_engine("cpu")
-    x, c = random_matrix(*shape, dtype, 9.0, 1), random_matrix(*shape, dtype, 9.0, 2)
-    scalars = [(1, 1), (2.5, 0), (0, 1), (0, -1), (-0.5, 3)]
-    if dtype.startswith("complex"):
-        scalars += [(1j, 0.5), (1, 2 - 1j)]
-    for alpha, beta in scalars:
-        for left, right in ((x, c), (x[::-1], c[:, ::-1])):
-            given = left if alpha else None, alpha, beta, right if beta else None
-            found = engine.scale_and_add(*given, x.dtype)
-            assert same_bits(found, host.scale_and_add(*given, x.dtype))
-            assert found is not x
-    for conjugate in (False, True):
-        found = engine.mirror_tile(x, conjugate=conjugate)
-        assert same_bits(found, host.mirror_tile(x, conjugate=conjugate))
-        square = random_matrix(shape[0], shape[0], dtype, 1.0, 3)
-        for uplo in ("full", "lower", "upper"):
-            options = {"conjugate": conjugate, "uplo": uplo}
-            found = engine.close_diagonal(square.copy(), **options)
-            assert same_bits(found, host.close_diagonal(square.copy(), **options))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-def test_zeros_and_nans_of_finished_tiles(engine, dtype):
-    host, values = get_engine("cpu"), np.array([0, -0.0, np.nan, -np.nan, 3, 5e-324])
-    x = np.tile(np.repeat(values, len(values)), 2)
-    with np.errstate(under="ignore"):
-        x = x.astype(np.dtype(dtype).type(0).real.dtype).view(dtype).reshape(12, -1)
-        c = x.T.copy().reshape(x.shape)
-    for alpha, beta in ((1, 0), (-1, 0), (1, 1), (-1, -1)):
-        given = x, alpha, beta, c if beta else None
-        found = engine.scale_and_add(*given, x.dtype)
-        assert same_bits(found, host.scale_and_add(*given, x.dtype))
-    for conjugate in (False, True):
-        mirrored = engine.mirror_tile(found, conjugate=conjugate)
-        assert same_bits(mirrored, host.mirror_tile(found, conjugate=conjugate))
 
 
 def test_strides_that_fit_no_element_are_refused(engine):

@@ -21,9 +21,9 @@ from .encode import encode_rows, encode_tables
 from .encoded import CpuEncoded, panels
 from .fingerprint import fingerprint_words
 from .int8_gemm import get_gemm, select_kernel
-from .requantise import SHIFT, multiplier, requantise, requantise_add
-from .threads import limit_threads, ranges, run_each, scratch, task_threads
-from .transpose import combine, transpose
+from .multiply import fill_mirrors, multiply_batched, multiply_blocks
+from .threads import limit_threads, ranges, run_each, task_threads
+from .transpose import transpose
 from .tuning import LARGEST_BATCHED, LARGEST_K
 
 
@@ -243,91 +243,19 @@ class CpuEngine:
             if into is None:
                 residues[...] = 0
             return residues
-        if hermitian:
-            own = [q for q, x in enumerate(system.products) if x.mirror is None]
-        else:
-            own = list(range(len(system.products)))
+        own = [
+            q
+            for q, product in enumerate(system.products)
+            if not hermitian or product.mirror is None
+        ]
+        args = (left, right, system, residues, into is not None, own)
         if m * n * k <= LARGEST_BATCHED and k <= LARGEST_K:
-            self._multiply_batched(left, right, system, residues, into is not None, own)
+            multiply_batched(*args)
         else:
-            self._multiply_blocks(left, right, system, residues, into is not None, own)
+            multiply_blocks(*args)
         if hermitian:
-            self._fill_mirrors(system, residues)
+            fill_mirrors(system, residues)
         return residues
-
-    def _fill_mirrors(self, system: ResidueSystem, residues: Array) -> None:
-        """Derive the products that have a mirror."""
-
-        def fill(q: int) -> None:
-            product, mirror = system.products[q], system.products[q].mirror
-            if mirror is None:
-                return
-            source, target = residues[mirror.source], residues[q]
-            transpose(source.view(np.uint8), 0, 0, target.view(np.uint8))
-            if (mirror.straight, mirror.transposed, mirror.other) != (0, 1, None):
-                other = source if mirror.other is None else residues[mirror.other]
-                combine(
-                    target,
-                    mirror.straight,
-                    source,
-                    mirror.transposed,
-                    mirror.other_weight,
-                    other,
-                    product.p,
-                    multiplier(product.p),
-                    SHIFT,
-                )
-
-        run_each(fill, range(len(system.products)))
-
-    def _multiply_blocks(
-        self,
-        left: CpuEncoded,
-        right: CpuEncoded,
-        system: ResidueSystem,
-        residues: Array,
-        add: bool,
-        own: list[int],
-    ) -> None:
-        m, n, k = left.rows, right.rows, left.k
-        gemm = get_gemm()
-
-        def block(piece: tuple[int, int, int, int, int]) -> None:
-            q, lo, hi, n_lo, n_hi = piece
-            product = system.products[q]
-            sums = scratch((hi - lo, n_hi - n_lo), np.dtype(np.int32))
-            write = requantise_add if add else requantise
-            for k_lo in range(0, k, LARGEST_K):
-                k_hi = min(k, k_lo + LARGEST_K)
-                a = left.left_block(product.left, lo, hi, k_lo, k_hi)
-                b = right.right_block(product.right, n_lo, n_hi, k_lo, k_hi)
-                gemm(a, b, sums)
-                m_p = multiplier(product.p)
-                write(sums, product.p, m_p, residues[q], lo, n_lo)
-                write = requantise_add
-
-        blocks = [(*r, *c) for c in panels(n) for r in panels(m)]
-        run_each(block, [(q, *b) for b in blocks for q in own])
-
-    def _multiply_batched(
-        self,
-        left: CpuEncoded,
-        right: CpuEncoded,
-        system: ResidueSystem,
-        residues: Array,
-        add: bool,
-        own: list[int],
-    ) -> None:
-        """Multiply all planes of small matrices by one call."""
-        m, n, k = left.rows, right.rows, left.k
-        products = [system.products[q] for q in own]
-        a = left.data.reshape(-1, m, k)[[product.left for product in products]]
-        b = [right.whole_plane(product.right) for product in products]
-        sums = np.empty((len(b), m, n), np.int32)
-        get_gemm()(a, np.stack(b), sums)
-        write = requantise_add if add else requantise
-        for q, product, s in zip(own, products, sums, strict=True):
-            write(s, product.p, multiplier(product.p), residues[q], 0, 0)
 
     def decode(
         self,
