@@ -10,7 +10,7 @@ import numpy as np
 
 from ..kernels.family import family_of
 from ..store import MatrixWriter
-from ..tiles.graph import Key
+from ..tiles.graph import Key, TileTask
 from ..tiles.task_spec import Alias, Task, TaskRef
 from .arrays import LazyTiles
 from .moving import to_host
@@ -67,25 +67,23 @@ def compute_wave(
 def _write_tasks(tiles: LazyTiles, writer: MatrixWriter, mirror: Mirror | None) -> Any:
     """Make one task ``twom-write`` for every tile, that leaves next to nothing."""
     from dask.base import tokenize
-    from dask.delayed import delayed
 
-    temporary = writer.draft.temporary
-    # A task of its own: dask fuses tasks that depend on one other task alone, and the
-    # scheduler would not know the fused ones as products that have a place.
-    shared = delayed(writer, name=f"twom-writer-{tokenize(temporary)}", traverse=False)
-    name = f"twom-write-{tokenize(temporary, tiles.array.name, list(tiles.places))}"
+    name = f"twom-write-{tokenize(writer, tiles.array.name, list(tiles.places))}"
+    # Each carries the writer: as a task of its own that all wait for, it would have no
+    # place, and start when most tiles are computed. What dask does not fuse, either:
+    # the scheduler would not know fused products, which have a place.
     layer = {
-        (name, n, 0): Task(
+        (name, n, 0): TileTask(
             (name, n, 0),
             write_tile,
             TaskRef((tiles.array.name, *block)),
-            TaskRef(shared.key),
+            writer,
             place,
             mirror,
         )
         for n, (block, place) in enumerate(tiles.places.items())
     }
-    return _stack_tasks(layer, name, [tiles.array, shared], np.int8)
+    return _stack_tasks(layer, name, [tiles.array], np.int8)
 
 
 def _gather_tiles(tiles: LazyTiles) -> Any:
