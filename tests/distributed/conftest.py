@@ -1,9 +1,9 @@
 """What tests of jobs share."""
 
 import pytest
+from distributed import Client, LocalCluster
 
 from tests.command import save_operands
-from twom_dist.cli.workers import LocalWorkers, start_workers
 from twom_dist.jobs import recording
 
 GIB = 2**30
@@ -13,9 +13,15 @@ SHAPE = (70, 50, 90)
 
 @pytest.fixture(scope="session")
 def client():
-    """Two workers, for every test that does not harm them."""
-    local = LocalWorkers(workers=2, threads=1, memory_bytes=2 * GIB, dashboard=False)
-    with start_workers(local, debug=False) as made:
+    """Two workers, for every test that does not harm them.
+
+    Who names no client is not served by them.
+    """
+    options = {"threads_per_worker": 1, "memory_limit": 2 * GIB}
+    with (
+        LocalCluster(n_workers=2, dashboard_address=":0", **options) as cluster,
+        Client(cluster, set_as_default=False) as made,
+    ):
         yield made
 
 

@@ -22,7 +22,7 @@ from tests.command import (
     save_operands,
 )
 from twom_dist.errors import MemoryLimitError, PlanError, StoreError
-from twom_dist.jobs import Progress, lay_out, multiply_files, open_job, update_files
+from twom_dist.jobs import Progress, lay_out, multiply_files, update_files
 from twom_dist.jobs.writing import stop_writes, write_tile
 from twom_dist.plan import Cluster
 from twom_dist.store import create_matrix
@@ -294,14 +294,6 @@ def test_a_write_that_comes_too_late_is_refused(tmp_path):
     with pytest.raises(StoreError, match="is being discarded"):
         write_tile(np.ones((2, 2)), writer, (0, 0))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_workers_that_do_not_see_the_files_are_refused(files):
-    job = open_job("A.zarr", "B.npy", "C.zarr")
-    writer = job.create_output(job.lay_out(Cluster()))
-    blind = SimpleNamespace(run=lambda look, paths: {"tcp://far:1": look(["/none"])})
-    with pytest.raises(StoreError, match="at tcp://far:1 does not find '/none'; keep"):
-        job.check_workers(writer, blind)
 
 
 def test_an_asynchronous_client_is_refused(files):

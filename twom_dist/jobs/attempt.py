@@ -24,6 +24,7 @@ from .recording import Recorder
 from .room import Room, find_room, list_smaller
 from .subject import (
     check_same,
+    check_unchanged,
     describe_job,
     is_known,
     is_whole,
@@ -48,23 +49,27 @@ class Attempt:
 
     Attributes
     ----------
+    job : Job
+        With the engine that was chosen for it.
     layout : Layout
     writer : MatrixWriter
     recorder : Recorder
-    engine : {"cpu", "cuda", "reference"}
     threads : int
         Of this process, where it computes without workers.
+    stamps : dict
+        Of the inputs, from when the output was begun.
     finished : frozenset of tuple of int
         Tiles that an earlier run has finished.
     leftover : Record or None
         What an earlier run has left, where this one starts anew.
     """
 
+    job: "Job"
     layout: Layout
     writer: MatrixWriter
     recorder: Recorder
-    engine: str
     threads: int
+    stamps: dict[str, list[str]]
     finished: frozenset[Cell] = frozenset()
     leftover: Record | None = None
 
@@ -108,6 +113,11 @@ class Attempt:
     ) -> None:
         """Put the output in place, or leave what a later run can continue."""
         if error is None:
+            try:
+                check_unchanged(self.job, self.stamps)
+            except BaseException:
+                self.recorder.discard()
+                raise
             try:
                 self.writer.commit()
             except BaseException as failure:
@@ -212,8 +222,8 @@ def _start(
     writer = job.create_output(layout, freed_bytes)
     create = partial(create_record, job.output, writer.draft.temporary, subject)
     recorder = _make_recorder(job, writer, create)
-    threads = room.cluster.threads
-    return Attempt(layout, writer, recorder, job.engine, threads, leftover=leftover)
+    threads, stamps = room.cluster.threads, subject["inputs"]
+    return Attempt(job, layout, writer, recorder, threads, stamps, leftover=leftover)
 
 
 def _take_up(job: "Job", record: Record, room: AnyRoom, tile: int | None) -> Attempt:
@@ -238,8 +248,8 @@ def _take_up(job: "Job", record: Record, room: AnyRoom, tile: int | None) -> Att
     )
     recorder = _make_recorder(job, writer, lambda: record, record)
     finished = frozenset(record.finished)
-    threads = room.cluster.threads
-    return Attempt(layout, writer, recorder, job.engine, threads, finished)
+    threads, stamps = room.cluster.threads, record.subject["inputs"]
+    return Attempt(job, layout, writer, recorder, threads, stamps, finished)
 
 
 def _make_recorder(job: "Job", writer: MatrixWriter, *args: Any) -> Recorder:

@@ -68,6 +68,12 @@ class Job:
         return [self.a, self.b] if update is None or update.two else [self.a]
 
     @property
+    def inputs(self) -> dict[str, StoredMatrix]:
+        """The matrices that are read, by letter; C0 is the C that is added."""
+        matrices = {"A": self.a, "B": self.b, "C0": self.c}
+        return {name: x for name, x in matrices.items() if x is not None}
+
+    @property
     def engine(self) -> str:
         """The engine that is asked for: "auto" is settled when the job begins."""
         return str(self.options.get("engine", "auto"))
@@ -114,15 +120,13 @@ class Job:
         )
 
     def check_workers(self, writer: MatrixWriter, client: Any) -> None:
-        """Refuse workers that do not see the files."""
-        inputs = [x.path for x in (self.a, self.b, self.c) if x is not None]
-        paths = [*inputs, writer.draft.temporary] if writer.concurrent else inputs
-        for address, missing in ask(client.run, _missing, paths).items():
-            if missing:
-                raise StoreError(
-                    f"the worker at {address} does not find {missing[0]!r}; keep the "
-                    "matrices on a file system that all workers share."
-                )
+        """Refuse workers that do not see the files that this process sees."""
+        output = writer.draft.temporary if writer.concurrent else None
+        inputs = list(self.inputs.values())
+        for address, found in ask(client.run, find_unlike, inputs, output).items():
+            if found is not None:
+                problem, remedy, code = found
+                raise StoreError(f"the worker at {address} {problem}", remedy, code)
 
     def run(
         self,
@@ -156,7 +160,7 @@ class Job:
         """
         start = perf_counter()
         layout, writer, system = attempt.layout, attempt.writer, self.system
-        job, threads = self.with_engine(attempt.engine), attempt.threads
+        job, threads = attempt.job, attempt.threads
         meter = _Meter(self, layout, start, progress, len(attempt.finished))
 
         def done(i: int, j: int) -> None:
@@ -213,5 +217,19 @@ class _Meter:
             self._report(Progress(self._done, total, self.operations, seconds))
 
 
-def _missing(paths: list[str]) -> list[str]:
-    return [path for path in paths if not os.path.exists(path)]
+def find_unlike(
+    inputs: list[StoredMatrix], output: str | None
+) -> tuple[str, str, str] | None:
+    """Find the first file that is not here what it was elsewhere; runs on workers."""
+    share = "Keep the matrices on a file system that all workers share"
+    for stored in inputs:
+        try:
+            same = stored.is_here()
+        except StoreError as error:
+            return f"cannot read an input: {error.problem}", share, "file-not-on-worker"
+        if not same:
+            problem = f"finds another file than this process at {stored.path!r}"
+            return problem, share, "input-differs-on-worker"
+    if output is not None and not os.path.exists(output):
+        return f"does not find {output!r}", share, "file-not-on-worker"
+    return None

@@ -73,6 +73,13 @@ class Recorder:
         self.record.close()
         return True
 
+    def discard(self) -> None:
+        """Remove the output and what was recorded of it."""
+        with suppress(Exception):
+            self.settle()
+        self.remove()
+        self._writer.discard()
+
     def settle(self) -> None:
         """Wait for what is being recorded."""
         if self._under_way is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
 from ..plan import Cluster, fit_panels
-from ..store import Record, StoredMatrix
+from ..store import Record
 from .layout import Layout
 from .waves import Wave
 
@@ -32,13 +32,11 @@ def describe_job(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, Any]
         **{name: _name(value) for name, value in job.scalars.items()},
         **_describe_method(job, layout, cluster),
     }
-    matrices = {"A": job.a, "B": job.b, "C0": job.c}
-    inputs = {name: _describe_file(x) for name, x in matrices.items() if x is not None}
     return {
         "form": _FORM,
         "made": made,
         "asked": _name_accuracy(job),
-        "inputs": inputs,
+        "inputs": stamp_inputs(job),
         "layout": asdict(layout) | {"waves": [_list(wave) for wave in layout.waves]},
     }
 
@@ -95,8 +93,34 @@ def _name(scalar: complex | str) -> str:
     return str(scalar.real)
 
 
-def _describe_file(stored: StoredMatrix) -> list[str]:
-    return [stored.path, stored.member or "", stored.stamp()]
+def stamp_inputs(job: "Job") -> dict[str, list[str]]:
+    """Look at the inputs: path, member and stamp of each."""
+    return {
+        name: [stored.path, stored.member or "", stored.stamp()]
+        for name, stored in job.inputs.items()
+    }
+
+
+def check_unchanged(job: "Job", begun: dict[str, list[str]]) -> None:
+    """Refuse a result of inputs that have changed since the run began.
+
+    Raises
+    ------
+    StoreError
+        Which one has, or is gone.
+    """
+    for name, stored in job.inputs.items():
+        try:
+            same = stored.stamp() == begun[name][2]
+        except StoreError:
+            same = False
+        if not same:
+            raise StoreError(
+                f"{stored.path!r} has changed since the run began, so the result may "
+                "be a mixture and is discarded",
+                "Run the job again, and leave its inputs alone meanwhile",
+                "input-changed",
+            )
 
 
 def _list(wave: Wave) -> list[Any]:

@@ -133,8 +133,15 @@ def list_names(names: Sequence[str]) -> str:
 
 def stamp_file(path: str) -> str:
     """Return size and modification time: what changes when a file is rewritten."""
-    status = os.stat(path)
+    # Opened: a network file system may answer for a name from its cache.
+    with open(path, "rb") as stream:
+        status = os.fstat(stream.fileno())
     return f"{status.st_size}-{status.st_mtime_ns}"
+
+
+def stamp_whole(location: Location) -> str:
+    """Return the stamp of a location that is one file."""
+    return stamp_file(location.path)
 
 
 def padded_bytes(

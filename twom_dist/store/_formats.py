@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from twom_dist.store import _hdf5, _npy, _npz, _zarr
-from twom_dist.store._checks import Description
+from twom_dist.store._checks import Description, stamp_whole
 from twom_dist.store._draft import Draft
 from twom_dist.store._location import Location
 from twom_dist.store._region import Region
@@ -23,8 +23,9 @@ class Format:
     `sync` returns when what was written to these regions outlives a power cut.
     `tidy` removes what a killed process may have left among the finished chunks, and
     `pack` turns the finished draft into the file to publish; not every format needs
-    them. `stamp` tells more than `describe` does where a file is many. `members` lists
-    all that a container holds, and `default_member` is the name of an unnamed output.
+    them. `stamp` changes when any part of what `describe` found is rewritten. `members`
+    lists all that a container holds, and `default_member` is the name of an unnamed
+    output.
     """
 
     describe: Callable[[Location], Description]
@@ -36,7 +37,7 @@ class Format:
     concurrent: bool
     is_folder: bool = False
     tidy: Callable[[Draft], None] | None = None
-    stamp: Callable[[Location], str] | None = None
+    stamp: Callable[[Location], str] = stamp_whole
     pack: Callable[[Draft, str], None] | None = None
     members: Callable[[str], list[str]] | None = None
     default_member: str = ""

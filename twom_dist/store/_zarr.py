@@ -114,14 +114,17 @@ def tidy(draft: Draft) -> None:
 
 
 def stamp(location: Location) -> str:
-    """Return number and size of all files of the array, and when one last changed."""
+    """Return number and size of all files of the array, and when one last changed.
+
+    Each of them is looked up.
+    """
     count = size = latest = 0
     for folder, _, names in os.walk(_folder(location)):
         for name in names:
             status = os.stat(os.path.join(folder, name))
             count, size = count + 1, size + status.st_size
             latest = max(latest, status.st_mtime_ns)
-    return f"{count}-{size}-{latest}"
+    return f"{describe(location).fingerprint}-{count}-{size}-{latest}"
 
 
 def needed_bytes(draft: Draft) -> int:

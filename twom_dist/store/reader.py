@@ -73,7 +73,7 @@ class StoredMatrix:
             The file is gone, damaged, or no longer holds this matrix.
         """
         region, within = split_index(index, self.shape)
-        location = Location(self.path, self.member, self.format)
+        location = self._location
         expected = Description(
             location, self.shape, self.dtype, self.chunks, self.fingerprint
         )
@@ -84,25 +84,35 @@ class StoredMatrix:
             return FORMAT_TABLE[self.format].read(expected, region)[within]
 
     def stamp(self) -> str:
-        """Return what changes when any part of the file is rewritten.
+        """Look at the file, and return what changes when any part of it is rewritten.
 
         Returns
         -------
         str
-            The fingerprint; for zarr also number, size and latest change of all files,
-            each of which is looked up.
+            Its size and modification time; for zarr those of the metadata, with shape
+            and dtype, and number, size and latest change of all files.
 
         Raises
         ------
         StoreError
             The file is gone.
         """
-        location = Location(self.path, self.member, self.format)
-        stamp = FORMAT_TABLE[self.format].stamp
-        if stamp is None:
-            return self.fingerprint
-        with store_errors(location, "read"):
-            return f"{self.fingerprint}-{stamp(location)}"
+        with store_errors(self._location, "read"):
+            return FORMAT_TABLE[self.format].stamp(self._location)
+
+    def is_here(self) -> bool:
+        """Whether this process finds the same matrix, not rewritten since, there.
+
+        Raises
+        ------
+        StoreError
+            As `open_matrix`.
+        """
+        return open_matrix(str(self._location)) == self
+
+    @property
+    def _location(self) -> Location:
+        return Location(self.path, self.member, self.format)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         """Return what names the matrix in a dask graph."""

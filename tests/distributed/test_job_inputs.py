@@ -1,0 +1,139 @@
+"""Inputs that change during a run, or are other files on a worker: refused."""
+
+import os
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.command import CommandLine, assert_refused, contents, make, read, same_bits
+from tests.expect import raises
+from twom_dist.errors import StoreError
+from twom_dist.jobs import multiply_files, update_files
+
+# Each process finds the folder that it works in here.
+OWN = "/proc/self/cwd"
+
+
+def rewrite(path):
+    """Store other values of the same shape under the same name."""
+    if path.endswith(".zarr"):
+        # One chunk: the metadata file stays as it is.
+        chunk = Path(path, "c/4/3")
+        chunk.write_bytes(bytes(chunk.stat().st_size))
+    else:
+        np.save(path, 2 * read(path))
+
+
+@pytest.mark.parametrize("name", ["A.zarr", "B.npy"])
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_input_that_changes_during_a_run_leaves_no_output(
+    request, files, every_tile_recorded, name, alone
+):
+    def change(progress):
+        if progress.done == 3:
+            rewrite(name)
+
+    client = None if alone else request.getfixturevalue("client")
+    options = {"client": client, "tile": 16, "overwrite": True}
+    np.save("C.npy", np.eye(3))
+    with raises(StoreError, "input-changed"):
+        multiply_files("A.zarr", "B.npy", "C.npy", progress=change, **options)
+    assert same_bits(read("C.npy"), np.eye(3))
+    # Nor anything that a later run could take for a part of the result.
+    assert list(Path().glob(".*")) == []
+    multiply_files("A.zarr", "B.npy", "C.npy", resume=True, **options)
+    assert same_bits(read("C.npy"), td.gemm(read("A.zarr"), read("B.npy")))
+
+
+def test_an_input_that_goes_during_a_run_leaves_no_output(files):
+    def remove(progress):
+        if progress.done == 30:
+            Path("B.npy").unlink()
+
+    options = {"tile": 16, "progress": remove}
+    with raises(StoreError, "input-changed"):
+        multiply_files("A.zarr", "B.npy", "C.npy", **options)
+    assert not list(Path().glob("*C.npy*"))
+
+
+def test_the_command_fails_where_an_input_has_changed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.save("A.npy", make(160, 160, 1))
+    before = contents(Path())
+
+    def touch():
+        while not list(Path().glob(".C.zarr.*.partial/c/*/*")):
+            time.sleep(0.01)
+        os.utime("A.npy", ns=(1, 1))
+
+    other = threading.Thread(target=touch)
+    other.start()
+    flags = ("--workers", "0", "--engine", "reference", "--tile", "16")
+    code, out, err = CommandLine(capsys)(
+        "gemm", "A.npy", "A.npy", "-o", "C.zarr", *flags
+    )
+    other.join()
+    assert (code, out) == (1, "")
+    assert err.startswith("twom-dist: error: ")
+    assert err.count("\n") == 1
+    assert contents(Path()) == before
+
+
+# --- workers that see other files ----------------------------------------------------
+
+
+@contextmanager
+def elsewhere(client, folder):
+    """Have one of the workers work in a folder of its own."""
+    (worker, *_) = client.nthreads()
+    ((_, home),) = client.run(os.getcwd, workers=[worker]).items()
+    client.run(os.chdir, os.path.abspath(folder), workers=[worker])
+    others = [x for x in client.nthreads() if x != worker]
+    homes = client.run(os.getcwd, workers=others)
+    client.run(os.chdir, os.getcwd(), workers=others)
+    try:
+        yield worker
+    finally:
+        for address, path in {**homes, worker: home}.items():
+            client.run(os.chdir, path, workers=[address])
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("same", None),
+        ("other", "input-differs-on-worker"),
+        ("none", "file-not-on-worker"),
+    ],
+)
+def test_a_worker_that_sees_another_file_is_refused(client, files, capsys, kind, code):
+    Path("other").mkdir()
+    if kind != "none":
+        # Of the same shape: nothing else would tell them apart.
+        np.save("other/B.npy", files[1] if kind == "same" else -files[1])
+        status = Path("B.npy").stat()
+        times = (status.st_atime_ns, status.st_mtime_ns + (kind == "other"))
+        os.utime("other/B.npy", ns=times)
+    before = contents(Path())
+    paths = (os.path.abspath("A.zarr"), f"{OWN}/B.npy", os.path.abspath("C.zarr"))
+    with elsewhere(client, "other") as worker:
+        if code is None:
+            multiply_files(*paths, client=client, tile=16)
+            assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+            return
+        with raises(StoreError, code) as caught:
+            multiply_files(*paths, client=client)
+        assert worker in str(caught.value)
+        with raises(StoreError, code):
+            update_files(
+                "her2k", f"{OWN}/B.npy", paths[2], f"{OWN}/B.npy", client=client
+            )
+        address = client.scheduler.address
+        flags = ("-o", paths[2], "--scheduler", address)
+        assert_refused(CommandLine(capsys)("gemm", *paths[:2], *flags))
+    assert contents(Path()) == before
