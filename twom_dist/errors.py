@@ -1,5 +1,8 @@
 """Exceptions of twom_dist: what is wrong, what to do, and a code that stays."""
 
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
@@ -11,7 +14,12 @@ __all__ = [
     "PlanError",
     "StoreError",
     "TwomError",
+    "portable_errors",
 ]
+
+# Of what is kept of a cause. dask cuts texts of 10,000 characters, and drops codes.
+_CAUSE_CHARACTERS = 2000
+_CAUSE_FRAMES = 4
 
 
 class TwomError(Exception):
@@ -66,3 +74,22 @@ class KernelError(TwomError, RuntimeError):
 
 class StoreError(TwomError, OSError):
     """A matrix file that cannot be read or written, or a cluster that cannot serve."""
+
+
+@contextmanager
+def portable_errors() -> Iterator[None]:
+    """Have errors of ours reach another process as they are; for the body of a task.
+
+    dask sends an exception with its cause, and without its type where that cannot be
+    pickled: of the cause only the text goes along, as a note.
+    """
+    try:
+        yield
+    except TwomError as error:
+        shown = error.__cause__ if error.__suppress_context__ else error.__context__
+        if shown is not None:
+            text = f"{type(shown).__name__}: {shown}"[:_CAUSE_CHARACTERS]
+            frames = traceback.format_tb(shown.__traceback__, -_CAUSE_FRAMES)
+            error.add_note("".join((f"Caused by {text}\n", *frames)))
+        error.__cause__ = error.__context__ = None
+        raise

@@ -5,6 +5,7 @@ import re
 import threading
 from types import SimpleNamespace
 
+import dask
 import numpy as np
 import psutil
 import pytest
@@ -24,6 +25,7 @@ from twom_dist.jobs import (
     open_job,
     plan_wave,
 )
+from twom_dist.kernels.cpu import buffers
 from twom_dist.memory import USABLE_SHARE
 from twom_dist.plan import Cluster
 from twom_dist.store import create_matrix, open_matrix
@@ -184,12 +186,26 @@ def test_the_rule_behind_the_advice_is_the_one_that_counts():
     [(0.8, 320, 551), (0.8, 700, 23), (0.4, 320, 53), (False, 320, 551)],
 )
 def test_the_room_is_what_dask_leaves(pause, taken, planned):
-    workers = {"a": (taken * MIB + 256 * MIB, pause), "b": (100 * MIB, 0.8)}
+    workers = {"a": (taken * MIB, pause), "b": (100 * MIB, 0.8)}
     client = SimpleNamespace(run=lambda function, on_error: workers)
     room = find_room(Cluster(2, 1, 1024 * MIB), client)
     assert room.taken_bytes == max(taken, 320) * MIB
     # Waves end at 0.7 of the limit, or as far below another pause.
     assert room.planned.memory // MIB == pytest.approx(planned, abs=1)
+
+
+def test_what_a_worker_keeps_for_the_next_product_is_its_own():
+    """The setting of the client says nothing of it."""
+    measured = SimpleNamespace(
+        monitor=SimpleNamespace(get_process_memory=lambda: 700 * MIB),
+        memory_manager=SimpleNamespace(memory_pause_fraction=0.8),
+    )
+    client = SimpleNamespace(run=lambda look, on_error: {"a": look(measured)})
+    kept = 700 * MIB - find_room(Cluster(), client).taken_bytes
+    with dask.config.set({"twom-dist.reuse-bytes": kept + 64 * MIB}):
+        buffers.empty((32 * MIB,), np.uint8)
+        taken = find_room(Cluster(), client).taken_bytes
+    assert taken == 700 * MIB - kept - 32 * MIB
 
 
 def test_without_a_limit_there_is_nothing_to_divide():

@@ -122,8 +122,8 @@ class Attempt:
                 self.writer.commit()
             except BaseException as failure:
                 # Also of a job that was too short to be recorded.
-                if self.recorder.keep(whole=True):
-                    self._note_kept(failure)
+                self.recorder.keep(whole=True)
+                self._note_kept(failure)
                 raise
             self.recorder.remove()
         elif self.recorder.keep():
@@ -131,13 +131,19 @@ class Attempt:
         else:
             self.writer.__exit__(kind, error, traceback)
 
-    def _note_kept(self, error: BaseException) -> None:
+    def describe_kept(self) -> str:
+        """Say what is kept for a later run; nothing where nothing is."""
         record = self.recorder.record
-        assert record is not None
-        error.add_note(
+        if record is None or not self.recorder.kept:
+            return ""
+        return (
             f"{_count(record)} are kept in {record.temporary!r}; run it again with "
             f"{_name_resume(record)} to continue"
         )
+
+    def _note_kept(self, error: BaseException) -> None:
+        if kept := self.describe_kept():
+            error.add_note(kept)
 
 
 def begin(

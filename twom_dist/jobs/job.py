@@ -201,7 +201,7 @@ class _Meter:
     ) -> None:
         self._job, self._layout = job, layout
         self._start, self._report = start, report
-        self._done, self.operations = done, 0
+        self._done, self._total, self.operations = done, layout.num_computed, 0
 
     def count(self, i: int, j: int) -> None:
         """Count tile (i, j)."""
@@ -213,8 +213,8 @@ class _Meter:
         self.operations += operations * (1 if routine == "gemm" or i == j else 2)
         self._done += 1
         if self._report is not None:
-            total, seconds = self._layout.num_computed, perf_counter() - self._start
-            self._report(Progress(self._done, total, self.operations, seconds))
+            seconds = perf_counter() - self._start
+            self._report(Progress(self._done, self._total, self.operations, seconds))
 
 
 def find_unlike(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import portable_errors
 from ..kernels.family import convert
 from ..kernels.registry import get_engine
 from ..store import StoredMatrix
@@ -14,7 +15,7 @@ from ..typing import Array
 def to_device(block: Array) -> Array:
     """Copy a block to the worker's device."""
     # On leaving, the copy is there for every stream.
-    with get_engine("cuda").task():
+    with portable_errors(), get_engine("cuda").task():
         return convert(block, "cupy")
 
 

@@ -28,6 +28,11 @@ class Recorder:
         The one to continue.
     mirrored : bool
         Whether tile (j, i) is written with tile (i, j).
+
+    Attributes
+    ----------
+    kept : bool
+        Whether a later run can continue what this one has left.
     """
 
     def __init__(
@@ -38,7 +43,7 @@ class Recorder:
         *,
         mirrored: bool = False,
     ) -> None:
-        self.record = record
+        self.record, self.kept = record, False
         self._writer, self._begin, self._mirrored = writer, begin, mirrored
         self._new: list[Cell] = []
         self._under_way: Future[None] | None = None
@@ -68,10 +73,10 @@ class Recorder:
         if self._new and (whole or self.record is not None):
             with suppress(Exception):
                 self._write(self._new)
-        if self.record is None:
-            return False
-        self.record.close()
-        return True
+        if self.record is not None:
+            self.record.close()
+            self.kept = True
+        return self.kept
 
     def discard(self) -> None:
         """Remove the output and what was recorded of it."""

@@ -13,8 +13,8 @@ from ..cluster.limits import (
     round_up,
     tile_bytes,
 )
-from ..config import bytes_setting
 from ..errors import MemoryLimitError, PlanError
+from ..kernels.cpu.buffers import kept_bytes
 from ..plan import SMALLEST_TILE, Cluster
 from ..plan.record import format_bytes
 from .layout import LAST_SHARE, WAVE_SHARE, Layout
@@ -149,9 +149,7 @@ def find_room(cluster: Cluster, client: Any = None) -> Room:
         return Room(cluster, pause=read_share(dask.config.get(_SETTING, PAUSE)))
     # One that has just died is no matter.
     found = ask(client.run, _measure, on_error="ignore").values()
-    # Earlier products leave buffers that the next one takes first.
-    reused = bytes_setting("reuse-bytes")
-    taken = max((memory - reused for memory, _ in found), default=0)
+    taken = max((memory for memory, _ in found), default=0)
     pause = min((read_share(pause) for _, pause in found), default=PAUSE)
     return Room(cluster, max(INTERPRETER_BYTES, taken), pause)
 
@@ -160,5 +158,6 @@ _SETTING = "distributed.worker.memory.pause"
 
 
 def _measure(dask_worker: Any) -> tuple[int, Any]:
-    memory = dask_worker.monitor.get_process_memory()
+    # Earlier products leave buffers that the next one takes first.
+    memory = dask_worker.monitor.get_process_memory() - kept_bytes()
     return int(memory), dask_worker.memory_manager.memory_pause_fraction

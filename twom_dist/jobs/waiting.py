@@ -1,7 +1,7 @@
 """Waiting for a cluster that may be gone: never for ever, and with a reason."""
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -38,13 +38,15 @@ def start(function: Callable[..., T], *args: Any, **kwargs: Any) -> "Future[T]":
 
 def ask(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Call what waits for scheduler or workers, for `ANSWER_SECONDS` at most."""
-    try:
-        return start(function, *args, **kwargs).result(ANSWER_SECONDS)
-    except TimeoutError:
+    answer = start(function, *args, **kwargs)
+    wait([answer], ANSWER_SECONDS)
+    if not answer.done():
         raise StoreError(
-            f"scheduler or workers have not answered for {ANSWER_SECONDS:g} s; start "
-            "them again"
-        ) from None
+            f"scheduler or workers have not answered for {ANSWER_SECONDS:g} s",
+            "Start them again",
+            "cluster-silent",
+        )
+    return answer.result()
 
 
 @dataclass(frozen=True)
@@ -111,13 +113,9 @@ class Watch:
     def gather(self, future: Any) -> Any:
         """Return what a future holds, or raise its error."""
         answer = start(future.result)
-        while True:
-            try:
-                return answer.result(LOOK_SECONDS)
-            except TimeoutError:
-                if answer.done():
-                    raise
-                self._look()
+        while not wait([answer], LOOK_SECONDS).done:
+            self._look()
+        return answer.result()
 
     def check_connection(self) -> None:
         """Raise where there is no scheduler to wait for."""

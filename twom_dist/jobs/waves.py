@@ -43,7 +43,9 @@ class Wave:
     @property
     def size(self) -> int:
         """Number of tiles that are computed."""
-        return len(self.cells)
+        high = len(range(self.rows.start, self.rows.stop))
+        wide = len(range(self.columns.start, self.columns.stop))
+        return high * wide if self.triangle is None else high * (high + 1) // 2
 
 
 def cut_rectangle(mt: int, nt: int, rows: int, columns: int) -> Iterator[Wave]:

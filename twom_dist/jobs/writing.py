@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import StoreError
+from ..errors import StoreError, portable_errors
 from ..store import MatrixWriter
 from ..tiles.placement import Cell
 from ..typing import Array
@@ -60,9 +60,9 @@ def write_tile(
     Where there is a `mirror`, its image of the tile is written to the other triangle.
     """
     i, j = place
-    tile = to_host(tile)
     turn = nullcontext() if writer.concurrent else _one_at_a_time
-    with _admit(writer.draft.temporary), turn:
+    with portable_errors(), _admit(writer.draft.temporary), turn:
+        tile = to_host(tile)
         writer[writer.region(i, j)] = tile
         if mirror is not None and i != j:
             writer[writer.region(j, i)] = mirror(tile)

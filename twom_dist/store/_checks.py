@@ -15,6 +15,7 @@ from twom_dist.errors import StoreError
 from twom_dist.store._location import Location
 
 _MAX_LISTED = 10
+_REASON_CHARACTERS = 300
 _ALLOWED_DTYPES = (
     "bool, integers of up to 64 bits, float32, float64, complex64 or complex128"
 )
@@ -175,6 +176,6 @@ def _describe_failure(name: str, action: str, error: Exception) -> str:
         reason, advice = os.strerror(number), _ADVICE[number]
     else:
         lines = str(error).splitlines() or [""]
-        reason = f"{type(error).__name__}: {lines[0].rstrip('.')}"
+        reason = f"{type(error).__name__}: {lines[0][:_REASON_CHARACTERS].rstrip('.')}"
         advice = "check that it is whole and of the format its suffix names"
     return f"{name!r} could not be {action} ({reason}); {advice}."

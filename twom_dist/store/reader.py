@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twom_dist.errors import StoreError
+from twom_dist.errors import StoreError, portable_errors
 from twom_dist.store._checks import Description, check_dtype, check_shape, store_errors
 from twom_dist.store._formats import FORMAT_TABLE
 from twom_dist.store._location import ALLOWED_SUFFIXES, Location, parse_location
@@ -80,7 +80,8 @@ class StoredMatrix:
         # Not every format can map or select nothing.
         if 0 in region_shape(region):
             return np.empty(region_shape(region), self.dtype)[within]
-        with store_errors(location, "read"):
+        # dask reads in a task.
+        with portable_errors(), store_errors(location, "read"):
             return FORMAT_TABLE[self.format].read(expected, region)[within]
 
     def stamp(self) -> str:

@@ -1,0 +1,75 @@
+"""Errors on their way from a task to the client: type, code and words survive."""
+
+import pytest
+from distributed.core import clean_exception, error_message
+
+from tests.expect import raises
+from twom_dist.errors import KernelError, StoreError, TwomError, portable_errors
+from twom_dist.store._checks import store_errors
+
+
+class UnpicklableError(Exception):
+    """As an error of a library that holds a lock or an open file."""
+
+    def __init__(self) -> None:
+        super().__init__("no room in the chunk cache")
+        self.held = (x for x in ())
+
+
+class HugeError(Exception):
+    """As an error whose text is a whole file."""
+
+    def __init__(self) -> None:
+        super().__init__("no room in the chunk cache" + 10**7 * "x")
+
+
+def fail(cause, hidden=False, kind=StoreError):
+    """Raise an error of ours because of another one, as a task does."""
+    with portable_errors():
+        try:
+            raise cause()
+        except Exception as error:
+            raise kind("'C' cannot be written", "Free some space", "disk-full") from (
+                None if hidden else error
+            )
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("cause", [UnpicklableError, HugeError])
+@pytest.mark.parametrize("kind", [StoreError, KernelError])
+def test_what_dask_sends_is_the_error(cause, hidden, kind):
+    with pytest.raises(kind) as caught:
+        fail(cause, hidden, kind)
+    message = error_message(caught.value)
+    sent = message["exception"].data
+    assert len(sent) < 20_000
+    found = clean_exception(sent)[1]
+    assert type(found) is kind
+    assert (found.problem, found.remedy, found.code) == (
+        *("'C' cannot be written", "Free some space", "disk-full"),
+    )
+    notes = "".join(getattr(found, "__notes__", []))
+    assert ("no room in the chunk cache" in notes) != hidden
+
+
+@pytest.mark.parametrize("cause", [UnpicklableError, HugeError])
+def test_the_client_is_told_by_a_real_worker(client, cause):
+    with raises(StoreError, "disk-full") as caught:
+        client.submit(fail, cause, pure=False).result()
+    assert "no room in the chunk cache" in "".join(caught.value.__notes__)
+
+
+def test_the_boundary_leaves_other_errors_alone():
+    cause = KeyError()
+    with pytest.raises(ZeroDivisionError) as caught, portable_errors():
+        raise ZeroDivisionError from cause
+    assert caught.value.__cause__ is cause
+    with pytest.raises(TwomError) as plain, portable_errors():
+        raise TwomError("it is so")
+    assert not hasattr(plain.value, "__notes__")
+
+
+def test_a_damaged_file_does_not_fill_a_message():
+    with pytest.raises(StoreError) as caught, store_errors("A.h5", "read"):
+        raise HugeError
+    assert len(str(caught.value)) < 1000

@@ -1,0 +1,53 @@
+"""Counts of tiles, and calls that never come back."""
+
+import time
+
+import pytest
+
+from tests.command import save_operands
+from tests.expect import raises
+from twom_dist.errors import StoreError
+from twom_dist.jobs import multiply_files, update_files, waiting
+from twom_dist.jobs.waves import Wave, cut_rectangle, cut_triangle
+
+
+def test_the_size_of_a_wave_is_the_number_of_its_cells():
+    waves = [*cut_rectangle(7, 5, 3, 2), *cut_triangle(9, 4, upper=False)]
+    for wave in (*waves, *cut_triangle(8, 3, upper=True)):
+        assert wave.size == len(wave.cells)
+
+
+@pytest.mark.parametrize("routine", ["gemm", "herk"])
+def test_progress_lists_no_tiles(tmp_path, monkeypatch, routine):
+    """A list of all of them for each of them takes hours where they are many."""
+    monkeypatch.chdir(tmp_path)
+    save_operands(70, 50, 90)
+    listed = []
+    cells = Wave.cells.fget
+
+    def list_cells(wave):
+        listed.append(wave)
+        return cells(wave)
+
+    monkeypatch.setattr(Wave, "cells", property(list_cells))
+    seen = []
+    options = {"tile": 16, "progress": seen.append}
+    if routine == "gemm":
+        summary = multiply_files("A.zarr", "B.npy", "C.npy", **options)
+    else:
+        summary = update_files("herk", "A.zarr", "C.npy", **options)
+    assert len(seen) > len(listed) == summary.waves
+
+
+def test_a_timeout_of_the_call_is_no_silence_of_the_cluster():
+    def fail():
+        raise TimeoutError("the disk did not answer")
+
+    with pytest.raises(TimeoutError, match="the disk did not answer"):
+        waiting.ask(fail)
+
+
+def test_a_call_that_does_not_come_back_is_a_silence_of_the_cluster(monkeypatch):
+    monkeypatch.setattr(waiting, "ANSWER_SECONDS", 0.05)
+    with raises(StoreError, "cluster-silent"):
+        waiting.ask(time.sleep, 0.5)
