@@ -32,7 +32,7 @@ import twom_dist as td
 from tests.distributed.test_faults import task_names, wait_until
 from tests.distributed.test_soak import measure, run_products
 from twom_dist.execute import current_cluster
-from twom_dist.jobs import JobSummary, Layout, begin, open_job, plan_wave
+from twom_dist.jobs import JobSummary, Layout, begin, compute, open_job, plan_wave
 from twom_dist.jobs.room import INTERPRETER_BYTES
 from twom_dist.plan import Cluster
 from twom_dist.store import create_matrix
@@ -193,10 +193,10 @@ def multiply(
 ) -> tuple[Layout, JobSummary]:
     """Multiply the files, with these threads beside it."""
     job = open_job("A.npy", "B.npy", output, num_moduli=num_moduli)
-    attempt = begin(job, current_cluster(), client=client)
+    run = begin(job, current_cluster(), client=client)
     for thread in threads:
         thread.start()
-    return attempt.layout, job.run(attempt, client)
+    return run.layout, compute(run, client)
 
 
 def bench_waves(report: Report, args: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from tests.command import save_operands
-from twom_dist.jobs import recording
+from twom_dist.jobs import recorder
 
 GIB = 2**30
 # Of A, B and C: m, k and n. Tiles of 16 are 5 x 6.
@@ -35,5 +35,5 @@ def files(tmp_path, monkeypatch):
 @pytest.fixture
 def every_tile_recorded(monkeypatch):
     """Record every tile, where jobs of seconds would record none."""
-    monkeypatch.setattr(recording, "RECORD_SECONDS", 0)
-    monkeypatch.setattr(recording, "RECORD_SHARE", 1e9)
+    monkeypatch.setattr(recorder, "RECORD_SECONDS", 0)
+    monkeypatch.setattr(recorder, "RECORD_SHARE", 1e9)

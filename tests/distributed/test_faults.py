@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import dask
@@ -19,8 +18,9 @@ from distributed.scheduler import KilledWorker
 import twom_dist as td
 from tests.command import CommandLine, contents, make, read, same_bits, save
 from twom_dist.errors import StoreError
-from twom_dist.jobs import lay_out, multiply_files, waiting
+from twom_dist.jobs import lay_out, multiply_files, watchdog
 from twom_dist.plan import Cluster
+from twom_dist.store import _npy
 from twom_dist.tiles import plugin
 
 pytestmark = pytest.mark.timeout(90)
@@ -58,7 +58,7 @@ def files(tmp_path, monkeypatch):
 def impatient(monkeypatch):
     """Give up after a second or two."""
     for name in ("LOOK_SECONDS", "ANSWER_SECONDS", "PATIENCE_SECONDS"):
-        monkeypatch.setattr(waiting, name, {"L": 0.2, "A": 2, "P": 1.5}[name[0]])
+        monkeypatch.setattr(watchdog, name, {"L": 0.2, "A": 2, "P": 1.5}[name[0]])
     monkeypatch.setattr("twom_dist.jobs.running.CANCEL_SECONDS", 1)
     monkeypatch.setattr("twom_dist.jobs.running.STOP_SECONDS", 1)
 
@@ -258,21 +258,19 @@ def test_a_disk_that_fills_up_ends_the_job_in_a_sentence(client, files, output):
 def test_after_some_room_was_made_the_job_goes_on(
     files, monkeypatch, every_tile_recorded
 ):
-    from twom_dist.store import _formats
-
     written = []
 
     def write(draft, region, values):
         if len(written) >= 7:
             fill_up()
         written.append(region)
-        plain.write(draft, region, values)
+        plain(draft, region, values)
         time.sleep(0.01)
 
     monkeypatch.setattr("twom_dist.jobs.driver.current_client", lambda: None)
-    plain = _formats.FORMAT_TABLE["npy"]
+    plain = _npy.write
     with monkeypatch.context() as patch:
-        patch.setitem(_formats.FORMAT_TABLE, "npy", replace(plain, write=write))
+        patch.setattr(_npy, "write", write)
         with pytest.raises(StoreError, match=r"No space left .* free some") as caught:
             multiply(None, "C.npy")
     (note,) = caught.value.__notes__

@@ -28,10 +28,10 @@ from twom_dist.cli import workers
 from twom_dist.cluster.local import Machine
 from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, StoreError
-from twom_dist.jobs import devices, moving, multiply_files, update_files
+from twom_dist.jobs import device_transfer, devices, multiply_files, update_files
 from twom_dist.jobs.arrays import LazyTiles
+from twom_dist.jobs.device_transfer import DeviceMatrix
 from twom_dist.jobs.devices import Device
-from twom_dist.jobs.moving import DeviceMatrix
 from twom_dist.jobs.running import _gather_tiles
 from twom_dist.kernels.cpu.engine import CpuEngine
 from twom_dist.kernels.family import empty_block
@@ -77,7 +77,7 @@ def client():
 def moves(monkeypatch):
     """The device, with what is moved to it and back."""
     made = Moves()
-    monkeypatch.setattr(moving, "convert", made.convert)
+    monkeypatch.setattr(device_transfer, "convert", made.convert)
     monkeypatch.setattr(devices, "find_device", tell_device)
     monkeypatch.setattr("twom_dist.kernels.cuda.engine.make_engine", CpuEngine)
     get_engine.cache_clear()

@@ -41,11 +41,10 @@ from twom_dist.errors import (
     PlanError,
     StoreError,
 )
-from twom_dist.jobs import recording, update_files
+from twom_dist.jobs import recorder, update_files
 from twom_dist.jobs.writing import write_tile
-from twom_dist.store import create_matrix, open_record
+from twom_dist.store import _npz, create_matrix, open_journal
 from twom_dist.store._publish import remove
-from twom_dist.store.writer import FORMAT_TABLE
 
 
 @pytest.fixture
@@ -89,7 +88,7 @@ def test_what_lacks_only_its_place_is_not_discarded(
 ):
     """Also of a job that was too short to be recorded before it failed."""
     if not recorded:
-        monkeypatch.setattr(recording, "RECORD_SECONDS", 10)
+        monkeypatch.setattr(recorder, "RECORD_SECONDS", 10)
     path = output.partition("::")[0]
     product = ("gemm", "A.zarr", "B.npy", "-o", output, "--workers", "0", "--overwrite")
     with monkeypatch.context() as patch:
@@ -140,7 +139,7 @@ def test_an_engine_that_does_not_load_discards_nothing(files, capsys, monkeypatc
     def refuse(name):
         raise EngineUnavailableError("there is no folder; make one")
 
-    monkeypatch.setattr("twom_dist.jobs.attempt.get_engine", refuse)
+    monkeypatch.setattr("twom_dist.jobs.run.get_engine", refuse)
     for workers in ("0", "1"):
         flags = ("--overwrite", "--workers", workers, "--tile", "16")
         found = CommandLine(capsys)("gemm", "A.zarr", "B.npy", "-o", "C.zarr", *flags)
@@ -154,7 +153,7 @@ def test_a_record_that_cannot_be_begun_leaves_nothing(files, monkeypatch):
         raise StoreError("the disk is full; free some of it")
 
     with monkeypatch.context() as patch:
-        patch.setattr("twom_dist.store.record.Record._append", fail)
+        patch.setattr("twom_dist.store.journal.Journal._append", fail)
         with pytest.raises(StoreError, match="the disk is full"):
             multiply()
     assert hidden() == []
@@ -163,15 +162,15 @@ def test_a_record_that_cannot_be_begun_leaves_nothing(files, monkeypatch):
 
 
 def test_what_comes_up_while_a_matrix_is_packed_stays(files, monkeypatch):
-    pack = FORMAT_TABLE["npz"].pack
+    finish = _npz.finish
 
-    def pack_slowly(draft, path):
-        pack(draft, path)
+    def finish_slowly(draft):
+        path = finish(draft)
         np.savez("C.npz", matrix=np.eye(2))
+        return path
 
-    slow = replace(FORMAT_TABLE["npz"], pack=pack_slowly)
     with monkeypatch.context() as patch:
-        patch.setitem(FORMAT_TABLE, "npz", slow)
+        patch.setattr(_npz, "finish", finish_slowly)
         with pytest.raises(StoreError, match="has come up since it was to be written"):
             multiply("C.npz")
     assert same_bits(read("C.npz"), np.eye(2))
@@ -271,7 +270,7 @@ def test_workers_that_are_refused_discard_nothing(files, capsys, monkeypatch):
     assert contents(Path()) == before
     # Each has a folder that is not there for the others.
     blind = ("does not find a file", "Share it", "file-not-on-worker")
-    monkeypatch.setattr("twom_dist.jobs.job.find_unlike", lambda *_: blind)
+    monkeypatch.setattr("twom_dist.jobs.inputs._find_unlike", lambda *_: blind)
     with Client(n_workers=1, processes=False, dashboard_address=None) as client:
         with raises(StoreError, "file-not-on-worker"):
             multiply(client=client, overwrite=True)
@@ -291,10 +290,10 @@ def test_what_is_half_discarded_is_not_continued(files, monkeypatch):
             raise OSError("as if killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("twom_dist.store.record.remove", remove_a_part)
+        patch.setattr("twom_dist.store.journal.remove", remove_a_part)
         with pytest.raises(StoreError, match="could not be removed"):
             multiply(overwrite=True)
-    assert open_record("C.zarr") is None
+    assert open_journal("C.zarr") is None
     assert len(hidden()) == 1
     assert multiply(resume=True).resumed == 0
 
@@ -316,7 +315,7 @@ def test_what_is_discarded_is_out_of_reach_at_once(files, output, monkeypatch):
             refused.append(path)
         remove(path)
 
-    monkeypatch.setattr("twom_dist.store.record.remove", write_and_remove)
+    monkeypatch.setattr("twom_dist.store.journal.remove", write_and_remove)
     multiply(output, overwrite=True)
     assert len(refused) == 1
     assert same_bits(read(output), td.gemm(*files[:2]))

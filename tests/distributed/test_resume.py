@@ -13,11 +13,11 @@ import pytest
 import twom_dist as td
 from tests.command import CommandLine, contents, read, same_bits, save, save_operands
 from twom_dist.errors import MemoryLimitError, PlanError, StoreError
-from twom_dist.jobs import Progress, lay_out, multiply_files, recording, update_files
-from twom_dist.jobs.recording import Recorder
+from twom_dist.jobs import Progress, lay_out, multiply_files, recorder, update_files
+from twom_dist.jobs.recorder import Recorder
 from twom_dist.jobs.writing import write_tile
 from twom_dist.plan import Cluster
-from twom_dist.store import _formats, create_matrix, create_record, open_record
+from twom_dist.store import Journal, _zarr, create_matrix, open_journal
 
 ROOT = Path(__file__).resolve().parents[2]
 M, K, N = 70, 50, 90
@@ -52,7 +52,7 @@ def stop_after(tiles, run, kind=KeyboardInterrupt):
 
 def finished(output="C.zarr"):
     """Tiles that the record of an output tells of."""
-    record = open_record(output)
+    record = open_journal(output)
     assert record is not None
     record.close()
     return record.finished
@@ -212,7 +212,7 @@ def test_a_native_product_needs_the_same_panels(files, monkeypatch):
     with pytest.raises(StoreError, match="begun with engine cpu and this run has ref"):
         multiply(method="native", engine="reference", resume=True)
     with monkeypatch.context() as patch:
-        patch.setattr("twom_dist.jobs.subject.fit_panels", lambda *_: [0, 1])
+        patch.setattr("twom_dist.jobs.manifest.fit_panels", lambda *_: [0, 1])
         with pytest.raises(StoreError, match="with panels along k 1 and this run has"):
             multiply(method="native", resume=True)
     multiply(method="native", resume=True)
@@ -260,7 +260,9 @@ def test_a_run_under_way_is_left_alone(files):
 
 def make_record(tmp_path):
     writer = create_matrix(tmp_path / "C.zarr", (4, 4), "f8", (2, 2))
-    return create_record(tmp_path / "C.zarr", writer.draft.temporary, {"x": 1}), writer
+    journal = Journal(writer.path, writer.draft.temporary, {"x": 1})
+    journal.add([])
+    return journal, writer
 
 
 def test_a_line_that_was_cut_short_does_not_count(tmp_path):
@@ -269,11 +271,11 @@ def test_a_line_that_was_cut_short_does_not_count(tmp_path):
     record.close()
     with open(record.path, "ab") as stream:
         stream.write(b'{"finished": [[1, 1]')
-    again = open_record(tmp_path / "C.zarr")
+    again = open_journal(tmp_path / "C.zarr")
     assert (again.finished, again.subject) == ({(0, 1)}, {"x": 1})
     again.add([(1, 0), (0, 0)])
     again.close()
-    last = open_record(tmp_path / "C.zarr")
+    last = open_journal(tmp_path / "C.zarr")
     assert last.finished == {(0, 1), (1, 0), (0, 0)}
     last.close()
 
@@ -287,17 +289,17 @@ def test_a_damaged_record_is_refused(tmp_path):
     for text in (*damaged, *moved):
         (tmp_path / ".C.npy.resume").write_text(text)
         with pytest.raises(StoreError, match=sentence):
-            open_record(tmp_path / "C.npy")
+            open_journal(tmp_path / "C.npy")
 
 
 def test_a_record_of_nothing_goes(tmp_path):
     record, writer = make_record(tmp_path)
     record.close()
     writer.discard()
-    assert open_record(tmp_path / "C.zarr") is None
+    assert open_journal(tmp_path / "C.zarr") is None
     assert list(tmp_path.iterdir()) == []
     (tmp_path / ".C.npy.resume").write_bytes(b"")
-    assert open_record(tmp_path / "C.npy") is None
+    assert open_journal(tmp_path / "C.npy") is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -309,11 +311,11 @@ def test_a_kill_while_the_temporary_is_renamed_costs_nothing(tmp_path, monkeypat
         with pytest.raises(StoreError):
             record.move(str(moved))
     record.close()
-    again = open_record(tmp_path / "C.zarr")
+    again = open_journal(tmp_path / "C.zarr")
     assert again.temporary == writer.draft.temporary
     again.move(str(moved))
     again.close()
-    last = open_record(tmp_path / "C.zarr")
+    last = open_journal(tmp_path / "C.zarr")
     assert last.temporary == str(moved)
     last.close()
 
@@ -321,13 +323,12 @@ def test_a_kill_while_the_temporary_is_renamed_costs_nothing(tmp_path, monkeypat
 @pytest.mark.parametrize("output", ["C.zarr", "C.npy", "C.h5"])
 def test_a_process_of_the_stopped_run_writes_no_more(files, output, monkeypatch):
     writers = []
-    monkeypatch.setattr(
-        "twom_dist.jobs.job.Job.create_output",
-        lambda job, *_: (
-            writers.append(create_matrix(job.output, (M, N), "c16", (16, 16)))
-            or writers[0]
-        ),
-    )
+
+    def create(*arguments, **options):
+        writers.append(create_matrix(*arguments, **options))
+        return writers[0]
+
+    monkeypatch.setattr("twom_dist.jobs.run.create_matrix", create)
     stop_after(3, lambda **k: multiply(output, **k))
     multiply(output, resume=True)
     late = replace(writers[0].draft, temporary=writers[0].draft.temporary)
@@ -347,28 +348,27 @@ def test_an_unfinished_output_that_was_cut_is_refused(files):
 
 
 def test_short_jobs_are_not_recorded(files, monkeypatch):
-    monkeypatch.setattr(recording, "RECORD_SECONDS", 10)
+    monkeypatch.setattr(recorder, "RECORD_SECONDS", 10)
     before = contents(Path())
     stop_after(29, multiply)
     assert contents(Path()) == before
 
 
 def test_recording_takes_a_hundredth_of_the_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(recording, "RECORD_SECONDS", 0.01)
-    monkeypatch.setattr(recording, "RECORD_SHARE", 0.01)
+    monkeypatch.setattr(recorder, "RECORD_SECONDS", 0.01)
+    monkeypatch.setattr(recorder, "RECORD_SHARE", 0.01)
     writer = create_matrix(tmp_path / "C.npy", (64, 64), "f8", (2, 2))
-    path = writer.draft.temporary
-    recorder = Recorder(writer, lambda: create_record(tmp_path / "C.npy", path, {}))
+    made = Recorder(writer, Journal(writer.path, writer.draft.temporary, {}))
     monkeypatch.setattr(type(writer), "sync", lambda *_: time.sleep(0.01))
     end, begun, asked = time.monotonic() + 1, 0, 0.0
     while time.monotonic() < end:
         start = time.perf_counter()
-        recorder.add(begun // 32, begun % 32)
+        made.add(begun // 32, begun % 32)
         asked += time.perf_counter() - start
         begun = (begun + 1) % 1024
         time.sleep(0.001)
-    assert recorder.keep()
-    lines = Path(recorder.record.path).read_text().splitlines()
+    assert made.keep()
+    lines = Path(made.journal.path).read_text().splitlines()
     # 0.01 s of each whole second, the first one aside, and what `keep` adds.
     assert len([x for x in lines if "finished" in json.loads(x)]) <= 3
     assert asked < 0.1
@@ -378,8 +378,7 @@ def test_a_disk_that_is_full_when_it_is_synced_ends_the_job(files, monkeypatch):
     def sync(draft, regions):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    full = replace(_formats.FORMAT_TABLE["zarr"], sync=sync)
-    monkeypatch.setitem(_formats.FORMAT_TABLE, "zarr", full)
+    monkeypatch.setattr(_zarr, "sync", sync)
     before = contents(Path())
     with pytest.raises(StoreError, match=r"No space left .* free some space"):
         multiply(progress=lambda _: time.sleep(0.01))

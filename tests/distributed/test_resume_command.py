@@ -12,22 +12,30 @@ import pytest
 import twom_dist as td
 from tests.command import (
     CommandLine,
+    assert_refused,
     make,
     read,
     same_bits,
     save,
+    save_operands,
 )
 from tests.distributed.test_resume import (
     RECORD,
     ROOT,
+    K,
+    M,
+    N,
     finished,
     hidden,
+    multiply,
+    stop_after,
 )
+from twom_dist.jobs import recorder
 
 COMMAND = """
-from twom_dist.jobs import recording
-recording.RECORD_SECONDS = 0
-recording.RECORD_SHARE = 1e9
+from twom_dist.jobs import recorder
+recorder.RECORD_SECONDS = 0
+recorder.RECORD_SHARE = 1e9
 from twom_dist.cli import main
 main()
 """
@@ -82,3 +90,15 @@ def test_a_command_that_was_ended_is_continued(
     assert f"{kept} of them from before" in out
     assert same_bits(read("C.zarr"), td.gemm(values, values))
     assert hidden() == []
+
+
+def test_a_command_names_the_accuracy_as_it_is_typed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(recorder, "RECORD_SECONDS", 0)
+    monkeypatch.chdir(tmp_path)
+    save_operands(M, K, N)
+    stop_after(3, multiply)
+    product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--workers", "0", "--resume")
+    err = assert_refused(CommandLine(capsys)(*product, "--num-moduli", "12"))
+    assert "with --accuracy native (16 moduli) and this run has --num-moduli 12" in err
+    err = assert_refused(CommandLine(capsys)(*product, "--tile", "20"))
+    assert "error: --tile 20 given and 'C.zarr' was begun with 16 x 16 x 16" in err

@@ -57,7 +57,7 @@ def test_the_member_stays_what_it_was(files, begun, now, words):
 def test_smaller_workers_keep_what_they_have_room_for(files, monkeypatch):
     stop_after(3, multiply)
     small = SimpleNamespace(cache_bytes=5)
-    monkeypatch.setattr("twom_dist.jobs.attempt.plan_wave", lambda *_, **__: small)
+    monkeypatch.setattr("twom_dist.jobs.run.plan_wave", lambda *_, **__: small)
     job = open_job("A.zarr", "B.npy", "C.zarr")
     attempt = begin(job, Cluster(), resume=True)
     attempt.abandon()

@@ -251,7 +251,7 @@ def test_a_result_that_cannot_be_put_in_place_is_kept(call, a, b, monkeypatch):
         compute_wave(*arguments)
         Path("C.npy").write_text("somebody else was faster")
 
-    monkeypatch.setattr("twom_dist.jobs.job.compute_wave", compute)
+    monkeypatch.setattr("twom_dist.jobs.driver.compute_wave", compute)
     code, _, err = call("gemm", "A.npy", "B.npy", "-o", "C.npy", *HERE)
     assert (code, err.count("\n")) == (1, 2)
     (kept,) = Path().glob(".C.npy.*.partial")
@@ -277,7 +277,7 @@ def test_every_end_has_its_code(call, tmp_path, a, b, monkeypatch, kind, code, w
     def fail(*_: object) -> None:
         raise kind("x")
 
-    monkeypatch.setattr("twom_dist.jobs.job.compute_wave", fail)
+    monkeypatch.setattr("twom_dist.jobs.driver.compute_wave", fail)
     found, out, err = call("gemm", "A.npy", "B.npy", "-o", "C.h5", *HERE)
     assert (found, out) == (code, "")
     assert err.startswith("twom-dist: error: ")

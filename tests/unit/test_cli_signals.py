@@ -20,7 +20,7 @@ STILL = "twom-dist: cleaning up; once more ends it at once\n"
 # A product of many small tiles, whose clean-up takes some seconds.
 COMMAND = """
 import sys, time
-from twom_dist.jobs import Attempt
+from twom_dist.jobs import Run
 
 def leave_slowly(self, *error):
     print("leaving", flush=True)
@@ -29,7 +29,7 @@ def leave_slowly(self, *error):
 
 if __name__ == "__main__":
     seconds = float(sys.argv.pop(1))
-    leave, Attempt.__exit__ = Attempt.__exit__, leave_slowly
+    leave, Run.__exit__ = Run.__exit__, leave_slowly
     from twom_dist.cli import main
     main()
 """

@@ -7,7 +7,7 @@ import pytest
 from tests.command import save_operands
 from tests.expect import raises
 from twom_dist.errors import StoreError
-from twom_dist.jobs import multiply_files, update_files, waiting
+from twom_dist.jobs import multiply_files, update_files, watchdog
 from twom_dist.jobs.waves import Wave, cut_rectangle, cut_triangle
 
 
@@ -44,10 +44,10 @@ def test_a_timeout_of_the_call_is_no_silence_of_the_cluster():
         raise TimeoutError("the disk did not answer")
 
     with pytest.raises(TimeoutError, match="the disk did not answer"):
-        waiting.ask(fail)
+        watchdog.ask(fail)
 
 
 def test_a_call_that_does_not_come_back_is_a_silence_of_the_cluster(monkeypatch):
-    monkeypatch.setattr(waiting, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(watchdog, "ANSWER_SECONDS", 0.05)
     with raises(StoreError, "cluster-silent"):
-        waiting.ask(time.sleep, 0.5)
+        watchdog.ask(time.sleep, 0.5)

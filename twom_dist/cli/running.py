@@ -132,7 +132,7 @@ def _run(
 ) -> "JobSummary":
     """Find or start the workers, and the output before those that must be started."""
     from ..execute import current_cluster
-    from ..jobs import begin
+    from ..jobs import begin, compute
     from . import workers
 
     address = workers.find_scheduler(
@@ -156,24 +156,20 @@ def _run(
             client = stack.enter_context(workers.connect(address, timeout, security))
             cluster = current_cluster()
         with refusing():
-            attempt = begin(job, cluster, tile, resume=resume, client=client)
+            run = begin(job, cluster, tile, resume=resume, client=client)
         with ExitStack() as unfinished:
-            unfinished.callback(attempt.abandon)
-            if client is not None:
-                with refusing():
-                    job.check_workers(attempt.writer, client)
-            elif local is not None and local.workers > 0:
+            unfinished.callback(run.abandon)
+            if client is None and local is not None and local.workers > 0:
                 client = stack.enter_context(workers.start_workers(local, debug))
-            if not quiet and (discarded := attempt.describe_discarded()):
+            if not quiet and (discarded := run.describe_discarded()):
                 click.echo(f"twom-dist: {discarded}", err=True)
-            # From here on `run` decides: a result that cannot be put in place stays.
+            # From here on the run decides: a result that cannot be put in place stays.
             unfinished.pop_all()
-        total = attempt.layout.num_computed
-        report = stack.enter_context(progress_bar(bar, total))
+        report = stack.enter_context(progress_bar(bar, run.layout.num_computed))
         try:
-            return job.run(attempt, client, progress=report)
+            return compute(run, client, report)
         except BaseException:
             # Before it is said why the job was stopped.
-            if kept := attempt.describe_kept():
+            if kept := run.describe_kept():
                 click.echo(f"twom-dist: {name_options(kept)}", err=True)
             raise

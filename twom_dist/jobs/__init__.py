@@ -1,21 +1,22 @@
 """Products and updates of stored matrices: files in, a file out, in bounded memory."""
 
-from .attempt import Attempt, begin
-from .driver import multiply_files, update_files
+from .driver import compute, multiply_files, run_job, update_files
 from .job import Job
 from .layout import Layout, lay_out, local_cluster_of, plan_wave
 from .opening import open_job, open_update
 from .report import JobSummary, Progress
 from .room import Room, find_room
+from .run import Run, begin
 
 __all__ = [
-    "Attempt",
     "Job",
     "JobSummary",
     "Layout",
     "Progress",
     "Room",
+    "Run",
     "begin",
+    "compute",
     "find_room",
     "lay_out",
     "local_cluster_of",
@@ -23,5 +24,6 @@ __all__ = [
     "open_job",
     "open_update",
     "plan_wave",
+    "run_job",
     "update_files",
 ]

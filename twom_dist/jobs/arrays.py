@@ -1,6 +1,6 @@
 """The lazy tiles of a wave, made from the files."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import dask
 
@@ -9,12 +9,10 @@ from ..blas import gemm
 from ..kernels.family import empty_block
 from ..store import StoredMatrix
 from ..tiles.placement import Cell
+from .device_transfer import DeviceMatrix
+from .job import Job
 from .layout import Layout
-from .moving import DeviceMatrix
 from .waves import Wave
-
-if TYPE_CHECKING:
-    from .job import Job
 
 _ALL = slice(None)
 
@@ -36,7 +34,7 @@ class LazyTiles(NamedTuple):
     places: dict[Cell, Cell]
 
 
-def make_tiles(job: "Job", layout: Layout, wave: Wave, cells: list[Cell]) -> LazyTiles:
+def make_tiles(job: Job, layout: Layout, wave: Wave, cells: list[Cell]) -> LazyTiles:
     """Make the lazy C tiles of a wave, to keep those of some cells."""
     make = _make_product if job.routine == "gemm" else _make_update
     # The waves were made to fit with these, which the whole memory would exceed.
@@ -48,9 +46,7 @@ def make_tiles(job: "Job", layout: Layout, wave: Wave, cells: list[Cell]) -> Laz
         return make(job, layout, wave, cells)
 
 
-def _make_product(
-    job: "Job", layout: Layout, wave: Wave, cells: list[Cell]
-) -> LazyTiles:
+def _make_product(job: Job, layout: Layout, wave: Wave, cells: list[Cell]) -> LazyTiles:
     mb, nb, kb = layout.tile_shape
     rows, columns = wave.rows, wave.columns
     a = _lazy(job, job.a, (mb, kb), (rows, _ALL), job.scalars["op_a"])
@@ -61,9 +57,7 @@ def _make_product(
     return LazyTiles(product, places)
 
 
-def _make_update(
-    job: "Job", layout: Layout, wave: Wave, cells: list[Cell]
-) -> LazyTiles:
+def _make_update(job: Job, layout: Layout, wave: Wave, cells: list[Cell]) -> LazyTiles:
     """Take the tiles of a wave from the update of the rows that it needs."""
     (_, nb, kb), indices = layout.tile_shape, range(layout.tiles[0])
     rows = sorted({*indices[wave.rows], *indices[wave.columns]})
@@ -77,7 +71,7 @@ def _make_update(
 
 
 def _lazy(
-    job: "Job",
+    job: Job,
     stored: StoredMatrix,
     tile: tuple[int, int],
     blocks: tuple[Blocks, Blocks],

@@ -14,7 +14,7 @@ from ..plan import Cluster
 from ..plan.record import format_bytes
 from .layout import LAST_SHARE, WAVE_SHARE, Layout
 from .room import Make, describe_ways, find_least, name_workers
-from .waiting import ask
+from .watchdog import ask
 
 # Tasks of this process that share its device: one reads while another multiplies.
 DEVICE_THREADS = 2

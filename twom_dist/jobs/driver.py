@@ -1,13 +1,21 @@
 """The drivers of stored matrices: check, lay out, compute, write."""
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from time import perf_counter
 from typing import Any
 
+from ..errors import ArgumentError
 from ..execute import current_client, current_cluster
-from .attempt import begin
-from .job import Job, Path, Report
-from .layout import local_cluster_of
+from .arrays import make_tiles
+from .job import Job, Path
+from .layout import Layout, local_cluster_of
 from .opening import open_job, open_update
-from .report import JobSummary
+from .report import JobSummary, Progress, count_operations
+from .run import Run, begin
+from .running import compute_wave, stopping_writes
+
+Report = Callable[[Progress], None]
 
 
 def multiply_files(
@@ -97,7 +105,6 @@ def multiply_files(
     ...     print(summary.tiles, np.load(c)[0])
     (1, 1, 1) [14.+0.j  0.-3.j]
     """
-    client = _find_client(client, "multiply_files")
     job = open_job(
         a,
         b,
@@ -110,7 +117,7 @@ def multiply_files(
         c=c,
         **options,
     )
-    return _run(job, client, tile, progress, resume)
+    return run_job(job, client, tile=tile, resume=resume, progress=progress)
 
 
 def update_files(
@@ -185,7 +192,6 @@ def update_files(
     ...     print(summary.tiles, np.load(c)[1])
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
-    client = _find_client(client, "update_files")
     job = open_update(
         routine,
         a,
@@ -199,40 +205,129 @@ def update_files(
         c=c,
         **options,
     )
-    return _run(job, client, tile, progress, resume)
+    return run_job(job, client, tile=tile, resume=resume, progress=progress)
 
 
-def _find_client(client: Any, name: str) -> Any:
-    """Return the client to use, None for this process."""
-    client = current_client() if client is None else client
-    if client is not None and client.asynchronous:
-        raise TypeError(
-            f"an asynchronous client was given; {name} waits for its result: "
-            "give a client made without asynchronous=True"
-        )
-    return client
-
-
-def _run(
+def run_job(
     job: Job,
-    client: Any,
-    tile: int | None,
-    progress: Report | None,
-    resume: bool,
+    client: Any = None,
+    *,
+    tile: int | None = None,
+    resume: bool = False,
+    progress: Report | None = None,
 ) -> JobSummary:
-    """Lay out, start the output or take it up, compute and write."""
+    """Lay a job out, start its output or take it up, compute and write.
+
+    Parameters
+    ----------
+    job : Job
+    client : distributed.Client, optional
+        Default: the current client; without one, threads of this process.
+    tile, resume, progress
+        As in `multiply_files`.
+
+    Returns
+    -------
+    JobSummary
+    """
     from dask.system import CPU_COUNT
 
+    client = current_client() if client is None else client
     if client is None:
-        cluster = local_cluster_of(CPU_COUNT)
-    else:
-        with client.as_current():
-            cluster = current_cluster()
-    attempt = begin(job, cluster, tile, resume=resume, client=client)
-    if client is not None:
-        try:
-            job.check_workers(attempt.writer, client)
-        except BaseException:
-            attempt.abandon()
-            raise
-    return job.run(attempt, client, progress=progress)
+        return compute(
+            begin(job, local_cluster_of(CPU_COUNT), tile, resume=resume),
+            progress=progress,
+        )
+    if client.asynchronous:
+        raise ArgumentError(
+            "an asynchronous client was given, and jobs wait for their result",
+            "Give a client made without asynchronous=True",
+            "asynchronous-client",
+        )
+    with client.as_current():
+        cluster = current_cluster()
+    run = begin(job, cluster, tile, resume=resume, client=client)
+    return compute(run, client, progress)
+
+
+def compute(run: Run, client: Any = None, progress: Report | None = None) -> JobSummary:
+    """Compute and write every tile of a run, then give the output its name.
+
+    Parameters
+    ----------
+    run : Run
+        Of `begin`.
+    client : distributed.Client, optional
+        None computes with threads of this process.
+    progress : callable, optional
+        Called with a `Progress` for every tile that has been written.
+
+    Returns
+    -------
+    JobSummary
+        Shapes, method, time and speed.
+
+    Raises
+    ------
+    StoreError
+        A file cannot be read or written, an input has changed, or the workers are
+        gone. After this and any other error, and after an interrupt, the output is
+        what it was; tiles that have been recorded are kept beside it.
+    """
+    start = perf_counter()
+    job, layout, writer = run.job, run.layout, run.writer
+    meter = _Meter(job, layout, start, progress, len(run.finished))
+
+    def done(i: int, j: int) -> None:
+        run.recorder.add(i, j)
+        meter.count(i, j)
+
+    context = nullcontext() if client is None else client.as_current()
+    with run, stopping_writes(writer, client), context:
+        for wave in layout.waves:
+            cells = run.cells_of(wave)
+            if cells:
+                tiles = make_tiles(job, layout, wave, cells)
+                compute_wave(tiles, writer, client, run.threads, done, job.mirror)
+        run.recorder.settle()
+    system = job.system
+    return JobSummary(
+        path=writer.path,
+        routine=job.routine,
+        shape=job.shape,
+        dtype=job.dtype,
+        tiles=layout.tiles,
+        tile_shape=layout.tile_shape,
+        waves=len(layout.waves),
+        method="native" if system is None else system.method,
+        num_moduli=0 if system is None else system.num_moduli,
+        engine=job.engine,
+        seconds=perf_counter() - start,
+        resumed=len(run.finished),
+        discarded=run.num_discarded,
+        operations=meter.operations,
+    )
+
+
+class _Meter:
+    """Counts the tiles that have been computed and written."""
+
+    def __init__(
+        self, job: Job, layout: Layout, start: float, report: Report | None, done: int
+    ) -> None:
+        self._job, self._layout = job, layout
+        self._start, self._report = start, report
+        self._done, self._total, self.operations = done, layout.num_computed, 0
+
+    def count(self, i: int, j: int) -> None:
+        """Count tile (i, j)."""
+        (m, n, k), (mb, nb, _) = self._layout.shape, self._layout.tile_shape
+        rows, columns = min(mb, m - i * mb), min(nb, n - j * nb)
+        routine = self._job.routine
+        operations = count_operations(rows, columns, k, self._job.dtype, routine)
+        # An update is done with both triangles, a product with one tile.
+        self.operations += operations * (1 if routine == "gemm" or i == j else 2)
+        self._done += 1
+        if self._report is not None:
+            seconds = perf_counter() - self._start
+            self._report(Progress(self._done, self._total, self.operations, seconds))

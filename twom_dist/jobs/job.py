@@ -1,29 +1,19 @@
-"""One product or update of stored matrices: its tiles, its run."""
+"""One product or update of stored matrices, as data."""
 
 import os
-from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ..checks import ROUTINES
-from ..errors import StoreError
 from ..moduli import ResidueSystem
 from ..plan import Cluster
-from ..store import MatrixWriter, StoredMatrix, create_matrix
-from .arrays import make_tiles
-from .attempt import Attempt
+from ..store import StoredMatrix
 from .layout import Layout, find_chunks, lay_out
-from .report import JobSummary, Progress, count_operations
-from .running import compute_wave, stopping_writes
-from .waiting import ask
 from .writing import Mirror, conjugate_transpose
 
 Path = str | os.PathLike[str]
-Report = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -105,131 +95,3 @@ class Job:
             **shared,
             **self.options,
         )
-
-    def create_output(self, layout: Layout, freed_bytes: int = 0) -> MatrixWriter:
-        """Check the place of the output, and its disk, and start its temporary."""
-        m, n, _ = self.shape
-        mb, nb, _ = layout.tile_shape
-        return create_matrix(
-            self.output,
-            (m, n),
-            self.dtype,
-            (mb, nb),
-            overwrite=self.overwrite,
-            freed_bytes=freed_bytes,
-        )
-
-    def check_workers(self, writer: MatrixWriter, client: Any) -> None:
-        """Refuse workers that do not see the files that this process sees."""
-        output = writer.draft.temporary if writer.concurrent else None
-        inputs = list(self.inputs.values())
-        for address, found in ask(client.run, find_unlike, inputs, output).items():
-            if found is not None:
-                problem, remedy, code = found
-                raise StoreError(f"the worker at {address} {problem}", remedy, code)
-
-    def run(
-        self,
-        attempt: Attempt,
-        client: Any = None,
-        *,
-        progress: Report | None = None,
-    ) -> JobSummary:
-        """Compute and write every tile, then give the output its name.
-
-        Parameters
-        ----------
-        attempt : Attempt
-            Of `begin`.
-        client : distributed.Client, optional
-            None computes with threads of this process.
-        progress : callable, optional
-            Called with a `Progress` for every tile that has been written.
-
-        Returns
-        -------
-        JobSummary
-            Shapes, method, time and speed.
-
-        Raises
-        ------
-        StoreError
-            A file cannot be read or written, or the workers are gone. After this and
-            any other error, and after an interrupt, the output is what it was; tiles
-            that have been recorded are kept beside it.
-        """
-        start = perf_counter()
-        layout, writer, system = attempt.layout, attempt.writer, self.system
-        job, threads = attempt.job, attempt.threads
-        meter = _Meter(self, layout, start, progress, len(attempt.finished))
-
-        def done(i: int, j: int) -> None:
-            attempt.recorder.add(i, j)
-            meter.count(i, j)
-
-        context = nullcontext() if client is None else client.as_current()
-        with attempt, stopping_writes(writer, client), context:
-            for wave in layout.waves:
-                cells = attempt.cells_of(wave)
-                if cells:
-                    tiles = make_tiles(job, layout, wave, cells)
-                    compute_wave(tiles, writer, client, threads, done, self.mirror)
-            attempt.recorder.settle()
-        return JobSummary(
-            path=writer.path,
-            routine=self.routine,
-            shape=self.shape,
-            dtype=self.dtype,
-            tiles=layout.tiles,
-            tile_shape=layout.tile_shape,
-            waves=len(layout.waves),
-            method="native" if system is None else system.method,
-            num_moduli=0 if system is None else system.num_moduli,
-            engine=job.engine,
-            seconds=perf_counter() - start,
-            resumed=len(attempt.finished),
-            discarded=attempt.num_discarded,
-            operations=meter.operations,
-        )
-
-
-class _Meter:
-    """Counts the tiles that have been computed and written."""
-
-    def __init__(
-        self, job: Job, layout: Layout, start: float, report: Report | None, done: int
-    ) -> None:
-        self._job, self._layout = job, layout
-        self._start, self._report = start, report
-        self._done, self._total, self.operations = done, layout.num_computed, 0
-
-    def count(self, i: int, j: int) -> None:
-        """Count tile (i, j)."""
-        (m, n, k), (mb, nb, _) = self._layout.shape, self._layout.tile_shape
-        rows, columns = min(mb, m - i * mb), min(nb, n - j * nb)
-        routine = self._job.routine
-        operations = count_operations(rows, columns, k, self._job.dtype, routine)
-        # An update is done with both triangles, a product with one tile.
-        self.operations += operations * (1 if routine == "gemm" or i == j else 2)
-        self._done += 1
-        if self._report is not None:
-            seconds = perf_counter() - self._start
-            self._report(Progress(self._done, self._total, self.operations, seconds))
-
-
-def find_unlike(
-    inputs: list[StoredMatrix], output: str | None
-) -> tuple[str, str, str] | None:
-    """Find the first file that is not here what it was elsewhere; runs on workers."""
-    share = "Keep the matrices on a file system that all workers share"
-    for stored in inputs:
-        try:
-            same = stored.is_here()
-        except StoreError as error:
-            return f"cannot read an input: {error.problem}", share, "file-not-on-worker"
-        if not same:
-            problem = f"finds another file than this process at {stored.path!r}"
-            return problem, share, "input-differs-on-worker"
-    if output is not None and not os.path.exists(output):
-        return f"does not find {output!r}", share, "file-not-on-worker"
-    return None

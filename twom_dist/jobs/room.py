@@ -18,7 +18,7 @@ from ..kernels.cpu.buffers import kept_bytes
 from ..plan import SMALLEST_TILE, Cluster
 from ..plan.record import format_bytes
 from .layout import LAST_SHARE, WAVE_SHARE, Layout
-from .waiting import ask
+from .watchdog import ask
 
 _STEP = 2**20
 # From a cluster, and from a tile where one may be asked for.

@@ -13,8 +13,8 @@ from ..store import MatrixWriter
 from ..tiles.graph import Key, TileTask
 from ..tiles.task_spec import Alias, Task, TaskRef
 from .arrays import LazyTiles
-from .moving import to_host
-from .waiting import Watch, start
+from .device_transfer import to_host
+from .watchdog import Watch, start
 from .writing import Mirror, stop_writes, write_tile
 
 # After an error, for scheduler and workers that may be the reason.

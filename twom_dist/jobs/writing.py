@@ -11,7 +11,7 @@ from ..errors import StoreError, portable_errors
 from ..store import MatrixWriter
 from ..tiles.placement import Cell
 from ..typing import Array
-from .moving import to_host
+from .device_transfer import to_host
 
 # Makes the tile of the other triangle.
 Mirror = Callable[[Array], Array]

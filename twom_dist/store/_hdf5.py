@@ -13,15 +13,20 @@ from twom_dist.store._checks import (
     padded_bytes,
     refuse_member,
     stamp_file,
+    stamp_whole,
 )
 from twom_dist.store._draft import Draft
 from twom_dist.store._location import Location
 from twom_dist.store._publish import sync_path
 from twom_dist.store._region import Region
 
+IS_FOLDER = False
+CONCURRENT = False
 DEFAULT_MEMBER = "matrix"
 # HDF5 keeps the size of a chunk in 32 bits.
 _MAX_CHUNK_BYTES = 2**32 - 1
+
+stamp = stamp_whole
 
 
 def describe(location: Location) -> Description:
@@ -122,6 +127,11 @@ def write(draft: Draft, region: Region, values: NDArray[Any]) -> None:
 def sync(draft: Draft, regions: Sequence[Region]) -> None:
     """Sync the whole file."""
     sync_path(draft.temporary)
+
+
+def finish(draft: Draft) -> str:
+    """Publish the file as it is."""
+    return draft.temporary
 
 
 def needed_bytes(draft: Draft) -> int:

@@ -20,11 +20,18 @@ from twom_dist.store._checks import (
     check_unchanged,
     native_dtype,
     stamp_file,
+    stamp_whole,
 )
 from twom_dist.store._draft import Draft
 from twom_dist.store._location import Location
 from twom_dist.store._publish import sync_path
 from twom_dist.store._region import Region
+
+IS_FOLDER = False
+CONCURRENT = True
+DEFAULT_MEMBER = ""
+
+stamp = stamp_whole
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,11 @@ def _fill(run: NDArray[Any], stream: IO[bytes], path: str) -> None:
         left = left[count:]
 
 
+def members(path: str) -> list[str]:
+    """List nothing: a file is one array."""
+    return []
+
+
 def describe(location: Location) -> Description:
     """Read the header and compare the size of the file with it."""
     fingerprint = stamp_file(location.path)
@@ -145,6 +157,11 @@ def write(draft: Draft, region: Region, values: NDArray[Any]) -> None:
 def sync(draft: Draft, regions: Sequence[Region]) -> None:
     """Sync the whole file: what other processes here have written is part of it."""
     sync_path(draft.temporary)
+
+
+def finish(draft: Draft) -> str:
+    """Publish the file as it is."""
+    return draft.temporary
 
 
 def needed_bytes(draft: Draft) -> int:

@@ -2,7 +2,6 @@
 
 import struct
 import zipfile
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,24 @@ from twom_dist.store._checks import (
     choose_member,
     refuse_member,
     stamp_file,
+    stamp_whole,
 )
 from twom_dist.store._draft import Draft
 from twom_dist.store._location import Location
+from twom_dist.store._publish import packed_name, remove
 from twom_dist.store._region import Region
 
+IS_FOLDER = False
+CONCURRENT = False
 DEFAULT_MEMBER = "matrix"
 # The fixed part of a local file header; the last two fields are the lengths of the
 # name and the extra field. PKWARE APPNOTE 6.3.10, section 4.3.7.
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _LOCAL_SIGNATURE = b"PK\x03\x04"
+
+stamp = stamp_whole
+# An output is a ``.npy`` file, which `finish` puts into an archive.
+create, write, sync = npy.create, npy.write, npy.sync
 
 
 def describe(location: Location) -> Description:
@@ -96,28 +103,19 @@ def members(path: str) -> list[str]:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
-def create(draft: Draft) -> None:
-    """Start with a ``.npy`` file, which `pack` puts into an archive."""
-    npy.create(draft)
-
-
-def write(draft: Draft, region: Region, values: NDArray[Any]) -> None:
-    """Write one rectangle."""
-    npy.write(draft, region, values)
-
-
-def sync(draft: Draft, regions: Sequence[Region]) -> None:
-    """Sync the whole file."""
-    npy.sync(draft, regions)
-
-
-def pack(draft: Draft, packed: str) -> None:
-    """Copy the finished elements into an archive, uncompressed."""
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
-        archive.write(draft.temporary, f"{draft.member or DEFAULT_MEMBER}.npy")
+def finish(draft: Draft) -> str:
+    """Copy the elements into an archive, uncompressed."""
+    packed = packed_name(draft.temporary)
+    try:
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+            archive.write(draft.temporary, f"{draft.member or DEFAULT_MEMBER}.npy")
+    except BaseException:
+        remove(packed)
+        raise
+    return packed
 
 
 def needed_bytes(draft: Draft) -> int:
     """Return the disk space that the matrix takes until it is committed."""
-    # `pack` makes a copy before the first one goes.
+    # `finish` makes a copy before the first one goes.
     return 2 * draft.nbytes

@@ -59,7 +59,7 @@ def check_target(location: Location, target: str, overwrite: bool) -> None:
             "with overwrite=True."
         )
     is_folder = os.path.isdir(target)
-    if not FORMAT_TABLE[location.format].is_folder:
+    if not FORMAT_TABLE[location.format].IS_FOLDER:
         replaceable = not is_folder
     else:
         replaceable = is_folder and (is_store(target) or not os.listdir(target))
@@ -74,10 +74,8 @@ def check_target(location: Location, target: str, overwrite: bool) -> None:
 def _check_members(location: Location, target: str) -> None:
     """Refuse to replace a container that holds anything but an output of its own."""
     form = FORMAT_TABLE[location.format]
-    if form.members is None:
-        return
     with store_errors(target, "read"):
-        others = [name for name in form.members(target) if name != form.default_member]
+        others = [name for name in form.members(target) if name != form.DEFAULT_MEMBER]
     if others:
         raise StoreError(
             f"{target!r} holds {list_names(others)}, which would be lost with it, "

@@ -23,6 +23,9 @@ from twom_dist.store._location import Location
 from twom_dist.store._publish import sync_path
 from twom_dist.store._region import Region
 
+IS_FOLDER = True
+CONCURRENT = True
+DEFAULT_MEMBER = ""
 _METADATA: dict[Literal[2, 3], str] = {2: ".zarray", 3: "zarr.json"}
 
 
@@ -106,11 +109,12 @@ def sync(draft: Draft, regions: Sequence[Region]) -> None:
         sync_path(folder)
 
 
-def tidy(draft: Draft) -> None:
-    """Remove the chunks that a killed process has not finished."""
+def finish(draft: Draft) -> str:
+    """Publish the store, without the chunks that a killed process has not finished."""
     # zarr writes them under such names, and renames them.
     for path in Path(draft.temporary, draft.member or "", "c").glob("*/*.partial"):
         path.unlink()
+    return draft.temporary
 
 
 def stamp(location: Location) -> str:

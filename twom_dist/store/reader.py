@@ -182,7 +182,7 @@ def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
 
 
 def _check_exists(location: Location) -> None:
-    path, is_folder = location.path, FORMAT_TABLE[location.format].is_folder
+    path, is_folder = location.path, FORMAT_TABLE[location.format].IS_FOLDER
     if not os.path.exists(path):
         raise StoreError(
             f"{path!r} does not exist; give the path of a matrix kept in "

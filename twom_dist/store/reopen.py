@@ -13,13 +13,13 @@ from twom_dist.store._formats import FORMAT_TABLE
 from twom_dist.store._location import Location, parse_location
 from twom_dist.store._publish import make_temporary_name
 from twom_dist.store._target import check_folder, check_target
-from twom_dist.store.record import Record
+from twom_dist.store.journal import Journal
 from twom_dist.store.writer import MatrixWriter
 
 
 def reopen_matrix(
     path: str | os.PathLike[str],
-    record: Record,
+    journal: Journal,
     shape: tuple[int, int],
     dtype: DTypeLike,
     tile: tuple[int, int],
@@ -32,7 +32,7 @@ def reopen_matrix(
     ----------
     path : str or os.PathLike
         As it was given to `create_matrix`, like the next three.
-    record : Record
+    journal : Journal
         Its temporary gets a new name, so that no process of that run writes to it.
     shape : tuple of int
     dtype : dtype_like
@@ -59,9 +59,9 @@ def reopen_matrix(
             "resume=True, overwrite=True: what exists stays until it is whole."
         )
     check_target(location, target, overwrite)
-    _check_temporary(location, record.temporary, shape, np.dtype(dtype))
+    _check_temporary(location, journal.temporary, shape, np.dtype(dtype))
     temporary = make_temporary_name(target)
-    record.move(temporary)
+    journal.move(temporary)
     draft = Draft(temporary, location.member, shape, np.dtype(dtype), tile)
     return MatrixWriter(target, location.format, overwrite, draft)
 
@@ -69,13 +69,13 @@ def reopen_matrix(
 def _check_temporary(
     location: Location, temporary: str, shape: tuple[int, int], dtype: np.dtype[Any]
 ) -> None:
-    form = FORMAT_TABLE[location.format]
-    # An archive has no members before it is packed.
-    kind = location.format if form.pack is None else "npy"
+    # An archive has no members before it is finished.
+    kind = "npy" if location.format == "npz" else location.format
     with store_errors(temporary, "read"):
         found = FORMAT_TABLE[kind].describe(Location(temporary, None, kind))
     begun = found.location.member or ""
-    if form.pack is None and begun != (location.member or form.default_member):
+    named = location.member or FORMAT_TABLE[kind].DEFAULT_MEMBER
+    if location.format != "npz" and begun != named:
         name = f"as member {begun!r}" if begun else "without a member"
         raise StoreError(
             f"{str(location)!r} was begun {name}; name it so, or start anew with "
@@ -84,5 +84,5 @@ def _check_temporary(
     if (found.shape, native_dtype(found.dtype)) != (shape, native_dtype(dtype)):
         raise StoreError(
             f"{temporary!r} is a {found.shape} matrix of {found.dtype} and was begun "
-            f"as one of {shape} and {dtype}; remove it and its record."
+            f"as one of {shape} and {dtype}; remove it and its journal."
         )

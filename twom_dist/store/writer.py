@@ -92,7 +92,7 @@ class MatrixWriter:
     @property
     def concurrent(self) -> bool:
         """Whether several processes may write at once."""
-        return FORMAT_TABLE[self.format].concurrent
+        return FORMAT_TABLE[self.format].CONCURRENT
 
     def region(self, i: int, j: int) -> Region:
         """Return the region of a tile.
@@ -179,21 +179,16 @@ class MatrixWriter:
                 "create a new writer for it."
             )
         self._check_place()
-        tidy, pack = FORMAT_TABLE[self.format].tidy, FORMAT_TABLE[self.format].pack
         action = f"put in place from {temporary!r}, which is kept"
         with store_errors(self._location(), action):
-            if tidy is not None:
-                tidy(self.draft)
-            if pack is None:
-                publish(temporary, self.path)
-                return
+            finished = FORMAT_TABLE[self.format].finish(self.draft)
             try:
-                pack(self.draft, self._packed)
-                # Packing has copied the whole matrix.
+                # Finishing may have copied the whole matrix.
                 self._check_place()
-                publish(self._packed, self.path)
+                publish(finished, self.path)
             except BaseException:
-                remove(self._packed)
+                if finished != temporary:
+                    remove(finished)
                 raise
             remove(temporary)
 
@@ -210,7 +205,7 @@ class MatrixWriter:
         """Remove the temporary; a second call, or one after `commit`, does nothing."""
         with store_errors(self.draft.temporary, "removed"):
             remove(self.draft.temporary)
-            remove(self._packed)
+            remove(packed_name(self.draft.temporary))
 
     def __enter__(self) -> Self:
         """Return the writer."""
@@ -231,10 +226,6 @@ class MatrixWriter:
         except StoreError as left:
             # The first error is the one to report.
             error.add_note(str(left))
-
-    @property
-    def _packed(self) -> str:
-        return packed_name(self.draft.temporary)
 
     def _location(self) -> Location:
         return Location(self.path, self.draft.member, self.format)

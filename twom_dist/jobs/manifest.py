@@ -2,22 +2,21 @@
 
 from dataclasses import asdict, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import StoreError
 from ..plan import Cluster, fit_panels
-from ..store import Record
+from ..store import Journal
+from .inputs import stamp_inputs
+from .job import Job
 from .layout import Layout
 from .waves import Wave
-
-if TYPE_CHECKING:
-    from .job import Job
 
 # Of this description: another one is not understood.
 _FORM = 1
 
 
-def describe_job(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, Any]:
+def describe_job(job: Job, layout: Layout, cluster: Cluster) -> dict[str, Any]:
     """Describe everything that the bits of the result hang on, and the layout.
 
     The exact methods give the same bits for every tile, engine and worker, so that a
@@ -41,13 +40,14 @@ def describe_job(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, Any]
     }
 
 
-def _describe_method(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, Any]:
+def _describe_method(job: Job, layout: Layout, cluster: Cluster) -> dict[str, Any]:
     system = job.system
     if system is None:
+        name = "CuPy" if job.engine == "cuda" else "NumPy"
         return {
             "method": "native",
             "engine": job.engine,
-            **_describe_library(job),
+            name: import_module(name.lower()).__version__,
             "tile": list(layout.tile_shape),
             "panels along k": count_panels(job, layout, cluster),
         }
@@ -58,22 +58,17 @@ def _describe_method(job: "Job", layout: Layout, cluster: Cluster) -> dict[str, 
     }
 
 
-def _name_accuracy(job: "Job") -> str:
-    """Name what the moduli were chosen by, as it is written in a call."""
+def _name_accuracy(job: Job) -> str:
+    """Name what the moduli were chosen by."""
     if job.system is None:
-        return "method='native'"
-    if (count := job.options.get("num_moduli")) is not None:
-        return f"num_moduli={count}"
-    accuracy = job.options.get("accuracy") or "native"
-    return f"accuracy={accuracy!r} ({job.system.num_moduli} moduli)"
+        return "the native method"
+    count = job.system.num_moduli
+    if job.options.get("num_moduli") is not None:
+        return f"{count} moduli"
+    return f"accuracy {job.options.get('accuracy') or 'native'} ({count} moduli)"
 
 
-def _describe_library(job: "Job") -> dict[str, str]:
-    name = "CuPy" if job.engine == "cuda" else "NumPy"
-    return {name: import_module(name.lower()).__version__}
-
-
-def count_panels(job: "Job", layout: Layout, cluster: Cluster) -> int:
+def count_panels(job: Job, layout: Layout, cluster: Cluster) -> int:
     """Count the tasks that a tile is summed up in, one after the other."""
     import dask
 
@@ -93,60 +88,32 @@ def _name(scalar: complex | str) -> str:
     return str(scalar.real)
 
 
-def stamp_inputs(job: "Job") -> dict[str, list[str]]:
-    """Look at the inputs: path, member and stamp of each."""
-    return {
-        name: [stored.path, stored.member or "", stored.stamp()]
-        for name, stored in job.inputs.items()
-    }
-
-
-def check_unchanged(job: "Job", begun: dict[str, list[str]]) -> None:
-    """Refuse a result of inputs that have changed since the run began.
-
-    Raises
-    ------
-    StoreError
-        Which one has, or is gone.
-    """
-    for name, stored in job.inputs.items():
-        try:
-            same = stored.stamp() == begun[name][2]
-        except StoreError:
-            same = False
-        if not same:
-            raise StoreError(
-                f"{stored.path!r} has changed since the run began, so the result may "
-                "be a mixture and is discarded",
-                "Run the job again, and leave its inputs alone meanwhile",
-                "input-changed",
-            )
-
-
 def _list(wave: Wave) -> list[Any]:
     ranges = (wave.rows.start, wave.rows.stop, wave.columns.start, wave.columns.stop)
     return [*ranges, wave.triangle]
 
 
-def is_known(record: Record) -> bool:
+def is_known(journal: Journal) -> bool:
     """Whether this version understands the description."""
-    return record.subject.get("form") == _FORM
+    return journal.subject.get("form") == _FORM
 
 
-def read_layout(record: Record) -> Layout:
+def read_layout(journal: Journal) -> Layout:
     """Return the layout that an output was begun with.
 
     Raises
     ------
     StoreError
-        For the record of a version that described it in another form.
+        For the journal of a version that described it in another form.
     """
-    if not is_known(record):
+    if not is_known(journal):
         raise StoreError(
-            f"{record.path!r} is of another version of twom_dist; continue it with "
-            f"that one, or {name_restart(record)}"
+            f"what is unfinished of {journal.target!r} is of another version of "
+            "twom_dist",
+            "Continue it with that one, or start anew with overwrite=True alone",
+            "unfinished-version",
         )
-    fields = dict(record.subject["layout"])
+    fields = dict(journal.subject["layout"])
     for name in ("shape", "tile_shape"):
         fields[name] = tuple(fields[name])
     waves = fields.pop("waves")
@@ -154,19 +121,36 @@ def read_layout(record: Record) -> Layout:
     return Layout(waves=tuple(cut), **fields)
 
 
-def is_whole(record: Record) -> bool:
+def is_whole(journal: Journal) -> bool:
     """Whether all tiles are finished, and only the output's place is missing."""
-    return is_known(record) and len(record.finished) == read_layout(record).num_computed
+    if not is_known(journal):
+        return False
+    return len(journal.finished) == read_layout(journal).num_computed
 
 
-def name_restart(record: Record) -> str:
-    """Say what to do where a run that would continue cannot."""
-    if is_whole(record):  # is not discarded for the asking
-        return f"remove {record.temporary!r} to start anew"
-    return "start anew with overwrite=True alone"
+def count_tiles(journal: Journal) -> str:
+    """Count the finished tiles, and all, where the description is understood."""
+    of_all = f" of {read_layout(journal).num_computed}" if is_known(journal) else ""
+    return f"{len(journal.finished)}{of_all} tiles"
 
 
-def check_same(record: Record, now: dict[str, Any], name: str) -> None:
+def refuse(
+    journal: Journal, problem: str, remedy: str, code: str
+) -> tuple[str, str, str]:
+    """Complete what is said of an unfinished output by how to start anew.
+
+    One that is whole is not discarded for the asking: there, the code ends in "-whole".
+    """
+    if is_whole(journal):
+        place = f"; its tiles are all finished, in {journal.temporary!r}"
+        restart = "remove that file to start anew"
+        problem, code = problem + place, f"{code}-whole"
+    else:
+        restart = "start anew with overwrite=True alone"
+    return problem, f"{remedy}, or {restart}", code
+
+
+def check_same(journal: Journal, now: dict[str, Any]) -> None:
     """Refuse to continue another job than the one that was begun.
 
     Raises
@@ -174,27 +158,25 @@ def check_same(record: Record, now: dict[str, Any], name: str) -> None:
     StoreError
         Something that the bits hang on differs, and what.
     """
-    then = record.subject
-    how = f"run it as it was begun, or {name_restart(record)}"
+    then, name = journal.subject, repr(journal.target)
+
+    def differ(old: Any, new: Any) -> StoreError:
+        problem = f"{name} was begun with {old} and this run has {new}"
+        remedy = "Run the job as it was begun"
+        return StoreError(*refuse(journal, problem, remedy, "unfinished-differs"))
+
     for part in (*then["made"], *now["made"]):
         if then["made"].get(part) != now["made"].get(part):
-            what = "" if part == "moduli" else f"{part} "
-            raise StoreError(
-                f"{name!r} was begun with {what}{_show(then, part)} and this run has "
-                f"{_show(now, part)}; {how}"
-            )
+            raise differ(*(_show(x, part) for x in (then, now)))
     for matrix in (*then["inputs"], *now["inputs"]):
         old, new = (x["inputs"].get(matrix, ["none"]) for x in (then, now))
         if old[:2] != new[:2]:
-            raise StoreError(
-                f"{name!r} was begun with {old[0]!r} as {matrix} and this run has "
-                f"{new[0]!r}; {how}"
-            )
+            raise differ(*(f"{x[0]!r} as {matrix}" for x in (old, new)))
         if old != new:
-            raise StoreError(
-                f"{old[0]!r} has changed since {name!r} was begun; "
-                f"{name_restart(record)}"
-            )
+            problem = f"{old[0]!r} has changed since {name} was begun"
+            remedy = "Bring back the input that it was begun with"
+            changed = "unfinished-input-changed"
+            raise StoreError(*refuse(journal, problem, remedy, changed))
 
 
 def _show(subject: dict[str, Any], part: str) -> str:
@@ -202,4 +184,5 @@ def _show(subject: dict[str, Any], part: str) -> str:
     value = subject["made"].get(part, "none")
     if part == "moduli":
         return str(subject.get("asked", f"{len(value)} moduli"))
-    return " x ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = " x ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"{part} {text}"

@@ -27,40 +27,58 @@ Cell = tuple[int, int]
 
 
 @dataclass
-class Record:
+class Journal:
     """Which tiles of an unfinished output are on disk.
 
-    A hidden file beside the output, one JSON text to a line: what is being made and
-    the name of the temporary that holds it, and then, as they come, another name, and
-    the tiles that are whole. Lines are only added, and each is synced: a kill, or a
-    power cut, costs what followed the last one. Who has a record open holds a lock on
-    it.
+    A hidden file beside the output, which begins with the first tiles: one JSON text to
+    a line, what is being made and the name of the temporary that holds it, and then, as
+    they come, another name, and the tiles that are whole. Lines are only added, and
+    each is synced: a kill, or a power cut, costs what followed the last one. Who has a
+    journal open holds a lock on it.
 
     Attributes
     ----------
-    path : str
-        Of the record: ``.C.zarr.resume`` for ``C.zarr``.
-    subject : dict
-        What is being made, as the caller describes it.
+    target : str
+        Path of the output.
     temporary : str
         Path of the unfinished output.
+    subject : dict
+        What is being made, as the caller describes it.
     finished : set of tuple of int
         Indices of the tiles.
+    begun : bool
+        Whether there is a file.
     """
 
-    path: str
-    subject: dict[str, Any]
+    target: str
     temporary: str
+    subject: dict[str, Any]
     finished: set[Cell] = field(default_factory=set)
+    begun: bool = False
     _stream: IO[bytes] | None = None
 
     @property
-    def target(self) -> str:
-        """Path of the output."""
-        return _target_of(self.path)
+    def path(self) -> str:
+        """Path of the file: ``.C.zarr.resume`` for ``C.zarr``.
+
+        Examples
+        --------
+        >>> Journal("/data/C.h5", "", {}).path
+        '/data/.C.h5.resume'
+        """
+        folder, name = os.path.split(self.target)
+        return os.path.join(folder, f".{name}.resume")
 
     def add(self, cells: Iterable[Cell]) -> None:
-        """Record tiles that are on disk."""
+        """Note tiles that are on disk.
+
+        Raises
+        ------
+        StoreError
+            The system refuses to write, or another run has begun the file meanwhile.
+        """
+        if not self.begun:
+            self._begin()
         new = sorted(cells)
         self._append({"finished": new})
         self.finished.update(new)
@@ -83,20 +101,21 @@ class Record:
         return sum(measure_disk(part) for part in parts)
 
     def close(self) -> None:
-        """Let go of the record; it stays for a run that takes over."""
+        """Let go of the file; it stays for a run that takes over."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
 
     def remove(self) -> None:
-        """Remove the record alone."""
-        with store_errors(self.path, "removed"):
-            if os.path.exists(self.path):
-                os.unlink(self.path)
+        """Remove the file alone, if it is there."""
+        if self.begun:
+            with store_errors(self.path, "removed"):
+                remove(self.path)
+        self.begun = False
         self.close()
 
     def discard(self) -> None:
-        """Remove the record and the unfinished output that it tells of.
+        """Remove the file and the unfinished output that it tells of.
 
         Raises
         ------
@@ -105,10 +124,30 @@ class Record:
         """
         # Out of reach of a process that still writes to it.
         self.move(make_temporary_name(self.target))
-        # The record first: it must not tell of tiles of which a part has gone.
+        # The file first: it must not tell of tiles of which a part has gone.
         self.remove()
         with store_errors(self.temporary, "removed"):
             remove(self.temporary)
+
+    def _begin(self) -> None:
+        with store_errors(self.path, "written"):
+            try:
+                stream = open(self.path, "xb")  # noqa: SIM115  (until it is closed)
+            except FileExistsError:
+                raise StoreError(
+                    f"another run has begun to write {self.target!r} meanwhile; let "
+                    "it finish, or choose another name."
+                ) from None
+            _lock(stream, self.target)
+            self._stream, self.begun = stream, True
+            name = os.path.basename(self.temporary)
+            try:
+                self._append({"subject": self.subject, "temporary": name})
+            except BaseException:
+                # Half a line would block whoever comes next.
+                self.remove()
+                raise
+            sync_path(os.path.dirname(self.path))
 
     def _append(self, entry: dict[str, Any]) -> None:
         assert self._stream is not None
@@ -118,57 +157,7 @@ class Record:
             os.fsync(self._stream.fileno())
 
 
-def record_path(output: str | os.PathLike[str]) -> str:
-    """Name the record of an output.
-
-    Examples
-    --------
-    >>> record_path("/data/C.h5::g/C")
-    '/data/.C.h5.resume'
-    """
-    folder, name = os.path.split(os.path.realpath(parse_location(output).path))
-    return os.path.join(folder, f".{name}.resume")
-
-
-def _target_of(path: str) -> str:
-    """Path of the output that a record is of."""
-    folder, name = os.path.split(path)
-    return os.path.join(folder, name.removeprefix(".").removesuffix(".resume"))
-
-
-def create_record(
-    output: str | os.PathLike[str], temporary: str, subject: dict[str, Any]
-) -> Record:
-    """Start the record of a temporary.
-
-    Raises
-    ------
-    StoreError
-        There is one already, of another run, or the system refuses to write.
-    """
-    path = record_path(output)
-    with store_errors(path, "written"):
-        try:
-            stream = open(path, "xb")  # noqa: SIM115  (held until it is closed)
-        except FileExistsError:
-            raise StoreError(
-                f"another run has begun to write {os.fspath(output)!r} meanwhile; let "
-                "it finish, or choose another name."
-            ) from None
-        _lock(stream, output)
-        record = Record(path, subject, temporary, _stream=stream)
-        name = os.path.basename(temporary)
-        try:
-            record._append({"subject": subject, "temporary": name})
-        except BaseException:
-            # Half a line would block whoever comes next.
-            record.remove()
-            raise
-        sync_path(os.path.dirname(path))
-    return record
-
-
-def open_record(output: str | os.PathLike[str]) -> Record | None:
+def open_journal(output: str | os.PathLike[str]) -> Journal | None:
     """Open and lock what an earlier run has left of an output, if anything.
 
     Raises
@@ -176,32 +165,31 @@ def open_record(output: str | os.PathLike[str]) -> Record | None:
     StoreError
         Another run holds it, or it is damaged.
     """
-    path = record_path(output)
+    journal = Journal(os.path.realpath(parse_location(output).path), "", {}, begun=True)
+    with store_errors(journal.path, "read"):
+        try:
+            stream = open(journal.path, "r+b")  # noqa: SIM115  (until it is closed)
+        except FileNotFoundError:
+            return None
+    journal._stream = stream
     try:
-        stream = open(path, "r+b")  # noqa: SIM115  (held until it is closed)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        with store_errors(path, "read"):
-            raise error
-    try:
-        _lock(stream, output)
+        _lock(stream, journal.target)
         # The run that had it locked may have removed it meanwhile.
-        record = _read(path, stream) if _is_there(path, stream) else None
+        if _is_there(journal.path, stream) and _read(journal, stream):
+            return journal
     except BaseException:
-        stream.close()
+        journal.close()
         raise
-    if record is None:
-        stream.close()
-    return record
+    journal.close()
+    return None
 
 
-def _lock(stream: IO[bytes], output: str | os.PathLike[str]) -> None:
+def _lock(stream: IO[bytes], output: str) -> None:
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise StoreError(
-            f"{os.fspath(output)!r} is being written by another run; let it finish, or "
+            f"{output!r} is being written by another run; let it finish, or "
             "choose another name."
         ) from None
     except OSError as error:
@@ -216,36 +204,37 @@ def _is_there(path: str, stream: IO[bytes]) -> bool:
         return False
 
 
-def _read(path: str, stream: IO[bytes]) -> Record | None:
-    """Read all whole lines; None where what they tell of is gone."""
+def _read(journal: Journal, stream: IO[bytes]) -> bool:
+    """Read all whole lines; tell whether what they tell of is there."""
     text = stream.read()
     whole = text[: text.rfind(b"\n") + 1]
     try:
         entries = [json.loads(line) for line in whole.splitlines()]
         names = [entry["temporary"] for entry in entries if "temporary" in entry]
-        cells = [(i, j) for x in entries for i, j in x.get("finished", [])]
-        subject = dict(entries[0]["subject"]) if entries else {}
+        journal.finished = {(i, j) for x in entries for i, j in x.get("finished", [])}
+        journal.subject = dict(entries[0]["subject"]) if entries else {}
         # What is named is written to, renamed and removed. The first line names one.
-        known = all(is_temporary_name(name, _target_of(path)) for name in names)
+        known = all(is_temporary_name(name, journal.target) for name in names)
         if not known or (text and not names):
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise StoreError(_describe_damage(path)) from None
-    folder = os.path.dirname(path)
+        raise StoreError(_describe_damage(journal)) from None
+    folder = os.path.dirname(journal.path)
     found = [x for x in (os.path.join(folder, n) for n in names) if os.path.exists(x)]
     if not found:
         # Killed before anything was finished, or after all was in its place.
-        os.unlink(path)
-        return None
+        os.unlink(journal.path)
+        return False
     # What follows the last whole line was cut short.
     stream.truncate(len(whole))
     stream.seek(len(whole))
-    return Record(path, subject, found[-1], set(cells), stream)
+    journal.temporary = found[-1]
+    return True
 
 
-def _describe_damage(path: str) -> str:
-    """Say what to remove: also what the record may have told of."""
-    folder, target = os.path.dirname(path), _target_of(path)
-    left = sorted(x for x in os.listdir(folder) if is_temporary_name(x, target))
+def _describe_damage(journal: Journal) -> str:
+    """Say what to remove: also what the file may have told of."""
+    folder = os.path.dirname(journal.path)
+    left = sorted(x for x in os.listdir(folder) if is_temporary_name(x, journal.target))
     also = f" and {list_names(left)} beside it" if left else ""
-    return f"{path!r} is damaged; remove it{also}, and start again without it."
+    return f"{journal.path!r} is damaged; remove it{also}, and start again without it."

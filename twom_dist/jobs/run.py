@@ -4,14 +4,19 @@ import os
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ..errors import MemoryLimitError, PlanError, StoreError
 from ..kernels.registry import get_engine
 from ..plan import Cluster
-from ..store import MatrixWriter, Record, create_record, open_record, reopen_matrix
+from ..store import (
+    Journal,
+    MatrixWriter,
+    create_matrix,
+    open_journal,
+    reopen_matrix,
+)
 from ..tiles.placement import Cell
-from .agreement import check_agreement
 from .devices import (
     DEVICE_THREADS,
     DeviceRoom,
@@ -19,28 +24,28 @@ from .devices import (
     find_device_room,
     find_devices,
 )
+from .inputs import check_unchanged, check_workers
+from .job import Job
 from .layout import Layout, plan_wave
-from .recording import Recorder
-from .room import Room, find_room, list_smaller
-from .subject import (
+from .manifest import (
     check_same,
-    check_unchanged,
+    count_tiles,
     describe_job,
     is_known,
     is_whole,
-    name_restart,
     read_layout,
+    refuse,
 )
+from .recorder import Recorder
+from .room import Room, find_room, list_smaller
+from .version_check import check_versions
 from .waves import Wave
-
-if TYPE_CHECKING:
-    from .job import Job
 
 AnyRoom = Room | DeviceRoom
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Run:
     """A job with its layout and an output that has been started.
 
     As a context manager it discards what an earlier run has left, and ends the run:
@@ -56,22 +61,19 @@ class Attempt:
     recorder : Recorder
     threads : int
         Of this process, where it computes without workers.
-    stamps : dict
-        Of the inputs, from when the output was begun.
     finished : frozenset of tuple of int
         Tiles that an earlier run has finished.
-    leftover : Record or None
+    leftover : Journal or None
         What an earlier run has left, where this one starts anew.
     """
 
-    job: "Job"
+    job: Job
     layout: Layout
     writer: MatrixWriter
     recorder: Recorder
     threads: int
-    stamps: dict[str, list[str]]
     finished: frozenset[Cell] = frozenset()
-    leftover: Record | None = None
+    leftover: Journal | None = None
 
     @property
     def num_discarded(self) -> int:
@@ -82,7 +84,17 @@ class Attempt:
         """Say what is discarded; nothing where nothing is."""
         if self.leftover is None:
             return ""
-        return f"discarding {_count(self.leftover)} of an earlier run"
+        return f"discarding {count_tiles(self.leftover)} of an earlier run"
+
+    def describe_kept(self) -> str:
+        """Say what is kept for a later run; nothing where nothing is."""
+        journal = self.recorder.journal
+        if not self.recorder.kept:
+            return ""
+        return (
+            f"{count_tiles(journal)} are kept in {journal.temporary!r}; run it again "
+            f"with {_name_resume(journal)} to continue"
+        )
 
     def cells_of(self, wave: Wave) -> list[Cell]:
         """Tiles of a wave that are still to be computed."""
@@ -113,47 +125,36 @@ class Attempt:
     ) -> None:
         """Put the output in place, or leave what a later run can continue."""
         if error is None:
-            try:
-                check_unchanged(self.job, self.stamps)
-            except BaseException:
-                self.recorder.discard()
-                raise
-            try:
-                self.writer.commit()
-            except BaseException as failure:
-                # Also of a job that was too short to be recorded.
-                self.recorder.keep(whole=True)
-                self._note_kept(failure)
-                raise
-            self.recorder.remove()
+            self._put_in_place()
         elif self.recorder.keep():
-            self._note_kept(error)
+            error.add_note(self.describe_kept())
         else:
             self.writer.__exit__(kind, error, traceback)
 
-    def describe_kept(self) -> str:
-        """Say what is kept for a later run; nothing where nothing is."""
-        record = self.recorder.record
-        if record is None or not self.recorder.kept:
-            return ""
-        return (
-            f"{_count(record)} are kept in {record.temporary!r}; run it again with "
-            f"{_name_resume(record)} to continue"
-        )
-
-    def _note_kept(self, error: BaseException) -> None:
-        if kept := self.describe_kept():
-            error.add_note(kept)
+    def _put_in_place(self) -> None:
+        try:
+            check_unchanged(self.job, self.recorder.journal.subject["inputs"])
+        except BaseException:
+            self.recorder.discard()
+            raise
+        try:
+            self.writer.commit()
+        except BaseException as error:
+            # Also of a job that was too short to be recorded.
+            if self.recorder.keep(whole=True):
+                error.add_note(self.describe_kept())
+            raise
+        self.recorder.journal.remove()
 
 
 def begin(
-    job: "Job",
+    job: Job,
     cluster: Cluster,
     tile: int | None = None,
     *,
     resume: bool = False,
     client: Any = None,
-) -> Attempt:
+) -> Run:
     """Lay a job out and start its output, or take up what an earlier run has left.
 
     Parameters
@@ -172,39 +173,48 @@ def begin(
 
     Returns
     -------
-    Attempt
-        To be run, or abandoned.
+    Run
+        To be computed, or abandoned.
 
     Raises
     ------
     EngineUnavailableError
         As `choose_engine`.
     StoreError
-        As `create_matrix` and `check_agreement`; an unfinished output is there and
-        is neither to be continued nor overwritten, or lacks only its place, or it is
-        of another job; another run is writing it.
+        As `create_matrix`, `check_versions` and `check_workers`; an unfinished output
+        is there and is neither to be continued nor overwritten, or lacks only its
+        place, or it is of another job; another run is writing it.
     PlanError
         As `lay_out`, or `tile` is not that of the unfinished output.
     MemoryLimitError
         Not even one tile, or not the layout of the unfinished output, fits a worker.
     """
     if client is not None:
-        check_agreement(client)
+        check_versions(client)
     job, room = _settle(job, cluster, client)
-    record = open_record(job.output)
-    if record is None:
-        return _start(job, room, tile)
+    journal = open_journal(job.output)
     try:
-        if resume:
-            return _take_up(job, record, room, tile)
-        _check_discardable(job, record)
-        return _start(job, room, tile, record)
+        if journal is None:
+            run = _start(job, room, tile)
+        elif resume:
+            run = _take_up(job, journal, room, tile)
+        else:
+            _check_discardable(job, journal)
+            run = _start(job, room, tile, journal)
     except BaseException:
-        record.close()
+        if journal is not None:
+            journal.close()
         raise
+    if client is not None:
+        try:
+            check_workers(job, run.writer, client)
+        except BaseException:
+            run.abandon()
+            raise
+    return run
 
 
-def _settle(job: "Job", cluster: Cluster, client: Any) -> tuple["Job", AnyRoom]:
+def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, AnyRoom]:
     """Choose the engine, and with it the memory that tiles take."""
     devices = find_devices(job.engine, client)
     job = job.with_engine(choose_engine(job.engine, devices))
@@ -219,70 +229,62 @@ def _settle(job: "Job", cluster: Cluster, client: Any) -> tuple["Job", AnyRoom]:
 
 
 def _start(
-    job: "Job", room: AnyRoom, tile: int | None, leftover: Record | None = None
-) -> Attempt:
+    job: Job, room: AnyRoom, tile: int | None, leftover: Journal | None = None
+) -> Run:
     layout = room.lay_out(partial(job.lay_out, tile=tile), list_smaller(tile))
     # Told of the inputs as they are before the first of them is read.
     subject = describe_job(job, layout, room.cluster)
-    freed_bytes = 0 if leftover is None else leftover.disk_bytes()
-    writer = job.create_output(layout, freed_bytes)
-    create = partial(create_record, job.output, writer.draft.temporary, subject)
-    recorder = _make_recorder(job, writer, create)
-    threads, stamps = room.cluster.threads, subject["inputs"]
-    return Attempt(job, layout, writer, recorder, threads, stamps, leftover=leftover)
-
-
-def _take_up(job: "Job", record: Record, room: AnyRoom, tile: int | None) -> Attempt:
-    layout = read_layout(record)
-    name = os.fspath(job.output)
-    if tile is not None and layout.tile_shape != (tile, tile, tile):
-        raise PlanError(
-            f"tile={tile} given and {name!r} was begun with "
-            f"{' x '.join(map(str, layout.tile_shape))}; leave it out, or "
-            f"{name_restart(record)}"
-        )
-    check_same(record, describe_job(job, layout, room.cluster), name)
-    layout = _fit_room(job, layout, room)
-    mb, nb, _ = layout.tile_shape
-    writer = reopen_matrix(
+    writer = create_matrix(
         job.output,
-        record,
         job.shape[:2],
         job.dtype,
-        (mb, nb),
+        layout.tile_shape[:2],
+        overwrite=job.overwrite,
+        freed_bytes=0 if leftover is None else leftover.disk_bytes(),
+    )
+    journal = Journal(writer.path, writer.draft.temporary, subject)
+    recorder = Recorder(writer, journal, mirrored=job.mirror is not None)
+    return Run(job, layout, writer, recorder, room.cluster.threads, leftover=leftover)
+
+
+def _take_up(job: Job, journal: Journal, room: AnyRoom, tile: int | None) -> Run:
+    layout = read_layout(journal)
+    if tile is not None and layout.tile_shape != (tile, tile, tile):
+        begun = " x ".join(map(str, layout.tile_shape))
+        problem = f"{journal.target!r} was begun with tiles of {begun}, not {tile}"
+        raise PlanError(*refuse(journal, problem, "Leave tile out", "tile-differs"))
+    check_same(journal, describe_job(job, layout, room.cluster))
+    layout = _fit_room(job, layout, room)
+    writer = reopen_matrix(
+        job.output,
+        journal,
+        job.shape[:2],
+        job.dtype,
+        layout.tile_shape[:2],
         overwrite=job.overwrite,
     )
-    recorder = _make_recorder(job, writer, lambda: record, record)
-    finished = frozenset(record.finished)
-    threads, stamps = room.cluster.threads, record.subject["inputs"]
-    return Attempt(job, layout, writer, recorder, threads, stamps, finished)
+    recorder = Recorder(writer, journal, mirrored=job.mirror is not None)
+    finished = frozenset(journal.finished)
+    return Run(job, layout, writer, recorder, room.cluster.threads, finished)
 
 
-def _make_recorder(job: "Job", writer: MatrixWriter, *args: Any) -> Recorder:
-    return Recorder(writer, *args, mirrored=job.mirror is not None)
-
-
-def _fit_room(job: "Job", layout: Layout, room: AnyRoom) -> Layout:
+def _fit_room(job: Job, layout: Layout, room: AnyRoom) -> Layout:
     """Keep as much as these workers can; refuse those that cannot hold the waves."""
     options = {n: x for n, x in job.scalars.items() if n in ("beta", "uplo")}
+    options |= {"dtype": job.dtype, **job.options}
     chunks = max((layout.wave_chunks(w) for w in layout.waves), key=_size)
 
     def plan(cluster: Cluster) -> Layout:
-        plan = plan_wave(
-            job.routine,
-            chunks,
-            cluster,
-            dtype=job.dtype,
-            **options,
-            **job.options,
-        )
+        plan = plan_wave(job.routine, chunks, cluster, **options)
         return replace(layout, cache_bytes=min(layout.cache_bytes, plan.cache_bytes))
 
     try:
         return room.lay_out(plan)
     except MemoryLimitError as error:
         raise MemoryLimitError(
-            f"{os.fspath(job.output)!r} was begun with other workers: {error}"
+            f"{os.fspath(job.output)!r} was begun with other workers: {error.problem}",
+            error.remedy,
+            error.code,
         ) from None
 
 
@@ -291,32 +293,33 @@ def _size(chunks: Any) -> int:
     return int(m + n)
 
 
-def _check_discardable(job: "Job", record: Record) -> None:
+def _check_discardable(job: Job, journal: Journal) -> None:
     """Refuse to discard what is whole, and anything unasked."""
-    name = os.fspath(job.output)
-    if job.overwrite and not is_known(record):
+    if job.overwrite and not is_known(journal):
         return
-    read_layout(record)  # refuses what another version has left
-    if is_whole(record):
+    read_layout(journal)  # refuses what another version has left
+    resume, beside = _name_resume(journal), _is_beside(journal)
+    if is_whole(journal):
         raise StoreError(
-            f"an earlier run has finished all tiles of {name!r} and not put it in "
-            f"place; {_name_resume(record)} does so, or {name_restart(record)}"
+            f"an earlier run has finished all tiles of {journal.target!r} and not put "
+            f"it in place; they are in {journal.temporary!r}",
+            f"Put it there with {resume}, or remove that file to start anew",
+            "unplaced-beside-output" if beside else "unplaced-output",
         )
     if not job.overwrite:
         raise StoreError(
-            f"an earlier run was stopped with {_count(record)} of {name!r} finished; "
-            f"continue it with {_name_resume(record)}, or start anew with "
-            "overwrite=True"
+            f"an earlier run was stopped with {count_tiles(journal)} of "
+            f"{journal.target!r} finished",
+            f"Continue it with {resume}, or start anew with overwrite=True",
+            "unfinished-beside-output" if beside else "unfinished-output",
         )
 
 
-def _name_resume(record: Record) -> str:
-    """Name what continues an output; where a finished one is there, it is replaced."""
-    overwritten = os.path.lexists(record.target)
-    return "resume=True, overwrite=True" if overwritten else "resume=True"
+def _is_beside(journal: Journal) -> bool:
+    """Whether a finished output is there, which the unfinished one would replace."""
+    return os.path.lexists(journal.target)
 
 
-def _count(record: Record) -> str:
-    """Count the finished tiles, and all, where the description is understood."""
-    of_all = f" of {read_layout(record).num_computed}" if is_known(record) else ""
-    return f"{len(record.finished)}{of_all} tiles"
+def _name_resume(journal: Journal) -> str:
+    """Name what continues an output."""
+    return "resume=True, overwrite=True" if _is_beside(journal) else "resume=True"

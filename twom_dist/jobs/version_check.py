@@ -1,14 +1,14 @@
-"""Whether the workers can do a job: the same packages that matter, everywhere."""
+"""Whether the workers have the packages that a job needs, and the same ones."""
 
 from typing import Any
 
 from ..cluster.report import Finding
 from ..cluster.workers import compare_processes
 from ..errors import StoreError
-from .waiting import ask
+from .watchdog import ask
 
 
-def check_agreement(client: Any) -> None:
+def check_versions(client: Any) -> None:
     """Refuse workers that could not read the tasks, or would make other bits.
 
     Other settings of twom_dist are not refused: they change no bit of the result.

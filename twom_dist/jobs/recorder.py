@@ -1,13 +1,12 @@
-"""Keeping the record of finished tiles, beside the work."""
+"""Keeping the journal of finished tiles, beside the work."""
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
 
-from ..store import MatrixWriter, Record
+from ..store import Journal, MatrixWriter
 from ..tiles.placement import Cell
-from .waiting import start
+from .watchdog import start
 
 # What a kill costs, beside the tiles under way: nothing is recorded more often, and
 # nothing at all of a job that takes less.
@@ -22,10 +21,8 @@ class Recorder:
     Parameters
     ----------
     writer : MatrixWriter
-    begin : callable
-        Starts the record.
-    record : Record or None
-        The one to continue.
+    journal : Journal
+        Of the writer's output; it begins with the first tiles.
     mirrored : bool
         Whether tile (j, i) is written with tile (i, j).
 
@@ -36,15 +33,10 @@ class Recorder:
     """
 
     def __init__(
-        self,
-        writer: MatrixWriter,
-        begin: Callable[[], Record],
-        record: Record | None = None,
-        *,
-        mirrored: bool = False,
+        self, writer: MatrixWriter, journal: Journal, *, mirrored: bool = False
     ) -> None:
-        self.record, self.kept = record, False
-        self._writer, self._begin, self._mirrored = writer, begin, mirrored
+        self.journal, self.kept = journal, False
+        self._writer, self._mirrored = writer, mirrored
         self._new: list[Cell] = []
         self._under_way: Future[None] | None = None
         self._due = monotonic() + RECORD_SECONDS
@@ -70,19 +62,18 @@ class Recorder:
         # A full disk, for instance, leaves what was recorded before.
         with suppress(Exception):
             self.settle()
-        if self._new and (whole or self.record is not None):
+        if self._new and (whole or self.journal.begun):
             with suppress(Exception):
                 self._write(self._new)
-        if self.record is not None:
-            self.record.close()
-            self.kept = True
+        self.journal.close()
+        self.kept = self.journal.begun
         return self.kept
 
     def discard(self) -> None:
         """Remove the output and what was recorded of it."""
         with suppress(Exception):
             self.settle()
-        self.remove()
+        self.journal.remove()
         self._writer.discard()
 
     def settle(self) -> None:
@@ -90,19 +81,12 @@ class Recorder:
         if self._under_way is not None:
             self._under_way.result()
 
-    def remove(self) -> None:
-        """Remove the record of an output that is in its place."""
-        if self.record is not None:
-            self.record.remove()
-
     def _write(self, cells: list[Cell]) -> None:
         begun = monotonic()
         regions = [self._writer.region(*cell) for cell in cells]
         if self._mirrored:
             regions += [self._writer.region(j, i) for i, j in cells if i != j]
         self._writer.sync(regions)
-        if self.record is None:
-            self.record = self._begin()
-        self.record.add(cells)
+        self.journal.add(cells)
         seconds = monotonic() - begun
         self._due = begun + max(RECORD_SECONDS, seconds / RECORD_SHARE)
