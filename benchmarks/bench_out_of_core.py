@@ -22,19 +22,18 @@ from statistics import mean
 from threading import Event, Thread, Timer
 from typing import Any
 
-import dask
 import numpy as np
 import psutil
 from dask.utils import parse_bytes
 from harness import Report
 
 import twom_dist as td
-from tests.distributed.test_faults import task_names, wait_until
 from tests.distributed.test_soak import measure, run_products
+from tests.jobs import task_names, wait_until
 from twom_dist.execute import current_cluster
-from twom_dist.jobs import JobSummary, Layout, begin, compute, open_job, plan_wave
-from twom_dist.jobs.room import INTERPRETER_BYTES
-from twom_dist.plan import Cluster
+from twom_dist.jobs import JobSummary, begin, compute, open_job
+from twom_dist.memory import INTERPRETER_BYTES
+from twom_dist.plan import Cluster, Layout
 from twom_dist.store import create_matrix
 from twom_dist.tiles import plugin
 
@@ -123,20 +122,13 @@ def get_reads() -> int:
     return int(reader.bytes_read)
 
 
-def plan_layout(layout: Layout, workers: int, **options: Any) -> tuple[int, int]:
+def plan_layout(layout: Layout, workers: int) -> tuple[int, int]:
     """Return the bytes that a layout reads, and the peak of its fullest worker."""
     read = peak = 0
-    budgets = {
-        "twom-dist.cache-bytes": layout.cache_bytes,
-        "twom-dist.panel-bytes": layout.panel_bytes,
-    }
-    with dask.config.set(budgets):
-        for wave in layout.waves:
-            chunks = layout.wave_chunks(wave)
-            m, n, k = map(sum, chunks)
-            read += ITEM_BYTES * k * (m + n)
-            plan = plan_wave("gemm", chunks, Cluster(workers), dtype="c16", **options)
-            peak = max(peak, plan.peak_worker_bytes)
+    for wave in layout.waves:
+        m, n, k = layout.grid_of(wave).shape
+        read += ITEM_BYTES * k * (m + n)
+        peak = max(peak, layout.plan(wave, Cluster(workers)).peak_worker_bytes)
     return read, peak
 
 
@@ -192,7 +184,7 @@ def multiply(
     client: Any, output: str, num_moduli: int, threads: tuple[Any, ...] = ()
 ) -> tuple[Layout, JobSummary]:
     """Multiply the files, with these threads beside it."""
-    job = open_job("A.npy", "B.npy", output, num_moduli=num_moduli)
+    job = open_job("gemm", "A.npy", "B.npy", output, num_moduli=num_moduli)
     run = begin(job, current_cluster(), client=client)
     for thread in threads:
         thread.start()
@@ -207,8 +199,7 @@ def bench_waves(report: Report, args: argparse.Namespace) -> None:
             layout, summary = multiply(client, "C.npy", args.num_moduli)
         read = sum(client.run(get_reads).values())
         matrices = sum(os.path.getsize(f"{name}.npy") for name in "ABC")
-    options = {"num_moduli": args.num_moduli}
-    planned_read, planned_peak = plan_layout(layout, args.workers, **options)
+    planned_read, planned_peak = plan_layout(layout, args.workers)
     report.add(
         "out-of-core",
         **describe(args, summary),

@@ -30,9 +30,13 @@ from twom_dist.testing import random_matrix
 
 # What tasks call, by the modules where workers look it up.
 WORK = {
-    "twom_dist.tiles.graph": ("run_in_task", "run_product", "run_panel"),
-    "twom_dist.tiles.rank_graph": ("run_update",),
-    "twom_dist.tiles.rank_k": ("mirror_tile",),
+    "twom_dist.tiles.graph": (
+        "run_scaling",
+        "run_choice",
+        "run_panel",
+        "run_cell",
+        "run_mirror",
+    ),
     "twom_dist.tiles.tasks": ("combine_largest",),
 }
 # Tiles along k of the empty graphs: those of one panel of 2 GiB at 2048 x 2048.

@@ -3,7 +3,7 @@
 The tasks of a worker run one after another at the rates of its machine; each worker has
 a link of its own; tiles move while others are worked on, except the inputs of the first
 task; beside all that, one scheduler handles one task after another. Left out: files,
-waves, ``scaling="accurate"``, what a task costs its worker, and links that are shared.
+waves, what a task costs its worker, and links that are shared.
 
     python benchmarks/model.py --machine h200 --size 131072 --tile 8192 --link 5e10
     python benchmarks/model.py --recorded benchmarks/results/scheduler-cpu-zen4.jsonl
@@ -106,36 +106,36 @@ class Part:
 def part_of_rectangle(plan: Plan) -> Part:
     """Work and inputs of a worker on a grid of them."""
     pr, pc = plan.worker_grid
-    (mt, nt, _), (mb, nb, _), k = plan.tiles, plan.tile_shape, plan.k
+    (m, n, k), (mt, nt, _), (mb, nb, _) = plan.shape, plan.tiles, plan.tile_shape
     load = ceil(mt / pr) * ceil(nt / pc)
     share = load / max(1, mt * nt)
-    rows = min(plan.m, ceil(mt / pr) * mb)
-    columns = min(plan.n, ceil(nt / pc) * nb)
+    rows = min(m, ceil(mt / pr) * mb)
+    columns = min(n, ceil(nt / pc) * nb)
     # What several workers need lies on one of them, evenly spread.
     away_a, away_b = 1 - 1 / min(pc, nt), 1 - 1 / min(pr, mt)
     return Part(
         share=share,
-        scaled=(plan.m + plan.n) * k / (pr * pc),
+        scaled=(m + n) * k / (pr * pc),
         needed=(rows + columns) * k,
         taken=load * (mb + nb) * k,
         received=(rows * away_a + columns * away_b) * k,
         first=(mb + nb) * k / plan.panels,
-        finished=plan.m * plan.n * share,
+        finished=m * n * share,
     )
 
 
 def part_of_triangle(plan: Plan) -> Part:
     """Work and inputs of a worker that has some of the tiles of one triangle."""
-    n, nt, nb = plan.n, plan.tiles[1], plan.tile_shape[1]
+    (_, n, k), nt, nb = plan.shape, plan.tiles[1], plan.tile_shape[1]
     matrices = 2 if plan.routine.endswith("2k") else 1
-    inputs = matrices * n * plan.k
+    inputs = matrices * n * k
     share = triangle_map(nt, plan.workers).balance / plan.workers
     needed = (plan.held_fraction or 0) * inputs
     moved = plan.bytes_moved / np.dtype(plan.dtype).itemsize
     cells = nt * (nt + 1) // 2
     computed = n**2 * cells / nt**2
     mirrored = n**2 - computed if plan.uplo == "full" else 0
-    of_task = matrices * 2 * nb * plan.k
+    of_task = matrices * 2 * nb * k
     return Part(
         share=share,
         scaled=inputs / plan.workers,
@@ -166,7 +166,7 @@ def predict(
     planes = len(residue_system(plan.method, plan.num_moduli).planes)
     kept = planes * part.needed <= plan.cache_bytes
     kt = plan.tiles[2]
-    sums = plan.int8_operations / (2 * plan.k) * part.share
+    sums = plan.int8_operations / (2 * plan.shape[2]) * part.share
     pass_bytes = (
         2 * itemsize * part.scaled
         + (itemsize + planes) * (part.needed if kept else part.taken)

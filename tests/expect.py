@@ -1,5 +1,6 @@
 """Expectations that several test files share."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,3 +17,10 @@ def raises(
     with pytest.raises(kind) as caught:
         yield caught
     assert caught.value.code == code, str(caught.value)
+
+
+def first_number(remedy: str) -> int:
+    """Read the number that a remedy advises, such as MiB or the side of a tile."""
+    found = re.search(r"\d+", remedy)
+    assert found is not None, remedy
+    return int(found[0])

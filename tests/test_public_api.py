@@ -135,3 +135,40 @@ def test_callable_says_what_it_returns(name, function):
     if returned not in (None, "None"):
         doc = inspect.getdoc(function) or ""
         assert has_section(doc, "Returns", "Yields"), f"{name}: no Returns"
+
+
+OPTIONS = ("accuracy", "num_moduli", "method", "engine")
+OF_PRODUCTS = ("A", "B", "C", "alpha", "beta", "op_a", "op_b", *OPTIONS)
+OF_UPDATES = ("C", "alpha", "beta", "op", "uplo", *OPTIONS)
+WORDS = {
+    "op": ("N", "T", "C"),
+    "op_a": ("N", "T", "C"),
+    "op_b": ("N", "T", "C"),
+    "uplo": ("full", "lower", "upper"),
+    "method": ("2m", "3m", "4m", "hybrid", "native"),
+    "engine": ("auto", "cpu", "cuda", "reference"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BLAS_NAMES))
+def test_routines_show_what_they_take(name):
+    taken = inspect.signature(getattr(twom_dist, name)).parameters
+    matrices = ("A", "B") if name.endswith("2k") else ("A",)
+    expected = OF_PRODUCTS if "gemm" in name else (*matrices, *OF_UPDATES)
+    assert tuple(taken) == expected
+    for parameter, words in WORDS.items():
+        if parameter in taken:
+            assert typing.get_args(taken[parameter].annotation) == words
+            assert taken[parameter].default == words[0]
+
+
+@pytest.mark.parametrize("name", sorted(BLAS_NAMES))
+def test_routines_say_which_arrays_they_take(name):
+    function = getattr(twom_dist, name)
+    doc = inspect.getdoc(function)
+    assert function.__name__ == function.__qualname__ == name
+    assert "CuPy" in doc or "`gemm`" in doc
+    assert "dask" in doc
+    if name not in BLAS_TYPES:
+        assert f"`{name[1:]}` in " in doc
+        assert ">>> " not in doc

@@ -5,28 +5,30 @@ arrays (computed at once) and dask arrays (lazy); see `twom_dist.gemm`.
 """
 
 from . import errors, testing
-from .blas import cgemm, dgemm, gemm, sgemm, zgemm
-from .cluster import doctor, local_cluster
-from .config import load_defaults as _load_defaults
-from .plan import Plan, plan_gemm, plan_her2k, plan_herk, plan_syr2k, plan_syrk
-from .rank_k import (
+from .blas import (
+    cgemm,
     cher2k,
     cherk,
     csyr2k,
     csyrk,
+    dgemm,
     dsyr2k,
     dsyrk,
-    her2k,
-    herk,
+    sgemm,
     ssyr2k,
     ssyrk,
-    syr2k,
-    syrk,
+    zgemm,
     zher2k,
     zherk,
     zsyr2k,
     zsyrk,
 )
+from .cluster import doctor, local_cluster
+from .config import load_defaults as _load_defaults
+from .plan import Plan
+from .plans import plan_gemm, plan_her2k, plan_herk, plan_syr2k, plan_syrk
+from .routines import gemm
+from .updates import her2k, herk, syr2k, syrk
 
 __version__ = "0.1.0"
 

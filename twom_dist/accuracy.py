@@ -44,12 +44,12 @@ DOUBLE = Precision("double", 2.0**-53)
 
 
 def precision_of(dtype: Any) -> Precision:
-    """Single for float32 and complex64, double for float64 and complex128."""
+    """Return SINGLE for float32 and complex64, DOUBLE for float64 and complex128."""
     return SINGLE if np.dtype(dtype).char in "fF" else DOUBLE
 
 
 def is_complex(dtype: Any) -> bool:
-    """Whether a dtype is complex."""
+    """Tell whether a dtype is complex."""
     return bool(np.dtype(dtype).kind == "c")
 
 
@@ -59,11 +59,16 @@ def required_bits(accuracy: str | float, dtype: Any) -> float:
     Parameters
     ----------
     accuracy : {"native", "normwise"} or float
-        A float is a normwise target, above 0 and up to 0.5:
+        A float eps, above 0 and up to 0.5, is a normwise target:
         ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``, apart from the rounding of the
-        result, for ``log2 M >= 4 + 2 log2(1/eps)``.
+        result, which takes ``log2 M >= 4 + 2 log2(1/eps)``.
     dtype : dtype
-        Of the product.
+        Dtype of the product.
+
+    Returns
+    -------
+    float
+        The least log2 M.
     """
     if isinstance(accuracy, str):
         if accuracy not in NAMED_BITS:
@@ -95,20 +100,26 @@ def choose_system(
     Parameters
     ----------
     method : {"2m", "3m", "4m", "hybrid"}
-        For real dtypes every method is the one real product per modulus.
+        "3m" and "4m" are for comparison. For real dtypes every method takes one product
+        per modulus.
     dtype : dtype
-        Of the product: float32, float64, complex64 or complex128.
+        Dtype of the product: float32, float64, complex64 or complex128.
     k : int
         Inner dimension; a long k needs more moduli to have a valid scaling.
     accuracy : {"native", "normwise"} or float, optional
-        Default "native". Not together with `num_moduli`.
+        Default "native". Excludes `num_moduli`.
     num_moduli : int, optional
-        From 1 to what the method's set holds.
+        From 1 to the number of moduli that the method has.
+
+    Returns
+    -------
+    ResidueSystem
+        The shortest that will do, or that of `num_moduli`.
 
     Raises
     ------
     AccuracyError
-        Where both are given, or the set is too short.
+        If both are given, or if the method has too few moduli.
     """
     if accuracy is not None and num_moduli is not None:
         raise AccuracyError(
@@ -158,8 +169,9 @@ def _shortest_accurate(
 ) -> ResidueSystem:
     """Return the shortest system with the bits of an accuracy.
 
-    A normwise one also counts the terms that its round number of bits leaves out:
-    a modulus more where the target times sqrt(k) is coarse, or k is above 2^24.
+    For a normwise accuracy the full bound is checked, since its round number of bits
+    leaves out some terms: it takes one more modulus if the target times sqrt(k) is
+    coarse, or k is above 2^24.
     """
     bits = required_bits(accuracy, dtype)
     system = shortest_system(kind, bits)
@@ -179,20 +191,20 @@ def _shortest_accurate(
 
 
 def _normwise_target(accuracy: str | float, dtype: Any) -> float:
-    """Return eps of what is promised, ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``."""
+    """Return the promised eps in ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``."""
     if not isinstance(accuracy, str):
         return float(accuracy)
     return precision_of(dtype).unit_roundoff if accuracy == "normwise" else inf
 
 
 def quantisation_bound(system: ResidueSystem, k: int) -> float:
-    """Bound the error that rounding A and B to integers makes, relative to the norms.
+    """Bound the error that rounding A and B to integers causes, relative to the norms.
 
-    With R^2 the capacity, h = sqrt(parts k)/2 the norm of a row's rounding errors
-    and d = sqrt(2k) 2^-19 (for k < 2^22) the relative excess of its summed norm, the
-    exponent is the largest that fits, so ``||a|| 2^s >= (R - h) / (2 (1 + d))`` and
-    each operand is off by at most ``e = 2 h (1 + d) / (R - h)`` of its norm:
-    ``2 e + e^2`` in all.
+    R^2 is the capacity, h = sqrt(parts k)/2 the norm of a row's rounding errors, and
+    d = sqrt(2k) 2^-19 (for k < 2^22) the relative excess of its summed norm. The
+    exponent is the largest that fits, so ``||a|| 2^s >= (R - h) / (2 (1 + d))``, and
+    each operand is off by at most ``e = 2 h (1 + d) / (R - h)`` of its norm: the
+    product by at most ``2 e + e^2``.
     """
     h = sqrt(system.parts * k) / 2
     radius = float(isqrt(system.capacity))
@@ -206,8 +218,9 @@ def quantisation_bound(system: ResidueSystem, k: int) -> float:
 def error_bound(system: ResidueSystem | None, k: int, dtype: Any) -> float:
     """Bound ``|C - C_exact|_ij / (||a_i|| ||b_j||)`` for alpha = 1, beta = 0.
 
-    The quantisation's bound, and ``2 u`` for a result within one unit in the last
-    place. Native products (system None): the textbook bound for sums of k terms.
+    This is the bound of the quantisation plus ``2 u``, for a result within one unit in
+    the last place. For native products (system None) it is the textbook bound for sums
+    of k terms.
     """
     u = precision_of(dtype).unit_roundoff
     if system is None:

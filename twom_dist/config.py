@@ -11,7 +11,7 @@ from .errors import PlanError
 
 
 def load_defaults() -> None:
-    """Add the defaults of `twom_dist.yaml` below whatever the user has set."""
+    """Add the defaults of `twom_dist.yaml`; what the user has set takes precedence."""
     text = files(__package__).joinpath("twom_dist.yaml").read_text()
     defaults = yaml.safe_load(text)
     dask.config.update_defaults(defaults)
@@ -24,8 +24,9 @@ def setting(name: str) -> Any:
 
 def _refuse(name: str, allowed: str) -> PlanError:
     return PlanError(
-        f"the setting twom-dist.{name} is {setting(name)!r}; it is {allowed}: change "
-        "it in dask.config"
+        f"the setting twom-dist.{name} is {setting(name)!r}, not {allowed}",
+        "Change it in dask.config",
+        "setting",
     )
 
 
@@ -46,7 +47,7 @@ def bytes_setting(name: str) -> int:
 
 
 def rate_setting(name: str) -> float:
-    """Read a positive number of something per second."""
+    """Read a rate, a positive number per second."""
     value = setting(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
         raise _refuse(name, "a positive number")

@@ -1,50 +1,75 @@
-"""Products of NumPy arrays, now: the block tasks over views of the matrices."""
+"""Results of NumPy and CuPy arrays, now: the cells over views of the matrices."""
 
 from dataclasses import replace
 
-import numpy as np
-
 from .kernels.family import namespace
+from .kernels.limits import TileLimits, Update, host_limits
+from .problem import Problem
 from .tiles import tasks
+from .tiles.blocks import cast
+from .tiles.cells import Operand, compute_cell, mirror_tile
 from .tiles.grid import offsets, split_evenly
-from .tiles.spec import ProductSpec, as_rows, load_engine
+from .tiles.spec import Spec, is_straight, load_engine
 from .typing import Array, Side
-
-__all__ = ["multiply"]
-
 
 Slices = list[slice]
 
 
-def multiply(a: Array, b: Array, c: Array | None, spec: ProductSpec) -> Array:
-    """Compute ``alpha op(A) op(B) + beta C`` of arrays of the spec's dtype."""
-    if spec.native:
-        return tasks.product_tile([a], [b], None, None, spec, None, c)
-    shape = (
-        as_rows(a, "left", spec.op_a).shape[0],
-        *as_rows(b, "right", spec.op_b).shape,
-    )
-    limits = load_engine(spec).tile_limits(spec.system, shape)
-    m, n, k = (
+def compute(problem: Problem) -> Array:
+    """Compute the result of a problem whose matrices are arrays in memory."""
+    dtype, spec, (m, n, _) = problem.dtype, problem.spec, problem.shape
+    c = None if problem.c is None else cast(problem.c, dtype)
+    if spec.empty:
+        if c is None:
+            return namespace(problem.a).zeros((m, n), dtype)
+        return compute_cell([], spec, spec.routine.triangle, None, c)
+    a = cast(problem.a, dtype)
+    return _compute(a, a if spec.twins else cast(problem.b, dtype), c, problem)
+
+
+def _compute(a: Array, b: Array, c: Array | None, problem: Problem) -> Array:
+    spec, routine = problem.spec, problem.spec.routine
+    limits = _limit_tiles(problem)
+    rows, columns, steps = (
         cut(size, largest)
-        for size, largest in zip(shape, (limits.mb, limits.nb, limits.kb), strict=True)
+        for size, largest in zip(
+            problem.shape, (limits.mb, limits.nb, limits.kb), strict=True
+        )
     )
-    # Of one tile nothing is encoded twice: planes go before the tile is decoded.
-    alone = len(m) == len(n) == 1
-    spec = replace(spec, cache_bytes=0 if alone else limits.cache_bytes)
+    alone = len(rows) == len(columns) == 1
+    # Of one tile nothing is encoded twice, but for the right side that is made of the
+    # left one: planes go before the tile is decoded.
+    kept = 0 if alone and not spec.twins else limits.cache_bytes
+    spec = replace(spec, cache_bytes=kept)
     # The views live as long as these lists: so do their encoded tiles in the cache.
-    a_tiles = tile_views(a, m, k, spec.op_a)
-    b_tiles = tile_views(b, n, k, "T" if spec.op_b == "N" else "N")
-    rows, columns = find_exponents(a, b, (a_tiles, b_tiles), (m, n), spec)
+    left = _view_operands(a, "left", rows, steps, spec)
+    right = left if spec.twins else _view_operands(b, "right", columns, steps, spec)
     if alone:
-        first = rows[0], columns[0]
-        return tasks.product_tile(a_tiles[0], b_tiles[0], *first, spec, None, c)
-    out = namespace(a).empty(shape[:2], np.dtype(spec.dtype))
-    for a_row, e, i in zip(a_tiles, rows, m, strict=True):
-        for b_column, f, j in zip(b_tiles, columns, n, strict=True):
-            c_tile = None if c is None else c[i, j]
-            out[i, j] = tasks.product_tile(a_row, b_column, e, f, spec, None, c_tile)
+        return compute_cell([(left[0], right[0])], spec, routine.triangle, None, c)
+    make = namespace(a).zeros if routine.triangle else namespace(a).empty
+    out = make(problem.shape[:2], problem.dtype)
+    for i, j in routine.cells(len(rows), len(columns), spec.uplo):
+        products = [(left[x], right[y]) for x, y in routine.pairs(i, j)]
+        c_tile = None if c is None else c[rows[i], columns[j]]
+        diagonal = routine.triangle and i == j
+        tile = compute_cell(products, spec, diagonal, None, c_tile)
+        out[rows[i], columns[j]] = tile
+        if routine.triangle and spec.uplo == "full" and i != j:
+            out[rows[j], columns[i]] = mirror_tile(tile, spec)
     return out
+
+
+def _limit_tiles(problem: Problem) -> TileLimits:
+    """Choose the largest tiles; a native product is one."""
+    spec, shape = problem.spec, problem.shape
+    update = None
+    if spec.routine.triangle:
+        update = Update(spec.halves, spec.routine.sums)
+    elif spec.native:
+        return TileLimits(*shape, cache_bytes=0)
+    if spec.native:
+        return host_limits(shape, update)
+    return load_engine(spec).tile_limits(spec.system, shape, update)
 
 
 def cut(size: int, largest: int) -> Slices:
@@ -52,52 +77,16 @@ def cut(size: int, largest: int) -> Slices:
     return [slice(*r) for r in offsets(split_evenly(size, largest))]
 
 
-def tile_views(a: Array, rows: Slices, steps: Slices, op: str) -> list[list[Array]]:
-    """View the tiles of op(A), by rows."""
-    return [[a[(i, step) if op == "N" else (step, i)] for step in steps] for i in rows]
-
-
-def find_exponents(
-    a: Array,
-    b: Array,
-    tiles: tuple[list[list[Array]], list[list[Array]]],
-    rows: tuple[Slices, Slices],
-    spec: ProductSpec,
-) -> tuple[list[Array], list[Array]]:
-    """Scaling exponents of each row of tiles of op(A), and of op(B)^T.
-
-    Parameters
-    ----------
-    a, b : arrays
-    tiles : (list, list)
-        Of both, by rows.
-    rows : (list of slice, list of slice)
-        Of each row of tiles.
-    spec : ProductSpec
-    """
-    sides: tuple[tuple[Side, Array, Slices], ...]
-    sides = (("left", a, rows[0]), ("right", b, rows[1]))
-    norm = [_cut_rows(tasks.scale_in_one(x, side, spec), r) for side, x, r in sides]
-    if spec.scaling == "norm":
-        return norm[0], norm[1]
-    largest = [
-        _cut_rows(tasks.largest_exponents(x, side, spec), r) for side, x, r in sides
+def _view_operands(
+    x: Array, side: Side, rows: Slices, steps: Slices, spec: Spec
+) -> list[Operand]:
+    """View the tiles of op(A), or of op(B)^T, by rows, with their exponents."""
+    straight = is_straight(side, spec.op(side))
+    exponents = None if spec.native else tasks.scale_in_one(x, side, spec)
+    return [
+        Operand(
+            [x[(i, step) if straight else (step, i)] for step in steps],
+            None if exponents is None else exponents[i],
+        )
+        for i in rows
     ]
-    bounds = [
-        [
-            tasks.bound_maxima(x, y, (e, f), spec)
-            for y, f in zip(tiles[1], largest[1], strict=True)
-        ]
-        for x, e in zip(tiles[0], largest[0], strict=True)
-    ]
-    of_rows = [[b[0] for b in row] for row in bounds]
-    of_columns = [[b[1] for b in column] for column in zip(*bounds, strict=True)]
-    left, right = (
-        [tasks.accurate_exponents(*given, spec) for given in zip(*three, strict=True)]
-        for three in zip(norm, largest, (of_rows, of_columns), strict=True)
-    )
-    return left, right
-
-
-def _cut_rows(x: Array, rows: Slices) -> list[Array]:
-    return [x[r] for r in rows]

@@ -14,7 +14,6 @@ __all__ = [
     "PlanError",
     "StoreError",
     "TwomError",
-    "portable_errors",
 ]
 
 # Of what is kept of a cause. dask cuts texts of 10,000 characters, and drops codes.

@@ -1,4 +1,4 @@
-"""Running a product on a live cluster: placement, and what the workers can hold."""
+"""The live cluster of a product: what its workers can hold, and its placement."""
 
 import asyncio
 import sys
@@ -7,7 +7,12 @@ from typing import Any
 from dask.system import CPU_COUNT
 
 from .config import flag_setting
+from .errors import PlanError
+from .memory import MemoryBudget
 from .plan import Cluster
+
+# For a scheduler to answer while an asynchronous client waits.
+ANSWER_SECONDS = 10
 
 
 def current_client() -> Any:
@@ -28,25 +33,57 @@ def current_client() -> Any:
 def current_cluster() -> Cluster:
     """Describe the workers of the current client; one unlimited worker without.
 
-    The smallest memory limit counts; a worker without one has none.
+    The smallest memory limit counts; a worker without one has none to count.
     """
     client = current_client()
     if client is None:
         return Cluster(threads=CPU_COUNT)
-    # An asynchronous client cannot ask now; it keeps what the scheduler last told.
-    known = (
-        client._scheduler_identity if client.asynchronous else client.scheduler_info()
-    )
-    workers = list(known.get("workers", {}).values())
+    workers = _list_workers(client)
     if not workers:
         return Cluster()
-    count = len(workers) if client.asynchronous else max(1, len(client.nthreads()))
-    limits = [worker["memory_limit"] for worker in workers]
+    limits = [int(x["memory_limit"]) for x in workers if x["memory_limit"]]
     return Cluster(
-        count,
+        len(workers),
         max(worker["nthreads"] for worker in workers),
-        int(min(limits)) if all(limits) else None,
+        MemoryBudget(min(limits, default=None)),
     )
+
+
+def _list_workers(client: Any) -> list[dict[str, int]]:
+    """Ask the scheduler for its workers' threads and memory limits."""
+    if not client.asynchronous:
+        return list(client.run_on_scheduler(describe_workers))
+    from distributed import Client, Scheduler
+
+    # Its loop waits for us: what answers must have another one, or none at all.
+    address = client.scheduler.address
+    for scheduler in Scheduler._instances:
+        if scheduler.address == address:
+            return describe_workers(scheduler)
+    try:
+        with Client(
+            address,
+            security=client.security,
+            set_as_default=False,
+            asynchronous=False,
+            timeout=ANSWER_SECONDS,
+        ) as other:
+            return list(other.run_on_scheduler(describe_workers))
+    except OSError as error:
+        raise PlanError(
+            f"the scheduler at {address} does not say what its workers can hold "
+            f"({error})",
+            "Make the product in a thread, with a client without asynchronous=True",
+            "asynchronous-client",
+        ) from error
+
+
+def describe_workers(dask_scheduler: Any) -> list[dict[str, int]]:
+    """List threads and memory limits of the workers; runs on the scheduler."""
+    return [
+        {"nthreads": ws.nthreads, "memory_limit": int(ws.memory_limit or 0)}
+        for ws in dask_scheduler.workers.values()
+    ]
 
 
 def ensure_placement() -> None:

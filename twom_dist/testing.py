@@ -1,4 +1,4 @@
-"""Test data and error measures for products, for our tests and for those of users."""
+"""Test data and error measures for products: for our own tests and for yours."""
 
 from fractions import Fraction
 from functools import reduce
@@ -17,7 +17,7 @@ __all__ = ["random_matrix", "residual", "sampled_errors"]
 def random_matrix(
     m: int, n: int, *, phi: float = 1.0, dtype: Any = "complex128", seed: Any = 0
 ) -> npt.NDArray[Any]:
-    """Draw entries ``(U - 1/2) exp(phi N(0, 1))``, real and imaginary part alike.
+    """Draw entries ``(U - 1/2) exp(phi N(0, 1))``, real and imaginary parts alike.
 
     Parameters
     ----------
@@ -28,6 +28,7 @@ def random_matrix(
     dtype : dtype
         float32, float64, complex64 or complex128.
     seed : int or sequence of int
+        For `numpy.random.default_rng`.
 
     Returns
     -------
@@ -50,15 +51,15 @@ def random_matrix(
 def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     """Measure ``max |C x - A (B x)|_i / (||a_i|| sum_j ||b_j||)``, all ``|x_j| = 1``.
 
-    If ``|C - A B|_ij <= eps ||a_i|| ||b_j||``, it is at most eps, apart from the
-    rounding of the three matrix-vector products.
+    The result is at most eps if ``|C - A B|_ij <= eps ||a_i|| ||b_j||``, apart from the
+    rounding errors of the three matrix-vector products.
 
     Parameters
     ----------
     A, B, C : (m, k), (k, n), (m, n) arrays
         NumPy or dask arrays.
     seed : int
-        Of the random phases x.
+        Seed of the random phases of x.
 
     Returns
     -------
@@ -71,7 +72,8 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     x = np.exp(2j * np.pi * np.random.default_rng(seed).random(n))
     if np.dtype(C.dtype).kind != "c":
         x = np.sign(x.real)
-    # By powers of two, so that nothing overflows or underflows: every row of A, and B.
+    # Every row of A, and B as a whole, is scaled by a power of two, so that no square
+    # overflows or underflows.
     largest = (_largest_parts(A), _largest_parts(B)) if k else (np.zeros(m),) * 2
     of_rows, of_b = dask.compute(*largest)
     rows, whole = _exponents(of_rows)[:, np.newaxis], _exponents(of_b.max())
@@ -85,18 +87,18 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
 
 
 def _largest_parts(x: Any) -> Any:
-    """Largest |Re|, |Im| of each row."""
+    """Return the largest |Re|, |Im| of each row."""
     parts = (x.real, x.imag) if np.dtype(x.dtype).kind == "c" else (x,)
     return reduce(np.maximum, (abs(part).max(axis=1) for part in parts))
 
 
 def _exponents(largest: Any) -> Any:
-    """Exponents e with ``x < 2^e``; 0 where x is 0 or not finite."""
+    """Return exponents e with ``x < 2^e``; 0 where x is 0 or not finite."""
     return np.where(np.isfinite(largest), np.frexp(largest)[1], 0)
 
 
 def _scaled(x: Any, exponents: Any) -> Any:
-    """Multiply by ``2^-e`` in double, in two steps of which each factor exists."""
+    """Multiply by ``2^-e`` in two steps, since ``2^-e`` alone may not be a double."""
     e = np.clip(exponents, -2000, 2000)
     return x * np.ldexp(1.0, -(e // 2)) * np.ldexp(1.0, e // 2 - e)
 
@@ -111,14 +113,15 @@ def sampled_errors(
     A, B, C : (m, k), (k, n), (m, n) ndarray
         Real or complex.
     samples : int
-        Entries to look at; each costs 4 k products of exact rationals.
+        Number of entries to look at; each costs 4 k products of exact rationals.
     seed : int
+        Seed of the choice of entries.
 
     Returns
     -------
     dict
-        "componentwise": relative to ``(|A||B|)_ij``; "normwise": to
-        ``||a_i|| ||b_j||``.
+        The largest error relative to ``(|A||B|)_ij`` ("componentwise"), and relative to
+        ``||a_i|| ||b_j||`` ("normwise").
     """
     if not all(isinstance(x, np.ndarray) for x in (A, B, C)):
         raise ArgumentError(
@@ -160,13 +163,13 @@ def _errors_of_entry(a: Any, b: Any, c: Any) -> dict[str, float]:
 
 
 def _exact_parts(x: Any) -> tuple[list[Fraction], list[Fraction]]:
-    """Real and imaginary parts as rationals."""
+    """Return real and imaginary parts as rationals."""
     re, im = ([Fraction(float(t)) for t in part] for part in (x.real, x.imag))
     return re, im
 
 
 def _divide(error: Fraction, scale: Fraction) -> float:
-    """Divide and round; by 1 where there is nothing to compare with."""
+    """Divide and round; if the scale is 0, return the error itself."""
     try:
         return float(error / (scale or 1))
     except OverflowError:
@@ -174,6 +177,6 @@ def _divide(error: Fraction, scale: Fraction) -> float:
 
 
 def _root(x: Fraction) -> Fraction:
-    """Square root, rounded down by a relative 2^-64 at most."""
+    """Return the square root, rounded down by a relative 2^-64 at most."""
     root = isqrt(x.numerator * x.denominator << 128)
     return Fraction(root, x.denominator << 64)

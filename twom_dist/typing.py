@@ -10,6 +10,12 @@ Array = Any
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 
+# Indices of a tile of C.
+Cell = tuple[int, int]
+
 Op = Literal["N", "T", "C"]
 Side = Literal["left", "right"]
 Uplo = Literal["full", "lower", "upper"]
+Method = Literal["2m", "3m", "4m", "hybrid", "native"]
+Accuracy = Literal["native", "normwise"]
+EngineName = Literal["auto", "cpu", "cuda", "reference"]

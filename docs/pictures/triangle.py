@@ -1,4 +1,4 @@
-"""Draw triangle.svg: which tiles of a 6 x 6 Hermitian result are computed, and where.
+"""Draw triangle.svg: which tiles of an 8 x 8 Hermitian result are computed, and where.
 
 python docs/pictures/triangle.py > docs/pictures/triangle.svg
 """

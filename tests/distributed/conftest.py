@@ -4,11 +4,10 @@ import pytest
 from distributed import Client, LocalCluster
 
 from tests.command import save_operands
+from tests.jobs import K, M, N
 from twom_dist.jobs import recorder
 
 GIB = 2**30
-# Of A, B and C: m, k and n. Tiles of 16 are 5 x 6.
-SHAPE = (70, 50, 90)
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +28,7 @@ def client():
 def files(tmp_path, monkeypatch):
     """A.zarr, B.npy and C0.h5 in a folder of their own, which is the current one."""
     monkeypatch.chdir(tmp_path)
-    return save_operands(*SHAPE)
+    return save_operands(M, K, N)
 
 
 @pytest.fixture

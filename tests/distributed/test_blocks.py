@@ -5,8 +5,10 @@ import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from scipy import sparse
 
 import twom_dist as td
+from tests.expect import raises
 from tests.strategies import random_matrix
 from twom_dist.errors import KernelError
 
@@ -15,6 +17,19 @@ N, TILE = 60, 20
 
 def pair(dtype="complex128"):
     return (random_matrix(N, N, dtype, 1.0, seed) for seed in (1, 2))
+
+
+@pytest.fixture(scope="module")
+def client():
+    cluster = LocalCluster(
+        n_workers=3,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address="localhost:0",
+        resources={"UNIT": 1},
+    )
+    with cluster, Client(cluster) as client:
+        yield client
 
 
 def test_one_persisted_matrix_serves_every_op():
@@ -42,25 +57,101 @@ def test_a_block_refilled_in_place_is_encoded_again(refill):
         assert (td.gemm(content, B) == C).all()
 
 
-@pytest.mark.parametrize("num_moduli", [16, 25])
-def test_blocks_of_another_dtype_than_declared_are_refused(num_moduli):
-    x = da.from_array(np.ones((N, N)), chunks=TILE)
-    liar = x.map_blocks(lambda b: b + 1j * b, dtype=float, meta=np.empty((0, 0)))
-    with pytest.raises(KernelError, match=r"ndarray of complex128.*says.*float64"):
-        td.gemm(liar, x, num_moduli=num_moduli).compute(scheduler="sync")
+# --- blocks that are not what their array says -------------------------------------
+
+M, K = 6, 8
+# What a block becomes that its array says nothing of, and the code of the refusal.
+LIES = {
+    "fewer rows": ("block-shape", lambda b: b[:1].copy()),
+    "more rows": ("block-shape", lambda b: np.vstack([b, b])),
+    "fewer columns": ("block-shape", lambda b: b[:, :-1]),
+    "more columns": ("block-shape", lambda b: np.hstack([b, b])),
+    "no rows": ("block-shape", lambda b: b[:0]),
+    "one dimension": ("block-shape", lambda b: b.ravel()),
+    "three dimensions": ("block-shape", lambda b: b[np.newaxis]),
+    "real": ("block-kind", lambda b: b.real.copy()),
+    "single": ("block-kind", lambda b: b.astype("c8")),
+    "integers": ("block-kind", lambda b: b.real.astype(int)),
+    "objects": ("block-kind", lambda b: b.astype(object)),
+    "big-endian": ("block-kind", lambda b: b.astype(">c16")),
+    "masked": ("block-kind", lambda b: np.ma.masked_array(b, b == b)),
+    "matrix": ("block-kind", lambda b: sparse.csr_matrix(b)),
+    "list": ("block-kind", lambda b: b.tolist()),
+}
+# Shapes of A, B and C, and what is computed from them.
+CALLS = {
+    "gemm": (
+        ((M, K), (K, M), (M, M)),
+        lambda a, b, c, **options: td.gemm(a, b, c, beta=1, **options),
+    ),
+    "gemm, transposed": (
+        ((K, M), (M, K), (M, M)),
+        lambda a, b, c, **options: td.gemm(
+            a, b, c, beta=1, op_a="C", op_b="T", **options
+        ),
+    ),
+    "herk": (
+        ((M, K), None, (M, M)),
+        lambda a, _, c, **options: td.herk(a, c, beta=1, **options),
+    ),
+    "syr2k": (
+        ((K, M), (K, M), (M, M)),
+        lambda a, b, c, **options: td.syr2k(a, b, c, beta=1, op="T", **options),
+    ),
+}
 
 
-def test_blocks_of_another_shape_than_declared_are_refused():
-    x = da.from_array(np.ones((N, N)), chunks=TILE)
-    liar = x.map_blocks(lambda b: b[:, :-1], dtype=float, meta=np.empty((0, 0)))
-    with pytest.raises(KernelError, match="do not fit together"):
-        td.gemm(liar, x).compute(scheduler="sync")
+def lying(x, lie, dtype=complex):
+    """An array whose blocks are not what it says."""
+    return x.map_blocks(lie, dtype=dtype, meta=np.empty((0, 0), dtype))
 
 
-def test_masked_blocks_are_refused():
-    masked = da.ma.masked_greater(da.from_array(np.ones((N, N)), chunks=TILE), 2)
-    with pytest.raises(TypeError, match="masked array"):
-        td.gemm(masked, masked)
+@pytest.mark.parametrize("where", "ABC")
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("call", CALLS)
+def test_blocks_that_are_not_what_their_array_says_are_refused(call, lie, where):
+    (shapes, compute), (code, change) = CALLS[call], LIES[lie]
+    arrays = {
+        name: shape and da.ones(shape, dtype=complex, chunks=3)
+        for name, shape in zip("ABC", shapes, strict=True)
+    }
+    if arrays[where] is None:
+        return
+    arrays[where] = lying(arrays[where], change)
+    for panel_bytes in (1, "1 GiB"):
+        with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
+            lazy = compute(*arrays.values())
+        for scheduler in ("sync", "threads"):
+            with raises(KernelError, code):
+                lazy.compute(scheduler=scheduler)
+
+
+@pytest.mark.parametrize("options", [{"alpha": 0}, {"method": "native"}])
+@pytest.mark.parametrize("call", CALLS)
+def test_c_is_checked_whoever_adds_it(call, options):
+    shapes, compute = CALLS[call]
+    a, b, c = (x and da.ones(x, dtype=complex, chunks=3) for x in shapes)
+    with raises(KernelError, "block-shape"):
+        compute(a, b, lying(c, LIES["fewer rows"][1]), **options).compute()
+
+
+@pytest.mark.parametrize("lie", ["fewer rows", "more rows", "real"])
+@pytest.mark.parametrize("call", CALLS)
+def test_workers_refuse_them_as_well(client, call, lie):
+    (shapes, compute), (code, change) = CALLS[call], LIES[lie]
+    a, b, c = (x and da.ones(x, dtype=complex, chunks=3) for x in shapes)
+    for arrays in ((lying(a, change), b, c), (a, b, lying(c, change))):
+        with raises(KernelError, code):
+            compute(*arrays).compute()
+
+
+@pytest.mark.parametrize("declared", ["int64", "bool", "float32"])
+def test_blocks_are_checked_before_they_are_promoted(declared):
+    x = da.ones((4, 4), chunks=2, dtype=declared)
+    liar = lying(x, lambda b: b + 1j, dtype=declared)
+    for lazy in (td.gemm(liar, x), td.zherk(liar), td.zgemm(x, x, liar, beta=1)):
+        with raises(KernelError, "block-kind"):
+            lazy.compute(scheduler="sync")
 
 
 @pytest.mark.parametrize("beta", [2, 0.5 - 1j])
@@ -76,17 +167,7 @@ def test_c_of_any_memory_order_is_scaled(beta, options):
         assert np.array_equal(found, expected, equal_nan=True)
 
 
-@pytest.fixture(scope="module")
-def client():
-    cluster = LocalCluster(
-        n_workers=3,
-        threads_per_worker=1,
-        processes=False,
-        dashboard_address="localhost:0",
-        resources={"UNIT": 1},
-    )
-    with cluster, Client(cluster) as client:
-        yield client
+# --- blocks on workers --------------------------------------------------------------
 
 
 def test_the_users_restrictions_are_kept(client):

@@ -22,8 +22,9 @@ from tests.command import (
     make,
     read,
     same_bits,
-    save_operands,
 )
+from tests.expect import raises
+from tests.jobs import K, N, multiply, stop_after
 from twom_dist.cli import workers
 from twom_dist.cluster.local import Machine
 from twom_dist.cluster.nvml import Gpu, Gpus
@@ -32,14 +33,15 @@ from twom_dist.jobs import device_transfer, devices, multiply_files, update_file
 from twom_dist.jobs.arrays import LazyTiles
 from twom_dist.jobs.device_transfer import DeviceMatrix
 from twom_dist.jobs.devices import Device
-from twom_dist.jobs.running import _gather_tiles
+from twom_dist.jobs.running import add_tasks
+from twom_dist.jobs.writing import bring_tile
 from twom_dist.kernels.cpu.engine import CpuEngine
 from twom_dist.kernels.family import empty_block
 from twom_dist.kernels.registry import get_engine
+from twom_dist.tiles import blocks
 
 pytest.importorskip("cupy")
 
-M, K, N = 70, 50, 90
 GIB = 2**30
 
 
@@ -68,7 +70,7 @@ def client():
     options = {"threads_per_worker": 1, "processes": False, "memory_limit": 0}
     with (
         LocalCluster(n_workers=2, dashboard_address=":0", **options) as cluster,
-        Client(cluster) as made,
+        Client(cluster, set_as_default=False) as made,
     ):
         yield made
 
@@ -83,23 +85,6 @@ def moves(monkeypatch):
     get_engine.cache_clear()
     yield made
     get_engine.cache_clear()
-
-
-@pytest.fixture
-def files(tmp_path, monkeypatch):
-    """A, B and C0 in a folder of their own."""
-    monkeypatch.chdir(tmp_path)
-    return save_operands(M, K, N)
-
-
-@pytest.fixture
-def alone(monkeypatch):
-    """Without a client that is given, this process computes."""
-    monkeypatch.setattr("twom_dist.jobs.driver.current_client", lambda: None)
-
-
-def multiply(output="C.zarr", **options):
-    return multiply_files("A.zarr", "B.npy", output, **{"tile": 16, **options})
 
 
 # Tiles of A, B and C.
@@ -129,14 +114,16 @@ def test_a_gathered_tile_is_brought_back_by_a_task_of_its_own():
     a = da.from_array(source, chunks=16, name="a", **made)
     product = td.gemm(a, a)
     places = {(i, j): (i, j) for i in range(2) for j in range(2)}
-    gathered = _gather_tiles(LazyTiles(product, places))
+    gathered = add_tasks(LazyTiles(product, places), "twom-gather", bring_tile)
     (graph,) = dask.optimize(gathered)[0].__dask_graph__().layers.values()
     stages = Counter(key[0].rpartition("-")[0] for key in graph)
     # Neither is fused with the other: products have a place.
     assert (stages["twom-gather"], stages["twom-product"]) == (4, 4)
 
 
-def test_c_and_other_dtypes_are_moved_too(client, files, moves):
+def test_c_and_other_dtypes_are_moved_too(client, files, moves, monkeypatch):
+    # Blocks of the host stand for those of the device.
+    monkeypatch.setattr(blocks, "check_kind", lambda block, *_: block)
     np.save("R.npy", make(K, N, 5, "f4"))
     options = {"beta": 0.5j, "c": "C0.h5", "client": client, "tile": 16}
     multiply_files("A.zarr", "R.npy", "C.zarr", **options)
@@ -169,7 +156,7 @@ def test_waves_fit_the_device(client, files, moves, monkeypatch):
     assert moves.counts["numpy"] == WRITTEN
 
 
-def test_threads_of_this_process_share_its_device(files, moves, alone):
+def test_threads_of_this_process_share_its_device(files, moves):
     summary = multiply(engine="auto")
     assert summary.engine == "cuda"
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
@@ -196,25 +183,19 @@ def test_workers_that_share_a_device_multiply_on_it_if_asked(
 
 
 def test_cuda_without_gpus_is_refused_before_anything_is_there(
-    client, files, alone, monkeypatch
+    client, files, monkeypatch
 ):
     monkeypatch.setattr(devices, "find_device", lambda *_: Device(reason="none here"))
     before = contents(Path())
-    for chosen, who in ((client, "no worker has a"), (None, "this process has no")):
-        text = rf"engine='cuda' given and {who} GPU to use \(none here\)"
-        with pytest.raises(EngineUnavailableError, match=text):
+    for chosen in (client, None):
+        with raises(EngineUnavailableError, "no-gpu") as caught:
             multiply(client=chosen, engine="cuda")
+        assert "none here" in caught.value.problem
     assert contents(Path()) == before
 
 
 def test_a_job_goes_on_with_the_other_engine(client, files, moves, every_tile_recorded):
-
-    def stop(progress):
-        if progress.done == 7:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        multiply(client=client, engine="cpu", progress=stop)
+    stop_after(7, lambda **k: multiply(client=client, engine="cpu", **k))
     summary = multiply(client=client, resume=True)
     assert (summary.engine, summary.resumed) == ("cuda", 7)
     assert moves.counts["numpy"] >= WRITTEN - 7
@@ -224,15 +205,11 @@ def test_a_job_goes_on_with_the_other_engine(client, files, moves, every_tile_re
 def test_a_native_product_stays_with_its_engine(
     client, files, moves, every_tile_recorded
 ):
-
-    def stop(progress):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        multiply(client=client, method="native", engine="cpu", progress=stop)
-    with pytest.raises(StoreError, match="begun with engine cpu and this run has cuda"):
-        multiply(client=client, method="native", resume=True)
-    multiply(client=client, method="native", resume=True, engine="cpu")
+    native = {"client": client, "method": "native"}
+    stop_after(1, lambda **k: multiply(engine="cpu", **native, **k))
+    with raises(StoreError, "unfinished-differs"):
+        multiply(resume=True, **native)
+    multiply(resume=True, engine="cpu", **native)
 
 
 def test_the_command_starts_a_worker_for_each_gpu(
@@ -248,7 +225,7 @@ def test_the_command_starts_a_worker_for_each_gpu(
 
     gpus = Gpus((Gpu("H200", 0, 0),) * 2, (13, 0))
     machine = Machine(32, 64 * GIB, gpus)
-    monkeypatch.setattr(workers, "find_machine", lambda gpus: machine)
+    monkeypatch.setattr(workers, "find_machine", lambda *_: machine)
     monkeypatch.setattr(workers, "local_cluster", local_cluster)
     call = CommandLine(capsys)
     flags = ("-o", "C.zarr", "--tile", "16", "--memory-limit", "3GiB")

@@ -12,8 +12,9 @@ import pytest
 import twom_dist as td
 from tests.command import CommandLine, assert_refused, contents, make, read, same_bits
 from tests.expect import raises
+from tests.jobs import TILES, multiply
 from twom_dist.errors import StoreError
-from twom_dist.jobs import multiply_files, update_files
+from twom_dist.jobs import multiply_files, run, update_files
 
 # Each process finds the folder that it works in here.
 OWN = "/proc/self/cwd"
@@ -137,3 +138,17 @@ def test_a_worker_that_sees_another_file_is_refused(client, files, capsys, kind,
         flags = ("-o", paths[2], "--scheduler", address)
         assert_refused(CommandLine(capsys)("gemm", *paths[:2], *flags))
     assert contents(Path()) == before
+
+
+def test_an_interrupt_while_the_inputs_are_looked_at_costs_nothing(
+    files, every_tile_recorded, monkeypatch
+):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "check_unchanged", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            multiply()
+    assert multiply(resume=True).resumed == TILES
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))

@@ -1,14 +1,21 @@
-"""The tasks of a job: what they wait for, and in what order they are done."""
+"""The tasks of a job: what they wait for, in what order they are done, what is left."""
 
 import pytest
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from tests.command import make, save
+import twom_dist as td
+from tests.command import make, read, same_bits, save
+from tests.jobs import multiply, task_names, wait_until
 from twom_dist.jobs import multiply_files, update_files
 
 
+def stage_of(key):
+    """Return ``twom-product`` of ("twom-product-<token>", i, j): not of fused tasks."""
+    return key[0].rpartition("-")[0] if isinstance(key, tuple) else str(key)
+
+
 class Notes(SchedulerPlugin):
-    """Notes the tiles that are computed and written, in order."""
+    """Notes the tasks that are done, in order."""
 
     name = "notes"
 
@@ -19,16 +26,14 @@ class Notes(SchedulerPlugin):
         self.waited_for = set()
 
     def transition(self, key, start, finish, *args, **kwargs):
-        stage = key[0].rpartition("-")[0] if isinstance(key, tuple) else ""
-        if finish != "memory" or stage not in ("twom-product", "twom-write"):
+        if finish != "memory":
             return
+        stage, task = stage_of(key), self.scheduler.tasks[key]
         self.done.append(stage)
-        task = self.scheduler.tasks[key]
         if stage == "twom-write":
-            self.waited_for |= {
-                x.group.name.rpartition("-")[0] for x in task.dependencies
-            }
-        elif not (task.worker_restrictions and task.loose_restrictions):
+            self.waited_for |= {stage_of(x.key) for x in task.dependencies}
+        placed = task.worker_restrictions and task.loose_restrictions
+        if stage == "twom-product" and not placed:
             self.unplaced.append(key)
 
 
@@ -52,14 +57,27 @@ def test_tiles_are_written_while_others_are_computed(
     options = {"client": client, "tile": 16}
     if routine == "gemm":
         summary = multiply_files("A.npy", "B.npy", "C.zarr", **options)
+        tiles, result = 144, "twom-product"
     else:
         summary = update_files("herk", "A.npy", "C.zarr", **options)
+        tiles, result = 78, "twom-update"
     assert summary.waves == 1
-    products = notes.done.count("twom-product")
+    assert notes.done.count("twom-product") == notes.done.count("twom-write") == tiles
     assert (
-        products == notes.done.count("twom-write") == (144 if routine == "gemm" else 78)
+        notes.done[: notes.done.index("twom-write")].count("twom-product") < tiles / 4
     )
-    assert notes.done.index("twom-write") < products // 4
     # A tile alone: what many of them wait for may be late.
-    assert notes.waited_for == {"twom-product" if routine == "gemm" else "twom-update"}
+    assert notes.waited_for == {result}
     assert notes.unplaced == []
+
+
+def test_the_current_client_computes_and_keeps_nothing(client, files, notes):
+    with client.as_current():
+        multiply()
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+    assert {"twom-product", "twom-write", "twom-exponents"} <= set(notes.done)
+    # dask has fused no product with what follows.
+    assert not any("-twom-" in stage for stage in notes.done)
+    wait_until(lambda: not task_names(client))
+    held = client.run(lambda dask_worker: len(dask_worker.data))
+    assert set(held.values()) == {0}

@@ -193,6 +193,7 @@ def test_gpus_are_used_where_dask_cuda_is_installed(monkeypatch):
         assert bool(local.find_machine().gpus.visible) == bool(there)
         assert local.find_machine(gpus=True).gpus == TWO_GPUS
         assert not local.find_machine(gpus=False).gpus.visible
+        assert not local.find_machine(n_workers=3).gpus.visible
 
 
 # --- what is asked for ----------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Matrices larger than the workers: what is read, and the memory it takes."""
 
 import os
-import re
 import threading
 from types import SimpleNamespace
 
@@ -14,19 +13,13 @@ from distributed import Client, LocalCluster
 
 import twom_dist as td
 from tests.command import same_bits
-from twom_dist.cluster.limits import INTERPRETER_BYTES
+from tests.expect import first_number, raises
+from tests.layouts import lay_out
 from twom_dist.errors import MemoryLimitError
-from twom_dist.jobs import (
-    Job,
-    Room,
-    find_room,
-    lay_out,
-    multiply_files,
-    open_job,
-    plan_wave,
-)
+from twom_dist.jobs import Job, budget_for_job, multiply_files, open_job
+from twom_dist.jobs.budget import fit
 from twom_dist.kernels.cpu import buffers
-from twom_dist.memory import USABLE_SHARE
+from twom_dist.memory import INTERPRETER_BYTES, MemoryBudget
 from twom_dist.plan import Cluster
 from twom_dist.store import create_matrix, open_matrix
 
@@ -106,15 +99,13 @@ def write_random(path, rows, columns, seed):
             writer[start:stop, :] = rng.standard_normal(shape).view("c16")
 
 
-def plan_bytes(layout, cluster, **options):
+def plan_bytes(layout, cluster):
     """Bytes that the layout reads, and the predicted peak of its fullest wave."""
     read = peak = 0
     for wave in layout.waves:
-        chunks = layout.wave_chunks(wave)
-        m, n, k = map(sum, chunks)
+        m, n, k = layout.grid_of(wave).shape
         read += 16 * k * (m + n)
-        plan = plan_wave("gemm", chunks, cluster, dtype="c16", **options)
-        peak = max(peak, plan.peak_worker_bytes)
+        peak = max(peak, layout.plan(wave, cluster).peak_worker_bytes)
     return read, peak
 
 
@@ -135,8 +126,8 @@ def test_matrices_four_times_the_memory(client, tmp_path, monkeypatch):
     with Sampler(client) as sampler:
         summary = multiply_files("A.npy", "B.npy", "C.npy", client=client, **options)
     ((layout, cluster),) = layouts
-    read, peak = plan_bytes(layout, cluster, **options)
-    room = find_room(Cluster(WORKERS, 1, LIMIT)).planned.memory * USABLE_SHARE
+    read, peak = plan_bytes(layout, cluster)
+    room = MemoryBudget(LIMIT, "job").stretch().tile_bytes
     matrices = sum(os.path.getsize(f"{name}.npy") for name in "ABC")
     assert matrices > 4 * WORKERS * room
     assert LIMIT < 2 * INTERPRETER_BYTES
@@ -152,46 +143,32 @@ def test_matrices_four_times_the_memory(client, tmp_path, monkeypatch):
 
 
 def test_the_least_memory_that_is_named_is_enough():
-    job_like = {"routine": "gemm", "method": "3m"}
-
     def make(cluster):
-        return lay_out((4096, 4096, 8192), "c16", cluster, **job_like)
+        return lay_out((4096, 4096, 8192), "c16", cluster, method="3m")
 
-    with pytest.raises(MemoryLimitError, match=r"4 workers of 400 MiB given") as caught:
-        find_room(Cluster(WORKERS, 1, 400 * MIB)).lay_out(make)
-    text = str(caught.value)
-    needs = r"needs ([\d.]+) MiB for tiles beside the 320 MiB of its process; give"
-    tiles = float(re.search(needs, text)[1])
-    rule = r"least (\d+) MiB \(70% of it is for the process and tiles; dask pauses"
-    least = int(re.search(rule, text)[1])
-    assert least == pytest.approx((320 + 0.9 * tiles) / 0.7, abs=1)
-    assert len(find_room(Cluster(WORKERS, 1, least * MIB)).lay_out(make).waves) > 1
-    with pytest.raises(MemoryLimitError):
-        find_room(Cluster(WORKERS, 1, int(0.95 * least) * MIB)).lay_out(make)
+    def workers(mib):
+        return Cluster(WORKERS, 1, MemoryBudget(mib * MIB, "job"))
 
-
-def test_the_rule_behind_the_advice_is_the_one_that_counts():
-    def make(cluster):
-        return lay_out((4096, 4096, 2**20), "c16", cluster)
-
-    for pause, share in ((0.8, "60%"), (0.4, "30%")):
-        room = Room(Cluster(WORKERS, 1, 400 * MIB), pause=pause)
-        rule = rf"\({share} of it is for tiles; dask pauses a worker at {pause:.0%}\)"
-        with pytest.raises(MemoryLimitError, match=rule):
-            room.lay_out(make)
+    with raises(MemoryLimitError, "memory") as caught:
+        fit(make, workers(400))
+    least = first_number(caught.value.remedy)
+    assert len(fit(make, workers(least)).waves) > 1
+    with raises(MemoryLimitError, "memory"):
+        fit(make, workers(int(0.95 * least)))
 
 
 @pytest.mark.parametrize(
-    ("pause", "taken", "planned"),
-    [(0.8, 320, 551), (0.8, 700, 23), (0.4, 320, 53), (False, 320, 551)],
+    ("pause", "taken", "tiles"),
+    [(0.8, 320, 396.8), (0.8, 700, 16.8), (0.4, 320, 38.4), (False, 320, 396.8)],
 )
-def test_the_room_is_what_dask_leaves(pause, taken, planned):
+def test_tiles_have_what_dask_leaves(pause, taken, tiles):
     workers = {"a": (taken * MIB, pause), "b": (100 * MIB, 0.8)}
     client = SimpleNamespace(run=lambda function, on_error: workers)
-    room = find_room(Cluster(2, 1, 1024 * MIB), client)
-    assert room.taken_bytes == max(taken, 320) * MIB
+    cluster = Cluster(2, 1, MemoryBudget(1024 * MIB))
+    budget = budget_for_job(cluster, client).memory
+    assert budget.taken_bytes == max(taken, 320) * MIB
     # Waves end at 0.7 of the limit, or as far below another pause.
-    assert room.planned.memory // MIB == pytest.approx(planned, abs=1)
+    assert budget.tile_bytes / MIB == pytest.approx(tiles, abs=0.1)
 
 
 def test_what_a_worker_keeps_for_the_next_product_is_its_own():
@@ -201,15 +178,15 @@ def test_what_a_worker_keeps_for_the_next_product_is_its_own():
         memory_manager=SimpleNamespace(memory_pause_fraction=0.8),
     )
     client = SimpleNamespace(run=lambda look, on_error: {"a": look(measured)})
-    kept = 700 * MIB - find_room(Cluster(), client).taken_bytes
+    kept = 700 * MIB - budget_for_job(Cluster(), client).memory.taken_bytes
     with dask.config.set({"twom-dist.reuse-bytes": kept + 64 * MIB}):
         buffers.empty((32 * MIB,), np.uint8)
-        taken = find_room(Cluster(), client).taken_bytes
+        taken = budget_for_job(Cluster(), client).memory.taken_bytes
     assert taken == 700 * MIB - kept - 32 * MIB
 
 
 def test_without_a_limit_there_is_nothing_to_divide():
-    assert find_room(Cluster(3)).planned == Cluster(3)
+    assert budget_for_job(Cluster(3)).memory.tile_bytes is None
 
 
 @pytest.mark.parametrize(
@@ -227,7 +204,7 @@ def test_tiles_do_not_cut_the_chunks_of_the_files(tmp_path, options, shape):
         )
         assert array.chunks == chunk
     paths = [str(tmp_path / f"{name}.zarr") for name in (*chunks, "C")]
-    job = open_job(*paths, **options)
-    assert job.lay_out(Cluster(4, 1, None), tile=64).tile_shape == (64, 64, 64)
-    layout = job.lay_out(Cluster(4, 1, None))
+    job = open_job("gemm", *paths, **options)
+    assert job.lay_out(Cluster(4, 1), tile=64).tile_shape == (64, 64, 64)
+    layout = job.lay_out(Cluster(4, 1))
     assert layout.tile_shape == shape

@@ -3,20 +3,11 @@
 from pathlib import Path
 
 import psutil
-import pytest
 
-import twom_dist as td
 from tests.command import make, save
-from tests.distributed.test_faults import GIB, task_names, wait_until
+from tests.jobs import task_names, wait_until
 from twom_dist.jobs import multiply_files, update_files
 from twom_dist.tiles import plugin
-
-
-@pytest.fixture(scope="module")
-def client():
-    options = {"n_workers": 3, "threads_per_worker": 1, "memory_limit": 2 * GIB}
-    with td.local_cluster(gpus=False, **options) as made:
-        yield made
 
 
 def measure(dask_worker):
@@ -49,10 +40,10 @@ def run_products(client, count):
 
 def test_many_products_leave_nothing(client, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_products(client, 18)
+    run_products(client, 12)
     before = client.run(measure)
     here = psutil.Process().num_fds(), psutil.Process().num_threads()
-    run_products(client, 42)
+    run_products(client, 24)
     wait_until(lambda: not task_names(client))
     # Workers forget a little later than the scheduler.
     wait_until(lambda: not any(tiles for tiles, *_ in client.run(measure).values()))

@@ -206,13 +206,6 @@ def test_sums_of_long_k_are_reduced_in_between(cp, engine, k):
         assert (residues == (k * 128 * 128 + p // 2) % p - p // 2).all()
 
 
-def test_accurate_scaling(cp):
-    A, B = spread_matrix(210, 400, seed=1), spread_matrix(180, 400, seed=2)
-    options = {"op_b": "T", "scaling": "accurate", "num_moduli": 9}
-    found = td.gemm(cp.asarray(A), cp.asarray(B), **options)
-    assert same_bits(cp, found, td.gemm(A, B, **options))
-
-
 @pytest.mark.parametrize("workspace", ["24 MiB", "200 MiB", None])
 def test_a_workspace_limit_changes_no_bit_and_holds(cp, workspace):
     A, B = spread_matrix(1300, 1100, seed=1), spread_matrix(1100, 1280, seed=2)

@@ -92,7 +92,6 @@ def compare(job, *arguments, output="C.zarr", **options):
         ("C.npz", {}),
         ("C.zarr", {"alpha": 2 - 1j, "beta": 0.5j, "c": "C0.zarr"}),
         ("C.zarr", {"method": "3m", "accuracy": 1e-10}),
-        ("C.zarr", {"scaling": "accurate"}),
     ],
 )
 def test_products_on_workers_that_share_the_device(client, files, output, options):

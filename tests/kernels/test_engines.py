@@ -220,7 +220,7 @@ def test_recorded_products(engine, case):
     assert same_bits(stages["C"].view(float), c)
 
 
-# --- accurate scaling -------------------------------------------------------------
+# --- bounds of magnitudes ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -17,8 +17,9 @@ GPUS = Gpus((Gpu("H200", 0, 0),) * 2, (13, 0))
 def eight_cores_and_two_gpus(monkeypatch):
     """The machine on which workers start, where dask-cuda is installed."""
 
-    def find(gpus):
-        return Machine(8, 16 * GIB, Gpus() if gpus is False else GPUS)
+    def find(gpus, n_workers=None):
+        cores = gpus is False or (gpus is None and (n_workers or 1) > 2)
+        return Machine(8, 16 * GIB, Gpus() if cores else GPUS)
 
     monkeypatch.setattr(workers, "find_machine", find)
 
@@ -28,6 +29,7 @@ def eight_cores_and_two_gpus(monkeypatch):
     [
         ("auto", None, (2, 1, True)),
         ("auto", 1, (1, 1, True)),
+        ("auto", 3, (3, 2, False)),
         ("cuda", None, (2, 1, True)),
         ("cpu", None, (4, 2, False)),
         ("reference", 1, (1, 8, False)),
@@ -39,7 +41,7 @@ def eight_cores_and_two_gpus(monkeypatch):
 def test_an_engine_has_workers_of_its_own(engine, count, expected):
     local = workers.choose_local_workers(count, None, None, False, engine)
     assert (local.workers, local.threads, bool(local.gpus.visible)) == expected
-    assert local.cluster.memory == 16 * GIB // local.workers
+    assert local.cluster.memory.limit == 16 * GIB // local.workers
 
 
 def test_more_workers_than_gpus_are_refused():

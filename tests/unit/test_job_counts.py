@@ -8,7 +8,7 @@ from tests.command import save_operands
 from tests.expect import raises
 from twom_dist.errors import StoreError
 from twom_dist.jobs import multiply_files, update_files, watchdog
-from twom_dist.jobs.waves import Wave, cut_rectangle, cut_triangle
+from twom_dist.plan.waves import Wave, cut_rectangle, cut_triangle
 
 
 def test_the_size_of_a_wave_is_the_number_of_its_cells():

@@ -1,79 +1,98 @@
-"""What a job says of memory that does not do: quickly, and only what would help."""
+"""What a job says when memory is not enough: quickly, and only what would help."""
 
-import re
 from functools import partial
 
 import pytest
 
-from twom_dist.cluster.limits import INTERPRETER_BYTES, SPILL
+from tests.expect import first_number, raises
+from tests.layouts import lay_out
 from twom_dist.errors import MemoryLimitError, PlanError
-from twom_dist.jobs import layout
-from twom_dist.jobs.layout import lay_out
-from twom_dist.jobs.room import Room, list_smaller
-from twom_dist.plan import SMALLEST_TILE, Cluster
+from twom_dist.jobs.budget import fit, list_smaller
+from twom_dist.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
+from twom_dist.plan import SMALLEST_TILE, Cluster, layout
 
 MIB = 2**20
 
 
-def make_room(shape, mib, workers=1, tile=None, **options):
+def make_layout(shape, mib, workers=1, tile=None, **options):
     """Lay out a product in the memory of workers, as a job does."""
     make = partial(lay_out, shape, "c16", tile=tile, **options)
-    room = Room(Cluster(workers, 1, mib * MIB))
-    return room.lay_out(make, list_smaller(tile))
+    cluster = Cluster(workers, 1, MemoryBudget(mib * MIB, "job"))
+    return fit(make, cluster, list_smaller(tile))
 
 
 def refuse(*args, **options):
-    with pytest.raises(MemoryLimitError) as caught:
-        make_room(*args, **options)
-    return str(caught.value)
+    """Remedy of the refusal."""
+    with raises(MemoryLimitError, "memory") as caught:
+        make_layout(*args, **options)
+    return caught.value.remedy
 
 
 @pytest.mark.parametrize("routine", ["gemm", "herk"])
 @pytest.mark.parametrize("tile", [None, 1, 512])
 def test_a_smaller_tile_is_no_advice_where_the_process_takes_all(routine, tile):
     assert 450 * MIB * SPILL < INTERPRETER_BYTES
-    text = refuse((500, 500, 500), 450, tile=tile, routine=routine)
-    assert text.startswith("1 worker of 450 MiB given and the fullest needs ")
-    assert "tile=" not in text
-    assert "fewer workers" not in text
-    least = int(re.search(r"give each at least (\d+) MiB", text)[1])
-    assert make_room((500, 500, 500), least, tile=tile, routine=routine)
+    remedy = refuse((500, 500, 500), 450, tile=tile, routine=routine)
+    assert "tiles of" not in remedy
+    assert "fewer workers" not in remedy
+    least = first_number(remedy)
+    assert make_layout((500, 500, 500), least, tile=tile, routine=routine)
 
 
 @pytest.mark.parametrize("tile", [None, 4096])
 def test_the_tile_that_is_advised_fits(tile):
-    text = refuse((20000,) * 3, 600, 4, tile=tile)
-    assert ", as fewer workers of a machine have, or use tile=" in text
-    advised = int(re.search(r"or use tile=(\d+)$", text)[1])
-    assert make_room((20000,) * 3, 600, 4, tile=advised)
-    with pytest.raises(MemoryLimitError):
-        make_room((20000,) * 3, 600, 4, tile=2 * advised)
+    remedy = refuse((20000,) * 3, 600, 4, tile=tile)
+    assert "fewer workers of a machine" in remedy
+    advised = first_number(remedy.partition("tiles of")[2])
+    assert make_layout((20000,) * 3, 600, 4, tile=advised)
+    with raises(MemoryLimitError, "memory"):
+        make_layout((20000,) * 3, 600, 4, tile=2 * advised)
 
 
 def test_no_tile_is_advised_where_each_that_fits_is_absurd():
-    assert "tile=" not in refuse((20000,) * 3, 500)
+    assert "tiles of" not in refuse((20000,) * 3, 500)
 
 
 def test_absurd_numbers_of_tiles_are_refused_before_they_are_cut(monkeypatch):
-    monkeypatch.setattr(layout, "_sizes", pytest.fail)
-    with pytest.raises(PlanError, match=r"tile=1 given, which cuts .* 50,331,648 tile"):
-        make_room((4096,) * 3, 450, tile=1)
-    with pytest.raises(PlanError, match=r"use tile=\d+ or a larger one") as caught:
-        make_room((1, 10**9, 1), 2000, tile=3)
-    least = int(re.search(r"use tile=(\d+)", str(caught.value))[1])
+    monkeypatch.setattr(layout, "cut_sizes", pytest.fail)
+    with raises(PlanError, "many-tiles") as caught:
+        make_layout((4096,) * 3, 450, tile=1)
+    assert "50,331,648" in caught.value.problem
+    with raises(PlanError, "many-tiles") as caught:
+        make_layout((1, 10**9, 1), 2000, tile=3)
     # Still too many: but a tile as large as those that are chosen is never refused.
-    assert least == SMALLEST_TILE
+    assert first_number(caught.value.remedy) == SMALLEST_TILE
 
 
 def test_what_cannot_fit_is_told_from_the_least_wave(monkeypatch):
     shapes = []
-    plan_wave = layout.plan_wave
+    plan = layout.make_plan
 
-    def note(routine, chunks, *args, **options):
+    def note(spec, chunks, *args, **options):
         shapes.append((len(chunks[0]), len(chunks[1])))
-        return plan_wave(routine, chunks, *args, **options)
+        return plan(spec, chunks, *args, **options)
 
-    monkeypatch.setattr(layout, "plan_wave", note)
-    with pytest.raises(MemoryLimitError):
-        lay_out((5000,) * 3, "c16", Cluster(1, 1, MIB), tile=16)
+    monkeypatch.setattr(layout, "make_plan", note)
+    with raises(MemoryLimitError, "memory"):
+        lay_out((5000,) * 3, "c16", Cluster(1, 1, MemoryBudget(MIB)), tile=16)
     assert set(shapes) == {(1, 1)}
+
+
+def test_the_rule_that_asks_for_more_is_the_one_that_counts():
+    """dask writes to disk at 0.7 of the limit with the process, at 0.6 of tiles."""
+    for pause, share in ((0.8, 0.6), (0.4, 0.3)):
+        budget = MemoryBudget(kind="job", pause=pause)
+        assert budget.least_limit(10**12) == pytest.approx(10**12 / share, rel=1e-5)
+    budget = MemoryBudget(kind="job", taken_bytes=700 * MIB)
+    assert budget.least_limit(70 * MIB) == 1100 * MIB
+
+
+@pytest.mark.parametrize("kind", ["product", "job", "device"])
+@pytest.mark.parametrize("stretched", [False, True])
+def test_the_least_limit_is_enough_and_no_mebibyte_more(kind, stretched):
+    for tiles in (1, MIB, 12345678, 10**10):
+        budget = MemoryBudget(kind=kind, stretched=stretched)
+        least = budget.least_limit(tiles)
+        enough = MemoryBudget(least, kind, stretched=stretched)
+        less = MemoryBudget(least - MIB, kind, stretched=stretched)
+        assert less.tile_bytes <= tiles <= enough.tile_bytes + 1

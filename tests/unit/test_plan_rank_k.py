@@ -4,22 +4,16 @@ import gc
 import json
 import tracemalloc
 from collections import defaultdict
-from math import ceil
 
 import dask
 import dask.array as da
-import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.stages import count_stages
 from tests.strategies import random_matrix
-from twom_dist.errors import AccuracyError, MemoryLimitError, PlanError
-from twom_dist.execute import current_cluster
-from twom_dist.memory import USABLE_SHARE
 from twom_dist.tiles.cache import encoded_tiles
-from twom_dist.tiles.graph import PANEL, PRODUCT, SCALING_STAGES
-from twom_dist.tiles.rank_graph import UPDATE
-from twom_dist.tiles.task_spec import Alias
+from twom_dist.tiles.graph import PANEL, PRODUCT, SCALING_STAGES, UPDATE
 from twom_dist.tiles.triangle import triangle_map
 
 PLANS = {
@@ -111,34 +105,23 @@ def lazy(routine, chunks, **options):
     return getattr(td, routine)(*arrays, **options)
 
 
-def count_stages(array):
-    """Count our tasks by stage; an alias is none."""
-    found = defaultdict(int)
-    for key, task in dict(array.__dask_graph__()).items():
-        name = key[0] if isinstance(key, tuple) else key
-        if name.startswith("twom-") and not isinstance(task, Alias):
-            found[name.rpartition("-")[0]] += 1
-    return found
-
-
 @each_routine
-@pytest.mark.parametrize("uplo", UPLOS)
-@pytest.mark.parametrize("chunks", [(61, 45), (10, 45), (10, 10), UNEVEN])
-@pytest.mark.parametrize("panel_bytes", [1, 10_000, "2 GiB"])
-@pytest.mark.parametrize("options", [{}, {"scaling": "accurate"}, {"method": "native"}])
-def test_tasks_are_those_of_the_graph(routine, uplo, chunks, panel_bytes, options):
-    with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
-        array = lazy(routine, chunks, uplo=uplo, **options)
-        found = plan(
-            routine, chunks=(*array.chunks[:1], chunks[1]), uplo=uplo, **options
-        )
-    stages = count_stages(array)
-    assert found.num_tasks == sum(stages.values())
-    nt = found.tiles[0]
-    assert stages[PRODUCT] == nt * (nt + 1) // 2
-    assert stages[PANEL] == stages[PRODUCT] * (found.panels - 1)
-    assert stages[UPDATE] == nt * (nt - 1) // 2
-    assert set(stages) <= {PRODUCT, PANEL, UPDATE, *SCALING_STAGES}
+@pytest.mark.parametrize("chunks", [(61, 45), (10, 10), UNEVEN])
+@pytest.mark.parametrize("panel_bytes", [1, 10_000])
+@pytest.mark.parametrize("options", [{}, {"method": "native"}])
+def test_tasks_are_those_of_the_graph(routine, chunks, panel_bytes, options):
+    for uplo in UPLOS:
+        with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
+            array = lazy(routine, chunks, uplo=uplo, **options)
+            tiles = (array.chunks[0], chunks[1])
+            found = plan(routine, chunks=tiles, uplo=uplo, **options)
+        stages = count_stages(array)
+        assert found.num_tasks == stages.total()
+        nt = found.tiles[0]
+        assert stages[PRODUCT] == nt * (nt + 1) // 2
+        assert stages[PANEL] == stages[PRODUCT] * (found.panels - 1)
+        assert stages[UPDATE] == nt * (nt - 1) // 2
+        assert set(stages) <= {PRODUCT, PANEL, UPDATE, *SCALING_STAGES}
 
 
 # --- placement and memory -------------------------------------------------------------
@@ -230,43 +213,7 @@ def test_the_measured_peak_is_the_planned_one(routine, beta, cache_bytes):
     assert 0.75 < peak / (planned + unread) < 1.03
 
 
-@each_routine
-def test_the_memory_that_a_refusal_names_would_do(routine):
-    sizes = {"shape": (4096, 4096), "chunks": 512, "workers": 4}
-    peak = plan(routine, **sizes).peak_worker_bytes
-    text = (
-        r"4 workers of 64 MiB given and the fullest needs .*; give each at least .*iB "
-        r"\(80% of it is planned with\), use more workers, or smaller chunks$"
-    )
-    with pytest.raises(MemoryLimitError, match=text):
-        plan(routine, worker_memory=2**26, **sizes)
-    enough = plan(routine, worker_memory=ceil(peak / USABLE_SHARE), **sizes)
-    assert enough.peak_worker_bytes <= peak
-
-
-def test_lazy_updates_are_refused_by_the_memory_of_the_triangle(monkeypatch):
-    A = da.zeros((4096, 4096), dtype=complex, chunks=512)
-    sizes = {"shape": A.shape, "chunks": 512, "threads_per_worker": 1, "uplo": "lower"}
-    memory = 2**26
-    while True:
-        try:
-            plan("herk", worker_memory=memory, **sizes)
-            break
-        except MemoryLimitError:
-            memory += 2**26
-    monkeypatch.setattr(
-        "twom_dist.lazy.current_cluster",
-        lambda: type(current_cluster())(1, 1, memory),
-    )
-    td.herk(A, uplo="lower")
-    with pytest.raises(MemoryLimitError, match="1 workers of"):
-        td.gemm(A, A, op_b="C")
-    memory -= 2**26
-    with pytest.raises(MemoryLimitError, match="1 workers of"):
-        td.herk(A, uplo="lower")
-
-
-# --- what is printed, and what is refused ---------------------------------------------
+# --- what is printed ------------------------------------------------------------------
 
 
 @each_routine
@@ -324,14 +271,14 @@ def test_a_job_that_chose_its_tiles_gains_little_from_smaller_ones():
 def test_the_other_op_swaps_the_shape(routine):
     hermitian = routine.startswith("her")
     turned = plan(routine, (45, 61), op="C" if hermitian else "T", chunks=10)
-    assert turned == plan(routine, (61, 45), chunks=10)
+    assert turned.to_json() == plan(routine, (61, 45), chunks=10).to_json()
 
 
 @each_routine
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (1, 1)])
 def test_empty_and_single(routine, shape):
     found = plan(routine, shape, worker_memory=2**30)
-    assert (found.m, found.n, found.k) == (shape[0], *shape)
+    assert found.shape == (shape[0], *shape)
     assert found.int8_operations == 0 or shape == (1, 1)
 
 
@@ -339,44 +286,3 @@ def test_empty_and_single(routine, shape):
 def test_tiles_are_chosen_by_those_that_are_computed(workers, tile):
     found = plan("herk", (8192, 8192), workers=workers)
     assert found.tile_shape == (tile, tile, tile)
-
-
-@pytest.mark.parametrize(
-    ("error", "text", "call"),
-    [
-        (TypeError, "herk takes a real alpha", lambda: plan("herk", alpha=1j)),
-        (TypeError, "her2k takes a real beta", lambda: plan("her2k", beta=1j)),
-        (TypeError, "real alpha", lambda: plan("syrk", alpha=1j, dtype="f8")),
-        (TypeError, "alpha is a number", lambda: plan("syrk", alpha="1")),
-        (
-            PlanError,
-            "op='T' given; herk takes 'N' and 'C'",
-            lambda: plan("herk", op="T"),
-        ),
-        (
-            PlanError,
-            "op='C' given; syrk takes 'N' and 'T'",
-            lambda: plan("syrk", op="C"),
-        ),
-        (PlanError, "uplo='L' given; allowed", lambda: plan("herk", uplo="L")),
-        (PlanError, "a matrix has two dimensions", lambda: td.plan_herk((3,))),
-        (PlanError, "must agree", lambda: td.plan_her2k((3, 4), (4, 3))),
-        (PlanError, "two of them for n and k", lambda: plan("herk", chunks=(8, 8, 8))),
-        (PlanError, "add up to 61", lambda: plan("herk", chunks=((30, 30), 45))),
-        (PlanError, "at least one row", lambda: plan("herk", chunks=0)),
-        (PlanError, "workers=0 given", lambda: plan("herk", workers=0)),
-        (PlanError, "allowed are 'norm' and", lambda: plan("herk", scaling="none")),
-        (TypeError, "option 'tile' given", lambda: plan("herk", tile=3)),
-        (TypeError, "dtype='f2' given", lambda: plan("herk", dtype="f2")),
-        (AccuracyError, "has 1 to 22", lambda: plan("herk", num_moduli=23)),
-    ],
-)
-def test_refused_with_a_reason(error, text, call):
-    with pytest.raises(error, match=text):
-        call()
-
-
-def test_alpha_is_complex_where_the_result_stays_symmetric():
-    for routine in ("syrk", "syr2k", "her2k"):
-        assert plan(routine, alpha=1j) == plan(routine)
-    assert np.isfinite(plan("syrk", beta=1j).error_bound)

@@ -6,18 +6,11 @@ import pytest
 
 import twom_dist as td
 from tests.strategies import random_matrix
-from twom_dist.errors import PlanError
-from twom_dist.rank_k import (
-    cherk,
-    dsyrk,
+from twom_dist import (
     her2k,
     herk,
-    ssyrk,
     syr2k,
     syrk,
-    zher2k,
-    zherk,
-    zsyrk,
 )
 
 METHODS = ("2m", "3m", "4m", "hybrid")
@@ -51,16 +44,6 @@ def test_herk_is_gemm_with_the_conjugate_transpose(tiled, method, engine):
     assert (td.gemm(A, A, op_b="C", method=method) == C).all()
     assert (C == C.conj().T).all()
     assert not C.imag.diagonal().any()
-
-
-def test_accurate_scaling_is_that_of_gemm(tiled):
-    A, B = matrix(1), matrix(2)
-    A[3] *= 2.0**40
-    options = {"scaling": "accurate", "num_moduli": 12}
-    assert (herk(A, **options) == td.gemm(A, A, op_b="C", **options)).all()
-    assert (herk(A, **options) != herk(A, num_moduli=12)).any()
-    Y = td.gemm(A, B, op_b="T", **options)
-    assert (syr2k(A, B, **options) == Y + Y.T).all()
 
 
 def test_one_encoding_of_a_tile_serves_both_sides(tiled, monkeypatch):
@@ -159,36 +142,8 @@ def test_a_row_with_nan_spoils_its_row_and_column_alone(tiled):
     assert not np.isfinite(C[~kept]).any()
 
 
-@pytest.mark.parametrize(
-    ("routine", "dtype"),
-    [(zherk, "c16"), (cherk, "c8"), (zsyrk, "c16"), (dsyrk, "f8"), (ssyrk, "f4")],
-)
-def test_typed_names_promote(routine, dtype):
-    A = matrix(dtype="float32")
-    assert routine(A).dtype == dtype
-
-
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (1, 1)])
 def test_empty_and_single(shape):
     A = matrix(shape=shape)
     expected = td.gemm(A, A, op_b="C")
     assert (herk(A) == expected).all()
-
-
-@pytest.mark.parametrize(
-    ("error", "text", "call"),
-    [
-        (TypeError, "real alpha", lambda A: herk(A, alpha=1j)),
-        (TypeError, "real beta", lambda A: zher2k(A, A, np.eye(N), beta=1j)),
-        (PlanError, "op='T' given; herk takes 'N' and 'C'", lambda A: herk(A, op="T")),
-        (PlanError, "op='C' given; syrk takes 'N' and 'T'", lambda A: syrk(A, op="C")),
-        (PlanError, "uplo='L' given; allowed", lambda A: herk(A, uplo="L")),
-        (PlanError, r"result is square, 37 x 37", lambda A: herk(A, A, beta=1)),
-        (PlanError, "they must agree", lambda A: her2k(A, A[:3])),
-        (PlanError, "without C", lambda A: herk(A, beta=1)),
-        (TypeError, "cannot hold safely", lambda A: dsyrk(A)),
-    ],
-)
-def test_refused_with_a_reason(error, text, call):
-    with pytest.raises(error, match=text):
-        call(matrix())

@@ -15,56 +15,23 @@ import numpy as np
 import pytest
 import zarr
 
-from twom_dist.errors import StoreError
-from twom_dist.store import MatrixWriter, create_matrix, open_matrix
+from tests.expect import raises
+from tests.stored import (
+    NAMES,
+    assert_same_bits,
+    everything,
+    left_behind,
+    make_matrix,
+    save,
+    write_tiles,
+)
+from twom_dist.errors import ArgumentError, StoreError
+from twom_dist.store import create_matrix, open_matrix
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ["C.zarr", "C.npy", "C.npz", "C.h5", "C.hdf5"]
 MEMBER_NAMES = ["C.zarr::g/C", "C.npz::C", "C.h5::g/C"]
 DTYPES = ["?", "i1", "u2", "i4", "u8", "f4", "f8", "c8", "c16"]
 SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (5, 7), (6, 4)]
-
-
-def make_matrix(shape: tuple[int, int] = (5, 7), dtype: str = "c16") -> np.ndarray:
-    bits = np.random.default_rng(7).integers(0, 256, (*shape, 16), dtype=np.uint8)
-    if dtype == "?":
-        return bits[..., 0] > 127
-    size = np.dtype(dtype).itemsize
-    return np.ascontiguousarray(bits[..., :size]).view(dtype)[..., 0]
-
-
-def assert_same_bits(found: np.ndarray, expected: np.ndarray) -> None:
-    assert type(found) is np.ndarray
-    assert found.dtype == expected.dtype.newbyteorder("=")
-    assert found.dtype.isnative
-    assert found.shape == expected.shape
-    assert found.tobytes() == expected.astype(found.dtype).tobytes()
-
-
-def tiles(shape: tuple[int, int], tile: tuple[int, int]) -> list[tuple[slice, slice]]:
-    starts = (range(0, n, b) for n, b in zip(shape, tile, strict=True))
-    return [
-        (slice(i, min(i + tile[0], shape[0])), slice(j, min(j + tile[1], shape[1])))
-        for i, j in product(*starts)
-    ]
-
-
-def write_tiles(writer: MatrixWriter, values: np.ndarray) -> None:
-    for region in tiles(writer.shape, writer.tile):
-        writer[region] = values[region]
-
-
-def save(path: Path | str, values: np.ndarray, **options: Any) -> None:
-    with create_matrix(path, values.shape, values.dtype, (2, 3), **options) as writer:
-        write_tiles(writer, values)
-
-
-def everything(path: Path | str) -> np.ndarray:
-    return open_matrix(path)[:, :]
-
-
-def left_behind(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -138,14 +105,16 @@ def test_members_are_found_by_name(tmp_path: Path) -> None:
         b = "B" if name == "two.npz" else "g/B"
         assert_same_bits(everything(f"{tmp_path}/{name}::A"), make_matrix())
         assert_same_bits(everything(f"{tmp_path}/{name}::{b}"), make_matrix((2, 2)))
-        with pytest.raises(StoreError, match=f"holds 2 2-D arrays, 'A', '{b}': name"):
+        with raises(StoreError, "many-matrices") as caught:
             open_matrix(tmp_path / name)
-        with pytest.raises(StoreError, match=f"no array .*; its .* 'A', '{b}': name"):
+        assert f"'A', '{b}'" in caught.value.problem
+        with raises(StoreError, "no-such-member") as caught:
             open_matrix(f"{tmp_path}/{name}::none")
-        with pytest.raises(StoreError, match=r"has shape \(3,\), 1 dim"):
+        assert f"'A', '{b}'" in caught.value.problem
+        with raises(StoreError, "matrix-shape"):
             open_matrix(f"{tmp_path}/{name}::vector")
     for path in ("two.h5::g", "two.h5::gone", "two2.zarr::g", "two3.zarr::g"):
-        with pytest.raises(StoreError, match="names no array"):
+        with raises(StoreError, "no-such-member"):
             open_matrix(f"{tmp_path}/{path}")
 
 
@@ -162,7 +131,7 @@ def test_regions_of_every_kind(tmp_path: Path, name: str) -> None:
         assert np.asarray(matrix[index]).tobytes() == expected.tobytes()
         assert matrix[index].shape == expected.shape
     for index in [0, slice(3), (0,), (0, 0, 0), ([1, 2], slice(3)), (None, 1)]:
-        with pytest.raises(TypeError, match="the index"):
+        with raises(ArgumentError, "index"):
             matrix[index]
     with pytest.raises(IndexError, match="outside an axis of length 5"):
         matrix[5, 0]
@@ -183,41 +152,45 @@ def test_both_objects_can_be_pickled(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "message"),
+    ("path", "code"),
     [
-        ("none.npy", "does not exist; give the path"),
-        ("A.txt", r"ends in '\.txt'; matrices are kept in \.zarr"),
-        ("A", "has no suffix"),
-        ("", "has no suffix"),
-        ("s.zarr/g/A", "'s.zarr::g/A'"),
-        ("A.npy::B", "a .npy file holds one array"),
-        ("A.h5::", "names the member ''"),
-        ("s.zarr::../t.zarr", "without '.' or '..'"),
-        (b"A.npy", "is bytes"),
+        ("none.npy", "file-missing"),
+        ("A.txt", "path-suffix"),
+        ("A", "path-suffix"),
+        ("", "path-suffix"),
+        ("s.zarr/g/A", "path-suffix"),
+        ("A.npy::B", "path-member"),
+        ("A.h5::", "path-member"),
+        ("s.zarr::../t.zarr", "path-member"),
+        (b"A.npy", "path-bytes"),
     ],
 )
-def test_paths_that_name_no_matrix(path: Any, message: str) -> None:
-    with pytest.raises(StoreError, match=message):
+def test_paths_that_name_no_matrix(path: Any, code: str) -> None:
+    with raises(StoreError, code):
         open_matrix(path)
     if path != "none.npy":
-        with pytest.raises(StoreError, match=message):
+        with raises(StoreError, code):
             create_matrix(path, (1, 1), "f8", (1, 1))
+
+
+def test_a_path_into_a_store_is_told_how_to_name_a_member() -> None:
+    with raises(StoreError, "path-suffix") as caught:
+        open_matrix("s.zarr/g/A")
+    assert "'s.zarr::g/A'" in caught.value.remedy
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     for name in NAMES:
         path = tmp_path / name
         path.write_text("no matrix")
-        message = "is a file" if name == "C.zarr" else "could not be read"
-        with pytest.raises(StoreError, match=message):
+        with raises(StoreError, "file-kind" if name == "C.zarr" else "file-damaged"):
             open_matrix(path)
         path.unlink()
         path.mkdir()
-        message = "holds no zarr.json" if name == "C.zarr" else "is a directory"
-        with pytest.raises(StoreError, match=message):
+        with raises(StoreError, "no-matrix" if name == "C.zarr" else "file-kind"):
             open_matrix(path)
     (tmp_path / "C.zarr" / "zarr.json").write_text("{")
-    with pytest.raises(StoreError, match="could not be read"):
+    with raises(StoreError, "file-damaged"):
         open_matrix(tmp_path / "C.zarr")
 
 
@@ -232,15 +205,15 @@ def test_other_dtypes_are_refused(tmp_path: Path, dtype: str) -> None:
             file["A"] = values
         names.append("A.h5")
     for name in names:
-        with pytest.raises(StoreError, match=r"has dtype .*; allowed are bool, int"):
+        with raises(StoreError, "matrix-dtype"):
             open_matrix(tmp_path / name)
-    with pytest.raises(StoreError, match=r"has dtype .*; allowed are bool, int"):
+    with raises(StoreError, "matrix-dtype"):
         create_matrix(tmp_path / "C.npy", (2, 2), dtype, (1, 1))
 
 
 def test_float16_in_zarr_is_refused(tmp_path: Path) -> None:
     zarr.create_array(tmp_path / "A.zarr", shape=(2, 2), chunks=(1, 1), dtype="f2")
-    with pytest.raises(StoreError, match="has dtype float16; allowed"):
+    with raises(StoreError, "matrix-dtype"):
         open_matrix(tmp_path / "A.zarr")
 
 
@@ -254,9 +227,9 @@ def test_pickled_objects_are_refused_and_not_loaded(tmp_path: Path) -> None:
     np.savez(tmp_path / "A.npz", A=values)
     (tmp_path / "B.npy").write_bytes(pickle.dumps(Trap()))
     for name in ("A.npy", "A.npz"):
-        with pytest.raises(StoreError, match="has dtype object; allowed"):
+        with raises(StoreError, "matrix-dtype"):
             open_matrix(tmp_path / name)
-    with pytest.raises(StoreError, match="could not be read"):
+    with raises(StoreError, "file-damaged"):
         open_matrix(tmp_path / "B.npy")
     assert not (tmp_path / "sprung").exists()
 
@@ -269,12 +242,12 @@ def test_other_dimensions_are_refused(tmp_path: Path, shape: tuple[int, ...]) ->
     with h5py.File(tmp_path / "A.h5", "w") as file:
         file["A"] = values
     zarr.create_array(tmp_path / "A.zarr", data=values)
-    with pytest.raises(StoreError, match=f"{len(shape)} dimensions; matrices have two"):
+    with raises(StoreError, "matrix-shape"):
         open_matrix(tmp_path / "A.npy")
     for name in ("A.npz", "A.h5", "A.zarr"):
-        with pytest.raises(StoreError, match="holds no 2-D array"):
+        with raises(StoreError, "no-matrix"):
             open_matrix(tmp_path / name)
-    with pytest.raises(StoreError, match="two integers of 0 or more"):
+    with raises(StoreError, "matrix-shape"):
         create_matrix(tmp_path / "C.npy", shape, "f8", (1, 1))
 
 
@@ -284,21 +257,19 @@ def test_every_truncated_file_is_found_at_once(tmp_path: Path, name: str) -> Non
     whole = (tmp_path / name).read_bytes()
     for length in range(0, len(whole), 7):
         (tmp_path / name).write_bytes(whole[:length])
-        with pytest.raises(StoreError, match=r"truncated|could not be read \(.*\); "):
+        with pytest.raises(StoreError) as caught:
             open_matrix(tmp_path / name)
+        assert caught.value.code in ("file-truncated", "file-damaged")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_place_is_checked_first(
     tmp_path: Path, monkeypatch: Any, name: str
 ) -> None:
-    with pytest.raises(StoreError, match="is no folder; make it first"):
+    with raises(StoreError, "no-folder"):
         create_matrix(tmp_path / "none" / name, (1, 1), "f8", (1, 1))
-    for tile in [(0, 1), (1,), (1, 2.0)]:
-        with pytest.raises(StoreError, match=r"the tile .*two integers of 1 or more"):
-            create_matrix(tmp_path / name, (1, 1), "f8", tile)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=127))
-    with pytest.raises(StoreError, match=r"needs (128|256) bytes and .* has 127 free"):
+    with raises(StoreError, "disk-full"):
         create_matrix(tmp_path / name, (2, 4), "c16", (2, 4))
     assert list(tmp_path.iterdir()) == []
 
@@ -308,25 +279,25 @@ def test_what_exists_is_not_overwritten_by_chance(tmp_path: Path, name: str) -> 
     path = f"{tmp_path}/{name}"
     save(path, make_matrix())
     member = "::" in name
-    message = "members are not added" if member else "exists; choose another name"
-    with pytest.raises(StoreError, match=message):
+    code = "container-exists" if member else "output-exists"
+    with raises(StoreError, code):
         create_matrix(path, (1, 1), "f8", (1, 1))
     if member:
-        with pytest.raises(StoreError, match=message):
+        with raises(StoreError, code):
             create_matrix(path, (1, 1), "f8", (1, 1), overwrite=True)
     assert_same_bits(everything(path), make_matrix())
 
 
 def test_tiles_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     writer = create_matrix(tmp_path / "C.npy", (4, 4), "f8", (2, 2))
-    with pytest.raises(StoreError, match=r"shapes must be equal: give .* \(2, 2\)"):
+    with raises(StoreError, "tile-misfit"):
         writer[0:2, 0:2] = np.zeros((2, 3))
-    with pytest.raises(StoreError, match=r"shapes must be equal: give .* \(1, 2\)"):
+    with raises(StoreError, "tile-misfit"):
         writer[3:5, 0:2] = np.zeros((2, 2))
-    with pytest.raises(StoreError, match=r"a tile of complex128 .* holds float64"):
+    with raises(StoreError, "tile-misfit"):
         writer[0:2, 0:2] = np.zeros((2, 2), "c16")
     for index in [0, (0, slice(2)), (slice(0, 4, 2), slice(2))]:
-        with pytest.raises(TypeError, match="the index"):
+        with raises(ArgumentError, "index"):
             writer[index] = np.zeros((2, 2))
 
 
@@ -351,9 +322,9 @@ def test_only_commit_touches_the_target(tmp_path: Path, name: str, old: bool) ->
     assert left_behind(tmp_path) == []
     writer.discard()
     assert_same_bits(everything(path), second)
-    with pytest.raises(StoreError, match="committed or discarded already"):
+    with raises(StoreError, "writer-ended"):
         writer.commit()
-    with pytest.raises(StoreError, match="could not be written"):
+    with raises(StoreError, "file-missing"):
         writer[0:2, 0:2] = np.zeros((2, 2))
     assert left_behind(tmp_path) == []
 

@@ -4,10 +4,9 @@ import click
 
 from .doctor import doctor
 from .failures import EXIT_CODES, SentenceGroup
-from .gemm import gemm
 from .info import info
 from .plan import plan
-from .update import updates
+from .products import products
 
 __all__ = ["main"]
 
@@ -23,5 +22,5 @@ def main() -> None:
     """Multiply large matrices through int8 products, on dask workers."""
 
 
-for _command in (gemm, *updates, plan, info, doctor):
+for _command in (*products, plan, info, doctor):
     main.add_command(_command)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ..checks import OPS, UPLOS
+from ..problem import OPS, UPLOS
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -91,14 +91,13 @@ method_options = apply_all(
     ),
     click.option(
         "--method",
-        help="How complex products are made of real ones: 2m (default), 3m, 4m, hybrid "
-        "or native (BLAS).",
+        help="How complex products are made of real ones: 2m (default), hybrid or "
+        "native (BLAS); 3m and 4m are for comparison.",
     ),
-    click.option("--scaling", help="How rows are scaled: norm (default) or accurate."),
     click.option(
         "--engine",
-        help="What multiplies: auto (default; GPUs where all workers have one), cpu, "
-        "cuda or reference.",
+        help="What multiplies: auto (default; GPUs if all workers have one), cpu or "
+        "cuda; reference is for comparison.",
     ),
 )
 

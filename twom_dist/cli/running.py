@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .bar import progress_bar
-from .failures import name_options, refusing
+from .failures import RefusedError, refusing
 from .options import (
     apply_all,
     debug_option,
@@ -27,14 +28,23 @@ sum_options = apply_all(
         "--output",
         required=True,
         metavar="C",
-        help="File to make; without a member HDF5 and .npz call it matrix.",
+        help="File to write; data.h5::C names the member of an HDF5 or .npz file "
+        "[default member: matrix].",
     ),
-    click.option("--c", metavar="C0", help="Matrix to add, times --beta."),
+    click.option("--c", metavar="C0", help="File of the matrix to add, times --beta."),
     click.option(
-        "--alpha", type=parse_number, metavar="NUMBER", default=1, help="Default: 1."
+        "--alpha",
+        type=parse_number,
+        metavar="NUMBER",
+        default=1,
+        help="Factor of the product, e.g. 2, -0.5 or 1+2j [default: 1].",
     ),
     click.option(
-        "--beta", type=parse_number, metavar="NUMBER", default=0, help="Default: 0."
+        "--beta",
+        type=parse_number,
+        metavar="NUMBER",
+        default=0,
+        help="Factor of C0 [default: 0].",
     ),
 )
 
@@ -43,36 +53,48 @@ _worker_options = apply_all(
     click.option(
         "--workers",
         type=click.IntRange(0),
-        help="Start so many worker processes (default: one per GPU, or per core); 0: "
-        "use threads.",
+        help="Worker processes to start; 0 uses threads of this process [default: one "
+        "for each GPU, or as many as suit the cores and the memory].",
     ),
     click.option(
-        "--threads-per-worker", type=click.IntRange(1), help="Default: 1; all if alone."
+        "--threads-per-worker",
+        type=click.IntRange(1),
+        help="Threads per worker process [default: 1 on a GPU, else a share of the "
+        "cores].",
     ),
     click.option(
         "--memory-limit",
         type=parse_size,
         metavar="BYTES",
-        help="Of each worker, such as 4GiB.",
+        help="Memory limit of each worker, e.g. 4GiB [default: an equal share of this "
+        "machine].",
     ),
-    click.option("--dashboard", is_flag=True, help="Serve dask's, on port 8787."),
+    click.option(
+        "--dashboard", is_flag=True, help="Serve dask's dashboard on port 8787."
+    ),
 )
 
 run_options = apply_all(
     _worker_options,
-    click.option("--tile", type=click.IntRange(1), help="Side of a tile."),
+    click.option(
+        "--tile",
+        type=click.IntRange(1),
+        help="Rows and columns of a tile [default: chosen by the planner].",
+    ),
     click.option(
         "--overwrite",
         is_flag=True,
-        help="Replace an output that is there; discard an unfinished one.",
+        help="Replace an existing output, and discard an unfinished one.",
     ),
     click.option(
-        "--resume", is_flag=True, help="Continue what a stopped run has left, if any."
+        "--resume", is_flag=True, help="Continue what a stopped run has begun, if any."
     ),
     click.option(
-        "--progress", is_flag=True, help="Show the bar without a terminal too."
+        "--progress",
+        is_flag=True,
+        help="Show the progress bar even without a terminal.",
     ),
-    click.option("--quiet", is_flag=True, help="Say nothing but errors."),
+    click.option("--quiet", is_flag=True, help="Print errors only."),
     debug_option,
 )
 
@@ -92,14 +114,15 @@ def run_job(
     debug: bool,
     **others: Any,
 ) -> None:
-    """Open a job, run it and say what came of it."""
-    names = ("accuracy", "num_moduli", "method", "scaling", "engine")
+    """Open a job, run it and print its summary."""
+    names = ("accuracy", "num_moduli", "method", "engine")
     options = given(**{name: others.pop(name) for name in names})
     with refusing():
         if c is not None and beta == 0:
-            raise TypeError("--c given without --beta; give --beta 1 to add it")
+            raise RefusedError("--c without --beta", "Add it with --beta 1", "no-beta")
         if c is None and beta != 0:
-            raise TypeError("--beta given without --c; name C0, or leave --beta out")
+            problem = "--beta without --c"
+            raise RefusedError(problem, "Name C0, or leave out --beta", "no-c")
         job = open_job(
             output=output,
             overwrite=overwrite,
@@ -121,46 +144,43 @@ def _run(
     quiet: bool,
     bar: bool,
     debug: bool,
-    *,
-    scheduler: str | None,
-    scheduler_file: str | None,
-    tls_ca_file: str | None,
-    tls_cert: str | None,
-    tls_key: str | None,
-    timeout: float,
-    **local_options: Any,
+    **options: Any,
 ) -> "JobSummary":
-    """Find or start the workers, and the output before those that must be started."""
+    """Find or start the workers, and run the job on them."""
     from ..execute import current_cluster
     from ..jobs import begin, compute
     from . import workers
 
-    address = workers.find_scheduler(
-        scheduler, scheduler_file, timeout, **local_options
-    )
-    security = workers.choose_security(
-        address, tls_ca_file=tls_ca_file, tls_cert=tls_cert, tls_key=tls_key
-    )
+    tls_files = {name: options.pop(name) for name in [*options] if "tls" in name}
+    scheduler, file = options.pop("scheduler"), options.pop("scheduler_file")
+    timeout = options.pop("timeout")
+    address = workers.find_scheduler(scheduler, file, timeout, **options)
+    security = workers.choose_security(address, **tls_files)
     with ExitStack() as stack:
         stack.enter_context(workers.quiet_logs(not debug))
-        client, local = None, None
-        if address is None:
-            with refusing():
-                local = workers.choose_local_workers(**local_options, engine=job.engine)
-                if local.on_gpus:
-                    # Asked what is free on them, and so started before the output.
-                    client = stack.enter_context(workers.start_workers(local, debug))
-            job = job.with_engine(local.engine)
-            cluster = local.cluster if client is None else current_cluster()
-        else:
+        client, start = None, None
+        if address is not None:
             client = stack.enter_context(workers.connect(address, timeout, security))
+        else:
+            with refusing():
+                local = workers.choose_local_workers(**options, engine=job.engine)
+            cluster = local.cluster
+            if options["workers"] != 0:
+                dashboard = options["dashboard"]
+                start = partial(workers.start_workers, local, dashboard, debug)
+                if local.gpus.visible:
+                    # Asked what is free on them, and so started before the output.
+                    client, start = stack.enter_context(start()), None
+                elif job.engine == "auto":
+                    job = job.with_engine("cpu")
+        if client is not None:
             cluster = current_cluster()
         with refusing():
             run = begin(job, cluster, tile, resume=resume, client=client)
         with ExitStack() as unfinished:
             unfinished.callback(run.abandon)
-            if client is None and local is not None and local.workers > 0:
-                client = stack.enter_context(workers.start_workers(local, debug))
+            if start is not None:
+                client = stack.enter_context(start())
             if not quiet and (discarded := run.describe_discarded()):
                 click.echo(f"twom-dist: {discarded}", err=True)
             # From here on the run decides: a result that cannot be put in place stays.
@@ -171,5 +191,5 @@ def _run(
         except BaseException:
             # Before it is said why the job was stopped.
             if kept := run.describe_kept():
-                click.echo(f"twom-dist: {name_options(kept)}", err=True)
+                click.echo(f"twom-dist: {kept}", err=True)
             raise

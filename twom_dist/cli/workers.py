@@ -43,7 +43,7 @@ def choose_local_workers(
         return choose_workers(machine, 1, threads_per_worker, memory_limit)
     if dashboard:
         check_dashboard()
-    machine = find_machine({"auto": None, "cuda": True}.get(engine, False))
+    machine = find_machine({"auto": None, "cuda": True}.get(engine, False), workers)
     return choose_workers(machine, workers, threads_per_worker, memory_limit)
 
 

@@ -16,35 +16,36 @@ from .nvml import Gpus, find_gpus
 from .report import Finding, Report
 from .workers import check_workers
 
-# (m, n, k): where int8 products saturate, many sums of so many terms do.
+# (m, n, k): on hardware whose int8 products saturate, many sums of so many terms do.
 _SHAPE = (24, 40, 257)
 
 
 def doctor(client: Any = None) -> Report:
     """Check the engines, the GPU, dask-cuda and the workers.
 
-    Are the products of the engines exact? Is a GPU usable? Can dask-cuda be imported,
-    and does it go with what is installed? Do the workers have the same packages as this
-    process?
+    The questions are: Are the products of the engines exact? Is a GPU usable? Can
+    dask-cuda be imported, and are the versions that it asks for installed? Do the
+    workers have the same packages as this process?
 
     Parameters
     ----------
     client : distributed.Client, optional
-        Default: the current client; without one, no workers are checked.
+        Default: the current client. Without a client no workers are checked.
 
     Returns
     -------
     Report
-        Prints as one line for each finding; `ok` is true if none is a failure.
+        It prints one line for each finding; `ok` is true if none is a failure.
 
     Raises
     ------
     ArgumentError
-        For an asynchronous client. What is missing or broken is a finding.
+        For an asynchronous client. What is missing or broken is no error but a finding.
 
     Notes
     -----
-    With GPUs it makes a CUDA context in this process: start local clusters first.
+    If there are GPUs, a CUDA context is made in this process; start local clusters
+    before that.
 
     Examples
     --------
@@ -72,7 +73,7 @@ def doctor(client: Any = None) -> Report:
 
 
 def run(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """Make a finding of whatever stops a check: broken packages raise anything."""
+    """Turn whatever stops a check into a finding: broken packages raise anything."""
     try:
         yield from check()
     except TwomError as error:
@@ -84,7 +85,7 @@ def run(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
 
 
 def check_engine(name: str, xp: Any = np) -> Iterator[Finding]:
-    """Compare a product with the exact one, which Python's integers give."""
+    """Compare a product with the exact one of Python's integers, bit for bit."""
     title = f"engine {name}"
     if _multiply(name, xp).tobytes() == _multiply("reference").tobytes():
         yield Finding(title, "ok", "exact, to the last bit")
@@ -133,7 +134,7 @@ def check_gpu(gpus: Gpus) -> Iterator[Finding]:
 
 
 def check_blocks(gpus: Gpus, block: Any) -> Iterator[Finding]:
-    """Serialise a block as a transfer or a spill does."""
+    """Serialise a block as dask does to transfer or spill it."""
     from distributed.protocol import deserialize, serialize
 
     try:
@@ -148,7 +149,7 @@ def check_blocks(gpus: Gpus, block: Any) -> Iterator[Finding]:
 
 
 def check_dask_cuda(gpus: Gpus) -> Iterator[Finding]:
-    """Import what puts workers on GPUs, and see whether it has what it asks for."""
+    """Import dask-cuda, and see whether the versions that it asks for are installed."""
     name = "dask-cuda"
     if not gpus.visible:
         return
@@ -166,7 +167,7 @@ def check_dask_cuda(gpus: Gpus) -> Iterator[Finding]:
 
 
 def find_clashes(package: str) -> Iterator[tuple[str, str]]:
-    """List the requirements of an installed package that are not met, with advice."""
+    """List the unmet requirements of an installed package, with advice."""
     from packaging.requirements import Requirement
 
     if _find_version(package) is None:

@@ -9,15 +9,15 @@ from typing import Any
 from dask.utils import format_bytes, parse_bytes
 
 from ..errors import EngineUnavailableError, PlanError
+from ..memory import MemoryBudget
 from ..plan import Cluster
 from . import cuda
-from .limits import INTERPRETER_BYTES, SPILL, round_up
 from .nvml import Gpus, find_gpus
 
 LOOPBACK = "127.0.0.1"
 _DASHBOARD_PORT = 8787
 # A worker with less has no room for a tile beside its process.
-LEAST_BYTES = round_up(INTERPRETER_BYTES / SPILL)
+LEAST_BYTES = MemoryBudget(kind="job").least_limit(0)
 
 NO_GPUS = Gpus()
 
@@ -26,7 +26,7 @@ MemoryLimit = int | float | str | None
 
 @dataclass(frozen=True)
 class Machine:
-    """What this process may use: cores, memory and GPUs to start workers on."""
+    """The cores, memory and GPUs of this machine that this process may use."""
 
     cores: int
     memory_bytes: int
@@ -35,7 +35,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class LocalWorkers:
-    """Worker processes to start, alike; a memory limit of 0 is none."""
+    """The worker processes to start, all alike; 0 bytes of memory means no limit."""
 
     workers: int
     threads: int
@@ -44,12 +44,13 @@ class LocalWorkers:
 
     @property
     def cluster(self) -> Cluster:
-        """What the planner needs to know."""
-        return Cluster(self.workers, self.threads, self.memory_bytes or None)
+        """The workers as the planner takes them."""
+        budget = MemoryBudget(self.memory_bytes or None)
+        return Cluster(self.workers, self.threads, budget)
 
 
-def find_machine(gpus: bool | None = None) -> Machine:
-    """Look at this machine; `gpus` as in `local_cluster`."""
+def find_machine(gpus: bool | None = None, n_workers: int | None = None) -> Machine:
+    """Look at this machine; `gpus` and `n_workers` as in `local_cluster`."""
     from dask.system import CPU_COUNT
     from distributed.system import MEMORY_LIMIT
 
@@ -60,7 +61,8 @@ def find_machine(gpus: bool | None = None) -> Machine:
             "Look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use the cores",
             "no-gpu",
         )
-    if gpus is None and find_spec("dask_cuda") is None:
+    usable = find_spec("dask_cuda") is not None
+    if gpus is None and not (usable and (n_workers or 1) <= len(found.visible)):
         found = NO_GPUS
     return Machine(CPU_COUNT, int(MEMORY_LIMIT), found)
 
@@ -71,7 +73,7 @@ def choose_workers(
     threads_per_worker: int | None = None,
     memory_limit: MemoryLimit = None,
 ) -> LocalWorkers:
-    """Choose what is not given, within the machine; refuse what does not fit it."""
+    """Choose the numbers that are not given, and refuse those that do not fit."""
     for name, count in (("workers", n_workers), ("threads", threads_per_worker)):
         if count is not None and count < 1:
             problem = f"the number of {name} is {count}"
@@ -105,15 +107,15 @@ def _find_most(machine: Machine) -> tuple[int, str, str]:
 
 
 def _count_workers(machine: Machine, threads: int | None) -> int:
-    """One for each GPU; without, as many as use all cores."""
+    """Count one worker for each GPU; without GPUs, as many as use all cores."""
     from distributed.deploy.utils import nprocesses_nthreads
 
     if machine.gpus.visible:
         return len(machine.gpus.visible)
     if threads is not None:
         return max(1, machine.cores // threads)
-    # Few processes: the threads of one share its encoded tiles. Not one alone: they
-    # share an interpreter as well.
+    # Few processes, since the threads of one share its encoded tiles; but more than
+    # one, since they share its interpreter as well.
     return int(nprocesses_nthreads(machine.cores)[0])
 
 
@@ -151,57 +153,61 @@ def local_cluster(
 ) -> Iterator[Any]:
     """Start worker processes on this machine, and stop them at the end.
 
-    Where there are GPUs and dask-cuda is installed, a `dask_cuda.LocalCUDACluster` with
-    a worker for each and a pool of device memory that CuPy shares; else a
-    `distributed.LocalCluster`. Only this machine can reach it, unless `interface` is
-    given.
+    If there are enough GPUs and dask-cuda is installed, this is a
+    `dask_cuda.LocalCUDACluster` with one worker for each GPU and a pool of device
+    memory that CuPy shares; otherwise it is a `distributed.LocalCluster`. It listens on
+    the loopback address, unless `interface` is given. Every user of this machine can
+    connect to that and run programs as you, unless `security` is given.
 
     Parameters
     ----------
     n_workers : int, optional
-        Default: one for each GPU, or else one for each core up to four, and then about
-        the root of the number of cores; no more than the memory has room for.
+        Default: one for each GPU. Without GPUs: one for each core up to four, then
+        about the square root of the number of cores, but no more than the memory has
+        room for.
     threads_per_worker : int, optional
-        Tasks that run side by side on a worker. Default: one on a GPU, else so many
-        that the workers use all cores.
+        Number of tasks that run side by side on a worker. Default: one on a GPU,
+        otherwise as many as it takes to use all cores.
     memory_limit : int, float or str, optional
-        Host memory of each worker, as dask takes it; 0 is no limit. Default: an equal
-        share of the machine.
+        Limit of the host memory of each worker, in the form that dask takes; 0 is no
+        limit. Default: an equal share of the machine.
     gpus : bool, optional
-        False: never; True: refuse without. Default: where they can be used.
+        False never uses GPUs, True refuses to start without them. Default: use them if
+        there are enough for the workers and dask-cuda is installed.
     dashboard : bool
         Whether to serve dask's dashboard, on port 8787 of the loopback address.
     protocol : str, optional
-        Default: "ucx" for GPUs where distributed-ucxx is installed, else "tcp"; with
-        `security`, what it asks for.
+        Default: "ucx" for GPUs if distributed-ucxx is installed, otherwise "tcp"; with
+        `security`, the protocol that it asks for.
     interface : str, optional
-        Listen on this network interface, such as "ib0", instead of loopback.
+        Listen on this network interface, such as "ib0", instead of the loopback.
     security : distributed.Security or bool, optional
-        True makes temporary certificates.
+        True encrypts with temporary certificates, which the package cryptography makes.
     **options
-        Passed on to the cluster, and above what is chosen here: `rmm_pool_size` and
-        `device_memory_limit` of dask-cuda, `local_directory`, `silence_logs`.
+        Options of the cluster class, which override what is chosen here: for example
+        `rmm_pool_size` and `device_memory_limit` of dask-cuda, `local_directory`,
+        `silence_logs`.
 
     Yields
     ------
     distributed.Client
-        Connected, and the current client; its `cluster` is the cluster.
+        Connected to the cluster, which is its `cluster`; the current client.
 
     Raises
     ------
     EngineUnavailableError
-        For ``gpus=True`` without GPUs or without dask-cuda, and for a dashboard without
-        bokeh.
+        If ``gpus=True`` and there are no GPUs or no dask-cuda, and if a dashboard is
+        asked for and bokeh is missing.
     PlanError
-        For more workers than the machine has GPUs, or memory, for.
+        If the machine has fewer GPUs than workers are asked for, or too little memory.
 
     Notes
     -----
-    Workers are new processes that import the main script again: in a script, call it
-    under ``if __name__ == "__main__":``.
+    Workers are new processes that import the main script again: in a script, call
+    `local_cluster` under ``if __name__ == "__main__":``.
 
     On GPUs, dask-cuda moves outputs of tasks to the host when they exceed the pool less
-    `twom-dist.workspace-bytes`, which products take beside them.
+    `twom-dist.workspace-bytes`, which products need beside them.
 
     Examples
     --------
@@ -214,7 +220,7 @@ def local_cluster(
     from distributed import Client, LocalCluster
 
     local = choose_workers(
-        find_machine(gpus), n_workers, threads_per_worker, memory_limit
+        find_machine(gpus, n_workers), n_workers, threads_per_worker, memory_limit
     )
     if dashboard:
         check_dashboard()

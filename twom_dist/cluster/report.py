@@ -1,4 +1,4 @@
-"""What was found, whether it is right, and what to do where it is not."""
+"""The report of the doctor: findings, each with a status and advice."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,11 +14,13 @@ class Finding:
     ----------
     name : str
     status : {"ok", "warning", "failure"}
-        A warning costs speed; with a failure, products fail or may be wrong.
+        A warning means that something is slower or does not work as it could; a
+        failure, that products fail or may be wrong.
     found : str
-        A clause, as the problem of an error.
+        What was found, as a clause, like the problem of an error.
     advice : str
-        What to do, as the remedy of an error; empty where nothing is to be done.
+        What to do about it, like the remedy of an error; empty if there is nothing to
+        do.
     """
 
     name: str
@@ -43,7 +45,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed."""
+        """Whether no finding is a failure."""
         return all(finding.status != "failure" for finding in self.findings)
 
     def __str__(self) -> str:

@@ -2,17 +2,14 @@
 
 from typing import Any, NamedTuple
 
-import dask
-
-from .. import rank_k
-from ..blas import gemm
 from ..kernels.family import empty_block
+from ..lazy import as_dask
+from ..plan import Layout, Wave
 from ..store import StoredMatrix
-from ..tiles.placement import Cell
+from ..tiles.collection import product_array
+from ..typing import Cell
 from .device_transfer import DeviceMatrix
 from .job import Job
-from .layout import Layout
-from .waves import Wave
 
 _ALL = slice(None)
 
@@ -36,38 +33,23 @@ class LazyTiles(NamedTuple):
 
 def make_tiles(job: Job, layout: Layout, wave: Wave, cells: list[Cell]) -> LazyTiles:
     """Make the lazy C tiles of a wave, to keep those of some cells."""
-    make = _make_product if job.routine == "gemm" else _make_update
-    # The waves were made to fit with these, which the whole memory would exceed.
-    budgets = {
-        "twom-dist.cache-bytes": layout.cache_bytes,
-        "twom-dist.panel-bytes": layout.panel_bytes,
-    }
-    with dask.config.set(budgets):
-        return make(job, layout, wave, cells)
-
-
-def _make_product(job: Job, layout: Layout, wave: Wave, cells: list[Cell]) -> LazyTiles:
-    mb, nb, kb = layout.tile_shape
-    rows, columns = wave.rows, wave.columns
-    a = _lazy(job, job.a, (mb, kb), (rows, _ALL), job.scalars["op_a"])
-    b = _lazy(job, job.b, (kb, nb), (_ALL, columns), job.scalars["op_b"])
+    spec, dtype, (mb, nb, kb) = layout.spec, job.dtype, layout.tile_shape
+    rows: Blocks = wave.rows
+    columns: Blocks = wave.columns
+    first = wave.rows.start, wave.columns.start
+    found = {cell: (cell[0] - first[0], cell[1] - first[1]) for cell in cells}
+    if spec.routine.triangle:
+        # The tiles of a wave are some of those of the square of all its rows.
+        rows = columns = layout.rows_of(wave)
+        index = {row: n for n, row in enumerate(rows)}
+        found = {(i, j): (index[i], index[j]) for i, j in cells}
+    a = _lazy(job, job.a, (mb, kb), (rows, _ALL), spec.op_a)
+    b = a if spec.twins else _lazy(job, job.b, (kb, nb), (_ALL, columns), spec.op_b)
     c = None if job.c is None else _lazy(job, job.c, (mb, nb), (rows, columns))
-    product = gemm(a, b, c, **job.scalars, **job.options)
-    places = {(i - rows.start, j - columns.start): (i, j) for i, j in cells}
-    return LazyTiles(product, places)
-
-
-def _make_update(job: Job, layout: Layout, wave: Wave, cells: list[Cell]) -> LazyTiles:
-    """Take the tiles of a wave from the update of the rows that it needs."""
-    (_, nb, kb), indices = layout.tile_shape, range(layout.tiles[0])
-    rows = sorted({*indices[wave.rows], *indices[wave.columns]})
-    operands = [
-        _lazy(job, x, (nb, kb), (rows, _ALL), job.scalars["op"]) for x in job.operands
-    ]
-    c = None if job.c is None else _lazy(job, job.c, (nb, nb), (rows, rows))
-    update = getattr(rank_k, job.routine)(*operands, c, **job.scalars, **job.options)
-    found = {row: index for index, row in enumerate(rows)}
-    return LazyTiles(update, {(found[i], found[j]): (i, j) for i, j in cells})
+    a, b, c = (None if x is None else as_dask(x, dtype, None) for x in (a, b, c))
+    grid = layout.grid_of(wave)
+    array = product_array(a, b, c, grid, spec, cells=sorted(found.values()))
+    return LazyTiles(array, {place: cell for cell, place in found.items()})
 
 
 def _lazy(

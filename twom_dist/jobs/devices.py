@@ -1,19 +1,16 @@
 """The GPUs of the workers: the engine that a job gets by them, and room for tiles."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from platform import node
 from typing import Any
 
 from ..cluster.nvml import find_gpus
-from ..errors import EngineUnavailableError, MemoryLimitError
+from ..errors import EngineUnavailableError, TwomError
 from ..kernels.registry import get_engine
-from ..memory import USABLE_SHARE
+from ..memory import DEVICE_SHARE, MemoryBudget
 from ..plan import Cluster
-from ..plan.record import format_bytes
-from .layout import LAST_SHARE, WAVE_SHARE, Layout
-from .room import Make, describe_ways, find_least, name_workers
 from .watchdog import ask
 
 # Tasks of this process that share its device: one reads while another multiplies.
@@ -56,7 +53,7 @@ class Device:
             room = min(room, self.limit_bytes)
         if self.tile_bytes is not None:
             # The most that is planned of it is tiles, or little else.
-            room = min(room, int(self.tile_bytes / WAVE_SHARE / USABLE_SHARE))
+            room = min(room, int(self.tile_bytes / DEVICE_SHARE))
         return max(1, room)
 
 
@@ -78,8 +75,8 @@ def find_device(dask_worker: Any = None, *, measure: bool = True) -> Device:
         get_engine("cuda")
         return _measure(dask_worker) if measure else Device(node())
     except Exception as error:  # a broken driver raises what it likes
-        text = " ".join(str(error).split()) or type(error).__name__
-        return Device(reason=text.partition(";")[0])
+        said = error.problem if isinstance(error, TwomError) else str(error)
+        return Device(reason=" ".join(said.split()) or type(error).__name__)
 
 
 def _measure(dask_worker: Any) -> Device:
@@ -167,24 +164,23 @@ def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
     if len(lacking) == len(devices):
         if engine == "auto":
             return "cpu"
-        raise EngineUnavailableError(_describe_none(lacking))
+        address, reason = next(iter(lacking.items()), ("", "none is there"))
+        who = f"{address} has no" if address == HERE else "no worker has a"
+        raise EngineUnavailableError(
+            f"{who} GPU to use ({reason})",
+            "Start workers where there are GPUs, or leave engine out",
+            "no-gpu",
+        )
     if lacking:
         address, reason = next(iter(lacking.items()))
         raise EngineUnavailableError(
             f"{len(lacking)} of {len(devices)} workers have no GPU to use, such as "
-            f"that at {address} ({reason}); leave them out, or name engine='cpu'"
+            f"that at {address} ({reason})",
+            "Leave them out, or name engine='cpu'",
+            "gpu-missing",
         )
     _check_cupy()
     return "cuda"
-
-
-def _describe_none(lacking: dict[str, str]) -> str:
-    address, reason = next(iter(lacking.items()), ("", "none is there"))
-    who = f"{address} has no" if address == HERE else "no worker has a"
-    return (
-        f"engine='cuda' given and {who} GPU to use ({reason}); start workers where "
-        "there are GPUs, or leave engine out"
-    )
 
 
 def _check_cupy() -> None:
@@ -194,42 +190,11 @@ def _check_cupy() -> None:
     except ImportError as error:
         raise EngineUnavailableError(
             f"the workers have GPUs, and here CuPy is missing ({error}), which needs "
-            "none; install it with pip install 'twom-dist[cuda12]' or '[cuda13]', or "
-            "name engine='cpu'"
+            "none",
+            "Install it with pip install 'twom-dist[cuda12]' or '[cuda13]', or name "
+            "engine='cpu'",
+            "no-cupy",
         ) from None
-
-
-@dataclass(frozen=True)
-class DeviceRoom:
-    """Workers whose tiles lie on GPUs.
-
-    Attributes
-    ----------
-    cluster : Cluster
-        As dask describes it, with the memory of the fullest device.
-    """
-
-    cluster: Cluster
-
-    @property
-    def planned(self) -> Cluster:
-        """The workers with the memory to lay out a job for: nothing else is there."""
-        return self.cluster
-
-    def lay_out(self, make: Make, smaller: Iterable[int] = ()) -> Layout:
-        """Make a layout for what is free, or say what the workers need."""
-        try:
-            return make(self.cluster)
-        except MemoryLimitError:
-            least = find_least(make, self.cluster)
-        assert self.cluster.memory is not None
-        raise MemoryLimitError(
-            f"{name_workers(self.cluster)} with {format_bytes(self.cluster.memory)} "
-            "of device memory each given and the fullest needs "
-            f"{format_bytes(int(least * LAST_SHARE))} for tiles; give each at least "
-            f"{format_bytes(least)} ({LAST_SHARE:.0%} of it is for tiles)"
-            + describe_ways(make, smaller, self.cluster, "GPU")
-        )
 
 
 def count_sharers(device: Device, devices: Mapping[str, Device]) -> int:
@@ -237,7 +202,7 @@ def count_sharers(device: Device, devices: Mapping[str, Device]) -> int:
     return Counter(other.name for other in devices.values())[device.name]
 
 
-def find_device_room(cluster: Cluster, devices: Mapping[str, Device]) -> DeviceRoom:
+def budget_for_devices(cluster: Cluster, devices: Mapping[str, Device]) -> Cluster:
     """Put the memory of the workers' devices in the place of the hosts'.
 
     Parameters
@@ -247,4 +212,4 @@ def find_device_room(cluster: Cluster, devices: Mapping[str, Device]) -> DeviceR
         From `find_devices`: one for each worker.
     """
     rooms = [x.room(count_sharers(x, devices)) for x in devices.values()]
-    return DeviceRoom(replace(cluster, memory=min(rooms)))
+    return replace(cluster, memory=MemoryBudget(min(rooms), "device"))

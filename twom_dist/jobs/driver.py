@@ -1,4 +1,4 @@
-"""The drivers of stored matrices: check, lay out, compute, write."""
+"""The drivers of jobs on stored matrices: check, lay out, compute, write."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -6,11 +6,11 @@ from time import perf_counter
 from typing import Any
 
 from ..errors import ArgumentError
-from ..execute import current_client, current_cluster
+from ..execute import current_client, current_cluster, ensure_placement
 from .arrays import make_tiles
+from .budget import local_cluster_of
 from .job import Job, Path
-from .layout import Layout, local_cluster_of
-from .opening import open_job, open_update
+from .opening import open_job
 from .report import JobSummary, Progress, count_operations
 from .run import Run, begin
 from .running import compute_wave, stopping_writes
@@ -37,43 +37,45 @@ def multiply_files(
 ) -> JobSummary:
     """Compute ``alpha op(A) op(B) + beta C`` of stored matrices into a new file.
 
-    Matrices larger than the memory of the workers are multiplied in waves.
+    If the workers cannot hold the matrices, they multiply them in waves.
 
     Parameters
     ----------
     a, b : str or os.PathLike
         Matrices that `twom_dist.store.open_matrix` reads, such as "A.zarr" or
-        "data.h5::A". All workers must see them under these paths.
+        "data.h5::A". All workers must see the same files under these paths. They must
+        not change during the job.
     output : str or os.PathLike
-        The file to make, as in `twom_dist.store.create_matrix`; never one of the
-        inputs. It appears when it is whole: after an error, an interrupt or a kill
-        there is what was there before, and, hidden beside it, what `resume` continues.
+        The file to write, as in `twom_dist.store.create_matrix`; never one of the
+        inputs. The result is written to a hidden file beside it, which is renamed when
+        complete: after an error, an interrupt or a kill an existing output is
+        unchanged, and `resume` can continue what was written.
     client : distributed.Client, optional
-        Default: the current client; without one, threads of this process.
+        Default: the current client. Without a client, threads of this process compute.
     tile : int, optional
-        Side of the tiles that are read, computed and written; chosen where left out.
-        Zarr and HDF5 outputs are chunked by it.
+        Side of the tiles that are read, computed and written, and of the chunks of zarr
+        and HDF5 outputs. Default: chosen for the workers.
     overwrite : bool
-        Whether a matrix at `output` may be replaced, once the new one is whole, and
-        what an earlier run has left unfinished be discarded, when the work begins.
-        One that lacks only its place is refused: `resume` gives it that. So is a
-        container that holds other arrays.
+        Whether to replace a matrix at `output` when the new one is complete, and to
+        discard what an earlier run has left unfinished. A container that holds other
+        arrays is not replaced. An earlier result that is complete, but has not got its
+        name, is not discarded: `resume` gives it its name.
     resume : bool
-        Whether to continue what an earlier run of the same job has left, also with
-        `overwrite`; with neither of them such a leftover is refused. Where there is
-        none, the job starts.
+        Whether to continue what an earlier run of the same job has left; if there is
+        nothing, the job starts anew. If something is left, and neither `resume` nor
+        `overwrite` is given, the job is refused.
     op_a, op_b : {"N", "T", "C"}
         As in `gemm`.
     alpha, beta : number
         As in `gemm`.
     c : str or os.PathLike, optional
-        The matrix C; not read where beta is 0.
+        The matrix C. It is not read if beta is 0.
     progress : callable, optional
-        Called with a `Progress` for every tile that has been written.
+        Called with a `Progress` after every tile that has been written.
     **options
-        accuracy, num_moduli, method, scaling: as in `gemm`; engine: "auto" (default),
-        "cpu", "cuda" or "reference". "auto" is "cuda" where every worker has a GPU of
-        its own, and "cpu" where none has.
+        accuracy, num_moduli, method: as in `gemm`; engine: "auto" (default), "cpu",
+        "cuda" or "reference" (for comparison). "auto" is "cuda" if every worker has a
+        GPU of its own, and "cpu" if none has.
 
     Returns
     -------
@@ -84,15 +86,16 @@ def multiply_files(
     Raises
     ------
     StoreError
-        For files that cannot be read or written, an output that exists, or is
-        unfinished and may not be continued, a full disk, workers that do not see the
-        files, have other versions of twom_dist, dask or Python, or are gone.
-    TypeError, PlanError, AccuracyError
-        As `gemm` does.
+        If a file cannot be read or written or the disk is full; if the output exists,
+        or is unfinished and may not be continued; if an input changes during the job;
+        if workers do not see the files, have other versions of twom_dist, dask or
+        Python, or are gone.
+    ArgumentError, PlanError, AccuracyError
+        As `gemm` does; ArgumentError also for an asynchronous client.
     EngineUnavailableError
-        Where only some workers have a GPU; with "cuda", where none has.
+        If only some workers have a GPU, or if "cuda" is asked for and none has.
     MemoryLimitError
-        Where not even one tile fits a worker.
+        If not even one tile fits into the memory of a worker.
 
     Examples
     --------
@@ -105,18 +108,8 @@ def multiply_files(
     ...     print(summary.tiles, np.load(c)[0])
     (1, 1, 1) [14.+0.j  0.-3.j]
     """
-    job = open_job(
-        a,
-        b,
-        output,
-        overwrite=overwrite,
-        op_a=op_a,
-        op_b=op_b,
-        alpha=alpha,
-        beta=beta,
-        c=c,
-        **options,
-    )
+    scalars = {"op_a": op_a, "op_b": op_b, "alpha": alpha, "beta": beta}
+    job = open_job("gemm", a, b, output, c=c, overwrite=overwrite, **scalars, **options)
     return run_job(job, client, tile=tile, resume=resume, progress=progress)
 
 
@@ -140,33 +133,32 @@ def update_files(
 ) -> JobSummary:
     """Compute a rank-k or rank-2k update of stored matrices into a new file.
 
+    The result has the bits that the routine gives for the same matrices in memory.
+
     Parameters
     ----------
     routine : {"herk", "syrk", "her2k", "syr2k"}
-        The formula; see `twom_dist.herk` and the others.
+        See `twom_dist.herk` and the others.
     a, output : str or os.PathLike
-        As in `multiply_files`.
+        As in `multiply_files`, like all that is not described here.
     b : str or os.PathLike, optional
         The matrix B of her2k and syr2k.
     client : distributed.Client, optional
-        As in `multiply_files`, like the next two.
     tile : int, optional
     overwrite : bool
     resume : bool
-        As in `multiply_files`.
+        As in `multiply_files`, like the three before.
     op : {"N", "C"} or {"N", "T"}
-        As in the routine.
+        As in the routine, like `alpha`, `beta` and the options.
     uplo : {"full", "lower", "upper"}
-        The whole matrix (default), or one triangle: of the other one nothing is
-        computed, moved or written, and it reads as zeros.
+        Write the whole matrix (default), or one triangle. The other triangle is then
+        neither computed nor written, and reads as zeros.
     alpha, beta : number
-        As in the routine.
     c : str or os.PathLike, optional
-        As in `multiply_files`, like the next one.
     progress : callable, optional
+        As in `multiply_files`, like c.
     **options
-        accuracy, num_moduli, method, scaling: as in the routine; engine: as in
-        `multiply_files`.
+        Of the routine.
 
     Returns
     -------
@@ -176,7 +168,7 @@ def update_files(
 
     Raises
     ------
-    StoreError, TypeError, PlanError, AccuracyError, MemoryLimitError
+    StoreError, ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `multiply_files` and the routine do.
     EngineUnavailableError
         As `multiply_files` does.
@@ -192,18 +184,9 @@ def update_files(
     ...     print(summary.tiles, np.load(c)[1])
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
-    job = open_update(
-        routine,
-        a,
-        output,
-        b,
-        overwrite=overwrite,
-        op=op,
-        uplo=uplo,
-        alpha=alpha,
-        beta=beta,
-        c=c,
-        **options,
+    scalars = {"op": op, "uplo": uplo, "alpha": alpha, "beta": beta}
+    job = open_job(
+        routine, a, b, output, c=c, overwrite=overwrite, **scalars, **options
     )
     return run_job(job, client, tile=tile, resume=resume, progress=progress)
 
@@ -216,36 +199,37 @@ def run_job(
     resume: bool = False,
     progress: Report | None = None,
 ) -> JobSummary:
-    """Lay a job out, start its output or take it up, compute and write.
+    """Lay out a job, start or continue its output, and compute and write its tiles.
 
     Parameters
     ----------
     job : Job
     client : distributed.Client, optional
-        Default: the current client; without one, threads of this process.
-    tile, resume, progress
-        As in `multiply_files`.
+        Default: the current client. Without a client, threads of this process compute.
+    tile : int, optional
+    resume : bool
+    progress : callable, optional
+        As in `multiply_files`, like the two before.
 
     Returns
     -------
     JobSummary
+        Shapes, method, time and speed.
     """
     from dask.system import CPU_COUNT
 
     client = current_client() if client is None else client
     if client is None:
-        return compute(
-            begin(job, local_cluster_of(CPU_COUNT), tile, resume=resume),
-            progress=progress,
-        )
-    if client.asynchronous:
+        cluster = local_cluster_of(CPU_COUNT)
+    elif client.asynchronous:
         raise ArgumentError(
             "an asynchronous client was given, and jobs wait for their result",
             "Give a client made without asynchronous=True",
             "asynchronous-client",
         )
-    with client.as_current():
-        cluster = current_cluster()
+    else:
+        with client.as_current():
+            cluster = current_cluster()
     run = begin(job, cluster, tile, resume=resume, client=client)
     return compute(run, client, progress)
 
@@ -256,11 +240,11 @@ def compute(run: Run, client: Any = None, progress: Report | None = None) -> Job
     Parameters
     ----------
     run : Run
-        Of `begin`.
+        Made by `begin`.
     client : distributed.Client, optional
-        None computes with threads of this process.
+        If None, threads of this process compute.
     progress : callable, optional
-        Called with a `Progress` for every tile that has been written.
+        Called with a `Progress` after every tile that has been written.
 
     Returns
     -------
@@ -270,27 +254,31 @@ def compute(run: Run, client: Any = None, progress: Report | None = None) -> Job
     Raises
     ------
     StoreError
-        A file cannot be read or written, an input has changed, or the workers are
-        gone. After this and any other error, and after an interrupt, the output is
-        what it was; tiles that have been recorded are kept beside it.
+        If a file cannot be read or written, an input has changed, or the workers are
+        gone. After any error and after an interrupt, an existing output is unchanged,
+        and tiles that have been recorded are kept beside it.
     """
     start = perf_counter()
-    job, layout, writer = run.job, run.layout, run.writer
-    meter = _Meter(job, layout, start, progress, len(run.finished))
+    job, layout, writer, system = run.job, run.layout, run.writer, run.job.system
+    done, total, operations = len(run.finished), layout.num_computed, 0
 
-    def done(i: int, j: int) -> None:
+    def count(i: int, j: int) -> None:
+        nonlocal done, operations
         run.recorder.add(i, j)
-        meter.count(i, j)
+        operations += _count_operations(run, i, j)
+        done += 1
+        if progress is not None:
+            progress(Progress(done, total, operations, perf_counter() - start))
 
     context = nullcontext() if client is None else client.as_current()
     with run, stopping_writes(writer, client), context:
+        ensure_placement()
         for wave in layout.waves:
             cells = run.cells_of(wave)
             if cells:
                 tiles = make_tiles(job, layout, wave, cells)
-                compute_wave(tiles, writer, client, run.threads, done, job.mirror)
+                compute_wave(tiles, writer, client, run.threads, count, job.mirror)
         run.recorder.settle()
-    system = job.system
     return JobSummary(
         path=writer.path,
         routine=job.routine,
@@ -305,29 +293,13 @@ def compute(run: Run, client: Any = None, progress: Report | None = None) -> Job
         seconds=perf_counter() - start,
         resumed=len(run.finished),
         discarded=run.num_discarded,
-        operations=meter.operations,
+        operations=operations,
     )
 
 
-class _Meter:
-    """Counts the tiles that have been computed and written."""
-
-    def __init__(
-        self, job: Job, layout: Layout, start: float, report: Report | None, done: int
-    ) -> None:
-        self._job, self._layout = job, layout
-        self._start, self._report = start, report
-        self._done, self._total, self.operations = done, layout.num_computed, 0
-
-    def count(self, i: int, j: int) -> None:
-        """Count tile (i, j)."""
-        (m, n, k), (mb, nb, _) = self._layout.shape, self._layout.tile_shape
-        rows, columns = min(mb, m - i * mb), min(nb, n - j * nb)
-        routine = self._job.routine
-        operations = count_operations(rows, columns, k, self._job.dtype, routine)
-        # An update is done with both triangles, a product with one tile.
-        self.operations += operations * (1 if routine == "gemm" or i == j else 2)
-        self._done += 1
-        if self._report is not None:
-            seconds = perf_counter() - self._start
-            self._report(Progress(self._done, self._total, self.operations, seconds))
+def _count_operations(run: Run, i: int, j: int) -> int:
+    """Count the operations of tile (i, j); an update is done with both triangles."""
+    (m, n, k), (mb, nb, _) = run.layout.shape, run.layout.tile_shape
+    rows, columns, routine = min(mb, m - i * mb), min(nb, n - j * nb), run.job.routine
+    both = 1 if routine == "gemm" or i == j else 2
+    return both * count_operations(rows, columns, k, run.job.dtype, routine)

@@ -50,7 +50,7 @@ def check_workers(job: Job, writer: MatrixWriter, client: Any) -> None:
     StoreError
         Which worker, and which file it misses or finds changed.
     """
-    output = writer.draft.temporary if writer.concurrent else None
+    output = writer.temporary if writer.concurrent else None
     inputs = list(job.inputs.values())
     for address, found in ask(client.run, _find_unlike, inputs, output).items():
         if found is not None:

@@ -2,16 +2,18 @@
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
-from ..checks import ROUTINES
+from ..kernels.finish import mirror_tile
 from ..moduli import ResidueSystem
-from ..plan import Cluster
+from ..plan import Cluster, Layout, find_chunks, lay_out
+from ..problem import Problem
 from ..store import StoredMatrix
-from .layout import Layout, find_chunks, lay_out
-from .writing import Mirror, conjugate_transpose
+from ..tiles.spec import Spec
+from .writing import Mirror
 
 Path = str | os.PathLike[str]
 
@@ -22,40 +24,40 @@ class Job:
 
     Attributes
     ----------
-    routine : {"gemm", "herk", "syrk", "her2k", "syr2k"}
-    a, b, c : StoredMatrix
-        b is a for herk and syrk; c is None where beta is 0.
+    problem : Problem
+        Its matrices are stored ones.
     output : str or os.PathLike
     overwrite : bool
-    shape : tuple of int
-        (m, n, k).
-    dtype : numpy.dtype
-        Of the result.
-    system : ResidueSystem or None
-        None for the native product.
-    scalars : dict
-        alpha and beta, and op_a and op_b of gemm, op and uplo of the others.
-    options : dict
-        The other arguments of the routine.
     """
 
-    routine: str
-    a: StoredMatrix
-    b: StoredMatrix
-    c: StoredMatrix | None
+    problem: Problem
     output: Path
     overwrite: bool
-    shape: tuple[int, int, int]
-    dtype: np.dtype[Any]
-    system: ResidueSystem | None
-    scalars: dict[str, Any]
-    options: dict[str, Any]
 
     @property
-    def operands(self) -> list[StoredMatrix]:
-        """A, and B where the routine takes two matrices."""
-        update = ROUTINES.get(self.routine)
-        return [self.a, self.b] if update is None or update.two else [self.a]
+    def routine(self) -> str:
+        """Name of the routine."""
+        return self.spec.routine.name
+
+    @property
+    def spec(self) -> Spec:
+        """What the tasks are told."""
+        return self.problem.spec
+
+    @property
+    def a(self) -> StoredMatrix:
+        """The matrix A."""
+        return cast(StoredMatrix, self.problem.a)
+
+    @property
+    def b(self) -> StoredMatrix:
+        """The matrix B; A for herk and syrk."""
+        return cast(StoredMatrix, self.problem.b)
+
+    @property
+    def c(self) -> StoredMatrix | None:
+        """The matrix C; None where beta is 0."""
+        return cast(StoredMatrix | None, self.problem.c)
 
     @property
     def inputs(self) -> dict[str, StoredMatrix]:
@@ -64,34 +66,38 @@ class Job:
         return {name: x for name, x in matrices.items() if x is not None}
 
     @property
+    def shape(self) -> tuple[int, int, int]:
+        """(m, n, k)."""
+        return self.problem.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the result."""
+        return self.problem.dtype
+
+    @property
+    def system(self) -> ResidueSystem | None:
+        """The residue system; None for the native product."""
+        return self.problem.system
+
+    @property
     def engine(self) -> str:
         """The engine that is asked for: "auto" is settled when the job begins."""
-        return str(self.options.get("engine", "auto"))
+        return self.spec.engine
 
     def with_engine(self, engine: str) -> "Job":
         """Return the same job for an engine."""
-        return replace(self, options={**self.options, "engine": engine})
+        return replace(self, problem=self.problem.with_engine(engine))
 
     @property
     def mirror(self) -> Mirror | None:
         """What makes a tile that of the other triangle, where both are written."""
-        if self.scalars.get("uplo") != "full":
+        routine = self.spec.routine
+        if not routine.triangle or self.spec.uplo != "full":
             return None
-        # In memory an empty update without C is zeros, none of them negative.
-        zeros = self.c is None and (self.scalars["alpha"] == 0 or self.shape[2] == 0)
-        conjugate = ROUTINES[self.routine].hermitian and not zeros
-        return conjugate_transpose if conjugate else np.transpose
+        return partial(mirror_tile, conjugate=routine.hermitian)
 
     def lay_out(self, cluster: Cluster, tile: int | None = None) -> Layout:
-        """Choose tiles and waves for a cluster; see `twom_dist.jobs.lay_out`."""
-        shared = {n: x for n, x in self.scalars.items() if n in ("beta", "uplo")}
-        return lay_out(
-            self.shape,
-            self.dtype,
-            cluster,
-            routine=self.routine,
-            tile=tile,
-            chunks=find_chunks(self.routine, self.a, self.b, self.scalars),
-            **shared,
-            **self.options,
-        )
+        """Choose tiles and waves for a cluster; see `twom_dist.plan.lay_out`."""
+        chunks = find_chunks(self.spec, self.a, self.b)
+        return lay_out(self.spec, self.shape, cluster, tile=tile, chunks=chunks)

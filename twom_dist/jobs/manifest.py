@@ -1,22 +1,25 @@
 """What a job makes, in words that a later run can compare with its own."""
 
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from ..errors import StoreError
-from ..plan import Cluster, fit_panels
+from ..plan import Layout, Wave
+from ..plan.layout import cut_sizes
 from ..store import Journal
+from ..tiles.grid import Grid
 from .inputs import stamp_inputs
 from .job import Job
-from .layout import Layout
-from .waves import Wave
 
 # Of this description: another one is not understood.
-_FORM = 1
+_FORM = 2
+# Of a spec, what the bits hang on beside routine, shape, dtype and method.
+_ARGUMENTS = ("alpha", "beta", "op_a", "op_b", "uplo")
 
 
-def describe_job(job: Job, layout: Layout, cluster: Cluster) -> dict[str, Any]:
+def describe_job(job: Job, layout: Layout) -> dict[str, Any]:
     """Describe everything that the bits of the result hang on, and the layout.
 
     The exact methods give the same bits for every tile, engine and worker, so that a
@@ -28,19 +31,24 @@ def describe_job(job: Job, layout: Layout, cluster: Cluster) -> dict[str, Any]:
         "routine": job.routine,
         "shape": list(job.shape),
         "dtype": job.dtype.name,
-        **{name: _name(value) for name, value in job.scalars.items()},
-        **_describe_method(job, layout, cluster),
+        **{name: _name(getattr(job.spec, name)) for name in _ARGUMENTS},
+        **_describe_method(job, layout),
     }
     return {
         "form": _FORM,
         "made": made,
         "asked": _name_accuracy(job),
         "inputs": stamp_inputs(job),
-        "layout": asdict(layout) | {"waves": [_list(wave) for wave in layout.waves]},
+        "layout": {
+            "tile_shape": layout.tile_shape,
+            "panels": layout.grid.panels,
+            "cache_bytes": layout.spec.cache_bytes,
+            "waves": [_list(wave) for wave in layout.waves],
+        },
     }
 
 
-def _describe_method(job: Job, layout: Layout, cluster: Cluster) -> dict[str, Any]:
+def _describe_method(job: Job, layout: Layout) -> dict[str, Any]:
     system = job.system
     if system is None:
         name = "CuPy" if job.engine == "cuda" else "NumPy"
@@ -49,12 +57,11 @@ def _describe_method(job: Job, layout: Layout, cluster: Cluster) -> dict[str, An
             "engine": job.engine,
             name: import_module(name.lower()).__version__,
             "tile": list(layout.tile_shape),
-            "panels along k": count_panels(job, layout, cluster),
+            "panels along k": len(layout.grid.panels),
         }
     return {
         "method": system.method,
         "moduli": [list(modulus) for modulus in system.choice],
-        "scaling": job.options.get("scaling", "norm"),
     }
 
 
@@ -63,22 +70,11 @@ def _name_accuracy(job: Job) -> str:
     if job.system is None:
         return "the native method"
     count = job.system.num_moduli
-    if job.options.get("num_moduli") is not None:
+    if job.problem.options.get("num_moduli") is not None:
         return f"{count} moduli"
-    return f"accuracy {job.options.get('accuracy') or 'native'} ({count} moduli)"
-
-
-def count_panels(job: Job, layout: Layout, cluster: Cluster) -> int:
-    """Count the tasks that a tile is summed up in, one after the other."""
-    import dask
-
-    if job.engine == "cuda":
-        # As the tasks are made: dask knows no limit of a device.
-        cluster = replace(cluster, memory=None)
-    k = layout.wave_chunks(layout.waves[0])[2]
-    mb, nb, _ = layout.tile_shape
-    with dask.config.set({"twom-dist.panel-bytes": layout.panel_bytes}):
-        return len(fit_panels(k, mb, nb, job.dtype.itemsize, cluster))
+    return (
+        f"accuracy {job.problem.options.get('accuracy') or 'native'} ({count} moduli)"
+    )
 
 
 def _name(scalar: complex | str) -> str:
@@ -98,39 +94,46 @@ def is_known(journal: Journal) -> bool:
     return journal.subject.get("form") == _FORM
 
 
-def read_layout(journal: Journal) -> Layout:
-    """Return the layout that an output was begun with.
-
-    Raises
-    ------
-    StoreError
-        For the journal of a version that described it in another form.
-    """
+def check_known(journal: Journal) -> None:
+    """Refuse the journal of a version that described its job in another form."""
     if not is_known(journal):
         raise StoreError(
             f"what is unfinished of {journal.target!r} is of another version of "
             "twom_dist",
-            "Continue it with that one, or start anew with overwrite=True alone",
+            "Continue it with that one, or start anew with overwrite alone",
             "unfinished-version",
         )
-    fields = dict(journal.subject["layout"])
-    for name in ("shape", "tile_shape"):
-        fields[name] = tuple(fields[name])
-    waves = fields.pop("waves")
-    cut = (Wave(slice(a, b), slice(c, d), triangle) for a, b, c, d, triangle in waves)
-    return Layout(waves=tuple(cut), **fields)
+
+
+def read_layout(journal: Journal, job: Job) -> Layout:
+    """Return the layout that an output was begun with."""
+    check_known(journal)
+    fields = journal.subject["layout"]
+    spec = replace(job.spec, lazy=True, cache_bytes=fields["cache_bytes"])
+    m, n, k = map(cut_sizes, job.shape, fields["tile_shape"])
+    grid = Grid(m, n, k, tuple((start, stop) for start, stop in fields["panels"]))
+    return Layout(spec, grid, tuple(_read_waves(journal)))
+
+
+def _read_waves(journal: Journal) -> Iterator[Wave]:
+    for a, b, c, d, triangle in journal.subject["layout"]["waves"]:
+        yield Wave(slice(a, b), slice(c, d), triangle)
+
+
+def _count_computed(journal: Journal) -> int:
+    return sum(wave.size for wave in _read_waves(journal))
 
 
 def is_whole(journal: Journal) -> bool:
     """Whether all tiles are finished, and only the output's place is missing."""
     if not is_known(journal):
         return False
-    return len(journal.finished) == read_layout(journal).num_computed
+    return len(journal.finished) == _count_computed(journal)
 
 
 def count_tiles(journal: Journal) -> str:
     """Count the finished tiles, and all, where the description is understood."""
-    of_all = f" of {read_layout(journal).num_computed}" if is_known(journal) else ""
+    of_all = f" of {_count_computed(journal)}" if is_known(journal) else ""
     return f"{len(journal.finished)}{of_all} tiles"
 
 
@@ -146,7 +149,7 @@ def refuse(
         restart = "remove that file to start anew"
         problem, code = problem + place, f"{code}-whole"
     else:
-        restart = "start anew with overwrite=True alone"
+        restart = "start anew with overwrite alone"
     return problem, f"{remedy}, or {restart}", code
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from time import monotonic
 
 from ..store import Journal, MatrixWriter
-from ..tiles.placement import Cell
+from ..typing import Cell
 from .watchdog import start
 
 # What a kill costs, beside the tiles under way: nothing is recorded more often, and

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import ROUTINES
+from ..tiles.routine import ROUTINES
 
 
 def count_operations(m: int, n: int, k: int, dtype: Any, routine: str = "gemm") -> int:
@@ -21,8 +21,8 @@ def count_operations(m: int, n: int, k: int, dtype: Any, routine: str = "gemm") 
     180
     """
     each = 8 if np.dtype(dtype).kind == "c" else 2
-    update = ROUTINES.get(routine)
-    return (each if update is None or update.two else each // 2) * m * n * k
+    rule = ROUTINES[routine]
+    return (each // 2 if rule.triangle and not rule.sums else each) * m * n * k
 
 
 def gflops(operations: int, seconds: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from ..errors import MemoryLimitError, PlanError, StoreError
 from ..kernels.registry import get_engine
-from ..plan import Cluster
+from ..plan import Cluster, Layout, Wave
 from ..store import (
     Journal,
     MatrixWriter,
@@ -16,18 +16,18 @@ from ..store import (
     open_journal,
     reopen_matrix,
 )
-from ..tiles.placement import Cell
+from ..typing import Cell
+from .budget import budget_for_job, fit, list_smaller
 from .devices import (
     DEVICE_THREADS,
-    DeviceRoom,
+    budget_for_devices,
     choose_engine,
-    find_device_room,
     find_devices,
 )
 from .inputs import check_unchanged, check_workers
 from .job import Job
-from .layout import Layout, plan_wave
 from .manifest import (
+    check_known,
     check_same,
     count_tiles,
     describe_job,
@@ -37,11 +37,7 @@ from .manifest import (
     refuse,
 )
 from .recorder import Recorder
-from .room import Room, find_room, list_smaller
 from .version_check import check_versions
-from .waves import Wave
-
-AnyRoom = Room | DeviceRoom
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ class Run:
     writer : MatrixWriter
     recorder : Recorder
     threads : int
-        Of this process, where it computes without workers.
+        Of this process, if it computes without workers.
     finished : frozenset of tuple of int
         Tiles that an earlier run has finished.
     leftover : Journal or None
@@ -88,12 +84,12 @@ class Run:
 
     def describe_kept(self) -> str:
         """Say what is kept for a later run; nothing where nothing is."""
-        journal = self.recorder.journal
         if not self.recorder.kept:
             return ""
+        journal = self.recorder.journal
         return (
-            f"{count_tiles(journal)} are kept in {journal.temporary!r}; run it again "
-            f"with {_name_resume(journal)} to continue"
+            f"{count_tiles(journal)} are kept in {journal.temporary!r}; to continue, "
+            f"run the same job with {_name_resume(journal)}"
         )
 
     def cells_of(self, wave: Wave) -> list[Cell]:
@@ -134,14 +130,13 @@ class Run:
     def _put_in_place(self) -> None:
         try:
             check_unchanged(self.job, self.recorder.journal.subject["inputs"])
-        except BaseException:
-            self.recorder.discard()
-            raise
-        try:
             self.writer.commit()
         except BaseException as error:
-            # Also of a job that was too short to be recorded.
-            if self.recorder.keep(whole=True):
+            # A mixture is a part of no result. All else is kept, also of a job that
+            # was too short to be recorded.
+            if getattr(error, "code", "") == "input-changed":
+                self.recorder.discard()
+            elif self.recorder.keep(whole=True):
                 error.add_note(self.describe_kept())
             raise
         self.recorder.journal.remove()
@@ -163,13 +158,13 @@ def begin(
     cluster : Cluster
         The workers as dask describes them.
     tile : int, optional
-        As in `lay_out`.
+        Side of a tile.
     resume : bool
-        Whether to continue an unfinished output, in its own layout. Otherwise a job
-        that may overwrite discards it when it runs.
+        Continue an unfinished output, in its own layout. Otherwise a job that may
+        overwrite discards it when it runs.
     client : distributed.Client, optional
-        Of the workers, where they are there already. They are asked for GPUs, or this
-        process is, unless the job names an engine without.
+        Of the workers, where they are there already: they are asked for their
+        versions, their GPUs and the files that they see.
 
     Returns
     -------
@@ -178,29 +173,21 @@ def begin(
 
     Raises
     ------
-    EngineUnavailableError
-        As `choose_engine`.
-    StoreError
-        As `create_matrix`, `check_versions` and `check_workers`; an unfinished output
-        is there and is neither to be continued nor overwritten, or lacks only its
-        place, or it is of another job; another run is writing it.
-    PlanError
-        As `lay_out`, or `tile` is not that of the unfinished output.
-    MemoryLimitError
-        Not even one tile, or not the layout of the unfinished output, fits a worker.
+    StoreError, PlanError, MemoryLimitError, EngineUnavailableError
+        As `multiply_files`.
     """
     if client is not None:
         check_versions(client)
-    job, room = _settle(job, cluster, client)
+    job, cluster = _settle(job, cluster, client)
     journal = open_journal(job.output)
     try:
         if journal is None:
-            run = _start(job, room, tile)
+            run = _start(job, cluster, tile)
         elif resume:
-            run = _take_up(job, journal, room, tile)
+            run = _take_up(job, journal, cluster, tile)
         else:
             _check_discardable(job, journal)
-            run = _start(job, room, tile, journal)
+            run = _start(job, cluster, tile, journal)
     except BaseException:
         if journal is not None:
             journal.close()
@@ -214,7 +201,7 @@ def begin(
     return run
 
 
-def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, AnyRoom]:
+def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
     """Choose the engine, and with it the memory that tiles take."""
     devices = find_devices(job.engine, client)
     job = job.with_engine(choose_engine(job.engine, devices))
@@ -222,18 +209,18 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, AnyRoom]:
         # Compiles the kernels, once, while nothing has been made or discarded.
         get_engine(job.engine)
     if job.engine != "cuda":
-        return job, find_room(cluster, client)
+        return job, budget_for_job(cluster, client)
     if client is None:
         cluster = replace(cluster, threads=min(cluster.threads, DEVICE_THREADS))
-    return job, find_device_room(cluster, devices)
+    return job, budget_for_devices(cluster, devices)
 
 
 def _start(
-    job: Job, room: AnyRoom, tile: int | None, leftover: Journal | None = None
+    job: Job, cluster: Cluster, tile: int | None, leftover: Journal | None = None
 ) -> Run:
-    layout = room.lay_out(partial(job.lay_out, tile=tile), list_smaller(tile))
+    layout = fit(partial(job.lay_out, tile=tile), cluster, list_smaller(tile))
     # Told of the inputs as they are before the first of them is read.
-    subject = describe_job(job, layout, room.cluster)
+    subject = describe_job(job, layout)
     writer = create_matrix(
         job.output,
         job.shape[:2],
@@ -242,19 +229,19 @@ def _start(
         overwrite=job.overwrite,
         freed_bytes=0 if leftover is None else leftover.disk_bytes(),
     )
-    journal = Journal(writer.path, writer.draft.temporary, subject)
+    journal = Journal(writer.path, writer.temporary, subject)
     recorder = Recorder(writer, journal, mirrored=job.mirror is not None)
-    return Run(job, layout, writer, recorder, room.cluster.threads, leftover=leftover)
+    return Run(job, layout, writer, recorder, cluster.threads, leftover=leftover)
 
 
-def _take_up(job: Job, journal: Journal, room: AnyRoom, tile: int | None) -> Run:
-    layout = read_layout(journal)
+def _take_up(job: Job, journal: Journal, cluster: Cluster, tile: int | None) -> Run:
+    layout = read_layout(journal, job)
     if tile is not None and layout.tile_shape != (tile, tile, tile):
         begun = " x ".join(map(str, layout.tile_shape))
         problem = f"{journal.target!r} was begun with tiles of {begun}, not {tile}"
         raise PlanError(*refuse(journal, problem, "Leave tile out", "tile-differs"))
-    check_same(journal, describe_job(job, layout, room.cluster))
-    layout = _fit_room(job, layout, room)
+    check_same(journal, describe_job(job, layout))
+    layout = _fit_workers(job, layout, cluster)
     writer = reopen_matrix(
         job.output,
         journal,
@@ -265,21 +252,24 @@ def _take_up(job: Job, journal: Journal, room: AnyRoom, tile: int | None) -> Run
     )
     recorder = Recorder(writer, journal, mirrored=job.mirror is not None)
     finished = frozenset(journal.finished)
-    return Run(job, layout, writer, recorder, room.cluster.threads, finished)
+    return Run(job, layout, writer, recorder, cluster.threads, finished)
 
 
-def _fit_room(job: Job, layout: Layout, room: AnyRoom) -> Layout:
+def _fit_workers(job: Job, layout: Layout, cluster: Cluster) -> Layout:
     """Keep as much as these workers can; refuse those that cannot hold the waves."""
-    options = {n: x for n, x in job.scalars.items() if n in ("beta", "uplo")}
-    options |= {"dtype": job.dtype, **job.options}
-    chunks = max((layout.wave_chunks(w) for w in layout.waves), key=_size)
+    widest = max(layout.waves, key=lambda wave: sum(layout.grid_of(wave).shape[:2]))
 
-    def plan(cluster: Cluster) -> Layout:
-        plan = plan_wave(job.routine, chunks, cluster, **options)
-        return replace(layout, cache_bytes=min(layout.cache_bytes, plan.cache_bytes))
+    def keep(cluster: Cluster) -> Layout:
+        try:
+            plan = layout.plan(widest, cluster)
+        except MemoryLimitError:
+            stretched = replace(cluster, memory=cluster.memory.stretch())
+            plan = layout.plan(widest, stretched)
+        kept = min(layout.spec.cache_bytes, plan.cache_bytes)
+        return replace(layout, spec=replace(layout.spec, cache_bytes=kept))
 
     try:
-        return room.lay_out(plan)
+        return fit(keep, cluster)
     except MemoryLimitError as error:
         raise MemoryLimitError(
             f"{os.fspath(job.output)!r} was begun with other workers: {error.problem}",
@@ -288,16 +278,11 @@ def _fit_room(job: Job, layout: Layout, room: AnyRoom) -> Layout:
         ) from None
 
 
-def _size(chunks: Any) -> int:
-    m, n, _ = map(sum, chunks)
-    return int(m + n)
-
-
 def _check_discardable(job: Job, journal: Journal) -> None:
     """Refuse to discard what is whole, and anything unasked."""
     if job.overwrite and not is_known(journal):
         return
-    read_layout(journal)  # refuses what another version has left
+    check_known(journal)
     resume, beside = _name_resume(journal), _is_beside(journal)
     if is_whole(journal):
         raise StoreError(
@@ -310,7 +295,7 @@ def _check_discardable(job: Job, journal: Journal) -> None:
         raise StoreError(
             f"an earlier run was stopped with {count_tiles(journal)} of "
             f"{journal.target!r} finished",
-            f"Continue it with {resume}, or start anew with overwrite=True",
+            f"Continue it with {resume}, or start anew with overwrite",
             "unfinished-beside-output" if beside else "unfinished-output",
         )
 
@@ -321,5 +306,5 @@ def _is_beside(journal: Journal) -> bool:
 
 
 def _name_resume(journal: Journal) -> str:
-    """Name what continues an output."""
-    return "resume=True, overwrite=True" if _is_beside(journal) else "resume=True"
+    """Name what continues an output, in Python and on the command line."""
+    return "resume and overwrite" if _is_beside(journal) else "resume"

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.family import family_of
 from ..store import MatrixWriter
 from ..tiles.graph import Key, TileTask
-from ..tiles.task_spec import Alias, Task, TaskRef
+from ..tiles.task_spec import TaskRef
 from .arrays import LazyTiles
-from .device_transfer import to_host
 from .watchdog import Watch, start
-from .writing import Mirror, stop_writes, write_tile
+from .writing import Mirror, bring_tile, stop_writes, write_tile
 
 # After an error, for scheduler and workers that may be the reason.
 CANCEL_SECONDS = 10.0
@@ -32,88 +30,59 @@ def compute_wave(
     done: Done,
     mirror: Mirror | None = None,
 ) -> None:
-    """Compute the lazy tiles of one wave and write each.
+    """Compute the lazy tiles of one wave, write each, and tell of it.
 
-    Parameters
-    ----------
-    tiles : LazyTiles
-    writer : MatrixWriter
-    client : distributed.Client or None
-        None computes with threads of this process.
-    threads : int
-        Of this process.
-    done : callable
-    mirror : callable, optional
-        Makes of a tile that of the other triangle, to be written as well.
+    Without a client, with so many threads of this process. `mirror` makes of a tile
+    that of the other triangle, to be written as well.
     """
     places = list(tiles.places.values())
-    if client is None:
-        written = _write_tasks(tiles, writer, mirror)
-        _compute_in_threads(written, threads, lambda key: done(*places[key[1]]))
-    elif writer.concurrent:
-        written = _write_tasks(tiles, writer, mirror)
+    if client is None or writer.concurrent:
         # A tile that is written need not be fetched as well.
-        _collect(written, client, lambda key, _: done(*places[key[1]]))
-    else:
+        options = {"writer": writer, "mirror": mirror}
+        written = add_tasks(tiles, "twom-write", write_tile, **options)
+        if client is None:
+            _compute_in_threads(written, threads, lambda key: done(*places[key[1]]))
+        else:
+            _collect(written, client, lambda key, _: done(*places[key[1]]))
+        return
 
-        def write(key: Key, fetch: Callable[[], Any]) -> None:
-            place = places[key[1]]
-            write_tile(fetch(), writer, place, mirror)
-            done(*place)
+    def write(key: Key, fetch: Callable[[], Any]) -> None:
+        place = places[key[1]]
+        write_tile(fetch(), place, writer, mirror)
+        done(*place)
 
-        _collect(_gather_tiles(tiles), client, write)
+    # Who gathers tiles may have no GPU.
+    _collect(add_tasks(tiles, "twom-gather", bring_tile), client, write)
 
 
-def _write_tasks(tiles: LazyTiles, writer: MatrixWriter, mirror: Mirror | None) -> Any:
-    """Make one task ``twom-write`` for every tile, that leaves next to nothing."""
+def add_tasks(
+    tiles: LazyTiles, stage: str, function: Callable[..., Any], **options: Any
+) -> Any:
+    """Add a task to every tile, and make an array of these, one below the other.
+
+    Each carries what it needs: a task that all of them wait for would have no place,
+    and start when most tiles are computed. None is fused with its tile, which would
+    lose its place.
+    """
+    from dask.array.core import Array
     from dask.base import tokenize
+    from dask.highlevelgraph import HighLevelGraph
 
-    name = f"twom-write-{tokenize(writer, tiles.array.name, list(tiles.places))}"
-    # Each carries the writer: as a task of its own that all wait for, it would have no
-    # place, and start when most tiles are computed. What dask does not fuse, either:
-    # the scheduler would not know fused products, which have a place.
+    name = f"{stage}-{tokenize(tiles.array.name, list(tiles.places), options)}"
     layer = {
         (name, n, 0): TileTask(
             (name, n, 0),
-            write_tile,
+            function,
             TaskRef((tiles.array.name, *block)),
-            writer,
             place,
-            mirror,
+            **options,
         )
         for n, (block, place) in enumerate(tiles.places.items())
     }
-    return _stack_tasks(layer, name, [tiles.array], np.int8)
-
-
-def _gather_tiles(tiles: LazyTiles) -> Any:
-    """Make an array of the wanted tiles alone, on the host.
-
-    Who gathers them may have no GPU.
-    """
-    from dask.base import tokenize
-
-    source = tiles.array
-    name = f"twom-gather-{tokenize(source.name, list(tiles.places))}"
-    keys = {(name, n, 0): (source.name, *x) for n, x in enumerate(tiles.places)}
-    layer: dict[Key, Any]
-    if family_of(source._meta) == "cupy":
-        layer = {key: Task(key, to_host, TaskRef(tile)) for key, tile in keys.items()}
-    else:
-        layer = {key: Alias(key, tile) for key, tile in keys.items()}
-    return _stack_tasks(layer, name, [source], source.dtype)
-
-
-def _stack_tasks(
-    layer: dict[Key, Any], name: str, sources: list[Any], dtype: Any
-) -> Any:
-    """Make an array of tasks, one below the other, whose sizes dask need not know."""
-    from dask.array.core import Array
-    from dask.highlevelgraph import HighLevelGraph
-
-    graph = HighLevelGraph.from_collections(name, layer, dependencies=sources)
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[tiles.array])
+    # dask need not know the sizes.
     chunks = ((np.nan,) * len(layer), (np.nan,))
-    return Array(graph, name, chunks, dtype=dtype)
+    return Array(graph, name, chunks, dtype=tiles.array.dtype)
 
 
 def _collect(
@@ -162,7 +131,7 @@ def _compute_in_threads(
 @contextmanager
 def stopping_writes(writer: MatrixWriter, client: Any) -> Iterator[None]:
     """After an error, return to it only when no worker writes any more."""
-    temporary = writer.draft.temporary
+    temporary = writer.temporary
     try:
         yield
     except BaseException:

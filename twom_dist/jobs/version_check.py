@@ -20,7 +20,8 @@ def check_versions(client: Any) -> None:
     """
     failure = ask(_find_failure, client)
     if failure is not None:
-        raise StoreError(str(failure))
+        remedy = failure.advice[:1].upper() + failure.advice[1:]
+        raise StoreError(failure.found, remedy, "versions-differ")
 
 
 def _find_failure(client: Any) -> Finding | None:

@@ -8,8 +8,9 @@ from threading import Thread
 from time import monotonic
 from typing import Any, TypeVar
 
+from dask.utils import format_bytes
+
 from ..errors import StoreError
-from ..plan.record import format_bytes
 
 T = TypeVar("T")
 
@@ -20,6 +21,8 @@ ANSWER_SECONDS = 60.0
 # Until somebody works again: a worker that dies is there again after a few seconds, one
 # that is paused when what it holds has been written to disk.
 PATIENCE_SECONDS = 120.0
+
+_AGAIN = "Start scheduler and workers again, and run the job again"
 
 
 def start(function: Callable[..., T], *args: Any, **kwargs: Any) -> "Future[T]":
@@ -43,7 +46,7 @@ def ask(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     if not answer.done():
         raise StoreError(
             f"scheduler or workers have not answered for {ANSWER_SECONDS:g} s",
-            "Start them again",
+            _AGAIN,
             "cluster-silent",
         )
     return answer.result()
@@ -104,9 +107,10 @@ class Watch:
                 future.add_done_callback(done.put)
                 continue
             if future.cancelled():
-                raise StoreError(
-                    "the scheduler went away, or somebody cancelled the job"
-                )
+                # So they are by a client that loses its scheduler.
+                self.check_connection()
+                problem = "somebody cancelled the tasks of the job"
+                raise StoreError(problem, "Run it again", "job-cancelled")
             self._idle_since = None
             return future
 
@@ -120,7 +124,7 @@ class Watch:
     def check_connection(self) -> None:
         """Raise where there is no scheduler to wait for."""
         if self._client.status != "running":
-            raise StoreError(f"the scheduler at {self._address} went away")
+            raise self._gone()
 
     def _look(self) -> None:
         """Raise where waiting has become vain."""
@@ -130,7 +134,7 @@ class Watch:
         except StoreError:
             raise
         except Exception as error:
-            raise StoreError(f"the scheduler at {self._address} went away") from error
+            raise self._gone() from error
         if any(worker.busy for worker in workers):
             self._idle_since = None
             return
@@ -140,19 +144,24 @@ class Watch:
             return
         since = f"for {PATIENCE_SECONDS:g} s"
         if not workers:
-            raise StoreError(
-                f"the scheduler at {self._address} has had no worker {since}; start "
-                "some"
-            )
+            problem = f"the scheduler at {self._address} has had no worker {since}"
+            raise StoreError(problem, "Start some", "no-workers")
         paused = [worker for worker in workers if worker.paused]
         if not paused:
-            raise StoreError(f"no worker of {self._address} has had work {since}")
+            problem = f"no worker of {self._address} has had work {since}"
+            raise StoreError(problem, _AGAIN, "workers-idle")
         fullest = max(paused, key=lambda worker: worker.memory)
         raise StoreError(
             f"dask has paused {len(paused)} workers {since}, the fullest with "
             f"{format_bytes(fullest.memory)} of its {format_bytes(fullest.limit)} in "
-            "use; give each more memory, or start them again"
+            "use",
+            "Give each more memory, or start them again",
+            "workers-paused",
         )
+
+    def _gone(self) -> StoreError:
+        problem = f"the scheduler at {self._address} went away"
+        return StoreError(problem, _AGAIN, "scheduler-gone")
 
     @property
     def _address(self) -> str:

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..errors import StoreError, portable_errors
 from ..store import MatrixWriter
-from ..tiles.placement import Cell
-from ..typing import Array
+from ..typing import Array, Cell
 from .device_transfer import to_host
 
 # Makes the tile of the other triangle.
@@ -28,7 +27,8 @@ _one_at_a_time = threading.Lock()
 def _admit(temporary: str) -> Iterator[None]:
     with _changed:
         if temporary in _stopped:
-            raise StoreError(f"{temporary!r} is being discarded; run the job again")
+            problem = f"{temporary!r} is being discarded"
+            raise StoreError(problem, "Run the job again", "output-discarded")
         _under_way[temporary] = _under_way.get(temporary, 0) + 1
     try:
         yield
@@ -45,25 +45,24 @@ def stop_writes(temporary: str, patience_seconds: float = 60) -> None:
         _changed.wait_for(lambda: not _under_way.get(temporary), patience_seconds)
 
 
-def conjugate_transpose(tile: Array) -> Array:
-    """Mirror a tile of a Hermitian matrix."""
-    return np.conj(tile.T)
-
-
 def write_tile(
-    tile: Array, writer: MatrixWriter, place: Cell, mirror: Mirror | None = None
+    tile: Array, place: Cell, writer: MatrixWriter, mirror: Mirror | None = None
 ) -> Any:
-    """Write the tile at a place of the result; return a crumb for dask to keep.
+    """Write the tile at a place of the result, and its image, if there is a mirror.
 
-    A tile of a device is brought to the host first.
-
-    Where there is a `mirror`, its image of the tile is written to the other triangle.
+    A tile of a device is brought to the host first. Returns a crumb for dask to keep.
     """
     i, j = place
     turn = nullcontext() if writer.concurrent else _one_at_a_time
-    with portable_errors(), _admit(writer.draft.temporary), turn:
+    with portable_errors(), _admit(writer.temporary), turn:
         tile = to_host(tile)
         writer[writer.region(i, j)] = tile
         if mirror is not None and i != j:
             writer[writer.region(j, i)] = mirror(tile)
     return np.ones((1, 1), np.int8)
+
+
+def bring_tile(tile: Array, place: Cell) -> Array:
+    """Bring a tile of the result to the host."""
+    with portable_errors():
+        return to_host(tile)

@@ -1,24 +1,22 @@
 """Plans: what a product or an update will cost, known and printable beforehand."""
 
-from .chunks import LARGEST_TILE, SMALLEST_TILE, TILES_PER_WORKER
-from .cluster import Cluster, fit_cache, fit_panels
-from .gemm import make_plan, plan_gemm
-from .rank_k import make_update_plan, plan_her2k, plan_herk, plan_syr2k, plan_syrk
-from .record import Plan
+from .chunks import LARGEST_TILE, SMALLEST_TILE, TILES_PER_WORKER, tile_sizes
+from .cluster import Cluster
+from .layout import Layout, find_chunks, lay_out
+from .plan import Plan
+from .planner import make_plan
+from .waves import Wave
 
 __all__ = [
     "LARGEST_TILE",
     "SMALLEST_TILE",
     "TILES_PER_WORKER",
     "Cluster",
+    "Layout",
     "Plan",
-    "fit_cache",
-    "fit_panels",
+    "Wave",
+    "find_chunks",
+    "lay_out",
     "make_plan",
-    "make_update_plan",
-    "plan_gemm",
-    "plan_her2k",
-    "plan_herk",
-    "plan_syr2k",
-    "plan_syrk",
+    "tile_sizes",
 ]

@@ -17,18 +17,6 @@ SMALLEST_TILE = 256
 _NUMBERS = {2: "two", 3: "three"}
 
 
-class Shaped:
-    """A shape in the place of an array."""
-
-    def __init__(self, name: str, shape: Sequence[int]) -> None:
-        if len(shape) != 2 or any(int(s) != s or s < 0 for s in shape):
-            raise PlanError(
-                f"{name} has shape {tuple(shape)}; a matrix has two dimensions, rows "
-                "and columns"
-            )
-        self.shape = (int(shape[0]), int(shape[1]))
-
-
 def choose_tile(count_cells: Callable[[int], int], workers: int) -> int:
     """Choose a tile size that gives every worker a few tiles of the result."""
     tile = LARGEST_TILE
@@ -59,8 +47,10 @@ def tile_sizes(
     if not isinstance(chunks, Sequence) or len(chunks) != len(sizes):
         *names, last = sizes
         raise PlanError(
-            f"chunks={chunks!r} given; allowed are a tile size, or "
-            f"{_NUMBERS[len(sizes)]} of them for {', '.join(names)} and {last}"
+            f"chunks={chunks!r} is neither a tile size nor {_NUMBERS[len(sizes)]} of "
+            f"them, for {', '.join(names)} and {last}",
+            "",
+            "chunks",
         )
     return [_expand(c, s) for c, s in zip(chunks, sizes.values(), strict=True)]
 
@@ -68,12 +58,16 @@ def tile_sizes(
 def _expand(chunk: Any, size: int) -> Chunks:
     if isinstance(chunk, Integral):
         if int(chunk) < 1:
-            raise PlanError(f"chunks={chunk} given; a tile has at least one row")
+            raise PlanError(
+                f"chunks={chunk}, but a tile has at least one row", "", "chunks"
+            )
         return split_evenly(size, int(chunk))
     whole = isinstance(chunk, Sequence) and all(isinstance(c, Integral) for c in chunk)
     sizes = tuple(int(c) for c in chunk) if whole else ()
     if not sizes or min(sizes) < 0 or sum(sizes) != size:
         raise PlanError(
-            f"chunks={chunk!r} given; they are whole numbers that add up to {size}"
+            f"chunks={chunk!r} are not whole numbers that add up to {size}",
+            "",
+            "chunks",
         )
     return sizes

@@ -2,8 +2,7 @@
 
 from twom_dist.store.journal import Journal, open_journal
 from twom_dist.store.reader import StoredMatrix, open_matrix
-from twom_dist.store.reopen import reopen_matrix
-from twom_dist.store.writer import MatrixWriter, create_matrix
+from twom_dist.store.writer import MatrixWriter, create_matrix, reopen_matrix
 
 __all__ = [
     "Journal",

@@ -1,11 +1,11 @@
-"""Checks and error sentences that every format shares."""
+"""Checks and errors that every format shares."""
 
 import errno
 import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,16 +19,18 @@ _REASON_CHARACTERS = 300
 _ALLOWED_DTYPES = (
     "bool, integers of up to 64 bits, float32, float64, complex64 or complex128"
 )
+# What to do, and a code, where the system gives a reason.
 _ADVICE = {
-    errno.ENOSPC: "free some space or choose another folder",
-    errno.EDQUOT: "free some of the quota or choose another folder",
-    errno.EFBIG: "raise the limit on file sizes or choose another folder",
-    errno.EACCES: "change its permissions or choose another file",
-    errno.EPERM: "change its permissions or choose another file",
-    errno.EBUSY: "let the program that uses it finish, and try again",
-    errno.EAGAIN: "let the program that uses it finish, and try again",
-    errno.EROFS: "choose a folder that can be written",
-    errno.ENOENT: "check its name and whether another program has moved it",
+    errno.ENOSPC: ("Free some space or choose another folder", "disk-full"),
+    errno.EDQUOT: ("Free some of the quota or choose another folder", "disk-quota"),
+    errno.EFBIG: ("Raise the limit on file sizes", "file-size-limit"),
+    errno.EACCES: ("Change its permissions or choose another file", "no-permission"),
+    errno.EPERM: ("Change its permissions or choose another file", "no-permission"),
+    errno.EBUSY: ("Let the program that uses it finish, and try again", "file-busy"),
+    errno.EAGAIN: ("Let the program that uses it finish, and try again", "file-busy"),
+    errno.EROFS: ("Choose a folder that can be written", "no-permission"),
+    errno.ENOENT: ("Check its name and whether a program has moved it", "file-missing"),
+    errno.EIO: ("Look at the log of the system", "disk-broken"),
 }
 # HDF5 hides the error number of the system inside a longer text.
 _HDF5_ERRNO = re.compile(r"errno = (\d+)")
@@ -52,29 +54,26 @@ def native_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def check_dtype(name: str, dtype: Any) -> np.dtype[Any]:
     """Return the native dtype, or refuse those that are no matrix elements."""
-    try:
+    with suppress(TypeError):
         known = np.dtype(dtype)
-    except TypeError:
-        raise StoreError(_refuse_dtype(name, dtype)) from None
-    allowed = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (4, 8)}
-    sizes = {**allowed, "c": (8, 16)}.get(known.kind, ())
-    if known.itemsize not in sizes:
-        raise StoreError(_refuse_dtype(name, known))
-    return native_dtype(known)
-
-
-def _refuse_dtype(name: str, dtype: Any) -> str:
-    return (
-        f"{name!r} has dtype {dtype}; allowed are {_ALLOWED_DTYPES}: convert it first."
+        allowed = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (4, 8)}
+        sizes = {**allowed, "c": (8, 16)}.get(known.kind, ())
+        if known.itemsize in sizes:
+            return native_dtype(known)
+    raise StoreError(
+        f"{name!r} has dtype {dtype}; allowed are {_ALLOWED_DTYPES}",
+        "Convert it first",
+        "matrix-dtype",
     )
 
 
 def check_shape(name: str, shape: tuple[int, ...]) -> tuple[int, int]:
     """Return the shape of a matrix, or refuse other numbers of dimensions."""
-    if len(shape) != 2 or min(shape) < 0:
+    if len(shape) != 2:
         raise StoreError(
-            f"{name!r} has shape {shape}, {len(shape)} dimensions; matrices have two: "
-            "reshape it first or name another array."
+            f"{name!r} has {len(shape)} dimensions, {shape}, and matrices have two",
+            "Reshape it first or name another array",
+            "matrix-shape",
         )
     return int(shape[0]), int(shape[1])
 
@@ -86,8 +85,9 @@ def check_unchanged(
     if tuple(shape) != expected.shape or native_dtype(dtype) != expected.dtype:
         raise StoreError(
             f"{str(expected.location)!r} was opened as a {expected.shape} matrix of "
-            f"{expected.dtype} and now has shape {tuple(shape)} and dtype {dtype}; "
-            "open it again."
+            f"{expected.dtype} and now has shape {tuple(shape)} and dtype {dtype}",
+            "Open it again",
+            "matrix-rewritten",
         )
 
 
@@ -96,7 +96,9 @@ def check_size(name: str, available: int, needed: int) -> None:
     if available < needed:
         raise StoreError(
             f"{name!r} is truncated: its header asks for {needed} bytes and it has "
-            f"{available}; copy or write it again."
+            f"{available}",
+            "Copy or write it again",
+            "file-truncated",
         )
 
 
@@ -104,25 +106,25 @@ def choose_member(location: Location, candidates: Sequence[str]) -> str:
     """Return the one 2-D array of a container, or list what there is."""
     if len(candidates) == 1:
         return candidates[0]
+    name = repr(str(location))
     if not candidates:
-        raise StoreError(
-            f"{str(location)!r} holds no 2-D array; give a file that holds one."
-        )
+        raise StoreError(f"{name} holds no 2-D array", "", "no-matrix")
     raise StoreError(
-        f"{str(location)!r} holds {len(candidates)} 2-D arrays, "
-        f"{list_names(candidates)}: name one of them as 'path::member'."
+        f"{name} holds {len(candidates)} 2-D arrays, {list_names(candidates)}",
+        "Name one of them as 'path::member'",
+        "many-matrices",
     )
 
 
 def refuse_member(location: Location, candidates: Sequence[str]) -> StoreError:
     """Return the error for a member that is not there or is no array."""
+    name = str(location)
     if list(candidates) == [""]:
-        held = "the container is itself one array: leave out the member"
-    elif candidates:
-        held = f"its 2-D arrays are {list_names(candidates)}: name one of them"
-    else:
-        held = "there is no 2-D array beside it: give another file"
-    return StoreError(f"{str(location)!r} names no array of the container; {held}.")
+        problem = f"{name!r} names a member, and the container is itself one array"
+        return StoreError(problem, "Leave out the member", "no-such-member")
+    held = f"it holds {list_names(candidates)}" if candidates else "it holds no matrix"
+    problem = f"{name!r} names no array of the container; {held}"
+    return StoreError(problem, "Name another array", "no-such-member")
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -155,17 +157,17 @@ def padded_bytes(
 
 @contextmanager
 def store_errors(name: object, action: str) -> Iterator[None]:
-    """Turn whatever a file format raises into one StoreError sentence."""
+    """Turn whatever a file format raises into a StoreError."""
     try:
         yield
     except (StoreError, MemoryError):
         raise
     # A damaged file makes the format libraries raise errors of every kind.
     except Exception as error:
-        raise StoreError(_describe_failure(str(name), action, error)) from error
+        raise StoreError(*_describe_failure(str(name), action, error)) from error
 
 
-def _describe_failure(name: str, action: str, error: Exception) -> str:
+def _describe_failure(name: str, action: str, error: Exception) -> tuple[str, str, str]:
     number = error.errno if isinstance(error, OSError) else None
     if isinstance(error, FileNotFoundError):
         # zarr raises its own kind, without a number.
@@ -173,9 +175,10 @@ def _describe_failure(name: str, action: str, error: Exception) -> str:
     if number is None and (found := _HDF5_ERRNO.search(str(error))):
         number = int(found[1])
     if number in _ADVICE:
-        reason, advice = os.strerror(number), _ADVICE[number]
+        reason, (remedy, code) = os.strerror(number), _ADVICE[number]
     else:
         lines = str(error).splitlines() or [""]
         reason = f"{type(error).__name__}: {lines[0][:_REASON_CHARACTERS].rstrip('.')}"
-        advice = "check that it is whole and of the format its suffix names"
-    return f"{name!r} could not be {action} ({reason}); {advice}."
+        remedy = "Check that it is whole and of the format its suffix names"
+        code = "file-damaged"
+    return f"{name!r} could not be {action} ({reason})", remedy, code

@@ -40,16 +40,15 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
     text = os.fspath(path)
     if not isinstance(text, str):
         raise StoreError(
-            f"{text!r} is bytes; paths are str or os.PathLike[str], so decode it with "
-            "os.fsdecode first."
+            f"the path {text!r} is bytes", "Decode it with os.fsdecode", "path-bytes"
         )
     if match := _MEMBER.fullmatch(text):
         file, member = match["path"], match["member"]
     else:
         file, member = text, None
-    suffix = _suffix(file)
+    suffix = os.path.splitext(file.rstrip("/"))[1].lower()
     if suffix not in FORMATS:
-        raise StoreError(_describe_suffix(file.partition("::")[0]))
+        raise _refuse_suffix(file.partition("::")[0], suffix)
     name = FORMATS[suffix]
     if member is not None:
         member = _clean_member(text, name, member)
@@ -57,32 +56,28 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
     return Location(os.path.abspath(file), member, name)
 
 
-def _suffix(file: str) -> str:
-    return os.path.splitext(file.rstrip("/"))[1].lower()
-
-
-def _describe_suffix(file: str) -> str:
+def _refuse_suffix(file: str, suffix: str) -> StoreError:
     folder, marker, inside = file.partition(".zarr/")
     if marker:
-        hint = f"name a member of a store as {folder + '.zarr::' + inside!r}"
+        hint = f"Name a member of a store as {folder + '.zarr::' + inside!r}"
     else:
-        hint = "rename or convert it"
-    suffix = _suffix(file)
+        hint = "Rename or convert it"
     given = f"ends in {suffix!r}" if suffix else "has no suffix"
-    return f"{file!r} {given}; matrices are kept in {ALLOWED_SUFFIXES}: {hint}."
+    problem = f"{file!r} {given}, and matrices are kept in {ALLOWED_SUFFIXES}"
+    return StoreError(problem, hint, "path-suffix")
 
 
 def _clean_member(text: str, format_name: str, member: str) -> str:
     if format_name == "npy":
-        raise StoreError(
-            f"{text!r} names a member, but a .npy file holds one array and no members: "
-            f"leave out '::{member}'."
-        )
+        problem = f"{text!r} names a member, and a .npy file is itself one array"
+        raise StoreError(problem, "Leave out the member", "path-member")
     cleaned = member.removesuffix(".npy") if format_name == "npz" else member.strip("/")
     # A member must not lead out of its container, for reading or for writing.
     if any(part in {"", ".", ".."} for part in cleaned.split("/")):
         raise StoreError(
             f"{text!r} names the member {member!r}; members are names joined by single "
-            "slashes, without '.' or '..': write it as 'path::group/name'."
+            "slashes, without '.' or '..'",
+            "Write it as 'path::group/name'",
+            "path-member",
         )
     return cleaned

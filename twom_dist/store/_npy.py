@@ -60,7 +60,9 @@ def read_header(stream: IO[bytes], name: str) -> NpyHeader:
         # NumPy writes version 3 only for records whose names are not ASCII.
         raise StoreError(
             f"{name!r} has npy version {version[0]}.{version[1]}, which is for "
-            "records; allowed are 1.0 and 2.0: save it again as a plain matrix."
+            "records; allowed are 1.0 and 2.0",
+            "Save it again as a plain matrix",
+            "matrix-dtype",
         )
     shape, fortran_order, dtype = fields
     return NpyHeader(tuple(shape), dtype, bool(fortran_order), stream.tell())
@@ -99,7 +101,8 @@ def _fill(run: NDArray[Any], stream: IO[bytes], path: str) -> None:
     while left:
         count = stream.readinto(left)  # type: ignore[attr-defined]
         if not count:
-            raise StoreError(f"{path!r} was cut while it was read; write it again.")
+            problem = f"{path!r} was cut while it was read"
+            raise StoreError(problem, "Write it again", "file-truncated")
         left = left[count:]
 
 

@@ -92,7 +92,9 @@ def _data_start(location: Location, info: zipfile.ZipInfo) -> int:
     if signature != _LOCAL_SIGNATURE:
         raise StoreError(
             f"{str(location)!r} is damaged: its archive has no member where its "
-            "directory says; copy or write it again."
+            "directory says",
+            "Copy or write it again",
+            "file-damaged",
         )
     return info.header_offset + _LOCAL_HEADER.size + int(name_length + extra_length)
 

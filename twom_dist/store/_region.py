@@ -3,6 +3,8 @@
 import operator
 from typing import Any, SupportsIndex, cast
 
+from twom_dist.errors import ArgumentError
+
 Region = tuple[slice, slice]
 LocalIndex = tuple[slice | int, slice | int]
 
@@ -23,10 +25,7 @@ def check_region(index: Any, shape: tuple[int, int]) -> Region:
     spans = []
     for entry, extent in zip(check_pair(index), shape, strict=True):
         if not isinstance(entry, slice) or entry.step not in {None, 1}:
-            raise TypeError(
-                f"the index {index!r} is not a rectangle; matrices are written by two "
-                "slices of step 1: write matrix[i0:i1, j0:j1] = tile."
-            )
+            raise _refuse(index, "two slices of step 1")
         start, stop, _ = entry.indices(extent)
         spans.append(slice(start, max(start, stop)))
     return spans[0], spans[1]
@@ -35,11 +34,13 @@ def check_region(index: Any, shape: tuple[int, int]) -> Region:
 def check_pair(index: Any) -> tuple[Any, Any]:
     """Refuse everything that is not a pair of indices."""
     if not isinstance(index, tuple) or len(index) != 2:
-        raise TypeError(
-            f"the index {index!r} is not a pair; stored matrices take two slices: "
-            "write matrix[i0:i1, j0:j1]."
-        )
+        raise _refuse(index, "a pair of slices")
     return index
+
+
+def _refuse(index: Any, allowed: str) -> ArgumentError:
+    problem = f"the index {index!r} is not {allowed}"
+    return ArgumentError(problem, "Write matrix[i0:i1, j0:j1]", "index")
 
 
 def region_shape(region: Region) -> tuple[int, int]:
@@ -60,10 +61,7 @@ def _split_axis(entry: Any, extent: int) -> tuple[slice, slice | int]:
     try:
         position = operator.index(cast("SupportsIndex", entry))
     except TypeError:
-        raise TypeError(
-            f"the index {entry!r} is neither a slice nor an integer; read a rectangle "
-            "first: matrix[i0:i1, j0:j1][...]."
-        ) from None
+        raise _refuse(entry, "a slice or an integer") from None
     if not -extent <= position < extent:
         raise IndexError(f"the index {position} is outside an axis of length {extent}")
     position %= extent

@@ -2,9 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Sequence
-
-import numpy as np
 
 from twom_dist.errors import StoreError
 from twom_dist.store._checks import list_names, store_errors
@@ -14,33 +11,20 @@ from twom_dist.store._location import Location
 from twom_dist.store._zarr import is_store
 
 
-def check_integers(
-    name: str, what: str, values: Sequence[int], least: int
-) -> tuple[int, int]:
-    """Return two integers, or refuse anything else."""
-    good = len(values) == 2 and all(
-        isinstance(value, (int, np.integer)) and value >= least for value in values
-    )
-    if not good:
-        raise StoreError(
-            f"the {what} {tuple(values)} was given for {name!r}; allowed are two "
-            f"integers of {least} or more: give (rows, columns)."
-        )
-    return int(values[0]), int(values[1])
-
-
 def check_folder(target: str) -> None:
     """Refuse a target whose folder cannot take it."""
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         raise StoreError(
-            f"{target!r} cannot be written, since {folder!r} is no folder; make it "
-            "first or choose another."
+            f"cannot write {target!r}: the directory {folder!r} does not exist",
+            "Create it first or choose another",
+            "no-folder",
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StoreError(
-            f"{target!r} cannot be written, since {folder!r} may not be written to; "
-            "change its permissions or choose another folder."
+            f"cannot write {target!r}: the directory {folder!r} is not writable",
+            "Change its permissions or choose another",
+            "no-permission",
         )
 
 
@@ -50,47 +34,51 @@ def check_target(location: Location, target: str, overwrite: bool) -> None:
         return
     if location.member is not None:
         raise StoreError(
-            f"{str(location)!r} is to go into a container that exists, and members are "
-            "not added to one: name a container that does not exist yet."
+            f"{target!r} exists, and members are not added to a container",
+            "Name a container that does not exist yet",
+            "container-exists",
         )
     if not overwrite:
         raise StoreError(
-            f"{target!r} exists; choose another name, or allow it to be overwritten "
-            "with overwrite=True."
+            f"{target!r} exists",
+            "Choose another name, or replace it with overwrite",
+            "output-exists",
         )
-    is_folder = os.path.isdir(target)
-    if not FORMAT_TABLE[location.format].IS_FOLDER:
-        replaceable = not is_folder
-    else:
-        replaceable = is_folder and (is_store(target) or not os.listdir(target))
+    form, is_folder = FORMAT_TABLE[location.format], os.path.isdir(target)
+    replaceable = is_folder == form.IS_FOLDER
+    if replaceable and is_folder:
+        replaceable = is_store(target) or not os.listdir(target)
     if not replaceable:
         raise StoreError(
-            f"{target!r} exists and is no {location.format} matrix, so it is not "
-            "overwritten: move it away or choose another name."
+            f"{target!r} exists and is not a {location.format} matrix, so it is not "
+            "overwritten",
+            _MOVE,
+            "output-no-matrix",
         )
-    _check_members(location, target)
-
-
-def _check_members(location: Location, target: str) -> None:
-    """Refuse to replace a container that holds anything but an output of its own."""
-    form = FORMAT_TABLE[location.format]
     with store_errors(target, "read"):
         others = [name for name in form.members(target) if name != form.DEFAULT_MEMBER]
     if others:
         raise StoreError(
-            f"{target!r} holds {list_names(others)}, which would be lost with it, "
-            "so it is not overwritten: move it away or choose another name."
+            f"{target!r} holds {list_names(others)}, which would be lost, so it is not "
+            "overwritten",
+            _MOVE,
+            "output-holds-others",
         )
 
 
-def check_space(location: Location, draft: Draft, freed_bytes: int = 0) -> None:
+_MOVE = "Move it away or choose another name"
+
+
+def check_space(format_name: str, draft: Draft, freed_bytes: int = 0) -> None:
     """Refuse a matrix that the disk has no room for, once some bytes are freed."""
-    needed_bytes = FORMAT_TABLE[location.format].needed_bytes(draft)
+    needed_bytes = FORMAT_TABLE[format_name].needed_bytes(draft)
     folder = os.path.dirname(draft.temporary)
     free_bytes = shutil.disk_usage(folder).free + freed_bytes
     if needed_bytes > free_bytes:
         counted = ", with what is discarded" if freed_bytes else ""
         raise StoreError(
-            f"{str(location)!r} needs {needed_bytes} bytes and {folder!r} has "
-            f"{free_bytes} free{counted}; free some space or choose another folder."
+            f"the output needs {needed_bytes} bytes and {folder!r} has {free_bytes} "
+            f"free{counted}",
+            "Free some space or choose another folder",
+            "disk-full",
         )

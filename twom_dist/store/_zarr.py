@@ -157,8 +157,10 @@ def _find_array(location: Location) -> Location:
     if location.member is None:
         if not is_store(location.path):
             raise StoreError(
-                f"{location.path!r} holds no zarr.json, .zarray or .zgroup, so it is "
-                "no zarr directory store; give the folder that holds one of them."
+                f"{location.path!r} is not a zarr store: it holds no zarr.json, "
+                ".zarray or .zgroup",
+                "Give the folder that holds one of them",
+                "no-matrix",
             )
         member = choose_member(location, list(_matrices(location.path))) or None
         return Location(location.path, member, location.format)

@@ -23,6 +23,8 @@ from twom_dist.store._publish import (
 # Of file systems that cannot lock: runs there are not kept apart.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
+_WAIT = "Let it finish, or choose another name"
+
 Cell = tuple[int, int]
 
 
@@ -134,10 +136,8 @@ class Journal:
             try:
                 stream = open(self.path, "xb")  # noqa: SIM115  (until it is closed)
             except FileExistsError:
-                raise StoreError(
-                    f"another run has begun to write {self.target!r} meanwhile; let "
-                    "it finish, or choose another name."
-                ) from None
+                problem = f"another run has begun to write {self.target!r} meanwhile"
+                raise StoreError(problem, _WAIT, "output-busy") from None
             _lock(stream, self.target)
             self._stream, self.begun = stream, True
             name = os.path.basename(self.temporary)
@@ -188,10 +188,8 @@ def _lock(stream: IO[bytes], output: str) -> None:
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise StoreError(
-            f"{output!r} is being written by another run; let it finish, or "
-            "choose another name."
-        ) from None
+        problem = f"{output!r} is being written by another run"
+        raise StoreError(problem, _WAIT, "output-busy") from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
@@ -218,7 +216,7 @@ def _read(journal: Journal, stream: IO[bytes]) -> bool:
         if not known or (text and not names):
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise StoreError(_describe_damage(journal)) from None
+        raise _refuse_damaged(journal) from None
     folder = os.path.dirname(journal.path)
     found = [x for x in (os.path.join(folder, n) for n in names) if os.path.exists(x)]
     if not found:
@@ -232,9 +230,10 @@ def _read(journal: Journal, stream: IO[bytes]) -> bool:
     return True
 
 
-def _describe_damage(journal: Journal) -> str:
+def _refuse_damaged(journal: Journal) -> StoreError:
     """Say what to remove: also what the file may have told of."""
     folder = os.path.dirname(journal.path)
     left = sorted(x for x in os.listdir(folder) if is_temporary_name(x, journal.target))
     also = f" and {list_names(left)} beside it" if left else ""
-    return f"{journal.path!r} is damaged; remove it{also}, and start again without it."
+    remedy = f"Remove it{also}, and start again without it"
+    return StoreError(f"{journal.path!r} is damaged", remedy, "journal-damaged")

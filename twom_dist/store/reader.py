@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from twom_dist.errors import StoreError, portable_errors
 from twom_dist.store._checks import Description, check_dtype, check_shape, store_errors
 from twom_dist.store._formats import FORMAT_TABLE
-from twom_dist.store._location import ALLOWED_SUFFIXES, Location, parse_location
+from twom_dist.store._location import Location, parse_location
 from twom_dist.store._region import region_shape, split_index
 
 
 @dataclass(frozen=True)
-class StoredMatrix:
+class StoredMatrix(Description):
     """A matrix in a file, read where and when it is indexed.
 
     Made by `open_matrix`. It holds no open file, so it can be pickled and read in any
@@ -24,12 +24,9 @@ class StoredMatrix:
 
     Attributes
     ----------
-    path : str
-        Absolute path of the file or directory store.
-    member : str or None
-        Name of the array inside it; None where the file is the array.
-    format : {'zarr', 'npy', 'npz', 'hdf5'}
-        Format of the file.
+    location : Location
+        Its path, absolute, its member, None where the file is the array, and its
+        format: 'zarr', 'npy', 'npz' or 'hdf5'.
     shape : tuple of int
         Rows and columns.
     dtype : numpy.dtype
@@ -41,13 +38,23 @@ class StoredMatrix:
         those of the metadata file, with shape and dtype.
     """
 
-    path: str
-    member: str | None
-    format: str
     shape: tuple[int, int]
-    dtype: np.dtype[Any]
     chunks: tuple[int, int] | None
-    fingerprint: str
+
+    @property
+    def path(self) -> str:
+        """Absolute path of the file or directory store."""
+        return self.location.path
+
+    @property
+    def member(self) -> str | None:
+        """Name of the array inside it."""
+        return self.location.member
+
+    @property
+    def format(self) -> str:
+        """Format of the file."""
+        return self.location.format
 
     @property
     def ndim(self) -> int:
@@ -73,33 +80,25 @@ class StoredMatrix:
             The file is gone, damaged, or no longer holds this matrix.
         """
         region, within = split_index(index, self.shape)
-        location = self._location
-        expected = Description(
-            location, self.shape, self.dtype, self.chunks, self.fingerprint
-        )
         # Not every format can map or select nothing.
         if 0 in region_shape(region):
             return np.empty(region_shape(region), self.dtype)[within]
         # dask reads in a task.
-        with portable_errors(), store_errors(location, "read"):
-            return FORMAT_TABLE[self.format].read(expected, region)[within]
+        with portable_errors(), store_errors(self.location, "read"):
+            return FORMAT_TABLE[self.format].read(self, region)[within]
 
     def stamp(self) -> str:
         """Look at the file, and return what changes when any part of it is rewritten.
 
-        Returns
-        -------
-        str
-            Its size and modification time; for zarr those of the metadata, with shape
-            and dtype, and number, size and latest change of all files.
+        For zarr that is every file of it, each of which is looked up.
 
         Raises
         ------
         StoreError
             The file is gone.
         """
-        with store_errors(self._location, "read"):
-            return FORMAT_TABLE[self.format].stamp(self._location)
+        with store_errors(self.location, "read"):
+            return FORMAT_TABLE[self.format].stamp(self.location)
 
     def is_here(self) -> bool:
         """Whether this process finds the same matrix, not rewritten since, there.
@@ -109,11 +108,7 @@ class StoredMatrix:
         StoreError
             As `open_matrix`.
         """
-        return open_matrix(str(self._location)) == self
-
-    @property
-    def _location(self) -> Location:
-        return Location(self.path, self.member, self.format)
+        return open_matrix(str(self.location)) == self
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         """Return what names the matrix in a dask graph."""
@@ -170,29 +165,21 @@ def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
     shape = check_shape(name, found.shape)
     dtype = check_dtype(name, found.dtype)
     chunks = None if found.chunks is None else (found.chunks[0], found.chunks[1])
-    return StoredMatrix(
-        location.path,
-        found.location.member,
-        location.format,
-        shape,
-        dtype,
-        chunks,
-        found.fingerprint,
-    )
+    return StoredMatrix(found.location, shape, dtype, chunks, found.fingerprint)
 
 
 def _check_exists(location: Location) -> None:
     path, is_folder = location.path, FORMAT_TABLE[location.format].IS_FOLDER
     if not os.path.exists(path):
-        raise StoreError(
-            f"{path!r} does not exist; give the path of a matrix kept in "
-            f"{ALLOWED_SUFFIXES}."
-        )
+        problem = f"{path!r} does not exist"
+        raise StoreError(problem, "Give the path of a matrix", "file-missing")
     if os.path.isdir(path) != is_folder:
         given, allowed = ("file", "directory")[:: 1 if is_folder else -1]
         raise StoreError(
-            f"{path!r} is a {given}; {location.format} matrices are kept in a "
-            f"{allowed}: rename it to the suffix of what it is."
+            f"{path!r} is a {given}, and {location.format} matrices are kept in a "
+            f"{allowed}",
+            "Rename it to the suffix of what it is",
+            "file-kind",
         )
     if not os.access(path, os.R_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)

@@ -4,13 +4,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from twom_dist.errors import StoreError
-from twom_dist.store._checks import check_dtype, check_shape, store_errors
+from twom_dist.store._checks import (
+    check_dtype,
+    check_shape,
+    native_dtype,
+    store_errors,
+)
 from twom_dist.store._draft import Draft
 from twom_dist.store._formats import FORMAT_TABLE
 from twom_dist.store._location import Location, parse_location
@@ -21,16 +26,12 @@ from twom_dist.store._publish import (
     remove,
 )
 from twom_dist.store._region import Region, check_region, region_shape
-from twom_dist.store._target import (
-    check_folder,
-    check_integers,
-    check_space,
-    check_target,
-)
+from twom_dist.store._target import check_folder, check_space, check_target
+from twom_dist.store.journal import Journal
 
 
 @dataclass(frozen=True)
-class MatrixWriter:
+class MatrixWriter(Draft):
     """A matrix on its way to a file.
 
     Made by `create_matrix`. Everything is written to a hidden temporary beside the
@@ -46,8 +47,6 @@ class MatrixWriter:
         Format of the target.
     overwrite : bool
         Whether `commit` may replace what is there.
-    draft : Draft
-        The temporary and its layout.
 
     Notes
     -----
@@ -62,27 +61,6 @@ class MatrixWriter:
     path: str
     format: str
     overwrite: bool
-    draft: Draft
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.draft.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Dtype of the elements, in native byte order."""
-        return self.draft.dtype
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        """Rows and columns of a tile."""
-        return self.draft.tile
-
-    @property
-    def member(self) -> str | None:
-        """Name of the array inside its container, None where it was not named."""
-        return self.draft.member
 
     @property
     def ndim(self) -> int:
@@ -95,18 +73,7 @@ class MatrixWriter:
         return FORMAT_TABLE[self.format].CONCURRENT
 
     def region(self, i: int, j: int) -> Region:
-        """Return the region of a tile.
-
-        Parameters
-        ----------
-        i, j : int
-            Its place among the tiles.
-
-        Returns
-        -------
-        tuple of slice
-            Rows and columns; smaller ones for the last tiles.
-        """
+        """Return rows and columns of tile (i, j); fewer ones for the last tiles."""
         (m, n), (mb, nb) = self.shape, self.tile
         return slice(i * mb, min(m, i * mb + mb)), slice(j * nb, min(n, j * nb + nb))
 
@@ -126,41 +93,31 @@ class MatrixWriter:
             Shape or dtype do not fit, or the system refuses to write.
         """
         region = check_region(index, self.shape)
-        given = np.asarray(values)
-        location = self._location()
-        if given.shape != region_shape(region):
+        given, shape = np.asarray(values), region_shape(region)
+        fits = given.shape == shape and np.can_cast(given.dtype, self.dtype, "safe")
+        if not fits:
             raise StoreError(
-                f"a tile of shape {given.shape} was given for rows "
-                f"{region[0].start}:{region[0].stop} and columns {region[1].start}:"
-                f"{region[1].stop} of {str(location)!r}; shapes must be equal: give "
-                f"one of shape {region_shape(region)}."
-            )
-        if not np.can_cast(given.dtype, self.dtype, "safe"):
-            raise StoreError(
-                f"a tile of {given.dtype} was given for {str(location)!r}, which holds "
-                f"{self.dtype}; only safe casts are made: convert it first."
+                f"a tile of shape {given.shape} and dtype {given.dtype} was given, and "
+                f"{str(self.location)!r} takes {shape} and {self.dtype} there",
+                "Give one of that shape, and convert it first",
+                "tile-misfit",
             )
         if given.size == 0:
             return
-        with store_errors(location, "written"):
+        with store_errors(self.location, "written"):
             tile = np.ascontiguousarray(given, dtype=self.dtype)
-            FORMAT_TABLE[self.format].write(self.draft, region, tile)
+            FORMAT_TABLE[self.format].write(self, region, tile)
 
     def sync(self, regions: Sequence[Region]) -> None:
-        """Wait until what was written is on disk.
-
-        Parameters
-        ----------
-        regions : sequence of tuple of slice
-            Whole tiles that have been written.
+        """Wait until these regions, of whole tiles, are on disk.
 
         Raises
         ------
         StoreError
             The system could not write them after all.
         """
-        with store_errors(self._location(), "written"):
-            FORMAT_TABLE[self.format].sync(self.draft, regions)
+        with store_errors(self.location, "written"):
+            FORMAT_TABLE[self.format].sync(self, regions)
 
     def commit(self) -> None:
         """Move the finished matrix to its name.
@@ -172,40 +129,42 @@ class MatrixWriter:
             meanwhile or may no longer be replaced, or the system refuses the move; the
             temporary then stays.
         """
-        temporary = self.draft.temporary
-        if not os.path.exists(temporary):
+        if not os.path.exists(self.temporary):
             raise StoreError(
-                f"{str(self._location())!r} has been committed or discarded already; "
-                "create a new writer for it."
+                f"{str(self.location)!r} has been committed or discarded already",
+                "Create a new writer for it",
+                "writer-ended",
             )
-        self._check_place()
-        action = f"put in place from {temporary!r}, which is kept"
-        with store_errors(self._location(), action):
-            finished = FORMAT_TABLE[self.format].finish(self.draft)
+        self._look_again()
+        action = f"put in place from {self.temporary!r}, which is kept"
+        with store_errors(self.location, action):
+            finished = FORMAT_TABLE[self.format].finish(self)
             try:
                 # Finishing may have copied the whole matrix.
-                self._check_place()
+                self._look_again()
                 publish(finished, self.path)
             except BaseException:
-                if finished != temporary:
+                if finished != self.temporary:
                     remove(finished)
                 raise
-            remove(temporary)
+            remove(self.temporary)
 
-    def _check_place(self) -> None:
-        """Look again at what is there: it may have become something else."""
+    def _look_again(self) -> None:
+        """Check what is in the place now: it may have become something else."""
         if not self.overwrite and os.path.lexists(self.path):
             raise StoreError(
                 f"{self.path!r} has come up since it was to be written; the finished "
-                f"matrix is kept as {self.draft.temporary!r}: move one of the two."
+                f"matrix is kept as {self.temporary!r}",
+                "Move one of the two",
+                "output-came-up",
             )
-        check_target(self._location(), self.path, self.overwrite)
+        check_target(self.location, self.path, self.overwrite)
 
     def discard(self) -> None:
         """Remove the temporary; a second call, or one after `commit`, does nothing."""
-        with store_errors(self.draft.temporary, "removed"):
-            remove(self.draft.temporary)
-            remove(packed_name(self.draft.temporary))
+        with store_errors(self.temporary, "removed"):
+            remove(self.temporary)
+            remove(packed_name(self.temporary))
 
     def __enter__(self) -> Self:
         """Return the writer."""
@@ -227,8 +186,10 @@ class MatrixWriter:
             # The first error is the one to report.
             error.add_note(str(left))
 
-    def _location(self) -> Location:
-        return Location(self.path, self.draft.member, self.format)
+    @property
+    def location(self) -> Location:
+        """Path and member of the target."""
+        return Location(self.path, self.member, self.format)
 
 
 def create_matrix(
@@ -270,8 +231,8 @@ def create_matrix(
     Raises
     ------
     StoreError
-        The suffix, shape, dtype or tile is not allowed, the folder is missing or not
-        writable, the target exists, or the disk has too little free space.
+        The suffix or dtype is not allowed, the folder is missing or not writable, the
+        target exists, or the disk has too little free space.
 
     Examples
     --------
@@ -285,25 +246,96 @@ def create_matrix(
     ...     open_matrix(path)[0:2, 0:2].tolist()
     [[(1+0j), 2j], [(3+0j), 4j]]
     """
-    location = parse_location(path)
-    name = str(location)
-    # The target of a link is replaced, not the link.
-    target = os.path.realpath(location.path)
-    draft = Draft(
-        make_temporary_name(target),
-        location.member,
-        check_shape(name, check_integers(name, "shape", shape, 0)),
-        check_dtype(name, dtype),
-        check_shape(name, check_integers(name, "tile", tile, 1)),
-    )
-    check_folder(target)
-    check_target(location, target, overwrite)
-    check_space(location, draft, freed_bytes)
-    writer = MatrixWriter(target, location.format, overwrite, draft)
-    with store_errors(location, "written"):
+    writer = _check_place(path, shape, dtype, tile, overwrite)
+    check_space(writer.format, writer, freed_bytes)
+    with store_errors(writer.location, "written"):
         try:
-            FORMAT_TABLE[location.format].create(draft)
+            FORMAT_TABLE[writer.format].create(writer)
         except BaseException:
             writer.discard()
             raise
     return writer
+
+
+def reopen_matrix(
+    path: str | os.PathLike[str],
+    journal: Journal,
+    shape: Sequence[int],
+    dtype: DTypeLike,
+    tile: tuple[int, int],
+    *,
+    overwrite: bool = False,
+) -> MatrixWriter:
+    """Continue to write a matrix that an earlier run has left unfinished.
+
+    All but its journal is as it was given to `create_matrix`. The temporary gets a new
+    name, so that no process of that run writes to it.
+
+    Raises
+    ------
+    StoreError
+        As `create_matrix`, and where the temporary is not what it was created as.
+    """
+    try:
+        writer = _check_place(path, shape, dtype, tile, overwrite)
+    except StoreError as error:
+        if error.code != "output-exists":
+            raise
+        raise StoreError(
+            f"{journal.target!r} exists beside its unfinished successor",
+            "Continue that with resume and overwrite: what exists stays until it is "
+            "complete",
+            "resume-beside-output",
+        ) from None
+    _check_begun(writer, journal.temporary)
+    journal.move(writer.temporary)
+    return writer
+
+
+def _check_place(
+    path: str | os.PathLike[str],
+    shape: Sequence[int],
+    dtype: DTypeLike,
+    tile: tuple[int, int],
+    overwrite: bool,
+) -> MatrixWriter:
+    """Return a writer whose temporary is not there yet."""
+    location = parse_location(path)
+    # The target of a link is replaced, not the link.
+    target = os.path.realpath(location.path)
+    writer = MatrixWriter(
+        make_temporary_name(target),
+        location.member,
+        check_shape(str(location), tuple(shape)),
+        check_dtype(str(location), dtype),
+        tile,
+        target,
+        location.format,
+        overwrite,
+    )
+    check_folder(target)
+    check_target(location, target, overwrite)
+    return writer
+
+
+def _check_begun(writer: MatrixWriter, temporary: str) -> None:
+    """Refuse a temporary that was not begun as what the writer is to write."""
+    # An archive has no members before it is finished.
+    kind = "npy" if writer.format == "npz" else writer.format
+    with store_errors(temporary, "read"):
+        found = FORMAT_TABLE[kind].describe(Location(temporary, None, kind))
+    begun, named = found.location.member or "", FORMAT_TABLE[kind].DEFAULT_MEMBER
+    if kind == writer.format and begun != (writer.member or named):
+        raise StoreError(
+            f"{writer.path!r} was begun "
+            + (f"as member {begun!r}" if begun else "without a member"),
+            "Name it so, or start anew with overwrite alone",
+            "member-differs",
+        )
+    if (found.shape, native_dtype(found.dtype)) != (writer.shape, writer.dtype):
+        raise StoreError(
+            f"{temporary!r} is a {found.shape} matrix of {found.dtype} and was begun "
+            f"as one of {writer.shape} and {writer.dtype}",
+            "Start anew with overwrite alone",
+            "unfinished-damaged",
+        )

@@ -1,25 +1,36 @@
 """Lazy dask arrays made of our own tasks, in both of dask's array back ends."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from dask.highlevelgraph import HighLevelGraph
 
-from .graph import Operands
+from ..typing import Cell
+from .graph import Operands, build_layer, result_name
 from .grid import Grid
-from .rank_graph import AnySpec, build_layer, result_name
+from .spec import Spec
 
 
-def product_array(a: Any, b: Any, c: Any, grid: Grid, spec: AnySpec) -> Any:
-    """Make the lazy product, or update, of aligned dask arrays; nothing is computed.
+def product_array(
+    a: Any,
+    b: Any,
+    c: Any,
+    grid: Grid,
+    spec: Spec,
+    cells: Sequence[Cell] | None = None,
+) -> Any:
+    """Make the lazy result of aligned dask arrays; nothing is computed.
 
     Parameters
     ----------
     a, b : dask.array.Array
-        Chunked alike along k.
+        Chunked alike along k; b is a for herk and syrk.
     c : dask.array.Array or None
         Chunked like the result.
     grid : Grid
-    spec : ProductSpec or RankSpec
+    spec : Spec
+    cells : sequence of (int, int), optional
+        Tiles of the result that are wanted; the array has no others.
     """
     if hasattr(a, "expr"):
         from .expression import product_expression
@@ -29,9 +40,9 @@ def product_array(a: Any, b: Any, c: Any, grid: Grid, spec: AnySpec) -> Any:
     from dask.array.core import Array
 
     names = (a.name, b.name, None if c is None else c.name)
-    name = result_name(spec, *names, grid)
-    layer = build_layer(name, Operands(*names), grid, spec)
-    inputs = [x for x in (a, b, c) if x is not None]
+    name = result_name(spec, *names, grid, cells)
+    layer = build_layer(name, Operands(*names), grid, spec, cells)
+    inputs = [x for x in ((c,) if spec.empty else (a, b, c)) if x is not None]
     graph = HighLevelGraph.from_collections(name, layer, dependencies=inputs)
     # A is of the result's dtype by now; a CuPy block cannot be made without a device.
     return Array(graph, name, (grid.m, grid.n), meta=a._meta)

@@ -8,9 +8,9 @@ from typing import Any
 from dask.array._array_expr._collection import new_collection
 from dask.array._array_expr._expr import ArrayExpr
 
-from .graph import Operands
+from .graph import Operands, build_layer, result_name
 from .grid import Chunks, Grid
-from .rank_graph import AnySpec, build_layer, result_name
+from .spec import Spec
 
 
 class TwomProduct(ArrayExpr):
@@ -37,7 +37,7 @@ class TwomProduct(ArrayExpr):
         return dict(build_layer(self._name, operands, self.grid, self.spec))
 
 
-def product_expression(a: Any, b: Any, c: Any, grid: Grid, spec: AnySpec) -> Any:
+def product_expression(a: Any, b: Any, c: Any, grid: Grid, spec: Spec) -> Any:
     """Make the lazy product of arrays that carry expressions."""
     c_expression = None if c is None else c.expr
     return new_collection(TwomProduct(a.expr, b.expr, c_expression, grid, spec))

@@ -1,69 +1,52 @@
-"""The task graph of a product: the only maker of task keys.
+"""The task graph of every routine: the only maker of task keys.
 
 Keys are ``twom-<stage>-<token>`` so that dashboards group them by stage:
 
 * ``twom-largest``, ``twom-sums``, ``twom-exponents`` with (side, i, step): scaling;
-* ``twom-bounds``: upper bounds of C tiles, for accurate scaling only;
 * ``twom-panel`` (i, j, step): panels along k but the last;
-* ``twom-product`` (i, j): the last panel and the decode, a tile of C;
-* ``twom-update`` (i, j): a tile of a rank-k update; see `tiles.rank_graph`.
+* ``twom-product`` (i, j): the last panel and the epilogue, a tile of C;
+* ``twom-update`` (i, j): a tile of an update's result: an alias of a computed one, its
+  mirror image, or zeros, made only if somebody asks for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dask.base import tokenize
 
-from ..typing import Side
+from ..errors import portable_errors
+from ..typing import Cell, Side
 from . import tasks
+from .blocks import check_block, check_rows
+from .cells import Operand, Product, compute_cell, mirror_tile, multiply_cell
 from .grid import Grid
-from .spec import ProductSpec, load_engine
-from .task_spec import List, Task, TaskRef
+from .spec import Spec, is_straight, load_engine, load_namespace
+from .task_spec import Alias, List, Task, TaskRef
 
 PRODUCT = "twom-product"
 PANEL = "twom-panel"
-SCALING_STAGES = ("twom-largest", "twom-sums", "twom-exponents", "twom-bounds")
+UPDATE = "twom-update"
+SCALING_STAGES = ("twom-largest", "twom-sums", "twom-exponents")
+SIDES: tuple[Side, Side] = ("left", "right")
 
 Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Operands:
-    """Names of the arrays whose chunks the tasks take."""
+    """Names of the arrays whose chunks the tasks take; b is a for herk and syrk."""
 
     a: str
     b: str
     c: str | None = None
 
 
-def product_name(*parts: Any) -> str:
+def result_name(spec: Spec, *parts: Any) -> str:
     """Name the result deterministically from everything that defines it."""
-    return f"{PRODUCT}-{tokenize(*parts)}"
-
-
-def _token(name: str) -> str:
-    return name.removeprefix(f"{PRODUCT}-")
-
-
-def run_in_task(function: Callable[..., Any], spec: ProductSpec, *args: Any) -> Any:
-    """Call a block task inside the engine's task scope, the spec as last argument."""
-    with load_engine(spec).task():
-        return function(*args, spec)
-
-
-def run_product(spec: ProductSpec, *args: Any) -> Any:
-    """Call `product_tile`: (a_tiles, b_tiles, rows, columns, before, c)."""
-    a_tiles, b_tiles, rows, columns, before, c = args
-    with load_engine(spec).task():
-        return tasks.product_tile(a_tiles, b_tiles, rows, columns, spec, before, c)
-
-
-def run_panel(spec: ProductSpec, *args: Any) -> Any:
-    """Call `multiply_panel`: (a_tiles, b_tiles, rows, columns, before)."""
-    a_tiles, b_tiles, rows, columns, before = args
-    with load_engine(spec).task():
-        return tasks.multiply_panel(a_tiles, b_tiles, rows, columns, spec, before)
+    stage = UPDATE if spec.routine.triangle else PRODUCT
+    return f"{stage}-{tokenize(spec, *parts)}"
 
 
 class TileTask(Task):
@@ -77,49 +60,119 @@ class TileTask(Task):
         return True
 
 
-class ProductLayer:
-    """Build the tasks of one product.
+def build_layer(
+    name: str,
+    operands: Operands,
+    grid: Grid,
+    spec: Spec,
+    cells: Iterable[Cell] | None = None,
+) -> dict[Key, Task]:
+    """Return the tasks of a result by key.
 
     Parameters
     ----------
     name : str
-        Of the result, from `product_name`.
+        From `result_name`.
     operands : Operands
     grid : Grid
-    spec : ProductSpec
+        Square, m and n alike, for updates.
+    spec : Spec
+    cells : iterable of (int, int), optional
+        Tiles of the result that are wanted; all of them by default.
     """
+    return _Layer(name, operands, grid, spec).build(cells)
 
-    def __init__(
-        self, name: str, operands: Operands, grid: Grid, spec: ProductSpec
-    ) -> None:
-        self.name = name
-        self.token = _token(name)
-        self.operands = operands
-        self.grid = grid
-        self.spec = spec
+
+class _Layer:
+    def __init__(self, name: str, operands: Operands, grid: Grid, spec: Spec) -> None:
+        self.name, self.token = name, name.rpartition("-")[2]
+        self.operands, self.grid, self.spec = operands, grid, spec
         self.tasks: dict[Key, Task] = {}
         self._lists: dict[Any, List] = {}
+        self._scaled: set[tuple[Side, int]] = set()
 
-    def build(self) -> dict[Key, Task]:
-        """Return every task of the product by key."""
-        if not self.spec.native:
-            for side in ("left", "right"):
-                self._scale(side)
-            if self.spec.scaling == "accurate":
-                self._bound()
-        for i in range(self.grid.mt):
-            for j in range(self.grid.nt):
-                self._multiply(i, j)
+    def build(self, cells: Iterable[Cell] | None) -> dict[Key, Task]:
+        """Return every task by key."""
+        routine, mt, nt = self.spec.routine, self.grid.mt, self.grid.nt
+        if not routine.triangle:
+            for cell in routine.cells(mt, nt) if cells is None else cells:
+                self._compute(cell)
+            return self.tasks
+        computed = set(routine.cells(mt, nt, self.spec.uplo))
+        for cell in _square(mt) if cells is None else cells:
+            self._place(cell, computed)
         return self.tasks
 
-    def tile_key(self, side: Side, index: int, step: int) -> Key:
+    def _place(self, cell: Cell, computed: set[Cell]) -> None:
+        """Add the tile of an update's result, and the computed tile behind it."""
+        (i, j), key = cell, (self.name, *cell)
+        if cell not in computed and self.spec.uplo != "full":
+            shape = (self.grid.m[i], self.grid.n[j])
+            self.tasks[key] = Task(key, zero_tile, shape, self.spec)
+            return
+        source = self._compute(cell if cell in computed else (j, i))
+        self.tasks[key] = (
+            Alias(key, source)
+            if cell in computed
+            else Task(key, run_mirror, TaskRef(source), self.spec)
+        )
+
+    def _compute(self, cell: Cell) -> Key:
+        """Chain the panels of a computed tile; the last one finishes it."""
+        (i, j), spec = cell, self.spec
+        key = (f"{PRODUCT}-{self.token}", i, j)
+        if key in self.tasks:
+            return key
+        c = None if self.operands.c is None else TaskRef((self.operands.c, i, j))
+        if spec.empty and c is None:
+            shape = (self.grid.m[i], self.grid.n[j])
+            self.tasks[key] = TileTask(key, zero_tile, shape, spec)
+            return key
+        before: TaskRef | None = None
+        *others, last = ((0, 0),) if spec.empty else self.grid.panels
+        for step, panel in enumerate(others):
+            call = (run_panel, spec, self._extent(cell, panel), before)
+            before = TaskRef(
+                self._add(PANEL, (i, j, step), *call, *self._products(cell, panel))
+            )
+        call = (run_cell, spec, self._extent(cell, last), before)
+        self.tasks[key] = TileTask(key, *call, c, *self._products(cell, last))
+        return key
+
+    def _extent(self, cell: Cell, panel: tuple[int, int]) -> "Extent":
+        (i, j), steps = cell, self.grid.k[slice(*panel)]
+        diagonal = self.spec.routine.triangle and i == j
+        return Extent(self.grid.m[i], self.grid.n[j], steps, diagonal)
+
+    def _products(self, cell: Cell, panel: tuple[int, int]) -> list[Any]:
+        """List tiles and exponents of both sides of each product, one after another."""
+        if self.spec.empty:
+            return []
+        steps = range(*panel)
+        return [
+            given
+            for pair in self.spec.routine.pairs(*cell)
+            for side, index in zip(SIDES, pair, strict=True)
+            for given in self._operand(side, index, steps)
+        ]
+
+    def _operand(self, side: Side, index: int, steps: range) -> tuple[Any, Any]:
+        tiles = self._tiles(side, index, steps)
+        return tiles, None if self.spec.native else self._exponents(side, index)
+
+    def _tiles(self, side: Side, index: int, steps: range) -> List:
+        """List a row of tiles; one object for all the tasks that take it."""
+        key = (side, index, steps)
+        if key not in self._lists:
+            refs = (TaskRef(self._tile_key(side, index, s)) for s in steps)
+            self._lists[key] = List(*refs)
+        return self._lists[key]
+
+    def _tile_key(self, side: Side, index: int, step: int) -> Key:
         """Key of the input chunk that is tile (index, step) of op(A) or op(B)^T."""
         name = self.operands.a if side == "left" else self.operands.b
-        straight = (self.spec.op(side) == "N") == (side == "left")
+        straight = is_straight(side, self.spec.op(side))
         return (name, index, step) if straight else (name, step, index)
-
-    def _count(self, side: Side) -> int:
-        return self.grid.mt if side == "left" else self.grid.nt
 
     def _add(self, stage: str, index: tuple[Any, ...], *call: Any) -> Key:
         key = (f"{stage}-{self.token}", *index)
@@ -127,129 +180,139 @@ class ProductLayer:
         self.tasks[key] = Task(key, function, *args)
         return key
 
-    def _tiles(self, side: Side, index: int, steps: range) -> List:
-        """List a row of tiles; one object for all the tasks that take it."""
-        key = (side, index, steps)
-        if key not in self._lists:
-            refs = (TaskRef(self.tile_key(side, index, s)) for s in steps)
-            self._lists[key] = List(*refs)
-        return self._lists[key]
-
-    def _scale(self, side: Side) -> None:
-        """Two passes: the largest exponent over all of k, then exact square sums."""
-        spec, steps = self.spec, range(self.grid.kt)
-        for index in range(self._count(side)):
-            where = (side, index)
-            refs = [TaskRef(self.tile_key(side, index, s)) for s in steps]
-            if len(refs) == 1 and spec.scaling == "norm":
-                call = (run_in_task, tasks.scale_in_one, spec, refs[0], side)
-                self._add("twom-exponents", where, *call)
-                continue
-            tile_largest = [
-                self._add(
-                    "twom-largest",
-                    (*where, s),
-                    *(run_in_task, tasks.largest_exponents, spec, ref, side),
-                )
-                for s, ref in enumerate(refs)
-            ]
-            largest = self._add(
-                "twom-largest",
-                (*where, "all"),
-                tasks.combine_largest,
-                List(*map(TaskRef, tile_largest)),
-            )
-            sums = [
-                self._add(
-                    "twom-sums",
-                    (*where, s),
-                    *(run_in_task, tasks.square_sums, spec),
-                    *(ref, TaskRef(largest), side),
-                )
-                for s, ref in enumerate(refs)
-            ]
-            self._add(
-                "twom-exponents",
-                where,
-                *(run_in_task, tasks.choose_exponents, spec),
-                *(TaskRef(largest), List(*map(TaskRef, sums))),
-            )
-
-    def _bound(self) -> None:
-        """Bounds of all C tiles, then exponents from their row and column maxima."""
-        for i in range(self.grid.mt):
-            for j in range(self.grid.nt):
-                self._bound_cell((i, j), "right")
-        for i in range(self.grid.mt):
-            cells = [(i, j) for j in range(self.grid.nt)]
-            self._choose_accurate("left", i, [(cell, 0) for cell in cells])
-        for j in range(self.grid.nt):
-            cells = [(i, j) for i in range(self.grid.mt)]
-            self._choose_accurate("right", j, [(cell, 1) for cell in cells])
-
-    def _bound_cell(self, cell: tuple[int, int], scaled: Side) -> None:
-        """Bound a C tile; `scaled`: the side whose scaling its columns have."""
-        (i, j), steps = cell, range(self.grid.kt)
-        largest = List(self._ref("left", i, True), self._ref(scaled, j, True))
-        self._add(
-            "twom-bounds",
-            cell,
-            *(run_in_task, tasks.bound_maxima, self.spec),
-            *(self._tiles("left", i, steps), self._tiles("right", j, steps)),
-            largest,
-        )
-
-    def _choose_accurate(
-        self, side: Side, index: int, bounds: list[tuple[tuple[int, int], int]]
-    ) -> None:
-        """Choose exponents from the row (0) or column (1) maxima of bounded cells."""
-        refs = [TaskRef((f"twom-bounds-{self.token}", *cell)) for cell, _ in bounds]
-        self._add(
-            "twom-exponents",
-            (side, index, "accurate"),
-            *(run_accurate, self.spec, self._ref(side, index, False)),
-            *(self._ref(side, index, True), List(*refs)),
-            tuple(axis for _, axis in bounds),
-        )
-
-    def _ref(self, side: Side, index: int, largest: bool) -> TaskRef:
-        """Largest exponents, or norm exponents, of one row or column of tiles."""
-        if largest:
-            return TaskRef((f"twom-largest-{self.token}", side, index, "all"))
+    def _exponents(self, side: Side, index: int) -> TaskRef:
+        """Exponents of one row of tiles; those of A serve both sides of A A^H."""
+        side = "left" if self.spec.twins else side
+        if (side, index) not in self._scaled:
+            self._scaled.add((side, index))
+            self._scale(side, index)
         return TaskRef((f"twom-exponents-{self.token}", side, index))
 
-    def _exponents(self, side: Side, index: int) -> TaskRef | None:
-        if self.spec.native:
-            return None
-        key = (f"twom-exponents-{self.token}", side, index)
-        accurate = self.spec.scaling == "accurate"
-        return TaskRef((*key, "accurate") if accurate else key)
-
-    def _multiply(self, i: int, j: int) -> None:
-        """Chain the panels of one C tile; the last one decodes."""
-        panels = self.grid.panels
-        before: TaskRef | None = None
-        for step, (lo, hi) in enumerate(panels):
-            inputs = (
-                self.spec,
-                self._tiles("left", i, range(lo, hi)),
-                self._tiles("right", j, range(lo, hi)),
-                self._exponents("left", i),
-                self._exponents("right", j),
-                before,
+    def _scale(self, side: Side, index: int) -> None:
+        """Two passes: the largest exponent over all of k, then exact square sums."""
+        spec, where, steps = self.spec, (side, index), self.grid.k
+        rows = (self.grid.m if side == "left" else self.grid.n)[index]
+        tiles = [
+            (TaskRef(self._tile_key(side, index, s)), side, (rows, k))
+            for s, k in enumerate(steps)
+        ]
+        if len(tiles) == 1:
+            call = (run_scaling, tasks.scale_in_one, spec, *tiles[0])
+            self._add("twom-exponents", where, *call)
+            return
+        of_tiles = [
+            self._add(
+                "twom-largest",
+                (*where, s),
+                *(run_scaling, tasks.largest_exponents, spec, *tile),
             )
-            if step < len(panels) - 1:
-                before = TaskRef(self._add(PANEL, (i, j, step), run_panel, *inputs))
-                continue
-            c = self.operands.c
-            c_tile = None if c is None else TaskRef((c, i, j))
-            key = (self.name, i, j)
-            self.tasks[key] = TileTask(key, run_product, *inputs, c_tile)
+            for s, tile in enumerate(tiles)
+        ]
+        largest = self._add(
+            "twom-largest",
+            (*where, "all"),
+            *(tasks.combine_largest, List(*map(TaskRef, of_tiles))),
+        )
+        sums = [
+            self._add(
+                "twom-sums",
+                (*where, s),
+                *(run_scaling, tasks.square_sums, spec, *tile, TaskRef(largest)),
+            )
+            for s, tile in enumerate(tiles)
+        ]
+        self._add(
+            "twom-exponents",
+            where,
+            *(run_choice, spec, TaskRef(largest), List(*map(TaskRef, sums))),
+        )
 
 
-def run_accurate(
-    spec: ProductSpec, norm: Any, largest: Any, bounds: list[Any], axes: tuple[int, ...]
+def _square(count: int) -> Iterable[Cell]:
+    return ((i, j) for i in range(count) for j in range(count))
+
+
+# --- what the tasks call ----------------------------------------------------------
+
+
+class Extent(NamedTuple):
+    """Sizes of a cell along m, n and a panel, and whether it is on the diagonal."""
+
+    rows: int
+    columns: int
+    steps: tuple[int, ...]
+    diagonal: bool
+
+
+@contextmanager
+def _running(spec: Spec) -> Iterator[None]:
+    """Scope of a task: the engine's, with errors that any process can receive."""
+    with portable_errors(), load_engine(spec).task():
+        yield
+
+
+def run_scaling(
+    function: Callable[..., Any],
+    spec: Spec,
+    block: Any,
+    side: Side,
+    shape: tuple[int, int],
+    *largest: Any,
 ) -> Any:
-    """Call `accurate_exponents` with the row (0) or column (1) maxima of each cell."""
-    maxima = [bound[axis] for bound, axis in zip(bounds, axes, strict=True)]
-    return tasks.accurate_exponents(norm, largest, maxima, spec)
+    """Call a scaling task of one tile."""
+    with _running(spec):
+        check_rows(block, shape, side, spec)
+        return function(block, *largest, side, spec)
+
+
+def run_choice(spec: Spec, largest: Any, sums: list[Any]) -> Any:
+    """Call `choose_exponents`."""
+    with _running(spec):
+        return tasks.choose_exponents(largest, sums, spec)
+
+
+def run_panel(spec: Spec, extent: Extent, before: Any, *given: Any) -> Any:
+    """Multiply one panel of a cell."""
+    with _running(spec):
+        products = _receive(spec, extent, given)
+        return multiply_cell(products, spec, extent.diagonal, before)
+
+
+def run_cell(spec: Spec, extent: Extent, before: Any, c: Any, *given: Any) -> Any:
+    """Multiply the last panel of a cell and finish it."""
+    with _running(spec):
+        if c is not None:
+            check_block(c, (extent.rows, extent.columns), spec)
+        products = _receive(spec, extent, given)
+        return compute_cell(products, spec, extent.diagonal, before, c)
+
+
+def _receive(spec: Spec, extent: Extent, given: Sequence[Any]) -> list[Product]:
+    """Check the tiles of a task, and pair them with their exponents.
+
+    `given`: for each product left tiles, exponents, right tiles, exponents.
+    """
+    products = []
+    # The second product of a cell is that of the cell on the other side.
+    for n, sizes in enumerate(((extent.rows, extent.columns), extent[1::-1])):
+        operands = given[4 * n : 4 * n + 4]
+        if not operands:
+            break
+        pair = Operand(*operands[:2]), Operand(*operands[2:])
+        for side, rows, operand in zip(SIDES, sizes, pair, strict=True):
+            for tile, k in zip(operand.tiles, extent.steps, strict=True):
+                check_rows(tile, (rows, k), side, spec)
+        products.append(pair)
+    return products
+
+
+def run_mirror(tile: Any, spec: Spec) -> Any:
+    """Mirror a tile of the computed triangle."""
+    with _running(spec):
+        return mirror_tile(tile, spec)
+
+
+def zero_tile(shape: tuple[int, int], spec: Spec) -> Any:
+    """Return a tile of the triangle that was not asked for."""
+    with _running(spec):
+        return load_namespace(spec).zeros(shape, spec.dtype)

@@ -11,8 +11,6 @@ from typing import TypeVar
 
 W = TypeVar("W", bound=Hashable)
 
-Cell = tuple[int, int]
-
 
 @dataclass(frozen=True)
 class WorkerGrid:

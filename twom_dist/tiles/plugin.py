@@ -17,9 +17,9 @@ from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from .graph import PANEL, PRODUCT, SCALING_STAGES
-from .placement import Cell, WorkerGrid, assign_slots, balanced_grids, spread
-from .rank_graph import UPDATE
+from ..typing import Cell
+from .graph import PANEL, PRODUCT, SCALING_STAGES, UPDATE
+from .placement import WorkerGrid, assign_slots, balanced_grids, spread
 from .triangle import TriangleMap, triangle_map
 
 PLUGIN_NAME = "twom-placement"

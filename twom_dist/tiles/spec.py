@@ -9,15 +9,17 @@ import numpy as np
 from ..kernels.contract import Engine
 from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem, make_system
-from ..typing import Array, Op, Side
+from ..typing import Array, Op, Side, Uplo
+from .routine import Routine
 
 
 @dataclass(frozen=True)
-class ProductSpec:
-    """A product ``alpha op(A) op(B) + beta C``, apart from the matrices.
+class Spec:
+    """A product or an update, apart from the matrices.
 
     Attributes
     ----------
+    routine : Routine
     dtype : str
         Of the result, as ``numpy.dtype.str``.
     k : int
@@ -26,9 +28,15 @@ class ProductSpec:
         Of the residue system; "native" calls the BLAS of the blocks' family.
     moduli : tuple of (int, str)
         `ResidueSystem.choice`; empty for the native product.
-    scaling : {"norm", "accurate"}
+    op_a, op_b : {"N", "T", "C"}
+        Of the product behind an update: op_b is "C" or "T" where op_a is "N".
+    alpha, beta : number
+    uplo : {"full", "lower", "upper"}
+        Of an update.
     engine : str
         Name for `get_engine`.
+    empty : bool
+        Whether nothing is multiplied, alpha or a dimension being 0.
     cache_bytes : int
         Bytes of encoded tiles that a process may keep.
     lazy : bool
@@ -36,6 +44,7 @@ class ProductSpec:
         between two runs.
     """
 
+    routine: Routine
     dtype: str
     k: int
     method: str
@@ -44,8 +53,9 @@ class ProductSpec:
     op_b: Op = "N"
     alpha: complex = 1
     beta: complex = 0
-    scaling: str = "norm"
+    uplo: Uplo = "full"
     engine: str = "cpu"
+    empty: bool = False
     cache_bytes: int = 0
     lazy: bool = False
 
@@ -59,24 +69,34 @@ class ProductSpec:
         """The residue system (cached per process)."""
         return make_system(self.method, self.moduli)
 
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an entry."""
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def twins(self) -> bool:
+        """Whether B is A, so that one encoding of a tile serves both sides."""
+        return self.routine.matrices == 1
+
+    @property
+    def halves(self) -> bool:
+        """Whether a diagonal cell needs fewer products: ``C- = C+^T``."""
+        if not (self.routine.hermitian and self.twins) or self.native:
+            return False
+        return self.system.num_hermitian_products < self.system.num_products
+
     def op(self, side: Side) -> Op:
         """Return op_a or op_b."""
         return self.op_a if side == "left" else self.op_b
 
 
-def spec_of(system: ResidueSystem | None, **fields: Any) -> ProductSpec:
-    """Make the spec of a product with a residue system; None is the native product."""
-    if system is None:
-        return ProductSpec(method="native", moduli=(), **fields)
-    return ProductSpec(method=system.method, moduli=system.choice, **fields)
-
-
-def load_engine(spec: ProductSpec) -> Engine:
+def load_engine(spec: Spec) -> Engine:
     """Load the engine of a spec in this process."""
     return get_engine(spec.engine)
 
 
-def load_namespace(spec: ProductSpec) -> Any:
+def load_namespace(spec: Spec) -> Any:
     """Load the module that makes arrays of the blocks' family: numpy or cupy."""
     return import_module(load_engine(spec).family)
 
@@ -86,7 +106,12 @@ def as_rows(block: Array, side: Side, op: Op) -> Array:
 
     The conjugate of "C" is left to the engine; see `is_conjugated`.
     """
-    return block if (op == "N") == (side == "left") else block.T
+    return block if is_straight(side, op) else block.T
+
+
+def is_straight(side: Side, op: Op) -> bool:
+    """Whether a matrix is stored as rows of op(A), or of op(B)^T."""
+    return (op == "N") == (side == "left")
 
 
 def is_conjugated(op: Op) -> bool:

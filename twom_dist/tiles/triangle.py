@@ -12,8 +12,9 @@ from functools import cached_property, lru_cache
 from math import isqrt
 from types import MappingProxyType
 
+from ..typing import Cell
 from .covers import Cover, bits, greedy_cover, plane_cover
-from .placement import Cell, worker_grids
+from .placement import worker_grids
 
 # Rows that the search sees, each in the place of several where there are more; sizes of
 # covers that it tries, each so many times; and how many of them are filled with cells.

@@ -1,4 +1,4 @@
-"""The kernels of the accurate scaling against the reference."""
+"""The kernels that bound products by those of magnitudes, against the reference."""
 
 from itertools import product
 

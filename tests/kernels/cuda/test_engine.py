@@ -9,7 +9,11 @@ import pytest
 
 import twom_dist as td
 from tests.expect import raises
-from tests.kernels.cuda.every_kernel import calls_of_every_kernel, kernels_of
+from tests.kernels.cuda.every_kernel import (
+    bound_maxima,
+    calls_of_every_kernel,
+    kernels_of,
+)
 from tests.kernels.cuda.host_device import POISON
 from tests.pipeline import run_stages, same_bits
 from tests.strategies import LAYOUTS, SHAPES, random_matrix
@@ -141,14 +145,9 @@ def test_strides_that_fit_no_element_are_refused(engine):
         engine.largest_exponents(x)
 
 
-def test_accurate_scaling(cuda, monkeypatch):
+def test_bounds_of_two_tiles(cuda):
     A, B = spread_matrix(150, 80, seed=1), spread_matrix(130, 80, seed=2)
-    options = {"op_b": "T", "scaling": "accurate", "num_moduli": 9}
-    expected = on_cpu(td.gemm, A, B, **options)
-    assert same_bits(td.gemm(A, B, **options), expected)
-    monkeypatch.setattr(workspace, "_SMALLEST_TILE", 8)
-    with dask.config.set({"twom-dist.workspace-bytes": 600_000}):
-        assert same_bits(td.gemm(A, B, **options), expected)
+    assert same_bits(bound_maxima(A, B), on_cpu(bound_maxima, A, B))
 
 
 def test_a_workspace_limit_changes_no_bit_and_holds(cuda):

@@ -16,10 +16,56 @@ from ...typing import Array
 # Below, malloc reuses memory by itself.
 _SMALLEST_BYTES = 1 << 20
 
-# Reentrant: garbage collection may give a block back while we hold the lock.
-_lock = threading.RLock()
-_free: dict[int, list[Array]] = {}
-_free_bytes = 0
+
+class Kept:
+    """Memory that nobody holds, the least recently used first, within a limit."""
+
+    def __init__(self) -> None:
+        # Reentrant: garbage collection may give memory back while we hold the lock.
+        self._lock = threading.RLock()
+        self._memory: dict[int, Array] = {}
+        self.nbytes = 0
+        self._limit = 0
+
+    def limit(self, nbytes: int) -> None:
+        """Keep no more than this from now on: `give` may run when modules are gone."""
+        with self._lock:
+            self._limit = nbytes
+            self._shrink()
+
+    def take(self, nbytes: int) -> Array | None:
+        """Return the most recently used memory of a size, if there is any."""
+        with self._lock:
+            for key in reversed(list(self._memory)):
+                memory = self._memory.get(key)
+                if memory is not None and memory.nbytes == nbytes:
+                    self._remove(key)
+                    return memory
+        return None
+
+    def give(self, memory: Array) -> None:
+        """Keep memory, and let go of what was not used for longest to make room."""
+        if memory.nbytes > self._limit:
+            return
+        with self._lock:
+            self._memory[id(memory)] = memory
+            self.nbytes += memory.nbytes
+            self._shrink()
+
+    def _shrink(self) -> None:
+        while self._memory and self.nbytes > self._limit:
+            self._remove(next(iter(self._memory)))
+
+    def _remove(self, key: int) -> None:
+        self.nbytes -= self._memory.pop(key).nbytes
+
+
+kept = Kept()
+
+
+def kept_bytes() -> int:
+    """Return the bytes that the next product finds."""
+    return kept.nbytes
 
 
 class _Block:
@@ -33,31 +79,11 @@ class _Block:
         return self._memory.__array_interface__  # type: ignore[no-any-return]
 
     def __del__(self) -> None:
-        _give_back(self._memory)
-
-
-def _give_back(memory: Array) -> None:
-    global _free_bytes
-    if memory.nbytes > _limit:
-        return
-    with _lock:
-        if _free_bytes + memory.nbytes <= _limit:
-            _free.setdefault(memory.nbytes, []).append(memory)
-            _free_bytes += memory.nbytes
-
-
-def kept_bytes() -> int:
-    """Return the bytes that the next product finds."""
-    return _free_bytes
-
-
-# Read when memory is taken: `__del__` may run when modules are gone.
-_limit = 0
+        kept.give(self._memory)
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """Return an uninitialised C-contiguous array, of memory used before if there is."""
-    global _free_bytes, _limit
     dtype = np.dtype(dtype)
     nbytes = prod(shape) * dtype.itemsize
     if nbytes < _SMALLEST_BYTES:
@@ -65,12 +91,8 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     # Sizes in steps of an eighth: ragged tiles find each other's memory.
     step = 1 << (nbytes.bit_length() - 4)
     size = -(-nbytes // step) * step
-    _limit = bytes_setting("reuse-bytes")
-    with _lock:
-        kept = _free.get(size)
-        memory = kept.pop() if kept else None
-        if memory is not None:
-            _free_bytes -= size
+    kept.limit(bytes_setting("reuse-bytes"))
+    memory = kept.take(size)
     if memory is None:
         memory = np.empty(size, np.uint8)
     return np.asarray(_Block(memory))[:nbytes].view(dtype).reshape(shape)

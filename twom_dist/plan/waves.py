@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ..tiles.placement import Cell
+from ..typing import Cell
 
 
 @dataclass(frozen=True)

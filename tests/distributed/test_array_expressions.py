@@ -1,0 +1,52 @@
+"""Products in the other of dask's array back ends, which a process chooses once."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PRODUCTS = """
+import dask
+dask.config.set({"array.query-planning": True})
+import dask.array as da
+import twom_dist as td
+from tests.strategies import random_matrix
+
+assert hasattr(da.ones(3), "expr"), "array expressions are not in use"
+A, B, C = (
+    random_matrix(*shape, seed=s)
+    for s, shape in enumerate([(23, 31), (31, 19), (23, 19)])
+)
+options = {"alpha": 0.5 - 2j, "beta": -1.5}
+expected = td.gemm(A, B, C, **options)
+for m, n, k in ((23, 19, 31), (8, 8, 8), (4, 10, 31), (23, 19, 5)):
+    a, b, c = (
+        da.from_array(x, chunks=size)
+        for x, size in ((A, (m, k)), (B, (k, n)), (C, (m, n)))
+    )
+    for panel_bytes in ("1 GiB", 1):
+        with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
+            found = td.gemm(a, b, c, **options)
+            assert found.chunks == c.chunks
+            assert (found.compute(scheduler="sync") == expected).all(), (m, n, k)
+            assert (td.herk(a).compute(scheduler="sync") == td.herk(A)).all()
+            assert (td.syr2k(a, a).compute(scheduler="sync") == td.syr2k(A, A)).all()
+    part = found.T[3:, 1:] + 0
+    assert (part.compute(scheduler="threads") == expected.T[3:, 1:]).all()
+    assert td.plan_gemm(a, b).grid.m == c.chunks[0]
+print("the same bits")
+"""
+
+
+def test_products_have_the_same_bits():
+    pytest.importorskip("dask.array._array_expr")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PRODUCTS],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.stdout == "the same bits\n", run.stderr

@@ -1,0 +1,90 @@
+"""Jobs on three small matrices in the current folder, for tests."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from twom_dist.jobs import Job, JobSummary, Progress, begin, compute, multiply_files
+from twom_dist.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
+from twom_dist.plan import Cluster
+from twom_dist.store import open_journal
+
+# Of A.zarr, B.npy and C0.h5; in tiles of 16.
+M, K, N = 70, 50, 90
+TILES = 5 * 6
+OUTPUTS = ["C.zarr", "C.npy", "C.h5::g/C", "C.npz"]
+
+
+def multiply(output="C.zarr", **options) -> JobSummary:
+    """Multiply A and B in tiles of 16."""
+    return multiply_files("A.zarr", "B.npy", output, **{"tile": 16, **options})
+
+
+def small_cluster(tile_bytes: int) -> Cluster:
+    """Describe two workers with room for so many bytes of tiles."""
+    limit = (INTERPRETER_BYTES + tile_bytes) / SPILL
+    return Cluster(2, 1, MemoryBudget(int(limit)))
+
+
+def compute_in_waves(job: Job, client=None, progress=None, tile=16) -> JobSummary:
+    """Run a job as on workers that hold a part of it at once: in three waves or more.
+
+    It is laid out for less and less memory, down to that of one tile.
+    """
+    for exponent in range(20, 12, -1):
+        run = begin(job, small_cluster(2**exponent), tile)
+        if len(run.layout.waves) > 2:
+            return compute(run, client, progress)
+        run.abandon()
+    raise AssertionError("one wave holds it all")
+
+
+def stop_after(tiles: int, run, kind=KeyboardInterrupt) -> BaseException:
+    """Interrupt a job when so many tiles are finished; return the exception."""
+
+    def stop(progress: Progress) -> None:
+        # The last ones are recorded as well, so that their number is known.
+        if progress.done == tiles:
+            raise kind
+
+    with pytest.raises(kind) as caught:
+        run(progress=stop)
+    return caught.value
+
+
+def finished(output="C.zarr") -> set[tuple[int, int]]:
+    """Tiles that the journal of an output tells of."""
+    journal = open_journal(output)
+    assert journal is not None
+    journal.close()
+    return journal.finished
+
+
+def change_form(journal: Path) -> None:
+    """Have a journal be that of another version of the package."""
+    text, count = re.subn(r'"form": \d+', '"form": 0', journal.read_text())
+    assert count == 1
+    journal.write_text(text)
+
+
+def hidden() -> list[str]:
+    """Names that a folder does not show."""
+    return sorted(path.name for path in Path().glob(".*"))
+
+
+def task_names(client) -> list[str]:
+    """Names of our tasks that the scheduler knows."""
+    names = client.run_on_scheduler(
+        lambda dask_scheduler: list(map(str, dask_scheduler.tasks))
+    )
+    return [name for name in names if "twom-" in name]
+
+
+def wait_until(condition, seconds=30) -> None:
+    """Wait for what takes a moment."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)

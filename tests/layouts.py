@@ -1,0 +1,46 @@
+"""Layouts of jobs whose matrices are shapes alone."""
+
+from typing import Any
+
+from twom_dist import problem
+from twom_dist.matrices import Header
+from twom_dist.memory import MemoryBudget
+from twom_dist.plan import Cluster, Layout
+from twom_dist.plan import lay_out as lay_out_spec
+
+Shape = tuple[int, int, int]
+
+
+def small(limit: int) -> Cluster:
+    """Two workers with so little memory that a job takes waves."""
+    return Cluster(2, 1, MemoryBudget(limit, "device"))
+
+
+def pose(
+    shape: Shape, dtype: Any = "c16", routine: str = "gemm", **arguments: Any
+) -> problem.Problem:
+    """Pose the problem of a routine on matrices of shape (m, n, k)."""
+    rule, (m, n, k) = problem.find_routine(routine), shape
+    if arguments.get("op", "N") == "N":
+        a, b = (m, k), (n, k) if rule.triangle else (k, n)
+    else:
+        a = b = (k, n)
+    c = Header("C", (m, n), dtype) if arguments.get("beta", 0) != 0 else None
+    left, right = Header("A", a, dtype), Header("B", b, dtype)
+    right_or_none = right if rule.matrices == 2 else None
+    return problem.of_headers(rule, left, right_or_none, c, **arguments)
+
+
+def lay_out(
+    shape: Shape,
+    dtype: Any,
+    cluster: Cluster,
+    *,
+    routine: str = "gemm",
+    tile: int | None = None,
+    chunks: Shape = (1, 1, 1),
+    **arguments: Any,
+) -> Layout:
+    """Lay out a routine on matrices of shape (m, n, k)."""
+    spec = pose(shape, dtype, routine, **arguments).spec
+    return lay_out_spec(spec, shape, cluster, tile=tile, chunks=chunks)

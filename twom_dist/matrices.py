@@ -1,0 +1,178 @@
+"""What may stand in the place of a matrix: arrays of one family, two-dimensional."""
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from .errors import ArgumentError, PlanError
+from .kernels.family import Family, family_of, namespace
+from .tiles.routine import Routine
+from .typing import Op
+
+
+def is_dask(x: Any) -> bool:
+    """Tell a dask array without importing dask."""
+    kind = type(x)  # a Delayed has every attribute, its class has not
+    return kind.__module__.split(".")[0] == "dask" and hasattr(kind, "chunks")
+
+
+def common_family(**arrays: Any) -> Family:
+    """Return the family of all blocks: NumPy or CuPy, inside dask arrays or not."""
+    given = {name: x for name, x in arrays.items() if x is not None}
+    families = {name: family_of(getattr(x, "_meta", x)) for name, x in given.items()}
+    if len(set(families.values())) > 1:
+        parts = ", ".join(f"{name} is {family}" for name, family in families.items())
+        raise ArgumentError(
+            f"NumPy and CuPy are mixed ({parts}; of a dask array its blocks count)",
+            "Move some of them with cupy.asarray or cupy.asnumpy, blocks with "
+            "map_blocks",
+            "families",
+        )
+    family: Family = next(iter(families.values()), "numpy")
+    if family == "cupy":
+        _check_device({name: x for name, x in given.items() if not is_dask(x)})
+    return family
+
+
+def _check_device(arrays: dict[str, Any]) -> None:
+    """Refuse CuPy arrays that do not lie on the current device."""
+    devices = {name: x.device.id for name, x in arrays.items()}
+    if len(set(devices.values())) > 1:
+        where = ", ".join(f"{name} lies on device {i}" for name, i in devices.items())
+        raise PlanError(
+            where,
+            "Copy all of them to one device, with cupy.asarray in a `with "
+            "cupy.cuda.Device(i):` block",
+            "devices",
+        )
+    for name, i in devices.items():
+        current = namespace(arrays[name]).cuda.Device().id
+        if i != current:
+            raise PlanError(
+                f"{name} lies on device {i}, but the current device is {current}",
+                f"Multiply inside `with cupy.cuda.Device({i}):`",
+                "device",
+            )
+
+
+def as_matrix(x: Any, name: str) -> Any:
+    """Return x as a two-dimensional NumPy, CuPy or dask array."""
+    _refuse_other_kinds(x, name)
+    if not is_dask(x) and family_of(x) == "numpy":
+        x = _as_numpy(x, name)
+    if x.ndim != 2:
+        raise PlanError(
+            f"{name} has shape {tuple(x.shape)}, but a matrix has two dimensions",
+            f"Use {name}.reshape(rows, columns)",
+            "not-two-dimensional",
+        )
+    return x
+
+
+def _refuse_other_kinds(x: Any, name: str) -> None:
+    """Refuse what NumPy would convert and lose something."""
+    meta = getattr(x, "_meta", x)
+    if _is_masked(meta):
+        raise ArgumentError(
+            f"{name} is a masked array, and masks have no product",
+            f"Fill it first, for example with {name}.filled(0)",
+            "masked",
+        )
+    kind = type(meta)
+    if kind.__module__.split(".")[0] == "dask" and not is_dask(x):
+        raise ArgumentError(
+            f"{name} is a {kind.__module__}.{kind.__qualname__}, not a dask array",
+            "Make one with dask.array.from_delayed",
+            "not-a-matrix",
+        )
+    if hasattr(kind, "toarray") or hasattr(kind, "todense"):
+        raise ArgumentError(
+            f"{name} is a sparse matrix ({kind.__name__})",
+            "Convert it with toarray()",
+            "sparse",
+        )
+
+
+def _is_masked(x: Any) -> bool:
+    """Tell a masked array, or a list that has one or a masked entry in it."""
+    if isinstance(x, list | tuple):
+        return any(map(_is_masked, x))
+    return isinstance(x, np.ma.MaskedArray)
+
+
+def _as_numpy(x: Any, name: str) -> Any:
+    try:
+        x = np.asarray(x)
+    except ValueError as error:
+        raise ArgumentError(
+            f"{name} cannot be converted to a NumPy array ({error})",
+            "",
+            "not-a-matrix",
+        ) from None
+    if x.ndim == 0 and x.dtype.kind not in "biufc":
+        raise ArgumentError(
+            f"{name} is not a matrix of numbers but has dtype {x.dtype}",
+            "",
+            "not-a-matrix",
+        )
+    return x
+
+
+class Header:
+    """A shape and a dtype in the place of an array."""
+
+    def __init__(
+        self, name: str, shape: Any, dtype: Any = "complex128", chunks: Any = None
+    ) -> None:
+        sizes = tuple(shape) if isinstance(shape, Iterable) else ()
+        whole = all(isinstance(size, Integral) and int(size) >= 0 for size in sizes)
+        if len(sizes) != 2 or not whole:
+            raise PlanError(
+                f"{name}={shape!r} is neither an array nor the shape of a matrix",
+                "Give rows and columns, such as (3000, 2000)",
+                "not-two-dimensional",
+            )
+        self.shape = (int(sizes[0]), int(sizes[1]))
+        self.dtype = np.dtype(dtype)
+        self.chunks = chunks
+
+
+def op_shape(x: Any, op: Op) -> tuple[int, int]:
+    """Shape of op(x)."""
+    rows, columns = x.shape
+    return (rows, columns) if op == "N" else (columns, rows)
+
+
+def check_sizes(
+    routine: Routine, a: Any, b: Any, c: Any, op_a: Op, op_b: Op
+) -> tuple[int, int, int]:
+    """Return (m, n, k) of ``op(A) op(B)``, or say which dimensions disagree."""
+    for x, name in ((a, "A"), (b, "B"), (c, "C")):
+        if x is not None and any(np.isnan(size) for size in x.shape):
+            raise PlanError(
+                f"{name} has chunks of unknown size",
+                f"Call {name}.compute_chunk_sizes() first",
+                "unknown-chunks",
+            )
+    if routine.triangle and tuple(b.shape) != tuple(a.shape):
+        raise PlanError(
+            f"A has shape {tuple(a.shape)} and B {tuple(b.shape)}, but "
+            f"{routine.name} takes two matrices of one shape",
+            "",
+            "shapes",
+        )
+    (m, k), (k_b, n) = op_shape(a, op_a), op_shape(b, op_b)
+    if k != k_b:
+        raise PlanError(
+            f"op(A) is {m} x {k} and op(B) is {k_b} x {n} (op_a={op_a!r}, "
+            f"op_b={op_b!r}), but their inner dimensions must agree",
+            "",
+            "shapes",
+        )
+    if c is not None and tuple(c.shape) != (m, n):
+        raise PlanError(
+            f"C has shape {tuple(c.shape)}, but the result is {m} x {n}", "", "shapes"
+        )
+    return int(m), int(n), int(k)

@@ -1,0 +1,170 @@
+"""Bytes that the fullest worker holds while a product runs."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..tiles.grid import Grid
+from ..tiles.placement import WorkerGrid
+from ..tiles.spec import Spec
+from ..tiles.triangle import TriangleMap
+from ..typing import Cell
+
+Placement = WorkerGrid | TriangleMap
+
+
+@dataclass(frozen=True)
+class WorkerMemory:
+    """Predicted bytes on the fullest worker.
+
+    Attributes
+    ----------
+    inputs : int
+        Tiles of A, B and C0 that its C tiles need, received or its own.
+    outputs : int
+        Its C tiles.
+    encoded : int
+        Encoded tiles kept for reuse.
+    temporaries : int
+        Residues, sums and tiles inside the tasks that run side by side.
+    """
+
+    inputs: int
+    outputs: int
+    encoded: int
+    temporaries: int
+
+    @property
+    def total(self) -> int:
+        """Sum of all."""
+        return self.inputs + self.outputs + self.encoded + self.temporaries
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one worker has of a product.
+
+    Attributes
+    ----------
+    inputs : int
+        Rows of A and columns of B that it needs, stored once each.
+    encoded : int
+        Rows and columns that it encodes: left operands, and right ones.
+    computed, mirrored : int
+        Entries of the C tiles that it computes, and of their mirror images.
+    """
+
+    inputs: int
+    encoded: int
+    computed: int
+    mirrored: int = 0
+
+
+def list_shares(grid: Grid, spec: Spec, placement: Placement) -> Iterable[Share]:
+    """List the shares of the workers, of a rectangle the largest alone."""
+    if isinstance(placement, TriangleMap):
+        return _triangle_shares(grid, spec, placement)
+    rows, columns = (
+        _largest_share(sizes, slots)
+        for sizes, slots in ((grid.m, placement.pr), (grid.n, placement.pc))
+    )
+    return [Share(rows + columns, rows + columns, rows * columns)]
+
+
+def _largest_share(sizes: tuple[int, ...], slots: int) -> int:
+    """Most rows that a cyclic distribution puts on one of the slots."""
+    return max(sum(sizes[slot::slots]) for slot in range(min(slots, len(sizes))))
+
+
+def _triangle_shares(grid: Grid, spec: Spec, placement: TriangleMap) -> Iterable[Share]:
+    """List the shares of a triangle.
+
+    A mirrored tile is counted beside the tile that it mirrors, the only input of its
+    task, so that dask runs the task there. Tiles of zeros are not counted: nobody
+    touches their pages.
+    """
+    sizes = grid.n
+    cells: dict[int, list[Cell]] = defaultdict(list)
+    for cell, slot in placement.slots.items():
+        cells[slot].append(cell)
+    column = 0 if spec.uplo == "upper" else 1  # of a lower cell, whose mirror it is
+    for slot, own in cells.items():
+        held = sum(sizes[i] for i in placement.rows_of(slot))
+        # The right operands of A times itself are made of left ones.
+        right = {cell[column] for cell in own}
+        yield Share(
+            inputs=spec.routine.matrices * held,
+            encoded=held + (sum(sizes[j] for j in right) if spec.twins else held),
+            computed=sum(sizes[i] * sizes[j] for i, j in own),
+            mirrored=sum(sizes[i] * sizes[j] for i, j in own if i != j),
+        )
+
+
+def predict_memory(
+    grid: Grid,
+    spec: Spec,
+    placement: Placement,
+    threads: int,
+    cache_bytes: int,
+    *,
+    mirrors: bool = True,
+) -> WorkerMemory:
+    """Predict what the fullest worker holds.
+
+    Parameters
+    ----------
+    grid : Grid
+    spec : Spec
+    placement : WorkerGrid or TriangleMap
+    threads : int
+        Tasks that run side by side on a worker.
+    cache_bytes : int
+        Encoded tiles that it may keep.
+    mirrors : bool
+        Whether the other triangle of an update is made as well.
+    """
+    shares = list_shares(grid, spec, placement)
+    if not mirrors or spec.uplo != "full":
+        shares = [replace(share, mirrored=0) for share in shares]
+    found = (_predict(grid, spec, share, threads, cache_bytes) for share in shares)
+    return max(found, key=lambda memory: memory.total)
+
+
+def _predict(
+    grid: Grid, spec: Spec, share: Share, threads: int, cache_bytes: int
+) -> WorkerMemory:
+    inputs = 0 if spec.empty else share.inputs * sum(grid.k)
+    inputs += share.computed if spec.beta != 0 else 0
+    outputs = share.computed + share.mirrored
+    held = inputs * spec.itemsize, outputs * spec.itemsize
+    mb, nb, kb = max(grid.m), max(grid.n), max(grid.k)
+    tile, finishing = mb * nb, _finishing_bytes(spec)
+    num_products = 2 if spec.routine.sums else 1
+    if spec.native or spec.empty:
+        entry = num_products * spec.itemsize + finishing
+        return WorkerMemory(*held, 0, threads * entry * tile)
+    planes, products = len(spec.system.planes), spec.system.num_products
+    encoded = planes * share.encoded * sum(grid.k)
+    # A right operand of A times itself is made of a left one.
+    rows = mb + nb + (nb if spec.twins else 0)
+    in_flight = threads * planes * rows * kb
+    # An accumulator is copied before it is added to, and decoded into a new tile.
+    copies = (1 if len(grid.panels) == 1 else 2) * num_products
+    in_tasks = threads * (copies * products + finishing + 4) * tile
+    kept = min(encoded, cache_bytes)
+    return WorkerMemory(*held, kept, in_tasks + min(in_flight, encoded - kept))
+
+
+def _finishing_bytes(spec: Spec) -> int:
+    """Bytes for each entry of a tile while a cell is finished."""
+    itemsize = spec.itemsize
+    if not spec.routine.triangle:
+        return itemsize
+    tiles = 4 if spec.routine.sums else 1  # S_ij, S_ji, its mirror image, their sum
+    if spec.beta == 0:
+        return tiles * itemsize
+    # S_ji and the sum; then alpha S, beta C and their sum in double, and the result.
+    double = 2 * 8 if np.dtype(spec.dtype).kind == "c" else 8
+    return (3 if spec.routine.sums else 2) * itemsize + 3 * double

@@ -1,0 +1,252 @@
+"""The plan of a product: how it is cut, and what it will cost."""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+from dask.utils import format_bytes
+
+from ..accuracy import error_bound
+from ..config import rate_setting
+from ..tiles.grid import Grid
+from ..tiles.placement import choose_grid
+from ..tiles.spec import Spec
+from .chunks import SMALLEST_TILE
+from .cluster import Cluster
+from .footprint import WorkerMemory
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a product or an update is cut, and what it costs; print it to see both.
+
+    Attributes
+    ----------
+    spec : Spec
+        What the tasks are told, `cache_bytes` included.
+    grid : Grid
+        Tiles, and panels along k.
+    cluster : Cluster
+        The workers that the plan is made for.
+    memory : WorkerMemory
+        Predicted bytes on the fullest worker.
+    num_tasks : int
+        Number of tasks, those of an update's mirrored tiles included.
+    num_int8_gemms : int
+        Number of int8 products of tiles.
+    int8_operations : int
+        ``2 m n k`` for each product of two planes, summed over the tiles computed.
+    bytes_moved : int
+        Bytes that move between workers if each input tile starts on a worker that needs
+        it: the volume of a 2-D SUMMA, or of a triangle's placement.
+    idle_workers : int
+        Number of workers that get no tile of C.
+    worker_grid : tuple of int or None
+        (pr, pc): C tile (i, j) belongs to worker (i mod pr, j mod pc). None for
+        updates, whose triangles have a placement of their own.
+    held_fraction : float or None
+        Share of the rows of op(A) that the fullest worker needs; None for gemm.
+    """
+
+    spec: Spec
+    grid: Grid
+    cluster: Cluster
+    memory: WorkerMemory
+    num_tasks: int
+    num_int8_gemms: int
+    int8_operations: int
+    bytes_moved: int
+    idle_workers: int
+    worker_grid: tuple[int, int] | None
+    held_fraction: float | None
+
+    @property
+    def routine(self) -> str:
+        """Name of the routine: "gemm", "herk", "syrk", "her2k" or "syr2k"."""
+        return self.spec.routine.name
+
+    @property
+    def uplo(self) -> str | None:
+        """The part that an update returns: "full", "lower", "upper"; None for gemm."""
+        return self.spec.uplo if self.spec.routine.triangle else None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(m, n, k): op(A) is m x k and op(B) k x n; m = n for updates."""
+        return self.grid.shape
+
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype of the result."""
+        return np.dtype(self.spec.dtype).name
+
+    @property
+    def method(self) -> str:
+        """Name of the method.
+
+        "2m", "hybrid", "native", or "real" for real products; "3m" and "4m" are for
+        comparison.
+        """
+        return self.spec.method
+
+    @property
+    def num_moduli(self) -> int:
+        """Number of moduli; 0 for the native product."""
+        return len(self.spec.moduli)
+
+    @property
+    def modulus_bits(self) -> float:
+        """Binary logarithm of the product of the moduli; 0 for the native product."""
+        return 0.0 if self.spec.native else self.spec.system.modulus_bits
+
+    @property
+    def tiles(self) -> tuple[int, int, int]:
+        """(mt, nt, kt): number of tiles along m, n and k."""
+        return self.grid.mt, self.grid.nt, self.grid.kt
+
+    @property
+    def tile_shape(self) -> tuple[int, int, int]:
+        """(mb, nb, kb): sizes of the largest tile."""
+        return max(self.grid.m), max(self.grid.n), max(self.grid.k)
+
+    @property
+    def panels(self) -> int:
+        """Number of tasks along k for each C tile that is computed."""
+        return len(self.grid.panels)
+
+    @property
+    def workers(self) -> int:
+        """Number of worker processes."""
+        return self.cluster.workers
+
+    @property
+    def peak_worker_bytes(self) -> int:
+        """Predicted bytes of tiles on the fullest worker."""
+        return self.memory.total
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of encoded tiles that a worker may keep."""
+        return self.spec.cache_bytes
+
+    @property
+    def communication_ratio(self) -> float:
+        """Time to move the tiles divided by the time to multiply them.
+
+        The rates of a worker are the settings ``twom-dist.link-bytes-per-second`` and
+        ``twom-dist.int8-ops-per-second``.
+        """
+        if not self.int8_operations:
+            return 0.0
+        move_seconds = self.bytes_moved / rate_setting("link-bytes-per-second")
+        return move_seconds * rate_setting("int8-ops-per-second") / self.int8_operations
+
+    @property
+    def error_bound(self) -> float:
+        """Bound of ``|dC_ij| / (||a_i|| ||b_j||)`` for alpha = 1, beta = 0.
+
+        For a rank-2k update it holds for each of the two products.
+        """
+        system = None if self.spec.native else self.spec.system
+        return error_bound(system, self.spec.k, self.spec.dtype)
+
+    def to_json(self) -> str:
+        """Return the plan as one line of JSON.
+
+        Returns
+        -------
+        str
+            All figures by name.
+        """
+        found = {name: getattr(self, name) for name in _FIGURES}
+        m, n, k = self.shape
+        return json.dumps({"m": m, "n": n, "k": k, **found})
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, *, chosen: bool = False) -> str:
+        """Describe the plan, one line for each subject.
+
+        Parameters
+        ----------
+        chosen : bool
+            Whether the planner chose the tiles for these workers, as for a job.
+
+        Returns
+        -------
+        str
+            The lines that `print` shows.
+        """
+        (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
+        moduli = f"{self.num_moduli} moduli, {self.modulus_bits:.1f} bits"
+        rows = [
+            ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
+            ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
+            ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
+            ("error bound", f"{self.error_bound:.1e} ||a_i|| ||b_j||"),
+            ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
+            ("tasks", f"{self.num_tasks}, {self.panels} panel(s) for each C tile"),
+            (
+                "int8 products",
+                f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops",
+            ),
+            ("workers", self._show_workers()),
+            *([("idle", self._show_idle(chosen))] if self.idle_workers else []),
+            ("moved", format_bytes(self.bytes_moved)),
+            ("communication / computation", f"{self.communication_ratio:.2g}"),
+            ("peak of a worker", format_bytes(self.peak_worker_bytes)),
+        ]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+    def _show_workers(self) -> str:
+        if self.worker_grid is not None:
+            pr, pc = self.worker_grid
+            return f"{self.workers}, as {pr} x {pc}"
+        return f"{self.workers}, each with up to {self.held_fraction:.0%} of the rows"
+
+    def _show_idle(self, chosen: bool) -> str:
+        if self._halving_helps():
+            what = "smaller tiles (chunks) would use them"
+            # The planner did not halve them: the product takes a fraction of a second.
+            what += " and gain little" if chosen else ""
+        else:
+            what = "fewer workers do as well"
+        return f"{self.idle_workers} of {self.workers} workers get no tile of C; {what}"
+
+    def _halving_helps(self) -> bool:
+        """Tell whether tiles of half the side are large enough and leave fewer idle."""
+        if max(self.tile_shape[:2]) < 2 * SMALLEST_TILE:
+            return False
+        if self.worker_grid is None:
+            return True
+        mt, nt, _ = self.tiles
+        halved = choose_grid(self.workers, 2 * mt, 2 * nt, 1, 1)
+        return self.workers - halved.pr * halved.pc < self.idle_workers
+
+
+# What `to_json` keeps beside m, n and k.
+_FIGURES = (
+    "routine",
+    "uplo",
+    "dtype",
+    "method",
+    "num_moduli",
+    "modulus_bits",
+    "tiles",
+    "tile_shape",
+    "panels",
+    "num_tasks",
+    "num_int8_gemms",
+    "int8_operations",
+    "bytes_moved",
+    "communication_ratio",
+    "workers",
+    "idle_workers",
+    "worker_grid",
+    "held_fraction",
+    "peak_worker_bytes",
+    "cache_bytes",
+    "error_bound",
+)

@@ -1,0 +1,167 @@
+"""Planning: from tiles and workers to a plan, or a refusal."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..errors import MemoryLimitError
+from ..tiles.grid import Chunks, Grid, group_panels
+from ..tiles.placement import choose_grid, summa_bytes
+from ..tiles.spec import Spec
+from ..tiles.triangle import TriangleMap, triangle_map
+from .cluster import Cluster
+from .footprint import Placement, WorkerMemory, predict_memory
+from .plan import Plan
+
+
+def make_plan(
+    spec: Spec,
+    chunks: tuple[Chunks, Chunks, Chunks],
+    cluster: Cluster,
+    *,
+    mirrors: bool = True,
+) -> Plan:
+    """Plan a product of known tiles, or refuse what no worker can hold.
+
+    Parameters
+    ----------
+    spec : Spec
+    chunks : tuple of tuple of int
+        Sizes of the tiles along m, n and k; m and n alike for updates.
+    cluster : Cluster
+    mirrors : bool
+        Whether the tiles of the other triangle of an update are made as well.
+
+    Raises
+    ------
+    MemoryLimitError
+        Where the fullest worker would need more than it has for tiles.
+    """
+    m, n, k = chunks
+    panel_bytes = cluster.memory.panel_bytes(cluster.threads)
+    panels = group_panels(k, max(m), max(n), spec.itemsize, panel_bytes)
+    grid = Grid(m, n, k, panels)
+    placement = _place(grid, spec, cluster.workers)
+    memory, cache_bytes = _fit_memory(grid, spec, placement, cluster, mirrors)
+    gemms, operations = _count_products(grid, spec)
+    return Plan(
+        spec=replace(spec, cache_bytes=cache_bytes),
+        grid=grid,
+        cluster=cluster,
+        memory=memory,
+        num_tasks=_count_tasks(grid, spec, mirrors),
+        num_int8_gemms=gemms,
+        int8_operations=operations,
+        **_traffic(grid, spec, placement, cluster.workers)._asdict(),
+    )
+
+
+def _place(grid: Grid, spec: Spec, workers: int) -> Placement:
+    if spec.routine.triangle:
+        return triangle_map(grid.nt, workers)
+    return choose_grid(workers, grid.mt, grid.nt, *_input_bytes(grid, spec))
+
+
+def _input_bytes(grid: Grid, spec: Spec) -> tuple[int, int]:
+    """Return the bytes of op(A) and op(B) that are read."""
+    m, n, k = grid.shape
+    return (0, 0) if spec.empty else (m * k * spec.itemsize, k * n * spec.itemsize)
+
+
+def _fit_memory(
+    grid: Grid, spec: Spec, placement: Placement, cluster: Cluster, mirrors: bool
+) -> tuple[WorkerMemory, int]:
+    """Predict what the fullest worker holds, and what it keeps of encoded tiles.
+
+    These are kept in what is free beside the rest: they can be made again.
+    """
+
+    def predict(cache_bytes: int) -> WorkerMemory:
+        tasks = cluster.threads, cache_bytes
+        return predict_memory(grid, spec, placement, *tasks, mirrors=mirrors)
+
+    budget = cluster.memory
+    usable, cache_bytes = budget.tile_bytes, budget.cache_bytes
+    memory = predict(cache_bytes)
+    if usable is None or memory.total <= usable:
+        return memory, cache_bytes
+    least = predict(0)
+    if least.total <= usable:
+        return predict(usable - least.total), usable - least.total
+    raise MemoryLimitError(*_describe_need(least, cluster), "memory")
+
+
+def _describe_need(least: WorkerMemory, cluster: Cluster) -> tuple[str, str]:
+    """Say what is missing, and what would do."""
+    from dask.utils import format_bytes
+
+    budget = cluster.memory
+    assert budget.limit is not None
+    assert budget.tile_bytes is not None
+    problem = (
+        f"not enough memory: workers of {format_bytes(budget.limit)} have "
+        f"{format_bytes(budget.tile_bytes)} for tiles, and the fullest of "
+        f"{cluster.workers} needs {format_bytes(least.total)} "
+        f"({format_bytes(least.inputs)} for inputs, {format_bytes(least.outputs)} for "
+        f"results, {format_bytes(least.temporaries)} inside tasks)"
+    )
+    needed = budget.least_limit(least.total) // 2**20
+    remedy = f"Give each at least {needed} MiB, or use more workers or smaller chunks"
+    return problem, remedy
+
+
+class _Traffic(NamedTuple):
+    bytes_moved: int
+    idle_workers: int
+    worker_grid: tuple[int, int] | None
+    held_fraction: float | None
+
+
+def _traffic(grid: Grid, spec: Spec, placement: Placement, workers: int) -> _Traffic:
+    """Count what moves, each row or column starting on a worker that needs it."""
+    mt, nt = grid.mt, grid.nt
+    if not isinstance(placement, TriangleMap):
+        moved = summa_bytes(placement, mt, nt, *_input_bytes(grid, spec))
+        idle = workers - min(placement.pr, mt) * min(placement.pc, nt)
+        return _Traffic(moved, idle, (placement.pr, placement.pc), None)
+    n = grid.shape[1]
+    held = [
+        sum(grid.n[i] for i in placement.rows_of(slot))
+        for slot in set(placement.slots.values())
+    ]
+    fraction = max(held) / n if n else 0.0
+    a_bytes = _input_bytes(grid, spec)[0] * spec.routine.matrices
+    moved = (sum(held) - n) * a_bytes // max(n, 1)
+    return _Traffic(moved, workers - len(held), None, fraction)
+
+
+def _count_tasks(grid: Grid, spec: Spec, mirrors: bool) -> int:
+    """Count the tasks that `tiles.graph` makes.
+
+    A computed tile under its key in an update's result is an alias, which is no task.
+    """
+    routine, cells = spec.routine, grid.mt * grid.nt
+    computed = routine.count_cells(grid.mt, grid.nt)
+    panels = 1 if spec.empty else len(grid.panels)
+    tasks = computed * panels + (cells - computed if mirrors else 0)
+    if spec.native or spec.empty:
+        return tasks
+    rows = grid.mt if spec.twins else grid.mt + grid.nt
+    return tasks + rows * (1 if grid.kt == 1 else 2 * grid.kt + 2)
+
+
+def _count_products(grid: Grid, spec: Spec) -> tuple[int, int]:
+    """Count int8 products of tiles, and their operations."""
+    m, n, k = grid.shape
+    if spec.native or spec.empty:
+        return 0, 0
+    each = spec.system.num_products
+    if not spec.routine.triangle:
+        return each * grid.mt * grid.nt * grid.kt, each * 2 * m * n * k
+    on = spec.system.num_hermitian_products if spec.halves else each
+    below = (2 if spec.routine.sums else 1) * each
+    tiles_below = grid.nt * (grid.nt - 1) // 2
+    # Entries of C on diagonal tiles, and of the tiles below.
+    on_entries = sum(size**2 for size in grid.n)
+    below_entries = (n**2 - on_entries) // 2
+    gemms = (on * grid.nt + below * tiles_below) * grid.kt
+    return gemms, 2 * k * (on * on_entries + below * below_entries)

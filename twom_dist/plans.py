@@ -1,0 +1,272 @@
+"""Plans of the routines: what a call will cost, before anything runs."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import wraps
+from typing import Any, TypeVar, Unpack, cast
+
+import numpy as np
+
+from . import problem
+from .execute import current_cluster
+from .matrices import Header, as_matrix, common_family, is_dask
+from .memory import MemoryBudget
+from .plan import Cluster, Plan, make_plan, tile_sizes
+from .problem import Problem
+from .signatures import PlanOptions
+from .tiles.grid import Chunks
+from .tiles.routine import ROUTINES, Routine
+from .typing import Op, Uplo
+
+F = TypeVar("F", bound=Callable[..., Plan])
+# Sizes of tiles: one for all dimensions, or one or all of its sizes for each.
+ChunksLike = int | Sequence[int | Sequence[int]]
+
+
+def plan_gemm(
+    A: Any,
+    B: Any,
+    *,
+    dtype: Any = None,
+    chunks: ChunksLike | None = None,
+    workers: int | None = None,
+    threads_per_worker: int | None = None,
+    worker_memory: int | None = None,
+    alpha: complex = 1,
+    beta: complex = 0,
+    op_a: Op = "N",
+    op_b: Op = "N",
+    **options: Unpack[PlanOptions],
+) -> Plan:
+    """Plan ``alpha op(A) op(B) + beta C``; nothing is read or computed.
+
+    Parameters
+    ----------
+    A, B : (int, int) or array
+        Shapes, or NumPy, CuPy or dask arrays, of A and B as stored, before op.
+    dtype : dtype, optional
+        float32, float64, complex64 or complex128. Default: that of the arrays;
+        complex128 for shapes.
+    chunks : int, or (mb, nb, kb) of int or tuple of int, optional
+        Tile sizes along m, n and k. Default: the chunks of dask arrays; else chosen.
+    workers : int, optional
+        Worker processes. Default: one.
+    threads_per_worker : int, optional
+        Tasks that run side by side on each. Default: one.
+    worker_memory : int, optional
+        Memory limit of each worker in bytes, of which 0.8 are planned with. Default:
+        unlimited. Where none of these three is given, dask arrays are planned for the
+        workers of the current client.
+    alpha, beta : number
+        As in `gemm`.
+    op_a, op_b : {"N", "T", "C"}
+        As in `gemm`.
+    **options
+        accuracy, num_moduli, method, engine: as in `gemm`.
+
+    Returns
+    -------
+    Plan
+        Print it, or keep ``plan.to_json()``.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError
+        As `gemm`.
+    MemoryLimitError
+        If the plan does not fit into `worker_memory`; the text says what would.
+
+    Examples
+    --------
+    >>> import twom_dist as td
+    >>> plan = td.plan_gemm((8192, 8192), (8192, 8192), chunks=1024, workers=4)
+    >>> plan.num_moduli, plan.tiles, plan.worker_grid
+    (16, (8, 8, 8), (2, 2))
+    """
+    return _plan("gemm", locals())
+
+
+def plan_herk(
+    A: Any,
+    *,
+    dtype: Any = None,
+    chunks: ChunksLike | None = None,
+    workers: int | None = None,
+    threads_per_worker: int | None = None,
+    worker_memory: int | None = None,
+    alpha: complex = 1,
+    beta: complex = 0,
+    op: Op = "N",
+    uplo: Uplo = "full",
+    **options: Unpack[PlanOptions],
+) -> Plan:
+    """Plan ``alpha A A^H + beta C``; nothing is read or computed.
+
+    Parameters
+    ----------
+    A : (int, int) or array
+        As in `plan_gemm`.
+    dtype : dtype, optional
+    chunks : int, or (nb, kb) of int or tuple of int, optional
+        Tile sizes along n and k.
+    workers, threads_per_worker, worker_memory : int, optional
+        As in `plan_gemm`.
+    alpha, beta : number
+    op, uplo : str
+        As in `herk`, like alpha and beta.
+    **options
+        accuracy, num_moduli, method, engine: as in `gemm`.
+
+    Returns
+    -------
+    Plan
+        As from `plan_gemm`.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `plan_gemm`.
+
+    Examples
+    --------
+    >>> import twom_dist as td
+    >>> plan = td.plan_herk((8192, 4096), chunks=1024, workers=4)
+    >>> gemm = td.plan_gemm((8192, 4096), (4096, 8192), chunks=1024, workers=4)
+    >>> plan.tiles, plan.num_int8_gemms / gemm.num_int8_gemms
+    ((8, 8, 4), 0.5)
+    """
+    return _plan("herk", locals())
+
+
+def plan_her2k(
+    A: Any,
+    B: Any,
+    *,
+    dtype: Any = None,
+    chunks: ChunksLike | None = None,
+    workers: int | None = None,
+    threads_per_worker: int | None = None,
+    worker_memory: int | None = None,
+    alpha: complex = 1,
+    beta: complex = 0,
+    op: Op = "N",
+    uplo: Uplo = "full",
+    **options: Unpack[PlanOptions],
+) -> Plan:
+    """Plan ``alpha A B^H + conj(alpha) B A^H + beta C``; nothing is computed.
+
+    Parameters
+    ----------
+    A, B : (int, int) or array
+        As in `plan_gemm`.
+    dtype : dtype, optional
+    chunks : int, or (nb, kb) of int or tuple of int, optional
+        Tile sizes along n and k.
+    workers, threads_per_worker, worker_memory : int, optional
+        As in `plan_gemm`.
+    alpha, beta : number
+    op, uplo : str
+        As in `her2k`, like alpha and beta.
+    **options
+        accuracy, num_moduli, method, engine: as in `gemm`.
+
+    Returns
+    -------
+    Plan
+        As from `plan_gemm`.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `plan_gemm`.
+    """
+    return _plan("her2k", locals())
+
+
+def _like(plan: F, name: str) -> F:
+    """Make the planner of the symmetric routine from that of the Hermitian one."""
+    own = plan.__name__.removeprefix("plan_")
+
+    @wraps(plan)
+    def symmetric(*args: Any, **kwargs: Any) -> Plan:
+        bound = inspect.signature(plan).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return _plan(name, bound.arguments)
+
+    symmetric.__name__ = symmetric.__qualname__ = f"plan_{name}"
+    text = (plan.__doc__ or "").partition("\n    Examples\n")[0].rstrip() + "\n"
+    text = text.replace(ROUTINES[own].formula, ROUTINES[name].formula)
+    symmetric.__doc__ = text.replace(f"`{own}`", f"`{name}`")
+    return cast(F, symmetric)
+
+
+plan_syrk = _like(plan_herk, "syrk")
+plan_syr2k = _like(plan_her2k, "syr2k")
+
+
+def _plan(name: str, given: dict[str, Any]) -> Plan:
+    """Pose the problem of the headers, choose tiles, and plan."""
+    routine, given = ROUTINES[name], dict(given)
+    a, b = given.pop("A"), given.pop("B", None)
+    problem.check_matrices(routine, a, b)
+    dtype, chunks = given.pop("dtype"), given.pop("chunks")
+    on = [given.pop(x) for x in ("workers", "threads_per_worker", "worker_memory")]
+    options = given.pop("options")
+    letter = None if dtype is None else problem.letter_of(dtype)
+    arrays = {x: y for x, y in (("A", a), ("B", b)) if hasattr(y, "dtype")}
+    family = common_family(**arrays) if arrays else None
+    a, b = (_header(x, name, dtype) for x, name in ((a, "A"), (b, "B")))
+    c = _header_of_result(routine, a, b, given) if np.any(given["beta"]) else None
+    posed = problem.of_headers(routine, a, b, c, letter, family, **given, **options)
+    lazy_inputs = any(map(is_dask, (a, b)))
+    cluster = _cluster(*on, current=lazy_inputs)
+    if lazy_inputs and chunks is None:
+        from .lazy import align, plan_aligned
+
+        left, right, _ = align(replace(posed, c=None))
+        return plan_aligned(posed.spec, left, right, cluster)
+    return make_plan(posed.spec, _tiles(posed, chunks, cluster), cluster)
+
+
+def _header(x: Any, name: str, dtype: Any) -> Any:
+    """Return an array of two dimensions, or a shape in its place."""
+    if x is None:
+        return None
+    if not hasattr(x, "dtype"):
+        return Header(name, x, dtype or "complex128")
+    return as_matrix(x, name)
+
+
+def _cluster(
+    workers: int | None, threads: int | None, memory: int | None, *, current: bool
+) -> Cluster:
+    """Return the cluster that is described, or the current one if none is."""
+    if current and workers is None and threads is None and memory is None:
+        return current_cluster()
+    count, side_by_side = (1 if x is None else x for x in (workers, threads))
+    return Cluster(count, side_by_side, MemoryBudget(memory))
+
+
+def _header_of_result(
+    routine: Routine, a: Any, b: Any, given: dict[str, Any]
+) -> Header:
+    """Return the header of the C that beta asks for; the ops are not checked yet."""
+    rows = a.shape[0 if given.get("op_a", given.get("op")) == "N" else 1]
+    if routine.triangle:
+        return Header("C", (rows, rows), a.dtype)
+    return Header("C", (rows, b.shape[1 if given["op_b"] == "N" else 0]), a.dtype)
+
+
+def _tiles(
+    posed: Problem, chunks: ChunksLike | None, cluster: Cluster
+) -> tuple[Chunks, Chunks, Chunks]:
+    """Expand chunks, or choose them, along m, n and k."""
+    (m, n, k), routine = posed.shape, posed.spec.routine
+
+    def count_cells(tile: int) -> int:
+        return routine.count_cells(-(-m // tile), -(-n // tile))
+
+    sizes = {"n": n, "k": k} if routine.triangle else {"m": m, "n": n, "k": k}
+    *rows, k_tiles = tile_sizes(chunks, sizes, count_cells, cluster.workers)
+    return rows[0], rows[-1], k_tiles

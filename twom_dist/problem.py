@@ -1,0 +1,314 @@
+"""The problem that a call poses, checked once: the only place that checks arguments.
+
+A `Problem` is made from arrays, or from headers: shapes that are planned with, matrices
+in files. Everything that shapes, dtypes and options can tell is refused here.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from .accuracy import NATIVE_METHOD, choose_system
+from .errors import AccuracyError, ArgumentError, PlanError
+from .kernels.family import Family
+from .kernels.registry import ENGINES, engine_of
+from .matrices import as_matrix, check_sizes, common_family
+from .moduli import ResidueSystem
+from .tiles.routine import ROUTINES, Routine
+from .tiles.spec import Spec
+from .typing import Op, Uplo
+
+DTYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
+OPS = ("N", "T", "C")
+UPLOS = ("full", "lower", "upper")
+# What decides about the moduli, and who multiplies.
+_ACCURACY = ("accuracy", "num_moduli", "method")
+OPTIONS = (*_ACCURACY, "engine")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A checked product or update of matrices.
+
+    Attributes
+    ----------
+    a, b, c : matrix
+        Arrays, or whatever else has a shape and a dtype. b is a for herk and syrk; c is
+        None where beta is 0.
+    shape : tuple of int
+        (m, n, k): op(A) is m x k and op(B) k x n.
+    spec : Spec
+        Everything that tasks are told; its engine is "auto" until somebody knows whose
+        blocks are multiplied.
+    options : mapping
+        Accuracy, number of moduli and method as they were asked for.
+    """
+
+    a: Any
+    b: Any
+    c: Any
+    shape: tuple[int, int, int]
+    spec: Spec
+    options: Mapping[str, Any]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the result."""
+        return np.dtype(self.spec.dtype)
+
+    @property
+    def system(self) -> ResidueSystem | None:
+        """The residue system; None for the native product."""
+        return None if self.spec.native else self.spec.system
+
+    def with_engine(self, engine: str) -> "Problem":
+        """Return the same problem for an engine."""
+        return replace(self, spec=replace(self.spec, engine=engine))
+
+
+def of_arrays(
+    routine: Routine, A: Any, B: Any, C: Any, letter: str | None, **arguments: Any
+) -> Problem:
+    """Pose the problem of arrays in memory or of dask arrays.
+
+    Parameters
+    ----------
+    routine : Routine
+    A, B, C : array
+        B is None for herk and syrk, C where nothing is added.
+    letter : {"s", "d", "c", "z"} or None
+        Of a BLAS-typed name.
+    **arguments
+        As in `of_headers`.
+    """
+    family = common_family(A=A, B=B, C=C)
+    a, b, c = (
+        None if x is None else as_matrix(x, name)
+        for x, name in ((A, "A"), (B, "B"), (C, "C"))
+    )
+    return of_headers(routine, a, b, c, letter, family, **arguments)
+
+
+def of_headers(
+    routine: Routine,
+    A: Any,
+    B: Any,
+    C: Any,
+    letter: str | None = None,
+    family: Family | None = None,
+    *,
+    alpha: complex = 1,
+    beta: complex = 0,
+    **names: Any,
+) -> Problem:
+    """Pose the problem of anything that has a shape and a dtype.
+
+    Parameters
+    ----------
+    routine : Routine
+    A, B, C : matrix
+        B is None for herk and syrk, C where nothing is added.
+    letter : {"s", "d", "c", "z"} or None
+        Of a BLAS-typed name.
+    family : {"numpy", "cupy"}, optional
+        Of the blocks, where that is known: it settles the engine.
+    alpha, beta : number
+    **names
+        op_a and op_b of gemm, op and uplo of an update, and the options.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError
+        For everything that does not fit together.
+    """
+    _check_names(routine, names)
+    check_matrices(routine, A, B)
+    if C is None and np.any(beta):
+        raise PlanError(f"beta={beta} without C", "Pass C, or leave beta out", "no-c")
+    left, right = _check_ops(routine, names)
+    uplo = _choose("uplo", names.get("uplo", "full"), UPLOS)
+    engine = _choose("engine", names.get("engine", "auto"), ENGINES)
+    options = {name: x for name, x in names.items() if name in _ACCURACY}
+    dtype = result_dtype(letter, A=A, B=B, C=C if np.any(beta) else None)
+    alpha = _check_scalar(alpha, "alpha", dtype)
+    beta = _check_scalar(beta, "beta", dtype)
+    _check_hermitian(routine, alpha, beta)
+    b = A if routine.matrices == 1 else B
+    shape = check_sizes(routine, A, b, C, left, right)
+    k = shape[2]
+    system = _choose_system(options, dtype, k)
+    spec = Spec(
+        routine,
+        dtype=dtype.str,
+        k=k,
+        method=NATIVE_METHOD if system is None else system.method,
+        moduli=() if system is None else system.choice,
+        op_a=left,
+        op_b=right,
+        alpha=alpha,
+        beta=beta,
+        uplo=cast(Uplo, uplo),
+        engine=engine if family is None else engine_of(engine, family),
+        empty=0 in shape or alpha == 0,
+    )
+    return Problem(A, b, C if beta != 0 else None, shape, spec, options)
+
+
+def find_routine(name: Any) -> Routine:
+    """Return a routine by its name."""
+    return ROUTINES[_choose("routine", name, tuple(ROUTINES))]
+
+
+def _choose(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """Accept one of a few words."""
+    if not isinstance(value, str) or value not in allowed:
+        choices = ", ".join(map(repr, allowed))
+        raise PlanError(f"{name}={value!r} is not one of {choices}", "", name)
+    return value
+
+
+def _check_names(routine: Routine, names: Iterable[str]) -> None:
+    """Refuse arguments that the routine does not take."""
+    own = ("op", "uplo") if routine.triangle else ("op_a", "op_b")
+    for name in names:
+        if name not in (*own, *OPTIONS):
+            raise ArgumentError(
+                f"{routine.name} takes no {name!r}",
+                f"It takes {', '.join((*own, *OPTIONS))}",
+                "unknown-option",
+            )
+
+
+def check_matrices(routine: Routine, a: Any, b: Any) -> None:
+    """Refuse a matrix too many, or one too few."""
+    if a is None:
+        raise ArgumentError(f"{routine.name} has no A", "Pass a matrix", "no-a")
+    if routine.matrices == 2 and b is None:
+        raise ArgumentError(
+            f"{routine.name} takes two matrices", "Pass B as well", "no-b"
+        )
+    if routine.matrices == 1 and b is not None:
+        raise ArgumentError(f"{routine.name} takes one matrix", "Leave B out", "two-b")
+
+
+def _check_ops(routine: Routine, names: Mapping[str, Any]) -> tuple[Op, Op]:
+    """Return op_a and op_b, of an update those of the product behind it."""
+    if not routine.triangle:
+        left, right = (_choose(x, names.get(x, "N"), OPS) for x in ("op_a", "op_b"))
+        return cast(Op, left), cast(Op, right)
+    other = routine.transposed
+    op = _choose("op", names.get("op", "N"), ("N", other))
+    return ("N", other) if op == "N" else (other, "N")
+
+
+def _check_scalar(value: Any, name: str, dtype: np.dtype[Any]) -> complex:
+    """Accept a number that the routine's type can hold."""
+    try:
+        number = complex(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or isinstance(value, str) or np.ndim(value) != 0:
+        raise ArgumentError(f"{name}={value!r} is not a number", "", "scalar")
+    if number.imag != 0 and dtype.kind != "c":
+        raise ArgumentError(
+            f"{name}={value!r} is complex and the product is {dtype}",
+            f"Use a real {name}, or convert the matrices to a complex dtype",
+            "scalar-complex",
+        )
+    return number
+
+
+def _check_hermitian(routine: Routine, alpha: complex, beta: complex) -> None:
+    """Refuse scalars that would take a Hermitian routine its symmetry."""
+    if not routine.hermitian:
+        return
+    scalars = {"beta": beta} if routine.sums else {"alpha": alpha, "beta": beta}
+    for name, value in scalars.items():
+        if value.imag != 0:
+            raise ArgumentError(
+                f"with the complex {name}={value} the result of {routine.name} would "
+                "not be Hermitian",
+                f"Use a real {name}, or gemm",
+                "scalar-not-real",
+            )
+
+
+def result_dtype(letter: str | None, **matrices: Any) -> np.dtype[Any]:
+    """Return the dtype of the product, or refuse what cannot be promoted to it.
+
+    Parameters
+    ----------
+    letter : {"s", "d", "c", "z"} or None
+        Of the BLAS-typed routine; None promotes the matrices together.
+    **matrices : matrix or None
+        By the name that an error shows.
+    """
+    given = {name: x.dtype for name, x in matrices.items() if x is not None}
+    for name, source in given.items():
+        if source.kind not in "biufc":
+            raise ArgumentError(
+                f"{name} has dtype {source}, which is not a dtype of numbers",
+                "Convert it with astype",
+                "dtype",
+            )
+    dtype = np.dtype(DTYPES[letter]) if letter else _promote(given.values())
+    for name, source in given.items():
+        if not np.can_cast(source, dtype, "safe"):
+            raise ArgumentError(
+                f"{name} has dtype {source}, which {dtype} cannot hold safely",
+                "Convert it with astype, or call the routine of its own type",
+                "dtype-unsafe",
+            )
+    return dtype
+
+
+def _promote(dtypes: Any) -> np.dtype[Any]:
+    dtype = np.result_type(*dtypes)
+    if dtype.kind in "biu":
+        dtype = np.result_type(dtype, np.float64)
+    if dtype == np.float16:
+        dtype = np.dtype(np.float32)
+    return product_dtype(dtype)
+
+
+def product_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return one of the four dtypes of products."""
+    found: np.dtype[Any] | None
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is None or found.name not in DTYPES.values():
+        raise ArgumentError(
+            f"there is no product in {dtype!r}"
+            if found is None
+            else f"there is no product in {found}",
+            f"Use {', '.join(DTYPES.values())}",
+            "dtype",
+        )
+    return found
+
+
+def letter_of(dtype: Any) -> str:
+    """Return the letter of the BLAS-typed names for a dtype of products."""
+    name = product_dtype(dtype).name
+    return next(letter for letter, of_letter in DTYPES.items() if of_letter == name)
+
+
+def _choose_system(
+    options: Mapping[str, Any], dtype: np.dtype[Any], k: int
+) -> ResidueSystem | None:
+    """Return the residue system that is asked for; None is the native product."""
+    method = options.get("method", "2m")
+    accuracy, num_moduli = options.get("accuracy"), options.get("num_moduli")
+    if method != NATIVE_METHOD:
+        return choose_system(method, dtype, max(k, 1), accuracy, num_moduli)
+    if num_moduli is not None or accuracy not in (None, "native"):
+        raise AccuracyError(
+            "method='native' has the accuracy of the BLAS that it calls",
+            "Leave accuracy and num_moduli out, or use another method",
+            "native-accuracy",
+        )
+    return None

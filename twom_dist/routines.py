@@ -1,0 +1,147 @@
+"""gemm, and the call that it shares with the updates of `updates`.
+
+The BLAS-typed names are in `blas`; what a call costs is planned in `plans`.
+"""
+
+from typing import Any
+
+from . import problem
+from .matrices import is_dask
+from .problem import Problem
+from .signatures import as_gemm
+from .tiles.routine import ROUTINES, Routine
+from .typing import Accuracy, EngineName, Method, Op
+
+
+def call(
+    routine: Routine, A: Any, B: Any, C: Any, letter: str | None = None, **options: Any
+) -> Any:
+    """Pose the problem of a call and compute it.
+
+    Parameters
+    ----------
+    routine : Routine
+    A, B, C : array
+        B is None for herk and syrk.
+    letter : {"s", "d", "c", "z"}, optional
+        Of a BLAS-typed name.
+    **options
+        All other arguments, by name.
+    """
+    return compute(problem.of_arrays(routine, A, B, C, letter, **options))
+
+
+def compute(posed: Problem) -> Any:
+    """Compute a problem of arrays: now, or lazily if one of them is a dask array."""
+    if any(map(is_dask, (posed.a, posed.b, posed.c))):
+        from . import lazy
+
+        return lazy.compute(posed)
+    from . import eager
+
+    return eager.compute(posed)
+
+
+@as_gemm
+def gemm(
+    A: Any,
+    B: Any,
+    C: Any = None,
+    *,
+    alpha: complex = 1,
+    beta: complex = 0,
+    op_a: Op = "N",
+    op_b: Op = "N",
+    accuracy: Accuracy | float | None = None,
+    num_moduli: int | None = None,
+    method: Method = "2m",
+    engine: EngineName = "auto",
+) -> Any:
+    """Compute ``alpha op(A) op(B) + beta C`` through int8 products.
+
+    Parameters
+    ----------
+    A : (m, k) array, or (k, m) with op_a "T" or "C"
+        NumPy array (or anything that NumPy converts to one), CuPy array, or dask array
+        of either; float32, float64, complex64 or complex128, or integers and booleans
+        that promote to these. CuPy arrays are multiplied with CuPy arrays only.
+    B : (k, n) array, or (n, k) with op_b "T" or "C"
+        As A.
+    C : (m, n) array, optional
+        Not modified; the result is a new array. Ignored if beta is 0.
+    alpha, beta : number
+        Real if the product is real. If alpha is 0, A and B are not read.
+    op_a, op_b : {"N", "T", "C"}
+        Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
+    accuracy : {"native", "normwise"} or float, optional
+        "native" (default): about as accurate as the native product for entries whose
+        magnitudes spread like exp(N(0, 1)); 16 moduli for complex128. The bound is
+        relative to the norms of a row and a column, so wider spreads need more moduli.
+        "normwise": ``|dC_ij| <= sqrt(k) u ||a_i|| ||b_j||`` for all data, with u the
+        unit roundoff; 15 moduli. A float replaces u in this bound. The rounding of the
+        result comes on top.
+    num_moduli : int, optional
+        Number of moduli, instead of an accuracy.
+    method : {"2m", "3m", "4m", "hybrid", "native"}
+        Number of int8 products for each modulus of a complex product: 2 (default) or
+        the cheapest mix of 2 and 3 ("hybrid"); 3m and 4m are for comparison. "native"
+        calls the BLAS of NumPy or CuPy. Real products always take one.
+    engine : {"auto", "cpu", "cuda", "reference"}
+        Who multiplies. "auto" (default): "cpu" for NumPy arrays and "cuda" for CuPy
+        arrays. "reference" computes in exact Python integers, slowly, for comparison.
+
+    Returns
+    -------
+    (m, n) array
+        NumPy for NumPy, CuPy for CuPy, and a lazy dask array, chunked
+        ``(A.chunks[0], B.chunks[1])``, if any of the inputs is one. The bits are the
+        same for every tiling, engine, number of workers and schedule. A NaN or Inf in
+        row i of op(A) or column j of op(B) makes C[i, j] non-finite and affects no
+        other entry.
+
+    Raises
+    ------
+    ArgumentError
+        (A TypeError.) For dtypes that cannot be promoted safely, NumPy mixed with CuPy,
+        sparse or masked arrays, complex scalars of a real product.
+    PlanError, AccuracyError
+        (ValueErrors.) For shapes that do not fit, option values that do not exist, an
+        accuracy out of reach.
+    MemoryLimitError
+        For dask arrays whose product no worker of the current client can hold.
+
+    Notes
+    -----
+    Implements section 2 of [1]_ with the scaling of [2]_. Costs 2 (2m) int8 products of
+    ``2 m n k`` operations for each modulus, and 2 bytes of memory for each modulus and
+    entry of A, B and C.
+
+    References
+    ----------
+    .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
+    .. [2] K. Ozaki, Y. Uchino, T. Imamura, "Ozaki Scheme II: A GEMM-oriented emulation
+       of floating-point matrix multiplication using an integer modular technique".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import twom_dist as td
+    >>> A = np.array([[1 + 2j, 3], [0, 1j]])
+    >>> td.gemm(A, A, op_b="C")
+    array([[14.+0.j,  0.-3.j],
+           [ 0.+3.j,  1.+0.j]])
+    """
+    return call(
+        ROUTINES["gemm"],
+        A,
+        B,
+        C,
+        alpha=alpha,
+        beta=beta,
+        op_a=op_a,
+        op_b=op_b,
+        accuracy=accuracy,
+        num_moduli=num_moduli,
+        method=method,
+        engine=engine,
+    )

@@ -1,0 +1,213 @@
+"""What the routines look like to a type checker: results are of the inputs' family.
+
+At run time each routine has the whole signature; here its options are dictionaries.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+
+import numpy.typing as npt
+
+from .typing import Accuracy, EngineName, Method, Op, Uplo
+
+NumPyArray = npt.NDArray[Any]
+# Whatever NumPy makes a matrix of; a string is not among it.
+NumPyLike = npt.NDArray[Any] | Sequence[Sequence[complex] | npt.NDArray[Any]]
+
+
+class DaskLike(Protocol):
+    """A dask array, as `dask.array.Array` is."""
+
+    @property
+    def chunks(self) -> Any:
+        """Sizes of the chunks along each dimension."""
+        ...
+
+    def rechunk(self, *args: Any, **kwargs: Any) -> Any:
+        """Cut it in another way."""
+        ...
+
+
+class CuPyLike(Protocol):
+    """An array of a CUDA device, as `cupy.ndarray` is."""
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        """Describe the memory."""
+        ...
+
+
+Lazy = TypeVar("Lazy", bound=DaskLike)
+Device = TypeVar("Device", bound=CuPyLike)
+
+
+# What may stand beside a dask array.
+InMemory = NumPyLike | CuPyLike
+
+
+class PlanOptions(TypedDict, total=False):
+    """What decides about the int8 products."""
+
+    accuracy: Accuracy | float | None
+    num_moduli: int | None
+    method: Method
+    engine: EngineName
+
+
+class Options(PlanOptions, total=False):
+    """What every routine takes."""
+
+    alpha: complex
+    beta: complex
+
+
+class ProductOptions(Options, total=False):
+    """What gemm takes."""
+
+    op_a: Op
+    op_b: Op
+
+
+class UpdateOptions(Options, total=False):
+    """What herk, syrk, her2k and syr2k take."""
+
+    op: Op
+    uplo: Uplo
+
+
+class Gemm(Protocol):
+    """The signature of gemm and its BLAS-typed names."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self,
+        A: NumPyLike,
+        B: NumPyLike,
+        C: NumPyLike | None = None,
+        **options: Unpack[ProductOptions],
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self,
+        A: Device,
+        B: Device,
+        C: Device | None = None,
+        **options: Unpack[ProductOptions],
+    ) -> Device: ...
+    @overload
+    def __call__(
+        self,
+        A: Lazy,
+        B: Lazy | InMemory,
+        C: Lazy | InMemory | None = None,
+        **options: Unpack[ProductOptions],
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: InMemory,
+        B: Lazy,
+        C: Lazy | InMemory | None = None,
+        **options: Unpack[ProductOptions],
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: InMemory,
+        B: InMemory,
+        C: Lazy,
+        **options: Unpack[ProductOptions],
+    ) -> Lazy: ...
+
+
+class Update(Protocol):
+    """The signature of herk, syrk and their BLAS-typed names."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self,
+        A: NumPyLike,
+        C: NumPyLike | None = None,
+        **options: Unpack[UpdateOptions],
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self, A: Device, C: Device | None = None, **options: Unpack[UpdateOptions]
+    ) -> Device: ...
+    @overload
+    def __call__(
+        self,
+        A: Lazy,
+        C: Lazy | InMemory | None = None,
+        **options: Unpack[UpdateOptions],
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, A: InMemory, C: Lazy, **options: Unpack[UpdateOptions]
+    ) -> Lazy: ...
+
+
+class Update2(Protocol):
+    """The signature of her2k, syr2k and their BLAS-typed names."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self,
+        A: NumPyLike,
+        B: NumPyLike,
+        C: NumPyLike | None = None,
+        **options: Unpack[UpdateOptions],
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self,
+        A: Device,
+        B: Device,
+        C: Device | None = None,
+        **options: Unpack[UpdateOptions],
+    ) -> Device: ...
+    @overload
+    def __call__(
+        self,
+        A: Lazy,
+        B: Lazy | InMemory,
+        C: Lazy | InMemory | None = None,
+        **options: Unpack[UpdateOptions],
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: InMemory,
+        B: Lazy,
+        C: Lazy | InMemory | None = None,
+        **options: Unpack[UpdateOptions],
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: InMemory,
+        B: InMemory,
+        C: Lazy,
+        **options: Unpack[UpdateOptions],
+    ) -> Lazy: ...
+
+
+def as_gemm(function: Callable[..., Any]) -> Gemm:
+    """Show a type checker the signature of gemm."""
+    return cast(Gemm, function)
+
+
+def as_update(function: Callable[..., Any]) -> Update:
+    """Show a type checker the signature of herk."""
+    return cast(Update, function)
+
+
+def as_update2(function: Callable[..., Any]) -> Update2:
+    """Show a type checker the signature of her2k."""
+    return cast(Update2, function)

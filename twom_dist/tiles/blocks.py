@@ -1,0 +1,78 @@
+"""The check of every block that enters a task: kernels trust what they are given.
+
+A dask array may say one thing and its blocks be another: `map_blocks` and
+`from_delayed` believe what they are told.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import KernelError
+from ..kernels.family import Family, family_of, namespace
+from ..typing import Array, Side
+from .spec import Spec, as_rows, is_straight, load_engine
+
+# Beyond, an integer is rounded as it becomes a double.
+_EXACT_IN_DOUBLE = 2**53
+
+
+def check_kind(block: Array, family: Family, dtype: Any) -> Array:
+    """Return a block that is a plain array of this family and dtype."""
+    dtype = np.dtype(dtype)
+    plain = type(block).__name__ == "ndarray" and family_of(block) == family
+    if not plain or block.dtype != dtype:
+        kind = f"{type(block).__module__}.{type(block).__qualname__}"
+        raise KernelError(
+            f"a block is a {kind} of dtype {getattr(block, 'dtype', '?')}, but its "
+            f"dask array promises a {family}.ndarray of {dtype}",
+            "Give map_blocks or from_delayed the true dtype and meta, or convert the "
+            "blocks",
+            "block-kind",
+        )
+    if family == "cupy":
+        current = namespace(block).cuda.Device().id
+        if block.device.id != current:
+            raise KernelError(
+                f"a block lies on device {block.device.id}, but the worker's current "
+                f"device is {current}",
+                "Give each worker one device",
+                "block-device",
+            )
+    return block
+
+
+def check_block(block: Array, shape: tuple[int, int], spec: Spec) -> Array:
+    """Return a block of A, B or C that is what the grid says, as it is stored."""
+    check_kind(block, load_engine(spec).family, spec.dtype)
+    if block.shape != shape:
+        raise KernelError(
+            f"a block has shape {block.shape}, but its dask array promises {shape}",
+            "Give map_blocks or from_delayed the true chunks",
+            "block-shape",
+        )
+    return block
+
+
+def check_rows(block: Array, shape: tuple[int, int], side: Side, spec: Spec) -> Array:
+    """Return a block of A or B as rows of op(A) or of op(B)^T, of this shape."""
+    op = spec.op(side)
+    stored = shape if is_straight(side, op) else shape[::-1]
+    return as_rows(check_block(block, stored, spec), side, op)
+
+
+def cast(block: Array, dtype: np.dtype[Any]) -> Array:
+    """Promote a block; refuse integers that a double would round."""
+    wide = block.dtype.kind in "iu" and block.dtype.itemsize == 8 and block.size
+    if wide and max(int(block.max()), -int(block.min())) > _EXACT_IN_DOUBLE:
+        raise KernelError(
+            f"an integer beyond 2^53 would be rounded as it becomes a {dtype}",
+            "Convert the matrix with astype(float) to accept that",
+            "integer-rounded",
+        )
+    return block.astype(dtype, copy=False)
+
+
+def cast_block(block: Array, family: Family, given: Any, dtype: Any) -> Array:
+    """Promote a block of a dask array that says it is of dtype `given`."""
+    return cast(check_kind(block, family, given), np.dtype(dtype))

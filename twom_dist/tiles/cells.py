@@ -1,0 +1,147 @@
+"""The cells of a routine: one product or two of rows of tiles, and an epilogue.
+
+gemm, herk, syrk: ``C_ij = alpha X_i Y_j``, where ``Y = op(A)^H`` (or ^T) for updates.
+her2k, syr2k: ``C = S + S^H`` (or ^T) with ``S = alpha op(A) op(B)``, so that a cell
+(i, j) takes S_ij and S_ji. One scaling for each row of A and of B: the common scaling
+of [1]_ loses accuracy where the two differ in size.
+
+References
+----------
+.. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 5.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..typing import Array, Uplo
+from . import tasks
+from .spec import Spec, load_engine
+from .tasks import Accumulator
+
+
+class Operand(NamedTuple):
+    """The tiles of one row of op(A), or of op(B)^T, along a panel, with exponents."""
+
+    tiles: Sequence[Array]
+    exponents: Array | None
+
+
+# Of rows of op(A) and columns of op(B), as `Routine.pairs` lists them.
+Product = tuple[Operand, Operand]
+
+
+def compute_cell(
+    products: Sequence[Product],
+    spec: Spec,
+    diagonal: bool,
+    before: Sequence[Accumulator] | None = None,
+    c: Array | None = None,
+) -> Array:
+    """Multiply the last (or only) panel of a cell and finish it: a tile of C.
+
+    Parameters
+    ----------
+    products : sequence of (Operand, Operand)
+        No products where the spec is empty.
+    spec : Spec
+    diagonal : bool
+        Whether the diagonal of an update's result runs through the cell.
+    before : sequence of Accumulator, optional
+        Of the panels before.
+    c : array, optional
+        The tile of C, where beta is not 0.
+    """
+    if spec.empty:
+        engine = load_engine(spec)
+        out = engine.scale_and_add(None, 0, spec.beta, c, spec.dtype)
+        return _close(out, spec) if diagonal else out
+    # Another task may run on another device, which derives products in its own way, so
+    # that a triangle is multiplied only where no other has added to the tile.
+    triangle = _wanted_triangle(spec, diagonal) if before is None else "full"
+    accumulators = multiply_cell(products, spec, diagonal, before, triangle)
+    return _finish(accumulators, products, spec, diagonal, c)
+
+
+def multiply_cell(
+    products: Sequence[Product],
+    spec: Spec,
+    diagonal: bool,
+    before: Sequence[Accumulator] | None = None,
+    triangle: Uplo = "full",
+) -> tuple[Accumulator, ...]:
+    """Multiply one panel of a cell: an accumulator for each product."""
+    return tuple(
+        tasks.multiply_panel(
+            left.tiles,
+            right.tiles,
+            left.exponents,
+            right.exponents,
+            spec,
+            accumulator,
+            hermitian=diagonal and spec.halves,
+            triangle=triangle,
+        )
+        for (left, right), accumulator in zip(
+            products, before or (None,) * len(products), strict=True
+        )
+    )
+
+
+def _finish(
+    accumulators: Sequence[Accumulator],
+    products: Sequence[Product],
+    spec: Spec,
+    diagonal: bool,
+    c: Array | None,
+) -> Array:
+    """Decode a cell, add the mirror image of the other product and beta C."""
+    if not spec.routine.sums:
+        # beta C is added before the one rounding.
+        triangle = _wanted_triangle(spec, diagonal)
+        out = _decode(accumulators[0], products[0], spec, spec.beta, c, triangle)
+        return _close(out, spec) if diagonal else out
+    engine = load_engine(spec)
+    decoded = [
+        _decode(accumulator, product, spec)
+        for accumulator, product in zip(accumulators, products, strict=True)
+    ]
+    # On the diagonal both are the same.
+    mirrored = mirror_tile(decoded[-1], spec)
+    out = engine.scale_and_add(decoded[0], 1, 1, mirrored, spec.dtype)
+    if spec.beta != 0:
+        out = engine.scale_and_add(out, 1, spec.beta, c, spec.dtype)
+    return _close(out, spec) if diagonal else out
+
+
+def _decode(
+    accumulator: Accumulator,
+    product: Product,
+    spec: Spec,
+    beta: complex = 0,
+    c: Array | None = None,
+    triangle: Uplo = "full",
+) -> Array:
+    left, right = product
+    return tasks.decode_tile(
+        accumulator, left.exponents, right.exponents, spec, beta, c, triangle
+    )
+
+
+def _wanted_triangle(spec: Spec, diagonal: bool) -> Uplo:
+    """Return the triangle of a cell that is decoded."""
+    # The mirror image of a rank-2k update's product needs all of it.
+    if not diagonal or spec.routine.sums:
+        return "full"
+    return "upper" if spec.uplo == "upper" else "lower"
+
+
+def _close(tile: Array, spec: Spec) -> Array:
+    """Mirror the computed triangle of a diagonal tile, or clear the other one."""
+    engine, conjugate = load_engine(spec), spec.routine.hermitian
+    return engine.close_diagonal(tile, conjugate=conjugate, uplo=spec.uplo)
+
+
+def mirror_tile(tile: Array, spec: Spec) -> Array:
+    """Conjugate-transpose (or transpose) a tile."""
+    engine = load_engine(spec)
+    return engine.mirror_tile(tile, conjugate=spec.routine.hermitian)

@@ -1,0 +1,85 @@
+"""The routines: what each computes, as rows of one table.
+
+A result is made of *cells*, tiles of C. Those of gemm are a rectangle; those of an
+update are one triangle of a square, the other one being its mirror image.
+"""
+
+from dataclasses import dataclass
+
+from ..typing import Cell, Op, Uplo
+
+
+@dataclass(frozen=True)
+class Routine:
+    """What a routine computes.
+
+    Attributes
+    ----------
+    name : str
+    formula : str
+    matrices : {1, 2}
+        A alone, or A and B.
+    triangle : bool
+        Whether C is a square that one of its triangles determines.
+    hermitian : bool
+        Whether the other triangle is conjugated.
+    """
+
+    name: str
+    formula: str
+    matrices: int
+    triangle: bool
+    hermitian: bool = False
+
+    @property
+    def transposed(self) -> Op:
+        """The op of an update that is not "N"."""
+        return "C" if self.hermitian else "T"
+
+    @property
+    def sums(self) -> bool:
+        """Whether a cell (i, j) is Y_ij and the mirror image of Y_ji: her2k, syr2k."""
+        return self.triangle and self.matrices == 2
+
+    def pairs(self, i: int, j: int) -> list[Cell]:
+        """List the products of a cell, by their rows of op(A) and columns of op(B).
+
+        Examples
+        --------
+        >>> ROUTINES["gemm"].pairs(1, 0), ROUTINES["her2k"].pairs(1, 0)
+        ([(1, 0)], [(1, 0), (0, 1)])
+        """
+        return [(i, j), (j, i)] if self.sums and i != j else [(i, j)]
+
+    def cells(self, mt: int, nt: int, uplo: Uplo = "full") -> list[Cell]:
+        """List the cells that are computed.
+
+        Examples
+        --------
+        >>> ROUTINES["gemm"].cells(1, 2), ROUTINES["herk"].cells(2, 2, "upper")
+        ([(0, 0), (0, 1)], [(0, 0), (0, 1), (1, 1)])
+        """
+        if not self.triangle:
+            return [(i, j) for i in range(mt) for j in range(nt)]
+        lower = [(i, j) for i in range(mt) for j in range(i + 1)]
+        return [(j, i) for i, j in lower] if uplo == "upper" else lower
+
+    def count_cells(self, mt: int, nt: int) -> int:
+        """Count them."""
+        return mt * (mt + 1) // 2 if self.triangle else mt * nt
+
+
+ROUTINES = {
+    routine.name: routine
+    for routine in (
+        Routine("gemm", "alpha op(A) op(B) + beta C", 2, triangle=False),
+        Routine("herk", "alpha A A^H + beta C", 1, triangle=True, hermitian=True),
+        Routine("syrk", "alpha A A^T + beta C", 1, triangle=True),
+        Routine(
+            "her2k",
+            "alpha A B^H + conj(alpha) B A^H + beta C",
+            *(2, True, True),
+        ),
+        Routine("syr2k", "alpha A B^T + alpha B A^T + beta C", 2, triangle=True),
+    )
+}

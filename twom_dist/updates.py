@@ -1,0 +1,269 @@
+"""The rank-k and rank-2k updates: herk, syrk, her2k and syr2k."""
+
+from typing import Any
+
+from .routines import call
+from .signatures import as_update, as_update2
+from .tiles.routine import ROUTINES
+from .typing import Accuracy, EngineName, Method, Op, Uplo
+
+
+@as_update
+def herk(
+    A: Any,
+    C: Any = None,
+    *,
+    alpha: complex = 1,
+    beta: complex = 0,
+    op: Op = "N",
+    uplo: Uplo = "full",
+    accuracy: Accuracy | float | None = None,
+    num_moduli: int | None = None,
+    method: Method = "2m",
+    engine: EngineName = "auto",
+) -> Any:
+    """Compute the Hermitian ``alpha A A^H + beta C``, one triangle only.
+
+    Parameters
+    ----------
+    A : (n, k) array, or (k, n) with op "C"
+        NumPy, CuPy or dask array, of a dtype that `gemm` takes.
+    C : (n, n) array, optional
+        Not modified. Only the triangle that is computed is read (the lower one for
+        "full"), and nothing if beta is 0.
+    alpha, beta : float
+    op : {"N", "C"}
+        Use A as stored (N), or its conjugate transpose: ``A^H A``.
+    uplo : {"full", "lower", "upper"}
+        Return the whole matrix (default), or one triangle with zeros in the other,
+        which is not computed.
+    accuracy, num_moduli, method, engine : optional
+        As in `gemm`.
+
+    Returns
+    -------
+    (n, n) array
+        Of the family of A; dask arrays are lazy. Hermitian bit for bit, with a real
+        diagonal.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `gemm`; for complex scalars.
+
+    Notes
+    -----
+    Implements section 5 of [1]_. Costs half the int8 products of `gemm` with method 2m,
+    since ``C- = C+^T``.
+
+    References
+    ----------
+    .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
+    """
+    return call(
+        ROUTINES["herk"],
+        A,
+        None,
+        C,
+        alpha=alpha,
+        beta=beta,
+        op=op,
+        uplo=uplo,
+        accuracy=accuracy,
+        num_moduli=num_moduli,
+        method=method,
+        engine=engine,
+    )
+
+
+@as_update
+def syrk(
+    A: Any,
+    C: Any = None,
+    *,
+    alpha: complex = 1,
+    beta: complex = 0,
+    op: Op = "N",
+    uplo: Uplo = "full",
+    accuracy: Accuracy | float | None = None,
+    num_moduli: int | None = None,
+    method: Method = "2m",
+    engine: EngineName = "auto",
+) -> Any:
+    """Compute the symmetric ``alpha A A^T + beta C``, one triangle only.
+
+    Parameters
+    ----------
+    A : (n, k) array, or (k, n) with op "T"
+        NumPy, CuPy or dask array, of a dtype that `gemm` takes.
+    C : (n, n) array, optional
+        As in `herk`.
+    alpha, beta : number
+        Real if the product is real.
+    op : {"N", "T"}
+        Use A as stored (N), or its transpose: ``A^T A``.
+    uplo : {"full", "lower", "upper"}
+        As in `herk`.
+    accuracy, num_moduli, method, engine : optional
+        As in `gemm`.
+
+    Returns
+    -------
+    (n, n) array
+        Of the family of A; dask arrays are lazy. Symmetric bit for bit.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `gemm`.
+
+    Notes
+    -----
+    Costs the int8 products of one triangle of tiles.
+    """
+    return call(
+        ROUTINES["syrk"],
+        A,
+        None,
+        C,
+        alpha=alpha,
+        beta=beta,
+        op=op,
+        uplo=uplo,
+        accuracy=accuracy,
+        num_moduli=num_moduli,
+        method=method,
+        engine=engine,
+    )
+
+
+@as_update2
+def her2k(
+    A: Any,
+    B: Any,
+    C: Any = None,
+    *,
+    alpha: complex = 1,
+    beta: complex = 0,
+    op: Op = "N",
+    uplo: Uplo = "full",
+    accuracy: Accuracy | float | None = None,
+    num_moduli: int | None = None,
+    method: Method = "2m",
+    engine: EngineName = "auto",
+) -> Any:
+    """Compute the Hermitian ``alpha A B^H + conj(alpha) B A^H + beta C``.
+
+    Parameters
+    ----------
+    A, B : (n, k) arrays, or (k, n) with op "C"
+        NumPy, CuPy or dask arrays, of dtypes that `gemm` takes.
+    C : (n, n) array, optional
+        As in `herk`.
+    alpha : number
+    beta : float
+    op : {"N", "C"}
+        Use A and B as stored (N), or their conjugate transposes.
+    uplo : {"full", "lower", "upper"}
+        As in `herk`.
+    accuracy, num_moduli, method, engine : optional
+        As in `gemm`.
+
+    Returns
+    -------
+    (n, n) array
+        Of the family of A and B; dask arrays are lazy. Hermitian bit for bit, with a
+        real diagonal.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `gemm`; for a complex beta.
+
+    Notes
+    -----
+    Costs the int8 products of one `gemm` instead of two: ``C = S + S^H`` with
+    ``S = alpha A B^H``. A and B are scaled apart, since the common scaling of [1]_
+    loses accuracy where they differ in size.
+
+    References
+    ----------
+    .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 5.
+    """
+    return call(
+        ROUTINES["her2k"],
+        A,
+        B,
+        C,
+        alpha=alpha,
+        beta=beta,
+        op=op,
+        uplo=uplo,
+        accuracy=accuracy,
+        num_moduli=num_moduli,
+        method=method,
+        engine=engine,
+    )
+
+
+@as_update2
+def syr2k(
+    A: Any,
+    B: Any,
+    C: Any = None,
+    *,
+    alpha: complex = 1,
+    beta: complex = 0,
+    op: Op = "N",
+    uplo: Uplo = "full",
+    accuracy: Accuracy | float | None = None,
+    num_moduli: int | None = None,
+    method: Method = "2m",
+    engine: EngineName = "auto",
+) -> Any:
+    """Compute the symmetric ``alpha A B^T + alpha B A^T + beta C``.
+
+    Parameters
+    ----------
+    A, B : (n, k) arrays, or (k, n) with op "T"
+        NumPy, CuPy or dask arrays, of dtypes that `gemm` takes.
+    C : (n, n) array, optional
+        As in `herk`.
+    alpha, beta : number
+        Real if the product is real.
+    op : {"N", "T"}
+        Use A and B as stored (N), or their transposes.
+    uplo : {"full", "lower", "upper"}
+        As in `herk`.
+    accuracy, num_moduli, method, engine : optional
+        As in `gemm`.
+
+    Returns
+    -------
+    (n, n) array
+        Of the family of A and B; dask arrays are lazy. Symmetric bit for bit.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `gemm`.
+
+    Notes
+    -----
+    Costs the int8 products of one `gemm` instead of two: ``C = S + S^T`` with
+    ``S = alpha A B^T``.
+    """
+    return call(
+        ROUTINES["syr2k"],
+        A,
+        B,
+        C,
+        alpha=alpha,
+        beta=beta,
+        op=op,
+        uplo=uplo,
+        accuracy=accuracy,
+        num_moduli=num_moduli,
+        method=method,
+        engine=engine,
+    )
