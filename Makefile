@@ -15,12 +15,15 @@ EVERY_KERNEL = -m pytest -q -m gpu tests/gpu/test_kernels.py
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# A process for each core; tests of one file share theirs, and with it their cluster.
+# The first files, those of batch schedulers, take longest.
+PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 # Those for every machine: one asks for a GPU, one for 24 GiB of disk and 15 minutes.
 BENCHMARKS := $(filter-out %/bench_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench test-gpu sanitize-gpu bench-gpu lint lint-ruff lint-mypy \
+.PHONY: help demo test check bench test-gpu sanitize-gpu bench-gpu lint lint-ruff lint-mypy \
         lint-numpydoc lint-codespell format clean
 
 help: ## print this list
@@ -32,7 +35,10 @@ demo: $(STAMP) ## multiply two matrices; A=file B=file N=size W=workers, all opt
 	    $(if $(N),--size "$(N)") $(if $(W),--workers "$(W)")
 
 test: lint ## run every check; ARGS="-k name" is passed to pytest
-	@$(BIN)/python -m pytest --doctest-modules tests twom_dist $(ARGS)
+	@$(PYTEST) --doctest-modules tests twom_dist $(ARGS)
+
+check: lint ## run the quick checks, in a minute: style, types and the fast tests
+	@$(PYTEST) -m fast tests $(ARGS)
 
 bench: $(STAMP) ## run the benchmarks; ARGS is passed to each
 	@set -e; for script in $(BENCHMARKS); do $(BIN)/python $$script $(ARGS); done

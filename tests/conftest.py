@@ -1,6 +1,7 @@
-"""Engines that tests run through, how Hypothesis runs, and Ctrl-C."""
+"""Engines that tests run through, how Hypothesis runs, Ctrl-C, and what is fast."""
 
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +26,22 @@ settings.load_profile("twom")
 # that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Tests that start processes: workers, batch schedulers, scripts.
+INTEGRATION = {"cluster", "distributed", "gpu"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts processes as integration, and the rest, if not slow, as fast."""
+    here = Path(__file__).parent
+    for item in items:
+        if here not in item.path.parents:
+            continue
+        if item.path.relative_to(here).parts[0] in INTEGRATION:
+            item.add_marker("integration")
+        elif item.get_closest_marker("slow") is None:
+            item.add_marker("fast")
 
 
 @pytest.fixture(params=ENGINE_NAMES)

@@ -18,7 +18,9 @@ def client():
     """
     options = {"threads_per_worker": 1, "memory_limit": 2 * GIB}
     with (
-        LocalCluster(n_workers=2, dashboard_address=":0", **options) as cluster,
+        LocalCluster(
+            n_workers=2, dashboard_address="127.0.0.1:0", **options
+        ) as cluster,
         Client(cluster, set_as_default=False) as made,
     ):
         yield made

@@ -153,7 +153,7 @@ def test_threads_that_want_a_tile_at_once_share_it(cache, get):
 def test_a_worker_in_the_clients_process_sees_a_matrix_that_was_refilled():
     """The block that it holds is the array of the user."""
     A, B = (td.testing.random_matrix(9, 9, seed=seed) for seed in (1, 2))
-    with Client(processes=False, n_workers=1, dashboard_address=":0"):
+    with Client(processes=False, n_workers=1, dashboard_address="127.0.0.1:0"):
         delayed = dask.delayed(lambda: A)()
         a = da.from_delayed(delayed, A.shape, A.dtype).persist()
         b = da.from_array(B, chunks=5).persist()

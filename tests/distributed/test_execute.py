@@ -84,7 +84,9 @@ def test_an_asynchronous_client_asks_workers_of_another_process(address):
 )
 def test_the_smallest_memory_limit_counts(limits, smallest):
     async def describe():
-        async with Scheduler(protocol="inproc", dashboard_address=":0") as scheduler:
+        async with Scheduler(
+            protocol="inproc", dashboard_address="127.0.0.1:0"
+        ) as scheduler:
             workers = [
                 await Worker(scheduler.address, nthreads=1 + n, memory_limit=limit)
                 for n, limit in enumerate(limits)

@@ -43,7 +43,9 @@ def client():
     options = {"threads_per_worker": 1, "memory_limit": 2 * GIB}
     with (
         dask.config.set(patient),
-        LocalCluster(n_workers=WORKERS, dashboard_address=":0", **options) as cluster,
+        LocalCluster(
+            n_workers=WORKERS, dashboard_address="127.0.0.1:0", **options
+        ) as cluster,
         Client(cluster, set_as_default=False) as made,
     ):
         yield made

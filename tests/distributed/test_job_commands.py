@@ -75,7 +75,7 @@ def test_the_command_uses_a_scheduler(client, files, capsys):
 
 def test_a_scheduler_without_workers_is_refused(files, capsys):
     before = contents(Path())
-    with LocalCluster(n_workers=0, dashboard_address=":0") as cluster:
+    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
         flags = ("--scheduler", cluster.scheduler_address, "--timeout", "0.3")
         answer = CommandLine(capsys)("gemm", "A.zarr", "B.npy", "-o", "C.npy", *flags)
     assert_refused(answer)

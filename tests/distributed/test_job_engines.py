@@ -69,7 +69,9 @@ def tell_device(dask_worker=None, measure=True):
 def client():
     options = {"threads_per_worker": 1, "processes": False, "memory_limit": 0}
     with (
-        LocalCluster(n_workers=2, dashboard_address=":0", **options) as cluster,
+        LocalCluster(
+            n_workers=2, dashboard_address="127.0.0.1:0", **options
+        ) as cluster,
         Client(cluster, set_as_default=False) as made,
     ):
         yield made

@@ -34,7 +34,9 @@ LIMIT = 507 * MIB
 def client():
     options = {"threads_per_worker": 1, "memory_limit": LIMIT}
     with (
-        LocalCluster(n_workers=WORKERS, dashboard_address=":0", **options) as cluster,
+        LocalCluster(
+            n_workers=WORKERS, dashboard_address="127.0.0.1:0", **options
+        ) as cluster,
         Client(cluster) as made,
     ):
         yield made
