@@ -102,8 +102,9 @@ def gemm(
     Raises
     ------
     ArgumentError
-        (A TypeError.) For dtypes that cannot be promoted safely, NumPy mixed with CuPy,
-        sparse or masked arrays, complex scalars of a real product.
+        (A TypeError.) For dtypes that cannot be promoted safely, integers beyond 2^53,
+        NumPy mixed with CuPy, sparse or masked arrays, complex scalars of a real
+        product.
     PlanError, AccuracyError
         (ValueErrors.) For shapes that do not fit, option values that do not exist, an
         accuracy out of reach.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import KernelError
+from ..errors import ArgumentError, KernelError
 from ..kernels.family import Family, family_of, namespace
 from ..typing import Array, Side
 from .spec import Spec, as_rows, is_straight, load_engine
@@ -65,7 +65,7 @@ def cast(block: Array, dtype: np.dtype[Any]) -> Array:
     """Promote a block; refuse integers that a double would round."""
     wide = block.dtype.kind in "iu" and block.dtype.itemsize == 8 and block.size
     if wide and max(int(block.max()), -int(block.min())) > _EXACT_IN_DOUBLE:
-        raise KernelError(
+        raise ArgumentError(
             f"an integer beyond 2^53 would be rounded as it becomes a {dtype}",
             "Convert the matrix with astype(float) to accept that",
             "integer-rounded",

@@ -1,4 +1,4 @@
-// Bounds: magnitudes and their products' maxima, for the accurate scaling.
+// Bounds: magnitudes and their products' maxima, for estimates of |A||B|.
 //
 // Macros: REAL, PARTS. A comparison's path: clear rather than fast.
 #include "elements.cuh"
