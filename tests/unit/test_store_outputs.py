@@ -1,4 +1,4 @@
-"""Outputs: the place is checked first, and an old one stays until a new one is whole."""
+"""Outputs: the place is checked first, and the old stays until the new is whole."""
 
 import shutil
 import signal
