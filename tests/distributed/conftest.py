@@ -1,5 +1,7 @@
 """What tests of jobs share."""
 
+from contextlib import chdir
+
 import pytest
 from distributed import Client, LocalCluster
 
@@ -11,18 +13,16 @@ GIB = 2**30
 
 
 @pytest.fixture(scope="session")
-def client():
-    """Two workers, for every test that does not harm them.
+def client(tmp_path_factory):
+    """Two workers in a folder of their own, for every test that does not harm them.
 
     Who names no client is not served by them.
     """
     options = {"threads_per_worker": 1, "memory_limit": 2 * GIB}
-    with (
-        LocalCluster(
-            n_workers=2, dashboard_address="127.0.0.1:0", **options
-        ) as cluster,
-        Client(cluster, set_as_default=False) as made,
-    ):
+    # Not in the folder of the test that happens to be the first to ask.
+    with chdir(tmp_path_factory.mktemp("workers")):
+        cluster = LocalCluster(2, dashboard_address="127.0.0.1:0", **options)
+    with cluster, Client(cluster, set_as_default=False) as made:
         yield made
 
 
