@@ -34,6 +34,9 @@ if __name__ == "__main__":
     main()
 """
 
+# Each starts the command and ends it.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):

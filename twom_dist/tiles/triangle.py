@@ -147,7 +147,7 @@ def place_triangle(count: int, workers: int) -> dict[Cell, int]:
     rows.
     """
     cyclic = min(_cyclic_placements(count, workers), key=_cost)
-    if count < 2:
+    if count < 2 or workers == 1:
         return cyclic
     most_work, most_rows, _ = _cost(cyclic)
     even = min(EVEN, most_work * workers / count**2)
