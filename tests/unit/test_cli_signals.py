@@ -12,7 +12,8 @@ import pytest
 
 from tests.command import contents, make, save
 
-pytestmark = pytest.mark.timeout(90)
+# Each starts the command and ends it.
+pytestmark = [pytest.mark.timeout(90), pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 INT, TERM = signal.SIGINT, signal.SIGTERM
@@ -33,9 +34,6 @@ if __name__ == "__main__":
     from twom_dist.cli import main
     main()
 """
-
-# Each starts the command and ends it.
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
