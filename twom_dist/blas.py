@@ -20,7 +20,10 @@ def _typed(letter: str, routine: F) -> F:
 
     @wraps(routine)
     def typed(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs).arguments
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{letter}{name}() {error}") from None
         A, B, C = (given.pop(matrix, None) for matrix in "ABC")
         return call(ROUTINES[name], A, B, C, letter, **given)
 

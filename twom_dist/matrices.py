@@ -111,6 +111,12 @@ def _as_numpy(x: Any, name: str) -> Any:
             "",
             "not-a-matrix",
         ) from None
+    if x.ndim == 0 and x.dtype.kind in "US":
+        raise ArgumentError(
+            f"{name} holds text, not numbers",
+            "Load a file first, or multiply files with twom_dist.jobs.multiply_files",
+            "not-a-matrix",
+        )
     if x.ndim == 0 and x.dtype.kind not in "biufc":
         raise ArgumentError(
             f"{name} is not a matrix of numbers but has dtype {x.dtype}",

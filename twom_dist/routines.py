@@ -93,8 +93,8 @@ def gemm(
     Returns
     -------
     (m, n) array
-        NumPy for NumPy, CuPy for CuPy, and a lazy dask array, chunked
-        ``(A.chunks[0], B.chunks[1])``, if any of the inputs is one. The bits are the
+        NumPy for NumPy, CuPy for CuPy, and a lazy dask array, chunked like the rows of
+        op(A) and the columns of op(B), if any of the inputs is one. The bits are the
         same for every tiling, engine, number of workers and schedule. A NaN or Inf in
         row i of op(A) or column j of op(B) makes C[i, j] non-finite and affects no
         other entry.

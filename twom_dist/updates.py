@@ -49,7 +49,7 @@ def herk(
     Raises
     ------
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`; for complex scalars.
+        As `gemm`; ArgumentError also for complex scalars.
 
     Notes
     -----
@@ -178,7 +178,7 @@ def her2k(
     Raises
     ------
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`; for a complex beta.
+        As `gemm`; ArgumentError also for a complex beta.
 
     Notes
     -----

@@ -42,7 +42,7 @@ def test_a_smaller_tile_is_no_advice_where_the_process_takes_all(routine, tile):
 @pytest.mark.parametrize("tile", [None, 4096])
 def test_the_tile_that_is_advised_fits(tile):
     remedy = refuse((20000,) * 3, 600, 4, tile=tile)
-    assert "fewer workers of a machine" in remedy
+    assert "fewer workers on each machine" in remedy
     advised = first_number(remedy.partition("tiles of")[2])
     assert make_layout((20000,) * 3, 600, 4, tile=advised)
     with raises(MemoryLimitError, "memory"):

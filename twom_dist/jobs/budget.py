@@ -75,18 +75,21 @@ def _advise(make: Make, cluster: Cluster, smaller: Iterable[int]) -> tuple[str, 
     assert budget.limit is not None
     needed = replace(budget, limit=least).stretch().tile_bytes
     what = "" if budget.kind == "job" else " of device memory"
+    room = "no room" if budget.tile_bytes == 1 else format_bytes(budget.tile_bytes)
     taken = f" (its process takes {format_bytes(budget.taken_bytes)})"
     problem = (
-        f"not enough memory: a worker of {format_bytes(budget.limit)}{what} has "
-        f"{format_bytes(budget.tile_bytes)} for tiles"
+        f"not enough memory: a worker of {format_bytes(budget.limit)}{what} has {room} "
+        "for tiles"
         + (taken if budget.kind == "job" else "")
         + f", and the smallest wave needs {format_bytes(needed)}"
     )
-    remedy = f"Give each at least {least // _MIB} MiB"
+    ways = [f"Give each at least {least // _MIB} MiB"]
     if cluster.workers > 1:
-        remedy += f", use fewer workers of a {_HOMES[budget.kind]}"
+        ways.append(f"use fewer workers on each {_HOMES[budget.kind]}")
     tile = next((tile for tile in smaller if _fits(make, cluster, tile=tile)), None)
-    return problem, remedy + ("" if tile is None else f", or tiles of {tile}")
+    if tile is not None:
+        ways.append(f"use tiles of {tile}")
+    return problem, ", or ".join(ways)
 
 
 _HOMES = {"job": "machine", "device": "GPU"}
