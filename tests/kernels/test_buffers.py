@@ -1,6 +1,9 @@
 """Memory that is used again: only when nobody holds it, and within its limit."""
 
 import gc
+import subprocess
+import sys
+from pathlib import Path
 
 import dask
 import numpy as np
@@ -79,3 +82,32 @@ def test_nothing_is_kept_where_nothing_may_be():
     with dask.config.set({"twom-dist.reuse-bytes": 0}):
         buffers.empty((SIZE,), np.uint8)
     assert not buffers.kept.nbytes
+
+
+FORK = """
+import os, signal, threading
+from twom_dist.kernels.cpu import buffers
+
+held, done = threading.Event(), threading.Event()
+
+def hold():
+    with buffers.kept._lock:
+        held.set()
+        done.wait()
+
+threading.Thread(target=hold).start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    buffers.empty((1 << 21,), "u1")
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+done.set()
+assert status == 0
+"""
+
+
+def test_a_forked_child_does_not_wait_for_a_thread_that_it_has_not():
+    command = [sys.executable, "-W", "ignore", "-c", FORK]
+    assert subprocess.run(command, cwd=Path(__file__).parents[2]).returncode == 0
