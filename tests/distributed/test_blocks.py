@@ -77,6 +77,7 @@ LIES = {
     "masked": ("block-kind", lambda b: np.ma.masked_array(b, b == b)),
     "matrix": ("block-kind", lambda b: sparse.csr_matrix(b)),
     "list": ("block-kind", lambda b: b.tolist()),
+    "none": ("block-kind", lambda b: None),
 }
 # Shapes of A, B and C, and what is computed from them.
 CALLS = {
@@ -152,6 +153,24 @@ def test_blocks_are_checked_before_they_are_promoted(declared):
     for lazy in (td.gemm(liar, x), td.zherk(liar), td.zgemm(x, x, liar, beta=1)):
         with raises(KernelError, "block-kind"):
             lazy.compute(scheduler="sync")
+
+
+def test_other_byte_orders_may_become_native_on_the_way(client):
+    """NumPy pickles a slice that is not contiguous in native order."""
+    x = random_matrix(6, 6, "float64", 1.0, 1)
+    X = da.from_array(x.astype(">f8"), chunks=3)
+    expected = td.gemm(x, x)
+    for scheduler in ("sync", client):
+        assert (td.gemm(X, X).compute(scheduler=scheduler) == expected).all()
+
+
+def test_blocks_may_be_mapped_files(tmp_path):
+    x = random_matrix(6, 6, "complex128", 1.0, 1)
+    np.save(tmp_path / "x.npy", x)
+    block = dask.delayed(np.load)(tmp_path / "x.npy", mmap_mode="r")
+    X = da.from_delayed(block, x.shape, x.dtype)
+    assert (td.gemm(X, X, X, beta=2).compute() == td.gemm(x, x, x, beta=2)).all()
+    assert (td.herk(X).compute() == td.herk(x)).all()
 
 
 @pytest.mark.parametrize("beta", [2, 0.5 - 1j])

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ArgumentError, KernelError
 from ..kernels.family import Family, family_of, namespace
 from ..typing import Array, Side
-from .spec import Spec, as_rows, is_straight, load_engine
+from .spec import Spec, is_straight, load_engine
 
 # Beyond, an integer is rounded as it becomes a double.
 _EXACT_IN_DOUBLE = 2**53
@@ -20,6 +20,8 @@ _EXACT_IN_DOUBLE = 2**53
 def check_kind(block: Array, family: Family, dtype: Any) -> Array:
     """Return a block that is a plain array of this family and dtype."""
     dtype = np.dtype(dtype)
+    if isinstance(block, np.memmap):
+        block = block.view(np.ndarray)
     plain = type(block).__name__ == "ndarray" and family_of(block) == family
     if not plain or block.dtype != dtype:
         kind = f"{type(block).__module__}.{type(block).__qualname__}"
@@ -44,7 +46,7 @@ def check_kind(block: Array, family: Family, dtype: Any) -> Array:
 
 def check_block(block: Array, shape: tuple[int, int], spec: Spec) -> Array:
     """Return a block of A, B or C that is what the grid says, as it is stored."""
-    check_kind(block, load_engine(spec).family, spec.dtype)
+    block = check_kind(block, load_engine(spec).family, spec.dtype)
     if block.shape != shape:
         raise KernelError(
             f"a block has shape {block.shape}, but its dask array promises {shape}",
@@ -54,11 +56,10 @@ def check_block(block: Array, shape: tuple[int, int], spec: Spec) -> Array:
     return block
 
 
-def check_rows(block: Array, shape: tuple[int, int], side: Side, spec: Spec) -> Array:
-    """Return a block of A or B as rows of op(A) or of op(B)^T, of this shape."""
-    op = spec.op(side)
-    stored = shape if is_straight(side, op) else shape[::-1]
-    return as_rows(check_block(block, stored, spec), side, op)
+def check_tile(block: Array, shape: tuple[int, int], side: Side, spec: Spec) -> Array:
+    """Return a block of A or B, as it is stored, that has these rows and k."""
+    straight = is_straight(side, spec.op(side))
+    return check_block(block, shape if straight else shape[::-1], spec)
 
 
 def cast(block: Array, dtype: np.dtype[Any]) -> Array:
@@ -74,5 +75,11 @@ def cast(block: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def cast_block(block: Array, family: Family, given: Any, dtype: Any) -> Array:
-    """Promote a block of a dask array that says it is of dtype `given`."""
+    """Promote a block of a dask array that says it is of dtype `given`.
+
+    In either byte order: NumPy makes the order native as it pickles some slices.
+    """
+    found, given = getattr(block, "dtype", None), np.dtype(given)
+    if found is not None and found.newbyteorder("=") == given.newbyteorder("="):
+        given = found
     return cast(check_kind(block, family, given), np.dtype(dtype))

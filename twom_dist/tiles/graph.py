@@ -19,7 +19,7 @@ from dask.base import tokenize
 from ..errors import portable_errors
 from ..typing import Cell, Side
 from . import tasks
-from .blocks import check_block, check_rows
+from .blocks import check_block, check_tile
 from .cells import Operand, Product, compute_cell, mirror_tile, multiply_cell
 from .grid import Grid
 from .spec import Spec, is_straight, load_engine, load_namespace
@@ -162,6 +162,7 @@ class _Layer:
 
     def _tiles(self, side: Side, index: int, steps: range) -> List:
         """List a row of tiles; one object for all the tasks that take it."""
+        side = "left" if self.spec.twins else side
         key = (side, index, steps)
         if key not in self._lists:
             refs = (TaskRef(self._tile_key(side, index, s)) for s in steps)
@@ -261,7 +262,7 @@ def run_scaling(
 ) -> Any:
     """Call a scaling task of one tile."""
     with _running(spec):
-        check_rows(block, shape, side, spec)
+        block = check_tile(block, shape, side, spec)
         return function(block, *largest, side, spec)
 
 
@@ -281,8 +282,8 @@ def run_panel(spec: Spec, extent: Extent, before: Any, *given: Any) -> Any:
 def run_cell(spec: Spec, extent: Extent, before: Any, c: Any, *given: Any) -> Any:
     """Multiply the last panel of a cell and finish it."""
     with _running(spec):
-        if c is not None:
-            check_block(c, (extent.rows, extent.columns), spec)
+        if spec.beta != 0:
+            c = check_block(c, (extent.rows, extent.columns), spec)
         products = _receive(spec, extent, given)
         return compute_cell(products, spec, extent.diagonal, before, c)
 
@@ -298,12 +299,23 @@ def _receive(spec: Spec, extent: Extent, given: Sequence[Any]) -> list[Product]:
         operands = given[4 * n : 4 * n + 4]
         if not operands:
             break
-        pair = Operand(*operands[:2]), Operand(*operands[2:])
-        for side, rows, operand in zip(SIDES, sizes, pair, strict=True):
-            for tile, k in zip(operand.tiles, extent.steps, strict=True):
-                check_rows(tile, (rows, k), side, spec)
-        products.append(pair)
+        left, right = (
+            Operand(_check_tiles(tiles, rows, side, spec, extent), exponents)
+            for tiles, exponents, rows, side in zip(
+                operands[::2], operands[1::2], sizes, SIDES, strict=True
+            )
+        )
+        products.append((left, right))
     return products
+
+
+def _check_tiles(
+    tiles: Sequence[Any], rows: int, side: Side, spec: Spec, extent: Extent
+) -> list[Any]:
+    return [
+        check_tile(tile, (rows, k), side, spec)
+        for tile, k in zip(tiles, extent.steps, strict=True)
+    ]
 
 
 def run_mirror(tile: Any, spec: Spec) -> Any:

@@ -78,7 +78,9 @@ ROUTINES = {
         Routine(
             "her2k",
             "alpha A B^H + conj(alpha) B A^H + beta C",
-            *(2, True, True),
+            matrices=2,
+            triangle=True,
+            hermitian=True,
         ),
         Routine("syr2k", "alpha A B^T + alpha B A^T + beta C", 2, triangle=True),
     )

@@ -62,7 +62,9 @@ class Kept:
             self._remove(next(iter(self._memory)))
 
     def _remove(self, key: int) -> None:
-        self.nbytes -= self._memory.pop(key).nbytes
+        # First: garbage collection may give memory back here, and count it.
+        memory = self._memory.pop(key)
+        self.nbytes -= memory.nbytes
 
 
 kept = Kept()
