@@ -1,13 +1,14 @@
 """Results of dask arrays: aligned, planned, and left lazy."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .execute import current_cluster, ensure_placement
 from .kernels.family import empty_block, family_of
-from .matrices import is_dask
+from .matrices import Header, is_dask
 from .memory import MemoryBudget
 from .plan import LARGEST_TILE, Cluster, Plan, make_plan
 from .problem import Problem
@@ -82,7 +83,12 @@ def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
     if not is_dask(x):
         import dask.array as da
 
-        x = da.from_array(x, chunks=chunks)
+        # The shape of a plan is never computed.
+        made = isinstance(x, Header)
+        make = (
+            partial(da.zeros, x.shape, x.dtype) if made else partial(da.from_array, x)
+        )
+        x = make(chunks=chunks)
     if x.dtype == dtype:
         return x
     # dask's own astype asks a block what it becomes, which takes a device for CuPy's.

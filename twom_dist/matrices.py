@@ -156,7 +156,8 @@ def check_sizes(
 ) -> tuple[int, int, int]:
     """Return (m, n, k) of ``op(A) op(B)``, or say which dimensions disagree."""
     for x, name in ((a, "A"), (b, "B"), (c, "C")):
-        if x is not None and any(np.isnan(size) for size in x.shape):
+        # dask does not know the sizes of some chunks: NaN.
+        if x is not None and any(size != size for size in x.shape):
             raise PlanError(
                 f"{name} has chunks of unknown size",
                 f"Call {name}.compute_chunk_sizes() first",

@@ -213,10 +213,13 @@ def _plan(name: str, given: dict[str, Any]) -> Plan:
     dtype, chunks = given.pop("dtype"), given.pop("chunks")
     on = [given.pop(x) for x in ("workers", "threads_per_worker", "worker_memory")]
     options = given.pop("options")
+    problem.check_names(routine, options)
     letter = None if dtype is None else problem.letter_of(dtype)
     arrays = {x: y for x, y in (("A", a), ("B", b)) if hasattr(y, "dtype")}
     family = common_family(**arrays) if arrays else None
-    a, b = (_header(x, name, dtype) for x, name in ((a, "A"), (b, "B")))
+    # A shape beside an array is that of an array of its dtype.
+    known = dtype or next((x.dtype for x in arrays.values()), "complex128")
+    a, b = (_header(x, name, known) for x, name in ((a, "A"), (b, "B")))
     c = _header_of_result(routine, a, b, given) if np.any(given["beta"]) else None
     posed = problem.of_headers(routine, a, b, c, letter, family, **given, **options)
     lazy_inputs = any(map(is_dask, (a, b)))
@@ -234,7 +237,7 @@ def _header(x: Any, name: str, dtype: Any) -> Any:
     if x is None:
         return None
     if not hasattr(x, "dtype"):
-        return Header(name, x, dtype or "complex128")
+        return Header(name, x, dtype)
     return as_matrix(x, name)
 
 

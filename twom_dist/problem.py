@@ -123,7 +123,7 @@ def of_headers(
     ArgumentError, PlanError, AccuracyError
         For everything that does not fit together.
     """
-    _check_names(routine, names)
+    check_names(routine, names)
     check_matrices(routine, A, B)
     if C is None and np.any(beta):
         raise PlanError(f"beta={beta} without C", "Pass C, or leave beta out", "no-c")
@@ -169,7 +169,7 @@ def _choose(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def _check_names(routine: Routine, names: Iterable[str]) -> None:
+def check_names(routine: Routine, names: Iterable[str]) -> None:
     """Refuse arguments that the routine does not take."""
     own = ("op", "uplo") if routine.triangle else ("op_a", "op_b")
     for name in names:

@@ -158,7 +158,7 @@ def test_tiles_are_even_and_fit_the_worker_grid():
 def test_what_fits_nowhere_is_refused():
     with pytest.raises(MemoryLimitError):
         lay_out((512, 512, 100_000), "c16", Cluster(2, 1, MemoryBudget(2**20)))
-    for tile in (0, 2.5, True):
+    for tile in (0, 2.5, True, "x"):
         with raises(PlanError, "tile"):
             lay_out((8, 8, 8), "c16", Cluster(), tile=tile)
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.expect import raises
 from tests.stages import count_stages
+from twom_dist.errors import ArgumentError
 from twom_dist.plan import Cluster
 from twom_dist.tiles.graph import Extent
 from twom_dist.tiles.routine import ROUTINES
@@ -131,3 +133,18 @@ def test_what_is_not_multiplied_is_neither_read_nor_moved(routine):
     assert scaled.memory.encoded == 0
     assert scaled.memory.inputs < whole.memory.inputs
     assert whole.bytes_moved > 0
+
+
+@pytest.mark.parametrize("routine", ["gemm", "her2k"])
+def test_a_shape_may_stand_beside_an_array(routine):
+    make, x = getattr(td, f"plan_{routine}"), np.zeros((30, 30), "float64")
+    lazy = da.from_array(x, chunks=10)
+    for other in (x, lazy):
+        assert make(other, x.shape).to_json() == make(other, x).to_json()
+        assert make(x.shape, other).to_json() == make(x, other).to_json()
+
+
+@pytest.mark.parametrize("name", ["C", "letter", "family", "routine", "tile"])
+def test_what_is_no_option_of_a_plan_is_refused(name):
+    with raises(ArgumentError, "unknown-option"):
+        td.plan_gemm((3, 3), (3, 3), **{name: None})

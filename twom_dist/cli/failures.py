@@ -65,8 +65,6 @@ def refusing() -> Iterator[None]:
         yield
     except TwomError as error:
         raise RefusedError(error.problem, error.remedy, error.code) from error
-    except TypeError as error:
-        raise RefusedError(str(error)) from error
 
 
 @contextmanager

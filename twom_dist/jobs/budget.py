@@ -1,6 +1,6 @@
 """Fitting a job into the memory of its workers, or saying what they would need."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -95,17 +95,17 @@ def _advise(make: Make, cluster: Cluster, smaller: Iterable[int]) -> tuple[str, 
 _HOMES = {"job": "machine", "device": "GPU"}
 
 
-def list_smaller(tile: int | None) -> list[int]:
+def list_smaller(tile: int | None) -> Iterator[int]:
     """List tiles below the one that was given, or chosen; each half the one before.
 
     Examples
     --------
-    >>> list_smaller(20)
+    >>> list(list_smaller(20))
     [10, 5, 2, 1]
     """
     # Chosen ones are longer along k than they are wide.
     largest = SMALLEST_TILE if tile is None else tile // 2
-    return [largest >> n for n in range(largest.bit_length())]
+    yield from (largest >> n for n in range(largest.bit_length()))
 
 
 def _fits(make: Make, cluster: Cluster, **options: int) -> bool:

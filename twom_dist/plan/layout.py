@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import lcm
+from numbers import Integral
 from statistics import median_high
 from typing import Any
 
@@ -116,7 +117,7 @@ def lay_out(
     """
     spec = replace(spec, lazy=True)
     if tile is not None:
-        _check_tile(tile, shape)
+        tile = _check_tile(tile, shape)
         return _lay_out_tiles(spec, shape, (tile, tile, tile), cluster)
     slots = cluster.workers * cluster.threads
     (m, n, k), triangle = shape, spec.routine.triangle
@@ -152,24 +153,27 @@ def cut_sizes(length: int, tile: int) -> Chunks:
     return tuple(min(tile, length - i * tile) for i in range(_count(length, tile)))
 
 
-def _check_tile(tile: Any, shape: Shape) -> None:
-    """Refuse what is not a size, or more tiles than anybody would wait for."""
-    if isinstance(tile, bool) or not isinstance(tile, int) or tile < 1:
+def _check_tile(tile: Any, shape: Shape) -> int:
+    """Return a size of tiles; refuse more of them than anybody would wait for."""
+    whole = isinstance(tile, Integral) and not isinstance(tile, bool)
+    if not whole or int(tile) < 1:
         raise PlanError(f"tile={tile!r} is not a positive integer", "", "tile")
+    side = int(tile)
 
     def count(tile: int) -> int:
         mt, nt, kt = (_count(length, tile) for length in shape)
         return mt * nt + (mt + nt) * kt
 
-    if tile < SMALLEST_TILE and count(tile) > MANY_TILES:
+    if side < SMALLEST_TILE and count(side) > MANY_TILES:
         sides = range(1, SMALLEST_TILE)
         least = 1 + bisect_left(sides, True, key=lambda t: count(t) <= MANY_TILES)
         raise PlanError(
-            f"tile={tile} cuts the matrices into {count(tile):,} tiles, and dask takes "
+            f"tile={side} cuts the matrices into {count(side):,} tiles, and dask takes "
             "some 0.7 ms for each",
             f"Use tile={least} or a larger one",
             "many-tiles",
         )
+    return side
 
 
 def choose_tile_shape(
