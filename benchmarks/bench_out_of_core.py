@@ -31,10 +31,9 @@ import twom_dist as td
 from tests.distributed.test_soak import measure, run_products
 from tests.jobs import task_names, wait_until
 from twom_dist.execute import current_cluster
-from twom_dist.jobs import JobSummary, begin, compute, open_job
+from twom_dist.jobs import JobSummary, compute, open_job, prepare, writing
 from twom_dist.memory import INTERPRETER_BYTES
 from twom_dist.plan import Cluster, Layout
-from twom_dist.store import create_matrix
 from twom_dist.tiles import plugin
 
 ITEM_BYTES = 16
@@ -135,11 +134,10 @@ def plan_layout(layout: Layout, workers: int) -> tuple[int, int]:
 def write_random(path: str, rows: int, columns: int, seed: int) -> None:
     """Write a matrix of normal numbers."""
     rng = np.random.default_rng(seed)
-    with create_matrix(path, (rows, columns), "c16", (STRIP, STRIP)) as writer:
-        for start in range(0, rows, STRIP):
-            stop = min(rows, start + STRIP)
-            values = rng.standard_normal((stop - start, 2 * columns)).view("c16")
-            writer[start:stop, :] = values
+    out = np.lib.format.open_memmap(path, "w+", "c16", (rows, columns))
+    for start in range(0, rows, STRIP):
+        stop = min(rows, start + STRIP)
+        out[start:stop] = rng.standard_normal((stop - start, 2 * columns)).view("c16")
 
 
 @contextmanager
@@ -185,10 +183,11 @@ def multiply(
 ) -> tuple[Layout, JobSummary]:
     """Multiply the files, with these threads beside it."""
     job = open_job("gemm", "A.npy", "B.npy", output, num_moduli=num_moduli)
-    run = begin(job, current_cluster(), client=client)
-    for thread in threads:
-        thread.start()
-    return run.layout, compute(run, client)
+    run = prepare(job, current_cluster(), client=client)
+    with writing(run, client):
+        for thread in threads:
+            thread.start()
+        return run.layout, compute(run, client)
 
 
 def bench_waves(report: Report, args: argparse.Namespace) -> None:

@@ -6,8 +6,9 @@ import click
 import numpy as np
 import pytest
 
+from tests import stored
 from twom_dist.cli import main
-from twom_dist.store import create_matrix, open_matrix
+from twom_dist.store import open_matrix
 
 M, K, N = 37, 29, 41
 
@@ -20,11 +21,9 @@ def make(rows: int, columns: int, seed: int, dtype: str = "c16") -> np.ndarray:
 
 
 def save(path: Path | str, values: np.ndarray) -> None:
-    """Store a matrix in any format, in tiles of 16."""
-    with create_matrix(path, values.shape, values.dtype, (16, 16)) as writer:
-        for i in range(0, values.shape[0], 16):
-            rows = slice(i, min(i + 16, values.shape[0]))
-            writer[rows, :] = values[rows]
+    """Store a matrix in any format, in chunks of 16 where it has any."""
+    chunks = tuple(min(16, max(1, length)) for length in values.shape)
+    stored.save(path, values, chunks)
 
 
 def save_operands(m: int, k: int, n: int) -> list[np.ndarray]:
@@ -52,6 +51,11 @@ def contents(folder: Path) -> dict[str, bytes | None]:
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
     }
+
+
+def visible(folder: Path) -> dict[str, bytes | None]:
+    """Read every file of a folder but what is unfinished."""
+    return {x: y for x, y in contents(folder).items() if not x.startswith(".")}
 
 
 class CommandLine:

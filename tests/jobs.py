@@ -1,15 +1,22 @@
 """Jobs on three small matrices in the current folder, for tests."""
 
-import re
 import time
 from pathlib import Path
 
 import pytest
 
-from twom_dist.jobs import Job, JobSummary, Progress, begin, compute, multiply_files
+from twom_dist.jobs import (
+    Job,
+    JobSummary,
+    Progress,
+    compute,
+    multiply_files,
+    prepare,
+    writing,
+)
 from twom_dist.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
 from twom_dist.plan import Cluster
-from twom_dist.store import open_journal
+from twom_dist.store import find_unfinished
 
 # Of A.zarr, B.npy and C0.h5; in tiles of 16.
 M, K, N = 70, 50, 90
@@ -34,10 +41,10 @@ def compute_in_waves(job: Job, client=None, progress=None, tile=16) -> JobSummar
     It is laid out for less and less memory, down to that of one tile.
     """
     for exponent in range(20, 12, -1):
-        run = begin(job, small_cluster(2**exponent), tile)
+        run = prepare(job, small_cluster(2**exponent), tile)
         if len(run.layout.waves) > 2:
-            return compute(run, client, progress)
-        run.abandon()
+            with writing(run, client):
+                return compute(run, client, progress)
     raise AssertionError("one wave holds it all")
 
 
@@ -45,7 +52,6 @@ def stop_after(tiles: int, run, kind=KeyboardInterrupt) -> BaseException:
     """Interrupt a job when so many tiles are finished; return the exception."""
 
     def stop(progress: Progress) -> None:
-        # The last ones are recorded as well, so that their number is known.
         if progress.done == tiles:
             raise kind
 
@@ -55,18 +61,10 @@ def stop_after(tiles: int, run, kind=KeyboardInterrupt) -> BaseException:
 
 
 def finished(output="C.zarr") -> set[tuple[int, int]]:
-    """Tiles that the journal of an output tells of."""
-    journal = open_journal(output)
-    assert journal is not None
-    journal.close()
-    return journal.finished
-
-
-def change_form(journal: Path) -> None:
-    """Have a journal be that of another version of the package."""
-    text, count = re.subn(r'"form": \d+', '"form": 0', journal.read_text())
-    assert count == 1
-    journal.write_text(text)
+    """Tiles of an unfinished output that are on disk."""
+    left = find_unfinished(output).find()
+    assert left is not None
+    return left[0].finished()
 
 
 def hidden() -> list[str]:

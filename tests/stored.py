@@ -1,12 +1,15 @@
 """Storing small matrices in every format, for tests."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
-from typing import Any
 
+import h5py
 import numpy as np
+import zarr
 
-from twom_dist.store import MatrixWriter, create_matrix, open_matrix
+from twom_dist.store import Output, Unfinished, find_unfinished, open_matrix
 
 NAMES = ["C.zarr", "C.npy", "C.npz", "C.h5", "C.hdf5"]
 
@@ -38,16 +41,49 @@ def tiles(shape: tuple[int, int], tile: tuple[int, int]) -> list[tuple[slice, sl
     ]
 
 
-def write_tiles(writer: MatrixWriter, values: np.ndarray) -> None:
+def save(path: Path | str, values: np.ndarray, tile: tuple[int, int] = (2, 3)) -> None:
+    """Store a matrix as its users do, in chunks where the format has any."""
+    place, _, member = str(path).partition("::")
+    suffix = Path(place).suffix.lower()
+    if suffix == ".npy":
+        np.save(place, values)
+    elif suffix == ".npz":
+        with open(place, "wb") as stream:
+            np.savez(stream, **{member or "matrix": values})
+    elif suffix == ".zarr":
+        options = {"chunks": tile, "compressors": None}
+        zarr.create_array(Path(place), name=member or None, data=values, **options)
+    else:
+        with h5py.File(place, "w") as file:
+            chunks = tile if values.size else None
+            file.create_dataset(member or "matrix", data=values, chunks=chunks)
+
+
+@contextmanager
+def begun(
+    path: Path | str, values: np.ndarray, *, overwrite: bool = False
+) -> Iterator[tuple[Unfinished, Output]]:
+    """Write all tiles of an output, of 2 x 3, which has not got its name."""
+    place = find_unfinished(path)
+    place.check(overwrite)
+    output = place.output(values.shape, (2, 3), values.dtype)
+    with place.lock():
+        place.start(output, {})
+        write_tiles(output, values)
+        yield place, output
+
+
+def write_output(path: Path | str, values: np.ndarray, *, overwrite=False) -> None:
+    """Write an output in tiles of 2 x 3, and give it its name."""
+    with begun(path, values, overwrite=overwrite) as (place, output):
+        place.finish(output, overwrite)
+
+
+def write_tiles(output: Output, values: np.ndarray) -> None:
     """Write a matrix tile by tile."""
-    for region in tiles(writer.shape, writer.tile):
-        writer[region] = values[region]
-
-
-def save(path: Path | str, values: np.ndarray, **options: Any) -> None:
-    """Store a matrix in tiles of 2 x 3."""
-    with create_matrix(path, values.shape, values.dtype, (2, 3), **options) as writer:
-        write_tiles(writer, values)
+    (m, n), (mb, nb) = output.shape, output.tile
+    for i, j in product(range(-(-m // mb)), range(-(-n // nb))):
+        output.write(i, j, values[output.region(i, j)])
 
 
 def everything(path: Path | str) -> np.ndarray:

@@ -45,7 +45,7 @@ def start_long(script, *options):
     slow = ("--op-b", "T", "--engine", "reference", "--tile", "16")
     command = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow)
     process = start(script, *options, *command)
-    wait_until(lambda: list(Path().glob(".C.zarr.*.partial/c/*/*")))
+    wait_until(lambda: list(Path().glob(".C.zarr.unfinished/*/c/*/*")))
     return process
 
 

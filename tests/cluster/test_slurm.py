@@ -23,7 +23,7 @@ SCRIPT = CLUSTER / "slurm.sbatch"
 
 def parts_of_c():
     """List what there is of an output that is not whole."""
-    return list(Path().glob(".C.zarr.*.partial/c/*/*"))
+    return list(Path().glob(".C.zarr.unfinished/*/c/*/*"))
 
 
 def submit_long(slurm, *options):

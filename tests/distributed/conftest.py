@@ -7,7 +7,6 @@ from distributed import Client, LocalCluster
 
 from tests.command import save_operands
 from tests.jobs import K, M, N
-from twom_dist.jobs import recorder
 
 GIB = 2**30
 
@@ -31,10 +30,3 @@ def files(tmp_path, monkeypatch):
     """A.zarr, B.npy and C0.h5 in a folder of their own, which is the current one."""
     monkeypatch.chdir(tmp_path)
     return save_operands(M, K, N)
-
-
-@pytest.fixture
-def every_tile_recorded(monkeypatch):
-    """Record every tile, where jobs of seconds would record none."""
-    monkeypatch.setattr(recorder, "RECORD_SECONDS", 0)
-    monkeypatch.setattr(recorder, "RECORD_SHARE", 1e9)

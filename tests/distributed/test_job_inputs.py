@@ -14,7 +14,7 @@ from tests.command import CommandLine, assert_refused, contents, make, read, sam
 from tests.expect import raises
 from tests.jobs import TILES, multiply
 from twom_dist.errors import StoreError
-from twom_dist.jobs import multiply_files, run, update_files
+from twom_dist.jobs import driver, multiply_files, update_files
 
 # Each process finds the folder that it works in here.
 OWN = "/proc/self/cwd"
@@ -33,7 +33,7 @@ def rewrite(path):
 @pytest.mark.parametrize("name", ["A.zarr", "B.npy"])
 @pytest.mark.parametrize("alone", [True, False])
 def test_an_input_that_changes_during_a_run_leaves_no_output(
-    request, files, every_tile_recorded, name, alone
+    request, files, name, alone
 ):
     def change(progress):
         if progress.done == 3:
@@ -47,7 +47,7 @@ def test_an_input_that_changes_during_a_run_leaves_no_output(
     assert same_bits(read("C.npy"), np.eye(3))
     # Nor anything that a later run could take for a part of the result.
     assert list(Path().glob(".*")) == []
-    multiply_files("A.zarr", "B.npy", "C.npy", resume=True, **options)
+    multiply_files("A.zarr", "B.npy", "C.npy", **options)
     assert same_bits(read("C.npy"), td.gemm(read("A.zarr"), read("B.npy")))
 
 
@@ -68,7 +68,7 @@ def test_the_command_fails_where_an_input_has_changed(tmp_path, monkeypatch, cap
     before = contents(Path())
 
     def touch():
-        while not list(Path().glob(".C.zarr.*.partial/c/*/*")):
+        while not list(Path().glob(".C.zarr.unfinished/*/c/*/*")):
             time.sleep(0.01)
         os.utime("A.npy", ns=(1, 1))
 
@@ -140,15 +140,13 @@ def test_a_worker_that_sees_another_file_is_refused(client, files, capsys, kind,
     assert contents(Path()) == before
 
 
-def test_an_interrupt_while_the_inputs_are_looked_at_costs_nothing(
-    files, every_tile_recorded, monkeypatch
-):
+def test_an_interrupt_while_the_inputs_are_looked_at_costs_nothing(files, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(run, "check_unchanged", interrupt)
+        patch.setattr(driver, "check_unchanged", interrupt)
         with pytest.raises(KeyboardInterrupt):
             multiply()
-    assert multiply(resume=True).resumed == TILES
+    assert multiply().resumed == TILES
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))

@@ -21,7 +21,7 @@ from twom_dist.jobs.budget import fit
 from twom_dist.kernels.cpu import buffers
 from twom_dist.memory import INTERPRETER_BYTES, MemoryBudget
 from twom_dist.plan import Cluster
-from twom_dist.store import create_matrix, open_matrix
+from twom_dist.store import open_matrix
 
 MIB = 2**20
 WORKERS = 4
@@ -94,11 +94,11 @@ class Sampler(threading.Thread):
 
 def write_random(path, rows, columns, seed):
     rng = np.random.default_rng(seed)
-    with create_matrix(path, (rows, columns), "c16", (512, 512)) as writer:
-        for start in range(0, rows, 512):
-            stop = min(rows, start + 512)
-            shape = (stop - start, 2 * columns)
-            writer[start:stop, :] = rng.standard_normal(shape).view("c16")
+    array = np.lib.format.open_memmap(path, "w+", "c16", (rows, columns))
+    for start in range(0, rows, 512):
+        stop = min(rows, start + 512)
+        shape = (stop - start, 2 * columns)
+        array[start:stop, :] = rng.standard_normal(shape).view("c16")
 
 
 def plan_bytes(layout, cluster):

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.command import contents, make, save
+from tests.command import make, save, visible
 
 # Each starts the command and ends it.
 pytestmark = [pytest.mark.timeout(90), pytest.mark.slow]
@@ -21,16 +21,16 @@ STILL = "twom-dist: cleaning up; once more ends it at once\n"
 # A product of many small tiles, whose clean-up takes some seconds.
 COMMAND = """
 import sys, time
-from twom_dist.jobs import Run
+from twom_dist.jobs import run
 
-def leave_slowly(self, *error):
+def leave_slowly(*arguments):
     print("leaving", flush=True)
     time.sleep(seconds)
-    leave(self, *error)
+    return describe(*arguments)
 
 if __name__ == "__main__":
     seconds = float(sys.argv.pop(1))
-    leave, Run.__exit__ = Run.__exit__, leave_slowly
+    describe, run.describe_kept = run.describe_kept, leave_slowly
     from twom_dist.cli import main
     main()
 """
@@ -55,7 +55,7 @@ def start(tmp_path, monkeypatch):
         )
         started.append(process)
         end = time.monotonic() + 60
-        while not list(tmp_path.glob(".C.zarr.*.partial/c/*/*")):
+        while not list(tmp_path.glob(".C.zarr.unfinished/*/c/*/*")):
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < end
             time.sleep(0.02)
@@ -71,17 +71,18 @@ def start(tmp_path, monkeypatch):
     ("first", "second", "workers"), [(INT, TERM, "0"), (TERM, INT, "1")]
 )
 def test_a_second_signal_does_not_disturb_the_clean_up(start, first, second, workers):
-    before = contents(Path())
+    before = visible(Path())
     process = start("1", "--workers", workers)
     process.send_signal(first)
     assert process.stdout.readline() == "leaving\n"
     process.send_signal(second)
     _, err = process.communicate(timeout=30)
     word = "interrupted" if first == INT else "terminated"
-    assert err.startswith(f"{STILL}twom-dist: error: {word}; ")
-    assert err.count("\n") == 2
+    still, kept, error = err.splitlines(keepends=True)
+    assert (still, "tiles are kept in" in kept) == (STILL, True)
+    assert error.startswith(f"twom-dist: error: {word}; ")
     assert process.returncode == 128 + first
-    assert contents(Path()) == before
+    assert visible(Path()) == before
 
 
 @pytest.mark.parametrize(("third", "workers"), [(TERM, "0"), (INT, "1")])
@@ -96,9 +97,7 @@ def test_a_third_signal_ends_it_at_once(start, third, workers):
     assert process.wait(timeout=5) == -third
     assert psutil.wait_procs(children, timeout=20)[1] == []
     # What is left can be taken for no result.
-    assert {path.name.partition(".zarr.")[0] for path in Path().iterdir()} == {
-        *("A.npy", ".C")
-    }
+    assert {path.name for path in Path().iterdir()} == {"A.npy", ".C.zarr.unfinished"}
 
 
 def test_a_command_of_the_background_keeps_ignoring_ctrl_c(start):

@@ -11,14 +11,15 @@ from tests.command import contents
 from tests.expect import raises
 from tests.stored import (
     assert_same_bits,
+    begun,
     everything,
     left_behind,
     make_matrix,
     save,
-    write_tiles,
+    write_output,
 )
 from twom_dist.errors import StoreError
-from twom_dist.store import create_matrix
+from twom_dist.store import find_unfinished
 
 
 def fill_container(path: Path, names: list[str]) -> None:
@@ -44,7 +45,7 @@ def test_a_container_of_other_arrays_is_not_overwritten(
     before = contents(tmp_path)
     others = [x for x in held if x != "matrix" or name == "C.zarr"]
     with raises(StoreError, "output-holds-others") as caught:
-        create_matrix(tmp_path / name, (1, 1), "f8", (1, 1), overwrite=True)
+        find_unfinished(tmp_path / name).check(overwrite=True)
     assert ", ".join(map(repr, sorted(others))) in caught.value.problem
     assert contents(tmp_path) == before
 
@@ -54,20 +55,19 @@ def test_a_container_of_nothing_but_an_output_is_overwritten(
     tmp_path: Path, name: str
 ) -> None:
     fill_container(tmp_path / name, ["" if name == "C.zarr" else "matrix"])
-    save(tmp_path / name, make_matrix(), overwrite=True)
+    write_output(tmp_path / name, make_matrix(), overwrite=True)
     assert_same_bits(everything(tmp_path / name), make_matrix())
 
 
 def test_what_comes_into_a_container_meanwhile_is_not_lost(tmp_path: Path) -> None:
     save(tmp_path / "C.h5", make_matrix())
-    writer = create_matrix(tmp_path / "C.h5", (4, 4), "f8", (2, 2), overwrite=True)
-    write_tiles(writer, np.eye(4))
-    with h5py.File(tmp_path / "C.h5", "a") as file:
-        file["notes"] = np.ones(3)
-    with raises(StoreError, "output-holds-others"):
-        writer.commit()
-    assert_same_bits(everything(tmp_path / "C.h5"), make_matrix())
-    assert len(left_behind(tmp_path)) == 1
+    with begun(tmp_path / "C.h5", np.eye(4), overwrite=True) as (place, output):
+        with h5py.File(tmp_path / "C.h5", "a") as file:
+            file["notes"] = np.ones(3)
+        with raises(StoreError, "output-holds-others"):
+            place.finish(output, overwrite=True)
+    assert_same_bits(everything(f"{tmp_path}/C.h5::matrix"), make_matrix())
+    assert left_behind(tmp_path) == [".C.h5.unfinished"]
 
 
 def test_a_link_of_an_hdf5_file_is_not_lost(tmp_path: Path) -> None:
@@ -76,5 +76,5 @@ def test_a_link_of_an_hdf5_file_is_not_lost(tmp_path: Path) -> None:
         file["alias"] = file["matrix"]
         file["beside"] = h5py.ExternalLink("none.h5", "A")
     with raises(StoreError, "output-holds-others") as caught:
-        create_matrix(tmp_path / "C.h5", (1, 1), "f8", (1, 1), overwrite=True)
+        find_unfinished(tmp_path / "C.h5").check(overwrite=True)
     assert "'alias', 'beside'" in caught.value.problem

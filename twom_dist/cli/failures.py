@@ -139,8 +139,9 @@ def describe(error: BaseException) -> str:
     return " ".join(text.splitlines())
 
 
-def _say(sentence: str) -> None:
-    click.echo(f"twom-dist: error: {sentence}", err=True)
+def say(sentence: str) -> None:
+    """Print a line on stderr."""
+    click.echo(f"twom-dist: {sentence}", err=True)
 
 
 class _OneSentence:
@@ -173,7 +174,7 @@ class _OneSentence:
             sentence = describe(error)
         if ctx.params.get("debug"):
             traceback.print_exception(ended)
-        _say(sentence)
+        say(f"error: {sentence}")
         raise click.exceptions.Exit(code) from ended
 
 
@@ -182,7 +183,7 @@ def _refuse_usage(ctx: click.Context, error: click.UsageError) -> NoReturn:
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error
     text = error.format_message().rstrip(".")
-    _say(f"{text}; see {ctx.command_path} --help")
+    say(f"error: {text}; see {ctx.command_path} --help")
     raise click.exceptions.Exit(REFUSED) from error
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .bar import progress_bar
-from .failures import RefusedError, refusing
+from .failures import RefusedError, refusing, say
 from .options import (
     apply_all,
     debug_option,
@@ -84,11 +84,11 @@ run_options = apply_all(
     click.option(
         "--overwrite",
         is_flag=True,
-        help="Replace an existing output, and discard an unfinished one.",
+        help="Replace an existing output, and start anew. Without it the same command "
+        "continues what was stopped.",
     ),
-    click.option(
-        "--resume", is_flag=True, help="Continue what a stopped run has begun, if any."
-    ),
+    # What every run does; with --overwrite, it continues as well.
+    click.option("--resume", is_flag=True, hidden=True),
     click.option(
         "--progress",
         is_flag=True,
@@ -132,7 +132,7 @@ def run_job(
             **options,
         )
     bar = not quiet and (progress or sys.stderr.isatty())
-    summary = _run(job, tile, resume, quiet, bar, debug, **others)
+    summary = _run(job, tile, resume, bar, debug, **others)
     if not quiet:
         click.echo(summary)
 
@@ -141,14 +141,13 @@ def _run(
     job: "Job",
     tile: int | None,
     resume: bool,
-    quiet: bool,
     bar: bool,
     debug: bool,
     **options: Any,
 ) -> "JobSummary":
     """Find or start the workers, and run the job on them."""
     from ..execute import current_cluster
-    from ..jobs import begin, compute
+    from ..jobs import compute, prepare, writing
     from . import workers
 
     tls_files = {name: options.pop(name) for name in [*options] if "tls" in name}
@@ -176,20 +175,10 @@ def _run(
         if client is not None:
             cluster = current_cluster()
         with refusing():
-            run = begin(job, cluster, tile, resume=resume, client=client)
-        with ExitStack() as unfinished:
-            unfinished.callback(run.abandon)
-            if start is not None:
-                client = stack.enter_context(start())
-            if not quiet and (discarded := run.describe_discarded()):
-                click.echo(f"twom-dist: {discarded}", err=True)
-            # From here on the run decides: a result that cannot be put in place stays.
-            unfinished.pop_all()
+            run = prepare(job, cluster, tile, resume=resume, client=client)
+        if start is not None:
+            client = stack.enter_context(start())
+        with refusing():
+            stack.enter_context(writing(run, client, say))
         report = stack.enter_context(progress_bar(bar, run.layout.num_computed))
-        try:
-            return compute(run, client, report)
-        except BaseException:
-            # Before it is said why the job was stopped.
-            if kept := run.describe_kept():
-                click.echo(f"twom-dist: {kept}", err=True)
-            raise
+        return compute(run, client, report)

@@ -5,19 +5,20 @@ from .driver import compute, multiply_files, run_job, update_files
 from .job import Job
 from .opening import open_job
 from .report import JobSummary, Progress
-from .run import Run, begin
+from .run import Run, prepare, writing
 
 __all__ = [
     "Job",
     "JobSummary",
     "Progress",
     "Run",
-    "begin",
     "budget_for_job",
     "compute",
     "local_cluster_of",
     "multiply_files",
     "open_job",
+    "prepare",
     "run_job",
     "update_files",
+    "writing",
 ]

@@ -9,11 +9,12 @@ from ..errors import ArgumentError
 from ..execute import current_client, current_cluster, ensure_placement
 from .arrays import make_tiles
 from .budget import local_cluster_of
+from .inputs import check_unchanged
 from .job import Job, Path
 from .opening import open_job
 from .report import JobSummary, Progress, count_operations
-from .run import Run, begin
-from .running import compute_wave, stopping_writes
+from .run import Run, prepare, writing
+from .running import compute_wave
 
 Report = Callable[[Progress], None]
 
@@ -26,7 +27,6 @@ def multiply_files(
     client: Any = None,
     tile: int | None = None,
     overwrite: bool = False,
-    resume: bool = False,
     op_a: str = "N",
     op_b: str = "N",
     alpha: complex = 1,
@@ -46,10 +46,11 @@ def multiply_files(
         "data.h5::A". All workers must see the same files under these paths. They must
         not change during the job.
     output : str or os.PathLike
-        The file to write, as in `twom_dist.store.create_matrix`; never one of the
-        inputs. The result is written to a hidden file beside it, which is renamed when
-        complete: after an error, an interrupt or a kill an existing output is
-        unchanged, and `resume` can continue what was written.
+        The file to write, in one of the same formats; "data.h5::C" names the member of
+        a container (default: "matrix"). Never one of the
+        inputs. The result is written to a hidden folder beside it, and gets its name
+        when complete: until then an existing output is unchanged. If the job is
+        stopped, the same job continues it from the tiles that are on disk.
     client : distributed.Client, optional
         Default: the current client. Without a client, threads of this process compute.
     tile : int, optional
@@ -57,13 +58,8 @@ def multiply_files(
         and HDF5 outputs. Default: chosen for the workers.
     overwrite : bool
         Whether to replace a matrix at `output` when the new one is complete, and to
-        discard what an earlier run has left unfinished. A container that holds other
-        arrays is not replaced. An earlier result that is complete, but has not got its
-        name, is not discarded: `resume` gives it its name.
-    resume : bool
-        Whether to continue what an earlier run of the same job has left; if there is
-        nothing, the job starts anew. If something is left, and neither `resume` nor
-        `overwrite` is given, the job is refused.
+        start anew where the job was stopped before. A container that holds other arrays
+        is not replaced.
     op_a, op_b : {"N", "T", "C"}
         As in `gemm`.
     alpha, beta : number
@@ -87,9 +83,9 @@ def multiply_files(
     ------
     StoreError
         If a file cannot be read or written or the disk is full; if the output exists,
-        or is unfinished and may not be continued; if an input changes during the job;
-        if workers do not see the files, have other versions of twom_dist, dask or
-        Python, or are gone.
+        or is unfinished and another job's; if an input changes during the job; if
+        workers do not see the files, have other versions of twom_dist, dask or Python,
+        or are gone.
     ArgumentError, PlanError, AccuracyError
         As `gemm` does; ArgumentError also for an asynchronous client.
     EngineUnavailableError
@@ -110,7 +106,7 @@ def multiply_files(
     """
     scalars = {"op_a": op_a, "op_b": op_b, "alpha": alpha, "beta": beta}
     job = open_job("gemm", a, b, output, c=c, overwrite=overwrite, **scalars, **options)
-    return run_job(job, client, tile=tile, resume=resume, progress=progress)
+    return run_job(job, client, tile=tile, progress=progress)
 
 
 def update_files(
@@ -122,7 +118,6 @@ def update_files(
     client: Any = None,
     tile: int | None = None,
     overwrite: bool = False,
-    resume: bool = False,
     op: str = "N",
     uplo: str = "full",
     alpha: complex = 1,
@@ -146,8 +141,7 @@ def update_files(
     client : distributed.Client, optional
     tile : int, optional
     overwrite : bool
-    resume : bool
-        As in `multiply_files`, like the three before.
+        As in `multiply_files`, like the two before.
     op : {"N", "C"} or {"N", "T"}
         As in the routine, like `alpha`, `beta` and the options.
     uplo : {"full", "lower", "upper"}
@@ -188,7 +182,7 @@ def update_files(
     job = open_job(
         routine, a, b, output, c=c, overwrite=overwrite, **scalars, **options
     )
-    return run_job(job, client, tile=tile, resume=resume, progress=progress)
+    return run_job(job, client, tile=tile, progress=progress)
 
 
 def run_job(
@@ -196,7 +190,6 @@ def run_job(
     client: Any = None,
     *,
     tile: int | None = None,
-    resume: bool = False,
     progress: Report | None = None,
 ) -> JobSummary:
     """Lay out a job, start or continue its output, and compute and write its tiles.
@@ -207,9 +200,8 @@ def run_job(
     client : distributed.Client, optional
         Default: the current client. Without a client, threads of this process compute.
     tile : int, optional
-    resume : bool
     progress : callable, optional
-        As in `multiply_files`, like the two before.
+        As in `multiply_files`, like `tile`.
 
     Returns
     -------
@@ -230,8 +222,9 @@ def run_job(
     else:
         with client.as_current():
             cluster = current_cluster()
-    run = begin(job, cluster, tile, resume=resume, client=client)
-    return compute(run, client, progress)
+    run = prepare(job, cluster, tile, client=client)
+    with writing(run, client):
+        return compute(run, client, progress)
 
 
 def compute(run: Run, client: Any = None, progress: Report | None = None) -> JobSummary:
@@ -240,7 +233,7 @@ def compute(run: Run, client: Any = None, progress: Report | None = None) -> Job
     Parameters
     ----------
     run : Run
-        Made by `begin`.
+        Made by `prepare`, and entered by `writing`.
     client : distributed.Client, optional
         If None, threads of this process compute.
     progress : callable, optional
@@ -255,32 +248,30 @@ def compute(run: Run, client: Any = None, progress: Report | None = None) -> Job
     ------
     StoreError
         If a file cannot be read or written, an input has changed, or the workers are
-        gone. After any error and after an interrupt, an existing output is unchanged,
-        and tiles that have been recorded are kept beside it.
+        gone.
     """
     start = perf_counter()
-    job, layout, writer, system = run.job, run.layout, run.writer, run.job.system
-    done, total, operations = len(run.finished), layout.num_computed, 0
+    job, layout, system, earlier = run.job, run.layout, run.job.system, run.finished()
+    done, total, operations = len(earlier), layout.num_computed, 0
 
     def count(i: int, j: int) -> None:
         nonlocal done, operations
-        run.recorder.add(i, j)
         operations += _count_operations(run, i, j)
         done += 1
         if progress is not None:
             progress(Progress(done, total, operations, perf_counter() - start))
 
-    context = nullcontext() if client is None else client.as_current()
-    with run, stopping_writes(writer, client), context:
+    with nullcontext() if client is None else client.as_current():
         ensure_placement()
         for wave in layout.waves:
-            cells = run.cells_of(wave)
+            cells = [cell for cell in wave.cells if cell not in earlier]
             if cells:
                 tiles = make_tiles(job, layout, wave, cells)
-                compute_wave(tiles, writer, client, run.threads, count, job.mirror)
-        run.recorder.settle()
+                compute_wave(tiles, run.output, client, run.threads, count, job.mirror)
+    check_unchanged(job, run.manifest["inputs"])
+    run.finish()
     return JobSummary(
-        path=writer.path,
+        path=str(run.place.location),
         routine=job.routine,
         shape=job.shape,
         dtype=job.dtype,
@@ -291,8 +282,7 @@ def compute(run: Run, client: Any = None, progress: Report | None = None) -> Job
         num_moduli=0 if system is None else system.num_moduli,
         engine=job.engine,
         seconds=perf_counter() - start,
-        resumed=len(run.finished),
-        discarded=run.num_discarded,
+        resumed=len(earlier),
         operations=operations,
     )
 

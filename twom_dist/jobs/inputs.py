@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from ..errors import StoreError
-from ..store import MatrixWriter, StoredMatrix
+from ..store import StoredMatrix
 from .job import Job
 from .watchdog import ask
 
@@ -42,7 +42,7 @@ def check_unchanged(job: Job, begun: Stamps) -> None:
             )
 
 
-def check_workers(job: Job, writer: MatrixWriter, client: Any) -> None:
+def check_workers(job: Job, output: str, client: Any) -> None:
     """Refuse workers that do not see the files that this process sees.
 
     Raises
@@ -50,7 +50,6 @@ def check_workers(job: Job, writer: MatrixWriter, client: Any) -> None:
     StoreError
         Which worker, and which file it misses or finds changed.
     """
-    output = writer.temporary if writer.concurrent else None
     inputs = list(job.inputs.values())
     for address, found in ask(client.run, _find_unlike, inputs, output).items():
         if found is not None:
@@ -59,9 +58,7 @@ def check_workers(job: Job, writer: MatrixWriter, client: Any) -> None:
             raise StoreError(f"the worker at {address} {problem}", share, code)
 
 
-def _find_unlike(
-    inputs: list[StoredMatrix], output: str | None
-) -> tuple[str, str] | None:
+def _find_unlike(inputs: list[StoredMatrix], output: str) -> tuple[str, str] | None:
     """Find the first file that is not here what it is elsewhere; runs on workers."""
     for stored in inputs:
         try:
@@ -71,6 +68,6 @@ def _find_unlike(
         if not same:
             problem = f"finds another file than this process at {stored.path!r}"
             return problem, "input-differs-on-worker"
-    if output is not None and not os.path.exists(output):
+    if not os.path.exists(output):
         return f"does not find {output!r}", "file-not-on-worker"
     return None

@@ -1,6 +1,7 @@
 """One product or update of stored matrices, as data."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -13,9 +14,11 @@ from ..plan import Cluster, Layout, find_chunks, lay_out
 from ..problem import Problem
 from ..store import StoredMatrix
 from ..tiles.spec import Spec
-from .writing import Mirror
+from ..typing import Array
 
 Path = str | os.PathLike[str]
+# Makes the tile of the other triangle.
+Mirror = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,9 @@ class Job:
             return None
         return partial(mirror_tile, conjugate=routine.hermitian)
 
-    def lay_out(self, cluster: Cluster, tile: int | None = None) -> Layout:
+    def lay_out(
+        self, cluster: Cluster, tile: int | tuple[int, ...] | None = None
+    ) -> Layout:
         """Choose tiles and waves for a cluster; see `twom_dist.plan.lay_out`."""
         chunks = find_chunks(self.spec, self.a, self.b)
         return lay_out(self.spec, self.shape, cluster, tile=tile, chunks=chunks)

@@ -86,8 +86,6 @@ class JobSummary:
         From the first task to the finished file.
     resumed : int
         Tiles that an earlier run had finished.
-    discarded : int
-        Tiles that an earlier run had finished, and that `overwrite` discarded.
     operations : int
         Effective floating-point operations of this run: of all tiles, 8mnk if complex,
         2mnk if real, and half as many for herk and syrk.
@@ -105,7 +103,6 @@ class JobSummary:
     engine: str
     seconds: float
     resumed: int
-    discarded: int
     operations: int
 
     @property
@@ -118,7 +115,6 @@ class JobSummary:
         moduli = f" with {self.num_moduli} moduli" if self.num_moduli else ""
         waves = f" in {self.waves} waves" if self.waves > 1 else ""
         waves += f", {self.resumed} of them from before" if self.resumed else ""
-        waves += f", {self.discarded} from before discarded" if self.discarded else ""
         return (
             f"{self.path}: {self.routine}, {m} x {n} {self.dtype}, "
             f"{mt} x {nt} tiles{waves} (k in {kt}), {self.method}{moduli}, "

@@ -1,30 +1,33 @@
 """Computing the tiles of a wave and writing each as soon as it is there."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
-from ..store import MatrixWriter
+from ..errors import portable_errors
+from ..store import Output
 from ..tiles.graph import Key, TileTask
 from ..tiles.task_spec import TaskRef
+from ..typing import Array, Cell
 from .arrays import LazyTiles
+from .device_transfer import to_host
+from .job import Mirror
 from .watchdog import Watch, start
-from .writing import Mirror, bring_tile, stop_writes, write_tile
 
-# After an error, for scheduler and workers that may be the reason.
-CANCEL_SECONDS = 10.0
-STOP_SECONDS = 70.0
+# After an error, for a scheduler that may be the reason. Tasks that go on meanwhile do
+# no harm: they write what a later run would, or find their array gone.
+CANCEL_SECONDS = 3.0
 # Called with the index of a tile.
 Done = Callable[[int, int], None]
 
 
 def compute_wave(
     tiles: LazyTiles,
-    writer: MatrixWriter,
+    output: Output,
     client: Any,
     threads: int,
     done: Done,
@@ -36,23 +39,31 @@ def compute_wave(
     that of the other triangle, to be written as well.
     """
     places = list(tiles.places.values())
-    if client is None or writer.concurrent:
-        # A tile that is written need not be fetched as well.
-        options = {"writer": writer, "mirror": mirror}
-        written = add_tasks(tiles, "twom-write", write_tile, **options)
-        if client is None:
-            _compute_in_threads(written, threads, lambda key: done(*places[key[1]]))
-        else:
-            _collect(written, client, lambda key, _: done(*places[key[1]]))
-        return
+    written = add_tasks(tiles, "twom-write", write_tile, output=output, mirror=mirror)
 
-    def write(key: Key, fetch: Callable[[], Any]) -> None:
-        place = places[key[1]]
-        write_tile(fetch(), place, writer, mirror)
-        done(*place)
+    def tell(key: Key) -> None:
+        done(*places[key[1]])
 
-    # Who gathers tiles may have no GPU.
-    _collect(add_tasks(tiles, "twom-gather", bring_tile), client, write)
+    if client is None:
+        _compute_in_threads(written, threads, tell)
+    else:
+        _collect(written, client, tell)
+
+
+def write_tile(
+    tile: Array, place: Cell, output: Output, mirror: Mirror | None = None
+) -> Any:
+    """Write the tile at a place of the result, and its image, if there is a mirror.
+
+    A tile of a device is brought to the host first. Returns a crumb for dask to keep.
+    """
+    i, j = place
+    with portable_errors():
+        tile = to_host(tile)
+        output.write(i, j, tile)
+        if mirror is not None and i != j:
+            output.write(j, i, mirror(tile))
+    return np.ones((1, 1), np.int8)
 
 
 def add_tasks(
@@ -85,27 +96,22 @@ def add_tasks(
     return Array(graph, name, chunks, dtype=tiles.array.dtype)
 
 
-def _collect(
-    collection: Any, client: Any, take: Callable[[Key, Callable[[], Any]], None]
-) -> None:
-    """Call back with the key of each block that is done, and let go of the block.
-
-    `take` also gets what fetches the block.
-    """
+def _collect(collection: Any, client: Any, done: Callable[[Key], None]) -> None:
+    """Call back with the key of each task that is done, and let go of it."""
     from distributed import futures_of
 
     watch = Watch(client)
     watch.check_connection()
-    done: SimpleQueue[Any] = SimpleQueue()
+    ended: SimpleQueue[Any] = SimpleQueue()
     futures = futures_of(client.persist(collection))
     try:
         for future in futures:
-            future.add_done_callback(done.put)
+            future.add_done_callback(ended.put)
         for _ in futures:
-            future = watch.next_done(done)
+            future = watch.next_done(ended)
             if future.status == "error":
                 watch.gather(future)
-            take(future.key, partial(watch.gather, future))
+            done(future.key)
             # The workers may forget the tile now.
             future.release()
     except BaseException:
@@ -123,22 +129,11 @@ def _compute_in_threads(
         if isinstance(key, tuple) and key[0] == written.name:
             done(key)
 
-    with Callback(posttask=count):
-        # Not `compute`, whose last task may take a single tile into itself.
-        written.persist(scheduler="threads", num_workers=threads)
-
-
-@contextmanager
-def stopping_writes(writer: MatrixWriter, client: Any) -> Iterator[None]:
-    """After an error, return to it only when no worker writes any more."""
-    temporary = writer.temporary
+    pool = ThreadPoolExecutor(threads)
     try:
-        yield
-    except BaseException:
-        # The error that is under way says more than one from a cluster gone wrong.
-        with suppress(Exception):
-            if client is not None and client.status == "running":
-                stopping = start(client.run, stop_writes, temporary, on_error="ignore")
-                stopping.result(STOP_SECONDS)
-        stop_writes(temporary)
-        raise
+        with Callback(posttask=count):
+            # Not `compute`, whose last task may take a single tile into itself.
+            written.persist(scheduler="threads", pool=pool)
+    finally:
+        # After an error, for the tiles under way.
+        pool.shutdown(cancel_futures=True)

@@ -92,7 +92,7 @@ def lay_out(
     shape: Shape,
     cluster: Cluster,
     *,
-    tile: int | None = None,
+    tile: int | tuple[int, ...] | None = None,
     chunks: Shape = (1, 1, 1),
 ) -> Layout:
     """Cut a product into tiles, and those into waves that the workers can hold.
@@ -102,9 +102,9 @@ def lay_out(
     spec : Spec
     shape : (m, n, k)
     cluster : Cluster
-    tile : int, optional
-        Side of a tile. Default: small enough for a few tiles on every thread, and for
-        one of each wave, where that is possible.
+    tile : int or tuple of int, optional
+        Side of a tile, or (mb, nb, kb). Default: small enough for a few tiles on every
+        thread, and for one of each wave, where that is possible.
     chunks : tuple of int
         Of the files along m, n and k.
 
@@ -116,6 +116,9 @@ def lay_out(
         If not even one tile of C fits.
     """
     spec = replace(spec, lazy=True)
+    if isinstance(tile, tuple):
+        mb, nb, kb = tile
+        return _lay_out_tiles(spec, shape, (mb, nb, kb), cluster)
     if tile is not None:
         tile = _check_tile(tile, shape)
         return _lay_out_tiles(spec, shape, (tile, tile, tile), cluster)

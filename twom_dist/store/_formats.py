@@ -1,23 +1,20 @@
 """The formats: modules that fulfil one contract."""
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from twom_dist.store import _hdf5, _npy, _npz, _zarr
 from twom_dist.store._checks import Description
-from twom_dist.store._draft import Draft
 from twom_dist.store._location import Location
 from twom_dist.store._region import Region
+from twom_dist.store.output import Output
 
 
 class Format(Protocol):
     """One format: each function opens the file, does its work and closes it."""
 
     IS_FOLDER: bool
-    CONCURRENT: bool
-    """Whether several processes may write at once."""
     DEFAULT_MEMBER: str
     """Name of an output that is given none."""
 
@@ -36,23 +33,14 @@ class Format(Protocol):
         Into a fresh C-ordered array of native dtype; never an empty rectangle.
         """
 
-    def create(self, draft: Draft) -> None:
-        """Start the temporary."""
+    def export(self, path: str, member: str | None, output: Output) -> str:
+        """Make a file of this format from a finished output; return its path.
 
-    def write(self, draft: Draft, region: Region, values: NDArray[Any]) -> None:
-        """Write a rectangle, C-ordered and of the draft's dtype; never an empty one."""
-
-    def sync(self, draft: Draft, regions: Sequence[Region]) -> None:
-        """Return when what was written there outlives a power cut."""
-
-    def finish(self, draft: Draft) -> str:
-        """Make what is to be published, of which all is written, and return its path.
-
-        What a killed process has left among it goes.
+        It is the path that is given, unless the output is one already.
         """
 
-    def needed_bytes(self, draft: Draft) -> int:
-        """Return the disk space that the matrix takes until it is published."""
+    def export_bytes(self, output: Output) -> int:
+        """Return the disk space that takes beside the output itself."""
 
 
 FORMAT_TABLE: dict[str, Format] = {

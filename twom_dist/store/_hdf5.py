@@ -1,6 +1,6 @@
-"""HDF5 files, opened anew for every read and write."""
+"""HDF5 files, opened anew for every read."""
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import numpy as np
@@ -10,18 +10,15 @@ from twom_dist.store._checks import (
     Description,
     check_unchanged,
     choose_member,
-    padded_bytes,
     refuse_member,
     stamp_file,
     stamp_whole,
 )
-from twom_dist.store._draft import Draft
 from twom_dist.store._location import Location
-from twom_dist.store._publish import sync_path
 from twom_dist.store._region import Region
+from twom_dist.store.output import Output
 
 IS_FOLDER = False
-CONCURRENT = False
 DEFAULT_MEMBER = "matrix"
 # HDF5 keeps the size of a chunk in 32 bits.
 _MAX_CHUNK_BYTES = 2**32 - 1
@@ -93,54 +90,36 @@ def members(path: str) -> list[str]:
     return names
 
 
-def create(draft: Draft) -> None:
+def export(path: str, member: str | None, output: Output) -> str:
     """Create the file with one dataset, chunked by tiles where HDF5 allows it.
 
-    Every chunk has its place from the start: a write changes no index then, which a
-    kill could leave torn. What is not written is a hole in the file, and reads as zero.
+    Every chunk has its place from the start, so that a full disk is met early.
     """
     import h5py
 
     early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     early.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    with h5py.File(draft.temporary, "x") as file:
-        file.create_dataset(
-            draft.member or DEFAULT_MEMBER,
-            shape=draft.shape,
-            dtype=draft.dtype,
-            chunks=draft.chunks if _is_chunked(draft) else None,
-            dcpl=early,
-        )
-
-
-def write(draft: Draft, region: Region, values: NDArray[Any]) -> None:
-    """Write one rectangle."""
-    import h5py
-
     # Without a chunk cache a full disk is met here, and not when the file is closed:
     # HDF5 cannot close a file whose cached chunks it cannot write.
-    with h5py.File(draft.temporary, "r+", rdcc_nbytes=0) as file:
-        file[draft.member or DEFAULT_MEMBER][region] = values
+    with h5py.File(path, "w", rdcc_nbytes=0) as file:
+        dataset = file.create_dataset(
+            member or DEFAULT_MEMBER,
+            shape=output.shape,
+            dtype=output.dtype,
+            chunks=output.chunks if _is_chunked(output) else None,
+            dcpl=early,
+        )
+        for region, tile in output.read():
+            dataset[region] = tile
+    return path
 
 
-def sync(draft: Draft, regions: Sequence[Region]) -> None:
-    """Sync the whole file."""
-    sync_path(draft.temporary)
+def export_bytes(output: Output) -> int:
+    """Return the disk space of all chunks."""
+    return output.nbytes
 
 
-def finish(draft: Draft) -> str:
-    """Publish the file as it is."""
-    return draft.temporary
-
-
-def needed_bytes(draft: Draft) -> int:
-    """Return the disk space that the matrix takes until it is committed."""
-    if _is_chunked(draft):
-        return padded_bytes(draft.shape, draft.chunks, draft.dtype)
-    return draft.nbytes
-
-
-def _is_chunked(draft: Draft) -> bool:
-    mb, nb = draft.chunks
-    return draft.nbytes > 0 and mb * nb * draft.dtype.itemsize <= _MAX_CHUNK_BYTES
+def _is_chunked(output: Output) -> bool:
+    chunk = math.prod(output.chunks) * output.dtype.itemsize
+    return 0 not in output.shape and chunk <= _MAX_CHUNK_BYTES

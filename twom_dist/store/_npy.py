@@ -1,9 +1,7 @@
 """``.npy`` files: one header, then the elements."""
 
-import io
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -22,13 +20,11 @@ from twom_dist.store._checks import (
     stamp_file,
     stamp_whole,
 )
-from twom_dist.store._draft import Draft
 from twom_dist.store._location import Location
-from twom_dist.store._publish import sync_path
 from twom_dist.store._region import Region
+from twom_dist.store.output import Output
 
 IS_FOLDER = False
-CONCURRENT = True
 DEFAULT_MEMBER = ""
 
 stamp = stamp_whole
@@ -132,52 +128,29 @@ def _open_header(location: Location) -> NpyHeader:
     return header
 
 
-def create(draft: Draft) -> None:
-    """Write the header and set the length of the file."""
-    header = _header_bytes(draft)
-    with open(draft.temporary, "xb") as stream:
-        stream.write(header)
-        stream.truncate(len(header) + draft.nbytes)
-
-
-def write(draft: Draft, region: Region, values: NDArray[Any]) -> None:
-    """Write one rectangle, a run of bytes for each of its rows."""
-    rows, columns = region
-    n = draft.shape[1]
-    start = len(_header_bytes(draft))
-    if columns == slice(0, n):
-        values = values.reshape(1, -1)
-    # A memory map would kill the process on a full disk. The file is opened for
-    # writing only and its header is never read here: where clients of a network file
-    # system write parts of one page, those who hold a copy of it write all of it.
-    descriptor = os.open(draft.temporary, os.O_WRONLY)
-    with os.fdopen(descriptor, "wb") as stream:
-        for i, row in enumerate(values, start=rows.start):
-            stream.seek(start + (i * n + columns.start) * draft.dtype.itemsize)
-            stream.write(row.data)
-
-
-def sync(draft: Draft, regions: Sequence[Region]) -> None:
-    """Sync the whole file: what other processes here have written is part of it."""
-    sync_path(draft.temporary)
-
-
-def finish(draft: Draft) -> str:
-    """Publish the file as it is."""
-    return draft.temporary
-
-
-def needed_bytes(draft: Draft) -> int:
-    """Return the disk space that the matrix takes until it is committed."""
-    return draft.nbytes
-
-
-def _header_bytes(draft: Draft) -> bytes:
-    stream = io.BytesIO()
+def export(path: str, member: str | None, output: Output) -> str:
+    """Write the header, take the space, and fill in the tiles."""
+    n, itemsize = output.shape[1], output.dtype.itemsize
     fields = {
-        "descr": npy_format.dtype_to_descr(draft.dtype),
+        "descr": npy_format.dtype_to_descr(output.dtype),
         "fortran_order": False,
-        "shape": draft.shape,
+        "shape": output.shape,
     }
-    npy_format.write_array_header_1_0(stream, fields)
-    return stream.getvalue()
+    # A memory map would kill the process on a full disk.
+    with open(path, "wb") as stream:
+        npy_format.write_array_header_1_0(stream, fields)
+        start = stream.tell()
+        if size := export_bytes(output):
+            os.posix_fallocate(stream.fileno(), start, size)
+        for (rows, columns), tile in output.read():
+            whole = columns == slice(0, n)
+            lines = tile.reshape(1, -1) if whole else tile
+            for i, line in enumerate(lines, start=rows.start):
+                stream.seek(start + (i * n + columns.start) * itemsize)
+                stream.write(line.data)
+    return path
+
+
+def export_bytes(output: Output) -> int:
+    """Return the disk space of the elements."""
+    return math.prod(output.shape) * output.dtype.itemsize

@@ -18,13 +18,12 @@ from twom_dist.store._checks import (
     stamp_file,
     stamp_whole,
 )
-from twom_dist.store._draft import Draft
 from twom_dist.store._location import Location
-from twom_dist.store._publish import packed_name, remove
+from twom_dist.store._publish import remove
 from twom_dist.store._region import Region
+from twom_dist.store.output import Output
 
 IS_FOLDER = False
-CONCURRENT = False
 DEFAULT_MEMBER = "matrix"
 # The fixed part of a local file header; the last two fields are the lengths of the
 # name and the extra field. PKWARE APPNOTE 6.3.10, section 4.3.7.
@@ -32,8 +31,6 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _LOCAL_SIGNATURE = b"PK\x03\x04"
 
 stamp = stamp_whole
-# An output is a ``.npy`` file, which `finish` puts into an archive.
-create, write, sync = npy.create, npy.write, npy.sync
 
 
 def describe(location: Location) -> Description:
@@ -105,19 +102,16 @@ def members(path: str) -> list[str]:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
-def finish(draft: Draft) -> str:
-    """Copy the elements into an archive, uncompressed."""
-    packed = packed_name(draft.temporary)
-    try:
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
-            archive.write(draft.temporary, f"{draft.member or DEFAULT_MEMBER}.npy")
-    except BaseException:
-        remove(packed)
-        raise
-    return packed
+def export(path: str, member: str | None, output: Output) -> str:
+    """Write a ``.npy`` file, and copy it into an archive, uncompressed."""
+    plain = f"{path}.npy"
+    npy.export(plain, None, output)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.write(plain, f"{member or DEFAULT_MEMBER}.npy")
+    remove(plain)
+    return path
 
 
-def needed_bytes(draft: Draft) -> int:
-    """Return the disk space that the matrix takes until it is committed."""
-    # `finish` makes a copy before the first one goes.
-    return 2 * draft.nbytes
+def export_bytes(output: Output) -> int:
+    """Return the disk space of the elements, twice."""
+    return 2 * npy.export_bytes(output)

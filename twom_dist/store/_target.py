@@ -5,7 +5,6 @@ import shutil
 
 from twom_dist.errors import StoreError
 from twom_dist.store._checks import list_names, store_errors
-from twom_dist.store._draft import Draft
 from twom_dist.store._formats import FORMAT_TABLE
 from twom_dist.store._location import Location
 from twom_dist.store._zarr import is_store
@@ -69,16 +68,13 @@ def check_target(location: Location, target: str, overwrite: bool) -> None:
 _MOVE = "Move it away or choose another name"
 
 
-def check_space(format_name: str, draft: Draft, freed_bytes: int = 0) -> None:
-    """Refuse a matrix that the disk has no room for, once some bytes are freed."""
-    needed_bytes = FORMAT_TABLE[format_name].needed_bytes(draft)
-    folder = os.path.dirname(draft.temporary)
-    free_bytes = shutil.disk_usage(folder).free + freed_bytes
+def check_space(folder: str, needed_bytes: int) -> None:
+    """Refuse a matrix that the disk has no room for."""
+    free_bytes = shutil.disk_usage(folder).free
     if needed_bytes > free_bytes:
-        counted = ", with what is discarded" if freed_bytes else ""
         raise StoreError(
             f"the output needs {needed_bytes} bytes and {folder!r} has {free_bytes} "
-            f"free{counted}",
+            "free",
             "Free some space or choose another folder",
             "disk-full",
         )

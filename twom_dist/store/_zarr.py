@@ -1,8 +1,8 @@
-"""zarr directory stores of formats 2 and 3, opened anew for every read and write."""
+"""zarr directory stores of formats 2 and 3, opened anew for every read."""
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,17 +14,14 @@ from twom_dist.store._checks import (
     Description,
     check_unchanged,
     choose_member,
-    padded_bytes,
     refuse_member,
     stamp_file,
 )
-from twom_dist.store._draft import Draft
 from twom_dist.store._location import Location
-from twom_dist.store._publish import sync_path
 from twom_dist.store._region import Region
+from twom_dist.store.output import Output
 
 IS_FOLDER = True
-CONCURRENT = True
 DEFAULT_MEMBER = ""
 _METADATA: dict[Literal[2, 3], str] = {2: ".zarray", 3: "zarr.json"}
 
@@ -41,7 +38,7 @@ def describe(location: Location) -> Description:
     folder = _folder(found)
     metadata = os.path.join(folder, _METADATA[_array_format(folder)])
     stamp = stamp_file(metadata)
-    array = _open(folder, "r")
+    array = _open(folder)
     # The chunks can change while the metadata file stays, so its own stamp is the
     # cheapest sign of a new matrix, not a proof of the old one.
     fingerprint = f"{stamp}-{array.shape}-{array.dtype}"
@@ -50,7 +47,7 @@ def describe(location: Location) -> Description:
 
 def read(expected: Description, region: Region) -> NDArray[Any]:
     """Read one rectangle; chunks that were never written hold the fill value."""
-    array = _open(_folder(expected.location), "r")
+    array = _open(_folder(expected.location))
     check_unchanged(expected, array.shape, array.dtype)
     return np.ascontiguousarray(array[region], dtype=expected.dtype)
 
@@ -60,61 +57,14 @@ def members(path: str) -> list[str]:
     return [name for name, _ in _arrays(path)]
 
 
-def create(draft: Draft) -> None:
-    """Create a format 3 store, one chunk a tile, uncompressed."""
-    import zarr
-
-    zarr.create_array(
-        Path(draft.temporary),
-        name=draft.member,
-        shape=draft.shape,
-        dtype=draft.dtype,
-        chunks=draft.chunks,
-        # The low bits of a product look random: compressing them only takes time.
-        compressors=None,
-        filters=None,
-        fill_value=0,
-        zarr_format=3,
-    )
+def export(path: str, member: str | None, output: Output) -> str:
+    """Take the output as it is."""
+    return output.store
 
 
-def write(draft: Draft, region: Region, values: NDArray[Any]) -> None:
-    """Write one rectangle; whole tiles are safe from several processes at once."""
-    import zarr
-
-    array = _open(os.path.join(draft.temporary, draft.member or ""), "r+")
-    # zarr leaves out a chunk that equals the fill value, and takes a complex -0.0 for
-    # 0.0. `open_array` ignores the setting, and `with_config` is missing in zarr 3.1.3.
-    writable: Any = zarr.Array(
-        zarr.AsyncArray(
-            metadata=array.metadata,
-            store_path=array.store_path,
-            config={"write_empty_chunks": True},
-        )
-    )
-    writable[region] = values
-
-
-def sync(draft: Draft, regions: Sequence[Region]) -> None:
-    """Sync the chunks of whole tiles, and the folders that name them."""
-    root = os.path.join(draft.temporary, draft.member or "")
-    top = os.path.join(root, "c")
-    folders = {root, top}
-    for rows, columns in regions:
-        i, j = rows.start // draft.chunks[0], columns.start // draft.chunks[1]
-        folder = os.path.join(top, str(i))
-        sync_path(os.path.join(folder, str(j)))
-        folders.add(folder)
-    for folder in folders:
-        sync_path(folder)
-
-
-def finish(draft: Draft) -> str:
-    """Publish the store, without the chunks that a killed process has not finished."""
-    # zarr writes them under such names, and renames them.
-    for path in Path(draft.temporary, draft.member or "", "c").glob("*/*.partial"):
-        path.unlink()
-    return draft.temporary
+def export_bytes(output: Output) -> int:
+    """Return 0: nothing is copied."""
+    return 0
 
 
 def stamp(location: Location) -> str:
@@ -131,11 +81,6 @@ def stamp(location: Location) -> str:
     return f"{describe(location).fingerprint}-{count}-{size}-{latest}"
 
 
-def needed_bytes(draft: Draft) -> int:
-    """Return the disk space that the matrix takes until it is committed."""
-    return padded_bytes(draft.shape, draft.chunks, draft.dtype)
-
-
 def _folder(location: Location) -> str:
     return os.path.join(location.path, location.member or "")
 
@@ -144,13 +89,13 @@ def _array_format(folder: str) -> Literal[2, 3]:
     return 3 if os.path.isfile(os.path.join(folder, _METADATA[3])) else 2
 
 
-def _open(folder: str, mode: Literal["r", "r+"]) -> Any:
+def _open(folder: str) -> Any:
     import zarr
 
     form = _array_format(folder)
     # zarr 3.1.0 makes the folder of a store that it does not find.
     os.stat(os.path.join(folder, _METADATA[form]))
-    return zarr.open_array(Path(folder), mode=mode, zarr_format=form)
+    return zarr.open_array(Path(folder), mode="r", zarr_format=form)
 
 
 def _find_array(location: Location) -> Location:

@@ -1,0 +1,332 @@
+"""Stopped jobs: what they keep, and the same bits when the same job continues."""
+
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import dask
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.command import CommandLine, assert_refused, contents, read, same_bits, save
+from tests.expect import first_number, raises
+from tests.jobs import (
+    OUTPUTS,
+    TILES,
+    K,
+    M,
+    N,
+    compute_in_waves,
+    finished,
+    hidden,
+    multiply,
+    small_cluster,
+    stop_after,
+)
+from twom_dist.errors import (
+    EngineUnavailableError,
+    MemoryLimitError,
+    PlanError,
+    StoreError,
+)
+from twom_dist.jobs import multiply_files, open_job, prepare, run, update_files
+
+# Every thread may finish the tile that it has begun.
+MORE = 8
+
+
+# --- the same job again ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_a_stopped_job_goes_on_where_it_was(files, output):
+    error = stop_after(7, lambda **k: multiply(output, **k))
+    told = first_number(error.__notes__[0])
+    assert f"{told} of 30 tiles are kept in " in error.__notes__[0]
+    assert not Path(output.partition("::")[0]).exists()
+    seen = []
+    summary = multiply(output, progress=seen.append, tile=None)
+    kept = TILES - len(seen)
+    assert 7 <= told <= kept <= 7 + MORE
+    assert [p.done for p in seen] == list(range(kept + 1, TILES + 1))
+    assert (summary.resumed, summary.tiles) == (kept, (5, 6, 4))
+    assert summary.operations < 8 * M * N * K
+    assert f"{kept} of them from before" in str(summary)
+    assert same_bits(read(output), td.gemm(*files[:2]))
+    assert hidden() == []
+
+
+@pytest.mark.parametrize("output", ["C.zarr", "C.npy"])
+@pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
+def test_updates_go_on_as_well(files, uplo, output):
+    options = {"uplo": uplo, "tile": 16}
+    stop_after(6, lambda **k: update_files("herk", "A.zarr", output, **options, **k))
+    assert 6 <= update_files("herk", "A.zarr", output, **options).resumed <= 6 + MORE
+    assert same_bits(read(output), td.herk(files[0], uplo=uplo))
+    assert hidden() == []
+
+
+def test_a_tile_without_its_image_is_computed_again(files):
+    stop_after(9, lambda **k: update_files("herk", "A.zarr", "C.zarr", tile=16, **k))
+    (chunks,) = Path().glob(".C.zarr.unfinished/*.zarr/c")
+    i, j = next((i, j) for i, j in finished() if i < j)
+    (chunks / str(i) / str(j)).unlink()
+    update_files("herk", "A.zarr", "C.zarr", tile=16)
+    assert same_bits(read("C.zarr"), td.herk(files[0]))
+
+
+def test_tiles_that_were_cut_or_removed_are_computed_again(files):
+    stop_after(7, multiply)
+    before = sorted(finished())
+    (chunks,) = Path().glob(".C.zarr.unfinished/*.zarr/c")
+    for number, (i, j) in enumerate(before[:3]):
+        chunk = chunks / str(i) / str(j)
+        os.truncate(chunk, 5) if number else chunk.unlink()
+    assert multiply().resumed == len(before) - 3
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+
+
+def test_a_job_is_stopped_again_and_again(files):
+    for tiles in (1, 2, 9, 20, 28):
+        if len(finished()) < tiles if hidden() else True:
+            stop_after(tiles, lambda **k: multiply(beta=2, c="C0.h5", **k))
+    multiply(beta=2, c="C0.h5")
+    assert same_bits(read("C.zarr"), td.gemm(*files, beta=2))
+    assert hidden() == []
+
+
+def test_other_workers_take_other_waves_of_the_same_tiles(files):
+    job = open_job("gemm", "A.zarr", "B.npy", "C.zarr")
+    stop_after(11, lambda progress: compute_in_waves(job, None, progress))
+    summary = multiply(tile=None)
+    assert (summary.waves, summary.tiles) == (1, (5, 6, 4))
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_the_engine_may_be_another_one(files, engine):
+    stop_after(5, multiply)
+    multiply(engine=engine)
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+
+
+@pytest.mark.parametrize("tile", [16, 60])
+def test_the_same_tile_may_be_named_again(files, tile):
+    """Also one that is larger than the matrices are long in k."""
+    stop_after(1, lambda **k: multiply(tile=tile, **k))
+    assert multiply(tile=tile).resumed >= 1
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+
+
+def test_a_run_under_way_is_left_alone(files):
+    def try_too(progress):
+        if progress.done == 9:
+            for options in ({}, {"overwrite": True}):
+                with raises(StoreError, "output-busy"):
+                    multiply(**options)
+
+    multiply(progress=try_too)
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+    assert hidden() == []
+
+
+def test_an_output_without_a_finished_tile_leaves_nothing(files):
+    def fail(*_):
+        raise OSError(28, os.strerror(28))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("twom_dist.store.output.Output._open", fail)
+        with raises(StoreError, "disk-full"):
+            multiply()
+    assert hidden() == []
+
+
+def test_what_cannot_get_its_name_needs_no_second_computation(files):
+    def come_up(progress):
+        if progress.done == TILES:
+            save("C.npy", np.eye(3))
+
+    with raises(StoreError, "output-exists"):
+        multiply("C.npy", progress=come_up)
+    assert same_bits(read("C.npy"), np.eye(3))
+    Path("C.npy").unlink()
+    assert multiply("C.npy").resumed == TILES
+    assert same_bits(read("C.npy"), td.gemm(*files[:2]))
+
+
+# --- anew -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_overwrite_starts_anew(files, output):
+    stop_after(7, lambda **k: multiply(output, num_moduli=12, **k))
+    assert multiply(output, overwrite=True).resumed == 0
+    assert same_bits(read(output), td.gemm(*files[:2]))
+    assert hidden() == []
+
+
+def test_a_finished_output_stays_until_the_new_one_is_whole(files, capsys):
+    save("C.zarr", np.eye(3))
+    stop_after(5, lambda **k: multiply(overwrite=True, **k))
+    stopped = stop_after(3, lambda **k: multiply(overwrite=True, **k))
+    assert "the same job without overwrite continues" in stopped.__notes__[0]
+    assert same_bits(read("C.zarr"), np.eye(3))
+    # It was said once that it may be replaced.
+    assert multiply().resumed >= 3
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+    assert hidden() == []
+    with raises(StoreError, "output-exists"):
+        multiply()
+
+
+def test_the_command_continues_with_and_without_its_old_option(files, capsys):
+    product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--workers", "0")
+    for flags in ((), ("--resume",), ("--resume", "--overwrite")):
+        stop_after(5, lambda **k: multiply(overwrite=True, **k))
+        code, out, err = CommandLine(capsys)(*product, *flags)
+        assert (code, err, "of them from before" in out) == (0, "", True)
+    code, out, err = CommandLine(capsys)(*product, "--overwrite")
+    assert (code, "from before" in out) == (0, False)
+
+
+# --- what is refused loses nothing ----------------------------------------------------
+
+CHANGES = [
+    ({"alpha": 2}, "alpha 2.0"),
+    ({"op_a": "C", "a": "AH.npy"}, "op_a C"),
+    ({"num_moduli": 12}, "12 moduli"),
+    ({"accuracy": 1e-6}, "accuracy 1e-06 (6 moduli)"),
+    ({"method": "3m"}, "method 3m"),
+    ({"method": "native"}, "method native"),
+    ({"beta": 1, "c": "C0.h5"}, "beta 1.0"),
+    ({"b": "B2.npy"}, "B2.npy' as B"),
+]
+
+
+def test_another_job_is_refused(files):
+    save("AH.npy", files[0].conj().T)
+    save("B2.npy", files[1])
+    stop_after(3, multiply)
+    before = contents(Path())
+    for changes, told in CHANGES:
+        options = {"a": "A.zarr", "b": "B.npy", **changes}
+        with raises(StoreError, "unfinished-differs") as caught:
+            multiply_files(output="C.zarr", **options)
+        assert told in caught.value.problem
+    with raises(PlanError, "tile-differs"):
+        multiply(tile=20)
+    assert contents(Path()) == before
+    multiply()
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+
+
+@pytest.mark.parametrize("name", ["A.zarr", "B.npy"])
+def test_a_changed_input_is_refused(files, name):
+    stop_after(3, multiply)
+    if name == "B.npy":
+        np.save(name, read(name))
+        os.utime(name, ns=(1, 1))
+    else:
+        # One chunk: the metadata file stays as it is.
+        chunk = Path("A.zarr/c/0/0")
+        chunk.write_bytes(chunk.read_bytes())
+    with raises(StoreError, "unfinished-input-changed") as caught:
+        multiply()
+    assert name in caught.value.problem
+
+
+def test_another_version_is_refused(files, monkeypatch):
+    stop_after(3, multiply)
+    with monkeypatch.context() as patch:
+        patch.setattr(td, "__version__", "9.9")
+        with raises(StoreError, "unfinished-differs"):
+            multiply()
+    (metadata,) = Path().glob(".C.zarr.unfinished/*/zarr.json")
+    metadata.write_text(metadata.read_text().replace('"form": ', '"form": 1'))
+    with raises(StoreError, "unfinished-version"):
+        multiply()
+    metadata.write_text("{")
+    with raises(StoreError, "unfinished-damaged"):
+        multiply()
+    assert multiply(overwrite=True).resumed == 0
+
+
+def test_the_member_of_a_zarr_stays_what_it_was(files):
+    for begun, now in (("C.zarr", "C.zarr::C"), ("D.zarr::C", "D.zarr::D")):
+        stop_after(3, lambda begun=begun, **k: multiply(begun, **k))
+        with raises(StoreError, "unfinished-damaged"):
+            multiply(now)
+        assert multiply(begun).resumed >= 3
+
+
+def test_a_native_product_stays_with_its_engine_and_panels(files):
+    stop_after(3, lambda **k: multiply(method="native", **k))
+    with raises(StoreError, "unfinished-differs"):
+        multiply(method="native", engine="reference")
+    panels = dask.config.set({"twom-dist.panel-bytes": 1})
+    with panels, raises(StoreError, "unfinished-differs"):
+        multiply(method="native")
+    multiply(method="native")
+    expected = td.gemm(*files[:2], method="native")
+    np.testing.assert_allclose(read("C.zarr"), expected, rtol=1e-13)
+
+
+def test_what_cannot_be_computed_is_refused_and_kept(files, capsys, monkeypatch):
+    stop_after(4, multiply)
+    before = contents(Path())
+    for overwrite in (False, True):
+        job = open_job("gemm", "A.zarr", "B.npy", "C.zarr", overwrite=overwrite)
+        with raises(MemoryLimitError, "memory"):
+            prepare(job, small_cluster(2**10))
+
+    def refuse(name):
+        raise EngineUnavailableError("there is no compiler", "Install one", "x")
+
+    product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--overwrite")
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "get_engine", refuse)
+        for workers in ("0", "1"):
+            found = CommandLine(capsys)(*product, "--workers", workers)
+            assert "there is no compiler" in assert_refused(found)
+    Path("C.zarr").mkdir()
+    Path("C.zarr/notes.txt").write_text("not a matrix")
+    with raises(StoreError, "output-no-matrix"):
+        multiply(overwrite=True)
+    shutil.rmtree("C.zarr")
+    assert contents(Path()) == before
+
+
+def test_the_disk_is_full_only_beside_what_is_there(files, monkeypatch):
+    stop_after(4, multiply)
+    before, kept = contents(Path()), len(finished())
+
+    def leave_free(count):
+        free = SimpleNamespace(free=count)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
+
+    leave_free(1000)
+    for overwrite in (False, True):
+        with raises(StoreError, "disk-full"):
+            multiply(overwrite=overwrite)
+    assert contents(Path()) == before
+    leave_free((TILES - kept) * 16**2 * 16)
+    assert multiply(overwrite=True).resumed == 0
+
+
+def test_workers_that_are_refused_discard_nothing(files, client, capsys):
+    # Each process finds the folder that it works in there.
+    paths = ("/proc/self/cwd/A.zarr", "B.npy")
+    stop_after(4, lambda **k: multiply_files(*paths, "C.zarr", tile=16, **k))
+    before = contents(Path())
+    product = ("gemm", *paths, "-o", "C.zarr", "--overwrite")
+    with dask.config.set({"temporary-directory": str(Path("B.npy").absolute())}):
+        assert_refused(CommandLine(capsys)(*product, "--workers", "1"))
+    assert contents(Path()) == before
+    with raises(StoreError, "file-not-on-worker"):
+        multiply_files(*paths, "C.zarr", tile=16, client=client, overwrite=True)
+    address = client.scheduler.address
+    assert_refused(CommandLine(capsys)(*product, "--scheduler", address))
+    assert contents(Path()) == before
+    assert multiply_files(*paths, "C.zarr").resumed >= 4

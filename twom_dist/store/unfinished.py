@@ -1,0 +1,212 @@
+"""The hidden folder in which an output is made, by one run at a time."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twom_dist.errors import StoreError
+from twom_dist.store._checks import store_errors
+from twom_dist.store._formats import FORMAT_TABLE
+from twom_dist.store._location import Location, parse_location
+from twom_dist.store._publish import publish, remove, sync_path
+from twom_dist.store._target import check_folder, check_space, check_target
+from twom_dist.store.output import Output, find_output, new_store
+
+# Of file systems that cannot lock: runs there are not kept apart.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The place of an output, and the folder in which it is made.
+
+    The folder holds a file to lock, the zarr array, and, of an output in another
+    format, a file that keeps room for it on the disk.
+
+    Attributes
+    ----------
+    location : Location
+        Of the output; its path is that of the file, where a link was given.
+    """
+
+    location: Location
+
+    @property
+    def folder(self) -> str:
+        """Path of the folder: ``.C.h5.unfinished`` for ``C.h5``.
+
+        Examples
+        --------
+        >>> find_unfinished("/data/C.h5").folder
+        '/data/.C.h5.unfinished'
+        """
+        folder, name = os.path.split(self.location.path)
+        return os.path.join(folder, f".{name}.unfinished")
+
+    @property
+    def lock_path(self) -> str:
+        """Path of the file to lock."""
+        return os.path.join(self.folder, "lock")
+
+    @property
+    def _member(self) -> str:
+        """Of the array in its store, which becomes the output only if it is a zarr."""
+        return (self.location.member or "") if self.location.format == "zarr" else ""
+
+    def find(self) -> tuple[Output, dict[str, Any]] | None:
+        """Find what an earlier run has left, and its manifest, if anything."""
+        return find_output(self.folder, self._member)
+
+    def check(self, overwrite: bool) -> None:
+        """Refuse a place that cannot take the output, or one that another run writes.
+
+        Raises
+        ------
+        StoreError
+            The folder is missing or not writable, or the output exists and may not be
+            replaced.
+        """
+        check_folder(self.location.path)
+        check_target(self.location, self.location.path, overwrite)
+        if os.path.isdir(self.folder):
+            with self.lock():
+                pass
+
+    def check_space(self, output: Output) -> None:
+        """Refuse an output that the disk has no room for, beside what is there."""
+        needed = output.nbytes + self._reserve_bytes(output) - disk_bytes(self.folder)
+        check_space(os.path.dirname(self.folder), needed)
+
+    def output(
+        self, shape: tuple[int, int], tile: tuple[int, int], dtype: np.dtype[Any]
+    ) -> Output:
+        """Return an output that is not there yet."""
+        return Output(new_store(self.folder), self._member, shape, tile, dtype)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Make the folder, and keep other runs out of it.
+
+        Raises
+        ------
+        StoreError
+            Another run is there.
+        """
+        path = self.lock_path
+        with store_errors(self.folder, "written"):
+            os.makedirs(self.folder, exist_ok=True)
+            stream = open(path, "ab")  # noqa: SIM115  (until it is closed)
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise self._refuse_busy() from None
+            # The run that had it locked may have removed it meanwhile.
+            if not _is_there(path, stream.fileno()):
+                raise self._refuse_busy()
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    if os.listdir(self.folder) == [os.path.basename(path)]:
+                        remove(self.folder)
+
+    def _refuse_busy(self) -> StoreError:
+        return StoreError(
+            f"{self.location.path!r} is being written by another run",
+            "Let it finish, or choose another name",
+            "output-busy",
+        )
+
+    def start(self, output: Output, manifest: dict[str, Any]) -> None:
+        """Remove what is there, and create the array and room for what it becomes."""
+        self.clear()
+        output.create(manifest)
+        if room := self._reserve_bytes(output):
+            with store_errors(self.location, "written"), open(self._room, "wb") as file:
+                os.posix_fallocate(file.fileno(), 0, room)
+
+    def finish(self, output: Output, overwrite: bool) -> None:
+        """Make what was asked for of the finished array, and give it its name.
+
+        Raises
+        ------
+        StoreError
+            The target has come up meanwhile or may no longer be replaced, or the
+            system refuses; the array then stays.
+        """
+        output.complete()
+        with store_errors(self.location, "written"):
+            finished = self._export(output)
+            # It may have become something else.
+            check_target(self.location, self.location.path, overwrite)
+            publish(finished, self.location.path)
+        self.remove()
+
+    def _export(self, output: Output) -> str:
+        path = os.path.join(self.folder, os.path.basename(self.location.path))
+        remove(self._room)
+        form = FORMAT_TABLE[self.location.format]
+        finished = form.export(path, self.location.member, output)
+        sync_path(finished)
+        return finished
+
+    def _reserve_bytes(self, output: Output) -> int:
+        return FORMAT_TABLE[self.location.format].export_bytes(output)
+
+    @property
+    def _room(self) -> str:
+        return os.path.join(self.folder, "room")
+
+    def clear(self) -> None:
+        """Remove all but the file to lock."""
+        with store_errors(self.folder, "removed"):
+            for path in Path(self.folder).iterdir():
+                if path.name != "lock":
+                    remove(str(path))
+
+    def remove(self) -> None:
+        """Remove the folder."""
+        with store_errors(self.folder, "removed"):
+            self.clear()
+            remove(self.folder)
+
+
+def disk_bytes(folder: str) -> int:
+    """Measure what a folder takes on disk."""
+    total_bytes = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            # What has gone meanwhile takes nothing.
+            with suppress(FileNotFoundError):
+                # st_blocks counts 512 bytes on every system: inode(7). Holes take none.
+                total_bytes += os.lstat(os.path.join(path, name)).st_blocks * 512
+    return total_bytes
+
+
+def _is_there(path: str, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def find_unfinished(path: str | os.PathLike[str]) -> Unfinished:
+    """Return where an output is made; nothing need be there.
+
+    Raises
+    ------
+    StoreError
+        The suffix of the output is not known.
+    """
+    location = parse_location(path)
+    # The target of a link is replaced, not the link.
+    return Unfinished(replace(location, path=os.path.realpath(location.path)))
