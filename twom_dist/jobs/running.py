@@ -20,7 +20,7 @@ from .watchdog import Watch, start
 
 # After an error, for a scheduler that may be the reason. Tasks that go on meanwhile do
 # no harm: they write what a later run would, or find their array gone.
-CANCEL_SECONDS = 3.0
+CANCEL_SECONDS = 1.0
 # Called with the index of a tile.
 Done = Callable[[int, int], None]
 
