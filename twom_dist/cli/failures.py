@@ -47,6 +47,11 @@ _REMEDIES = {
     "native-accuracy": "Leave out --accuracy and --num-moduli, or --method native",
     "no-c": "Name C0 with --c, or leave out --beta",
     "output-exists": "Choose another output, or replace this one with --overwrite",
+    "tile-differs": "Leave out --tile, or start anew with --overwrite",
+    "unfinished-damaged": "Name the output as before, or start anew with --overwrite",
+    "unfinished-differs": "Repeat the command as it was, or start anew with --overwrite",
+    "unfinished-input-changed": "Bring back that input, or start anew with --overwrite",
+    "unfinished-version": "Continue it with that one, or start anew with --overwrite",
 }
 
 

@@ -71,7 +71,7 @@ def check_shape(name: str, shape: tuple[int, ...]) -> tuple[int, int]:
     """Return the shape of a matrix, or refuse other numbers of dimensions."""
     if len(shape) != 2:
         raise StoreError(
-            f"{name!r} has {len(shape)} dimensions, {shape}, and matrices have two",
+            f"{name!r} is an array of shape {shape}, and a matrix has two dimensions",
             "Reshape it first or name another array",
             "matrix-shape",
         )
