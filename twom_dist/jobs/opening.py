@@ -1,12 +1,11 @@
 """Opening a job: everything that can be known before any work."""
 
 import os
-import re
 from typing import Any
 
 from .. import problem
 from ..errors import PlanError
-from ..store import StoredMatrix, open_matrix
+from ..store import StoredMatrix, find_unfinished, open_matrix
 from .job import Job, Path
 
 
@@ -53,24 +52,17 @@ def open_job(
 
 def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:
     """Refuse an output that would replace an input, or lie inside one."""
-    text = os.fspath(output)
-    # With its member cut off; folders may hold "::" as well.
-    starts = [text, *(text[: found.start()] for found in re.finditer("::", text))]
+    target = find_unfinished(output).location.path
     for letter, stored in inputs.items():
         # The output is C.
         name = "C0" if letter == "C" else letter
         source = os.path.realpath(stored.path)
-        for target in map(os.path.realpath, starts):
-            same = os.path.exists(target) and os.path.samefile(target, source)
-            if same or _lies_in(target, source) or _lies_in(source, target):
-                how = "is the file of" if same else "and the file of"
-                what = f"{how} {name}" + ("" if same else " lie in one another")
-                raise PlanError(
-                    f"the output {text!r} {what}, and inputs are never written to",
-                    "Choose another name",
-                    "output-is-input",
-                )
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    return path.startswith(folder + os.sep)
+        same = os.path.exists(target) and os.path.samefile(target, source)
+        common = os.path.commonpath((target, source))
+        if same or common in (target, source):
+            how = f"is the file of {name}" if same else f"and that of {name} are nested"
+            raise PlanError(
+                f"the output {target!r} {how}, and inputs are never written to",
+                "Choose another name",
+                "output-is-input",
+            )

@@ -14,28 +14,12 @@ def split_index(index: Any, shape: tuple[int, int]) -> tuple[Region, LocalIndex]
 
     ``matrix[index] == matrix[rectangle][within]``, element for element.
     """
-    rows, columns = check_pair(index)
+    if not isinstance(index, tuple) or len(index) != 2:
+        raise _refuse(index, "a pair of slices")
+    rows, columns = index
     row_span, row_index = _split_axis(rows, shape[0])
     column_span, column_index = _split_axis(columns, shape[1])
     return (row_span, column_span), (row_index, column_index)
-
-
-def check_region(index: Any, shape: tuple[int, int]) -> Region:
-    """Return the rectangle to write, of slices with plain bounds and step 1."""
-    spans = []
-    for entry, extent in zip(check_pair(index), shape, strict=True):
-        if not isinstance(entry, slice) or entry.step not in {None, 1}:
-            raise _refuse(index, "two slices of step 1")
-        start, stop, _ = entry.indices(extent)
-        spans.append(slice(start, max(start, stop)))
-    return spans[0], spans[1]
-
-
-def check_pair(index: Any) -> tuple[Any, Any]:
-    """Refuse everything that is not a pair of indices."""
-    if not isinstance(index, tuple) or len(index) != 2:
-        raise _refuse(index, "a pair of slices")
-    return index
 
 
 def _refuse(index: Any, allowed: str) -> ArgumentError:
