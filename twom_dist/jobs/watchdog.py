@@ -2,13 +2,10 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
 from typing import Any, TypeVar
-
-from dask.utils import format_bytes
 
 from ..errors import StoreError
 
@@ -52,28 +49,13 @@ def ask(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     return answer.result()
 
 
-@dataclass(frozen=True)
-class Health:
-    """What the scheduler knows of a worker."""
-
-    paused: bool
-    busy: bool
-    memory: int
-    limit: int
-
-
-def survey(dask_scheduler: Any) -> list[Health]:
-    """List the workers of a scheduler; runs there."""
-    return [
-        Health(
-            ws.status.name == "paused",
-            # A paused worker ends what it has begun, and begins nothing.
-            bool(ws.executing or (ws.processing and ws.status.name == "running")),
-            int(ws.metrics.get("memory", 0)),
-            int(ws.memory_limit or 0),
-        )
-        for ws in dask_scheduler.workers.values()
-    ]
+def survey(dask_scheduler: Any) -> tuple[int, int, int]:
+    """Count the workers of a scheduler, the busy and the paused ones; runs there."""
+    states = list(dask_scheduler.workers.values())
+    paused = [ws for ws in states if ws.status.name == "paused"]
+    # A paused worker ends what it has begun, and begins nothing.
+    busy = [ws for ws in states if ws.executing or (ws.processing and ws not in paused)]
+    return len(states), len(busy), len(paused)
 
 
 class Watch:
@@ -130,12 +112,12 @@ class Watch:
         """Raise where waiting has become vain."""
         self.check_connection()
         try:
-            workers = ask(self._client.run_on_scheduler, survey)
+            workers, busy, paused = ask(self._client.run_on_scheduler, survey)
         except StoreError:
             raise
         except Exception as error:
             raise self._gone() from error
-        if any(worker.busy for worker in workers):
+        if busy:
             self._idle_since = None
             return
         now = monotonic()
@@ -146,18 +128,12 @@ class Watch:
         if not workers:
             problem = f"the scheduler at {self._address} has had no worker {since}"
             raise StoreError(problem, "Start some", "no-workers")
-        paused = [worker for worker in workers if worker.paused]
-        if not paused:
-            problem = f"no worker of {self._address} has had work {since}"
-            raise StoreError(problem, _AGAIN, "workers-idle")
-        fullest = max(paused, key=lambda worker: worker.memory)
-        raise StoreError(
-            f"dask has paused {len(paused)} workers {since}, the fullest with "
-            f"{format_bytes(fullest.memory)} of its {format_bytes(fullest.limit)} in "
-            "use",
-            "Give each more memory, or start them again",
-            "workers-paused",
-        )
+        if paused:
+            problem = f"dask has paused {paused} of {workers} workers {since}"
+            remedy = "Give each more memory, or start them again"
+            raise StoreError(problem, remedy, "workers-paused")
+        problem = f"no worker of {self._address} has had work {since}"
+        raise StoreError(problem, _AGAIN, "workers-idle")
 
     def _gone(self) -> StoreError:
         problem = f"the scheduler at {self._address} went away"
