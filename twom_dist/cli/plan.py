@@ -1,7 +1,8 @@
 """``twom-dist plan``: what a product or an update will cost."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import click
 
@@ -17,9 +18,6 @@ from .options import (
     parse_size,
     uplo_option,
 )
-
-if TYPE_CHECKING:
-    from ..plan import Layout
 
 _EXAMPLES = """\b
 Examples:
@@ -111,10 +109,10 @@ def plan(
     """
     from .. import problem
     from ..cluster.local import choose_workers, find_machine
-    from ..jobs import budget_for_job
+    from ..jobs import Job, budget_for_job
     from ..jobs.budget import fit
     from ..memory import MemoryBudget
-    from ..plan import Cluster, find_chunks, lay_out
+    from ..plan import Cluster
 
     with refusing():
         rule = problem.find_routine(routine)
@@ -133,12 +131,8 @@ def plan(
             workers, threads = own.workers, own.threads
         cluster = Cluster(workers, threads, budget)
         cluster = cluster if on_device else budget_for_job(cluster)
-        chunks = find_chunks(posed.spec, posed.a, posed.b)
-
-        def make(own: Cluster, tile: int | None = tile) -> "Layout":
-            return lay_out(posed.spec, posed.shape, own, tile=tile, chunks=chunks)
-
-        layout = fit(make, cluster)
+        job = Job(posed, output="", overwrite=False)
+        layout = fit(partial(job.lay_out, tile=tile), cluster)
         result = layout.plan(layout.waves[0], cluster)
     if as_json:
         kept = json.loads(result.to_json())
