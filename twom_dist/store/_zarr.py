@@ -1,10 +1,9 @@
 """zarr directory stores of formats 2 and 3, opened anew for every read."""
 
-import json
 import os
-from collections.abc import Iterator
+import warnings
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from twom_dist.store.output import Output
 
 IS_FOLDER = True
 DEFAULT_MEMBER = ""
-_METADATA: dict[Literal[2, 3], str] = {2: ".zarray", 3: "zarr.json"}
+_METADATA = {2: ".zarray", 3: "zarr.json"}
 
 
 def is_store(folder: str) -> bool:
@@ -34,27 +33,44 @@ def is_store(folder: str) -> bool:
 
 def describe(location: Location) -> Description:
     """Read the metadata of the array; its chunks are met when they are read."""
-    found = _find_array(location)
-    folder = _folder(found)
-    metadata = os.path.join(folder, _METADATA[_array_format(folder)])
-    stamp = stamp_file(metadata)
-    array = _open(folder)
+    if not is_store(location.path):
+        raise StoreError(
+            f"{location.path!r} is not a zarr store: it holds no zarr.json, .zarray or "
+            ".zgroup",
+            "Give the folder that holds one of them",
+            "no-matrix",
+        )
+    arrays = _arrays(location.path)
+    matrices = [name for name, array in arrays.items() if array.ndim == 2]
+    member = location.member
+    if member is None:
+        member = choose_member(location, matrices)
+    elif member not in arrays:
+        raise refuse_member(location, matrices)
+    array, found = arrays[member], Location(location.path, member or None, "zarr")
     # The chunks can change while the metadata file stays, so its own stamp is the
     # cheapest sign of a new matrix, not a proof of the old one.
+    metadata = _METADATA[array.metadata.zarr_format]
+    stamp = stamp_file(os.path.join(_folder(found), metadata))
     fingerprint = f"{stamp}-{array.shape}-{array.dtype}"
     return Description(found, array.shape, array.dtype, array.chunks, fingerprint)
 
 
 def read(expected: Description, region: Region) -> NDArray[Any]:
     """Read one rectangle; chunks that were never written hold the fill value."""
-    array = _open(_folder(expected.location))
+    import zarr
+
+    folder = _folder(expected.location)
+    # zarr 3.1.0 makes the folder of a store that it does not find.
+    os.stat(folder)
+    array: Any = zarr.open_array(Path(folder), mode="r")
     check_unchanged(expected, array.shape, array.dtype)
     return np.ascontiguousarray(array[region], dtype=expected.dtype)
 
 
 def members(path: str) -> list[str]:
     """List the arrays of a store; a root array is the empty name."""
-    return [name for name, _ in _arrays(path)]
+    return list(_arrays(path)) if is_store(path) else []
 
 
 def export(path: str, member: str | None, output: Output) -> str:
@@ -85,58 +101,13 @@ def _folder(location: Location) -> str:
     return os.path.join(location.path, location.member or "")
 
 
-def _array_format(folder: str) -> Literal[2, 3]:
-    return 3 if os.path.isfile(os.path.join(folder, _METADATA[3])) else 2
-
-
-def _open(folder: str) -> Any:
+def _arrays(path: str) -> dict[str, Any]:
+    """Open the arrays of a store, by name; a root array has the empty name."""
     import zarr
 
-    form = _array_format(folder)
-    # zarr 3.1.0 makes the folder of a store that it does not find.
-    os.stat(os.path.join(folder, _METADATA[form]))
-    return zarr.open_array(Path(folder), mode="r", zarr_format=form)
-
-
-def _find_array(location: Location) -> Location:
-    if location.member is None:
-        if not is_store(location.path):
-            raise StoreError(
-                f"{location.path!r} is not a zarr store: it holds no zarr.json, "
-                ".zarray or .zgroup",
-                "Give the folder that holds one of them",
-                "no-matrix",
-            )
-        member = choose_member(location, list(_matrices(location.path))) or None
-        return Location(location.path, member, location.format)
-    if _array_shape(_folder(location)) is None:
-        raise refuse_member(location, list(_matrices(location.path)))
-    return location
-
-
-def _matrices(root: str) -> Iterator[str]:
-    """Yield the 2-D arrays of a store."""
-    return (name for name, shape in _arrays(root) if len(shape) == 2)
-
-
-def _arrays(root: str) -> Iterator[tuple[str, list[int]]]:
-    """Yield name and shape of every array; a root array is the empty name."""
-    for folder, below, _ in os.walk(root):
-        below.sort()
-        shape = _array_shape(folder)
-        if shape is not None:
-            # What lies below an array is its chunks.
-            below.clear()
-            yield os.path.relpath(folder, root) if folder != root else "", shape
-
-
-def _array_shape(folder: str) -> list[int] | None:
-    """Return the shape in the metadata of an array, None where there is no array."""
-    path = os.path.join(folder, _METADATA[_array_format(folder)])
-    if not os.path.isfile(path):
-        return None
-    with open(path, encoding="utf-8") as stream:
-        metadata = json.load(stream)
-    if metadata.get("node_type", "array") != "array":
-        return None
-    return list(metadata["shape"])
+    with warnings.catch_warnings():
+        # Of files that are no part of the store.
+        warnings.simplefilter("ignore")
+        root: Any = zarr.open(Path(path), mode="r")
+        nodes = [("", root)] if isinstance(root, zarr.Array) else root.members(None)
+    return {name: x for name, x in sorted(nodes) if isinstance(x, zarr.Array)}
