@@ -24,7 +24,12 @@ from tests.expect import raises
 from twom_dist.cluster import cuda, local
 from twom_dist.cluster.local import LEAST_BYTES, Machine, choose_workers
 from twom_dist.cluster.nvml import Gpu, Gpus
-from twom_dist.errors import EngineUnavailableError, PlanError
+from twom_dist.errors import (
+    ArgumentError,
+    EngineUnavailableError,
+    MemoryLimitError,
+    PlanError,
+)
 
 GIB = 1 << 30
 TWO_GPUS = Gpus((Gpu("A", 100 * GIB, 80 * GIB), Gpu("A", 100 * GIB, 90 * GIB)), (13, 0))
@@ -96,6 +101,17 @@ def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, own_routes):
         default_client()
 
 
+def test_a_cluster_that_is_kept_runs_until_it_is_closed():
+    before = processes()
+    cluster = td.local_cluster(n_workers=1, threads_per_worker=2, memory_limit="1 GiB")
+    assert default_client() is cluster.client
+    assert "workers: 1, each with 2 threads and 1.00 GiB" in repr(cluster)
+    cluster.close()
+    assert processes() <= before
+    assert repr(cluster).endswith(", closed>")
+    cluster.close()
+
+
 def _examine(client, command):
     """Let the doctor look at two workers."""
     address = client.scheduler.address
@@ -165,6 +181,19 @@ def test_a_memory_limit_leaves_room_for_so_many(limit, workers, memory):
     assert choose_workers(Machine(4, 8 * GIB), 3, memory_limit=limit).workers == 3
 
 
+@pytest.mark.parametrize("limit", ["300 MiB", LEAST_BYTES - 1, 0.05])
+def test_a_memory_limit_without_room_for_a_tile_is_refused(limit):
+    with raises(MemoryLimitError, "memory"):
+        choose_workers(Machine(4, 8 * GIB), 1, memory_limit=limit)
+    assert choose_workers(Machine(4, 8 * GIB), 1, memory_limit=LEAST_BYTES)
+
+
+@pytest.mark.parametrize("limit", ["much", float("nan"), float("inf"), [1]])
+def test_what_is_not_a_memory_limit_is_refused(limit):
+    with raises(PlanError, "memory-limit"):
+        choose_workers(Machine(4, 8 * GIB), memory_limit=limit)
+
+
 def test_each_gpu_has_one_worker():
     machine = Machine(32, 64 * GIB, TWO_GPUS)
     found = choose_workers(machine)
@@ -180,7 +209,7 @@ def test_what_is_given_and_does_not_fit_is_refused():
     assert choose_workers(machine, 8).workers == 8
     with raises(PlanError, "too-many-workers"):
         choose_workers(machine, 9)
-    for given in ({"n_workers": 0}, {"threads_per_worker": -1}):
+    for given in ({"n_workers": 0}, {"threads_per_worker": -1}, {"n_workers": 2.5}):
         with raises(PlanError, "not-positive"):
             choose_workers(machine, **given)
 
@@ -204,7 +233,11 @@ def recorded(monkeypatch):
     calls = []
 
     class Recorder:
-        def __init__(self, *clusters, **arguments):
+        status, dashboard_link = "running", "http://127.0.0.1:8787/status"
+
+        def __init__(self, *clusters, rmm_pool_size=None, **arguments):
+            if rmm_pool_size is not None:
+                arguments["rmm_pool_size"] = rmm_pool_size
             if not clusters:
                 calls.append(arguments)
 
@@ -234,8 +267,7 @@ def on_gpus(monkeypatch, recorded):
 def start(calls, **arguments):
     """Arguments of the one cluster that starts."""
     calls.clear()
-    with td.local_cluster(**arguments):
-        pass
+    td.local_cluster(**arguments).close()
     (call,) = calls
     return call
 
@@ -293,10 +325,19 @@ def test_an_interface_and_a_dashboard_when_asked_for(recorded, monkeypatch):
     call = start(recorded, gpus=False, interface="ib0", dashboard=True)
     assert (call["host"], call["interface"]) == (None, "ib0")
     assert call["dashboard_address"] == "127.0.0.1:8787"
+    shown = repr(td.local_cluster(gpus=False, dashboard=True))
+    assert "dashboard at http://127.0.0.1:8787/status" in shown
     assert call["scheduler_kwargs"] == {"dashboard": True}
     monkeypatch.setattr(local, "find_spec", lambda _: None)
     with raises(EngineUnavailableError, "no-bokeh"):
         start(recorded, dashboard=True)
+
+
+@pytest.mark.parametrize("name", ["workers", "memory", "asynchronous"])
+def test_an_option_that_nobody_takes_is_refused(name):
+    with raises(ArgumentError, "unknown-option") as caught:
+        td.local_cluster(gpus=False, **{name: 2})
+    assert "n_workers" in str(caught.value)
 
 
 def test_dask_cuda_has_these_parameters():

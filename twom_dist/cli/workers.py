@@ -5,7 +5,7 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
 
@@ -237,22 +237,21 @@ def start_workers(
     local: LocalWorkers, dashboard: bool = False, debug: bool = False
 ) -> Iterator[Any]:
     """Yield a client of new worker processes that only this machine can reach."""
-    with ExitStack() as stack:
-        try:
-            with undisturbed():
-                cluster = local_cluster(
-                    n_workers=local.workers,
-                    threads_per_worker=local.threads,
-                    memory_limit=local.memory_bytes,
-                    gpus=bool(local.gpus.visible),
-                    dashboard=dashboard,
-                    silence_logs=logging.WARNING if debug else logging.CRITICAL,
-                )
-                client = stack.enter_context(cluster)
-        except RuntimeError as error:
-            raise RefusedError(
-                f"the worker processes did not start ({error})",
-                "Run twom-dist doctor",
-                "workers-did-not-start",
-            ) from error
+    try:
+        with undisturbed():
+            cluster = local_cluster(
+                n_workers=local.workers,
+                threads_per_worker=local.threads,
+                memory_limit=local.memory_bytes,
+                gpus=bool(local.gpus.visible),
+                dashboard=dashboard,
+                silence_logs=logging.WARNING if debug else logging.CRITICAL,
+            )
+    except RuntimeError as error:
+        raise RefusedError(
+            f"the worker processes did not start ({error})",
+            "Run twom-dist doctor",
+            "workers-did-not-start",
+        ) from error
+    with cluster as client:
         yield client
