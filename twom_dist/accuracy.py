@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf, isqrt, log2, sqrt
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from .moduli import (
     shortest_system,
     smallest_num_moduli,
 )
+from .typing import as_integer
 
 NATIVE_METHOD = "native"
 
@@ -79,7 +80,9 @@ def required_bits(accuracy: str | float, dtype: Any) -> float:
             )
         return NAMED_BITS[accuracy][precision_of(dtype).name]
     given: Any = accuracy
-    if not isinstance(given, Real) or not 0 < float(given) <= 0.5:
+    # Compared before it becomes a float, which an integer may exceed.
+    valid: Any = isinstance(given, Real) and 0 < accuracy <= 0.5
+    if not valid or float(given) == 0:
         raise AccuracyError(
             f"the target accuracy={accuracy!r} is not a number above 0 and up to 0.5",
             "Use one such as 1e-12",
@@ -127,7 +130,7 @@ def choose_system(
             "Give one of them",
             "accuracy-twice",
         )
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         allowed = ", ".join(repr(m) for m in (*METHODS, NATIVE_METHOD))
         raise AccuracyError(f"method={method!r} is not one of {allowed}", "", "method")
     kind = method if is_complex(dtype) else "real"
@@ -149,11 +152,11 @@ def choose_system(
 def _counted(kind: str, dtype: Any, num_moduli: Any) -> ResidueSystem:
     """Return the system of a given number of moduli."""
     limit = len(available_moduli(kind))
-    if isinstance(num_moduli, bool) or not isinstance(num_moduli, Integral):
+    count = as_integer(num_moduli)
+    if count is None:
         raise AccuracyError(
             f"num_moduli={num_moduli!r} is not an integer", "", "num-moduli"
         )
-    count = int(num_moduli)
     if not 1 <= count <= limit:
         raise AccuracyError(
             f"num_moduli={count}, but method {kind!r} on {np.dtype(dtype)} has 1 to "

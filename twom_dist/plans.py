@@ -6,8 +6,6 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar, Unpack, cast
 
-import numpy as np
-
 from . import problem
 from .execute import current_cluster
 from .matrices import Header, as_matrix, common_family, is_dask
@@ -220,7 +218,8 @@ def _plan(name: str, given: dict[str, Any]) -> Plan:
     # A shape beside an array is that of an array of its dtype.
     known = dtype or next((x.dtype for x in arrays.values()), "complex128")
     a, b = (_header(x, name, known) for x, name in ((a, "A"), (b, "B")))
-    c = _header_of_result(routine, a, b, given) if np.any(given["beta"]) else None
+    adds = problem.as_number(given["beta"], "beta") != 0
+    c = _header_of_result(routine, a, b, given) if adds else None
     posed = problem.of_headers(routine, a, b, c, letter, family, **given, **options)
     lazy_inputs = any(map(is_dask, (a, b)))
     cluster = _cluster(*on, current=lazy_inputs)

@@ -58,7 +58,7 @@ class Options(PlanOptions, total=False):
     """What every routine takes."""
 
     alpha: complex
-    beta: complex
+    beta: complex | None
 
 
 class ProductOptions(Options, total=False):

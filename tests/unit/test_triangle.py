@@ -1,5 +1,6 @@
 """Placement of triangles: planes, the figures of the design, and laws for all sizes."""
 
+from collections import Counter, defaultdict
 from itertools import combinations
 
 import pytest
@@ -143,6 +144,31 @@ def test_rows_beyond_those_of_the_search_come_out_as_even():
     small, large = triangle_map(60, 11), triangle_map(180, 11)
     assert large.balance <= 1.02
     assert large.held_fraction == pytest.approx(small.held_fraction, abs=0.02)
+
+
+@pytest.mark.parametrize(("count", "workers"), [(1000, 64), (500, 31), (2000, 6)])
+def test_rows_beyond_those_that_are_placed_follow_them(count, workers):
+    found = triangle_map(count, workers)
+    assert len(found.slots) < 256 * 257 / 2
+    assert found.balance <= 1.04
+    best = min(held for _, held in map(figures, cyclic_maps(40, workers)))
+    assert found.held_fraction < best
+    work, rows = Counter(), defaultdict(set)
+    for i in range(count):
+        for j in range(i + 1):
+            slot = found.slot(i, j)
+            assert workers > slot == found.slot(j, i)
+            work[slot] += 1 + (i != j)
+            rows[slot] |= {i, j}
+    assert work.total() == count**2
+    assert found.balance == max(work.values()) * workers / count**2
+    assert {slot: found.rows_of(slot) for slot in rows} == rows
+
+
+@pytest.mark.parametrize("workers", [10**3, 27720, 10**6])
+def test_any_number_of_workers_is_served_at_once(workers):
+    found = triangle_map(1000, workers)
+    assert found.held_fraction < 0.1
 
 
 # --- laws -------------------------------------------------------------------------
