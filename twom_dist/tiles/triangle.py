@@ -174,10 +174,10 @@ def place_triangle(count: int, workers: int) -> dict[Cell, int]:
 
     Notes
     -----
-    Lines of planes serve c (c + 1) and c (c + 1) + 1 workers, c a prime power. Cost: up
-    to 64 greedy covers, 8 of them filled with the cells of up to 64 rows; beyond, a few
-    operations for each cell. Measured on one core of an x86 server: 0.2 s for 64 rows
-    and 20 workers, 0.5 s for 256 rows and 64 workers, 2 s for 256 and 200.
+    Lines of planes serve c (c + 1) and c (c + 1) + 1 workers, c a prime power up to 13.
+    Cost: up to 64 greedy covers, 8 of them filled with the cells of up to 64 rows;
+    beyond, a few operations for each cell. Measured on one core of an x86 server: 0.2 s
+    for 64 rows and 20 workers, 0.5 s for 256 rows and 64 workers, 2 s for 256 and 200.
     """
     cells = [(i, j) for i in range(count) for j in range(i + 1)]
     if workers >= len(cells):
