@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import TypeVar
 
+T = TypeVar("T", bound=Hashable)
 W = TypeVar("W", bound=Hashable)
 
 
@@ -124,12 +125,10 @@ def assign_slots(gains: Sequence[Mapping[W, int]], workers: Sequence[W]) -> list
     return chosen
 
 
-def spread(
-    items: Iterable[Hashable], candidates: Callable[[Hashable], Sequence[W]]
-) -> dict[Hashable, W]:
+def spread(items: Iterable[T], candidates: Callable[[T], Sequence[W]]) -> dict[T, W]:
     """Put each item on the least loaded of its candidates, the first where equal."""
     load: dict[W, int] = {}
-    placed: dict[Hashable, W] = {}
+    placed: dict[T, W] = {}
     for item in items:
         worker = min(candidates(item), key=lambda w: load.get(w, 0))
         load[worker] = load.get(worker, 0) + 1
