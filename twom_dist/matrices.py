@@ -58,9 +58,10 @@ def _check_device(arrays: dict[str, Any]) -> None:
 
 def as_matrix(x: Any, name: str) -> Any:
     """Return x as a two-dimensional NumPy, CuPy or dask array."""
-    _refuse_other_kinds(x, name)
-    if not is_dask(x) and family_of(x) == "numpy":
-        x = _as_numpy(x, name)
+    if type(x) is not np.ndarray:
+        _refuse_other_kinds(x, name)
+        if not is_dask(x) and family_of(x) == "numpy":
+            x = _as_numpy(x, name)
     if x.ndim != 2:
         raise PlanError(
             f"{name} has shape {tuple(x.shape)}, but a matrix has two dimensions",
