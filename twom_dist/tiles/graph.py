@@ -89,7 +89,7 @@ class _Layer:
         self.operands, self.grid, self.spec = operands, grid, spec
         self.tasks: dict[Key, Task] = {}
         self._lists: dict[Any, List] = {}
-        self._scaled: set[tuple[Side, int]] = set()
+        self._scaled: dict[tuple[Side, int], TaskRef] = {}
 
     def build(self, cells: Iterable[Cell] | None) -> dict[Key, Task]:
         """Return every task by key."""
@@ -185,11 +185,10 @@ class _Layer:
         """Exponents of one row of tiles; those of A serve both sides of A A^H."""
         side = "left" if self.spec.twins else side
         if (side, index) not in self._scaled:
-            self._scaled.add((side, index))
-            self._scale(side, index)
-        return TaskRef((f"twom-exponents-{self.token}", side, index))
+            self._scaled[side, index] = TaskRef(self._scale(side, index))
+        return self._scaled[side, index]
 
-    def _scale(self, side: Side, index: int) -> None:
+    def _scale(self, side: Side, index: int) -> Key:
         """Two passes: the largest exponent over all of k, then exact square sums."""
         spec, where, steps = self.spec, (side, index), self.grid.k
         rows = (self.grid.m if side == "left" else self.grid.n)[index]
@@ -199,8 +198,7 @@ class _Layer:
         ]
         if len(tiles) == 1:
             call = (run_scaling, tasks.scale_in_one, spec, *tiles[0])
-            self._add("twom-exponents", where, *call)
-            return
+            return self._add("twom-exponents", where, *call)
         of_tiles = [
             self._add(
                 "twom-largest",
@@ -222,7 +220,7 @@ class _Layer:
             )
             for s, tile in enumerate(tiles)
         ]
-        self._add(
+        return self._add(
             "twom-exponents",
             where,
             *(run_choice, spec, TaskRef(largest), List(*map(TaskRef, sums))),
