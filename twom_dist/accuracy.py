@@ -1,6 +1,5 @@
 """Target accuracy <-> moduli, and the error bound that a residue system guarantees."""
 
-from dataclasses import dataclass
 from math import inf, isqrt, log2, sqrt
 from numbers import Real
 from typing import Any
@@ -23,29 +22,20 @@ from .typing import as_integer
 
 NATIVE_METHOD = "native"
 
+# Unit roundoffs of the two precisions.
+SINGLE, DOUBLE = 2.0**-24, 2.0**-53
+
 # Bits of M, so that every method and dtype has its own number of moduli. 117 and 60:
 # as good as the native product (largest |dC|/(|A||B|) for exp(phi N(0,1)) data,
 # phi <= 1). 110 and 52: |dC_ij| <= sqrt(k) u ||a_i|| ||b_j|| whatever the data.
 NAMED_BITS = {
-    "native": {"double": 117, "single": 60},
-    "normwise": {"double": 110, "single": 52},
+    "native": {DOUBLE: 117, SINGLE: 60},
+    "normwise": {DOUBLE: 110, SINGLE: 52},
 }
 
 
-@dataclass(frozen=True)
-class Precision:
-    """A floating-point format: its name here and its unit roundoff."""
-
-    name: str
-    unit_roundoff: float
-
-
-SINGLE = Precision("single", 2.0**-24)
-DOUBLE = Precision("double", 2.0**-53)
-
-
-def precision_of(dtype: Any) -> Precision:
-    """Return SINGLE for float32 and complex64, DOUBLE for float64 and complex128."""
+def unit_roundoff(dtype: Any) -> float:
+    """Return u of float32 and complex64, or of float64 and complex128."""
     return SINGLE if np.dtype(dtype).char in "fF" else DOUBLE
 
 
@@ -78,7 +68,7 @@ def required_bits(accuracy: str | float, dtype: Any) -> float:
                 "Use one of them, or a target such as 1e-12",
                 "accuracy",
             )
-        return NAMED_BITS[accuracy][precision_of(dtype).name]
+        return NAMED_BITS[accuracy][unit_roundoff(dtype)]
     given: Any = accuracy
     # Compared before it becomes a float, which an integer may exceed.
     valid: Any = isinstance(given, Real) and 0 < accuracy <= 0.5
@@ -197,7 +187,7 @@ def _normwise_target(accuracy: str | float, dtype: Any) -> float:
     """Return the promised eps in ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``."""
     if not isinstance(accuracy, str):
         return float(accuracy)
-    return precision_of(dtype).unit_roundoff if accuracy == "normwise" else inf
+    return unit_roundoff(dtype) if accuracy == "normwise" else inf
 
 
 def quantisation_bound(system: ResidueSystem, k: int) -> float:
@@ -225,7 +215,7 @@ def error_bound(system: ResidueSystem | None, k: int, dtype: Any) -> float:
     the last place. For native products (system None) it is the textbook bound for sums
     of k terms.
     """
-    u = precision_of(dtype).unit_roundoff
+    u = unit_roundoff(dtype)
     if system is None:
         return (4 if is_complex(dtype) else 1) * max(k, 1) * u
     return quantisation_bound(system, k) + 2 * u

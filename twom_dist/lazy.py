@@ -18,13 +18,7 @@ from .tiles.spec import Spec
 
 
 def compute(problem: Problem) -> Any:
-    """Return the result as a lazy dask array.
-
-    Parameters
-    ----------
-    problem : Problem
-        At least one of its matrices is a dask array.
-    """
+    """Return the result as a lazy dask array: one of the matrices is one."""
     a, b, c = align(problem)
     plan = plan_aligned(problem.spec, a, b, current_cluster())
     ensure_placement()

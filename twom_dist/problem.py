@@ -71,18 +71,7 @@ class Problem:
 def of_arrays(
     routine: Routine, A: Any, B: Any, C: Any, letter: str | None, **arguments: Any
 ) -> Problem:
-    """Pose the problem of arrays in memory or of dask arrays.
-
-    Parameters
-    ----------
-    routine : Routine
-    A, B, C : array
-        B is None for herk and syrk, C where nothing is added.
-    letter : {"s", "d", "c", "z"} or None
-        Of a BLAS-typed name.
-    **arguments
-        As in `of_headers`.
-    """
+    """Pose the problem of arrays in memory or of dask arrays, as `of_headers` does."""
     family = common_family(A=A, B=B, C=C)
     a, b, c = (
         None if x is None else as_matrix(x, name)
@@ -249,12 +238,8 @@ def _check_scalars(
 def result_dtype(letter: str | None, **matrices: Any) -> np.dtype[Any]:
     """Return the dtype of the product, or refuse what cannot be promoted to it.
 
-    Parameters
-    ----------
-    letter : {"s", "d", "c", "z"} or None
-        Of the BLAS-typed routine; None promotes the matrices together.
-    **matrices : matrix or None
-        By the name that an error shows.
+    That of the letter of a BLAS-typed routine; without one, matrices are promoted
+    together.
     """
     given = {name: x.dtype for name, x in matrices.items() if x is not None}
     for name, source in given.items():

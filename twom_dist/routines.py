@@ -21,18 +21,9 @@ def call(
     letter: str | None = None,
     **options: Any,
 ) -> Any:
-    """Pose the problem of a call and compute it.
+    """Compute a call of the routine of this name.
 
-    Parameters
-    ----------
-    name : str
-        Of the routine.
-    A, B, C : array
-        B is None for herk and syrk.
-    letter : {"s", "d", "c", "z"}, optional
-        Of a BLAS-typed name.
-    **options
-        All other arguments, by name.
+    `letter`: that of a BLAS-typed name; `options`: all other arguments.
     """
     return compute(problem.of_arrays(ROUTINES[name], A, B, C, letter, **options))
 

@@ -24,12 +24,7 @@ from tests.expect import raises
 from twom_dist.cluster import cuda, local
 from twom_dist.cluster.local import LEAST_BYTES, Machine, choose_workers
 from twom_dist.cluster.nvml import Gpu, Gpus
-from twom_dist.errors import (
-    ArgumentError,
-    EngineUnavailableError,
-    MemoryLimitError,
-    PlanError,
-)
+from twom_dist.errors import EngineUnavailableError, PlanError
 
 GIB = 1 << 30
 TWO_GPUS = Gpus((Gpu("A", 100 * GIB, 80 * GIB), Gpu("A", 100 * GIB, 90 * GIB)), (13, 0))
@@ -181,19 +176,6 @@ def test_a_memory_limit_leaves_room_for_so_many(limit, workers, memory):
     assert choose_workers(Machine(4, 8 * GIB), 3, memory_limit=limit).workers == 3
 
 
-@pytest.mark.parametrize("limit", ["300 MiB", LEAST_BYTES - 1, 0.05])
-def test_a_memory_limit_without_room_for_a_tile_is_refused(limit):
-    with raises(MemoryLimitError, "memory"):
-        choose_workers(Machine(4, 8 * GIB), 1, memory_limit=limit)
-    assert choose_workers(Machine(4, 8 * GIB), 1, memory_limit=LEAST_BYTES)
-
-
-@pytest.mark.parametrize("limit", ["much", float("nan"), float("inf"), [1]])
-def test_what_is_not_a_memory_limit_is_refused(limit):
-    with raises(PlanError, "memory-limit"):
-        choose_workers(Machine(4, 8 * GIB), memory_limit=limit)
-
-
 def test_each_gpu_has_one_worker():
     machine = Machine(32, 64 * GIB, TWO_GPUS)
     found = choose_workers(machine)
@@ -331,13 +313,6 @@ def test_an_interface_and_a_dashboard_when_asked_for(recorded, monkeypatch):
     monkeypatch.setattr(local, "find_spec", lambda _: None)
     with raises(EngineUnavailableError, "no-bokeh"):
         start(recorded, dashboard=True)
-
-
-@pytest.mark.parametrize("name", ["workers", "memory", "asynchronous"])
-def test_an_option_that_nobody_takes_is_refused(name):
-    with raises(ArgumentError, "unknown-option") as caught:
-        td.local_cluster(gpus=False, **{name: 2})
-    assert "n_workers" in str(caught.value)
 
 
 def test_dask_cuda_has_these_parameters():

@@ -77,7 +77,10 @@ def find_scheduler(
 def _read_scheduler_file(path: str, timeout_seconds: float) -> str:
     """Return the address in a file that a scheduler may be about to write."""
     end = monotonic() + timeout_seconds
-    while not _is_written(path) and monotonic() < end:
+    while monotonic() < end:
+        with suppress(OSError):
+            if os.path.getsize(path) > 0:
+                break
         sleep(_LOOK_SECONDS)
     try:
         with open(path, encoding="utf-8") as stream:
@@ -100,13 +103,6 @@ def _read_scheduler_file(path: str, timeout_seconds: float) -> str:
             "Give the one that `dask scheduler --scheduler-file` writes",
             "not-a-scheduler-file",
         ) from error
-
-
-def _is_written(path: str) -> bool:
-    try:
-        return os.path.getsize(path) > 0
-    except OSError:
-        return False
 
 
 def choose_security(address: str | None, **files: str | None) -> Any:

@@ -32,16 +32,10 @@ def choose_tile(count_cells: Callable[[int], int], workers: int) -> int:
 def tile_sizes(
     chunks: Any, sizes: dict[str, int], count_cells: Callable[[int], int], workers: int
 ) -> list[Chunks]:
-    """Expand chunks into tile sizes along each dimension.
+    """Expand chunks, or choose them, into tile sizes along each dimension.
 
-    Parameters
-    ----------
-    chunks : int, or sequence of int or tuple of int, or None
-    sizes : dict
-        Lengths of the dimensions by name.
-    count_cells : callable
-        Tiles of the result that are computed, for a tile size.
-    workers : int
+    `sizes`: lengths of the dimensions by name; `count_cells`: tiles of the result that
+    are computed, for a tile size.
     """
     if chunks is None:
         chunks = choose_tile(count_cells, workers)

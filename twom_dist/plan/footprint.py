@@ -111,19 +111,10 @@ def predict_memory(
     *,
     mirrors: bool = True,
 ) -> WorkerMemory:
-    """Predict what the fullest worker holds.
+    """Predict what the fullest worker holds, `threads` tasks running side by side.
 
-    Parameters
-    ----------
-    grid : Grid
-    spec : Spec
-    placement : WorkerGrid or TriangleMap
-    threads : int
-        Tasks that run side by side on a worker.
-    cache_bytes : int
-        Encoded tiles that it may keep.
-    mirrors : bool
-        Whether the other triangle of an update is made as well.
+    `cache_bytes`: of encoded tiles that it may keep; `mirrors`: whether the other
+    triangle of an update is made as well.
     """
     shares = list_shares(grid, spec, placement)
     if not mirrors or spec.uplo != "full":

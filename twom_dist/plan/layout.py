@@ -94,23 +94,8 @@ def lay_out(
 ) -> Layout:
     """Cut a product into tiles, and those into waves that the workers can hold.
 
-    Parameters
-    ----------
-    spec : Spec
-    shape : (m, n, k)
-    cluster : Cluster
-    tile : int, optional
-        Side of a tile. Default: small enough for a few tiles on every thread, and for
-        one of each wave, where that is possible.
-    chunks : tuple of int
-        Of the files along m, n and k.
-
-    Raises
-    ------
-    PlanError
-        If `tile` is not a positive integer, or cuts the matrices into too many.
-    MemoryLimitError
-        If not even one tile of C fits.
+    `tile`: its side, by default small enough for a few tiles on every thread, and for
+    one of each wave, where that is possible; `chunks`: of the files along m, n and k.
     """
     spec = replace(spec, lazy=True)
     if tile is not None:

@@ -74,13 +74,7 @@ def bits(mask: int) -> Iterator[int]:
 def greedy_cover(points: int, sets: int, seed: int) -> Cover:
     """Give points to the set with the fewest pairs, each time the one that adds most.
 
-    Parameters
-    ----------
-    points : int
-        2 or more.
-    sets : int
-    seed : int
-        Of the choice among points that add as much.
+    `seed`: of the choice among points that add as much.
     """
     random = Random(seed)
     missing = [((1 << points) - 1) ^ (1 << point) for point in range(points)]

@@ -67,18 +67,10 @@ def build_layer(
     spec: Spec,
     cells: Iterable[Cell] | None = None,
 ) -> dict[Key, Task]:
-    """Return the tasks of a result by key.
+    """Return the tasks of a result by key; `name` is from `result_name`.
 
-    Parameters
-    ----------
-    name : str
-        From `result_name`.
-    operands : Operands
-    grid : Grid
-        Square, m and n alike, for updates.
-    spec : Spec
-    cells : iterable of (int, int), optional
-        Tiles of the result that are wanted; all of them by default.
+    The grid of an update is square, m and n alike. `cells`: tiles of the result that
+    are wanted; all of them by default.
     """
     return _Layer(name, operands, grid, spec).build(cells)
 

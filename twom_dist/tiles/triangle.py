@@ -93,14 +93,7 @@ class TriangleMap:
 
 @lru_cache(maxsize=16)
 def triangle_map(count: int, workers: int) -> TriangleMap:
-    """Place a triangle and keep the result.
-
-    Parameters
-    ----------
-    count : int
-        Rows of tiles.
-    workers : int
-        1 or more.
+    """Place a triangle of so many rows of tiles, and keep the result.
 
     Examples
     --------
@@ -159,18 +152,8 @@ def loads(cells: Mapping[Cell, int]) -> Counter[int]:
 def place_triangle(count: int, workers: int) -> dict[Cell, int]:
     """Choose the slot of every cell (i, j) with i >= j: even loads, then few rows.
 
-    Parameters
-    ----------
-    count : int
-        Rows of tiles.
-    workers : int
-        Slots; 1 or more.
-
-    Returns
-    -------
-    dict
-        Slot of each cell, the same in every process. The busiest slot has no more work,
-        and the fullest no more rows, than on the best cyclic grid.
+    The slots are the same in every process. The busiest has no more work, and the
+    fullest no more rows, than on the best cyclic grid.
 
     Notes
     -----
@@ -287,10 +270,7 @@ def _find_chain(
 ) -> list[tuple[int, _Kind, int]]:
     """Find cells of this work to pass on, from the fullest slot to one with room.
 
-    Returns
-    -------
-    list of (int, (int, int), int)
-        Giver, kind of cell, taker.
+    A list of givers, kinds of cells and takers.
     """
     fullest = max(range(len(load)), key=load.__getitem__)
     came: dict[int, tuple[int, _Kind]] = {}
