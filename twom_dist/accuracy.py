@@ -45,21 +45,11 @@ def is_complex(dtype: Any) -> bool:
 
 
 def required_bits(accuracy: str | float, dtype: Any) -> float:
-    """Translate an accuracy into bits of M.
+    """Translate an accuracy into the least log2 M.
 
-    Parameters
-    ----------
-    accuracy : {"native", "normwise"} or float
-        A float eps, above 0 and up to 0.5, is a normwise target:
-        ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``, apart from the rounding of the
-        result, which takes ``log2 M >= 4 + 2 log2(1/eps)``.
-    dtype : dtype
-        Dtype of the product.
-
-    Returns
-    -------
-    float
-        The least log2 M.
+    A float eps, above 0 and up to 0.5, is a normwise target:
+    ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``, apart from the rounding of the result,
+    which takes ``log2 M >= 4 + 2 log2(1/eps)``.
     """
     if isinstance(accuracy, str):
         if accuracy not in NAMED_BITS:
@@ -88,31 +78,10 @@ def choose_system(
     accuracy: str | float | None = None,
     num_moduli: int | None = None,
 ) -> ResidueSystem:
-    """Pick the residue system of a product.
+    """Pick the shortest residue system of an accuracy, or that of a number of moduli.
 
-    Parameters
-    ----------
-    method : {"2m", "3m", "4m", "hybrid"}
-        "3m" and "4m" are for comparison. For real dtypes every method takes one product
-        per modulus.
-    dtype : dtype
-        Dtype of the product: float32, float64, complex64 or complex128.
-    k : int
-        Inner dimension; a long k needs more moduli to have a valid scaling.
-    accuracy : {"native", "normwise"} or float, optional
-        Default "native". Excludes `num_moduli`.
-    num_moduli : int, optional
-        From 1 to the number of moduli that the method has.
-
-    Returns
-    -------
-    ResidueSystem
-        The shortest that will do, or that of `num_moduli`.
-
-    Raises
-    ------
-    AccuracyError
-        If both are given, or if the method has too few moduli.
+    An inner dimension k that is long needs more moduli to have a valid scaling. For
+    real dtypes every method takes one product per modulus.
     """
     if accuracy is not None and num_moduli is not None:
         raise AccuracyError(

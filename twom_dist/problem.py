@@ -94,25 +94,10 @@ def of_headers(
 ) -> Problem:
     """Pose the problem of anything that has a shape and a dtype.
 
-    Parameters
-    ----------
-    routine : Routine
-    A, B, C : matrix
-        B is None for herk and syrk, C where nothing is added.
-    letter : {"s", "d", "c", "z"} or None
-        Of a BLAS-typed name.
-    family : {"numpy", "cupy"}, optional
-        Of the blocks, where that is known: it settles the engine.
-    alpha : number
-    beta : number, optional
-        Default: 0, where there is no C.
-    **names
-        op_a and op_b of gemm, op and uplo of an update, and the options.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError
-        For everything that does not fit together.
+    B is None for herk and syrk, C where nothing is added. `letter`: that of a
+    BLAS-typed name; `family`: of the blocks where that is known, which settles the
+    engine; `names`: op_a and op_b of gemm, op and uplo of an update, and the options.
+    Everything that does not fit together is refused.
     """
     check_names(routine, names)
     check_matrices(routine, A, B)

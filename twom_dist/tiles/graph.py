@@ -12,6 +12,7 @@ Keys are ``twom-<stage>-<token>`` so that dashboards group them by stage:
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from dask.base import tokenize
@@ -22,7 +23,7 @@ from . import tasks
 from .blocks import check_block, check_tile
 from .cells import Operand, Product, compute_cell, mirror_tile, multiply_cell
 from .grid import Grid
-from .spec import Spec, is_straight, load_engine, load_namespace
+from .spec import Spec, is_straight, load_engine
 from .task_spec import Alias, List, Task, TaskRef
 
 PRODUCT = "twom-product"
@@ -317,4 +318,5 @@ def run_mirror(tile: Any, spec: Spec) -> Any:
 def zero_tile(shape: tuple[int, int], spec: Spec) -> Any:
     """Return a tile of the triangle that was not asked for."""
     with _running(spec):
-        return load_namespace(spec).zeros(shape, spec.dtype)
+        family = import_module(load_engine(spec).family)
+        return family.zeros(shape, spec.dtype)

@@ -95,17 +95,8 @@ def choose_grid(
 def assign_slots(gains: Sequence[Mapping[W, int]], workers: Sequence[W]) -> list[W]:
     """Give each slot its own worker so that the bytes already there are many.
 
-    Parameters
-    ----------
-    gains : sequence of mapping
-        For each slot, the bytes that it needs and a worker holds already.
-    workers : sequence
-        As many as slots.
-
-    Returns
-    -------
-    list
-        Worker of each slot; a local optimum under swaps of two slots.
+    `gains`: for each slot, the bytes that it needs and a worker holds already. There
+    are as many workers as slots. What is found is a local optimum under swaps of two.
     """
     chosen = list(workers)
 
