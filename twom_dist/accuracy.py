@@ -1,8 +1,7 @@
 """Target accuracy <-> moduli, and the error bound that a residue system guarantees."""
 
-from dataclasses import dataclass
 from math import inf, isqrt, log2, sqrt
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,32 +18,24 @@ from .moduli import (
     shortest_system,
     smallest_num_moduli,
 )
+from .typing import as_integer
 
 NATIVE_METHOD = "native"
+
+# Unit roundoffs of the two precisions.
+SINGLE, DOUBLE = 2.0**-24, 2.0**-53
 
 # Bits of M, so that every method and dtype has its own number of moduli. 117 and 60:
 # as good as the native product (largest |dC|/(|A||B|) for exp(phi N(0,1)) data,
 # phi <= 1). 110 and 52: |dC_ij| <= sqrt(k) u ||a_i|| ||b_j|| whatever the data.
 NAMED_BITS = {
-    "native": {"double": 117, "single": 60},
-    "normwise": {"double": 110, "single": 52},
+    "native": {DOUBLE: 117, SINGLE: 60},
+    "normwise": {DOUBLE: 110, SINGLE: 52},
 }
 
 
-@dataclass(frozen=True)
-class Precision:
-    """A floating-point format: its name here and its unit roundoff."""
-
-    name: str
-    unit_roundoff: float
-
-
-SINGLE = Precision("single", 2.0**-24)
-DOUBLE = Precision("double", 2.0**-53)
-
-
-def precision_of(dtype: Any) -> Precision:
-    """Return SINGLE for float32 and complex64, DOUBLE for float64 and complex128."""
+def unit_roundoff(dtype: Any) -> float:
+    """Return u of float32 and complex64, or of float64 and complex128."""
     return SINGLE if np.dtype(dtype).char in "fF" else DOUBLE
 
 
@@ -54,21 +45,11 @@ def is_complex(dtype: Any) -> bool:
 
 
 def required_bits(accuracy: str | float, dtype: Any) -> float:
-    """Translate an accuracy into bits of M.
+    """Translate an accuracy into the least log2 M.
 
-    Parameters
-    ----------
-    accuracy : {"native", "normwise"} or float
-        A float eps, above 0 and up to 0.5, is a normwise target:
-        ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``, apart from the rounding of the
-        result, which takes ``log2 M >= 4 + 2 log2(1/eps)``.
-    dtype : dtype
-        Dtype of the product.
-
-    Returns
-    -------
-    float
-        The least log2 M.
+    A float eps, above 0 and up to 0.5, is a normwise target:
+    ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``, apart from the rounding of the result,
+    which takes ``log2 M >= 4 + 2 log2(1/eps)``.
     """
     if isinstance(accuracy, str):
         if accuracy not in NAMED_BITS:
@@ -77,9 +58,11 @@ def required_bits(accuracy: str | float, dtype: Any) -> float:
                 "Use one of them, or a target such as 1e-12",
                 "accuracy",
             )
-        return NAMED_BITS[accuracy][precision_of(dtype).name]
+        return NAMED_BITS[accuracy][unit_roundoff(dtype)]
     given: Any = accuracy
-    if not isinstance(given, Real) or not 0 < float(given) <= 0.5:
+    # Compared before it becomes a float, which an integer may exceed.
+    valid: Any = isinstance(given, Real) and 0 < accuracy <= 0.5
+    if not valid or float(given) == 0:
         raise AccuracyError(
             f"the target accuracy={accuracy!r} is not a number above 0 and up to 0.5",
             "Use one such as 1e-12",
@@ -95,31 +78,10 @@ def choose_system(
     accuracy: str | float | None = None,
     num_moduli: int | None = None,
 ) -> ResidueSystem:
-    """Pick the residue system of a product.
+    """Pick the shortest residue system of an accuracy, or that of a number of moduli.
 
-    Parameters
-    ----------
-    method : {"2m", "3m", "4m", "hybrid"}
-        "3m" and "4m" are for comparison. For real dtypes every method takes one product
-        per modulus.
-    dtype : dtype
-        Dtype of the product: float32, float64, complex64 or complex128.
-    k : int
-        Inner dimension; a long k needs more moduli to have a valid scaling.
-    accuracy : {"native", "normwise"} or float, optional
-        Default "native". Excludes `num_moduli`.
-    num_moduli : int, optional
-        From 1 to the number of moduli that the method has.
-
-    Returns
-    -------
-    ResidueSystem
-        The shortest that will do, or that of `num_moduli`.
-
-    Raises
-    ------
-    AccuracyError
-        If both are given, or if the method has too few moduli.
+    An inner dimension k that is long needs more moduli to have a valid scaling. For
+    real dtypes every method takes one product per modulus.
     """
     if accuracy is not None and num_moduli is not None:
         raise AccuracyError(
@@ -127,7 +89,7 @@ def choose_system(
             "Give one of them",
             "accuracy-twice",
         )
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         allowed = ", ".join(repr(m) for m in (*METHODS, NATIVE_METHOD))
         raise AccuracyError(f"method={method!r} is not one of {allowed}", "", "method")
     kind = method if is_complex(dtype) else "real"
@@ -149,11 +111,11 @@ def choose_system(
 def _counted(kind: str, dtype: Any, num_moduli: Any) -> ResidueSystem:
     """Return the system of a given number of moduli."""
     limit = len(available_moduli(kind))
-    if isinstance(num_moduli, bool) or not isinstance(num_moduli, Integral):
+    count = as_integer(num_moduli)
+    if count is None:
         raise AccuracyError(
             f"num_moduli={num_moduli!r} is not an integer", "", "num-moduli"
         )
-    count = int(num_moduli)
     if not 1 <= count <= limit:
         raise AccuracyError(
             f"num_moduli={count}, but method {kind!r} on {np.dtype(dtype)} has 1 to "
@@ -194,7 +156,7 @@ def _normwise_target(accuracy: str | float, dtype: Any) -> float:
     """Return the promised eps in ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``."""
     if not isinstance(accuracy, str):
         return float(accuracy)
-    return precision_of(dtype).unit_roundoff if accuracy == "normwise" else inf
+    return unit_roundoff(dtype) if accuracy == "normwise" else inf
 
 
 def quantisation_bound(system: ResidueSystem, k: int) -> float:
@@ -222,7 +184,7 @@ def error_bound(system: ResidueSystem | None, k: int, dtype: Any) -> float:
     the last place. For native products (system None) it is the textbook bound for sums
     of k terms.
     """
-    u = precision_of(dtype).unit_roundoff
+    u = unit_roundoff(dtype)
     if system is None:
         return (4 if is_complex(dtype) else 1) * max(k, 1) * u
     return quantisation_bound(system, k) + 2 * u

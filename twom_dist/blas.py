@@ -7,7 +7,6 @@ from typing import Any, TypeVar, cast
 
 from .problem import DTYPES
 from .routines import call, gemm
-from .tiles.routine import ROUTINES
 from .updates import her2k, herk, syr2k, syrk
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,8 +23,7 @@ def _typed(letter: str, routine: F) -> F:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{letter}{name}() {error}") from None
-        A, B, C = (given.pop(matrix, None) for matrix in "ABC")
-        return call(ROUTINES[name], A, B, C, letter, **given)
+        return call(name, letter=letter, **given)
 
     typed.__name__ = typed.__qualname__ = letter + name
     summary, _, rest = (routine.__doc__ or "").partition("\n")

@@ -40,7 +40,8 @@ def _compute(a: Array, b: Array, c: Array | None, problem: Problem) -> Array:
     # Of one tile nothing is encoded twice, but for the right side that is made of the
     # left one: planes go before the tile is decoded.
     kept = 0 if alone and not spec.twins else limits.cache_bytes
-    spec = replace(spec, cache_bytes=kept)
+    if kept != spec.cache_bytes:
+        spec = replace(spec, cache_bytes=kept)
     # The views live as long as these lists: so do their encoded tiles in the cache.
     left = _view_operands(a, "left", rows, steps, spec)
     right = left if spec.twins else _view_operands(b, "right", columns, steps, spec)
@@ -74,6 +75,8 @@ def _limit_tiles(problem: Problem) -> TileLimits:
 
 def cut(size: int, largest: int) -> Slices:
     """Cut a dimension into even pieces."""
+    if size <= largest:
+        return [slice(0, size)]
     return [slice(*r) for r in offsets(split_evenly(size, largest))]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from dask.system import CPU_COUNT
 
 from .config import flag_setting
-from .errors import PlanError
+from .errors import ArgumentError
 from .memory import MemoryBudget
 from .plan import Cluster
 
@@ -28,6 +28,26 @@ def current_client() -> Any:
         return default_client()
     except ValueError:
         return None
+
+
+def check_client(client: Any) -> None:
+    """Refuse what is given as a client and is none that can be waited for."""
+    if client is None:
+        return
+    from distributed import Client
+
+    if not isinstance(client, Client):
+        raise ArgumentError(
+            f"a {type(client).__name__} was given as the client",
+            "Give a distributed.Client",
+            "not-a-client",
+        )
+    if client.asynchronous:
+        raise ArgumentError(
+            "the client is asynchronous, and its answers are waited for",
+            "Give a client made without asynchronous=True",
+            "asynchronous-client",
+        )
 
 
 def current_cluster() -> Cluster:
@@ -70,7 +90,7 @@ def _list_workers(client: Any) -> list[dict[str, int]]:
         ) as other:
             return list(other.run_on_scheduler(describe_workers))
     except OSError as error:
-        raise PlanError(
+        raise ArgumentError(
             f"the scheduler at {address} does not say what its workers can hold "
             f"({error})",
             "Make the product in a thread, with a client without asynchronous=True",

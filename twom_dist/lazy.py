@@ -1,7 +1,6 @@
 """Results of dask arrays: aligned, planned, and left lazy."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from .execute import current_cluster, ensure_placement
 from .kernels.family import empty_block, family_of
 from .matrices import Header, is_dask
 from .memory import MemoryBudget
-from .plan import LARGEST_TILE, Cluster, Plan, make_plan
+from .plan import LARGEST_TILE, Cluster, Plan, cut_evenly, make_plan
 from .problem import Problem
 from .tiles.align import align_inner, align_result, op_chunks
 from .tiles.blocks import cast_block
@@ -19,13 +18,7 @@ from .tiles.spec import Spec
 
 
 def compute(problem: Problem) -> Any:
-    """Return the result as a lazy dask array.
-
-    Parameters
-    ----------
-    problem : Problem
-        At least one of its matrices is a dask array.
-    """
+    """Return the result as a lazy dask array: one of the matrices is one."""
     a, b, c = align(problem)
     plan = plan_aligned(problem.spec, a, b, current_cluster())
     ensure_placement()
@@ -83,12 +76,13 @@ def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
     if not is_dask(x):
         import dask.array as da
 
-        # The shape of a plan is never computed.
-        made = isinstance(x, Header)
-        make = (
-            partial(da.zeros, x.shape, x.dtype) if made else partial(da.from_array, x)
-        )
-        x = make(chunks=chunks)
+        if isinstance(x, Header):
+            # The shape of a plan, which is never computed.
+            for size in x.shape:
+                cut_evenly(size, LARGEST_TILE)
+            x = da.zeros(x.shape, x.dtype, chunks=chunks)
+        else:
+            x = da.from_array(x, chunks=chunks)
     if x.dtype == dtype:
         return x
     # dask's own astype asks a block what it becomes, which takes a device for CuPy's.

@@ -1,7 +1,6 @@
 """What may stand in the place of a matrix: arrays of one family, two-dimensional."""
 
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from .errors import ArgumentError, PlanError
 from .kernels.family import Family, family_of, namespace
 from .tiles.routine import Routine
-from .typing import Op
+from .typing import Op, as_integer
 
 
 def is_dask(x: Any) -> bool:
@@ -59,9 +58,10 @@ def _check_device(arrays: dict[str, Any]) -> None:
 
 def as_matrix(x: Any, name: str) -> Any:
     """Return x as a two-dimensional NumPy, CuPy or dask array."""
-    _refuse_other_kinds(x, name)
-    if not is_dask(x) and family_of(x) == "numpy":
-        x = _as_numpy(x, name)
+    if type(x) is not np.ndarray:
+        _refuse_other_kinds(x, name)
+        if not is_dask(x) and family_of(x) == "numpy":
+            x = _as_numpy(x, name)
     if x.ndim != 2:
         raise PlanError(
             f"{name} has shape {tuple(x.shape)}, but a matrix has two dimensions",
@@ -96,18 +96,22 @@ def _refuse_other_kinds(x: Any, name: str) -> None:
 
 
 def _is_masked(x: Any) -> bool:
-    """Tell a masked array, or a list that has one or a masked entry in it."""
-    if isinstance(x, list | tuple):
-        return any(map(_is_masked, x))
-    return isinstance(x, np.ma.MaskedArray)
+    """Tell a masked array, or a list of rows that has one or a masked entry in it."""
+    rows = x if isinstance(x, list | tuple) else (x,)
+    kinds = set(map(type, rows))
+    for row in rows:
+        if isinstance(row, list | tuple):
+            kinds.update(map(type, row))
+    return any(issubclass(kind, np.ma.MaskedArray) for kind in kinds)
 
 
 def _as_numpy(x: Any, name: str) -> Any:
     try:
         x = np.asarray(x)
-    except ValueError as error:
+    except Exception as error:  # an object's __array__ raises what it likes
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ArgumentError(
-            f"{name} cannot be converted to a NumPy array ({error})",
+            f"{name} cannot be converted to a NumPy array ({reason})",
             "",
             "not-a-matrix",
         ) from None
@@ -132,15 +136,15 @@ class Header:
     def __init__(
         self, name: str, shape: Any, dtype: Any = "complex128", chunks: Any = None
     ) -> None:
-        sizes = tuple(shape) if isinstance(shape, Iterable) else ()
-        whole = all(isinstance(size, Integral) and int(size) >= 0 for size in sizes)
-        if len(sizes) != 2 or not whole:
+        given = tuple(shape) if isinstance(shape, Iterable) else ()
+        sizes = [size for size in map(as_integer, given) if size is not None]
+        if not (len(given) == len(sizes) == 2 and min(sizes) >= 0):
             raise PlanError(
                 f"{name}={shape!r} is neither an array nor the shape of a matrix",
                 "Give rows and columns, such as (3000, 2000)",
                 "not-two-dimensional",
             )
-        self.shape = (int(sizes[0]), int(sizes[1]))
+        self.shape = (sizes[0], sizes[1])
         self.dtype = np.dtype(dtype)
         self.chunks = chunks
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar, Unpack, cast
 
-import numpy as np
-
 from . import problem
 from .execute import current_cluster
 from .matrices import Header, as_matrix, common_family, is_dask
@@ -16,7 +14,7 @@ from .plan import Cluster, Plan, make_plan, tile_sizes
 from .problem import Problem
 from .signatures import PlanOptions
 from .tiles.grid import Chunks
-from .tiles.routine import ROUTINES, Routine
+from .tiles.routine import ROUTINES
 from .typing import Op, Uplo
 
 F = TypeVar("F", bound=Callable[..., Plan])
@@ -220,8 +218,12 @@ def _plan(name: str, given: dict[str, Any]) -> Plan:
     # A shape beside an array is that of an array of its dtype.
     known = dtype or next((x.dtype for x in arrays.values()), "complex128")
     a, b = (_header(x, name, known) for x, name in ((a, "A"), (b, "B")))
-    c = _header_of_result(routine, a, b, given) if np.any(given["beta"]) else None
-    posed = problem.of_headers(routine, a, b, c, letter, family, **given, **options)
+    beta = problem.as_number(given.pop("beta"), "beta")
+    given |= {"letter": letter, "family": family, **options}
+    posed = problem.of_headers(routine, a, b, None, **given)
+    if beta != 0:
+        c = Header("C", posed.shape[:2], posed.dtype)
+        posed = problem.of_headers(routine, a, b, c, beta=beta, **given)
     lazy_inputs = any(map(is_dask, (a, b)))
     cluster = _cluster(*on, current=lazy_inputs)
     if lazy_inputs and chunks is None:
@@ -249,16 +251,6 @@ def _cluster(
         return current_cluster()
     count, side_by_side = (1 if x is None else x for x in (workers, threads))
     return Cluster(count, side_by_side, MemoryBudget(memory))
-
-
-def _header_of_result(
-    routine: Routine, a: Any, b: Any, given: dict[str, Any]
-) -> Header:
-    """Return the header of the C that beta asks for; the ops are not checked yet."""
-    rows = a.shape[0 if given.get("op_a", given.get("op")) == "N" else 1]
-    if routine.triangle:
-        return Header("C", (rows, rows), a.dtype)
-    return Header("C", (rows, b.shape[1 if given["op_b"] == "N" else 0]), a.dtype)
 
 
 def _tiles(

@@ -71,18 +71,7 @@ class Problem:
 def of_arrays(
     routine: Routine, A: Any, B: Any, C: Any, letter: str | None, **arguments: Any
 ) -> Problem:
-    """Pose the problem of arrays in memory or of dask arrays.
-
-    Parameters
-    ----------
-    routine : Routine
-    A, B, C : array
-        B is None for herk and syrk, C where nothing is added.
-    letter : {"s", "d", "c", "z"} or None
-        Of a BLAS-typed name.
-    **arguments
-        As in `of_headers`.
-    """
+    """Pose the problem of arrays in memory or of dask arrays, as `of_headers` does."""
     family = common_family(A=A, B=B, C=C)
     a, b, c = (
         None if x is None else as_matrix(x, name)
@@ -100,41 +89,25 @@ def of_headers(
     family: Family | None = None,
     *,
     alpha: complex = 1,
-    beta: complex = 0,
+    beta: complex | None = None,
     **names: Any,
 ) -> Problem:
     """Pose the problem of anything that has a shape and a dtype.
 
-    Parameters
-    ----------
-    routine : Routine
-    A, B, C : matrix
-        B is None for herk and syrk, C where nothing is added.
-    letter : {"s", "d", "c", "z"} or None
-        Of a BLAS-typed name.
-    family : {"numpy", "cupy"}, optional
-        Of the blocks, where that is known: it settles the engine.
-    alpha, beta : number
-    **names
-        op_a and op_b of gemm, op and uplo of an update, and the options.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError
-        For everything that does not fit together.
+    B is None for herk and syrk, C where nothing is added. `letter`: that of a
+    BLAS-typed name; `family`: of the blocks where that is known, which settles the
+    engine; `names`: op_a and op_b of gemm, op and uplo of an update, and the options.
+    Everything that does not fit together is refused.
     """
     check_names(routine, names)
     check_matrices(routine, A, B)
-    if C is None and np.any(beta):
-        raise PlanError(f"beta={beta} without C", "Pass C, or leave beta out", "no-c")
+    alpha, beta = as_number(alpha, "alpha"), _check_beta(beta, C)
     left, right = _check_ops(routine, names)
     uplo = _choose("uplo", names.get("uplo", "full"), UPLOS)
     engine = _choose("engine", names.get("engine", "auto"), ENGINES)
     options = {name: x for name, x in names.items() if name in _ACCURACY}
-    dtype = result_dtype(letter, A=A, B=B, C=C if np.any(beta) else None)
-    alpha = _check_scalar(alpha, "alpha", dtype)
-    beta = _check_scalar(beta, "beta", dtype)
-    _check_hermitian(routine, alpha, beta)
+    dtype = result_dtype(letter, A=A, B=B, C=None if beta == 0 else C)
+    _check_scalars(routine, dtype, alpha, beta)
     b = A if routine.matrices == 1 else B
     shape = check_sizes(routine, A, b, C, left, right)
     k = shape[2]
@@ -203,30 +176,42 @@ def _check_ops(routine: Routine, names: Mapping[str, Any]) -> tuple[Op, Op]:
     return ("N", other) if op == "N" else (other, "N")
 
 
-def _check_scalar(value: Any, name: str, dtype: np.dtype[Any]) -> complex:
-    """Accept a number that the routine's type can hold."""
+def as_number(value: Any, name: str) -> complex:
+    """Return a factor as Python's number, or refuse what is not one."""
     try:
-        number = complex(value)
+        if np.ndim(value) == 0 and not isinstance(value, str):
+            return complex(value)
     except (TypeError, ValueError, OverflowError):
-        number = None
-    if number is None or isinstance(value, str) or np.ndim(value) != 0:
-        raise ArgumentError(f"{name}={value!r} is not a number", "", "scalar")
-    if number.imag != 0 and dtype.kind != "c":
-        raise ArgumentError(
-            f"{name}={value!r} is complex and the product is {dtype}",
-            f"Use a real {name}, or convert the matrices to a complex dtype",
-            "scalar-complex",
-        )
+        pass
+    raise ArgumentError(f"{name}={value!r} is not a number", "", "scalar")
+
+
+def _check_beta(beta: complex | None, C: Any) -> complex:
+    """Return beta; refuse a C that would be ignored, and a beta without C."""
+    if beta is None:
+        if C is not None:
+            raise PlanError("C without beta", "Pass beta=1 to add C", "no-beta")
+        return 0
+    number = as_number(beta, "beta")
+    if C is None and number != 0:
+        raise PlanError(f"beta={beta} without C", "Pass C, or leave beta out", "no-c")
     return number
 
 
-def _check_hermitian(routine: Routine, alpha: complex, beta: complex) -> None:
-    """Refuse scalars that would take a Hermitian routine its symmetry."""
-    if not routine.hermitian:
-        return
-    scalars = {"beta": beta} if routine.sums else {"alpha": alpha, "beta": beta}
-    for name, value in scalars.items():
-        if value.imag != 0:
+def _check_scalars(
+    routine: Routine, dtype: np.dtype[Any], alpha: complex, beta: complex
+) -> None:
+    """Refuse scalars that the dtype cannot hold, or that cost C its symmetry."""
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if value.imag == 0:
+            continue
+        if dtype.kind != "c":
+            raise ArgumentError(
+                f"{name}={value} is complex and the product is {dtype}",
+                f"Use a real {name}, or convert the matrices to a complex dtype",
+                "scalar-complex",
+            )
+        if routine.hermitian and not (routine.sums and name == "alpha"):
             raise ArgumentError(
                 f"with the complex {name}={value} the result of {routine.name} would "
                 "not be Hermitian",
@@ -238,12 +223,8 @@ def _check_hermitian(routine: Routine, alpha: complex, beta: complex) -> None:
 def result_dtype(letter: str | None, **matrices: Any) -> np.dtype[Any]:
     """Return the dtype of the product, or refuse what cannot be promoted to it.
 
-    Parameters
-    ----------
-    letter : {"s", "d", "c", "z"} or None
-        Of the BLAS-typed routine; None promotes the matrices together.
-    **matrices : matrix or None
-        By the name that an error shows.
+    That of the letter of a BLAS-typed routine; without one, matrices are promoted
+    together.
     """
     given = {name: x.dtype for name, x in matrices.items() if x is not None}
     for name, source in given.items():
@@ -278,7 +259,7 @@ def product_dtype(dtype: Any) -> np.dtype[Any]:
     found: np.dtype[Any] | None
     try:
         found = np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         found = None
     if found is None or found.name not in DTYPES.values():
         raise ArgumentError(
@@ -303,9 +284,10 @@ def _choose_system(
     """Return the residue system that is asked for; None is the native product."""
     method = options.get("method", "2m")
     accuracy, num_moduli = options.get("accuracy"), options.get("num_moduli")
-    if method != NATIVE_METHOD:
+    if not isinstance(method, str) or method != NATIVE_METHOD:
         return choose_system(method, dtype, max(k, 1), accuracy, num_moduli)
-    if num_moduli is not None or accuracy not in (None, "native"):
+    named = isinstance(accuracy, str) and accuracy == "native"
+    if num_moduli is not None or not (accuracy is None or named):
         raise AccuracyError(
             "method='native' has the accuracy of the BLAS that it calls",
             "Leave accuracy and num_moduli out, or use another method",

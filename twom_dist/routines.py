@@ -9,26 +9,23 @@ from . import problem
 from .matrices import is_dask
 from .problem import Problem
 from .signatures import as_gemm
-from .tiles.routine import ROUTINES, Routine
+from .tiles.routine import ROUTINES
 from .typing import Accuracy, EngineName, Method, Op
 
 
 def call(
-    routine: Routine, A: Any, B: Any, C: Any, letter: str | None = None, **options: Any
+    name: str,
+    A: Any,
+    B: Any = None,
+    C: Any = None,
+    letter: str | None = None,
+    **options: Any,
 ) -> Any:
-    """Pose the problem of a call and compute it.
+    """Compute a call of the routine of this name.
 
-    Parameters
-    ----------
-    routine : Routine
-    A, B, C : array
-        B is None for herk and syrk.
-    letter : {"s", "d", "c", "z"}, optional
-        Of a BLAS-typed name.
-    **options
-        All other arguments, by name.
+    `letter`: that of a BLAS-typed name; `options`: all other arguments.
     """
-    return compute(problem.of_arrays(routine, A, B, C, letter, **options))
+    return compute(problem.of_arrays(ROUTINES[name], A, B, C, letter, **options))
 
 
 def compute(posed: Problem) -> Any:
@@ -49,7 +46,7 @@ def gemm(
     C: Any = None,
     *,
     alpha: complex = 1,
-    beta: complex = 0,
+    beta: complex | None = None,
     op_a: Op = "N",
     op_b: Op = "N",
     accuracy: Accuracy | float | None = None,
@@ -68,9 +65,11 @@ def gemm(
     B : (k, n) array, or (n, k) with op_b "T" or "C"
         As A.
     C : (m, n) array, optional
-        Not modified; the result is a new array. Ignored if beta is 0.
-    alpha, beta : number
-        Real if the product is real. If alpha is 0, A and B are not read.
+        Not modified; the result is a new array. Not read if beta is 0.
+    alpha : number
+        Real if the product is real. If it is 0, A and B are not read.
+    beta : number, optional
+        Real if the product is real. Has to be given with C; without, it is 0.
     op_a, op_b : {"N", "T", "C"}
         Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
     accuracy : {"native", "normwise"} or float, optional
@@ -106,8 +105,8 @@ def gemm(
         NumPy mixed with CuPy, sparse or masked arrays, complex scalars of a real
         product.
     PlanError, AccuracyError
-        (ValueErrors.) For shapes that do not fit, option values that do not exist, an
-        accuracy out of reach.
+        (ValueErrors.) For shapes that do not fit, C without beta, option values that do
+        not exist, an accuracy out of reach.
     MemoryLimitError
         For dask arrays whose product no worker of the current client can hold.
 
@@ -132,17 +131,4 @@ def gemm(
     array([[14.+0.j,  0.-3.j],
            [ 0.+3.j,  1.+0.j]])
     """
-    return call(
-        ROUTINES["gemm"],
-        A,
-        B,
-        C,
-        alpha=alpha,
-        beta=beta,
-        op_a=op_a,
-        op_b=op_b,
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-    )
+    return call("gemm", **locals())

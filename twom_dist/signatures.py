@@ -58,7 +58,7 @@ class Options(PlanOptions, total=False):
     """What every routine takes."""
 
     alpha: complex
-    beta: complex
+    beta: complex | None
 
 
 class ProductOptions(Options, total=False):
@@ -114,11 +114,7 @@ class Gemm(Protocol):
     ) -> Lazy: ...
     @overload
     def __call__(
-        self,
-        A: InMemory,
-        B: InMemory,
-        C: Lazy,
-        **options: Unpack[ProductOptions],
+        self, A: InMemory, B: InMemory, C: Lazy, **options: Unpack[ProductOptions]
     ) -> Lazy: ...
 
 
@@ -190,11 +186,7 @@ class Update2(Protocol):
     ) -> Lazy: ...
     @overload
     def __call__(
-        self,
-        A: InMemory,
-        B: InMemory,
-        C: Lazy,
-        **options: Unpack[UpdateOptions],
+        self, A: InMemory, B: InMemory, C: Lazy, **options: Unpack[UpdateOptions]
     ) -> Lazy: ...
 
 

@@ -66,6 +66,7 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     float
         0 for empty products.
     """
+    _check_shapes(A, B, C)
     (m, k), n = A.shape, B.shape[1]
     if 0 in (m, n):
         return 0.0
@@ -84,6 +85,19 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     scale = np.sqrt(row_squares) * np.sqrt(column_squares).sum()
     relative = np.divide(difference, scale, out=difference, where=scale > 0)
     return float(relative.max())
+
+
+def _check_shapes(A: Any, B: Any, C: Any) -> None:
+    shapes: list[Any] = [getattr(x, "shape", ()) for x in (A, B, C)]
+    if all(len(shape) == 2 for shape in shapes):
+        (m, k), (k_b, n), of_c = shapes
+        if k == k_b and of_c == (m, n):
+            return
+    raise PlanError(
+        "A is {}, B is {} and C is {}".format(*shapes),
+        "Give matrices, and the product of A and B as C",
+        "shapes-do-not-fit",
+    )
 
 
 def _largest_parts(x: Any) -> Any:
@@ -127,14 +141,9 @@ def sampled_errors(
         raise ArgumentError(
             "sampled_errors takes NumPy arrays",
             "Compute dask arrays first",
-            code="not-numpy",
+            "not-numpy",
         )
-    if A.shape[1] != B.shape[0] or C.shape != (A.shape[0], B.shape[1]):
-        raise PlanError(
-            f"A is {A.shape}, B is {B.shape} and C is {C.shape}",
-            "Give the product of A and B as C",
-            code="shapes-do-not-fit",
-        )
+    _check_shapes(A, B, C)
     rng = np.random.default_rng(seed)
     worst = {"componentwise": 0.0, "normwise": 0.0}
     for _ in range(samples if C.size else 0):

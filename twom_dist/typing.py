@@ -1,5 +1,6 @@
 """Types shared by the layers."""
 
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -19,3 +20,13 @@ Uplo = Literal["full", "lower", "upper"]
 Method = Literal["2m", "3m", "4m", "hybrid", "native"]
 Accuracy = Literal["native", "normwise"]
 EngineName = Literal["auto", "cpu", "cuda", "reference"]
+
+
+def as_integer(value: Any) -> int | None:
+    """Return an integer of any type as Python's; None for all else, booleans too."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return index(value)
+    except TypeError:
+        return None

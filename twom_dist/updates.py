@@ -4,7 +4,6 @@ from typing import Any
 
 from .routines import call
 from .signatures import as_update, as_update2
-from .tiles.routine import ROUTINES
 from .typing import Accuracy, EngineName, Method, Op, Uplo
 
 
@@ -14,7 +13,7 @@ def herk(
     C: Any = None,
     *,
     alpha: complex = 1,
-    beta: complex = 0,
+    beta: complex | None = None,
     op: Op = "N",
     uplo: Uplo = "full",
     accuracy: Accuracy | float | None = None,
@@ -31,7 +30,9 @@ def herk(
     C : (n, n) array, optional
         Not modified. Only the triangle that is computed is read (the lower one for
         "full"), and nothing if beta is 0.
-    alpha, beta : float
+    alpha : float
+    beta : float, optional
+        Has to be given with C.
     op : {"N", "C"}
         Use A as stored (N), or its conjugate transpose: ``A^H A``.
     uplo : {"full", "lower", "upper"}
@@ -60,20 +61,7 @@ def herk(
     ----------
     .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
     """
-    return call(
-        ROUTINES["herk"],
-        A,
-        None,
-        C,
-        alpha=alpha,
-        beta=beta,
-        op=op,
-        uplo=uplo,
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-    )
+    return call("herk", **locals())
 
 
 @as_update
@@ -82,7 +70,7 @@ def syrk(
     C: Any = None,
     *,
     alpha: complex = 1,
-    beta: complex = 0,
+    beta: complex | None = None,
     op: Op = "N",
     uplo: Uplo = "full",
     accuracy: Accuracy | float | None = None,
@@ -98,8 +86,9 @@ def syrk(
         NumPy, CuPy or dask array, of a dtype that `gemm` takes.
     C : (n, n) array, optional
         As in `herk`.
-    alpha, beta : number
-        Real if the product is real.
+    alpha : number
+    beta : number, optional
+        As in `gemm`.
     op : {"N", "T"}
         Use A as stored (N), or its transpose: ``A^T A``.
     uplo : {"full", "lower", "upper"}
@@ -121,20 +110,7 @@ def syrk(
     -----
     Costs the int8 products of one triangle of tiles.
     """
-    return call(
-        ROUTINES["syrk"],
-        A,
-        None,
-        C,
-        alpha=alpha,
-        beta=beta,
-        op=op,
-        uplo=uplo,
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-    )
+    return call("syrk", **locals())
 
 
 @as_update2
@@ -144,7 +120,7 @@ def her2k(
     C: Any = None,
     *,
     alpha: complex = 1,
-    beta: complex = 0,
+    beta: complex | None = None,
     op: Op = "N",
     uplo: Uplo = "full",
     accuracy: Accuracy | float | None = None,
@@ -161,7 +137,8 @@ def her2k(
     C : (n, n) array, optional
         As in `herk`.
     alpha : number
-    beta : float
+    beta : float, optional
+        Has to be given with C.
     op : {"N", "C"}
         Use A and B as stored (N), or their conjugate transposes.
     uplo : {"full", "lower", "upper"}
@@ -190,20 +167,7 @@ def her2k(
     ----------
     .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 5.
     """
-    return call(
-        ROUTINES["her2k"],
-        A,
-        B,
-        C,
-        alpha=alpha,
-        beta=beta,
-        op=op,
-        uplo=uplo,
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-    )
+    return call("her2k", **locals())
 
 
 @as_update2
@@ -213,7 +177,7 @@ def syr2k(
     C: Any = None,
     *,
     alpha: complex = 1,
-    beta: complex = 0,
+    beta: complex | None = None,
     op: Op = "N",
     uplo: Uplo = "full",
     accuracy: Accuracy | float | None = None,
@@ -229,8 +193,9 @@ def syr2k(
         NumPy, CuPy or dask arrays, of dtypes that `gemm` takes.
     C : (n, n) array, optional
         As in `herk`.
-    alpha, beta : number
-        Real if the product is real.
+    alpha : number
+    beta : number, optional
+        As in `gemm`.
     op : {"N", "T"}
         Use A and B as stored (N), or their transposes.
     uplo : {"full", "lower", "upper"}
@@ -253,17 +218,4 @@ def syr2k(
     Costs the int8 products of one `gemm` instead of two: ``C = S + S^T`` with
     ``S = alpha A B^T``.
     """
-    return call(
-        ROUTINES["syr2k"],
-        A,
-        B,
-        C,
-        alpha=alpha,
-        beta=beta,
-        op=op,
-        uplo=uplo,
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-    )
+    return call("syr2k", **locals())

@@ -67,7 +67,8 @@ def joined_by(client, code):
 
 
 OTHERS = {
-    "twom_dist": "import twom_dist; twom_dist.__version__ = '9.9'",
+    "twom_dist": "from distributed import versions as v; known = v._version_cached; "
+    "v._version_cached = lambda x, f=known: '9.9' if x == 'twom_dist' else f(x)",
     "distributed": "from distributed import versions as v; v._version_cached = {}.get",
 }
 

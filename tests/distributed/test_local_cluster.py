@@ -96,6 +96,17 @@ def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, own_routes):
         default_client()
 
 
+def test_a_cluster_that_is_kept_runs_until_it_is_closed():
+    before = processes()
+    cluster = td.local_cluster(n_workers=1, threads_per_worker=2, memory_limit="1 GiB")
+    assert default_client() is cluster.client
+    assert "workers: 1, each with 2 threads and 1.00 GiB" in repr(cluster)
+    cluster.close()
+    assert processes() <= before
+    assert repr(cluster).endswith(", closed>")
+    cluster.close()
+
+
 def _examine(client, command):
     """Let the doctor look at two workers."""
     address = client.scheduler.address
@@ -103,8 +114,7 @@ def _examine(client, command):
     rows = {finding.name: finding.found for finding in report.findings}
     assert report.ok, report
     assert rows["workers"] == f"2 at {address}, {2 * _threads()} threads in all"
-    assert rows["worker packages"] == "the same in all 4 processes"
-    assert rows["worker twom-dist"] == "the same in all 4 processes"
+    assert rows["packages"] == "the same in all 4 processes"
     code, out, _ = command("doctor", "--scheduler", address)
     assert (code, f"2 at {address}" in out) == (0, True)
 
@@ -181,7 +191,7 @@ def test_what_is_given_and_does_not_fit_is_refused():
     assert choose_workers(machine, 8).workers == 8
     with raises(PlanError, "too-many-workers"):
         choose_workers(machine, 9)
-    for given in ({"n_workers": 0}, {"threads_per_worker": -1}):
+    for given in ({"n_workers": 0}, {"threads_per_worker": -1}, {"n_workers": 2.5}):
         with raises(PlanError, "not-positive"):
             choose_workers(machine, **given)
 
@@ -205,7 +215,11 @@ def recorded(monkeypatch):
     calls = []
 
     class Recorder:
-        def __init__(self, *clusters, **arguments):
+        status, dashboard_link = "running", "http://127.0.0.1:8787/status"
+
+        def __init__(self, *clusters, rmm_pool_size=None, **arguments):
+            if rmm_pool_size is not None:
+                arguments["rmm_pool_size"] = rmm_pool_size
             if not clusters:
                 calls.append(arguments)
 
@@ -235,8 +249,7 @@ def on_gpus(monkeypatch, recorded):
 def start(calls, **arguments):
     """Arguments of the one cluster that starts."""
     calls.clear()
-    with td.local_cluster(**arguments):
-        pass
+    td.local_cluster(**arguments).close()
     (call,) = calls
     return call
 
@@ -294,6 +307,8 @@ def test_an_interface_and_a_dashboard_when_asked_for(recorded, monkeypatch):
     call = start(recorded, gpus=False, interface="ib0", dashboard=True)
     assert (call["host"], call["interface"]) == (None, "ib0")
     assert call["dashboard_address"] == "127.0.0.1:8787"
+    shown = repr(td.local_cluster(gpus=False, dashboard=True))
+    assert "dashboard at http://127.0.0.1:8787/status" in shown
     assert call["scheduler_kwargs"] == {"dashboard": True}
     monkeypatch.setattr(local, "find_spec", lambda _: None)
     with raises(EngineUnavailableError, "no-bokeh"):

@@ -12,9 +12,9 @@ from tests.strategies import random_matrix
 from twom_dist.accuracy import (
     choose_system,
     error_bound,
-    precision_of,
     quantisation_bound,
     required_bits,
+    unit_roundoff,
 )
 from twom_dist.errors import AccuracyError
 from twom_dist.kernels import get_engine
@@ -206,7 +206,7 @@ def test_float_target_bounds_the_normwise_error(k):
 @pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_normwise_grade_holds_by_the_bound_for_every_k(dtype, method):
-    u = precision_of(dtype).unit_roundoff
+    u = unit_roundoff(dtype)
     for k in (t * 2**b for b in range(36) for t in (2, 3)):
         system = choose_system(method, dtype, k, "normwise")
         assert quantisation_bound(system, k) <= sqrt(k) * u

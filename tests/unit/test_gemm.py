@@ -142,7 +142,8 @@ def test_beta_zero_does_not_read_c(engine_name):
     C = np.full((3, 4), np.nan + 1j)
     found = td.gemm(A, B, C, beta=0, engine=engine_name)
     assert found.tobytes() == expected.tobytes()
-    lazy = td.gemm(da.from_array(A), B, unreadable((3, 4)), engine=engine_name)
+    unread = unreadable((3, 4))
+    lazy = td.gemm(da.from_array(A), B, unread, beta=0, engine=engine_name)
     assert lazy.compute(scheduler="sync").tobytes() == expected.tobytes()
 
 

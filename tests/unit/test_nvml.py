@@ -1,10 +1,10 @@
-"""Counting GPUs, by stand-ins for the modules pynvml and cupy: no GPU is needed."""
+"""Counting GPUs, by a stand-in for the module pynvml: no GPU is needed."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from twom_dist.cluster.nvml import Gpu, Gpus, ask_cupy, ask_nvml, find_gpus
+from twom_dist.cluster.nvml import Gpu, Gpus, ask_nvml, find_gpus
 
 UUIDS = ("GPU-aa", "GPU-bb", "GPU-cc")
 
@@ -54,7 +54,7 @@ def test_gpus_are_those_that_cuda_would_see(named, found):
     nvml = fake_nvml()
     gpus = ask_nvml(nvml, named)
     assert gpus.visible == tuple(Gpu(f"GPU {i}", 100 * i, 90 * i) for i in found)
-    assert (gpus.cuda, gpus.extra) == ((12, 8), "cuda12")
+    assert (gpus.cuda, "cuda12" in gpus.install) == ((12, 8), True)
     assert bool(gpus.reason) != bool(found)
     assert nvml.closed == [True]
 
@@ -67,31 +67,6 @@ def test_nvml_that_fails_is_a_reason():
     shared = ask_nvml(fake_nvml(nvmlDeviceGetMemoryInfo=fail), None)
     assert {gpu.total_bytes for gpu in shared.visible} == {0}
     assert ask_nvml(fake_nvml(nvmlDeviceGetCount=lambda: 0), None).reason
-
-
-def fake_cupy(count):
-    """Stand in for cupy, which sees so many GPUs; below 0 it raises."""
-
-    def count_devices():
-        return count if count >= 0 else fail()
-
-    runtime = SimpleNamespace(
-        CUDARuntimeError=NVMLError,
-        getDeviceCount=count_devices,
-        driverGetVersion=lambda: 13020,
-        getDeviceProperties=lambda i: {"name": b"H%d" % i, "totalGlobalMem": 100 + i},
-    )
-    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
-
-
-def test_cupy_counts_them_without_nvml():
-    gpus = ask_cupy(fake_cupy(2))
-    assert gpus.visible == (Gpu("H0", 100, 0), Gpu("H1", 101, 0))
-    assert (gpus.cuda, gpus.extra, gpus.reason) == ((13, 2), "cuda13", "")
-    for count in (-1, 0):
-        gpus = ask_cupy(fake_cupy(count))
-        assert gpus.visible == ()
-        assert gpus.reason
 
 
 def test_finding_gpus_never_raises():

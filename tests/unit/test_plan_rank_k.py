@@ -153,6 +153,21 @@ def test_rows_move_once_to_each_further_holder(routine, workers, rows):
         assert moved == rows[0] * placed.copies
 
 
+@pytest.mark.parametrize("rows", [(30, 7, 24) * 3, (3, 1, 2) * 200])
+def test_each_entry_is_held_by_one_worker(rows):
+    """Beyond 256 rows of tiles, too, where only a part of them is placed by itself."""
+    chunks = (rows, (20, 25))
+    found = plan("herk", (sum(rows), 45), chunks=chunks, workers=3, uplo="full")
+    placed, results = triangle_map(len(rows), 3), [0] * 3
+    for i, high in enumerate(rows):
+        for j, wide in enumerate(rows[: i + 1]):
+            results[placed.slot(i, j)] += high * wide * (1 if i == j else 2)
+    assert sum(results) == sum(rows) ** 2
+    fullest = found.memory.outputs // 16
+    assert fullest in results
+    assert fullest * 3 >= sum(results)
+
+
 def test_memory_of_one_worker_is_inputs_results_encoded_and_one_task():
     n, k, tile = 4096, 2048, 512
     sizes = {"shape": (n, k), "chunks": tile, "beta": 2, "worker_memory": 2**40}

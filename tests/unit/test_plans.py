@@ -121,6 +121,31 @@ def test_workers_that_are_described_are_those_of_the_plan(given):
     assert td.plan_herk((N, K)).cluster == Cluster()
 
 
+def test_integers_of_numpy_are_integers():
+    given = {"workers": 4, "threads_per_worker": 2, "worker_memory": 2**30, "chunks": 7}
+    own = {name: np.int64(x) for name, x in given.items()}
+    shape = (np.int64(N), np.int32(K))
+    assert (
+        td.plan_herk(shape, **own).to_json() == td.plan_herk((N, K), **given).to_json()
+    )
+
+
+def test_a_large_update_is_planned_at_once():
+    plan = td.plan_herk((2**21, 2**10), workers=64)
+    assert plan.tiles == (1024, 1024, 1)
+    assert plan.held_fraction < 0.25
+
+
+def test_a_plan_is_shown_in_a_line():
+    plan = td.plan_gemm((3000, 2000), (2000, 1000), workers=4, dtype="c8")
+    shown = repr(plan)
+    assert len(shown) < 200
+    for part in ("gemm", "3000 x 2000", "complex64", "4 workers"):
+        assert part in shown
+    huge = td.plan_gemm((10**9, 3), (3, 10**9), workers=4)
+    assert len(repr(huge)) < 200
+
+
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_what_is_not_multiplied_is_neither_read_nor_moved(routine):
     make, count = getattr(td, f"plan_{routine}"), ROUTINES[routine].matrices

@@ -1,5 +1,7 @@
 """Problems: dtypes that are promoted together, and every argument that is refused."""
 
+from fractions import Fraction
+
 import dask
 import dask.array as da
 import numpy as np
@@ -59,10 +61,10 @@ def test_inputs_are_promoted_together(first, second):
 def test_c_decides_about_the_dtype_only_where_it_is_read(make):
     A, C = make(np.eye(2, dtype="f4")), make(np.eye(2, dtype="c16"))
     for product in (
-        td.gemm(A, A, C),
-        td.herk(A, C),
-        td.her2k(A, A, C),
-        td.sgemm(A, A, C),
+        td.gemm(A, A, C, beta=0),
+        td.herk(A, C, beta=0),
+        td.her2k(A, A, C, beta=0),
+        td.sgemm(A, A, C, beta=0.0),
     ):
         assert product.dtype == "f4"
     for product in (td.gemm(A, A, C, beta=1), td.herk(A, C, beta=1)):
@@ -88,7 +90,7 @@ def test_integers_that_a_double_would_round_are_refused(make, dtype):
         with raises(ArgumentError, "integer-rounded"):
             np.asarray(call())
     # What is not read may be anything.
-    assert (np.asarray(td.gemm(one, one, x)) == one).all()
+    assert (np.asarray(td.gemm(one, one, x, beta=0)) == one).all()
     assert (np.asarray(td.gemm(x, one, one, alpha=0, beta=2)) == 2 * one).all()
 
 
@@ -106,6 +108,7 @@ ONE = (TWO,)
 PAIR = (TWO, TWO)
 NAT = np.array([["2020-01-01"]], "M8[D]")
 LONG = np.ones((1, 400), complex)
+ONES, HUGE = np.ones(3), 10**400
 # Whatever way they are given: routine, error, code, arrays, options.
 REFUSED = [
     ("gemm", PlanError, "shapes", (TWO, np.ones((2, 3))), {}),
@@ -132,6 +135,12 @@ REFUSED = [
     ("herk", ArgumentError, "dtype", (TWO.astype("longdouble"),), {}),
     ("gemm", ArgumentError, "masked", (np.ma.masked_equal(TWO, 2), TWO), {}),
     ("gemm", AccuracyError, "method", PAIR, {"method": "1m"}),
+    ("gemm", AccuracyError, "method", PAIR, {"method": ONES}),
+    ("gemm", AccuracyError, "accuracy", PAIR, {"accuracy": ONES}),
+    ("gemm", AccuracyError, "accuracy", PAIR, {"accuracy": HUGE}),
+    ("gemm", AccuracyError, "accuracy", PAIR, {"accuracy": Fraction(1, HUGE)}),
+    ("gemm", AccuracyError, "num-moduli", PAIR, {"num_moduli": HUGE}),
+    ("gemm", ArgumentError, "scalar", PAIR, {"alpha": HUGE}),
     ("herk", AccuracyError, "num-moduli", ONE, {"num_moduli": 50}),
     ("gemm", AccuracyError, "accuracy", PAIR, {"accuracy": "good"}),
     ("gemm", AccuracyError, "accuracy-out-of-reach", PAIR, {"accuracy": 1e-120}),
@@ -142,6 +151,10 @@ REFUSED = [
     (
         *("gemm", AccuracyError, "native-accuracy", PAIR),
         {"method": "native", "num_moduli": 5},
+    ),
+    (
+        *("gemm", AccuracyError, "native-accuracy", PAIR),
+        {"method": "native", "accuracy": ONES},
     ),
     ("gemm", AccuracyError, "too-few-moduli", (LONG, LONG.T), {"num_moduli": 1}),
 ]
@@ -164,9 +177,14 @@ def test_refused_with_a_reason(way, routine, error, code, arrays, options):
         (PlanError, "no-c", lambda x: td.gemm(x, x, beta=2)),
         (PlanError, "no-c", lambda x: td.herk(x, beta=1)),
         (PlanError, "shapes", lambda x: td.gemm(x, x, np.eye(2), beta=1)),
-        (PlanError, "shapes", lambda x: td.gemm(x, x, np.eye(2))),
+        (PlanError, "shapes", lambda x: td.gemm(x, x, np.eye(2), beta=0)),
+        (PlanError, "no-beta", lambda x: td.gemm(x, x, x)),
+        (PlanError, "no-beta", lambda x: td.zherk(x, x)),
+        (PlanError, "no-beta", lambda x: td.syr2k(x, x, x, alpha=2)),
         (PlanError, "shapes", lambda x: td.herk(x, x[:, :2], beta=1)),
         (ArgumentError, "scalar", lambda x: td.gemm(x, x, x, beta="x")),
+        (ArgumentError, "scalar", lambda x: td.gemm(x, x, beta=np.ones(3))),
+        (ArgumentError, "scalar", lambda x: td.gemm(x, x, x, beta=[[1], [1, 2]])),
         (ArgumentError, "scalar-not-real", lambda x: td.zher2k(x, x, x, beta=1j)),
         (ArgumentError, "no-a", lambda x: td.gemm(None, x)),
         (ArgumentError, "no-b", lambda x: td.gemm(x, None)),
@@ -178,6 +196,17 @@ def test_what_only_a_call_can_get_wrong(make, error, code, call):
         call(make(TWO))
 
 
+class Unwilling:
+    """What raises as NumPy looks at it."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("not an array\nafter all")
+
+
+ITSELF = [1, 2]
+ITSELF.append(ITSELF)
+
+
 @pytest.mark.parametrize(
     ("code", "x"),
     [
@@ -185,6 +214,8 @@ def test_what_only_a_call_can_get_wrong(make, error, code, call):
         ("dtype", [["a"]]),
         ("not-a-matrix", "a"),
         ("not-a-matrix", [[1, 2], [3]]),
+        ("not-a-matrix", ITSELF),
+        ("not-a-matrix", Unwilling()),
         ("masked", [np.ma.masked_array([1.0, 2.0], [False, True]), [1, 2]]),
         ("masked", [[1.0, np.ma.masked], [1, 2]]),
         ("masked", da.ma.masked_equal(da.ones((2, 2)), 2)),
@@ -201,6 +232,7 @@ def test_what_is_no_matrix_of_numbers_is_told_apart(code, x):
         with pytest.raises((ArgumentError, PlanError)) as caught:
             td.gemm(*pair)
         assert caught.value.code == code
+        assert "\n" not in str(caught.value)
 
 
 def test_an_argument_that_gemm_does_not_have_is_pythons_to_refuse():
@@ -253,6 +285,14 @@ def plan(routine, **options):
         (PlanError, "cluster", lambda: plan("herk", workers=0)),
         (PlanError, "cluster", lambda: plan("herk", threads_per_worker=1.5)),
         (PlanError, "cluster", lambda: plan("herk", worker_memory="1 GiB")),
+        (PlanError, "cluster", lambda: plan("herk", worker_memory=HUGE)),
+        (PlanError, "cluster", lambda: plan("herk", workers=10**9)),
+        (PlanError, "cluster", lambda: plan("herk", workers=True)),
+        (PlanError, "chunks", lambda: plan("herk", chunks=True)),
+        (PlanError, "many-tiles", lambda: td.plan_herk((2**70, 3))),
+        (PlanError, "many-tiles", lambda: td.plan_gemm((3, 2**70), (2**70, 3))),
+        (PlanError, "many-tiles", lambda: td.plan_gemm(da.ones((3, 3)), (3, 2**70))),
+        (ArgumentError, "scalar", lambda: plan("gemm", beta=ONES)),
         (ArgumentError, "unknown-option", lambda: plan("herk", tile=3)),
         (ArgumentError, "unknown-option", lambda: plan("herk", op_a="C")),
         (ArgumentError, "dtype", lambda: plan("herk", dtype="f2")),

@@ -100,3 +100,10 @@ def test_what_sampled_errors_refuses():
         sampled_errors(da.from_array(A), B, A @ B)
     with raises(PlanError, "shapes-do-not-fit"):
         sampled_errors(A, B, A)
+
+
+def test_a_residual_is_that_of_three_matrices_that_fit():
+    A, B = operands()
+    for wrong in ((A, B, A), (A, A, A), (A[0], B, A @ B), (A, 3, A @ B)):
+        with raises(PlanError, "shapes-do-not-fit"):
+            residual(*wrong)

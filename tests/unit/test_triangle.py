@@ -1,12 +1,13 @@
 """Placement of triangles: planes, the figures of the design, and laws for all sizes."""
 
-from itertools import combinations
+from collections import Counter, defaultdict
+from itertools import combinations, permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twom_dist.tiles.covers import Field, bits, greedy_cover, plane_cover
+from twom_dist.tiles.covers import DIFFERENCES, bits, greedy_cover, plane_cover
 from twom_dist.tiles.placement import worker_grids
 from twom_dist.tiles.triangle import (
     TriangleMap,
@@ -15,8 +16,6 @@ from twom_dist.tiles.triangle import (
     place_triangle,
     triangle_map,
 )
-
-PRIME_POWERS = [2, 3, 4, 5, 7, 8, 9]
 
 
 def cyclic_maps(count, workers):
@@ -42,22 +41,15 @@ def pairs_of(cover):
 # --- covers -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", PRIME_POWERS)
-def test_fields_have_inverses_and_distribute(order):
-    field = Field(order)
-    zero, *others = field.elements
-    assert len(field.elements) == order
-    for a in others:
-        assert {field.multiply(a, b) for b in others} == set(others)
-        assert field.multiply(a, zero) == zero
-        for b in others:
-            left = field.multiply(a, field.add(b, others[0]))
-            right = field.add(field.multiply(a, b), field.multiply(a, others[0]))
-            assert left == right
+def test_each_difference_is_that_of_one_pair():
+    for order, numbers in DIFFERENCES.items():
+        count = order * (order + 1) + 1
+        found = sorted((x - y) % count for x, y in permutations(numbers, 2))
+        assert found == list(range(1, count))
 
 
 @pytest.mark.parametrize("projective", [0, 1])
-@pytest.mark.parametrize("order", PRIME_POWERS)
+@pytest.mark.parametrize("order", DIFFERENCES)
 def test_two_points_of_a_plane_share_one_line(order, projective):
     lines = order * (order + 1) + projective
     cover = plane_cover(lines)
@@ -67,9 +59,9 @@ def test_two_points_of_a_plane_share_one_line(order, projective):
     assert set(pairs_of(cover).values()) == {1}
 
 
-def test_only_planes_of_prime_power_order_are_made():
-    known = [n for n in range(1, 112) if plane_cover(n) is not None]
-    of_order = [c * (c + 1) + extra for c in PRIME_POWERS for extra in (0, 1)]
+def test_other_numbers_of_sets_have_no_plane():
+    known = [n for n in range(1, 200) if plane_cover(n) is not None]
+    of_order = [c * (c + 1) + extra for c in DIFFERENCES for extra in (0, 1)]
     assert known == of_order
 
 
@@ -143,6 +135,31 @@ def test_rows_beyond_those_of_the_search_come_out_as_even():
     small, large = triangle_map(60, 11), triangle_map(180, 11)
     assert large.balance <= 1.02
     assert large.held_fraction == pytest.approx(small.held_fraction, abs=0.02)
+
+
+@pytest.mark.parametrize(("count", "workers"), [(1000, 64), (500, 31), (2000, 6)])
+def test_rows_beyond_those_that_are_placed_follow_them(count, workers):
+    found = triangle_map(count, workers)
+    assert len(found.slots) < 256 * 257 / 2
+    assert found.balance <= 1.04
+    best = min(held for _, held in map(figures, cyclic_maps(40, workers)))
+    assert found.held_fraction < best
+    work, rows = Counter(), defaultdict(set)
+    for i in range(count):
+        for j in range(i + 1):
+            slot = found.slot(i, j)
+            assert workers > slot == found.slot(j, i)
+            work[slot] += 1 + (i != j)
+            rows[slot] |= {i, j}
+    assert work.total() == count**2
+    assert found.balance == max(work.values()) * workers / count**2
+    assert {slot: found.rows_of(slot) for slot in rows} == rows
+
+
+@pytest.mark.parametrize("workers", [10**3, 27720, 10**6])
+def test_any_number_of_workers_is_served_at_once(workers):
+    found = triangle_map(1000, workers)
+    assert found.held_fraction < 0.1
 
 
 # --- laws -------------------------------------------------------------------------

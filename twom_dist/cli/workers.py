@@ -5,7 +5,7 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
 
@@ -77,7 +77,10 @@ def find_scheduler(
 def _read_scheduler_file(path: str, timeout_seconds: float) -> str:
     """Return the address in a file that a scheduler may be about to write."""
     end = monotonic() + timeout_seconds
-    while not _is_written(path) and monotonic() < end:
+    while monotonic() < end:
+        with suppress(OSError):
+            if os.path.getsize(path) > 0:
+                break
         sleep(_LOOK_SECONDS)
     try:
         with open(path, encoding="utf-8") as stream:
@@ -100,13 +103,6 @@ def _read_scheduler_file(path: str, timeout_seconds: float) -> str:
             "Give the one that `dask scheduler --scheduler-file` writes",
             "not-a-scheduler-file",
         ) from error
-
-
-def _is_written(path: str) -> bool:
-    try:
-        return os.path.getsize(path) > 0
-    except OSError:
-        return False
 
 
 def choose_security(address: str | None, **files: str | None) -> Any:
@@ -237,22 +233,21 @@ def start_workers(
     local: LocalWorkers, dashboard: bool = False, debug: bool = False
 ) -> Iterator[Any]:
     """Yield a client of new worker processes that only this machine can reach."""
-    with ExitStack() as stack:
-        try:
-            with undisturbed():
-                cluster = local_cluster(
-                    n_workers=local.workers,
-                    threads_per_worker=local.threads,
-                    memory_limit=local.memory_bytes,
-                    gpus=bool(local.gpus.visible),
-                    dashboard=dashboard,
-                    silence_logs=logging.WARNING if debug else logging.CRITICAL,
-                )
-                client = stack.enter_context(cluster)
-        except RuntimeError as error:
-            raise RefusedError(
-                f"the worker processes did not start ({error})",
-                "Run twom-dist doctor",
-                "workers-did-not-start",
-            ) from error
+    try:
+        with undisturbed():
+            cluster = local_cluster(
+                n_workers=local.workers,
+                threads_per_worker=local.threads,
+                memory_limit=local.memory_bytes,
+                gpus=bool(local.gpus.visible),
+                dashboard=dashboard,
+                silence_logs=logging.WARNING if debug else logging.CRITICAL,
+            )
+    except RuntimeError as error:
+        raise RefusedError(
+            f"the worker processes did not start ({error})",
+            "Run twom-dist doctor",
+            "workers-did-not-start",
+        ) from error
+    with cluster as client:
         yield client

@@ -47,7 +47,7 @@ def find_cluster_class(found: Gpus) -> Any:
         problem = f"this machine has {found.count}, and dask-cuda cannot be imported"
         raise EngineUnavailableError(
             f"{problem} ({error})",
-            f"Install it with pip install 'twom-dist[{found.extra}]', or use the cores",
+            f"Install it with {found.install}, or use the cores",
             "no-dask-cuda",
         ) from error
     return LocalCUDACluster

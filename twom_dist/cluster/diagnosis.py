@@ -1,17 +1,18 @@
 """The doctor: exact engines, a usable GPU, dask-cuda, and workers that agree."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, EngineUnavailableError, TwomError
-from ..execute import current_client
-from ..kernels.registry import get_engine
-from ..moduli import residue_system
-from ..typing import Array
+from ..errors import EngineUnavailableError, TwomError
+from ..execute import check_client, current_client
+from ..routines import gemm
+from ..testing import random_matrix
+from ..typing import EngineName
 from .nvml import Gpus, find_gpus
 from .report import Finding, Report
 from .workers import check_workers
@@ -40,7 +41,8 @@ def doctor(client: Any = None) -> Report:
     Raises
     ------
     ArgumentError
-        For an asynchronous client. What is missing or broken is no error but a finding.
+        For what is not a client, and for an asynchronous one. What is missing or broken
+        is no error but a finding.
 
     Notes
     -----
@@ -55,12 +57,7 @@ def doctor(client: Any = None) -> Report:
     exact...
     """
     client = current_client() if client is None else client
-    if client is not None and client.asynchronous:
-        raise ArgumentError(
-            "doctor waits for the workers, and the client is asynchronous",
-            "Give a client made without asynchronous=True",
-            "asynchronous-client",
-        )
+    check_client(client)
     gpus = find_gpus()
     checks: dict[str, Callable[[], Iterator[Finding]]] = {
         "engine cpu": partial(check_engine, "cpu"),
@@ -84,31 +81,17 @@ def run(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
         yield Finding(name, "failure", text, advice)
 
 
-def check_engine(name: str, xp: Any = np) -> Iterator[Finding]:
-    """Compare a product with the exact one of Python's integers, bit for bit."""
-    title = f"engine {name}"
-    if _multiply(name, xp).tobytes() == _multiply("reference").tobytes():
-        yield Finding(title, "ok", "exact, to the last bit")
+def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:
+    """Compare a product with the one of Python's integers, bit for bit."""
+    m, n, k = _SHAPE
+    a, b = random_matrix(m, k, seed=1), random_matrix(k, n, seed=2)
+    product = gemm(xp.asarray(a), xp.asarray(b), engine=name)
+    product = product if xp is np else xp.asnumpy(product)
+    if product.tobytes() == gemm(a, b, engine="reference").tobytes():
+        yield Finding(f"engine {name}", "ok", "exact, to the last bit")
     else:
         advice = "Update the driver, test the memory of this machine, or report it"
-        yield Finding(title, "failure", "its products are not exact", advice)
-
-
-def _multiply(engine_name: str, xp: Any = np) -> Array:
-    """Multiply the same two matrices through an engine."""
-    engine, system = get_engine(engine_name), residue_system("2m", 16)
-    m, n, k = _SHAPE
-    real, imaginary = np.random.default_rng(2026).uniform(-1, 1, (2, m + n, k))
-    x, y = np.split(real + 1j * imaginary, [m])
-    # |x 2^52| <= 2^52.5: k products of two stay far below the product of the moduli.
-    rows, columns = xp.full(m, 52, np.int32), xp.full(n, 52, np.int32)
-    with engine.task():
-        left = engine.encode(xp.asarray(x), rows, system, side="left")
-        right = engine.encode(xp.asarray(y), columns, system, side="right")
-        residues = engine.multiply(left, right, system)
-        product = engine.decode(residues, rows, columns, system, np.complex128)
-    result: Array = product if xp is np else xp.asnumpy(product)
-    return result
+        yield Finding(f"engine {name}", "failure", "its products are not exact", advice)
 
 
 def check_gpu(gpus: Gpus) -> Iterator[Finding]:
@@ -135,14 +118,14 @@ def check_gpu(gpus: Gpus) -> Iterator[Finding]:
 
 def check_blocks(gpus: Gpus, block: Any) -> Iterator[Finding]:
     """Serialise a block as dask does to transfer or spill it."""
-    from distributed.protocol import deserialize, serialize
+    from distributed.protocol import serialize
 
     try:
-        deserialize(*serialize(block, serializers=["dask"], on_error="raise"))
+        serialize(block, serializers=["dask"], on_error="raise")
     except Exception as error:
         reason = str(error.__cause__ or error).splitlines()[0]
         found = f"dask cannot send, gather or spill them ({reason})"
-        advice = f"Install numba-cuda with {_install(gpus)}"
+        advice = f"Install numba-cuda with {gpus.install}"
         yield Finding("CuPy blocks", "failure", found, advice)
     else:
         yield Finding("CuPy blocks", "ok", "dask sends and spills them")
@@ -150,44 +133,34 @@ def check_blocks(gpus: Gpus, block: Any) -> Iterator[Finding]:
 
 def check_dask_cuda(gpus: Gpus) -> Iterator[Finding]:
     """Import dask-cuda, and see whether the versions that it asks for are installed."""
-    name = "dask-cuda"
     if not gpus.visible:
         return
     try:
         import dask_cuda
     except ImportError as error:
         found = f"it cannot be imported ({error}), so workers get no GPU of their own"
-        yield Finding(name, "warning", found, f"Install it with {_install(gpus)}")
+        advice = f"Install it with {gpus.install}"
+        yield Finding("dask-cuda", "warning", found, advice)
         return
-    clashes = [*find_clashes(name), *find_clashes("rapids-dask-dependency")]
-    for found, advice in clashes:
-        yield Finding(name, "warning", found, advice)
-    if not clashes:
-        yield Finding(name, "ok", str(dask_cuda.__version__))
+    unmet = [*find_unmet("dask-cuda"), *find_unmet("rapids-dask-dependency")]
+    for asked in unmet:
+        found = f"it asks for {asked}, which is not what is installed"
+        yield Finding("dask-cuda", "warning", found, f"Run pip install '{asked}'")
+    if not unmet:
+        yield Finding("dask-cuda", "ok", str(dask_cuda.__version__))
 
 
-def find_clashes(package: str) -> Iterator[tuple[str, str]]:
-    """List the unmet requirements of an installed package, with advice."""
+def find_unmet(package: str) -> Iterator[str]:
+    """List the requirements of a package, if it is installed, that are not met."""
     from packaging.requirements import Requirement
 
-    if _find_version(package) is None:
-        return
-    for wanted in map(Requirement, requires(package) or ()):
-        there = _find_version(wanted.name)
-        if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+    wanted: list[str] = []
+    with suppress(PackageNotFoundError):
+        wanted += requires(package) or ()
+    for requirement in map(Requirement, wanted):
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
             continue
-        if there is None or not wanted.specifier.contains(there, prereleases=True):
-            asked = f"{wanted.name}{wanted.specifier}"
-            found = f"{package} asks for {asked}, and {there or 'none'} is installed"
-            yield found, f"Run pip install '{asked}'"
-
-
-def _find_version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _install(gpus: Gpus) -> str:
-    return f"pip install 'twom-dist[{gpus.extra}]'"
+        with suppress(PackageNotFoundError):
+            if requirement.specifier.contains(version(requirement.name), True):
+                continue
+        yield f"{requirement.name}{requirement.specifier}"

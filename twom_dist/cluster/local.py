@@ -1,16 +1,22 @@
 """Workers of this machine: one for each GPU, or for each group of cores."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import inspect
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from dask.utils import format_bytes, parse_bytes
 
-from ..errors import EngineUnavailableError, PlanError
+from ..errors import (
+    ArgumentError,
+    EngineUnavailableError,
+    MemoryLimitError,
+    PlanError,
+)
 from ..memory import MemoryBudget
 from ..plan import Cluster
+from ..typing import as_integer
 from . import cuda
 from .nvml import Gpus, find_gpus
 
@@ -48,6 +54,12 @@ class LocalWorkers:
         budget = MemoryBudget(self.memory_bytes or None)
         return Cluster(self.workers, self.threads, budget)
 
+    def __str__(self) -> str:
+        limit = "no memory limit"
+        if self.memory_bytes:
+            limit = f"{format_bytes(self.memory_bytes)} of memory"
+        return f"workers: {self.workers}, each with {self.threads} threads and {limit}"
+
 
 def find_machine(gpus: bool | None = None, n_workers: int | None = None) -> Machine:
     """Look at this machine; `gpus` and `n_workers` as in `local_cluster`."""
@@ -75,8 +87,8 @@ def choose_workers(
 ) -> LocalWorkers:
     """Choose the numbers that are not given, and refuse those that do not fit."""
     for name, count in (("workers", n_workers), ("threads", threads_per_worker)):
-        if count is not None and count < 1:
-            problem = f"the number of {name} is {count}"
+        if count is not None and (as_integer(count) or 0) < 1:
+            problem = f"the number of {name} is {count!r}"
             raise PlanError(problem, "Give a positive integer", "not-positive")
     memory = machine.memory_bytes
     limit = _read_limit(memory_limit, memory)
@@ -123,9 +135,21 @@ def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
     """Read a memory limit as dask does: a float up to 1 is a share of the memory."""
     if limit is None or limit == "auto":
         return None
-    if isinstance(limit, float) and limit <= 1:
-        return int(limit * memory_bytes)
-    return int(parse_bytes(limit))
+    try:
+        share = isinstance(limit, float) and limit <= 1
+        found = int(limit * memory_bytes if share else parse_bytes(limit))
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        problem = f"memory_limit={limit!r} is not a size"
+        remedy = 'Give bytes, text such as "4 GiB", or a share of the memory up to 1.0'
+        raise PlanError(problem, remedy, "memory-limit") from None
+    if found != 0 and found < LEAST_BYTES:
+        least = f"{LEAST_BYTES >> 20} MiB"
+        raise MemoryLimitError(
+            f"workers of {format_bytes(found)} have no room for a tile",
+            f"Give each at least {least}, or 0 for no limit",
+            "memory",
+        )
+    return found
 
 
 def check_dashboard() -> None:
@@ -138,7 +162,35 @@ def check_dashboard() -> None:
         )
 
 
-@contextmanager
+class RunningCluster:
+    """Worker processes of this machine, which run until they are closed.
+
+    Attributes
+    ----------
+    client : distributed.Client
+        Connected to the workers, and the current client; what a ``with`` block is
+        given, at whose end the workers are stopped.
+    """
+
+    def __init__(self, client: Any, description: str, running: ExitStack) -> None:
+        self.client = client
+        self._description, self._running = description, running
+
+    def close(self) -> None:
+        """Stop the workers and disconnect the client."""
+        self._running.close()
+
+    def __enter__(self) -> Any:
+        return self.client
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self.client.status == "closed" else ""
+        return f"<local cluster of {self._description}{closed}>"
+
+
 def local_cluster(
     *,
     n_workers: int | None = None,
@@ -150,8 +202,8 @@ def local_cluster(
     interface: str | None = None,
     security: Any = None,
     **options: Any,
-) -> Iterator[Any]:
-    """Start worker processes on this machine, and stop them at the end.
+) -> RunningCluster:
+    """Start worker processes on this machine, for a ``with`` block or until closed.
 
     If there are enough GPUs and dask-cuda is installed, this is a
     `dask_cuda.LocalCUDACluster` with one worker for each GPU and a pool of device
@@ -188,18 +240,23 @@ def local_cluster(
         `rmm_pool_size` and `device_memory_limit` of dask-cuda, `local_directory`,
         `silence_logs`.
 
-    Yields
-    ------
-    distributed.Client
-        Connected to the cluster, which is its `cluster`; the current client.
+    Returns
+    -------
+    RunningCluster
+        A context manager, which gives a `distributed.Client` and stops the workers at
+        the end. In a notebook, keep it: its `client` is the current client, `close`
+        stops the workers, and it shows what runs.
 
     Raises
     ------
     EngineUnavailableError
         If ``gpus=True`` and there are no GPUs or no dask-cuda, and if a dashboard is
         asked for and bokeh is missing.
-    PlanError
-        If the machine has fewer GPUs than workers are asked for, or too little memory.
+    PlanError, MemoryLimitError
+        If the machine has fewer GPUs than workers are asked for, or too little memory,
+        and if the memory limit leaves no room for a tile.
+    ArgumentError
+        For an option that neither this function nor the cluster class has.
 
     Notes
     -----
@@ -216,6 +273,10 @@ def local_cluster(
     >>> with td.local_cluster(n_workers=2) as client:  # doctest: +SKIP
     ...     print(td.gemm(A, A)[0, 0].compute())
     64.0
+    >>> cluster = td.local_cluster(n_workers=1)  # doctest: +SKIP
+    >>> cluster  # doctest: +SKIP
+    <local cluster of workers: 1, each with 4 threads and 8.00 GiB of memory>
+    >>> cluster.close()  # doctest: +SKIP
     """
     from distributed import Client, LocalCluster
 
@@ -242,5 +303,25 @@ def local_cluster(
         chosen |= cuda.choose_pool(local.gpus)
         if protocol is None and security is None:
             chosen["protocol"] = cuda.choose_protocol()
-    with make(**chosen | options) as cluster, Client(cluster) as client:
-        yield client
+    _check_options(make, options)
+    with ExitStack() as started:
+        cluster = started.enter_context(make(**chosen | options))
+        client = started.enter_context(Client(cluster))
+        link = f"; dashboard at {cluster.dashboard_link}" if dashboard else ""
+        return RunningCluster(client, f"{local}{link}", started.pop_all())
+
+
+def _check_options(make: Any, options: dict[str, Any]) -> None:
+    """Refuse what neither the cluster class nor the workers behind it take."""
+    from distributed import LocalCluster, Nanny, Worker
+
+    *own, _ = inspect.signature(local_cluster).parameters
+    takers = map(inspect.signature, (make, LocalCluster, Nanny, Worker))
+    known = {name for taker in takers for name in taker.parameters}
+    for name in options:
+        if name not in known or name == "asynchronous":
+            raise ArgumentError(
+                f"local_cluster takes no {name!r}",
+                f"It takes {', '.join(own)}, and the options of dask's {make.__name__}",
+                "unknown-option",
+            )

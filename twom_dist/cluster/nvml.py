@@ -1,12 +1,9 @@
 """The GPUs that this process may use, as NVML counts them; no CUDA context is made."""
 
-import ctypes
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
-_DRIVER = "libcuda.so.1"
 
 
 @dataclass(frozen=True)
@@ -41,17 +38,18 @@ class Gpus:
         return f"{len(self.visible)} GPU" + "s" * (len(self.visible) != 1)
 
     @property
-    def extra(self) -> str:
-        """The extra of this package that suits the driver."""
-        return "cuda13" if self.cuda >= (13, 0) else "cuda12"
+    def install(self) -> str:
+        """The command that installs what suits the driver."""
+        extra = "cuda13" if self.cuda >= (13, 0) else "cuda12"
+        return f"pip install 'twom-dist[{extra}]'"
 
 
 def find_gpus() -> Gpus:
-    """Ask NVML, or CuPy where nvidia-ml-py is not installed; never raises."""
+    """Ask NVML; never raises."""
     try:
         import pynvml
     except ImportError:
-        return _ask_without_nvml()
+        return Gpus(reason="nvidia-ml-py is not installed, which counts them")
     return ask_nvml(pynvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
@@ -62,14 +60,15 @@ def ask_nvml(nvml: Any, named: str | None) -> Gpus:
         try:
             present = nvml.nvmlDeviceGetCount()
             visible = tuple(_visible(nvml, present, named))
-            cuda = _read_version(nvml.nvmlSystemGetCudaDriverVersion_v2())
+            cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
         finally:
             nvml.nvmlShutdown()
     except nvml.NVMLError as error:
         return Gpus(reason=f"NVML does not answer ({error})")
     hidden = f"CUDA_VISIBLE_DEVICES={named!r} hides all {present}"
     reason = "" if visible else hidden if present else "this machine has none"
-    return Gpus(visible, cuda, reason)
+    # 1000 major + 10 minor
+    return Gpus(visible, (cuda // 1000, cuda % 1000 // 10), reason)
 
 
 def _visible(nvml: Any, present: int, named: str | None) -> Iterator[Gpu]:
@@ -90,32 +89,3 @@ def _visible(nvml: Any, present: int, named: str | None) -> Iterator[Gpu]:
             # GPUs that share the host's memory do not support the question.
             total = free = 0
         yield Gpu(nvml.nvmlDeviceGetName(handle), total, free)
-
-
-def _ask_without_nvml() -> Gpus:
-    try:
-        # Without the driver CuPy finds nothing, and takes half a second to say so.
-        ctypes.CDLL(_DRIVER)
-        import cupy
-    except OSError:
-        return Gpus(reason=f"there is no {_DRIVER}, which the driver installs")
-    except ImportError:
-        return Gpus(reason="neither nvidia-ml-py nor CuPy is installed")
-    return ask_cupy(cupy)
-
-
-def ask_cupy(cupy: Any) -> Gpus:
-    """Ask the module cupy."""
-    runtime = cupy.cuda.runtime
-    try:
-        found = [*map(runtime.getDeviceProperties, range(runtime.getDeviceCount()))]
-        cuda = _read_version(runtime.driverGetVersion())
-    except runtime.CUDARuntimeError as error:
-        return Gpus(reason=f"CUDA finds none ({error})")
-    visible = tuple(Gpu(x["name"].decode(), x["totalGlobalMem"], 0) for x in found)
-    return Gpus(visible, cuda, "" if visible else "CUDA finds none")
-
-
-def _read_version(number: int) -> tuple[int, int]:
-    # 1000 major + 10 minor
-    return number // 1000, number % 1000 // 10

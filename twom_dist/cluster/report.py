@@ -10,17 +10,9 @@ Status = Literal["ok", "warning", "failure"]
 class Finding:
     """One line of a report.
 
-    Attributes
-    ----------
-    name : str
-    status : {"ok", "warning", "failure"}
-        A warning means that something is slower or does not work as it could; a
-        failure, that products fail or may be wrong.
-    found : str
-        What was found, as a clause, like the problem of an error.
-    advice : str
-        What to do about it, like the remedy of an error; empty if there is nothing to
-        do.
+    What was `found` is a clause like the problem of an error, and the `advice` is like
+    its remedy, empty if there is nothing to do. A warning means that something is
+    slower or does not work as it could; a failure, that products fail or may be wrong.
     """
 
     name: str

@@ -1,6 +1,12 @@
 """Plans: what a product or an update will cost, known and printable beforehand."""
 
-from .chunks import LARGEST_TILE, SMALLEST_TILE, TILES_PER_WORKER, tile_sizes
+from .chunks import (
+    LARGEST_TILE,
+    SMALLEST_TILE,
+    TILES_PER_WORKER,
+    cut_evenly,
+    tile_sizes,
+)
 from .cluster import Cluster
 from .layout import Layout, find_chunks, lay_out
 from .plan import Plan
@@ -15,6 +21,7 @@ __all__ = [
     "Layout",
     "Plan",
     "Wave",
+    "cut_evenly",
     "find_chunks",
     "lay_out",
     "make_plan",

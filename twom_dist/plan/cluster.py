@@ -1,14 +1,15 @@
 """The workers of a plan."""
 
-from dataclasses import dataclass, field
-from numbers import Integral
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import PlanError
 from ..memory import MemoryBudget
+from ..typing import as_integer
 
-# What plans call them.
-_NAMES = ("workers", "threads_per_worker", "worker_memory")
+# No cluster has more; figures beyond would overflow a float.
+_MOST = 2**20
+_MOST_BYTES = 2**63
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,20 @@ class Cluster:
     memory: MemoryBudget = field(default_factory=MemoryBudget)
 
     def __post_init__(self) -> None:
-        limit = self.memory.limit
-        given: dict[str, Any] = {
-            "workers": self.workers,
-            "threads_per_worker": self.threads,
-        }
-        given |= {} if limit is None else {"worker_memory": limit}
-        for name, value in given.items():
-            if not isinstance(value, Integral) or value < 1:
-                raise PlanError(
-                    f"{name}={value!r} is not a positive integer",
-                    "Give the number of bytes" if name == "worker_memory" else "",
-                    "cluster",
-                )
+        # A frozen dataclass is filled in this way.
+        fill = object.__setattr__
+        fill(self, "workers", _read("workers", self.workers, _MOST))
+        fill(self, "threads", _read("threads_per_worker", self.threads, _MOST))
+        if self.memory.limit is not None:
+            limit = _read("worker_memory", self.memory.limit, _MOST_BYTES)
+            fill(self, "memory", replace(self.memory, limit=limit))
+
+
+def _read(name: str, value: Any, most: int) -> int:
+    """Return a count that was given, or refuse it under the name that plans use."""
+    count = as_integer(value)
+    if count is None or not 1 <= count <= most:
+        raise PlanError(
+            f"{name}={value!r} is not an integer from 1 to {most}", "", "cluster"
+        )
+    return count

@@ -1,6 +1,6 @@
 """Bytes that the fullest worker holds while a product runs."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,6 @@ from ..tiles.grid import Grid
 from ..tiles.placement import WorkerGrid
 from ..tiles.spec import Spec
 from ..tiles.triangle import TriangleMap
-from ..typing import Cell
 
 Placement = WorkerGrid | TriangleMap
 
@@ -50,14 +49,11 @@ class Share:
     ----------
     inputs : int
         Rows of A and columns of B that it needs, stored once each.
-    encoded : int
-        Rows and columns that it encodes: left operands, and right ones.
     computed, mirrored : int
         Entries of the C tiles that it computes, and of their mirror images.
     """
 
     inputs: int
-    encoded: int
     computed: int
     mirrored: int = 0
 
@@ -70,7 +66,7 @@ def list_shares(grid: Grid, spec: Spec, placement: Placement) -> Iterable[Share]
         _largest_share(sizes, slots)
         for sizes, slots in ((grid.m, placement.pr), (grid.n, placement.pc))
     )
-    return [Share(rows + columns, rows + columns, rows * columns)]
+    return [Share(rows + columns, rows * columns)]
 
 
 def _largest_share(sizes: tuple[int, ...], slots: int) -> int:
@@ -85,20 +81,25 @@ def _triangle_shares(grid: Grid, spec: Spec, placement: TriangleMap) -> Iterable
     task, so that dask runs the task there. Tiles of zeros are not counted: nobody
     touches their pages.
     """
-    sizes = grid.n
-    cells: dict[int, list[Cell]] = defaultdict(list)
-    for cell, slot in placement.slots.items():
-        cells[slot].append(cell)
-    column = 0 if spec.uplo == "upper" else 1  # of a lower cell, whose mirror it is
-    for slot, own in cells.items():
-        held = sum(sizes[i] for i in placement.rows_of(slot))
-        # The right operands of A times itself are made of left ones.
-        right = {cell[column] for cell in own}
+    period = placement.period
+    # Of the rows that are placed alike: their sizes, and the squares of these.
+    sums = [sum(grid.n[row::period]) for row in range(period)]
+    squares = [sum(n * n for n in grid.n[row::period]) for row in range(period)]
+    computed: Counter[int] = Counter()
+    on_diagonal: Counter[int] = Counter()
+    for (i, j), slot in placement.slots.items():
+        if i == j:
+            # Half of their square, and half of the tiles on the diagonal.
+            computed[slot] += (sums[i] ** 2 + squares[i]) // 2
+            on_diagonal[slot] += squares[i]
+        else:
+            computed[slot] += sums[i] * sums[j]
+    for slot, entries in computed.items():
+        held = sum(grid.n[i] for i in placement.rows_of(slot))
         yield Share(
             inputs=spec.routine.matrices * held,
-            encoded=held + (sum(sizes[j] for j in right) if spec.twins else held),
-            computed=sum(sizes[i] * sizes[j] for i, j in own),
-            mirrored=sum(sizes[i] * sizes[j] for i, j in own if i != j),
+            computed=entries,
+            mirrored=entries - on_diagonal[slot],
         )
 
 
@@ -111,19 +112,10 @@ def predict_memory(
     *,
     mirrors: bool = True,
 ) -> WorkerMemory:
-    """Predict what the fullest worker holds.
+    """Predict what the fullest worker holds, `threads` tasks running side by side.
 
-    Parameters
-    ----------
-    grid : Grid
-    spec : Spec
-    placement : WorkerGrid or TriangleMap
-    threads : int
-        Tasks that run side by side on a worker.
-    cache_bytes : int
-        Encoded tiles that it may keep.
-    mirrors : bool
-        Whether the other triangle of an update is made as well.
+    `cache_bytes`: of encoded tiles that it may keep; `mirrors`: whether the other
+    triangle of an update is made as well.
     """
     shares = list_shares(grid, spec, placement)
     if not mirrors or spec.uplo != "full":
@@ -146,7 +138,8 @@ def _predict(
         entry = num_products * spec.itemsize + finishing
         return WorkerMemory(*held, 0, threads * entry * tile)
     planes, products = len(spec.system.planes), spec.system.num_products
-    encoded = planes * share.encoded * sum(grid.k)
+    # Of A times itself nearly all rows are right operands as well.
+    encoded = planes * share.inputs * (2 if spec.twins else 1) * sum(grid.k)
     # A right operand of A times itself is made of a left one.
     rows = mb + nb + (nb if spec.twins else 0)
     in_flight = threads * planes * rows * kb

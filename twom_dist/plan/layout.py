@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import lcm
-from numbers import Integral
 from statistics import median_high
 from typing import Any
 
@@ -13,7 +12,8 @@ from ..errors import MemoryLimitError, PlanError
 from ..tiles.grid import Chunks, Grid
 from ..tiles.placement import worker_grids
 from ..tiles.spec import Spec
-from .chunks import LARGEST_TILE, SMALLEST_TILE, TILES_PER_WORKER
+from ..typing import as_integer
+from .chunks import LARGEST_TILE, MANY_TILES, SMALLEST_TILE, TILES_PER_WORKER
 from .cluster import Cluster
 from .plan import Plan
 from .planner import make_plan
@@ -21,9 +21,6 @@ from .waves import Wave, cut_rectangle, cut_triangle
 
 # mnk up to which one tile is enough: some 0.2 s of work.
 SMALL_PRODUCT = 1024**3
-# Of all matrices, where they are smaller than any that is chosen: dask's scheduler
-# takes 12 minutes for so many tasks (benchmarks/results/scheduler-cpu-zen4.jsonl).
-MANY_TILES = 2**20
 # Side of a tile on a GPU: some 36 ms for k = 32768 at the 123 TF/s of 4096 on an H200
 # (benchmarks/results/gpu.jsonl), where dask spends 1 on a task.
 DEVICE_TILE = 4096
@@ -97,23 +94,9 @@ def lay_out(
 ) -> Layout:
     """Cut a product into tiles, and those into waves that the workers can hold.
 
-    Parameters
-    ----------
-    spec : Spec
-    shape : (m, n, k)
-    cluster : Cluster
-    tile : int or tuple of int, optional
-        Side of a tile, or (mb, nb, kb). Default: small enough for a few tiles on every
-        thread, and for one of each wave, where that is possible.
-    chunks : tuple of int
-        Of the files along m, n and k.
-
-    Raises
-    ------
-    PlanError
-        If `tile` is not a positive integer, or cuts the matrices into too many.
-    MemoryLimitError
-        If not even one tile of C fits.
+    `tile`: its side, or (mb, nb, kb); by default small enough for a few tiles on every
+    thread, and for one of each wave, where that is possible. `chunks`: of the files
+    along m, n and k.
     """
     spec = replace(spec, lazy=True)
     if isinstance(tile, tuple):
@@ -158,10 +141,9 @@ def cut_sizes(length: int, tile: int) -> Chunks:
 
 def _check_tile(tile: Any, shape: Shape) -> int:
     """Return a size of tiles; refuse more of them than anybody would wait for."""
-    whole = isinstance(tile, Integral) and not isinstance(tile, bool)
-    if not whole or int(tile) < 1:
+    side = as_integer(tile)
+    if side is None or side < 1:
         raise PlanError(f"tile={tile!r} is not a positive integer", "", "tile")
-    side = int(tile)
 
     def count(tile: int) -> int:
         mt, nt, kt = (_count(length, tile) for length in shape)

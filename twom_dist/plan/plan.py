@@ -16,7 +16,7 @@ from .cluster import Cluster
 from .footprint import WorkerMemory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """How a product or an update is cut, and what it costs; print it to see both.
 
@@ -161,6 +161,15 @@ class Plan:
         found = {name: getattr(self, name) for name in _FIGURES}
         m, n, k = self.shape
         return json.dumps({"m": m, "n": n, "k": k, **found})
+
+    def __repr__(self) -> str:
+        m, n, k = self.shape
+        mt, nt, _ = self.tiles
+        return (
+            f"<plan of {self.routine}: {m} x {k} times {k} x {n}, {self.dtype}, "
+            f"{mt} x {nt} tiles on {self.workers} workers, up to "
+            f"{format_bytes(self.peak_worker_bytes)} on each; print it for more>"
+        )
 
     def __str__(self) -> str:
         return self.describe()

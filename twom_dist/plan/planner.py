@@ -22,19 +22,8 @@ def make_plan(
 ) -> Plan:
     """Plan a product of known tiles, or refuse what no worker can hold.
 
-    Parameters
-    ----------
-    spec : Spec
-    chunks : tuple of tuple of int
-        Sizes of the tiles along m, n and k; m and n alike for updates.
-    cluster : Cluster
-    mirrors : bool
-        Whether the tiles of the other triangle of an update are made as well.
-
-    Raises
-    ------
-    MemoryLimitError
-        Where the fullest worker would need more than it has for tiles.
+    `chunks`: sizes of the tiles along m, n and k, m and n alike for updates; `mirrors`:
+    whether the tiles of the other triangle of an update are made as well.
     """
     m, n, k = chunks
     panel_bytes = cluster.memory.panel_bytes(cluster.threads)

@@ -39,17 +39,9 @@ def compute_cell(
 ) -> Array:
     """Multiply the last (or only) panel of a cell and finish it: a tile of C.
 
-    Parameters
-    ----------
-    products : sequence of (Operand, Operand)
-        No products where the spec is empty.
-    spec : Spec
-    diagonal : bool
-        Whether the diagonal of an update's result runs through the cell.
-    before : sequence of Accumulator, optional
-        Of the panels before.
-    c : array, optional
-        The tile of C, where beta is not 0.
+    No products where the spec is empty. `diagonal`: whether the diagonal of an update's
+    result runs through the cell; `before`: of the panels before; `c`: the tile of C
+    where beta is not 0.
     """
     if spec.empty:
         engine = load_engine(spec)
@@ -97,13 +89,21 @@ def _finish(
     """Decode a cell, add the mirror image of the other product and beta C."""
     if not spec.routine.sums:
         # beta C is added before the one rounding.
-        triangle = _wanted_triangle(spec, diagonal)
-        out = _decode(accumulators[0], products[0], spec, spec.beta, c, triangle)
+        (accumulator,), ((left, right),) = accumulators, products
+        out = tasks.decode_tile(
+            accumulator,
+            left.exponents,
+            right.exponents,
+            spec,
+            spec.beta,
+            c,
+            _wanted_triangle(spec, diagonal),
+        )
         return _close(out, spec) if diagonal else out
     engine = load_engine(spec)
     decoded = [
-        _decode(accumulator, product, spec)
-        for accumulator, product in zip(accumulators, products, strict=True)
+        tasks.decode_tile(accumulator, left.exponents, right.exponents, spec)
+        for accumulator, (left, right) in zip(accumulators, products, strict=True)
     ]
     # On the diagonal both are the same.
     mirrored = mirror_tile(decoded[-1], spec)
@@ -111,20 +111,6 @@ def _finish(
     if spec.beta != 0:
         out = engine.scale_and_add(out, 1, spec.beta, c, spec.dtype)
     return _close(out, spec) if diagonal else out
-
-
-def _decode(
-    accumulator: Accumulator,
-    product: Product,
-    spec: Spec,
-    beta: complex = 0,
-    c: Array | None = None,
-    triangle: Uplo = "full",
-) -> Array:
-    left, right = product
-    return tasks.decode_tile(
-        accumulator, left.exponents, right.exponents, spec, beta, c, triangle
-    )
 
 
 def _wanted_triangle(spec: Spec, diagonal: bool) -> Uplo:

@@ -19,18 +19,10 @@ def product_array(
     spec: Spec,
     cells: Sequence[Cell] | None = None,
 ) -> Any:
-    """Make the lazy result of aligned dask arrays; nothing is computed.
+    """Make the lazy result of dask arrays that are chunked as the grid says.
 
-    Parameters
-    ----------
-    a, b : dask.array.Array
-        Chunked alike along k; b is a for herk and syrk.
-    c : dask.array.Array or None
-        Chunked like the result.
-    grid : Grid
-    spec : Spec
-    cells : sequence of (int, int), optional
-        Tiles of the result that are wanted; the array has no others.
+    b is a for herk and syrk. `cells`: tiles of the result that are wanted; the array
+    has no others.
     """
     if hasattr(a, "expr"):
         from .expression import product_expression

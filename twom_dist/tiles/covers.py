@@ -11,15 +11,28 @@ References
    Symmetric Matrix Computations", arXiv:2409.11304: triangle blocks.
 .. [2] O. Beaumont et al., "Data Distribution Schemes for Dense Linear Algebra
    Factorizations on Any Number of Nodes", IPDPS 2023.
+.. [3] J. Singer, "A Theorem in Finite Projective Geometry and Some Applications to
+   Number Theory", Trans. Amer. Math. Soc. 43 (1938).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from math import isqrt
 from random import Random
 
-Element = tuple[int, ...]
+# By the order c of a plane, c + 1 numbers: each number but 0, mod c^2 + c + 1, is the
+# difference of one pair of them [3]_.
+DIFFERENCES = {
+    2: (1, 2, 4),
+    3: (0, 1, 3, 9),
+    4: (3, 6, 7, 12, 14),
+    5: (1, 5, 11, 24, 25, 27),
+    7: (0, 1, 5, 7, 17, 35, 38, 49),
+    8: (1, 2, 4, 8, 16, 32, 37, 55, 64),
+    9: (0, 1, 3, 9, 27, 49, 56, 61, 77, 81),
+    11: (1, 8, 9, 11, 25, 37, 69, 88, 94, 99, 103, 121),
+    13: (0, 1, 5, 13, 65, 68, 93, 111, 113, 122, 146, 152, 162, 169),
+}
 
 
 @dataclass(frozen=True)
@@ -61,13 +74,7 @@ def bits(mask: int) -> Iterator[int]:
 def greedy_cover(points: int, sets: int, seed: int) -> Cover:
     """Give points to the set with the fewest pairs, each time the one that adds most.
 
-    Parameters
-    ----------
-    points : int
-        2 or more.
-    sets : int
-    seed : int
-        Of the choice among points that add as much.
+    `seed`: of the choice among points that add as much.
     """
     random = Random(seed)
     missing = [((1 << points) - 1) ^ (1 << point) for point in range(points)]
@@ -91,85 +98,27 @@ def greedy_cover(points: int, sets: int, seed: int) -> Cover:
 
 
 def plane_cover(sets: int) -> Cover | None:
-    """Return the lines of a finite plane, or None where none has so many.
+    """Return the lines of a finite plane, or None where none is known with so many.
 
-    The affine plane of order c, a prime power, has c^2 points and c (c + 1) lines of c
-    points; the projective plane adds a point to each line, where it meets its
-    parallels, and the line of these points. Any two points share exactly one line.
+    The projective plane of order c has c (c + 1) + 1 points and as many lines: the
+    shifts of a perfect difference set. The affine plane is what is left without one
+    line and its points. Any two points share exactly one line.
 
     Examples
     --------
-    >>> plane_cover(6)
-    Cover(points=4, sets=(9, 6, 3, 12, 5, 10))
+    >>> [held.bit_count() for held in plane_cover(6).sets]
+    [2, 2, 2, 2, 2, 2]
     >>> plane_cover(5) is None
     True
     """
     order = isqrt(sets)
-    if _prime_power(order) is None or sets - order * (order + 1) not in (0, 1):
+    count = order * (order + 1) + 1
+    if order not in DIFFERENCES or sets not in (count - 1, count):
         return None
-    field = Field(order)
-    elements = field.elements
-    # Numbered along parabolas, on which no three points share a line: where the first
-    # points stand for one row more than the others, no line has many of them.
-    numbers = {
-        (x, field.add(field.multiply(x, x), above)): number
-        for number, (above, x) in enumerate(product(elements, elements))
-    }
-    lines = [
-        [(x, field.add(field.multiply(slope, x), y)) for x in elements]
-        for slope in elements
-        for y in elements
-    ]
-    lines += [[(x, y) for y in elements] for x in elements]
-    masks = [sum(1 << numbers[point] for point in line) for line in lines]
-    affine = order**2
-    if sets == len(masks):
-        return Cover(affine, tuple(masks))
-    # Parallels follow each other, `order` of them, and share one more point.
-    closed = [mask | 1 << affine + n // order for n, mask in enumerate(masks)]
-    return Cover(sets, (*closed, (1 << sets) - (1 << affine)))
-
-
-def _prime_power(order: int) -> tuple[int, int] | None:
-    """Find p and e with order = p^e."""
-    p = next((p for p in range(2, order + 1) if order % p == 0), 0)
-    e = next((e for e in range(1, order) if p**e >= order), 1)
-    return (p, e) if p and p**e == order else None
-
-
-class Field:
-    """GF(q): polynomials over the integers mod p, modulo a primitive one.
-
-    Parameters
-    ----------
-    order : int
-        q = p^e.
-    """
-
-    def __init__(self, order: int) -> None:
-        found = _prime_power(order)
-        assert found is not None
-        self.p, degree = found
-        self.elements: list[Element] = list(product(range(self.p), repeat=degree))
-        # x^e = tail is primitive where x has every element but 0 among its powers.
-        for tail in self.elements:
-            power: Element = (1, *(0,) * (degree - 1))
-            self.powers: list[Element] = []
-            while power not in self.powers and any(power):
-                self.powers.append(power)
-                *low, top = (0, *power)
-                power = self.add(low, [top * t for t in tail])
-            if len(self.powers) == order - 1:
-                break
-        self.logarithms = {power: n for n, power in enumerate(self.powers)}
-
-    def add(self, a: Sequence[int], b: Sequence[int]) -> Element:
-        """Sum of two elements."""
-        return tuple((x + y) % self.p for x, y in zip(a, b, strict=True))
-
-    def multiply(self, a: Element, b: Element) -> Element:
-        """Product of two elements."""
-        if not (any(a) and any(b)):
-            return self.elements[0]
-        n = self.logarithms[a] + self.logarithms[b]
-        return self.powers[n % len(self.powers)]
+    lines = [{(n + d) % count for d in DIFFERENCES[order]} for n in range(count)]
+    if sets < count:
+        last = lines.pop()
+        lines = [line - last for line in lines]
+    numbers = {point: n for n, point in enumerate(sorted(set().union(*lines)))}
+    masks = tuple(sum(1 << numbers[point] for point in line) for line in lines)
+    return Cover(len(numbers), masks)

@@ -12,6 +12,7 @@ Keys are ``twom-<stage>-<token>`` so that dashboards group them by stage:
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from dask.base import tokenize
@@ -22,7 +23,7 @@ from . import tasks
 from .blocks import check_block, check_tile
 from .cells import Operand, Product, compute_cell, mirror_tile, multiply_cell
 from .grid import Grid
-from .spec import Spec, is_straight, load_engine, load_namespace
+from .spec import Spec, is_straight, load_engine
 from .task_spec import Alias, List, Task, TaskRef
 
 PRODUCT = "twom-product"
@@ -67,18 +68,10 @@ def build_layer(
     spec: Spec,
     cells: Iterable[Cell] | None = None,
 ) -> dict[Key, Task]:
-    """Return the tasks of a result by key.
+    """Return the tasks of a result by key; `name` is from `result_name`.
 
-    Parameters
-    ----------
-    name : str
-        From `result_name`.
-    operands : Operands
-    grid : Grid
-        Square, m and n alike, for updates.
-    spec : Spec
-    cells : iterable of (int, int), optional
-        Tiles of the result that are wanted; all of them by default.
+    The grid of an update is square, m and n alike. `cells`: tiles of the result that
+    are wanted; all of them by default.
     """
     return _Layer(name, operands, grid, spec).build(cells)
 
@@ -89,7 +82,7 @@ class _Layer:
         self.operands, self.grid, self.spec = operands, grid, spec
         self.tasks: dict[Key, Task] = {}
         self._lists: dict[Any, List] = {}
-        self._scaled: set[tuple[Side, int]] = set()
+        self._scaled: dict[tuple[Side, int], TaskRef] = {}
 
     def build(self, cells: Iterable[Cell] | None) -> dict[Key, Task]:
         """Return every task by key."""
@@ -185,11 +178,10 @@ class _Layer:
         """Exponents of one row of tiles; those of A serve both sides of A A^H."""
         side = "left" if self.spec.twins else side
         if (side, index) not in self._scaled:
-            self._scaled.add((side, index))
-            self._scale(side, index)
-        return TaskRef((f"twom-exponents-{self.token}", side, index))
+            self._scaled[side, index] = TaskRef(self._scale(side, index))
+        return self._scaled[side, index]
 
-    def _scale(self, side: Side, index: int) -> None:
+    def _scale(self, side: Side, index: int) -> Key:
         """Two passes: the largest exponent over all of k, then exact square sums."""
         spec, where, steps = self.spec, (side, index), self.grid.k
         rows = (self.grid.m if side == "left" else self.grid.n)[index]
@@ -199,8 +191,7 @@ class _Layer:
         ]
         if len(tiles) == 1:
             call = (run_scaling, tasks.scale_in_one, spec, *tiles[0])
-            self._add("twom-exponents", where, *call)
-            return
+            return self._add("twom-exponents", where, *call)
         of_tiles = [
             self._add(
                 "twom-largest",
@@ -222,7 +213,7 @@ class _Layer:
             )
             for s, tile in enumerate(tiles)
         ]
-        self._add(
+        return self._add(
             "twom-exponents",
             where,
             *(run_choice, spec, TaskRef(largest), List(*map(TaskRef, sums))),
@@ -327,4 +318,5 @@ def run_mirror(tile: Any, spec: Spec) -> Any:
 def zero_tile(shape: tuple[int, int], spec: Spec) -> Any:
     """Return a tile of the triangle that was not asked for."""
     with _running(spec):
-        return load_namespace(spec).zeros(shape, spec.dtype)
+        family = import_module(load_engine(spec).family)
+        return family.zeros(shape, spec.dtype)

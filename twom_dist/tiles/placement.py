@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import TypeVar
 
+T = TypeVar("T", bound=Hashable)
 W = TypeVar("W", bound=Hashable)
 
 
@@ -94,17 +95,8 @@ def choose_grid(
 def assign_slots(gains: Sequence[Mapping[W, int]], workers: Sequence[W]) -> list[W]:
     """Give each slot its own worker so that the bytes already there are many.
 
-    Parameters
-    ----------
-    gains : sequence of mapping
-        For each slot, the bytes that it needs and a worker holds already.
-    workers : sequence
-        As many as slots.
-
-    Returns
-    -------
-    list
-        Worker of each slot; a local optimum under swaps of two slots.
+    `gains`: for each slot, the bytes that it needs and a worker holds already. There
+    are as many workers as slots. What is found is a local optimum under swaps of two.
     """
     chosen = list(workers)
 
@@ -124,12 +116,10 @@ def assign_slots(gains: Sequence[Mapping[W, int]], workers: Sequence[W]) -> list
     return chosen
 
 
-def spread(
-    items: Iterable[Hashable], candidates: Callable[[Hashable], Sequence[W]]
-) -> dict[Hashable, W]:
+def spread(items: Iterable[T], candidates: Callable[[T], Sequence[W]]) -> dict[T, W]:
     """Put each item on the least loaded of its candidates, the first where equal."""
     load: dict[W, int] = {}
-    placed: dict[Hashable, W] = {}
+    placed: dict[T, W] = {}
     for item in items:
         worker = min(candidates(item), key=lambda w: load.get(w, 0))
         load[worker] = load.get(worker, 0) + 1

@@ -11,9 +11,9 @@ never a result.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
@@ -30,12 +30,14 @@ PAUSE_SECONDS = 5.0
 # Stages of tiles that another product may take.
 RESULTS = (PRODUCT, UPDATE)
 
-Layout = WorkerGrid | TriangleMap
-
 
 def _stage_and_token(key: Any) -> tuple[str, str]:
     """Split ``twom-<stage>-<token>`` of a tuple key; two empty strings otherwise."""
-    name = key[0] if isinstance(key, tuple) and key else ""
+    return _split(key[0]) if isinstance(key, tuple) and key else ("", "")
+
+
+@lru_cache(maxsize=1024)
+def _split(name: Any) -> tuple[str, str]:
     if not (isinstance(name, str) and name.startswith("twom-")):
         return "", ""
     stage, _, token = name.rpartition("-")
@@ -139,10 +141,12 @@ def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
     """
     if any(map(_is_restricted, states)):
         return
-    uses = _collect_uses(states)
-    layout, slots = _choose(states, uses, workers)
+    needed = _collect_needed(states)
+    own = _stage_and_token(states[0].key)[1]
+    uses = {task: cells for task, cells in needed.items() if _is_tile(task, own)}
+    seating = _choose({ts.key[1:3] for ts in states}, uses, workers)
     for ts in states:
-        worker = slots[layout.slot(*ts.key[1:3])]
+        worker = seating.workers[seating.slots[ts.key[1:3]]]
         yield ts, worker
         for dependent in ts.dependents:
             # The same tile, or its mirror image.
@@ -150,18 +154,20 @@ def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
             if updates and not _is_restricted(dependent):
                 yield dependent, worker
     consumers = {
-        key: [slots[slot] for slot in use.slots(layout)] for key, use in uses.items()
+        tile: [seating.workers[slot] for slot in sorted(slots)]
+        for tile, slots in seating.needs.items()
     }
-    in_turn = _take_turns(consumers)
-    placed = spread(in_turn, lambda key: _homes(uses[key].tile, consumers))
-    tiles = [(uses[key].tile, worker) for key, worker in placed.items()]
-    made_for_it = [x for x in tiles if _stage_and_token(x[0].key)[0] not in RESULTS]
-    yield from with_ancestors(made_for_it)
-    for tile, worker in tiles:
-        for dependent in tile.dependents:
-            scales = _stage_and_token(dependent.key)[0] in SCALING_STAGES
-            if scales and not _is_restricted(dependent):
-                yield dependent, worker
+    placed = spread(_take_turns(consumers), lambda tile: _homes(tile, consumers[tile]))
+    yield from with_ancestors(
+        [
+            (tile, worker)
+            for tile, worker in placed.items()
+            if _stage_and_token(tile.key)[0] not in RESULTS
+        ]
+    )
+    for task in _list_scaling(needed):
+        for tile in placed.keys() & task.dependencies:
+            yield task, placed[tile]
 
 
 def _is_restricted(ts: Any) -> bool:
@@ -171,51 +177,36 @@ def _is_restricted(ts: Any) -> bool:
     )
 
 
-@dataclass
-class _Use:
-    """The C tiles that take an input tile.
-
-    All of these rows by all of these columns, unless `cells` lists them one by one,
-    as in a triangle.
-    """
-
-    tile: Any
-    rows: set[int] = field(default_factory=set)
-    columns: set[int] = field(default_factory=set)
-    cells: set[Cell] | None = None
-
-    def slots(self, layout: Layout) -> list[int]:
-        """List the slots that need the tile."""
-        if self.cells is not None:
-            return sorted({layout.slot(i, j) for i, j in self.cells})
-        assert isinstance(layout, WorkerGrid)
-        pr, pc = layout.pr, layout.pc
-        rows = {i % pr for i in self.rows}
-        columns = {j % pc for j in self.columns}
-        return sorted(i * pc + j for i in rows for j in columns)
-
-
-def _collect_uses(states: list[Any]) -> dict[Any, _Use]:
-    """Find the chunks of A, B and C that the tasks of one product take."""
-    uses: dict[Any, _Use] = {}
-    cells = {ts.key[1:3] for ts in states}
-    mt, nt = len({i for i, _ in cells}), len({j for _, j in cells})
-    rectangle = len(cells) == mt * nt
+def _collect_needed(states: list[Any]) -> dict[Any, set[Cell]]:
+    """Find all that the tasks of one product take, and for which cells."""
+    needed: dict[Any, set[Cell]] = defaultdict(set)
     for ts in states:
-        _, i, j = ts.key[:3]
-        token = _stage_and_token(ts.key)[1]
-        for tile in ts.dependencies:
-            stage, other = _stage_and_token(tile.key)
-            if stage and (other == token or stage not in RESULTS):
-                continue
-            use = uses.get(tile.key)
-            if use is None:
-                use = uses[tile.key] = _Use(tile, cells=None if rectangle else set())
-            use.rows.add(i)
-            use.columns.add(j)
-            if use.cells is not None:
-                use.cells.add((i, j))
-    return uses
+        cell = ts.key[1:3]
+        for task in ts.dependencies:
+            needed[task].add(cell)
+    return needed
+
+
+def _is_tile(task: Any, own: str) -> bool:
+    """Tell a chunk of A, B or C from what a product makes for itself."""
+    stage, token = _stage_and_token(task.key)
+    return not stage or (stage in RESULTS and token != own)
+
+
+def _list_scaling(needed: Iterable[Any]) -> set[Any]:
+    """List the scaling tasks of one product that nobody has placed."""
+    found: set[Any] = set()
+    tasks = set(needed)
+    while tasks:
+        scaling = {
+            task
+            for task in tasks - found
+            if _stage_and_token(task.key)[0] in SCALING_STAGES
+            and not _is_restricted(task)
+        }
+        found |= scaling
+        tasks = {before for task in scaling for before in task.dependencies}
+    return found
 
 
 def _take_turns(consumers: dict[Any, list[str]]) -> list[Any]:
@@ -232,29 +223,31 @@ def _take_turns(consumers: dict[Any, list[str]]) -> list[Any]:
     return sorted(turns, key=turns.__getitem__)
 
 
-def _homes(tile: Any, consumers: dict[Any, list[str]]) -> list[str]:
+def _homes(tile: Any, consumers: list[str]) -> list[str]:
     """List where a tile may be scaled without moving more than its products need."""
-    holders = [worker.address for worker in tile.who_has or ()]
-    return holders or consumers[tile.key]
+    return [worker.address for worker in tile.who_has or ()] or consumers
+
+
+class _Seating(NamedTuple):
+    """A layout on the workers: slots of the cells, and a worker for each slot."""
+
+    moved: int
+    slots: dict[Cell, int]
+    needs: dict[Any, set[int]]  # an input tile -> the slots that need it
+    workers: list[str]
 
 
 def _choose(
-    states: list[Any], uses: dict[Any, _Use], workers: list[str]
-) -> tuple[Layout, list[str]]:
+    cells: set[Cell], uses: dict[Any, set[Cell]], workers: list[str]
+) -> _Seating:
     """Choose layout and workers: least load, then fewest bytes that must move."""
-    cells = {ts.key[1:3] for ts in states}
     mt, nt = (1 + max(indices) for indices in zip(*cells, strict=True))
     if mt > 1 and _is_triangle(cells, mt):
-        triangle = triangle_map(mt, len(workers))
-        return triangle, _seat(triangle, uses, workers)[1]
-    best: tuple[tuple[int, int], WorkerGrid, list[str]] | None = None
-    for grid in balanced_grids(len(workers), mt, nt):
-        moved, slots = _seat(grid, uses, workers)
-        rank = (moved, abs(grid.pr - grid.pc))
-        if best is None or rank < best[0]:
-            best = (rank, grid, slots)
-    assert best is not None
-    return best[1], best[2]
+        return _seat(triangle_map(mt, len(workers)), cells, uses, workers)
+    grids = balanced_grids(len(workers), mt, nt)
+    grids.sort(key=lambda grid: abs(grid.pr - grid.pc))
+    seatings = [_seat(grid, cells, uses, workers) for grid in grids]
+    return min(seatings, key=lambda seating: seating.moved)
 
 
 def _is_triangle(cells: set[Cell], count: int) -> bool:
@@ -265,21 +258,26 @@ def _is_triangle(cells: set[Cell], count: int) -> bool:
 
 
 def _seat(
-    layout: Layout, uses: dict[Any, _Use], workers: list[str]
-) -> tuple[int, list[str]]:
-    """Give each slot a worker; return the bytes that must move, and the workers."""
+    layout: WorkerGrid | TriangleMap,
+    cells: set[Cell],
+    uses: dict[Any, set[Cell]],
+    workers: list[str],
+) -> _Seating:
+    """Give each slot the worker that holds most of what it needs."""
+    slots = {cell: layout.slot(*cell) for cell in cells}
+    needs = {tile: {slots[cell] for cell in uses[tile]} for tile in uses}
     # As many as workers: what a slot that does not exist gets is left out.
     gains: list[dict[str, int]] = [defaultdict(int) for _ in workers]
     total = 0
-    for use in uses.values():
-        nbytes = use.tile.get_nbytes()
-        slots_of_tile = use.slots(layout)
+    for tile, slots_of_tile in needs.items():
+        nbytes = tile.get_nbytes()
         total += nbytes * len(slots_of_tile)
-        for holder in use.tile.who_has or ():
+        for holder in tile.who_has or ():
             for slot in slots_of_tile:
                 gains[slot][holder.address] += nbytes
-    slots = assign_slots(gains, workers)
-    return total - sum(gains[s][w] for s, w in enumerate(slots)), slots
+    seats = assign_slots(gains, workers)
+    moved = total - sum(gains[s][w] for s, w in enumerate(seats))
+    return _Seating(moved, slots, needs, seats)
 
 
 def with_ancestors(tiles: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:

@@ -1,7 +1,6 @@
 """What every block task of a product needs to know: one small picklable record."""
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -94,11 +93,6 @@ class Spec:
 def load_engine(spec: Spec) -> Engine:
     """Load the engine of a spec in this process."""
     return get_engine(spec.engine)
-
-
-def load_namespace(spec: Spec) -> Any:
-    """Load the module that makes arrays of the blocks' family: numpy or cupy."""
-    return import_module(load_engine(spec).family)
 
 
 def as_rows(block: Array, side: Side, op: Op) -> Array:

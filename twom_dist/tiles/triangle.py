@@ -6,7 +6,7 @@ those of the rows and those of the columns of its tiles. With the covers of
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import isqrt
@@ -19,6 +19,9 @@ from .placement import worker_grids
 # Rows that the search sees, each in the place of several where there are more; sizes of
 # covers that it tries, each so many times; and how many of them are filled with cells.
 ROWS, SIZES, SEEDS, KEPT = 64, 32, 2, 8
+# Rows that are placed one by one; those beyond follow them. Workers up to which covers
+# are searched for.
+PLACED, SEARCHED = 256, 512
 # Largest over mean load that counts as even: to be nearer can cost a third of the rows
 # (15 instead of 11, of 56 on 31 workers).
 EVEN = 1.02
@@ -38,24 +41,35 @@ class TriangleMap:
     workers : int
         Slots.
     slots : mapping
-        Slot of every cell (i, j) with i >= j.
+        Slot of every cell (i, j) with i >= j, of a triangle of all rows or fewer. Row r
+        is placed as row r mod `period`, the number of these.
     """
 
     count: int
     workers: int
     slots: Mapping[Cell, int]
 
+    @cached_property
+    def period(self) -> int:
+        """Rows that are placed one by one."""
+        # p rows have p (p + 1) / 2 cells.
+        return isqrt(2 * len(self.slots))
+
     def slot(self, i: int, j: int) -> int:
         """Slot of a tile, or of its mirror image."""
-        return self.slots[max(i, j), min(i, j)]
+        i, j = i % self.period, j % self.period
+        return self.slots[(i, j) if i >= j else (j, i)]
 
-    def rows_of(self, slot: int) -> frozenset[int]:
+    def rows_of(self, slot: int) -> Set[int]:
         """Rows of A that the tiles of a slot need."""
         return self._rows.get(slot, frozenset())
 
     @cached_property
-    def _rows(self) -> dict[int, frozenset[int]]:
-        return {s: frozenset(rows) for s, rows in held_rows(self.slots).items()}
+    def _rows(self) -> dict[int, Set[int]]:
+        return {
+            slot: {r for row in rows for r in range(row, self.count, self.period)}
+            for slot, rows in held_rows(self.slots).items()
+        }
 
     @cached_property
     def held_fraction(self) -> float:
@@ -65,7 +79,10 @@ class TriangleMap:
     @cached_property
     def balance(self) -> float:
         """Work of the busiest slot over the mean of all."""
-        work = loads(self.slots)
+        work: Counter[int] = Counter()
+        for (i, j), slot in self.slots.items():
+            high, wide = (len(range(r, self.count, self.period)) for r in (i, j))
+            work[slot] += _work((i, j)) * high * wide
         return max(work.values()) * self.workers / work.total() if work else 1.0
 
     @cached_property
@@ -76,14 +93,7 @@ class TriangleMap:
 
 @lru_cache(maxsize=16)
 def triangle_map(count: int, workers: int) -> TriangleMap:
-    """Place a triangle and keep the result.
-
-    Parameters
-    ----------
-    count : int
-        Rows of tiles.
-    workers : int
-        1 or more.
+    """Place a triangle of so many rows of tiles, and keep the result.
 
     Examples
     --------
@@ -91,7 +101,24 @@ def triangle_map(count: int, workers: int) -> TriangleMap:
     >>> found.held_fraction, found.slot(7, 2) == found.slot(2, 7)
     (0.5, True)
     """
-    return TriangleMap(count, workers, MappingProxyType(place_triangle(count, workers)))
+    maps = [
+        TriangleMap(count, workers, MappingProxyType(place_triangle(period, workers)))
+        for period in _find_periods(count, workers)
+    ]
+    # Cut so coarsely, twice as much above the mean still counts as even.
+    return min(maps, key=lambda found: (max(found.balance, 2 * EVEN - 1), found.copies))
+
+
+def _find_periods(count: int, workers: int) -> list[int]:
+    """List numbers of rows to place one by one: all of them, or some that may do."""
+    if count <= PLACED:
+        return [count]
+    alike = -(-count // PLACED)
+    periods = [-(-count // more) for more in range(alike, alike + 3)]
+    plane = plane_cover(workers)
+    if plane is not None and plane.points <= PLACED:
+        periods.append(PLACED // plane.points * plane.points)
+    return periods
 
 
 def held_rows(cells: Mapping[Cell, int]) -> dict[int, set[int]]:
@@ -125,41 +152,35 @@ def loads(cells: Mapping[Cell, int]) -> Counter[int]:
 def place_triangle(count: int, workers: int) -> dict[Cell, int]:
     """Choose the slot of every cell (i, j) with i >= j: even loads, then few rows.
 
-    Parameters
-    ----------
-    count : int
-        Rows of tiles.
-    workers : int
-        Slots; 1 or more.
-
-    Returns
-    -------
-    dict
-        Slot of each cell, the same in every process. The busiest slot has no more work,
-        and the fullest no more rows, than on the best cyclic grid.
+    The slots are the same in every process. The busiest has no more work, and the
+    fullest no more rows, than on the best cyclic grid.
 
     Notes
     -----
-    Lines of planes serve c (c + 1) and c (c + 1) + 1 workers, c a prime power. Cost: up
-    to 64 greedy covers, 8 of them filled with the cells of up to 64 rows, whatever
-    `count`; beyond, a few operations for each cell. Measured on one core of an x86
-    server: below 0.2 s up to 64 rows and 32 workers, 0.9 s for the 125250 cells of 500
-    rows.
+    Lines of planes serve c (c + 1) and c (c + 1) + 1 workers, c a prime power up to 13.
+    Cost: up to 64 greedy covers, 8 of them filled with the cells of up to 64 rows;
+    beyond, a few operations for each cell. Measured on one core of an x86 server: 0.2 s
+    for 64 rows and 20 workers, 0.5 s for 256 rows and 64 workers, 2 s for 256 and 200.
     """
-    cyclic = min(_cyclic_placements(count, workers), key=_cost)
-    if count < 2 or workers == 1:
+    cells = [(i, j) for i in range(count) for j in range(i + 1)]
+    if workers >= len(cells):
+        return {cell: slot for slot, cell in enumerate(cells)}
+    cyclic = min(_cyclic_placements(cells, workers), key=_cost)
+    if workers == 1:
         return cyclic
     most_work, most_rows, _ = _cost(cyclic)
     even = min(EVEN, most_work * workers / count**2)
     # Each of these rows stands for as many as any other, or for one less.
     rows = -(-count // -(-count // ROWS))
-    covers = [plane_cover(workers), _search_cover(rows, workers, even)]
+    covers = [plane_cover(workers)]
+    if workers <= SEARCHED:
+        covers.append(_search_cover(rows, workers, even))
     found = [_fill(cover.spread(count)) for cover in covers if cover is not None]
     ranked = sorted(found, key=lambda cells: _rank(cells, even * count**2 / workers))
-    for cells in ranked:
-        work, held, _ = _cost(cells)
+    for placed in ranked:
+        work, held, _ = _cost(placed)
         if work <= most_work and held <= most_rows:
-            return cells
+            return placed
     return cyclic
 
 
@@ -180,10 +201,11 @@ def _rank(cells: Mapping[Cell, int], even: float) -> tuple[float, int, int, int]
     return max(load, even), held, total, load
 
 
-def _cyclic_placements(count: int, workers: int) -> Iterator[dict[Cell, int]]:
-    """Place the triangle on every cyclic grid."""
-    for grid in worker_grids(workers):
-        yield {(i, j): grid.slot(i, j) for i in range(count) for j in range(i + 1)}
+def _cyclic_placements(cells: list[Cell], workers: int) -> Iterator[dict[Cell, int]]:
+    """Place the triangle on the cyclic grids that are nearest to squares."""
+    grids = sorted(worker_grids(workers), key=lambda grid: abs(grid.pr - grid.pc))
+    for grid in grids[:KEPT]:
+        yield {cell: grid.slot(*cell) for cell in cells}
 
 
 def _search_cover(rows: int, workers: int, even: float) -> Cover:
@@ -248,10 +270,7 @@ def _find_chain(
 ) -> list[tuple[int, _Kind, int]]:
     """Find cells of this work to pass on, from the fullest slot to one with room.
 
-    Returns
-    -------
-    list of (int, (int, int), int)
-        Giver, kind of cell, taker.
+    A list of givers, kinds of cells and takers.
     """
     fullest = max(range(len(load)), key=load.__getitem__)
     came: dict[int, tuple[int, _Kind]] = {}
