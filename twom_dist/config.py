@@ -46,14 +46,6 @@ def bytes_setting(name: str) -> int:
         raise _refuse(name, 'a size such as "2 GiB"') from None
 
 
-def rate_setting(name: str) -> float:
-    """Read a rate, a positive number per second."""
-    value = setting(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise _refuse(name, "a positive number")
-    return float(value)
-
-
 def flag_setting(name: str) -> bool:
     """Read true or false."""
     value = setting(name)

@@ -188,15 +188,6 @@ def test_a_plan_has_the_waves_of_the_job(call):
     call.assert_refuses("plan", *shape, *memory, why=MemoryLimitError)
 
 
-@pytest.mark.parametrize(
-    ("tile", "gain"), [((), " and gain little"), (("--tile", "900"), "")]
-)
-def test_a_plan_says_what_idle_workers_would_gain(call, tile, gain):
-    shape = ("--shape-a", "900,900", "--routine", "herk", "--workers", "4")
-    _, out, _ = call("plan", *shape, *tile)
-    assert f"smaller tiles (chunks) would use them{gain}\n" in out
-
-
 def test_numbers_and_shapes_are_parsed():
     assert [parse_number(x) for x in ("1+2j", "-.5", "2 - 1j", "1e3", "j")] == [
         *(1 + 2j, -0.5, 2 - 1j, 1000, 1j)

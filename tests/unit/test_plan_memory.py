@@ -90,18 +90,6 @@ def test_lazy_updates_are_refused_by_the_memory_of_the_triangle():
         td.herk(A, uplo="lower")
 
 
-@pytest.mark.parametrize(
-    ("chunks", "workers", "what"),
-    [
-        (10000, 97, "93 of 97 workers get no tile of C; smaller tiles (chunks) would"),
-        (1000, 97, "17 of 97 workers get no tile of C; fewer workers do as well"),
-    ],
-)
-def test_idle_workers_are_promised_what_they_would_get(chunks, workers, what):
-    sizes = {"chunks": chunks, "workers": workers}
-    assert what in str(td.plan_gemm((20000, 20000), (20000, 20000), **sizes))
-
-
 def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name in "AB":

@@ -12,6 +12,7 @@ import twom_dist as td
 from tests.expect import raises
 from tests.strategies import DTYPES
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
+from twom_dist.plan import Cluster, lay_out
 from twom_dist.tiles.routine import ROUTINES
 
 # --- dtypes -----------------------------------------------------------------------
@@ -258,6 +259,7 @@ def test_cupy_arrays_are_told_apart_by_their_module():
 # --- plans ----------------------------------------------------------------------------
 
 SHAPE = (61, 45)
+SPEC = td.plan_gemm((3, 3), (3, 3)).spec
 
 
 def plan(routine, **options):
@@ -290,6 +292,7 @@ def plan(routine, **options):
         (PlanError, "cluster", lambda: plan("herk", workers=True)),
         (PlanError, "chunks", lambda: plan("herk", chunks=True)),
         (PlanError, "many-tiles", lambda: td.plan_herk((2**70, 3))),
+        (PlanError, "many-tiles", lambda: lay_out(SPEC, (2**70, 3, 3), Cluster())),
         (PlanError, "many-tiles", lambda: td.plan_gemm((3, 2**70), (2**70, 3))),
         (PlanError, "many-tiles", lambda: td.plan_gemm(da.ones((3, 3)), (3, 2**70))),
         (ArgumentError, "scalar", lambda: plan("gemm", beta=ONES)),

@@ -145,7 +145,7 @@ def plan(
             f"workers cannot hold the inputs of all {layout.num_computed} tiles at "
             "once. The first of them:\n"
         )
-    click.echo(result.describe(chosen=tile is None))
+    click.echo(result)
 
 
 def _find(

@@ -74,7 +74,7 @@ def cut_evenly(size: int, tile: int) -> Chunks:
     if size > MANY_TILES * tile:
         raise PlanError(
             f"a dimension of {size} has more than {MANY_TILES:,} tiles of {tile}",
-            "Use larger chunks",
+            "Use larger chunks, or smaller matrices",
             "many-tiles",
         )
     return split_evenly(size, tile)

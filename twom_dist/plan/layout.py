@@ -13,7 +13,13 @@ from ..tiles.grid import Chunks, Grid
 from ..tiles.placement import worker_grids
 from ..tiles.spec import Spec
 from ..typing import as_integer
-from .chunks import LARGEST_TILE, MANY_TILES, SMALLEST_TILE, TILES_PER_WORKER
+from .chunks import (
+    LARGEST_TILE,
+    MANY_TILES,
+    SMALLEST_TILE,
+    TILES_PER_WORKER,
+    cut_evenly,
+)
 from .cluster import Cluster
 from .plan import Plan
 from .planner import make_plan
@@ -102,6 +108,9 @@ def lay_out(
     if isinstance(tile, tuple):
         mb, nb, kb = tile
         return _lay_out_tiles(spec, shape, (mb, nb, kb), cluster)
+    for length in shape:
+        # Refused before anybody counts its tiles one by one.
+        cut_evenly(length, LARGEST_TILE)
     if tile is not None:
         tile = _check_tile(tile, shape)
         return _lay_out_tiles(spec, shape, (tile, tile, tile), cluster)

@@ -7,11 +7,8 @@ import numpy as np
 from dask.utils import format_bytes
 
 from ..accuracy import error_bound
-from ..config import rate_setting
 from ..tiles.grid import Grid
-from ..tiles.placement import choose_grid
 from ..tiles.spec import Spec
-from .chunks import SMALLEST_TILE
 from .cluster import Cluster
 from .footprint import WorkerMemory
 
@@ -130,18 +127,6 @@ class Plan:
         return self.spec.cache_bytes
 
     @property
-    def communication_ratio(self) -> float:
-        """Time to move the tiles divided by the time to multiply them.
-
-        The rates of a worker are the settings ``twom-dist.link-bytes-per-second`` and
-        ``twom-dist.int8-ops-per-second``.
-        """
-        if not self.int8_operations:
-            return 0.0
-        move_seconds = self.bytes_moved / rate_setting("link-bytes-per-second")
-        return move_seconds * rate_setting("int8-ops-per-second") / self.int8_operations
-
-    @property
     def error_bound(self) -> float:
         """Bound of ``|dC_ij| / (||a_i|| ||b_j||)`` for alpha = 1, beta = 0.
 
@@ -172,21 +157,6 @@ class Plan:
         )
 
     def __str__(self) -> str:
-        return self.describe()
-
-    def describe(self, *, chosen: bool = False) -> str:
-        """Describe the plan, one line for each subject.
-
-        Parameters
-        ----------
-        chosen : bool
-            Whether the planner chose the tiles for these workers, as for a job.
-
-        Returns
-        -------
-        str
-            The lines that `print` shows.
-        """
         (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
         moduli = f"{self.num_moduli} moduli, {self.modulus_bits:.1f} bits"
         rows = [
@@ -201,9 +171,8 @@ class Plan:
                 f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops",
             ),
             ("workers", self._show_workers()),
-            *([("idle", self._show_idle(chosen))] if self.idle_workers else []),
+            ("idle workers", f"{self.idle_workers}"),
             ("moved", format_bytes(self.bytes_moved)),
-            ("communication / computation", f"{self.communication_ratio:.2g}"),
             ("peak of a worker", format_bytes(self.peak_worker_bytes)),
         ]
         width = max(len(name) for name, _ in rows)
@@ -214,25 +183,6 @@ class Plan:
             pr, pc = self.worker_grid
             return f"{self.workers}, as {pr} x {pc}"
         return f"{self.workers}, each with up to {self.held_fraction:.0%} of the rows"
-
-    def _show_idle(self, chosen: bool) -> str:
-        if self._halving_helps():
-            what = "smaller tiles (chunks) would use them"
-            # The planner did not halve them: the product takes a fraction of a second.
-            what += " and gain little" if chosen else ""
-        else:
-            what = "fewer workers do as well"
-        return f"{self.idle_workers} of {self.workers} workers get no tile of C; {what}"
-
-    def _halving_helps(self) -> bool:
-        """Tell whether tiles of half the side are large enough and leave fewer idle."""
-        if max(self.tile_shape[:2]) < 2 * SMALLEST_TILE:
-            return False
-        if self.worker_grid is None:
-            return True
-        mt, nt, _ = self.tiles
-        halved = choose_grid(self.workers, 2 * mt, 2 * nt, 1, 1)
-        return self.workers - halved.pr * halved.pc < self.idle_workers
 
 
 # What `to_json` keeps beside m, n and k.
@@ -250,7 +200,6 @@ _FIGURES = (
     "num_int8_gemms",
     "int8_operations",
     "bytes_moved",
-    "communication_ratio",
     "workers",
     "idle_workers",
     "worker_grid",
