@@ -4,15 +4,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from dask.utils import format_bytes
-
 from ..errors import MemoryLimitError, PlanError
 from ..kernels.cpu.buffers import kept_bytes
 from ..memory import INTERPRETER_BYTES, PAUSE, MemoryBudget
 from ..plan import SMALLEST_TILE, Cluster, Layout
 from .watchdog import ask
 
-_MIB = 2**20
 # From a cluster, and from a tile where one may be asked for.
 Make = Callable[..., Layout]
 
@@ -57,42 +54,24 @@ def _measure(dask_worker: Any) -> tuple[int, Any]:
 
 
 def fit(make: Make, cluster: Cluster, smaller: Iterable[int] = ()) -> Layout:
-    """Make a layout for the cluster, or say what its workers would need.
+    """Make a layout for the cluster, or say what would help.
 
-    `smaller` are tiles to advise, where `make` takes one and it would help.
+    `smaller` are tiles to advise, where `make` takes one.
     """
     try:
         return make(cluster)
-    except MemoryLimitError:
-        if cluster.memory.limit is None:
-            raise
-    problem, remedy = _advise(make, cluster, smaller)
-    raise MemoryLimitError(problem, remedy, "memory")
+    except MemoryLimitError as error:
+        ways, home = [error.remedy], _HOMES[cluster.memory.kind]
+        if cluster.workers > 1:
+            ways.append(f"use fewer workers on each {home}")
+        tile = next((tile for tile in smaller if _fits(make, cluster, tile)), None)
+        if tile is not None:
+            ways.append(f"use tiles of {tile}")
+        refused = MemoryLimitError(error.problem, ", or ".join(ways), error.code)
+    raise refused
 
 
-def _advise(make: Make, cluster: Cluster, smaller: Iterable[int]) -> tuple[str, str]:
-    budget, least = cluster.memory, find_least(make, cluster)
-    assert budget.limit is not None
-    needed = replace(budget, limit=least).stretch().tile_bytes
-    what = "" if budget.kind == "job" else " of device memory"
-    room = "no room" if budget.tile_bytes == 1 else format_bytes(budget.tile_bytes)
-    taken = f" (its process takes {format_bytes(budget.taken_bytes)})"
-    problem = (
-        f"not enough memory: a worker of {format_bytes(budget.limit)}{what} has {room} "
-        "for tiles"
-        + (taken if budget.kind == "job" else "")
-        + f", and the smallest wave needs {format_bytes(needed)}"
-    )
-    ways = [f"Give each at least {least // _MIB} MiB"]
-    if cluster.workers > 1:
-        ways.append(f"use fewer workers on each {_HOMES[budget.kind]}")
-    tile = next((tile for tile in smaller if _fits(make, cluster, tile=tile)), None)
-    if tile is not None:
-        ways.append(f"use tiles of {tile}")
-    return problem, ", or ".join(ways)
-
-
-_HOMES = {"job": "machine", "device": "GPU"}
+_HOMES = {"product": "machine", "job": "machine", "device": "GPU"}
 
 
 def list_smaller(tile: int | None) -> Iterator[int]:
@@ -108,26 +87,9 @@ def list_smaller(tile: int | None) -> Iterator[int]:
     yield from (largest >> n for n in range(largest.bit_length()))
 
 
-def _fits(make: Make, cluster: Cluster, **options: int) -> bool:
+def _fits(make: Make, cluster: Cluster, tile: int) -> bool:
     try:
-        make(cluster, **options)
+        make(cluster, tile=tile)
     except PlanError:
         return False
     return True
-
-
-def find_least(make: Make, cluster: Cluster) -> int:
-    """Find the least memory that a layout can be made for: MiB, to some 3 %."""
-
-    def fits(limit: int) -> bool:
-        budget = replace(cluster.memory, limit=limit * _MIB)
-        return _fits(make, replace(cluster, memory=budget))
-
-    high = 1
-    while not fits(high):
-        high *= 2
-    low = high // 2
-    while high - low > max(1, high // 32):
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high * _MIB

@@ -86,15 +86,18 @@ def _describe_need(least: WorkerMemory, cluster: Cluster) -> tuple[str, str]:
     budget = cluster.memory
     assert budget.limit is not None
     assert budget.tile_bytes is not None
+    room = "no room" if budget.tile_bytes == 1 else format_bytes(budget.tile_bytes)
+    taken = f" (the process takes {format_bytes(budget.taken_bytes)})"
     problem = (
-        f"not enough memory: workers of {format_bytes(budget.limit)} have "
-        f"{format_bytes(budget.tile_bytes)} for tiles, and the fullest of "
+        f"not enough memory: workers of {format_bytes(budget.limit)} have {room} for "
+        f"tiles{taken if budget.kind == 'job' else ''}, and the fullest of "
         f"{cluster.workers} needs {format_bytes(least.total)} "
         f"({format_bytes(least.inputs)} for inputs, {format_bytes(least.outputs)} for "
         f"results, {format_bytes(least.temporaries)} inside tasks)"
     )
-    needed = budget.least_limit(least.total) // 2**20
-    remedy = f"Give each at least {needed} MiB, or use more workers or smaller chunks"
+    remedy = f"Give each at least {budget.least_limit(least.total) // 2**20} MiB"
+    if budget.kind == "product":
+        remedy += ", or use more workers or smaller chunks"
     return problem, remedy
 
 
