@@ -163,7 +163,7 @@ class Slurm:
             if time.monotonic() > end:
                 logs = sorted(self.folder.glob("*.out"))
                 raise TimeoutError("\n".join(log.read_text()[-500:] for log in logs))
-            time.sleep(0.05)
+            time.sleep(0.3)  # most conditions start one of Slurm's commands
 
     def __call__(self, *command: str) -> str:
         """Run one of Slurm's commands and return what it prints."""
