@@ -40,8 +40,7 @@ def test_a_product_on_two_nodes(slurm, folder):
 
 def test_a_job_ends_as_its_command_does(slurm, folder):
     before = contents(folder)
-    command = ("herk", "A.zarr", "-o", "none/C.zarr")
-    job = slurm.submit("-N2", SCRIPT, *command)
+    job = slurm.submit(SCRIPT, "herk", "A.zarr", "-o", "none/C.zarr")
     state, code, output = job.wait()
     assert (state, code) == ("FAILED", 2)
     assert output.startswith("twom-dist: error: ")
@@ -64,7 +63,7 @@ def test_a_cancelled_job_leaves_nothing(slurm, folder, long_product):
 
 
 def test_a_job_ends_in_good_order_before_its_time_limit(slurm, folder, long_product):
-    job = slurm.submit("-N2", SCRIPT, *long_product)
+    job = slurm.submit(SCRIPT, *long_product)
     wait_until(parts_of_c)
     # Slurm counts limits in minutes and looks every half minute: the signal that comes
     # a minute before the end comes within half a minute.
