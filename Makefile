@@ -16,8 +16,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # A process for each core; tests of one file share theirs, and with it their cluster.
-# The first files, those of batch schedulers, take longest.
-PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# The first files, those of batch schedulers, take longest. Each core has its process, and
+# threads of OpenBLAS, which spin while they wait, would take it from the others.
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 # Those for every machine: one asks for a GPU, one for 24 GiB of disk and 15 minutes.
 BENCHMARKS := $(filter-out %/bench_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))

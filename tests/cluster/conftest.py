@@ -55,6 +55,21 @@ def folder(tmp_path, monkeypatch) -> Iterator[Path]:
     assert not list(path.rglob("settings.sh"))
 
 
+@pytest.fixture
+def long_product(folder, monkeypatch) -> tuple[str, ...]:
+    """Make a product that takes a minute, most of it asleep: its command."""
+    preload = str(STAND_INS / "slow_tasks.py")
+    monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__PRELOAD", preload)
+    save("long.npy", make(320, 16, 3))
+    slow = ("--op-b", "T", "--engine", "reference", "--tile", "16")
+    return ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow)
+
+
+def parts_of_c() -> list[Path]:
+    """List the tiles of an output that is not whole."""
+    return list(Path().glob(".C.zarr.unfinished/*/c/*/*"))
+
+
 def processes_of(folder: Path) -> list[psutil.Process]:
     """Find the processes of a job: they were told of its folder, or work in it."""
     found = []
@@ -79,7 +94,7 @@ def listening_addresses(folder: Path) -> set[str]:
     }
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 40) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
     """Wait for something that happens soon."""
     end = time.monotonic() + seconds
     while not condition():

@@ -157,13 +157,13 @@ class Slurm:
             )
         self._daemons.append(daemon)
 
-    def _wait_until(self, condition, seconds: float = 20) -> None:
+    def _wait_until(self, condition, seconds: float = 60) -> None:
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
                 logs = sorted(self.folder.glob("*.out"))
                 raise TimeoutError("\n".join(log.read_text()[-500:] for log in logs))
-            time.sleep(0.05)
+            time.sleep(0.3)  # most conditions start one of Slurm's commands
 
     def __call__(self, *command: str) -> str:
         """Run one of Slurm's commands and return what it prints."""
@@ -198,11 +198,17 @@ class Job:
             "="
         )[2]
 
+    def limit(self, minutes: int) -> None:
+        """Have the job end so many minutes after its start."""
+        self._slurm(
+            "scontrol", "update", f"JobId={self.number}", f"TimeLimit={minutes}"
+        )
+
     def cancel(self) -> None:
         """End the job from outside."""
         self._slurm("scancel", self.number)
 
-    def wait(self, seconds: float = 55) -> tuple[str, int, str]:
+    def wait(self, seconds: float = 120) -> tuple[str, int, str]:
         """Return its last state, exit code and output."""
         # `sbatch --wait` asks less and less often, up to half a minute apart.
         self._slurm._wait_until(

@@ -9,14 +9,22 @@ import signal
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.cluster.conftest import CLUSTER, STAND_INS, processes_of, wait_until
-from tests.command import contents, read, same_bits, save
+from tests.cluster.conftest import (
+    CLUSTER,
+    STAND_INS,
+    parts_of_c,
+    processes_of,
+    wait_until,
+)
+from tests.command import contents, read, same_bits
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
+HERK = ("herk", "A.zarr", "-o", "C.zarr")
+# Not what they are about, and what starts fastest.
+PLAIN = ("--tile", "16", "--engine", "reference")
 SLOTS = "localhost\nlocalhost\n127.0.0.1\n"
 
 
@@ -35,18 +43,8 @@ def start(script, *arguments):
 def run(script, *arguments):
     """Return exit status, stdout and stderr."""
     process = start(script, *arguments)
-    out, err = process.communicate(timeout=55)
+    out, err = process.communicate(timeout=150)
     return process.returncode, out, err
-
-
-def start_long(script, *options):
-    """Start a product of many small tiles, and wait for the first of its output."""
-    save("long.npy", np.ones((512, 64)))
-    slow = ("--op-b", "T", "--engine", "reference", "--tile", "16")
-    command = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow)
-    process = start(script, *options, *command)
-    wait_until(lambda: list(Path().glob(".C.zarr.unfinished/*/c/*/*")))
-    return process
 
 
 def log(name):
@@ -85,7 +83,7 @@ def test_one_machine_with_gpus(folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
     monkeypatch.setenv("PATH", os.pathsep.join([gpu, os.environ["PATH"]]))
     options = ("--protocol=tcp", "--pool-size=0", "--interface", "lo")
-    code, out, err = run("local_cuda.sh", *options, "herk", "A.zarr", "-o", "C.zarr")
+    code, out, err = run("local_cuda.sh", *options, *HERK)
     assert (code, err) == (0, "")
     assert out.startswith(f"{folder}/C.zarr: herk, 60 x 60 complex128")
     assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
@@ -96,10 +94,10 @@ def test_one_machine_with_gpus(folder, monkeypatch):
 
 
 def test_pbs_with_tls(pbs, certificates):
-    options = ("--tls-ca-file", "ca.pem", "--tls-cert", "cert.pem", "--wait=40")
+    options = ("--tls-ca-file", "ca.pem", "--tls-cert", "cert.pem", "--workers=1")
     for name in ("ca", "cert", "key"):
         shutil.copy(certificates / f"{name}.pem", f"{name}.pem")
-    command = ("gemm", "A.zarr", "B.zarr", "-o", "C.zarr", "--tile", "16")
+    command = ("gemm", "A.zarr", "B.zarr", "-o", "C.zarr", *PLAIN)
     code, _, err = run("pbs.sh", *options, "--tls-key", "key.pem", *command)
     assert (code, err) == (0, "")
     assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))
@@ -114,7 +112,7 @@ def test_lsf(folder, monkeypatch):
     Path("nodes").write_text(SLOTS)
     monkeypatch.setenv("LSB_JOBID", "12")
     monkeypatch.setenv("LSB_DJOB_HOSTFILE", "nodes")
-    code, _, err = run("lsf.sh", "herk", "A.zarr", "-o", "C.zarr", "--tile", "16")
+    code, _, err = run("lsf.sh", *HERK, *PLAIN)
     assert (code, err) == (0, "")
     assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
     assert sorted(Path("launched.txt").read_text().split()) == [
@@ -139,11 +137,11 @@ def delete(process, folder):
 @pytest.mark.parametrize(
     ("script", "end"), [("local_cuda.sh", interrupt), ("pbs.sh", delete)]
 )
-def test_a_job_that_is_ended_leaves_nothing(pbs, folder, script, end):
-    options = ("--workers", "1", "--interface", "lo")
-    process = start_long(script, *options)
+def test_a_job_that_is_ended_leaves_nothing(pbs, folder, long_product, script, end):
+    process = start(script, "--workers", "1", "--interface", "lo", *long_product)
+    wait_until(parts_of_c)
     end(process, folder)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 143
     assert err.startswith(f"{script}: ended from outside\n")
     assert "twom-dist: error: terminated" in err
@@ -158,17 +156,17 @@ def test_a_job_that_is_ended_leaves_nothing(pbs, folder, script, end):
         ("dask worker", "the workers of localhost ended"),
     ],
 )
-def test_a_job_ends_with_its_cluster(folder, lost, sentence):
-    process = start_long("local_cuda.sh", "--workers", "1")
+def test_a_job_ends_with_its_cluster(folder, long_product, lost, sentence):
+    process = start("local_cuda.sh", "--workers", "1", *long_product)
+    wait_until(parts_of_c)
     found = [each for each in processes_of(folder) if lost in " ".join(each.cmdline())]
     found[0].kill()
-    _, err = process.communicate(timeout=40)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert f"local_cuda.sh: error: {sentence}" in err
     assert not Path("C.zarr").exists()
 
 
-HERK = ("herk", "A.zarr", "-o", "C.zarr")
 REFUSALS = [
     ((), "no command given, such as: herk"),
     (("--fast", "1", *HERK), "--fast does not exist; see --help"),
@@ -222,8 +220,8 @@ def test_gpus_need_dask_cuda(folder, monkeypatch):
         ),
         (
             "worker",
-            "3",
-            "of the workers, those of 0 of 1 nodes have come after 3 s; .*",
+            "10",  # the scheduler has as long to come
+            "of the workers, those of 0 of 1 nodes have come after 10 s; .*",
         ),
     ],
 )

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import twom_dist as td
@@ -11,27 +10,15 @@ from tests.cluster.conftest import (
     CLUSTER,
     STAND_INS,
     listening_addresses,
+    parts_of_c,
     processes_of,
     wait_until,
 )
-from tests.command import contents, read, same_bits, save
+from tests.command import contents, read, same_bits
 from twom_dist.jobs import multiply_files
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 SCRIPT = CLUSTER / "slurm.sbatch"
-
-
-def parts_of_c():
-    """List what there is of an output that is not whole."""
-    return list(Path().glob(".C.zarr.unfinished/*/c/*/*"))
-
-
-def submit_long(slurm, *options):
-    """Submit a product that takes minutes."""
-    save("long.npy", np.ones((768, 768)))
-    slow = ("--engine", "reference", "--tile", "16")
-    command = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow)
-    return slurm.submit("-N", "2", *options, SCRIPT, *command)
 
 
 def test_a_product_on_two_nodes(slurm, folder):
@@ -53,7 +40,7 @@ def test_a_product_on_two_nodes(slurm, folder):
 
 def test_a_job_ends_as_its_command_does(slurm, folder):
     before = contents(folder)
-    job = slurm.submit("-N2", SCRIPT, "herk", "A.zarr", "-o", "none/C.zarr")
+    job = slurm.submit(SCRIPT, "herk", "A.zarr", "-o", "none/C.zarr")
     state, code, output = job.wait()
     assert (state, code) == ("FAILED", 2)
     assert output.startswith("twom-dist: error: ")
@@ -63,22 +50,24 @@ def test_a_job_ends_as_its_command_does(slurm, folder):
     assert {Path(name).parts[0] for name in new} == {"job.out", "twom-logs"}
 
 
-def test_a_cancelled_job_leaves_nothing(slurm, folder):
-    job = submit_long(slurm)
-    wait_until(parts_of_c, 120)
+def test_a_cancelled_job_leaves_nothing(slurm, folder, long_product):
+    job = slurm.submit("-N2", SCRIPT, *long_product)
+    wait_until(parts_of_c)
     assert listening_addresses(folder) == {"127.0.0.1"}
     job.cancel()
-    state, _, output = job.wait(30)
+    state, _, output = job.wait()
     assert state == "CANCELLED"
     assert "\ntwom-dist: error: terminated" in output
     assert "Traceback" not in output
     assert not Path("C.zarr").exists()
 
 
-def test_a_job_ends_in_good_order_before_its_time_limit(slurm, folder):
+def test_a_job_ends_in_good_order_before_its_time_limit(slurm, folder, long_product):
+    job = slurm.submit(SCRIPT, *long_product)
+    wait_until(parts_of_c)
     # Slurm counts limits in minutes and looks every half minute: the signal that comes
-    # a minute before the end comes within the first half minute.
-    job = submit_long(slurm, "--time=1")
+    # a minute before the end comes within half a minute.
+    job.limit(1)
     state, code, output = job.wait()
     assert (state, code) == ("FAILED", 143), output
     assert "slurm.sbatch: the time limit is near\n" in output
@@ -136,7 +125,7 @@ def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
         Client(cluster) as client,
     ):
         cluster.scale(jobs=2)
-        client.wait_for_workers(2, timeout=40)
+        client.wait_for_workers(2, timeout=100)
         assert listening_addresses(folder) == {"127.0.0.1"}
         multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, tile=16)
     assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))

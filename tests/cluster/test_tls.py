@@ -1,5 +1,6 @@
 """Encrypted connections, and what becomes of wrong files."""
 
+import click
 import dask
 import pytest
 from distributed import LocalCluster, Security
@@ -65,12 +66,12 @@ def test_wrong_files_are_refused(folder, scheduler, certificates, call):
     (certificates / "text.pem").write_text("no certificate\n")
     before = contents(folder)
     for names, code in (
-        ({"ca": "none"}, "unreadable-file"),
+        ({"ca": "none"}, click.UsageError),
         ({"cert": "text"}, "bad-tls-files"),
         ({"key": "text"}, "bad-tls-files"),
         ({"key": "other"}, "bad-tls-files"),
-        ({"ca": None}, "no-tls-files"),
-        ({"ca": None, "cert": None, "key": None}, "no-tls-files"),
+        ({"ca": None}, "bad-tls-files"),
+        ({"ca": None, "cert": None, "key": None}, "bad-tls-files"),
         ({"ca": "other"}, "no-scheduler"),
     ):
         options = ("--scheduler", scheduler, "--timeout", "3")
@@ -81,6 +82,6 @@ def test_wrong_files_are_refused(folder, scheduler, certificates, call):
 
 def test_files_without_an_encrypted_scheduler_are_refused(folder, certificates, call):
     here = ("--workers", "0", *tls_options(certificates))
-    call.assert_refuses(*A_TIMES_B, *here, why="tls-without-scheduler")
+    call.assert_refuses(*A_TIMES_B, *here, why="tls-without-encryption")
     plain = ("--scheduler", "tcp://127.0.0.1:9", *tls_options(certificates, ca=None))
     call.assert_refuses(*A_TIMES_B, *plain, why="tls-without-encryption")

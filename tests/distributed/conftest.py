@@ -20,7 +20,7 @@ def client(tmp_path_factory):
     options = {"threads_per_worker": 1, "memory_limit": 2 * GIB}
     # Not in the folder of the test that happens to be the first to ask.
     with chdir(tmp_path_factory.mktemp("workers")):
-        cluster = LocalCluster(2, dashboard_address="127.0.0.1:0", **options)
+        cluster = LocalCluster(n_workers=2, dashboard_address="127.0.0.1:0", **options)
     with cluster, Client(cluster, set_as_default=False) as made:
         yield made
 

@@ -43,7 +43,7 @@ def test_many_products_leave_nothing(client, tmp_path, monkeypatch):
     run_products(client, 12)
     before = client.run(measure)
     here = psutil.Process().num_fds(), psutil.Process().num_threads()
-    run_products(client, 24)
+    run_products(client, 12)
     wait_until(lambda: not task_names(client))
     # Workers forget a little later than the scheduler.
     wait_until(lambda: not any(tiles for tiles, *_ in client.run(measure).values()))

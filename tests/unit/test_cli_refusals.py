@@ -109,9 +109,9 @@ REFUSALS = [
     ),
     (
         (*PRODUCT[:4], "--scheduler-file", "A.npy/s", "--timeout", "0.3"),
-        "unreadable-file",
+        "no-scheduler-file",
     ),
-    ((*PRODUCT[:4], "--scheduler-file", "broken.json"), "not-a-scheduler-file"),
+    ((*PRODUCT[:4], "--scheduler-file", "broken.json"), "no-scheduler-file"),
 ]
 
 

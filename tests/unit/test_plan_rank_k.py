@@ -196,9 +196,16 @@ def test_a_triangle_needs_less_than_the_product(workers):
     assert update.peak_worker_bytes < product.peak_worker_bytes
 
 
-@pytest.mark.parametrize("routine", ["herk", "her2k"])
-@pytest.mark.parametrize("beta", [0, 2])
-@pytest.mark.parametrize("cache_bytes", ["2 GiB", "2 MiB"])
+# Every two of the three meet.
+@pytest.mark.parametrize(
+    ("routine", "beta", "cache_bytes"),
+    [
+        ("herk", 0, "2 GiB"),
+        ("herk", 2, "2 MiB"),
+        ("her2k", 0, "2 MiB"),
+        ("her2k", 2, "2 GiB"),
+    ],
+)
 def test_the_measured_peak_is_the_planned_one(routine, beta, cache_bytes):
     n, k, tile = 1024, 512, 256
     settings = {"cache-bytes": cache_bytes, "reuse-bytes": 0, "threads": 1}

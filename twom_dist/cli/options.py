@@ -101,6 +101,8 @@ method_options = apply_all(
     ),
 )
 
+_FILE = click.Path(exists=True, dir_okay=False)
+
 scheduler_options = apply_all(
     click.option(
         "--scheduler", metavar="ADDRESS", help="Use the dask scheduler at this address."
@@ -111,11 +113,17 @@ scheduler_options = apply_all(
         help="Use the dask scheduler that wrote this file.",
     ),
     click.option(
-        "--tls-ca-file", metavar="FILE", help="CA certificate of a TLS scheduler."
+        "--tls-ca-file",
+        type=_FILE,
+        metavar="FILE",
+        help="CA certificate of a TLS scheduler.",
     ),
-    click.option("--tls-cert", metavar="FILE", help="Client certificate (PEM)."),
+    click.option(
+        "--tls-cert", type=_FILE, metavar="FILE", help="Client certificate (PEM)."
+    ),
     click.option(
         "--tls-key",
+        type=_FILE,
         metavar="FILE",
         help="Key of the client certificate [default: in the same file].",
     ),

@@ -85,23 +85,14 @@ def _read_scheduler_file(path: str, timeout_seconds: float) -> str:
     try:
         with open(path, encoding="utf-8") as stream:
             return str(json.load(stream)["address"])
-    except FileNotFoundError as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not one"
         raise RefusedError(
-            f"the scheduler file {path!r} does not exist after {timeout_seconds:g} s",
-            "Start the scheduler with --scheduler-file, or wait longer with --timeout",
+            f"cannot read the scheduler file {path!r} after {timeout_seconds:g} s: "
+            f"{reason}",
+            "Give one that `dask scheduler --scheduler-file` writes, or a longer "
+            "--timeout",
             "no-scheduler-file",
-        ) from error
-    except OSError as error:
-        raise RefusedError(
-            f"cannot read the scheduler file {path!r}: {error.strerror}",
-            "Change its permissions or name another file",
-            "unreadable-file",
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise RefusedError(
-            f"{path!r} is not a scheduler file",
-            "Give the one that `dask scheduler --scheduler-file` writes",
-            "not-a-scheduler-file",
         ) from error
 
 
@@ -111,52 +102,31 @@ def choose_security(address: str | None, **files: str | None) -> Any:
     A file that is not given is the one that dask is configured with.
     """
     given = {name: path for name, path in files.items() if path is not None}
-    option = "--" + next(iter(given), "").replace("_", "-")
-    if address is None:
+    if address is None or not address.startswith(("tls://", "wss://")):
         if given:
-            problem = f"{option} without a scheduler"
-            raise RefusedError(problem, "Leave it out", "tls-without-scheduler")
+            option = "--" + next(iter(given)).replace("_", "-")
+            raise RefusedError(
+                f"{option} is for an encrypted scheduler, not for {address or 'none'}",
+                "Leave it out, or start the scheduler with --protocol tls",
+                "tls-without-encryption",
+            )
         return None
-    if address.startswith(("tls://", "wss://")):
-        return _load_security(given)
-    if given:
-        raise RefusedError(
-            f"{option} does not apply: the scheduler at {address!r} is not encrypted",
-            "Leave it out, or start the scheduler with --protocol tls",
-            "tls-without-encryption",
-        )
-    return None
-
-
-def _load_security(given: dict[str, str]) -> Any:
     from distributed import Security
 
-    for path in given.values():
-        try:
-            open(path, "rb").close()
-        except OSError as error:
-            raise RefusedError(
-                f"cannot read the TLS file {path!r}: {error.strerror}",
-                "Change its permissions or name another file",
-                "unreadable-file",
-            ) from error
     fields = {_SECURITY_FIELDS[name]: path for name, path in given.items()}
     security = Security(require_encryption=True, **fields)
     try:
         context = security.get_connection_args("client")["ssl_context"]
     except OSError as error:
-        raise RefusedError(
-            f"the TLS files do not work ({error.strerror})",
-            "Give PEM files: a certificate, its own key, and the authority that signed "
-            "the scheduler's certificate",
-            "bad-tls-files",
-        ) from error
+        context, reason = None, f"the TLS files do not work ({error.strerror})"
+    else:
+        reason = "the scheduler is encrypted"
     if context is None:
         raise RefusedError(
-            "the scheduler is encrypted",
-            "Give --tls-ca-file and --tls-cert, and --tls-key if the key has a file of "
-            "its own",
-            "no-tls-files",
+            reason,
+            "Give --tls-ca-file, --tls-cert and --tls-key as PEM files: the authority "
+            "that signed the scheduler's certificate, a certificate, and its own key",
+            "bad-tls-files",
         )
     return security
 

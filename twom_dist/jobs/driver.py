@@ -5,8 +5,12 @@ from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
-from ..errors import ArgumentError
-from ..execute import current_client, current_cluster, ensure_placement
+from ..execute import (
+    check_client,
+    current_client,
+    current_cluster,
+    ensure_placement,
+)
 from .arrays import make_tiles
 from .budget import local_cluster_of
 from .inputs import check_unchanged
@@ -211,14 +215,9 @@ def run_job(
     from dask.system import CPU_COUNT
 
     client = current_client() if client is None else client
+    check_client(client)
     if client is None:
         cluster = local_cluster_of(CPU_COUNT)
-    elif client.asynchronous:
-        raise ArgumentError(
-            "an asynchronous client was given, and jobs wait for their result",
-            "Give a client made without asynchronous=True",
-            "asynchronous-client",
-        )
     else:
         with client.as_current():
             cluster = current_cluster()
