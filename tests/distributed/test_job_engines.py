@@ -31,7 +31,7 @@ from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, StoreError
 from twom_dist.jobs import device_transfer, devices, multiply_files, update_files
 from twom_dist.jobs.arrays import LazyTiles
-from twom_dist.jobs.device_transfer import DeviceMatrix
+from twom_dist.jobs.device_transfer import read_to_device
 from twom_dist.jobs.devices import Device
 from twom_dist.jobs.running import add_tasks, write_tile
 from twom_dist.kernels.cpu.engine import CpuEngine
@@ -106,9 +106,9 @@ def test_every_tile_is_moved_once_and_brought_back(
 
 
 def test_a_tile_is_written_by_a_task_of_its_own():
-    source = DeviceMatrix(SimpleNamespace(dtype=np.dtype("c16"), shape=(32, 32)))
-    meta = empty_block("cupy", "c16")
-    made = {"asarray": False, "inline_array": True, "meta": meta}
+    source = SimpleNamespace(dtype=np.dtype("c16"), shape=(32, 32), ndim=2)
+    made = {"asarray": False, "inline_array": True, "getitem": read_to_device}
+    made["meta"] = empty_block("cupy", "c16")
     a = da.from_array(source, chunks=16, name="a", **made)
     product = td.gemm(a, a)
     places = {(i, j): (i, j) for i in range(2) for j in range(2)}

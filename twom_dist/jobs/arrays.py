@@ -8,7 +8,7 @@ from ..plan import Layout, Wave
 from ..store import StoredMatrix
 from ..tiles.collection import product_array
 from ..typing import Cell
-from .device_transfer import DeviceMatrix
+from .device_transfer import read_to_device
 from .job import Job
 
 _ALL = slice(None)
@@ -70,8 +70,9 @@ def _lazy(
         tile, blocks = tile[::-1], blocks[::-1]
     on_device = job.engine == "cuda"
     whole = from_array(
-        DeviceMatrix(stored) if on_device else stored,
+        stored,
         chunks=tile,
+        getitem=read_to_device if on_device else None,
         inline_array=True,
         asarray=False,
         meta=empty_block("cupy" if on_device else "numpy", stored.dtype),

@@ -57,23 +57,15 @@ class Device:
         return max(1, room)
 
 
-def find_device(dask_worker: Any = None, *, measure: bool = True) -> Device:
-    """Open the device of this process as the engine does; runs on the workers.
-
-    Parameters
-    ----------
-    dask_worker : distributed.Worker, optional
-        Given by dask.
-    measure : bool
-        Whether to look at its memory, which takes some of it.
-    """
+def find_device(dask_worker: Any = None) -> Device:
+    """Open the device of this process as the engine does; runs on the workers."""
     # Workers without a GPU need not load CuPy to say so.
     gpus = find_gpus()
     if not gpus.visible:
         return Device(reason=gpus.reason)
     try:
         get_engine("cuda")
-        return _measure(dask_worker) if measure else Device(node())
+        return _measure(dask_worker)
     except Exception as error:  # a broken driver raises what it likes
         said = error.problem if isinstance(error, TwomError) else str(error)
         return Device(reason=" ".join(said.split()) or type(error).__name__)
@@ -117,11 +109,7 @@ def _pool_bytes(cupy: Any, pool: Any) -> int:
 def find_devices(engine: str, client: Any = None) -> dict[str, Device]:
     """Ask the workers for their GPUs, by address, where the engine hangs on them.
 
-    Parameters
-    ----------
-    engine : {"auto", "cpu", "cuda", "reference"}
-    client : distributed.Client, optional
-        None asks this process.
+    Without a client, this process.
     """
     if engine not in ("auto", "cuda"):
         return {}
@@ -136,17 +124,6 @@ def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
 
     "auto" is cuda where every worker has a GPU of its own, and cpu where none has:
     workers that share a GPU were started for the cores, unless somebody asks for cuda.
-
-    Parameters
-    ----------
-    engine : {"auto", "cpu", "cuda", "reference"}
-    devices : dict
-        From `find_devices`.
-
-    Returns
-    -------
-    str
-        "cpu", "cuda" or "reference".
 
     Raises
     ------
@@ -203,13 +180,6 @@ def count_sharers(device: Device, devices: Mapping[str, Device]) -> int:
 
 
 def budget_for_devices(cluster: Cluster, devices: Mapping[str, Device]) -> Cluster:
-    """Put the memory of the workers' devices in the place of the hosts'.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    devices : dict
-        From `find_devices`: one for each worker.
-    """
+    """Put the memory of the workers' devices in the place of the hosts'."""
     rooms = [x.room(count_sharers(x, devices)) for x in devices.values()]
     return replace(cluster, memory=MemoryBudget(min(rooms), "device"))

@@ -198,19 +198,7 @@ def run_job(
 ) -> JobSummary:
     """Lay out a job, start or continue its output, and compute and write its tiles.
 
-    Parameters
-    ----------
-    job : Job
-    client : distributed.Client, optional
-        Default: the current client. Without a client, threads of this process compute.
-    tile : int, optional
-    progress : callable, optional
-        As in `multiply_files`, like `tile`.
-
-    Returns
-    -------
-    JobSummary
-        Shapes, method, time and speed.
+    The other arguments are those of `multiply_files`.
     """
     from dask.system import CPU_COUNT
 
@@ -229,25 +217,8 @@ def run_job(
 def compute(run: Run, client: Any = None, progress: Report | None = None) -> JobSummary:
     """Compute and write every tile of a run, then give the output its name.
 
-    Parameters
-    ----------
-    run : Run
-        Made by `prepare`, and entered by `writing`.
-    client : distributed.Client, optional
-        If None, threads of this process compute.
-    progress : callable, optional
-        Called with a `Progress` after every tile that has been written.
-
-    Returns
-    -------
-    JobSummary
-        Shapes, method, time and speed.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be read or written, an input has changed, or the workers are
-        gone.
+    The run is one that `prepare` has made and `writing` has entered. Without a client
+    threads of this process compute.
     """
     start = perf_counter()
     job, layout, system, earlier = run.job, run.layout, run.job.system, run.finished()

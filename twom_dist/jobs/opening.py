@@ -21,25 +21,8 @@ def open_job(
 ) -> Job:
     """Open the inputs and check all that can be known from their headers.
 
-    Parameters
-    ----------
-    routine : {"gemm", "herk", "syrk", "her2k", "syr2k"}
-    a, b, output : str or os.PathLike
-        As in `multiply_files` and `update_files`; b is None for herk and syrk.
-    c : str or os.PathLike, optional
-    overwrite : bool
-    **arguments
-        alpha, beta, ops, uplo and options, as the routine takes them.
-
-    Returns
-    -------
-    Job
-        Ready to be laid out and run.
-
-    Raises
-    ------
-    StoreError, ArgumentError, PlanError, AccuracyError
-        As `multiply_files`.
+    Arguments and errors are those of `multiply_files` and `update_files`; b is None for
+    herk and syrk.
     """
     rule = problem.find_routine(routine)
     problem.check_matrices(rule, a, b)

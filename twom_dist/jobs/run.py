@@ -32,29 +32,18 @@ from .version_check import check_versions
 
 @dataclass(frozen=True)
 class Run:
-    """A job with its layout, and where its output is made; nothing has been written.
-
-    Attributes
-    ----------
-    job : Job
-        With the engine that was chosen for it.
-    layout : Layout
-    threads : int
-        Of this process, if it computes without workers.
-    place : Unfinished
-    output : Output
-    manifest : dict
-    anew : bool
-        Whether the output is still to be created.
-    """
+    """A job with its layout, and where its output is made; nothing has been written."""
 
     job: Job
+    """With the engine that was chosen for it."""
     layout: Layout
     threads: int
+    """Of this process, if it computes without workers."""
     place: Unfinished
     output: Output
     manifest: Manifest
     anew: bool
+    """Whether the output is still to be created."""
 
     def finished(self) -> set[Cell]:
         """Tiles that are on disk, each with its image in the other triangle."""
@@ -81,23 +70,9 @@ def prepare(
 ) -> Run:
     """Lay a job out, or find what an earlier run of it has left; write nothing.
 
-    Parameters
-    ----------
-    job : Job
-    cluster : Cluster
-        The workers as dask describes them.
-    tile : int, optional
-        Side of a tile.
-    resume : bool
-        Whether to continue also where the job may overwrite, which else starts anew.
-    client : distributed.Client, optional
-        Of the workers, where they are there already: they are asked for their
-        versions and GPUs.
-
-    Raises
-    ------
-    StoreError, PlanError, MemoryLimitError, EngineUnavailableError
-        As `multiply_files`.
+    `resume`: continue also where the job may overwrite, which else starts anew;
+    `client`: of the workers, where they are there already, to be asked for their
+    versions and GPUs. Raises what `multiply_files` does.
     """
     if client is not None:
         check_versions(client)
@@ -145,11 +120,6 @@ def writing(
     After an exception what is finished of it stays, for the same job to continue, and
     the exception gets a note that says so, like `tell`. Nothing stays of an output
     without a finished tile, or of inputs that have changed.
-
-    Raises
-    ------
-    StoreError
-        Another run writes the output, or a worker does not see it or the inputs.
     """
     with run.place.lock():
         if client is not None:
