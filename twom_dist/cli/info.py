@@ -8,15 +8,7 @@ import click
 from .failures import SentenceCommand, refusing
 from .options import debug_option
 
-_PACKAGES = (
-    "twom-dist",
-    "numpy",
-    "dask",
-    "distributed",
-    "zarr",
-    "numba",
-    "onnxruntime",
-)
+_PACKAGES = "twom-dist numpy dask distributed zarr numba onnxruntime"
 
 Row = tuple[str, str]
 
@@ -59,7 +51,7 @@ def _describe_machine() -> Iterator[Row]:
     from ..kernels.cpu.int8_gemm import select_kernel
     from ..kernels.registry import engine_of, get_engine
 
-    for package in _PACKAGES:
+    for package in _PACKAGES.split():
         try:
             yield package, version(package)
         except PackageNotFoundError:

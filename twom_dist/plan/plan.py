@@ -1,7 +1,8 @@
 """The plan of a product: how it is cut, and what it will cost."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 from dask.utils import format_bytes
@@ -56,6 +57,8 @@ class Plan:
     idle_workers: int
     worker_grid: tuple[int, int] | None
     held_fraction: float | None
+    # All others are figures.
+    _PARTS: ClassVar = ("spec", "grid", "cluster", "memory")
 
     @property
     def routine(self) -> str:
@@ -143,9 +146,10 @@ class Plan:
         str
             All figures by name.
         """
-        found = {name: getattr(self, name) for name in _FIGURES}
-        m, n, k = self.shape
-        return json.dumps({"m": m, "n": n, "k": k, **found})
+        own = [x.name for x in fields(self) if x.name not in self._PARTS]
+        own += [name for name, x in vars(Plan).items() if isinstance(x, property)]
+        figures = dict(zip("mnk", self.shape, strict=True))
+        return json.dumps(figures | {name: getattr(self, name) for name in own})
 
     def __repr__(self) -> str:
         m, n, k = self.shape
@@ -183,28 +187,3 @@ class Plan:
             pr, pc = self.worker_grid
             return f"{self.workers}, as {pr} x {pc}"
         return f"{self.workers}, each with up to {self.held_fraction:.0%} of the rows"
-
-
-# What `to_json` keeps beside m, n and k.
-_FIGURES = (
-    "routine",
-    "uplo",
-    "dtype",
-    "method",
-    "num_moduli",
-    "modulus_bits",
-    "tiles",
-    "tile_shape",
-    "panels",
-    "num_tasks",
-    "num_int8_gemms",
-    "int8_operations",
-    "bytes_moved",
-    "workers",
-    "idle_workers",
-    "worker_grid",
-    "held_fraction",
-    "peak_worker_bytes",
-    "cache_bytes",
-    "error_bound",
-)

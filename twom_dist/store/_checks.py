@@ -29,6 +29,7 @@ _ADVICE = {
     errno.EBUSY: ("Let the program that uses it finish, and try again", "file-busy"),
     errno.EAGAIN: ("Let the program that uses it finish, and try again", "file-busy"),
     errno.EROFS: ("Choose a folder that can be written", "no-permission"),
+    errno.EISDIR: ("Name a file, or rename it to .zarr if it is one", "file-kind"),
     errno.ENOENT: ("Check its name and whether a program has moved it", "file-missing"),
     errno.EIO: ("Look at the log of the system", "disk-broken"),
 }

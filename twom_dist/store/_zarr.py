@@ -33,6 +33,7 @@ def is_store(folder: str) -> bool:
 
 def describe(location: Location) -> Description:
     """Read the metadata of the array; its chunks are met when they are read."""
+    os.stat(location.path)
     if not is_store(location.path):
         raise StoreError(
             f"{location.path!r} is not a zarr store: it holds no zarr.json, .zarray or "

@@ -90,13 +90,7 @@ class Output:
                 sync_path(folder)
 
     def write(self, i: int, j: int, tile: Array) -> None:
-        """Write tile (i, j) of C, and return when it is on disk.
-
-        Raises
-        ------
-        StoreError
-            The array is gone, or the system refuses to write.
-        """
+        """Write tile (i, j) of C to disk; refuse to where the array is gone."""
         if tile.size == 0:
             return
         with store_errors(self.store, "written"):
@@ -129,13 +123,7 @@ class Output:
         return found
 
     def complete(self) -> None:
-        """Remove what killed processes have left among the chunks, and sync the rest.
-
-        Raises
-        ------
-        StoreError
-            The system could not write it after all.
-        """
+        """Remove what killed processes left among the chunks, and sync the rest."""
         with store_errors(self.store, "written"):
             top = os.path.join(self.array, "c")
             for row in _list(top):
@@ -172,13 +160,7 @@ def new_store(folder: str) -> str:
 
 
 def find_output(folder: str, member: str) -> tuple[Output, dict[str, Any]] | None:
-    """Find the array of a folder, if there is one, and its manifest.
-
-    Raises
-    ------
-    StoreError
-        It is damaged, or has another name in its store.
-    """
+    """Find the array of a folder, if there is one, and its manifest."""
     import zarr
 
     for entry in _list(folder):

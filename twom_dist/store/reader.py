@@ -1,6 +1,5 @@
 """Matrices that stay on disk and are read one rectangle at a time."""
 
-import errno
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -8,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twom_dist.errors import StoreError, portable_errors
+from twom_dist.errors import portable_errors
 from twom_dist.store._checks import Description, check_dtype, check_shape, store_errors
 from twom_dist.store._formats import FORMAT_TABLE
-from twom_dist.store._location import Location, parse_location
+from twom_dist.store._location import parse_location
 from twom_dist.store._region import region_shape, split_index
 
 
@@ -62,22 +61,9 @@ class StoredMatrix(Description):
         return 2
 
     def __getitem__(self, index: tuple[slice, slice]) -> NDArray[Any]:
-        """Read one region into a new array.
+        """Read one region, of rows and columns with any steps, into a new array.
 
-        Parameters
-        ----------
-        index : tuple of slice
-            Rows and columns; any steps. Integers are taken as well and drop an axis.
-
-        Returns
-        -------
-        numpy.ndarray
-            The elements, in memory, of `dtype`.
-
-        Raises
-        ------
-        StoreError
-            The file is gone, damaged, or no longer holds this matrix.
+        Raises StoreError where the file is gone, damaged, or another matrix by now.
         """
         region, within = split_index(index, self.shape)
         # Not every format can map or select nothing.
@@ -159,27 +145,9 @@ def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
     """
     location = parse_location(path)
     with store_errors(location, "read"):
-        _check_exists(location)
         found = FORMAT_TABLE[location.format].describe(location)
     name = str(found.location)
     shape = check_shape(name, found.shape)
     dtype = check_dtype(name, found.dtype)
     chunks = None if found.chunks is None else (found.chunks[0], found.chunks[1])
     return StoredMatrix(found.location, shape, dtype, chunks, found.fingerprint)
-
-
-def _check_exists(location: Location) -> None:
-    path, is_folder = location.path, FORMAT_TABLE[location.format].IS_FOLDER
-    if not os.path.exists(path):
-        problem = f"{path!r} does not exist"
-        raise StoreError(problem, "Give the path of a matrix", "file-missing")
-    if os.path.isdir(path) != is_folder:
-        given, allowed = ("file", "directory")[:: 1 if is_folder else -1]
-        raise StoreError(
-            f"{path!r} is a {given}, and {location.format} matrices are kept in a "
-            f"{allowed}",
-            "Rename it to the suffix of what it is",
-            "file-kind",
-        )
-    if not os.access(path, os.R_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)

@@ -65,14 +65,7 @@ class Unfinished:
         return find_output(self.folder, self._member)
 
     def check(self, overwrite: bool) -> None:
-        """Refuse a place that cannot take the output, or one that another run writes.
-
-        Raises
-        ------
-        StoreError
-            The folder is missing or not writable, or the output exists and may not be
-            replaced.
-        """
+        """Refuse a place that cannot take the output, or that another run writes."""
         check_folder(self.location.path)
         check_target(self.location, self.location.path, overwrite)
         if os.path.isdir(self.folder):
@@ -92,13 +85,7 @@ class Unfinished:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Make the folder, and keep other runs out of it.
-
-        Raises
-        ------
-        StoreError
-            Another run is there.
-        """
+        """Make the folder, and keep other runs out of it; refuse to where one is in."""
         path = self.lock_path
         with store_errors(self.folder, "written"):
             os.makedirs(self.folder, exist_ok=True)
@@ -137,11 +124,7 @@ class Unfinished:
     def finish(self, output: Output, overwrite: bool) -> None:
         """Make what was asked for of the finished array, and give it its name.
 
-        Raises
-        ------
-        StoreError
-            The target has come up meanwhile or may no longer be replaced, or the
-            system refuses; the array then stays.
+        Where that is refused, or may no longer be replaced, the array stays.
         """
         output.complete()
         with store_errors(self.location, "written"):
@@ -200,13 +183,7 @@ def _is_there(path: str, descriptor: int) -> bool:
 
 
 def find_unfinished(path: str | os.PathLike[str]) -> Unfinished:
-    """Return where an output is made; nothing need be there.
-
-    Raises
-    ------
-    StoreError
-        The suffix of the output is not known.
-    """
+    """Return where an output is made; nothing need be there."""
     location = parse_location(path)
     # The target of a link is replaced, not the link.
     return Unfinished(replace(location, path=os.path.realpath(location.path)))
