@@ -20,7 +20,7 @@ DEVICE_SHARE = 0.72
 WAVE_SHARE = 0.9
 # Of the bytes for tiles: encoded tiles that are kept for reuse, and the input tiles of
 # the tasks that run side by side. Both give way to what must be held.
-CACHE_SHARE = PANEL_SHARE = 0.3125
+CACHE_SHARE = 0.3125
 # A worker of CPython 3.11 on x86-64 that has loaded NumPy, Numba, ONNX Runtime, zarr
 # and h5py and made a small product: 258 MiB; in the middle of a short job, beside the
 # tiles that were planned: up to 265. In one of 484 waves, eight minutes, it grew to 315

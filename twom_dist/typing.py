@@ -3,13 +3,8 @@
 from operator import index
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 # A NumPy or CuPy array: engines take and give arrays of their own family.
 Array = Any
-Int32Array = npt.NDArray[np.int32]
-Int64Array = npt.NDArray[np.int64]
 
 # Indices of a tile of C.
 Cell = tuple[int, int]

@@ -248,7 +248,7 @@ REFUSALS = [
     (("herk",), {"uplo": "Lower"}, PlanError, "uplo"),
     (("herk",), {"beta": 1}, PlanError, "no-c"),
     (("herk",), {"beta": 1, "c": "A.zarr"}, PlanError, "shapes"),
-    (("herk",), {"c": "A.zarr"}, PlanError, "shapes"),
+    (("herk",), {"beta": 0, "c": "A.zarr"}, PlanError, "shapes"),
     (("herk",), {"fast": 1}, ArgumentError, "unknown-option"),
     (("herk",), {"method": "5m"}, AccuracyError, "method"),
     (("herk",), {"tile": 0}, PlanError, "tile"),

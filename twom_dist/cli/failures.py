@@ -45,6 +45,7 @@ _FOREIGN = {
 _REMEDIES = {
     "many-tiles": "Use a larger --tile",
     "native-accuracy": "Leave out --accuracy and --num-moduli, or --method native",
+    "no-beta": "Add C0 with --beta 1",
     "no-c": "Name C0 with --c, or leave out --beta",
     "output-exists": "Choose another output, or replace this one with --overwrite",
     "tile-differs": "Leave out --tile, or start anew with --overwrite",

@@ -103,6 +103,12 @@ method_options = apply_all(
 
 _FILE = click.Path(exists=True, dir_okay=False)
 
+tile_option = click.option(
+    "--tile",
+    type=click.IntRange(1),
+    help="Rows and columns of a tile [default: chosen by the planner].",
+)
+
 scheduler_options = apply_all(
     click.option(
         "--scheduler", metavar="ADDRESS", help="Use the dask scheduler at this address."

@@ -16,6 +16,7 @@ from .options import (
     op_options,
     parse_shape,
     parse_size,
+    tile_option,
     uplo_option,
 )
 
@@ -81,11 +82,7 @@ Examples:
     metavar="BYTES",
     help="Memory limit of each worker, e.g. 16GiB [default: none].",
 )
-@click.option(
-    "--tile",
-    type=click.IntRange(1),
-    help="Rows and columns of a tile [default: chosen by the planner].",
-)
+@tile_option
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
 @debug_option
 def plan(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .bar import progress_bar
-from .failures import RefusedError, refusing, say
+from .failures import refusing, say
 from .options import (
     apply_all,
     debug_option,
@@ -17,6 +17,7 @@ from .options import (
     parse_number,
     parse_size,
     scheduler_options,
+    tile_option,
 )
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ sum_options = apply_all(
         "--beta",
         type=parse_number,
         metavar="NUMBER",
-        default=0,
-        help="Factor of C0 [default: 0].",
+        help="Factor of C0; has to be given with --c.",
     ),
 )
 
@@ -76,11 +76,7 @@ _worker_options = apply_all(
 
 run_options = apply_all(
     _worker_options,
-    click.option(
-        "--tile",
-        type=click.IntRange(1),
-        help="Rows and columns of a tile [default: chosen by the planner].",
-    ),
+    tile_option,
     click.option(
         "--overwrite",
         is_flag=True,
@@ -105,7 +101,7 @@ def run_job(
     output: str,
     c: str | None,
     alpha: complex,
-    beta: complex,
+    beta: complex | None,
     tile: int | None,
     overwrite: bool,
     resume: bool,
@@ -118,11 +114,6 @@ def run_job(
     names = ("accuracy", "num_moduli", "method", "engine")
     options = given(**{name: others.pop(name) for name in names})
     with refusing():
-        if c is not None and beta == 0:
-            raise RefusedError("--c without --beta", "Add it with --beta 1", "no-beta")
-        if c is None and beta != 0:
-            problem = "--beta without --c"
-            raise RefusedError(problem, "Name C0, or leave out --beta", "no-c")
         job = open_job(
             output=output,
             overwrite=overwrite,

@@ -61,17 +61,15 @@ def fit(make: Make, cluster: Cluster, smaller: Iterable[int] = ()) -> Layout:
     try:
         return make(cluster)
     except MemoryLimitError as error:
-        ways, home = [error.remedy], _HOMES[cluster.memory.kind]
+        ways = [error.remedy]
         if cluster.workers > 1:
+            home = "GPU" if cluster.memory.kind == "device" else "machine"
             ways.append(f"use fewer workers on each {home}")
         tile = next((tile for tile in smaller if _fits(make, cluster, tile)), None)
         if tile is not None:
             ways.append(f"use tiles of {tile}")
         refused = MemoryLimitError(error.problem, ", or ".join(ways), error.code)
     raise refused
-
-
-_HOMES = {"product": "machine", "job": "machine", "device": "GPU"}
 
 
 def list_smaller(tile: int | None) -> Iterator[int]:

@@ -124,12 +124,6 @@ def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
 
     "auto" is cuda where every worker has a GPU of its own, and cpu where none has:
     workers that share a GPU were started for the cores, unless somebody asks for cuda.
-
-    Raises
-    ------
-    EngineUnavailableError
-        Where some workers have a GPU, or none has and cuda is asked for; where they
-        have and this process cannot make a graph for them, without CuPy.
     """
     if engine not in ("auto", "cuda"):
         return engine

@@ -34,7 +34,7 @@ def multiply_files(
     op_a: str = "N",
     op_b: str = "N",
     alpha: complex = 1,
-    beta: complex = 0,
+    beta: complex | None = None,
     c: Path | None = None,
     progress: Report | None = None,
     **options: Any,
@@ -69,7 +69,7 @@ def multiply_files(
     alpha, beta : number
         As in `gemm`.
     c : str or os.PathLike, optional
-        The matrix C. It is not read if beta is 0.
+        The matrix C, given with beta. It is not read if beta is 0.
     progress : callable, optional
         Called with a `Progress` after every tile that has been written.
     **options
@@ -125,7 +125,7 @@ def update_files(
     op: str = "N",
     uplo: str = "full",
     alpha: complex = 1,
-    beta: complex = 0,
+    beta: complex | None = None,
     c: Path | None = None,
     progress: Report | None = None,
     **options: Any,

@@ -21,13 +21,7 @@ def stamp_inputs(job: Job) -> Stamps:
 
 
 def check_unchanged(job: Job, begun: Stamps) -> None:
-    """Refuse a result of inputs that have changed since the run began.
-
-    Raises
-    ------
-    StoreError
-        Which one has, or is gone.
-    """
+    """Refuse a result of inputs that have changed since the run began."""
     for name, stored in job.inputs.items():
         try:
             same = stored.stamp() == begun[name][2]
@@ -43,13 +37,7 @@ def check_unchanged(job: Job, begun: Stamps) -> None:
 
 
 def check_workers(job: Job, output: str, client: Any) -> None:
-    """Refuse workers that do not see the files that this process sees.
-
-    Raises
-    ------
-    StoreError
-        Which worker, and which file it misses or finds changed.
-    """
+    """Refuse workers that do not see the files that this process sees."""
     inputs = list(job.inputs.values())
     for address, found in ask(client.run, _find_unlike, inputs, output).items():
         if found is not None:

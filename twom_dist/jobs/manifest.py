@@ -68,21 +68,14 @@ def _name_accuracy(job: Job) -> str:
 
 def _name(scalar: complex | str) -> str:
     """Show all digits, and no imaginary part of 0."""
-    if isinstance(scalar, str) or scalar.imag != 0:
-        return str(scalar)
-    return str(scalar.real)
+    if isinstance(scalar, str):
+        return scalar
+    number = complex(scalar)
+    return str(number if number.imag != 0 else number.real)
 
 
 def check_same(output: str, then: Manifest, now: Manifest, tile: int | None) -> None:
-    """Refuse to continue another job than the one that was begun.
-
-    Raises
-    ------
-    StoreError
-        Something that the bits hang on differs, and what.
-    PlanError
-        Another size of tiles is asked for.
-    """
+    """Refuse to continue another job than the one that was begun."""
     if then.get("form") != _FORM:
         raise StoreError(
             f"what is unfinished of {output!r} is of another version of twom_dist",

@@ -12,11 +12,6 @@ def check_versions(client: Any) -> None:
     """Refuse workers that could not read the tasks, or would make other bits.
 
     Other settings of twom_dist are not refused: they change no bit of the result.
-
-    Raises
-    ------
-    StoreError
-        What differs, and where.
     """
     failure = ask(_find_failure, client)
     if failure is not None:

@@ -71,13 +71,7 @@ class Watch:
         self._idle_since: float | None = None
 
     def next_done(self, done: "SimpleQueue[Any]") -> Any:
-        """Return the next future that is done.
-
-        Raises
-        ------
-        StoreError
-            Where the scheduler is gone, or nobody has worked for `PATIENCE_SECONDS`.
-        """
+        """Return the next future that is done, or raise where waiting is vain."""
         while True:
             try:
                 future = done.get(timeout=LOOK_SECONDS)

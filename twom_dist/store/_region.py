@@ -1,7 +1,7 @@
 """Rectangles of a matrix, from what stands between the brackets of ``matrix[...]``."""
 
 import operator
-from typing import Any, SupportsIndex, cast
+from typing import Any
 
 from twom_dist.errors import ArgumentError
 
@@ -43,7 +43,7 @@ def _split_axis(entry: Any, extent: int) -> tuple[slice, slice | int]:
         return slice(low, high + 1), slice(None, None, step)
     # dask fuses x[i, :] into its read, so integers reach here as well.
     try:
-        position = operator.index(cast("SupportsIndex", entry))
+        position = operator.index(entry)
     except TypeError:
         raise _refuse(entry, "a slice or an integer") from None
     if not -extent <= position < extent:
