@@ -57,7 +57,8 @@ class Run:
 
     def finish(self) -> None:
         """Give the output its name."""
-        self.place.finish(self.output, self.manifest["overwrite"])
+        overwrite = self.job.overwrite or self.manifest["overwrite"]
+        self.place.finish(self.output, overwrite)
 
 
 def prepare(
