@@ -15,11 +15,11 @@ EVERY_KERNEL = -m pytest -q -m gpu tests/gpu/test_kernels.py
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Tests of one file share a process, and with it their cluster. The first files, those of
-# batch schedulers, take longest and mostly wait, hence one process more than cores.
+# A process for each core; tests of one file share theirs, and with it their cluster.
 # Threads of OpenBLAS, which spin while they wait, would take the cores from the others.
-PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
-CORES := $(shell getconf _NPROCESSORS_ONLN)
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# The scripts of batch schedulers take longest, and mostly wait: not two of them at once.
+TESTS := tests/cluster/test_scripts.py tests/distributed tests twom_dist
 # Those for every machine: one asks for a GPU, one for 24 GiB of disk and 15 minutes.
 BENCHMARKS := $(filter-out %/bench_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
@@ -37,10 +37,10 @@ demo: $(STAMP) ## multiply two matrices; A=file B=file N=size W=workers, all opt
 	    $(if $(N),--size "$(N)") $(if $(W),--workers "$(W)")
 
 test: lint ## run every check; ARGS="-k name" is passed to pytest
-	@$(PYTEST) -n $$(($(CORES) + 1)) --doctest-modules tests twom_dist $(ARGS)
+	@$(PYTEST) --doctest-modules $(TESTS) $(ARGS)
 
 check: lint ## run the quick checks, in a minute: style, types and the fast tests
-	@$(PYTEST) -n $(CORES) -m fast tests $(ARGS)
+	@$(PYTEST) -m fast tests $(ARGS)
 
 bench: $(STAMP) ## run the benchmarks; ARGS is passed to each
 	@set -e; for script in $(BENCHMARKS); do $(BIN)/python $$script $(ARGS); done

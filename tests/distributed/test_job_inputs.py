@@ -30,8 +30,7 @@ def rewrite(path):
         np.save(path, 2 * read(path))
 
 
-@pytest.mark.parametrize("name", ["A.zarr", "B.npy"])
-@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize(("name", "alone"), [("A.zarr", True), ("B.npy", False)])
 def test_an_input_that_changes_during_a_run_leaves_no_output(
     request, files, name, alone
 ):

@@ -53,8 +53,7 @@ def test_every_output_has_the_bits_of_gemm(client, files, output):
     )
 
 
-@pytest.mark.parametrize("output", ["C.zarr", "C.h5"])
-@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(("output", "alone"), [("C.zarr", False), ("C.h5", True)])
 def test_waves_give_the_same_bits(request, files, output, alone):
     a, b, c = files
     client = None if alone else request.getfixturevalue("client")
@@ -157,8 +156,8 @@ def test_what_fits_nowhere_is_refused():
 # --- errors and interrupts ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("output", ["C.zarr", "C.npz"])
-def test_an_error_of_a_worker_leaves_what_was_there(client, files, output):
+def test_an_error_of_a_worker_leaves_what_was_there(client, files):
+    output = "C.npz"
     chunk = Path("A.zarr/c/4/3")
     chunk.write_bytes(chunk.read_bytes()[:-1])
     save(output, np.eye(3))
@@ -170,8 +169,9 @@ def test_an_error_of_a_worker_leaves_what_was_there(client, files, output):
     wait_until(lambda: not task_names(client))
 
 
-@pytest.mark.parametrize("output", ["C.zarr", "C.npy", "C.h5"])
-@pytest.mark.parametrize("routine", ["gemm", "herk"])
+@pytest.mark.parametrize(
+    ("routine", "output"), [("gemm", "C.zarr"), ("herk", "C.zarr"), ("herk", "C.h5")]
+)
 def test_after_an_interrupt_the_same_call_continues(client, files, output, routine):
     def interrupt(progress):
         raise KeyboardInterrupt

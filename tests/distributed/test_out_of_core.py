@@ -113,7 +113,7 @@ def plan_bytes(layout, cluster):
 
 def test_matrices_four_times_the_memory(client, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    m, n, k, options = 6300, 6300, 256, {"num_moduli": 8}
+    m, n, k, options = 6300, 6300, 128, {"num_moduli": 4}
     write_random("A.npy", m, k, 1)
     write_random("B.npy", k, n, 2)
     layouts = []

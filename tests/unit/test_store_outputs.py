@@ -312,11 +312,13 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
 
 def test_room_for_an_export_is_taken_first(tmp_path: Path) -> None:
     for name, copies in (("C.zarr", 0), ("C.npy", 1), ("C.npz", 2), ("C.h5", 1)):
-        values = np.ones((64, 64))
-        with begun(tmp_path / name, values) as (place, _):
+        place = find_unfinished(tmp_path / name)
+        output = place.output((256, 256), (128, 128), np.dtype("f8"))
+        with place.lock():
+            place.start(output, {})
             room = Path(place.folder, "room")
             found = room.stat().st_blocks * 512 if room.exists() else 0
-            assert copies * values.nbytes <= found <= copies * 2 * values.nbytes
+            assert copies * output.nbytes <= found <= copies * 2 * output.nbytes
             place.remove()
 
 

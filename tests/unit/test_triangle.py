@@ -137,7 +137,7 @@ def test_rows_beyond_those_of_the_search_come_out_as_even():
     assert large.held_fraction == pytest.approx(small.held_fraction, abs=0.02)
 
 
-@pytest.mark.parametrize(("count", "workers"), [(1000, 64), (500, 31), (2000, 6)])
+@pytest.mark.parametrize(("count", "workers"), [(1000, 64), (500, 31), (700, 6)])
 def test_rows_beyond_those_that_are_placed_follow_them(count, workers):
     found = triangle_map(count, workers)
     assert len(found.slots) < 256 * 257 / 2
