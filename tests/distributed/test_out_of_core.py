@@ -24,7 +24,7 @@ from twom_dist.plan import Cluster
 from twom_dist.store import open_matrix
 
 MIB = 2**20
-WORKERS = 4
+WORKERS = 2
 # Of which dask lets 35 MiB be filled with tiles: the interpreter and the libraries take
 # more than half, so that a test with much less would be one of them.
 LIMIT = 507 * MIB
@@ -113,7 +113,7 @@ def plan_bytes(layout, cluster):
 
 def test_matrices_four_times_the_memory(client, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    m, n, k, options = 6300, 6300, 128, {"num_moduli": 4}
+    m, n, k, options = 4500, 4500, 128, {"num_moduli": 4}
     write_random("A.npy", m, k, 1)
     write_random("B.npy", k, n, 2)
     layouts = []

@@ -122,7 +122,7 @@ def test_figures(workers, count, ours, cyclic):
     assert grid == pytest.approx(cyclic, abs=5e-3)
 
 
-@pytest.mark.parametrize("count", [1, 5, 12, 17, 32, 70])
+@pytest.mark.parametrize("count", [1, 5, 12, 32, 70])
 @pytest.mark.parametrize("workers", range(2, 17))
 def test_no_worker_is_busier_or_fuller_than_on_the_best_grid(workers, count):
     balance, held = figures(triangle_map(count, workers))
@@ -137,7 +137,7 @@ def test_rows_beyond_those_of_the_search_come_out_as_even():
     assert large.held_fraction == pytest.approx(small.held_fraction, abs=0.02)
 
 
-@pytest.mark.parametrize(("count", "workers"), [(1000, 64), (500, 31), (700, 6)])
+@pytest.mark.parametrize(("count", "workers"), [(600, 64), (500, 31), (700, 6)])
 def test_rows_beyond_those_that_are_placed_follow_them(count, workers):
     found = triangle_map(count, workers)
     assert len(found.slots) < 256 * 257 / 2
