@@ -18,6 +18,8 @@ STAMP := $(VENV)/.installed
 # A process for each core; tests of one file share theirs, and with it their cluster.
 # Threads of OpenBLAS, which spin while they wait, would take the cores from the others.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# Tests start Python some hundred times: nothing is compiled twice.
+unexport PYTHONDONTWRITEBYTECODE
 # The scripts of batch schedulers take longest, and mostly wait: not two of them at once.
 TESTS := tests/cluster/test_scripts.py tests/distributed tests twom_dist
 # Those for every machine: one asks for a GPU, one for 24 GiB of disk and 15 minutes.

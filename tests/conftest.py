@@ -28,8 +28,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Tests that start processes: workers, batch schedulers, scripts.
-INTEGRATION = {"cluster", "distributed", "gpu"}
+# Folders of tests that start processes: workers, batch schedulers, scripts, compilers.
+INTEGRATION = {"cluster", "distributed", "gpu", "cuda"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here not in item.path.parents:
             continue
-        if item.path.relative_to(here).parts[0] in INTEGRATION:
+        if INTEGRATION.intersection(item.path.relative_to(here).parts):
             item.add_marker("integration")
         elif item.get_closest_marker("slow") is None:
             item.add_marker("fast")
