@@ -88,6 +88,20 @@ def test_tiles_that_were_cut_or_removed_are_computed_again(files):
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
 
 
+def test_tiles_that_go_during_the_run_leave_no_output(files):
+    def remove(progress):
+        if progress.done == 9:
+            (chunks,) = Path().glob(".C.npy.unfinished/*.zarr/c")
+            i, j = min(finished("C.npy"))
+            (chunks / str(i) / str(j)).unlink()
+
+    with raises(StoreError, "tiles-gone"):
+        multiply("C.npy", progress=remove)
+    assert not Path("C.npy").exists()
+    multiply("C.npy")
+    assert same_bits(read("C.npy"), td.gemm(*files[:2]))
+
+
 def test_a_job_is_stopped_again_and_again(files):
     for tiles in (1, 2, 9, 20, 28):
         if len(finished()) < tiles if hidden() else True:

@@ -134,17 +134,17 @@ def assert_loose_and_balanced(cluster, product):
 
 
 def tree_of_tasks(seed):
-    """A matrix of 6 x 6 tiles of 64 KiB that take several tasks each."""
+    """A matrix of 8 x 8 tiles of 64 KiB that take several tasks each."""
     rng = da.random.default_rng(seed)
-    X, Y = (rng.random((384, 384), chunks=64) for _ in range(2))
+    X, Y = (rng.random((512, 512), chunks=64) for _ in range(2))
     return X + 1j * Y
 
 
 def test_traffic_is_that_of_summa_where_tiles_are_made_by_trees_of_tasks(client):
     product = client.persist(td.gemm(tree_of_tasks(1), tree_of_tasks(2)))
     wait(product)
-    whole = 36 * 64 << 10
-    summa = summa_bytes(WorkerGrid(2, 2), 6, 6, whole, whole)
+    whole = 64 * 64 << 10
+    summa = summa_bytes(WorkerGrid(2, 2), 8, 8, whole, whole)
     assert summa == 2 * whole
     assert summa <= moved_bytes(client) <= 1.1 * summa
 
@@ -152,7 +152,7 @@ def test_traffic_is_that_of_summa_where_tiles_are_made_by_trees_of_tasks(client)
 def test_an_update_moves_no_more_where_tiles_are_made_by_trees_of_tasks(client):
     update = client.persist(td.herk(tree_of_tasks(3)))
     wait(update)
-    assert moved_bytes(client) <= 1.1 * triangle_map(6, WORKERS).copies * (6 * 64 << 10)
+    assert moved_bytes(client) <= 1.1 * triangle_map(8, WORKERS).copies * (8 * 64 << 10)
 
 
 def test_traffic_is_the_least_where_inputs_lie_on_workers_already(client):

@@ -35,6 +35,7 @@ from tests.stored import (
 from twom_dist.errors import StoreError
 from twom_dist.store import Output, find_unfinished, open_matrix
 from twom_dist.store import _publish as publishing
+from twom_dist.store import output as outputs
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMBER_NAMES = ["C.zarr::g/C", "C.npz::C", "C.h5::g/C"]
@@ -284,7 +285,7 @@ def test_a_killed_run_leaves_its_tiles_and_the_old_matrix(
     place.check(overwrite=True)
     left = place.find()
     assert left is not None
-    assert (left[0].finished(), left[1]) == ({(1, 0)}, {"what": "a test"})
+    assert (left[0].finished(), left[1]["what"]) == ({(1, 0)}, "a test")
 
 
 def test_a_chunk_that_was_cut_or_has_gone_is_not_finished(tmp_path: Path) -> None:
@@ -299,6 +300,53 @@ def test_a_chunk_that_was_cut_or_has_gone_is_not_finished(tmp_path: Path) -> Non
         output.write(1, 0, np.eye(4)[output.region(1, 0)])
         place.finish(output, overwrite=False)
     assert_same_bits(everything(tmp_path / "C.npy"), np.eye(4))
+
+
+def test_what_an_output_has_replaced_is_not_taken_for_unfinished(
+    tmp_path: Path,
+) -> None:
+    """As where a run is killed before it removes what it has replaced."""
+    write_output(tmp_path / "C.zarr", np.eye(4))
+    with begun(tmp_path / "C.zarr", 2 * np.eye(4), overwrite=True) as (place, output):
+        publishing.publish(output.store, str(tmp_path / "C.zarr"))
+        assert_same_bits(everything(output.store), np.eye(4))
+        assert place.find() is None
+        place.remove()
+    assert_same_bits(everything(tmp_path / "C.zarr"), 2 * np.eye(4))
+
+
+def test_an_array_gets_its_name_when_its_metadata_are_there(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    place = find_unfinished(f"{tmp_path}/C.zarr::g/C")
+    output = place.output((4, 4), (2, 2), np.dtype("f8"))
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "as if killed")
+
+    with place.lock():
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "rename", fail)
+            with raises(StoreError, "disk-broken"):
+                output.create({})
+        assert place.find() is None
+        place.start(output, {})
+        assert place.find() is not None
+        place.finish(output, overwrite=False)
+    assert_same_bits(everything(f"{tmp_path}/C.zarr::g/C"), np.zeros((4, 4)))
+
+
+def test_a_chunk_that_cannot_be_synced_is_not_finished(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    def fail(path: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with begun(tmp_path / "C.npy", np.eye(4)) as (_, output):
+        monkeypatch.setattr(outputs, "sync_path", fail)
+        with raises(StoreError, "disk-broken"):
+            output.write(0, 0, np.ones((2, 3)))
+        assert (0, 0) not in output.finished()
 
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:

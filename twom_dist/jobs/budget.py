@@ -73,13 +73,7 @@ def fit(make: Make, cluster: Cluster, smaller: Iterable[int] = ()) -> Layout:
 
 
 def list_smaller(tile: int | None) -> Iterator[int]:
-    """List tiles below the one that was given, or chosen; each half the one before.
-
-    Examples
-    --------
-    >>> list(list_smaller(20))
-    [10, 5, 2, 1]
-    """
+    """List tiles below the one that was given, or chosen; each half the one before."""
     # Chosen ones are longer along k than they are wide.
     largest = SMALLEST_TILE if tile is None else tile // 2
     yield from (largest >> n for n in range(largest.bit_length()))

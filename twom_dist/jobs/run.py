@@ -56,7 +56,16 @@ class Run:
         }
 
     def finish(self) -> None:
-        """Give the output its name."""
+        """Give the output its name, if all of its tiles are there."""
+        gone = self.layout.num_computed - len(self.finished())
+        # Tiles without entries are not written.
+        if gone and 0 not in self.output.shape:
+            raise StoreError(
+                f"{gone} tiles in {self.place.folder!r} have gone since they were "
+                "written",
+                "Run the same job again, and keep others out of that folder",
+                "tiles-gone",
+            )
         overwrite = self.job.overwrite or self.manifest["overwrite"]
         self.place.finish(self.output, overwrite)
 
@@ -80,6 +89,7 @@ def prepare(
     job, cluster = _settle(job, cluster, client)
     place = find_unfinished(job.output)
     path, manifest = place.location.path, describe_job(job)
+    place.check_busy()
     left = None if job.overwrite and not resume else place.find()
     if left is None:
         place.check(job.overwrite)
@@ -125,7 +135,9 @@ def writing(
     with run.place.lock():
         if client is not None:
             check_workers(run.job, run.place.lock_path, client)
-        if not run.anew and run.place.find() != (run.output, run.manifest):
+        expected = None if run.anew else (run.output, run.manifest)
+        replaced = run.anew and run.job.overwrite
+        if not replaced and run.place.find() != expected:
             raise StoreError(
                 f"another run has had {run.place.location.path!r} meanwhile",
                 "Run the job again",

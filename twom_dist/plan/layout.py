@@ -183,11 +183,6 @@ def choose_tile_shape(
     `chunks` of the files are cut by no tile that can hold one: each chunk is read whole
     for every tile that it has a part of. `square`: mb = nb, of an update, whose
     triangle no grid of workers shares evenly.
-
-    Examples
-    --------
-    >>> choose_tile_shape((3072, 3000, 2500), Cluster(workers=2), 1024)
-    (1024, 750, 1250)
     """
     grid = min(worker_grids(cluster.workers), key=lambda g: abs(g.pr - g.pc))
     slots = (1, 1, 1) if square else (grid.pr, grid.pc, 1)

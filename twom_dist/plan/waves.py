@@ -26,13 +26,7 @@ class Wave:
 
     @property
     def cells(self) -> list[Cell]:
-        """Indices of the tiles that are computed.
-
-        Examples
-        --------
-        >>> Wave(slice(3, 5), slice(3, 5), "lower").cells
-        [(3, 3), (4, 3), (4, 4)]
-        """
+        """Indices of the tiles that are computed."""
         return [
             (i, j)
             for i in range(self.rows.start, self.rows.stop)

@@ -11,7 +11,7 @@ import numpy as np
 
 from twom_dist.errors import StoreError
 from twom_dist.store._checks import padded_bytes, store_errors
-from twom_dist.store._publish import sync_path
+from twom_dist.store._publish import remove, sync_path
 from twom_dist.store._region import Region
 from twom_dist.typing import Array, Cell
 
@@ -72,8 +72,10 @@ class Output:
         import zarr
 
         with store_errors(self.store, "written"):
+            # It gets its name when all of its metadata are there.
+            draft = f"{self.store}.draft"
             zarr.create_array(
-                Path(self.store),
+                Path(draft),
                 name=self.member or None,
                 shape=self.shape,
                 dtype=self.dtype,
@@ -83,11 +85,13 @@ class Output:
                 filters=None,
                 fill_value=0,
                 zarr_format=3,
-                attributes={MANIFEST: manifest},
+                attributes={MANIFEST: manifest | {"id": os.path.basename(self.store)}},
             )
-            sync_path(os.path.join(self.array, "zarr.json"))
-            for folder in {self.array, self.store, os.path.dirname(self.store)}:
-                sync_path(folder)
+            for folder, _, names in os.walk(draft):
+                for path in (folder, *(os.path.join(folder, x) for x in names)):
+                    sync_path(path)
+            os.rename(draft, self.store)
+            sync_path(os.path.dirname(self.store))
 
     def write(self, i: int, j: int, tile: Array) -> None:
         """Write tile (i, j) of C to disk; refuse to where the array is gone."""
@@ -97,7 +101,12 @@ class Output:
             # zarr makes the folders that it misses, of an array that is gone as well.
             os.stat(os.path.join(self.array, "zarr.json"))
             self._open()[self.region(i, j)] = tile
-            sync_path(self._chunk(i, j))
+            try:
+                sync_path(self._chunk(i, j))
+            except BaseException:
+                # It would be taken for finished.
+                remove(self._chunk(i, j))
+                raise
 
     def read(self) -> Iterator[tuple[Region, Array]]:
         """Yield region and values of every tile."""
@@ -128,7 +137,9 @@ class Output:
             top = os.path.join(self.array, "c")
             for row in _list(top):
                 for chunk in _list(row.path):
-                    if not chunk.name.isdecimal():
+                    if chunk.name.isdecimal():
+                        sync_path(chunk.path)
+                    else:
                         os.unlink(chunk.path)
                 sync_path(row.path)
             for folder in filter(os.path.exists, (top, self.array, self.store)):
@@ -164,12 +175,12 @@ def find_output(folder: str, member: str) -> tuple[Output, dict[str, Any]] | Non
     import zarr
 
     for entry in _list(folder):
-        if not os.path.exists(os.path.join(entry.path, "zarr.json")):
+        if not entry.name.endswith(".zarr"):
             continue
         path = os.path.join(entry.path, member)
         try:
             array = zarr.open_array(Path(path), mode="r", zarr_format=3)
-            manifest = cast("dict[str, Any]", array.attrs[MANIFEST])
+            manifest = cast("dict[str, Any]", array.attrs.get(MANIFEST, {}))
         # A damaged file makes zarr raise errors of every kind.
         except Exception as error:
             raise StoreError(
@@ -178,6 +189,9 @@ def find_output(folder: str, member: str) -> tuple[Output, dict[str, Any]] | Non
                 "Name the output as before, or start anew with overwrite",
                 "unfinished-damaged",
             ) from error
+        # What an output has replaced lies here under its name until it is removed.
+        if manifest.get("id") != entry.name:
+            continue
         shape, tile = cast("tuple[Pair, Pair]", (array.shape, array.chunks))
         return Output(entry.path, member, shape, tile, array.dtype), manifest
     return None
@@ -187,5 +201,6 @@ def _list(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
+    # What cannot be listed is refused when it is written to.
+    except OSError:
         return []

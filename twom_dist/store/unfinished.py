@@ -40,13 +40,7 @@ class Unfinished:
 
     @property
     def folder(self) -> str:
-        """Path of the folder: ``.C.h5.unfinished`` for ``C.h5``.
-
-        Examples
-        --------
-        >>> find_unfinished("/data/C.h5").folder
-        '/data/.C.h5.unfinished'
-        """
+        """Path of the folder: ``.C.h5.unfinished`` for ``C.h5``."""
         folder, name = os.path.split(self.location.path)
         return os.path.join(folder, f".{name}.unfinished")
 
@@ -66,8 +60,12 @@ class Unfinished:
 
     def check(self, overwrite: bool) -> None:
         """Refuse a place that cannot take the output, or that another run writes."""
+        self.check_busy()
         check_folder(self.location.path)
         check_target(self.location, self.location.path, overwrite)
+
+    def check_busy(self) -> None:
+        """Refuse a place that another run writes."""
         if os.path.isdir(self.folder):
             with self.lock():
                 pass
@@ -132,7 +130,9 @@ class Unfinished:
             # It may have become something else.
             check_target(self.location, self.location.path, overwrite)
             publish(finished, self.location.path)
-        self.remove()
+        # The output is there; what is left of its making is no error.
+        with suppress(StoreError):
+            self.remove()
 
     def _export(self, output: Output) -> str:
         path = os.path.join(self.folder, os.path.basename(self.location.path))

@@ -122,13 +122,7 @@ def _find_periods(count: int, workers: int) -> list[int]:
 
 
 def held_rows(cells: Mapping[Cell, int]) -> dict[int, set[int]]:
-    """Rows of A that each slot needs.
-
-    Examples
-    --------
-    >>> held_rows({(0, 0): 1, (1, 0): 0, (1, 1): 1})
-    {1: {0, 1}, 0: {0, 1}}
-    """
+    """Rows of A that each slot needs."""
     rows: dict[int, set[int]] = defaultdict(set)
     for cell, slot in cells.items():
         rows[slot].update(cell)
@@ -136,13 +130,7 @@ def held_rows(cells: Mapping[Cell, int]) -> dict[int, set[int]]:
 
 
 def loads(cells: Mapping[Cell, int]) -> Counter[int]:
-    """Work of each slot: 1 for a diagonal tile, 2 for another.
-
-    Examples
-    --------
-    >>> loads({(0, 0): 1, (1, 0): 0, (1, 1): 1})
-    Counter({1: 2, 0: 2})
-    """
+    """Work of each slot: 1 for a diagonal tile, 2 for another."""
     work: Counter[int] = Counter()
     for cell, slot in cells.items():
         work[slot] += _work(cell)
