@@ -3,11 +3,7 @@
 import errno
 import os
 import pickle
-import resource
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -35,7 +31,6 @@ from tests.stored import (
 from twom_dist.errors import StoreError
 from twom_dist.store import Output, find_unfinished, open_matrix
 from twom_dist.store import _publish as publishing
-from twom_dist.store import output as outputs
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMBER_NAMES = ["C.zarr::g/C", "C.npz::C", "C.h5::g/C"]
@@ -257,131 +252,3 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     write_output(tmp_path / "C.npy", make_matrix())
     assert (tmp_path / "C.npy").is_symlink()
     assert_same_bits(everything(tmp_path / "disk" / "C.npy"), make_matrix())
-
-
-# --- what is unfinished ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_killed_run_leaves_its_tiles_and_the_old_matrix(
-    tmp_path: Path, name: str
-) -> None:
-    save(tmp_path / name, make_matrix())
-    script = """if True:
-        import os, signal, sys
-        import numpy as np
-        from twom_dist.store import find_unfinished
-        place = find_unfinished(sys.argv[1])
-        output = place.output((4, 4), (2, 2), np.dtype("f8"))
-        with place.lock():
-            place.start(output, {"what": "a test"})
-            output.write(1, 0, np.ones((2, 2)))
-            os.kill(os.getpid(), signal.SIGKILL)
-    """
-    command = [sys.executable, "-c", script, str(tmp_path / name)]
-    assert subprocess.run(command, cwd=ROOT).returncode == -signal.SIGKILL
-    assert_same_bits(everything(tmp_path / name), make_matrix())
-    place = find_unfinished(tmp_path / name)
-    place.check(overwrite=True)
-    left = place.find()
-    assert left is not None
-    assert (left[0].finished(), left[1]["what"]) == ({(1, 0)}, "a test")
-
-
-def test_a_chunk_that_was_cut_or_has_gone_is_not_finished(tmp_path: Path) -> None:
-    with begun(tmp_path / "C.npy", np.eye(4)) as (place, output):
-        everywhere = output.finished()
-        os.truncate(Path(output.array, "c/0/1"), 3)
-        Path(output.array, "c/1/0").unlink()
-        # As zarr leaves it, where it is killed.
-        Path(output.array, "c/1/0.4711.partial").touch()
-        assert everywhere - output.finished() == {(0, 1), (1, 0)}
-        output.write(0, 1, np.eye(4)[output.region(0, 1)])
-        output.write(1, 0, np.eye(4)[output.region(1, 0)])
-        place.finish(output, overwrite=False)
-    assert_same_bits(everything(tmp_path / "C.npy"), np.eye(4))
-
-
-def test_what_an_output_has_replaced_is_not_taken_for_unfinished(
-    tmp_path: Path,
-) -> None:
-    """As where a run is killed before it removes what it has replaced."""
-    write_output(tmp_path / "C.zarr", np.eye(4))
-    with begun(tmp_path / "C.zarr", 2 * np.eye(4), overwrite=True) as (place, output):
-        publishing.publish(output.store, str(tmp_path / "C.zarr"))
-        assert_same_bits(everything(output.store), np.eye(4))
-        assert place.find() is None
-        place.remove()
-    assert_same_bits(everything(tmp_path / "C.zarr"), 2 * np.eye(4))
-
-
-def test_an_array_gets_its_name_when_its_metadata_are_there(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
-    place = find_unfinished(f"{tmp_path}/C.zarr::g/C")
-    output = place.output((4, 4), (2, 2), np.dtype("f8"))
-
-    def fail(*_: object) -> None:
-        raise OSError(errno.EIO, "as if killed")
-
-    with place.lock():
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "rename", fail)
-            with raises(StoreError, "disk-broken"):
-                output.create({})
-        assert place.find() is None
-        place.start(output, {})
-        assert place.find() is not None
-        place.finish(output, overwrite=False)
-    assert_same_bits(everything(f"{tmp_path}/C.zarr::g/C"), np.zeros((4, 4)))
-
-
-def test_a_chunk_that_cannot_be_synced_is_not_finished(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
-    def fail(path: str) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    with begun(tmp_path / "C.npy", np.eye(4)) as (_, output):
-        monkeypatch.setattr(outputs, "sync_path", fail)
-        with raises(StoreError, "disk-broken"):
-            output.write(0, 0, np.ones((2, 3)))
-        assert (0, 0) not in output.finished()
-
-
-def test_one_run_at_a_time(tmp_path: Path) -> None:
-    with begun(tmp_path / "C.npy", np.eye(4)):
-        other = find_unfinished(tmp_path / "C.npy")
-        with raises(StoreError, "output-busy"):
-            other.check(overwrite=False)
-        with raises(StoreError, "output-busy"), other.lock():
-            pass
-
-
-def test_room_for_an_export_is_taken_first(tmp_path: Path) -> None:
-    for name, copies in (("C.zarr", 0), ("C.npy", 1), ("C.npz", 2), ("C.h5", 1)):
-        place = find_unfinished(tmp_path / name)
-        output = place.output((256, 256), (128, 128), np.dtype("f8"))
-        with place.lock():
-            place.start(output, {})
-            room = Path(place.folder, "room")
-            found = room.stat().st_blocks * 512 if room.exists() else 0
-            assert copies * output.nbytes <= found <= copies * 2 * output.nbytes
-            place.remove()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_file_that_may_not_grow(tmp_path: Path, name: str) -> None:
-    place, values = find_unfinished(tmp_path / name), np.ones((256, 256))
-    output = place.output(values.shape, (256, 256), values.dtype)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
-        with place.lock():
-            with raises(StoreError, "file-size-limit"):
-                place.start(output, {})
-                output.write(0, 0, values)
-            place.remove()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert list(tmp_path.iterdir()) == []
