@@ -23,6 +23,7 @@ BATCH = ("DASK_", "SLURM_", "PBS_", "LSB_")
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Slurm]:
     """Start a Slurm of two nodes, once for all tests."""
+    # Root and Slurm's daemons, which not every machine has; CI has both.
     if (reason := why_not()) is not None:
         pytest.skip(reason)
     with Slurm() as started:
@@ -106,7 +107,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
 def certificates(tmp_path_factory) -> Path:
     """Make an authority, a certificate of it, and one of another, which has no key."""
     if shutil.which("openssl") is None:
-        pytest.skip("openssl is missing")
+        pytest.skip("openssl, which makes certificates, is missing: apt-get install it")
     path = tmp_path_factory.mktemp("certificates")
     new = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
     for command in (

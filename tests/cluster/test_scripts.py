@@ -63,6 +63,7 @@ def pbs(folder, monkeypatch):
 
 
 def test_the_scripts_are_clean():
+    # Not a Python package; CI installs it.
     if shutil.which("shellcheck") is None:
         pytest.skip("shellcheck is missing: apt-get install shellcheck")
     scripts = [*CLUSTER.glob("*.sh"), *CLUSTER.glob("*.sbatch")]
@@ -203,7 +204,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(folder, monkeypatch):
 
 def test_gpus_need_dask_cuda(folder, monkeypatch):
     if importlib.util.find_spec("dask_cuda") is not None:
-        pytest.skip("dask-cuda is installed")
+        pytest.skip("dask-cuda is installed, and this is about a machine without it")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     code, _, err = run("local_cuda.sh", *HERK)
     assert code == 2

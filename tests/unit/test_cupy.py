@@ -86,7 +86,9 @@ def test_arrays_of_two_devices_are_refused():
         td.gemm(on(0), on(1))
 
 
-@pytest.mark.skipif(has_device(), reason="there is a device")
+@pytest.mark.skipif(
+    has_device(), reason="there is a device, and this is about a machine without one"
+)
 def test_without_a_device_the_engine_says_so():
     with pytest.raises(EngineUnavailableError) as caught:
         get_engine("cuda")

@@ -121,7 +121,7 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
     with begun(tmp_path / "C.npy", np.eye(4)):
         other = find_unfinished(tmp_path / "C.npy")
         with raises(StoreError, "output-busy"):
-            other.check(overwrite=False)
+            other.check_busy()
         with raises(StoreError, "output-busy"), other.lock():
             pass
 

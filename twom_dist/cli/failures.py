@@ -50,7 +50,7 @@ _REMEDIES = {
     "output-exists": "Choose another output, or replace this one with --overwrite",
     "tile-differs": "Leave out --tile, or start anew with --overwrite",
     "unfinished-damaged": "Name the output as before, or start anew with --overwrite",
-    "unfinished-differs": "Repeat the command it had, or start anew with --overwrite",
+    "unfinished-differs": "Repeat the first command, or start anew with --overwrite",
     "unfinished-input-changed": "Bring back that input, or start anew with --overwrite",
     "unfinished-version": "Continue it with that one, or start anew with --overwrite",
 }

@@ -51,10 +51,10 @@ def multiply_files(
         not change during the job.
     output : str or os.PathLike
         The file to write, in one of the same formats; "data.h5::C" names the member of
-        a container (default: "matrix"). Never one of the
-        inputs. The result is written to a hidden folder beside it, and gets its name
-        when complete: until then an existing output is unchanged. If the job is
-        stopped, the same job continues it from the tiles that are on disk.
+        a container (default: "matrix"). Never one of the inputs. The result is written
+        to a hidden folder beside it, and gets its name when complete: until then an
+        existing output is unchanged. If the job is stopped, the same job continues it
+        from the tiles that are on disk.
     client : distributed.Client, optional
         Default: the current client. Without a client, threads of this process compute.
     tile : int, optional

@@ -138,6 +138,7 @@ class Output:
             for row in _list(top):
                 for chunk in _list(row.path):
                     if chunk.name.isdecimal():
+                        # A killed task may have written it and not synced it.
                         sync_path(chunk.path)
                     else:
                         os.unlink(chunk.path)

@@ -59,8 +59,7 @@ class Unfinished:
         return find_output(self.folder, self._member)
 
     def check(self, overwrite: bool) -> None:
-        """Refuse a place that cannot take the output, or that another run writes."""
-        self.check_busy()
+        """Refuse a place that cannot take the output."""
         check_folder(self.location.path)
         check_target(self.location, self.location.path, overwrite)
 
