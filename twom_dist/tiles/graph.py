@@ -78,9 +78,14 @@ def build_layer(
 
 class _Layer:
     def __init__(self, name: str, operands: Operands, grid: Grid, spec: Spec) -> None:
-        self.name, self.token = name, name.rpartition("-")[2]
+        self.name, token = name, name.rpartition("-")[2]
+        # One string a stage: a string remembers its hash, and keys are hashed often.
+        self._stages = {
+            stage: f"{stage}-{token}" for stage in (PRODUCT, PANEL, *SCALING_STAGES)
+        }
         self.operands, self.grid, self.spec = operands, grid, spec
         self.tasks: dict[Key, Task] = {}
+        self._refs: dict[tuple[Side, int], list[TaskRef]] = {}
         self._lists: dict[Any, List] = {}
         self._scaled: dict[tuple[Side, int], TaskRef] = {}
 
@@ -113,7 +118,7 @@ class _Layer:
     def _compute(self, cell: Cell) -> Key:
         """Chain the panels of a computed tile; the last one finishes it."""
         (i, j), spec = cell, self.spec
-        key = (f"{PRODUCT}-{self.token}", i, j)
+        key = (self._stages[PRODUCT], i, j)
         if key in self.tasks:
             return key
         c = None if self.operands.c is None else TaskRef((self.operands.c, i, j))
@@ -158,20 +163,25 @@ class _Layer:
         side = "left" if self.spec.twins else side
         key = (side, index, steps)
         if key not in self._lists:
-            refs = (TaskRef(self._tile_key(side, index, s)) for s in steps)
+            refs = self._row(side, index)[steps.start : steps.stop]
             self._lists[key] = List(*refs)
         return self._lists[key]
 
-    def _tile_key(self, side: Side, index: int, step: int) -> Key:
-        """Key of the input chunk that is tile (index, step) of op(A) or op(B)^T."""
-        name = self.operands.a if side == "left" else self.operands.b
-        straight = is_straight(side, self.spec.op(side))
-        return (name, index, step) if straight else (name, step, index)
+    def _row(self, side: Side, index: int) -> list[TaskRef]:
+        """List the input chunks that are row `index` of op(A) or op(B)^T."""
+        row = side, index
+        if row not in self._refs:
+            name = self.operands.a if side == "left" else self.operands.b
+            straight = is_straight(side, self.spec.op(side))
+            self._refs[row] = [
+                TaskRef((name, index, s) if straight else (name, s, index))
+                for s in range(self.grid.kt)
+            ]
+        return self._refs[row]
 
     def _add(self, stage: str, index: tuple[Any, ...], *call: Any) -> Key:
-        key = (f"{stage}-{self.token}", *index)
-        function, *args = call
-        self.tasks[key] = Task(key, function, *args)
+        key = (self._stages[stage], *index)
+        self.tasks[key] = Task(key, *call)
         return key
 
     def _exponents(self, side: Side, index: int) -> TaskRef:
@@ -186,8 +196,8 @@ class _Layer:
         spec, where, steps = self.spec, (side, index), self.grid.k
         rows = (self.grid.m if side == "left" else self.grid.n)[index]
         tiles = [
-            (TaskRef(self._tile_key(side, index, s)), side, (rows, k))
-            for s, k in enumerate(steps)
+            (ref, side, (rows, k))
+            for ref, k in zip(self._row(side, index), steps, strict=True)
         ]
         if len(tiles) == 1:
             call = (run_scaling, tasks.scale_in_one, spec, *tiles[0])
