@@ -144,7 +144,7 @@ def test_an_interrupt_while_the_inputs_are_looked_at_costs_nothing(files, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(driver, "check_unchanged", interrupt)
+        patch.setattr(driver.InputGuard, "check", interrupt)
         with pytest.raises(KeyboardInterrupt):
             multiply()
     assert multiply().resumed == TILES

@@ -1,5 +1,6 @@
 """Matrices come back bit for bit, and a bad file is told from a good one."""
 
+import os
 import pickle
 from itertools import product
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.stored import (
 )
 from twom_dist.errors import ArgumentError, StoreError
 from twom_dist.store import find_unfinished, open_matrix
+from twom_dist.store._location import parse_location
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMBER_NAMES = ["C.zarr::g/C", "C.npz::C", "C.h5::g/C"]
@@ -122,7 +124,7 @@ def test_a_matrix_can_be_pickled(tmp_path: Path, name: str) -> None:
         ("A.txt", "path-suffix"),
         ("A", "path-suffix"),
         ("", "path-suffix"),
-        ("s.zarr/g/A", "path-suffix"),
+        ("s3://bucket/A.npy", "url-format"),
         ("A.npy::B", "path-member"),
         ("A.h5::", "path-member"),
         ("s.zarr::../t.zarr", "path-member"),
@@ -137,10 +139,23 @@ def test_paths_that_name_no_matrix(path: Any, code: str) -> None:
             find_unfinished(path)
 
 
-def test_a_path_into_a_store_is_told_how_to_name_a_member() -> None:
-    with raises(StoreError, "path-suffix") as caught:
-        open_matrix("s.zarr/g/A")
-    assert "'s.zarr::g/A'" in caught.value.remedy
+@pytest.mark.parametrize(
+    ("path", "file", "member"),
+    [
+        ("s.zarr::g/A", "s.zarr", "g/A"),
+        ("s.zarr/g/A", "s.zarr", "g/A"),
+        ("s.zarr//A/", "s.zarr", "A"),
+        ("s.zarr/", "s.zarr", None),
+        ("s.zarr/A.npy", "s.zarr/A.npy", None),
+        ("s.zarr/t.zarr", "s.zarr/t.zarr", None),
+        ("s.zarr/t.zarr::A", "s.zarr/t.zarr", "A"),
+    ],
+)
+def test_a_member_is_named_as_ours_or_as_zarrs(
+    path: str, file: str, member: str | None
+) -> None:
+    found = parse_location(path)
+    assert (found.path, found.member) == (os.path.abspath(file), member)
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:

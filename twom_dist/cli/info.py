@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import click
 
@@ -41,6 +42,23 @@ def _describe_matrix(path: str) -> Iterator[Row]:
     chunks = matrix.chunks
     yield "chunks", "stored whole" if chunks is None else f"{chunks[0]} x {chunks[1]}"
     yield "size", format_bytes(rows * columns * matrix.dtype.itemsize)
+    there, whole = matrix.count_chunks()
+    if there < whole:
+        yield "missing", f"{whole - there} of {whole} chunks, which read as zeros"
+    if made := matrix.provenance():
+        yield from _describe_origin(made)
+
+
+def _describe_origin(manifest: dict[str, Any]) -> Iterator[Row]:
+    """Say what a complete output of ours was made of."""
+    made = manifest["made"]
+    arguments = ("routine", "alpha", "beta", "op_a", "op_b", "uplo", "method")
+    told = ", ".join(f"{x} {made[x]}" for x in arguments if x in made)
+    yield "made by", f"twom_dist {made['twom_dist']}, complete: {told}"
+    for name, (path, member, *_) in manifest["inputs"].items():
+        yield name, f"{path}::{member}" if member else path
+    yield "accuracy", manifest["asked"]
+    yield "error bound", f"{manifest['error_bound']:.1e} ||a_i|| ||b_j||"
 
 
 def _describe_machine() -> Iterator[Row]:

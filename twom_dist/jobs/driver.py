@@ -13,7 +13,7 @@ from ..execute import (
 )
 from .arrays import make_tiles
 from .budget import local_cluster_of
-from .inputs import check_unchanged
+from .inputs import InputGuard
 from .job import Job, Path
 from .opening import open_job
 from .report import JobSummary, Progress, count_operations
@@ -31,6 +31,7 @@ def multiply_files(
     client: Any = None,
     tile: int | None = None,
     overwrite: bool = False,
+    refuse_missing: bool = False,
     op_a: str = "N",
     op_b: str = "N",
     alpha: complex = 1,
@@ -64,6 +65,10 @@ def multiply_files(
         Whether to replace a matrix at `output` when the new one is complete, and to
         start anew where the job was stopped before. A container that holds other arrays
         is not replaced.
+    refuse_missing : bool
+        Whether to refuse inputs that lack chunks. zarr reads them as its fill value,
+        and leaves out chunks that hold nothing else; so, by default, they are counted
+        in the summary, and only an array without any chunk is refused.
     op_a, op_b : {"N", "T", "C"}
         As in `gemm`.
     alpha, beta : number
@@ -108,8 +113,14 @@ def multiply_files(
     ...     print(summary.tiles, np.load(c)[0])
     (1, 1, 1) [14.+0.j  0.-3.j]
     """
-    scalars = {"op_a": op_a, "op_b": op_b, "alpha": alpha, "beta": beta}
-    job = open_job("gemm", a, b, output, c=c, overwrite=overwrite, **scalars, **options)
+    scalars: dict[str, Any] = {"op_a": op_a, "op_b": op_b, "alpha": alpha}
+    scalars["beta"] = beta
+    files: dict[str, Any] = {
+        "c": c,
+        "overwrite": overwrite,
+        "refuse_missing": refuse_missing,
+    }
+    job = open_job("gemm", a, b, output, **files, **scalars, **options)
     return run_job(job, client, tile=tile, progress=progress)
 
 
@@ -122,6 +133,7 @@ def update_files(
     client: Any = None,
     tile: int | None = None,
     overwrite: bool = False,
+    refuse_missing: bool = False,
     op: str = "N",
     uplo: str = "full",
     alpha: complex = 1,
@@ -144,7 +156,7 @@ def update_files(
         The matrix B of her2k and syr2k.
     client : distributed.Client, optional
     tile : int, optional
-    overwrite : bool
+    overwrite, refuse_missing : bool
         As in `multiply_files`, like the two before.
     op : {"N", "C"} or {"N", "T"}
         As in the routine, like `alpha`, `beta` and the options.
@@ -182,10 +194,13 @@ def update_files(
     ...     print(summary.tiles, np.load(c)[1])
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
-    scalars = {"op": op, "uplo": uplo, "alpha": alpha, "beta": beta}
-    job = open_job(
-        routine, a, b, output, c=c, overwrite=overwrite, **scalars, **options
-    )
+    scalars: dict[str, Any] = {"op": op, "uplo": uplo, "alpha": alpha, "beta": beta}
+    files: dict[str, Any] = {
+        "c": c,
+        "overwrite": overwrite,
+        "refuse_missing": refuse_missing,
+    }
+    job = open_job(routine, a, b, output, **files, **scalars, **options)
     return run_job(job, client, tile=tile, progress=progress)
 
 
@@ -223,11 +238,13 @@ def compute(run: Run, client: Any = None, progress: Report | None = None) -> Job
     start = perf_counter()
     job, layout, system, earlier = run.job, run.layout, run.job.system, run.finished()
     done, total, operations = len(earlier), layout.num_computed, 0
+    guard = InputGuard(job, run.output, run.manifest.get("stamps"))
 
     def count(i: int, j: int) -> None:
         nonlocal done, operations
         operations += _count_operations(run, i, j)
         done += 1
+        guard.note()
         if progress is not None:
             progress(Progress(done, total, operations, perf_counter() - start))
 
@@ -238,7 +255,7 @@ def compute(run: Run, client: Any = None, progress: Report | None = None) -> Job
             if cells:
                 tiles = make_tiles(job, layout, wave, cells)
                 compute_wave(tiles, run.output, client, run.threads, count, job.mirror)
-    check_unchanged(job, run.manifest["inputs"])
+    guard.check()
     run.finish()
     return JobSummary(
         path=str(run.place.location),
@@ -254,6 +271,7 @@ def compute(run: Run, client: Any = None, progress: Report | None = None) -> Job
         seconds=perf_counter() - start,
         resumed=len(earlier),
         operations=operations,
+        missing=run.missing,
     )
 
 

@@ -1,61 +1,122 @@
 """Whether the inputs are what they were when a run began, here and on the workers."""
 
-import os
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import StoreError
-from ..store import StoredMatrix
+from ..store import Output, Place, StoredMatrix, open_matrix
 from .job import Job
-from .watchdog import ask
+from .watchdog import ask, start
 
-# Path, member and stamp of each, by letter.
-Stamps = dict[str, list[str]]
+# Of each input by letter: what changes when any file of it does.
+Stamps = dict[str, str]
+
+
+class Identity(NamedTuple):
+    """What an input is, as far as its header and the names of its chunks tell."""
+
+    path: str
+    member: str
+    fingerprint: str
+    chunks: int
+
+
+def identify(stored: StoredMatrix, chunks: int | None = None) -> Identity:
+    """Look at an input as it is now, but at none of its chunks."""
+    count = stored.count_chunks()[0] if chunks is None else chunks
+    return Identity(stored.path, stored.member or "", stored.fingerprint, count)
+
+
+def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
+    """Identify all inputs, and count the chunks that are missing, if any.
+
+    An array of which no chunk exists is refused: its folder was hardly copied whole.
+    """
+    found, missing = {}, {}
+    for name, stored in job.inputs.items():
+        there, whole = stored.count_chunks()
+        found[name] = identify(stored, there)
+        if there < whole:
+            missing[name] = whole - there
+        if missing.get(name) and (there == 0 or job.refuse_missing):
+            count = "all" if there == 0 else str(whole - there)
+            raise StoreError(
+                f"{count} of the {whole} chunks of {str(stored.location)!r} are "
+                "missing, and would read as zeros",
+                "Copy it again, or write its zeros, with write_empty_chunks in zarr",
+                "no-chunks" if there == 0 else "missing-chunks",
+            )
+    return found, missing
 
 
 def stamp_inputs(job: Job) -> Stamps:
-    """Look at the inputs as they are now."""
-    return {
-        name: [stored.path, stored.member or "", stored.stamp()]
-        for name, stored in job.inputs.items()
-    }
+    """Look at every file of the inputs, which may take long where there are many."""
+    return {name: stored.stamp() for name, stored in job.inputs.items()}
 
 
-def check_unchanged(job: Job, begun: Stamps) -> None:
-    """Refuse a result of inputs that have changed since the run began."""
-    for name, stored in job.inputs.items():
-        try:
-            same = stored.stamp() == begun[name][2]
-        except StoreError:
-            same = False
-        if not same:
-            raise StoreError(
-                f"{stored.path!r} has changed since the run began, so the result may "
-                "be a mixture and is discarded",
-                "Run the job again, and leave its inputs alone meanwhile",
-                "input-changed",
-            )
+class InputGuard:
+    """Looks at every file of the inputs while the first tasks run, and at the end.
+
+    Parameters
+    ----------
+    job : Job
+    output : Output
+        Whose manifest keeps what was found, for a run that continues this one.
+    known : dict, optional
+        What an earlier run has found.
+    """
+
+    def __init__(self, job: Job, output: Output, known: Stamps | None) -> None:
+        self._job, self._output, self._noted = job, output, known is not None
+        self._begun = start(stamp_inputs, job) if known is None else start(dict, known)
+
+    def note(self) -> None:
+        """Put into the manifest what was found, once it is known."""
+        if not self._noted and self._begun.done() and not self._begun.exception():
+            self._noted = True
+            self._output.record(stamps=self._begun.result())
+
+    def check(self) -> None:
+        """Refuse a result of inputs that have changed since the run began."""
+        for name, stored in self._job.inputs.items():
+            try:
+                same = self._begun.result()[name] == stored.stamp()
+            except StoreError:
+                same = False
+            if not same:
+                raise StoreError(
+                    f"{stored.path!r} has changed since the run began, so the result "
+                    "may be a mixture and is discarded",
+                    "Run the job again, and leave its inputs alone meanwhile",
+                    "input-changed",
+                )
 
 
-def check_workers(job: Job, output: str, client: Any) -> None:
+def check_workers(
+    job: Job, inputs: dict[str, Identity], place: Place, client: Any
+) -> None:
     """Refuse workers that do not see the files that this process sees."""
-    inputs = list(job.inputs.values())
-    for address, found in ask(client.run, _find_unlike, inputs, output).items():
+    expected = [(str(x.location), inputs[name]) for name, x in job.inputs.items()]
+    for address, found in ask(client.run, _find_unlike, expected, place).items():
         if found is not None:
             problem, code = found
-            share = "Keep the matrices on a file system that all workers share"
+            share = "Keep the matrices where all workers find them"
             raise StoreError(f"the worker at {address} {problem}", share, code)
 
 
-def _find_unlike(inputs: list[StoredMatrix], output: str) -> tuple[str, str] | None:
+def _find_unlike(
+    inputs: list[tuple[str, Identity]], place: Place
+) -> tuple[str, str] | None:
     """Find the first file that is not here what it is elsewhere; runs on workers."""
-    for stored in inputs:
+    for location, expected in inputs:
         try:
-            same = stored.is_here()
+            same = identify(open_matrix(location)) == expected
         except StoreError as error:
             return f"cannot read an input: {error.problem}", "file-not-on-worker"
         if not same:
-            problem = f"finds another file than this process at {stored.path!r}"
+            problem = f"finds another file than this process at {expected.path!r}"
             return problem, "input-differs-on-worker"
-    if not os.path.exists(output):
-        return f"does not find {output!r}", "file-not-on-worker"
+    try:
+        place.check_seen()
+    except StoreError as error:
+        return f"cannot write the output: {error.problem}", "file-not-on-worker"
     return None

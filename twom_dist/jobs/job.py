@@ -31,11 +31,14 @@ class Job:
         Its matrices are stored ones.
     output : str or os.PathLike
     overwrite : bool
+    refuse_missing : bool
+        Whether inputs of which chunks are missing are refused.
     """
 
     problem: Problem
     output: Path
     overwrite: bool
+    refuse_missing: bool = False
 
     @property
     def routine(self) -> str:

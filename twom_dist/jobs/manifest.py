@@ -3,20 +3,21 @@
 from importlib import import_module
 from typing import Any
 
+from ..accuracy import error_bound
 from ..errors import PlanError, StoreError
 from ..plan import Layout
-from .inputs import stamp_inputs
+from .inputs import Identity
 from .job import Job
 
 # Of this description: another one is not understood.
-_FORM = 3
+_FORM = 4
 # Of a spec, what the bits hang on beside routine, shape, dtype and method.
 _ARGUMENTS = ("alpha", "beta", "op_a", "op_b", "uplo")
 
 Manifest = dict[str, Any]
 
 
-def describe_job(job: Job) -> Manifest:
+def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
     """Describe what the bits of the result hang on, but for its layout.
 
     The exact methods give the same bits for every tile, engine and worker, so that a
@@ -33,7 +34,9 @@ def describe_job(job: Job) -> Manifest:
             **_describe_method(job),
         },
         "asked": _name_accuracy(job),
-        "inputs": stamp_inputs(job),
+        "error_bound": error_bound(job.system, job.shape[2], job.dtype),
+        "inputs": {name: list(identity) for name, identity in inputs.items()},
+        "versions": {x: import_module(x).__version__ for x in ("numpy", "zarr")},
         "overwrite": job.overwrite,
     }
 
@@ -89,7 +92,8 @@ def check_same(output: str, then: Manifest, now: Manifest, tile: int | None) -> 
         old, new = (x["inputs"].get(matrix, ["none"]) for x in (then, now))
         if old[:2] != new[:2]:
             raise _differ(output, *(f"{x[0]!r} as {matrix}" for x in (old, new)))
-        if old != new:
+        stamps = (x.get("stamps", {}).get(matrix) for x in (then, now))
+        if old != new or len({*stamps}) > 1:
             raise StoreError(
                 f"{old[0]!r} has changed since {output!r} was begun",
                 "Bring back that input, or start anew with overwrite",

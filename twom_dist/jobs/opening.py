@@ -1,6 +1,7 @@
 """Opening a job: everything that can be known before any work."""
 
 import os
+from itertools import permutations
 from typing import Any
 
 from .. import problem
@@ -17,6 +18,7 @@ def open_job(
     *,
     c: Path | None = None,
     overwrite: bool = False,
+    refuse_missing: bool = False,
     **arguments: Any,
 ) -> Job:
     """Open the inputs and check all that can be known from their headers.
@@ -30,7 +32,8 @@ def open_job(
     stored = {x: open_matrix(path) for x, path in given.items() if path is not None}
     _check_output(output, stored)
     A, B, C = (stored.get(name) for name in given)
-    return Job(problem.of_headers(rule, A, B, C, **arguments), output, overwrite)
+    checked = problem.of_headers(rule, A, B, C, **arguments)
+    return Job(checked, output, overwrite, refuse_missing)
 
 
 def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:
@@ -39,10 +42,12 @@ def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:
     for letter, stored in inputs.items():
         # The output is C.
         name = "C0" if letter == "C" else letter
-        source = os.path.realpath(stored.path)
-        same = os.path.exists(target) and os.path.samefile(target, source)
-        common = os.path.commonpath((target, source))
-        if same or common in (target, source):
+        source = stored.path if "://" in stored.path else os.path.realpath(stored.path)
+        same = source == target
+        if "://" not in source + target:
+            same = os.path.exists(target) and os.path.samefile(target, source)
+        nested = any(x.startswith(f"{y}/") for x, y in permutations((source, target)))
+        if same or nested:
             how = f"is the file of {name}" if same else f"and that of {name} are nested"
             raise PlanError(
                 f"the output {target!r} {how}, and inputs are never written to",

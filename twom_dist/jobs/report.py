@@ -57,7 +57,7 @@ class Progress:
         return gflops(self.operations, self.seconds)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JobSummary:
     """A finished job.
 
@@ -89,6 +89,9 @@ class JobSummary:
     operations : int
         Effective floating-point operations of this run: of all tiles, 8mnk if complex,
         2mnk if real, and half as many for herk and syrk.
+    missing : dict
+        Input, by letter, -> number of its zarr chunks that are not there, and were
+        read as zeros.
     """
 
     path: str
@@ -104,6 +107,7 @@ class JobSummary:
     seconds: float
     resumed: int
     operations: int
+    missing: dict[str, int]
 
     @property
     def gflops(self) -> float:
@@ -115,8 +119,15 @@ class JobSummary:
         moduli = f" with {self.num_moduli} moduli" if self.num_moduli else ""
         waves = f" in {self.waves} waves" if self.waves > 1 else ""
         waves += f", {self.resumed} of them from before" if self.resumed else ""
+        lacks = "".join(
+            f"; {count} chunks of {name} are missing and were read as zeros"
+            for name, count in self.missing.items()
+        )
         return (
             f"{self.path}: {self.routine}, {m} x {n} {self.dtype}, "
             f"{mt} x {nt} tiles{waves} (k in {kt}), {self.method}{moduli}, "
-            f"{self.engine}, {self.seconds:.1f} s, {self.gflops:.1f} GFLOP/s"
+            f"{self.engine}, {self.seconds:.1f} s, {self.gflops:.1f} GFLOP/s{lacks}"
         )
+
+    def __repr__(self) -> str:
+        return f"<{self}>"

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import StoreError
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
-from ..store import Output, Unfinished, find_unfinished
+from ..store import Output, Place, find_unfinished
 from ..typing import Cell
 from .budget import budget_for_job, fit, list_smaller
 from .devices import (
@@ -18,7 +18,7 @@ from .devices import (
     choose_engine,
     find_devices,
 )
-from .inputs import check_workers
+from .inputs import Identity, check_workers, identify_inputs, stamp_inputs
 from .job import Job
 from .manifest import (
     Manifest,
@@ -39,9 +39,12 @@ class Run:
     layout: Layout
     threads: int
     """Of this process, if it computes without workers."""
-    place: Unfinished
+    place: Place
     output: Output
     manifest: Manifest
+    inputs: dict[str, Identity]
+    missing: dict[str, int]
+    """Chunks of the inputs that are not there, and read as zeros."""
     anew: bool
     """Whether the output is still to be created."""
 
@@ -88,7 +91,9 @@ def prepare(
         check_versions(client)
     job, cluster = _settle(job, cluster, client)
     place = find_unfinished(job.output)
-    path, manifest = place.location.path, describe_job(job)
+    path = place.location.path
+    inputs, missing = identify_inputs(job)
+    manifest = describe_job(job, inputs)
     place.check_busy()
     left = None if job.overwrite and not resume else place.find()
     if left is None:
@@ -98,6 +103,8 @@ def prepare(
         manifest |= describe_layout(job, layout)
     else:
         output, begun = left
+        if "stamps" in begun:
+            manifest["stamps"] = stamp_inputs(job)
         check_same(path, begun, manifest, tile)
         # Who stopped it had said that it may replace what is there.
         place.check(job.overwrite or begun["overwrite"])
@@ -105,7 +112,8 @@ def prepare(
         check_same_panels(path, begun, describe_layout(job, layout))
         manifest = begun
     place.check_space(output)
-    return Run(job, layout, cluster.threads, place, output, manifest, left is None)
+    anew, threads = left is None, cluster.threads
+    return Run(job, layout, threads, place, output, manifest, inputs, missing, anew)
 
 
 def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
@@ -134,7 +142,7 @@ def writing(
     """
     with run.place.lock():
         if client is not None:
-            check_workers(run.job, run.place.lock_path, client)
+            check_workers(run.job, run.inputs, run.place, client)
         expected = None if run.anew else (run.output, run.manifest)
         replaced = run.anew and run.job.overwrite
         if not replaced and run.place.find() != expected:
@@ -145,7 +153,7 @@ def writing(
             )
         try:
             if run.anew:
-                run.place.start(run.output, run.manifest)
+                run.place.start(run.output, run.manifest, run.job.overwrite)
             yield
         except BaseException as error:
             mixed = getattr(error, "code", "") == "input-changed"

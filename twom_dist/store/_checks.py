@@ -4,6 +4,7 @@ import errno
 import math
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -137,6 +138,11 @@ def list_names(names: Sequence[str]) -> str:
 
 def stamp_file(path: str) -> str:
     """Return size and modification time: what changes when a file is rewritten."""
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        # A pipe would be waited for.
+        problem = f"{path!r} is neither a file nor a folder"
+        raise StoreError(problem, "Name a file", "file-kind")
     # Opened: a network file system may answer for a name from its cache.
     with open(path, "rb") as stream:
         status = os.fstat(stream.fileno())
@@ -146,6 +152,16 @@ def stamp_file(path: str) -> str:
 def stamp_whole(location: Location) -> str:
     """Return the stamp of a location that is one file."""
     return stamp_file(location.path)
+
+
+def count_whole(location: Location) -> tuple[int, int]:
+    """Count one chunk of one: no part of the file can be missing."""
+    return 1, 1
+
+
+def no_provenance(location: Location) -> dict[str, Any]:
+    """Return nothing: the format keeps no notes."""
+    return {}
 
 
 def padded_bytes(
@@ -170,6 +186,12 @@ def store_errors(name: object, action: str) -> Iterator[None]:
 
 def _describe_failure(name: str, action: str, error: Exception) -> tuple[str, str, str]:
     number = error.errno if isinstance(error, OSError) else None
+    if "://" in name:
+        reason = f"{type(error).__name__}: {str(error)[:_REASON_CHARACTERS]}"
+        remedy = "Check the address, the credentials and the connection"
+        missing = isinstance(error, FileNotFoundError)
+        code = "file-missing" if missing else "store-unreachable"
+        return f"{name!r} could not be {action} ({reason})", remedy, code
     if isinstance(error, FileNotFoundError):
         # zarr raises its own kind, without a number.
         number = errno.ENOENT

@@ -24,6 +24,12 @@ class Format(Protocol):
     def stamp(self, location: Location) -> str:
         """Return what changes when any part of what `describe` found is rewritten."""
 
+    def count_chunks(self, location: Location) -> tuple[int, int]:
+        """Count the chunks that are stored, by their names, and those of a full one."""
+
+    def provenance(self, location: Location) -> dict[str, Any]:
+        """Return what an output of ours says about itself; empty for other matrices."""
+
     def members(self, path: str) -> list[str]:
         """List all that a container holds."""
 

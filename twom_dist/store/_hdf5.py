@@ -1,36 +1,40 @@
 """HDF5 files, opened anew for every read."""
 
+import json
 import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twom_dist.errors import StoreError
 from twom_dist.store._checks import (
     Description,
     check_unchanged,
     choose_member,
+    count_whole,
     refuse_member,
     stamp_file,
-    stamp_whole,
 )
 from twom_dist.store._location import Location
 from twom_dist.store._region import Region
-from twom_dist.store.output import Output
+from twom_dist.store.output import MANIFEST, Output
 
 IS_FOLDER = False
 DEFAULT_MEMBER = "matrix"
 # HDF5 keeps the size of a chunk in 32 bits.
 _MAX_CHUNK_BYTES = 2**32 - 1
 
-stamp = stamp_whole
+count_chunks = count_whole
 
 
 def describe(location: Location) -> Description:
     """Read shape, dtype and chunks of the dataset."""
     import h5py
 
-    fingerprint = stamp_file(location.path)
     with h5py.File(location.path, "r") as file:
         member = location.member
         if member is None:
@@ -38,7 +42,23 @@ def describe(location: Location) -> Description:
         found = Location(location.path, member, location.format)
         dataset = _dataset(file, found)
         shape = dataset.shape or ()
+        files = sorted({location.path, *_files(dataset)})
+        fingerprint = " ".join(map(stamp_file, files))
         return Description(found, shape, dataset.dtype, dataset.chunks, fingerprint)
+
+
+def stamp(location: Location) -> str:
+    """Return what changes when a file that holds values of the dataset is rewritten."""
+    return describe(location).fingerprint
+
+
+def provenance(location: Location) -> dict[str, Any]:
+    """Return what an output of ours says about itself; empty for other matrices."""
+    import h5py
+
+    with h5py.File(location.path, "r") as file:
+        found = _dataset(file, location).attrs.get(MANIFEST)
+        return dict(json.loads(found)) if isinstance(found, str) else {}
 
 
 def read(expected: Description, region: Region) -> NDArray[Any]:
@@ -49,6 +69,46 @@ def read(expected: Description, region: Region) -> NDArray[Any]:
         dataset = _dataset(file, expected.location)
         check_unchanged(expected, dataset.shape or (), dataset.dtype)
         return np.ascontiguousarray(dataset[region], dtype=expected.dtype)
+
+
+def _files(dataset: Any) -> Iterator[str]:
+    """List the files that hold the values; HDF5 reads one that is missing as zeros.
+
+    A linked dataset lies in another file; virtual ones, and those with external
+    storage, refer to more.
+    """
+    import h5py
+
+    own = dataset.file.filename
+    yield own
+    for name, *_ in dataset.external or ():
+        yield _find_file(own, name)
+    if not dataset.is_virtual:
+        return
+    for source in dataset.virtual_sources():
+        path = own if source.file_name == "." else _find_file(own, source.file_name)
+        with h5py.File(path, "r") as file:
+            if not isinstance(file.get(source.dset_name), h5py.Dataset):
+                raise _refuse_source(own, f"{path}::{source.dset_name}")
+            if path != own:
+                yield from _files(file[source.dset_name])
+
+
+def _find_file(own: str, name: str) -> str:
+    """Find a file that another one refers to, where HDF5 looks for it."""
+    folder = os.path.dirname(own)
+    for path in (os.path.join(folder, name), os.path.join(folder, Path(name).name)):
+        if os.path.exists(path):
+            return path
+    raise _refuse_source(own, name)
+
+
+def _refuse_source(own: str, name: str) -> StoreError:
+    return StoreError(
+        f"{own!r} takes values from {name!r}, which is not there",
+        "Bring it back: HDF5 would read zeros",
+        "source-missing",
+    )
 
 
 def _dataset(file: Any, location: Location) -> Any:
@@ -110,6 +170,7 @@ def export(path: str, member: str | None, output: Output) -> str:
             chunks=output.chunks if _is_chunked(output) else None,
             dcpl=early,
         )
+        dataset.attrs[MANIFEST] = json.dumps(output.manifest())
         for region, tile in output.read():
             dataset[region] = tile
     return path

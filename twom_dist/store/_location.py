@@ -1,4 +1,4 @@
-"""Where a matrix is stored: ``path`` or ``path::member``."""
+"""Where a matrix is stored: ``path``, ``path::member``, or a URL of a zarr store."""
 
 import os
 import re
@@ -20,11 +20,16 @@ _MEMBER = re.compile(
     r"(?P<path>.*?\.(?:zarr|npy|npz|h5|hdf5))/*::(?P<member>.*)",
     re.IGNORECASE | re.DOTALL,
 )
+# As zarr itself names the member of a store.
+_INSIDE = re.compile(
+    r"(?P<path>.*?\.zarr)/+(?P<member>.*[^/])/*", re.IGNORECASE | re.DOTALL
+)
+_FILE_URL = re.compile(r"(?:file|local)://(?=/)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Location:
-    """An absolute path, the member inside it (None: not named) and its format."""
+    """An absolute path or a URL, the member inside (None: not named) and the format."""
 
     path: str
     member: str | None
@@ -42,29 +47,34 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
         raise StoreError(
             f"the path {text!r} is bytes", "Decode it with os.fsdecode", "path-bytes"
         )
-    if match := _MEMBER.fullmatch(text):
-        file, member = match["path"], match["member"]
-    else:
-        file, member = text, None
+    text = _FILE_URL.sub("", text)
+    file, member = text, None
     suffix = os.path.splitext(file.rstrip("/"))[1].lower()
+    inside = _INSIDE.fullmatch(text) if suffix not in FORMATS else None
+    if match := _MEMBER.fullmatch(text) or inside:
+        file, member = match["path"], match["member"]
+        suffix = os.path.splitext(file)[1].lower()
     if suffix not in FORMATS:
         raise _refuse_suffix(file.partition("::")[0], suffix)
     name = FORMATS[suffix]
     if member is not None:
         member = _clean_member(text, name, member)
+    if "://" in file:
+        if name != "zarr":
+            raise StoreError(
+                f"{file!r} is a URL, and only zarr stores are read and written there",
+                "Copy it to a file, or convert it to zarr",
+                "url-format",
+            )
+        return Location(file.rstrip("/"), member, name)
     # Workers may run in other folders, so the path must not depend on the current one.
     return Location(os.path.abspath(file), member, name)
 
 
 def _refuse_suffix(file: str, suffix: str) -> StoreError:
-    folder, marker, inside = file.partition(".zarr/")
-    if marker:
-        hint = f"Name a member of a store as {folder + '.zarr::' + inside!r}"
-    else:
-        hint = "Rename or convert it"
     given = f"ends in {suffix!r}" if suffix else "has no suffix"
     problem = f"{file!r} {given}, and matrices are kept in {ALLOWED_SUFFIXES}"
-    return StoreError(problem, hint, "path-suffix")
+    return StoreError(problem, "Rename or convert it", "path-suffix")
 
 
 def _clean_member(text: str, format_name: str, member: str) -> str:

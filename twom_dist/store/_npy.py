@@ -16,7 +16,9 @@ from twom_dist.store._checks import (
     check_shape,
     check_size,
     check_unchanged,
+    count_whole,
     native_dtype,
+    no_provenance,
     stamp_file,
     stamp_whole,
 )
@@ -28,6 +30,8 @@ IS_FOLDER = False
 DEFAULT_MEMBER = ""
 
 stamp = stamp_whole
+count_chunks = count_whole
+provenance = no_provenance
 
 
 @dataclass(frozen=True)

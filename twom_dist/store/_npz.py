@@ -14,6 +14,8 @@ from twom_dist.store._checks import (
     Description,
     check_unchanged,
     choose_member,
+    count_whole,
+    no_provenance,
     refuse_member,
     stamp_file,
     stamp_whole,
@@ -31,6 +33,8 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _LOCAL_SIGNATURE = b"PK\x03\x04"
 
 stamp = stamp_whole
+count_chunks = count_whole
+provenance = no_provenance
 
 
 def describe(location: Location) -> Description:

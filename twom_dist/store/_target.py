@@ -7,6 +7,7 @@ from twom_dist.errors import StoreError
 from twom_dist.store._checks import list_names, store_errors
 from twom_dist.store._formats import FORMAT_TABLE
 from twom_dist.store._location import Location
+from twom_dist.store._tree import exists, is_url, list_files
 from twom_dist.store._zarr import is_store
 
 
@@ -29,7 +30,7 @@ def check_folder(target: str) -> None:
 
 def check_target(location: Location, target: str, overwrite: bool) -> None:
     """Refuse a target that is there, unless it may be replaced."""
-    if not os.path.lexists(target):
+    if not exists(target):
         return
     if location.member is not None:
         raise StoreError(
@@ -43,10 +44,11 @@ def check_target(location: Location, target: str, overwrite: bool) -> None:
             "Choose another name, or replace it with overwrite",
             "output-exists",
         )
-    form, is_folder = FORMAT_TABLE[location.format], os.path.isdir(target)
+    form = FORMAT_TABLE[location.format]
+    is_folder = is_url(target) or os.path.isdir(target)
     replaceable = is_folder == form.IS_FOLDER
     if replaceable and is_folder:
-        replaceable = is_store(target) or not os.listdir(target)
+        replaceable = is_store(target) or not any(list_files(target))
     if not replaceable:
         raise StoreError(
             f"{target!r} exists and is not a {location.format} matrix, so it is not "

@@ -1,23 +1,36 @@
 """An output on its way: a zarr array whose chunks are its finished tiles."""
 
 import os
+import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
 
 from twom_dist.errors import StoreError
 from twom_dist.store._checks import padded_bytes, store_errors
-from twom_dist.store._publish import remove, sync_path
+from twom_dist.store._publish import sync_path
 from twom_dist.store._region import Region
+from twom_dist.store._tree import (
+    check_there,
+    is_url,
+    list_sizes,
+    remove_tree,
+    sync_object,
+    zarr_target,
+)
 from twom_dist.typing import Array, Cell
 
 # Of the attributes of an array.
 MANIFEST = "twom_dist"
+# Of a manifest, when the array is whole.
+COMPLETE = "complete"
+_CHUNK = re.compile(r"(\d+)/(\d+)")
 
+Manifest = dict[str, Any]
 Pair = tuple[int, int]
 
 
@@ -26,18 +39,20 @@ class Output:
     """A zarr array that is written one tile at a time, one chunk each.
 
     It keeps no open file: a pickled copy writes to the same array, from any process
-    that sees the same file system.
+    that sees the same file system or object store.
 
     Attributes
     ----------
     store : str
-        Path of the zarr store.
+        Path or URL of the zarr store.
     member : str
         Name of the array in it; empty if it is the array.
     shape : tuple of int
     tile : tuple of int
         Rows and columns.
     dtype : numpy.dtype
+    id : str
+        Tells it from what another run makes in the same place.
     """
 
     store: str
@@ -45,10 +60,11 @@ class Output:
     shape: tuple[int, int]
     tile: tuple[int, int]
     dtype: np.dtype[Any]
+    id: str
 
     @property
     def array(self) -> str:
-        """Path of the array."""
+        """Path or URL of the array."""
         return os.path.join(self.store, self.member) if self.member else self.store
 
     @property
@@ -67,15 +83,15 @@ class Output:
         (m, n), (mb, nb) = self.shape, self.tile
         return slice(i * mb, min(m, i * mb + mb)), slice(j * nb, min(n, j * nb + nb))
 
-    def create(self, manifest: dict[str, Any]) -> None:
+    def create(self, manifest: Manifest) -> None:
         """Create the array, uncompressed, with no chunk yet; the manifest is JSON."""
         import zarr
 
         with store_errors(self.store, "written"):
-            # It gets its name when all of its metadata are there.
-            draft = f"{self.store}.draft"
+            # A folder gets its name when all of its metadata are there.
+            draft = self.store if is_url(self.store) else f"{self.store}.draft"
             zarr.create_array(
-                Path(draft),
+                zarr_target(draft),
                 name=self.member or None,
                 shape=self.shape,
                 dtype=self.dtype,
@@ -85,27 +101,46 @@ class Output:
                 filters=None,
                 fill_value=0,
                 zarr_format=3,
-                attributes={MANIFEST: manifest | {"id": os.path.basename(self.store)}},
+                attributes={MANIFEST: manifest | {"id": self.id, COMPLETE: False}},
             )
-            for folder, _, names in os.walk(draft):
-                for path in (folder, *(os.path.join(folder, x) for x in names)):
-                    sync_path(path)
-            os.rename(draft, self.store)
-            sync_path(os.path.dirname(self.store))
+            if draft != self.store:
+                _sync_folders(draft)
+                os.rename(draft, self.store)
+                sync_path(os.path.dirname(self.store))
+
+    def manifest(self) -> Manifest:
+        """Return the manifest."""
+        return read_manifest(self._open().attrs)
+
+    def record(self, **more: Any) -> None:
+        """Add to the manifest."""
+        with store_errors(self.store, "written"):
+            self.check_there()
+            array = self._open()
+            array.attrs[MANIFEST] = read_manifest(array.attrs) | more
+            sync_object(os.path.join(self.array, "zarr.json"))
+
+    def check_there(self) -> None:
+        """Raise FileNotFoundError where this process does not find the array."""
+        check_there(os.path.join(self.array, "zarr.json"))
 
     def write(self, i: int, j: int, tile: Array) -> None:
         """Write tile (i, j) of C to disk; refuse to where the array is gone."""
         if tile.size == 0:
             return
         with store_errors(self.store, "written"):
+            if is_url(self.store):
+                _open_once(self)[self.region(i, j)] = tile
+                return
             # zarr makes the folders that it misses, of an array that is gone as well.
-            os.stat(os.path.join(self.array, "zarr.json"))
+            self.check_there()
             self._open()[self.region(i, j)] = tile
+            chunk = os.path.join(self.array, "c", str(i), str(j))
             try:
-                sync_path(self._chunk(i, j))
+                sync_object(chunk)
             except BaseException:
                 # It would be taken for finished.
-                remove(self._chunk(i, j))
+                remove_tree(chunk)
                 raise
 
     def read(self) -> Iterator[tuple[Region, Array]]:
@@ -117,42 +152,35 @@ class Output:
                 yield region, array[region]
 
     def finished(self) -> set[Cell]:
-        """Return the tiles that are on disk.
+        """Return the tiles that are stored.
 
         A chunk gets its name when it is written; one that was cut, or lost its end in
         a power failure, has another size.
         """
-        size = self.chunks[0] * self.chunks[1] * self.dtype.itemsize
-        found = set()
-        for row in _list(os.path.join(self.array, "c")):
-            for chunk in _list(row.path):
-                digits = row.name.isdecimal() and chunk.name.isdecimal()
-                if digits and chunk.stat().st_size == size:
-                    found.add((int(row.name), int(chunk.name)))
-        return found
+        whole = self.chunks[0] * self.chunks[1] * self.dtype.itemsize
+        chunks = list_sizes(os.path.join(self.array, "c"))
+        names = (_CHUNK.fullmatch(name) for name, x in chunks.items() if x == whole)
+        return {(int(name[1]), int(name[2])) for name in names if name}
 
     def complete(self) -> None:
         """Remove what killed processes left among the chunks, and sync the rest."""
         with store_errors(self.store, "written"):
             top = os.path.join(self.array, "c")
-            for row in _list(top):
-                for chunk in _list(row.path):
-                    if chunk.name.isdecimal():
-                        # A killed task may have written it and not synced it.
-                        sync_path(chunk.path)
-                    else:
-                        os.unlink(chunk.path)
-                sync_path(row.path)
-            for folder in filter(os.path.exists, (top, self.array, self.store)):
-                sync_path(folder)
-
-    def _chunk(self, i: int, j: int) -> str:
-        return os.path.join(self.array, "c", str(i), str(j))
+            for name in list_sizes(top):
+                chunk = os.path.join(top, name)
+                if _CHUNK.fullmatch(name):
+                    # A killed task may have written it and not synced it.
+                    sync_object(chunk)
+                else:
+                    remove_tree(chunk)
+            self.record(**{COMPLETE: True})
+            if not is_url(self.store):
+                _sync_folders(self.store)
 
     def _open(self) -> Any:
         import zarr
 
-        array: Any = zarr.open_array(Path(self.array), mode="r+", zarr_format=3)
+        array: Any = zarr.open_array(zarr_target(self.array), mode="r+", zarr_format=3)
         # zarr leaves out a chunk that equals the fill value, and takes a complex -0.0
         # for 0.0. `open_array` ignores the setting, and `with_config` is missing in
         # zarr 3.1.3.
@@ -166,42 +194,46 @@ class Output:
         return writable
 
 
-def new_store(folder: str) -> str:
-    """Return the path of a store that nobody has written to before."""
-    return os.path.join(folder, f"{uuid.uuid4().hex[:12]}.zarr")
+# To open an array takes ten requests.
+_open_once = lru_cache(maxsize=4)(Output._open)
 
 
-def find_output(folder: str, member: str) -> tuple[Output, dict[str, Any]] | None:
-    """Find the array of a folder, if there is one, and its manifest."""
+def _sync_folders(top: str) -> None:
+    """Sync the lists of names, and the metadata."""
+    for folder, _, names in os.walk(top):
+        sync_path(folder)
+        if "zarr.json" in names:
+            sync_path(os.path.join(folder, "zarr.json"))
+
+
+def new_id() -> str:
+    """Return what no other output has."""
+    return uuid.uuid4().hex[:12]
+
+
+def read_manifest(attributes: Mapping[str, Any]) -> Manifest:
+    """Return the manifest among the attributes of an array; empty if there is none."""
+    found = attributes.get(MANIFEST, {})
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def check_complete(name: str, attributes: Mapping[str, Any]) -> None:
+    """Refuse to read an output that is still, or for ever, unfinished."""
+    if read_manifest(attributes).get(COMPLETE) is False:
+        raise StoreError(
+            f"{name!r} is an unfinished output: tiles of it are missing",
+            "Run its job again, which continues it",
+            "input-unfinished",
+        )
+
+
+def open_output(store: str, member: str) -> tuple[Output, Manifest]:
+    """Open an output that was begun, and its manifest, which may be empty."""
     import zarr
 
-    for entry in _list(folder):
-        if not entry.name.endswith(".zarr"):
-            continue
-        path = os.path.join(entry.path, member)
-        try:
-            array = zarr.open_array(Path(path), mode="r", zarr_format=3)
-            manifest = cast("dict[str, Any]", array.attrs.get(MANIFEST, {}))
-        # A damaged file makes zarr raise errors of every kind.
-        except Exception as error:
-            raise StoreError(
-                f"what is unfinished in {folder!r} holds no array {member!r} that can "
-                f"be continued ({type(error).__name__})",
-                "Name the output as before, or start anew with overwrite",
-                "unfinished-damaged",
-            ) from error
-        # What an output has replaced lies here under its name until it is removed.
-        if manifest.get("id") != entry.name:
-            continue
-        shape, tile = cast("tuple[Pair, Pair]", (array.shape, array.chunks))
-        return Output(entry.path, member, shape, tile, array.dtype), manifest
-    return None
-
-
-def _list(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    # What cannot be listed is refused when it is written to.
-    except OSError:
-        return []
+    path = os.path.join(store, member).rstrip("/")
+    array = zarr.open_array(zarr_target(path), mode="r", zarr_format=3)
+    shape, tile = cast("tuple[Pair, Pair]", (array.shape, array.chunks))
+    manifest = read_manifest(cast("Mapping[str, Any]", array.attrs))
+    id = str(manifest.get("id", ""))
+    return Output(store, member, shape, tile, array.dtype, id), manifest

@@ -69,8 +69,10 @@ class StoredMatrix(Description):
         # Not every format can map or select nothing.
         if 0 in region_shape(region):
             return np.empty(region_shape(region), self.dtype)[within]
+        rows, columns = (f"{x.start}:{x.stop}" for x in region)
+        name = f"{self.location} [{rows}, {columns}]"
         # dask reads in a task.
-        with portable_errors(), store_errors(self.location, "read"):
+        with portable_errors(), store_errors(name, "read"):
             return FORMAT_TABLE[self.format].read(self, region)[within]
 
     def stamp(self) -> str:
@@ -86,15 +88,33 @@ class StoredMatrix(Description):
         with store_errors(self.location, "read"):
             return FORMAT_TABLE[self.format].stamp(self.location)
 
-    def is_here(self) -> bool:
-        """Whether this process finds the same matrix, not rewritten since, there.
+    def count_chunks(self) -> tuple[int, int]:
+        """Count the chunks that are stored, by their names, and those that could be.
+
+        zarr reads the others as its fill value, and leaves out chunks that hold nothing
+        else. (1, 1) for the other formats, whose parts cannot be missing.
 
         Raises
         ------
         StoreError
-            As `open_matrix`.
+            The file is gone.
         """
-        return open_matrix(str(self.location)) == self
+        with store_errors(self.location, "read"):
+            return FORMAT_TABLE[self.format].count_chunks(self.location)
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what an output of `multiply_files` or `update_files` says of itself.
+
+        Routine, arguments, moduli, bound, inputs and versions, and whether it is
+        complete. Empty for other matrices, and for .npy and .npz, which keep no notes.
+
+        Raises
+        ------
+        StoreError
+            The file is gone.
+        """
+        with store_errors(self.location, "read"):
+            return FORMAT_TABLE[self.format].provenance(self.location)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         """Return what names the matrix in a dask graph."""

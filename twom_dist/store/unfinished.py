@@ -17,7 +17,9 @@ from twom_dist.store._formats import FORMAT_TABLE
 from twom_dist.store._location import Location, parse_location
 from twom_dist.store._publish import publish, remove, sync_path
 from twom_dist.store._target import check_folder, check_space, check_target
-from twom_dist.store.output import Output, find_output, new_store
+from twom_dist.store._tree import is_url
+from twom_dist.store.bucket import UnfinishedObject
+from twom_dist.store.output import Manifest, Output, new_id, open_output
 
 # Of file systems that cannot lock: runs there are not kept apart.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
@@ -45,18 +47,36 @@ class Unfinished:
         return os.path.join(folder, f".{name}.unfinished")
 
     @property
-    def lock_path(self) -> str:
-        """Path of the file to lock."""
+    def _lock_path(self) -> str:
         return os.path.join(self.folder, "lock")
+
+    def check_seen(self) -> None:
+        """Refuse a process that does not see the folder that another one has locked."""
+        with store_errors(self.folder, "written"):
+            os.stat(self._lock_path)
 
     @property
     def _member(self) -> str:
         """Of the array in its store, which becomes the output only if it is a zarr."""
         return (self.location.member or "") if self.location.format == "zarr" else ""
 
-    def find(self) -> tuple[Output, dict[str, Any]] | None:
+    def find(self) -> tuple[Output, Manifest] | None:
         """Find what an earlier run has left, and its manifest, if anything."""
-        return find_output(self.folder, self._member)
+        for store in sorted(Path(self.folder).glob("*.zarr")):
+            try:
+                output, manifest = open_output(str(store), self._member)
+            # A damaged file makes zarr raise errors of every kind.
+            except Exception as error:
+                raise StoreError(
+                    f"what is unfinished in {self.folder!r} holds no array "
+                    f"{self._member!r} that can be continued ({type(error).__name__})",
+                    "Name the output as before, or start anew with overwrite",
+                    "unfinished-damaged",
+                ) from error
+            # What an output has replaced lies here under its name until it is removed.
+            if store.stem == output.id:
+                return output, manifest
+        return None
 
     def check(self, overwrite: bool) -> None:
         """Refuse a place that cannot take the output."""
@@ -78,12 +98,14 @@ class Unfinished:
         self, shape: tuple[int, int], tile: tuple[int, int], dtype: np.dtype[Any]
     ) -> Output:
         """Return an output that is not there yet."""
-        return Output(new_store(self.folder), self._member, shape, tile, dtype)
+        id = new_id()
+        store = os.path.join(self.folder, f"{id}.zarr")
+        return Output(store, self._member, shape, tile, dtype, id)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Make the folder, and keep other runs out of it; refuse to where one is in."""
-        path = self.lock_path
+        path = self._lock_path
         with store_errors(self.folder, "written"):
             os.makedirs(self.folder, exist_ok=True)
             stream = open(path, "ab")  # noqa: SIM115  (until it is closed)
@@ -110,7 +132,7 @@ class Unfinished:
             "output-busy",
         )
 
-    def start(self, output: Output, manifest: dict[str, Any]) -> None:
+    def start(self, output: Output, manifest: Manifest, overwrite: bool) -> None:
         """Remove what is there, and create the array and room for what it becomes."""
         self.clear()
         output.create(manifest)
@@ -181,8 +203,13 @@ def _is_there(path: str, descriptor: int) -> bool:
         return False
 
 
-def find_unfinished(path: str | os.PathLike[str]) -> Unfinished:
+Place = Unfinished | UnfinishedObject
+
+
+def find_unfinished(path: str | os.PathLike[str]) -> Place:
     """Return where an output is made; nothing need be there."""
     location = parse_location(path)
+    if is_url(location.path):
+        return UnfinishedObject(location)
     # The target of a link is replaced, not the link.
     return Unfinished(replace(location, path=os.path.realpath(location.path)))

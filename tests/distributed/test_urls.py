@@ -1,0 +1,235 @@
+"""Matrices at URLs: read, written, killed and continued on a real S3 server."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import zarr
+from fsspec.core import url_to_fs
+from fsspec.implementations.memory import MemoryFileSystem
+
+import twom_dist as td
+from tests.command import CommandLine, make, same_bits
+from tests.expect import raises
+from twom_dist.errors import PlanError, StoreError
+from twom_dist.jobs import multiply_files, update_files
+from twom_dist.store import open_matrix
+
+BUCKET = "s3://bucket"
+SERVER = """if True:
+    import logging
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+    app = DomainDispatcherApplication(create_backend_app)
+    server = make_server("127.0.0.1", 0, app, True)
+    print(server.server_port, flush=True)
+    server.serve_forever()
+"""
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[None]:
+    """Start a server of S3 on the loopback address, with one bucket."""
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    port = server.stdout.readline().strip()
+    settings = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    with pytest.MonkeyPatch.context() as patch, server:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        fs, _ = url_to_fs(BUCKET)
+        fs.mkdir("bucket")
+        yield
+        server.terminate()
+        # zarr leaves the sessions of its file systems open.
+        type(fs).clear_instance_cache()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+
+
+@pytest.fixture(scope="module")
+def matrices(s3) -> tuple[np.ndarray, np.ndarray]:
+    """Store A and B in the bucket, B as the member of a group."""
+    a, b = make(80, 32, 1), make(32, 64, 2)
+    save(f"{BUCKET}/A.zarr", a)
+    save(f"{BUCKET}/B.zarr", b, name="g/B")
+    return a, b
+
+
+def save(url, values, name=None):
+    """Store a matrix in chunks of 16 x 16."""
+    chunks = (16, 16)
+    zarr.create_array(url, name=name, data=values, chunks=chunks, overwrite=True)
+
+
+def remove(url):
+    """Remove all objects of a store."""
+    fs, place = url_to_fs(url, use_listings_cache=False)
+    fs.rm(place, recursive=True)
+
+
+@pytest.fixture
+def memory() -> Iterator[str]:
+    """Name an empty store in the memory of this process."""
+    yield "memory://folder"
+    MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
+# --- in the memory of this process ----------------------------------------------------
+
+
+def test_stores_in_memory_are_multiplied(memory):
+    a = make(48, 32, 3)
+    save(f"{memory}/A.zarr", a)
+    found = f"{memory}/C.zarr"
+    multiply_files(f"{memory}/A.zarr", f"{memory}/A.zarr", found, op_b="C", tile=16)
+    assert same_bits(open_matrix(found)[:, :], td.gemm(a, a, op_b="C"))
+    with raises(StoreError, "output-exists"):
+        multiply_files(f"{memory}/A.zarr", f"{memory}/A.zarr", found, op_b="C")
+    update_files("herk", f"{memory}/A.zarr", found, overwrite=True, tile=16)
+    assert same_bits(open_matrix(found)[:, :], td.herk(a))
+
+
+@pytest.mark.parametrize(
+    ("left", "output", "kind", "code"),
+    [
+        ("A.zarr", "A.zarr", PlanError, "output-is-input"),
+        ("A.zarr", "A.zarr/C.zarr", PlanError, "output-is-input"),
+        ("none.zarr", "C.zarr", StoreError, "file-missing"),
+        ("A.npy", "C.zarr", StoreError, "url-format"),
+        ("A.zarr::x", "C.zarr", StoreError, "no-such-member"),
+        ("A.zarr", "C.npy", StoreError, "url-format"),
+    ],
+)
+def test_a_url_that_does_not_do_is_refused(memory, left, output, kind, code):
+    save(f"{memory}/A.zarr", make(16, 16, 1))
+    before = dict(MemoryFileSystem.store)
+    with raises(kind, code):
+        multiply_files(f"{memory}/{left}", f"{memory}/A.zarr", f"{memory}/{output}")
+    assert dict(MemoryFileSystem.store) == before
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [("gs://bucket/A.zarr", "no-cloud"), ("gopher://x/A.zarr", "unknown-protocol")],
+)
+def test_a_protocol_without_its_package_is_named(url, code, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with raises(StoreError, code) as caught:
+        open_matrix(url)
+    if code == "no-cloud":
+        assert "pip install 'twom-dist[cloud]'" in caught.value.remedy
+
+
+def test_an_output_is_begun_anew_or_continued_as_a_file_is(memory):
+    a = make(64, 64, 4)
+    save(f"{memory}/A.zarr", a)
+    paths = (f"{memory}/A.zarr", f"{memory}/A.zarr", f"{memory}/C.zarr")
+
+    def stop(progress):
+        if progress.done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        multiply_files(*paths, tile=16, progress=stop)
+    with raises(StoreError, "input-unfinished"):
+        open_matrix(paths[2])
+    with raises(StoreError, "unfinished-differs"):
+        multiply_files(*paths, tile=16, alpha=2)
+    assert multiply_files(*paths, tile=16).resumed >= 5
+    assert same_bits(open_matrix(paths[2])[:, :], td.gemm(a, a))
+    assert open_matrix(paths[2]).provenance()["complete"]
+    assert multiply_files(*paths, tile=16, overwrite=True).resumed == 0
+
+
+def test_workers_do_not_see_the_memory_of_another_process(client, memory):
+    save(f"{memory}/A.zarr", make(16, 16, 1))
+    paths = (f"{memory}/A.zarr", f"{memory}/A.zarr", f"{memory}/C.zarr")
+    with raises(StoreError, "file-not-on-worker"):
+        multiply_files(*paths, client=client)
+    assert not any("C.zarr" in name for name in MemoryFileSystem.store)
+
+
+# --- on a server ----------------------------------------------------------------------
+
+
+def test_a_job_from_bucket_to_bucket(matrices, capsys):
+    a, b = matrices
+    left, right, output = (f"{BUCKET}/{x}" for x in ("A.zarr", "B.zarr/g/B", "C.zarr"))
+    command = CommandLine(capsys)
+    flags = ("--workers", "2", "--tile", "16", "--quiet")
+    assert command("gemm", left, right, "-o", output, *flags) == (0, "", "")
+    assert same_bits(open_matrix(output)[:, :], td.gemm(a, b))
+    code, out, _ = command("info", output)
+    assert code == 0
+    assert "complete" in out
+    remove(output)
+
+
+def test_a_job_that_is_killed_continues_in_the_bucket(matrices):
+    a, b = matrices
+    output = f"{BUCKET}/K.zarr"
+    command = ["gemm", f"{BUCKET}/A.zarr", f"{BUCKET}/B.zarr::g/B", "-o", output]
+    command = [sys.executable, "-m", "twom_dist", *command, "--tile", "16"]
+    command += ["--workers", "0", "--engine", "reference"]
+    fs, place = url_to_fs(f"{output}/c", use_listings_cache=False)
+    for least in (3, 9):
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as job:
+            while job.poll() is None and len(fs.find(place)) < least:
+                time.sleep(0.02)
+            os.kill(job.pid, signal.SIGKILL)
+        assert job.returncode == -signal.SIGKILL
+        with raises(StoreError, "input-unfinished"):
+            open_matrix(output)
+    paths = (f"{BUCKET}/A.zarr", f"{BUCKET}/B.zarr::g/B")
+    summary = multiply_files(*paths, output, tile=16)
+    assert summary.resumed >= 9
+    assert same_bits(open_matrix(output)[:, :], td.gemm(a, b))
+    remove(output)
+
+
+def test_an_input_that_changes_in_the_bucket_is_noticed(matrices):
+    a, _ = matrices
+    save(f"{BUCKET}/D.zarr", a)
+
+    def change(progress):
+        if progress.done == 2:
+            array = zarr.open_array(f"{BUCKET}/D.zarr", mode="r+")
+            array[-1, -1] = 7
+
+    with raises(StoreError, "input-changed"):
+        update_files(
+            "herk", f"{BUCKET}/D.zarr", f"{BUCKET}/E.zarr", tile=16, progress=change
+        )
+    with raises(StoreError, "file-missing"):
+        open_matrix(f"{BUCKET}/E.zarr")
+
+
+def test_a_bucket_that_does_not_exist_is_refused(matrices, capsys):
+    command = CommandLine(capsys)
+    source = f"{BUCKET}/A.zarr"
+    for paths in (
+        ("s3://none/A.zarr", source, "-o", f"{BUCKET}/N.zarr"),
+        (source, source, "--op-b", "C", "-o", "s3://none/N.zarr"),
+    ):
+        code, out, err = command("gemm", *paths, "--workers", "0")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "s3://none/" in err
