@@ -25,6 +25,7 @@ from .blas import (
 )
 from .cluster import doctor, local_cluster
 from .config import load_defaults as _load_defaults
+from .jobs import JobSummary, multiply_files, update_files
 from .plan import Plan
 from .plans import plan_gemm, plan_her2k, plan_herk, plan_syr2k, plan_syrk
 from .routines import gemm
@@ -33,6 +34,7 @@ from .updates import her2k, herk, syr2k, syrk
 __version__ = "0.1.0"
 
 __all__ = [
+    "JobSummary",
     "Plan",
     "__version__",
     "cgemm",
@@ -49,6 +51,7 @@ __all__ = [
     "her2k",
     "herk",
     "local_cluster",
+    "multiply_files",
     "plan_gemm",
     "plan_her2k",
     "plan_herk",
@@ -60,6 +63,7 @@ __all__ = [
     "syr2k",
     "syrk",
     "testing",
+    "update_files",
     "zgemm",
     "zher2k",
     "zherk",

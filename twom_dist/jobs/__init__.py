@@ -1,7 +1,13 @@
 """Products and updates of stored matrices: files in, a file out, in bounded memory."""
 
 from .budget import budget_for_job, local_cluster_of
-from .driver import compute, multiply_files, run_job, update_files
+from .driver import (
+    check_summary,
+    compute,
+    multiply_files,
+    run_job,
+    update_files,
+)
 from .job import Job
 from .opening import open_job
 from .report import JobSummary, Progress
@@ -13,6 +19,7 @@ __all__ = [
     "Progress",
     "Run",
     "budget_for_job",
+    "check_summary",
     "compute",
     "local_cluster_of",
     "multiply_files",

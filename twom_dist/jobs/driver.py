@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -19,6 +20,7 @@ from .opening import open_job
 from .report import JobSummary, Progress, count_operations
 from .run import Run, prepare, writing
 from .running import compute_wave
+from .verify import verify as verify_output
 
 Report = Callable[[Progress], None]
 
@@ -32,6 +34,7 @@ def multiply_files(
     tile: int | None = None,
     overwrite: bool = False,
     refuse_missing: bool = False,
+    verify: bool = False,
     op_a: str = "N",
     op_b: str = "N",
     alpha: complex = 1,
@@ -69,6 +72,9 @@ def multiply_files(
         Whether to refuse inputs that lack chunks. zarr reads them as its fill value,
         and leaves out chunks that hold nothing else; so, by default, they are counted
         in the summary, and only an array without any chunk is refused.
+    verify : bool
+        Whether to check the finished output by its product with a random vector, for
+        which all matrices are read once more.
     op_a, op_b : {"N", "T", "C"}
         As in `gemm`.
     alpha, beta : number
@@ -101,15 +107,17 @@ def multiply_files(
         If only some workers have a GPU, or if "cuda" is asked for and none has.
     MemoryLimitError
         If not even one tile fits into the memory of a worker.
+    KernelError
+        If `verify` finds the output wrong; it stays where it is.
 
     Examples
     --------
     >>> import numpy as np, os, tempfile
-    >>> from twom_dist.jobs import multiply_files
+    >>> import twom_dist as td
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     a, c = (os.path.join(folder, name) for name in ("A.npy", "C.npy"))
     ...     np.save(a, np.array([[1 + 2j, 3], [0, 1j]]))
-    ...     summary = multiply_files(a, a, c, op_b="C")
+    ...     summary = td.multiply_files(a, a, c, op_b="C")
     ...     print(summary.tiles, np.load(c)[0])
     (1, 1, 1) [14.+0.j  0.-3.j]
     """
@@ -121,7 +129,7 @@ def multiply_files(
         "refuse_missing": refuse_missing,
     }
     job = open_job("gemm", a, b, output, **files, **scalars, **options)
-    return run_job(job, client, tile=tile, progress=progress)
+    return run_job(job, client, tile=tile, progress=progress, verify=verify)
 
 
 def update_files(
@@ -134,6 +142,7 @@ def update_files(
     tile: int | None = None,
     overwrite: bool = False,
     refuse_missing: bool = False,
+    verify: bool = False,
     op: str = "N",
     uplo: str = "full",
     alpha: complex = 1,
@@ -156,7 +165,7 @@ def update_files(
         The matrix B of her2k and syr2k.
     client : distributed.Client, optional
     tile : int, optional
-    overwrite, refuse_missing : bool
+    overwrite, refuse_missing, verify : bool
         As in `multiply_files`, like the two before.
     op : {"N", "C"} or {"N", "T"}
         As in the routine, like `alpha`, `beta` and the options.
@@ -186,11 +195,11 @@ def update_files(
     Examples
     --------
     >>> import numpy as np, os, tempfile
-    >>> from twom_dist.jobs import update_files
+    >>> import twom_dist as td
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     a, c = (os.path.join(folder, name) for name in ("A.npy", "C.npy"))
     ...     np.save(a, np.array([[1 + 2j, 3], [0, 1j]]))
-    ...     summary = update_files("herk", a, c, uplo="lower")
+    ...     summary = td.update_files("herk", a, c, uplo="lower")
     ...     print(summary.tiles, np.load(c)[1])
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
@@ -201,7 +210,7 @@ def update_files(
         "refuse_missing": refuse_missing,
     }
     job = open_job(routine, a, b, output, **files, **scalars, **options)
-    return run_job(job, client, tile=tile, progress=progress)
+    return run_job(job, client, tile=tile, progress=progress, verify=verify)
 
 
 def run_job(
@@ -210,6 +219,7 @@ def run_job(
     *,
     tile: int | None = None,
     progress: Report | None = None,
+    verify: bool = False,
 ) -> JobSummary:
     """Lay out a job, start or continue its output, and compute and write its tiles.
 
@@ -226,7 +236,15 @@ def run_job(
             cluster = current_cluster()
     run = prepare(job, cluster, tile, client=client)
     with writing(run, client):
-        return compute(run, client, progress)
+        summary = compute(run, client, progress)
+    return check_summary(run, summary, client) if verify else summary
+
+
+def check_summary(run: Run, summary: JobSummary, client: Any = None) -> JobSummary:
+    """Check the output of a finished run, and add what was found to its summary."""
+    with nullcontext() if client is None else client.as_current():
+        found, bound = verify_output(run.job, run.layout.tile_shape)
+    return replace(summary, residual=found, residual_bound=bound)
 
 
 def compute(run: Run, client: Any = None, progress: Report | None = None) -> JobSummary:

@@ -92,6 +92,9 @@ class JobSummary:
     missing : dict
         Input, by letter, -> number of its zarr chunks that are not there, and were
         read as zeros.
+    residual, residual_bound : float or None
+        What `verify` has found, and what it allows, relative to
+        ``||a_i|| sum_j ||b_j||``; NaN where entries are not finite.
     """
 
     path: str
@@ -108,6 +111,8 @@ class JobSummary:
     resumed: int
     operations: int
     missing: dict[str, int]
+    residual: float | None = None
+    residual_bound: float | None = None
 
     @property
     def gflops(self) -> float:
@@ -123,10 +128,15 @@ class JobSummary:
             f"; {count} chunks of {name} are missing and were read as zeros"
             for name, count in self.missing.items()
         )
+        checked = ""
+        if self.residual is not None:
+            allowed = f"{self.residual_bound:.1e} allowed"
+            checked = f"; residual {self.residual:.1e} ({allowed})"
         return (
             f"{self.path}: {self.routine}, {m} x {n} {self.dtype}, "
             f"{mt} x {nt} tiles{waves} (k in {kt}), {self.method}{moduli}, "
-            f"{self.engine}, {self.seconds:.1f} s, {self.gflops:.1f} GFLOP/s{lacks}"
+            f"{self.engine}, {self.seconds:.1f} s, {self.gflops:.1f} GFLOP/s"
+            f"{lacks}{checked}"
         )
 
     def __repr__(self) -> str:

@@ -1,0 +1,82 @@
+"""A finished output, checked by its product with a random vector."""
+
+from math import isfinite, sqrt
+from typing import Any
+
+import numpy as np
+
+from ..accuracy import error_bound
+from ..errors import KernelError
+from ..store import StoredMatrix, open_matrix
+from ..testing import residual
+from .job import Job
+
+# Of the random vector: another one finds the same errors, as good as certainly.
+_SEED = 2026
+
+
+def verify(job: Job, tile: tuple[int, int, int]) -> tuple[float, float]:
+    """Return the residual of a finished job, and its bound; refuse a wrong result.
+
+    Both are relative to ``||a_i|| sum_j ||b_j||``; see `twom_dist.testing.residual`.
+    The residual is NaN where there are entries that are not finite.
+    """
+    left, right, beside = _as_one_product(job, tile)
+    found = residual(left, right, beside, seed=_SEED)
+    (_, n, k) = job.shape
+    # Rounding errors of sums of n terms grow as the root of n, as good as certainly:
+    # N. J. Higham and T. Mary, SIAM J. Sci. Comput. 41 (2019).
+    roundings = 4 * sqrt(n + k) * float(np.finfo(np.float64).eps)
+    bound = error_bound(job.system, k, job.dtype) + roundings
+    if isfinite(found) and found > bound:
+        raise KernelError(
+            f"|C x - A (B x)| is {found:.1e} of |A| |B|, above {bound:.1e}",
+            "Do not use this output, and report that of `twom-dist doctor`",
+            "wrong-result",
+        )
+    return found, bound
+
+
+def _as_one_product(job: Job, tile: tuple[int, int, int]) -> tuple[Any, Any, Any]:
+    """Write a routine as one product: [alpha X, beta C0] [Y, 1]^T = C.
+
+    her2k is ``[alpha A, conj(alpha) B] [B, A]^H``.
+    """
+    import dask.array as da
+
+    spec, (mb, nb, kb), dtype = job.spec, tile, job.dtype
+    routine, n = spec.routine, job.shape[1]
+    index = da.arange(n, chunks=nb)
+
+    def read(stored: StoredMatrix, rows: int, columns: int, op: str = "N") -> Any:
+        chunks = (rows, columns) if op == "N" else (columns, rows)
+        meta = np.empty((0, 0), stored.dtype)
+        x = da.from_array(stored, chunks=chunks, meta=meta).astype(dtype)
+        return x if op == "N" else x.T if op == "T" else x.conj().T
+
+    def whole(x: Any) -> Any:
+        """Take the triangle that is stored for both."""
+        if not routine.triangle:
+            return x
+        rows, columns = index[:, np.newaxis], index[np.newaxis, :]
+        inside = rows < columns if spec.uplo == "upper" else rows > columns
+        inner = da.where(inside, x, 0)
+        diagonal = da.where(rows == columns, x, 0)
+        if routine.hermitian:
+            return inner + diagonal.real + inner.conj().T
+        return inner + diagonal + inner.T
+
+    left = [spec.alpha * read(job.a, mb, kb, spec.op_a)]
+    if not routine.triangle:
+        right = [read(job.b, kb, nb, spec.op_b)]
+    else:
+        other = [read(x, mb, kb, spec.op_a) for x in (job.b, job.a)]
+        if routine.sums:
+            factor = np.conj(spec.alpha) if routine.hermitian else spec.alpha
+            left.append(factor * other[0])
+        right = [x.conj().T if routine.hermitian else x.T for x in other[: len(left)]]
+    if job.c is not None:
+        left.append(spec.beta * whole(read(job.c, mb, nb)))
+        right.append(da.eye(n, chunks=nb, dtype=dtype))
+    found = open_matrix(job.output)
+    return da.hstack(left), da.vstack(right), whole(read(found, mb, nb))
