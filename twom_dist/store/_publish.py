@@ -15,9 +15,12 @@ _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTTY, errno.EOPNOTSUPP)
 def publish(finished: str, target: str) -> None:
     """Give a file or folder its name in one step, or leave the old one there.
 
-    An old folder is then where the new one was. Where the system cannot exchange two
+    It gets the permissions of the old one. An old folder is then where the new one was.
+    Where the system cannot exchange two
     folders, a run killed between two renames leaves nothing under the name.
     """
+    if os.path.lexists(target):
+        shutil.copymode(target, finished)
     if not (os.path.isdir(finished) and os.path.isdir(target)):
         os.replace(finished, target)
     elif not _exchange(finished, target):
