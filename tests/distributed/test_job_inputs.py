@@ -12,9 +12,10 @@ import pytest
 import twom_dist as td
 from tests.command import CommandLine, assert_refused, contents, make, read, same_bits
 from tests.expect import raises
-from tests.jobs import TILES, multiply
+from tests.jobs import TILES, multiply, stop_after
 from twom_dist.errors import StoreError
 from twom_dist.jobs import driver, multiply_files, update_files
+from twom_dist.store import StoredMatrix
 
 # Each process finds the folder that it works in here.
 OWN = "/proc/self/cwd"
@@ -149,3 +150,26 @@ def test_an_interrupt_while_the_inputs_are_looked_at_costs_nothing(files, monkey
             multiply()
     assert multiply().resumed == TILES
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+
+
+def test_no_file_of_an_input_is_looked_at_before_the_first_tile(files, monkeypatch):
+    """There may be a million of them."""
+    first, found = threading.Event(), []
+    stamp = StoredMatrix.stamp
+
+    def wait(stored):
+        found.append(first.wait(60))
+        return stamp(stored)
+
+    monkeypatch.setattr(StoredMatrix, "stamp", wait)
+    multiply_files("A.zarr", "B.npy", "C.npy", tile=16, progress=lambda _: first.set())
+    assert found == [True] * len(found)
+    assert len(found) == 4
+    assert same_bits(read("C.npy"), td.gemm(*files[:2]))
+
+
+def test_what_was_found_of_the_inputs_is_kept_for_the_next_run(files):
+    stop_after(30, lambda **k: multiply_files("A.zarr", "B.npy", "C.npy", tile=16, **k))
+    rewrite("A.zarr")
+    with raises(StoreError, "unfinished-input-changed"):
+        multiply_files("A.zarr", "B.npy", "C.npy", tile=16)

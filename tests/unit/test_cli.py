@@ -215,7 +215,7 @@ def test_a_failure_leaves_what_was_there(call, damaged, debug):
     code, out, err = call("gemm", "A.zarr", "B.npy", "-o", "C.npy", *flags)
     assert (code, out) == (1, "")
     kept, *trace, sentence = err.splitlines()
-    assert re.match(r"twom-dist: error: '.*A\.zarr' could not be read", sentence)
+    assert re.match(r"twom-dist: error: '.*A\.zarr \[.*\]' could not be read", sentence)
     assert (trace[:1] == ["Traceback (most recent call last):"]) == debug
     assert debug or not trace
     assert "tiles are kept in '" in kept

@@ -32,8 +32,9 @@ def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
     An array of which no chunk exists is refused: its folder was hardly copied whole.
     """
     found, missing = {}, {}
+    counts = {stored: stored.count_chunks() for stored in {*job.inputs.values()}}
     for name, stored in job.inputs.items():
-        there, whole = stored.count_chunks()
+        there, whole = counts[stored]
         found[name] = identify(stored, there)
         if there < whole:
             missing[name] = whole - there
@@ -50,7 +51,8 @@ def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
 
 def stamp_inputs(job: Job) -> Stamps:
     """Look at every file of the inputs, which may take long where there are many."""
-    return {name: stored.stamp() for name, stored in job.inputs.items()}
+    stamps = {stored: stored.stamp() for stored in {*job.inputs.values()}}
+    return {name: stamps[stored] for name, stored in job.inputs.items()}
 
 
 class InputGuard:

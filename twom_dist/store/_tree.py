@@ -54,8 +54,8 @@ def list_files(path: str) -> Iterator[str]:
         yield from (name for name, _ in _find(path))
         return
     for folder, _, names in os.walk(path):
-        inside = os.path.relpath(folder, path)
-        yield from (os.path.normpath(os.path.join(inside, name)) for name in names)
+        inside = "" if folder == path else f"{os.path.relpath(folder, path)}/"
+        yield from (inside + name for name in names)
 
 
 def list_sizes(path: str) -> dict[str, int]:
