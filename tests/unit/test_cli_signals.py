@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.command import make, save, visible
+from twom_dist.cli.failures import undisturbed
 
 # Each starts the command and ends it.
 pytestmark = [pytest.mark.timeout(90), pytest.mark.slow]
@@ -108,3 +110,22 @@ def test_a_command_of_the_background_keeps_ignoring_ctrl_c(start):
     process.send_signal(TERM)
     assert process.communicate(timeout=30)[0] == "leaving\n"
     assert process.returncode == 143
+
+
+@pytest.mark.parametrize("number", [INT, TERM])
+def test_a_signal_while_workers_start_counts_afterwards(number):
+    passed = []
+    before = signal.signal(TERM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), undisturbed():
+            os.kill(os.getpid(), number)
+            # The terminal sends Ctrl-C to what starts, too.
+            worker = get_context("spawn").Process(
+                target=signal.raise_signal, args=(INT,)
+            )
+            worker.start()
+            worker.join()
+            passed.append(worker.exitcode)
+    finally:
+        signal.signal(TERM, before)
+    assert passed == [0]
