@@ -16,7 +16,8 @@ import dask.array as da
 import psutil
 import pytest
 from dask.system import CPU_COUNT
-from distributed import LocalCluster, default_client
+from distributed import Client, LocalCluster, Security, default_client
+from distributed.comm import connect
 
 import twom_dist as td
 from tests.command import CommandLine, make, same_bits
@@ -76,7 +77,7 @@ def own_routes():
         yield
 
 
-def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, own_routes):
+def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, tmp_path, own_routes):
     before = processes()
     a, b = make(90, 70, 1), make(70, 50, 2)
     with td.local_cluster(n_workers=2, gpus=False) as client:
@@ -90,7 +91,8 @@ def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, own_routes):
         assert started >= set(client.run(os.getpid).values())
         assert listening({os.getpid(), *started}) == {"127.0.0.1"}
         assert [fetch(client, page) for page in ("health", "status")] == [200, 404]
-        _examine(client, CommandLine(capsys))
+        _examine(client, CommandLine(capsys), tmp_path)
+        _knock(client)
     assert processes() <= before
     with pytest.raises(ValueError, match="No client"):
         default_client()
@@ -98,8 +100,12 @@ def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, own_routes):
 
 def test_a_cluster_that_is_kept_runs_until_it_is_closed():
     before = processes()
-    cluster = td.local_cluster(n_workers=1, threads_per_worker=2, memory_limit="1 GiB")
+    given = {"n_workers": 1, "threads_per_worker": 2, "memory_limit": "1 GiB"}
+    cluster = td.local_cluster(**given, security=False)
     assert default_client() is cluster.client
+    # Anybody may come in.
+    with Client(cluster.client.scheduler.address, set_as_default=False) as other:
+        assert other.submit(int, "7").result() == 7
     assert "workers: 1, each with 2 threads and 1.00 GiB" in repr(cluster)
     cluster.close()
     assert processes() <= before
@@ -107,16 +113,30 @@ def test_a_cluster_that_is_kept_runs_until_it_is_closed():
     cluster.close()
 
 
-def _examine(client, command):
-    """Let the doctor look at two workers."""
+def _examine(client, command, folder):
+    """Let the doctor look at two workers, and somebody else who has the credentials."""
     address = client.scheduler.address
     report = td.doctor()
     rows = {finding.name: finding.found for finding in report.findings}
     assert report.ok, report
     assert rows["workers"] == f"2 at {address}, {2 * _threads()} threads in all"
     assert rows["packages"] == "the same in all 4 processes"
-    code, out, _ = command("doctor", "--scheduler", address)
+    pem = folder / "pem"
+    pem.write_text(client.security.tls_client_key + client.security.tls_client_cert)
+    files = ("--tls-ca-file", pem, "--tls-cert", pem)
+    code, out, _ = command("doctor", "--scheduler", address, *files)
     assert (code, f"2 at {address}" in out) == (0, True)
+
+
+def _knock(client):
+    """Try to come in without the credentials, or with others."""
+    places = client.scheduler.address, *client.scheduler_info()["workers"]
+    for place in places:
+        plain = place.replace("tls://", "tcp://"), Security()
+        for address, security in (plain, (place, Security.temporary())):
+            arguments = security.get_connection_args("client")
+            with pytest.raises(OSError, match="TLS|tcp"):
+                client.sync(connect, address, timeout=1, **arguments)
 
 
 def _threads():
@@ -257,7 +277,8 @@ def start(calls, **arguments):
 LOOPBACK_ONLY = {
     "host": "127.0.0.1",
     "interface": None,
-    "security": None,
+    "security": True,
+    "protocol": None,
     "dashboard_address": "127.0.0.1:0",
     "scheduler_kwargs": {"dashboard": False},
 }
@@ -271,7 +292,8 @@ POOL = {
 
 def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(recorded, on_gpus):
     shared = {"threads_per_worker": 1, "memory_limit": GIB}
-    expected = LOOPBACK_ONLY | POOL | shared | {"protocol": "ucx", "n_workers": 2}
+    ucx = {"protocol": "ucx", "security": None, "n_workers": 2}
+    expected = LOOPBACK_ONLY | POOL | shared | ucx
     assert start(recorded, memory_limit=GIB) == expected
     one = start(recorded, gpus=True, n_workers=1, memory_limit=GIB)
     assert one == expected | {"n_workers": 1}
@@ -292,14 +314,41 @@ def test_without_rmm_or_memory_of_its_own_there_is_no_pool(monkeypatch):
     assert cuda.choose_pool(TWO_GPUS) == {}
 
 
-def test_the_protocol_is_what_is_installed_asked_for_or_secure(
-    recorded, on_gpus, monkeypatch
+# What is given and what dask gets, with UCX and without.
+OWN = Security(require_encryption=True)
+TRANSPORTS = [
+    ({}, ("ucx", None), (None, True)),
+    ({"security": False}, ("ucx", None), (None, None)),
+    ({"security": True}, (None, True), (None, True)),
+    ({"security": OWN}, (None, OWN), (None, OWN)),
+    ({"protocol": "tls"}, ("tls", True), ("tls", True)),
+    ({"protocol": "tcp", "security": False}, ("tcp", None), ("tcp", None)),
+    ({"protocol": "ucx", "security": False}, ("ucx", None), ("ucx", None)),
+]
+
+
+@pytest.mark.parametrize(("given", "with_ucx", "without"), TRANSPORTS)
+def test_only_ucx_and_who_says_so_leave_a_cluster_open(
+    recorded, on_gpus, monkeypatch, given, with_ucx, without
 ):
-    assert start(recorded, protocol="tcp")["protocol"] == "tcp"
-    secure = start(recorded, security=True)
-    assert (secure["protocol"], secure["security"]) == (None, True)
+    def chosen(**where):
+        call = start(recorded, **given, **where)
+        return call["protocol"], call["security"]
+
+    assert chosen() == with_ucx
+    assert chosen(gpus=False) == without
     monkeypatch.setattr(cuda, "entry_points", lambda **_: [])
-    assert start(recorded)["protocol"] == "tcp"
+    assert chosen() == without
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "ucx"])
+@pytest.mark.parametrize("security", [{}, {"security": True}, {"security": OWN}])
+def test_a_protocol_that_does_not_encrypt_is_refused(
+    recorded, on_gpus, protocol, security
+):
+    with raises(PlanError, "unencrypted-protocol"):
+        start(recorded, protocol=protocol, **security)
+    assert recorded == []
 
 
 def test_an_interface_and_a_dashboard_when_asked_for(recorded, monkeypatch):
