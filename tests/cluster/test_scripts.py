@@ -83,16 +83,16 @@ def test_one_machine_with_gpus(folder, monkeypatch):
     paths = [gpu, os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
     monkeypatch.setenv("PATH", os.pathsep.join([gpu, os.environ["PATH"]]))
-    options = ("--protocol=tcp", "--pool-size=0", "--interface", "lo")
+    options = ("--protocol=tls", "--pool-size=0", "--interface", "lo")
     code, out, err = run("local_cuda.sh", *options, *HERK)
     assert (code, err) == (0, "")
     assert out.startswith(f"{folder}/C.zarr: herk, 60 x 60 complex128")
     assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
     record = json.loads(Path("localhost.json").read_text())
-    assert (record["devices"], record["protocol"]) == (["0", "1"], "tcp")
+    assert (record["devices"], record["protocol"]) == (["0", "1"], "tls")
     assert (record["pool"], record["libs"]) == (None, None)
     assert "name: localhost:2-1" in log("scheduler")
-    assert "Scheduler at:     tcp://127.0.0.1:" in log("scheduler")
+    assert "tcp://" not in log("scheduler") + log("worker-localhost")
 
 
 def test_pbs_with_tls(pbs, certificates):
@@ -156,11 +156,13 @@ def test_a_job_that_is_ended_leaves_nothing(pbs, folder, long_product, script, e
 
 
 def test_a_script_that_is_killed_leaves_no_process(folder, long_product):
-    process = start("local_cuda.sh", "--workers", "1", *long_product)
+    process = start("local_cuda.sh", "--protocol", "tcp", *long_product)
     wait_until(parts_of_c)
     process.kill()
     process.communicate(timeout=60)
     wait_until(lambda: not processes_of(folder))
+    assert "Scheduler at:     tcp://127.0.0.1:" in log("scheduler")
+    assert not list(Path("twom-logs").glob("*/tls.pem"))
     shutil.rmtree("twom-logs")
     for left in (folder.parent / "scratch").iterdir():
         shutil.rmtree(left)

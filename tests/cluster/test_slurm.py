@@ -107,6 +107,9 @@ def test_gpus_that_were_not_allocated_are_asked_for_in_vain(slurm, folder):
     assert not Path("twom-logs").exists()
 
 
+# dask-jobqueue leaves its files of credentials to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
     jobqueue = pytest.importorskip("dask_jobqueue", reason="pip install .[jobqueue]")
     from distributed import Client
@@ -119,6 +122,9 @@ def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
             interface="lo",
             local_directory="scratch",
             log_directory="logs",
+            security=True,
+            # Without the space in `folder`, which dask-jobqueue does not quote.
+            shared_temp_directory=str(folder.parent),
             scheduler_options={"dashboard_address": here},
             worker_extra_args=["--dashboard-address", here],
         ) as cluster,

@@ -135,7 +135,7 @@ def _knock(client):
         plain = place.replace("tls://", "tcp://"), Security()
         for address, security in (plain, (place, Security.temporary())):
             arguments = security.get_connection_args("client")
-            with pytest.raises(OSError, match="TLS|tcp"):
+            with pytest.raises(OSError, match=r"TLS|tcp"):
                 client.sync(connect, address, timeout=1, **arguments)
 
 

@@ -112,20 +112,23 @@ def test_a_command_of_the_background_keeps_ignoring_ctrl_c(start):
     assert process.returncode == 143
 
 
+def interrupt_a_start(number, passed):
+    """Get a signal while a worker starts, to which the terminal sends Ctrl-C, too."""
+    worker = get_context("spawn").Process(target=signal.raise_signal, args=(INT,))
+    with undisturbed():
+        os.kill(os.getpid(), number)
+        worker.start()
+        worker.join()
+        passed.append(worker.exitcode)
+
+
 @pytest.mark.parametrize("number", [INT, TERM])
 def test_a_signal_while_workers_start_counts_afterwards(number):
     passed = []
     before = signal.signal(TERM, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt), undisturbed():
-            os.kill(os.getpid(), number)
-            # The terminal sends Ctrl-C to what starts, too.
-            worker = get_context("spawn").Process(
-                target=signal.raise_signal, args=(INT,)
-            )
-            worker.start()
-            worker.join()
-            passed.append(worker.exitcode)
+        with pytest.raises(KeyboardInterrupt):
+            interrupt_a_start(number, passed)
     finally:
         signal.signal(TERM, before)
     assert passed == [0]

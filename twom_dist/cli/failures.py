@@ -113,8 +113,8 @@ def leaving_in_order() -> Iterator[None]:
 def undisturbed() -> Iterator[None]:
     """Put off SIGTERM and Ctrl-C while worker processes start.
 
-    Half-started workers cannot be closed in order. The workers inherit a mask that
-    keeps Ctrl-C from them: the terminal sends it to all, and this process ends the rest.
+    Half-started workers cannot be closed in order. They inherit a mask that keeps
+    Ctrl-C from them: the terminal sends it to all processes, and this one ends them.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -133,8 +133,8 @@ def undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in noticed:
-            signal.raise_signal(number)
+        for put_off in noticed:
+            signal.raise_signal(put_off)
 
 
 def describe(error: BaseException) -> str:

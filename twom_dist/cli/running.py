@@ -75,7 +75,7 @@ _worker_options = apply_all(
     click.option(
         "--insecure",
         is_flag=True,
-        help="Do not encrypt: other users of this machine can then run programs as you.",
+        help="Do not encrypt: every user of this machine can then run programs as you.",
     ),
 )
 
