@@ -107,9 +107,6 @@ def test_gpus_that_were_not_allocated_are_asked_for_in_vain(slurm, folder):
     assert not Path("twom-logs").exists()
 
 
-# dask-jobqueue leaves its files of credentials to the garbage collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
     jobqueue = pytest.importorskip("dask_jobqueue", reason="pip install .[jobqueue]")
     from distributed import Client
@@ -134,5 +131,8 @@ def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
         client.wait_for_workers(2, timeout=100)
         assert listening_addresses(folder) == {"127.0.0.1"}
         multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, tile=16)
+    # dask-jobqueue leaves them to the garbage collector.
+    for credential in ("ca_file", "cert", "key"):
+        getattr(cluster, f"_job_{credential}").close()
     assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))
     wait_until(lambda: not processes_of(folder))

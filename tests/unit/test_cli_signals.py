@@ -125,10 +125,10 @@ def interrupt_a_start(number, passed):
 @pytest.mark.parametrize("number", [INT, TERM])
 def test_a_signal_while_workers_start_counts_afterwards(number):
     passed = []
-    before = signal.signal(TERM, signal.default_int_handler)
+    before = signal.signal(number, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             interrupt_a_start(number, passed)
     finally:
-        signal.signal(TERM, before)
+        signal.signal(number, before)
     assert passed == [0]
