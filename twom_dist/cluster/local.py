@@ -208,10 +208,10 @@ def local_cluster(
     If there are enough GPUs and dask-cuda is installed, this is a
     `dask_cuda.LocalCUDACluster` with one worker for each GPU and a pool of device
     memory that CuPy shares; otherwise it is a `distributed.LocalCluster`. It listens on
-    the loopback address, unless `interface` is given. Who can connect can run programs
-    as you: by default only this process and the workers can, which share temporary TLS
-    credentials. UCX cannot encrypt, so where it is the protocol, every user of this
-    machine can connect.
+    the loopback address, unless `interface` is given. Whoever can connect can run
+    programs as you: by default only this process and the workers can, which share
+    temporary TLS credentials. UCX cannot encrypt, so where it is the protocol, every
+    user of this machine can connect.
 
     Parameters
     ----------
