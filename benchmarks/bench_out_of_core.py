@@ -164,6 +164,7 @@ def start_workers(count: int, memory_bytes: int) -> Any:
         threads_per_worker=1,
         memory_limit=memory_bytes,
         gpus=False,
+        security=False,
         silence_logs=logging.CRITICAL,
     )
 

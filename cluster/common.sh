@@ -30,10 +30,10 @@ patience=60                  # seconds between SIGTERM and SIGKILL
 #                             moves them to the host; products take up to half of the
 #                             GPU besides                                      [0.4]
 #   --interface NAME          network interface, e.g. ib0   [the one to the other nodes]
-#   --protocol NAME           tcp, tls or ucx  [tls with --tls-cert; ucx on GPUs where
-#                             it is installed; tcp]
-#   --tls-ca-file FILE        CA certificate: encrypt all connections, and admit only
-#                             processes with a certificate of this authority
+#   --protocol NAME           tls, or without encryption tcp or ucx  [ucx on GPUs where
+#                             it is installed; tls]
+#   --tls-ca-file FILE        CA certificate: admit only processes with a certificate of
+#                             this authority     [temporary credentials for the job]
 #   --tls-cert FILE           certificate of scheduler, workers and client (PEM)
 #   --tls-key FILE            key of the certificate                 [in the same file]
 #   --dashboard ADDRESS:PORT  address of dask's dashboard                         [off]
@@ -140,11 +140,10 @@ check_devices() {
     elif [[ ${option[device]} == gpu ]]; then
         refuse "--device gpu given, and there is no GPU in this allocation; ask for some"
     fi
-    protocol=${option[protocol]:-tcp}
+    protocol=${option[protocol]:-tls}
     if [[ -n $(compgen -e "${tls}__SCHEDULER__CERT") ]]; then
-        [[ ${option[protocol]:-tls} == tls ]] ||
-            refuse "--protocol ${option[protocol]} given, and only tls is encrypted; leave it out"
-        protocol=tls
+        [[ $protocol == tls ]] ||
+            refuse "--protocol $protocol given, and only tls is encrypted; leave it out"
     elif ((found > 0)) && [[ -z ${option[protocol]} ]] && has_module distributed_ucxx; then
         protocol=ucx
     fi
@@ -177,6 +176,25 @@ make_folders() {
 
 make_scratch() {
     scratch=$(mktemp -d "${option[scratch]:-${TMPDIR:-/tmp}}/twom-XXXXXX" 2>/dev/null)
+}
+
+# For this job alone, where dask is not configured with others.
+make_credentials() {
+    local file=$logs/tls.pem
+    [[ $protocol == tls ]] || return 0
+    rm -f "$file"
+    (umask 077 && python3 - "$file") <<'END' || fail "no TLS credentials could be made; --protocol tcp does without"
+import sys
+from distributed import Security
+
+if Security().tls_scheduler_cert is None:
+    made = Security.temporary()
+    with open(sys.argv[1], "w") as stream:
+        stream.write(made.tls_scheduler_key + made.tls_scheduler_cert)
+END
+    [[ -f $file ]] || return 0
+    option[tls-ca-file]=$file option[tls-cert]=$file
+    check_certificates
 }
 
 # The address of this machine on the way to the node $1; nothing is sent.
@@ -307,7 +325,7 @@ tear_down() {
     end $((patience / 2)) "$child"
     end_workers
     end $((patience / 8 + 1)) "$scheduler" # last, or all the others complain
-    rm -rf "$scheduler_file" "$logs/settings.sh" "$scratch"
+    rm -rf "$scheduler_file" "$logs/settings.sh" "$logs/tls.pem" "$scratch"
     exit "$status"
 }
 
@@ -321,6 +339,7 @@ run_job() {
     check_devices
     make_folders
     trap tear_down EXIT
+    make_credentials
     start_scheduler
     start_workers
     supervise twom-dist "${arguments[0]}" --scheduler-file "$scheduler_file" \

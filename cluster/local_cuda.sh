@@ -10,4 +10,6 @@ cluster=$(dirname "$(realpath "$0")")
 source "$cluster/common.sh"
 
 detach=(setsid) # Ctrl-C is for twom-dist, which then puts things away
+# Who kills this script ends the scheduler, and with it the workers (util-linux 2.33).
+! setpriv --pdeathsig TERM true 2>/dev/null || detach+=(setpriv --pdeathsig TERM)
 run_job "$@"

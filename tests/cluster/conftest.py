@@ -54,6 +54,7 @@ def folder(tmp_path, monkeypatch) -> Iterator[Path]:
     assert not [*scratch.glob("twom-*"), *scratch.glob("dask-*")]
     assert not list(path.rglob("scheduler.json"))
     assert not list(path.rglob("settings.sh"))
+    assert not list(path.rglob("tls.pem"))
 
 
 @pytest.fixture

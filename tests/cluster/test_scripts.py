@@ -83,15 +83,16 @@ def test_one_machine_with_gpus(folder, monkeypatch):
     paths = [gpu, os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
     monkeypatch.setenv("PATH", os.pathsep.join([gpu, os.environ["PATH"]]))
-    options = ("--protocol=tcp", "--pool-size=0", "--interface", "lo")
+    options = ("--protocol=tls", "--pool-size=0", "--interface", "lo")
     code, out, err = run("local_cuda.sh", *options, *HERK)
     assert (code, err) == (0, "")
     assert out.startswith(f"{folder}/C.zarr: herk, 60 x 60 complex128")
     assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
     record = json.loads(Path("localhost.json").read_text())
-    assert (record["devices"], record["protocol"]) == (["0", "1"], "tcp")
+    assert (record["devices"], record["protocol"]) == (["0", "1"], "tls")
     assert (record["pool"], record["libs"]) == (None, None)
     assert "name: localhost:2-1" in log("scheduler")
+    assert "tcp://" not in log("scheduler") + log("worker-localhost")
 
 
 def test_pbs_with_tls(pbs, certificates):
@@ -120,6 +121,8 @@ def test_lsf(folder, monkeypatch):
         "127.0.0.1",
         "localhost",
     ]
+    assert "Scheduler at:     tls://127.0.0.1:" in log("scheduler")
+    assert "tcp://" not in log("scheduler") + log("worker-localhost")
     # A worker for each slot.
     for name in ("localhost:2-0", "localhost:2-1", "127.0.0.1:1"):
         assert f"name: {name}" in log("scheduler")
@@ -141,6 +144,8 @@ def delete(process, folder):
 def test_a_job_that_is_ended_leaves_nothing(pbs, folder, long_product, script, end):
     process = start(script, "--workers", "1", "--interface", "lo", *long_product)
     wait_until(parts_of_c)
+    (credentials,) = Path("twom-logs").glob("*/tls.pem")
+    assert credentials.stat().st_mode & 0o777 == 0o600
     end(process, folder)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 143
@@ -148,6 +153,19 @@ def test_a_job_that_is_ended_leaves_nothing(pbs, folder, long_product, script, e
     assert "twom-dist: error: terminated" in err
     assert "Traceback" not in err
     assert not Path("C.zarr").exists()
+
+
+def test_a_script_that_is_killed_leaves_no_process(folder, long_product):
+    process = start("local_cuda.sh", "--protocol", "tcp", *long_product)
+    wait_until(parts_of_c)
+    process.kill()
+    process.communicate(timeout=60)
+    wait_until(lambda: not processes_of(folder))
+    assert "Scheduler at:     tcp://127.0.0.1:" in log("scheduler")
+    assert not list(Path("twom-logs").glob("*/tls.pem"))
+    shutil.rmtree("twom-logs")
+    for left in (folder.parent / "scratch").iterdir():
+        shutil.rmtree(left)
 
 
 @pytest.mark.parametrize(

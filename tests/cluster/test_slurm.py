@@ -119,6 +119,9 @@ def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
             interface="lo",
             local_directory="scratch",
             log_directory="logs",
+            security=True,
+            # Without the space in `folder`, which dask-jobqueue does not quote.
+            shared_temp_directory=str(folder.parent),
             scheduler_options={"dashboard_address": here},
             worker_extra_args=["--dashboard-address", here],
         ) as cluster,
@@ -128,5 +131,8 @@ def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
         client.wait_for_workers(2, timeout=100)
         assert listening_addresses(folder) == {"127.0.0.1"}
         multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, tile=16)
+    # dask-jobqueue leaves them to the garbage collector.
+    for credential in ("ca_file", "cert", "key"):
+        getattr(cluster, f"_job_{credential}").close()
     assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))
     wait_until(lambda: not processes_of(folder))

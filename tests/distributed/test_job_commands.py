@@ -23,6 +23,7 @@ from tests.command import (
 )
 from tests.expect import first_number
 from tests.jobs import finished, hidden, multiply, stop_after, wait_until
+from twom_dist import jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = "from twom_dist.cli import main; main()"
@@ -59,6 +60,21 @@ def test_the_command_uses_a_scheduler(client, files, capsys):
         assert (code, err) == (0, "")
         assert "GFLOP/s" in out
         assert same_bits(read(name), td.gemm(*files[:2]))
+
+
+@pytest.mark.parametrize(("flags", "scheme"), [((), "tls"), (("--insecure",), "tcp")])
+def test_workers_of_a_command_are_closed(files, monkeypatch, capsys, flags, scheme):
+    seen = []
+
+    def look(run, client, report, compute=jobs.compute):
+        seen.extend(client.nthreads())
+        return compute(run, client, report)
+
+    monkeypatch.setattr(jobs, "compute", look)
+    product = ("gemm", "A.zarr", "B.npy", "-o", "C.npy", "--workers", "1")
+    code, _, err = CommandLine(capsys)(*product, *flags)
+    assert (code, err) == (0, "")
+    assert [address.partition("://")[0] for address in seen] == [scheme]
 
 
 def test_a_scheduler_without_workers_is_refused(files, capsys):

@@ -234,6 +234,7 @@ def test_the_command_starts_a_worker_for_each_gpu(
         "memory_limit": 3 * GIB,
         "gpus": True,
         "dashboard": False,
+        "security": None,
     }
 
 

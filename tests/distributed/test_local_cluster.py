@@ -1,4 +1,4 @@
-"""Clusters of one machine: what is started, and how many workers are chosen.
+"""Clusters of one machine: what is started, and who can connect.
 
 No GPU is needed: machines are values, and what dask-cuda is asked for is recorded.
 """
@@ -16,13 +16,13 @@ import dask.array as da
 import psutil
 import pytest
 from dask.system import CPU_COUNT
-from distributed import LocalCluster, default_client
+from distributed import Client, LocalCluster, Security, default_client
+from distributed.comm import connect
 
 import twom_dist as td
 from tests.command import CommandLine, make, same_bits
 from tests.expect import raises
 from twom_dist.cluster import cuda, local
-from twom_dist.cluster.local import LEAST_BYTES, Machine, choose_workers
 from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, PlanError
 
@@ -76,7 +76,7 @@ def own_routes():
         yield
 
 
-def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, own_routes):
+def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, tmp_path, own_routes):
     before = processes()
     a, b = make(90, 70, 1), make(70, 50, 2)
     with td.local_cluster(n_workers=2, gpus=False) as client:
@@ -90,7 +90,8 @@ def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, own_routes):
         assert started >= set(client.run(os.getpid).values())
         assert listening({os.getpid(), *started}) == {"127.0.0.1"}
         assert [fetch(client, page) for page in ("health", "status")] == [200, 404]
-        _examine(client, CommandLine(capsys))
+        _examine(client, CommandLine(capsys), tmp_path)
+        _knock(client)
     assert processes() <= before
     with pytest.raises(ValueError, match="No client"):
         default_client()
@@ -98,8 +99,12 @@ def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, own_routes):
 
 def test_a_cluster_that_is_kept_runs_until_it_is_closed():
     before = processes()
-    cluster = td.local_cluster(n_workers=1, threads_per_worker=2, memory_limit="1 GiB")
+    given = {"n_workers": 1, "threads_per_worker": 2, "memory_limit": "1 GiB"}
+    cluster = td.local_cluster(**given, security=False)
     assert default_client() is cluster.client
+    # Anybody may come in.
+    with Client(cluster.client.scheduler.address, set_as_default=False) as other:
+        assert other.submit(int, "7").result() == 7
     assert "workers: 1, each with 2 threads and 1.00 GiB" in repr(cluster)
     cluster.close()
     assert processes() <= before
@@ -107,16 +112,30 @@ def test_a_cluster_that_is_kept_runs_until_it_is_closed():
     cluster.close()
 
 
-def _examine(client, command):
-    """Let the doctor look at two workers."""
+def _examine(client, command, folder):
+    """Let the doctor look at two workers, and somebody else who has the credentials."""
     address = client.scheduler.address
     report = td.doctor()
     rows = {finding.name: finding.found for finding in report.findings}
     assert report.ok, report
     assert rows["workers"] == f"2 at {address}, {2 * _threads()} threads in all"
     assert rows["packages"] == "the same in all 4 processes"
-    code, out, _ = command("doctor", "--scheduler", address)
+    pem = folder / "pem"
+    pem.write_text(client.security.tls_client_key + client.security.tls_client_cert)
+    files = ("--tls-ca-file", pem, "--tls-cert", pem)
+    code, out, _ = command("doctor", "--scheduler", address, *files)
     assert (code, f"2 at {address}" in out) == (0, True)
+
+
+def _knock(client):
+    """Try to come in without the credentials, or with others."""
+    places = client.scheduler.address, *client.scheduler_info()["workers"]
+    for place in places:
+        plain = place.replace("tls://", "tcp://"), Security()
+        for address, security in (plain, (place, Security.temporary())):
+            arguments = security.get_connection_args("client")
+            with pytest.raises(OSError, match=r"TLS|tcp"):
+                client.sync(connect, address, timeout=1, **arguments)
 
 
 def _threads():
@@ -131,69 +150,6 @@ def test_more_workers_than_the_machine_has_room_for_are_refused(capsys):
 
 
 # --- what is chosen -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("cores", "gib", "given", "expected"),
-    [
-        (1, 8, {}, (1, 1)),
-        (4, 8, {}, (4, 1)),
-        (32, 64, {}, (8, 4)),
-        (32, 64, {"n_workers": 2}, (2, 16)),
-        (32, 64, {"n_workers": 5}, (5, 6)),
-        (32, 64, {"n_workers": 64}, (64, 1)),
-        (32, 64, {"threads_per_worker": 8}, (4, 8)),
-        (32, 64, {"n_workers": 3, "threads_per_worker": 1}, (3, 1)),
-        # Clamped to the memory, never refused.
-        (64, 16, {}, (8, 8)),
-        (64, 16, {"threads_per_worker": 1}, (35, 1)),
-        (64, 2, {}, (4, 16)),
-        (64, 0.1, {}, (1, 64)),
-    ],
-)
-def test_cores_and_memory_are_shared_out(cores, gib, given, expected):
-    memory = int(gib * GIB)
-    found = choose_workers(Machine(cores, memory), **given)
-    assert (found.workers, found.threads) == expected
-    assert found.memory_bytes == memory // expected[0]
-
-
-@pytest.mark.parametrize(
-    ("limit", "workers", "memory"),
-    [
-        (0, 4, 0),
-        ("1 GiB", 4, GIB),
-        (3 * GIB, 2, 3 * GIB),
-        (0.5, 2, 4 * GIB),
-        ("auto", 4, 2 * GIB),
-        (16 * GIB, 1, 16 * GIB),
-    ],
-)
-def test_a_memory_limit_leaves_room_for_so_many(limit, workers, memory):
-    found = choose_workers(Machine(4, 8 * GIB), memory_limit=limit)
-    assert (found.workers, found.memory_bytes) == (workers, memory)
-    # A number that is given counts on its limits not being reached.
-    assert choose_workers(Machine(4, 8 * GIB), 3, memory_limit=limit).workers == 3
-
-
-def test_each_gpu_has_one_worker():
-    machine = Machine(32, 64 * GIB, TWO_GPUS)
-    found = choose_workers(machine)
-    assert (found.workers, found.threads) == (2, 1)
-    assert found.memory_bytes == 32 * GIB
-    assert choose_workers(machine, 1).workers == 1
-    with raises(PlanError, "too-many-workers"):
-        choose_workers(machine, 3)
-
-
-def test_what_is_given_and_does_not_fit_is_refused():
-    machine = Machine(4, 8 * LEAST_BYTES)
-    assert choose_workers(machine, 8).workers == 8
-    with raises(PlanError, "too-many-workers"):
-        choose_workers(machine, 9)
-    for given in ({"n_workers": 0}, {"threads_per_worker": -1}, {"n_workers": 2.5}):
-        with raises(PlanError, "not-positive"):
-            choose_workers(machine, **given)
 
 
 def test_gpus_are_used_where_dask_cuda_is_installed(monkeypatch):
@@ -257,7 +213,8 @@ def start(calls, **arguments):
 LOOPBACK_ONLY = {
     "host": "127.0.0.1",
     "interface": None,
-    "security": None,
+    "security": True,
+    "protocol": None,
     "dashboard_address": "127.0.0.1:0",
     "scheduler_kwargs": {"dashboard": False},
 }
@@ -271,7 +228,8 @@ POOL = {
 
 def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(recorded, on_gpus):
     shared = {"threads_per_worker": 1, "memory_limit": GIB}
-    expected = LOOPBACK_ONLY | POOL | shared | {"protocol": "ucx", "n_workers": 2}
+    ucx = {"protocol": "ucx", "security": None, "n_workers": 2}
+    expected = LOOPBACK_ONLY | POOL | shared | ucx
     assert start(recorded, memory_limit=GIB) == expected
     one = start(recorded, gpus=True, n_workers=1, memory_limit=GIB)
     assert one == expected | {"n_workers": 1}
@@ -292,14 +250,41 @@ def test_without_rmm_or_memory_of_its_own_there_is_no_pool(monkeypatch):
     assert cuda.choose_pool(TWO_GPUS) == {}
 
 
-def test_the_protocol_is_what_is_installed_asked_for_or_secure(
-    recorded, on_gpus, monkeypatch
+# What is given and what dask gets, with UCX and without.
+OWN = Security(require_encryption=True)
+TRANSPORTS = [
+    ({}, ("ucx", None), (None, True)),
+    ({"security": False}, ("ucx", None), (None, None)),
+    ({"security": True}, (None, True), (None, True)),
+    ({"security": OWN}, (None, OWN), (None, OWN)),
+    ({"protocol": "tls"}, ("tls", True), ("tls", True)),
+    ({"protocol": "tcp", "security": False}, ("tcp", None), ("tcp", None)),
+    ({"protocol": "ucx", "security": False}, ("ucx", None), ("ucx", None)),
+]
+
+
+@pytest.mark.parametrize(("given", "with_ucx", "without"), TRANSPORTS)
+def test_only_ucx_and_who_says_so_leave_a_cluster_open(
+    recorded, on_gpus, monkeypatch, given, with_ucx, without
 ):
-    assert start(recorded, protocol="tcp")["protocol"] == "tcp"
-    secure = start(recorded, security=True)
-    assert (secure["protocol"], secure["security"]) == (None, True)
+    def chosen(**where):
+        call = start(recorded, **given, **where)
+        return call["protocol"], call["security"]
+
+    assert chosen() == with_ucx
+    assert chosen(gpus=False) == without
     monkeypatch.setattr(cuda, "entry_points", lambda **_: [])
-    assert start(recorded)["protocol"] == "tcp"
+    assert chosen() == without
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "ucx"])
+@pytest.mark.parametrize("security", [{}, {"security": True}, {"security": OWN}])
+def test_a_protocol_that_does_not_encrypt_is_refused(
+    recorded, on_gpus, protocol, security
+):
+    with raises(PlanError, "unencrypted-protocol"):
+        start(recorded, protocol=protocol, **security)
+    assert recorded == []
 
 
 def test_an_interface_and_a_dashboard_when_asked_for(recorded, monkeypatch):

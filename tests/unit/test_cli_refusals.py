@@ -95,6 +95,10 @@ REFUSALS = [
     (("A.npy", "-o", "C.npy"), UsageError),
     ((*PRODUCT, "--scheduler", "tcp://h:1"), "workers-of-scheduler"),
     (
+        (*PRODUCT[:4], "--insecure", "--scheduler", "tcp://h:1"),
+        "workers-of-scheduler",
+    ),
+    (
         (*PRODUCT[:4], "--scheduler", "tcp://h:1", "--scheduler-file", "f"),
         "two-schedulers",
     ),

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.command import make, save, visible
+from twom_dist.cli.failures import undisturbed
 
 # Each starts the command and ends it.
 pytestmark = [pytest.mark.timeout(90), pytest.mark.slow]
@@ -108,3 +110,25 @@ def test_a_command_of_the_background_keeps_ignoring_ctrl_c(start):
     process.send_signal(TERM)
     assert process.communicate(timeout=30)[0] == "leaving\n"
     assert process.returncode == 143
+
+
+def interrupt_a_start(number, passed):
+    """Get a signal while a worker starts, to which the terminal sends Ctrl-C, too."""
+    worker = get_context("spawn").Process(target=signal.raise_signal, args=(INT,))
+    with undisturbed():
+        os.kill(os.getpid(), number)
+        worker.start()
+        worker.join()
+        passed.append(worker.exitcode)
+
+
+@pytest.mark.parametrize("number", [INT, TERM])
+def test_a_signal_while_workers_start_counts_afterwards(number):
+    passed = []
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupt_a_start(number, passed)
+    finally:
+        signal.signal(number, before)
+    assert passed == [0]

@@ -1,13 +1,78 @@
-"""What `local_cluster` refuses before it starts a process."""
+"""How many workers `local_cluster` chooses, and what it refuses."""
 
 import pytest
 
 import twom_dist as td
 from tests.expect import raises
 from twom_dist.cluster.local import LEAST_BYTES, Machine, choose_workers
+from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import ArgumentError, MemoryLimitError, PlanError
 
 GIB = 2**30
+TWO_GPUS = Gpus((Gpu("A", 0, 0),) * 2, (13, 0))
+
+
+@pytest.mark.parametrize(
+    ("cores", "gib", "given", "expected"),
+    [
+        (1, 8, {}, (1, 1)),
+        (4, 8, {}, (4, 1)),
+        (32, 64, {}, (8, 4)),
+        (32, 64, {"n_workers": 2}, (2, 16)),
+        (32, 64, {"n_workers": 5}, (5, 6)),
+        (32, 64, {"n_workers": 64}, (64, 1)),
+        (32, 64, {"threads_per_worker": 8}, (4, 8)),
+        (32, 64, {"n_workers": 3, "threads_per_worker": 1}, (3, 1)),
+        # Clamped to the memory, never refused.
+        (64, 16, {}, (8, 8)),
+        (64, 16, {"threads_per_worker": 1}, (35, 1)),
+        (64, 2, {}, (4, 16)),
+        (64, 0.1, {}, (1, 64)),
+    ],
+)
+def test_cores_and_memory_are_shared_out(cores, gib, given, expected):
+    memory = int(gib * GIB)
+    found = choose_workers(Machine(cores, memory), **given)
+    assert (found.workers, found.threads) == expected
+    assert found.memory_bytes == memory // expected[0]
+
+
+@pytest.mark.parametrize(
+    ("limit", "workers", "memory"),
+    [
+        (0, 4, 0),
+        ("1 GiB", 4, GIB),
+        (3 * GIB, 2, 3 * GIB),
+        (0.5, 2, 4 * GIB),
+        ("auto", 4, 2 * GIB),
+        (16 * GIB, 1, 16 * GIB),
+    ],
+)
+def test_a_memory_limit_leaves_room_for_so_many(limit, workers, memory):
+    found = choose_workers(Machine(4, 8 * GIB), memory_limit=limit)
+    assert (found.workers, found.memory_bytes) == (workers, memory)
+    # A number that is given counts on its limits not being reached.
+    assert choose_workers(Machine(4, 8 * GIB), 3, memory_limit=limit).workers == 3
+
+
+def test_each_gpu_has_one_worker():
+    machine = Machine(32, 64 * GIB, TWO_GPUS)
+    found = choose_workers(machine)
+    assert (found.workers, found.threads) == (2, 1)
+    assert found.memory_bytes == 32 * GIB
+    assert choose_workers(machine, 1).workers == 1
+    with raises(PlanError, "too-many-workers"):
+        choose_workers(machine, 3)
+
+
+def test_what_is_given_and_does_not_fit_is_refused():
+    machine = Machine(4, 8 * LEAST_BYTES)
+    assert choose_workers(machine, 8).workers == 8
+    with raises(PlanError, "too-many-workers"):
+        choose_workers(machine, 9)
+    for given in ({"n_workers": 0}, {"threads_per_worker": -1}, {"n_workers": 2.5}):
+        with raises(PlanError, "not-positive"):
+            choose_workers(machine, **given)
 
 
 @pytest.mark.parametrize("limit", ["300 MiB", LEAST_BYTES - 1, 0.05])

@@ -6,6 +6,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -110,26 +111,30 @@ def leaving_in_order() -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Put off SIGTERM, and ignore Ctrl-C, while worker processes start.
+    """Put off SIGTERM and Ctrl-C while worker processes start.
 
-    Half-started workers cannot be closed in order. The workers go on ignoring Ctrl-C:
-    the terminal sends it to all processes, and this one ends the others.
+    Half-started workers cannot be closed in order. They inherit a mask that keeps
+    Ctrl-C from them: the terminal sends it to all processes, and this one ends them.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    # Its first start, which the first worker would cause, removes SIGINT from the mask.
+    resource_tracker.ensure_running()
     noticed: list[int] = []
     before = {
-        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda n, _: noticed.append(n)),
-        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        number: signal.signal(number, lambda n, _: noticed.append(n))
+        for number in (signal.SIGTERM, signal.SIGINT)
     }
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in before.items():
             signal.signal(number, handler)
-        if noticed:
-            signal.raise_signal(signal.SIGTERM)
+        for put_off in noticed:
+            signal.raise_signal(put_off)
 
 
 def describe(error: BaseException) -> str:

@@ -72,6 +72,11 @@ _worker_options = apply_all(
     click.option(
         "--dashboard", is_flag=True, help="Serve dask's dashboard on port 8787."
     ),
+    click.option(
+        "--insecure",
+        is_flag=True,
+        help="Do not encrypt: every user of this machine can then run programs as you.",
+    ),
 )
 
 run_options = apply_all(
@@ -146,6 +151,7 @@ def _run(
     timeout = options.pop("timeout")
     address = workers.find_scheduler(scheduler, file, timeout, **options)
     security = workers.choose_security(address, **tls_files)
+    insecure = options.pop("insecure")
     with ExitStack() as stack:
         stack.enter_context(workers.quiet_logs(not debug))
         client, start = None, None
@@ -156,8 +162,8 @@ def _run(
                 local = workers.choose_local_workers(**options, engine=job.engine)
             cluster = local.cluster
             if options["workers"] != 0:
-                dashboard = options["dashboard"]
-                start = partial(workers.start_workers, local, dashboard, debug)
+                flags = options["dashboard"], insecure, debug
+                start = partial(workers.start_workers, local, *flags)
                 if local.gpus.visible:
                     # Asked what is free on them, and so started before the output.
                     client, start = stack.enter_context(start()), None

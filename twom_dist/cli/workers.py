@@ -200,9 +200,12 @@ def _check_address(address: str) -> None:
 
 @contextmanager
 def start_workers(
-    local: LocalWorkers, dashboard: bool = False, debug: bool = False
+    local: LocalWorkers,
+    dashboard: bool = False,
+    insecure: bool = False,
+    debug: bool = False,
 ) -> Iterator[Any]:
-    """Yield a client of new worker processes that only this machine can reach."""
+    """Yield a client of new worker processes of this machine."""
     try:
         with undisturbed():
             cluster = local_cluster(
@@ -211,6 +214,7 @@ def start_workers(
                 memory_limit=local.memory_bytes,
                 gpus=bool(local.gpus.visible),
                 dashboard=dashboard,
+                security=False if insecure else None,
                 silence_logs=logging.WARNING if debug else logging.CRITICAL,
             )
     except RuntimeError as error:

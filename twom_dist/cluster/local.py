@@ -208,8 +208,10 @@ def local_cluster(
     If there are enough GPUs and dask-cuda is installed, this is a
     `dask_cuda.LocalCUDACluster` with one worker for each GPU and a pool of device
     memory that CuPy shares; otherwise it is a `distributed.LocalCluster`. It listens on
-    the loopback address, unless `interface` is given. Every user of this machine can
-    connect to that and run programs as you, unless `security` is given.
+    the loopback address, unless `interface` is given. Whoever can connect can run
+    programs as you: by default only this process and the workers can, which share
+    temporary TLS credentials. UCX cannot encrypt, so where it is the protocol, every
+    user of this machine can connect.
 
     Parameters
     ----------
@@ -229,12 +231,14 @@ def local_cluster(
     dashboard : bool
         Whether to serve dask's dashboard, on port 8787 of the loopback address.
     protocol : str, optional
-        Default: "ucx" for GPUs if distributed-ucxx is installed, otherwise "tcp"; with
-        `security`, the protocol that it asks for.
+        Default: "ucx" for GPUs if distributed-ucxx is installed and no credentials are
+        given; otherwise "tls", or "tcp" with ``security=False``. A protocol that does
+        not encrypt is refused without ``security=False``.
     interface : str, optional
         Listen on this network interface, such as "ib0", instead of the loopback.
     security : distributed.Security or bool, optional
-        True encrypts with temporary certificates, which the package cryptography makes.
+        Default: True, temporary credentials of this cluster (with UCX, none). False is
+        what dask is configured to do, which is not to encrypt unless you set it.
     **options
         Options of the cluster class, which override what is chosen here: for example
         `rmm_pool_size` and `device_memory_limit` of dask-cuda, `local_directory`,
@@ -254,7 +258,7 @@ def local_cluster(
         asked for and bokeh is missing.
     PlanError, MemoryLimitError
         If the machine has fewer GPUs than workers are asked for, or too little memory,
-        and if the memory limit leaves no room for a tile.
+        if the memory limit leaves no room for a tile, and for such a protocol.
     ArgumentError
         For an option that neither this function nor the cluster class has.
 
@@ -285,6 +289,7 @@ def local_cluster(
     )
     if dashboard:
         check_dashboard()
+    protocol, security = _choose_transport(protocol, security, local.gpus)
     chosen = {
         "n_workers": local.workers,
         "threads_per_worker": local.threads,
@@ -301,14 +306,31 @@ def local_cluster(
     if local.gpus.visible:
         make = cuda.find_cluster_class(local.gpus)
         chosen |= cuda.choose_pool(local.gpus)
-        if protocol is None and security is None:
-            chosen["protocol"] = cuda.choose_protocol()
     _check_options(make, options)
     with ExitStack() as started:
         cluster = started.enter_context(make(**chosen | options))
         client = started.enter_context(Client(cluster))
         link = f"; dashboard at {cluster.dashboard_link}" if dashboard else ""
         return RunningCluster(client, f"{local}{link}", started.pop_all())
+
+
+def _choose_transport(
+    protocol: str | None, security: Any, gpus: Gpus
+) -> tuple[str | None, Any]:
+    """Choose temporary credentials and a protocol that encrypts, if none are given."""
+    plain = protocol is not None and not protocol.startswith(("tls", "wss"))
+    if plain and security is not False:
+        raise PlanError(
+            f"the protocol {protocol!r} does not encrypt",
+            "Leave it out, or give security=False as well",
+            "unencrypted-protocol",
+        )
+    if protocol is None and gpus.visible and not security:
+        protocol = cuda.choose_protocol()
+    if security is None:
+        security = protocol != "ucx"
+    # Without a protocol dask takes tls where there are credentials, and tcp elsewhere.
+    return protocol, security or None
 
 
 def _check_options(make: Any, options: dict[str, Any]) -> None:
