@@ -247,11 +247,17 @@ def check_summary(run: Run, summary: JobSummary, client: Any = None) -> JobSumma
     return replace(summary, residual=found, residual_bound=bound)
 
 
-def compute(run: Run, client: Any = None, progress: Report | None = None) -> JobSummary:
+def compute(
+    run: Run,
+    client: Any = None,
+    progress: Report | None = None,
+    commit: Callable[[], None] = lambda: None,
+) -> JobSummary:
     """Compute and write every tile of a run, then give the output its name.
 
     The run is one that `prepare` has made and `writing` has entered. Without a client
-    threads of this process compute.
+    threads of this process compute. `commit` is called just before the output gets its
+    name: a signal handler that raises from then on would take a result for a failure.
     """
     start = perf_counter()
     job, layout, system, earlier = run.job, run.layout, run.job.system, run.finished()
@@ -274,7 +280,7 @@ def compute(run: Run, client: Any = None, progress: Report | None = None) -> Job
                 tiles = make_tiles(job, layout, wave, cells)
                 compute_wave(tiles, run.output, client, run.threads, count, job.mirror)
     guard.check()
-    run.finish()
+    run.finish(commit)
     return JobSummary(
         path=str(run.place.location),
         routine=job.routine,

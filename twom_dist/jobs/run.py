@@ -58,7 +58,7 @@ class Run:
             if (i, j) in found and (not mirrored or (j, i) in found)
         }
 
-    def finish(self) -> None:
+    def finish(self, commit: Callable[[], None] = lambda: None) -> None:
         """Give the output its name, if all of its tiles are there."""
         gone = self.layout.num_computed - len(self.finished())
         # Tiles without entries are not written.
@@ -70,7 +70,7 @@ class Run:
                 "tiles-gone",
             )
         overwrite = self.job.overwrite or self.manifest["overwrite"]
-        self.place.finish(self.output, overwrite)
+        self.place.finish(self.output, overwrite, commit)
 
 
 def prepare(

@@ -1,7 +1,7 @@
 """The place of an output in an object store, where nothing is renamed or locked."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -84,7 +84,12 @@ class UnfinishedObject:
         self.remove()
         output.create(manifest)
 
-    def finish(self, output: Output, overwrite: bool) -> None:
+    def finish(
+        self,
+        output: Output,
+        overwrite: bool,
+        commit: Callable[[], None] = lambda: None,
+    ) -> None:
         """Say in the manifest that the output is whole, if it is still the same one."""
         found = self.find()
         if found is None or found[0] != output:
@@ -93,6 +98,7 @@ class UnfinishedObject:
                 "Give each run an output of its own",
                 "output-busy",
             )
+        commit()
         output.complete()
 
     def remove(self) -> None:

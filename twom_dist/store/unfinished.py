@@ -3,7 +3,7 @@
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -140,16 +140,23 @@ class Unfinished:
             with store_errors(self.location, "written"), open(self._room, "wb") as file:
                 os.posix_fallocate(file.fileno(), 0, room)
 
-    def finish(self, output: Output, overwrite: bool) -> None:
+    def finish(
+        self,
+        output: Output,
+        overwrite: bool,
+        commit: Callable[[], None] = lambda: None,
+    ) -> None:
         """Make what was asked for of the finished array, and give it its name.
 
-        Where that is refused, or may no longer be replaced, the array stays.
+        Where that is refused, or may no longer be replaced, the array stays. `commit`
+        is called at the last moment at which nothing has been replaced.
         """
         output.complete()
         with store_errors(self.location, "written"):
             finished = self._export(output)
             # It may have become something else.
             check_target(self.location, self.location.path, overwrite)
+            commit()
             publish(finished, self.location.path)
         # The output is there; what is left of its making is no error.
         with suppress(StoreError):
