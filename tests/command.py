@@ -1,5 +1,6 @@
 """Running the command in a folder of matrices, and what it leaves there."""
 
+import signal
 from pathlib import Path
 
 import click
@@ -68,11 +69,16 @@ class CommandLine:
     def __call__(self, *arguments: object) -> tuple[int, str, str]:
         """Return exit code, stdout and stderr; keep the error."""
         code, self.error = 0, None
+        signals = {x: signal.getsignal(x) for x in (signal.SIGINT, signal.SIGTERM)}
         try:
             with main.make_context("twom-dist", [str(a) for a in arguments]) as ctx:
                 main.invoke(ctx)
         except click.exceptions.Exit as ended:
             code, self.error = ended.exit_code, ended.__cause__
+        finally:
+            # The command ignores them from the commit of its output to its exit.
+            for number, handler in signals.items():
+                signal.signal(number, handler)
         captured = self._capsys.readouterr()
         return code, captured.out, captured.err
 

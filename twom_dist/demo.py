@@ -14,8 +14,8 @@ import zarr
 
 import twom_dist as td
 
-from .cli.bar import progress_bar
 from .cli.failures import SentenceCommand, refusing
+from .cli.following import follow
 from .cli.options import debug_option
 from .errors import KernelError, PlanError
 from .jobs import multiply_files
@@ -69,7 +69,7 @@ def main(
             level = logging.WARNING if debug else logging.CRITICAL
             cluster = td.local_cluster(n_workers=workers, silence_logs=level)
             client = stack.enter_context(cluster)
-        report = stack.enter_context(progress_bar())
+        report = stack.enter_context(follow())
         click.echo("Multiplying ...")
         summary = multiply_files(
             a, b, output, client=client, overwrite=True, progress=report

@@ -278,5 +278,6 @@ def test_errors_of_distributed_become_sentences():
     class KilledWorker(Exception):  # noqa: N818
         """Told by its name: distributed need not be loaded."""
 
-    assert "--memory-limit" in describe(KilledWorker())
-    assert describe(OSError("two\nlines")) == "OSError: two lines (--debug shows where)"
+    assert describe(KilledWorker()).code == "worker-killed"
+    assert "--memory-limit" in describe(KilledWorker()).remedy
+    assert describe(OSError("x")).code == "unexpected"

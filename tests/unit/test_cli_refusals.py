@@ -140,8 +140,8 @@ def test_paths_that_look_like_options_stay_as_they_are(call, b):
 )
 def test_a_remedy_names_the_option(code, option):
     error = StoreError("there is something", "Say x=1", code)
-    assert describe(error).startswith("there is something. ")
-    assert option in describe(error)
+    assert describe(error).problem == "there is something"
+    assert option in describe(error).remedy
 
 
 @pytest.mark.parametrize("address", ["here", "tcp://h", "tcp://h:port", "http://h:1"])

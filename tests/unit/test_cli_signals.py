@@ -38,6 +38,24 @@ if __name__ == "__main__":
 """
 
 
+# A small product, which stops before and after its output gets its name.
+LATE = """
+import sys
+from twom_dist.cli import main
+from twom_dist.store import unfinished
+
+def publish(*arguments):
+    print("before", flush=True)
+    sys.stdin.readline()
+    give_its_name(*arguments)
+    print("after", flush=True)
+    sys.stdin.readline()
+
+give_its_name, unfinished.publish = unfinished.publish, publish
+main()
+"""
+
+
 @pytest.fixture
 def start(tmp_path, monkeypatch):
     """Start the product, and wait until it writes."""
@@ -132,3 +150,30 @@ def test_a_signal_while_workers_start_counts_afterwards(number):
     finally:
         signal.signal(number, before)
     assert passed == [0]
+
+
+@pytest.mark.parametrize(("moment", "number"), [("before", TERM), ("after", INT)])
+def test_a_signal_after_the_commit_changes_nothing(
+    tmp_path, monkeypatch, a, moment, number
+):
+    monkeypatch.chdir(tmp_path)
+    product = ("gemm", "A.npy", "A.npy", "--op-b", "T", "-o", "C.npy")
+    process = subprocess.Popen(
+        [sys.executable, "-c", LATE, *product, "--workers", "0"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "before\n"
+    if moment == "after":
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "after\n"
+    process.send_signal(number)
+    assert process.stderr.readline() == STILL
+    out, err = process.communicate("\n\n", timeout=30)
+    assert (process.returncode, err) == (0, "")
+    assert "GFLOP/s" in out
+    assert {path.name for path in Path().iterdir()} == {"A.npy", "C.npy"}

@@ -3,7 +3,7 @@
 import click
 
 from .doctor import doctor
-from .failures import EXIT_CODES, SentenceGroup
+from .failures import EPILOG, SentenceGroup
 from .info import info
 from .plan import plan
 from .products import products
@@ -15,7 +15,7 @@ __all__ = ["main"]
     name="twom",
     cls=SentenceGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=EXIT_CODES,
+    epilog=EPILOG,
 )
 @click.version_option(package_name="twom-dist", prog_name="twom-dist")
 def main() -> None:

@@ -1,26 +1,23 @@
 """``twom-dist doctor``: what is right here, what is not, and what to do."""
 
+import json
 from contextlib import ExitStack
+from dataclasses import asdict
 
 import click
 
-from .failures import RefusedError, SentenceCommand
-from .options import debug_option, scheduler_options
-
-_EXIT_CODES = """\b
-Exit codes:
-  0    nothing failed (there may be warnings)
-  1    a check failed
-  2    wrong usage
-"""
+from .failures import DONE, EPILOG, FAILED, RefusedError, SentenceCommand
+from .options import debug_option, json_option, scheduler_options
+from .streams import show
 
 
 @click.command(
     cls=SentenceCommand,
     short_help="Check this installation, its GPU and its workers.",
-    epilog=_EXIT_CODES,
+    epilog=EPILOG,
 )
 @scheduler_options
+@json_option
 @debug_option
 @click.pass_context
 def doctor(
@@ -29,6 +26,7 @@ def doctor(
     scheduler: str | None,
     scheduler_file: str | None,
     timeout: float,
+    as_json: bool,
     debug: bool,
     **tls_files: str | None,
 ) -> None:
@@ -57,5 +55,5 @@ def doctor(
                 ]
         report = examine(client)
     report = Report((*report.findings, *unreachable))
-    click.echo(report)
-    ctx.exit(0 if report.ok else 1)
+    show(json.dumps({"ok": report.ok, **asdict(report)}) if as_json else report)
+    ctx.exit(DONE if report.ok else FAILED)

@@ -1,31 +1,37 @@
 """One line on stderr and an exit code, instead of a traceback."""
 
+import json
 import os
 import signal
+import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO, cast
 
 import click
 
 from ..errors import TwomError
+from .streams import Stderr, discard, open_standard_streams, say, show
 
-FAILED = 1
-REFUSED = 2
+DONE, FAILED, REFUSED = 0, 1, 2
 INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
+# Of every command. docs/scaling-out.md has the same table.
+EXIT_CODES = {
+    DONE: "done",
+    FAILED: "failed while running, or doctor found a failure; the output is unchanged",
+    REFUSED: "refused before any work: usage, inputs, output, workers, disk space",
+    INTERRUPTED: "interrupted (Ctrl-C); the output is unchanged",
+    TERMINATED: "terminated (SIGTERM); the output is unchanged",
+}
 # For help texts; \b keeps the lines as they are.
-EXIT_CODES = """\b
-Exit codes:
-  0    done
-  1    failed while running; the output is unchanged
-  2    refused before any work: usage, inputs, output, workers, disk space
-  130  interrupted (Ctrl-C), 143 terminated; the output is unchanged
-"""
+EPILOG = "\b\nExit codes:\n" + "\n".join(
+    f"  {code:<3}  {meaning}" for code, meaning in EXIT_CODES.items()
+)
 
 _STILL_LEAVING = b"twom-dist: cleaning up; once more ends it at once\n"
 
@@ -34,13 +40,23 @@ _FOREIGN = {
     "KilledWorker": (
         "the worker processes died again and again, most likely out of memory",
         "Use a smaller --tile, fewer --workers or a larger --memory-limit",
+        "worker-killed",
     ),
     "FutureCancelledError": (
         "the scheduler went away, or somebody cancelled the job",
         "Run it again",
+        "job-cancelled",
     ),
-    "CommClosedError": ("the connection to the scheduler was lost", "Run it again"),
-    "MemoryError": ("out of memory", "Use a smaller --tile or fewer --workers"),
+    "CommClosedError": (
+        "the connection to the scheduler was lost",
+        "Run it again",
+        "scheduler-gone",
+    ),
+    "MemoryError": (
+        "out of memory",
+        "Use a smaller --tile or fewer --workers",
+        "out-of-memory",
+    ),
 }
 # Remedies by code, where an option has another name than the argument in Python.
 _REMEDIES = {
@@ -75,16 +91,22 @@ def refusing() -> Iterator[None]:
 
 
 @contextmanager
-def leaving_in_order() -> Iterator[None]:
+def leaving_in_order() -> Iterator[Callable[[], None]]:
     """Leave on SIGTERM or Ctrl-C: the first raises in the main thread.
 
     The second does not disturb the clean-up, and the third ends the process at once.
+    The function that is yielded is called when the output is about to get its name:
+    from there on nothing can be undone, and the first signal is like a second.
     """
     signals = [signal.SIGTERM]
     # What a shell starts in the background ignores it.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signals.append(signal.SIGINT)
-    leaving = False
+    leaving = committed = False
+
+    def commit() -> None:
+        nonlocal leaving, committed
+        leaving = committed = True
 
     def leave(number: int, frame: FrameType | None) -> None:
         nonlocal leaving
@@ -99,14 +121,15 @@ def leaving_in_order() -> Iterator[None]:
             os.write(2, _STILL_LEAVING)
 
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield commit
         return
     before = [signal.signal(name, leave) for name in signals]
     try:
-        yield
+        yield commit
     finally:
         for name, handler in zip(signals, before, strict=True):
-            signal.signal(name, handler)
+            # Python takes a moment to exit.
+            signal.signal(name, signal.SIG_IGN if committed else handler)
 
 
 @contextmanager
@@ -137,69 +160,79 @@ def undisturbed() -> Iterator[None]:
             signal.raise_signal(put_off)
 
 
-def describe(error: BaseException) -> str:
-    """Say in one line what is wrong and what to do."""
-    name, text = type(error).__name__, str(error)
+def describe(error: BaseException) -> TwomError:
+    """Say what is wrong and what to do, in the words of the command line."""
+    name = type(error).__name__
     if isinstance(error, TwomError):
         remedy = _REMEDIES.get(error.code, error.remedy)
-        text = str(TwomError(error.problem, remedy))
-    elif name in _FOREIGN:
-        text = str(TwomError(*_FOREIGN[name]))
-    else:
-        text = f"{name}: {text} (--debug shows where)"
-    return " ".join(text.splitlines())
+        return TwomError(error.problem, remedy, error.code)
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx else "twom-dist"
+        problem = error.format_message().rstrip(".")
+        return TwomError(problem, f"See {command} --help", "usage")
+    if isinstance(error, KeyboardInterrupt):
+        word = "terminated" if isinstance(error, Terminated) else "interrupted"
+        return TwomError(f"{word}; the output is unchanged", "", word)
+    if name in _FOREIGN:
+        return TwomError(*_FOREIGN[name])
+    return TwomError(f"{name}: {error}", "Use --debug to see where", "unexpected")
 
 
-def say(sentence: str) -> None:
-    """Print a line on stderr."""
-    click.echo(f"twom-dist: {sentence}", err=True)
+def _choose_code(error: BaseException) -> int:
+    if isinstance(error, KeyboardInterrupt):
+        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+    return REFUSED if isinstance(error, RefusedError | click.UsageError) else FAILED
 
 
 class _OneSentence:
     """Commands whose errors are one line, wrong usage included."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        open_standard_streams()
+        as_json = "--json" in args
         try:
             return super().parse_args(ctx, args)  # type: ignore[misc,no-any-return]
         except click.UsageError as error:
-            _refuse_usage(ctx, error)
+            self._end(ctx, error, as_json)
+        except OSError as error:
+            # Of --help or --version.
+            discard(sys.stdout)
+            if isinstance(error, BrokenPipeError):
+                raise click.exceptions.Exit(DONE) from None
+            self._end(ctx, error, as_json)
 
     def invoke(self, ctx: click.Context) -> Any:
-        ended: BaseException
         try:
-            with leaving_in_order():
-                return super().invoke(ctx)  # type: ignore[misc]
+            return super().invoke(ctx)  # type: ignore[misc]
         except (click.exceptions.Exit, click.Abort):
             raise
-        except click.UsageError as error:
-            _refuse_usage(ctx, error)
-        except KeyboardInterrupt as error:
-            ended = error
-            terminated = isinstance(error, Terminated)
-            code = TERMINATED if terminated else INTERRUPTED
-            word = "terminated" if terminated else "interrupted"
-            sentence = f"{word}; the output is unchanged"
-        except Exception as error:
-            ended = error
-            code = REFUSED if isinstance(error, RefusedError) else FAILED
-            sentence = describe(error)
+        except (Exception, KeyboardInterrupt) as error:
+            self._end(ctx, error, bool(ctx.params.get("as_json")))
+
+    def _end(self, ctx: click.Context, error: BaseException, as_json: bool) -> NoReturn:
+        # Without any argument click shows the help, as an error of this kind.
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise error
+        said, code = describe(error), _choose_code(error)
         if ctx.params.get("debug"):
-            traceback.print_exception(ended)
-        say(f"error: {sentence}")
-        raise click.exceptions.Exit(code) from ended
-
-
-def _refuse_usage(ctx: click.Context, error: click.UsageError) -> NoReturn:
-    # Without any argument click shows the help, as an error of this kind.
-    if type(error).__name__ == "NoArgsIsHelpError":
-        raise error
-    text = error.format_message().rstrip(".")
-    say(f"error: {text}; see {ctx.command_path} --help")
-    raise click.exceptions.Exit(REFUSED) from error
+            traceback.print_exception(error, file=cast(TextIO, Stderr()))
+        say("error: " + " ".join(str(said).splitlines()))
+        if as_json:
+            about = {"error": said.problem, "remedy": said.remedy, "code": said.code}
+            show(json.dumps({**about, "exit": code}), done=True)
+        raise click.exceptions.Exit(code) from error
 
 
 class SentenceCommand(_OneSentence, click.Command):
-    """A command whose errors are one line."""
+    """A command whose errors are one line, and that signals end in order.
+
+    While it runs, the context's object is the function of `leaving_in_order`.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with leaving_in_order() as ctx.obj:
+            return super().invoke(ctx)
 
 
 class SentenceGroup(_OneSentence, click.Group):

@@ -143,6 +143,12 @@ scheduler_options = apply_all(
 )
 
 debug_option = click.option("--debug", is_flag=True, help="Show tracebacks and logs.")
+json_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one line of JSON on stdout, for errors as well.",
+)
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from .failures import RefusedError, SentenceCommand, refusing
 from .options import (
     debug_option,
     given,
+    json_option,
     method_options,
     op_options,
     parse_shape,
@@ -19,6 +20,7 @@ from .options import (
     tile_option,
     uplo_option,
 )
+from .streams import show
 
 _EXAMPLES = """\b
 Examples:
@@ -83,7 +85,7 @@ Examples:
     help="Memory limit of each worker, e.g. 16GiB [default: none].",
 )
 @tile_option
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@json_option
 @debug_option
 def plan(
     a: str | None,
@@ -133,16 +135,16 @@ def plan(
         result = layout.plan(layout.waves[0], cluster)
     if as_json:
         kept = json.loads(result.to_json())
-        click.echo(json.dumps({"waves": len(layout.waves), **kept}))
+        show(json.dumps({"waves": len(layout.waves), **kept}))
         return
     if len(layout.waves) > 1:
         m, n, k = posed.shape
-        click.echo(
+        show(
             f"{m} x {k} times {k} x {n} in {len(layout.waves)} waves, since the "
             f"workers cannot hold the inputs of all {layout.num_computed} tiles at "
             "once. The first of them:\n"
         )
-    click.echo(result)
+    show(result)
 
 
 def _find(

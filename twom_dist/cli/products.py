@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from ..tiles.routine import ROUTINES, Routine
-from .failures import EXIT_CODES, SentenceCommand
+from .failures import EPILOG, SentenceCommand
 from .options import apply_all, given, method_options, op_options, uplo_option
 from .running import run_job, run_options, sum_options
 
@@ -37,7 +37,7 @@ def _make_command(routine: Routine) -> click.Command:
             ),
             triangle=_TRIANGLE if routine.triangle else "",
         ),
-        epilog=EXIT_CODES,
+        epilog=EPILOG,
     )
     @apply_all(*map(click.argument, letters))
     @sum_options

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .bar import progress_bar
-from .failures import refusing, say
+from .failures import refusing
+from .following import follow
 from .options import (
     apply_all,
     debug_option,
     given,
+    json_option,
     parse_number,
     parse_size,
     scheduler_options,
     tile_option,
 )
+from .streams import say, show
 
 if TYPE_CHECKING:
     from ..jobs import Job, JobSummary
@@ -93,9 +95,13 @@ run_options = apply_all(
     click.option(
         "--progress",
         is_flag=True,
-        help="Show the progress bar even without a terminal.",
+        help="Show the progress bar even without a terminal, where a line a minute "
+        "tells how far the job is.",
     ),
-    click.option("--quiet", is_flag=True, help="Print errors only."),
+    click.option(
+        "--quiet", is_flag=True, help="Print nothing but errors and what --json prints."
+    ),
+    json_option,
     debug_option,
 )
 
@@ -112,6 +118,7 @@ def run_job(
     resume: bool,
     progress: bool,
     quiet: bool,
+    as_json: bool,
     debug: bool,
     **others: Any,
 ) -> None:
@@ -127,21 +134,26 @@ def run_job(
             c=c,
             **options,
         )
-    bar = not quiet and (progress or sys.stderr.isatty())
+    bar = None if quiet else progress or sys.stderr.isatty()
     summary = _run(job, tile, resume, bar, debug, **others)
-    if not quiet:
-        click.echo(summary)
+    if as_json:
+        show(summary.to_json(), done=True)
+    elif not quiet:
+        show(summary, done=True)
 
 
 def _run(
     job: "Job",
     tile: int | None,
     resume: bool,
-    bar: bool,
+    bar: bool | None,
     debug: bool,
     **options: Any,
 ) -> "JobSummary":
-    """Find or start the workers, and run the job on them."""
+    """Find or start the workers, and run the job on them.
+
+    `bar`: show a bar, or a line a minute; None shows neither.
+    """
     from ..execute import current_cluster
     from ..jobs import compute, prepare, writing
     from . import workers
@@ -177,5 +189,9 @@ def _run(
             client = stack.enter_context(start())
         with refusing():
             stack.enter_context(writing(run, client, say))
-        report = stack.enter_context(progress_bar(bar, run.layout.num_computed))
-        return compute(run, client, report)
+        report = None
+        if bar is not None:
+            total, done = run.layout.num_computed, len(run.finished())
+            following = follow(total, done, client, cluster.workers, bar=bar)
+            report = stack.enter_context(following)
+        return compute(run, client, report, click.get_current_context().obj)

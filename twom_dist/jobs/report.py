@@ -1,6 +1,7 @@
 """What a job tells while it runs and when it is done."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,8 @@ class JobSummary:
     residual, residual_bound : float or None
         What `verify` has found, and what it allows, relative to
         ``||a_i|| sum_j ||b_j||``; NaN where entries are not finite.
+    gflops : float
+        Of these, in a second.
     """
 
     path: str
@@ -118,6 +121,12 @@ class JobSummary:
     def gflops(self) -> float:
         """Effective GFLOP/s of this run."""
         return gflops(self.operations, self.seconds)
+
+    def to_json(self) -> str:
+        """Return the attributes as one line of JSON, which has no NaN: null."""
+        figures = {x.name: getattr(self, x.name) for x in fields(self)}
+        figures |= {"dtype": self.dtype.name, "gflops": self.gflops}
+        return json.dumps({name: x if x == x else None for name, x in figures.items()})
 
     def __str__(self) -> str:
         (m, n, _), (mt, nt, kt) = self.shape, self.tiles
