@@ -2,6 +2,7 @@
 
 import click
 
+from .clean import clean
 from .doctor import doctor
 from .failures import EPILOG, SentenceGroup
 from .info import info
@@ -22,5 +23,5 @@ def main() -> None:
     """Multiply large matrices through int8 products, on dask workers."""
 
 
-for _command in (*products, plan, info, doctor):
+for _command in (*products, plan, info, doctor, clean):
     main.add_command(_command)

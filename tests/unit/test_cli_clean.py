@@ -1,0 +1,138 @@
+"""``twom-dist clean``: what it lists, what it removes, and what it never touches."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.command import contents, read, save
+from tests.jobs import hidden, stop_after
+from tests.stored import begun
+from twom_dist.jobs import multiply_files, update_files
+from twom_dist.store import find_unfinished
+
+
+@pytest.fixture
+def left(call, a):
+    """Two jobs that were stopped, and the output of an earlier one."""
+    np.save("C.npy", np.eye(2))
+    product = {"tile": 16, "op_b": "T", "overwrite": True}
+    stop_after(2, lambda **x: multiply_files("A.npy", "A.npy", "C.npy", **product, **x))
+    stop_after(3, lambda **x: update_files("herk", "A.npy", "H.zarr", tile=16, **x))
+    assert hidden() == [".C.npy.unfinished", ".H.zarr.unfinished"]
+    return contents(Path())
+
+
+def listed(call, *flags):
+    """The code, and what is listed by the name of the output."""
+    code, out, _ = call("clean", ".", "--json", *flags)
+    assert out.count("\n") == 1
+    return code, {
+        os.path.basename(x["output"]): x for x in json.loads(out)["leftovers"]
+    }
+
+
+def test_what_is_left_is_listed(call, left):
+    code, found = listed(call)
+    assert (code, sorted(found)) == (0, ["C.npy", "H.zarr"])
+    product, update = found["C.npy"], found["H.zarr"]
+    assert (product["routine"], product["shape"]) == ("gemm", [37, 37])
+    # A thread may have finished one more when its job was stopped.
+    assert (product["done"] in (2, 3), product["tiles"]) == (True, 9)
+    # Of an update the tiles of a triangle are computed, and counted.
+    assert (update["routine"], update["tiles"]) == ("herk", 6)
+    assert update["done"] in (3, 4)
+    assert all(x["bytes"] > 0 and 0 <= x["idle_seconds"] < 300 for x in found.values())
+    code, out, err = call("clean", ".")
+    assert (code, err, contents(Path())) == (0, "", left)
+    for part in ("gemm, 37 x 37 complex128, ", " of 9 tiles", "--yes"):
+        assert part in out
+
+
+def test_what_is_left_is_removed_and_nothing_else(call, left):
+    Path(".notes.unfinished").mkdir()
+    Path("target.npy.unfinished").mkdir()
+    os.symlink("target.npy.unfinished", ".S.npy.unfinished")
+    code, out, _ = call("clean", ".", "--yes")
+    assert (code, out.count("; removed")) == (0, 2)
+    assert hidden() == [".S.npy.unfinished", ".notes.unfinished"]
+    assert read("C.npy").shape == (2, 2)
+    assert call("clean", ".") == (0, "nothing is left in '.'\n", "")
+
+
+def test_a_folder_that_a_run_is_in_stays(call, left):
+    with find_unfinished("C.npy").lock():
+        code, found = listed(call, "--yes")
+        assert (code, found["C.npy"]["obstacle"]) == (0, "a run is in it")
+    assert [name for name in found if found[name]["removed"]] == ["H.zarr"]
+    assert hidden() == [".C.npy.unfinished"]
+
+
+@pytest.mark.parametrize("stranger", ["notes.txt", "lock.zarr", "0123456789ab.zarr"])
+def test_a_folder_with_anything_else_stays(call, left, stranger):
+    path = Path(".C.npy.unfinished", stranger)
+    # Of a job, only a link is a stranger by that name.
+    path.symlink_to("/tmp") if stranger[0] == "0" else path.write_text("mine")
+    before = contents(Path(".C.npy.unfinished"))
+    code, found = listed(call, "--yes")
+    assert (code, found["C.npy"]["removed"]) == (1, False)
+    assert stranger in found["C.npy"]["obstacle"]
+    assert contents(Path(".C.npy.unfinished")) == before
+    assert found["H.zarr"]["removed"]
+
+
+def test_a_folder_that_cannot_be_read_as_a_job_is_removed(call, left):
+    for path in Path().glob(".*/*.zarr/zarr.json"):
+        path.write_text("{")
+    code, found = listed(call, "--yes")
+    assert (code, "tiles" in found["C.npy"]) == (0, False)
+    assert hidden() == []
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from tests.stored import write_output
+from twom_dist.store import unfinished
+
+def publish(*arguments):
+    give_its_name(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+give_its_name, unfinished.publish = unfinished.publish, publish
+for name in sys.argv[1:]:
+    if os.fork() == 0:
+        write_output(name, np.arange(12.0).reshape(3, 4), overwrite="::" not in name)
+    os.wait()
+"""
+
+
+def test_what_is_left_of_a_run_that_was_killed_after_its_end_is_removed(call):
+    names = ["C.npy", "D.npz", "E.zarr", "F.zarr::g/F", "G.h5"]
+    for name in ("C.npy", "E.zarr"):
+        save(name, np.eye(3))
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", KILLED, *names]
+    subprocess.run(command, env=environment, check=True)
+    assert len(hidden()) == len(names)
+    code, found = listed(call, "--yes")
+    assert (code, [x["removed"] for x in found.values()]) == (0, [True] * len(names))
+    assert hidden() == []
+    for name in names:
+        assert np.array_equal(read(name), np.arange(12.0).reshape(3, 4))
+
+
+def test_the_only_copy_of_an_earlier_output_stays(call):
+    """Killed between two renames, where the system cannot exchange names."""
+    with begun("C.zarr", np.eye(3)) as (place, output):
+        folder = Path(place.folder)
+        (folder / f"{Path(output.store).name}.old").mkdir()
+    code, found = listed(call, "--yes")
+    assert (code, found["C.zarr"]["removed"], folder.exists()) == (1, False, True)
+    Path("C.zarr").mkdir()
+    assert listed(call, "--yes")[1]["C.zarr"]["removed"]
+    assert hidden() == []
