@@ -24,6 +24,7 @@ from tests.command import (
 from tests.expect import first_number
 from tests.jobs import finished, hidden, multiply, stop_after, wait_until
 from twom_dist import jobs
+from twom_dist.cli.following import follow
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = "from twom_dist.cli import main; main()"
@@ -75,6 +76,14 @@ def test_workers_of_a_command_are_closed(files, monkeypatch, capsys, flags, sche
     code, _, err = CommandLine(capsys)(*product, *flags)
     assert (code, err) == (0, "")
     assert [address.partition("://")[0] for address in seen] == [scheme]
+
+
+def test_a_line_counts_the_workers_of_a_scheduler(client, capsys):
+    said = []
+    with follow(9, client=client, workers=9, bar=False, seconds=0.1):
+        wait_until(lambda: said.append(capsys.readouterr().err) or said[-1])
+    found = len(client.scheduler_info()["workers"])
+    assert said[-1] == f"twom-dist: 0 of 9 tiles, {found} of 9 workers\n"
 
 
 def test_a_scheduler_without_workers_is_refused(files, capsys):

@@ -25,7 +25,7 @@ from tests.command import (
     visible,
 )
 from tests.layouts import lay_out
-from twom_dist.cli import main
+from twom_dist.cli import failures, main
 from twom_dist.cli.failures import describe
 from twom_dist.cli.options import parse_number, parse_shape
 from twom_dist.errors import MemoryLimitError
@@ -126,6 +126,52 @@ def test_help_is_quick_and_names_the_exit_codes(call):
     )
     slow = {"distributed", "zarr", "h5py", "numba", "onnxruntime", "tqdm"}
     assert slow & set(found.stdout.split()) == set()
+
+
+def test_the_docs_have_the_exit_codes_of_the_help():
+    page = (ROOT / "docs" / "scaling-out.md").read_text("utf-8")
+    table = page.partition("| exit code |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", table, re.MULTILINE)
+    assert {int(code): meaning for code, meaning in rows} == failures.EXIT_CODES
+
+
+@pytest.mark.parametrize(
+    ("command", "fields"),
+    [
+        (
+            ("gemm", "A.npy", "B.npy", "-o", "C.npy", *HERE),
+            {"resumed": 0, "shape": [M, N, K]},
+        ),
+        (("herk", "A.npy", "-o", "H.npy", *HERE, "--quiet"), {"dtype": "complex128"}),
+        (("plan", "A.npy", "B.npy"), {"waves": 1}),
+        (("info",), {"engine": "cpu"}),
+        (("info", "A.npy"), {"shape": [M, K], "chunks": None}),
+        (("doctor",), {"ok": True}),
+        (("clean", "."), {"leftovers": []}),
+    ],
+)
+def test_every_command_prints_a_line_of_json(call, a, b, command, fields):
+    code, out, err = call(*command, "--json")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    found = json.loads(out)
+    assert {name: found[name] for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("info", "none.npy"), "file-missing"),
+        (("plan", "A.npy", "A.npy"), "shapes"),
+        (("gemm", "--fast"), "usage"),
+        (("clean", "none"), "usage"),
+    ],
+)
+def test_errors_are_json_beside_the_sentence(call, a, command, code):
+    exit_code, out, err = call(*command, "--json")
+    found = json.loads(out)
+    assert (exit_code, found["code"], found["exit"]) == (2, code, 2)
+    assert err.startswith(f"twom-dist: error: {found['error']}")
+    assert found["remedy"] in err
 
 
 def test_dask_has_the_command():
