@@ -16,6 +16,7 @@ from tests.expect import raises
 from twom_dist.cli.failures import RefusedError, describe
 from twom_dist.cli.workers import connect
 from twom_dist.errors import AccuracyError, MemoryLimitError, PlanError, StoreError
+from twom_dist.store import find_unfinished
 
 HERE = ("--workers", "0", "--tile", "16")
 
@@ -59,6 +60,8 @@ REFUSALS = [
     (("A.npy", "B.npy", *TO, "old.npy"), StoreError),
     (("A.npy", "B.npy", *TO, "none/C.npy"), StoreError),
     (("A.npy", "B.npy", *TO, "C.dat"), StoreError),
+    (("A.npy", "B.npy", *TO, ""), "path-empty"),
+    (("A.npy", "B.npy", *TO, 250 * "C" + ".npy"), "name-too-long"),
     (("A.npy", "B.npy", *TO, "A.npy"), PlanError),
     (("A.npy", "B.npy", *TO, "./x/../B.npy"), PlanError),
     (("link.npy", "B.npy", *TO, "A.npy", "--overwrite"), PlanError),
@@ -83,6 +86,7 @@ REFUSALS = [
     ((*PRODUCT, "--op-a", "X"), UsageError),
     ((*PRODUCT, "--tile", "0"), UsageError),
     ((*PRODUCT, "--memory-limit", "much"), UsageError),
+    ((*PRODUCT, "--memory-limit", "1e400"), UsageError),
     ((*PRODUCT, "--memory-limit", "64kB"), MemoryLimitError),
     ((*PRODUCT[:4], "--workers", "100000000"), "too-many-workers"),
     (
@@ -106,6 +110,8 @@ REFUSALS = [
         (*PRODUCT[:4], "--scheduler", "tcp://127.0.0.1:9", "--timeout", "0.3"),
         "no-scheduler",
     ),
+    ((*PRODUCT[:4], "--scheduler", "tcp://h:1", "--timeout", "nan"), UsageError),
+    ((*PRODUCT[:4], "--scheduler", "tcp://h:1", "--timeout", "1e400"), UsageError),
     ((*PRODUCT[:4], "--scheduler", "here"), "no-scheduler"),
     (
         (*PRODUCT[:4], "--scheduler-file", "none.json", "--timeout", "0.3"),
@@ -186,9 +192,27 @@ def test_workers_that_cannot_start_are_refused(call, tmp_path, a, b):
         (("plan", "--shape-a", "4"), UsageError),
         (("plan", "B.npy", "A.npy"), PlanError),
         (("plan", "A.npy", "B.npy", "--dtype", "int8"), "dtype"),
+        (("plan", "A.npy", "B.npy", "--dtype", "1+2j"), "dtype"),
+        (("plan", "--shape-a", "2,2", "--shape-b", "2,100000000000"), "many-tiles"),
         (("plan", "A.npy", "B.npy", "--worker-memory", "9kB"), MemoryLimitError),
         (("plan", "A.npy", "B.npy", "--workers", "0"), UsageError),
     ],
 )
 def test_the_other_commands_refuse_as_well(call, a, b, arguments, why):
     call.assert_refuses(*arguments, why=why)
+
+
+def test_a_folder_that_cannot_be_reached_is_not_taken_for_missing(tmp_path):
+    inner = tmp_path / "closed" / "inner"
+    inner.mkdir(parents=True)
+    inner.parent.chmod(0o600)
+    user = os.geteuid()
+    try:
+        if user == 0:
+            # Root may go anywhere.
+            os.seteuid(65534)
+        with raises(StoreError, "no-permission"):
+            find_unfinished(inner / "C.npy").check(overwrite=False)
+    finally:
+        os.seteuid(user)
+        inner.parent.chmod(0o700)

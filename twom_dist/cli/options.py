@@ -1,6 +1,8 @@
 """Options that the commands share, and what their values may look like."""
 
 from collections.abc import Callable
+from contextlib import suppress
+from math import inf
 from typing import Any
 
 import click
@@ -42,11 +44,19 @@ def parse_size(value: Any) -> int:
 
     try:
         count = int(parse_bytes(value))
-    except ValueError:
+    except (ValueError, OverflowError):
         count = 0
     if count <= 0:
         raise click.BadParameter(f"{value!r} is not a size such as 4GiB or 500MB")
     return count
+
+
+def parse_seconds(value: Any) -> float:
+    """Read a number of seconds that passes."""
+    with suppress(ValueError):
+        if 0 < (seconds := float(value)) < inf:
+            return seconds
+    raise click.BadParameter(f"{value!r} is not a number of seconds such as 10")
 
 
 def apply_all(*decorators: Any) -> Decorator:
@@ -135,10 +145,11 @@ scheduler_options = apply_all(
     ),
     click.option(
         "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
+        type=parse_seconds,
+        metavar="SECONDS",
         default=10,
         show_default=True,
-        help="Seconds to wait for the scheduler, and for its first worker.",
+        help="How long to wait for the scheduler, and for its first worker.",
     ),
 )
 

@@ -32,6 +32,7 @@ _ADVICE = {
     errno.EROFS: ("Choose a folder that can be written", "no-permission"),
     errno.EISDIR: ("Name a file, or rename it to .zarr if it is one", "file-kind"),
     errno.ENOENT: ("Check its name and whether a program has moved it", "file-missing"),
+    errno.ENAMETOOLONG: ("Choose a shorter one", "name-too-long"),
     errno.EIO: ("Look at the log of the system", "disk-broken"),
 }
 # HDF5 hides the error number of the system inside a longer text.

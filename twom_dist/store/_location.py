@@ -47,6 +47,8 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
         raise StoreError(
             f"the path {text!r} is bytes", "Decode it with os.fsdecode", "path-bytes"
         )
+    if not text:
+        raise StoreError("the path is empty", "Name a file", "path-empty")
     text = _FILE_URL.sub("", text)
     file, member = text, None
     suffix = os.path.splitext(file.rstrip("/"))[1].lower()

@@ -13,14 +13,18 @@ from twom_dist.store._zarr import is_store
 
 def check_folder(target: str) -> None:
     """Refuse a target whose folder cannot take it."""
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
+    folder, hidden = os.path.dirname(target), False
+    try:
+        os.stat(folder)
+    except OSError as error:
+        hidden = isinstance(error, PermissionError)
+    if not hidden and not os.path.isdir(folder):
         raise StoreError(
             f"cannot write {target!r}: the directory {folder!r} does not exist",
             "Create it first or choose another",
             "no-folder",
         )
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if hidden or not os.access(folder, os.W_OK | os.X_OK):
         raise StoreError(
             f"cannot write {target!r}: the directory {folder!r} is not writable",
             "Change its permissions or choose another",
