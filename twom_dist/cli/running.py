@@ -106,15 +106,14 @@ run_options = apply_all(
 )
 
 
+# The arguments of a job; the other options are of its run.
+_JOB = "output overwrite alpha beta c accuracy num_moduli method engine"
+
+
 def run_job(
     open_job: Callable[..., "Job"],
     *,
-    output: str,
-    c: str | None,
-    alpha: complex,
-    beta: complex | None,
     tile: int | None,
-    overwrite: bool,
     resume: bool,
     progress: bool,
     quiet: bool,
@@ -123,17 +122,9 @@ def run_job(
     **others: Any,
 ) -> None:
     """Open a job, run it and print its summary."""
-    names = ("accuracy", "num_moduli", "method", "engine")
-    options = given(**{name: others.pop(name) for name in names})
+    asked = {name: others.pop(name) for name in _JOB.split()}
     with refusing():
-        job = open_job(
-            output=output,
-            overwrite=overwrite,
-            alpha=alpha,
-            beta=beta,
-            c=c,
-            **options,
-        )
+        job = open_job(**given(**asked))
     bar = None if quiet else progress or sys.stderr.isatty()
     summary = _run(job, tile, resume, bar, debug, **others)
     if as_json:
