@@ -11,12 +11,14 @@ from twom_dist.cli.following import follow
 from twom_dist.jobs import Progress
 
 
-def scheduler(last_seen):
+def scheduler(*silent_seconds):
     """A client whose scheduler last heard of its workers so long ago."""
-    states = {n: SimpleNamespace(last_seen=time.time() - x) for n, x in last_seen}
-    return SimpleNamespace(
-        run_on_scheduler=lambda ask: ask(SimpleNamespace(workers=states))
-    )
+
+    def run_on_scheduler(ask):
+        seen = (SimpleNamespace(last_seen=time.time() - x) for x in silent_seconds)
+        return ask(SimpleNamespace(workers=dict(enumerate(seen))))
+
+    return SimpleNamespace(run_on_scheduler=run_on_scheduler)
 
 
 def gone(function):
@@ -27,8 +29,8 @@ def gone(function):
     ("client", "workers"),
     [
         (None, ""),
-        (scheduler(enumerate([1, 2])), ", 2 workers"),
-        (scheduler(enumerate([1, 2, 99])), ", 3 of 4 workers, 1 of them silent"),
+        (scheduler(1, 2), ", 2 workers"),
+        (scheduler(1, 2, 99), ", 3 of 4 workers, 1 of them silent"),
         (SimpleNamespace(run_on_scheduler=gone), ", no answer from the scheduler"),
     ],
 )
