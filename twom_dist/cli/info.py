@@ -55,7 +55,7 @@ def _describe_matrix(path: str) -> dict[str, Any]:
         "chunks": matrix.chunks,
         "bytes": rows * columns * matrix.dtype.itemsize,
         # They read as zeros.
-        "missing chunks": whole - there,
+        "missing_chunks": whole - there,
         "provenance": matrix.provenance(),
     }
 

@@ -123,7 +123,13 @@ class JobSummary:
         return gflops(self.operations, self.seconds)
 
     def to_json(self) -> str:
-        """Return the attributes as one line of JSON, which has no NaN: null."""
+        """Return the summary as one line of JSON.
+
+        Returns
+        -------
+        str
+            The attributes by name; null for NaN, which JSON does not have.
+        """
         figures = {x.name: getattr(self, x.name) for x in fields(self)}
         figures |= {"dtype": self.dtype.name, "gflops": self.gflops}
         return json.dumps({name: x if x == x else None for name, x in figures.items()})

@@ -54,7 +54,7 @@ def read_leftover(place: Unfinished) -> tuple[Output, dict[str, Any]] | None:
 def find_obstacle(place: Unfinished) -> str:
     """Say why what is left must stay; nothing if it may go."""
     try:
-        with open(place.lock_path, "rb") as stream:
+        with open(os.path.join(place.folder, "lock"), "rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         pass

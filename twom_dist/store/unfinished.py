@@ -62,7 +62,9 @@ class Unfinished:
 
     def find(self) -> tuple[Output, Manifest] | None:
         """Find what an earlier run has left, and its manifest, if anything."""
-        for store in sorted(Path(self.folder).glob("*.zarr")):
+        with store_errors(self.folder, "read"):
+            stores = sorted(Path(self.folder).glob("*.zarr"))
+        for store in stores:
             try:
                 output, manifest = open_output(str(store), self._member)
             # A damaged file makes zarr raise errors of every kind.
