@@ -95,6 +95,7 @@ def test_a_second_signal_does_not_disturb_the_clean_up(start):
     assert process.stdout.readline() == "leaving\n"
     process.send_signal(second)
     _, err = process.communicate(timeout=30)
+    assert err.count("\n") == 3, err
     still, kept, error = err.splitlines(keepends=True)
     assert (still, "tiles are kept in" in kept) == (STILL, True)
     assert error.startswith("twom-dist: error: terminated; ")

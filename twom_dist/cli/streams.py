@@ -23,7 +23,7 @@ class Stderr:
 
 def say(sentence: str) -> None:
     """Print a line on stderr."""
-    print(f"twom-dist: {sentence}", file=Stderr())
+    Stderr().write(f"twom-dist: {sentence}\n")
 
 
 def show(answer: object, *, done: bool = False) -> None:
