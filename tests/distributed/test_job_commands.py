@@ -67,9 +67,9 @@ def test_the_command_uses_a_scheduler(client, files, capsys):
 def test_workers_of_a_command_are_closed(files, monkeypatch, capsys, flags, scheme):
     seen = []
 
-    def look(run, client, report, compute=jobs.compute):
+    def look(run, client, *others, compute=jobs.compute):
         seen.extend(client.nthreads())
-        return compute(run, client, report)
+        return compute(run, client, *others)
 
     monkeypatch.setattr(jobs, "compute", look)
     product = ("gemm", "A.zarr", "B.npy", "-o", "C.npy", "--workers", "1")
