@@ -7,6 +7,7 @@ from .failures import EXIT_CODES, SentenceGroup
 from .info import info
 from .plan import plan
 from .products import products
+from .scripts import scripts
 
 __all__ = ["main"]
 
@@ -22,5 +23,5 @@ def main() -> None:
     """Multiply large matrices through int8 products, on dask workers."""
 
 
-for _command in (*products, plan, info, doctor):
+for _command in (*products, plan, info, doctor, scripts):
     main.add_command(_command)
