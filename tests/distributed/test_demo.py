@@ -32,6 +32,7 @@ def test_random_matrices_are_multiplied_and_checked(call):
     assert (code, err) == (0, "")
     assert "gemm, 90 x 90 complex128" in out
     assert "checked: |C x - A (B x)|" in out
+    assert "against NumPy" in out
     assert open_matrix("demo-output/C.zarr").shape == (90, 90)
     # Nothing of it gets into a repository by chance.
     assert Path("demo-output/.gitignore").read_text() == "*\n"
@@ -48,11 +49,22 @@ def test_matrices_of_ones_own(call):
 def test_a_wrong_or_unknown_result_is_told():
     a, b = make(40, 30, 1, "f8"), make(30, 50, 2)
     c = td.gemm(a, b)
+    bound = td.plan_gemm(a, b).error_bound
     c[7, 9] *= 1 + 1e-9
     with raises(KernelError, "wrong-result"):
-        demo.check(*map(da.from_array, (a, b, c)))
+        demo.check(*map(da.from_array, (a, b, c)), bound)
     c[7, 9] = np.nan
-    assert demo.check(*map(da.from_array, (a, b, c))).startswith("not checked")
+    assert demo.check(*map(da.from_array, (a, b, c)), bound).startswith("not checked")
+
+
+def test_int8_can_win_where_it_is_faster_than_it_does_more():
+    plan = td.plan_gemm((64, 64), (64, 64))
+    for speedup, can in ((7.9, False), (8.1, True)):
+        sentence = demo.compare(plan, speedup)
+        assert ("can win" in sentence) == can
+        assert f"{speedup} times its complex128 rate" in sentence
+        assert "8.0 times the operations" in sentence
+    assert demo.measure_speedup("float32") > 0
 
 
 @pytest.mark.parametrize(
