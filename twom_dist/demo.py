@@ -66,6 +66,8 @@ def main(
                     "one-matrix",
                 )
             A, B = open_array(a), open_array(b)
+            # Compiles the kernels, which otherwise each worker would.
+            td.gemm(*(np.ones((2, 2), x.dtype) for x in (A, B)))
             output = str(FOLDER / "C.zarr")
             FOLDER.mkdir(exist_ok=True)
             # Keeps the folder out of anybody's repository.
