@@ -104,13 +104,9 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "twom_dist needs Python 3.11 or newer, and '$(PYTHON)' is not." \
 	         "Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
-# Debian keeps ensurepip in a package of its own; a pip that is there can stand in.
-	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then \
-	    $(PYTHON) -m venv --clear $(VENV); \
-	elif $(PYTHON) -c 'import pip, venv' 2>/dev/null; then \
-	    $(PYTHON) -m venv --clear --without-pip $(VENV) && \
-	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; \
-	else \
-	    echo "'$(PYTHON)' cannot make virtual environments." \
-	         "On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; \
-	fi
+# A pip that is there is quicker than ensurepip, which Debian keeps in a package of its own.
+	@$(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --no-compile pip 2>/dev/null || \
+	$(PYTHON) -m venv --clear $(VENV) || { \
+	    rm -rf $(VENV); echo "'$(PYTHON)' cannot make virtual environments." \
+	         "On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
