@@ -191,7 +191,7 @@ def test_links_in_a_folder_of_logs_are_not_followed(folder):
     logs, target = Path("logs"), Path("precious")
     logs.mkdir()
     target.write_text("as it was")
-    names = ("settings.sh", "scheduler.json", "scheduler.log", "launch.log")
+    names = ("settings.sh", "scheduler.json", "scheduler.log", "launch.log", "tls.pem")
     for name in (*names, "worker-localhost.log"):
         (logs / name).symlink_to(target.resolve())
     options = ("--logs", "logs", "--workers", "1")
