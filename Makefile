@@ -3,7 +3,7 @@
 #   make demo      multiply two matrices and see how long and how exact
 #   make test      run every check
 #
-# Both build .venv first; `make help` lists the rest.
+# Both build .venv first, in either order; `make help` lists the rest.
 
 PYTHON ?= python3
 ARGS ?=
@@ -14,7 +14,11 @@ EVERY_KERNEL = -m pytest -q -m gpu tests/gpu/test_kernels.py
 
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+# The package alone, which is all that the demo needs, and with the tools of all else.
+PACKAGE := $(VENV)/.package
+TOOLS := $(VENV)/.tools
+# Python compiles what is imported, when it is: half of the time that installing takes.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # A process for each core; tests of one file share theirs, and with it their cluster.
 # Threads of OpenBLAS, which spin while they wait, would take the cores from the others.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
@@ -34,7 +38,7 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1:\2/p' Makefile \
 	    | awk -F: '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
-demo: $(STAMP) ## multiply two matrices; A=file B=file N=size W=workers, all optional
+demo: $(PACKAGE) ## multiply two matrices; A=file B=file N=size W=workers, all optional
 	@$(BIN)/python -m twom_dist.demo $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
 	    $(if $(N),--size "$(N)") $(if $(W),--workers "$(W)")
 
@@ -44,7 +48,7 @@ test: lint ## run every check; ARGS="-k name" is passed to pytest
 check: lint ## run the quick checks, in a minute: style, types and the fast tests
 	@$(PYTEST) -m fast tests $(ARGS)
 
-bench: $(STAMP) ## run the benchmarks; ARGS is passed to each
+bench: $(TOOLS) ## run the benchmarks; ARGS is passed to each
 	@set -e; for script in $(BENCHMARKS); do $(BIN)/python $$script $(ARGS); done
 
 test-gpu: ## run the tests that need a GPU; GPU_PYTHON names a Python with CuPy
@@ -62,21 +66,21 @@ bench-gpu: ## measure on a GPU; results are appended to benchmarks/results/gpu.j
 
 lint: lint-ruff lint-mypy lint-numpydoc lint-codespell ## check style, types, docstrings, spelling
 
-lint-ruff: $(STAMP)
+lint-ruff: $(TOOLS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-lint-mypy: $(STAMP)
+lint-mypy: $(TOOLS)
 	$(BIN)/mypy
 
-lint-numpydoc: $(STAMP)
+lint-numpydoc: $(TOOLS)
 	@echo "$(BIN)/numpydoc lint twom_dist"
 	@find twom_dist -name '*.py' -exec $(BIN)/numpydoc lint {} +
 
-lint-codespell: $(STAMP)
+lint-codespell: $(TOOLS)
 	$(BIN)/codespell
 
-format: $(STAMP) ## rewrite the sources in the house style
+format: $(TOOLS) ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -86,22 +90,23 @@ clean: ## remove caches and build products; .venv stays
 
 # --- the virtual environment ------------------------------------------------------
 
-$(STAMP): pyproject.toml | $(BIN)/python
-	@echo "Installing twom_dist and its tools into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+$(PACKAGE): pyproject.toml | $(BIN)/python
+	@echo "Installing twom_dist into $(VENV) ..."
+	@$(INSTALL) -e .
 	@touch $@
+
+$(TOOLS): pyproject.toml | $(BIN)/python
+	@echo "Installing twom_dist and its tools into $(VENV) ..."
+	@$(INSTALL) -e '.[dev]'
+	@touch $(PACKAGE) $@
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "twom_dist needs Python 3.11 or newer, and '$(PYTHON)' is not." \
 	         "Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
-# Debian keeps ensurepip in a package of its own; a pip that is there can stand in.
-	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then \
-	    $(PYTHON) -m venv --clear $(VENV); \
-	elif $(PYTHON) -c 'import pip, venv' 2>/dev/null; then \
-	    $(PYTHON) -m venv --clear --without-pip $(VENV) && \
-	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; \
-	else \
-	    echo "'$(PYTHON)' cannot make virtual environments." \
-	         "On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; \
-	fi
+# A pip that is there is quicker than ensurepip, which Debian keeps in a package of its own.
+	@$(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --no-compile pip 2>/dev/null || \
+	$(PYTHON) -m venv --clear $(VENV) || { \
+	    rm -rf $(VENV); echo "'$(PYTHON)' cannot make virtual environments." \
+	         "On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }

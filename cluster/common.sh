@@ -168,7 +168,10 @@ check_certificates() {
 
 make_folders() {
     logs=$(realpath -m "${option[logs]:-twom-logs/$job}")
-    { mkdir -p "$logs" && touch "$logs/scheduler.log"; } 2>/dev/null ||
+    # Afresh: a link that somebody put there would be followed.
+    { mkdir -p "$logs" &&
+        rm -f "$logs"/{settings.sh,scheduler.log,launch.log,worker-*.log} &&
+        touch "$logs/scheduler.log"; } 2>/dev/null ||
         refuse "cannot write to '$logs'; name another folder with --logs"
     make_scratch || refuse "cannot write to the scratch folder; name another with --scratch"
     scheduler_file=$logs/scheduler.json
@@ -244,8 +247,8 @@ write_settings() {
     mapfile -t names < <(compgen -e | grep -E \
         '^(PATH|LD_LIBRARY_PATH|VIRTUAL_ENV|(CONDA|CUPY|DASK|NUMBA|OMP|PYTHON|RMM|UCX)[A-Z_0-9]*)$')
     directory=$PWD
-    (umask 077 && declare -p directory logs scheduler_file protocol probe_gpus option cpus memory \
-        "${names[@]}" >"$logs/settings.sh")
+    (umask 077 && set -C && declare -p directory logs scheduler_file protocol probe_gpus option cpus memory \
+        "${names[@]}" >"$logs/settings.sh") || fail "cannot write '$logs/settings.sh'"
 }
 
 start_workers() {

@@ -3,7 +3,8 @@
 #
 #   bsub -n 32 -R "span[ptile=16]" -gpu "num=4" cluster/lsf.sh herk A.zarr -o C.zarr
 #
-# Options come before the command; --help lists them.
+# Options come before the command; --help lists them. Tested with a stand-in for blaunch
+# only, never on a real LSF.
 set -u
 cluster=$(dirname "$(realpath "$0")")
 # shellcheck source=cluster/common.sh

@@ -5,13 +5,17 @@
 #
 # The "--" gives a script its arguments in OpenPBS and PBS Professional; in Torque it is
 # qsub -F "herk A.zarr -o C.zarr" cluster/pbs.sh. Options come before the command; --help
-# lists them.
+# lists them. Tested with stand-ins for PBS's commands only, never on a real PBS.
 set -u
 
 cluster=$(dirname "$0")
-[[ -r $cluster/common.sh ]] || cluster=${PBS_O_WORKDIR-}/cluster # a copy runs
+if [[ ! -r $cluster/common.sh ]]; then # a copy runs, and the original is near
+    for cluster in "${PBS_O_WORKDIR-}"{,/*} ''; do
+        ! cmp -s "$0" "$cluster/pbs.sh" || break
+    done
+fi
 if [[ ! -r $cluster/common.sh ]]; then
-    echo "pbs.sh: error: common.sh is not beside it; submit from the folder that has cluster/" >&2
+    echo "pbs.sh: error: common.sh is not beside it; submit from the folder of the scripts, or from the one above" >&2
     exit 2
 fi
 # shellcheck source=cluster/common.sh

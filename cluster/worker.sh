@@ -47,11 +47,28 @@ else
     workers=(dask worker "${common[@]}" --nworkers "$count")
 fi
 
-# Who stops a step, or a group of processes, tells dask as well; at a second signal it
-# would leave without putting things away.
-trap : TERM INT USR1
+# Whoever stops a step, or a group of processes, tells dask as well; at a second signal it
+# would leave without putting things away. So it gets one only if, two seconds later, it
+# still has a handler for it: dask removes that when it is told.
+expects_sigterm() {
+    local caught
+    caught=$(sed -n 's/^SigCgt:\s*//p' "/proc/$1/status" 2>/dev/null)
+    (((0x${caught:-0} >> (15 - 1)) & 1))
+}
+told=''
+trap 'told=${told:-$SECONDS}' TERM INT
+trap : USR1
 "${workers[@]}" &
-while alive $!; do wait $!; done
+worker=$!
+while alive "$worker"; do
+    if [[ -z $told ]]; then
+        wait "$worker" # or for a signal
+    else
+        ((SECONDS < told + 2)) || ! expects_sigterm "$worker" || kill "$worker"
+        pause
+    fi
+done
+wait "$worker"
 status=$?
 rm -rf "$scratch"
 exit "$status"

@@ -169,21 +169,46 @@ def test_a_script_that_is_killed_leaves_no_process(folder, long_product):
 
 
 @pytest.mark.parametrize(
-    ("lost", "sentence"),
+    ("lost", "number", "sentence"),
     [
-        ("dask scheduler", "the scheduler ended"),
-        ("dask worker", "the workers of localhost ended"),
+        ("dask scheduler", signal.SIGKILL, "the scheduler ended"),
+        ("dask worker", signal.SIGKILL, "the workers of localhost ended"),
+        ("worker.sh", signal.SIGTERM, "the workers of localhost ended"),
     ],
 )
-def test_a_job_ends_with_its_cluster(folder, long_product, lost, sentence):
+def test_a_job_ends_with_its_cluster(folder, long_product, lost, number, sentence):
     process = start("local_cuda.sh", "--workers", "1", *long_product)
     wait_until(parts_of_c)
     found = [each for each in processes_of(folder) if lost in " ".join(each.cmdline())]
-    found[0].kill()
+    found[0].send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert f"local_cuda.sh: error: {sentence}" in err
     assert not Path("C.zarr").exists()
+
+
+def test_links_in_a_folder_of_logs_are_not_followed(folder):
+    logs, target = Path("logs"), Path("precious")
+    logs.mkdir()
+    target.write_text("as it was")
+    names = ("settings.sh", "scheduler.json", "scheduler.log", "launch.log", "tls.pem")
+    for name in (*names, "worker-localhost.log"):
+        (logs / name).symlink_to(target.resolve())
+    options = ("--logs", "logs", "--workers", "1")
+    code, _, err = run("local_cuda.sh", *options, *HERK, *PLAIN)
+    assert (code, err) == (0, "")
+    assert target.read_text() == "as it was"
+
+
+@pytest.mark.parametrize("below", [".", "my scripts"])
+def test_a_copy_of_the_pbs_script_finds_the_others(folder, monkeypatch, below):
+    shutil.copytree(CLUSTER, "my scripts")
+    spool = folder / "12.SC"
+    shutil.copy(CLUSTER / "pbs.sh", spool)
+    monkeypatch.setenv("PBS_O_WORKDIR", str(folder / below))
+    code, out, err = run(spool, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith("pbs.sh [OPTION VALUE]...")
 
 
 REFUSALS = [

@@ -1,6 +1,7 @@
 """slurm.sbatch on a real Slurm of two nodes."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,9 @@ def test_a_product_on_two_nodes(slurm, folder):
 
 
 def test_a_job_ends_as_its_command_does(slurm, folder):
+    shutil.copytree(CLUSTER, "my scripts")
     before = contents(folder)
-    job = slurm.submit(SCRIPT, "herk", "A.zarr", "-o", "none/C.zarr")
+    job = slurm.submit("my scripts/slurm.sbatch", "herk", "A.zarr", "-o", "none/C.zarr")
     state, code, output = job.wait()
     assert (state, code) == ("FAILED", 2)
     assert output.startswith("twom-dist: error: ")

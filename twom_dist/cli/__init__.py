@@ -8,6 +8,7 @@ from .failures import EPILOG, SentenceGroup
 from .info import info
 from .plan import plan
 from .products import products
+from .scripts import scripts
 
 __all__ = ["main"]
 
@@ -23,5 +24,5 @@ def main() -> None:
     """Multiply large matrices through int8 products, on dask workers."""
 
 
-for _command in (*products, plan, info, doctor, clean):
+for _command in (*products, plan, info, doctor, clean, scripts):
     main.add_command(_command)

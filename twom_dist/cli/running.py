@@ -90,6 +90,17 @@ run_options = apply_all(
         help="Replace an existing output, and start anew. Without it the same command "
         "continues what was stopped.",
     ),
+    click.option(
+        "--refuse-missing",
+        is_flag=True,
+        help="Refuse zarr inputs that lack chunks, which are read as zeros otherwise.",
+    ),
+    click.option(
+        "--verify",
+        is_flag=True,
+        help="Check the result by its product with a random vector before it gets its "
+        "name; all matrices are read once more.",
+    ),
     # What every run does; with --overwrite, it continues as well.
     click.option("--resume", is_flag=True, hidden=True),
     click.option(
@@ -107,7 +118,10 @@ run_options = apply_all(
 
 
 # The arguments of a job; the other options are of its run.
-_JOB = "output overwrite alpha beta c accuracy num_moduli method engine"
+_JOB = (
+    "output overwrite refuse_missing verify alpha beta c accuracy num_moduli method "
+    "engine"
+)
 
 
 def run_job(

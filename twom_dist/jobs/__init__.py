@@ -2,7 +2,6 @@
 
 from .budget import budget_for_job, local_cluster_of
 from .driver import (
-    check_summary,
     compute,
     multiply_files,
     run_job,
@@ -19,7 +18,6 @@ __all__ = [
     "Progress",
     "Run",
     "budget_for_job",
-    "check_summary",
     "compute",
     "local_cluster_of",
     "multiply_files",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -20,7 +19,7 @@ from .opening import open_job
 from .report import JobSummary, Progress, count_operations
 from .run import Run, prepare, writing
 from .running import compute_wave
-from .verify import verify as verify_output
+from .verify import measure_residual
 
 Report = Callable[[Progress], None]
 
@@ -73,8 +72,8 @@ def multiply_files(
         and leaves out chunks that hold nothing else; so, by default, they are counted
         in the summary, and only an array without any chunk is refused.
     verify : bool
-        Whether to check the finished output by its product with a random vector, for
-        which all matrices are read once more.
+        Whether to check the result by its product with a random vector before it gets
+        its name, for which all matrices are read once more.
     op_a, op_b : {"N", "T", "C"}
         As in `gemm`.
     alpha, beta : number
@@ -108,7 +107,7 @@ def multiply_files(
     MemoryLimitError
         If not even one tile fits into the memory of a worker.
     KernelError
-        If `verify` finds the output wrong; it stays where it is.
+        If `verify` finds the result wrong, which is then discarded.
 
     Examples
     --------
@@ -123,13 +122,10 @@ def multiply_files(
     """
     scalars: dict[str, Any] = {"op_a": op_a, "op_b": op_b, "alpha": alpha}
     scalars["beta"] = beta
-    files: dict[str, Any] = {
-        "c": c,
-        "overwrite": overwrite,
-        "refuse_missing": refuse_missing,
-    }
+    files: dict[str, Any] = {"c": c, "overwrite": overwrite, "verify": verify}
+    files["refuse_missing"] = refuse_missing
     job = open_job("gemm", a, b, output, **files, **scalars, **options)
-    return run_job(job, client, tile=tile, progress=progress, verify=verify)
+    return run_job(job, client, tile=tile, progress=progress)
 
 
 def update_files(
@@ -204,13 +200,10 @@ def update_files(
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
     scalars: dict[str, Any] = {"op": op, "uplo": uplo, "alpha": alpha, "beta": beta}
-    files: dict[str, Any] = {
-        "c": c,
-        "overwrite": overwrite,
-        "refuse_missing": refuse_missing,
-    }
+    files: dict[str, Any] = {"c": c, "overwrite": overwrite, "verify": verify}
+    files["refuse_missing"] = refuse_missing
     job = open_job(routine, a, b, output, **files, **scalars, **options)
-    return run_job(job, client, tile=tile, progress=progress, verify=verify)
+    return run_job(job, client, tile=tile, progress=progress)
 
 
 def run_job(
@@ -219,7 +212,6 @@ def run_job(
     *,
     tile: int | None = None,
     progress: Report | None = None,
-    verify: bool = False,
 ) -> JobSummary:
     """Lay out a job, start or continue its output, and compute and write its tiles.
 
@@ -236,15 +228,7 @@ def run_job(
             cluster = current_cluster()
     run = prepare(job, cluster, tile, client=client)
     with writing(run, client):
-        summary = compute(run, client, progress)
-    return check_summary(run, summary, client) if verify else summary
-
-
-def check_summary(run: Run, summary: JobSummary, client: Any = None) -> JobSummary:
-    """Check the output of a finished run, and add what was found to its summary."""
-    with nullcontext() if client is None else client.as_current():
-        found, bound = verify_output(run.job, run.layout.tile_shape)
-    return replace(summary, residual=found, residual_bound=bound)
+        return compute(run, client, progress)
 
 
 def compute(
@@ -279,7 +263,8 @@ def compute(
             if cells:
                 tiles = make_tiles(job, layout, wave, cells)
                 compute_wave(tiles, run.output, client, run.threads, count, job.mirror)
-    guard.check()
+        guard.check()
+        checked = measure_residual(job, run.output) if job.verify else (None, None)
     run.finish(commit)
     return JobSummary(
         path=str(run.place.location),
@@ -296,6 +281,8 @@ def compute(
         resumed=len(earlier),
         operations=operations,
         missing=run.missing,
+        residual=checked[0],
+        residual_bound=checked[1],
     )
 
 

@@ -33,12 +33,15 @@ class Job:
     overwrite : bool
     refuse_missing : bool
         Whether inputs of which chunks are missing are refused.
+    verify : bool
+        Whether the result is checked before it gets its name.
     """
 
     problem: Problem
     output: Path
     overwrite: bool
     refuse_missing: bool = False
+    verify: bool = False
 
     @property
     def routine(self) -> str:

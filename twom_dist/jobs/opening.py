@@ -19,6 +19,7 @@ def open_job(
     c: Path | None = None,
     overwrite: bool = False,
     refuse_missing: bool = False,
+    verify: bool = False,
     **arguments: Any,
 ) -> Job:
     """Open the inputs and check all that can be known from their headers.
@@ -33,7 +34,7 @@ def open_job(
     _check_output(output, stored)
     A, B, C = (stored.get(name) for name in given)
     checked = problem.of_headers(rule, A, B, C, **arguments)
-    return Job(checked, output, overwrite, refuse_missing)
+    return Job(checked, output, overwrite, refuse_missing, verify)
 
 
 def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:

@@ -138,7 +138,7 @@ def writing(
 
     After an exception what is finished of it stays, for the same job to continue, and
     the exception gets a note that says so, like `tell`. Nothing stays of an output
-    without a finished tile, or of inputs that have changed.
+    without a finished tile, of inputs that have changed, or of a wrong result.
     """
     with run.place.lock():
         if client is not None:
@@ -156,8 +156,8 @@ def writing(
                 run.place.start(run.output, run.manifest, run.job.overwrite)
             yield
         except BaseException as error:
-            mixed = getattr(error, "code", "") == "input-changed"
-            kept = 0 if mixed else len(run.finished())
+            wrong = getattr(error, "code", "") in ("input-changed", "wrong-result")
+            kept = 0 if wrong else len(run.finished())
             if kept:
                 note = describe_kept(kept, run)
                 error.add_note(note)

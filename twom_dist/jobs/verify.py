@@ -1,4 +1,4 @@
-"""A finished output, checked by its product with a random vector."""
+"""A result, checked by its product with a random vector."""
 
 from math import isfinite, sqrt
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from ..accuracy import error_bound
 from ..errors import KernelError
-from ..store import StoredMatrix, open_matrix
+from ..store import Output
 from ..testing import residual
 from .job import Job
 
@@ -15,14 +15,14 @@ from .job import Job
 _SEED = 2026
 
 
-def verify(job: Job, tile: tuple[int, int, int]) -> tuple[float, float]:
-    """Return the residual of a finished job, and its bound; refuse a wrong result.
+def measure_residual(job: Job, output: Output) -> tuple[float, float]:
+    """Return the residual of a finished output, and its bound; refuse a wrong one.
 
     Both are relative to ``||a_i|| sum_j ||b_j||``; see `twom_dist.testing.residual`.
     The residual is NaN where there are entries that are not finite.
     """
-    left, right, beside = _as_one_product(job, tile)
-    found = residual(left, right, beside, seed=_SEED)
+    left, right, result = _as_one_product(job, output)
+    found = residual(left, right, result, seed=_SEED)
     (_, n, k) = job.shape
     # Rounding errors of sums of n terms grow as the root of n, as good as certainly:
     # N. J. Higham and T. Mary, SIAM J. Sci. Comput. 41 (2019).
@@ -31,24 +31,24 @@ def verify(job: Job, tile: tuple[int, int, int]) -> tuple[float, float]:
     if isfinite(found) and found > bound:
         raise KernelError(
             f"|C x - A (B x)| is {found:.1e} of |A| |B|, above {bound:.1e}",
-            "Do not use this output, and report that of `twom-dist doctor`",
+            "Do not use this installation, and report the output of `twom-dist doctor`",
             "wrong-result",
         )
     return found, bound
 
 
-def _as_one_product(job: Job, tile: tuple[int, int, int]) -> tuple[Any, Any, Any]:
+def _as_one_product(job: Job, output: Output) -> tuple[Any, Any, Any]:
     """Write a routine as one product: [alpha X, beta C0] [Y, 1]^T = C.
 
     her2k is ``[alpha A, conj(alpha) B] [B, A]^H``.
     """
     import dask.array as da
 
-    spec, (mb, nb, kb), dtype = job.spec, tile, job.dtype
-    routine, n = spec.routine, job.shape[1]
+    spec, dtype, n = job.spec, job.dtype, job.shape[1]
+    routine, (mb, nb), kb = spec.routine, output.chunks, max(output.chunks)
     index = da.arange(n, chunks=nb)
 
-    def read(stored: StoredMatrix, rows: int, columns: int, op: str = "N") -> Any:
+    def read(stored: Any, rows: int, columns: int, op: str = "N") -> Any:
         chunks = (rows, columns) if op == "N" else (columns, rows)
         meta = np.empty((0, 0), stored.dtype)
         x = da.from_array(stored, chunks=chunks, meta=meta).astype(dtype)
@@ -78,5 +78,4 @@ def _as_one_product(job: Job, tile: tuple[int, int, int]) -> tuple[Any, Any, Any
     if job.c is not None:
         left.append(spec.beta * whole(read(job.c, mb, nb)))
         right.append(da.eye(n, chunks=nb, dtype=dtype))
-    found = open_matrix(job.output)
-    return da.hstack(left), da.vstack(right), whole(read(found, mb, nb))
+    return da.hstack(left), da.vstack(right), whole(read(output.open(), mb, nb))

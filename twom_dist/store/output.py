@@ -110,13 +110,13 @@ class Output:
 
     def manifest(self) -> Manifest:
         """Return the manifest."""
-        return read_manifest(self._open().attrs)
+        return read_manifest(self.open().attrs)
 
     def record(self, **more: Any) -> None:
         """Add to the manifest."""
         with store_errors(self.store, "written"):
             self.check_there()
-            array = self._open()
+            array = self.open()
             array.attrs[MANIFEST] = read_manifest(array.attrs) | more
             sync_object(os.path.join(self.array, "zarr.json"))
 
@@ -134,7 +134,7 @@ class Output:
                 return
             # zarr makes the folders that it misses, of an array that is gone as well.
             self.check_there()
-            self._open()[self.region(i, j)] = tile
+            self.open()[self.region(i, j)] = tile
             chunk = os.path.join(self.array, "c", str(i), str(j))
             try:
                 sync_object(chunk)
@@ -145,7 +145,7 @@ class Output:
 
     def read(self) -> Iterator[tuple[Region, Array]]:
         """Yield region and values of every tile."""
-        array = self._open()
+        array = self.open()
         for i in range(-(-self.shape[0] // self.tile[0])):
             for j in range(-(-self.shape[1] // self.tile[1])):
                 region = self.region(i, j)
@@ -177,7 +177,8 @@ class Output:
             if not is_url(self.store):
                 _sync_folders(self.store)
 
-    def _open(self) -> Any:
+    def open(self) -> Any:
+        """Open the array, to read it or write to it."""
         import zarr
 
         array: Any = zarr.open_array(zarr_target(self.array), mode="r+", zarr_format=3)
@@ -195,7 +196,7 @@ class Output:
 
 
 # To open an array takes ten requests.
-_open_once = lru_cache(maxsize=4)(Output._open)
+_open_once = lru_cache(maxsize=4)(Output.open)
 
 
 def _sync_folders(top: str) -> None:
