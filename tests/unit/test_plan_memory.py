@@ -13,6 +13,7 @@ from distributed import Client, LocalCluster
 import twom_dist as td
 from tests.command import CommandLine
 from tests.expect import raises
+from tests.layouts import lay_out
 from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import budget_for_job, open_job
 from twom_dist.jobs.budget import fit
@@ -119,3 +120,8 @@ def test_small_workers_give_the_same_bits():
     with workers(1, MIB):
         found = td.gemm(a, a, op_b="C").compute(scheduler="sync")
     assert (found == td.gemm(A, A, op_b="C")).all()
+
+
+def test_a_plan_of_more_waves_than_anybody_would_wait_for_is_refused():
+    with raises(MemoryLimitError, "many-waves"):
+        lay_out((1_000_000,) * 3, "c16", Cluster(4, 1, MemoryBudget(16 << 30)))

@@ -256,6 +256,13 @@ def _lay_out_tiles(
         if fits(rows, columns):
             rows, columns = next(c for c in candidates if fits(*c))
         cut = partial(cut_rectangle, mt, nt, rows, columns)
+    waves = _count(mt, rows) * _count(nt, columns)
+    if waves > MANY_TILES:
+        raise MemoryLimitError(
+            f"the workers hold so little of the inputs that {waves:,} waves are needed",
+            "Give each more memory",
+            "many-waves",
+        )
     try:
         found = plan(rows, columns)
     except MemoryLimitError:
