@@ -1,5 +1,6 @@
 """Test data and error measures for products: for our own tests and for yours."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import reduce
 from math import inf, isqrt
@@ -67,24 +68,92 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
         0 for empty products.
     """
     _check_shapes(A, B, C)
-    (m, k), n = A.shape, B.shape[1]
-    if 0 in (m, n):
+    if 0 in C.shape:
         return 0.0
+    return float(row_residuals([(1, A, B)], None, C, seed=seed).max())
+
+
+def row_residuals(
+    products: Sequence[tuple[complex, Any, Any]],
+    added: tuple[complex, Any] | None,
+    C: Any,
+    *,
+    seed: int = 0,
+) -> Any:
+    """Measure ``|C x - sum alpha A (B x) - beta C0 x|_i``, all ``|x_j| = 1``.
+
+    For each row, relative to the sum of ``|alpha| ||a_i|| sum_j ||b_j||`` and
+    ``|beta| sum_j |c0_ij|``. Inf where a row of C is not finite although its products
+    are, and do not overflow; NaN where these are not finite.
+
+    Parameters
+    ----------
+    products : sequence of (alpha, A, B)
+        Matrices of m x k and k x n.
+    added : (beta, C0) or None
+        A matrix of m x n.
+    C : (m, n) array
+        NumPy or dask arrays, like the others.
+    seed : int
+        Seed of the random phases of x.
+    """
+    n = C.shape[1]
     x = np.exp(2j * np.pi * np.random.default_rng(seed).random(n))
     if np.dtype(C.dtype).kind != "c":
         x = np.sign(x.real)
-    # Every row of A, and B as a whole, is scaled by a power of two, so that no square
-    # overflows or underflows.
-    largest = (_largest_parts(A), _largest_parts(B)) if k else (np.zeros(m),) * 2
-    of_rows, of_b = dask.compute(*largest)
-    rows, whole = _exponents(of_rows)[:, np.newaxis], _exponents(of_b.max())
-    a, b, c = _scaled(A, rows), _scaled(B, whole), _scaled(C, rows + whole)
-    bx, column_squares = dask.compute(b @ x, (abs(b) ** 2).sum(axis=0))
-    abx, row_squares, cx = dask.compute(a @ bx, (abs(a) ** 2).sum(axis=1), c @ x)
-    difference = abs(cx - abx)
-    scale = np.sqrt(row_squares) * np.sqrt(column_squares).sum()
-    relative = np.divide(difference, scale, out=difference, where=scale > 0)
-    return float(relative.max())
+    terms = [_multiply(*product, x) for product in products]
+    if added is not None:
+        beta, C0 = added
+        values, sums, exponents = _apply(C0, x)
+        (beta,), (power,) = _split(np.array([beta]))
+        terms.append((beta * values, abs(beta) * sums, exponents + power))
+    found, _, powers = _apply(C, x)
+    # What all are scaled by: nothing overflows, and what underflows is too small.
+    top = reduce(np.maximum, (exponents for _, _, exponents in terms))
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected, scale = (
+            sum(_scaled(term[part], top - term[2]) for term in terms) for part in (0, 1)
+        )
+        difference = abs(_scaled(found, top - powers) - expected)
+        inside = np.isfinite(scale)
+        relative = np.where(inside, difference, np.nan)
+        np.divide(difference, scale, out=relative, where=inside & (scale > 0))
+    fits = inside & (top + np.frexp(np.where(inside, scale, 0))[1] < 1023)
+    relative[fits & ~np.isfinite(found)] = np.inf
+    return relative
+
+
+def _multiply(alpha: complex, A: Any, B: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Return alpha A (B x) and its scale, each over two to the exponents of the rows.
+
+    Every row of A, and B as a whole, is scaled by a power of two, so that no square
+    overflows or underflows.
+    """
+    none = np.zeros(A.shape[0])
+    if A.shape[1] == 0:
+        return none, none, none.astype(int)
+    of_rows, of_b = dask.compute(_largest_parts(A), _largest_parts(B))
+    rows, whole = _exponents(of_rows), int(_exponents(of_b.max()))
+    a, b = _scaled(A, rows[:, np.newaxis]), _scaled(B, whole)
+    bx, columns = dask.compute(b @ x, (abs(b) ** 2).sum(axis=0))
+    abx, squares = dask.compute(a @ bx, (abs(a) ** 2).sum(axis=1))
+    (alpha,), (power,) = _split(np.array([alpha]))
+    scale = abs(alpha) * np.sqrt(squares) * np.sqrt(columns).sum()
+    return alpha * abx, scale, rows + whole + power
+
+
+def _apply(C: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Return C x and the sums of absolute values, over two to the exponents."""
+    (largest,) = dask.compute(_largest_parts(C))
+    rows = _exponents(largest)
+    c = _scaled(C, rows[:, np.newaxis])
+    return (*dask.compute(c @ x, abs(c).sum(axis=1)), rows)
+
+
+def _split(factors: Any) -> tuple[Any, Any]:
+    """Split numbers into such of absolute value up to 1, and powers of two."""
+    powers = _exponents(np.maximum(abs(factors.real), abs(factors.imag)))
+    return _scaled(factors, powers), powers
 
 
 def _check_shapes(A: Any, B: Any, C: Any) -> None:

@@ -45,23 +45,40 @@ def test_every_routine_is_within_its_bound(matrices, routine, options, accuracy)
     assert f"residual {summary.residual:.1e}" in str(summary)
 
 
-def test_a_wrong_result_gets_no_name(matrices, monkeypatch, tmp_path):
+@pytest.mark.parametrize("error", [1e-9, np.nan, np.inf])
+@pytest.mark.parametrize("cell", [(0, 0), (0, 2)])
+def test_a_wrong_result_gets_no_name(matrices, monkeypatch, tmp_path, error, cell):
     """As where a worker's memory is bad."""
     write = Output.write
-    off = {"by": 1e-9}
 
     def damage(output, i, j, tile):
         tile = np.array(tile)
-        tile[0, 0] += off["by"]
+        tile[0, 0] += error if (i, j) == cell else 0
         write(output, i, j, tile)
 
     monkeypatch.setattr(Output, "write", damage)
     before = sorted(tmp_path.iterdir())
-    options = {"op_b": "C", "verify": True, "tile": 16}
     with raises(KernelError, "wrong-result"):
-        td.multiply_files("A.zarr", "B.npy", "C.npy", **options)
+        td.update_files("herk", "A.zarr", "C.npy", verify=True, tile=16)
     assert sorted(tmp_path.iterdir()) == before
-    off["by"] = np.nan
-    summary = td.multiply_files("A.zarr", "B.npy", "C.npy", **options)
+
+
+def test_no_scale_hides_an_error_or_looks_like_one(matrices, tmp_path):
+    a, b = make(40, 24, 0), make(24, 40, 1)
+    np.save("small.npy", 1e-160 * a)
+    np.save("large.npy", 1e200 * b)
+    options = {"verify": True, "tile": 16}
+    names = ("small.npy", "large.npy")
+    assert td.multiply_files(*names, "C.npy", alpha=1e-160, **options).residual < 1e-14
+    options |= {"c": "C0.h5", "beta": 1e-18}
+    summary = td.multiply_files(*names, "D.npy", alpha=1e-58, **options)
+    assert summary.residual < 1e-14
+    # One row is not a number; the others are checked.
+    a[3, 5] = np.nan
+    np.save("small.npy", a)
+    summary = td.multiply_files("small.npy", "large.npy", "E.npy", verify=True)
+    assert 0 < summary.residual < 1e-14
+    np.save("small.npy", np.full((40, 24), np.inf))
+    summary = td.multiply_files("small.npy", "large.npy", "F.npy", verify=True)
     assert np.isnan(summary.residual)
     assert '"residual": null' in summary.to_json()
