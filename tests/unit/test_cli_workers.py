@@ -4,10 +4,9 @@ import pytest
 
 from tests.expect import raises
 from twom_dist.cli import workers
-from twom_dist.cli.failures import RefusedError
 from twom_dist.cluster.local import Machine
 from twom_dist.cluster.nvml import Gpu, Gpus
-from twom_dist.errors import PlanError
+from twom_dist.errors import PlanError, TwomError
 
 GIB = 2**30
 GPUS = Gpus((Gpu("H200", 0, 0),) * 2, (13, 0))
@@ -50,5 +49,5 @@ def test_more_workers_than_gpus_are_refused():
 
 
 def test_a_dashboard_needs_workers():
-    with pytest.raises(RefusedError):
+    with raises(TwomError, "no-processes"):
         workers.choose_local_workers(0, None, None, True)
