@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from dask.utils import format_bytes, format_time
@@ -11,19 +11,15 @@ from dask.utils import format_bytes, format_time
 from ..errors import StoreError
 from ..tiles.routine import ROUTINES
 from .failures import DONE, EPILOG, FAILED
-from .options import DEBUG_OPTION, JSON_OPTION, flag
+from .options import COMMON_OPTIONS, flag
 from .streams import show
-
-if TYPE_CHECKING:
-    from ..store import Unfinished
 
 
 @click.command(
     params=[
         click.Argument(["folder"], type=click.Path(exists=True, file_okay=False)),
         flag("--yes", "Remove what is listed, with its tiles."),
-        JSON_OPTION,
-        DEBUG_OPTION,
+        *COMMON_OPTIONS,
     ],
     short_help="List or remove what stopped jobs have left.",
     epilog=EPILOG,
@@ -56,7 +52,7 @@ def clean(folder: str, yes: bool, as_json: bool) -> None:
     click.get_current_context().exit(FAILED if yes and kept else DONE)
 
 
-def _describe(place: "Unfinished") -> dict[str, Any]:
+def _describe(place: Any) -> dict[str, Any]:
     from ..store.leftovers import find_obstacle, read_leftover
     from ..store.unfinished import disk_bytes
 

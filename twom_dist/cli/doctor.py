@@ -9,12 +9,12 @@ import click
 
 from ..errors import TwomError
 from .failures import DONE, EPILOG, FAILED
-from .options import DEBUG_OPTION, JSON_OPTION, SCHEDULER_OPTIONS
+from .options import COMMON_OPTIONS, SCHEDULER_OPTIONS
 from .streams import show
 
 
 @click.command(
-    params=[*SCHEDULER_OPTIONS, JSON_OPTION, DEBUG_OPTION],
+    params=[*SCHEDULER_OPTIONS, *COMMON_OPTIONS],
     short_help="Check this installation, its GPU and its workers.",
     epilog=EPILOG,
 )

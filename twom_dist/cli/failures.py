@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TextIO, cast
 
 import click
@@ -49,9 +50,11 @@ _CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED}
 _ARGUMENTS, _AT_WORK = "twom_dist.arguments", "twom_dist.at_work"
 
 
-def begin_work() -> None:
-    """Take errors from here on for failures, and no longer for refusals."""
-    click.get_current_context().meta[_AT_WORK] = True
+def begin_work() -> Any:
+    """Take errors from here on for failures; return what a job calls to commit."""
+    context = click.get_current_context()
+    context.meta[_AT_WORK] = True
+    return context.obj
 
 
 def describe(error: BaseException) -> TwomError:
@@ -72,7 +75,7 @@ def _in_one_sentence(ctx: click.Context) -> Iterator[None]:
     """End errors in a line on stderr and an exit code."""
     try:
         yield
-    except (click.exceptions.Exit, click.Abort):
+    except click.exceptions.Exit:
         raise
     except (Exception, KeyboardInterrupt) as error:
         # Without any argument click shows the help, as an error of this kind.
@@ -101,18 +104,6 @@ def _end(ctx: click.Context, error: BaseException) -> int:
     return code
 
 
-@contextmanager
-def _quiet_logs(quiet: bool) -> Iterator[None]:
-    """Silence dask's logs: the command says what went wrong."""
-    before = logging.root.manager.disable
-    if quiet:
-        logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
-
-
 class _OneSentence:
     """What users start: its errors are one line, and signals end it in order.
 
@@ -126,8 +117,11 @@ class _OneSentence:
             return super().parse_args(ctx, args)  # type: ignore[misc]
 
     def invoke(self, ctx: click.Context) -> Any:
-        logs = _quiet_logs("--debug" not in ctx.meta[_ARGUMENTS])
-        with leaving_in_order() as ctx.obj, _in_one_sentence(ctx), logs:
+        if "--debug" not in ctx.meta[_ARGUMENTS]:
+            # dask's: the command says what went wrong.
+            ctx.call_on_close(partial(logging.disable, logging.root.manager.disable))
+            logging.disable(logging.CRITICAL)
+        with leaving_in_order() as ctx.obj, _in_one_sentence(ctx):
             return super().invoke(ctx)  # type: ignore[misc]
 
 

@@ -52,19 +52,23 @@ def _bar(total: int | None, done: int) -> Iterator[Report]:
 def _lines(
     total: int | None, done: int, client: Any, workers: int, seconds: float
 ) -> Iterator[Report]:
-    line = f"{done} of {total} tiles"
+    latest: Any = None
     start, ended = monotonic(), Event()
 
     def report(progress: Any) -> None:
-        nonlocal line
-        line = _describe(progress, done, monotonic() - start)
+        nonlocal latest
+        latest = progress
 
     def tell() -> None:
         while not ended.wait(seconds):
-            present = "" if client is None else _count_workers(client, workers)
+            line = f"{done} of {total} tiles"
+            if latest is not None:
+                line = _describe(latest, done, monotonic() - start)
+            if client is not None:
+                line += _count_workers(client, workers)
             # Meanwhile the job may have ended.
             if not ended.is_set():
-                say(line + present)
+                say(line)
 
     # No exit waits for it, not even where the scheduler does not answer.
     Thread(target=tell, daemon=True).start()
@@ -79,8 +83,9 @@ def _describe(progress: Any, before: int, seconds: float) -> str:
     left = progress.tiles - progress.done
     if not left:
         return f"{tiles}, writing the output"
+    speed = progress.operations / seconds / 1e9
     remaining = format_time(seconds * left / (progress.done - before))
-    return f"{tiles}, {progress.gflops:.1f} GFLOP/s, {remaining} left"
+    return f"{tiles}, {speed:.1f} GFLOP/s, {remaining} left"
 
 
 def _count_workers(client: Any, before: int) -> str:

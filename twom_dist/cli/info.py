@@ -6,26 +6,20 @@ from importlib.metadata import version
 from typing import Any
 
 import click
+import numpy as np
 from dask.system import CPU_COUNT
 from dask.utils import format_bytes
+from threadpoolctl import threadpool_info
 
-from .options import DEBUG_OPTION, JSON_OPTION
+from .options import COMMON_OPTIONS
 from .streams import show
 
-_PACKAGES = (
-    "twom-dist",
-    "numpy",
-    "dask",
-    "distributed",
-    "zarr",
-    "numba",
-    "onnxruntime",
-)
+_PACKAGES = "twom-dist numpy dask distributed zarr numba onnxruntime"
 _ARGUMENTS = ("routine", "alpha", "beta", "op_a", "op_b", "uplo", "method")
 
 
 @click.command(
-    params=[click.Argument(["path"], required=False), JSON_OPTION, DEBUG_OPTION],
+    params=[click.Argument(["path"], required=False), *COMMON_OPTIONS],
     short_help="Describe this machine, or a matrix.",
 )
 def info(path: str | None, as_json: bool) -> None:
@@ -39,13 +33,13 @@ def info(path: str | None, as_json: bool) -> None:
 
 
 def _show(name: str, value: Any) -> str:
+    if not value and value != 0:
+        return "none"
     if isinstance(value, tuple):
         return " x ".join(map(str, value))
-    if name == "bytes":
-        return str(format_bytes(value))
-    if name == "provenance" and value:
-        return _show_origin(value)
-    return "none" if value in (None, {}) else str(value)
+    if name == "provenance":
+        return _tell_origin(value)
+    return str(format_bytes(value) if name == "bytes" else value)
 
 
 def _describe_matrix(path: str) -> dict[str, Any]:
@@ -68,7 +62,7 @@ def _describe_matrix(path: str) -> dict[str, Any]:
     }
 
 
-def _show_origin(manifest: dict[str, Any]) -> str:
+def _tell_origin(manifest: dict[str, Any]) -> str:
     """Say what a complete output of ours was made of."""
     made, bound = manifest["made"], manifest["error_bound"]
     told = ", ".join(f"{x} {made[x]}" for x in _ARGUMENTS if x in made)
@@ -87,7 +81,7 @@ def _describe_machine() -> dict[str, Any]:
     from ..kernels.registry import engine_of, get_engine
 
     return {
-        **{package: version(package) for package in _PACKAGES},
+        **{package: version(package) for package in _PACKAGES.split()},
         "python": platform.python_version(),
         "engine": get_engine(engine_of("auto")).name,
         "int8 kernel": select_kernel(),
@@ -98,9 +92,6 @@ def _describe_machine() -> dict[str, Any]:
 
 def _describe_blas() -> str:
     """Name the BLAS that NumPy calls, and the CPU type that it was built for."""
-    import numpy as np
-    from threadpoolctl import threadpool_info
-
     # A BLAS is loaded when it is first called.
     np.ones((2, 2)) @ np.ones((2, 2))
     return "; ".join(

@@ -1,6 +1,6 @@
 """Options that the commands share, and what their values may look like."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -54,6 +54,7 @@ SIZE = _value("bytes", "a size such as 4GiB or 500MB", _read_size)
 SECONDS = _value("seconds", "a number of seconds such as 10", _read_seconds)
 ACCURACY = _value("accuracy", "an accuracy", _read_accuracy)
 COUNT = click.IntRange(1)
+_OP = click.Choice(OPS)
 _FILE = click.Path(exists=True, dir_okay=False)
 
 
@@ -72,67 +73,51 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def take(options: dict[str, Any], some: Iterable[click.Option]) -> dict[str, Any]:
-    """Move the values of some options out of all of them."""
-    return {x.name: options.pop(x.name) for x in some if x.name}
-
-
 OP_OPTIONS = [
     option(
         "--op-a",
-        click.Choice(OPS),
+        _OP,
         "Use A as stored (N, default), transposed (T) or conjugate-transposed (C).",
     ),
-    option("--op-b", click.Choice(OPS), "The same for B."),
+    option("--op-b", _OP, "The same for B."),
 ]
-UPLO_OPTION = option(
-    "--uplo",
-    click.Choice(UPLOS),
-    "Write all of C (default), or one triangle and zeros in the other.",
-)
+UPDATE_OPTIONS = [
+    option(
+        "--op",
+        _OP,
+        "Use A and B as stored (N, default), transposed (T: syrk, syr2k) or "
+        "conjugate-transposed (C: herk, her2k).",
+    ),
+    option("--uplo", click.Choice(UPLOS), "Write all of C (default) or one triangle."),
+]
 METHOD_OPTIONS = [
-    option(
-        "--accuracy",
-        ACCURACY,
-        "Accuracy of the result: native (default), normwise, or a bound such as 1e-12.",
-    ),
+    option("--accuracy", ACCURACY, "native (default), normwise, or a bound: 1e-12."),
     option("--num-moduli", int, "Number of moduli, instead of an accuracy."),
-    option(
-        "--method",
-        str,
-        "How complex products are made of real ones: 2m (default), hybrid or native "
-        "(BLAS); 3m and 4m are for comparison.",
-    ),
+    option("--method", str, "2m (default), hybrid, native (BLAS); to compare: 3m, 4m."),
     option(
         "--engine",
         str,
-        "What multiplies: auto (default; GPUs if all workers have one), cpu or cuda; "
-        "reference is for comparison.",
+        "auto (default; GPUs if all workers have one), cpu or cuda; to compare: "
+        "reference.",
     ),
 ]
-TILE_OPTION = option(
-    "--tile", COUNT, "Rows and columns of a tile [default: chosen by the planner]."
-)
+TILE_OPTION = option("--tile", COUNT, "Rows and columns of a tile [default: chosen].")
 SCHEDULER_OPTIONS = [
     option("--scheduler", str, "Address of the dask scheduler to use."),
     option("--scheduler-file", str, "Use the dask scheduler that wrote this file."),
     option("--tls-ca-file", _FILE, "CA certificate of a TLS scheduler."),
     option("--tls-cert tls_client_cert", _FILE, "Client certificate (PEM)."),
-    option(
-        "--tls-key tls_client_key",
-        _FILE,
-        "Key of the client certificate [default: in the same file].",
-    ),
+    option("--tls-key tls_client_key", _FILE, "Its key [default: in the same file]."),
     option(
         "--timeout",
         SECONDS,
-        "How long to wait for the scheduler, and for its first worker.",
+        "Time limit for the scheduler, and for its first worker [default: 10].",
         default=10,
-        show_default=True,
     ),
 ]
 # Both are looked for among all arguments where a command ends.
 DEBUG_OPTION = flag("--debug", "Show tracebacks and logs.", expose_value=False)
-JSON_OPTION = flag(
-    "--json as_json", "Print one line of JSON on stdout, for errors as well."
-)
+COMMON_OPTIONS = [
+    flag("--json as_json", "Print one line of JSON on stdout, for errors as well."),
+    DEBUG_OPTION,
+]

@@ -7,36 +7,26 @@ from typing import Any
 import click
 
 from ..errors import TwomError
-from ..problem import OPS
 from ..tiles.routine import ROUTINES
 from .options import (
+    COMMON_OPTIONS,
     COUNT,
-    DEBUG_OPTION,
-    JSON_OPTION,
     METHOD_OPTIONS,
     OP_OPTIONS,
     SHAPE,
     SIZE,
     TILE_OPTION,
-    UPLO_OPTION,
+    UPDATE_OPTIONS,
     given,
     option,
 )
 from .streams import show
 
-_EXAMPLES = """\b
-Examples:
-  twom-dist plan A.zarr B.zarr --workers 4
-  twom-dist plan --shape-a 65536,65536 --shape-b 65536,65536 --workers 4
-  twom-dist plan A.zarr --routine herk --uplo lower --workers 4
-"""
 _OPTIONS = [
     option("--shape-a", SHAPE, "Shape of A as stored, instead of a file."),
     option("--shape-b", SHAPE, "Shape of B as stored, instead of a file."),
     option(
-        "--dtype",
-        str,
-        "Dtype of the result [default: that of the files, or complex128].",
+        "--dtype", str, "Dtype of the result [default: of the files, or complex128]."
     ),
     option(
         "--routine",
@@ -44,23 +34,14 @@ _OPTIONS = [
         "Routine to plan [default: gemm]; updates take --op and --uplo.",
         default="gemm",
     ),
-    option(
-        "--op",
-        click.Choice(OPS),
-        "Use the matrices of an update as stored (N, default) or transposed.",
-    ),
-    UPLO_OPTION,
+    *UPDATE_OPTIONS,
     *OP_OPTIONS,
     *METHOD_OPTIONS,
     option(
-        "--workers",
-        COUNT,
-        "Number of workers [default: as many as gemm would start on this machine].",
+        "--workers", COUNT, "Number of workers [default: as gemm would start here]."
     ),
     option(
-        "--threads-per-worker",
-        COUNT,
-        "Threads of each worker [default: 1; with the default --workers all cores].",
+        "--threads-per-worker", COUNT, "Threads of each [default: 1, or all cores]."
     ),
     option(
         "--worker-memory --memory-limit",
@@ -68,15 +49,13 @@ _OPTIONS = [
         "Memory limit of each worker, e.g. 16GiB [default: none].",
     ),
     TILE_OPTION,
-    JSON_OPTION,
-    DEBUG_OPTION,
+    *COMMON_OPTIONS,
 ]
 
 
 @click.command(
     params=[*(click.Argument([x], required=False) for x in "ab"), *_OPTIONS],
     short_help="Show what a product will cost.",
-    epilog=_EXAMPLES,
 )
 def plan(
     a: str | None,
@@ -98,40 +77,38 @@ def plan(
     """
     from .. import problem
     from ..cluster.local import choose_workers, find_machine
-    from ..jobs import Job, budget_for_job
+    from ..jobs import budget_for_job
     from ..jobs.budget import fit
     from ..memory import MemoryBudget
-    from ..plan import Cluster
+    from ..plan import Cluster, find_chunks, lay_out
 
     rule = ROUTINES[routine]
     letter = None if dtype is None else problem.letter_of(dtype)
-    found_a, found_b = _find("A", a, shape_a, dtype), None
-    if rule.matrices == 2 or b is not None or shape_b is not None:
-        found_b = _find("B", b, shape_b, dtype)
-    posed = problem.of_headers(rule, found_a, found_b, None, letter, **given(**options))
-    threads = threads_per_worker or 1
+    A, B = _find("A", a, shape_a, dtype), None
+    if rule.matrices == 2 or b or shape_b:
+        B = _find("B", b, shape_b, dtype)
+    posed = problem.of_headers(rule, A, B, None, letter, **given(**options))
+    threads = threads_per_worker
     if workers is None:
-        machine = find_machine(gpus=False)
-        own = choose_workers(machine, None, threads_per_worker, worker_memory)
+        own = choose_workers(find_machine(gpus=False), None, threads, worker_memory)
         workers, threads = own.workers, own.threads
     on_device = posed.spec.engine == "cuda"
     budget = MemoryBudget(worker_memory, "device" if on_device else "product")
-    cluster = Cluster(workers, threads, budget)
+    cluster = Cluster(workers, threads or 1, budget)
     # A job leaves room for the processes, and so does its plan.
     cluster = cluster if on_device else budget_for_job(cluster)
-    job = Job(posed, output="", overwrite=False)
-    layout = fit(partial(job.lay_out, tile=tile), cluster)
+    chunks = find_chunks(posed.spec, posed.a, posed.b)
+    lay = partial(lay_out, posed.spec, posed.shape, tile=tile, chunks=chunks)
+    layout = fit(lay, cluster)
     result, count = layout.plan(layout.waves[0], cluster), len(layout.waves)
     if as_json:
         show(json.dumps({"waves": count, **json.loads(result.to_json())}))
         return
     if count > 1:
         m, n, k = posed.shape
-        show(
-            f"{m} x {k} times {k} x {n} in {count} waves, since the workers cannot "
-            f"hold the inputs of all {layout.num_computed} tiles at once. The first of "
-            "them:\n"
-        )
+        tiles = f"the inputs of all {layout.num_computed} tiles at once"
+        text = f"{m} x {k} times {k} x {n} in {count} waves, since the workers cannot"
+        show(f"{text} hold {tiles}. The first of them:\n")
     show(result)
 
 
@@ -143,10 +120,7 @@ def _find(
     from ..store import open_matrix
 
     if (path is None) == (shape is None):
-        both = "both given" if path is not None else "neither given"
-        raise TwomError(
-            f"the path of {name} and --shape-{name.lower()}: {both}",
-            "Give one of them for each matrix",
-            "one-input",
-        )
+        both = "both" if path is not None else "neither"
+        problem = f"the path of {name} and --shape-{name.lower()}: {both} given"
+        raise TwomError(problem, "Give one of them for each matrix", "one-input")
     return open_matrix(path) if path else Header(name, shape, dtype or "complex128")

@@ -7,20 +7,18 @@ import click
 from ..tiles.routine import ROUTINES, Routine
 from .failures import EPILOG
 from .options import (
+    COMMON_OPTIONS,
     COUNT,
-    DEBUG_OPTION,
-    JSON_OPTION,
     METHOD_OPTIONS,
     NUMBER,
     OP_OPTIONS,
     SCHEDULER_OPTIONS,
     SIZE,
     TILE_OPTION,
-    UPLO_OPTION,
+    UPDATE_OPTIONS,
     flag,
     given,
     option,
-    take,
 )
 from .running import run_job
 
@@ -29,7 +27,7 @@ _HELP = """Compute C = {formula} from matrices in files.
 Matrices are .zarr, .npy, .npz or HDF5 files, or members (data.h5::A).{triangle}
 The result is written to a temporary file and renamed when complete; on failure an
 existing file is left unchanged. Inputs, output, workers and disk space are checked
-before any work.
+before any work. The same command continues a job that was stopped.
 """
 _TRIANGLE = """
 Only one triangle of C is computed, and only that triangle of C0 is read."""
@@ -38,37 +36,21 @@ _SUM_OPTIONS = [
     option(
         "-o --output",
         str,
-        "File to write; data.h5::C names the member of an HDF5 or .npz file [default "
-        "member: matrix].",
+        "File to write, or its member: data.h5::C [default member: matrix].",
         required=True,
         metavar="C",
     ),
     option("--c", str, "File of the matrix to add, times --beta.", metavar="C0"),
-    option(
-        "--alpha",
-        NUMBER,
-        "Factor of the product, e.g. 2, -0.5 or 1+2j [default: 1].",
-        default=1,
-    ),
+    option("--alpha", NUMBER, "Factor of the product [default: 1].", default=1),
     option("--beta", NUMBER, "Factor of C0; has to be given with --c."),
 ]
 _FILE_OPTIONS = [
-    flag(
-        "--overwrite",
-        "Replace an existing output, and start anew. Without it the same command "
-        "continues what was stopped.",
-    ),
-    flag(
-        "--refuse-missing",
-        "Refuse zarr inputs that lack chunks, which are read as zeros otherwise.",
-    ),
-    flag(
-        "--verify",
-        "Check the result by its product with a random vector before it gets its name; "
-        "all matrices are read once more.",
-    ),
+    flag("--overwrite", "Replace an existing output, and start anew."),
+    flag("--refuse-missing", "Refuse zarr inputs that lack chunks (else zeros)."),
+    flag("--verify", "Check the result with a random vector; all is read again."),
 ]
-_WORKER_OPTIONS = [
+_RUN_OPTIONS = [
+    *SCHEDULER_OPTIONS,
     option(
         "--workers",
         click.IntRange(0),
@@ -83,60 +65,43 @@ _WORKER_OPTIONS = [
     option(
         "--memory-limit",
         SIZE,
-        "Memory limit of each worker, e.g. 4GiB [default: an equal share of this "
-        "machine].",
+        "Memory limit of each worker, e.g. 4GiB [default: an equal share].",
     ),
     flag("--dashboard", "Serve dask's dashboard on port 8787."),
     flag(
         "--insecure",
         "Do not encrypt: every user of this machine can then run programs as you.",
     ),
-]
-_OUTPUT_OPTIONS = [
-    flag(
-        "--progress",
-        "Show the progress bar even without a terminal, where a line a minute tells "
-        "how far the job is.",
-    ),
+    TILE_OPTION,
+    flag("--progress", "Show the progress bar even without a terminal."),
     flag("--quiet", "Print nothing but errors and what --json prints."),
-    JSON_OPTION,
-    DEBUG_OPTION,
+    *COMMON_OPTIONS,
 ]
 
 
 def _make_command(routine: Routine) -> click.Command:
     letters = ["a", "b"][: routine.matrices]
-    ops = [_op_option(routine), UPLO_OPTION] if routine.triangle else OP_OPTIONS
+    ops = UPDATE_OPTIONS if routine.triangle else OP_OPTIONS
     of_job = [*_SUM_OPTIONS, *ops, *METHOD_OPTIONS, *_FILE_OPTIONS]
-    of_run = [*SCHEDULER_OPTIONS, *_WORKER_OPTIONS, TILE_OPTION, *_OUTPUT_OPTIONS]
+    names = [str(option.name) for option in of_job]
 
     def run(a: str, b: str | None = None, **options: Any) -> None:
         from ..jobs import open_job
 
-        job = open_job(routine.name, a, b, **given(**take(options, of_job)))
-        scheduler = take(options, SCHEDULER_OPTIONS)
-        run_job(job, scheduler, take(options, _WORKER_OPTIONS), **options)
+        asked = given(**{name: options.pop(name) for name in names})
+        run_job(open_job(routine.name, a, b, **asked), **options)
 
     formula = f"{routine.formula}0"
     return click.Command(
         routine.name,
-        params=[*(click.Argument([x]) for x in letters), *of_job, *of_run],
+        params=[*(click.Argument([x]) for x in letters), *of_job, *_RUN_OPTIONS],
         callback=run,
         short_help=f"Compute {formula}.",
         help=_HELP.format(
-            formula=formula,
-            triangle=_TRIANGLE if routine.triangle else "",
+            formula=formula, triangle=_TRIANGLE if routine.triangle else ""
         ),
         epilog=EPILOG,
     )
-
-
-def _op_option(routine: Routine) -> click.Option:
-    matrices = "A and B" if routine.matrices == 2 else "A"
-    word = "conjugate-transposed" if routine.hermitian else "transposed"
-    other = routine.transposed
-    about = f"Use {matrices} as stored (N, default) or {word} ({other})."
-    return option("--op", click.Choice(["N", other]), about)
 
 
 products = [_make_command(routine) for routine in ROUTINES.values()]

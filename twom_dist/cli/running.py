@@ -3,8 +3,6 @@
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from .failures import begin_work
 from .following import follow
 from .streams import say, show
@@ -15,13 +13,12 @@ if TYPE_CHECKING:
 
 def run_job(
     job: "Job",
-    scheduler: dict[str, Any],
-    local: dict[str, Any],
     *,
     tile: int | None,
     progress: bool,
     quiet: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Run a job on workers that are there, or start some, and print its summary."""
     from ..execute import current_cluster
@@ -29,14 +26,14 @@ def run_job(
     from . import workers
 
     with ExitStack() as stack:
-        client = stack.enter_context(workers.connect(**scheduler, local=local))
+        client = stack.enter_context(workers.connect(**options))
         if client is None:
-            chosen = workers.choose_local_workers(**local, engine=job.engine)
-            start = workers.start_workers(chosen, **local)
+            chosen = workers.choose_local_workers(job.engine, **options)
+            start = workers.start_workers(chosen, **options)
             if chosen.gpus.visible:
                 # Asked what is free on them, and so started before the output.
                 client = stack.enter_context(start)
-            elif local["workers"] != 0 and job.engine == "auto":
+            elif options["workers"] != 0 and job.engine == "auto":
                 job = job.with_engine("cpu")
         cluster = chosen.cluster if client is None else current_cluster()
         run = prepare(job, cluster, tile, client=client)
@@ -49,8 +46,7 @@ def run_job(
             report = stack.enter_context(
                 follow(total, done, client, cluster.workers, bar=progress)
             )
-        begin_work()
-        summary = compute(run, client, report, click.get_current_context().obj)
+        summary = compute(run, client, report, begin_work())
     if as_json:
         show(summary.to_json(), done=True)
     elif not quiet:

@@ -40,11 +40,8 @@ def write_scripts(folder: Path, overwrite: bool) -> list[str]:
     names = sorted(path.name for path in source.iterdir() if path.is_file())
     for path in map(folder.joinpath, names):
         if os.path.lexists(path) and not (overwrite and path.is_file()):
-            raise StoreError(
-                f"{str(path)!r} exists",
-                "Name another folder, or replace its files with --overwrite",
-                "scripts-exist",
-            )
+            remedy = "Name another folder, or replace its files with --overwrite"
+            raise StoreError(f"{str(path)!r} exists", remedy, "scripts-exist")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder) as draft:

@@ -17,11 +17,11 @@ _LOOK_SECONDS = 0.1
 
 
 def choose_local_workers(
+    engine: str,
     workers: int | None,
     threads_per_worker: int | None,
     memory_limit: int | None,
-    dashboard: bool = False,
-    engine: str = "cpu",
+    dashboard: bool,
     **_: Any,
 ) -> LocalWorkers:
     """Choose what to start for an engine; with 0 workers, the threads to use here."""
@@ -39,8 +39,8 @@ def choose_local_workers(
 def start_workers(
     chosen: LocalWorkers,
     workers: int | None,
-    dashboard: bool = False,
-    insecure: bool = False,
+    dashboard: bool,
+    insecure: bool,
     **_: Any,
 ) -> Iterator[Any]:
     """Yield a client of new worker processes of this machine; with 0 workers, None."""
@@ -60,11 +60,9 @@ def start_workers(
                 silence_logs=max(logging.WARNING, logging.root.manager.disable),
             )
     except RuntimeError as error:
-        raise TwomError(
-            f"the worker processes did not start ({error})",
-            "Run twom-dist doctor",
-            "workers-did-not-start",
-        ) from error
+        problem = f"the worker processes did not start ({error})"
+        remedy = "Run twom-dist doctor"
+        raise TwomError(problem, remedy, "workers-did-not-start") from error
     with cluster as client:
         yield client
 
@@ -74,50 +72,38 @@ def connect(
     scheduler: str | None,
     scheduler_file: str | None,
     timeout: float,
-    local: Mapping[str, Any] | None = None,
-    **tls_files: str | None,
+    **others: Any,
 ) -> Iterator[Any]:
     """Yield a client of a scheduler that answers and has a worker, if one is named.
 
-    `local`: the options of workers of our own, which a scheduler excludes; `tls_files`:
-    by default those that dask is configured with.
+    `others`: TLS files, and the options of new workers, which a scheduler excludes.
     """
-    address = _find_address(scheduler, scheduler_file, timeout, local or {})
-    security = _choose_security(address, given(**tls_files))
+    if scheduler is not None and scheduler_file is not None:
+        problem = "--scheduler and --scheduler-file exclude each other"
+        raise TwomError(problem, "Give one of them", "two-schedulers")
+    files = {name: others.pop(name) for name in [*others] if name.startswith("tls_")}
+    address = scheduler
+    if scheduler_file is not None:
+        address = _read_scheduler_file(scheduler_file, timeout)
+    security = _choose_security(address, given(**files))
     if address is None:
         yield None
         return
+    # --workers 0 counts as given.
+    if local := [name for name, x in given(**others).items() if x is not False]:
+        option = "--" + local[0].replace("_", "-")
+        problem = f"a scheduler has its own workers, and {option} is for new ones"
+        remedy = f"Leave out {option} or the scheduler"
+        raise TwomError(problem, remedy, "workers-of-scheduler")
     client = _reach(address, timeout, security)
     with client, client.as_current():
         try:
             client.wait_for_workers(1, timeout=timeout)
         except TimeoutError as error:
-            raise TwomError(
-                f"the scheduler at {address!r} has no worker after {timeout:g} s",
-                "Start some, or wait longer with --timeout",
-                "no-workers",
-            ) from error
+            problem = f"the scheduler at {address!r} has no worker after {timeout:g} s"
+            remedy = "Start some, or wait longer with --timeout"
+            raise TwomError(problem, remedy, "no-workers") from error
         yield client
-
-
-def _find_address(
-    scheduler: str | None, file: str | None, timeout: float, local: Mapping[str, Any]
-) -> str | None:
-    if scheduler is not None and file is not None:
-        problem = "--scheduler and --scheduler-file exclude each other"
-        raise TwomError(problem, "Give one of them", "two-schedulers")
-    if scheduler is None and file is None:
-        return None
-    # --workers 0 counts as given.
-    for name, value in local.items():
-        if value is not None and value is not False:
-            option = "--" + name.replace("_", "-")
-            raise TwomError(
-                f"a scheduler has its own workers, and {option} is for new ones",
-                f"Leave out {option} or the scheduler",
-                "workers-of-scheduler",
-            )
-    return scheduler or _read_scheduler_file(str(file), timeout)
 
 
 def _read_scheduler_file(path: str, timeout: float) -> str:
@@ -129,14 +115,10 @@ def _read_scheduler_file(path: str, timeout: float) -> str:
                 return str(json.load(stream)["address"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             if monotonic() > end:
-                reason = getattr(error, "strerror", None) or "it is not one"
-                raise TwomError(
-                    f"cannot read the scheduler file {path!r} after {timeout:g} s: "
-                    f"{reason}",
-                    "Give one that `dask scheduler --scheduler-file` writes, or a "
-                    "longer --timeout",
-                    "no-scheduler-file",
-                ) from error
+                reason = getattr(error, "strerror", None) or "it has no address"
+                problem = f"cannot read {path!r} after {timeout:g} s: {reason}"
+                remedy = "Give the file that a scheduler writes, or a longer --timeout"
+                raise TwomError(problem, remedy, "no-scheduler-file") from error
         sleep(_LOOK_SECONDS)
 
 
@@ -144,11 +126,9 @@ def _choose_security(address: str | None, files: Mapping[str, str]) -> Any:
     """Check the TLS files, and return what a client encrypts with, or None."""
     if address is None or not address.startswith(("tls://", "wss://")):
         if files:
-            raise TwomError(
-                "TLS files are given, and no encrypted scheduler",
-                "Leave them out, or start the scheduler with --protocol tls",
-                "tls-without-encryption",
-            )
+            problem = "TLS files are given, and no encrypted scheduler"
+            remedy = "Leave them out, or start the scheduler with --protocol tls"
+            raise TwomError(problem, remedy, "tls-without-encryption")
         return None
     from distributed import Security
 
@@ -186,9 +166,7 @@ def _reach(address: str, timeout: float, security: Any) -> Any:
             options = {"timeout": timeout, "security": security}
             return Client(address, set_as_default=False, **options)
     except (OSError, ValueError, TypeError, ImportError) as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        raise TwomError(
-            f"no scheduler answers at {address!r} within {timeout:g} s ({lines[0]})",
-            "Check the address, and that the scheduler runs",
-            "no-scheduler",
-        ) from error
+        [reason, *_] = str(error).splitlines() or [type(error).__name__]
+        problem = f"no scheduler answers at {address!r} in {timeout:g} s ({reason})"
+        remedy = "Check the address, and that the scheduler runs"
+        raise TwomError(problem, remedy, "no-scheduler") from error
