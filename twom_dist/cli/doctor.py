@@ -36,8 +36,7 @@ def doctor(as_json: bool, **scheduler: Any) -> None:
             if error.code not in ("no-scheduler", "no-workers"):
                 raise
             found = Finding("workers", "failure", error.problem, error.remedy)
-            unreachable.append(found)
-        report = examine(client)
-    report = Report((*report.findings, *unreachable))
+            unreachable = [found]
+        report = Report((*examine(client).findings, *unreachable))
     show(json.dumps({"ok": report.ok, **asdict(report)}) if as_json else report)
     click.get_current_context().exit(DONE if report.ok else FAILED)

@@ -97,7 +97,7 @@ METHOD_OPTIONS = [
     option(
         "--engine",
         str,
-        "auto (default; GPUs if all workers have one), cpu or cuda; to compare: "
+        "auto (default: cuda if all workers have a GPU), cpu, cuda; to compare: "
         "reference.",
     ),
 ]
