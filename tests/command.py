@@ -90,7 +90,7 @@ class CommandLine:
         if isinstance(why, str):
             assert getattr(error, "code", None) == why, sentence
         else:
-            assert isinstance(error.__cause__ or error, why), sentence
+            assert isinstance(error, why), sentence
         return sentence
 
 

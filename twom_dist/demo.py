@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_limits
 
 import twom_dist as td
 
-from .cli.failures import SentenceCommand, refusing
+from .cli.failures import SentenceCommand, begin_work
 from .cli.following import follow
-from .cli.options import debug_option
+from .cli.options import COUNT, DEBUG_OPTION, option
 from .errors import PlanError
 from .jobs.report import count_operations
 from .store import open_matrix
@@ -27,70 +27,67 @@ SIZE = 2048
 # Rows of the random matrices that are made at once.
 ROWS = 256
 
+_OPTIONS = [
+    option("--a", str, "File of the left matrix [default: a random one]."),
+    option("--b", str, "File of the right matrix [default: a random one]."),
+    option(
+        "--size", COUNT, f"Rows and columns of the random matrices [default: {SIZE}]."
+    ),
+    option(
+        "--workers", COUNT, "Worker processes [default: as many as suit this machine]."
+    ),
+    DEBUG_OPTION,
+]
 
-@click.command(cls=SentenceCommand)
-@click.option("--a", metavar="PATH", help="Left matrix [default: a random one].")
-@click.option("--b", metavar="PATH", help="Right matrix [default: a random one].")
-@click.option(
-    "--size",
-    type=click.IntRange(1),
-    help=f"Rows and columns of the random matrices [default: {SIZE}].",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(1),
-    help="Worker processes [default: as many as suit this machine].",
-)
-@debug_option
-def main(
-    a: str | None, b: str | None, size: int | None, workers: int | None, debug: bool
-) -> None:
+
+@click.command(cls=SentenceCommand, params=_OPTIONS)
+def main(a: str | None, b: str | None, size: int | None, workers: int | None) -> None:
     """Multiply two stored matrices on a local dask cluster, and check the result.
 
     The result is written to ./demo-output/C.zarr.
     """
     with ExitStack() as stack:
-        with refusing():
-            if a is None and b is None:
-                folder = stack.enter_context(tempfile.TemporaryDirectory())
-                a, b = write_random(folder, SIZE if size is None else size)
-            elif a is None or b is None or size is not None:
-                raise PlanError(
-                    "the demo multiplies two matrices of yours or two random ones",
-                    "Give both A=file and B=file (--a and --b), or at most N=size "
-                    "(--size)",
-                    "one-matrix",
-                )
-            A, B = open_matrix(a), open_matrix(b)
-            # Compiles the kernels, which otherwise each worker would.
-            td.gemm(*(np.ones((2, 2), x.dtype) for x in (A, B)))
-            output = str(FOLDER / "C.zarr")
-            FOLDER.mkdir(exist_ok=True)
-            # Keeps the folder out of anybody's repository.
-            (FOLDER / ".gitignore").write_text("*\n")
-            click.echo("Starting workers ...")
-            level = logging.WARNING if debug else logging.CRITICAL
-            cluster = td.local_cluster(n_workers=workers, silence_logs=level)
-            client = stack.enter_context(cluster)
+        if a is None and b is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            a, b = write_random(folder, size or SIZE)
+        elif a is None or b is None or size is not None:
+            raise PlanError(
+                "the demo multiplies two matrices of yours or two random ones",
+                "Give both A=file and B=file (--a and --b), or at most N=size (--size)",
+                "one-matrix",
+            )
+        A, B = open_matrix(a), open_matrix(b)
+        # Compiles the kernels, which otherwise each worker would.
+        td.gemm(*(np.ones((2, 2), x.dtype) for x in (A, B)))
+        FOLDER.mkdir(exist_ok=True)
+        # Keeps the folder out of anybody's repository.
+        (FOLDER / ".gitignore").write_text("*\n")
+        click.echo("Starting workers ...")
+        # As quiet as this process.
+        level = max(logging.WARNING, logging.root.manager.disable)
+        client = stack.enter_context(
+            td.local_cluster(n_workers=workers, silence_logs=level)
+        )
         report = stack.enter_context(follow())
         click.echo("Multiplying ...")
+        begin_work()
         summary = td.multiply_files(
-            *(a, b, output),
+            *(a, b, FOLDER / "C.zarr"),
             client=client,
             overwrite=True,
             verify=True,
             progress=report,
         )
-        click.echo(summary)
-        plan = td.plan_gemm(A.shape, B.shape, dtype=summary.dtype)
-        if summary.engine == "cpu":
-            click.echo(compare(plan, measure_speedup(plan.dtype)))
+    click.echo(summary)
+    plan = td.plan_gemm(A.shape, B.shape, dtype=summary.dtype)
+    if summary.engine == "cpu":
+        click.echo(compare(plan, measure_speedup(plan.dtype)))
 
 
 def write_random(folder: str, n: int) -> list[str]:
     """Write two random matrices, and return their paths."""
     click.echo(f"Writing two {n} x {n} complex128 matrices ...")
-    paths = [str(Path(folder) / name) for name in ("A.zarr", "B.zarr")]
+    paths = [f"{folder}/A.zarr", f"{folder}/B.zarr"]
     for index, path in enumerate(paths):
         out = zarr.create_array(
             path,

@@ -190,11 +190,11 @@ def _check_beta(beta: complex | None, C: Any) -> complex:
     """Return beta; refuse a C that would be ignored, and a beta without C."""
     if beta is None:
         if C is not None:
-            raise PlanError("C without beta", "Pass beta=1 to add C", "no-beta")
+            raise PlanError("C without beta", "Give beta, 1 to add C", "no-beta")
         return 0
     number = as_number(beta, "beta")
     if C is None and number != 0:
-        raise PlanError(f"beta={beta} without C", "Pass C, or leave beta out", "no-c")
+        raise PlanError(f"beta={beta} without C", "Give C, or leave beta out", "no-c")
     return number
 
 

@@ -27,7 +27,7 @@ from tests.command import (
 from tests.layouts import lay_out
 from twom_dist.cli import failures, main
 from twom_dist.cli.failures import describe
-from twom_dist.cli.options import parse_number, parse_shape
+from twom_dist.cli.options import NUMBER, SHAPE
 from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs.running import compute_wave
 from twom_dist.memory import MemoryBudget
@@ -235,10 +235,9 @@ def test_a_plan_has_the_waves_of_the_job(call):
 
 
 def test_numbers_and_shapes_are_parsed():
-    assert [parse_number(x) for x in ("1+2j", "-.5", "2 - 1j", "1e3", "j")] == [
-        *(1 + 2j, -0.5, 2 - 1j, 1000, 1j)
-    ]
-    assert parse_shape("3,4") == parse_shape("3x4") == parse_shape(" 3 , 4") == (3, 4)
+    numbers = {"1+2j": 1 + 2j, "-.5": -0.5, "1e3": 1000, "j": 1j}
+    assert {text: NUMBER(text) for text in numbers} == numbers
+    assert SHAPE("3,4") == SHAPE("3x4") == SHAPE(" 3 , 4") == (3, 4)
 
 
 # --- failures while running ---------------------------------------------------------
@@ -274,7 +273,7 @@ def test_a_disk_that_fills_up_is_a_failure(call, tmp_path, a, b, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("twom_dist.store.output.Output._open", refuse)
+    monkeypatch.setattr("twom_dist.store.output.Output.open", refuse)
     code, _, err = call("gemm", "A.npy", "B.npy", "-o", "C.zarr", *HERE)
     assert (code, err.count("\n")) == (1, 1)
     assert "No space left on device" in err

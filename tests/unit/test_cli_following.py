@@ -11,12 +11,14 @@ from twom_dist.cli.following import follow
 from twom_dist.jobs import Progress
 
 
-def scheduler(*silent_seconds):
-    """A client whose scheduler last heard of its workers so long ago."""
+def scheduler(*names):
+    """A client of a scheduler whose workers have statuses of these names."""
 
     def run_on_scheduler(ask):
-        seen = (SimpleNamespace(last_seen=time.time() - x) for x in silent_seconds)
-        return ask(SimpleNamespace(workers=dict(enumerate(seen))))
+        idle = {"executing": {}, "processing": {}}
+        statuses = (SimpleNamespace(name=name) for name in names)
+        states = (SimpleNamespace(status=status, **idle) for status in statuses)
+        return ask(SimpleNamespace(workers=dict(enumerate(states))))
 
     return SimpleNamespace(run_on_scheduler=run_on_scheduler)
 
@@ -29,8 +31,8 @@ def gone(function):
     ("client", "workers"),
     [
         (None, ""),
-        (scheduler(1, 2), ", 2 workers"),
-        (scheduler(1, 2, 99), ", 3 of 4 workers, 1 of them silent"),
+        (scheduler("running", "running"), ", 2 workers"),
+        (scheduler("running", "paused"), ", 2 of 4 workers, 1 of them paused"),
         (SimpleNamespace(run_on_scheduler=gone), ", no answer from the scheduler"),
     ],
 )

@@ -13,9 +13,14 @@ from click import UsageError
 
 from tests.command import K, M, N, contents, make, save
 from tests.expect import raises
-from twom_dist.cli.failures import RefusedError, describe
 from twom_dist.cli.workers import connect
-from twom_dist.errors import AccuracyError, MemoryLimitError, PlanError, StoreError
+from twom_dist.errors import (
+    AccuracyError,
+    MemoryLimitError,
+    PlanError,
+    StoreError,
+    TwomError,
+)
 from twom_dist.store import find_unfinished
 
 HERE = ("--workers", "0", "--tile", "16")
@@ -121,7 +126,10 @@ REFUSALS = [
         (*PRODUCT[:4], "--scheduler-file", "A.npy/s", "--timeout", "0.3"),
         "no-scheduler-file",
     ),
-    ((*PRODUCT[:4], "--scheduler-file", "broken.json"), "no-scheduler-file"),
+    (
+        (*PRODUCT[:4], "--scheduler-file", "broken.json", "--timeout", "0.3"),
+        "no-scheduler-file",
+    ),
 ]
 
 
@@ -141,15 +149,6 @@ def test_paths_that_look_like_options_stay_as_they_are(call, b):
         assert path in sentence
 
 
-@pytest.mark.parametrize(
-    ("code", "option"), [("output-exists", "--overwrite"), ("no-such-code", "x=1")]
-)
-def test_a_remedy_names_the_option(code, option):
-    error = StoreError("there is something", "Say x=1", code)
-    assert describe(error).problem == "there is something"
-    assert option in describe(error).remedy
-
-
 @pytest.mark.parametrize("address", ["here", "tcp://h", "tcp://h:port", "http://h:1"])
 def test_what_is_no_address_makes_no_client(address, monkeypatch):
     """Half-made, it would complain when it is collected, after the sentence."""
@@ -158,8 +157,8 @@ def test_what_is_no_address_makes_no_client(address, monkeypatch):
         raise AssertionError(address)
 
     monkeypatch.setattr("distributed.Client", make)
-    with raises(RefusedError, "no-scheduler"):
-        connect(address, 2).__enter__()
+    with raises(TwomError, "no-scheduler"):
+        connect(address, None, 2).__enter__()
 
 
 def test_a_full_disk_is_refused(call, tmp_path, a, b, monkeypatch):

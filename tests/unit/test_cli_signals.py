@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.command import make, save, visible
-from twom_dist.cli.failures import undisturbed
+from twom_dist.cli.signals import undisturbed
 
 # Each starts the command and ends it.
 pytestmark = [pytest.mark.timeout(90), pytest.mark.slow]

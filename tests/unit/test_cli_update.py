@@ -56,7 +56,6 @@ def test_help_and_dask_know_the_commands(call):
     assert set(ROUTINES) <= set(main.commands)
     code, out, _ = call("her2k", "--help")
     assert (code, "alpha A B^H + conj(alpha) B A^H + beta C0" in out) == (0, True)
-    assert "[N|C]" in out
     assert "2    refused" in out
 
 
@@ -91,8 +90,8 @@ REFUSALS = [
     (("herk", *UPDATE, "--c", "A.npy"), "no-beta"),
     (("herk", *UPDATE, "--beta", "1"), "no-c"),
     (("herk", *UPDATE, "--uplo", "left"), UsageError),
-    (("herk", *UPDATE, "--op", "T"), UsageError),
-    (("syrk", *UPDATE, "--op", "C"), UsageError),
+    (("herk", *UPDATE, "--op", "T"), "op"),
+    (("syrk", *UPDATE, "--op", "C"), "op"),
     (("syrk", *UPDATE, "--method", "5m"), PlanError),
     (("syrk", *UPDATE, "--memory-limit", "64kB"), MemoryLimitError),
     (("her2k", *UPDATE), UsageError),

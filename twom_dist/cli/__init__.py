@@ -13,16 +13,13 @@ from .scripts import scripts
 __all__ = ["main"]
 
 
+@click.version_option(package_name="twom-dist", prog_name="twom-dist")
 @click.group(
     name="twom",
     cls=SentenceGroup,
+    commands=[*products, plan, info, doctor, clean, scripts],
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EPILOG,
 )
-@click.version_option(package_name="twom-dist", prog_name="twom-dist")
 def main() -> None:
     """Multiply large matrices through int8 products, on dask workers."""
-
-
-for _command in (*products, plan, info, doctor, clean, scripts):
-    main.add_command(_command)

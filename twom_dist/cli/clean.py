@@ -3,33 +3,28 @@
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from dask.utils import format_bytes, format_time
 
 from ..errors import StoreError
 from ..tiles.routine import ROUTINES
-from .failures import DONE, EPILOG, FAILED, SentenceCommand, refusing
-from .options import debug_option, json_option
+from .failures import DONE, EPILOG, FAILED
+from .options import COMMON_OPTIONS, flag
 from .streams import show
-
-if TYPE_CHECKING:
-    from ..store import Unfinished
 
 
 @click.command(
-    cls=SentenceCommand,
+    params=[
+        click.Argument(["folder"], type=click.Path(exists=True, file_okay=False)),
+        flag("--yes", "Remove what is listed, with its tiles."),
+        *COMMON_OPTIONS,
+    ],
     short_help="List or remove what stopped jobs have left.",
     epilog=EPILOG,
 )
-@click.argument("folder", type=click.Path(exists=True, file_okay=False))
-@click.option("--yes", is_flag=True, help="Remove what is listed, with its tiles.")
-@json_option
-@debug_option
-@click.pass_context
-def clean(
-    ctx: click.Context, /, folder: str, yes: bool, as_json: bool, debug: bool
-) -> None:
+def clean(folder: str, yes: bool, as_json: bool) -> None:
     """List what stopped jobs have left in a folder: tiles that are finished.
 
     The command that was stopped continues from them; when they are removed, it starts
@@ -37,16 +32,16 @@ def clean(
     """
     from ..store.leftovers import RUNNING, list_leftovers, remove_leftover
 
-    with refusing():
-        places = list_leftovers(folder)
-    found = [_describe(place) for place in places]
-    for place, left in zip(places, found, strict=True):
+    found = []
+    for place in list_leftovers(folder):
+        left = _describe(place)
         if yes and not left["obstacle"]:
             try:
                 remove_leftover(place)
                 left["removed"] = True
             except StoreError as error:
                 left["obstacle"] = error.problem
+        found.append(left)
     if as_json:
         show(json.dumps({"leftovers": found}))
     else:
@@ -54,10 +49,10 @@ def clean(
         if not yes and not all(left["obstacle"] for left in found):
             show("Add --yes to remove this; its tiles are lost.")
     kept = {left["obstacle"] for left in found} - {"", RUNNING}
-    ctx.exit(FAILED if yes and kept else DONE)
+    click.get_current_context().exit(FAILED if yes and kept else DONE)
 
 
-def _describe(place: "Unfinished") -> dict[str, Any]:
+def _describe(place: Any) -> dict[str, Any]:
     from ..store.leftovers import find_obstacle, read_leftover
     from ..store.unfinished import disk_bytes
 
@@ -79,17 +74,16 @@ def _describe(place: "Unfinished") -> dict[str, Any]:
     cells, rule = output.finished(), ROUTINES.get(routine, ROUTINES["gemm"])
     if rule.triangle:
         cells = {(max(cell), min(cell)) for cell in cells}
-    job = {"routine": routine, "shape": output.shape, "dtype": output.dtype.name}
-    return (
-        about
-        | job
-        | {"done": len(cells), "tiles": rule.count_cells(-(-m // mb), -(-n // nb))}
-    )
+    return about | {
+        "routine": routine,
+        "shape": output.shape,
+        "dtype": output.dtype.name,
+        "done": len(cells),
+        "tiles": rule.count_cells(-(-m // mb), -(-n // nb)),
+    }
 
 
 def _show(left: dict[str, Any]) -> str:
-    from dask.utils import format_bytes, format_time
-
     job = "no array that can be continued"
     if "tiles" in left:
         m, n = left["shape"]

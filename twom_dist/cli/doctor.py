@@ -3,33 +3,22 @@
 import json
 from contextlib import ExitStack
 from dataclasses import asdict
+from typing import Any
 
 import click
 
-from .failures import DONE, EPILOG, FAILED, RefusedError, SentenceCommand
-from .options import debug_option, json_option, scheduler_options
+from ..errors import TwomError
+from .failures import DONE, EPILOG, FAILED
+from .options import COMMON_OPTIONS, SCHEDULER_OPTIONS
 from .streams import show
 
 
 @click.command(
-    cls=SentenceCommand,
+    params=[*SCHEDULER_OPTIONS, *COMMON_OPTIONS],
     short_help="Check this installation, its GPU and its workers.",
     epilog=EPILOG,
 )
-@scheduler_options
-@json_option
-@debug_option
-@click.pass_context
-def doctor(
-    ctx: click.Context,
-    /,
-    scheduler: str | None,
-    scheduler_file: str | None,
-    timeout: float,
-    as_json: bool,
-    debug: bool,
-    **tls_files: str | None,
-) -> None:
+def doctor(as_json: bool, **scheduler: Any) -> None:
     """Check the engines, the GPU, dask-cuda and the workers of a scheduler.
 
     Prints one line for each finding: ok, warning or failure, what was found, and what
@@ -39,21 +28,15 @@ def doctor(
     from ..cluster import doctor as examine
     from . import workers
 
-    address = workers.find_scheduler(scheduler, scheduler_file, timeout)
-    security = workers.choose_security(address, **tls_files)
     client, unreachable = None, []
     with ExitStack() as stack:
-        stack.enter_context(workers.quiet_logs(not debug))
-        if address is not None:
-            try:
-                client = stack.enter_context(
-                    workers.connect(address, timeout, security)
-                )
-            except RefusedError as error:
-                unreachable = [
-                    Finding("workers", "failure", error.problem, error.remedy)
-                ]
-        report = examine(client)
-    report = Report((*report.findings, *unreachable))
+        try:
+            client = stack.enter_context(workers.connect(**scheduler))
+        except TwomError as error:
+            if error.code not in ("no-scheduler", "no-workers"):
+                raise
+            found = Finding("workers", "failure", error.problem, error.remedy)
+            unreachable = [found]
+        report = Report((*examine(client).findings, *unreachable))
     show(json.dumps({"ok": report.ok, **asdict(report)}) if as_json else report)
-    ctx.exit(DONE if report.ok else FAILED)
+    click.get_current_context().exit(DONE if report.ok else FAILED)

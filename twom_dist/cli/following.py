@@ -4,15 +4,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Thread
-from time import monotonic, time
+from time import monotonic
 from typing import Any
+
+from dask.utils import format_time
 
 from .streams import Stderr, say
 
 Report = Callable[[Any], None]
-
-# Workers tell the scheduler every few seconds that they are there.
-SILENT_SECONDS = 30.0
 
 
 def follow(
@@ -21,15 +20,15 @@ def follow(
     client: Any = None,
     workers: int = 0,
     *,
-    bar: bool | None = None,
+    bar: bool = False,
     seconds: float = 60.0,
 ) -> AbstractContextManager[Report]:
     """Yield a callback for the progress of a job, and tell of it.
 
-    `done`: tiles of an earlier run; `workers`: of the client, at the start; `bar`: by
-    default where stderr is a terminal; `seconds`: from line to line.
+    `done`: tiles of an earlier run; `workers`: of the client, at the start; `bar`: show
+    one even where stderr is not a terminal; `seconds`: from line to line.
     """
-    if sys.stderr.isatty() if bar is None else bar:
+    if bar or sys.stderr.isatty():
         return _bar(total, done)
     return _lines(total, done, client, workers, seconds)
 
@@ -66,7 +65,7 @@ def _lines(
             if latest is not None:
                 line = _describe(latest, done, monotonic() - start)
             if client is not None:
-                line += f", {_count_workers(client, workers)}"
+                line += _count_workers(client, workers)
             # Meanwhile the job may have ended.
             if not ended.is_set():
                 say(line)
@@ -80,32 +79,22 @@ def _lines(
 
 
 def _describe(progress: Any, before: int, seconds: float) -> str:
-    from dask.utils import format_time
-
-    from ..jobs.report import gflops
-
     tiles = f"{progress.done} of {progress.tiles} tiles"
     left = progress.tiles - progress.done
     if not left:
         return f"{tiles}, writing the output"
-    speed = gflops(progress.operations, seconds)
-    remaining = seconds * left / (progress.done - before)
-    return f"{tiles}, {speed:.1f} GFLOP/s, {format_time(remaining)} left"
+    speed = progress.operations / seconds / 1e9
+    remaining = format_time(seconds * left / (progress.done - before))
+    return f"{tiles}, {speed:.1f} GFLOP/s, {remaining} left"
 
 
 def _count_workers(client: Any, before: int) -> str:
-    from ..jobs.watchdog import ask
+    from ..jobs.watchdog import ask, survey
 
     try:
-        found, silent = ask(client.run_on_scheduler, _survey)
+        found, _, paused = ask(client.run_on_scheduler, survey)
     # What a scheduler that goes away raises; the job says what that means.
     except Exception:
-        return "no answer from the scheduler"
-    text = f"{found} of {before}" if found < before else f"{found}"
-    return f"{text} workers" + (f", {silent} of them silent" if silent else "")
-
-
-def _survey(dask_scheduler: Any) -> tuple[int, int]:
-    """Count the workers of a scheduler, and the silent ones; runs there."""
-    seen = [time() - state.last_seen for state in dask_scheduler.workers.values()]
-    return len(seen), sum(seconds > SILENT_SECONDS for seconds in seen)
+        return ", no answer from the scheduler"
+    text = f", {found} of {before}" if found < before else f", {found}"
+    return f"{text} workers" + (f", {paused} of them paused" if paused else "")

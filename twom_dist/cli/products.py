@@ -1,67 +1,106 @@
 """``twom-dist gemm``, ``herk`` and the others: files in, a file out."""
 
-from functools import partial
 from typing import Any
 
 import click
 
 from ..tiles.routine import ROUTINES, Routine
-from .failures import EPILOG, SentenceCommand
-from .options import apply_all, given, method_options, op_options, uplo_option
-from .running import run_job, run_options, sum_options
+from .failures import EPILOG
+from .options import (
+    COMMON_OPTIONS,
+    COUNT,
+    METHOD_OPTIONS,
+    NUMBER,
+    OP_OPTIONS,
+    SCHEDULER_OPTIONS,
+    SIZE,
+    TILE_OPTION,
+    UPDATE_OPTIONS,
+    flag,
+    given,
+    option,
+)
+from .running import run_job
 
 _HELP = """Compute C = {formula} from matrices in files.
 
-{matrices} are .zarr, .npy, .npz or HDF5 files, or members (data.h5::A).{triangle}
+Matrices are .zarr, .npy, .npz or HDF5 files, or members (data.h5::A).{triangle}
 The result is written to a temporary file and renamed when complete; on failure an
 existing file is left unchanged. Inputs, output, workers and disk space are checked
-before any work.
+before any work. The same command continues a job that was stopped.
 """
 _TRIANGLE = """
 Only one triangle of C is computed, and only that triangle of C0 is read."""
 
+_SUM_OPTIONS = [
+    option(
+        "-o --output",
+        str,
+        "File to write, or its member: data.h5::C [default member: matrix].",
+        required=True,
+        metavar="C",
+    ),
+    option("--c", str, "File of the matrix to add, times --beta.", metavar="C0"),
+    option("--alpha", NUMBER, "Factor of the product [default: 1].", default=1),
+    option("--beta", NUMBER, "Factor of C0; has to be given with --c."),
+]
+_FILE_OPTIONS = [
+    flag("--overwrite", "Replace an existing output, and start anew."),
+    flag("--refuse-missing", "Refuse zarr inputs that lack chunks (else zeros)."),
+    flag("--verify", "Check the result with a random vector; all is read again."),
+]
+_RUN_OPTIONS = [
+    *SCHEDULER_OPTIONS,
+    option(
+        "--workers",
+        click.IntRange(0),
+        "Worker processes to start; 0 uses threads of this process [default: one for "
+        "each GPU, or as many as suit the cores and the memory].",
+    ),
+    option(
+        "--threads-per-worker",
+        COUNT,
+        "Threads per worker process [default: 1 on a GPU, else a share of the cores].",
+    ),
+    option(
+        "--memory-limit",
+        SIZE,
+        "Memory limit of each worker, e.g. 4GiB [default: an equal share].",
+    ),
+    flag("--dashboard", "Serve dask's dashboard on port 8787."),
+    flag(
+        "--insecure",
+        "Do not encrypt: every user of this machine can then run programs as you.",
+    ),
+    TILE_OPTION,
+    flag("--progress", "Show the progress bar even without a terminal."),
+    flag("--quiet", "Print nothing but errors and what --json prints."),
+    *COMMON_OPTIONS,
+]
+
 
 def _make_command(routine: Routine) -> click.Command:
-    name, formula = routine.name, f"{routine.formula}0"
-    letters = "ab"[: routine.matrices]
-    named_ops = [_op_option(routine), uplo_option] if routine.triangle else [op_options]
+    letters = ["a", "b"][: routine.matrices]
+    ops = UPDATE_OPTIONS if routine.triangle else OP_OPTIONS
+    of_job = [*_SUM_OPTIONS, *ops, *METHOD_OPTIONS, *_FILE_OPTIONS]
+    names = [str(option.name) for option in of_job]
 
-    @click.command(
-        name,
-        cls=SentenceCommand,
-        short_help=f"Compute {formula}.",
-        help=_HELP.format(
-            formula=formula,
-            matrices=", ".join(
-                (*letters.upper()[:-1], f"{letters.upper()[-1]} and C0")
-            ),
-            triangle=_TRIANGLE if routine.triangle else "",
-        ),
-        epilog=EPILOG,
-    )
-    @apply_all(*map(click.argument, letters))
-    @sum_options
-    @apply_all(*named_ops)
-    @method_options
-    @run_options
-    def command(a: str, b: str | None = None, **others: Any) -> None:
+    def run(a: str, b: str | None = None, **options: Any) -> None:
         from ..jobs import open_job
 
-        names = ("op", "uplo") if routine.triangle else ("op_a", "op_b")
-        ops = given(**{name: others.pop(name) for name in names})
-        run_job(partial(open_job, name, a, b, **ops), **others)
+        asked = given(**{name: options.pop(name) for name in names})
+        run_job(open_job(routine.name, a, b, **asked), **options)
 
-    return command
-
-
-def _op_option(routine: Routine) -> Any:
-    matrices = "A and B" if routine.matrices == 2 else "A"
-    word = "conjugate-transposed" if routine.hermitian else "transposed"
-    other = routine.transposed
-    return click.option(
-        "--op",
-        type=click.Choice(["N", other]),
-        help=f"Use {matrices} as stored (N, default) or {word} ({other}).",
+    formula = f"{routine.formula}0"
+    return click.Command(
+        routine.name,
+        params=[*(click.Argument([x]) for x in letters), *of_job, *_RUN_OPTIONS],
+        callback=run,
+        short_help=f"Compute {formula}.",
+        help=_HELP.format(
+            formula=formula, triangle=_TRIANGLE if routine.triangle else ""
+        ),
+        epilog=EPILOG,
     )
 
 

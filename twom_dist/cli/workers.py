@@ -2,226 +2,171 @@
 
 import json
 import logging
-import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
 
-from ..cluster.local import (
-    LocalWorkers,
-    check_dashboard,
-    choose_workers,
-    find_machine,
-    local_cluster,
-)
-from .failures import RefusedError, undisturbed
+from ..cluster.local import LocalWorkers, choose_workers, find_machine, local_cluster
+from ..errors import TwomError
+from .options import given
+from .signals import undisturbed
 
 _LOOK_SECONDS = 0.1
-# Our options -> dask's names.
-_SECURITY_FIELDS = {
-    "tls_ca_file": "tls_ca_file",
-    "tls_cert": "tls_client_cert",
-    "tls_key": "tls_client_key",
-}
 
 
 def choose_local_workers(
+    engine: str,
     workers: int | None,
     threads_per_worker: int | None,
     memory_limit: int | None,
     dashboard: bool,
-    engine: str = "cpu",
+    **_: Any,
 ) -> LocalWorkers:
     """Choose what to start for an engine; with 0 workers, the threads to use here."""
+    gpus = {"auto": None, "cuda": True}.get(engine, False)
     if workers == 0:
         if dashboard:
             problem = "--dashboard needs worker processes"
-            raise RefusedError(problem, "Leave out --workers 0", "no-processes")
-        machine = find_machine(gpus=False)
-        return choose_workers(machine, 1, threads_per_worker, memory_limit)
-    if dashboard:
-        check_dashboard()
-    machine = find_machine({"auto": None, "cuda": True}.get(engine, False), workers)
+            raise TwomError(problem, "Leave out --workers 0", "no-processes")
+        workers, gpus = 1, False
+    machine = find_machine(gpus, workers)
     return choose_workers(machine, workers, threads_per_worker, memory_limit)
-
-
-def find_scheduler(
-    scheduler: str | None,
-    scheduler_file: str | None,
-    timeout_seconds: float,
-    **local: Any,
-) -> str | None:
-    """Return the address of the scheduler to use, None for workers of our own.
-
-    `local`: the options of such workers, which exclude a scheduler.
-    """
-    # --workers 0 counts as given.
-    flags = [name for name, x in local.items() if x is not None and x is not False]
-    if scheduler is not None and scheduler_file is not None:
-        problem = "--scheduler and --scheduler-file exclude each other"
-        raise RefusedError(problem, "Give one of them", "two-schedulers")
-    if scheduler is None and scheduler_file is None:
-        return None
-    if flags:
-        option = "--" + flags[0].replace("_", "-")
-        raise RefusedError(
-            f"a scheduler has its own workers, and {option} is for new ones",
-            f"Leave out {option} or the scheduler",
-            "workers-of-scheduler",
-        )
-    return scheduler or _read_scheduler_file(str(scheduler_file), timeout_seconds)
-
-
-def _read_scheduler_file(path: str, timeout_seconds: float) -> str:
-    """Return the address in a file that a scheduler may be about to write."""
-    end = monotonic() + timeout_seconds
-    while monotonic() < end:
-        with suppress(OSError):
-            if os.path.getsize(path) > 0:
-                break
-        sleep(_LOOK_SECONDS)
-    try:
-        with open(path, encoding="utf-8") as stream:
-            return str(json.load(stream)["address"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not one"
-        raise RefusedError(
-            f"cannot read the scheduler file {path!r} after {timeout_seconds:g} s: "
-            f"{reason}",
-            "Give one that `dask scheduler --scheduler-file` writes, or a longer "
-            "--timeout",
-            "no-scheduler-file",
-        ) from error
-
-
-def choose_security(address: str | None, **files: str | None) -> Any:
-    """Check the TLS files, and return what a dask client encrypts with, or None.
-
-    A file that is not given is the one that dask is configured with.
-    """
-    given = {name: path for name, path in files.items() if path is not None}
-    if address is None or not address.startswith(("tls://", "wss://")):
-        if given:
-            option = "--" + next(iter(given)).replace("_", "-")
-            raise RefusedError(
-                f"{option} is for an encrypted scheduler, not for {address or 'none'}",
-                "Leave it out, or start the scheduler with --protocol tls",
-                "tls-without-encryption",
-            )
-        return None
-    from distributed import Security
-
-    fields = {_SECURITY_FIELDS[name]: path for name, path in given.items()}
-    security = Security(require_encryption=True, **fields)
-    try:
-        context = security.get_connection_args("client")["ssl_context"]
-    except OSError as error:
-        context, reason = None, f"the TLS files do not work ({error.strerror})"
-    else:
-        reason = "the scheduler is encrypted"
-    if context is None:
-        raise RefusedError(
-            reason,
-            "Give --tls-ca-file, --tls-cert and --tls-key as PEM files: the authority "
-            "that signed the scheduler's certificate, a certificate, and its own key",
-            "bad-tls-files",
-        )
-    return security
-
-
-@contextmanager
-def quiet_logs(quiet: bool = True) -> Iterator[None]:
-    """Silence dask's logs: the command says what went wrong."""
-    before = logging.root.manager.disable
-    if quiet:
-        logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
-
-
-@contextmanager
-def connect(
-    address: str, timeout_seconds: float, security: Any = None
-) -> Iterator[Any]:
-    """Yield a client of a scheduler that answers and has a worker."""
-    from distributed import Client
-    from distributed.versions import VersionMismatchWarning
-
-    try:
-        _check_address(address)
-        with warnings.catch_warnings():
-            # Differences that matter are refused; the doctor tells the rest.
-            warnings.simplefilter("ignore", VersionMismatchWarning)
-            # A client that fails to start would stay the default one.
-            client = Client(
-                address,
-                timeout=timeout_seconds,
-                security=security,
-                set_as_default=False,
-            )
-    except (OSError, ValueError, TypeError, ImportError) as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        raise RefusedError(
-            f"no scheduler answers at {address!r} within {timeout_seconds:g} s "
-            f"({lines[0]})",
-            "Check the address, and that the scheduler runs",
-            "no-scheduler",
-        ) from error
-    with client, client.as_current():
-        try:
-            client.wait_for_workers(1, timeout=timeout_seconds)
-        except TimeoutError as error:
-            raise RefusedError(
-                f"the scheduler at {address!r} has no worker after "
-                f"{timeout_seconds:g} s",
-                "Start some, or wait longer with --timeout",
-                "no-workers",
-            ) from error
-        yield client
-
-
-def _check_address(address: str) -> None:
-    """Raise ValueError for what is not an address, or has no port.
-
-    A client that is given one stays half-made, and fails again when it is collected.
-    """
-    from distributed.comm import parse_address
-    from distributed.comm.registry import get_backend
-
-    scheme, place = parse_address(address)
-    # Some transports have addresses of another form.
-    with suppress(NotImplementedError):
-        get_backend(scheme).get_address_host_port(place)
 
 
 @contextmanager
 def start_workers(
-    local: LocalWorkers,
-    dashboard: bool = False,
-    insecure: bool = False,
-    debug: bool = False,
+    chosen: LocalWorkers,
+    workers: int | None,
+    dashboard: bool,
+    insecure: bool,
+    **_: Any,
 ) -> Iterator[Any]:
-    """Yield a client of new worker processes of this machine."""
+    """Yield a client of new worker processes of this machine; with 0 workers, None."""
+    if workers == 0:
+        yield None
+        return
     try:
         with undisturbed():
             cluster = local_cluster(
-                n_workers=local.workers,
-                threads_per_worker=local.threads,
-                memory_limit=local.memory_bytes,
-                gpus=bool(local.gpus.visible),
+                n_workers=chosen.workers,
+                threads_per_worker=chosen.threads,
+                memory_limit=chosen.memory_bytes,
+                gpus=bool(chosen.gpus.visible),
                 dashboard=dashboard,
                 security=False if insecure else None,
-                silence_logs=logging.WARNING if debug else logging.CRITICAL,
+                # As quiet as this process.
+                silence_logs=max(logging.WARNING, logging.root.manager.disable),
             )
     except RuntimeError as error:
-        raise RefusedError(
-            f"the worker processes did not start ({error})",
-            "Run twom-dist doctor",
-            "workers-did-not-start",
-        ) from error
+        problem = f"the worker processes did not start ({error})"
+        remedy = "Run twom-dist doctor"
+        raise TwomError(problem, remedy, "workers-did-not-start") from error
     with cluster as client:
         yield client
+
+
+@contextmanager
+def connect(
+    scheduler: str | None,
+    scheduler_file: str | None,
+    timeout: float,
+    **others: Any,
+) -> Iterator[Any]:
+    """Yield a client of a scheduler that answers and has a worker, if one is named.
+
+    `others`: TLS files, and the options of new workers, which a scheduler excludes.
+    """
+    if scheduler is not None and scheduler_file is not None:
+        problem = "--scheduler and --scheduler-file exclude each other"
+        raise TwomError(problem, "Give one of them", "two-schedulers")
+    files = {name: others.pop(name) for name in [*others] if name.startswith("tls_")}
+    address = scheduler
+    if scheduler_file is not None:
+        address = _read_scheduler_file(scheduler_file, timeout)
+    security = _choose_security(address, given(**files))
+    if address is None:
+        yield None
+        return
+    # --workers 0 counts as given.
+    if local := [name for name, x in given(**others).items() if x is not False]:
+        option = "--" + local[0].replace("_", "-")
+        problem = f"a scheduler has its own workers, and {option} is for new ones"
+        remedy = f"Leave out {option} or the scheduler"
+        raise TwomError(problem, remedy, "workers-of-scheduler")
+    client = _reach(address, timeout, security)
+    with client, client.as_current():
+        try:
+            client.wait_for_workers(1, timeout=timeout)
+        except TimeoutError as error:
+            problem = f"the scheduler at {address!r} has no worker after {timeout:g} s"
+            remedy = "Start some, or wait longer with --timeout"
+            raise TwomError(problem, remedy, "no-workers") from error
+        yield client
+
+
+def _read_scheduler_file(path: str, timeout: float) -> str:
+    """Return the address in a file that a scheduler may be about to write."""
+    end = monotonic() + timeout
+    while True:
+        try:
+            with open(path, encoding="utf-8") as stream:
+                return str(json.load(stream)["address"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if monotonic() > end:
+                reason = getattr(error, "strerror", None) or "it has no address"
+                problem = f"cannot read {path!r} after {timeout:g} s: {reason}"
+                remedy = "Give the file that a scheduler writes, or a longer --timeout"
+                raise TwomError(problem, remedy, "no-scheduler-file") from error
+        sleep(_LOOK_SECONDS)
+
+
+def _choose_security(address: str | None, files: Mapping[str, str]) -> Any:
+    """Check the TLS files, and return what a client encrypts with, or None."""
+    if address is None or not address.startswith(("tls://", "wss://")):
+        if files:
+            problem = "TLS files are given, and no encrypted scheduler"
+            remedy = "Leave them out, or start the scheduler with --protocol tls"
+            raise TwomError(problem, remedy, "tls-without-encryption")
+        return None
+    from distributed import Security
+
+    security = Security(require_encryption=True, **files)
+    problem = "the scheduler is encrypted"
+    try:
+        if security.get_connection_args("client")["ssl_context"] is not None:
+            return security
+    except OSError as error:
+        problem = f"the TLS files do not work ({error.strerror})"
+    raise TwomError(
+        problem,
+        "Give --tls-ca-file, --tls-cert and --tls-key as PEM files: the authority that "
+        "signed the scheduler's certificate, a certificate, and its own key",
+        "bad-tls-files",
+    )
+
+
+def _reach(address: str, timeout: float, security: Any) -> Any:
+    from distributed import Client
+    from distributed.comm import parse_address
+    from distributed.comm.registry import get_backend
+    from distributed.versions import VersionMismatchWarning
+
+    try:
+        # A client of what is not an address, or has no port, stays half-made, and fails
+        # again when it is collected. Some transports have addresses of another form.
+        scheme, place = parse_address(address)
+        with suppress(NotImplementedError):
+            get_backend(scheme).get_address_host_port(place)
+        with warnings.catch_warnings():
+            # Differences that matter are refused; the doctor tells the rest.
+            warnings.simplefilter("ignore", VersionMismatchWarning)
+            # A client that fails to start would stay the default one.
+            options = {"timeout": timeout, "security": security}
+            return Client(address, set_as_default=False, **options)
+    except (OSError, ValueError, TypeError, ImportError) as error:
+        [reason, *_] = str(error).splitlines() or [type(error).__name__]
+        problem = f"no scheduler answers at {address!r} in {timeout:g} s ({reason})"
+        remedy = "Check the address, and that the scheduler runs"
+        raise TwomError(problem, remedy, "no-scheduler") from error

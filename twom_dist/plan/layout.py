@@ -164,7 +164,7 @@ def _check_tile(tile: Any, shape: Shape) -> int:
         raise PlanError(
             f"tile={side} cuts the matrices into {count(side):,} tiles, and dask takes "
             "some 0.7 ms for each",
-            f"Use tile={least} or a larger one",
+            f"Use tiles of {least} or larger ones",
             "many-tiles",
         )
     return side
