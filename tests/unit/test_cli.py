@@ -274,7 +274,7 @@ def test_a_disk_that_fills_up_is_a_failure(call, tmp_path, a, b, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("twom_dist.store.output.Output._open", refuse)
+    monkeypatch.setattr("twom_dist.store.output.Output.open", refuse)
     code, _, err = call("gemm", "A.npy", "B.npy", "-o", "C.zarr", *HERE)
     assert (code, err.count("\n")) == (1, 1)
     assert "No space left on device" in err

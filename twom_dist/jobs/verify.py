@@ -45,7 +45,7 @@ def _as_one_product(job: Job, output: Output) -> tuple[Any, Any, Any]:
     import dask.array as da
 
     spec, dtype, n = job.spec, job.dtype, job.shape[1]
-    routine, (mb, nb), kb = spec.routine, output.chunks, max(output.chunks)
+    routine, (mb, nb), kb = spec.routine, output.tile, max(output.tile)
     index = da.arange(n, chunks=nb)
 
     def read(stored: Any, rows: int, columns: int, op: str = "N") -> Any:

@@ -1,19 +1,15 @@
 """Checks and errors that every format shares."""
 
 import errno
-import math
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from twom_dist.errors import StoreError
-from twom_dist.store._location import Location
+from ..errors import StoreError
 
 _MAX_LISTED = 10
 _REASON_CHARACTERS = 300
@@ -37,17 +33,6 @@ _ADVICE = {
 }
 # HDF5 hides the error number of the system inside a longer text.
 _HDF5_ERRNO = re.compile(r"errno = (\d+)")
-
-
-@dataclass(frozen=True)
-class Description:
-    """What a file says about the array at a location."""
-
-    location: Location
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    chunks: tuple[int, ...] | None
-    fingerprint: str
 
 
 def native_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -81,96 +66,11 @@ def check_shape(name: str, shape: tuple[int, ...]) -> tuple[int, int]:
     return int(shape[0]), int(shape[1])
 
 
-def check_unchanged(
-    expected: Description, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> None:
-    """Refuse a file that was rewritten as another matrix after it was opened."""
-    if tuple(shape) != expected.shape or native_dtype(dtype) != expected.dtype:
-        raise StoreError(
-            f"{str(expected.location)!r} was opened as a {expected.shape} matrix of "
-            f"{expected.dtype} and now has shape {tuple(shape)} and dtype {dtype}",
-            "Open it again",
-            "matrix-rewritten",
-        )
-
-
-def check_size(name: str, available: int, needed: int) -> None:
-    """Refuse a file that is shorter than its header says."""
-    if available < needed:
-        raise StoreError(
-            f"{name!r} is truncated: its header asks for {needed} bytes and it has "
-            f"{available}",
-            "Copy or write it again",
-            "file-truncated",
-        )
-
-
-def choose_member(location: Location, candidates: Sequence[str]) -> str:
-    """Return the one 2-D array of a container, or list what there is."""
-    if len(candidates) == 1:
-        return candidates[0]
-    name = repr(str(location))
-    if not candidates:
-        raise StoreError(f"{name} holds no 2-D array", "", "no-matrix")
-    raise StoreError(
-        f"{name} holds {len(candidates)} 2-D arrays, {list_names(candidates)}",
-        "Name one of them as 'path::member'",
-        "many-matrices",
-    )
-
-
-def refuse_member(location: Location, candidates: Sequence[str]) -> StoreError:
-    """Return the error for a member that is not there or is no array."""
-    name = str(location)
-    if list(candidates) == [""]:
-        problem = f"{name!r} names a member, and the container is itself one array"
-        return StoreError(problem, "Leave out the member", "no-such-member")
-    held = f"it holds {list_names(candidates)}" if candidates else "it holds no matrix"
-    problem = f"{name!r} names no array of the container; {held}"
-    return StoreError(problem, "Name another array", "no-such-member")
-
-
 def list_names(names: Sequence[str]) -> str:
     """List some names, and count the rest."""
     listed = ", ".join(repr(name) for name in names[:_MAX_LISTED])
     left = len(names) - _MAX_LISTED
     return listed if left <= 0 else f"{listed} and {left} more"
-
-
-def stamp_file(path: str) -> str:
-    """Return size and modification time: what changes when a file is rewritten."""
-    mode = os.stat(path).st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        # A pipe would be waited for.
-        problem = f"{path!r} is neither a file nor a folder"
-        raise StoreError(problem, "Name a file", "file-kind")
-    # Opened: a network file system may answer for a name from its cache.
-    with open(path, "rb") as stream:
-        status = os.fstat(stream.fileno())
-    return f"{status.st_size}-{status.st_mtime_ns}"
-
-
-def stamp_whole(location: Location) -> str:
-    """Return the stamp of a location that is one file."""
-    return stamp_file(location.path)
-
-
-def count_whole(location: Location) -> tuple[int, int]:
-    """Count one chunk of one: no part of the file can be missing."""
-    return 1, 1
-
-
-def no_provenance(location: Location) -> dict[str, Any]:
-    """Return nothing: the format keeps no notes."""
-    return {}
-
-
-def padded_bytes(
-    shape: tuple[int, int], chunks: tuple[int, int], dtype: np.dtype[Any]
-) -> int:
-    """Return the bytes of whole chunks that cover the shape."""
-    counts = (math.ceil(n / c) for n, c in zip(shape, chunks, strict=True))
-    return math.prod(counts) * math.prod(chunks) * dtype.itemsize
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from twom_dist.errors import StoreError
+from ..errors import StoreError
 
 FORMATS = {
     ".zarr": "zarr",
@@ -14,6 +14,8 @@ FORMATS = {
     ".hdf5": "hdf5",
 }
 ALLOWED_SUFFIXES = ".zarr, .npy, .npz, .h5 or .hdf5"
+# Of an output in a container for which no name is given.
+DEFAULT_MEMBER = "matrix"
 
 # The first "suffix::" splits, so that folders may contain "::" themselves.
 _MEMBER = re.compile(

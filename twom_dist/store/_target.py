@@ -3,28 +3,31 @@
 import os
 import shutil
 
-from twom_dist.errors import StoreError
-from twom_dist.store._checks import list_names, store_errors
-from twom_dist.store._formats import FORMAT_TABLE
-from twom_dist.store._location import Location
-from twom_dist.store._tree import exists, is_url, list_files
-from twom_dist.store._zarr import is_store
+from ..errors import StoreError
+from ._checks import list_names, store_errors
+from ._location import Location
+from ._tree import exists, is_store, is_url, list_files
+from .reader import matrix_class
+
+_MOVE = "Move it away or choose another name"
 
 
 def check_folder(target: str) -> None:
     """Refuse a target whose folder cannot take it."""
-    folder, hidden = os.path.dirname(target), False
+    folder = os.path.dirname(target)
     try:
-        os.stat(folder)
-    except OSError as error:
-        hidden = isinstance(error, PermissionError)
-    if not hidden and not os.path.isdir(folder):
+        # The slash refuses what is not a folder.
+        os.stat(f"{folder}/")
+    except PermissionError:
+        # So that it cannot be written either.
+        pass
+    except OSError:
         raise StoreError(
             f"cannot write {target!r}: the directory {folder!r} does not exist",
             "Create it first or choose another",
             "no-folder",
-        )
-    if hidden or not os.access(folder, os.W_OK | os.X_OK):
+        ) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
         raise StoreError(
             f"cannot write {target!r}: the directory {folder!r} is not writable",
             "Change its permissions or choose another",
@@ -32,8 +35,9 @@ def check_folder(target: str) -> None:
         )
 
 
-def check_target(location: Location, target: str, overwrite: bool) -> None:
+def check_target(location: Location, overwrite: bool) -> None:
     """Refuse a target that is there, unless it may be replaced."""
+    target, form = location.path, location.format
     if not exists(target):
         return
     if location.member is not None:
@@ -48,20 +52,18 @@ def check_target(location: Location, target: str, overwrite: bool) -> None:
             "Choose another name, or replace it with overwrite",
             "output-exists",
         )
-    form = FORMAT_TABLE[location.format]
     is_folder = is_url(target) or os.path.isdir(target)
-    replaceable = is_folder == form.IS_FOLDER
+    replaceable = is_folder == (form == "zarr")
     if replaceable and is_folder:
         replaceable = is_store(target) or not any(list_files(target))
     if not replaceable:
         raise StoreError(
-            f"{target!r} exists and is not a {location.format} matrix, so it is not "
-            "overwritten",
+            f"{target!r} exists and is not a {form} matrix, so it is not overwritten",
             _MOVE,
             "output-no-matrix",
         )
     with store_errors(target, "read"):
-        others = [name for name in form.members(target) if name != form.DEFAULT_MEMBER]
+        others = matrix_class(form).list_others(target)
     if others:
         raise StoreError(
             f"{target!r} holds {list_names(others)}, which would be lost, so it is not "
@@ -69,9 +71,6 @@ def check_target(location: Location, target: str, overwrite: bool) -> None:
             _MOVE,
             "output-holds-others",
         )
-
-
-_MOVE = "Move it away or choose another name"
 
 
 def check_space(folder: str, needed_bytes: int) -> None:

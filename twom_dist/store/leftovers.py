@@ -4,16 +4,13 @@ import fcntl
 import os
 import re
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from twom_dist.errors import StoreError
-from twom_dist.store._checks import store_errors
-from twom_dist.store._formats import FORMAT_TABLE
-from twom_dist.store._location import parse_location
-from twom_dist.store.output import Output
-from twom_dist.store.unfinished import Unfinished
+from ..errors import StoreError
+from ._checks import store_errors
+from ._location import parse_location
+from .output import Manifest, Output, open_output
+from .unfinished import Unfinished
 
 RUNNING = "a run is in it"
 _FOLDER = re.compile(r"\.(?P<output>.+)\.unfinished", re.DOTALL)
@@ -37,24 +34,23 @@ def list_leftovers(folder: str) -> list[Unfinished]:
     return found
 
 
-def read_leftover(place: Unfinished) -> tuple[Output, dict[str, Any]] | None:
+def read_leftover(place: Unfinished) -> tuple[Output, Manifest] | None:
     """Find the array, under whatever name, and its manifest; None if none is whole."""
     for store in sorted(Path(place.folder).glob("*.zarr")):
-        # A damaged file makes zarr raise errors of every kind.
-        try:
-            for member in FORMAT_TABLE["zarr"].members(str(store)):
-                location = replace(place.location, format="zarr", member=member)
-                if found := Unfinished(location).find():
-                    return found
-        except Exception:
-            continue
+        for metadata in store.rglob("zarr.json"):
+            # Of a group, or damaged: then zarr raises errors of every kind.
+            with suppress(Exception):
+                member = metadata.parent.relative_to(store).as_posix()
+                output, manifest = open_output(str(store), member)
+                if output.id == store.stem:
+                    return output, manifest
     return None
 
 
 def find_obstacle(place: Unfinished) -> str:
     """Say why what is left must stay; nothing if it may go."""
     try:
-        with open(os.path.join(place.folder, "lock"), "rb") as stream:
+        with open(place.lock_path, "rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         pass

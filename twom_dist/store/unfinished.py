@@ -5,40 +5,29 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from twom_dist.errors import StoreError
-from twom_dist.store._checks import store_errors
-from twom_dist.store._formats import FORMAT_TABLE
-from twom_dist.store._location import Location, parse_location
-from twom_dist.store._publish import publish, remove, sync_path
-from twom_dist.store._target import check_folder, check_space, check_target
-from twom_dist.store._tree import is_url
-from twom_dist.store.bucket import UnfinishedObject
-from twom_dist.store.output import Manifest, Output, new_id, open_output
+from ..errors import StoreError
+from ._checks import store_errors
+from ._export import export, export_bytes
+from ._location import parse_location
+from ._publish import publish
+from ._target import check_folder, check_space, check_target
+from ._tree import is_url, remove, sync
+from .output import Manifest, Output, open_output
+from .place import Place
 
 # Of file systems that cannot lock: runs there are not kept apart.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
-@dataclass(frozen=True)
-class Unfinished:
-    """The place of an output, and the folder in which it is made.
+class Unfinished(Place):
+    """The place of an output that is made in a hidden folder beside it.
 
     The folder holds a file to lock, the zarr array, and, of an output in another
     format, a file that keeps room for it on the disk.
-
-    Attributes
-    ----------
-    location : Location
-        Of the output; its path is that of the file, where a link was given.
     """
-
-    location: Location
 
     @property
     def folder(self) -> str:
@@ -47,18 +36,16 @@ class Unfinished:
         return os.path.join(folder, f".{name}.unfinished")
 
     @property
-    def _lock_path(self) -> str:
+    def lock_path(self) -> str:
+        """Path of the file to lock."""
         return os.path.join(self.folder, "lock")
 
-    def check_seen(self) -> None:
-        """Refuse a process that does not see the folder that another one has locked."""
-        with store_errors(self.folder, "written"):
-            os.stat(self._lock_path)
-
     @property
-    def _member(self) -> str:
-        """Of the array in its store, which becomes the output only if it is a zarr."""
-        return (self.location.member or "") if self.location.format == "zarr" else ""
+    def _room(self) -> str:
+        return os.path.join(self.folder, "room")
+
+    def _store(self, id: str) -> str:
+        return os.path.join(self.folder, f"{id}.zarr")
 
     def find(self) -> tuple[Output, Manifest] | None:
         """Find what an earlier run has left, and its manifest, if anything."""
@@ -83,7 +70,12 @@ class Unfinished:
     def check(self, overwrite: bool) -> None:
         """Refuse a place that cannot take the output."""
         check_folder(self.location.path)
-        check_target(self.location, self.location.path, overwrite)
+        check_target(self.location, overwrite)
+
+    def check_seen(self) -> None:
+        """Refuse a process that does not see the folder that another one has locked."""
+        with store_errors(self.folder, "written"):
+            os.stat(self.lock_path)
 
     def check_busy(self) -> None:
         """Refuse a place that another run writes."""
@@ -93,21 +85,13 @@ class Unfinished:
 
     def check_space(self, output: Output) -> None:
         """Refuse an output that the disk has no room for, beside what is there."""
-        needed = output.nbytes + self._reserve_bytes(output) - disk_bytes(self.folder)
-        check_space(os.path.dirname(self.folder), needed)
-
-    def output(
-        self, shape: tuple[int, int], tile: tuple[int, int], dtype: np.dtype[Any]
-    ) -> Output:
-        """Return an output that is not there yet."""
-        id = new_id()
-        store = os.path.join(self.folder, f"{id}.zarr")
-        return Output(store, self._member, shape, tile, dtype, id)
+        needed = output.nbytes + export_bytes(output, self.location)
+        check_space(os.path.dirname(self.folder), needed - disk_bytes(self.folder))
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Make the folder, and keep other runs out of it; refuse to where one is in."""
-        path = self._lock_path
+        path = self.lock_path
         with store_errors(self.folder, "written"):
             os.makedirs(self.folder, exist_ok=True)
             stream = open(path, "ab")  # noqa: SIM115  (until it is closed)
@@ -136,9 +120,9 @@ class Unfinished:
 
     def start(self, output: Output, manifest: Manifest, overwrite: bool) -> None:
         """Remove what is there, and create the array and room for what it becomes."""
-        self.clear()
+        self._clear()
         output.create(manifest)
-        if room := self._reserve_bytes(output):
+        if room := export_bytes(output, self.location):
             with store_errors(self.location, "written"), open(self._room, "wb") as file:
                 os.posix_fallocate(file.fileno(), 0, room)
 
@@ -150,36 +134,23 @@ class Unfinished:
     ) -> None:
         """Make what was asked for of the finished array, and give it its name.
 
-        Where that is refused, or may no longer be replaced, the array stays. `commit`
-        is called at the last moment at which nothing has been replaced.
+        Where that is refused, or may no longer be replaced, the array stays.
         """
         output.complete()
+        path = os.path.join(self.folder, os.path.basename(self.location.path))
         with store_errors(self.location, "written"):
-            finished = self._export(output)
+            remove(self._room)
+            finished = export(output, self.location, path)
+            sync(finished)
             # It may have become something else.
-            check_target(self.location, self.location.path, overwrite)
+            check_target(self.location, overwrite)
             commit()
             publish(finished, self.location.path)
         # The output is there; what is left of its making is no error.
         with suppress(StoreError):
             self.remove()
 
-    def _export(self, output: Output) -> str:
-        path = os.path.join(self.folder, os.path.basename(self.location.path))
-        remove(self._room)
-        form = FORMAT_TABLE[self.location.format]
-        finished = form.export(path, self.location.member, output)
-        sync_path(finished)
-        return finished
-
-    def _reserve_bytes(self, output: Output) -> int:
-        return FORMAT_TABLE[self.location.format].export_bytes(output)
-
-    @property
-    def _room(self) -> str:
-        return os.path.join(self.folder, "room")
-
-    def clear(self) -> None:
+    def _clear(self) -> None:
         """Remove all but the file to lock."""
         with store_errors(self.folder, "removed"):
             for path in Path(self.folder).iterdir():
@@ -187,10 +158,9 @@ class Unfinished:
                     remove(str(path))
 
     def remove(self) -> None:
-        """Remove the folder."""
-        with store_errors(self.folder, "removed"):
-            self.clear()
-            remove(self.folder)
+        """Remove the folder, and last the file to lock."""
+        self._clear()
+        super().remove()
 
 
 def disk_bytes(folder: str) -> int:
@@ -212,13 +182,10 @@ def _is_there(path: str, descriptor: int) -> bool:
         return False
 
 
-Place = Unfinished | UnfinishedObject
-
-
 def find_unfinished(path: str | os.PathLike[str]) -> Place:
     """Return where an output is made; nothing need be there."""
     location = parse_location(path)
     if is_url(location.path):
-        return UnfinishedObject(location)
+        return Place(location)
     # The target of a link is replaced, not the link.
     return Unfinished(replace(location, path=os.path.realpath(location.path)))
