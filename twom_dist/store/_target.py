@@ -18,16 +18,16 @@ def check_folder(target: str) -> None:
     try:
         # The slash refuses what is not a folder.
         os.stat(f"{folder}/")
+        is_writable = os.access(folder, os.W_OK | os.X_OK)
     except PermissionError:
-        # So that it cannot be written either.
-        pass
+        is_writable = False
     except OSError:
         raise StoreError(
             f"cannot write {target!r}: the directory {folder!r} does not exist",
             "Create it first or choose another",
             "no-folder",
         ) from None
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not is_writable:
         raise StoreError(
             f"cannot write {target!r}: the directory {folder!r} is not writable",
             "Change its permissions or choose another",
