@@ -128,7 +128,6 @@ def test_a_matrix_can_be_pickled(tmp_path: Path, name: str) -> None:
         ("A.npy::B", "path-member"),
         ("A.h5::", "path-member"),
         ("s.zarr::../t.zarr", "path-member"),
-        (b"A.npy", "path-bytes"),
     ],
 )
 def test_paths_that_name_no_matrix(path: Any, code: str) -> None:

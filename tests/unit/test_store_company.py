@@ -24,7 +24,7 @@ from tests.stored import (
 )
 from twom_dist.errors import StoreError
 from twom_dist.store import find_unfinished, open_matrix
-from twom_dist.store._checks import store_errors
+from twom_dist.store._errors import store_errors
 from twom_dist.store._region import split_index
 
 

@@ -49,7 +49,7 @@ def _describe_matrix(path: str) -> dict[str, Any]:
     return {
         "path": matrix.path,
         "member": matrix.member,
-        "format": matrix.format,
+        "format": matrix.location.format,
         "shape": matrix.shape,
         "dtype": matrix.dtype.name,
         "chunks": matrix.chunks,

@@ -19,7 +19,7 @@ from ._tree import stamp_file
 from .output import MANIFEST
 
 
-class HDF5Matrix(StoredMatrix):
+class Hdf5Matrix(StoredMatrix):
     """A dataset, of whatever files."""
 
     @classmethod
@@ -73,9 +73,7 @@ def _files(dataset: Any) -> Iterator[str]:
     yield own
     for name, *_ in dataset.external or ():
         yield _find_file(own, name)
-    if not dataset.is_virtual:
-        return
-    for source in dataset.virtual_sources():
+    for source in dataset.virtual_sources() if dataset.is_virtual else ():
         path = own if source.file_name == "." else _find_file(own, source.file_name)
         with h5py.File(path, "r") as file:
             if not isinstance(file.get(source.dset_name), h5py.Dataset):

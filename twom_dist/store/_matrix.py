@@ -1,6 +1,7 @@
 """A matrix that stays on disk, and what its format says and reads of it."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -8,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError, portable_errors
-from ._checks import check_dtype, check_shape, list_names, native_dtype, store_errors
+from ._errors import store_errors
 from ._location import Location
-from ._region import Region, region_shape, split_index
-from ._tree import stamp_file
+from ._region import Region, split_index
+
+# Of elements, without their byte order.
+_DTYPE = re.compile(r"b1|[iu][1248]|f[48]|c8|c16")
+_MAX_LISTED = 10
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,6 @@ class StoredMatrix:
         return self.location.member
 
     @property
-    def format(self) -> str:
-        """Format of the file."""
-        return self.location.format
-
-    @property
     def ndim(self) -> int:
         """The number of dimensions, always 2."""
         return 2
@@ -70,9 +69,6 @@ class StoredMatrix:
         Raises StoreError where the file is gone, damaged, or another matrix by now.
         """
         region, within = split_index(index, self.shape)
-        # Not every format can map or select nothing.
-        if 0 in region_shape(region):
-            return np.empty(region_shape(region), self.dtype)[within]
         rows, columns = (f"{x.start}:{x.stop}" for x in region)
         name = f"{self.location} [{rows}, {columns}]"
         # dask reads in a task.
@@ -107,7 +103,7 @@ class StoredMatrix:
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         """Return what names the matrix in a dask graph."""
-        kind = f"{self.format}-{self.shape}-{self.dtype.str}"
+        kind = f"{self.shape}-{self.dtype.str}"
         return ("twom-stored-matrix", str(self.location), kind, self.fingerprint)
 
     # --- of each format ---------------------------------------------------------------
@@ -125,12 +121,12 @@ class StoredMatrix:
     def _read(self, region: Region) -> NDArray[Any]:
         """Check that what was found still holds, and read a rectangle.
 
-        Into a fresh C-ordered array of native dtype; never an empty rectangle.
+        Into a fresh C-ordered array of native dtype.
         """
         raise NotImplementedError
 
     def _stamp(self) -> str:
-        return stamp_file(self.path)
+        return self.find(self.location).fingerprint
 
     def _count_chunks(self) -> tuple[int, int]:
         return 1, 1
@@ -145,22 +141,43 @@ class StoredMatrix:
         cls, location: Location, array: Any, chunks: Any, fingerprint: str
     ) -> Self:
         """Take shape and dtype of an array, or refuse what is not a matrix."""
-        name = str(location)
-        shape, dtype = (
-            check_shape(name, array.shape or ()),
-            check_dtype(name, array.dtype),
-        )
-        return cls(location, shape, dtype, chunks, fingerprint)
+        # That of an HDF5 dataset may be None.
+        shape = array.shape or ()
+        if len(shape) != 2:
+            raise StoreError(
+                f"{str(location)!r} is an array of shape {shape}, and a matrix has two "
+                "dimensions",
+                "Reshape it first or name another array",
+                "matrix-shape",
+            )
+        if not _DTYPE.fullmatch(array.dtype.str[1:]):
+            raise StoreError(
+                f"{str(location)!r} has dtype {array.dtype}; allowed are bool, "
+                "integers of up to 64 bits, float32, float64, complex64 or complex128",
+                "Convert it first",
+                "matrix-dtype",
+            )
+        # Without the metadata that HDF5 gives to some.
+        dtype = np.dtype(array.dtype.str).newbyteorder("=")
+        m, n = map(int, shape)
+        return cls(location, (m, n), dtype, chunks, fingerprint)
 
     def _check_unchanged(self, array: Any) -> None:
         """Refuse a file that was rewritten as another matrix after it was opened."""
-        if array.shape != self.shape or native_dtype(array.dtype) != self.dtype:
+        if array.shape != self.shape or array.dtype.newbyteorder("=") != self.dtype:
             raise StoreError(
                 f"{str(self.location)!r} was opened as a {self.shape} matrix of "
                 f"{self.dtype} and now has shape {array.shape} and dtype {array.dtype}",
                 "Open it again",
                 "matrix-rewritten",
             )
+
+
+def list_names(names: Sequence[str]) -> str:
+    """List some names, and count the rest."""
+    listed = ", ".join(repr(name) for name in names[:_MAX_LISTED])
+    left = len(names) - _MAX_LISTED
+    return listed if left <= 0 else f"{listed} and {left} more"
 
 
 def name_member(location: Location, list_matrices: Callable[[], list[str]]) -> Location:

@@ -9,10 +9,9 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from ._checks import native_dtype
 from ._location import Location
 from ._matrix import StoredMatrix
-from ._region import Region, region_shape
+from ._region import Region
 from ._tree import stamp_file
 
 
@@ -73,7 +72,8 @@ def read_region(
     """Read one rectangle, a run of bytes for each of its rows, or of its columns."""
     outer, inner = region[::-1] if header.fortran_order else region
     width = header.shape[0 if header.fortran_order else 1]
-    lines = np.empty(region_shape((outer, inner)), header.dtype)
+    shape = outer.stop - outer.start, inner.stop - inner.start
+    lines = np.empty(shape, header.dtype)
     runs = lines.reshape(1, -1) if inner == slice(0, width) else lines
     # Not a memory map: a rectangle of 12 MiB in rows of 430 KiB counted as 680 MiB of
     # the process, with all that the kernel maps around it.
@@ -85,4 +85,4 @@ def read_region(
                 problem = f"{path!r} was cut while it was read"
                 raise StoreError(problem, "Write it again", "file-truncated")
     values = lines.T if header.fortran_order else lines
-    return np.ascontiguousarray(values, dtype=native_dtype(header.dtype))
+    return np.ascontiguousarray(values, dtype=header.dtype.newbyteorder("="))

@@ -19,12 +19,6 @@ def split_index(index: Any, shape: tuple[int, int]) -> tuple[Region, LocalIndex]
     return (rows, columns), (i, j)
 
 
-def region_shape(region: Region) -> tuple[int, int]:
-    """Return the number of rows and columns of a rectangle."""
-    rows, columns = region
-    return rows.stop - rows.start, columns.stop - columns.start
-
-
 def _split_axis(entry: Any, extent: int) -> tuple[slice, slice | int]:
     try:
         picked = range(extent)[entry]

@@ -47,6 +47,16 @@ def check_there(path: str) -> None:
         raise FileNotFoundError("there is nothing under this address")
 
 
+def open_array(path: str, mode: str = "r", **options: Any) -> Any:
+    """Open a zarr array; refuse to where there is none."""
+    import zarr
+
+    if not is_url(path):
+        # zarr 3.1.0 makes the folder of a store that it does not find.
+        os.stat(path)
+    return zarr.open_array(zarr_target(path), mode=mode, **options)
+
+
 def list_files(path: str) -> Iterator[str]:
     """List all files below a folder or prefix, relative to it; none is looked at."""
     if is_url(path):
@@ -114,6 +124,13 @@ def sync(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_all(folder: str) -> None:
+    """Wait until all files and lists of names below a folder are on disk."""
+    for inner, _, names in os.walk(folder):
+        for name in ("", *names):
+            sync(os.path.join(inner, name))
 
 
 def remove(path: str) -> None:

@@ -12,18 +12,10 @@ import zarr
 from numpy.typing import NDArray
 
 from ..errors import StoreError
+from . import _tree as tree
 from ._location import Location
 from ._matrix import StoredMatrix, name_member, refuse_member
 from ._region import Region
-from ._tree import (
-    check_there,
-    is_store,
-    is_url,
-    list_files,
-    stamp_file,
-    stamp_files,
-    zarr_target,
-)
 from .output import COMPLETE, read_manifest
 
 _METADATA = {2: ".zarray", 3: "zarr.json"}
@@ -39,8 +31,8 @@ class ZarrMatrix(StoredMatrix):
     @classmethod
     def find(cls, location: Location) -> Self:
         """Read the metadata of the array."""
-        check_there(location.path)
-        if not is_store(location.path):
+        tree.check_there(location.path)
+        if not tree.is_store(location.path):
             raise StoreError(
                 f"{location.path!r} is not a zarr store: it holds no zarr.json, "
                 ".zarray or .zgroup",
@@ -62,36 +54,36 @@ class ZarrMatrix(StoredMatrix):
         # The chunks can change while the metadata file stays, so its own stamp is the
         # cheapest sign of a new matrix, not a proof of the old one.
         metadata = _METADATA[node.metadata.zarr_format]
-        stamp = stamp_file(os.path.join(_folder(location), metadata))
+        stamp = tree.stamp_file(os.path.join(_folder(location), metadata))
         fingerprint = f"{stamp}-{node.shape}-{node.dtype}"
         return cls._checked(location, node, node.chunks, fingerprint)
 
     @staticmethod
     def list_others(path: str) -> list[str]:
         """List the arrays in a store, and foreign files in that of one array."""
-        if not is_store(path):
+        if not tree.is_store(path):
             return []
         arrays = _arrays(path)
-        if "" not in arrays or is_url(path):
+        if "" not in arrays or tree.is_url(path):
             return [name for name in arrays if name]
         return [name for name in os.listdir(path) if not _OWN.fullmatch(name)]
 
     def _read(self, region: Region) -> NDArray[Any]:
         # To open an array takes ten requests.
-        once = _open_once if is_url(self.path) else _open
+        once = _open_once if tree.is_url(self.path) else _open
         array = once(self.location, self.fingerprint)
         self._check_unchanged(array)
         return np.ascontiguousarray(array[region], dtype=self.dtype)
 
     def _stamp(self) -> str:
         found = self.find(self.location)
-        return f"{found.fingerprint}-{stamp_files(_folder(self.location))}"
+        return f"{found.fingerprint}-{tree.stamp_files(_folder(self.location))}"
 
     def _count_chunks(self) -> tuple[int, int]:
         array = _open(self.location)
         chunks = getattr(array, "shards", None) or array.chunks
         whole = math.prod(-(-n // c) for n, c in zip(array.shape, chunks, strict=True))
-        names = list_files(_folder(self.location))
+        names = tree.list_files(_folder(self.location))
         return sum(_CHUNK.fullmatch(name) is not None for name in names), whole
 
     def _provenance(self) -> dict[str, Any]:
@@ -103,18 +95,14 @@ def _folder(location: Location) -> str:
 
 
 def _open(location: Location, fingerprint: str = "") -> Any:
-    folder = _folder(location)
-    if not is_url(folder):
-        # zarr 3.1.0 makes the folder of a store that it does not find.
-        os.stat(folder)
-    return zarr.open_array(zarr_target(folder), mode="r")
+    return tree.open_array(_folder(location))
 
 
 _open_once = lru_cache(maxsize=16)(_open)
 
 
 def _open_node(path: str) -> Any:
-    return zarr.open(zarr_target(path), mode="r") if is_store(path) else None
+    return zarr.open(tree.zarr_target(path), mode="r") if tree.is_store(path) else None
 
 
 def _arrays(path: str) -> dict[str, Any]:

@@ -7,13 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import StoreError
-from ._checks import store_errors
+from ._errors import store_errors
 from ._location import parse_location
 from .output import Manifest, Output, open_output
 from .unfinished import Unfinished
 
 RUNNING = "a run is in it"
-_FOLDER = re.compile(r"\.(?P<output>.+)\.unfinished", re.DOTALL)
 _STORE = re.compile(r"[0-9a-f]{12}\.zarr(\.draft|\.old)?")
 
 
@@ -23,27 +22,23 @@ def list_leftovers(folder: str) -> list[Unfinished]:
     with store_errors(folder, "read"):
         paths = sorted(Path(os.path.abspath(folder)).iterdir())
     for path in paths:
-        name = _FOLDER.fullmatch(path.name)
-        if name is None or path.is_symlink() or not path.is_dir():
-            continue
-        # Not every such name is of an output.
+        output = path.name.removeprefix(".").removesuffix(".unfinished")
+        # Most names are not of an output.
         with suppress(StoreError):
-            place = Unfinished(parse_location(path.with_name(name["output"])))
-            if place.folder == str(path):
+            place = Unfinished(parse_location(os.path.join(path.parent, output)))
+            if place.folder == str(path) and path.is_dir() and not path.is_symlink():
                 found.append(place)
     return found
 
 
 def read_leftover(place: Unfinished) -> tuple[Output, Manifest] | None:
     """Find the array, under whatever name, and its manifest; None if none is whole."""
-    for store in sorted(Path(place.folder).glob("*.zarr")):
-        for metadata in store.rglob("zarr.json"):
-            # Of a group, or damaged: then zarr raises errors of every kind.
-            with suppress(Exception):
-                member = metadata.parent.relative_to(store).as_posix()
-                output, manifest = open_output(str(store), member)
-                if output.id == store.stem:
-                    return output, manifest
+    for metadata in Path(place.folder).glob("*.zarr/**/zarr.json"):
+        # Of a group, or damaged: then zarr raises errors of every kind.
+        with suppress(Exception):
+            output, manifest = open_output(str(metadata.parent), "")
+            if f"{output.id}.zarr" in metadata.parts:
+                return output, manifest
     return None
 
 

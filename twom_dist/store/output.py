@@ -12,17 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..typing import Array, Cell
-from ._checks import store_errors
+from . import _tree as tree
+from ._errors import store_errors
 from ._region import Region
-from ._tree import (
-    check_there,
-    is_url,
-    list_files,
-    look_at_files,
-    remove,
-    sync,
-    zarr_target,
-)
 
 # Of the attributes of an array.
 MANIFEST = "twom_dist"
@@ -84,9 +76,9 @@ class Output:
 
         with store_errors(self.store, "written"):
             # A folder gets its name when all of its metadata are there.
-            draft = self.store if is_url(self.store) else f"{self.store}.draft"
+            draft = self.store if tree.is_url(self.store) else f"{self.store}.draft"
             zarr.create_array(
-                zarr_target(draft),
+                tree.zarr_target(draft),
                 name=self.member or None,
                 shape=self.shape,
                 dtype=self.dtype,
@@ -99,9 +91,9 @@ class Output:
                 attributes={MANIFEST: manifest | {"id": self.id, COMPLETE: False}},
             )
             if draft != self.store:
-                _sync_folders(draft)
+                tree.sync_all(draft)
                 os.rename(draft, self.store)
-                sync(os.path.dirname(self.store))
+                tree.sync(os.path.dirname(self.store))
 
     def manifest(self) -> Manifest:
         """Return the manifest."""
@@ -110,32 +102,25 @@ class Output:
     def record(self, **more: Any) -> None:
         """Add to the manifest."""
         with store_errors(self.store, "written"):
-            self.check_there()
             array = self.open()
             array.attrs[MANIFEST] = read_manifest(array.attrs) | more
-            sync(os.path.join(self.array, "zarr.json"))
-
-    def check_there(self) -> None:
-        """Raise FileNotFoundError where this process does not find the array."""
-        check_there(os.path.join(self.array, "zarr.json"))
+            tree.sync(os.path.join(self.array, "zarr.json"))
 
     def write(self, i: int, j: int, tile: Array) -> None:
         """Write tile (i, j) of C to disk; refuse to where the array is gone."""
         if tile.size == 0:
             return
         with store_errors(self.store, "written"):
-            if is_url(self.store):
+            if tree.is_url(self.store):
                 _open_once(self)[self.region(i, j)] = tile
                 return
-            # zarr makes the folders that it misses, of an array that is gone as well.
-            self.check_there()
             self.open()[self.region(i, j)] = tile
             chunk = os.path.join(self.array, "c", str(i), str(j))
             try:
-                sync(chunk)
+                tree.sync(chunk)
             except BaseException:
                 # It would be taken for finished.
-                remove(chunk)
+                tree.remove(chunk)
                 raise
 
     def read(self) -> Iterator[tuple[Region, Array]]:
@@ -151,7 +136,7 @@ class Output:
         A chunk gets its name when it is written; one that was cut, or lost its end in
         a power failure, has another size.
         """
-        files = look_at_files(os.path.join(self.array, "c"))
+        files = tree.look_at_files(os.path.join(self.array, "c"))
         whole = (name for name, size, _ in files if size == self.tile_bytes)
         return {(int(x[1]), int(x[2])) for x in map(_CHUNK.fullmatch, whole) if x}
 
@@ -159,19 +144,18 @@ class Output:
         """Remove what killed processes left among the chunks, and sync the rest."""
         with store_errors(self.store, "written"):
             top = os.path.join(self.array, "c")
-            for name in list_files(top):
-                # A killed task may have written a chunk and not synced it.
-                finish = sync if _CHUNK.fullmatch(name) else remove
-                finish(os.path.join(top, name))
+            for name in tree.list_files(top):
+                if not _CHUNK.fullmatch(name):
+                    tree.remove(os.path.join(top, name))
             self.record(**{COMPLETE: True})
-            if not is_url(self.store):
-                _sync_folders(self.store)
+            # Chunks as well: a killed task may have written one and not synced it.
+            tree.sync_all(self.store)
 
     def open(self) -> Any:
         """Open the array, to read it or write to it."""
         import zarr
 
-        array: Any = zarr.open_array(zarr_target(self.array), mode="r+", zarr_format=3)
+        array = tree.open_array(self.array, "r+", zarr_format=3)
         # zarr leaves out a chunk that equals the fill value, and takes a complex -0.0
         # for 0.0. `open_array` ignores the setting, and `with_config` is missing in
         # zarr 3.1.3.
@@ -189,14 +173,6 @@ class Output:
 _open_once = lru_cache(maxsize=4)(Output.open)
 
 
-def _sync_folders(top: str) -> None:
-    """Sync the lists of names, and the metadata."""
-    for folder, _, names in os.walk(top):
-        sync(folder)
-        if "zarr.json" in names:
-            sync(os.path.join(folder, "zarr.json"))
-
-
 def read_manifest(attributes: Mapping[str, Any]) -> Manifest:
     """Return the manifest among the attributes of an array; empty if there is none."""
     found = attributes.get(MANIFEST, {})
@@ -205,10 +181,7 @@ def read_manifest(attributes: Mapping[str, Any]) -> Manifest:
 
 def open_output(store: str, member: str) -> tuple[Output, Manifest]:
     """Open an output that was begun, and its manifest, which may be empty."""
-    import zarr
-
-    path = os.path.join(store, member).rstrip("/")
-    array: Any = zarr.open_array(zarr_target(path), mode="r", zarr_format=3)
+    array = tree.open_array(os.path.join(store, member).rstrip("/"), zarr_format=3)
     manifest = read_manifest(array.attrs)
     id = str(manifest.get("id", ""))
     return Output(store, member, array.shape, array.chunks, array.dtype, id), manifest

@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import StoreError
-from ._checks import store_errors
+from . import _tree as tree
+from ._errors import store_errors
 from ._location import Location
-from ._target import check_target
-from ._tree import exists, remove
+from ._matrix import list_names
 from .output import COMPLETE, Manifest, Output, open_output
+from .reader import matrix_class
+
+Commit = Callable[[], None]
+_MOVE = "Move it away or choose another name"
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Place:
         with store_errors(self.location, "read"):
             # A store that is there may be somebody else's, or none.
             path = os.path.join(self.location.path, self._member, "zarr.json")
-            if not exists(path):
+            if not tree.exists(path):
                 return None
             found = open_output(self.location.path, self._member)
         return found if found[1].get(COMPLETE) is False else None
@@ -64,12 +68,12 @@ class Place:
         """Refuse a place that cannot take the output."""
         with store_errors(self.location, "written"):
             if self.find() is None:
-                check_target(self.location, overwrite)
+                self._check_target(overwrite)
 
     def check_seen(self) -> None:
         """Refuse a process that does not see what another one has begun."""
         with store_errors(self.location, "written"):
-            exists(self.location.path)
+            tree.exists(self.location.path)
 
     def check_busy(self) -> None:
         """Refuse a place that another run writes."""
@@ -88,10 +92,7 @@ class Place:
         output.create(manifest)
 
     def finish(
-        self,
-        output: Output,
-        overwrite: bool,
-        commit: Callable[[], None] = lambda: None,
+        self, output: Output, overwrite: bool, commit: Commit = lambda: None
     ) -> None:
         """Say in the manifest that the output is whole, if it is still the same one.
 
@@ -110,4 +111,42 @@ class Place:
     def remove(self) -> None:
         """Remove what is unfinished."""
         with store_errors(self.folder, "removed"):
-            remove(self.folder)
+            tree.remove(self.folder)
+
+    def _check_target(self, overwrite: bool) -> None:
+        """Refuse a target that is there, unless it may be replaced."""
+        target, form = self.location.path, self.location.format
+        if not tree.exists(target):
+            return
+        if self.location.member is not None:
+            raise StoreError(
+                f"{target!r} exists, and members are not added to a container",
+                "Name a container that does not exist yet",
+                "container-exists",
+            )
+        if not overwrite:
+            raise StoreError(
+                f"{target!r} exists",
+                "Choose another name, or replace it with overwrite",
+                "output-exists",
+            )
+        is_folder = tree.is_url(target) or os.path.isdir(target)
+        replaceable = is_folder == (form == "zarr")
+        if replaceable and is_folder:
+            replaceable = tree.is_store(target) or not any(tree.list_files(target))
+        if not replaceable:
+            raise StoreError(
+                f"{target!r} exists and is not a {form} matrix, so it is not "
+                "overwritten",
+                _MOVE,
+                "output-no-matrix",
+            )
+        with store_errors(target, "read"):
+            others = matrix_class(form).list_others(target)
+        if others:
+            raise StoreError(
+                f"{target!r} holds {list_names(others)}, which would be lost, so it is "
+                "not overwritten",
+                _MOVE,
+                "output-holds-others",
+            )

@@ -4,22 +4,15 @@ import os
 from importlib import import_module
 from typing import cast
 
-from ._checks import store_errors
+from ._errors import store_errors
 from ._location import parse_location
 from ._matrix import StoredMatrix
-
-_CLASSES = {
-    "npy": "NpyMatrix",
-    "npz": "NpzMatrix",
-    "hdf5": "HDF5Matrix",
-    "zarr": "ZarrMatrix",
-}
 
 
 def matrix_class(format: str) -> type[StoredMatrix]:
     """Import the class of a format, once it is needed: zarr and h5py take long."""
     module = import_module(f"._{format}", __package__)
-    return cast("type[StoredMatrix]", getattr(module, _CLASSES[format]))
+    return cast("type[StoredMatrix]", getattr(module, f"{format.title()}Matrix"))
 
 
 def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:

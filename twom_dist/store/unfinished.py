@@ -3,20 +3,20 @@
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from ..errors import StoreError
-from ._checks import store_errors
+from . import _tree as tree
+from ._errors import store_errors
 from ._export import export, export_bytes
 from ._location import parse_location
 from ._publish import publish
-from ._target import check_folder, check_space, check_target
-from ._tree import is_url, remove, sync
 from .output import Manifest, Output, open_output
-from .place import Place
+from .place import Commit, Place
 
 # Of file systems that cannot lock: runs there are not kept apart.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
@@ -69,8 +69,30 @@ class Unfinished(Place):
 
     def check(self, overwrite: bool) -> None:
         """Refuse a place that cannot take the output."""
-        check_folder(self.location.path)
-        check_target(self.location, overwrite)
+        self._check_folder()
+        self._check_target(overwrite)
+
+    def _check_folder(self) -> None:
+        """Refuse a target whose folder cannot take it."""
+        target, folder = self.location.path, os.path.dirname(self.folder)
+        try:
+            # The slash refuses what is not a folder.
+            os.stat(f"{folder}/")
+            is_writable = os.access(folder, os.W_OK | os.X_OK)
+        except PermissionError:
+            is_writable = False
+        except OSError:
+            raise StoreError(
+                f"cannot write {target!r}: the directory {folder!r} does not exist",
+                "Create it first or choose another",
+                "no-folder",
+            ) from None
+        if not is_writable:
+            raise StoreError(
+                f"cannot write {target!r}: the directory {folder!r} is not writable",
+                "Change its permissions or choose another",
+                "no-permission",
+            )
 
     def check_seen(self) -> None:
         """Refuse a process that does not see the folder that another one has locked."""
@@ -85,8 +107,17 @@ class Unfinished(Place):
 
     def check_space(self, output: Output) -> None:
         """Refuse an output that the disk has no room for, beside what is there."""
-        needed = output.nbytes + export_bytes(output, self.location)
-        check_space(os.path.dirname(self.folder), needed - disk_bytes(self.folder))
+        needed_bytes = output.nbytes + export_bytes(output, self.location)
+        needed_bytes -= disk_bytes(self.folder)
+        folder = os.path.dirname(self.folder)
+        free_bytes = shutil.disk_usage(folder).free
+        if needed_bytes > free_bytes:
+            raise StoreError(
+                f"the output needs {needed_bytes} bytes and {folder!r} has "
+                f"{free_bytes} free",
+                "Free some space or choose another folder",
+                "disk-full",
+            )
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -96,27 +127,25 @@ class Unfinished(Place):
             os.makedirs(self.folder, exist_ok=True)
             stream = open(path, "ab")  # noqa: SIM115  (until it is closed)
         with stream:
+            busy = StoreError(
+                f"{self.location.path!r} is being written by another run",
+                "Let it finish, or choose another name",
+                "output-busy",
+            )
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
-                    raise self._refuse_busy() from None
+                    raise busy from None
             # The run that had it locked may have removed it meanwhile.
-            if not _is_there(path, stream.fileno()):
-                raise self._refuse_busy()
+            if not (os.path.exists(path) and os.path.samefile(path, stream.fileno())):
+                raise busy
             try:
                 yield
             finally:
                 with suppress(OSError):
                     if os.listdir(self.folder) == [os.path.basename(path)]:
-                        remove(self.folder)
-
-    def _refuse_busy(self) -> StoreError:
-        return StoreError(
-            f"{self.location.path!r} is being written by another run",
-            "Let it finish, or choose another name",
-            "output-busy",
-        )
+                        tree.remove(self.folder)
 
     def start(self, output: Output, manifest: Manifest, overwrite: bool) -> None:
         """Remove what is there, and create the array and room for what it becomes."""
@@ -127,10 +156,7 @@ class Unfinished(Place):
                 os.posix_fallocate(file.fileno(), 0, room)
 
     def finish(
-        self,
-        output: Output,
-        overwrite: bool,
-        commit: Callable[[], None] = lambda: None,
+        self, output: Output, overwrite: bool, commit: Commit = lambda: None
     ) -> None:
         """Make what was asked for of the finished array, and give it its name.
 
@@ -139,11 +165,11 @@ class Unfinished(Place):
         output.complete()
         path = os.path.join(self.folder, os.path.basename(self.location.path))
         with store_errors(self.location, "written"):
-            remove(self._room)
+            tree.remove(self._room)
             finished = export(output, self.location, path)
-            sync(finished)
+            tree.sync(finished)
             # It may have become something else.
-            check_target(self.location, overwrite)
+            self._check_target(overwrite)
             commit()
             publish(finished, self.location.path)
         # The output is there; what is left of its making is no error.
@@ -155,7 +181,7 @@ class Unfinished(Place):
         with store_errors(self.folder, "removed"):
             for path in Path(self.folder).iterdir():
                 if path.name != "lock":
-                    remove(str(path))
+                    tree.remove(str(path))
 
     def remove(self) -> None:
         """Remove the folder, and last the file to lock."""
@@ -166,26 +192,18 @@ class Unfinished(Place):
 def disk_bytes(folder: str) -> int:
     """Measure what a folder takes on disk."""
     total_bytes = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            # What has gone meanwhile takes nothing.
-            with suppress(FileNotFoundError):
-                # st_blocks counts 512 bytes on every system: inode(7). Holes take none.
-                total_bytes += os.lstat(os.path.join(path, name)).st_blocks * 512
+    for name in tree.list_files(folder):
+        # What has gone meanwhile takes nothing.
+        with suppress(FileNotFoundError):
+            # st_blocks counts 512 bytes on every system: inode(7). Holes take none.
+            total_bytes += os.lstat(os.path.join(folder, name)).st_blocks * 512
     return total_bytes
-
-
-def _is_there(path: str, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
 
 
 def find_unfinished(path: str | os.PathLike[str]) -> Place:
     """Return where an output is made; nothing need be there."""
     location = parse_location(path)
-    if is_url(location.path):
+    if tree.is_url(location.path):
         return Place(location)
     # The target of a link is replaced, not the link.
     return Unfinished(replace(location, path=os.path.realpath(location.path)))
