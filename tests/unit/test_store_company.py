@@ -44,7 +44,7 @@ def test_a_path_may_hold_colons(tmp_path: Path, monkeypatch: Any) -> None:
     matrix = open_matrix("C.NPZ::x::y.npy")
     # Workers need not run in the folder where the client was started.
     monkeypatch.chdir("/")
-    assert (matrix.path, matrix.member) == (str(tmp_path / "C.NPZ"), "x::y")
+    assert str(matrix.location) == f"{tmp_path}/C.NPZ::x::y"
     assert_same_bits(matrix[:, :], make_matrix())
 
 

@@ -1,8 +1,8 @@
 """Matrices in .npy, .npz and HDF5 files, and in zarr stores here and elsewhere."""
 
 from ._matrix import StoredMatrix
+from ._place import Place
 from .output import Output
-from .place import Place
 from .reader import open_matrix
 from .unfinished import Unfinished, find_unfinished
 

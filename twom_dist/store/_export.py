@@ -9,7 +9,7 @@ from numpy.lib import format as npy_format
 
 from ._location import DEFAULT_MEMBER, Location
 from ._tree import remove
-from .output import MANIFEST, Output
+from .output import MANIFEST, Output, read_manifest
 
 # HDF5 keeps the size of a chunk in 32 bits.
 _MAX_CHUNK_BYTES = 2**32 - 1
@@ -88,6 +88,6 @@ def _write_hdf5(output: Output, path: str, member: str) -> None:
             chunks=output.tile if is_chunked else None,
             dcpl=early,
         )
-        dataset.attrs[MANIFEST] = json.dumps(output.manifest())
+        dataset.attrs[MANIFEST] = json.dumps(read_manifest(output.open().attrs))
         for region, tile in output.read():
             dataset[region] = tile

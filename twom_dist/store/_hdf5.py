@@ -24,7 +24,6 @@ class Hdf5Matrix(StoredMatrix):
 
     @classmethod
     def find(cls, location: Location) -> Self:
-        """Read shape, dtype and chunks of the dataset."""
         with h5py.File(location.path, "r") as file:
             location = name_member(location, partial(_matrices, file))
             dataset = _dataset(file, location)

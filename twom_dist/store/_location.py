@@ -6,13 +6,7 @@ from dataclasses import dataclass
 
 from ..errors import StoreError
 
-_FORMATS = {
-    ".zarr": "zarr",
-    ".npy": "npy",
-    ".npz": "npz",
-    ".h5": "hdf5",
-    ".hdf5": "hdf5",
-}
+_FORMATS = ("zarr", "npy", "npz", "hdf5")
 # Of an output in a container for which no name is given.
 DEFAULT_MEMBER = "matrix"
 # The first "suffix::" splits, so that folders may contain "::" themselves.
@@ -47,20 +41,19 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
         raise StoreError("the path is empty", "Name a file", "path-empty")
     file, member = text, None
     match = _MEMBER.fullmatch(text)
-    if match is None and _suffix(text) not in _FORMATS:
+    if match is None and _find_format(text) not in _FORMATS:
         match = _INSIDE.fullmatch(text)
     if match:
         file, member = match["path"], match["member"]
-    suffix = _suffix(file)
-    if suffix not in _FORMATS:
-        given = f"ends in {suffix!r}" if suffix else "has no suffix"
+    name = _find_format(file)
+    if name not in _FORMATS:
+        given = f"ends in '.{name}'" if name else "has no suffix"
         raise StoreError(
             f"{file.partition('::')[0]!r} {given}, and matrices are kept in .zarr, "
             ".npy, .npz, .h5 or .hdf5",
             "Rename or convert it",
             "path-suffix",
         )
-    name = _FORMATS[suffix]
     if member is not None:
         member = _clean_member(text, name, member)
     if "://" not in file:
@@ -75,8 +68,9 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
     return Location(file.rstrip("/"), member, name)
 
 
-def _suffix(file: str) -> str:
-    return os.path.splitext(file.rstrip("/"))[1].lower()
+def _find_format(file: str) -> str:
+    suffix = os.path.splitext(file.rstrip("/"))[1].lower()[1:]
+    return "hdf5" if suffix == "h5" else suffix
 
 
 def _clean_member(text: str, format_name: str, member: str) -> str:

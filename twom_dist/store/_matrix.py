@@ -54,11 +54,6 @@ class StoredMatrix:
         return self.location.path
 
     @property
-    def member(self) -> str | None:
-        """Name of the array inside it."""
-        return self.location.member
-
-    @property
     def ndim(self) -> int:
         """The number of dimensions, always 2."""
         return 2

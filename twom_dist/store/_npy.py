@@ -29,7 +29,6 @@ class NpyMatrix(StoredMatrix):
 
     @classmethod
     def find(cls, location: Location) -> Self:
-        """Read the header and compare the size of the file with it."""
         fingerprint = stamp_file(location.path)
         with open(location.path, "rb") as stream:
             header = read_header(stream)

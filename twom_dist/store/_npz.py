@@ -20,7 +20,6 @@ class NpzMatrix(StoredMatrix):
 
     @classmethod
     def find(cls, location: Location) -> Self:
-        """Read the directory of the archive and the header of the member."""
         fingerprint = stamp_file(location.path)
         with ZipFile(location.path) as archive:
             location = name_member(location, partial(_matrices, archive))
@@ -41,7 +40,7 @@ class NpzMatrix(StoredMatrix):
         with ZipFile(self.path) as archive:
             header, start = _read_member(archive, self.location)
             self._check_unchanged(header)
-            info = archive.getinfo(f"{self.member}.npy")
+            info = archive.getinfo(f"{self.location.member}.npy")
             if info.compress_type == ZIP_STORED:
                 return read_region(self.path, header, region, start)
             with archive.open(info) as stream:

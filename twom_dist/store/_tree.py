@@ -5,7 +5,6 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ _MARKS = ("ETag", "etag", "md5Hash", "mtime", "updated", "created")
 
 
 def is_url(path: str) -> bool:
-    """Tell a URL from a path."""
     return "://" in path
 
 
@@ -69,10 +67,7 @@ def list_files(path: str) -> Iterator[str]:
 
 
 def look_at_files(path: str) -> Iterator[tuple[str, int, str]]:
-    """Yield name, size and what a change alters, of all files; see `list_files`.
-
-    Each file of a folder is looked up; object stores tell of all in their listings.
-    """
+    """Yield name, size and what a change alters; each file of a folder is looked up."""
     if not is_url(path):
         for name in list_files(path):
             # What has gone meanwhile is not there.
@@ -104,20 +99,10 @@ def stamp_file(path: str) -> str:
     return f"{status.st_size}-{status.st_mtime_ns}"
 
 
-def stamp_files(path: str) -> str:
-    """Return what changes when any file below a folder or prefix does."""
-    found = sha256()
-    for file in look_at_files(path):
-        found.update(repr(file).encode())
-    return found.hexdigest()[:16]
-
-
 def sync(path: str) -> None:
-    """Wait until a file, or the list of names in a folder, is on disk.
-
-    An object is there when it has been written.
-    """
+    """Wait until a file, or the list of names in a folder, is on disk."""
     if is_url(path):
+        # An object is there when it has been written.
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -5,6 +5,7 @@ import os
 import re
 import warnings
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,6 @@ from ._matrix import StoredMatrix, name_member, refuse_member
 from ._region import Region
 from .output import COMPLETE, read_manifest
 
-_METADATA = {2: ".zarray", 3: "zarr.json"}
 # Of chunks: c/0/1, 0/1 or 0.1.
 _CHUNK = re.compile(r"(c/)?\d+([./]\d+)*")
 # What lies in the folder of an array that is a store.
@@ -30,7 +30,6 @@ class ZarrMatrix(StoredMatrix):
 
     @classmethod
     def find(cls, location: Location) -> Self:
-        """Read the metadata of the array."""
         tree.check_there(location.path)
         if not tree.is_store(location.path):
             raise StoreError(
@@ -53,7 +52,7 @@ class ZarrMatrix(StoredMatrix):
             )
         # The chunks can change while the metadata file stays, so its own stamp is the
         # cheapest sign of a new matrix, not a proof of the old one.
-        metadata = _METADATA[node.metadata.zarr_format]
+        metadata = ".zarray" if node.metadata.zarr_format == 2 else "zarr.json"
         stamp = tree.stamp_file(os.path.join(_folder(location), metadata))
         fingerprint = f"{stamp}-{node.shape}-{node.dtype}"
         return cls._checked(location, node, node.chunks, fingerprint)
@@ -76,8 +75,10 @@ class ZarrMatrix(StoredMatrix):
         return np.ascontiguousarray(array[region], dtype=self.dtype)
 
     def _stamp(self) -> str:
-        found = self.find(self.location)
-        return f"{found.fingerprint}-{tree.stamp_files(_folder(self.location))}"
+        found = sha256(self.find(self.location).fingerprint.encode())
+        for file in tree.look_at_files(_folder(self.location)):
+            found.update(repr(file).encode())
+        return found.hexdigest()
 
     def _count_chunks(self) -> tuple[int, int]:
         array = _open(self.location)

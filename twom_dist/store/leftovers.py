@@ -71,10 +71,7 @@ def _find_stranger(place: Unfinished) -> str:
 
 
 def remove_leftover(place: Unfinished) -> None:
-    """Remove what is left, and keep runs out of it meanwhile.
-
-    It has no obstacle: where there is one by now, that is an error.
-    """
+    """Remove what is left; refuse to where there is an obstacle by now."""
     with place.lock():
         if reason := _find_stranger(place):
             problem = f"{place.folder!r} is not removed: {reason}"

@@ -56,14 +56,9 @@ class Output:
         return -(-m // mb), -(-n // nb)
 
     @property
-    def tile_bytes(self) -> int:
-        """Bytes of a chunk."""
-        return math.prod(self.tile) * self.dtype.itemsize
-
-    @property
     def nbytes(self) -> int:
         """Bytes of all chunks."""
-        return math.prod(self.counts) * self.tile_bytes
+        return math.prod((*self.counts, *self.tile)) * self.dtype.itemsize
 
     def region(self, i: int, j: int) -> Region:
         """Return rows and columns of tile (i, j); fewer ones for the last tiles."""
@@ -94,10 +89,6 @@ class Output:
                 tree.sync_all(draft)
                 os.rename(draft, self.store)
                 tree.sync(os.path.dirname(self.store))
-
-    def manifest(self) -> Manifest:
-        """Return the manifest."""
-        return read_manifest(self.open().attrs)
 
     def record(self, **more: Any) -> None:
         """Add to the manifest."""
@@ -137,8 +128,9 @@ class Output:
         a power failure, has another size.
         """
         files = tree.look_at_files(os.path.join(self.array, "c"))
-        whole = (name for name, size, _ in files if size == self.tile_bytes)
-        return {(int(x[1]), int(x[2])) for x in map(_CHUNK.fullmatch, whole) if x}
+        whole = math.prod(self.tile) * self.dtype.itemsize
+        found = (_CHUNK.fullmatch(name) for name, size, _ in files if size == whole)
+        return {(int(x[1]), int(x[2])) for x in found if x}
 
     def complete(self) -> None:
         """Remove what killed processes left among the chunks, and sync the rest."""

@@ -14,9 +14,9 @@ from . import _tree as tree
 from ._errors import store_errors
 from ._export import export, export_bytes
 from ._location import parse_location
+from ._place import Commit, Place
 from ._publish import publish
 from .output import Manifest, Output, open_output
-from .place import Commit, Place
 
 # Of file systems that cannot lock: runs there are not kept apart.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
