@@ -65,9 +65,7 @@ def check_size(location: Location, header: NpyHeader, available: int) -> None:
         )
 
 
-def read_region(
-    path: str, header: NpyHeader, region: Region, start: int = 0
-) -> NDArray[Any]:
+def read_region(path: str, header: NpyHeader, region: Region) -> NDArray[Any]:
     """Read one rectangle, a run of bytes for each of its rows, or of its columns."""
     outer, inner = region[::-1] if header.fortran_order else region
     width = header.shape[0 if header.fortran_order else 1]
@@ -79,7 +77,7 @@ def read_region(
     with open(path, "rb") as stream:
         for number, run in enumerate(runs, start=outer.start):
             place = (number * width + inner.start) * header.dtype.itemsize
-            stream.seek(start + header.offset + place)
+            stream.seek(header.offset + place)
             if stream.readinto(run.view(np.uint8)) < run.nbytes:
                 problem = f"{path!r} was cut while it was read"
                 raise StoreError(problem, "Write it again", "file-truncated")

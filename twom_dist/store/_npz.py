@@ -2,7 +2,7 @@
 
 from functools import partial
 from typing import Any, Self
-from zipfile import ZIP_STORED, ZipFile
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -23,10 +23,9 @@ class NpzMatrix(StoredMatrix):
         fingerprint = stamp_file(location.path)
         with ZipFile(location.path) as archive:
             location = name_member(location, partial(_matrices, archive))
-            header, _ = _read_member(archive, location)
+            header, info, _ = _read_member(archive, location)
             found = cls._checked(location, header, None, fingerprint)
-            size = archive.getinfo(f"{location.member}.npy").file_size
-            check_size(location, header, size)
+            check_size(location, header, info.file_size)
         return found
 
     @staticmethod
@@ -38,26 +37,28 @@ class NpzMatrix(StoredMatrix):
 
     def _read(self, region: Region) -> NDArray[Any]:
         with ZipFile(self.path) as archive:
-            header, start = _read_member(archive, self.location)
+            header, info, start = _read_member(archive, self.location)
             self._check_unchanged(header)
-            info = archive.getinfo(f"{self.location.member}.npy")
             if info.compress_type == ZIP_STORED:
-                return read_region(self.path, header, region, start)
+                header = header._replace(offset=start + header.offset)
+                return read_region(self.path, header, region)
             with archive.open(info) as stream:
                 whole = npy_format.read_array(stream, allow_pickle=False)
         return np.array(whole[region], dtype=self.dtype, order="C")
 
 
-def _read_member(archive: ZipFile, location: Location) -> tuple[NpyHeader, int]:
+def _read_member(
+    archive: ZipFile, location: Location
+) -> tuple[NpyHeader, ZipInfo, int]:
     """Read the header of a member, and tell where the member begins."""
     name = f"{location.member}.npy"
     if name not in archive.namelist():
         raise refuse_member(location, _matrices(archive))
     with archive.open(name) as stream:
         assert archive.fp is not None
-        # To open a member reads the header that the archive has before it.
+        # To open a member reads what the archive has before it.
         start = archive.fp.tell()
-        return read_header(stream), start
+        return read_header(stream), archive.getinfo(name), start
 
 
 def _matrices(archive: ZipFile) -> list[str]:
