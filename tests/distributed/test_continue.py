@@ -151,7 +151,7 @@ def test_an_output_without_a_finished_tile_leaves_nothing(files):
         raise OSError(28, os.strerror(28))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("twom_dist.store.output.Output._open", fail)
+        patch.setattr("twom_dist.store.output.Output.open", fail)
         with raises(StoreError, "disk-full"):
             multiply()
     assert hidden() == []

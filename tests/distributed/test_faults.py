@@ -232,9 +232,9 @@ def test_after_some_room_was_made_the_job_goes_on(files, monkeypatch):
         written.append(output)
         return plain(output)
 
-    plain = Output._open
+    plain = Output.open
     with monkeypatch.context() as patch:
-        patch.setattr(Output, "_open", open_once_more)
+        patch.setattr(Output, "open", open_once_more)
         with raises(StoreError, "disk-full") as caught:
             multiply("C.npy")
     note = caught.value.__notes__[-1]

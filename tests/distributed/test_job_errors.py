@@ -5,7 +5,7 @@ from distributed.core import clean_exception, error_message
 
 from tests.expect import raises
 from twom_dist.errors import KernelError, StoreError, TwomError, portable_errors
-from twom_dist.store._checks import store_errors
+from twom_dist.store._errors import store_errors
 
 
 class UnpicklableError(Exception):

@@ -123,12 +123,11 @@ def test_a_matrix_can_be_pickled(tmp_path: Path, name: str) -> None:
         ("none.npy", "file-missing"),
         ("A.txt", "path-suffix"),
         ("A", "path-suffix"),
-        ("", "path-suffix"),
+        ("", "path-empty"),
         ("s3://bucket/A.npy", "url-format"),
         ("A.npy::B", "path-member"),
         ("A.h5::", "path-member"),
         ("s.zarr::../t.zarr", "path-member"),
-        (b"A.npy", "path-bytes"),
     ],
 )
 def test_paths_that_name_no_matrix(path: Any, code: str) -> None:
@@ -219,9 +218,10 @@ def test_other_dimensions_are_refused(tmp_path: Path, shape: tuple[int, ...]) ->
     with h5py.File(tmp_path / "A.h5", "w") as file:
         file["A"] = values
     zarr.create_array(tmp_path / "A.zarr", data=values)
-    with raises(StoreError, "matrix-shape"):
-        open_matrix(tmp_path / "A.npy")
-    for name in ("A.npz", "A.h5", "A.zarr"):
+    for name in ("A.npy", "A.zarr"):
+        with raises(StoreError, "matrix-shape"):
+            open_matrix(tmp_path / name)
+    for name in ("A.npz", "A.h5"):
         with raises(StoreError, "no-matrix"):
             open_matrix(tmp_path / name)
 

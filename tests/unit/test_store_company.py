@@ -24,7 +24,7 @@ from tests.stored import (
 )
 from twom_dist.errors import StoreError
 from twom_dist.store import find_unfinished, open_matrix
-from twom_dist.store._checks import store_errors
+from twom_dist.store._errors import store_errors
 from twom_dist.store._region import split_index
 
 
@@ -44,7 +44,7 @@ def test_a_path_may_hold_colons(tmp_path: Path, monkeypatch: Any) -> None:
     matrix = open_matrix("C.NPZ::x::y.npy")
     # Workers need not run in the folder where the client was started.
     monkeypatch.chdir("/")
-    assert (matrix.path, matrix.member) == (str(tmp_path / "C.NPZ"), "x::y")
+    assert str(matrix.location) == f"{tmp_path}/C.NPZ::x::y"
     assert_same_bits(matrix[:, :], make_matrix())
 
 

@@ -24,8 +24,8 @@ from tests.stored import (
 )
 from twom_dist.errors import StoreError
 from twom_dist.store import _publish as publishing
+from twom_dist.store import _tree as tree
 from twom_dist.store import find_unfinished
-from twom_dist.store import output as outputs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -112,7 +112,7 @@ def test_a_chunk_that_cannot_be_synced_is_not_finished(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with begun(tmp_path / "C.npy", np.eye(4)) as (_, output):
-        monkeypatch.setattr(outputs, "sync_object", fail)
+        monkeypatch.setattr(tree, "sync", fail)
         with raises(StoreError, "disk-broken"):
             output.write(0, 0, np.ones((2, 3)))
         assert (0, 0) not in output.finished()

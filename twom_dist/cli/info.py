@@ -50,8 +50,8 @@ def _describe_matrix(path: str) -> dict[str, Any]:
     there, whole = matrix.count_chunks()
     return {
         "path": matrix.path,
-        "member": matrix.member,
-        "format": matrix.format,
+        "member": matrix.location.member,
+        "format": matrix.location.format,
         "shape": matrix.shape,
         "dtype": matrix.dtype.name,
         "chunks": matrix.chunks,

@@ -23,7 +23,8 @@ class Identity(NamedTuple):
 def identify(stored: StoredMatrix, chunks: int | None = None) -> Identity:
     """Look at an input as it is now, but at none of its chunks."""
     count = stored.count_chunks()[0] if chunks is None else chunks
-    return Identity(stored.path, stored.member or "", stored.fingerprint, count)
+    member = stored.location.member or ""
+    return Identity(stored.path, member, stored.fingerprint, count)
 
 
 def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:

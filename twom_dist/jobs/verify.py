@@ -49,7 +49,7 @@ def _read(job: Job, output: Output) -> tuple[Any, Any, Any]:
     import dask.array as da
 
     spec, dtype = job.spec, job.dtype
-    routine, (mb, nb), kb = spec.routine, output.chunks, max(output.chunks)
+    routine, (mb, nb), kb = spec.routine, output.tile, max(output.tile)
 
     def read(stored: Any, rows: int, columns: int, op: str = "N") -> Any:
         chunks = (rows, columns) if op == "N" else (columns, rows)

@@ -1,8 +1,10 @@
 """Matrices in .npy, .npz and HDF5 files, and in zarr stores here and elsewhere."""
 
-from twom_dist.store.output import Output
-from twom_dist.store.reader import StoredMatrix, open_matrix
-from twom_dist.store.unfinished import Place, Unfinished, find_unfinished
+from ._matrix import StoredMatrix
+from ._place import Place
+from .output import Output
+from .reader import open_matrix
+from .unfinished import Unfinished, find_unfinished
 
 __all__ = [
     "Output",

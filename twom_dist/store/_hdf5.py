@@ -1,74 +1,65 @@
 """HDF5 files, opened anew for every read."""
 
 import json
-import math
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from twom_dist.errors import StoreError
-from twom_dist.store._checks import (
-    Description,
-    check_unchanged,
-    choose_member,
-    count_whole,
-    refuse_member,
-    stamp_file,
-)
-from twom_dist.store._location import Location
-from twom_dist.store._region import Region
-from twom_dist.store.output import MANIFEST, Output
-
-IS_FOLDER = False
-DEFAULT_MEMBER = "matrix"
-# HDF5 keeps the size of a chunk in 32 bits.
-_MAX_CHUNK_BYTES = 2**32 - 1
-
-count_chunks = count_whole
+from ..errors import StoreError
+from ._location import DEFAULT_MEMBER, Location
+from ._matrix import StoredMatrix, name_member, refuse_member
+from ._region import Region
+from ._tree import stamp_file
+from .output import MANIFEST
 
 
-def describe(location: Location) -> Description:
-    """Read shape, dtype and chunks of the dataset."""
-    import h5py
+class Hdf5Matrix(StoredMatrix):
+    """A dataset, of whatever files."""
 
-    with h5py.File(location.path, "r") as file:
-        member = location.member
-        if member is None:
-            member = choose_member(location, _matrices(file))
-        found = Location(location.path, member, location.format)
-        dataset = _dataset(file, found)
-        shape = dataset.shape or ()
-        files = sorted({location.path, *_files(dataset)})
-        fingerprint = " ".join(map(stamp_file, files))
-        return Description(found, shape, dataset.dtype, dataset.chunks, fingerprint)
+    @classmethod
+    def find(cls, location: Location) -> Self:
+        with h5py.File(location.path, "r") as file:
+            location = name_member(location, partial(_matrices, file))
+            dataset = _dataset(file, location)
+            files = sorted({location.path, *_files(dataset)})
+            fingerprint = " ".join(map(stamp_file, files))
+            return cls._checked(location, dataset, dataset.chunks, fingerprint)
 
+    @staticmethod
+    def list_others(path: str) -> list[str]:
+        """List all others but groups: every name, of a link as well."""
+        names: list[str] = []
 
-def stamp(location: Location) -> str:
-    """Return what changes when a file that holds values of the dataset is rewritten."""
-    return describe(location).fingerprint
+        def visit(name: str, link: Any) -> None:
+            # Others are not followed: they may lead nowhere.
+            is_hard = isinstance(link, h5py.HardLink)
+            is_group = is_hard and file.get(name, getclass=True) is h5py.Group
+            if name != DEFAULT_MEMBER and not is_group:
+                names.append(name)
 
+        with h5py.File(path, "r") as file:
+            file.visititems_links(visit)
+        return names
 
-def provenance(location: Location) -> dict[str, Any]:
-    """Return what an output of ours says about itself; empty for other matrices."""
-    import h5py
+    def _read(self, region: Region) -> NDArray[Any]:
+        with h5py.File(self.path, "r") as file:
+            dataset = _dataset(file, self.location)
+            self._check_unchanged(dataset)
+            return np.ascontiguousarray(dataset[region], dtype=self.dtype)
 
-    with h5py.File(location.path, "r") as file:
-        found = _dataset(file, location).attrs.get(MANIFEST)
-        return dict(json.loads(found)) if isinstance(found, str) else {}
+    def _stamp(self) -> str:
+        return self.find(self.location).fingerprint
 
-
-def read(expected: Description, region: Region) -> NDArray[Any]:
-    """Read one rectangle."""
-    import h5py
-
-    with h5py.File(expected.location.path, "r") as file:
-        dataset = _dataset(file, expected.location)
-        check_unchanged(expected, dataset.shape or (), dataset.dtype)
-        return np.ascontiguousarray(dataset[region], dtype=expected.dtype)
+    def _provenance(self) -> dict[str, Any]:
+        with h5py.File(self.path, "r") as file:
+            found = _dataset(file, self.location).attrs.get(MANIFEST)
+            return dict(json.loads(found)) if isinstance(found, str) else {}
 
 
 def _files(dataset: Any) -> Iterator[str]:
@@ -77,15 +68,11 @@ def _files(dataset: Any) -> Iterator[str]:
     A linked dataset lies in another file; virtual ones, and those with external
     storage, refer to more.
     """
-    import h5py
-
     own = dataset.file.filename
     yield own
     for name, *_ in dataset.external or ():
         yield _find_file(own, name)
-    if not dataset.is_virtual:
-        return
-    for source in dataset.virtual_sources():
+    for source in dataset.virtual_sources() if dataset.is_virtual else ():
         path = own if source.file_name == "." else _find_file(own, source.file_name)
         with h5py.File(path, "r") as file:
             if not isinstance(file.get(source.dset_name), h5py.Dataset):
@@ -112,8 +99,6 @@ def _refuse_source(own: str, name: str) -> StoreError:
 
 
 def _dataset(file: Any, location: Location) -> Any:
-    import h5py
-
     found = file.get(location.member)
     if not isinstance(found, h5py.Dataset):
         raise refuse_member(location, _matrices(file))
@@ -121,8 +106,6 @@ def _dataset(file: Any, location: Location) -> Any:
 
 
 def _matrices(file: Any) -> list[str]:
-    import h5py
-
     found: list[str] = []
 
     def visit(name: str, node: Any) -> None:
@@ -131,56 +114,3 @@ def _matrices(file: Any) -> list[str]:
 
     file.visititems(visit)
     return found
-
-
-def members(path: str) -> list[str]:
-    """List whatever a file holds but groups: every name, of a link as well."""
-    import h5py
-
-    names: list[str] = []
-
-    def visit(name: str, link: Any) -> None:
-        # Others are not followed: they may lead nowhere.
-        is_hard = isinstance(link, h5py.HardLink)
-        if not (is_hard and file.get(name, getclass=True) is h5py.Group):
-            names.append(name)
-
-    with h5py.File(path, "r") as file:
-        file.visititems_links(visit)
-    return names
-
-
-def export(path: str, member: str | None, output: Output) -> str:
-    """Create the file with one dataset, chunked by tiles where HDF5 allows it.
-
-    Every chunk has its place from the start, so that a full disk is met early.
-    """
-    import h5py
-
-    early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    early.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    # Without a chunk cache a full disk is met here, and not when the file is closed:
-    # HDF5 cannot close a file whose cached chunks it cannot write.
-    with h5py.File(path, "w", rdcc_nbytes=0) as file:
-        dataset = file.create_dataset(
-            member or DEFAULT_MEMBER,
-            shape=output.shape,
-            dtype=output.dtype,
-            chunks=output.chunks if _is_chunked(output) else None,
-            dcpl=early,
-        )
-        dataset.attrs[MANIFEST] = json.dumps(output.manifest())
-        for region, tile in output.read():
-            dataset[region] = tile
-    return path
-
-
-def export_bytes(output: Output) -> int:
-    """Return the disk space of all chunks."""
-    return output.nbytes
-
-
-def _is_chunked(output: Output) -> bool:
-    chunk = math.prod(output.chunks) * output.dtype.itemsize
-    return 0 not in output.shape and chunk <= _MAX_CHUNK_BYTES

@@ -4,17 +4,11 @@ import os
 import re
 from dataclasses import dataclass
 
-from twom_dist.errors import StoreError
+from ..errors import StoreError
 
-FORMATS = {
-    ".zarr": "zarr",
-    ".npy": "npy",
-    ".npz": "npz",
-    ".h5": "hdf5",
-    ".hdf5": "hdf5",
-}
-ALLOWED_SUFFIXES = ".zarr, .npy, .npz, .h5 or .hdf5"
-
+_FORMATS = ("zarr", "npy", "npz", "hdf5")
+# Of an output in a container for which no name is given.
+DEFAULT_MEMBER = "matrix"
 # The first "suffix::" splits, so that folders may contain "::" themselves.
 _MEMBER = re.compile(
     r"(?P<path>.*?\.(?:zarr|npy|npz|h5|hdf5))/*::(?P<member>.*)",
@@ -42,41 +36,41 @@ class Location:
 
 def parse_location(path: str | os.PathLike[str]) -> Location:
     """Split ``path::member`` and tell the format from the suffix of the path."""
-    text = os.fspath(path)
-    if not isinstance(text, str):
-        raise StoreError(
-            f"the path {text!r} is bytes", "Decode it with os.fsdecode", "path-bytes"
-        )
+    text = _FILE_URL.sub("", os.fsdecode(path))
     if not text:
         raise StoreError("the path is empty", "Name a file", "path-empty")
-    text = _FILE_URL.sub("", text)
     file, member = text, None
-    suffix = os.path.splitext(file.rstrip("/"))[1].lower()
-    inside = _INSIDE.fullmatch(text) if suffix not in FORMATS else None
-    if match := _MEMBER.fullmatch(text) or inside:
+    match = _MEMBER.fullmatch(text)
+    if match is None and _find_format(text) not in _FORMATS:
+        match = _INSIDE.fullmatch(text)
+    if match:
         file, member = match["path"], match["member"]
-        suffix = os.path.splitext(file)[1].lower()
-    if suffix not in FORMATS:
-        raise _refuse_suffix(file.partition("::")[0], suffix)
-    name = FORMATS[suffix]
+    name = _find_format(file)
+    if name not in _FORMATS:
+        given = f"ends in '.{name}'" if name else "has no suffix"
+        raise StoreError(
+            f"{file.partition('::')[0]!r} {given}, and matrices are kept in .zarr, "
+            ".npy, .npz, .h5 or .hdf5",
+            "Rename or convert it",
+            "path-suffix",
+        )
     if member is not None:
         member = _clean_member(text, name, member)
-    if "://" in file:
-        if name != "zarr":
-            raise StoreError(
-                f"{file!r} is a URL, and only zarr stores are read and written there",
-                "Copy it to a file, or convert it to zarr",
-                "url-format",
-            )
-        return Location(file.rstrip("/"), member, name)
-    # Workers may run in other folders, so the path must not depend on the current one.
-    return Location(os.path.abspath(file), member, name)
+    if "://" not in file:
+        # Workers may run in other folders: the path must not depend on the current one.
+        return Location(os.path.abspath(file), member, name)
+    if name != "zarr":
+        raise StoreError(
+            f"{file!r} is a URL, and only zarr stores are read and written there",
+            "Copy it to a file, or convert it to zarr",
+            "url-format",
+        )
+    return Location(file.rstrip("/"), member, name)
 
 
-def _refuse_suffix(file: str, suffix: str) -> StoreError:
-    given = f"ends in {suffix!r}" if suffix else "has no suffix"
-    problem = f"{file!r} {given}, and matrices are kept in {ALLOWED_SUFFIXES}"
-    return StoreError(problem, "Rename or convert it", "path-suffix")
+def _find_format(file: str) -> str:
+    suffix = os.path.splitext(file.rstrip("/"))[1].lower()[1:]
+    return "hdf5" if suffix == "h5" else suffix
 
 
 def _clean_member(text: str, format_name: str, member: str) -> str:

@@ -1,9 +1,11 @@
-"""Give a finished file or folder its name, and remove what is not wanted."""
+"""Give a finished file or folder its name."""
 
 import ctypes
 import errno
 import os
 import shutil
+
+from ._tree import sync
 
 # Linux: renameat2(2).
 _AT_FDCWD = -100
@@ -16,8 +18,8 @@ def publish(finished: str, target: str) -> None:
     """Give a file or folder its name in one step, or leave the old one there.
 
     It gets the permissions of the old one. An old folder is then where the new one was.
-    Where the system cannot exchange two
-    folders, a run killed between two renames leaves nothing under the name.
+    Where the system cannot exchange two folders, a run killed between two renames
+    leaves nothing under the name.
     """
     if os.path.lexists(target):
         shutil.copymode(target, finished)
@@ -31,7 +33,7 @@ def publish(finished: str, target: str) -> None:
         except OSError:
             os.rename(aside, target)
             raise
-    sync_path(os.path.dirname(target))
+    sync(os.path.dirname(target))
 
 
 def _exchange(one: str, other: str) -> bool:
@@ -47,23 +49,3 @@ def _exchange(one: str, other: str) -> bool:
     if number in _NO_EXCHANGE:
         return False
     raise OSError(number, os.strerror(number), other)
-
-
-def sync_path(path: str) -> None:
-    """Wait until a file, or the list of names in a folder, is on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def remove(path: str) -> None:
-    """Remove a file or folder; one that is not there is no error."""
-    try:
-        if os.path.isdir(path):
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)
-    except FileNotFoundError:
-        return

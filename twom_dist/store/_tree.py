@@ -1,21 +1,20 @@
 """Where zarr arrays lie: folders, and prefixes of object stores, named by URLs."""
 
 import os
+import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from twom_dist.errors import StoreError
-from twom_dist.store._checks import stamp_file
-from twom_dist.store._publish import remove, sync_path
+from ..errors import StoreError
 
 # What tells a new object from the old one, by the names of several stores.
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "updated", "created")
 
 
 def is_url(path: str) -> bool:
-    """Tell a URL from a path."""
     return "://" in path
 
 
@@ -32,6 +31,12 @@ def exists(path: str) -> bool:
     return os.path.lexists(path)
 
 
+def is_store(path: str) -> bool:
+    """Tell whether a folder or prefix is the root of a zarr array or group."""
+    names = ("zarr.json", ".zarray", ".zgroup")
+    return any(exists(os.path.join(path, name)) for name in names)
+
+
 def check_there(path: str) -> None:
     """Raise FileNotFoundError, or what else keeps a store from being read."""
     if not is_url(path):
@@ -40,88 +45,93 @@ def check_there(path: str) -> None:
         raise FileNotFoundError("there is nothing under this address")
 
 
-def stamp_object(path: str) -> str:
-    """Return what changes when a file or object is rewritten."""
+def open_array(path: str, mode: str = "r", **options: Any) -> Any:
+    """Open a zarr array; refuse to where there is none."""
+    import zarr
+
     if not is_url(path):
-        return stamp_file(path)
-    fs, place = _open(path)
-    return _mark(fs.info(place))
+        # zarr 3.1.0 makes the folder of a store that it does not find.
+        os.stat(path)
+    return zarr.open_array(zarr_target(path), mode=mode, **options)
 
 
 def list_files(path: str) -> Iterator[str]:
     """List all files below a folder or prefix, relative to it; none is looked at."""
     if is_url(path):
-        yield from (name for name, _ in _find(path))
+        yield from (name for name, *_ in look_at_files(path))
         return
-    for folder, _, names in os.walk(path):
-        inside = "" if folder == path else f"{os.path.relpath(folder, path)}/"
-        yield from (inside + name for name in names)
+    start = len(os.path.join(path, ""))
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        yield from (os.path.join(folder, name)[start:] for name in sorted(names))
 
 
-def list_sizes(path: str) -> dict[str, int]:
-    """Measure all files below a folder or prefix; names are relative to it."""
-    if is_url(path):
-        return {name: int(info["size"]) for name, info in _find(path)}
-    sizes = {}
-    for name in list_files(path):
-        # What has gone meanwhile is not there.
-        with suppress(FileNotFoundError):
-            sizes[name] = os.stat(os.path.join(path, name)).st_size
-    return sizes
-
-
-def stamp_all(path: str) -> str:
-    """Return what changes when any file below a folder or prefix does.
-
-    Each file of a folder is looked up; object stores tell of all in their listings.
-    """
-    if is_url(path):
-        found = sorted((name, _mark(info)) for name, info in _find(path))
-        return f"{len(found)}-{hash_text(repr(found))}"
-    count = size = latest = 0
-    for name in list_files(path):
-        status = os.stat(os.path.join(path, name))
-        count, size = count + 1, size + status.st_size
-        latest = max(latest, status.st_mtime_ns)
-    return f"{count}-{size}-{latest}"
-
-
-def hash_text(text: str) -> str:
-    """Return a short hash that is the same in every process."""
-    from hashlib import sha256
-
-    return sha256(text.encode()).hexdigest()[:16]
-
-
-def sync_object(path: str) -> None:
-    """Wait until a file is on disk; an object is there when it has been written."""
+def look_at_files(path: str) -> Iterator[tuple[str, int, str]]:
+    """Yield name, size and what a change alters; each file of a folder is looked up."""
     if not is_url(path):
-        sync_path(path)
-
-
-def remove_tree(path: str) -> None:
-    """Remove a file or folder, or all objects under a prefix, if there are any."""
-    if not is_url(path):
-        remove(path)
+        for name in list_files(path):
+            # What has gone meanwhile is not there.
+            with suppress(FileNotFoundError):
+                status = os.stat(os.path.join(path, name))
+                yield name, status.st_size, str(status.st_mtime_ns)
         return
     fs, place = _open(path)
     with suppress(FileNotFoundError):
-        fs.rm(place, recursive=True)
+        for name, info in sorted(fs.find(place, detail=True).items()):
+            inside = name.removeprefix(place.rstrip("/") + "/")
+            yield inside, int(info["size"]), _mark(info)
 
 
-def _find(path: str) -> list[tuple[str, dict[str, Any]]]:
-    fs, place = _open(path)
-    start = place.rstrip("/") + "/"
+def stamp_file(path: str) -> str:
+    """Return what changes when a file or object is rewritten: its size and time."""
+    if is_url(path):
+        fs, place = _open(path)
+        info = fs.info(place)
+        return f"{info.get('size')}-{_mark(info)}"
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        # A pipe would be waited for.
+        problem = f"{path!r} is neither a file nor a folder"
+        raise StoreError(problem, "Name a file", "file-kind")
+    # Opened: a network file system may answer for a name from its cache.
+    with open(path, "rb") as stream:
+        status = os.fstat(stream.fileno())
+    return f"{status.st_size}-{status.st_mtime_ns}"
+
+
+def sync(path: str) -> None:
+    """Wait until a file, or the list of names in a folder, is on disk."""
+    if is_url(path):
+        # An object is there when it has been written.
+        return
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        found = fs.find(place, detail=True)
-    except FileNotFoundError:
-        return []
-    return [(name.removeprefix(start), info) for name, info in found.items()]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_all(folder: str) -> None:
+    """Wait until all files and lists of names below a folder are on disk."""
+    for inner, _, names in os.walk(folder):
+        for name in ("", *names):
+            sync(os.path.join(inner, name))
+
+
+def remove(path: str) -> None:
+    """Remove a file or folder, or all objects under a prefix, if there are any."""
+    with suppress(FileNotFoundError):
+        if is_url(path):
+            fs, place = _open(path)
+            fs.rm(place, recursive=True)
+        elif os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
 
 
 def _mark(info: dict[str, Any]) -> str:
-    mark = next((info[name] for name in _MARKS if info.get(name)), "")
-    return f"{info.get('size')}-{mark}"
+    return str(next((info[name] for name in _MARKS if info.get(name)), ""))
 
 
 def _open(path: str) -> tuple[Any, str]:

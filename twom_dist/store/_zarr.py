@@ -5,122 +5,90 @@ import os
 import re
 import warnings
 from functools import lru_cache
-from typing import Any
+from hashlib import sha256
+from typing import Any, Self
 
 import numpy as np
+import zarr
 from numpy.typing import NDArray
 
-from twom_dist.errors import StoreError
-from twom_dist.store._checks import (
-    Description,
-    check_unchanged,
-    choose_member,
-    refuse_member,
-)
-from twom_dist.store._location import Location
-from twom_dist.store._region import Region
-from twom_dist.store._tree import (
-    check_there,
-    exists,
-    is_url,
-    list_files,
-    stamp_all,
-    stamp_object,
-    zarr_target,
-)
-from twom_dist.store.output import Output, check_complete, read_manifest
+from ..errors import StoreError
+from . import _tree as tree
+from ._location import Location
+from ._matrix import StoredMatrix, name_member, refuse_member
+from ._region import Region
+from .output import COMPLETE, read_manifest
 
-IS_FOLDER = True
-DEFAULT_MEMBER = ""
-_METADATA = {2: ".zarray", 3: "zarr.json"}
 # Of chunks: c/0/1, 0/1 or 0.1.
 _CHUNK = re.compile(r"(c/)?\d+([./]\d+)*")
-# In the folder of an array, beside its metadata.
-_CHUNK_FOLDER = re.compile(r"c|\d+(\.\d+)*")
+# What lies in the folder of an array that is a store.
+_OWN = re.compile(r"zarr\.json|\.zarray|\.zattrs|\.zmetadata|c|\d+(\.\d+)*")
 
 
-def is_store(path: str) -> bool:
-    """Tell whether a folder or prefix is the root of a zarr array or group."""
-    names = ("zarr.json", ".zarray", ".zgroup")
-    return any(exists(os.path.join(path, name)) for name in names)
+class ZarrMatrix(StoredMatrix):
+    """An array of a store; its chunks are met when they are read."""
 
+    @classmethod
+    def find(cls, location: Location) -> Self:
+        tree.check_there(location.path)
+        if not tree.is_store(location.path):
+            raise StoreError(
+                f"{location.path!r} is not a zarr store: it holds no zarr.json, "
+                ".zarray or .zgroup",
+                "Name the store itself",
+                "no-matrix",
+            )
+        node = _open_node(_folder(location))
+        if isinstance(node, zarr.Group):
+            location = name_member(location, lambda: _matrices(location.path))
+            node = _open_node(_folder(location))
+        if not isinstance(node, zarr.Array):
+            raise refuse_member(location, _matrices(location.path))
+        if read_manifest(node.attrs).get(COMPLETE) is False:
+            raise StoreError(
+                f"{str(location)!r} is an unfinished output: tiles of it are missing",
+                "Run its job again, which continues it",
+                "input-unfinished",
+            )
+        # The chunks can change while the metadata file stays, so its own stamp is the
+        # cheapest sign of a new matrix, not a proof of the old one.
+        metadata = ".zarray" if node.metadata.zarr_format == 2 else "zarr.json"
+        stamp = tree.stamp_file(os.path.join(_folder(location), metadata))
+        fingerprint = f"{stamp}-{node.shape}-{node.dtype}"
+        return cls._checked(location, node, node.chunks, fingerprint)
 
-def describe(location: Location) -> Description:
-    """Read the metadata of the array; its chunks are met when they are read."""
-    check_there(location.path)
-    if not is_store(location.path):
-        raise StoreError(
-            f"{location.path!r} is not a zarr store: it holds no zarr.json, .zarray or "
-            ".zgroup",
-            "Name the store itself",
-            "no-matrix",
-        )
-    arrays = _arrays(location.path)
-    matrices = [name for name, array in arrays.items() if array.ndim == 2]
-    member = location.member
-    if member is None:
-        member = choose_member(location, matrices)
-    elif member not in arrays:
-        raise refuse_member(location, matrices)
-    array, found = arrays[member], Location(location.path, member or None, "zarr")
-    check_complete(str(found), array.attrs)
-    # The chunks can change while the metadata file stays, so its own stamp is the
-    # cheapest sign of a new matrix, not a proof of the old one.
-    metadata = _METADATA[array.metadata.zarr_format]
-    stamp = stamp_object(os.path.join(_folder(found), metadata))
-    fingerprint = f"{stamp}-{array.shape}-{array.dtype}"
-    return Description(found, array.shape, array.dtype, array.chunks, fingerprint)
+    @staticmethod
+    def list_others(path: str) -> list[str]:
+        """List the arrays in a store, and foreign files in that of one array."""
+        if not tree.is_store(path):
+            return []
+        arrays = _arrays(path)
+        if "" not in arrays or tree.is_url(path):
+            return [name for name in arrays if name]
+        return [name for name in os.listdir(path) if not _OWN.fullmatch(name)]
 
+    def _read(self, region: Region) -> NDArray[Any]:
+        # To open an array takes ten requests.
+        once = _open_once if tree.is_url(self.path) else _open
+        array = once(self.location, self.fingerprint)
+        self._check_unchanged(array)
+        return np.ascontiguousarray(array[region], dtype=self.dtype)
 
-def read(expected: Description, region: Region) -> NDArray[Any]:
-    """Read one rectangle; chunks that were never written hold the fill value."""
-    location = expected.location
-    # To open an array takes ten requests.
-    once = _open_once if is_url(location.path) else _open
-    array = once(location, expected.fingerprint)
-    check_unchanged(expected, array.shape, array.dtype)
-    return np.ascontiguousarray(array[region], dtype=expected.dtype)
+    def _stamp(self) -> str:
+        found = sha256(self.find(self.location).fingerprint.encode())
+        for file in tree.look_at_files(_folder(self.location)):
+            found.update(repr(file).encode())
+        return found.hexdigest()
 
+    def _count_chunks(self) -> tuple[int, int]:
+        array = _open(self.location)
+        chunks = getattr(array, "shards", None) or array.chunks
+        whole = math.prod(-(-n // c) for n, c in zip(array.shape, chunks, strict=True))
+        names = tree.list_files(_folder(self.location))
+        return sum(_CHUNK.fullmatch(name) is not None for name in names), whole
 
-def members(path: str) -> list[str]:
-    """List the arrays of a store, a root array by the empty name, and foreign files."""
-    if not is_store(path):
-        return []
-    arrays = list(_arrays(path))
-    if is_url(path) or arrays != [""]:
-        return arrays
-    own = ("zarr.json", ".zarray", ".zattrs", ".zmetadata")
-    names = (name for name in os.listdir(path) if name not in own)
-    return [*arrays, *(x for x in names if not _CHUNK_FOLDER.fullmatch(x))]
-
-
-def export(path: str, member: str | None, output: Output) -> str:
-    """Take the output as it is."""
-    return output.store
-
-
-def export_bytes(output: Output) -> int:
-    """Return 0: nothing is copied."""
-    return 0
-
-
-def stamp(location: Location) -> str:
-    """Return what changes when any file of the array is rewritten."""
-    return f"{describe(location).fingerprint}-{stamp_all(_folder(location))}"
-
-
-def count_chunks(location: Location) -> tuple[int, int]:
-    """Count the chunks that are stored, by their names, and those that could be."""
-    array = _open(location)
-    chunks = getattr(array, "shards", None) or array.chunks
-    whole = math.prod(-(-n // c) for n, c in zip(array.shape, chunks, strict=True))
-    names = list_files(_folder(location))
-    return sum(_CHUNK.fullmatch(name) is not None for name in names), whole
-
-
-def provenance(location: Location) -> dict[str, Any]:
-    """Return what an output of ours says about itself; empty for other matrices."""
-    return read_manifest(_open(location).attrs)
+    def _provenance(self) -> dict[str, Any]:
+        return read_manifest(_open(self.location).attrs)
 
 
 def _folder(location: Location) -> str:
@@ -128,25 +96,25 @@ def _folder(location: Location) -> str:
 
 
 def _open(location: Location, fingerprint: str = "") -> Any:
-    import zarr
-
-    folder = _folder(location)
-    if not is_url(folder):
-        # zarr 3.1.0 makes the folder of a store that it does not find.
-        os.stat(folder)
-    return zarr.open_array(zarr_target(folder), mode="r")
+    return tree.open_array(_folder(location))
 
 
 _open_once = lru_cache(maxsize=16)(_open)
 
 
+def _open_node(path: str) -> Any:
+    return zarr.open(tree.zarr_target(path), mode="r") if tree.is_store(path) else None
+
+
 def _arrays(path: str) -> dict[str, Any]:
     """Open the arrays of a store, by name; a root array has the empty name."""
-    import zarr
-
     with warnings.catch_warnings():
         # Of files that are no part of the store.
         warnings.simplefilter("ignore")
-        root: Any = zarr.open(zarr_target(path), mode="r")
+        root = _open_node(path)
         nodes = [("", root)] if isinstance(root, zarr.Array) else root.members(None)
     return {name: x for name, x in sorted(nodes) if isinstance(x, zarr.Array)}
+
+
+def _matrices(path: str) -> list[str]:
+    return [name for name, array in _arrays(path).items() if array.ndim == 2]

@@ -4,19 +4,15 @@ import fcntl
 import os
 import re
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from twom_dist.errors import StoreError
-from twom_dist.store._checks import store_errors
-from twom_dist.store._formats import FORMAT_TABLE
-from twom_dist.store._location import parse_location
-from twom_dist.store.output import Output
-from twom_dist.store.unfinished import Unfinished
+from ..errors import StoreError
+from ._errors import store_errors
+from ._location import parse_location
+from .output import Manifest, Output, open_output
+from .unfinished import Unfinished
 
 RUNNING = "a run is in it"
-_FOLDER = re.compile(r"\.(?P<output>.+)\.unfinished", re.DOTALL)
 _STORE = re.compile(r"[0-9a-f]{12}\.zarr(\.draft|\.old)?")
 
 
@@ -26,35 +22,30 @@ def list_leftovers(folder: str) -> list[Unfinished]:
     with store_errors(folder, "read"):
         paths = sorted(Path(os.path.abspath(folder)).iterdir())
     for path in paths:
-        name = _FOLDER.fullmatch(path.name)
-        if name is None or path.is_symlink() or not path.is_dir():
-            continue
-        # Not every such name is of an output.
+        output = path.name.removeprefix(".").removesuffix(".unfinished")
+        # Most names are not of an output.
         with suppress(StoreError):
-            place = Unfinished(parse_location(path.with_name(name["output"])))
-            if place.folder == str(path):
+            place = Unfinished(parse_location(os.path.join(path.parent, output)))
+            if place.folder == str(path) and path.is_dir() and not path.is_symlink():
                 found.append(place)
     return found
 
 
-def read_leftover(place: Unfinished) -> tuple[Output, dict[str, Any]] | None:
+def read_leftover(place: Unfinished) -> tuple[Output, Manifest] | None:
     """Find the array, under whatever name, and its manifest; None if none is whole."""
-    for store in sorted(Path(place.folder).glob("*.zarr")):
-        # A damaged file makes zarr raise errors of every kind.
-        try:
-            for member in FORMAT_TABLE["zarr"].members(str(store)):
-                location = replace(place.location, format="zarr", member=member)
-                if found := Unfinished(location).find():
-                    return found
-        except Exception:
-            continue
+    for metadata in Path(place.folder).glob("*.zarr/**/zarr.json"):
+        # Of a group, or damaged: then zarr raises errors of every kind.
+        with suppress(Exception):
+            output, manifest = open_output(str(metadata.parent), "")
+            if f"{output.id}.zarr" in metadata.parts:
+                return output, manifest
     return None
 
 
 def find_obstacle(place: Unfinished) -> str:
     """Say why what is left must stay; nothing if it may go."""
     try:
-        with open(os.path.join(place.folder, "lock"), "rb") as stream:
+        with open(place.lock_path, "rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         pass
@@ -80,10 +71,7 @@ def _find_stranger(place: Unfinished) -> str:
 
 
 def remove_leftover(place: Unfinished) -> None:
-    """Remove what is left, and keep runs out of it meanwhile.
-
-    It has no obstacle: where there is one by now, that is an error.
-    """
+    """Remove what is left; refuse to where there is an obstacle by now."""
     with place.lock():
         if reason := _find_stranger(place):
             problem = f"{place.folder!r} is not removed: {reason}"

@@ -1,28 +1,20 @@
 """An output on its way: a zarr array whose chunks are its finished tiles."""
 
+import math
 import os
 import re
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from itertools import product
+from typing import Any
 
 import numpy as np
 
-from twom_dist.errors import StoreError
-from twom_dist.store._checks import padded_bytes, store_errors
-from twom_dist.store._publish import sync_path
-from twom_dist.store._region import Region
-from twom_dist.store._tree import (
-    check_there,
-    is_url,
-    list_sizes,
-    remove_tree,
-    sync_object,
-    zarr_target,
-)
-from twom_dist.typing import Array, Cell
+from ..typing import Array, Cell
+from . import _tree as tree
+from ._errors import store_errors
+from ._region import Region
 
 # Of the attributes of an array.
 MANIFEST = "twom_dist"
@@ -31,7 +23,6 @@ COMPLETE = "complete"
 _CHUNK = re.compile(r"(\d+)/(\d+)")
 
 Manifest = dict[str, Any]
-Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -40,43 +31,34 @@ class Output:
 
     It keeps no open file: a pickled copy writes to the same array, from any process
     that sees the same file system or object store.
-
-    Attributes
-    ----------
-    store : str
-        Path or URL of the zarr store.
-    member : str
-        Name of the array in it; empty if it is the array.
-    shape : tuple of int
-    tile : tuple of int
-        Rows and columns.
-    dtype : numpy.dtype
-    id : str
-        Tells it from what another run makes in the same place.
     """
 
     store: str
+    """Path or URL of the zarr store."""
     member: str
+    """Name of the array in it; empty if it is the array."""
     shape: tuple[int, int]
     tile: tuple[int, int]
+    """Rows and columns, no more than the matrix has: chunks are stored whole."""
     dtype: np.dtype[Any]
     id: str
+    """Tells it from what another run makes in the same place."""
 
     @property
     def array(self) -> str:
         """Path or URL of the array."""
-        return os.path.join(self.store, self.member) if self.member else self.store
+        return os.path.join(self.store, self.member).rstrip("/")
 
     @property
-    def chunks(self) -> tuple[int, int]:
-        """The tile, no larger than the matrix: stored chunks are padded to whole."""
+    def counts(self) -> tuple[int, int]:
+        """Rows and columns of tiles."""
         (m, n), (mb, nb) = self.shape, self.tile
-        return min(mb, max(m, 1)), min(nb, max(n, 1))
+        return -(-m // mb), -(-n // nb)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all chunks."""
-        return padded_bytes(self.shape, self.chunks, self.dtype)
+        return math.prod((*self.counts, *self.tile)) * self.dtype.itemsize
 
     def region(self, i: int, j: int) -> Region:
         """Return rows and columns of tile (i, j); fewer ones for the last tiles."""
@@ -89,13 +71,13 @@ class Output:
 
         with store_errors(self.store, "written"):
             # A folder gets its name when all of its metadata are there.
-            draft = self.store if is_url(self.store) else f"{self.store}.draft"
+            draft = self.store if tree.is_url(self.store) else f"{self.store}.draft"
             zarr.create_array(
-                zarr_target(draft),
+                tree.zarr_target(draft),
                 name=self.member or None,
                 shape=self.shape,
                 dtype=self.dtype,
-                chunks=self.chunks,
+                chunks=self.tile,
                 # The low bits of a product look random: compressing takes time only.
                 compressors=None,
                 filters=None,
@@ -104,52 +86,40 @@ class Output:
                 attributes={MANIFEST: manifest | {"id": self.id, COMPLETE: False}},
             )
             if draft != self.store:
-                _sync_folders(draft)
+                tree.sync_all(draft)
                 os.rename(draft, self.store)
-                sync_path(os.path.dirname(self.store))
-
-    def manifest(self) -> Manifest:
-        """Return the manifest."""
-        return read_manifest(self.open().attrs)
+                tree.sync(os.path.dirname(self.store))
 
     def record(self, **more: Any) -> None:
         """Add to the manifest."""
         with store_errors(self.store, "written"):
-            self.check_there()
             array = self.open()
             array.attrs[MANIFEST] = read_manifest(array.attrs) | more
-            sync_object(os.path.join(self.array, "zarr.json"))
-
-    def check_there(self) -> None:
-        """Raise FileNotFoundError where this process does not find the array."""
-        check_there(os.path.join(self.array, "zarr.json"))
+            tree.sync(os.path.join(self.array, "zarr.json"))
 
     def write(self, i: int, j: int, tile: Array) -> None:
         """Write tile (i, j) of C to disk; refuse to where the array is gone."""
         if tile.size == 0:
             return
         with store_errors(self.store, "written"):
-            if is_url(self.store):
+            if tree.is_url(self.store):
                 _open_once(self)[self.region(i, j)] = tile
                 return
-            # zarr makes the folders that it misses, of an array that is gone as well.
-            self.check_there()
             self.open()[self.region(i, j)] = tile
             chunk = os.path.join(self.array, "c", str(i), str(j))
             try:
-                sync_object(chunk)
+                tree.sync(chunk)
             except BaseException:
                 # It would be taken for finished.
-                remove_tree(chunk)
+                tree.remove(chunk)
                 raise
 
     def read(self) -> Iterator[tuple[Region, Array]]:
         """Yield region and values of every tile."""
         array = self.open()
-        for i in range(-(-self.shape[0] // self.tile[0])):
-            for j in range(-(-self.shape[1] // self.tile[1])):
-                region = self.region(i, j)
-                yield region, array[region]
+        for i, j in product(*map(range, self.counts)):
+            region = self.region(i, j)
+            yield region, array[region]
 
     def finished(self) -> set[Cell]:
         """Return the tiles that are stored.
@@ -157,31 +127,27 @@ class Output:
         A chunk gets its name when it is written; one that was cut, or lost its end in
         a power failure, has another size.
         """
-        whole = self.chunks[0] * self.chunks[1] * self.dtype.itemsize
-        chunks = list_sizes(os.path.join(self.array, "c"))
-        names = (_CHUNK.fullmatch(name) for name, x in chunks.items() if x == whole)
-        return {(int(name[1]), int(name[2])) for name in names if name}
+        files = tree.look_at_files(os.path.join(self.array, "c"))
+        whole = math.prod(self.tile) * self.dtype.itemsize
+        found = (_CHUNK.fullmatch(name) for name, size, _ in files if size == whole)
+        return {(int(x[1]), int(x[2])) for x in found if x}
 
     def complete(self) -> None:
         """Remove what killed processes left among the chunks, and sync the rest."""
         with store_errors(self.store, "written"):
             top = os.path.join(self.array, "c")
-            for name in list_sizes(top):
-                chunk = os.path.join(top, name)
-                if _CHUNK.fullmatch(name):
-                    # A killed task may have written it and not synced it.
-                    sync_object(chunk)
-                else:
-                    remove_tree(chunk)
+            for name in tree.list_files(top):
+                if not _CHUNK.fullmatch(name):
+                    tree.remove(os.path.join(top, name))
             self.record(**{COMPLETE: True})
-            if not is_url(self.store):
-                _sync_folders(self.store)
+            # Chunks as well: a killed task may have written one and not synced it.
+            tree.sync_all(self.store)
 
     def open(self) -> Any:
         """Open the array, to read it or write to it."""
         import zarr
 
-        array: Any = zarr.open_array(zarr_target(self.array), mode="r+", zarr_format=3)
+        array = tree.open_array(self.array, "r+", zarr_format=3)
         # zarr leaves out a chunk that equals the fill value, and takes a complex -0.0
         # for 0.0. `open_array` ignores the setting, and `with_config` is missing in
         # zarr 3.1.3.
@@ -199,42 +165,15 @@ class Output:
 _open_once = lru_cache(maxsize=4)(Output.open)
 
 
-def _sync_folders(top: str) -> None:
-    """Sync the lists of names, and the metadata."""
-    for folder, _, names in os.walk(top):
-        sync_path(folder)
-        if "zarr.json" in names:
-            sync_path(os.path.join(folder, "zarr.json"))
-
-
-def new_id() -> str:
-    """Return what no other output has."""
-    return uuid.uuid4().hex[:12]
-
-
 def read_manifest(attributes: Mapping[str, Any]) -> Manifest:
     """Return the manifest among the attributes of an array; empty if there is none."""
     found = attributes.get(MANIFEST, {})
     return dict(found) if isinstance(found, Mapping) else {}
 
 
-def check_complete(name: str, attributes: Mapping[str, Any]) -> None:
-    """Refuse to read an output that is still, or for ever, unfinished."""
-    if read_manifest(attributes).get(COMPLETE) is False:
-        raise StoreError(
-            f"{name!r} is an unfinished output: tiles of it are missing",
-            "Run its job again, which continues it",
-            "input-unfinished",
-        )
-
-
 def open_output(store: str, member: str) -> tuple[Output, Manifest]:
     """Open an output that was begun, and its manifest, which may be empty."""
-    import zarr
-
-    path = os.path.join(store, member).rstrip("/")
-    array = zarr.open_array(zarr_target(path), mode="r", zarr_format=3)
-    shape, tile = cast("tuple[Pair, Pair]", (array.shape, array.chunks))
-    manifest = read_manifest(cast("Mapping[str, Any]", array.attrs))
+    array = tree.open_array(os.path.join(store, member).rstrip("/"), zarr_format=3)
+    manifest = read_manifest(array.attrs)
     id = str(manifest.get("id", ""))
-    return Output(store, member, shape, tile, array.dtype, id), manifest
+    return Output(store, member, array.shape, array.chunks, array.dtype, id), manifest

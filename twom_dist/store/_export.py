@@ -1,0 +1,93 @@
+"""Files of the other formats, made from a finished zarr array."""
+
+import json
+import math
+import os
+from zipfile import ZIP_STORED, ZipFile
+
+from numpy.lib import format as npy_format
+
+from ._location import DEFAULT_MEMBER, Location
+from ._tree import remove
+from .output import MANIFEST, Output, read_manifest
+
+# HDF5 keeps the size of a chunk in 32 bits.
+_MAX_CHUNK_BYTES = 2**32 - 1
+
+
+def export(output: Output, location: Location, path: str) -> str:
+    """Make a file of the format of a location; return its path.
+
+    It is the path that is given, unless the output is of that format already.
+    """
+    if location.format == "zarr":
+        return output.store
+    member = location.member or DEFAULT_MEMBER
+    if location.format == "hdf5":
+        _write_hdf5(output, path, member)
+    elif location.format == "npy":
+        _write_npy(output, path)
+    else:
+        plain = f"{path}.npy"
+        _write_npy(output, plain)
+        with ZipFile(path, "w", ZIP_STORED) as archive:
+            archive.write(plain, f"{member}.npy")
+        remove(plain)
+    return path
+
+
+def export_bytes(output: Output, location: Location) -> int:
+    """Return the disk space that an export takes beside the output itself."""
+    if location.format == "hdf5":
+        return output.nbytes
+    copies = {"zarr": 0, "npy": 1, "npz": 2}[location.format]
+    return copies * math.prod(output.shape) * output.dtype.itemsize
+
+
+def _write_npy(output: Output, path: str) -> None:
+    """Write the header, take the space, and fill in the tiles."""
+    n, itemsize = output.shape[1], output.dtype.itemsize
+    fields = {
+        "descr": npy_format.dtype_to_descr(output.dtype),
+        "fortran_order": False,
+        "shape": output.shape,
+    }
+    # A memory map would kill the process on a full disk.
+    with open(path, "wb") as stream:
+        npy_format.write_array_header_1_0(stream, fields)
+        start = stream.tell()
+        if size := math.prod(output.shape) * itemsize:
+            os.posix_fallocate(stream.fileno(), start, size)
+        for (rows, columns), tile in output.read():
+            whole = columns == slice(0, n)
+            lines = tile.reshape(1, -1) if whole else tile
+            for i, line in enumerate(lines, start=rows.start):
+                stream.seek(start + (i * n + columns.start) * itemsize)
+                stream.write(line.data)
+
+
+def _write_hdf5(output: Output, path: str, member: str) -> None:
+    """Create the file with one dataset, chunked by tiles where HDF5 allows it.
+
+    Every chunk has its place from the start, so that a full disk is met early.
+    """
+    import h5py
+
+    early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    early.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    chunk_bytes = math.prod(output.tile) * output.dtype.itemsize
+    is_chunked = 0 not in output.shape and chunk_bytes <= _MAX_CHUNK_BYTES
+    # Without a chunk cache a full disk is met here, and not when the file is closed:
+    # HDF5 cannot close a file whose cached chunks it cannot write.
+    with h5py.File(path, "w", rdcc_nbytes=0) as file:
+        dataset = file.create_dataset(
+            member,
+            shape=output.shape,
+            dtype=output.dtype,
+            chunks=output.tile if is_chunked else None,
+            dcpl=early,
+        )
+        dataset.attrs[MANIFEST] = json.dumps(read_manifest(output.open().attrs))
+        for region, tile in output.read():
+            dataset[region] = tile

@@ -1,0 +1,152 @@
+"""Where an output is made: under its own name, in an object store."""
+
+import os
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import StoreError
+from . import _tree as tree
+from ._errors import store_errors
+from ._location import Location
+from ._matrix import list_names
+from .output import COMPLETE, Manifest, Output, open_output
+from .reader import matrix_class
+
+Commit = Callable[[], None]
+_MOVE = "Move it away or choose another name"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of an output that is made under its own name.
+
+    It is finished when its manifest says so, which is written last. What it replaces
+    is removed when it is begun. Object stores have no locks: two runs at a time are
+    told apart by the manifest.
+    """
+
+    location: Location
+    """Of the output; its path is that of the file, where a link was given."""
+
+    @property
+    def folder(self) -> str:
+        """Path or URL of what is unfinished."""
+        return self.location.path
+
+    def _store(self, id: str) -> str:
+        return self.location.path
+
+    @property
+    def _member(self) -> str:
+        """Of the array in its store, which becomes the output only if it is a zarr."""
+        return (self.location.member or "") if self.location.format == "zarr" else ""
+
+    def find(self) -> tuple[Output, Manifest] | None:
+        """Find what an earlier run has left, and its manifest, if anything."""
+        with store_errors(self.location, "read"):
+            # A store that is there may be somebody else's, or none.
+            path = os.path.join(self.location.path, self._member, "zarr.json")
+            if not tree.exists(path):
+                return None
+            found = open_output(self.location.path, self._member)
+        return found if found[1].get(COMPLETE) is False else None
+
+    def output(
+        self, shape: tuple[int, int], tile: tuple[int, int], dtype: np.dtype[Any]
+    ) -> Output:
+        """Return an output that is not there yet."""
+        id, (m, n), (mb, nb) = uuid.uuid4().hex[:12], shape, tile
+        tile = min(mb, max(m, 1)), min(nb, max(n, 1))
+        return Output(self._store(id), self._member, shape, tile, dtype, id)
+
+    def check(self, overwrite: bool) -> None:
+        """Refuse a place that cannot take the output."""
+        with store_errors(self.location, "written"):
+            if self.find() is None:
+                self._check_target(overwrite)
+
+    def check_seen(self) -> None:
+        """Refuse a process that does not see what another one has begun."""
+        with store_errors(self.location, "written"):
+            tree.exists(self.location.path)
+
+    def check_busy(self) -> None:
+        """Refuse a place that another run writes."""
+
+    def check_space(self, output: Output) -> None:
+        """Refuse an output for which there is no room, beside what is there."""
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep other runs out; refuse to where one is in."""
+        return nullcontext()
+
+    def start(self, output: Output, manifest: Manifest, overwrite: bool) -> None:
+        """Remove what is there, and create the array."""
+        self.check(overwrite)
+        self.remove()
+        output.create(manifest)
+
+    def finish(
+        self, output: Output, overwrite: bool, commit: Commit = lambda: None
+    ) -> None:
+        """Say in the manifest that the output is whole, if it is still the same one.
+
+        `commit` is called at the last moment at which nothing has been replaced.
+        """
+        found = self.find()
+        if found is None or found[0] != output:
+            raise StoreError(
+                f"another run has replaced {str(self.location)!r}",
+                "Give each run an output of its own",
+                "output-busy",
+            )
+        commit()
+        output.complete()
+
+    def remove(self) -> None:
+        """Remove what is unfinished."""
+        with store_errors(self.folder, "removed"):
+            tree.remove(self.folder)
+
+    def _check_target(self, overwrite: bool) -> None:
+        """Refuse a target that is there, unless it may be replaced."""
+        target, form = self.location.path, self.location.format
+        if not tree.exists(target):
+            return
+        if self.location.member is not None:
+            raise StoreError(
+                f"{target!r} exists, and members are not added to a container",
+                "Name a container that does not exist yet",
+                "container-exists",
+            )
+        if not overwrite:
+            raise StoreError(
+                f"{target!r} exists",
+                "Choose another name, or replace it with overwrite",
+                "output-exists",
+            )
+        is_folder = tree.is_url(target) or os.path.isdir(target)
+        replaceable = is_folder == (form == "zarr")
+        if replaceable and is_folder:
+            replaceable = tree.is_store(target) or not any(tree.list_files(target))
+        if not replaceable:
+            raise StoreError(
+                f"{target!r} exists and is not a {form} matrix, so it is not "
+                "overwritten",
+                _MOVE,
+                "output-no-matrix",
+            )
+        with store_errors(target, "read"):
+            others = matrix_class(form).list_others(target)
+        if others:
+            raise StoreError(
+                f"{target!r} holds {list_names(others)}, which would be lost, so it is "
+                "not overwritten",
+                _MOVE,
+                "output-holds-others",
+            )
