@@ -130,7 +130,7 @@ def plan(
             workers, threads = own.workers, own.threads
         cluster = Cluster(workers, threads, budget)
         cluster = cluster if on_device else budget_for_job(cluster)
-        job = Job(posed, output="", overwrite=False)
+        job = Job(**vars(posed), output="")
         layout = fit(partial(job.lay_out, tile=tile), cluster)
         result = layout.plan(layout.waves[0], cluster)
     if as_json:

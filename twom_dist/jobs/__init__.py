@@ -7,8 +7,7 @@ from .driver import (
     run_job,
     update_files,
 )
-from .job import Job
-from .opening import open_job
+from .job import Job, open_job
 from .report import JobSummary, Progress
 from .run import Run, prepare, writing
 

@@ -14,8 +14,7 @@ from ..execute import (
 from .arrays import make_tiles
 from .budget import local_cluster_of
 from .inputs import InputGuard
-from .job import Job, Path
-from .opening import open_job
+from .job import Job, Path, open_job
 from .report import JobSummary, Progress, count_operations
 from .run import Run, prepare, writing
 from .running import compute_wave

@@ -63,7 +63,7 @@ def _name_accuracy(job: Job) -> str:
     """Name what the moduli were chosen by."""
     if job.system is None:
         return "the native method"
-    count, options = job.system.num_moduli, job.problem.options
+    count, options = job.system.num_moduli, job.options
     if options.get("num_moduli") is not None:
         return f"{count} moduli"
     return f"accuracy {options.get('accuracy') or 'native'} ({count} moduli)"
