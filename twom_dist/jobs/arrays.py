@@ -2,13 +2,14 @@
 
 from typing import Any, NamedTuple
 
-from ..kernels.family import empty_block
+from ..errors import portable_errors
+from ..kernels.family import convert, empty_block
+from ..kernels.registry import get_engine
 from ..lazy import as_dask
 from ..plan import Layout, Wave
 from ..store import StoredMatrix
 from ..tiles.collection import product_array
-from ..typing import Cell
-from .device_transfer import read_to_device
+from ..typing import Array, Cell
 from .job import Job
 
 _ALL = slice(None)
@@ -18,14 +19,7 @@ Blocks = slice | list[int]
 
 
 class LazyTiles(NamedTuple):
-    """C tiles of a dask array, not always all of them.
-
-    Attributes
-    ----------
-    array : dask.array.Array
-    places : dict
-        Index of a block of the array -> place of the tile among all of C.
-    """
+    """Blocks of a dask array, not always all of them, and their places in C."""
 
     array: Any
     places: dict[Cell, Cell]
@@ -33,23 +27,20 @@ class LazyTiles(NamedTuple):
 
 def make_tiles(job: Job, layout: Layout, wave: Wave, cells: list[Cell]) -> LazyTiles:
     """Make the lazy C tiles of a wave, to keep those of some cells."""
-    spec, dtype, (mb, nb, kb) = layout.spec, job.dtype, layout.tile_shape
+    spec, (mb, nb, kb) = layout.spec, layout.tile_shape
     rows: Blocks = wave.rows
     columns: Blocks = wave.columns
-    first = wave.rows.start, wave.columns.start
-    found = {cell: (cell[0] - first[0], cell[1] - first[1]) for cell in cells}
+    places = {(i - wave.rows.start, j - wave.columns.start): (i, j) for i, j in cells}
     if spec.routine.triangle:
         # The tiles of a wave are some of those of the square of all its rows.
         rows = columns = layout.rows_of(wave)
         index = {row: n for n, row in enumerate(rows)}
-        found = {(i, j): (index[i], index[j]) for i, j in cells}
+        places = {(index[i], index[j]): (i, j) for i, j in cells}
     a = _lazy(job, job.a, (mb, kb), (rows, _ALL), spec.op_a)
     b = a if spec.twins else _lazy(job, job.b, (kb, nb), (_ALL, columns), spec.op_b)
     c = None if job.c is None else _lazy(job, job.c, (mb, nb), (rows, columns))
-    a, b, c = (None if x is None else as_dask(x, dtype, None) for x in (a, b, c))
     grid = layout.grid_of(wave)
-    array = product_array(a, b, c, grid, spec, cells=sorted(found.values()))
-    return LazyTiles(array, {place: cell for cell, place in found.items()})
+    return LazyTiles(product_array(a, b, c, grid, spec, sorted(places)), places)
 
 
 def _lazy(
@@ -59,10 +50,7 @@ def _lazy(
     blocks: tuple[Blocks, Blocks],
     op: str = "N",
 ) -> Any:
-    """Make a dask array of the blocks of op(stored), in the layout of the file.
-
-    Blocks for the CUDA engine come from the task that reads them, on the device.
-    """
+    """Make a dask array of the blocks of op(stored), in the layout of the file."""
     # Whatever back end is configured: arrays of the other one have no `blocks`.
     from dask.array.core import from_array
 
@@ -80,4 +68,18 @@ def _lazy(
     rows, columns = blocks
     part = whole.blocks[rows].blocks[:, columns]
     # The plain name where the part is all: that of every other use of the file.
-    return whole if part.numblocks == whole.numblocks else part
+    part = whole if part.numblocks == whole.numblocks else part
+    return as_dask(part, job.dtype, None)
+
+
+def read_to_device(
+    matrix: StoredMatrix,
+    index: tuple[slice, slice],
+    asarray: bool = False,
+    lock: bool = False,
+) -> Array:
+    """Read one region, as dask's getters do, to the device; the host's copy goes."""
+    block = matrix[index]
+    # On leaving, the copy is there for every stream.
+    with portable_errors(), get_engine("cuda").task():
+        return convert(block, "cupy")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import portable_errors
+from ..kernels.family import convert
 from ..store import Output
 from ..tiles.graph import Key, TileTask
 from ..tiles.task_spec import TaskRef
 from ..typing import Array, Cell
 from .arrays import LazyTiles
-from .device_transfer import to_host
 from .job import Mirror
 from .watchdog import Watch, start
 
@@ -39,7 +39,7 @@ def compute_wave(
     that of the other triangle, to be written as well.
     """
     places = list(tiles.places.values())
-    written = add_tasks(tiles, "twom-write", write_tile, output=output, mirror=mirror)
+    written = add_writing(tiles, output, mirror)
 
     def tell(key: Key) -> None:
         done(*places[key[1]])
@@ -50,26 +50,19 @@ def compute_wave(
         _collect(written, client, tell)
 
 
-def write_tile(
-    tile: Array, place: Cell, output: Output, mirror: Mirror | None = None
-) -> Any:
-    """Write the tile at a place of the result, and its image, if there is a mirror.
-
-    A tile of a device is brought to the host first. Returns a crumb for dask to keep.
-    """
+def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) -> Any:
+    """Write a tile, and its image; return a crumb for dask to keep."""
     i, j = place
     with portable_errors():
-        tile = to_host(tile)
+        tile = convert(tile, "numpy")
         output.write(i, j, tile)
         if mirror is not None and i != j:
             output.write(j, i, mirror(tile))
     return np.ones((1, 1), np.int8)
 
 
-def add_tasks(
-    tiles: LazyTiles, stage: str, function: Callable[..., Any], **options: Any
-) -> Any:
-    """Add a task to every tile, and make an array of these, one below the other.
+def add_writing(tiles: LazyTiles, output: Output, mirror: Mirror | None) -> Any:
+    """Make an array of the tasks that write the tiles, one below the other.
 
     Each carries what it needs: a task that all of them wait for would have no place,
     and start when most tiles are computed. None is fused with its tile, which would
@@ -79,21 +72,16 @@ def add_tasks(
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
 
-    name = f"{stage}-{tokenize(tiles.array.name, list(tiles.places), options)}"
-    layer = {
-        (name, n, 0): TileTask(
-            (name, n, 0),
-            function,
-            TaskRef((tiles.array.name, *block)),
-            place,
-            **options,
-        )
-        for n, (block, place) in enumerate(tiles.places.items())
-    }
-    graph = HighLevelGraph.from_collections(name, layer, dependencies=[tiles.array])
+    array, places = tiles
+    name = f"twom-write-{tokenize(array.name, list(places), output, mirror)}"
+    layer = {}
+    for n, (block, place) in enumerate(places.items()):
+        key, tile = (name, n, 0), TaskRef((array.name, *block))
+        layer[key] = TileTask(key, write_tile, tile, place, output, mirror)
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])
     # dask need not know the sizes.
     chunks = ((np.nan,) * len(layer), (np.nan,))
-    return Array(graph, name, chunks, dtype=tiles.array.dtype)
+    return Array(graph, name, chunks, dtype=array.dtype)
 
 
 def _collect(collection: Any, client: Any, done: Callable[[Key], None]) -> None:
