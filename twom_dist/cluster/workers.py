@@ -17,16 +17,16 @@ def check_workers(client: Any) -> Iterator[Finding]:
         advice = "Start some with `dask worker` or `dask cuda worker`"
         yield Finding("workers", "failure", f"there are none at {address}", advice)
         return
-    total = sum(threads.values())
-    found = f"{len(threads)} at {address}, {total} threads in all"
+    found = f"{len(threads)} at {address}, {sum(threads.values())} threads in all"
     yield Finding("workers", "ok", found)
     yield from compare_processes(client)
 
 
-def compare_processes(client: Any) -> Iterator[Finding]:
+def compare_processes(client: Any) -> list[Finding]:
     """Compare what is installed here, at the scheduler and at the workers.
 
-    Differences that keep messages from being read, or change the result, are failures.
+    Differences that keep messages from being read, or change the result, are failures,
+    and come first.
     """
     versions = client.get_versions(check=False, packages=["twom_dist"])
     told = {"here": versions["client"], "scheduler": versions["scheduler"]}
@@ -38,14 +38,15 @@ def compare_processes(client: Any) -> Iterator[Finding]:
                 # Patches of one release read each other's messages.
                 version = ".".join(version.split(".")[:2])
             places[package][version or "missing"].append(place)
-    differing = [package for package, where in places.items() if len(where) > 1]
-    for package in sorted(differing, key=lambda x: (x not in _MUST_AGREE, x)):
-        status: Status = "failure" if package in _MUST_AGREE else "warning"
-        found = f"{package} is {_list_places(places[package])}"
-        advice = "Install the same release everywhere"
-        yield Finding("packages", status, found, advice)
-    if not differing:
-        yield Finding("packages", "ok", f"the same in all {len(told)} processes")
+    findings = []
+    for package in sorted(places, key=lambda x: (x not in _MUST_AGREE, x)):
+        if len(places[package]) > 1:
+            status: Status = "failure" if package in _MUST_AGREE else "warning"
+            found = f"{package} is {_list_places(places[package])}"
+            advice = "Install the same release everywhere"
+            findings.append(Finding("packages", status, found, advice))
+    same = f"the same in all {len(told)} processes"
+    return findings or [Finding("packages", "ok", same)]
 
 
 def _list_places(where: dict[str, list[str]]) -> str:

@@ -1,12 +1,7 @@
 """Products and updates of stored matrices: files in, a file out, in bounded memory."""
 
-from .budget import budget_for_job, local_cluster_of
-from .driver import (
-    compute,
-    multiply_files,
-    run_job,
-    update_files,
-)
+from .budget import budget_for_job
+from .driver import compute, multiply_files, run_job, update_files
 from .job import Job, open_job
 from .report import JobSummary, Progress
 from .run import Run, prepare, writing
@@ -18,7 +13,6 @@ __all__ = [
     "Run",
     "budget_for_job",
     "compute",
-    "local_cluster_of",
     "multiply_files",
     "open_job",
     "prepare",

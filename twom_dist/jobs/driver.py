@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
+from ..cluster.local import choose_workers, find_machine
 from ..execute import (
     check_client,
     current_client,
@@ -12,7 +13,6 @@ from ..execute import (
     ensure_placement,
 )
 from .arrays import make_tiles
-from .budget import local_cluster_of
 from .inputs import InputGuard
 from .job import Job, Path, open_job
 from .report import JobSummary, Progress, count_operations
@@ -216,12 +216,10 @@ def run_job(
 
     The other arguments are those of `multiply_files`.
     """
-    from dask.system import CPU_COUNT
-
     client = current_client() if client is None else client
     check_client(client)
     if client is None:
-        cluster = local_cluster_of(CPU_COUNT)
+        cluster = choose_workers(find_machine(gpus=False), n_workers=1).cluster
     else:
         with client.as_current():
             cluster = current_cluster()
@@ -249,7 +247,11 @@ def compute(
 
     def count(i: int, j: int) -> None:
         nonlocal done, operations
-        operations += _count_operations(run, i, j)
+        # A tile of an update off the diagonal is one in both triangles.
+        tiles = 2 if job.spec.routine.triangle and i != j else 1
+        rows, columns = layout.grid.m[i], layout.grid.n[j]
+        each = count_operations(rows, columns, job.shape[2], job.dtype, job.routine)
+        operations += tiles * each
         done += 1
         guard.note()
         if progress is not None:
@@ -283,11 +285,3 @@ def compute(
         residual=checked[0],
         residual_bound=checked[1],
     )
-
-
-def _count_operations(run: Run, i: int, j: int) -> int:
-    """Count the operations of tile (i, j); an update is done with both triangles."""
-    (m, n, k), (mb, nb, _) = run.layout.shape, run.layout.tile_shape
-    rows, columns, routine = min(mb, m - i * mb), min(nb, n - j * nb), run.job.routine
-    both = 1 if routine == "gemm" or i == j else 2
-    return both * count_operations(rows, columns, k, run.job.dtype, routine)

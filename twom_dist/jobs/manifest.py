@@ -35,7 +35,7 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         },
         "asked": _name_accuracy(job),
         "error_bound": error_bound(job.system, job.shape[2], job.dtype),
-        "inputs": {name: list(identity) for name, identity in inputs.items()},
+        "inputs": inputs,
         "versions": {x: import_module(x).__version__ for x in ("numpy", "zarr")},
         "overwrite": job.overwrite,
     }

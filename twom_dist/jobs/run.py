@@ -6,19 +6,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ..cluster.workers import compare_processes
 from ..errors import StoreError
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
 from ..store import Output, Place, find_unfinished
 from ..typing import Cell
 from .budget import budget_for_job, fit, list_smaller
-from .devices import (
-    DEVICE_THREADS,
-    budget_for_devices,
-    choose_engine,
-    find_devices,
-)
-from .inputs import Identity, check_workers, identify_inputs, stamp_inputs
+from .devices import DEVICE_THREADS, budget_for_devices, choose_engine, find_devices
+from .inputs import check_workers, identify_inputs, stamp_inputs
 from .job import Job
 from .manifest import (
     Manifest,
@@ -27,7 +23,7 @@ from .manifest import (
     describe_job,
     describe_layout,
 )
-from .version_check import check_versions
+from .watchdog import ask
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,6 @@ class Run:
     place: Place
     output: Output
     manifest: Manifest
-    inputs: dict[str, Identity]
     missing: dict[str, int]
     """Chunks of the inputs that are not there, and read as zeros."""
     anew: bool
@@ -88,7 +83,7 @@ def prepare(
     versions and GPUs. Raises what `multiply_files` does.
     """
     if client is not None:
-        check_versions(client)
+        _check_versions(client)
     job, cluster = _settle(job, cluster, client)
     place = find_unfinished(job.output)
     path = place.location.path
@@ -113,7 +108,17 @@ def prepare(
         manifest = begun
     place.check_space(output)
     anew, threads = left is None, cluster.threads
-    return Run(job, layout, threads, place, output, manifest, inputs, missing, anew)
+    return Run(job, layout, threads, place, output, manifest, missing, anew)
+
+
+def _check_versions(client: Any) -> None:
+    """Refuse workers that could not read the tasks, or would make other bits.
+
+    Other settings of twom_dist are not refused: they change no bit of the result.
+    """
+    for finding in ask(compare_processes, client):
+        if finding.status == "failure":
+            raise StoreError(finding.found, finding.advice, "versions-differ")
 
 
 def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
@@ -142,7 +147,7 @@ def writing(
     """
     with run.place.lock():
         if client is not None:
-            check_workers(run.job, run.inputs, run.place, client)
+            check_workers(run.job, run.manifest["inputs"], run.place, client)
         expected = None if run.anew else (run.output, run.manifest)
         replaced = run.anew and run.job.overwrite
         if not replaced and run.place.find() != expected:

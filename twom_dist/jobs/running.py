@@ -89,7 +89,6 @@ def _collect(collection: Any, client: Any, done: Callable[[Key], None]) -> None:
     from distributed import futures_of
 
     watch = Watch(client)
-    watch.check_connection()
     ended: SimpleQueue[Any] = SimpleQueue()
     futures = futures_of(client.persist(collection))
     try:
@@ -97,8 +96,6 @@ def _collect(collection: Any, client: Any, done: Callable[[Key], None]) -> None:
             future.add_done_callback(ended.put)
         for _ in futures:
             future = watch.next_done(ended)
-            if future.status == "error":
-                watch.gather(future)
             done(future.key)
             # The workers may forget the tile now.
             future.release()
