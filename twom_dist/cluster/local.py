@@ -8,12 +8,7 @@ from typing import Any
 
 from dask.utils import format_bytes, parse_bytes
 
-from ..errors import (
-    ArgumentError,
-    EngineUnavailableError,
-    MemoryLimitError,
-    PlanError,
-)
+from ..errors import ArgumentError, EngineUnavailableError, MemoryLimitError, PlanError
 from ..memory import MemoryBudget
 from ..plan import Cluster
 from ..typing import as_integer
@@ -21,7 +16,6 @@ from . import cuda
 from .nvml import Gpus, find_gpus
 
 LOOPBACK = "127.0.0.1"
-_DASHBOARD_PORT = 8787
 # A worker with less has no room for a tile beside its process.
 LEAST_BYTES = MemoryBudget(kind="job").least_limit(0)
 
@@ -55,9 +49,8 @@ class LocalWorkers:
         return Cluster(self.workers, self.threads, budget)
 
     def __str__(self) -> str:
-        limit = "no memory limit"
-        if self.memory_bytes:
-            limit = f"{format_bytes(self.memory_bytes)} of memory"
+        size = format_bytes(self.memory_bytes)
+        limit = f"{size} of memory" if self.memory_bytes else "no memory limit"
         return f"workers: {self.workers}, each with {self.threads} threads and {limit}"
 
 
@@ -90,45 +83,35 @@ def choose_workers(
         if count is not None and (as_integer(count) or 0) < 1:
             problem = f"the number of {name} is {count!r}"
             raise PlanError(problem, "Give a positive integer", "not-positive")
-    memory = machine.memory_bytes
+    memory, gpus = machine.memory_bytes, len(machine.gpus.visible)
     limit = _read_limit(memory_limit, memory)
-    most, why, remedy = _find_most(machine)
+    room = max(1, memory // LEAST_BYTES)
+    most = min(room, gpus or room)
     if n_workers is None:
-        wanted = _count_workers(machine, threads_per_worker)
+        wanted = gpus or _count_workers(machine.cores, threads_per_worker)
         n_workers = min(most, wanted, max(1, memory // limit) if limit else wanted)
     elif n_workers > most:
+        has, needs = map(format_bytes, (memory, LEAST_BYTES))
+        why = f"it has {has} of memory, and each needs {needs}"
+        if most < room:
+            why = f"it has {machine.gpus.count}, and each takes one worker"
         problem = f"{n_workers} workers do not fit this machine: {why}"
-        raise PlanError(problem, remedy, "too-many-workers")
+        raise PlanError(problem, f"Start at most {most}", "too-many-workers")
     if threads_per_worker is None:
-        on_cores = not machine.gpus.visible
-        threads_per_worker = max(1, machine.cores // n_workers) if on_cores else 1
+        threads_per_worker = 1 if gpus else max(1, machine.cores // n_workers)
     share = memory // n_workers if limit is None else limit
     return LocalWorkers(n_workers, threads_per_worker, share, machine.gpus)
 
 
-def _find_most(machine: Machine) -> tuple[int, str, str]:
-    """Return the largest number of workers that fits, what bounds it, and a remedy."""
-    room = max(1, machine.memory_bytes // LEAST_BYTES)
-    count = len(machine.gpus.visible)
-    if 0 < count < room:
-        why = f"it has {machine.gpus.count}, and each takes one worker"
-        return count, why, f"Start at most {count}, or use the cores"
-    memory, least = map(format_bytes, (machine.memory_bytes, LEAST_BYTES))
-    why = f"it has {memory} of memory, and each needs {least}"
-    return room, why, f"Start at most {room}"
-
-
-def _count_workers(machine: Machine, threads: int | None) -> int:
-    """Count one worker for each GPU; without GPUs, as many as use all cores."""
+def _count_workers(cores: int, threads: int | None) -> int:
+    """Count as many as use all cores."""
     from distributed.deploy.utils import nprocesses_nthreads
 
-    if machine.gpus.visible:
-        return len(machine.gpus.visible)
     if threads is not None:
-        return max(1, machine.cores // threads)
+        return max(1, cores // threads)
     # Few processes, since the threads of one share its encoded tiles; but more than
     # one, since they share its interpreter as well.
-    return int(nprocesses_nthreads(machine.cores)[0])
+    return int(nprocesses_nthreads(cores)[0])
 
 
 def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
@@ -143,23 +126,17 @@ def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
         remedy = 'Give bytes, text such as "4 GiB", or a share of the memory up to 1.0'
         raise PlanError(problem, remedy, "memory-limit") from None
     if found != 0 and found < LEAST_BYTES:
-        least = f"{LEAST_BYTES >> 20} MiB"
-        raise MemoryLimitError(
-            f"workers of {format_bytes(found)} have no room for a tile",
-            f"Give each at least {least}, or 0 for no limit",
-            "memory",
-        )
+        problem = f"workers of {format_bytes(found)} have no room for a tile"
+        remedy = f"Give each at least {LEAST_BYTES >> 20} MiB, or 0 for no limit"
+        raise MemoryLimitError(problem, remedy, "memory")
     return found
 
 
 def check_dashboard() -> None:
     """Refuse a dashboard without the package that draws it."""
     if find_spec("bokeh") is None:
-        raise EngineUnavailableError(
-            "the dashboard needs bokeh, which is not installed",
-            "Run pip install bokeh",
-            "no-bokeh",
-        )
+        problem = "the dashboard needs bokeh, which is not installed"
+        raise EngineUnavailableError(problem, "Run pip install bokeh", "no-bokeh")
 
 
 class RunningCluster:
@@ -168,8 +145,7 @@ class RunningCluster:
     Attributes
     ----------
     client : distributed.Client
-        Connected to the workers, and the current client; what a ``with`` block is
-        given, at whose end the workers are stopped.
+        The current client, which a ``with`` block is given.
     """
 
     def __init__(self, client: Any, description: str, running: ExitStack) -> None:
@@ -298,7 +274,7 @@ def local_cluster(
         "interface": interface,
         "protocol": protocol,
         "security": security,
-        "dashboard_address": f"{LOOPBACK}:{_DASHBOARD_PORT if dashboard else 0}",
+        "dashboard_address": f"{LOOPBACK}:{8787 if dashboard else 0}",
         # An address alone would serve it; what remains is /health and the like.
         "scheduler_kwargs": {"dashboard": dashboard},
     }

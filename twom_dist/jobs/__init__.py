@@ -1,7 +1,7 @@
 """Products and updates of stored matrices: files in, a file out, in bounded memory."""
 
 from .budget import budget_for_job
-from .driver import compute, multiply_files, run_job, update_files
+from .driver import compute, multiply_files, update_files
 from .job import Job, open_job
 from .report import JobSummary, Progress
 from .run import Run, prepare, writing
@@ -16,7 +16,6 @@ __all__ = [
     "multiply_files",
     "open_job",
     "prepare",
-    "run_job",
     "update_files",
     "writing",
 ]

@@ -1,16 +1,21 @@
-"""The lazy tiles of a wave, made from the files."""
+"""The tasks of a wave, as dask arrays: reading, multiplying and writing its tiles."""
 
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from ..errors import portable_errors
 from ..kernels.family import convert, empty_block
 from ..kernels.registry import get_engine
 from ..lazy import as_dask
-from ..plan import Layout, Wave
-from ..store import StoredMatrix
+from ..plan import Wave
+from ..store import Output, StoredMatrix
 from ..tiles.collection import product_array
+from ..tiles.graph import TileTask
+from ..tiles.task_spec import TaskRef
 from ..typing import Array, Cell
-from .job import Job
+from .job import Job, Mirror
+from .run import Run
 
 _ALL = slice(None)
 
@@ -18,16 +23,10 @@ _ALL = slice(None)
 Blocks = slice | list[int]
 
 
-class LazyTiles(NamedTuple):
-    """Blocks of a dask array, not always all of them, and their places in C."""
-
-    array: Any
-    places: dict[Cell, Cell]
-
-
-def make_tiles(job: Job, layout: Layout, wave: Wave, cells: list[Cell]) -> LazyTiles:
-    """Make the lazy C tiles of a wave, to keep those of some cells."""
-    spec, (mb, nb, kb) = layout.spec, layout.tile_shape
+def make_tasks(run: Run, wave: Wave, cells: list[Cell]) -> Any:
+    """Make an array of the tasks that write some tiles of a wave, in their order."""
+    job, layout, spec = run.job, run.layout, run.layout.spec
+    mb, nb, kb = layout.tile_shape
     rows: Blocks = wave.rows
     columns: Blocks = wave.columns
     places = {(i - wave.rows.start, j - wave.columns.start): (i, j) for i, j in cells}
@@ -36,17 +35,17 @@ def make_tiles(job: Job, layout: Layout, wave: Wave, cells: list[Cell]) -> LazyT
         rows = columns = layout.rows_of(wave)
         index = {row: n for n, row in enumerate(rows)}
         places = {(index[i], index[j]): (i, j) for i, j in cells}
-    a = _lazy(job, job.a, (mb, kb), (rows, _ALL), spec.op_a)
-    b = a if spec.twins else _lazy(job, job.b, (kb, nb), (_ALL, columns), spec.op_b)
-    c = None if job.c is None else _lazy(job, job.c, (mb, nb), (rows, columns))
-    grid = layout.grid_of(wave)
-    return LazyTiles(product_array(a, b, c, grid, spec, sorted(places)), places)
+    a = _read(job, job.a, (mb, kb), (rows, _ALL), spec.op_a)
+    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, columns), spec.op_b)
+    c = None if job.c is None else _read(job, job.c, (mb, nb), (rows, columns))
+    tiles = product_array(a, b, c, layout.grid_of(wave), spec, sorted(places))
+    return add_writing(tiles, places, run.output, job.mirror)
 
 
-def _lazy(
+def _read(
     job: Job,
     stored: StoredMatrix,
-    tile: tuple[int, int],
+    tile: Cell,
     blocks: tuple[Blocks, Blocks],
     op: str = "N",
 ) -> Any:
@@ -83,3 +82,38 @@ def read_to_device(
     # On leaving, the copy is there for every stream.
     with portable_errors(), get_engine("cuda").task():
         return convert(block, "cupy")
+
+
+def add_writing(
+    tiles: Any, places: dict[Cell, Cell], output: Output, mirror: Mirror | None
+) -> Any:
+    """Make an array of the tasks that write blocks of another to their places.
+
+    Each carries what it needs: a task that all of them wait for would have no place,
+    and start when most tiles are computed. None is fused with its tile, which would
+    lose its place.
+    """
+    from dask.array.core import Array
+    from dask.base import tokenize
+    from dask.highlevelgraph import HighLevelGraph
+
+    name = f"twom-write-{tokenize(tiles.name, places, output, mirror)}"
+    layer = {}
+    for n, (block, place) in enumerate(places.items()):
+        key, tile = (name, n, 0), TaskRef((tiles.name, *block))
+        layer[key] = TileTask(key, write_tile, tile, place, output, mirror)
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[tiles])
+    # dask need not know the sizes.
+    chunks = ((np.nan,) * len(layer), (np.nan,))
+    return Array(graph, name, chunks, dtype=tiles.dtype)
+
+
+def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) -> Any:
+    """Write a tile, and its image; return a crumb for dask to keep."""
+    i, j = place
+    with portable_errors():
+        tile = convert(tile, "numpy")
+        output.write(i, j, tile)
+        if mirror is not None and i != j:
+            output.write(j, i, mirror(tile))
+    return np.ones((1, 1), np.int8)

@@ -6,15 +6,10 @@ from time import perf_counter
 from typing import Any
 
 from ..cluster.local import choose_workers, find_machine
-from ..execute import (
-    check_client,
-    current_client,
-    current_cluster,
-    ensure_placement,
-)
-from .arrays import make_tiles
+from ..execute import check_client, current_client, current_cluster, ensure_placement
+from .arrays import make_tasks
 from .inputs import InputGuard
-from .job import Job, Path, open_job
+from .job import Path, open_job
 from .report import JobSummary, Progress, count_operations
 from .run import Run, prepare, writing
 from .running import compute_wave
@@ -119,12 +114,10 @@ def multiply_files(
     ...     print(summary.tiles, np.load(c)[0])
     (1, 1, 1) [14.+0.j  0.-3.j]
     """
-    scalars: dict[str, Any] = {"op_a": op_a, "op_b": op_b, "alpha": alpha}
-    scalars["beta"] = beta
-    files: dict[str, Any] = {"c": c, "overwrite": overwrite, "verify": verify}
-    files["refuse_missing"] = refuse_missing
-    job = open_job("gemm", a, b, output, **files, **scalars, **options)
-    return run_job(job, client, tile=tile, progress=progress)
+    files = {"c": c, "overwrite": overwrite, "refuse_missing": refuse_missing}
+    scalars = {"op_a": op_a, "op_b": op_b, "alpha": alpha, "beta": beta}
+    options |= {**files, **scalars, "verify": verify, "client": client, "tile": tile}
+    return _run_job("gemm", a, b, output, progress=progress, **options)
 
 
 def update_files(
@@ -133,46 +126,28 @@ def update_files(
     output: Path,
     b: Path | None = None,
     *,
-    client: Any = None,
-    tile: int | None = None,
-    overwrite: bool = False,
-    refuse_missing: bool = False,
-    verify: bool = False,
     op: str = "N",
     uplo: str = "full",
-    alpha: complex = 1,
-    beta: complex | None = None,
-    c: Path | None = None,
-    progress: Report | None = None,
     **options: Any,
 ) -> JobSummary:
     """Compute a rank-k or rank-2k update of stored matrices into a new file.
-
-    The result has the bits that the routine gives for the same matrices in memory.
 
     Parameters
     ----------
     routine : {"herk", "syrk", "her2k", "syr2k"}
         See `twom_dist.herk` and the others.
     a, output : str or os.PathLike
-        As in `multiply_files`, like all that is not described here.
+        As in `multiply_files`.
     b : str or os.PathLike, optional
         The matrix B of her2k and syr2k.
-    client : distributed.Client, optional
-    tile : int, optional
-    overwrite, refuse_missing, verify : bool
-        As in `multiply_files`, like the two before.
     op : {"N", "C"} or {"N", "T"}
-        As in the routine, like `alpha`, `beta` and the options.
+        As in the routine.
     uplo : {"full", "lower", "upper"}
         Write the whole matrix (default), or one triangle. The other triangle is then
         neither computed nor written, and reads as zeros.
-    alpha, beta : number
-    c : str or os.PathLike, optional
-    progress : callable, optional
-        As in `multiply_files`, like c.
     **options
-        Of the routine.
+        client, tile, overwrite, refuse_missing, verify, c and progress: as in
+        `multiply_files`; alpha, beta and all others: as in the routine.
 
     Returns
     -------
@@ -182,10 +157,8 @@ def update_files(
 
     Raises
     ------
-    StoreError, ArgumentError, PlanError, AccuracyError, MemoryLimitError
+    TwomError
         As `multiply_files` and the routine do.
-    EngineUnavailableError
-        As `multiply_files` does.
 
     Examples
     --------
@@ -198,24 +171,22 @@ def update_files(
     ...     print(summary.tiles, np.load(c)[1])
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
-    scalars: dict[str, Any] = {"op": op, "uplo": uplo, "alpha": alpha, "beta": beta}
-    files: dict[str, Any] = {"c": c, "overwrite": overwrite, "verify": verify}
-    files["refuse_missing"] = refuse_missing
-    job = open_job(routine, a, b, output, **files, **scalars, **options)
-    return run_job(job, client, tile=tile, progress=progress)
+    return _run_job(routine, a, b, output, op=op, uplo=uplo, **options)
 
 
-def run_job(
-    job: Job,
-    client: Any = None,
+def _run_job(
+    routine: str,
+    a: Path,
+    b: Path | None,
+    output: Path,
     *,
+    client: Any = None,
     tile: int | None = None,
     progress: Report | None = None,
+    **options: Any,
 ) -> JobSummary:
-    """Lay out a job, start or continue its output, and compute and write its tiles.
-
-    The other arguments are those of `multiply_files`.
-    """
+    """Open a job, start or continue its output, and compute and write its tiles."""
+    job = open_job(routine, a, b, output, **options)
     client = current_client() if client is None else client
     check_client(client)
     if client is None:
@@ -262,8 +233,8 @@ def compute(
         for wave in layout.waves:
             cells = [cell for cell in wave.cells if cell not in earlier]
             if cells:
-                tiles = make_tiles(job, layout, wave, cells)
-                compute_wave(tiles, run.output, client, run.threads, count, job.mirror)
+                tasks = make_tasks(run, wave, cells)
+                compute_wave(tasks, cells, client, run.threads, count)
         guard.check()
         checked = measure_residual(job, run.output) if job.verify else (None, None)
     run.finish(commit)

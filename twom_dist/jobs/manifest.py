@@ -23,18 +23,26 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
     The exact methods give the same bits for every tile, engine and worker, so that a
     job may go on with another engine. The native product does not.
     """
+    system, spec = job.system, job.spec
+    made = {
+        "twom_dist": import_module("twom_dist").__version__,
+        "routine": job.routine,
+        "shape": list(job.shape),
+        "dtype": job.dtype.name,
+        **{name: _name(getattr(spec, name)) for name in _ARGUMENTS},
+        "method": spec.method,
+    }
+    if system is None:
+        library = "CuPy" if job.engine == "cuda" else "NumPy"
+        made["engine"] = job.engine
+        made[library] = import_module(library.lower()).__version__
+    else:
+        made["moduli"] = [list(modulus) for modulus in system.choice]
     return {
         "form": _FORM,
-        "made": {
-            "twom_dist": import_module("twom_dist").__version__,
-            "routine": job.routine,
-            "shape": list(job.shape),
-            "dtype": job.dtype.name,
-            **{name: _name(getattr(job.spec, name)) for name in _ARGUMENTS},
-            **_describe_method(job),
-        },
+        "made": made,
         "asked": _name_accuracy(job),
-        "error_bound": error_bound(job.system, job.shape[2], job.dtype),
+        "error_bound": error_bound(system, job.shape[2], job.dtype),
         "inputs": inputs,
         "versions": {x: import_module(x).__version__ for x in ("numpy", "zarr")},
         "overwrite": job.overwrite,
@@ -47,26 +55,14 @@ def describe_layout(job: Job, layout: Layout) -> Manifest:
     return {"tile": list(layout.tile_shape), "panels": [list(x) for x in panels]}
 
 
-def _describe_method(job: Job) -> Manifest:
-    system = job.system
-    if system is None:
-        name = "CuPy" if job.engine == "cuda" else "NumPy"
-        version = import_module(name.lower()).__version__
-        return {"method": "native", "engine": job.engine, name: version}
-    return {
-        "method": system.method,
-        "moduli": [list(modulus) for modulus in system.choice],
-    }
-
-
 def _name_accuracy(job: Job) -> str:
     """Name what the moduli were chosen by."""
     if job.system is None:
         return "the native method"
-    count, options = job.system.num_moduli, job.options
-    if options.get("num_moduli") is not None:
-        return f"{count} moduli"
-    return f"accuracy {options.get('accuracy') or 'native'} ({count} moduli)"
+    moduli = f"{job.system.num_moduli} moduli"
+    if job.options.get("num_moduli") is not None:
+        return moduli
+    return f"accuracy {job.options.get('accuracy') or 'native'} ({moduli})"
 
 
 def _name(scalar: complex | str) -> str:

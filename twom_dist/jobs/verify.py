@@ -23,7 +23,7 @@ def measure_residual(job: Job, output: Output) -> tuple[float, float]:
     """
     left, right, result = _as_one_product(job, output)
     found = residual(left, right, result, seed=_SEED)
-    (_, n, k) = job.shape
+    _, n, k = job.shape
     # Rounding errors of sums of n terms grow as the root of n, as good as certainly:
     # N. J. Higham and T. Mary, SIAM J. Sci. Comput. 41 (2019).
     roundings = 4 * sqrt(n + k) * float(np.finfo(np.float64).eps)
@@ -44,27 +44,25 @@ def _as_one_product(job: Job, output: Output) -> tuple[Any, Any, Any]:
     """
     import dask.array as da
 
-    spec, dtype, n = job.spec, job.dtype, job.shape[1]
-    routine, (mb, nb), kb = spec.routine, output.chunks, max(output.chunks)
-    index = da.arange(n, chunks=nb)
+    spec, routine, (mb, nb) = job.spec, job.spec.routine, output.chunks
+    n, kb = job.shape[1], max(output.chunks)
 
     def read(stored: Any, rows: int, columns: int, op: str = "N") -> Any:
         chunks = (rows, columns) if op == "N" else (columns, rows)
         meta = np.empty((0, 0), stored.dtype)
-        x = da.from_array(stored, chunks=chunks, meta=meta).astype(dtype)
+        x = da.from_array(stored, chunks=chunks, meta=meta).astype(job.dtype)
         return x if op == "N" else x.T if op == "T" else x.conj().T
+
+    def turn(x: Any) -> Any:
+        return x.conj().T if routine.hermitian else x.T
 
     def whole(x: Any) -> Any:
         """Take the triangle that is stored for both."""
         if not routine.triangle:
             return x
-        rows, columns = index[:, np.newaxis], index[np.newaxis, :]
-        inside = rows < columns if spec.uplo == "upper" else rows > columns
-        inner = da.where(inside, x, 0)
-        diagonal = da.where(rows == columns, x, 0)
-        if routine.hermitian:
-            return inner + diagonal.real + inner.conj().T
-        return inner + diagonal + inner.T
+        inner = da.triu(x, 1) if spec.uplo == "upper" else da.tril(x, -1)
+        diagonal = da.triu(da.tril(x))
+        return inner + (diagonal.real if routine.hermitian else diagonal) + turn(inner)
 
     left = [spec.alpha * read(job.a, mb, kb, spec.op_a)]
     if not routine.triangle:
@@ -74,8 +72,8 @@ def _as_one_product(job: Job, output: Output) -> tuple[Any, Any, Any]:
         if routine.sums:
             factor = np.conj(spec.alpha) if routine.hermitian else spec.alpha
             left.append(factor * other[0])
-        right = [x.conj().T if routine.hermitian else x.T for x in other[: len(left)]]
+        right = [turn(x) for x in other[: len(left)]]
     if job.c is not None:
         left.append(spec.beta * whole(read(job.c, mb, nb)))
-        right.append(da.eye(n, chunks=nb, dtype=dtype))
+        right.append(da.eye(n, chunks=nb, dtype=job.dtype))
     return da.hstack(left), da.vstack(right), whole(read(output.open(), mb, nb))
