@@ -30,12 +30,11 @@ def choose_pool(found: Gpus) -> dict[str, Any]:
 
     # What dask-cuda cannot see, inside a task, must fit beside what it can.
     workspace = max(workspace_bytes(gpu.total_bytes) for gpu in found.visible)
+    outputs = max(pool - workspace, int(_SMALLEST_OUTPUT_SHARE * pool))
     return {
         "rmm_pool_size": pool,
         "rmm_allocator_external_lib_list": ["cupy"],
-        "device_memory_limit": max(
-            pool - workspace, int(_SMALLEST_OUTPUT_SHARE * pool)
-        ),
+        "device_memory_limit": outputs,
     }
 
 
@@ -44,10 +43,7 @@ def find_cluster_class(found: Gpus) -> Any:
     try:
         from dask_cuda import LocalCUDACluster
     except ImportError as error:
-        problem = f"this machine has {found.count}, and dask-cuda cannot be imported"
-        raise EngineUnavailableError(
-            f"{problem} ({error})",
-            f"Install it with {found.install}, or use the cores",
-            "no-dask-cuda",
-        ) from error
+        problem = f"there are {found.count}, and dask-cuda cannot be imported ({error})"
+        remedy = f"Install it with {found.install}, or use the cores"
+        raise EngineUnavailableError(problem, remedy, "no-dask-cuda") from error
     return LocalCUDACluster

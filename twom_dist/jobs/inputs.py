@@ -51,13 +51,13 @@ def stamp_inputs(job: Job) -> Stamps:
 class InputGuard:
     """Looks at every file of the inputs while the first tasks run, and at the end.
 
-    The manifest of the output keeps what was found, for a run that continues this one,
-    or has what an earlier one has found.
+    What it finds is kept in the manifest of the output, for a run that continues this
+    one; `known` is what an earlier one has found.
     """
 
     def __init__(self, job: Job, output: Output, known: Stamps | None) -> None:
         self._job, self._output, self._noted = job, output, known is not None
-        self._begun = start(stamp_inputs, job) if known is None else start(dict, known)
+        self._begun = start(lambda: known or stamp_inputs(job))
 
     def note(self) -> None:
         """Put into the manifest what was found, once it is known."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..cluster.workers import compare_processes
+from ..cluster.diagnosis import compare_processes
 from ..errors import StoreError
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout

@@ -46,6 +46,7 @@ def _as_one_product(job: Job, output: Output) -> tuple[Any, Any, Any]:
 
     spec, routine, (mb, nb) = job.spec, job.spec.routine, output.chunks
     n, kb = job.shape[1], max(output.chunks)
+    index = da.arange(n, chunks=nb)
 
     def read(stored: Any, rows: int, columns: int, op: str = "N") -> Any:
         chunks = (rows, columns) if op == "N" else (columns, rows)
@@ -60,8 +61,9 @@ def _as_one_product(job: Job, output: Output) -> tuple[Any, Any, Any]:
         """Take the triangle that is stored for both."""
         if not routine.triangle:
             return x
-        inner = da.triu(x, 1) if spec.uplo == "upper" else da.tril(x, -1)
-        diagonal = da.triu(da.tril(x))
+        below = index[:, np.newaxis] - index
+        inner = da.where(below < 0 if spec.uplo == "upper" else below > 0, x, 0)
+        diagonal = da.where(below == 0, x, 0)
         return inner + (diagonal.real if routine.hermitian else diagonal) + turn(inner)
 
     left = [spec.alpha * read(job.a, mb, kb, spec.op_a)]
