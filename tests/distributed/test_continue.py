@@ -197,7 +197,7 @@ def test_a_finished_output_stays_until_the_new_one_is_whole(files, capsys):
 
 def test_the_command_continues_with_and_without_its_old_option(files, capsys):
     product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--workers", "0")
-    for flags in ((), ("--resume",), ("--resume", "--overwrite")):
+    for flags in ((), ("--resume",)):
         stop_after(5, lambda **k: multiply(overwrite=True, **k))
         code, out, err = CommandLine(capsys)(*product, *flags)
         assert (code, err, "of them from before" in out) == (0, "", True)

@@ -189,7 +189,7 @@ def _run(
         if client is not None:
             cluster = current_cluster()
         with refusing():
-            run = prepare(job, cluster, tile, resume=resume, client=client)
+            run = prepare(job, cluster, tile, client=client)
         if start is not None:
             client = stack.enter_context(start())
         with refusing():

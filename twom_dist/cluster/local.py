@@ -61,11 +61,9 @@ def find_machine(gpus: bool | None = None, n_workers: int | None = None) -> Mach
 
     found = NO_GPUS if gpus is False else find_gpus()
     if gpus and not found.visible:
-        raise EngineUnavailableError(
-            f"workers on GPUs were asked for, and {found.reason}",
-            "Look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use the cores",
-            "no-gpu",
-        )
+        problem = f"workers on GPUs were asked for, and {found.reason}"
+        remedy = "Look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use the cores"
+        raise EngineUnavailableError(problem, remedy, "no-gpu")
     usable = find_spec("dask_cuda") is not None
     if gpus is None and not (usable and (n_workers or 1) <= len(found.visible)):
         found = NO_GPUS
@@ -183,18 +181,16 @@ def local_cluster(
 
     If there are enough GPUs and dask-cuda is installed, this is a
     `dask_cuda.LocalCUDACluster` with one worker for each GPU and a pool of device
-    memory that CuPy shares; otherwise it is a `distributed.LocalCluster`. It listens on
-    the loopback address, unless `interface` is given. Whoever can connect can run
-    programs as you: by default only this process and the workers can, which share
-    temporary TLS credentials. UCX cannot encrypt, so where it is the protocol, every
-    user of this machine can connect.
+    memory that CuPy shares; otherwise it is a `distributed.LocalCluster`. Whoever can
+    connect can run programs as you: by default only this process and the workers can,
+    which share temporary TLS credentials. UCX cannot encrypt, so where it is the
+    protocol, every user of this machine can connect.
 
     Parameters
     ----------
     n_workers : int, optional
         Default: one for each GPU. Without GPUs: one for each core up to four, then
-        about the square root of the number of cores, but no more than the memory has
-        room for.
+        about the square root of the number of cores, as far as the memory allows.
     threads_per_worker : int, optional
         Number of tasks that run side by side on a worker. Default: one on a GPU,
         otherwise as many as it takes to use all cores.
@@ -224,14 +220,12 @@ def local_cluster(
     -------
     RunningCluster
         A context manager, which gives a `distributed.Client` and stops the workers at
-        the end. In a notebook, keep it: its `client` is the current client, `close`
-        stops the workers, and it shows what runs.
+        the end. In a notebook, keep it, and call its `close`.
 
     Raises
     ------
     EngineUnavailableError
-        If ``gpus=True`` and there are no GPUs or no dask-cuda, and if a dashboard is
-        asked for and bokeh is missing.
+        If GPUs, dask-cuda or bokeh, for the dashboard, are asked for and missing.
     PlanError, MemoryLimitError
         If the machine has fewer GPUs than workers are asked for, or too little memory,
         if the memory limit leaves no room for a tile, and for such a protocol.
@@ -241,10 +235,8 @@ def local_cluster(
     Notes
     -----
     Workers are new processes that import the main script again: in a script, call
-    `local_cluster` under ``if __name__ == "__main__":``.
-
-    On GPUs, dask-cuda moves outputs of tasks to the host when they exceed the pool less
-    `twom-dist.workspace-bytes`, which products need beside them.
+    `local_cluster` under ``if __name__ == "__main__":``. On GPUs, dask-cuda moves
+    outputs to the host when they exceed the pool less `twom-dist.workspace-bytes`.
 
     Examples
     --------
@@ -253,16 +245,11 @@ def local_cluster(
     >>> with td.local_cluster(n_workers=2) as client:  # doctest: +SKIP
     ...     print(td.gemm(A, A)[0, 0].compute())
     64.0
-    >>> cluster = td.local_cluster(n_workers=1)  # doctest: +SKIP
-    >>> cluster  # doctest: +SKIP
-    <local cluster of workers: 1, each with 4 threads and 8.00 GiB of memory>
-    >>> cluster.close()  # doctest: +SKIP
     """
     from distributed import Client, LocalCluster
 
-    local = choose_workers(
-        find_machine(gpus, n_workers), n_workers, threads_per_worker, memory_limit
-    )
+    machine = find_machine(gpus, n_workers)
+    local = choose_workers(machine, n_workers, threads_per_worker, memory_limit)
     if dashboard:
         check_dashboard()
     protocol, security = _choose_transport(protocol, security, local.gpus)
@@ -296,11 +283,9 @@ def _choose_transport(
     """Choose temporary credentials and a protocol that encrypts, if none are given."""
     plain = protocol is not None and not protocol.startswith(("tls", "wss"))
     if plain and security is not False:
-        raise PlanError(
-            f"the protocol {protocol!r} does not encrypt",
-            "Leave it out, or give security=False as well",
-            "unencrypted-protocol",
-        )
+        problem = f"the protocol {protocol!r} does not encrypt"
+        remedy = "Leave it out, or give security=False as well"
+        raise PlanError(problem, remedy, "unencrypted-protocol")
     if protocol is None and gpus.visible and not security:
         protocol = cuda.choose_protocol()
     if security is None:
@@ -316,10 +301,7 @@ def _check_options(make: Any, options: dict[str, Any]) -> None:
     *own, _ = inspect.signature(local_cluster).parameters
     takers = map(inspect.signature, (make, LocalCluster, Nanny, Worker))
     known = {name for taker in takers for name in taker.parameters}
-    for name in options:
-        if name not in known or name == "asynchronous":
-            raise ArgumentError(
-                f"local_cluster takes no {name!r}",
-                f"It takes {', '.join(own)}, and the options of dask's {make.__name__}",
-                "unknown-option",
-            )
+    for name in options.keys() - (known - {"asynchronous"}):
+        problem = f"local_cluster takes no {name!r}"
+        remedy = f"It takes {', '.join(own)}, and the options of dask's {make.__name__}"
+        raise ArgumentError(problem, remedy, "unknown-option")

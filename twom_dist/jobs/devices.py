@@ -124,29 +124,21 @@ def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
     address, reason = next(iter(lacking.items()), ("", "none is there"))
     if len(lacking) == len(devices):
         who = f"{address} has no" if address == HERE else "no worker has a"
-        raise EngineUnavailableError(
-            f"{who} GPU to use ({reason})",
-            "Start workers where there are GPUs, or leave engine out",
-            "no-gpu",
-        )
+        remedy = "Start workers where there are GPUs, or leave engine out"
+        raise EngineUnavailableError(f"{who} GPU to use ({reason})", remedy, "no-gpu")
     if lacking:
-        raise EngineUnavailableError(
-            f"{len(lacking)} of {len(devices)} workers have no GPU to use, such as "
-            f"that at {address} ({reason})",
-            "Leave them out, or name engine='cpu'",
-            "gpu-missing",
-        )
+        count = f"{len(lacking)} of {len(devices)} workers"
+        problem = f"{count} have no GPU to use, such as that at {address} ({reason})"
+        remedy = "Leave them out, or name engine='cpu'"
+        raise EngineUnavailableError(problem, remedy, "gpu-missing")
     try:
         # The client has to know the type of the workers' blocks.
         import cupy  # noqa: F401
     except ImportError as error:
-        raise EngineUnavailableError(
-            f"the workers have GPUs, and here CuPy is missing ({error}), which needs "
-            "none",
-            "Install it with pip install 'twom-dist[cuda12]' or '[cuda13]', or name "
-            "engine='cpu'",
-            "no-cupy",
-        ) from None
+        problem = f"the workers have GPUs, and here CuPy is missing ({error})"
+        install = "Install it, which takes no GPU, with pip install 'twom-dist[cuda12]'"
+        remedy = f"{install} or '[cuda13]', or name engine='cpu'"
+        raise EngineUnavailableError(problem, remedy, "no-cupy") from None
     return "cuda"
 
 

@@ -73,12 +73,10 @@ class InputGuard:
             except StoreError:
                 same = False
             if not same:
-                raise StoreError(
-                    f"{stored.path!r} has changed since the run began, so the result "
-                    "may be a mixture and is discarded",
-                    "Run the job again, and leave its inputs alone meanwhile",
-                    "input-changed",
-                )
+                changed = f"{stored.path!r} has changed since the run began"
+                problem = f"{changed}, so the result may be a mixture and is discarded"
+                remedy = "Run the job again, and leave its inputs alone meanwhile"
+                raise StoreError(problem, remedy, "input-changed")
 
 
 def check_workers(

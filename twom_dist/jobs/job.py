@@ -27,11 +27,8 @@ class Job(Problem):
     Attributes
     ----------
     output : str or os.PathLike
-    overwrite : bool
-    refuse_missing : bool
-        Whether inputs of which chunks are missing are refused.
-    verify : bool
-        Whether the result is checked before it gets its name.
+    overwrite, refuse_missing, verify : bool
+        As in `multiply_files`.
     """
 
     output: Path
@@ -115,8 +112,5 @@ def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:
         nested = any(x.startswith(f"{y}/") for x, y in permutations((source, target)))
         if same or nested:
             how = f"is the file of {name}" if same else f"and that of {name} are nested"
-            raise PlanError(
-                f"the output {target!r} {how}, and inputs are never written to",
-                "Choose another name",
-                "output-is-input",
-            )
+            problem = f"the output {target!r} {how}, and inputs are never written to"
+            raise PlanError(problem, "Choose another name", "output-is-input")

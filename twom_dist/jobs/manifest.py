@@ -76,11 +76,9 @@ def _name(scalar: complex | str) -> str:
 def check_same(output: str, then: Manifest, now: Manifest, tile: int | None) -> None:
     """Refuse to continue another job than the one that was begun."""
     if then.get("form") != _FORM:
-        raise StoreError(
-            f"what is unfinished of {output!r} is of another version of twom_dist",
-            "Continue it with that one, or start anew with overwrite",
-            "unfinished-version",
-        )
+        problem = f"what is unfinished of {output!r} is of another version of twom_dist"
+        remedy = "Continue it with that one, or start anew with overwrite"
+        raise StoreError(problem, remedy, "unfinished-version")
     for part in (*then["made"], *now["made"]):
         if then["made"].get(part) != now["made"].get(part):
             raise _differ(output, *(_show(x, part) for x in (then, now)))
@@ -88,21 +86,17 @@ def check_same(output: str, then: Manifest, now: Manifest, tile: int | None) -> 
         old, new = (x["inputs"].get(matrix, ["none"]) for x in (then, now))
         if old[:2] != new[:2]:
             raise _differ(output, *(f"{x[0]!r} as {matrix}" for x in (old, new)))
-        stamps = (x.get("stamps", {}).get(matrix) for x in (then, now))
-        if old != new or len({*stamps}) > 1:
-            raise StoreError(
-                f"{old[0]!r} has changed since {output!r} was begun",
-                "Bring back that input, or start anew with overwrite",
-                "unfinished-input-changed",
-            )
+        stamps = {x.get("stamps", {}).get(matrix) for x in (then, now)}
+        if old != new or len(stamps) > 1:
+            problem = f"{old[0]!r} has changed since {output!r} was begun"
+            remedy = "Bring back that input, or start anew with overwrite"
+            raise StoreError(problem, remedy, "unfinished-input-changed")
     whole = [max(1, length) for length in then["made"]["shape"]]
     if tile is not None and then["tile"] != [min(tile, length) for length in whole]:
         begun = " x ".join(map(str, then["tile"]))
-        raise PlanError(
-            f"{output!r} was begun with tiles of {begun}, not {tile}",
-            "Leave tile out, or start anew with overwrite",
-            "tile-differs",
-        )
+        problem = f"{output!r} was begun with tiles of {begun}, not {tile}"
+        remedy = "Leave tile out, or start anew with overwrite"
+        raise PlanError(problem, remedy, "tile-differs")
 
 
 def check_same_panels(output: str, then: Manifest, now: Manifest) -> None:
@@ -113,11 +107,9 @@ def check_same_panels(output: str, then: Manifest, now: Manifest) -> None:
 
 
 def _differ(output: str, old: str, new: str) -> StoreError:
-    return StoreError(
-        f"{output!r} was begun with {old} and this run has {new}",
-        "Run the job as it was begun, or start anew with overwrite",
-        "unfinished-differs",
-    )
+    problem = f"{output!r} was begun with {old} and this run has {new}"
+    remedy = "Run the job as it was begun, or start anew with overwrite"
+    return StoreError(problem, remedy, "unfinished-differs")
 
 
 def _show(manifest: Manifest, part: str) -> str:

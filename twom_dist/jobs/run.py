@@ -30,18 +30,18 @@ from .watchdog import ask
 class Run:
     """A job with its layout, and where its output is made; nothing has been written."""
 
+    # With the engine that was chosen for it.
     job: Job
-    """With the engine that was chosen for it."""
     layout: Layout
+    # Of this process, if it computes without workers.
     threads: int
-    """Of this process, if it computes without workers."""
     place: Place
     output: Output
     manifest: Manifest
+    # Chunks of the inputs that are not there, and read as zeros.
     missing: dict[str, int]
-    """Chunks of the inputs that are not there, and read as zeros."""
+    # Whether the output is still to be created.
     anew: bool
-    """Whether the output is still to be created."""
 
     def finished(self) -> set[Cell]:
         """Tiles that are on disk, each with its image in the other triangle."""
@@ -58,12 +58,9 @@ class Run:
         gone = self.layout.num_computed - len(self.finished())
         # Tiles without entries are not written.
         if gone and 0 not in self.output.shape:
-            raise StoreError(
-                f"{gone} tiles in {self.place.folder!r} have gone since they were "
-                "written",
-                "Run the same job again, and keep others out of that folder",
-                "tiles-gone",
-            )
+            problem = f"{gone} tiles in {self.place.folder!r} are gone"
+            remedy = "Run the same job again, and keep others out of that folder"
+            raise StoreError(problem, remedy, "tiles-gone")
         overwrite = self.job.overwrite or self.manifest["overwrite"]
         self.place.finish(self.output, overwrite, commit)
 
@@ -73,12 +70,10 @@ def prepare(
     cluster: Cluster,
     tile: int | None = None,
     *,
-    resume: bool = False,
     client: Any = None,
 ) -> Run:
     """Lay a job out, or find what an earlier run of it has left; write nothing.
 
-    `resume`: continue also where the job may overwrite, which else starts anew;
     `client`: of the workers, where they are there already, to be asked for their
     versions and GPUs. Raises what `multiply_files` does.
     """
@@ -90,7 +85,7 @@ def prepare(
     inputs, missing = identify_inputs(job)
     manifest = describe_job(job, inputs)
     place.check_busy()
-    left = None if job.overwrite and not resume else place.find()
+    left = None if job.overwrite else place.find()
     if left is None:
         place.check(job.overwrite)
         layout = fit(partial(job.lay_out, tile=tile), cluster, list_smaller(tile))
@@ -102,7 +97,7 @@ def prepare(
             manifest["stamps"] = stamp_inputs(job)
         check_same(path, begun, manifest, tile)
         # Who stopped it had said that it may replace what is there.
-        place.check(job.overwrite or begun["overwrite"])
+        place.check(begun["overwrite"])
         layout = fit(partial(job.lay_out, tile=tuple(begun["tile"])), cluster)
         check_same_panels(path, begun, describe_layout(job, layout))
         manifest = begun
@@ -151,11 +146,8 @@ def writing(
         expected = None if run.anew else (run.output, run.manifest)
         replaced = run.anew and run.job.overwrite
         if not replaced and run.place.find() != expected:
-            raise StoreError(
-                f"another run has had {run.place.location.path!r} meanwhile",
-                "Run the job again",
-                "output-busy",
-            )
+            problem = f"another run has had {run.place.location.path!r} meanwhile"
+            raise StoreError(problem, "Run the job again", "output-busy")
         try:
             if run.anew:
                 run.place.start(run.output, run.manifest, run.job.overwrite)

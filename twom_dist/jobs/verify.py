@@ -21,19 +21,16 @@ def measure_residual(job: Job, output: Output) -> tuple[float, float]:
     Both are relative to ``||a_i|| sum_j ||b_j||``; see `twom_dist.testing.residual`.
     The residual is NaN where there are entries that are not finite.
     """
-    left, right, result = _as_one_product(job, output)
-    found = residual(left, right, result, seed=_SEED)
+    found = residual(*_as_one_product(job, output), seed=_SEED)
     _, n, k = job.shape
     # Rounding errors of sums of n terms grow as the root of n, as good as certainly:
     # N. J. Higham and T. Mary, SIAM J. Sci. Comput. 41 (2019).
     roundings = 4 * sqrt(n + k) * float(np.finfo(np.float64).eps)
     bound = error_bound(job.system, k, job.dtype) + roundings
     if isfinite(found) and found > bound:
-        raise KernelError(
-            f"|C x - A (B x)| is {found:.1e} of |A| |B|, above {bound:.1e}",
-            "Do not use this installation, and report the output of `twom-dist doctor`",
-            "wrong-result",
-        )
+        problem = f"|C x - A (B x)| is {found:.1e} of |A| |B|, above {bound:.1e}"
+        remedy = "Do not use this installation, and report what `twom-dist doctor` says"
+        raise KernelError(problem, remedy, "wrong-result")
     return found, bound
 
 
@@ -44,8 +41,8 @@ def _as_one_product(job: Job, output: Output) -> tuple[Any, Any, Any]:
     """
     import dask.array as da
 
-    spec, routine, (mb, nb) = job.spec, job.spec.routine, output.chunks
-    n, kb = job.shape[1], max(output.chunks)
+    spec, routine = job.spec, job.spec.routine
+    n, (mb, nb), kb = job.shape[1], output.tile, max(output.tile)
     index = da.arange(n, chunks=nb)
 
     def read(stored: Any, rows: int, columns: int, op: str = "N") -> Any:

@@ -41,11 +41,8 @@ def ask(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     answer = start(function, *args, **kwargs)
     wait([answer], ANSWER_SECONDS)
     if not answer.done():
-        raise StoreError(
-            f"scheduler or workers have not answered for {ANSWER_SECONDS:g} s",
-            _AGAIN,
-            "cluster-silent",
-        )
+        problem = f"scheduler or workers have not answered for {ANSWER_SECONDS:g} s"
+        raise StoreError(problem, _AGAIN, "cluster-silent")
     return answer.result()
 
 
