@@ -14,10 +14,9 @@ _POOL_SHARE = 0.9
 _SMALLEST_OUTPUT_SHARE = 0.1
 
 
-def choose_protocol() -> str | None:
-    """Choose UCX where distributed-ucxx is installed, without loading it."""
-    has_ucx = entry_points(group="distributed.comm.backends", name="ucx")
-    return "ucx" if has_ucx else None
+def has_ucx() -> bool:
+    """Tell whether distributed-ucxx is installed, without loading it."""
+    return bool(entry_points(group="distributed.comm.backends", name="ucx"))
 
 
 def choose_pool(found: Gpus) -> dict[str, Any]:

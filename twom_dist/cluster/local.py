@@ -77,6 +77,8 @@ def choose_workers(
     memory_limit: MemoryLimit = None,
 ) -> LocalWorkers:
     """Choose the numbers that are not given, and refuse those that do not fit."""
+    from distributed.deploy.utils import nprocesses_nthreads
+
     for name, count in (("workers", n_workers), ("threads", threads_per_worker)):
         if count is not None and (as_integer(count) or 0) < 1:
             problem = f"the number of {name} is {count!r}"
@@ -86,7 +88,12 @@ def choose_workers(
     room = max(1, memory // LEAST_BYTES)
     most = min(room, gpus or room)
     if n_workers is None:
-        wanted = gpus or _count_workers(machine.cores, threads_per_worker)
+        # Few processes, since the threads of one share its encoded tiles; but more
+        # than one, since they share its interpreter as well.
+        wanted, _ = nprocesses_nthreads(machine.cores)
+        if threads_per_worker is not None:
+            wanted = max(1, machine.cores // threads_per_worker)
+        wanted = gpus or wanted
         n_workers = min(most, wanted, max(1, memory // limit) if limit else wanted)
     elif n_workers > most:
         has, needs = map(format_bytes, (memory, LEAST_BYTES))
@@ -99,17 +106,6 @@ def choose_workers(
         threads_per_worker = 1 if gpus else max(1, machine.cores // n_workers)
     share = memory // n_workers if limit is None else limit
     return LocalWorkers(n_workers, threads_per_worker, share, machine.gpus)
-
-
-def _count_workers(cores: int, threads: int | None) -> int:
-    """Count as many as use all cores."""
-    from distributed.deploy.utils import nprocesses_nthreads
-
-    if threads is not None:
-        return max(1, cores // threads)
-    # Few processes, since the threads of one share its encoded tiles; but more than
-    # one, since they share its interpreter as well.
-    return int(nprocesses_nthreads(cores)[0])
 
 
 def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
@@ -286,8 +282,8 @@ def _choose_transport(
         problem = f"the protocol {protocol!r} does not encrypt"
         remedy = "Leave it out, or give security=False as well"
         raise PlanError(problem, remedy, "unencrypted-protocol")
-    if protocol is None and gpus.visible and not security:
-        protocol = cuda.choose_protocol()
+    if protocol is None and gpus.visible and not security and cuda.has_ucx():
+        protocol = "ucx"
     if security is None:
         security = protocol != "ucx"
     # Without a protocol dask takes tls where there are credentials, and tcp elsewhere.

@@ -71,12 +71,7 @@ def _read(
     return as_dask(part, job.dtype, None)
 
 
-def read_to_device(
-    matrix: StoredMatrix,
-    index: tuple[slice, slice],
-    asarray: bool = False,
-    lock: bool = False,
-) -> Array:
+def read_to_device(matrix: StoredMatrix, index: tuple[slice, slice]) -> Array:
     """Read one region, as dask's getters do, to the device; the host's copy goes."""
     block = matrix[index]
     # On leaving, the copy is there for every stream.

@@ -39,10 +39,7 @@ def _measure(dask_worker: Any) -> tuple[int, Any]:
 
 
 def fit(make: Make, cluster: Cluster, smaller: Iterable[int] = ()) -> Layout:
-    """Make a layout for the cluster, or say what would help.
-
-    `smaller` are tiles to advise, where `make` takes one.
-    """
+    """Make a layout, or say what would help; `smaller`: tiles to advise."""
     try:
         return make(cluster)
     except MemoryLimitError as error:

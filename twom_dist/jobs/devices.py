@@ -108,8 +108,7 @@ def find_devices(engine: str, client: Any = None) -> dict[str, Device]:
 def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
     """Choose the engine of a job, the same for all of its tiles.
 
-    "auto" is cuda where every worker has a GPU of its own, and cpu where none has:
-    workers that share a GPU were started for the cores, unless somebody asks for cuda.
+    Workers that share a GPU were started for the cores, unless somebody asks for cuda.
     """
     if engine not in ("auto", "cuda"):
         return engine

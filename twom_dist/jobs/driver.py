@@ -38,8 +38,6 @@ def multiply_files(
 ) -> JobSummary:
     """Compute ``alpha op(A) op(B) + beta C`` of stored matrices into a new file.
 
-    If the workers cannot hold the matrices, they multiply them in waves.
-
     Parameters
     ----------
     a, b : str or os.PathLike
@@ -48,28 +46,24 @@ def multiply_files(
         not change during the job.
     output : str or os.PathLike
         The file to write, in one of the same formats; "data.h5::C" names the member of
-        a container (default: "matrix"). Never one of the inputs. The result is written
-        to a hidden folder beside it, and gets its name when complete: until then an
-        existing output is unchanged. If the job is stopped, the same job continues it
-        from the tiles that are on disk.
+        a container (default: "matrix"). Never one of the inputs. An existing output is
+        unchanged until the new one is complete. If the job is stopped, the same job
+        continues it from the tiles that are on disk.
     client : distributed.Client, optional
         Default: the current client. Without a client, threads of this process compute.
     tile : int, optional
         Side of the tiles that are read, computed and written, and of the chunks of zarr
         and HDF5 outputs. Default: chosen for the workers.
     overwrite : bool
-        Whether to replace a matrix at `output` when the new one is complete, and to
-        start anew where the job was stopped before. A container that holds other arrays
-        is not replaced.
+        Whether to replace a matrix at `output`, but not a container that holds other
+        arrays, and to start anew where the job was stopped before.
     refuse_missing : bool
-        Whether to refuse inputs that lack chunks. zarr reads them as its fill value,
-        and leaves out chunks that hold nothing else; so, by default, they are counted
-        in the summary, and only an array without any chunk is refused.
+        Whether to refuse inputs that lack chunks, which zarr reads as its fill value.
+        By default they are counted, and only an array without any chunk is refused.
     verify : bool
-        Whether to check the result by its product with a random vector before it gets
-        its name, for which all matrices are read once more.
+        Whether to check the result by its product with a random vector, for which all
+        matrices are read once more.
     op_a, op_b : {"N", "T", "C"}
-        As in `gemm`.
     alpha, beta : number
         As in `gemm`.
     c : str or os.PathLike, optional
@@ -90,10 +84,9 @@ def multiply_files(
     Raises
     ------
     StoreError
-        If a file cannot be read or written or the disk is full; if the output exists,
-        or is unfinished and another job's; if an input changes during the job; if
-        workers do not see the files, have other versions of twom_dist, dask or Python,
-        or are gone.
+        If a file cannot be read or written, the disk is full, the output exists or is
+        another job's, an input changes, or workers do not see the files, have other
+        versions of twom_dist, dask or Python, or are gone.
     ArgumentError, PlanError, AccuracyError
         As `gemm` does; ArgumentError also for an asynchronous client.
     EngineUnavailableError
@@ -207,9 +200,9 @@ def compute(
 ) -> JobSummary:
     """Compute and write every tile of a run, then give the output its name.
 
-    The run is one that `prepare` has made and `writing` has entered. Without a client
-    threads of this process compute. `commit` is called just before the output gets its
-    name: a signal handler that raises from then on would take a result for a failure.
+    The run is one that `prepare` has made and `writing` has entered. `commit` is called
+    just before the output gets its name: a signal handler that raises from then on
+    would take a result for a failure.
     """
     start = perf_counter()
     job, layout, system, earlier = run.job, run.layout, run.job.system, run.finished()

@@ -21,16 +21,14 @@ def identify(stored: StoredMatrix) -> tuple[Identity, int]:
 
 
 def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
-    """Identify all inputs, and count the chunks that are missing, if any.
-
-    An array of which no chunk exists is refused: its folder was hardly copied whole.
-    """
+    """Identify all inputs, and count the chunks that are missing, if any."""
     seen = {stored: identify(stored) for stored in {*job.inputs.values()}}
     missing = {}
     for name, stored in job.inputs.items():
         (*_, there), lacking = seen[stored]
         if lacking:
             missing[name] = lacking
+        # Where none exists, the folder was hardly copied whole.
         if lacking and (there == 0 or job.refuse_missing):
             count = "all" if there == 0 else str(lacking)
             raise StoreError(
@@ -51,8 +49,7 @@ def stamp_inputs(job: Job) -> Stamps:
 class InputGuard:
     """Looks at every file of the inputs while the first tasks run, and at the end.
 
-    What it finds is kept in the manifest of the output, for a run that continues this
-    one; `known` is what an earlier one has found.
+    `known`: what an earlier run has found, by the manifest of the output.
     """
 
     def __init__(self, job: Job, output: Output, known: Stamps | None) -> None:

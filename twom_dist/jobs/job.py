@@ -80,11 +80,7 @@ def open_job(
     verify: bool = False,
     **arguments: Any,
 ) -> Job:
-    """Open the inputs and check all that can be known from their headers.
-
-    Arguments and errors are those of `multiply_files` and `update_files`; b is None for
-    herk and syrk.
-    """
+    """Open the inputs of `multiply_files` or `update_files`, and check the headers."""
     rule = problem.find_routine(routine)
     problem.check_matrices(rule, a, b)
     given = {"A": a, "B": b, "C0": c}

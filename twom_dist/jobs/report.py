@@ -63,25 +63,19 @@ class JobSummary:
 
     Attributes
     ----------
-    path, routine : str
-        Of the result, and what made it: gemm, herk, syrk, her2k or syr2k.
-    shape : tuple of int
+    path, routine, method, engine : str
+        Where the result is, and how it was computed.
+    shape, dtype : tuple of int, numpy.dtype
         (m, n, k): the result is m x n, and sums have k terms.
-    dtype : numpy.dtype
-        Of the result.
     tiles, tile_shape : tuple of int
         Tiles along m, n and k, and the largest of them: (mb, nb, kb).
     waves : int
         Parts of the result that were computed one after the other; more than one
         where the workers cannot hold the inputs at once.
-    method : str
-    num_moduli : int
-        0 for the native product.
-    engine : {"cpu", "cuda", "reference"}
-    seconds : float
-        From the first task to the finished file.
-    resumed : int
-        Tiles that an earlier run had finished.
+    num_moduli, resumed : int
+        0 for the native product; tiles that an earlier run had finished.
+    seconds, gflops : float
+        From the first task to the finished file; effective GFLOP/s of this run.
     operations : int
         Effective floating-point operations of this run: of all tiles, 8mnk if complex,
         2mnk if real, and half as many for herk and syrk.
@@ -90,8 +84,6 @@ class JobSummary:
     residual, residual_bound : float or None
         What `verify` has found, and what it allows, relative to
         ``||a_i|| sum_j ||b_j||``; NaN where entries are not finite.
-    gflops : float
-        Effective GFLOP/s of this run.
     """
 
     path: str

@@ -61,21 +61,15 @@ class Run:
             problem = f"{gone} tiles in {self.place.folder!r} are gone"
             remedy = "Run the same job again, and keep others out of that folder"
             raise StoreError(problem, remedy, "tiles-gone")
-        overwrite = self.job.overwrite or self.manifest["overwrite"]
-        self.place.finish(self.output, overwrite, commit)
+        self.place.finish(self.output, self.manifest["overwrite"], commit)
 
 
 def prepare(
-    job: Job,
-    cluster: Cluster,
-    tile: int | None = None,
-    *,
-    client: Any = None,
+    job: Job, cluster: Cluster, tile: int | None = None, *, client: Any = None
 ) -> Run:
     """Lay a job out, or find what an earlier run of it has left; write nothing.
 
-    `client`: of the workers, where they are there already, to be asked for their
-    versions and GPUs. Raises what `multiply_files` does.
+    `client`: of the workers, where they are there already, to be asked what they have.
     """
     if client is not None:
         _check_versions(client)
@@ -107,10 +101,7 @@ def prepare(
 
 
 def _check_versions(client: Any) -> None:
-    """Refuse workers that could not read the tasks, or would make other bits.
-
-    Other settings of twom_dist are not refused: they change no bit of the result.
-    """
+    """Refuse workers that could not read the tasks, or would make other bits."""
     for finding in ask(compare_processes, client):
         if finding.status == "failure":
             raise StoreError(finding.found, finding.advice, "versions-differ")
@@ -136,16 +127,14 @@ def writing(
 ) -> Iterator[None]:
     """Keep other runs from the output, and create it, or find it as it was.
 
-    After an exception what is finished of it stays, for the same job to continue, and
-    the exception gets a note that says so, like `tell`. Nothing stays of an output
-    without a finished tile, of inputs that have changed, or of a wrong result.
+    After an exception what is finished stays, for the same job to continue, and the
+    exception gets a note that says so, like `tell`; but not of a wrong result.
     """
     with run.place.lock():
         if client is not None:
             check_workers(run.job, run.manifest["inputs"], run.place, client)
         expected = None if run.anew else (run.output, run.manifest)
-        replaced = run.anew and run.job.overwrite
-        if not replaced and run.place.find() != expected:
+        if not run.job.overwrite and run.place.find() != expected:
             problem = f"another run has had {run.place.location.path!r} meanwhile"
             raise StoreError(problem, "Run the job again", "output-busy")
         try:

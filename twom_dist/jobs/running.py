@@ -20,10 +20,7 @@ Done = Callable[[int, int], None]
 def compute_wave(
     tasks: Any, cells: list[Cell], client: Any, threads: int, done: Done
 ) -> None:
-    """Run the tasks of some tiles, and tell of each.
-
-    Without a client, with so many threads of this process.
-    """
+    """Run the tasks of tiles, without a client in threads, and tell of each tile."""
 
     def tell(key: Key) -> None:
         done(*cells[key[1]])

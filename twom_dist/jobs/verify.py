@@ -16,11 +16,7 @@ _SEED = 2026
 
 
 def measure_residual(job: Job, output: Output) -> tuple[float, float]:
-    """Return the residual of a finished output, and its bound; refuse a wrong one.
-
-    Both are relative to ``||a_i|| sum_j ||b_j||``; see `twom_dist.testing.residual`.
-    The residual is NaN where there are entries that are not finite.
-    """
+    """Return the residual of a finished output, and its bound; refuse a wrong one."""
     found = residual(*_as_one_product(job, output), seed=_SEED)
     _, n, k = job.shape
     # Rounding errors of sums of n terms grow as the root of n, as good as certainly:
