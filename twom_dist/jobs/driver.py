@@ -205,7 +205,7 @@ def compute(
     would take a result for a failure.
     """
     start = perf_counter()
-    job, layout, system, earlier = run.job, run.layout, run.job.system, run.finished()
+    job, layout, earlier = run.job, run.layout, run.finished()
     done, total, operations = len(earlier), layout.num_computed, 0
     guard = InputGuard(job, run.output, run.manifest.get("stamps"))
 
@@ -239,8 +239,8 @@ def compute(
         tiles=layout.tiles,
         tile_shape=layout.tile_shape,
         waves=len(layout.waves),
-        method="native" if system is None else system.method,
-        num_moduli=0 if system is None else system.num_moduli,
+        method=job.spec.method,
+        num_moduli=len(job.spec.moduli),
         engine=job.engine,
         seconds=perf_counter() - start,
         resumed=len(earlier),

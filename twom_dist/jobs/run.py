@@ -72,7 +72,10 @@ def prepare(
     `client`: of the workers, where they are there already, to be asked what they have.
     """
     if client is not None:
-        _check_versions(client)
+        for finding in ask(compare_processes, client):
+            # Which could not read the tasks, or would make other bits.
+            if finding.status == "failure":
+                raise StoreError(finding.found, finding.advice, "versions-differ")
     job, cluster = _settle(job, cluster, client)
     place = find_unfinished(job.output)
     path = place.location.path
@@ -98,13 +101,6 @@ def prepare(
     place.check_space(output)
     anew, threads = left is None, cluster.threads
     return Run(job, layout, threads, place, output, manifest, missing, anew)
-
-
-def _check_versions(client: Any) -> None:
-    """Refuse workers that could not read the tasks, or would make other bits."""
-    for finding in ask(compare_processes, client):
-        if finding.status == "failure":
-            raise StoreError(finding.found, finding.advice, "versions-differ")
 
 
 def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
