@@ -6,7 +6,7 @@ in files. Everything that shapes, dtypes and options can tell is refused here.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class Problem:
         """The residue system; None for the native product."""
         return None if self.spec.native else self.spec.system
 
-    def with_engine(self, engine: str) -> "Problem":
+    def with_engine(self, engine: str) -> Self:
         """Return the same problem for an engine."""
         return replace(self, spec=replace(self.spec, engine=engine))
 

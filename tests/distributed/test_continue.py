@@ -151,7 +151,7 @@ def test_an_output_without_a_finished_tile_leaves_nothing(files):
         raise OSError(28, os.strerror(28))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("twom_dist.store.output.Output.open", fail)
+        patch.setattr("twom_dist.store.output.Output._open", fail)
         with raises(StoreError, "disk-full"):
             multiply()
     assert hidden() == []
@@ -195,11 +195,12 @@ def test_a_finished_output_stays_until_the_new_one_is_whole(files, capsys):
         multiply()
 
 
-def test_the_command_continues_unless_it_overwrites(files, capsys):
+def test_the_command_continues_with_and_without_its_old_option(files, capsys):
     product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--workers", "0")
-    stop_after(5, lambda **k: multiply(overwrite=True, **k))
-    code, out, err = CommandLine(capsys)(*product)
-    assert (code, err, "of them from before" in out) == (0, "", True)
+    for flags in ((), ("--resume",)):
+        stop_after(5, lambda **k: multiply(overwrite=True, **k))
+        code, out, err = CommandLine(capsys)(*product, *flags)
+        assert (code, err, "of them from before" in out) == (0, "", True)
     code, out, err = CommandLine(capsys)(*product, "--overwrite")
     assert (code, "from before" in out) == (0, False)
 

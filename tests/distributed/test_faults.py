@@ -31,7 +31,7 @@ WORKERS = 3
 STAGES = {
     "scaling": "twom_dist.tiles.tasks.largest_exponents",
     "product": "twom_dist.tiles.graph.compute_cell",
-    "writing": "twom_dist.jobs.running.write_tile",
+    "writing": "twom_dist.jobs.arrays.write_tile",
 }
 
 

@@ -29,11 +29,9 @@ from twom_dist.cli import workers
 from twom_dist.cluster.local import Machine
 from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, StoreError
-from twom_dist.jobs import device_transfer, devices, multiply_files, update_files
-from twom_dist.jobs.arrays import LazyTiles
-from twom_dist.jobs.device_transfer import read_to_device
+from twom_dist.jobs import arrays, devices, multiply_files, update_files
+from twom_dist.jobs.arrays import add_writing, read_to_device
 from twom_dist.jobs.devices import Device
-from twom_dist.jobs.running import add_tasks, write_tile
 from twom_dist.kernels.cpu.engine import CpuEngine
 from twom_dist.kernels.family import empty_block
 from twom_dist.kernels.registry import get_engine
@@ -80,7 +78,7 @@ def client():
 def moves(monkeypatch):
     """The device, with what is moved to it and back."""
     made = Moves()
-    monkeypatch.setattr(device_transfer, "convert", made.convert)
+    monkeypatch.setattr(arrays, "convert", made.convert)
     monkeypatch.setattr(devices, "find_device", tell_device)
     monkeypatch.setattr("twom_dist.kernels.cuda.engine.make_engine", CpuEngine)
     get_engine.cache_clear()
@@ -111,7 +109,7 @@ def test_a_tile_is_written_by_a_task_of_its_own():
     a = da.from_array(source, chunks=16, name="a", **made)
     product = td.gemm(a, a)
     places = {(i, j): (i, j) for i in range(2) for j in range(2)}
-    gathered = add_tasks(LazyTiles(product, places), "twom-write", write_tile)
+    gathered = add_writing(product, places, output=None, mirror=None)
     (graph,) = dask.optimize(gathered)[0].__dask_graph__().layers.values()
     stages = Counter(key[0].rpartition("-")[0] for key in graph)
     # Neither is fused with the other: products have a place.

@@ -17,8 +17,8 @@ from distributed.protocol import dask_serialize
 import twom_dist as td
 from tests.expect import raises
 from twom_dist.cluster import Finding, Report, diagnosis
+from twom_dist.cluster.diagnosis import check_workers
 from twom_dist.cluster.nvml import Gpu, Gpus
-from twom_dist.cluster.workers import check_workers
 from twom_dist.errors import ArgumentError, KernelError
 from twom_dist.kernels import get_engine
 

@@ -14,10 +14,9 @@ _POOL_SHARE = 0.9
 _SMALLEST_OUTPUT_SHARE = 0.1
 
 
-def choose_protocol() -> str | None:
-    """Choose UCX where distributed-ucxx is installed, without loading it."""
-    has_ucx = entry_points(group="distributed.comm.backends", name="ucx")
-    return "ucx" if has_ucx else None
+def has_ucx() -> bool:
+    """Tell whether distributed-ucxx is installed, without loading it."""
+    return bool(entry_points(group="distributed.comm.backends", name="ucx"))
 
 
 def choose_pool(found: Gpus) -> dict[str, Any]:
@@ -30,12 +29,11 @@ def choose_pool(found: Gpus) -> dict[str, Any]:
 
     # What dask-cuda cannot see, inside a task, must fit beside what it can.
     workspace = max(workspace_bytes(gpu.total_bytes) for gpu in found.visible)
+    outputs = max(pool - workspace, int(_SMALLEST_OUTPUT_SHARE * pool))
     return {
         "rmm_pool_size": pool,
         "rmm_allocator_external_lib_list": ["cupy"],
-        "device_memory_limit": max(
-            pool - workspace, int(_SMALLEST_OUTPUT_SHARE * pool)
-        ),
+        "device_memory_limit": outputs,
     }
 
 
@@ -44,10 +42,7 @@ def find_cluster_class(found: Gpus) -> Any:
     try:
         from dask_cuda import LocalCUDACluster
     except ImportError as error:
-        problem = f"this machine has {found.count}, and dask-cuda cannot be imported"
-        raise EngineUnavailableError(
-            f"{problem} ({error})",
-            f"Install it with {found.install}, or use the cores",
-            "no-dask-cuda",
-        ) from error
+        problem = f"there are {found.count}, and dask-cuda cannot be imported ({error})"
+        remedy = f"Install it with {found.install}, or use the cores"
+        raise EngineUnavailableError(problem, remedy, "no-dask-cuda") from error
     return LocalCUDACluster

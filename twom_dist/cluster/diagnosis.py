@@ -2,31 +2,72 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import EngineUnavailableError, TwomError
 from ..execute import check_client, current_client
+from ..kernels.family import convert
 from ..routines import gemm
 from ..testing import random_matrix
 from ..typing import EngineName
 from .nvml import Gpus, find_gpus
-from .report import Finding, Report
-from .workers import check_workers
 
+# Where these differ, messages or tasks cannot be read.
+_MUST_AGREE = ("python", "dask", "distributed", "twom_dist")
 # (m, n, k): on hardware whose int8 products saturate, many sums of so many terms do.
 _SHAPE = (24, 40, 257)
 
+Status = Literal["ok", "warning", "failure"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of a report, with words like an error's problem and remedy.
+
+    A warning means that something is slower or does not work as it could; a failure,
+    that products fail or may be wrong.
+    """
+
+    name: str
+    status: Status
+    found: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.found}. {self.advice}." if self.advice else self.found
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `doctor` found, printed as one line for each finding.
+
+    Attributes
+    ----------
+    findings : tuple of Finding
+    """
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no finding is a failure."""
+        return all(finding.status != "failure" for finding in self.findings)
+
+    def __str__(self) -> str:
+        width = max((len(finding.name) for finding in self.findings), default=0)
+        lines = (f"{x.status:<7}  {x.name:<{width}}  {x}" for x in self.findings)
+        return "\n".join(lines)
+
 
 def doctor(client: Any = None) -> Report:
-    """Check the engines, the GPU, dask-cuda and the workers.
+    """Check that products are exact, the GPU, dask-cuda and the workers.
 
-    The questions are: Are the products of the engines exact? Is a GPU usable? Can
-    dask-cuda be imported, and are the versions that it asks for installed? Do the
-    workers have the same packages as this process?
+    Of dask-cuda, whether it can be imported and has the versions that it asks for; of
+    the workers, whether they have the same packages as this process.
 
     Parameters
     ----------
@@ -59,34 +100,30 @@ def doctor(client: Any = None) -> Report:
     client = current_client() if client is None else client
     check_client(client)
     gpus = find_gpus()
-    checks: dict[str, Callable[[], Iterator[Finding]]] = {
-        "engine cpu": partial(check_engine, "cpu"),
-        "GPU": partial(check_gpu, gpus),
-        "dask-cuda": partial(check_dask_cuda, gpus),
-    }
+    findings = [*run("engine cpu", check_engine, "cpu")]
+    findings += run("GPU", check_gpu, gpus)
+    findings += run("dask-cuda", check_dask_cuda, gpus)
     if client is not None:
-        checks["workers"] = partial(check_workers, client)
-    return Report(tuple(x for name, check in checks.items() for x in run(name, check)))
+        findings += run("workers", check_workers, client)
+    return Report(tuple(findings))
 
 
-def run(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
     """Turn whatever stops a check into a finding: broken packages raise anything."""
     try:
-        yield from check()
+        yield from check(*of)
     except TwomError as error:
         yield Finding(name, "failure", error.problem, error.remedy)
     except Exception as error:
         text = f"the check ended in {type(error).__name__}: {error}".splitlines()[0]
-        advice = "Reinstall what it names, or report it"
-        yield Finding(name, "failure", text, advice)
+        yield Finding(name, "failure", text, "Reinstall what it names, or report it")
 
 
 def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:
     """Compare a product with the one of Python's integers, bit for bit."""
     m, n, k = _SHAPE
     a, b = random_matrix(m, k, seed=1), random_matrix(k, n, seed=2)
-    product = gemm(xp.asarray(a), xp.asarray(b), engine=name)
-    product = product if xp is np else xp.asnumpy(product)
+    product = convert(gemm(xp.asarray(a), xp.asarray(b), engine=name), "numpy")
     if product.tobytes() == gemm(a, b, engine="reference").tobytes():
         yield Finding(f"engine {name}", "ok", "exact, to the last bit")
     else:
@@ -109,11 +146,11 @@ def check_gpu(gpus: Gpus) -> Iterator[Finding]:
     import cupy
 
     models = ", ".join(sorted({gpu.name for gpu in gpus.visible}))
-    runs = "a driver for CUDA up to {}.{}".format(*gpus.cuda)
-    found = f"{gpus.count}, {models}; {runs}; CuPy {cupy.__version__}"
+    cuda = "a driver for CUDA up to {}.{}".format(*gpus.cuda)
+    found = f"{gpus.count}, {models}; {cuda}; CuPy {cupy.__version__}"
     yield Finding("GPU", "ok", found)
-    yield from run("engine cuda", partial(check_engine, "cuda", cupy))
-    yield from run("CuPy blocks", partial(check_blocks, gpus, cupy.arange(16)))
+    yield from run("engine cuda", check_engine, "cuda", cupy)
+    yield from run("CuPy blocks", check_blocks, gpus, cupy.arange(16))
 
 
 def check_blocks(gpus: Gpus, block: Any) -> Iterator[Finding]:
@@ -157,10 +194,59 @@ def find_unmet(package: str) -> Iterator[str]:
     wanted: list[str] = []
     with suppress(PackageNotFoundError):
         wanted += requires(package) or ()
-    for requirement in map(Requirement, wanted):
-        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+    for asked in map(Requirement, wanted):
+        if asked.marker and not asked.marker.evaluate({"extra": ""}):
             continue
         with suppress(PackageNotFoundError):
-            if requirement.specifier.contains(version(requirement.name), True):
+            if asked.specifier.contains(version(asked.name), True):
                 continue
-        yield f"{requirement.name}{requirement.specifier}"
+        yield f"{asked.name}{asked.specifier}"
+
+
+def check_workers(client: Any) -> Iterator[Finding]:
+    """Count the workers, and compare them with this process."""
+    threads, address = client.nthreads(), client.scheduler.address
+    if not threads:
+        advice = "Start some with `dask worker` or `dask cuda worker`"
+        yield Finding("workers", "failure", f"there are none at {address}", advice)
+        return
+    found = f"{len(threads)} at {address}, {sum(threads.values())} threads in all"
+    yield Finding("workers", "ok", found)
+    yield from compare_processes(client)
+
+
+def compare_processes(client: Any) -> list[Finding]:
+    """Compare what is installed here, at the scheduler and at the workers.
+
+    Differences that keep messages from being read, or change the result, are failures,
+    and come first.
+    """
+    versions = client.get_versions(check=False, packages=["twom_dist"])
+    told = {"here": versions["client"], "scheduler": versions["scheduler"]}
+    told |= versions["workers"]
+    places: dict[str, dict[str, list[str]]] = {}
+    for place, answer in told.items():
+        for package, release in answer["packages"].items():
+            if package == "python":
+                # Patches of one release read each other's messages.
+                release = ".".join(release.split(".")[:2])
+            by_release = places.setdefault(package, {})
+            by_release.setdefault(release or "missing", []).append(place)
+    findings = []
+    for package in sorted(places, key=lambda x: (x not in _MUST_AGREE, x)):
+        if len(places[package]) > 1:
+            status: Status = "failure" if package in _MUST_AGREE else "warning"
+            found = f"{package} is {_list_places(places[package])}"
+            advice = "Install the same release everywhere"
+            findings.append(Finding("packages", status, found, advice))
+    same = f"the same in all {len(told)} processes"
+    return findings or [Finding("packages", "ok", same)]
+
+
+def _list_places(where: dict[str, list[str]]) -> str:
+    """Say which release is where: ``1 (here), 2 (tcp://a:1 and 3 more)``."""
+    told = []
+    for release, (first, *others) in where.items():
+        more = f" and {len(others)} more" if others else ""
+        told.append(f"{release} ({first}{more})")
+    return ", ".join(told)

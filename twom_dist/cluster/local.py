@@ -8,12 +8,7 @@ from typing import Any
 
 from dask.utils import format_bytes, parse_bytes
 
-from ..errors import (
-    ArgumentError,
-    EngineUnavailableError,
-    MemoryLimitError,
-    PlanError,
-)
+from ..errors import ArgumentError, EngineUnavailableError, MemoryLimitError, PlanError
 from ..memory import MemoryBudget
 from ..plan import Cluster
 from ..typing import as_integer
@@ -21,7 +16,6 @@ from . import cuda
 from .nvml import Gpus, find_gpus
 
 LOOPBACK = "127.0.0.1"
-_DASHBOARD_PORT = 8787
 # A worker with less has no room for a tile beside its process.
 LEAST_BYTES = MemoryBudget(kind="job").least_limit(0)
 
@@ -55,9 +49,8 @@ class LocalWorkers:
         return Cluster(self.workers, self.threads, budget)
 
     def __str__(self) -> str:
-        limit = "no memory limit"
-        if self.memory_bytes:
-            limit = f"{format_bytes(self.memory_bytes)} of memory"
+        size = format_bytes(self.memory_bytes)
+        limit = f"{size} of memory" if self.memory_bytes else "no memory limit"
         return f"workers: {self.workers}, each with {self.threads} threads and {limit}"
 
 
@@ -68,11 +61,9 @@ def find_machine(gpus: bool | None = None, n_workers: int | None = None) -> Mach
 
     found = NO_GPUS if gpus is False else find_gpus()
     if gpus and not found.visible:
-        raise EngineUnavailableError(
-            f"workers on GPUs were asked for, and {found.reason}",
-            "Look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use the cores",
-            "no-gpu",
-        )
+        problem = f"workers on GPUs were asked for, and {found.reason}"
+        remedy = "Look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use the cores"
+        raise EngineUnavailableError(problem, remedy, "no-gpu")
     usable = find_spec("dask_cuda") is not None
     if gpus is None and not (usable and (n_workers or 1) <= len(found.visible)):
         found = NO_GPUS
@@ -86,49 +77,35 @@ def choose_workers(
     memory_limit: MemoryLimit = None,
 ) -> LocalWorkers:
     """Choose the numbers that are not given, and refuse those that do not fit."""
+    from distributed.deploy.utils import nprocesses_nthreads
+
     for name, count in (("workers", n_workers), ("threads", threads_per_worker)):
         if count is not None and (as_integer(count) or 0) < 1:
             problem = f"the number of {name} is {count!r}"
             raise PlanError(problem, "Give a positive integer", "not-positive")
-    memory = machine.memory_bytes
+    memory, gpus = machine.memory_bytes, len(machine.gpus.visible)
     limit = _read_limit(memory_limit, memory)
-    most, why, remedy = _find_most(machine)
+    room = max(1, memory // LEAST_BYTES)
+    most = min(room, gpus or room)
     if n_workers is None:
-        wanted = _count_workers(machine, threads_per_worker)
+        # Few processes, since the threads of one share its encoded tiles; but more
+        # than one, since they share its interpreter as well.
+        wanted, _ = nprocesses_nthreads(machine.cores)
+        if threads_per_worker is not None:
+            wanted = max(1, machine.cores // threads_per_worker)
+        wanted = gpus or wanted
         n_workers = min(most, wanted, max(1, memory // limit) if limit else wanted)
     elif n_workers > most:
+        has, needs = map(format_bytes, (memory, LEAST_BYTES))
+        why = f"it has {has} of memory, and each needs {needs}"
+        if most < room:
+            why = f"it has {machine.gpus.count}, and each takes one worker"
         problem = f"{n_workers} workers do not fit this machine: {why}"
-        raise PlanError(problem, remedy, "too-many-workers")
+        raise PlanError(problem, f"Start at most {most}", "too-many-workers")
     if threads_per_worker is None:
-        on_cores = not machine.gpus.visible
-        threads_per_worker = max(1, machine.cores // n_workers) if on_cores else 1
+        threads_per_worker = 1 if gpus else max(1, machine.cores // n_workers)
     share = memory // n_workers if limit is None else limit
     return LocalWorkers(n_workers, threads_per_worker, share, machine.gpus)
-
-
-def _find_most(machine: Machine) -> tuple[int, str, str]:
-    """Return the largest number of workers that fits, what bounds it, and a remedy."""
-    room = max(1, machine.memory_bytes // LEAST_BYTES)
-    count = len(machine.gpus.visible)
-    if 0 < count < room:
-        why = f"it has {machine.gpus.count}, and each takes one worker"
-        return count, why, f"Start at most {count}, or use the cores"
-    memory, least = map(format_bytes, (machine.memory_bytes, LEAST_BYTES))
-    why = f"it has {memory} of memory, and each needs {least}"
-    return room, why, f"Start at most {room}"
-
-
-def _count_workers(machine: Machine, threads: int | None) -> int:
-    """Count one worker for each GPU; without GPUs, as many as use all cores."""
-    from distributed.deploy.utils import nprocesses_nthreads
-
-    if machine.gpus.visible:
-        return len(machine.gpus.visible)
-    if threads is not None:
-        return max(1, machine.cores // threads)
-    # Few processes, since the threads of one share its encoded tiles; but more than
-    # one, since they share its interpreter as well.
-    return int(nprocesses_nthreads(machine.cores)[0])
 
 
 def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
@@ -143,23 +120,17 @@ def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
         remedy = 'Give bytes, text such as "4 GiB", or a share of the memory up to 1.0'
         raise PlanError(problem, remedy, "memory-limit") from None
     if found != 0 and found < LEAST_BYTES:
-        least = f"{LEAST_BYTES >> 20} MiB"
-        raise MemoryLimitError(
-            f"workers of {format_bytes(found)} have no room for a tile",
-            f"Give each at least {least}, or 0 for no limit",
-            "memory",
-        )
+        problem = f"workers of {format_bytes(found)} have no room for a tile"
+        remedy = f"Give each at least {LEAST_BYTES >> 20} MiB, or 0 for no limit"
+        raise MemoryLimitError(problem, remedy, "memory")
     return found
 
 
 def check_dashboard() -> None:
     """Refuse a dashboard without the package that draws it."""
     if find_spec("bokeh") is None:
-        raise EngineUnavailableError(
-            "the dashboard needs bokeh, which is not installed",
-            "Run pip install bokeh",
-            "no-bokeh",
-        )
+        problem = "the dashboard needs bokeh, which is not installed"
+        raise EngineUnavailableError(problem, "Run pip install bokeh", "no-bokeh")
 
 
 class RunningCluster:
@@ -168,8 +139,7 @@ class RunningCluster:
     Attributes
     ----------
     client : distributed.Client
-        Connected to the workers, and the current client; what a ``with`` block is
-        given, at whose end the workers are stopped.
+        The current client, which a ``with`` block is given.
     """
 
     def __init__(self, client: Any, description: str, running: ExitStack) -> None:
@@ -207,18 +177,16 @@ def local_cluster(
 
     If there are enough GPUs and dask-cuda is installed, this is a
     `dask_cuda.LocalCUDACluster` with one worker for each GPU and a pool of device
-    memory that CuPy shares; otherwise it is a `distributed.LocalCluster`. It listens on
-    the loopback address, unless `interface` is given. Whoever can connect can run
-    programs as you: by default only this process and the workers can, which share
-    temporary TLS credentials. UCX cannot encrypt, so where it is the protocol, every
-    user of this machine can connect.
+    memory that CuPy shares; otherwise it is a `distributed.LocalCluster`. Whoever can
+    connect can run programs as you: by default only this process and the workers can,
+    which share temporary TLS credentials. UCX cannot encrypt, so where it is the
+    protocol, every user of this machine can connect.
 
     Parameters
     ----------
     n_workers : int, optional
         Default: one for each GPU. Without GPUs: one for each core up to four, then
-        about the square root of the number of cores, but no more than the memory has
-        room for.
+        about the square root of the number of cores, as far as the memory allows.
     threads_per_worker : int, optional
         Number of tasks that run side by side on a worker. Default: one on a GPU,
         otherwise as many as it takes to use all cores.
@@ -248,14 +216,12 @@ def local_cluster(
     -------
     RunningCluster
         A context manager, which gives a `distributed.Client` and stops the workers at
-        the end. In a notebook, keep it: its `client` is the current client, `close`
-        stops the workers, and it shows what runs.
+        the end. In a notebook, keep it, and call its `close`.
 
     Raises
     ------
     EngineUnavailableError
-        If ``gpus=True`` and there are no GPUs or no dask-cuda, and if a dashboard is
-        asked for and bokeh is missing.
+        If GPUs, dask-cuda or bokeh, for the dashboard, are asked for and missing.
     PlanError, MemoryLimitError
         If the machine has fewer GPUs than workers are asked for, or too little memory,
         if the memory limit leaves no room for a tile, and for such a protocol.
@@ -265,10 +231,8 @@ def local_cluster(
     Notes
     -----
     Workers are new processes that import the main script again: in a script, call
-    `local_cluster` under ``if __name__ == "__main__":``.
-
-    On GPUs, dask-cuda moves outputs of tasks to the host when they exceed the pool less
-    `twom-dist.workspace-bytes`, which products need beside them.
+    `local_cluster` under ``if __name__ == "__main__":``. On GPUs, dask-cuda moves
+    outputs to the host when they exceed the pool less `twom-dist.workspace-bytes`.
 
     Examples
     --------
@@ -277,16 +241,11 @@ def local_cluster(
     >>> with td.local_cluster(n_workers=2) as client:  # doctest: +SKIP
     ...     print(td.gemm(A, A)[0, 0].compute())
     64.0
-    >>> cluster = td.local_cluster(n_workers=1)  # doctest: +SKIP
-    >>> cluster  # doctest: +SKIP
-    <local cluster of workers: 1, each with 4 threads and 8.00 GiB of memory>
-    >>> cluster.close()  # doctest: +SKIP
     """
     from distributed import Client, LocalCluster
 
-    local = choose_workers(
-        find_machine(gpus, n_workers), n_workers, threads_per_worker, memory_limit
-    )
+    machine = find_machine(gpus, n_workers)
+    local = choose_workers(machine, n_workers, threads_per_worker, memory_limit)
     if dashboard:
         check_dashboard()
     protocol, security = _choose_transport(protocol, security, local.gpus)
@@ -298,7 +257,7 @@ def local_cluster(
         "interface": interface,
         "protocol": protocol,
         "security": security,
-        "dashboard_address": f"{LOOPBACK}:{_DASHBOARD_PORT if dashboard else 0}",
+        "dashboard_address": f"{LOOPBACK}:{8787 if dashboard else 0}",
         # An address alone would serve it; what remains is /health and the like.
         "scheduler_kwargs": {"dashboard": dashboard},
     }
@@ -320,13 +279,11 @@ def _choose_transport(
     """Choose temporary credentials and a protocol that encrypts, if none are given."""
     plain = protocol is not None and not protocol.startswith(("tls", "wss"))
     if plain and security is not False:
-        raise PlanError(
-            f"the protocol {protocol!r} does not encrypt",
-            "Leave it out, or give security=False as well",
-            "unencrypted-protocol",
-        )
-    if protocol is None and gpus.visible and not security:
-        protocol = cuda.choose_protocol()
+        problem = f"the protocol {protocol!r} does not encrypt"
+        remedy = "Leave it out, or give security=False as well"
+        raise PlanError(problem, remedy, "unencrypted-protocol")
+    if protocol is None and gpus.visible and not security and cuda.has_ucx():
+        protocol = "ucx"
     if security is None:
         security = protocol != "ucx"
     # Without a protocol dask takes tls where there are credentials, and tcp elsewhere.
@@ -340,10 +297,7 @@ def _check_options(make: Any, options: dict[str, Any]) -> None:
     *own, _ = inspect.signature(local_cluster).parameters
     takers = map(inspect.signature, (make, LocalCluster, Nanny, Worker))
     known = {name for taker in takers for name in taker.parameters}
-    for name in options:
-        if name not in known or name == "asynchronous":
-            raise ArgumentError(
-                f"local_cluster takes no {name!r}",
-                f"It takes {', '.join(own)}, and the options of dask's {make.__name__}",
-                "unknown-option",
-            )
+    for name in options.keys() - (known - {"asynchronous"}):
+        problem = f"local_cluster takes no {name!r}"
+        remedy = f"It takes {', '.join(own)}, and the options of dask's {make.__name__}"
+        raise ArgumentError(problem, remedy, "unknown-option")

@@ -17,18 +17,10 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Gpus:
-    """The GPUs that this process may use, or the reason why there are none.
-
-    Attributes
-    ----------
-    visible : tuple of Gpu
-    cuda : tuple of int
-        The newest CUDA that the driver runs.
-    reason : str
-        Why none is visible; empty where one is.
-    """
+    """The GPUs that this process may use, or the reason why there are none."""
 
     visible: tuple[Gpu, ...] = ()
+    # The newest that the driver runs.
     cuda: tuple[int, int] = (0, 0)
     reason: str = ""
 
@@ -59,7 +51,7 @@ def ask_nvml(nvml: Any, named: str | None) -> Gpus:
         nvml.nvmlInit()
         try:
             present = nvml.nvmlDeviceGetCount()
-            visible = tuple(_visible(nvml, present, named))
+            visible = tuple(_find_visible(nvml, present, named))
             cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
         finally:
             nvml.nvmlShutdown()
@@ -71,7 +63,7 @@ def ask_nvml(nvml: Any, named: str | None) -> Gpus:
     return Gpus(visible, (cuda // 1000, cuda % 1000 // 10), reason)
 
 
-def _visible(nvml: Any, present: int, named: str | None) -> Iterator[Gpu]:
+def _find_visible(nvml: Any, present: int, named: str | None) -> Iterator[Gpu]:
     devices = map(str, range(present)) if named is None else named.split(",")
     for device in map(str.strip, devices):
         try:

@@ -1,14 +1,8 @@
 """Products and updates of stored matrices: files in, a file out, in bounded memory."""
 
-from .budget import budget_for_job, local_cluster_of
-from .driver import (
-    compute,
-    multiply_files,
-    run_job,
-    update_files,
-)
-from .job import Job
-from .opening import open_job
+from .budget import budget_for_job
+from .driver import compute, multiply_files, update_files
+from .job import Job, open_job
 from .report import JobSummary, Progress
 from .run import Run, prepare, writing
 
@@ -19,11 +13,9 @@ __all__ = [
     "Run",
     "budget_for_job",
     "compute",
-    "local_cluster_of",
     "multiply_files",
     "open_job",
     "prepare",
-    "run_job",
     "update_files",
     "writing",
 ]

@@ -1,15 +1,21 @@
-"""The lazy tiles of a wave, made from the files."""
+"""The tasks of a wave, as dask arrays: reading, multiplying and writing its tiles."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..kernels.family import empty_block
+import numpy as np
+
+from ..errors import portable_errors
+from ..kernels.family import convert, empty_block
+from ..kernels.registry import get_engine
 from ..lazy import as_dask
-from ..plan import Layout, Wave
-from ..store import StoredMatrix
+from ..plan import Wave
+from ..store import Output, StoredMatrix
 from ..tiles.collection import product_array
-from ..typing import Cell
-from .device_transfer import read_to_device
-from .job import Job
+from ..tiles.graph import TileTask
+from ..tiles.task_spec import TaskRef
+from ..typing import Array, Cell
+from .job import Job, Mirror
+from .run import Run
 
 _ALL = slice(None)
 
@@ -17,52 +23,33 @@ _ALL = slice(None)
 Blocks = slice | list[int]
 
 
-class LazyTiles(NamedTuple):
-    """C tiles of a dask array, not always all of them.
-
-    Attributes
-    ----------
-    array : dask.array.Array
-    places : dict
-        Index of a block of the array -> place of the tile among all of C.
-    """
-
-    array: Any
-    places: dict[Cell, Cell]
-
-
-def make_tiles(job: Job, layout: Layout, wave: Wave, cells: list[Cell]) -> LazyTiles:
-    """Make the lazy C tiles of a wave, to keep those of some cells."""
-    spec, dtype, (mb, nb, kb) = layout.spec, job.dtype, layout.tile_shape
+def make_tasks(run: Run, wave: Wave, cells: list[Cell]) -> Any:
+    """Make an array of the tasks that write some tiles of a wave, in their order."""
+    job, layout, spec = run.job, run.layout, run.layout.spec
+    mb, nb, kb = layout.tile_shape
     rows: Blocks = wave.rows
     columns: Blocks = wave.columns
-    first = wave.rows.start, wave.columns.start
-    found = {cell: (cell[0] - first[0], cell[1] - first[1]) for cell in cells}
+    places = {(i - wave.rows.start, j - wave.columns.start): (i, j) for i, j in cells}
     if spec.routine.triangle:
         # The tiles of a wave are some of those of the square of all its rows.
         rows = columns = layout.rows_of(wave)
         index = {row: n for n, row in enumerate(rows)}
-        found = {(i, j): (index[i], index[j]) for i, j in cells}
-    a = _lazy(job, job.a, (mb, kb), (rows, _ALL), spec.op_a)
-    b = a if spec.twins else _lazy(job, job.b, (kb, nb), (_ALL, columns), spec.op_b)
-    c = None if job.c is None else _lazy(job, job.c, (mb, nb), (rows, columns))
-    a, b, c = (None if x is None else as_dask(x, dtype, None) for x in (a, b, c))
-    grid = layout.grid_of(wave)
-    array = product_array(a, b, c, grid, spec, cells=sorted(found.values()))
-    return LazyTiles(array, {place: cell for cell, place in found.items()})
+        places = {(index[i], index[j]): (i, j) for i, j in cells}
+    a = _read(job, job.a, (mb, kb), (rows, _ALL), spec.op_a)
+    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, columns), spec.op_b)
+    c = None if job.c is None else _read(job, job.c, (mb, nb), (rows, columns))
+    tiles = product_array(a, b, c, layout.grid_of(wave), spec, sorted(places))
+    return add_writing(tiles, places, run.output, job.mirror)
 
 
-def _lazy(
+def _read(
     job: Job,
     stored: StoredMatrix,
-    tile: tuple[int, int],
+    tile: Cell,
     blocks: tuple[Blocks, Blocks],
     op: str = "N",
 ) -> Any:
-    """Make a dask array of the blocks of op(stored), in the layout of the file.
-
-    Blocks for the CUDA engine come from the task that reads them, on the device.
-    """
+    """Make a dask array of the blocks of op(stored), in the layout of the file."""
     # Whatever back end is configured: arrays of the other one have no `blocks`.
     from dask.array.core import from_array
 
@@ -80,4 +67,48 @@ def _lazy(
     rows, columns = blocks
     part = whole.blocks[rows].blocks[:, columns]
     # The plain name where the part is all: that of every other use of the file.
-    return whole if part.numblocks == whole.numblocks else part
+    part = whole if part.numblocks == whole.numblocks else part
+    return as_dask(part, job.dtype, None)
+
+
+def read_to_device(matrix: StoredMatrix, index: tuple[slice, slice]) -> Array:
+    """Read one region, as dask's getters do, to the device; the host's copy goes."""
+    block = matrix[index]
+    # On leaving, the copy is there for every stream.
+    with portable_errors(), get_engine("cuda").task():
+        return convert(block, "cupy")
+
+
+def add_writing(
+    tiles: Any, places: dict[Cell, Cell], output: Output, mirror: Mirror | None
+) -> Any:
+    """Make an array of the tasks that write blocks of another to their places.
+
+    Each carries what it needs: a task that all of them wait for would have no place,
+    and start when most tiles are computed. None is fused with its tile, which would
+    lose its place.
+    """
+    from dask.array.core import Array
+    from dask.base import tokenize
+    from dask.highlevelgraph import HighLevelGraph
+
+    name = f"twom-write-{tokenize(tiles.name, places, output, mirror)}"
+    layer = {}
+    for n, (block, place) in enumerate(places.items()):
+        key, tile = (name, n, 0), TaskRef((tiles.name, *block))
+        layer[key] = TileTask(key, write_tile, tile, place, output, mirror)
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[tiles])
+    # dask need not know the sizes.
+    chunks = ((np.nan,) * len(layer), (np.nan,))
+    return Array(graph, name, chunks, dtype=tiles.dtype)
+
+
+def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) -> Any:
+    """Write a tile, and its image; return a crumb for dask to keep."""
+    i, j = place
+    with portable_errors():
+        tile = convert(tile, "numpy")
+        output.write(i, j, tile)
+        if mirror is not None and i != j:
+            output.write(j, i, mirror(tile))
+    return np.ones((1, 1), np.int8)

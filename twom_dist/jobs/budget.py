@@ -1,8 +1,11 @@
 """Fitting a job into the memory of its workers, or saying what they would need."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+
+import dask
 
 from ..errors import MemoryLimitError, PlanError
 from ..kernels.cpu.buffers import kept_bytes
@@ -14,37 +17,19 @@ from .watchdog import ask
 Make = Callable[..., Layout]
 
 
-def local_cluster_of(threads: int) -> Cluster:
-    """Describe this process as one worker with all the memory it may use."""
-    # Knows the limits of containers, which psutil does not.
-    from distributed.system import MEMORY_LIMIT
-
-    return Cluster(1, threads, MemoryBudget(int(MEMORY_LIMIT)))
-
-
 def budget_for_job(cluster: Cluster, client: Any = None) -> Cluster:
-    """Count what the processes of the workers take beside tiles.
-
-    Without a client, what is usual.
-    """
-    import dask
-
-    limit = cluster.memory.limit
+    """Count what the workers' processes take beside tiles; usually, without them."""
     if client is None:
-        setting = dask.config.get("distributed.worker.memory.pause", PAUSE)
-        budget = MemoryBudget(limit, "job", pause=_share(setting))
-        return replace(cluster, memory=budget)
-    # A worker that has just died does not matter.
-    found = ask(client.run, _measure, on_error="ignore").values()
+        pause = dask.config.get("distributed.worker.memory.pause", PAUSE)
+        found = [(INTERPRETER_BYTES, pause)]
+    else:
+        # A worker that has just died does not matter.
+        found = [*ask(client.run, _measure, on_error="ignore").values()]
     taken = max((memory for memory, _ in found), default=0)
-    pause = min((_share(pause) for _, pause in found), default=PAUSE)
-    budget = MemoryBudget(limit, "job", max(INTERPRETER_BYTES, taken), pause)
-    return replace(cluster, memory=budget)
-
-
-def _share(pause: Any) -> float:
-    """Return the setting, which may say never: then dask kills a worker at 0.95."""
-    return float(pause) if pause else PAUSE
+    # Without a pause dask kills a worker at 0.95.
+    pause = min((float(pause or PAUSE) for _, pause in found), default=PAUSE)
+    limit, taken = cluster.memory.limit, max(INTERPRETER_BYTES, taken)
+    return replace(cluster, memory=MemoryBudget(limit, "job", taken, pause))
 
 
 def _measure(dask_worker: Any) -> tuple[int, Any]:
@@ -54,34 +39,25 @@ def _measure(dask_worker: Any) -> tuple[int, Any]:
 
 
 def fit(make: Make, cluster: Cluster, smaller: Iterable[int] = ()) -> Layout:
-    """Make a layout for the cluster, or say what would help.
-
-    `smaller` are tiles to advise, where `make` takes one.
-    """
+    """Make a layout, or say what would help; `smaller`: tiles to advise."""
     try:
         return make(cluster)
     except MemoryLimitError as error:
-        ways = [error.remedy]
-        if cluster.workers > 1:
-            home = "GPU" if cluster.memory.kind == "device" else "machine"
-            ways.append(f"use fewer workers on each {home}")
-        tile = next((tile for tile in smaller if _fits(make, cluster, tile)), None)
-        if tile is not None:
+        refused = error
+    ways = [refused.remedy]
+    if cluster.workers > 1:
+        home = "GPU" if cluster.memory.kind == "device" else "machine"
+        ways.append(f"use fewer workers on each {home}")
+    for tile in smaller:
+        with suppress(PlanError):
+            make(cluster, tile=tile)
             ways.append(f"use tiles of {tile}")
-        refused = MemoryLimitError(error.problem, ", or ".join(ways), error.code)
-    raise refused
+            break
+    raise MemoryLimitError(refused.problem, ", or ".join(ways), refused.code)
 
 
-def list_smaller(tile: int | None) -> Iterator[int]:
+def list_smaller(tile: int | None) -> list[int]:
     """List tiles below the one that was given, or chosen; each half the one before."""
     # Chosen ones are longer along k than they are wide.
     largest = SMALLEST_TILE if tile is None else tile // 2
-    yield from (largest >> n for n in range(largest.bit_length()))
-
-
-def _fits(make: Make, cluster: Cluster, tile: int) -> bool:
-    try:
-        make(cluster, tile=tile)
-    except PlanError:
-        return False
-    return True
+    return [largest >> n for n in range(largest.bit_length())]

@@ -21,29 +21,18 @@ HERE = "this process"
 
 @dataclass(frozen=True)
 class Device:
-    """The GPU that a process multiplies on.
+    """The GPU that a process multiplies on, or the reason why there is none."""
 
-    Attributes
-    ----------
-    name : str
-        The same for all processes that share it; empty without one.
-    reason : str
-        Why there is none.
-    free_bytes : int
-        Of all that share it.
-    own_bytes : int
-        That the process has taken and does not use.
-    limit_bytes : int or None
-        That the process may allocate yet, if it is limited.
-    tile_bytes : int or None
-        Of tiles, before dask moves some to host or disk.
-    """
-
+    # The same for all processes that share it; empty without one.
     name: str = ""
     reason: str = ""
+    # Of all that share it.
     free_bytes: int = 0
+    # That the process has taken and does not use.
     own_bytes: int = 0
+    # That the process may allocate yet, if it is limited.
     limit_bytes: int | None = None
+    # Of tiles, before dask moves some to host or disk.
     tile_bytes: int | None = None
 
     def room(self, sharers: int) -> int:
@@ -107,10 +96,7 @@ def _pool_bytes(cupy: Any, pool: Any) -> int:
 
 
 def find_devices(engine: str, client: Any = None) -> dict[str, Device]:
-    """Ask the workers for their GPUs, by address, where the engine hangs on them.
-
-    Without a client, this process.
-    """
+    """Ask the workers, or this process, for their GPUs, if the engine hangs on them."""
     if engine not in ("auto", "cuda"):
         return {}
     if client is None:
@@ -122,58 +108,41 @@ def find_devices(engine: str, client: Any = None) -> dict[str, Device]:
 def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
     """Choose the engine of a job, the same for all of its tiles.
 
-    "auto" is cuda where every worker has a GPU of its own, and cpu where none has:
-    workers that share a GPU were started for the cores, unless somebody asks for cuda.
+    Workers that share a GPU were started for the cores, unless somebody asks for cuda.
     """
     if engine not in ("auto", "cuda"):
         return engine
+    sharers = Counter(x.name for x in devices.values())
     lacking = {address: x.reason for address, x in devices.items() if not x.name}
     if engine == "auto":
         for address, device in devices.items():
-            if device.name and count_sharers(device, devices) > 1:
+            if device.name and sharers[device.name] > 1:
                 lacking[address] = "other workers share it"
-    if len(lacking) == len(devices):
-        if engine == "auto":
+        if len(lacking) == len(devices):
             return "cpu"
-        address, reason = next(iter(lacking.items()), ("", "none is there"))
+    address, reason = next(iter(lacking.items()), ("", "none is there"))
+    if len(lacking) == len(devices):
         who = f"{address} has no" if address == HERE else "no worker has a"
-        raise EngineUnavailableError(
-            f"{who} GPU to use ({reason})",
-            "Start workers where there are GPUs, or leave engine out",
-            "no-gpu",
-        )
+        remedy = "Start workers where there are GPUs, or leave engine out"
+        raise EngineUnavailableError(f"{who} GPU to use ({reason})", remedy, "no-gpu")
     if lacking:
-        address, reason = next(iter(lacking.items()))
-        raise EngineUnavailableError(
-            f"{len(lacking)} of {len(devices)} workers have no GPU to use, such as "
-            f"that at {address} ({reason})",
-            "Leave them out, or name engine='cpu'",
-            "gpu-missing",
-        )
-    _check_cupy()
-    return "cuda"
-
-
-def _check_cupy() -> None:
-    """Refuse a client that does not know the type of the workers' blocks."""
+        count = f"{len(lacking)} of {len(devices)} workers"
+        problem = f"{count} have no GPU to use, such as that at {address} ({reason})"
+        remedy = "Leave them out, or name engine='cpu'"
+        raise EngineUnavailableError(problem, remedy, "gpu-missing")
     try:
+        # The client has to know the type of the workers' blocks.
         import cupy  # noqa: F401
     except ImportError as error:
-        raise EngineUnavailableError(
-            f"the workers have GPUs, and here CuPy is missing ({error}), which needs "
-            "none",
-            "Install it with pip install 'twom-dist[cuda12]' or '[cuda13]', or name "
-            "engine='cpu'",
-            "no-cupy",
-        ) from None
-
-
-def count_sharers(device: Device, devices: Mapping[str, Device]) -> int:
-    """Count the processes that multiply on the same device."""
-    return Counter(other.name for other in devices.values())[device.name]
+        problem = f"the workers have GPUs, and here CuPy is missing ({error})"
+        install = "Install it, which takes no GPU, with pip install 'twom-dist[cuda12]'"
+        remedy = f"{install} or '[cuda13]', or name engine='cpu'"
+        raise EngineUnavailableError(problem, remedy, "no-cupy") from None
+    return "cuda"
 
 
 def budget_for_devices(cluster: Cluster, devices: Mapping[str, Device]) -> Cluster:
     """Put the memory of the workers' devices in the place of the hosts'."""
-    rooms = [x.room(count_sharers(x, devices)) for x in devices.values()]
+    sharers = Counter(x.name for x in devices.values())
+    rooms = [x.room(sharers[x.name]) for x in devices.values()]
     return replace(cluster, memory=MemoryBudget(min(rooms), "device"))

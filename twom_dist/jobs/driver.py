@@ -5,17 +5,11 @@ from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
-from ..execute import (
-    check_client,
-    current_client,
-    current_cluster,
-    ensure_placement,
-)
-from .arrays import make_tiles
-from .budget import local_cluster_of
+from ..cluster.local import choose_workers, find_machine
+from ..execute import check_client, current_client, current_cluster, ensure_placement
+from .arrays import make_tasks
 from .inputs import InputGuard
-from .job import Job, Path
-from .opening import open_job
+from .job import Path, open_job
 from .report import JobSummary, Progress, count_operations
 from .run import Run, prepare, writing
 from .running import compute_wave
@@ -44,8 +38,6 @@ def multiply_files(
 ) -> JobSummary:
     """Compute ``alpha op(A) op(B) + beta C`` of stored matrices into a new file.
 
-    If the workers cannot hold the matrices, they multiply them in waves.
-
     Parameters
     ----------
     a, b : str or os.PathLike
@@ -54,28 +46,24 @@ def multiply_files(
         not change during the job.
     output : str or os.PathLike
         The file to write, in one of the same formats; "data.h5::C" names the member of
-        a container (default: "matrix"). Never one of the inputs. The result is written
-        to a hidden folder beside it, and gets its name when complete: until then an
-        existing output is unchanged. If the job is stopped, the same job continues it
-        from the tiles that are on disk.
+        a container (default: "matrix"). Never one of the inputs. An existing output is
+        unchanged until the new one is complete. If the job is stopped, the same job
+        continues it from the tiles that are on disk.
     client : distributed.Client, optional
         Default: the current client. Without a client, threads of this process compute.
     tile : int, optional
         Side of the tiles that are read, computed and written, and of the chunks of zarr
         and HDF5 outputs. Default: chosen for the workers.
     overwrite : bool
-        Whether to replace a matrix at `output` when the new one is complete, and to
-        start anew where the job was stopped before. A container that holds other arrays
-        is not replaced.
+        Whether to replace a matrix at `output`, but not a container that holds other
+        arrays, and to start anew where the job was stopped before.
     refuse_missing : bool
-        Whether to refuse inputs that lack chunks. zarr reads them as its fill value,
-        and leaves out chunks that hold nothing else; so, by default, they are counted
-        in the summary, and only an array without any chunk is refused.
+        Whether to refuse inputs that lack chunks, which zarr reads as its fill value.
+        By default they are counted, and only an array without any chunk is refused.
     verify : bool
-        Whether to check the result by its product with a random vector before it gets
-        its name, for which all matrices are read once more.
+        Whether to check the result by its product with a random vector, for which all
+        matrices are read once more.
     op_a, op_b : {"N", "T", "C"}
-        As in `gemm`.
     alpha, beta : number
         As in `gemm`.
     c : str or os.PathLike, optional
@@ -96,10 +84,9 @@ def multiply_files(
     Raises
     ------
     StoreError
-        If a file cannot be read or written or the disk is full; if the output exists,
-        or is unfinished and another job's; if an input changes during the job; if
-        workers do not see the files, have other versions of twom_dist, dask or Python,
-        or are gone.
+        If a file cannot be read or written, the disk is full, the output exists or is
+        another job's, an input changes, or workers do not see the files, have other
+        versions of twom_dist, dask or Python, or are gone.
     ArgumentError, PlanError, AccuracyError
         As `gemm` does; ArgumentError also for an asynchronous client.
     EngineUnavailableError
@@ -120,12 +107,10 @@ def multiply_files(
     ...     print(summary.tiles, np.load(c)[0])
     (1, 1, 1) [14.+0.j  0.-3.j]
     """
-    scalars: dict[str, Any] = {"op_a": op_a, "op_b": op_b, "alpha": alpha}
-    scalars["beta"] = beta
-    files: dict[str, Any] = {"c": c, "overwrite": overwrite, "verify": verify}
-    files["refuse_missing"] = refuse_missing
-    job = open_job("gemm", a, b, output, **files, **scalars, **options)
-    return run_job(job, client, tile=tile, progress=progress)
+    files = {"c": c, "overwrite": overwrite, "refuse_missing": refuse_missing}
+    scalars = {"op_a": op_a, "op_b": op_b, "alpha": alpha, "beta": beta}
+    options |= {**files, **scalars, "verify": verify, "client": client, "tile": tile}
+    return _run_job("gemm", a, b, output, progress=progress, **options)
 
 
 def update_files(
@@ -134,46 +119,28 @@ def update_files(
     output: Path,
     b: Path | None = None,
     *,
-    client: Any = None,
-    tile: int | None = None,
-    overwrite: bool = False,
-    refuse_missing: bool = False,
-    verify: bool = False,
     op: str = "N",
     uplo: str = "full",
-    alpha: complex = 1,
-    beta: complex | None = None,
-    c: Path | None = None,
-    progress: Report | None = None,
     **options: Any,
 ) -> JobSummary:
     """Compute a rank-k or rank-2k update of stored matrices into a new file.
-
-    The result has the bits that the routine gives for the same matrices in memory.
 
     Parameters
     ----------
     routine : {"herk", "syrk", "her2k", "syr2k"}
         See `twom_dist.herk` and the others.
     a, output : str or os.PathLike
-        As in `multiply_files`, like all that is not described here.
+        As in `multiply_files`.
     b : str or os.PathLike, optional
         The matrix B of her2k and syr2k.
-    client : distributed.Client, optional
-    tile : int, optional
-    overwrite, refuse_missing, verify : bool
-        As in `multiply_files`, like the two before.
     op : {"N", "C"} or {"N", "T"}
-        As in the routine, like `alpha`, `beta` and the options.
+        As in the routine.
     uplo : {"full", "lower", "upper"}
         Write the whole matrix (default), or one triangle. The other triangle is then
         neither computed nor written, and reads as zeros.
-    alpha, beta : number
-    c : str or os.PathLike, optional
-    progress : callable, optional
-        As in `multiply_files`, like c.
     **options
-        Of the routine.
+        client, tile, overwrite, refuse_missing, verify, c and progress: as in
+        `multiply_files`; alpha, beta and all others: as in the routine.
 
     Returns
     -------
@@ -183,10 +150,8 @@ def update_files(
 
     Raises
     ------
-    StoreError, ArgumentError, PlanError, AccuracyError, MemoryLimitError
+    TwomError
         As `multiply_files` and the routine do.
-    EngineUnavailableError
-        As `multiply_files` does.
 
     Examples
     --------
@@ -199,30 +164,26 @@ def update_files(
     ...     print(summary.tiles, np.load(c)[1])
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
-    scalars: dict[str, Any] = {"op": op, "uplo": uplo, "alpha": alpha, "beta": beta}
-    files: dict[str, Any] = {"c": c, "overwrite": overwrite, "verify": verify}
-    files["refuse_missing"] = refuse_missing
-    job = open_job(routine, a, b, output, **files, **scalars, **options)
-    return run_job(job, client, tile=tile, progress=progress)
+    return _run_job(routine, a, b, output, op=op, uplo=uplo, **options)
 
 
-def run_job(
-    job: Job,
-    client: Any = None,
+def _run_job(
+    routine: str,
+    a: Path,
+    b: Path | None,
+    output: Path,
     *,
+    client: Any = None,
     tile: int | None = None,
     progress: Report | None = None,
+    **options: Any,
 ) -> JobSummary:
-    """Lay out a job, start or continue its output, and compute and write its tiles.
-
-    The other arguments are those of `multiply_files`.
-    """
-    from dask.system import CPU_COUNT
-
+    """Open a job, start or continue its output, and compute and write its tiles."""
+    job = open_job(routine, a, b, output, **options)
     client = current_client() if client is None else client
     check_client(client)
     if client is None:
-        cluster = local_cluster_of(CPU_COUNT)
+        cluster = choose_workers(find_machine(gpus=False), n_workers=1).cluster
     else:
         with client.as_current():
             cluster = current_cluster()
@@ -239,18 +200,22 @@ def compute(
 ) -> JobSummary:
     """Compute and write every tile of a run, then give the output its name.
 
-    The run is one that `prepare` has made and `writing` has entered. Without a client
-    threads of this process compute. `commit` is called just before the output gets its
-    name: a signal handler that raises from then on would take a result for a failure.
+    The run is one that `prepare` has made and `writing` has entered. `commit` is called
+    just before the output gets its name: a signal handler that raises from then on
+    would take a result for a failure.
     """
     start = perf_counter()
-    job, layout, system, earlier = run.job, run.layout, run.job.system, run.finished()
+    job, layout, earlier = run.job, run.layout, run.finished()
     done, total, operations = len(earlier), layout.num_computed, 0
     guard = InputGuard(job, run.output, run.manifest.get("stamps"))
 
     def count(i: int, j: int) -> None:
         nonlocal done, operations
-        operations += _count_operations(run, i, j)
+        # A tile of an update off the diagonal is one in both triangles.
+        tiles = 2 if job.spec.routine.triangle and i != j else 1
+        rows, columns = layout.grid.m[i], layout.grid.n[j]
+        each = count_operations(rows, columns, job.shape[2], job.dtype, job.routine)
+        operations += tiles * each
         done += 1
         guard.note()
         if progress is not None:
@@ -261,8 +226,8 @@ def compute(
         for wave in layout.waves:
             cells = [cell for cell in wave.cells if cell not in earlier]
             if cells:
-                tiles = make_tiles(job, layout, wave, cells)
-                compute_wave(tiles, run.output, client, run.threads, count, job.mirror)
+                tasks = make_tasks(run, wave, cells)
+                compute_wave(tasks, cells, client, run.threads, count)
         guard.check()
         checked = measure_residual(job, run.output) if job.verify else (None, None)
     run.finish(commit)
@@ -274,8 +239,8 @@ def compute(
         tiles=layout.tiles,
         tile_shape=layout.tile_shape,
         waves=len(layout.waves),
-        method="native" if system is None else system.method,
-        num_moduli=0 if system is None else system.num_moduli,
+        method=job.spec.method,
+        num_moduli=len(job.spec.moduli),
         engine=job.engine,
         seconds=perf_counter() - start,
         resumed=len(earlier),
@@ -284,11 +249,3 @@ def compute(
         residual=checked[0],
         residual_bound=checked[1],
     )
-
-
-def _count_operations(run: Run, i: int, j: int) -> int:
-    """Count the operations of tile (i, j); an update is done with both triangles."""
-    (m, n, k), (mb, nb, _) = run.layout.shape, run.layout.tile_shape
-    rows, columns, routine = min(mb, m - i * mb), min(nb, n - j * nb), run.job.routine
-    both = 1 if routine == "gemm" or i == j else 2
-    return both * count_operations(rows, columns, k, run.job.dtype, routine)

@@ -1,6 +1,6 @@
 """Whether the inputs are what they were when a run began, here and on the workers."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import StoreError
 from ..store import Output, Place, StoredMatrix, open_matrix
@@ -9,45 +9,36 @@ from .watchdog import ask, start
 
 # Of each input by letter: what changes when any file of it does.
 Stamps = dict[str, str]
+# Path, member, fingerprint and number of chunks of an input: what its header and the
+# names of its chunks tell.
+Identity = list[Any]
 
 
-class Identity(NamedTuple):
-    """What an input is, as far as its header and the names of its chunks tell."""
-
-    path: str
-    member: str
-    fingerprint: str
-    chunks: int
-
-
-def identify(stored: StoredMatrix, chunks: int | None = None) -> Identity:
-    """Look at an input as it is now, but at none of its chunks."""
-    count = stored.count_chunks()[0] if chunks is None else chunks
+def identify(stored: StoredMatrix) -> tuple[Identity, int]:
+    """Look at an input, but at none of its chunks; count those that are missing."""
+    there, whole = stored.count_chunks()
     member = stored.location.member or ""
-    return Identity(stored.path, member, stored.fingerprint, count)
+    return [stored.path, member, stored.fingerprint, there], whole - there
 
 
 def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
-    """Identify all inputs, and count the chunks that are missing, if any.
-
-    An array of which no chunk exists is refused: its folder was hardly copied whole.
-    """
-    found, missing = {}, {}
-    counts = {stored: stored.count_chunks() for stored in {*job.inputs.values()}}
+    """Identify all inputs, and count the chunks that are missing, if any."""
+    seen = {stored: identify(stored) for stored in {*job.inputs.values()}}
+    missing = {}
     for name, stored in job.inputs.items():
-        there, whole = counts[stored]
-        found[name] = identify(stored, there)
-        if there < whole:
-            missing[name] = whole - there
-        if missing.get(name) and (there == 0 or job.refuse_missing):
-            count = "all" if there == 0 else str(whole - there)
+        (*_, there), lacking = seen[stored]
+        if lacking:
+            missing[name] = lacking
+        # Where none exists, the folder was hardly copied whole.
+        if lacking and (there == 0 or job.refuse_missing):
+            count = "all" if there == 0 else str(lacking)
             raise StoreError(
-                f"{count} of the {whole} chunks of {str(stored.location)!r} are "
-                "missing, and would read as zeros",
+                f"{count} of the {there + lacking} chunks of {str(stored.location)!r} "
+                "are missing, and would read as zeros",
                 "Copy it again, or write its zeros, with write_empty_chunks in zarr",
                 "no-chunks" if there == 0 else "missing-chunks",
             )
-    return found, missing
+    return {name: seen[stored][0] for name, stored in job.inputs.items()}, missing
 
 
 def stamp_inputs(job: Job) -> Stamps:
@@ -59,18 +50,12 @@ def stamp_inputs(job: Job) -> Stamps:
 class InputGuard:
     """Looks at every file of the inputs while the first tasks run, and at the end.
 
-    Parameters
-    ----------
-    job : Job
-    output : Output
-        Whose manifest keeps what was found, for a run that continues this one.
-    known : dict, optional
-        What an earlier run has found.
+    `known`: what an earlier run has found, by the manifest of the output.
     """
 
     def __init__(self, job: Job, output: Output, known: Stamps | None) -> None:
         self._job, self._output, self._noted = job, output, known is not None
-        self._begun = start(stamp_inputs, job) if known is None else start(dict, known)
+        self._begun = start(lambda: known or stamp_inputs(job))
 
     def note(self) -> None:
         """Put into the manifest what was found, once it is known."""
@@ -86,12 +71,10 @@ class InputGuard:
             except StoreError:
                 same = False
             if not same:
-                raise StoreError(
-                    f"{stored.path!r} has changed since the run began, so the result "
-                    "may be a mixture and is discarded",
-                    "Run the job again, and leave its inputs alone meanwhile",
-                    "input-changed",
-                )
+                changed = f"{stored.path!r} has changed since the run began"
+                problem = f"{changed}, so the result may be a mixture and is discarded"
+                remedy = "Run the job again, and leave its inputs alone meanwhile"
+                raise StoreError(problem, remedy, "input-changed")
 
 
 def check_workers(
@@ -110,16 +93,14 @@ def _find_unlike(
     inputs: list[tuple[str, Identity]], place: Place
 ) -> tuple[str, str] | None:
     """Find the first file that is not here what it is elsewhere; runs on workers."""
-    for location, expected in inputs:
-        try:
-            same = identify(open_matrix(location)) == expected
-        except StoreError as error:
-            return f"cannot read an input: {error.problem}", "file-not-on-worker"
-        if not same:
-            problem = f"finds another file than this process at {expected.path!r}"
-            return problem, "input-differs-on-worker"
+    doing = "read an input"
     try:
+        for location, expected in inputs:
+            if identify(open_matrix(location))[0] != expected:
+                problem = f"finds another file than this process at {expected[0]!r}"
+                return problem, "input-differs-on-worker"
+        doing = "write the output"
         place.check_seen()
     except StoreError as error:
-        return f"cannot write the output: {error.problem}", "file-not-on-worker"
+        return f"cannot {doing}: {error.problem}", "file-not-on-worker"
     return None

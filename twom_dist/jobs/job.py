@@ -2,18 +2,17 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from itertools import permutations
+from typing import Any
 
-import numpy as np
-
+from .. import problem
+from ..errors import PlanError
 from ..kernels.finish import mirror_tile
-from ..moduli import ResidueSystem
 from ..plan import Cluster, Layout, find_chunks, lay_out
 from ..problem import Problem
-from ..store import StoredMatrix
-from ..tiles.spec import Spec
+from ..store import StoredMatrix, find_unfinished, open_matrix
 from ..typing import Array
 
 Path = str | os.PathLike[str]
@@ -22,24 +21,18 @@ Mirror = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
-class Job:
-    """A product or an update of stored matrices that has been checked.
+class Job(Problem):
+    """A problem whose matrices are stored, and where its result is to be.
 
     Attributes
     ----------
-    problem : Problem
-        Its matrices are stored ones.
     output : str or os.PathLike
-    overwrite : bool
-    refuse_missing : bool
-        Whether inputs of which chunks are missing are refused.
-    verify : bool
-        Whether the result is checked before it gets its name.
+    overwrite, refuse_missing, verify : bool
+        As in `multiply_files`.
     """
 
-    problem: Problem
     output: Path
-    overwrite: bool
+    overwrite: bool = False
     refuse_missing: bool = False
     verify: bool = False
 
@@ -49,54 +42,15 @@ class Job:
         return self.spec.routine.name
 
     @property
-    def spec(self) -> Spec:
-        """What the tasks are told."""
-        return self.problem.spec
-
-    @property
-    def a(self) -> StoredMatrix:
-        """The matrix A."""
-        return cast(StoredMatrix, self.problem.a)
-
-    @property
-    def b(self) -> StoredMatrix:
-        """The matrix B; A for herk and syrk."""
-        return cast(StoredMatrix, self.problem.b)
-
-    @property
-    def c(self) -> StoredMatrix | None:
-        """The matrix C; None where beta is 0."""
-        return cast(StoredMatrix | None, self.problem.c)
+    def engine(self) -> str:
+        """The engine that is asked for: "auto" is settled when the job begins."""
+        return self.spec.engine
 
     @property
     def inputs(self) -> dict[str, StoredMatrix]:
         """The matrices that are read, by letter; C0 is the C that is added."""
         matrices = {"A": self.a, "B": self.b, "C0": self.c}
         return {name: x for name, x in matrices.items() if x is not None}
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(m, n, k)."""
-        return self.problem.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of the result."""
-        return self.problem.dtype
-
-    @property
-    def system(self) -> ResidueSystem | None:
-        """The residue system; None for the native product."""
-        return self.problem.system
-
-    @property
-    def engine(self) -> str:
-        """The engine that is asked for: "auto" is settled when the job begins."""
-        return self.spec.engine
-
-    def with_engine(self, engine: str) -> "Job":
-        """Return the same job for an engine."""
-        return replace(self, problem=self.problem.with_engine(engine))
 
     @property
     def mirror(self) -> Mirror | None:
@@ -112,3 +66,47 @@ class Job:
         """Choose tiles and waves for a cluster; see `twom_dist.plan.lay_out`."""
         chunks = find_chunks(self.spec, self.a, self.b)
         return lay_out(self.spec, self.shape, cluster, tile=tile, chunks=chunks)
+
+
+def open_job(
+    routine: str,
+    a: Path,
+    b: Path | None,
+    output: Path,
+    *,
+    c: Path | None = None,
+    overwrite: bool = False,
+    refuse_missing: bool = False,
+    verify: bool = False,
+    **arguments: Any,
+) -> Job:
+    """Open the inputs of `multiply_files` or `update_files`, and check the headers."""
+    rule = problem.find_routine(routine)
+    problem.check_matrices(rule, a, b)
+    given = {"A": a, "B": b, "C0": c}
+    stored = {x: open_matrix(path) for x, path in given.items() if path is not None}
+    _check_output(output, stored)
+    A, B, C = (stored.get(name) for name in given)
+    checked = vars(problem.of_headers(rule, A, B, C, **arguments))
+    return Job(
+        **checked,
+        output=output,
+        overwrite=overwrite,
+        refuse_missing=refuse_missing,
+        verify=verify,
+    )
+
+
+def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:
+    """Refuse an output that would replace an input, or lie inside one."""
+    target = find_unfinished(output).location.path
+    for name, stored in inputs.items():
+        source = stored.path if "://" in stored.path else os.path.realpath(stored.path)
+        same = source == target
+        if "://" not in source + target:
+            same = os.path.exists(target) and os.path.samefile(target, source)
+        nested = any(x.startswith(f"{y}/") for x, y in permutations((source, target)))
+        if same or nested:
+            how = f"is the file of {name}" if same else f"and that of {name} are nested"
+            problem = f"the output {target!r} {how}, and inputs are never written to"
+            raise PlanError(problem, "Choose another name", "output-is-input")

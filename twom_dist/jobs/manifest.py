@@ -23,19 +23,27 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
     The exact methods give the same bits for every tile, engine and worker, so that a
     job may go on with another engine. The native product does not.
     """
+    system, spec = job.system, job.spec
+    made = {
+        "twom_dist": import_module("twom_dist").__version__,
+        "routine": job.routine,
+        "shape": list(job.shape),
+        "dtype": job.dtype.name,
+        **{name: _name(getattr(spec, name)) for name in _ARGUMENTS},
+        "method": spec.method,
+    }
+    if system is None:
+        library = "CuPy" if job.engine == "cuda" else "NumPy"
+        made["engine"] = job.engine
+        made[library] = import_module(library.lower()).__version__
+    else:
+        made["moduli"] = [list(modulus) for modulus in system.choice]
     return {
         "form": _FORM,
-        "made": {
-            "twom_dist": import_module("twom_dist").__version__,
-            "routine": job.routine,
-            "shape": list(job.shape),
-            "dtype": job.dtype.name,
-            **{name: _name(getattr(job.spec, name)) for name in _ARGUMENTS},
-            **_describe_method(job),
-        },
+        "made": made,
         "asked": _name_accuracy(job),
-        "error_bound": error_bound(job.system, job.shape[2], job.dtype),
-        "inputs": {name: list(identity) for name, identity in inputs.items()},
+        "error_bound": error_bound(system, job.shape[2], job.dtype),
+        "inputs": inputs,
         "versions": {x: import_module(x).__version__ for x in ("numpy", "zarr")},
         "overwrite": job.overwrite,
     }
@@ -47,26 +55,14 @@ def describe_layout(job: Job, layout: Layout) -> Manifest:
     return {"tile": list(layout.tile_shape), "panels": [list(x) for x in panels]}
 
 
-def _describe_method(job: Job) -> Manifest:
-    system = job.system
-    if system is None:
-        name = "CuPy" if job.engine == "cuda" else "NumPy"
-        version = import_module(name.lower()).__version__
-        return {"method": "native", "engine": job.engine, name: version}
-    return {
-        "method": system.method,
-        "moduli": [list(modulus) for modulus in system.choice],
-    }
-
-
 def _name_accuracy(job: Job) -> str:
     """Name what the moduli were chosen by."""
     if job.system is None:
         return "the native method"
-    count, options = job.system.num_moduli, job.problem.options
-    if options.get("num_moduli") is not None:
-        return f"{count} moduli"
-    return f"accuracy {options.get('accuracy') or 'native'} ({count} moduli)"
+    moduli = f"{job.system.num_moduli} moduli"
+    if job.options.get("num_moduli") is not None:
+        return moduli
+    return f"accuracy {job.options.get('accuracy') or 'native'} ({moduli})"
 
 
 def _name(scalar: complex | str) -> str:
@@ -80,11 +76,9 @@ def _name(scalar: complex | str) -> str:
 def check_same(output: str, then: Manifest, now: Manifest, tile: int | None) -> None:
     """Refuse to continue another job than the one that was begun."""
     if then.get("form") != _FORM:
-        raise StoreError(
-            f"what is unfinished of {output!r} is of another version of twom_dist",
-            "Continue it with that one, or start anew with overwrite",
-            "unfinished-version",
-        )
+        problem = f"what is unfinished of {output!r} is of another version of twom_dist"
+        remedy = "Continue it with that one, or start anew with overwrite"
+        raise StoreError(problem, remedy, "unfinished-version")
     for part in (*then["made"], *now["made"]):
         if then["made"].get(part) != now["made"].get(part):
             raise _differ(output, *(_show(x, part) for x in (then, now)))
@@ -92,21 +86,17 @@ def check_same(output: str, then: Manifest, now: Manifest, tile: int | None) -> 
         old, new = (x["inputs"].get(matrix, ["none"]) for x in (then, now))
         if old[:2] != new[:2]:
             raise _differ(output, *(f"{x[0]!r} as {matrix}" for x in (old, new)))
-        stamps = (x.get("stamps", {}).get(matrix) for x in (then, now))
-        if old != new or len({*stamps}) > 1:
-            raise StoreError(
-                f"{old[0]!r} has changed since {output!r} was begun",
-                "Bring back that input, or start anew with overwrite",
-                "unfinished-input-changed",
-            )
+        stamps = {x.get("stamps", {}).get(matrix) for x in (then, now)}
+        if old != new or len(stamps) > 1:
+            problem = f"{old[0]!r} has changed since {output!r} was begun"
+            remedy = "Bring back that input, or start anew with overwrite"
+            raise StoreError(problem, remedy, "unfinished-input-changed")
     whole = [max(1, length) for length in then["made"]["shape"]]
     if tile is not None and then["tile"] != [min(tile, length) for length in whole]:
         begun = " x ".join(map(str, then["tile"]))
-        raise PlanError(
-            f"{output!r} was begun with tiles of {begun}, not {tile}",
-            "Leave tile out, or start anew with overwrite",
-            "tile-differs",
-        )
+        problem = f"{output!r} was begun with tiles of {begun}, not {tile}"
+        remedy = "Leave tile out, or start anew with overwrite"
+        raise PlanError(problem, remedy, "tile-differs")
 
 
 def check_same_panels(output: str, then: Manifest, now: Manifest) -> None:
@@ -117,11 +107,9 @@ def check_same_panels(output: str, then: Manifest, now: Manifest) -> None:
 
 
 def _differ(output: str, old: str, new: str) -> StoreError:
-    return StoreError(
-        f"{output!r} was begun with {old} and this run has {new}",
-        "Run the job as it was begun, or start anew with overwrite",
-        "unfinished-differs",
-    )
+    problem = f"{output!r} was begun with {old} and this run has {new}"
+    remedy = "Run the job as it was begun, or start anew with overwrite"
+    return StoreError(problem, remedy, "unfinished-differs")
 
 
 def _show(manifest: Manifest, part: str) -> str:

@@ -38,9 +38,8 @@ class Progress:
     Attributes
     ----------
     done, tiles : int
-        Tiles that are computed and written, in this run or by an earlier one that it
-        continues, and all that are to be: of an update those of one triangle, each with
-        its mirror image if that is written.
+        Tiles that are computed and written, by this run or one that it continues, and
+        all that are to be: of an update those of one triangle.
     operations : int
         Effective floating-point operations of the tiles that this run has done.
     seconds : float
@@ -64,40 +63,27 @@ class JobSummary:
 
     Attributes
     ----------
-    path : str
-        Of the result.
-    routine : str
-        gemm, herk, syrk, her2k or syr2k.
-    shape : tuple of int
-        (m, n, k): the result is m x n. For gemm ``op(A)`` is m x k and ``op(B)``
-        k x n; for the others m = n, and ``op(A)`` and ``op(B)`` are n x k.
-    dtype : numpy.dtype
-        Of the result.
+    path, routine, method, engine : str
+        Where the result is, and how it was computed.
+    shape, dtype : tuple of int, numpy.dtype
+        (m, n, k): the result is m x n, and sums have k terms.
     tiles, tile_shape : tuple of int
-        Tiles along m, n and k, and the rows and columns of the largest ones (mb, nb,
-        kb).
+        Tiles along m, n and k, and the largest of them: (mb, nb, kb).
     waves : int
         Parts of the result that were computed one after the other; more than one
         where the workers cannot hold the inputs at once.
-    method : str
-    num_moduli : int
-        0 for the native product.
-    engine : {"cpu", "cuda", "reference"}
-    seconds : float
-        From the first task to the finished file.
-    resumed : int
-        Tiles that an earlier run had finished.
+    num_moduli, resumed : int
+        0 for the native product; tiles that an earlier run had finished.
+    seconds, gflops : float
+        From the first task to the finished file; effective GFLOP/s of this run.
     operations : int
         Effective floating-point operations of this run: of all tiles, 8mnk if complex,
         2mnk if real, and half as many for herk and syrk.
     missing : dict
-        Input, by letter, -> number of its zarr chunks that are not there, and were
-        read as zeros.
+        Chunks of each zarr input that are not there, and were read as zeros.
     residual, residual_bound : float or None
         What `verify` has found, and what it allows, relative to
         ``||a_i|| sum_j ||b_j||``; NaN where entries are not finite.
-    gflops : float
-        Of these, in a second.
     """
 
     path: str
@@ -138,21 +124,18 @@ class JobSummary:
         (m, n, _), (mt, nt, kt) = self.shape, self.tiles
         moduli = f" with {self.num_moduli} moduli" if self.num_moduli else ""
         waves = f" in {self.waves} waves" if self.waves > 1 else ""
-        waves += f", {self.resumed} of them from before" if self.resumed else ""
-        lacks = "".join(
-            f"; {count} chunks of {name} are missing and were read as zeros"
-            for name, count in self.missing.items()
+        resumed = f", {self.resumed} of them from before" if self.resumed else ""
+        text = (
+            f"{self.path}: {self.routine}, {m} x {n} {self.dtype}, "
+            f"{mt} x {nt} tiles{waves}{resumed} (k in {kt}), {self.method}{moduli}, "
+            f"{self.engine}, {self.seconds:.1f} s, {self.gflops:.1f} GFLOP/s"
         )
-        checked = ""
+        for name, count in self.missing.items():
+            text += f"; {count} chunks of {name} are missing and were read as zeros"
         if self.residual is not None:
             allowed = f"{self.residual_bound:.1e} allowed"
-            checked = f"; residual {self.residual:.1e} ({allowed})"
-        return (
-            f"{self.path}: {self.routine}, {m} x {n} {self.dtype}, "
-            f"{mt} x {nt} tiles{waves} (k in {kt}), {self.method}{moduli}, "
-            f"{self.engine}, {self.seconds:.1f} s, {self.gflops:.1f} GFLOP/s"
-            f"{lacks}{checked}"
-        )
+            text += f"; residual {self.residual:.1e} ({allowed})"
+        return text
 
     def __repr__(self) -> str:
         return f"<{self}>"

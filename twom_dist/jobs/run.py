@@ -6,19 +6,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ..cluster.diagnosis import compare_processes
 from ..errors import StoreError
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
 from ..store import Output, Place, find_unfinished
 from ..typing import Cell
 from .budget import budget_for_job, fit, list_smaller
-from .devices import (
-    DEVICE_THREADS,
-    budget_for_devices,
-    choose_engine,
-    find_devices,
-)
-from .inputs import Identity, check_workers, identify_inputs, stamp_inputs
+from .devices import DEVICE_THREADS, budget_for_devices, choose_engine, find_devices
+from .inputs import check_workers, identify_inputs, stamp_inputs
 from .job import Job
 from .manifest import (
     Manifest,
@@ -27,26 +23,25 @@ from .manifest import (
     describe_job,
     describe_layout,
 )
-from .version_check import check_versions
+from .watchdog import ask
 
 
 @dataclass(frozen=True)
 class Run:
     """A job with its layout, and where its output is made; nothing has been written."""
 
+    # With the engine that was chosen for it.
     job: Job
-    """With the engine that was chosen for it."""
     layout: Layout
+    # Of this process, if it computes without workers.
     threads: int
-    """Of this process, if it computes without workers."""
     place: Place
     output: Output
     manifest: Manifest
-    inputs: dict[str, Identity]
+    # Chunks of the inputs that are not there, and read as zeros.
     missing: dict[str, int]
-    """Chunks of the inputs that are not there, and read as zeros."""
+    # Whether the output is still to be created.
     anew: bool
-    """Whether the output is still to be created."""
 
     def finished(self) -> set[Cell]:
         """Tiles that are on disk, each with its image in the other triangle."""
@@ -63,39 +58,31 @@ class Run:
         gone = self.layout.num_computed - len(self.finished())
         # Tiles without entries are not written.
         if gone and 0 not in self.output.shape:
-            raise StoreError(
-                f"{gone} tiles in {self.place.folder!r} have gone since they were "
-                "written",
-                "Run the same job again, and keep others out of that folder",
-                "tiles-gone",
-            )
-        overwrite = self.job.overwrite or self.manifest["overwrite"]
-        self.place.finish(self.output, overwrite, commit)
+            problem = f"{gone} tiles in {self.place.folder!r} are gone"
+            remedy = "Run the same job again, and keep others out of that folder"
+            raise StoreError(problem, remedy, "tiles-gone")
+        self.place.finish(self.output, self.manifest["overwrite"], commit)
 
 
 def prepare(
-    job: Job,
-    cluster: Cluster,
-    tile: int | None = None,
-    *,
-    resume: bool = False,
-    client: Any = None,
+    job: Job, cluster: Cluster, tile: int | None = None, *, client: Any = None
 ) -> Run:
     """Lay a job out, or find what an earlier run of it has left; write nothing.
 
-    `resume`: continue also where the job may overwrite, which else starts anew;
-    `client`: of the workers, where they are there already, to be asked for their
-    versions and GPUs. Raises what `multiply_files` does.
+    `client`: of the workers, where they are there already, to be asked what they have.
     """
     if client is not None:
-        check_versions(client)
+        for finding in ask(compare_processes, client):
+            # Which could not read the tasks, or would make other bits.
+            if finding.status == "failure":
+                raise StoreError(finding.found, finding.advice, "versions-differ")
     job, cluster = _settle(job, cluster, client)
     place = find_unfinished(job.output)
     path = place.location.path
     inputs, missing = identify_inputs(job)
     manifest = describe_job(job, inputs)
     place.check_busy()
-    left = None if job.overwrite and not resume else place.find()
+    left = None if job.overwrite else place.find()
     if left is None:
         place.check(job.overwrite)
         layout = fit(partial(job.lay_out, tile=tile), cluster, list_smaller(tile))
@@ -107,13 +94,13 @@ def prepare(
             manifest["stamps"] = stamp_inputs(job)
         check_same(path, begun, manifest, tile)
         # Who stopped it had said that it may replace what is there.
-        place.check(job.overwrite or begun["overwrite"])
+        place.check(begun["overwrite"])
         layout = fit(partial(job.lay_out, tile=tuple(begun["tile"])), cluster)
         check_same_panels(path, begun, describe_layout(job, layout))
         manifest = begun
     place.check_space(output)
     anew, threads = left is None, cluster.threads
-    return Run(job, layout, threads, place, output, manifest, inputs, missing, anew)
+    return Run(job, layout, threads, place, output, manifest, missing, anew)
 
 
 def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
@@ -136,21 +123,16 @@ def writing(
 ) -> Iterator[None]:
     """Keep other runs from the output, and create it, or find it as it was.
 
-    After an exception what is finished of it stays, for the same job to continue, and
-    the exception gets a note that says so, like `tell`. Nothing stays of an output
-    without a finished tile, of inputs that have changed, or of a wrong result.
+    After an exception what is finished stays, for the same job to continue, and the
+    exception gets a note that says so, like `tell`; but not of a wrong result.
     """
     with run.place.lock():
         if client is not None:
-            check_workers(run.job, run.inputs, run.place, client)
+            check_workers(run.job, run.manifest["inputs"], run.place, client)
         expected = None if run.anew else (run.output, run.manifest)
-        replaced = run.anew and run.job.overwrite
-        if not replaced and run.place.find() != expected:
-            raise StoreError(
-                f"another run has had {run.place.location.path!r} meanwhile",
-                "Run the job again",
-                "output-busy",
-            )
+        if not run.job.overwrite and run.place.find() != expected:
+            problem = f"another run has had {run.place.location.path!r} meanwhile"
+            raise StoreError(problem, "Run the job again", "output-busy")
         try:
             if run.anew:
                 run.place.start(run.output, run.manifest, run.job.overwrite)

@@ -6,16 +6,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
-import numpy as np
-
-from ..errors import portable_errors
-from ..store import Output
-from ..tiles.graph import Key, TileTask
-from ..tiles.task_spec import TaskRef
-from ..typing import Array, Cell
-from .arrays import LazyTiles
-from .device_transfer import to_host
-from .job import Mirror
+from ..tiles.graph import Key
+from ..typing import Cell
 from .watchdog import Watch, start
 
 # After an error, for a scheduler that may be the reason. Tasks that go on meanwhile do
@@ -26,74 +18,17 @@ Done = Callable[[int, int], None]
 
 
 def compute_wave(
-    tiles: LazyTiles,
-    output: Output,
-    client: Any,
-    threads: int,
-    done: Done,
-    mirror: Mirror | None = None,
+    tasks: Any, cells: list[Cell], client: Any, threads: int, done: Done
 ) -> None:
-    """Compute the lazy tiles of one wave, write each, and tell of it.
-
-    Without a client, with so many threads of this process. `mirror` makes of a tile
-    that of the other triangle, to be written as well.
-    """
-    places = list(tiles.places.values())
-    written = add_tasks(tiles, "twom-write", write_tile, output=output, mirror=mirror)
+    """Run the tasks of tiles, without a client in threads, and tell of each tile."""
 
     def tell(key: Key) -> None:
-        done(*places[key[1]])
+        done(*cells[key[1]])
 
     if client is None:
-        _compute_in_threads(written, threads, tell)
+        _compute_in_threads(tasks, threads, tell)
     else:
-        _collect(written, client, tell)
-
-
-def write_tile(
-    tile: Array, place: Cell, output: Output, mirror: Mirror | None = None
-) -> Any:
-    """Write the tile at a place of the result, and its image, if there is a mirror.
-
-    A tile of a device is brought to the host first. Returns a crumb for dask to keep.
-    """
-    i, j = place
-    with portable_errors():
-        tile = to_host(tile)
-        output.write(i, j, tile)
-        if mirror is not None and i != j:
-            output.write(j, i, mirror(tile))
-    return np.ones((1, 1), np.int8)
-
-
-def add_tasks(
-    tiles: LazyTiles, stage: str, function: Callable[..., Any], **options: Any
-) -> Any:
-    """Add a task to every tile, and make an array of these, one below the other.
-
-    Each carries what it needs: a task that all of them wait for would have no place,
-    and start when most tiles are computed. None is fused with its tile, which would
-    lose its place.
-    """
-    from dask.array.core import Array
-    from dask.base import tokenize
-    from dask.highlevelgraph import HighLevelGraph
-
-    name = f"{stage}-{tokenize(tiles.array.name, list(tiles.places), options)}"
-    layer = {
-        (name, n, 0): TileTask(
-            (name, n, 0),
-            function,
-            TaskRef((tiles.array.name, *block)),
-            place,
-            **options,
-        )
-        for n, (block, place) in enumerate(tiles.places.items())
-    }
-    graph = HighLevelGraph.from_collections(name, layer, dependencies=[tiles.array])
-    # dask need not know the sizes.
-    chunks = ((np.nan,) * len(layer), (np.nan,))
-    return Array(graph, name, chunks, dtype=tiles.array.dtype)
+        _collect(tasks, client, tell)
 
 
 def _collect(collection: Any, client: Any, done: Callable[[Key], None]) -> None:
@@ -101,7 +36,6 @@ def _collect(collection: Any, client: Any, done: Callable[[Key], None]) -> None:
     from distributed import futures_of
 
     watch = Watch(client)
-    watch.check_connection()
     ended: SimpleQueue[Any] = SimpleQueue()
     futures = futures_of(client.persist(collection))
     try:
@@ -109,8 +43,6 @@ def _collect(collection: Any, client: Any, done: Callable[[Key], None]) -> None:
             future.add_done_callback(ended.put)
         for _ in futures:
             future = watch.next_done(ended)
-            if future.status == "error":
-                watch.gather(future)
             done(future.key)
             # The workers may forget the tile now.
             future.release()

@@ -41,11 +41,8 @@ def ask(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     answer = start(function, *args, **kwargs)
     wait([answer], ANSWER_SECONDS)
     if not answer.done():
-        raise StoreError(
-            f"scheduler or workers have not answered for {ANSWER_SECONDS:g} s",
-            _AGAIN,
-            "cluster-silent",
-        )
+        problem = f"scheduler or workers have not answered for {ANSWER_SECONDS:g} s"
+        raise StoreError(problem, _AGAIN, "cluster-silent")
     return answer.result()
 
 
@@ -59,19 +56,16 @@ def survey(dask_scheduler: Any) -> tuple[int, int, int]:
 
 
 class Watch:
-    """Waits for the tasks of a client, and looks after the workers meanwhile.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    """
+    """Waits for the tasks of a client, and looks after the workers meanwhile."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        self._address = getattr(client.scheduler, "address", "?")
         self._idle_since: float | None = None
+        self._check_connection()
 
     def next_done(self, done: "SimpleQueue[Any]") -> Any:
-        """Return the next future that is done, or raise where waiting is vain."""
+        """Return the next future that is done; raise its error, or if none will be."""
         while True:
             try:
                 future = done.get(timeout=LOOK_SECONDS)
@@ -84,27 +78,24 @@ class Watch:
                 continue
             if future.cancelled():
                 # So they are by a client that loses its scheduler.
-                self.check_connection()
+                self._check_connection()
                 problem = "somebody cancelled the tasks of the job"
                 raise StoreError(problem, "Run it again", "job-cancelled")
             self._idle_since = None
+            if future.status == "error":
+                answer = start(future.result)
+                while not wait([answer], LOOK_SECONDS).done:
+                    self._look()
+                answer.result()
             return future
 
-    def gather(self, future: Any) -> Any:
-        """Return what a future holds, or raise its error."""
-        answer = start(future.result)
-        while not wait([answer], LOOK_SECONDS).done:
-            self._look()
-        return answer.result()
-
-    def check_connection(self) -> None:
-        """Raise where there is no scheduler to wait for."""
+    def _check_connection(self) -> None:
         if self._client.status != "running":
             raise self._gone()
 
     def _look(self) -> None:
         """Raise where waiting has become vain."""
-        self.check_connection()
+        self._check_connection()
         try:
             workers, busy, paused = ask(self._client.run_on_scheduler, survey)
         except StoreError:
@@ -132,8 +123,3 @@ class Watch:
     def _gone(self) -> StoreError:
         problem = f"the scheduler at {self._address} went away"
         return StoreError(problem, _AGAIN, "scheduler-gone")
-
-    @property
-    def _address(self) -> str:
-        scheduler = self._client.scheduler
-        return "?" if scheduler is None else str(scheduler.address)
