@@ -84,9 +84,8 @@ def add_writing(
 ) -> Any:
     """Make an array of the tasks that write blocks of another to their places.
 
-    Each carries what it needs: a task that all of them wait for would have no place,
-    and start when most tiles are computed. None is fused with its tile, which would
-    lose its place.
+    Each carries what it needs: a task that all of them wait for would start when most
+    tiles are computed. None is fused with its tile, which would lose its place.
     """
     from dask.array.core import Array
     from dask.base import tokenize

@@ -20,8 +20,7 @@ Manifest = dict[str, Any]
 def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
     """Describe what the bits of the result hang on, but for its layout.
 
-    The exact methods give the same bits for every tile, engine and worker, so that a
-    job may go on with another engine. The native product does not.
+    Those of the native product hang on the engine as well.
     """
     system, spec = job.system, job.spec
     made = {
