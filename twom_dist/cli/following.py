@@ -92,9 +92,10 @@ def _count_workers(client: Any, before: int) -> str:
     from ..jobs.watchdog import ask, survey
 
     try:
-        found, _, paused = ask(client.run_on_scheduler, survey)
+        found, _, *ailing = ask(client.run_on_scheduler, survey)
     # What a scheduler that goes away raises; the job says what that means.
     except Exception:
         return ", no answer from the scheduler"
     text = f", {found} of {before}" if found < before else f", {found}"
-    return f"{text} workers" + (f", {paused} of them paused" if paused else "")
+    states = zip(ailing, ("paused", "silent"), strict=True)
+    return f"{text} workers" + "".join(f", {n} {state}" for n, state in states if n)

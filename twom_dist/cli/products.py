@@ -72,6 +72,8 @@ _RUN_OPTIONS = [
         "--insecure",
         "Do not encrypt: every user of this machine can then run programs as you.",
     ),
+    # What every run does, unless it overwrites.
+    flag("--resume", "Continue a stopped job.", hidden=True),
     TILE_OPTION,
     flag("--progress", "Show the progress bar even without a terminal."),
     flag("--quiet", "Print nothing but errors and what --json prints."),
@@ -89,6 +91,7 @@ def _make_command(routine: Routine) -> click.Command:
         from ..jobs import open_job
 
         asked = given(**{name: options.pop(name) for name in names})
+        asked["overwrite"] &= not options.pop("resume")
         run_job(open_job(routine.name, a, b, **asked), **options)
 
     formula = f"{routine.formula}0"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from queue import Empty, SimpleQueue
 from threading import Thread
-from time import monotonic
+from time import monotonic, time
 from typing import Any, TypeVar
 
 from ..errors import StoreError
@@ -15,6 +15,8 @@ T = TypeVar("T")
 LOOK_SECONDS = 5.0
 # For an answer: a scheduler that is merely busy gives one within a second or two.
 ANSWER_SECONDS = 60.0
+# Workers tell the scheduler every few seconds that they are there.
+SILENT_SECONDS = 30.0
 # Until somebody works again: a worker that dies is there again after a few seconds, one
 # that is paused when what it holds has been written to disk.
 PATIENCE_SECONDS = 120.0
@@ -46,13 +48,14 @@ def ask(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     return answer.result()
 
 
-def survey(dask_scheduler: Any) -> tuple[int, int, int]:
-    """Count the workers of a scheduler, the busy and the paused ones; runs there."""
+def survey(dask_scheduler: Any) -> tuple[int, int, int, int]:
+    """Count the workers of a scheduler: all, busy, paused and silent; runs there."""
     states = list(dask_scheduler.workers.values())
     paused = [ws for ws in states if ws.status.name == "paused"]
     # A paused worker ends what it has begun, and begins nothing.
     busy = [ws for ws in states if ws.executing or (ws.processing and ws not in paused)]
-    return len(states), len(busy), len(paused)
+    silent = [ws for ws in states if time() - ws.last_seen > SILENT_SECONDS]
+    return len(states), len(busy), len(paused), len(silent)
 
 
 class Watch:
@@ -97,7 +100,7 @@ class Watch:
         """Raise where waiting has become vain."""
         self._check_connection()
         try:
-            workers, busy, paused = ask(self._client.run_on_scheduler, survey)
+            workers, busy, paused, _ = ask(self._client.run_on_scheduler, survey)
         except StoreError:
             raise
         except Exception as error:
