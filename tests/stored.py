@@ -68,7 +68,7 @@ def begun(
     place.check(overwrite)
     output = place.output(values.shape, (2, 3), values.dtype)
     with place.lock():
-        place.start(output, {}, overwrite=True)
+        place.start(output, {})
         write_tiles(output, values)
         yield place, output
 

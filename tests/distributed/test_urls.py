@@ -102,10 +102,10 @@ def test_stores_in_memory_are_multiplied(memory):
     found = f"{memory}/C.zarr"
     multiply_files(f"{memory}/A.zarr", f"{memory}/A.zarr", found, op_b="C", tile=16)
     assert same_bits(open_matrix(found)[:, :], td.gemm(a, a, op_b="C"))
-    with raises(StoreError, "output-exists"):
-        multiply_files(f"{memory}/A.zarr", f"{memory}/A.zarr", found, op_b="C")
-    update_files("herk", f"{memory}/A.zarr", found, overwrite=True, tile=16)
-    assert same_bits(open_matrix(found)[:, :], td.herk(a))
+    for overwrite in (False, True):
+        with raises(StoreError, "output-exists"):
+            update_files("herk", f"{memory}/A.zarr", found, overwrite=overwrite)
+    assert same_bits(open_matrix(found)[:, :], td.gemm(a, a, op_b="C"))
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,7 @@ def test_stores_in_memory_are_multiplied(memory):
     [
         ("A.zarr", "A.zarr", PlanError, "output-is-input"),
         ("A.zarr", "A.zarr/C.zarr", PlanError, "output-is-input"),
+        ("A.zarr", "C.zarr::C", StoreError, "url-member"),
         ("none.zarr", "C.zarr", StoreError, "file-missing"),
         ("A.npy", "C.zarr", StoreError, "url-format"),
         ("A.zarr::x", "C.zarr", StoreError, "no-such-member"),
@@ -129,7 +130,12 @@ def test_a_url_that_does_not_do_is_refused(memory, left, output, kind, code):
 
 @pytest.mark.parametrize(
     ("url", "code"),
-    [("gs://bucket/A.zarr", "no-cloud"), ("gopher://x/A.zarr", "unknown-protocol")],
+    [
+        ("gs://bucket/A.zarr", "no-cloud"),
+        ("gopher://x/A.zarr", "unknown-protocol"),
+        ("file://A.zarr", "url-format"),
+        ("https://me:secret@host/A.zarr", "url-credentials"),
+    ],
 )
 def test_a_protocol_without_its_package_is_named(url, code, monkeypatch):
     monkeypatch.setitem(sys.modules, "gcsfs", None)
@@ -157,7 +163,22 @@ def test_an_output_is_begun_anew_or_continued_as_a_file_is(memory):
     assert multiply_files(*paths, tile=16).resumed >= 5
     assert same_bits(open_matrix(paths[2])[:, :], td.gemm(a, a))
     assert open_matrix(paths[2]).provenance()["complete"]
-    assert multiply_files(*paths, tile=16, overwrite=True).resumed == 0
+
+
+def test_what_another_run_has_made_is_neither_taken_nor_removed(memory):
+    a = make(64, 64, 4)
+    save(f"{memory}/A.zarr", a)
+    paths = (f"{memory}/A.zarr", f"{memory}/A.zarr", f"{memory}/C.zarr")
+
+    def replace(progress):
+        """Remove the output, and make another one, while this job runs."""
+        if progress.done == 16:
+            remove(paths[2])
+            multiply_files(*paths, tile=32, alpha=2)
+
+    with raises(StoreError, "file-missing"):
+        multiply_files(*paths, tile=16, progress=replace)
+    assert same_bits(open_matrix(paths[2])[:, :], td.gemm(a, a, alpha=2))
 
 
 def test_workers_do_not_see_the_memory_of_another_process(client, memory):

@@ -105,7 +105,7 @@ def test_a_tile_may_be_larger_than_the_matrix(tmp_path: Path, name: str) -> None
     place = find_unfinished(tmp_path / name)
     output = place.output((2, 3), (4096, 4096), np.dtype("c16"))
     with place.lock():
-        place.start(output, {}, overwrite=True)
+        place.start(output, {})
         output.write(0, 0, np.asfortranarray(make_matrix((2, 3))))
         place.finish(output, overwrite=False)
     assert_same_bits(everything(tmp_path / name), make_matrix((2, 3)))
@@ -123,7 +123,7 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
     output = place.output(values.shape, (7, 9), values.dtype)
     assert pickle.loads(pickle.dumps(output)) == output
     with place.lock():
-        place.start(output, {}, overwrite=True)
+        place.start(output, {})
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
             rows = range(6)
             list(pool.map(write_one, [output] * 6, rows, [values] * 6))

@@ -42,7 +42,7 @@ def test_a_killed_run_leaves_its_tiles_and_the_old_matrix(
         place = find_unfinished(sys.argv[1])
         output = place.output((4, 4), (2, 2), np.dtype("f8"))
         with place.lock():
-            place.start(output, {"what": "a test"}, False)
+            place.start(output, {"what": "a test"})
             output.write(1, 0, np.ones((2, 2)))
             os.kill(os.getpid(), signal.SIGKILL)
     """
@@ -99,7 +99,7 @@ def test_an_array_gets_its_name_when_its_metadata_are_there(
             with raises(StoreError, "disk-broken"):
                 output.create({})
         assert place.find() is None
-        place.start(output, {}, overwrite=True)
+        place.start(output, {})
         assert place.find() is not None
         place.finish(output, overwrite=False)
     assert_same_bits(everything(f"{tmp_path}/C.zarr::g/C"), np.zeros((4, 4)))
@@ -132,7 +132,7 @@ def test_room_for_an_export_is_taken_first(tmp_path: Path) -> None:
         place = find_unfinished(tmp_path / name)
         output = place.output((256, 256), (128, 128), np.dtype("f8"))
         with place.lock():
-            place.start(output, {}, overwrite=True)
+            place.start(output, {})
             room = Path(place.folder, "room")
             found = room.stat().st_blocks * 512 if room.exists() else 0
             assert copies * output.nbytes <= found <= copies * 2 * output.nbytes
@@ -148,7 +148,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path, name: str) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
         with place.lock():
             with raises(StoreError, "file-size-limit"):
-                place.start(output, {}, overwrite=True)
+                place.start(output, {})
                 output.write(0, 0, values)
             place.remove()
     finally:

@@ -56,7 +56,7 @@ def _describe_matrix(path: str) -> dict[str, Any]:
         "dtype": matrix.dtype.name,
         "chunks": matrix.chunks,
         "bytes": rows * columns * matrix.dtype.itemsize,
-        # They read as zeros.
+        # They read as its fill value.
         "missing_chunks": whole - there,
         "provenance": matrix.provenance(),
     }

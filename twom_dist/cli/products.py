@@ -46,7 +46,7 @@ _SUM_OPTIONS = [
 ]
 _FILE_OPTIONS = [
     flag("--overwrite", "Replace an existing output, and start anew."),
-    flag("--refuse-missing", "Refuse zarr inputs that lack chunks (else zeros)."),
+    flag("--refuse-missing", "Refuse inputs that lack chunks."),
     flag("--verify", "Check the result with a random vector; all is read again."),
 ]
 _RUN_OPTIONS = [

@@ -34,7 +34,7 @@ def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
             count = "all" if there == 0 else str(lacking)
             raise StoreError(
                 f"{count} of the {there + lacking} chunks of {str(stored.location)!r} "
-                "are missing, and would read as zeros",
+                "are missing, and would read as its fill value",
                 "Copy it again, or write its zeros, with write_empty_chunks in zarr",
                 "no-chunks" if there == 0 else "missing-chunks",
             )

@@ -85,7 +85,7 @@ def check_same(output: str, then: Manifest, now: Manifest, tile: int | None) -> 
         old, new = (x["inputs"].get(matrix, ["none"]) for x in (then, now))
         if old[:2] != new[:2]:
             raise _differ(output, *(f"{x[0]!r} as {matrix}" for x in (old, new)))
-        stamps = {x.get("stamps", {}).get(matrix) for x in (then, now)}
+        stamps = {x["stamps"][matrix] for x in (then, now)}
         if old != new or len(stamps) > 1:
             problem = f"{old[0]!r} has changed since {output!r} was begun"
             remedy = "Bring back that input, or start anew with overwrite"

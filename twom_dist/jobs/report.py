@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, fields
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ class JobSummary:
         Effective floating-point operations of this run: of all tiles, 8mnk if complex,
         2mnk if real, and half as many for herk and syrk.
     missing : dict
-        Chunks of each zarr input that are not there, and were read as zeros.
+        Chunks of each zarr input that are not there, and were read as its fill value.
     residual, residual_bound : float or None
         What `verify` has found, and what it allows, relative to
         ``||a_i|| sum_j ||b_j||``; NaN where entries are not finite.
@@ -114,11 +115,14 @@ class JobSummary:
         Returns
         -------
         str
-            The attributes by name; null for NaN, which JSON does not have.
+            The attributes by name; null for NaN and Inf, which JSON does not have.
         """
         figures = {x.name: getattr(self, x.name) for x in fields(self)}
         figures |= {"dtype": self.dtype.name, "gflops": self.gflops}
-        return json.dumps({name: x if x == x else None for name, x in figures.items()})
+        for name, x in figures.items():
+            if isinstance(x, float) and not isfinite(x):
+                figures[name] = None
+        return json.dumps(figures)
 
     def __str__(self) -> str:
         (m, n, _), (mt, nt, kt) = self.shape, self.tiles
@@ -131,7 +135,9 @@ class JobSummary:
             f"{self.engine}, {self.seconds:.1f} s, {self.gflops:.1f} GFLOP/s"
         )
         for name, count in self.missing.items():
-            text += f"; {count} chunks of {name} are missing and were read as zeros"
+            text += (
+                f"; {count} chunks of {name} are missing, and read as its fill value"
+            )
         if self.residual is not None:
             allowed = f"{self.residual_bound:.1e} allowed"
             text += f"; residual {self.residual:.1e} ({allowed})"

@@ -25,6 +25,9 @@ from .manifest import (
 )
 from .watchdog import ask
 
+# Of the inputs: so many are looked at before the first task, in some 0.1 s.
+MANY_CHUNKS = 10_000
+
 
 @dataclass(frozen=True)
 class Run:
@@ -38,8 +41,10 @@ class Run:
     place: Place
     output: Output
     manifest: Manifest
-    # Chunks of the inputs that are not there, and read as zeros.
+    # Chunks of the inputs that are not there, and read as the fill value.
     missing: dict[str, int]
+    # What an earlier run has left.
+    left: tuple[Output, Manifest] | None
     # Whether the output is still to be created.
     anew: bool
 
@@ -81,26 +86,30 @@ def prepare(
     path = place.location.path
     inputs, missing = identify_inputs(job)
     manifest = describe_job(job, inputs)
+    if sum(count for *_, count in inputs.values()) <= MANY_CHUNKS:
+        manifest["stamps"] = stamp_inputs(job)
     place.check_busy()
     left = None if job.overwrite else place.find()
-    if left is None:
-        place.check(job.overwrite)
+    # One that was stopped very early does not say what its tiles were made of.
+    anew = left is None or "stamps" not in left[1]
+    if left is None or anew:
+        manifest["overwrite"] |= left is not None and left[1]["overwrite"]
+        place.check(manifest["overwrite"])
         layout = fit(partial(job.lay_out, tile=tile), cluster, list_smaller(tile))
         output = place.output(job.shape[:2], layout.tile_shape[:2], job.dtype)
         manifest |= describe_layout(job, layout)
     else:
         output, begun = left
-        if "stamps" in begun:
-            manifest["stamps"] = stamp_inputs(job)
+        manifest["stamps"] = stamp_inputs(job)
         check_same(path, begun, manifest, tile)
         # Who stopped it had said that it may replace what is there.
-        place.check(begun["overwrite"])
+        place.check(begun["overwrite"], anew=False)
         layout = fit(partial(job.lay_out, tile=tuple(begun["tile"])), cluster)
         check_same_panels(path, begun, describe_layout(job, layout))
         manifest = begun
     place.check_space(output)
-    anew, threads = left is None, cluster.threads
-    return Run(job, layout, threads, place, output, manifest, missing, anew)
+    threads = cluster.threads
+    return Run(job, layout, threads, place, output, manifest, missing, left, anew)
 
 
 def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
@@ -129,13 +138,15 @@ def writing(
     with run.place.lock():
         if client is not None:
             check_workers(run.job, run.manifest["inputs"], run.place, client)
-        expected = None if run.anew else (run.output, run.manifest)
-        if not run.job.overwrite and run.place.find() != expected:
+        if not run.job.overwrite and run.place.find() != run.left:
             problem = f"another run has had {run.place.location.path!r} meanwhile"
             raise StoreError(problem, "Run the job again", "output-busy")
+        if run.anew:
+            # It may have become something else.
+            run.place.check(run.manifest["overwrite"])
         try:
             if run.anew:
-                run.place.start(run.output, run.manifest, run.job.overwrite)
+                run.place.start(run.output, run.manifest)
             yield
         except BaseException as error:
             wrong = getattr(error, "code", "") in ("input-changed", "wrong-result")
@@ -148,7 +159,7 @@ def writing(
             else:
                 # What is under way says more.
                 with suppress(StoreError):
-                    run.place.remove()
+                    run.place.remove(run.output)
             raise
 
 

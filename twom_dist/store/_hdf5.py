@@ -1,8 +1,10 @@
 """HDF5 files, opened anew for every read."""
 
 import json
+import math
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +18,7 @@ from ._location import DEFAULT_MEMBER, Location
 from ._matrix import StoredMatrix, name_member, refuse_member
 from ._region import Region
 from ._tree import stamp_file
-from .output import MANIFEST
+from .output import MANIFEST, read_manifest
 
 
 class Hdf5Matrix(StoredMatrix):
@@ -56,10 +58,22 @@ class Hdf5Matrix(StoredMatrix):
     def _stamp(self) -> str:
         return self.find(self.location).fingerprint
 
+    def _count_chunks(self) -> tuple[int, int]:
+        with h5py.File(self.path, "r") as file:
+            dataset = _dataset(file, self.location)
+            if dataset.chunks is None or dataset.is_virtual:
+                return 1, 1
+            sizes = zip(dataset.shape, dataset.chunks, strict=True)
+            counts = (-(-n // chunk) for n, chunk in sizes)
+            return dataset.id.get_num_chunks(), math.prod(counts)
+
     def _provenance(self) -> dict[str, Any]:
         with h5py.File(self.path, "r") as file:
             found = _dataset(file, self.location).attrs.get(MANIFEST)
-            return dict(json.loads(found)) if isinstance(found, str) else {}
+        # Somebody else may call an attribute so.
+        with suppress(ValueError):
+            return read_manifest({MANIFEST: json.loads(str(found))})
+        return {}
 
 
 def _files(dataset: Any) -> Iterator[str]:
@@ -71,13 +85,14 @@ def _files(dataset: Any) -> Iterator[str]:
     own = dataset.file.filename
     yield own
     for name, *_ in dataset.external or ():
-        yield _find_file(own, name)
+        # HDF5 looks for it from where the process works.
+        yield os.path.abspath(_check_source(own, name))
     for source in dataset.virtual_sources() if dataset.is_virtual else ():
         path = own if source.file_name == "." else _find_file(own, source.file_name)
         with h5py.File(path, "r") as file:
             if not isinstance(file.get(source.dset_name), h5py.Dataset):
                 raise _refuse_source(own, f"{path}::{source.dset_name}")
-            if path != own:
+            if (path, source.dset_name) != (own, dataset.name):
                 yield from _files(file[source.dset_name])
 
 
@@ -88,6 +103,12 @@ def _find_file(own: str, name: str) -> str:
         if os.path.exists(path):
             return path
     raise _refuse_source(own, name)
+
+
+def _check_source(own: str, name: str) -> str:
+    if not os.path.exists(name):
+        raise _refuse_source(own, name)
+    return name
 
 
 def _refuse_source(own: str, name: str) -> StoreError:

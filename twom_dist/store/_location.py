@@ -59,7 +59,14 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
     if "://" not in file:
         # Workers may run in other folders: the path must not depend on the current one.
         return Location(os.path.abspath(file), member, name)
-    if name != "zarr":
+    protocol, _, place = file.partition("://")
+    if "@" in place.partition("/")[0]:
+        raise StoreError(
+            "the URL names a user, and outputs keep the URLs of their inputs",
+            "Give credentials in the environment, or as fsspec is configured",
+            "url-credentials",
+        )
+    if name != "zarr" or protocol.lower() in ("file", "local"):
         raise StoreError(
             f"{file!r} is a URL, and only zarr stores are read and written there",
             "Copy it to a file, or convert it to zarr",

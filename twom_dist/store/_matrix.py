@@ -81,8 +81,8 @@ class StoredMatrix:
     def count_chunks(self) -> tuple[int, int]:
         """Count the chunks that are stored, by their names, and those that could be.
 
-        zarr reads the others as its fill value, and leaves out chunks that hold nothing
-        else. (1, 1) for the other formats, whose parts cannot be missing.
+        zarr and HDF5 read the others as the fill value, and zarr leaves out chunks that
+        hold nothing else. (1, 1) for what is not stored in chunks.
         """
         with store_errors(self.location, "read"):
             return self._count_chunks()

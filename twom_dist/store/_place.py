@@ -23,11 +23,10 @@ _MOVE = "Move it away or choose another name"
 
 @dataclass(frozen=True)
 class Place:
-    """The place of an output that is made under its own name.
+    """The place of an output that is made under its own name, at a URL.
 
-    It is finished when its manifest says so, which is written last. What it replaces
-    is removed when it is begun. Object stores have no locks: two runs at a time are
-    told apart by the manifest.
+    It is finished when its manifest says so, which is written last. Nothing can be
+    renamed or locked there, so what is there already is neither replaced nor removed.
     """
 
     location: Location
@@ -64,11 +63,22 @@ class Place:
         tile = min(mb, max(m, 1)), min(nb, max(n, 1))
         return Output(self._store(id), self._member, shape, tile, dtype, id)
 
-    def check(self, overwrite: bool) -> None:
-        """Refuse a place that cannot take the output."""
-        with store_errors(self.location, "written"):
-            if self.find() is None:
-                self._check_target(overwrite)
+    def check(self, overwrite: bool, anew: bool = True) -> None:
+        """Refuse a place that cannot take the output, or where it cannot continue."""
+        name = str(self.location)
+        if self.location.member is not None:
+            raise StoreError(
+                f"{name!r} names a member, and an output at a URL is a whole store",
+                "Leave out the member",
+                "url-member",
+            )
+        with store_errors(name, "written"):
+            if anew and tree.exists(self.location.path):
+                raise StoreError(
+                    f"{name!r} exists, and what is at a URL is not replaced",
+                    "Remove it or choose another name",
+                    "output-exists",
+                )
 
     def check_seen(self) -> None:
         """Refuse a process that does not see what another one has begun."""
@@ -85,10 +95,8 @@ class Place:
         """Keep other runs out; refuse to where one is in."""
         return nullcontext()
 
-    def start(self, output: Output, manifest: Manifest, overwrite: bool) -> None:
-        """Remove what is there, and create the array."""
-        self.check(overwrite)
-        self.remove()
+    def start(self, output: Output, manifest: Manifest) -> None:
+        """Create the array."""
         output.create(manifest)
 
     def finish(
@@ -98,20 +106,19 @@ class Place:
 
         `commit` is called at the last moment at which nothing has been replaced.
         """
-        found = self.find()
-        if found is None or found[0] != output:
-            raise StoreError(
-                f"another run has replaced {str(self.location)!r}",
-                "Give each run an output of its own",
-                "output-busy",
-            )
+        with store_errors(self.location, "written"):
+            output.check_id()
         commit()
         output.complete()
 
-    def remove(self) -> None:
-        """Remove what is unfinished."""
+    def remove(self, output: Output) -> None:
+        """Remove what is unfinished of an output, and nothing else."""
         with store_errors(self.folder, "removed"):
-            tree.remove(self.folder)
+            output.check_id()
+            others = matrix_class("zarr").list_others(self.folder)
+            for name in [*tree.list_files(self.folder)]:
+                if name.partition("/")[0] not in others:
+                    tree.remove(os.path.join(self.folder, name))
 
     def _check_target(self, overwrite: bool) -> None:
         """Refuse a target that is there, unless it may be replaced."""
@@ -130,9 +137,9 @@ class Place:
                 "Choose another name, or replace it with overwrite",
                 "output-exists",
             )
-        is_folder = tree.is_url(target) or os.path.isdir(target)
-        replaceable = is_folder == (form == "zarr")
-        if replaceable and is_folder:
+        # A device or a pipe is neither.
+        replaceable = (os.path.isdir if form == "zarr" else os.path.isfile)(target)
+        if replaceable and form == "zarr":
             replaceable = tree.is_store(target) or not any(tree.list_files(target))
         if not replaceable:
             raise StoreError(

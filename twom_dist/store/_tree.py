@@ -63,6 +63,9 @@ def list_files(path: str) -> Iterator[str]:
     start = len(os.path.join(path, ""))
     for folder, folders, names in os.walk(path):
         folders.sort()
+        # A link to a folder is not followed: it may lead to one above.
+        links = (name for name in folders if os.path.islink(os.path.join(folder, name)))
+        names += links
         yield from (os.path.join(folder, name)[start:] for name in sorted(names))
 
 
@@ -88,15 +91,25 @@ def stamp_file(path: str) -> str:
         fs, place = _open(path)
         info = fs.info(place)
         return f"{info.get('size')}-{_mark(info)}"
-    mode = os.stat(path).st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        # A pipe would be waited for.
-        problem = f"{path!r} is neither a file nor a folder"
-        raise StoreError(problem, "Name a file", "file-kind")
+    check_kind(path)
     # Opened: a network file system may answer for a name from its cache.
     with open(path, "rb") as stream:
         status = os.fstat(stream.fileno())
     return f"{status.st_size}-{status.st_mtime_ns}"
+
+
+def check_kind(path: str) -> None:
+    """Refuse what is neither a file nor a folder: a pipe would be waited for."""
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        problem = f"{path!r} is neither a file nor a folder"
+        raise StoreError(problem, "Name a file", "file-kind")
+
+
+def read_bytes(url: str) -> bytes:
+    """Read an object."""
+    fs, place = _open(url)
+    return bytes(fs.cat_file(place))
 
 
 def sync(path: str) -> None:

@@ -19,10 +19,18 @@ from ._matrix import StoredMatrix, name_member, refuse_member
 from ._region import Region
 from .output import COMPLETE, read_manifest
 
-# Of chunks: c/0/1, 0/1 or 0.1.
-_CHUNK = re.compile(r"(c/)?\d+([./]\d+)*")
-# What lies in the folder of an array that is a store.
-_OWN = re.compile(r"zarr\.json|\.zarray|\.zattrs|\.zmetadata|c|\d+(\.\d+)*")
+# Of chunks: c/0/1, c.0.1, 0/1 or 0.1.
+_CHUNK = re.compile(r"(c[./])?\d+([./]\d+)*")
+# What belongs to an array; zarr leaves the last where it is killed.
+_OWN = re.compile(
+    r"zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata"
+    r"|(c[./])?\d+([./]\d+)*(\.[0-9a-f]+\.partial)?"
+)
+
+
+def is_own(name: str) -> bool:
+    """Tell whether a file in the folder of an array is a part of it."""
+    return _OWN.fullmatch(name) is not None
 
 
 class ZarrMatrix(StoredMatrix):
@@ -59,13 +67,9 @@ class ZarrMatrix(StoredMatrix):
 
     @staticmethod
     def list_others(path: str) -> list[str]:
-        """List the arrays in a store, and foreign files in that of one array."""
-        if not tree.is_store(path):
-            return []
-        arrays = _arrays(path)
-        if "" not in arrays or tree.is_url(path):
-            return [name for name in arrays if name]
-        return [name for name in os.listdir(path) if not _OWN.fullmatch(name)]
+        """List what is not of an array which is the store."""
+        names = (x for x in tree.list_files(path) if not is_own(x))
+        return sorted({name.partition("/")[0] for name in names})
 
     def _read(self, region: Region) -> NDArray[Any]:
         # To open an array takes ten requests.
@@ -76,16 +80,19 @@ class ZarrMatrix(StoredMatrix):
 
     def _stamp(self) -> str:
         found = sha256(self.find(self.location).fingerprint.encode())
-        for file in tree.look_at_files(_folder(self.location)):
-            found.update(repr(file).encode())
+        for name, *seen in tree.look_at_files(_folder(self.location)):
+            if is_own(name):
+                found.update(repr((name, *seen)).encode())
         return found.hexdigest()
 
     def _count_chunks(self) -> tuple[int, int]:
         array = _open(self.location)
         chunks = getattr(array, "shards", None) or array.chunks
-        whole = math.prod(-(-n // c) for n, c in zip(array.shape, chunks, strict=True))
-        names = tree.list_files(_folder(self.location))
-        return sum(_CHUNK.fullmatch(name) is not None for name in names), whole
+        counts = [-(-n // c) for n, c in zip(array.shape, chunks, strict=True)]
+        names = filter(_CHUNK.fullmatch, tree.list_files(_folder(self.location)))
+        found = (map(int, re.findall(r"\d+", name)) for name in names)
+        there = (all(map(int.__lt__, index, counts)) for index in found)
+        return sum(there), math.prod(counts)
 
     def _provenance(self) -> dict[str, Any]:
         return read_manifest(_open(self.location).attrs)

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from .output import Manifest, Output, open_output
 from .unfinished import Unfinished
 
 RUNNING = "a run is in it"
-_STORE = re.compile(r"[0-9a-f]{12}\.zarr(\.draft|\.old)?")
 
 
 def list_leftovers(folder: str) -> list[Unfinished]:
@@ -45,10 +43,12 @@ def read_leftover(place: Unfinished) -> tuple[Output, Manifest] | None:
 def find_obstacle(place: Unfinished) -> str:
     """Say why what is left must stay; nothing if it may go."""
     try:
-        with open(place.lock_path, "rb") as stream:
+        # A pipe would be waited for.
+        lock = os.open(place.lock_path, os.O_RDONLY | os.O_NONBLOCK)
+        with open(lock, "rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
-        pass
+        return "it has no lock, and so is not of a job"
     except BlockingIOError:
         return RUNNING
     except OSError as error:
@@ -57,17 +57,15 @@ def find_obstacle(place: Unfinished) -> str:
 
 
 def _find_stranger(place: Unfinished) -> str:
+    if stranger := place.find_stranger():
+        return f"it holds {stranger!r}, which is not of a job"
+    if os.path.lexists(place.location.path) or not any(
+        entry.endswith(".old") for entry in os.listdir(place.folder)
+    ):
+        return ""
+    # A run was killed between the two renames of `publish`.
     output = os.path.basename(place.location.path)
-    # Of an .npz an .npy file is made first.
-    ours = ("lock", "room", output, f"{output}.npy")
-    for entry in Path(place.folder).iterdir():
-        known = entry.name in ours or _STORE.fullmatch(entry.name)
-        if entry.is_symlink() or not known:
-            return f"it holds {entry.name!r}, which is not of a job"
-        # A run was killed between the two renames of `publish`.
-        if entry.name.endswith(".old") and not os.path.lexists(place.location.path):
-            return f"it holds what {output!r} was before; the same job puts it in order"
-    return ""
+    return f"it holds what {output!r} was before; the same job puts it in order"
 
 
 def remove_leftover(place: Unfinished) -> None:

@@ -1,5 +1,6 @@
 """An output on its way: a zarr array whose chunks are its finished tiles."""
 
+import json
 import math
 import os
 import re
@@ -97,12 +98,22 @@ class Output:
             array.attrs[MANIFEST] = read_manifest(array.attrs) | more
             tree.sync(os.path.join(self.array, "zarr.json"))
 
+    def check_id(self) -> None:
+        """Raise FileNotFoundError where there is another output at the URL by now.
+
+        A task of a stopped run may go on when another one has begun.
+        """
+        found = json.loads(tree.read_bytes(f"{self.array}/zarr.json"))
+        if read_manifest(found["attributes"]).get("id") != self.id:
+            raise FileNotFoundError("another run has made an output of its own there")
+
     def write(self, i: int, j: int, tile: Array) -> None:
         """Write tile (i, j) of C to disk; refuse to where the array is gone."""
         if tile.size == 0:
             return
         with store_errors(self.store, "written"):
             if tree.is_url(self.store):
+                self.check_id()
                 _open_once(self)[self.region(i, j)] = tile
                 return
             self.open()[self.region(i, j)] = tile
@@ -167,8 +178,8 @@ _open_once = lru_cache(maxsize=4)(Output.open)
 
 def read_manifest(attributes: Mapping[str, Any]) -> Manifest:
     """Return the manifest among the attributes of an array; empty if there is none."""
-    found = attributes.get(MANIFEST, {})
-    return dict(found) if isinstance(found, Mapping) else {}
+    found = attributes.get(MANIFEST)
+    return dict(found) if isinstance(found, Mapping) and "id" in found else {}
 
 
 def open_output(store: str, member: str) -> tuple[Output, Manifest]:

@@ -4,6 +4,7 @@ import os
 from importlib import import_module
 from typing import cast
 
+from . import _tree as tree
 from ._errors import store_errors
 from ._location import parse_location
 from ._matrix import StoredMatrix
@@ -57,4 +58,6 @@ def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
     """
     location = parse_location(path)
     with store_errors(location, "read"):
+        if location.format != "zarr":
+            tree.check_kind(location.path)
         return matrix_class(location.format).find(location)

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,8 +17,10 @@ from ._export import export, export_bytes
 from ._location import parse_location
 from ._place import Commit, Place
 from ._publish import publish
+from ._zarr import is_own
 from .output import Manifest, Output, open_output
 
+_STORE = re.compile(r"[0-9a-f]{12}\.zarr(\.draft|\.old)?")
 # Of file systems that cannot lock: runs there are not kept apart.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
@@ -67,10 +70,16 @@ class Unfinished(Place):
                 return output, manifest
         return None
 
-    def check(self, overwrite: bool) -> None:
+    def check(self, overwrite: bool, anew: bool = True) -> None:
         """Refuse a place that cannot take the output."""
         self._check_folder()
         self._check_target(overwrite)
+        if anew and (stranger := self.find_stranger()):
+            raise StoreError(
+                f"{self.folder!r} holds {stranger!r}, which is not of a job",
+                "Move it away",
+                "folder-holds-others",
+            )
 
     def _check_folder(self) -> None:
         """Refuse a target whose folder cannot take it."""
@@ -125,6 +134,8 @@ class Unfinished(Place):
         path = self.lock_path
         with store_errors(self.folder, "written"):
             os.makedirs(self.folder, exist_ok=True)
+            if os.path.islink(self.folder):
+                raise NotADirectoryError(errno.ENOTDIR, "It is a link")
             stream = open(path, "ab")  # noqa: SIM115  (until it is closed)
         with stream:
             busy = StoreError(
@@ -147,7 +158,7 @@ class Unfinished(Place):
                     if os.listdir(self.folder) == [os.path.basename(path)]:
                         tree.remove(self.folder)
 
-    def start(self, output: Output, manifest: Manifest, overwrite: bool) -> None:
+    def start(self, output: Output, manifest: Manifest) -> None:
         """Remove what is there, and create the array and room for what it becomes."""
         self._clear()
         output.create(manifest)
@@ -174,7 +185,23 @@ class Unfinished(Place):
             publish(finished, self.location.path)
         # The output is there; what is left of its making is no error.
         with suppress(StoreError):
-            self.remove()
+            self.remove(output)
+
+    def find_stranger(self) -> str:
+        """Return a file that no job has made; empty if there is none."""
+        output = os.path.basename(self.location.path)
+        # Of an .npz an .npy file is made first.
+        ours = ("lock", "room", output, f"{output}.npy")
+        for name in tree.list_files(self.folder):
+            store, _, inside = name.partition("/")
+            # What has been replaced may be the member of a group.
+            parts = inside.split("/")
+            tails = ("/".join(parts[n:]) for n in range(len(parts)))
+            if not (
+                name in ours or (_STORE.fullmatch(store) and any(map(is_own, tails)))
+            ):
+                return name
+        return ""
 
     def _clear(self) -> None:
         """Remove all but the file to lock."""
@@ -183,10 +210,11 @@ class Unfinished(Place):
                 if path.name != "lock":
                     tree.remove(str(path))
 
-    def remove(self) -> None:
+    def remove(self, output: Output | None = None) -> None:
         """Remove the folder, and last the file to lock."""
         self._clear()
-        super().remove()
+        with store_errors(self.folder, "removed"):
+            tree.remove(self.folder)
 
 
 def disk_bytes(folder: str) -> int:
