@@ -32,15 +32,6 @@ def assert_same_bits(found: np.ndarray, expected: np.ndarray) -> None:
     assert found.tobytes() == expected.astype(found.dtype).tobytes()
 
 
-def tiles(shape: tuple[int, int], tile: tuple[int, int]) -> list[tuple[slice, slice]]:
-    """List the regions of all tiles."""
-    starts = (range(0, n, b) for n, b in zip(shape, tile, strict=True))
-    return [
-        (slice(i, min(i + tile[0], shape[0])), slice(j, min(j + tile[1], shape[1])))
-        for i, j in product(*starts)
-    ]
-
-
 def save(path: Path | str, values: np.ndarray, tile: tuple[int, int] = (2, 3)) -> None:
     """Store a matrix as its users do, in chunks where the format has any."""
     place, _, member = str(path).partition("::")
@@ -55,7 +46,7 @@ def save(path: Path | str, values: np.ndarray, tile: tuple[int, int] = (2, 3)) -
         zarr.create_array(Path(place), name=member or None, data=values, **options)
     else:
         with h5py.File(place, "w") as file:
-            chunks = tile if values.size else None
+            chunks = tile if values.size and values.ndim == 2 else None
             file.create_dataset(member or "matrix", data=values, chunks=chunks)
 
 
@@ -80,10 +71,10 @@ def write_output(path: Path | str, values: np.ndarray, *, overwrite=False) -> No
 
 
 def write_tiles(output: Output, values: np.ndarray) -> None:
-    """Write a matrix tile by tile."""
+    """Write a matrix tile by tile, in the order of columns that LAPACK returns."""
     (m, n), (mb, nb) = output.shape, output.tile
     for i, j in product(range(-(-m // mb)), range(-(-n // nb))):
-        output.write(i, j, values[output.region(i, j)])
+        output.write(i, j, np.asfortranarray(values[output.region(i, j)]))
 
 
 def everything(path: Path | str) -> np.ndarray:

@@ -24,21 +24,17 @@ def test_the_scripts_are_written_as_they_are(call, tmp_path):
 
 
 def test_what_is_there_is_kept_unless_told_otherwise(call, tmp_path):
-    (tmp_path / "worker.sh").write_text("mine")
-    before = contents(tmp_path)
-    call.assert_refuses("scripts", ".", why="scripts-exist")
-    assert contents(tmp_path) == before
-    assert call("scripts", ".", "--overwrite")[0] == 0
-    assert contents(tmp_path) == contents(CLUSTER)
-
-
-def test_a_link_is_replaced_and_not_followed(call, tmp_path):
     (tmp_path / "precious").write_text("as it was")
     (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/lsf.sh").write_text("mine")
+    # A link is replaced and not followed.
     (tmp_path / "jobs/worker.sh").symlink_to(tmp_path / "precious")
+    before = contents(tmp_path)
     call.assert_refuses("scripts", "jobs", why="scripts-exist")
+    assert contents(tmp_path) == before
     assert call("scripts", "jobs", "--overwrite")[0] == 0
     assert (tmp_path / "precious").read_text() == "as it was"
+    assert contents(tmp_path / "jobs") == contents(CLUSTER)
     assert not (tmp_path / "jobs/worker.sh").is_symlink()
 
 

@@ -8,6 +8,7 @@ import time
 from multiprocessing import get_context
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
@@ -72,6 +73,7 @@ def start(tmp_path, monkeypatch):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         started.append(process)
         end = time.monotonic() + 60
@@ -87,18 +89,23 @@ def start(tmp_path, monkeypatch):
         process.communicate()
 
 
-def test_a_second_signal_does_not_disturb_the_clean_up(start):
-    first, second = TERM, INT
+@pytest.mark.parametrize(
+    ("first", "second", "word"), [(TERM, INT, "terminated"), (INT, TERM, "interrupted")]
+)
+def test_a_second_signal_does_not_disturb_the_clean_up(start, first, second, word):
+    save("C.zarr", np.eye(3))
     before = visible(Path())
-    process = start("1", "--workers", "1")
-    process.send_signal(first)
+    process = start("1", "--workers", "1", "--overwrite")
+    # As a terminal does it: to the workers as well.
+    send = os.killpg if first == INT else os.kill
+    send(process.pid, first)
     assert process.stdout.readline() == "leaving\n"
     process.send_signal(second)
     _, err = process.communicate(timeout=30)
     assert err.count("\n") == 3, err
     still, kept, error = err.splitlines(keepends=True)
-    assert (still, "tiles are kept in" in kept) == (STILL, True)
-    assert error.startswith("twom-dist: error: terminated; ")
+    assert (still, "of 1024 tiles are kept in" in kept) == (STILL, True)
+    assert error.startswith(f"twom-dist: error: {word}; ")
     assert process.returncode == 128 + first
     assert visible(Path()) == before
 

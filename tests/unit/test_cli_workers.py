@@ -44,11 +44,8 @@ def test_an_engine_has_workers_of_its_own(engine, count, expected):
     assert local.cluster.memory.limit == 16 * GIB // local.workers
 
 
-def test_more_workers_than_gpus_are_refused():
+def test_what_does_not_go_together_is_refused():
     with raises(PlanError, "too-many-workers"):
         workers.choose_local_workers(3, None, None, False, "cuda")
-
-
-def test_a_dashboard_needs_workers():
-    with pytest.raises(RefusedError):
+    with raises(RefusedError, "no-processes"):
         workers.choose_local_workers(0, None, None, True)

@@ -12,24 +12,13 @@ import pytest
 import zarr
 
 from tests.expect import raises
-from tests.stored import (
-    NAMES,
-    assert_same_bits,
-    everything,
-    make_matrix,
-    save,
-)
+from tests.stored import NAMES, assert_same_bits, everything, make_matrix, save
 from twom_dist.errors import ArgumentError, StoreError
 from twom_dist.store import find_unfinished, open_matrix
-from twom_dist.store._location import parse_location
-
-ROOT = Path(__file__).resolve().parents[2]
-MEMBER_NAMES = ["C.zarr::g/C", "C.npz::C", "C.h5::g/C"]
-SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (5, 7), (6, 4)]
 
 
-@pytest.mark.parametrize("dtype", ["<c16", ">c16", ">f4", ">i8"])
 @pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<c16", ">c16", ">f4", ">i8"])
 def test_foreign_layouts_become_native(tmp_path: Path, dtype: str, order: Any) -> None:
     values = make_matrix(dtype=dtype[1:]).astype(dtype, order=order)
     np.save(tmp_path / "A.npy", values)
@@ -46,15 +35,13 @@ def test_foreign_layouts_become_native(tmp_path: Path, dtype: str, order: Any) -
             zarr_format=form,
         )
         array[:] = values
-    names = ["A.npy", "A.npz", "packed.npz", "A.h5", "A2.zarr", "A3.zarr"]
-    for name in names:
+    chunks = {"A2.zarr": (2, 4), "A3.zarr": (2, 4)}
+    for name in ("A.npy", "A.npz", "packed.npz", "A.h5", *chunks):
         matrix = open_matrix(tmp_path / name)
-        assert matrix.dtype.isnative
+        assert matrix.chunks == chunks.get(name)
         assert_same_bits(matrix[:, :], values)
         assert_same_bits(matrix[1:4, 2:7], values[1:4, 2:7])
         assert matrix[1:4, 2:7].flags.writeable
-    chunks = [open_matrix(tmp_path / name).chunks for name in names]
-    assert chunks == [None, None, None, None, (2, 4), (2, 4)]
 
 
 def make_containers(folder: Path) -> list[str]:
@@ -79,9 +66,8 @@ def test_members_are_found_by_name(tmp_path: Path) -> None:
         with raises(StoreError, "many-matrices") as caught:
             open_matrix(tmp_path / name)
         assert f"'A', '{b}'" in caught.value.problem
-        with raises(StoreError, "no-such-member") as caught:
+        with raises(StoreError, "no-such-member"):
             open_matrix(f"{tmp_path}/{name}::none")
-        assert f"'A', '{b}'" in caught.value.problem
         with raises(StoreError, "matrix-shape"):
             open_matrix(f"{tmp_path}/{name}::vector")
     for path in ("two.h5::g", "two.h5::gone", "two2.zarr::g", "two3.zarr::g"):
@@ -108,22 +94,12 @@ def test_regions_of_every_kind(tmp_path: Path, name: str) -> None:
         matrix[5, 0]
 
 
-@pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
-def test_a_matrix_can_be_pickled(tmp_path: Path, name: str) -> None:
-    save(f"{tmp_path}/{name}", make_matrix())
-    matrix = open_matrix(f"{tmp_path}/{name}")
-    copy = pickle.loads(pickle.dumps(matrix))
-    assert copy == matrix
-    assert_same_bits(copy[:, :], make_matrix())
-
-
 @pytest.mark.parametrize(
     ("path", "code"),
     [
         ("none.npy", "file-missing"),
         ("A.txt", "path-suffix"),
-        ("A", "path-suffix"),
-        ("", "path-suffix"),
+        ("", "path-empty"),
         ("s3://bucket/A.npy", "url-format"),
         ("A.npy::B", "path-member"),
         ("A.h5::", "path-member"),
@@ -139,23 +115,15 @@ def test_paths_that_name_no_matrix(path: Any, code: str) -> None:
             find_unfinished(path)
 
 
-@pytest.mark.parametrize(
-    ("path", "file", "member"),
-    [
-        ("s.zarr::g/A", "s.zarr", "g/A"),
-        ("s.zarr/g/A", "s.zarr", "g/A"),
-        ("s.zarr//A/", "s.zarr", "A"),
-        ("s.zarr/", "s.zarr", None),
-        ("s.zarr/A.npy", "s.zarr/A.npy", None),
-        ("s.zarr/t.zarr", "s.zarr/t.zarr", None),
-        ("s.zarr/t.zarr::A", "s.zarr/t.zarr", "A"),
-    ],
-)
-def test_a_member_is_named_as_ours_or_as_zarrs(
-    path: str, file: str, member: str | None
-) -> None:
-    found = parse_location(path)
-    assert (found.path, found.member) == (os.path.abspath(file), member)
+@pytest.mark.parametrize("path", ["s.zarr::g/A", "s.zarr/g/A", "s.zarr//g/A/"])
+def test_a_member_is_named_as_ours_or_as_zarrs(tmp_path: Path, path: str) -> None:
+    save(f"{tmp_path}/s.zarr::g/A", make_matrix())
+    for name in ("s.zarr/B.npy", "s.zarr/t.zarr"):
+        save(tmp_path / name, np.eye(2))
+        assert_same_bits(everything(tmp_path / name), np.eye(2))
+    matrix = open_matrix(f"{tmp_path}/{path}")
+    assert (matrix.path, matrix.member) == (f"{tmp_path}/s.zarr", "g/A")
+    assert_same_bits(matrix[:, :], make_matrix())
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
@@ -171,6 +139,10 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "C.zarr" / "zarr.json").write_text("{")
     with raises(StoreError, "file-damaged"):
         open_matrix(tmp_path / "C.zarr")
+    # It would be waited for.
+    os.mkfifo(tmp_path / "pipe.npy")
+    with raises(StoreError, "file-kind"):
+        open_matrix(tmp_path / "pipe.npy")
 
 
 @pytest.mark.parametrize("dtype", ["f2", "g", "G", "M8[s]", "S3", "i4,f8"])
@@ -183,15 +155,12 @@ def test_other_dtypes_are_refused(tmp_path: Path, dtype: str) -> None:
         with h5py.File(tmp_path / "A.h5", "w") as file:
             file["A"] = values
         names.append("A.h5")
+    if dtype == "f2":
+        zarr.create_array(tmp_path / "A.zarr", data=values)
+        names.append("A.zarr")
     for name in names:
         with raises(StoreError, "matrix-dtype"):
             open_matrix(tmp_path / name)
-
-
-def test_float16_in_zarr_is_refused(tmp_path: Path) -> None:
-    zarr.create_array(tmp_path / "A.zarr", shape=(2, 2), chunks=(1, 1), dtype="f2")
-    with raises(StoreError, "matrix-dtype"):
-        open_matrix(tmp_path / "A.zarr")
 
 
 def test_pickled_objects_are_refused_and_not_loaded(tmp_path: Path) -> None:
@@ -213,16 +182,10 @@ def test_pickled_objects_are_refused_and_not_loaded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2, 2)])
 def test_other_dimensions_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    values = np.zeros(shape)
-    np.save(tmp_path / "A.npy", values)
-    np.savez(tmp_path / "A.npz", A=values)
-    with h5py.File(tmp_path / "A.h5", "w") as file:
-        file["A"] = values
-    zarr.create_array(tmp_path / "A.zarr", data=values)
-    with raises(StoreError, "matrix-shape"):
-        open_matrix(tmp_path / "A.npy")
-    for name in ("A.npz", "A.h5", "A.zarr"):
-        with raises(StoreError, "no-matrix"):
+    for name in NAMES:
+        save(tmp_path / name, np.zeros(shape), "auto")
+        code = "matrix-shape" if name == "C.npy" else "no-matrix"
+        with raises(StoreError, code):
             open_matrix(tmp_path / name)
 
 

@@ -27,12 +27,12 @@ def fill_container(path: Path, names: list[str]) -> None:
     arrays = {name: np.zeros(3 if name == "v" else (2, 2)) for name in names}
     if path.suffix == ".npz":
         np.savez(path, **arrays)
-    elif path.suffix == ".zarr":
-        for name, values in arrays.items():
+        return
+    for name, values in arrays.items():
+        if path.suffix == ".zarr":
             zarr.create_array(path, name=name, data=values)
-    else:
-        with h5py.File(path, "w") as file:
-            for name, values in arrays.items():
+        else:
+            with h5py.File(path, "a") as file:
                 file[name] = values
 
 
@@ -50,31 +50,29 @@ def test_a_container_of_other_arrays_is_not_overwritten(
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["C.h5", "C.npz", "C.zarr"])
-def test_a_container_of_nothing_but_an_output_is_overwritten(
-    tmp_path: Path, name: str
-) -> None:
-    fill_container(tmp_path / name, ["" if name == "C.zarr" else "matrix"])
-    write_output(tmp_path / name, make_matrix(), overwrite=True)
-    assert_same_bits(everything(tmp_path / name), make_matrix())
+def test_only_matrices_are_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "C.npy").mkdir()
+    (tmp_path / "C.zarr").mkdir()
+    (tmp_path / "C.zarr" / "thesis.tex").touch()
+    for name in ("C.npy", "C.zarr"):
+        with raises(StoreError, "output-no-matrix"):
+            find_unfinished(tmp_path / name).check(overwrite=True)
+    (tmp_path / "C.zarr" / "thesis.tex").unlink()
+    write_output(tmp_path / "C.zarr", make_matrix(), overwrite=True)
+    assert_same_bits(everything(tmp_path / "C.zarr"), make_matrix())
+    (tmp_path / "C.zarr" / "thesis.tex").touch()
+    with raises(StoreError, "output-holds-others"):
+        find_unfinished(tmp_path / "C.zarr").check(overwrite=True)
 
 
 def test_what_comes_into_a_container_meanwhile_is_not_lost(tmp_path: Path) -> None:
     save(tmp_path / "C.h5", make_matrix())
     with begun(tmp_path / "C.h5", np.eye(4), overwrite=True) as (place, output):
         with h5py.File(tmp_path / "C.h5", "a") as file:
-            file["notes"] = np.ones(3)
-        with raises(StoreError, "output-holds-others"):
+            file["alias"] = file["matrix"]
+            file["beside"] = h5py.ExternalLink("none.h5", "A")
+        with raises(StoreError, "output-holds-others") as caught:
             place.finish(output, overwrite=True)
+        assert "'alias', 'beside'" in caught.value.problem
     assert_same_bits(everything(f"{tmp_path}/C.h5::matrix"), make_matrix())
     assert left_behind(tmp_path) == [".C.h5.unfinished"]
-
-
-def test_a_link_of_an_hdf5_file_is_not_lost(tmp_path: Path) -> None:
-    save(tmp_path / "C.h5", make_matrix())
-    with h5py.File(tmp_path / "C.h5", "a") as file:
-        file["alias"] = file["matrix"]
-        file["beside"] = h5py.ExternalLink("none.h5", "A")
-    with raises(StoreError, "output-holds-others") as caught:
-        find_unfinished(tmp_path / "C.h5").check(overwrite=True)
-    assert "'alias', 'beside'" in caught.value.problem

@@ -3,9 +3,6 @@
 import errno
 import os
 import resource
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,42 +15,11 @@ from tests.stored import (
     assert_same_bits,
     begun,
     everything,
-    make_matrix,
-    save,
     write_output,
 )
 from twom_dist.errors import StoreError
 from twom_dist.store import _publish as publishing
 from twom_dist.store import find_unfinished
-from twom_dist.store import output as outputs
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_killed_run_leaves_its_tiles_and_the_old_matrix(
-    tmp_path: Path, name: str
-) -> None:
-    save(tmp_path / name, make_matrix())
-    script = """if True:
-        import os, signal, sys
-        import numpy as np
-        from twom_dist.store import find_unfinished
-        place = find_unfinished(sys.argv[1])
-        output = place.output((4, 4), (2, 2), np.dtype("f8"))
-        with place.lock():
-            place.start(output, {"what": "a test"}, False)
-            output.write(1, 0, np.ones((2, 2)))
-            os.kill(os.getpid(), signal.SIGKILL)
-    """
-    command = [sys.executable, "-c", script, str(tmp_path / name)]
-    assert subprocess.run(command, cwd=ROOT).returncode == -signal.SIGKILL
-    assert_same_bits(everything(tmp_path / name), make_matrix())
-    place = find_unfinished(tmp_path / name)
-    place.check(overwrite=True)
-    left = place.find()
-    assert left is not None
-    assert (left[0].finished(), left[1]["what"]) == ({(1, 0)}, "a test")
 
 
 def test_a_chunk_that_was_cut_or_has_gone_is_not_finished(tmp_path: Path) -> None:
@@ -108,11 +74,11 @@ def test_an_array_gets_its_name_when_its_metadata_are_there(
 def test_a_chunk_that_cannot_be_synced_is_not_finished(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
-    def fail(path: str) -> None:
+    def fail(descriptor: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with begun(tmp_path / "C.npy", np.eye(4)) as (_, output):
-        monkeypatch.setattr(outputs, "sync_object", fail)
+        monkeypatch.setattr(os, "fsync", fail)
         with raises(StoreError, "disk-broken"):
             output.write(0, 0, np.ones((2, 3)))
         assert (0, 0) not in output.finished()
