@@ -16,12 +16,11 @@ from distributed.core import Status
 from distributed.scheduler import KilledWorker
 
 import twom_dist as td
-from tests.command import CommandLine, contents, read, same_bits, visible
+from tests.command import read, same_bits, visible
 from tests.expect import raises
 from tests.jobs import compute_in_waves, multiply, task_names, wait_until
 from twom_dist.errors import StoreError
 from twom_dist.jobs import open_job, running, watchdog
-from twom_dist.store import Output
 from twom_dist.tiles import plugin
 
 pytestmark = pytest.mark.timeout(90)
@@ -169,19 +168,6 @@ def test_a_paused_worker_gives_its_tasks_away(client, files, monkeypatch):
     wait_until(lambda: not task_names(client))
 
 
-def test_a_short_pause_moves_nothing(client, files):
-    (victim, *_) = client.run(os.getpid)
-
-    def pause_one(progress):
-        if progress.done == 2:
-            client.run(pause, workers=[victim])
-        if progress.done == 6:
-            client.run(unpause, workers=[victim])
-
-    multiply(client=client, progress=pause_one)
-    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
-
-
 def test_workers_that_all_stay_paused_are_told_of(client, files, impatient):
     before = visible(Path())
 
@@ -212,35 +198,20 @@ def test_workers_that_die_again_and_again_end_the_job(client, files, monkeypatch
     assert visible(Path()) == before
 
 
-def test_a_disk_that_fills_up_ends_the_job_in_a_sentence(client, files):
-    before = contents(Path())
-    with (
-        interference(client, "writing", fill_up),
-        pytest.raises(OSError, match=r"No space left on device"),
-    ):
-        multiply(client=client)
+def test_after_a_disk_that_fills_up_the_job_goes_on(client, files):
+    def fill_later(progress):
+        if progress.done == 7:
+            client.run(wrap, "writing", fill_up)
+
+    # Slow enough to be met at work.
+    with interference(client, "product", doze):
+        with pytest.raises(OSError, match=r"No space left on device") as caught:
+            multiply("C.npy", client=client, progress=fill_later)
+        client.run(unwrap, "writing")
     wait_until(lambda: not task_names(client))
-    assert contents(Path()) == before
-
-
-def test_after_some_room_was_made_the_job_goes_on(files, monkeypatch):
-    written = []
-
-    def open_once_more(output):
-        if len(written) >= 7:
-            fill_up()
-        written.append(output)
-        return plain(output)
-
-    plain = Output._open
-    with monkeypatch.context() as patch:
-        patch.setattr(Output, "_open", open_once_more)
-        with raises(StoreError, "disk-full") as caught:
-            multiply("C.npy")
-    note = caught.value.__notes__[-1]
-    assert "of 30 tiles are kept in" in note
+    assert "of 30 tiles are kept in" in caught.value.__notes__[-1]
     assert not Path("C.npy").exists()
-    assert multiply("C.npy").resumed > 0
+    assert multiply("C.npy", client=client).resumed >= 7
     assert same_bits(read("C.npy"), td.gemm(*files[:2]))
 
 
@@ -296,7 +267,7 @@ ENDINGS = {
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_lost_cluster_ends_the_job_and_another_one_finishes_it(
-    files, impatient, capsys, monkeypatch, ending
+    files, impatient, monkeypatch, ending
 ):
     number = ENDINGS[ending]
     with remote_cluster(workers=1) as (file, (scheduler, worker)):
@@ -320,9 +291,5 @@ def test_a_lost_cluster_ends_the_job_and_another_one_finishes_it(
         scheduler.kill()
         client.close(timeout=2)
     assert "of 30 tiles are kept" in caught.value.__notes__[-1]
-    call = CommandLine(capsys)
-    flags = ("-o", "C.zarr", "--workers", "0")
-    code, out, err = call("gemm", "A.zarr", "B.npy", *flags)
-    assert (code, err) == (0, "")
-    assert "of them from before" in out
+    assert multiply().resumed >= 5
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
