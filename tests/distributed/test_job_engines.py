@@ -4,13 +4,9 @@ An engine of the host stands for the CUDA engine, and copies for those to a devi
 """
 
 import threading
-from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
-import dask
-import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
@@ -28,14 +24,10 @@ from tests.jobs import K, N, multiply, stop_after
 from twom_dist.cli import workers
 from twom_dist.cluster.local import Machine
 from twom_dist.cluster.nvml import Gpu, Gpus
-from twom_dist.errors import EngineUnavailableError, StoreError
+from twom_dist.errors import EngineUnavailableError
 from twom_dist.jobs import device_transfer, devices, multiply_files, update_files
-from twom_dist.jobs.arrays import LazyTiles
-from twom_dist.jobs.device_transfer import read_to_device
 from twom_dist.jobs.devices import Device
-from twom_dist.jobs.running import add_tasks, write_tile
 from twom_dist.kernels.cpu.engine import CpuEngine
-from twom_dist.kernels.family import empty_block
 from twom_dist.kernels.registry import get_engine
 from twom_dist.tiles import blocks
 
@@ -92,30 +84,16 @@ def moves(monkeypatch):
 READ, WRITTEN = 5 * 4 + 4 * 6, 5 * 6
 
 
-@pytest.mark.parametrize(("engine", "output"), [("auto", "C.zarr"), ("cuda", "C.npz")])
-def test_every_tile_is_moved_once_and_brought_back(
-    client, files, moves, engine, output
-):
-    summary = multiply(output, client=client, engine=engine)
+@pytest.mark.parametrize("alone", [False, True])
+def test_every_tile_is_moved_once_and_brought_back(client, files, moves, alone):
+    """By workers with a device each, and by threads that share one."""
+    output, engine = ("C.zarr", "auto") if alone else ("C.npz", "cuda")
+    summary = multiply(output, client=None if alone else client, engine=engine)
     assert (summary.engine, summary.waves) == ("cuda", 1)
     assert "2m with 16 moduli, cuda, " in str(summary)
     assert same_bits(read(output), td.gemm(*files[:2]))
     assert moves.counts == {"cupy": READ, "numpy": WRITTEN}
     assert threading.current_thread().name not in moves.threads
-
-
-def test_a_tile_is_written_by_a_task_of_its_own():
-    source = SimpleNamespace(dtype=np.dtype("c16"), shape=(32, 32), ndim=2)
-    made = {"asarray": False, "inline_array": True, "getitem": read_to_device}
-    made["meta"] = empty_block("cupy", "c16")
-    a = da.from_array(source, chunks=16, name="a", **made)
-    product = td.gemm(a, a)
-    places = {(i, j): (i, j) for i in range(2) for j in range(2)}
-    gathered = add_tasks(LazyTiles(product, places), "twom-write", write_tile)
-    (graph,) = dask.optimize(gathered)[0].__dask_graph__().layers.values()
-    stages = Counter(key[0].rpartition("-")[0] for key in graph)
-    # Neither is fused with the other: products have a place.
-    assert (stages["twom-write"], stages["twom-product"]) == (4, 4)
 
 
 def test_c_and_other_dtypes_are_moved_too(client, files, moves, monkeypatch):
@@ -153,18 +131,6 @@ def test_waves_fit_the_device(client, files, moves, monkeypatch):
     assert moves.counts["numpy"] == WRITTEN
 
 
-def test_threads_of_this_process_share_its_device(files, moves):
-    summary = multiply(engine="auto")
-    assert summary.engine == "cuda"
-    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
-    assert moves.counts == {"cupy": READ, "numpy": WRITTEN}
-
-
-def test_nothing_is_moved_for_the_cpu(client, files, moves):
-    assert multiply(client=client, engine="cpu").engine == "cpu"
-    assert moves.counts["cupy"] == 0
-
-
 def test_workers_that_share_a_device_multiply_on_it_if_asked(
     client, files, moves, monkeypatch
 ):
@@ -173,12 +139,13 @@ def test_workers_that_share_a_device_multiply_on_it_if_asked(
 
     monkeypatch.setattr(devices, "find_device", tell_one)
     assert multiply(client=client).engine == "cpu"
+    assert moves.counts["cupy"] == 0
     summary = multiply(client=client, engine="cuda", overwrite=True)
     assert summary.engine == "cuda"
 
 
 def test_cuda_without_gpus_is_refused_before_anything_is_there(
-    client, files, monkeypatch
+    client, files, capsys, monkeypatch
 ):
     monkeypatch.setattr(devices, "find_device", lambda *_: Device(reason="none here"))
     before = contents(Path())
@@ -186,6 +153,9 @@ def test_cuda_without_gpus_is_refused_before_anything_is_there(
         with raises(EngineUnavailableError, "no-gpu") as caught:
             multiply(client=chosen, engine="cuda")
         assert "none here" in caught.value.problem
+    flags = ("--engine", "cuda", "--scheduler", client.scheduler.address)
+    product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", *flags)
+    CommandLine(capsys).assert_refuses(*product, why="no-gpu")
     assert contents(Path()) == before
 
 
@@ -195,14 +165,6 @@ def test_a_job_goes_on_with_the_other_engine(client, files, moves):
     assert (summary.engine, summary.resumed >= 7) == ("cuda", True)
     assert moves.counts["numpy"] >= WRITTEN - summary.resumed
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
-
-
-def test_a_native_product_stays_with_its_engine(client, files, moves):
-    native = {"client": client, "method": "native"}
-    stop_after(1, lambda **k: multiply(engine="cpu", **native, **k))
-    with raises(StoreError, "unfinished-differs"):
-        multiply(**native)
-    multiply(engine="cpu", **native)
 
 
 def test_the_command_starts_a_worker_for_each_gpu(
@@ -236,18 +198,3 @@ def test_the_command_starts_a_worker_for_each_gpu(
         "dashboard": False,
         "security": None,
     }
-
-
-def test_the_command_refuses_cuda_on_workers_without_gpus(client, files, capsys):
-    before = contents(Path())
-    flags = (
-        "-o",
-        "C.zarr",
-        "--engine",
-        "cuda",
-        "--scheduler",
-        client.scheduler.address,
-    )
-    product = ("gemm", "A.zarr", "B.npy", *flags)
-    CommandLine(capsys).assert_refuses(*product, why=EngineUnavailableError)
-    assert contents(Path()) == before

@@ -13,11 +13,7 @@ from distributed import Client, LocalCluster
 
 import twom_dist as td
 from tests.command import same_bits
-from tests.expect import first_number, raises
-from tests.layouts import lay_out
-from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import Job, budget_for_job, multiply_files, open_job
-from twom_dist.jobs.budget import fit
 from twom_dist.kernels.cpu import buffers
 from twom_dist.memory import INTERPRETER_BYTES, MemoryBudget
 from twom_dist.plan import Cluster
@@ -144,21 +140,6 @@ def test_matrices_four_times_the_memory(client, tmp_path, monkeypatch):
     assert same_bits(open_matrix("C.npy")[rows, :], expected)
 
 
-def test_the_least_memory_that_is_named_is_enough():
-    def make(cluster):
-        return lay_out((4096, 4096, 8192), "c16", cluster, method="3m")
-
-    def workers(mib):
-        return Cluster(WORKERS, 1, MemoryBudget(mib * MIB, "job"))
-
-    with raises(MemoryLimitError, "memory") as caught:
-        fit(make, workers(400))
-    least = first_number(caught.value.remedy)
-    assert len(fit(make, workers(least)).waves) > 1
-    with raises(MemoryLimitError, "memory"):
-        fit(make, workers(int(0.95 * least)))
-
-
 @pytest.mark.parametrize(
     ("pause", "taken", "tiles"),
     [(0.8, 320, 396.8), (0.8, 700, 16.8), (0.4, 320, 38.4), (False, 320, 396.8)],
@@ -185,10 +166,6 @@ def test_what_a_worker_keeps_for_the_next_product_is_its_own():
         buffers.empty((32 * MIB,), np.uint8)
         taken = budget_for_job(Cluster(), client).memory.taken_bytes
     assert taken == 700 * MIB - kept - 32 * MIB
-
-
-def test_without_a_limit_there_is_nothing_to_divide():
-    assert budget_for_job(Cluster(3)).memory.tile_bytes is None
 
 
 @pytest.mark.parametrize(

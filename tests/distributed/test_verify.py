@@ -24,10 +24,8 @@ def matrices(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("routine", "options"),
     [
-        ("gemm", {"op_b": "C"}),
         ("gemm", {"op_a": "T", "alpha": 2 - 1j}),
-        ("gemm", {"op_b": "T", "alpha": 1j, "beta": 3, "c": "C0.h5"}),
-        ("herk", {}),
+        ("gemm", {"op_b": "C", "alpha": 1j, "beta": 3, "c": "C0.h5"}),
         ("herk", {"uplo": "lower", "alpha": 2, "beta": -1, "c": "C0.h5"}),
         ("syrk", {"op": "T", "uplo": "upper", "alpha": 2j}),
         ("her2k", {"alpha": 1 + 2j, "beta": 0.5, "c": "C0.h5"}),
