@@ -80,7 +80,7 @@ def task_names(client) -> list[str]:
     return [name for name in names if "twom-" in name]
 
 
-def wait_until(condition, seconds=30) -> None:
+def wait_until(condition, seconds=120) -> None:
     """Wait for what takes a moment."""
     end = time.monotonic() + seconds
     while not condition():

@@ -12,14 +12,9 @@ from pathlib import Path
 import pytest
 
 import twom_dist as td
-from tests.cluster.conftest import (
-    CLUSTER,
-    STAND_INS,
-    parts_of_c,
-    processes_of,
-    wait_until,
-)
+from tests.cluster.conftest import CLUSTER, STAND_INS, parts_of_c, processes_of
 from tests.command import contents, read, same_bits
+from tests.jobs import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 HERK = ("herk", "A.zarr", "-o", "C.zarr")
@@ -128,25 +123,16 @@ def test_lsf(folder, monkeypatch):
         assert f"name: {name}" in log("scheduler")
 
 
-def interrupt(process, folder):
-    """As a terminal does: to the whole group."""
-    os.killpg(process.pid, signal.SIGINT)
-
-
-def delete(process, folder):
-    """As qdel does: to all processes of the job."""
-    os.killpg(process.pid, signal.SIGTERM)
-
-
+# As a terminal does it, and as qdel does: to all processes of the job.
 @pytest.mark.parametrize(
-    ("script", "end"), [("local_cuda.sh", interrupt), ("pbs.sh", delete)]
+    ("script", "number"), [("local_cuda.sh", signal.SIGINT), ("pbs.sh", signal.SIGTERM)]
 )
-def test_a_job_that_is_ended_leaves_nothing(pbs, folder, long_product, script, end):
+def test_a_job_that_is_ended_leaves_nothing(pbs, long_product, script, number):
     process = start(script, "--workers", "1", "--interface", "lo", *long_product)
     wait_until(parts_of_c)
     (credentials,) = Path("twom-logs").glob("*/tls.pem")
     assert credentials.stat().st_mode & 0o777 == 0o600
-    end(process, folder)
+    os.killpg(process.pid, number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 143
     assert err.startswith(f"{script}: ended from outside\n")
@@ -203,8 +189,7 @@ def test_links_in_a_folder_of_logs_are_not_followed(folder):
 @pytest.mark.parametrize("below", [".", "my scripts"])
 def test_a_copy_of_the_pbs_script_finds_the_others(folder, monkeypatch, below):
     shutil.copytree(CLUSTER, "my scripts")
-    spool = folder / "12.SC"
-    shutil.copy(CLUSTER / "pbs.sh", spool)
+    spool = shutil.copy(CLUSTER / "pbs.sh", folder / "12.SC")
     monkeypatch.setenv("PBS_O_WORKDIR", str(folder / below))
     code, out, err = run(spool, "--help")
     assert (code, err) == (0, "")
@@ -215,20 +200,20 @@ REFUSALS = [
     ((), "no command given, such as: herk"),
     (("--fast", "1", *HERK), "--fast does not exist; see --help"),
     (("--wait",), "--wait takes a value; see --help"),
-    (("--wait", "0", *HERK), "--wait 0 given; give a whole number of at least 1"),
-    (("--workers", "two", *HERK), "--workers two given; give a whole number"),
-    (("--device", "tpu", *HERK), "--device tpu given; allowed are auto, gpu, cpu"),
+    (("--wait", "0", *HERK), "--wait 0 given"),
+    (("--workers", "two", *HERK), "--workers two given"),
+    (("--device", "tpu", *HERK), "--device tpu given"),
     (("--device", "gpu", *HERK), "--device gpu given, and there is no GPU"),
-    (("--dashboard", ":8787", *HERK), "--dashboard :8787 given; give one address"),
-    (("--venv", "none", *HERK), "'none/bin/twom-dist' is no program; name an"),
-    (("info",), "twom-dist info needs no workers; run it as it is"),
+    (("--dashboard", ":8787", *HERK), "--dashboard :8787 given"),
+    (("--venv", "none", *HERK), "'none/bin/twom-dist' is no program"),
+    (("info",), "twom-dist info needs no workers"),
     (("--tls-cert", "A.zarr", *HERK), "--tls-ca-file and --tls-cert belong together"),
     (
-        ("--tls-ca-file", "none.pem", "--tls-cert", "none.pem", *HERK),
-        r"the TLS file '.*/none\.pem' cannot be read",
+        ("--tls-ca-file", "x.pem", "--tls-cert", "x.pem", *HERK),
+        "the TLS file '.*x.pem'",
     ),
-    (("--logs", "file", *HERK), r"cannot write to '.*/file'; name another folder"),
-    (("--scratch", "none", *HERK), r"cannot write to the scratch folder; name another"),
+    (("--logs", "file", *HERK), "cannot write to '.*/file'"),
+    (("--scratch", "none", *HERK), "cannot write to the scratch folder"),
 ]
 
 
@@ -243,6 +228,10 @@ def test_what_cannot_be_is_refused_before_anything_starts(folder, monkeypatch):
         left = contents(folder)
         left = {name: left[name] for name in left if not name.startswith("twom-logs")}
         assert left == before
+    for script in ("slurm.sbatch", "pbs.sh", "lsf.sh"):
+        code, out, err = run(script, *HERK)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"{script}: error: this is no job of a batch system, ")
 
 
 def test_gpus_need_dask_cuda(folder, monkeypatch):
@@ -255,48 +244,27 @@ def test_gpus_need_dask_cuda(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("mute", "seconds", "sentence"),
+    ("mute", "options", "sentence"),
     [
-        (
-            "scheduler",
-            "1",
-            "no scheduler file after 1 s; see /.*, or wait longer with.*",
-        ),
+        ("scheduler", ("--wait", "1"), "no scheduler file after 1 s; see /.*"),
+        # The scheduler has as long to come.
         (
             "worker",
-            "10",  # the scheduler has as long to come
-            "of the workers, those of 0 of 1 nodes have come after 10 s; .*",
+            ("--wait", "10"),
+            "of the workers, those of 0 of 1 nodes.*",
         ),
+        ("", ("--interface", "no0"), "the scheduler did not start .*'no0'.*; see /.*"),
+        ("", ("--memory-limit", "much"), r"the workers of localhost ended \(.*\).*"),
     ],
 )
-def test_a_part_of_the_cluster_that_never_comes(
-    folder, monkeypatch, mute, seconds, sentence
-):
+def test_a_cluster_that_never_comes(folder, monkeypatch, mute, options, sentence):
     dask = folder / "bin" / "dask"
     dask.parent.mkdir()
     real = shutil.which("dask")
-    dask.write_text(
-        f'#!/bin/bash\n[ "$1" != {mute} ] || exec sleep 50\nexec "{real}" "$@"\n'
-    )
+    mute = f'#!/bin/bash\n[ "$1" != "{mute}" ] || exec sleep 50\nexec "{real}" "$@"\n'
+    dask.write_text(mute)
     dask.chmod(0o755)
     monkeypatch.setenv("PATH", f"{dask.parent}:{os.environ['PATH']}")
-    code, out, err = run("local_cuda.sh", "--wait", seconds, *HERK)
-    assert (code, out) == (1, "")
-    assert re.fullmatch(f"local_cuda.sh: error: {sentence}\n", err), err
-    assert not Path("C.zarr").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--interface", "no0"), "the scheduler did not start .*'no0'.*; see /.*"),
-        (
-            ("--memory-limit", "much"),
-            r"the workers of localhost ended \(.*\); see /.*",
-        ),
-    ],
-)
-def test_a_cluster_that_does_not_start(folder, options, sentence):
     code, out, err = run("local_cuda.sh", *options, *HERK)
     assert (code, out) == (1, "")
     assert re.fullmatch(f"local_cuda.sh: error: {sentence}\n", err), err
@@ -314,12 +282,3 @@ def test_help_lists_every_option_anywhere(folder, script):
     options = re.findall(r"^  (--[a-z-]+)", out, re.MULTILINE)
     assert len(options) == 16
     assert re.findall(r"^\| `(--[a-z-]+)", table, re.MULTILINE) == options
-
-
-@pytest.mark.parametrize("script", ["slurm.sbatch", "pbs.sh", "lsf.sh"])
-def test_a_batch_script_that_was_not_submitted(folder, script):
-    code, out, err = run(script, *HERK)
-    assert (code, out) == (2, "")
-    assert re.match(
-        f"{script}: error: this is no job of a batch system, [A-Z_]+ is", err
-    )

@@ -45,20 +45,15 @@ def tls_options(folder, ca="ca", cert="cert", key="key"):
 
 
 def test_a_product_over_encrypted_connections(folder, scheduler, certificates, call):
-    options = ("--scheduler", scheduler, *tls_options(certificates))
-    code, _, err = call(*A_TIMES_B, *options)
+    to = ("--scheduler", scheduler)
+    code, _, err = call(*A_TIMES_B, *to, *tls_options(certificates))
     assert (code, err) == (0, "")
     assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))
-
-
-def test_the_configuration_of_dask_counts(folder, scheduler, certificates, call):
+    # The files that dask is configured with count as well.
     files = {"ca-file": "ca", "client.cert": "cert", "client.key": "key"}
-    settings = {
-        f"distributed.comm.tls.{name}": f"{certificates}/{file}.pem"
-        for name, file in files.items()
-    }
-    with dask.config.set(settings):
-        code, _, err = call("herk", "A.zarr", "-o", "C.zarr", "--scheduler", scheduler)
+    tls = {x: f"{certificates}/{name}.pem" for x, name in files.items()}
+    with dask.config.set({f"distributed.comm.tls.{x}": tls[x] for x in tls}):
+        code, _, err = call("herk", "A.zarr", "-o", "H.zarr", *to)
     assert (code, err) == (0, "")
 
 

@@ -4,7 +4,6 @@ import os
 import pickle
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -19,7 +18,7 @@ from twom_dist.store import find_unfinished, open_matrix
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["<c16", ">c16", ">f4", ">i8"])
-def test_foreign_layouts_become_native(tmp_path: Path, dtype: str, order: Any) -> None:
+def test_foreign_layouts_become_native(tmp_path, dtype, order):
     values = make_matrix(dtype=dtype[1:]).astype(dtype, order=order)
     np.save(tmp_path / "A.npy", values)
     np.savez(tmp_path / "A.npz", values)
@@ -44,7 +43,7 @@ def test_foreign_layouts_become_native(tmp_path: Path, dtype: str, order: Any) -
         assert matrix[1:4, 2:7].flags.writeable
 
 
-def make_containers(folder: Path) -> list[str]:
+def make_containers(folder):
     a, b, vector = make_matrix(), make_matrix((2, 2)), np.zeros(3)
     np.savez(folder / "two.npz", A=a, B=b, vector=vector)
     with h5py.File(folder / "two.h5", "w") as file:
@@ -58,7 +57,7 @@ def make_containers(folder: Path) -> list[str]:
     return ["two.npz", "two.h5", "two2.zarr", "two3.zarr"]
 
 
-def test_members_are_found_by_name(tmp_path: Path) -> None:
+def test_members_are_found_by_name(tmp_path):
     for name in make_containers(tmp_path):
         b = "B" if name == "two.npz" else "g/B"
         assert_same_bits(everything(f"{tmp_path}/{name}::A"), make_matrix())
@@ -76,7 +75,7 @@ def test_members_are_found_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_regions_of_every_kind(tmp_path: Path, name: str) -> None:
+def test_regions_of_every_kind(tmp_path, name):
     values = make_matrix()
     save(tmp_path / name, values)
     matrix = open_matrix(tmp_path / name)
@@ -107,7 +106,7 @@ def test_regions_of_every_kind(tmp_path: Path, name: str) -> None:
         (b"A.npy", "path-bytes"),
     ],
 )
-def test_paths_that_name_no_matrix(path: Any, code: str) -> None:
+def test_paths_that_name_no_matrix(path, code):
     with raises(StoreError, code):
         open_matrix(path)
     if path != "none.npy":
@@ -116,7 +115,7 @@ def test_paths_that_name_no_matrix(path: Any, code: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["s.zarr::g/A", "s.zarr/g/A", "s.zarr//g/A/"])
-def test_a_member_is_named_as_ours_or_as_zarrs(tmp_path: Path, path: str) -> None:
+def test_a_member_is_named_as_ours_or_as_zarrs(tmp_path, path):
     save(f"{tmp_path}/s.zarr::g/A", make_matrix())
     for name in ("s.zarr/B.npy", "s.zarr/t.zarr"):
         save(tmp_path / name, np.eye(2))
@@ -126,7 +125,7 @@ def test_a_member_is_named_as_ours_or_as_zarrs(tmp_path: Path, path: str) -> Non
     assert_same_bits(matrix[:, :], make_matrix())
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_refused(tmp_path):
     for name in NAMES:
         path = tmp_path / name
         path.write_text("no matrix")
@@ -146,7 +145,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f2", "g", "G", "M8[s]", "S3", "i4,f8"])
-def test_other_dtypes_are_refused(tmp_path: Path, dtype: str) -> None:
+def test_other_dtypes_are_refused(tmp_path, dtype):
     values = np.zeros((2, 2), dtype)
     np.save(tmp_path / "A.npy", values)
     np.savez(tmp_path / "A.npz", A=values)
@@ -163,9 +162,9 @@ def test_other_dtypes_are_refused(tmp_path: Path, dtype: str) -> None:
             open_matrix(tmp_path / name)
 
 
-def test_pickled_objects_are_refused_and_not_loaded(tmp_path: Path) -> None:
+def test_pickled_objects_are_refused_and_not_loaded(tmp_path):
     class Trap:
-        def __reduce__(self) -> tuple[Any, ...]:
+        def __reduce__(self):
             return Path.touch, (tmp_path / "sprung",)
 
     values = np.full((2, 2), Trap())
@@ -181,7 +180,7 @@ def test_pickled_objects_are_refused_and_not_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2, 2)])
-def test_other_dimensions_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
+def test_other_dimensions_are_refused(tmp_path, shape):
     for name in NAMES:
         save(tmp_path / name, np.zeros(shape), "auto")
         code = "matrix-shape" if name == "C.npy" else "no-matrix"
@@ -190,7 +189,7 @@ def test_other_dimensions_are_refused(tmp_path: Path, shape: tuple[int, ...]) ->
 
 
 @pytest.mark.parametrize("name", ["C.npy", "C.npz", "C.h5"])
-def test_every_truncated_file_is_found_at_once(tmp_path: Path, name: str) -> None:
+def test_every_truncated_file_is_found_at_once(tmp_path, name):
     save(tmp_path / name, make_matrix())
     whole = (tmp_path / name).read_bytes()
     for length in range(0, len(whole), 7):

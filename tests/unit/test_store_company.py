@@ -4,8 +4,6 @@ import errno
 import os
 import pickle
 import shutil
-from pathlib import Path
-from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -20,7 +18,7 @@ from twom_dist.store import find_unfinished, open_matrix
 from twom_dist.store._checks import store_errors
 
 
-def test_a_path_may_hold_colons(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_path_may_hold_colons(tmp_path, monkeypatch):
     folder = tmp_path / "a::b"
     folder.mkdir()
     save(folder / "C.npy", make_matrix())
@@ -34,9 +32,7 @@ def test_a_path_may_hold_colons(tmp_path: Path, monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_dask_reads_what_was_there_when_it_was_opened(
-    tmp_path: Path, name: str
-) -> None:
+def test_dask_reads_what_was_there_when_it_was_opened(tmp_path, name):
     values = make_matrix((9, 8))
     save(tmp_path / name, values)
     matrix = open_matrix(tmp_path / name)
@@ -58,7 +54,7 @@ def test_dask_reads_what_was_there_when_it_was_opened(
 
 
 @pytest.mark.parametrize("form", [2, 3])
-def test_a_damaged_chunk_is_found_when_it_is_read(tmp_path: Path, form: Any) -> None:
+def test_a_damaged_chunk_is_found_when_it_is_read(tmp_path, form):
     array = zarr.create_array(
         tmp_path / "A.zarr", data=make_matrix(), chunks=(2, 3), zarr_format=form
     )
@@ -70,7 +66,7 @@ def test_a_damaged_chunk_is_found_when_it_is_read(tmp_path: Path, form: Any) -> 
         matrix[:1, :1]
 
 
-def test_a_damaged_archive_member_is_found_when_it_is_read(tmp_path: Path) -> None:
+def test_a_damaged_archive_member_is_found_when_it_is_read(tmp_path):
     np.savez_compressed(tmp_path / "A.npz", A=np.arange(4e4).reshape(200, 200))
     matrix = open_matrix(tmp_path / "A.npz")
     whole = bytearray((tmp_path / "A.npz").read_bytes())
@@ -81,9 +77,7 @@ def test_a_damaged_archive_member_is_found_when_it_is_read(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o500])
-def test_a_folder_that_is_closed_is_not_taken_for_missing(
-    tmp_path: Path, mode: int
-) -> None:
+def test_a_folder_that_is_closed_is_not_taken_for_missing(tmp_path, mode):
     """Neither one that cannot be looked into, nor one that cannot be written."""
     folder = tmp_path / "closed"
     inner = folder / "inner" if mode == 0o600 else folder
@@ -113,6 +107,6 @@ def test_a_folder_that_is_closed_is_not_taken_for_missing(
         (errno.EIO, "disk-broken"),
     ],
 )
-def test_what_the_system_refuses_has_a_code(number: int, code: str) -> None:
+def test_what_the_system_refuses_has_a_code(number, code):
     with raises(StoreError, code), store_errors("C", "written"):
         raise OSError(number, "the reason")

@@ -1,7 +1,5 @@
 """Containers in the place of an output: replaced where they hold nothing else."""
 
-from pathlib import Path
-
 import h5py
 import numpy as np
 import pytest
@@ -22,7 +20,7 @@ from twom_dist.errors import StoreError
 from twom_dist.store import find_unfinished
 
 
-def fill_container(path: Path, names: list[str]) -> None:
+def fill_container(path, names):
     """Store a small array under each name, and no matrix but a vector under "v"."""
     arrays = {name: np.zeros(3 if name == "v" else (2, 2)) for name in names}
     if path.suffix == ".npz":
@@ -38,9 +36,7 @@ def fill_container(path: Path, names: list[str]) -> None:
 
 @pytest.mark.parametrize("held", [["A"], ["A", "B", "grp/A2"], ["v"], ["matrix", "A"]])
 @pytest.mark.parametrize("name", ["C.h5", "C.npz", "C.zarr"])
-def test_a_container_of_other_arrays_is_not_overwritten(
-    tmp_path: Path, name: str, held: list[str]
-) -> None:
+def test_a_container_of_other_arrays_is_not_overwritten(tmp_path, name, held):
     fill_container(tmp_path / name, held)
     before = contents(tmp_path)
     others = [x for x in held if x != "matrix" or name == "C.zarr"]
@@ -50,7 +46,7 @@ def test_a_container_of_other_arrays_is_not_overwritten(
     assert contents(tmp_path) == before
 
 
-def test_only_matrices_are_overwritten(tmp_path: Path) -> None:
+def test_only_matrices_are_overwritten(tmp_path):
     (tmp_path / "C.npy").mkdir()
     (tmp_path / "C.zarr").mkdir()
     (tmp_path / "C.zarr" / "thesis.tex").touch()
@@ -65,7 +61,7 @@ def test_only_matrices_are_overwritten(tmp_path: Path) -> None:
         find_unfinished(tmp_path / "C.zarr").check(overwrite=True)
 
 
-def test_what_comes_into_a_container_meanwhile_is_not_lost(tmp_path: Path) -> None:
+def test_what_comes_into_a_container_meanwhile_is_not_lost(tmp_path):
     save(tmp_path / "C.h5", make_matrix())
     with begun(tmp_path / "C.h5", np.eye(4), overwrite=True) as (place, output):
         with h5py.File(tmp_path / "C.h5", "a") as file:

@@ -1,8 +1,6 @@
 """What a stored matrix is: what it refers to, what it lacks, where it comes from."""
 
 import os
-from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -17,7 +15,7 @@ from twom_dist.store import open_matrix
 
 
 @pytest.fixture
-def virtual(tmp_path: Path) -> Path:
+def virtual(tmp_path):
     """Store a matrix whose rows are virtual, linked and external, in other files."""
     values = make_matrix((4, 6), "f8")
     (tmp_path / "parts").mkdir()
@@ -36,9 +34,7 @@ def virtual(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("part", ["V.h5", "parts/top.h5", "parts/low.h5", "raw.bin"])
-def test_all_that_hdf5_refers_to_belongs_to_the_matrix(
-    virtual: Path, tmp_path: Path, part: str
-) -> None:
+def test_all_that_hdf5_refers_to_belongs_to_the_matrix(virtual, tmp_path, part):
     matrix = open_matrix(f"{virtual}::linked")
     assert matrix[:, :].tobytes() == make_matrix((4, 6), "f8").tobytes()
     before = matrix.stamp()
@@ -51,7 +47,7 @@ def test_all_that_hdf5_refers_to_belongs_to_the_matrix(
         open_matrix(f"{virtual}::linked")
 
 
-def test_a_virtual_source_must_be_in_its_file(virtual: Path, tmp_path: Path) -> None:
+def test_a_virtual_source_must_be_in_its_file(virtual, tmp_path):
     with h5py.File(tmp_path / "parts" / "top.h5", "r+") as file:
         file.move("matrix", "other")
     with raises(StoreError, "source-missing"):
@@ -61,7 +57,7 @@ def test_a_virtual_source_must_be_in_its_file(virtual: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("form", "shards", "whole"), [(2, None, 9), (3, None, 9), (3, (4, 6), 4)]
 )
-def test_chunks_are_counted(tmp_path: Path, form: Any, shards: Any, whole: int) -> None:
+def test_chunks_are_counted(tmp_path, form, shards, whole):
     options = {"chunks": (2, 3), "shards": shards, "zarr_format": form, "fill_value": 3}
     path = tmp_path / "A.zarr"
     array = zarr.create_array(path, shape=(5, 7), dtype="c16", **options)
@@ -74,7 +70,7 @@ def test_chunks_are_counted(tmp_path: Path, form: Any, shards: Any, whole: int) 
     assert matrix.count_chunks() == (whole, whole)
 
 
-def test_missing_chunks_are_told_or_refused(tmp_path: Path) -> None:
+def test_missing_chunks_are_told_or_refused(tmp_path):
     values = make_matrix((4, 6))
     values[:2, :3] = 0
     path, output = tmp_path / "A.zarr", tmp_path / "C.npy"
@@ -92,7 +88,7 @@ def test_missing_chunks_are_told_or_refused(tmp_path: Path) -> None:
     assert np.array_equal(np.load(output), td.gemm(values, values, op_b="C"))
 
 
-def test_an_output_tells_where_it_comes_from(tmp_path: Path) -> None:
+def test_an_output_tells_where_it_comes_from(tmp_path):
     save(tmp_path / "A.npy", make_matrix((4, 4), "f8"))
     for name in ("C.zarr", "C.h5", "C.npy"):
         td.update_files("herk", tmp_path / "A.npy", tmp_path / name, alpha=2)
@@ -108,7 +104,7 @@ def test_an_output_tells_where_it_comes_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["C.npy", "C.zarr"])
-def test_what_is_replaced_hands_on_its_permissions(tmp_path: Path, name: str) -> None:
+def test_what_is_replaced_hands_on_its_permissions(tmp_path, name):
     path = tmp_path / name
     save(path, make_matrix())
     path.chmod(0o750 if path.is_dir() else 0o640)

@@ -3,10 +3,7 @@
 import errno
 import os
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from zipfile import ZipFile
 
 import h5py
@@ -38,7 +35,7 @@ SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (6, 4)]
 
 
 @pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
-def test_what_was_written_is_read_bit_for_bit(tmp_path: Path, name: str) -> None:
+def test_what_was_written_is_read_bit_for_bit(tmp_path, name):
     zeros = np.full((4, 6), complex(-0.0, -0.0))
     zeros[2:, :3].view(np.uint64)[:] = 0x7FF8_0000_0000_1234  # a NaN with a payload
     matrices = [zeros, *(make_matrix(dtype=dtype) for dtype in DTYPES)]
@@ -52,7 +49,7 @@ def test_what_was_written_is_read_bit_for_bit(tmp_path: Path, name: str) -> None
         shutil.rmtree(file) if file.is_dir() else file.unlink()
 
 
-def test_the_usual_libraries_read_the_output(tmp_path: Path) -> None:
+def test_the_usual_libraries_read_the_output(tmp_path):
     values = make_matrix(dtype="i4")
     for name in ("C.npy", "C.npz::g/C", "C.h5", "C.zarr"):
         write_output(f"{tmp_path}/{name}", values)
@@ -77,9 +74,7 @@ def test_the_usual_libraries_read_the_output(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_place_is_checked_first(
-    tmp_path: Path, monkeypatch: Any, name: str
-) -> None:
+def test_the_place_is_checked_first(tmp_path, monkeypatch, name):
     with raises(StoreError, "no-folder"):
         find_unfinished(tmp_path / "none" / name).check(overwrite=False)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=127))
@@ -91,7 +86,7 @@ def test_the_place_is_checked_first(
 
 
 @pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
-def test_what_exists_is_not_overwritten_by_chance(tmp_path: Path, name: str) -> None:
+def test_what_exists_is_not_overwritten_by_chance(tmp_path, name):
     path = f"{tmp_path}/{name}"
     save(path, make_matrix())
     member = "::" in name
@@ -103,9 +98,7 @@ def test_what_exists_is_not_overwritten_by_chance(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
 @pytest.mark.parametrize("old", [False, True])
-def test_only_finishing_touches_the_target(
-    tmp_path: Path, name: str, old: bool
-) -> None:
+def test_only_finishing_touches_the_target(tmp_path, name, old):
     path, first, second = tmp_path / name.partition("::")[0], make_matrix(), np.eye(4)
     if old:
         save(path, first)
@@ -124,16 +117,14 @@ def test_only_finishing_touches_the_target(
 
 @pytest.mark.parametrize("exchange", [True, False])
 @pytest.mark.parametrize("name", ["C.zarr", "C.npz"])
-def test_what_cannot_be_put_in_place_keeps_both(
-    tmp_path: Path, monkeypatch: Any, name: str, exchange: bool
-) -> None:
+def test_what_cannot_be_put_in_place_keeps_both(tmp_path, monkeypatch, name, exchange):
     save(tmp_path / name, make_matrix())
     if not exchange:
         # As on a system that has none.
         monkeypatch.setattr(publishing, "_exchange", lambda *_: False)
 
-    def refuse(step: Callable[..., Any]) -> Callable[..., Any]:
-        def move(source: str, target: str) -> Any:
+    def refuse(step):
+        def move(source, target):
             if target == str(tmp_path / name) and not source.endswith(".old"):
                 raise PermissionError(errno.EACCES, "Permission denied")
             return step(source, target)
@@ -156,7 +147,7 @@ def test_what_cannot_be_put_in_place_keeps_both(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_target_that_came_up_meanwhile_stays(tmp_path: Path, name: str) -> None:
+def test_a_target_that_came_up_meanwhile_stays(tmp_path, name):
     with begun(tmp_path / name, np.eye(4)) as (place, output):
         save(tmp_path / name, make_matrix())
         with raises(StoreError, "output-exists"):
@@ -166,7 +157,7 @@ def test_a_target_that_came_up_meanwhile_stays(tmp_path: Path, name: str) -> Non
     assert_same_bits(everything(tmp_path / name), np.eye(4))
 
 
-def test_a_link_is_followed(tmp_path: Path) -> None:
+def test_a_link_is_followed(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "C.npy").symlink_to(tmp_path / "disk" / "C.npy")
     write_output(tmp_path / "C.npy", make_matrix())

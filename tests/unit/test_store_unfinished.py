@@ -4,7 +4,6 @@ import errno
 import os
 import resource
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from twom_dist.store import _publish as publishing
 from twom_dist.store import find_unfinished
 
 
-def test_a_chunk_that_was_cut_or_has_gone_is_not_finished(tmp_path: Path) -> None:
+def test_a_chunk_that_was_cut_or_has_gone_is_not_finished(tmp_path):
     with begun(tmp_path / "C.npy", np.eye(4)) as (place, output):
         everywhere = output.finished()
         os.truncate(Path(output.array, "c/0/1"), 3)
@@ -37,8 +36,8 @@ def test_a_chunk_that_was_cut_or_has_gone_is_not_finished(tmp_path: Path) -> Non
 
 
 def test_what_an_output_has_replaced_is_not_taken_for_unfinished(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """As where a run is killed before it removes what it has replaced."""
     write_output(tmp_path / "C.zarr", np.eye(4))
     with begun(tmp_path / "C.zarr", 2 * np.eye(4), overwrite=True) as (place, output):
@@ -50,13 +49,11 @@ def test_what_an_output_has_replaced_is_not_taken_for_unfinished(
     assert_same_bits(everything(tmp_path / "C.zarr"), 2 * np.eye(4))
 
 
-def test_an_array_gets_its_name_when_its_metadata_are_there(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_an_array_gets_its_name_when_its_metadata_are_there(tmp_path, monkeypatch):
     place = find_unfinished(f"{tmp_path}/C.zarr::g/C")
     output = place.output((4, 4), (2, 2), np.dtype("f8"))
 
-    def fail(*_: object) -> None:
+    def fail(*_):
         raise OSError(errno.EIO, "as if killed")
 
     with place.lock():
@@ -71,10 +68,8 @@ def test_an_array_gets_its_name_when_its_metadata_are_there(
     assert_same_bits(everything(f"{tmp_path}/C.zarr::g/C"), np.zeros((4, 4)))
 
 
-def test_a_chunk_that_cannot_be_synced_is_not_finished(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
-    def fail(descriptor: int) -> None:
+def test_a_chunk_that_cannot_be_synced_is_not_finished(tmp_path, monkeypatch):
+    def fail(descriptor):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with begun(tmp_path / "C.npy", np.eye(4)) as (_, output):
@@ -84,7 +79,7 @@ def test_a_chunk_that_cannot_be_synced_is_not_finished(
         assert (0, 0) not in output.finished()
 
 
-def test_one_run_at_a_time(tmp_path: Path) -> None:
+def test_one_run_at_a_time(tmp_path):
     with begun(tmp_path / "C.npy", np.eye(4)):
         other = find_unfinished(tmp_path / "C.npy")
         with raises(StoreError, "output-busy"):
@@ -93,7 +88,7 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
             pass
 
 
-def test_room_for_an_export_is_taken_first(tmp_path: Path) -> None:
+def test_room_for_an_export_is_taken_first(tmp_path):
     for name, copies in (("C.zarr", 0), ("C.npy", 1), ("C.npz", 2), ("C.h5", 1)):
         place = find_unfinished(tmp_path / name)
         output = place.output((256, 256), (128, 128), np.dtype("f8"))
@@ -106,7 +101,7 @@ def test_room_for_an_export_is_taken_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_file_that_may_not_grow(tmp_path: Path, name: str) -> None:
+def test_a_file_that_may_not_grow(tmp_path, name):
     place, values = find_unfinished(tmp_path / name), np.ones((256, 256))
     output = place.output(values.shape, (256, 256), values.dtype)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
