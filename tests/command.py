@@ -1,5 +1,6 @@
 """Running the command in a folder of matrices, and what it leaves there."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from twom_dist.cli import main
 from twom_dist.store import open_matrix
 
 M, K, N = 37, 29, 41
+# Of a process that imports what this one does.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
 
 
 def make(rows: int, columns: int, seed: int, dtype: str = "c16") -> np.ndarray:

@@ -1,7 +1,6 @@
 """Jobs on three small matrices in the current folder, for tests."""
 
 import time
-from pathlib import Path
 
 import pytest
 
@@ -65,11 +64,6 @@ def finished(output="C.zarr") -> set[tuple[int, int]]:
     left = find_unfinished(output).find()
     assert left is not None
     return left[0].finished()
-
-
-def hidden() -> list[str]:
-    """Names that a folder does not show."""
-    return sorted(path.name for path in Path().glob(".*"))
 
 
 def task_names(client) -> list[str]:

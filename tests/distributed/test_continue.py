@@ -19,11 +19,11 @@ from tests.jobs import (
     N,
     compute_in_waves,
     finished,
-    hidden,
     multiply,
     small_cluster,
     stop_after,
 )
+from tests.stored import left_behind
 from twom_dist.errors import (
     EngineUnavailableError,
     MemoryLimitError,
@@ -56,7 +56,7 @@ def test_a_stopped_job_goes_on_where_it_was(files, output):
     assert summary.operations < 8 * M * N * K
     assert f"{kept} of them from before" in str(summary)
     assert same_bits(read(output), td.gemm(*files[:2]))
-    assert hidden() == []
+    assert left_behind() == []
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_updates_go_on_as_well(files, uplo, output):
     stop_after(6, lambda **k: update_files("herk", "A.zarr", output, **options, **k))
     assert 6 <= update_files("herk", "A.zarr", output, **options).resumed <= 6 + MORE
     assert same_bits(read(output), td.herk(files[0], uplo=uplo))
-    assert hidden() == []
+    assert left_behind() == []
 
 
 def test_a_tile_without_its_image_is_computed_again(files):
@@ -116,7 +116,7 @@ def test_a_run_under_way_is_left_alone(files):
 
     multiply(progress=try_too)
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
-    assert hidden() == []
+    assert left_behind() == []
 
 
 def test_an_output_without_a_finished_tile_leaves_nothing(files, monkeypatch):
@@ -126,7 +126,7 @@ def test_an_output_without_a_finished_tile_leaves_nothing(files, monkeypatch):
     monkeypatch.setattr(Output, "write", fail)
     with raises(StoreError, "disk-full"):
         multiply()
-    assert hidden() == []
+    assert left_behind() == []
 
 
 def test_what_cannot_get_its_name_needs_no_second_computation(files):
@@ -154,7 +154,7 @@ def test_a_finished_output_stays_until_the_new_one_is_whole(files):
     # It was said once that it may be replaced.
     assert 3 <= multiply().resumed <= 3 + MORE
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
-    assert hidden() == []
+    assert left_behind() == []
     with raises(StoreError, "output-exists"):
         multiply()
 

@@ -22,7 +22,8 @@ from tests.command import (
     save,
 )
 from tests.expect import first_number
-from tests.jobs import finished, hidden, wait_until
+from tests.jobs import finished, wait_until
+from tests.stored import left_behind
 from twom_dist import jobs
 from twom_dist.cli.following import follow
 
@@ -125,4 +126,4 @@ def test_a_command_that_was_ended_is_continued(
     # Workers of a command that was killed may have finished what they had begun.
     assert kept <= first_number(out.partition("tiles, ")[2]) <= kept + 2
     assert same_bits(read("C.zarr"), td.gemm(values, values))
-    assert hidden() == []
+    assert left_behind() == []
