@@ -96,15 +96,21 @@ def test_every_tile_is_moved_once_and_brought_back(client, files, moves, alone):
     assert threading.current_thread().name not in moves.threads
 
 
-def test_c_and_other_dtypes_are_moved_too(client, files, moves, monkeypatch):
+def test_c_and_other_dtypes_are_moved_too_in_waves(client, files, moves, monkeypatch):
+    def tell_small(dask_worker=None):
+        return Device(str(dask_worker.address), free_bytes=2**18)
+
+    monkeypatch.setattr(devices, "find_device", tell_small)
     # Blocks of the host stand for those of the device.
     monkeypatch.setattr(blocks, "check_kind", lambda block, *_: block)
     np.save("R.npy", make(K, N, 5, "f4"))
     options = {"beta": 0.5j, "c": "C0.h5", "client": client, "tile": 16}
-    multiply_files("A.zarr", "R.npy", "C.zarr", **options)
+    summary = multiply_files("A.zarr", "R.npy", "C.zarr", **options)
     expected = td.gemm(files[0], np.load("R.npy"), files[2], beta=0.5j)
     assert same_bits(read("C.zarr"), expected)
-    assert moves.counts == {"cupy": READ + WRITTEN, "numpy": WRITTEN}
+    assert summary.waves > 1
+    assert moves.counts["cupy"] >= READ + WRITTEN
+    assert moves.counts["numpy"] == WRITTEN
 
 
 @pytest.mark.parametrize(
@@ -119,16 +125,6 @@ def test_updates(client, files, moves, routine, uplo, output):
     assert same_bits(read(output), getattr(td, routine)(*matrices, uplo=uplo))
     assert summary.engine == "cuda"
     assert moves.counts["cupy"] == 5 * 4
-
-
-def test_waves_fit_the_device(client, files, moves, monkeypatch):
-    def tell_small(dask_worker=None):
-        return Device(str(dask_worker.address), free_bytes=2**18)
-
-    monkeypatch.setattr(devices, "find_device", tell_small)
-    assert multiply(client=client).waves > 1
-    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
-    assert moves.counts["numpy"] == WRITTEN
 
 
 def test_workers_that_share_a_device_multiply_on_it_if_asked(
@@ -178,23 +174,15 @@ def test_the_command_starts_a_worker_for_each_gpu(
         with client.as_current():
             yield client
 
-    gpus = Gpus((Gpu("H200", 0, 0),) * 2, (13, 0))
-    machine = Machine(32, 64 * GIB, gpus)
+    machine = Machine(32, 64 * GIB, Gpus((Gpu("H200", 0, 0),) * 2, (13, 0)))
     monkeypatch.setattr(workers, "find_machine", lambda *_: machine)
     monkeypatch.setattr(workers, "local_cluster", local_cluster)
-    call = CommandLine(capsys)
     flags = ("-o", "C.zarr", "--tile", "16", "--memory-limit", "3GiB")
-    code, out, err = call("gemm", "A.zarr", "B.npy", *flags)
+    code, out, err = CommandLine(capsys)("gemm", "A.zarr", "B.npy", *flags)
     assert (code, err) == (0, "")
     assert "moduli, cuda, " in out
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
     (asked,) = calls
-    del asked["silence_logs"]
-    assert asked == {
-        "n_workers": 2,
-        "threads_per_worker": 1,
-        "memory_limit": 3 * GIB,
-        "gpus": True,
-        "dashboard": False,
-        "security": None,
-    }
+    expected = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": 3 * GIB}
+    expected |= {"gpus": True, "dashboard": False, "security": None}
+    assert expected.items() <= asked.items()

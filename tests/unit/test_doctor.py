@@ -32,25 +32,24 @@ def statuses(findings):
     return {x.name: x.status for x in findings}
 
 
-def test_a_report_is_a_line_for_each_finding():
-    fine, slow = Finding("disk", "ok", "/tmp"), Finding("a", "warning", "slow", "Wait")
-    report = Report((fine, slow))
-    assert str(report) == "ok       disk  /tmp\nwarning  a     slow. Wait."
-    assert report.ok
-    assert not Report((fine, Finding("b", "failure", "gone", "Look"))).ok
-
-
-def test_whatever_stops_a_check_is_a_failure():
+def test_whatever_stops_a_check_is_a_line_of_the_report():
     def refuse():
         raise KernelError("none is exact", "Reinstall NumPy", "no-exact-product")
 
     def fail():
         raise RuntimeError("broken\nand more")
 
-    (found,) = diagnosis.run("engine cpu", refuse)
-    assert found == Finding("engine cpu", "failure", "none is exact", "Reinstall NumPy")
-    (found,) = diagnosis.run("GPU", fail)
-    assert (found.status, found.found.count("\n")) == ("failure", 0)
+    (refused,) = diagnosis.run("engine cpu", refuse)
+    assert refused == Finding(
+        "engine cpu", "failure", "none is exact", "Reinstall NumPy"
+    )
+    (failed,) = diagnosis.run("GPU", fail)
+    assert (failed.status, failed.found.count("\n")) == ("failure", 0)
+    fine, slow = Finding("disk", "ok", "/tmp"), Finding("a", "warning", "slow", "Wait")
+    report = Report((fine, slow))
+    assert str(report) == "ok       disk  /tmp\nwarning  a     slow. Wait."
+    assert report.ok
+    assert not Report((fine, failed)).ok
 
 
 def test_what_is_no_client_or_an_asynchronous_one_is_refused():
@@ -141,7 +140,7 @@ def installed(monkeypatch, **packages):
     monkeypatch.setitem(sys.modules, "dask_cuda", module)
 
 
-def test_dask_cuda_with_other_pins_is_told(monkeypatch):
+def test_dask_cuda_with_other_pins_or_without_is_told(monkeypatch):
     packages = {
         "dask_cuda": ("26.10", "rapids-dask-dependency==26.10.*", 'q; extra == "test"'),
         "rapids_dask_dependency": ("26.10.0", "dask==2026.7.1", "missing>=3"),
@@ -152,9 +151,6 @@ def test_dask_cuda_with_other_pins_is_told(monkeypatch):
     dask, missing = diagnosis.check_dask_cuda(GPUS)
     assert (dask.status, dask.advice) == ("warning", "Run pip install 'dask==2026.7.1'")
     assert missing.advice == "Run pip install 'missing>=3'"
-
-
-def test_dask_cuda_that_is_missing_names_the_extra(monkeypatch):
     installed(monkeypatch)
     (found,) = diagnosis.check_dask_cuda(Gpus(GPUS.visible, (12, 8)))
     assert (found.status, "twom-dist[cuda12]" in found.advice) == ("warning", True)
@@ -183,10 +179,6 @@ class FakeClient:
         return {"client": place, "scheduler": place, "workers": {"tcp://b:2": other}}
 
 
-def test_no_workers_is_a_failure():
-    assert statuses(check_workers(FakeClient(workers=0))) == {"workers": "failure"}
-
-
 @pytest.mark.parametrize(
     ("packages", "version", "expected"),
     [
@@ -204,6 +196,8 @@ def test_workers_that_differ(packages, version, expected):
     found = list(check_workers(FakeClient(packages, version)))
     assert (found[0].status, found[1].status) == ("ok", expected)
     assert all("tcp://b:2" in x.found for x in found if x.status != "ok")
+    none = check_workers(FakeClient(workers=0))
+    assert statuses(none) == {"workers": "failure"}
 
 
 # --- the command --------------------------------------------------------------------

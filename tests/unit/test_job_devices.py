@@ -44,14 +44,11 @@ def with_cupy(monkeypatch):
     ("engine", "told", "chosen"),
     [
         ("auto", [ONE, OTHER], "cuda"),
-        ("auto", [ONE], "cuda"),
         ("auto", [NONE, NONE], "cpu"),
         ("auto", [], "cpu"),
         # Started for the cores of a machine that has a GPU.
         ("auto", [ONE, ONE], "cpu"),
         ("cuda", [ONE, ONE], "cuda"),
-        ("cuda", [ONE, OTHER], "cuda"),
-        ("cpu", [ONE], "cpu"),
         ("reference", [], "reference"),
     ],
 )
