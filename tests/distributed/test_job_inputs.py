@@ -3,6 +3,7 @@
 import os
 import threading
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import twom_dist as td
 from tests.command import CommandLine, contents, read, same_bits
 from tests.expect import raises
-from tests.jobs import TILES, multiply, stop_after
+from tests.jobs import TILES, at, interrupt, multiply, stop_after
 from twom_dist.errors import StoreError
 from twom_dist.jobs import driver, multiply_files, update_files
 from twom_dist.store import StoredMatrix
@@ -39,10 +40,7 @@ def change(path, gone=False):
 def test_an_input_that_changes_during_a_run_leaves_no_output(
     request, files, name, alone, gone
 ):
-    def change_it(progress):
-        if progress.done == (30 if gone else 3):
-            change(name, gone)
-
+    change_it = at(30 if gone else 3, partial(change, name, gone))
     client = None if alone else request.getfixturevalue("client")
     options = {"client": client, "tile": 16, "overwrite": True}
     np.save("C.npy", np.eye(3))
@@ -108,11 +106,8 @@ def test_a_worker_that_sees_another_file_is_refused(client, files, capsys, kind,
 
 
 def test_an_interrupt_while_the_inputs_are_looked_at_costs_nothing(files, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(driver.InputGuard, "check", interrupt)
+        patch.setattr(driver.InputGuard, "check", lambda *_: interrupt())
         with pytest.raises(KeyboardInterrupt):
             multiply()
     assert multiply().resumed == TILES
@@ -129,14 +124,12 @@ def test_no_file_of_an_input_is_looked_at_before_the_first_tile(files, monkeypat
         return stamp(stored)
 
     monkeypatch.setattr(StoredMatrix, "stamp", wait)
-    multiply_files("A.zarr", "B.npy", "C.npy", tile=16, progress=lambda _: first.set())
-    assert found == [True] * len(found)
-    assert len(found) == 4
-    assert same_bits(read("C.npy"), td.gemm(*files[:2]))
+    multiply(progress=lambda _: first.set())
+    assert found == [True] * 4
 
 
 def test_what_was_found_of_the_inputs_is_kept_for_the_next_run(files):
-    stop_after(30, lambda **k: multiply_files("A.zarr", "B.npy", "C.npy", tile=16, **k))
+    stop_after(30, multiply)
     change("A.zarr")
     with raises(StoreError, "unfinished-input-changed"):
-        multiply_files("A.zarr", "B.npy", "C.npy", tile=16)
+        multiply()
