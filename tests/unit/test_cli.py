@@ -21,26 +21,41 @@ from twom_dist.memory import MemoryBudget
 from twom_dist.plan import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
+ROUTINES = ["gemm", "herk", "syrk", "her2k", "syr2k"]
 HERE = ("--workers", "0", "--tile", "16")
 
 
-def test_all_of_gemm_is_there(call, tmp_path, a):
-    b, c = make(N, K, 4), make(M, N, 5)
-    save(tmp_path / "data.h5::g/B", b)
-    np.save(tmp_path / "C0.npy", c)
-    save(tmp_path / "C.zarr", make(3, 3, 7))
-    scalars = ("--alpha", "1+2j", "--beta", "-0.5", "--c", "C0.npy", "--overwrite")
-    options = ("--op-b", "C", "--method", "3m", "--accuracy", "1e-10", "--progress")
-    product = ("gemm", "A.npy", "data.h5::g/B", "-o", "C.zarr", *scalars, *options)
-    code, out, err = call(*product, *HERE)
-    expected = td.gemm(
-        a, b, c, alpha=1 + 2j, beta=-0.5, op_b="C", method="3m", accuracy=1e-10
-    )
-    assert (code, "9/9" in err, "GFLOP/s" in err) == (0, True, True)
-    assert "37 x 41 complex128, 3 x 3 tiles (k in 2), 3m with" in out
-    assert same_bits(read("C.zarr"), expected)
-    assert not list(tmp_path.glob(".*"))
-    assert call(*product, *HERE, "--quiet") == (0, "", "")
+@pytest.fixture
+def b2(here):
+    """A matrix in the shape of A, as a member of a file."""
+    values = make(M, K, 3)
+    save("data.h5::g/B", values)
+    return values
+
+
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_every_routine_is_a_command_with_all_options(call, a, b2, routine):
+    gemm, hermitian = routine == "gemm", routine[:2] == "he"
+    op = {"op_b": "C"} if gemm else {"op": "C" if hermitian else "T", "uplo": "lower"}
+    options = {**op, "method": "3m", "accuracy": 1e-10, "beta": -0.5}
+    options["alpha"] = 2 if hermitian else 1 + 2j
+    two = gemm or routine.endswith("2k")
+    matrices, paths = [a, b2][: 1 + two], ["A.npy", "data.h5::g/B"][: 1 + two]
+    c = make(M, M, 5) if gemm else make(K, K, 5)
+    np.save("C0.npy", c)
+    save("C.zarr", make(3, 3, 7))
+    flags = [
+        str(w) for x, y in options.items() for w in (f"--{x}".replace("_", "-"), y)
+    ]
+    product = (routine, *paths, "-o", "C.zarr", *flags, "--c", "C0.npy", "--overwrite")
+    code, out, err = call(*product, "--progress", *HERE)
+    assert (code, "GFLOP/s" in err) == (0, True), err
+    shape, tiles = ("37 x 37", "9/9") if gemm else ("29 x 29", "3/3")
+    assert f"{routine}, {shape} complex128, " in out
+    assert tiles in err
+    assert same_bits(read("C.zarr"), getattr(td, routine)(*matrices, c, **options))
+    assert not list(Path().glob(".*"))
+    assert call(*product, *HERE, "--progress", "--quiet") == (0, "", "")
 
 
 # --- the other commands -----------------------------------------------------------
@@ -52,6 +67,10 @@ def test_help_is_quick_and_names_the_exit_codes(call):
         assert code == 0
         for line in ("0    done", "2    refused", "130  interrupted"):
             assert line in out
+    assert set(ROUTINES) <= set(main.commands)
+    code, out, _ = call("her2k", "--help")
+    assert (code, "alpha A B^H + conj(alpha) B A^H + beta C0" in out) == (0, True)
+    assert "[N|C]" in out
     code = "import sys, twom_dist.cli; print(*sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
@@ -148,6 +167,9 @@ def test_plan_of_shapes_and_of_files(call, a, b):
 
 
 def test_a_plan_has_the_waves_of_the_job(call):
+    flags = ("--uplo", "lower", "--worker-memory", "2GiB", "--workers", "2")
+    code, out, _ = call("plan", "--shape-a", "9000,9000", "--routine", "syrk", *flags)
+    assert (code, "syrk, lower" in out, "The first of" in out) == (0, True, True)
     shape = ("--shape-a", "8000,4000", "--shape-b", "4000,8000")
     memory = ("--workers", "4", "--worker-memory", "600MiB")
     cluster = Cluster(4, 1, MemoryBudget(600 * 2**20, "job"))

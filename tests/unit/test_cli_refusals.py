@@ -12,7 +12,12 @@ from tests.command import M, contents, save
 from tests.expect import raises
 from twom_dist.cli.failures import RefusedError
 from twom_dist.cli.workers import connect
-from twom_dist.errors import AccuracyError, MemoryLimitError, PlanError
+from twom_dist.errors import (
+    AccuracyError,
+    ArgumentError,
+    MemoryLimitError,
+    PlanError,
+)
 
 PRODUCT = ("A.npy", "B.npy", "-o", "C.npy", "--workers", "0")
 TO = ("--workers", "0", "-o")
@@ -53,6 +58,32 @@ REFUSALS = [
     ((*AT, "--scheduler-file", "none.json"), "no-scheduler-file"),
     ((*AT, "--scheduler-file", "broken.json"), "no-scheduler-file"),
 ]
+UPDATE = ("A.npy", "-o", "C.npy", "--workers", "0")
+# Of other commands.
+OTHER_REFUSALS = [
+    (("multiply",), UsageError),
+    (("herk", *UPDATE, "--alpha", "1j"), ArgumentError),
+    (("herk", *UPDATE, "--c", "A.npy"), "no-beta"),
+    (("herk", *UPDATE, "--op", "T"), UsageError),
+    (("syrk", *UPDATE, "--op", "C"), UsageError),
+    (("her2k", *UPDATE), UsageError),
+    (("herk", "B.npy", *UPDATE), UsageError),
+    (("syr2k", "A.npy", "A.zarr", "-o", "A.zarr"), "output-is-input"),
+    (("plan", "A.npy", "B.npy", "--memory-limit", "9kB"), MemoryLimitError),
+    (("plan", "A.npy"), "one-input"),
+    (("plan", "A.npy", "--routine", "her2k"), "one-input"),
+    (("plan", "A.npy", "B.npy", "--shape-b", "2,2"), "one-input"),
+    (("plan", "A.npy", "A.zarr", "--routine", "herk"), "two-b"),
+    (("plan", "A.npy", "--routine", "herk", "--op", "T"), PlanError),
+    (("plan", "A.npy", "--routine", "herk", "--op-a", "T"), "unknown-option"),
+    (("plan", "A.npy", "B.npy", "--op", "T"), "unknown-option"),
+    (("plan", "A.npy", "B.npy", "--uplo", "full"), "unknown-option"),
+    (("plan", "--shape-a", "4"), UsageError),
+    (("plan", "A.npy", "B.npy", "--dtype", "int8"), "dtype"),
+    (("plan", "A.npy", "B.npy", "--dtype", "1+2j"), "dtype"),
+    (("plan", "--shape-a", "2,2", "--shape-b", "2,100000000000"), "many-tiles"),
+    (("plan", "A.npy", "B.npy", "--workers", "0"), UsageError),
+]
 
 
 def test_what_cannot_be_is_refused_before_any_work(call, tmp_path, a, b, monkeypatch):
@@ -63,8 +94,9 @@ def test_what_cannot_be_is_refused_before_any_work(call, tmp_path, a, b, monkeyp
     save("old.npy", np.eye(2))
     save("c.npy", np.zeros((M, b.shape[1])))
     before = contents(tmp_path)
-    for arguments, why in REFUSALS:
-        call.assert_refuses("gemm", *arguments, why=why)
+    refusals = [(("gemm", *arguments), why) for arguments, why in REFUSALS]
+    for arguments, why in refusals + OTHER_REFUSALS:
+        call.assert_refuses(*arguments, why=why)
         assert contents(tmp_path) == before, arguments
     with monkeypatch.context() as patch:
         patch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
@@ -95,21 +127,3 @@ def test_what_is_no_address_makes_no_client(address, monkeypatch):
     monkeypatch.setattr("distributed.Client", make)
     with raises(RefusedError, "no-scheduler"):
         connect(address, 2).__enter__()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (("multiply",), UsageError),
-        (("plan", "A.npy", "B.npy", "--memory-limit", "9kB"), MemoryLimitError),
-        (("plan", "A.npy"), "one-input"),
-        (("plan", "A.npy", "B.npy", "--shape-b", "2,2"), "one-input"),
-        (("plan", "--shape-a", "4"), UsageError),
-        (("plan", "A.npy", "B.npy", "--dtype", "int8"), "dtype"),
-        (("plan", "A.npy", "B.npy", "--dtype", "1+2j"), "dtype"),
-        (("plan", "--shape-a", "2,2", "--shape-b", "2,100000000000"), "many-tiles"),
-        (("plan", "A.npy", "B.npy", "--workers", "0"), UsageError),
-    ],
-)
-def test_the_other_commands_refuse_as_well(call, a, b, arguments, why):
-    call.assert_refuses(*arguments, why=why)

@@ -73,12 +73,11 @@ def test_what_no_worker_or_not_every_one_has_is_refused(
     with raises(EngineUnavailableError, code) as caught:
         choose_engine(engine, told)
     assert fact in caught.value.problem
-
-
-def test_a_client_without_cupy_is_told_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    with raises(EngineUnavailableError, "no-cupy"):
-        choose_engine("auto", {"tcp://1": ONE})
+    # A client without CuPy is told what to install.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "cupy", None)
+        with raises(EngineUnavailableError, "no-cupy"):
+            choose_engine("auto", {"tcp://1": ONE})
 
 
 def test_workers_are_asked_once_each_and_only_about_an_engine_of_devices():
