@@ -30,7 +30,7 @@ def slurm() -> Iterator[Slurm]:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch) -> Iterator[Path]:
+def folder(tmp_path, monkeypatch):
     """Make a folder with matrices; afterwards, nothing of a job is left anywhere."""
     home, scratch, path = tmp_path / "home", tmp_path / "scratch", tmp_path / "a b"
     for each in (home, scratch, path):

@@ -73,10 +73,6 @@ def test_wrong_files_are_refused(folder, scheduler, certificates, call):
         files = tls_options(certificates, **names)
         call.assert_refuses(*A_TIMES_B, *options, *files, why=code)
         assert contents(folder) == before
-
-
-def test_files_without_an_encrypted_scheduler_are_refused(folder, certificates, call):
-    here = ("--workers", "0", *tls_options(certificates))
-    call.assert_refuses(*A_TIMES_B, *here, why="tls-without-encryption")
-    plain = ("--scheduler", "tcp://127.0.0.1:9", *tls_options(certificates, ca=None))
-    call.assert_refuses(*A_TIMES_B, *plain, why="tls-without-encryption")
+    for to in (("--workers", "0"), ("--scheduler", "tcp://127.0.0.1:9")):
+        flags = (*to, *tls_options(certificates, ca=None))
+        call.assert_refuses(*A_TIMES_B, *flags, why="tls-without-encryption")

@@ -14,6 +14,7 @@ from distributed import LocalCluster
 
 import twom_dist as td
 from tests.command import (
+    ENVIRONMENT,
     CommandLine,
     contents,
     make,
@@ -27,22 +28,14 @@ from tests.stored import left_behind
 from twom_dist import jobs
 from twom_dist.cli.following import follow
 
-ROOT = Path(__file__).resolve().parents[2]
-COMMAND = "from twom_dist.cli import main; main()"
-
 
 def start(values, *flags):
     """Start a product that takes seconds."""
     save("long.npy", values)
     product = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", "--tile", "16")
-    return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *product, "--engine", "reference", *flags],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    command = [sys.executable, "-m", "twom_dist", *product, "--engine", "reference"]
+    pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen([*command, *flags], env=ENVIRONMENT, text=True, **pipes)
 
 
 def is_writing(process):
@@ -104,10 +97,7 @@ def test_a_scheduler_without_workers_is_refused(files, capsys):
 @pytest.mark.parametrize(
     ("workers", "number"), [("0", signal.SIGTERM), ("1", signal.SIGKILL)]
 )
-def test_a_command_that_was_ended_is_continued(
-    tmp_path, monkeypatch, capsys, workers, number
-):
-    monkeypatch.chdir(tmp_path)
+def test_a_command_that_was_ended_is_continued(here, capsys, workers, number):
     values = make(160, 160, 1)
     process = start(values, "--workers", workers)
     wait_until(lambda: len(is_writing(process)) > 2, 60)

@@ -12,13 +12,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import twom_dist as td
-from tests.command import (
-    CommandLine,
-    contents,
-    make,
-    read,
-    same_bits,
-)
+from tests.command import CommandLine, contents, make, read, same_bits
 from tests.expect import raises
 from tests.jobs import K, N, multiply, stop_after
 from twom_dist.cli import workers

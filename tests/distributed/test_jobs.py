@@ -22,11 +22,7 @@ from tests.jobs import (
     wait_until,
 )
 from tests.layouts import lay_out
-from twom_dist.errors import (
-    ArgumentError,
-    PlanError,
-    StoreError,
-)
+from twom_dist.errors import ArgumentError, PlanError, StoreError
 from twom_dist.jobs import Progress, multiply_files, open_job, update_files
 from twom_dist.memory import MemoryBudget
 from twom_dist.plan import Cluster

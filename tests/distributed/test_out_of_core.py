@@ -155,10 +155,7 @@ def test_what_a_worker_keeps_for_the_next_product_is_its_own():
 
 @pytest.mark.parametrize(
     ("options", "shape"),
-    [
-        ({}, (1024, 1024, 2000)),
-        ({"op_a": "T", "op_b": "T"}, (1000, 1000, 2048)),
-    ],
+    [({}, (1024, 1024, 2000)), ({"op_a": "T", "op_b": "T"}, (1000, 1000, 2048))],
 )
 def test_tiles_do_not_cut_the_chunks_of_the_files(here, options, shape):
     for name, chunks in {"A.zarr": (512, 100), "B.zarr": (500, 256)}.items():

@@ -12,12 +12,7 @@ from tests.command import M, contents, save
 from tests.expect import raises
 from twom_dist.cli.failures import RefusedError
 from twom_dist.cli.workers import connect
-from twom_dist.errors import (
-    AccuracyError,
-    ArgumentError,
-    MemoryLimitError,
-    PlanError,
-)
+from twom_dist.errors import AccuracyError, ArgumentError, MemoryLimitError, PlanError
 
 PRODUCT = ("A.npy", "B.npy", "-o", "C.npy", "--workers", "0")
 TO = ("--workers", "0", "-o")

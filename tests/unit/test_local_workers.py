@@ -39,7 +39,6 @@ def test_cores_and_memory_are_shared_out(cores, gib, given, expected):
     [
         (0, 4, 0),
         ("1 GiB", 4, GIB),
-        (3 * GIB, 2, 3 * GIB),
         (0.5, 2, 4 * GIB),
         ("auto", 4, 2 * GIB),
         (16 * GIB, 1, 16 * GIB),
