@@ -11,9 +11,7 @@ from twom_dist.store import open_matrix
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
+def call(here, capsys):
     def run(*arguments):
         with pytest.raises(SystemExit) as caught:
             demo.main(list(arguments), prog_name="demo")

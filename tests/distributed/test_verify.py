@@ -12,9 +12,8 @@ from twom_dist.store import Output
 
 
 @pytest.fixture
-def matrices(tmp_path, monkeypatch):
+def matrices(here):
     """Store A, B (40 x 24) and C0 (40 x 40) in another format each."""
-    monkeypatch.chdir(tmp_path)
     shapes = {"A.zarr": (40, 24), "B.npy": (40, 24), "C0.h5": (40, 40)}
     for seed, (name, shape) in enumerate(shapes.items()):
         save(name, make(*shape, seed))
@@ -43,7 +42,7 @@ def test_every_routine_is_within_its_bound(matrices, routine, options, accuracy)
     assert f"residual {summary.residual:.1e}" in str(summary)
 
 
-def test_a_wrong_result_gets_no_name(matrices, monkeypatch, tmp_path):
+def test_a_wrong_result_gets_no_name(matrices, monkeypatch, here):
     """As where a worker's memory is bad."""
     write = Output.write
     off = {"by": 1e-9}
@@ -54,11 +53,11 @@ def test_a_wrong_result_gets_no_name(matrices, monkeypatch, tmp_path):
         write(output, i, j, tile)
 
     monkeypatch.setattr(Output, "write", damage)
-    before = sorted(tmp_path.iterdir())
+    before = sorted(here.iterdir())
     options = {"op_b": "C", "verify": True, "tile": 16}
     with raises(KernelError, "wrong-result"):
         td.multiply_files("A.zarr", "B.npy", "C.npy", **options)
-    assert sorted(tmp_path.iterdir()) == before
+    assert sorted(here.iterdir()) == before
     off["by"] = np.nan
     summary = td.multiply_files("A.zarr", "B.npy", "C.npy", **options)
     assert np.isnan(summary.residual)
