@@ -1,33 +1,34 @@
 """Running the command in a folder of matrices, and what it leaves there."""
 
+import os
 import signal
 from pathlib import Path
 
 import click
 import numpy as np
-import pytest
 
 from tests import stored
 from twom_dist.cli import main
 from twom_dist.store import open_matrix
 
 M, K, N = 37, 29, 41
+# Of a process that imports what this one does.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
 
 
-def make(rows: int, columns: int, seed: int, dtype: str = "c16") -> np.ndarray:
+def make(rows, columns, seed, dtype="c16"):
     """Make a matrix of normal numbers."""
     parts = np.random.default_rng(seed).standard_normal((2, rows, columns))
     values = parts[0] + 1j * parts[1]
     return values.astype(dtype) if dtype[0] == "c" else parts[0].astype(dtype)
 
 
-def save(path: Path | str, values: np.ndarray) -> None:
+def save(path, values):
     """Store a matrix in any format, in chunks of 16 where it has any."""
-    chunks = tuple(min(16, max(1, length)) for length in values.shape)
-    stored.save(path, values, chunks)
+    stored.save(path, values, tuple(min(16, max(1, n)) for n in values.shape))
 
 
-def save_operands(m: int, k: int, n: int) -> list[np.ndarray]:
+def save_operands(m, k, n):
     """Store A.zarr, B.npy and C0.h5 of a product in this folder, and return them."""
     shapes = {"A.zarr": (m, k), "B.npy": (k, n), "C0.h5": (m, n)}
     matrices = [make(*shape, seed) for seed, shape in enumerate(shapes.values())]
@@ -36,17 +37,17 @@ def save_operands(m: int, k: int, n: int) -> list[np.ndarray]:
     return matrices
 
 
-def read(path: Path | str) -> np.ndarray:
+def read(path):
     """Read a matrix in any format."""
     return open_matrix(path)[:, :]
 
 
-def same_bits(x: np.ndarray, y: np.ndarray) -> bool:
+def same_bits(x, y):
     """Compare dtype, shape and every bit."""
     return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
 
 
-def contents(folder: Path) -> dict[str, bytes | None]:
+def contents(folder):
     """Read every file of a folder."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
@@ -54,7 +55,7 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     }
 
 
-def visible(folder: Path) -> dict[str, bytes | None]:
+def visible(folder):
     """Read every file of a folder but what is unfinished."""
     return {x: y for x, y in contents(folder).items() if not x.startswith(".")}
 
@@ -62,11 +63,11 @@ def visible(folder: Path) -> dict[str, bytes | None]:
 class CommandLine:
     """The command ``twom-dist``, in this process."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, capsys):
         self._capsys = capsys
-        self.error: BaseException | None = None
+        self.error = None
 
-    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+    def __call__(self, *arguments):
         """Return exit code, stdout and stderr; keep the error."""
         code, self.error = 0, None
         signals = {x: signal.getsignal(x) for x in (signal.SIGINT, signal.SIGTERM)}
@@ -82,22 +83,14 @@ class CommandLine:
         captured = self._capsys.readouterr()
         return code, captured.out, captured.err
 
-    def assert_refuses(self, *arguments: object, why: str | type[BaseException]) -> str:
+    def assert_refuses(self, *arguments, why):
         """Refuse with one sentence, which is returned, by code or kind of error."""
-        sentence = assert_refused(self(*arguments))
-        error = self.error
-        assert error is not None
+        code, out, sentence = self(*arguments)
+        assert (code, out) == (2, ""), sentence
+        assert sentence.startswith("twom-dist: error: ")
+        assert sentence.count("\n") == 1
         if isinstance(why, str):
-            assert getattr(error, "code", None) == why, sentence
+            assert getattr(self.error, "code", None) == why, sentence
         else:
-            assert isinstance(error, why), sentence
+            assert isinstance(self.error.__cause__ or self.error, why), sentence
         return sentence
-
-
-def assert_refused(answer: tuple[int, str, str]) -> str:
-    """Return the one sentence of a command that did nothing."""
-    code, out, err = answer
-    assert (code, out) == (2, "")
-    assert err.startswith("twom-dist: error: ")
-    assert err.count("\n") == 1
-    return err

@@ -1,19 +1,10 @@
 """Jobs on three small matrices in the current folder, for tests."""
 
 import time
-from pathlib import Path
 
 import pytest
 
-from twom_dist.jobs import (
-    Job,
-    JobSummary,
-    Progress,
-    compute,
-    multiply_files,
-    prepare,
-    writing,
-)
+from twom_dist.jobs import Progress, compute, multiply_files, prepare, writing
 from twom_dist.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
 from twom_dist.plan import Cluster
 from twom_dist.store import find_unfinished
@@ -24,18 +15,18 @@ TILES = 5 * 6
 OUTPUTS = ["C.zarr", "C.npy", "C.h5::g/C", "C.npz"]
 
 
-def multiply(output="C.zarr", **options) -> JobSummary:
+def multiply(output="C.zarr", **options):
     """Multiply A and B in tiles of 16."""
     return multiply_files("A.zarr", "B.npy", output, **{"tile": 16, **options})
 
 
-def small_cluster(tile_bytes: int) -> Cluster:
+def small_cluster(tile_bytes):
     """Describe two workers with room for so many bytes of tiles."""
     limit = (INTERPRETER_BYTES + tile_bytes) / SPILL
     return Cluster(2, 1, MemoryBudget(int(limit)))
 
 
-def compute_in_waves(job: Job, client=None, progress=None, tile=16) -> JobSummary:
+def compute_in_waves(job, client=None, progress=None, tile=16):
     """Run a job as on workers that hold a part of it at once: in three waves or more.
 
     It is laid out for less and less memory, down to that of one tile.
@@ -48,31 +39,36 @@ def compute_in_waves(job: Job, client=None, progress=None, tile=16) -> JobSummar
     raise AssertionError("one wave holds it all")
 
 
-def stop_after(tiles: int, run, kind=KeyboardInterrupt) -> BaseException:
-    """Interrupt a job when so many tiles are finished; return the exception."""
+def at(tiles, act):
+    """Do something when so many tiles are finished."""
 
-    def stop(progress: Progress) -> None:
+    def progress(progress: Progress):
         if progress.done == tiles:
-            raise kind
+            act()
 
-    with pytest.raises(kind) as caught:
-        run(progress=stop)
+    return progress
+
+
+def interrupt():
+    """Do as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def stop_after(tiles, run):
+    """Interrupt a job when so many tiles are finished; return the exception."""
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run(progress=at(tiles, interrupt))
     return caught.value
 
 
-def finished(output="C.zarr") -> set[tuple[int, int]]:
+def finished(output="C.zarr"):
     """Tiles of an unfinished output that are on disk."""
     left = find_unfinished(output).find()
     assert left is not None
     return left[0].finished()
 
 
-def hidden() -> list[str]:
-    """Names that a folder does not show."""
-    return sorted(path.name for path in Path().glob(".*"))
-
-
-def task_names(client) -> list[str]:
+def task_names(client):
     """Names of our tasks that the scheduler knows."""
     names = client.run_on_scheduler(
         lambda dask_scheduler: list(map(str, dask_scheduler.tasks))
@@ -80,7 +76,7 @@ def task_names(client) -> list[str]:
     return [name for name in names if "twom-" in name]
 
 
-def wait_until(condition, seconds=30) -> None:
+def wait_until(condition, seconds=120):
     """Wait for what takes a moment."""
     end = time.monotonic() + seconds
     while not condition():

@@ -1,6 +1,5 @@
 """Storing small matrices in every format, for tests."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -9,12 +8,13 @@ import h5py
 import numpy as np
 import zarr
 
-from twom_dist.store import Output, Unfinished, find_unfinished, open_matrix
+from twom_dist.store import find_unfinished, open_matrix
 
 NAMES = ["C.zarr", "C.npy", "C.npz", "C.h5", "C.hdf5"]
+MEMBER_NAMES = ["C.zarr::g/C", "C.npz::C", "C.h5::g/C"]
 
 
-def make_matrix(shape: tuple[int, int] = (5, 7), dtype: str = "c16") -> np.ndarray:
+def make_matrix(shape=(5, 7), dtype="c16"):
     """Make a matrix of random bits."""
     bits = np.random.default_rng(7).integers(0, 256, (*shape, 16), dtype=np.uint8)
     if dtype == "?":
@@ -23,7 +23,7 @@ def make_matrix(shape: tuple[int, int] = (5, 7), dtype: str = "c16") -> np.ndarr
     return np.ascontiguousarray(bits[..., :size]).view(dtype)[..., 0]
 
 
-def assert_same_bits(found: np.ndarray, expected: np.ndarray) -> None:
+def assert_same_bits(found, expected):
     """Compare dtype, shape and every bit with what was stored."""
     assert type(found) is np.ndarray
     assert found.dtype == expected.dtype.newbyteorder("=")
@@ -32,16 +32,7 @@ def assert_same_bits(found: np.ndarray, expected: np.ndarray) -> None:
     assert found.tobytes() == expected.astype(found.dtype).tobytes()
 
 
-def tiles(shape: tuple[int, int], tile: tuple[int, int]) -> list[tuple[slice, slice]]:
-    """List the regions of all tiles."""
-    starts = (range(0, n, b) for n, b in zip(shape, tile, strict=True))
-    return [
-        (slice(i, min(i + tile[0], shape[0])), slice(j, min(j + tile[1], shape[1])))
-        for i, j in product(*starts)
-    ]
-
-
-def save(path: Path | str, values: np.ndarray, tile: tuple[int, int] = (2, 3)) -> None:
+def save(path, values, tile=(2, 3)):
     """Store a matrix as its users do, in chunks where the format has any."""
     place, _, member = str(path).partition("::")
     suffix = Path(place).suffix.lower()
@@ -55,42 +46,36 @@ def save(path: Path | str, values: np.ndarray, tile: tuple[int, int] = (2, 3)) -
         zarr.create_array(Path(place), name=member or None, data=values, **options)
     else:
         with h5py.File(place, "w") as file:
-            chunks = tile if values.size else None
+            chunks = tile if values.size and values.ndim == 2 else None
             file.create_dataset(member or "matrix", data=values, chunks=chunks)
 
 
 @contextmanager
-def begun(
-    path: Path | str, values: np.ndarray, *, overwrite: bool = False
-) -> Iterator[tuple[Unfinished, Output]]:
+def begun(path, values, *, overwrite=False):
     """Write all tiles of an output, of 2 x 3, which has not got its name."""
     place = find_unfinished(path)
     place.check(overwrite)
     output = place.output(values.shape, (2, 3), values.dtype)
     with place.lock():
-        place.start(output, {})
-        write_tiles(output, values)
+        place.start(output, {}, overwrite=True)
+        (m, n), (mb, nb) = output.shape, output.tile
+        for i, j in product(range(-(-m // mb)), range(-(-n // nb))):
+            # In the order of columns, as LAPACK returns them.
+            output.write(i, j, np.asfortranarray(values[output.region(i, j)]))
         yield place, output
 
 
-def write_output(path: Path | str, values: np.ndarray, *, overwrite=False) -> None:
+def write_output(path, values, *, overwrite=False):
     """Write an output in tiles of 2 x 3, and give it its name."""
     with begun(path, values, overwrite=overwrite) as (place, output):
         place.finish(output, overwrite)
 
 
-def write_tiles(output: Output, values: np.ndarray) -> None:
-    """Write a matrix tile by tile."""
-    (m, n), (mb, nb) = output.shape, output.tile
-    for i, j in product(range(-(-m // mb)), range(-(-n // nb))):
-        output.write(i, j, values[output.region(i, j)])
-
-
-def everything(path: Path | str) -> np.ndarray:
+def everything(path):
     """Read a whole matrix."""
     return open_matrix(path)[:, :]
 
 
-def left_behind(folder: Path) -> list[str]:
+def left_behind(folder="."):
     """List the hidden files of a folder."""
-    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
+    return sorted(path.name for path in Path(folder).glob(".*"))

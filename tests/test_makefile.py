@@ -12,10 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
     ("installed", "goal", "installs"),
     [
         ([], "demo", ["."]),
-        ([], "lint", [".[dev]"]),
         ([".package"], "demo", []),
         ([".package"], "lint", [".[dev]"]),
-        ([".package", ".tools"], "demo", []),
         ([".package", ".tools"], "lint", []),
     ],
 )

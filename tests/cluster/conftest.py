@@ -4,14 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.cluster.slurm import Slurm, why_not
+from tests.cluster.slurm import Slurm, running_slurm, why_not
 from tests.command import make, save
 
 HERE = Path(__file__).parent
@@ -26,12 +25,12 @@ def slurm() -> Iterator[Slurm]:
     # Root and Slurm's daemons, which not every machine has; CI has both.
     if (reason := why_not()) is not None:
         pytest.skip(reason)
-    with Slurm() as started:
+    with running_slurm() as started:
         yield started
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch) -> Iterator[Path]:
+def folder(tmp_path, monkeypatch):
     """Make a folder with matrices; afterwards, nothing of a job is left anywhere."""
     home, scratch, path = tmp_path / "home", tmp_path / "scratch", tmp_path / "a b"
     for each in (home, scratch, path):
@@ -52,9 +51,8 @@ def folder(tmp_path, monkeypatch) -> Iterator[Path]:
         process.kill()
     assert not left
     assert not [*scratch.glob("twom-*"), *scratch.glob("dask-*")]
-    assert not list(path.rglob("scheduler.json"))
-    assert not list(path.rglob("settings.sh"))
-    assert not list(path.rglob("tls.pem"))
+    for name in ("scheduler.json", "settings.sh", "tls.pem"):
+        assert not list(path.rglob(name))
 
 
 @pytest.fixture
@@ -94,14 +92,6 @@ def listening_addresses(folder: Path) -> set[str]:
         for connection in psutil.net_connections("inet")
         if connection.pid in pids and connection.status == psutil.CONN_LISTEN
     }
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
-    """Wait for something that happens soon."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-DAEMONS = ("munged", "slurmctld", "slurmd")
+from tests.jobs import wait_until
+
 _NVIDIA = 195  # the major number of its devices
 
 _SLURM_CONF = """
@@ -57,50 +58,20 @@ def _path() -> str:
 
 def why_not() -> str | None:
     """Say why there can be no Slurm here."""
-    missing = [name for name in DAEMONS if shutil.which(name, path=_path()) is None]
-    if missing:
-        return f"{', '.join(missing)} missing: apt-get install slurm-wlm munge"
+    if not all(
+        shutil.which(x, path=_path()) for x in ("munged", "slurmctld", "slurmd")
+    ):
+        return "Slurm is missing: apt-get install slurm-wlm munge"
     if os.geteuid() != 0:
         return "only root may start slurmd and make device files"
     return None
 
 
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
 class Slurm:
-    """The daemons, and jobs on them; a context manager."""
+    """The daemons in a folder, and jobs on them."""
 
-    def __init__(self) -> None:
-        # Short: the name of a socket has at most 107 bytes.
-        self.folder = Path(tempfile.mkdtemp(prefix="slurm-"))
-        self._daemons: list[subprocess.Popen[bytes]] = []
-
-    def __enter__(self) -> "Slurm":
-        try:
-            self._configure()
-            self._start()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self("scancel", "--state=PENDING,RUNNING")
-        for daemon in reversed(self._daemons):
-            daemon.terminate()
-        for daemon in self._daemons:
-            try:
-                daemon.wait(10)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
-        shutil.rmtree(self.folder)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     @property
     def environment(self) -> dict[str, str]:
@@ -108,112 +79,93 @@ class Slurm:
         conf = str(self.folder / "slurm.conf")
         return {**os.environ, "PATH": _path(), "SLURM_CONF": conf}
 
-    def _configure(self) -> None:
-        folder = self.folder
-        folder.chmod(0o711)
-        (folder / "munge.key").write_bytes(os.urandom(128))
-        (folder / "munge.key").chmod(0o600)
-        for number in (0, 1):
-            device = os.makedev(_NVIDIA, number)
-            os.mknod(folder / f"nvidia{number}", 0o020600, device)
-        for name in ("state", "n1", "n2"):
-            (folder / name).mkdir()
-        text = _SLURM_CONF.format(
-            host=socket.gethostname(),
-            user=getpass.getuser(),
-            folder=folder,
-            ports=_free_ports(3),
-            node="CPUs=2 RealMemory=8000 Gres=gpu:2",
-        )
-        (folder / "slurm.conf").write_text(text)
-        (folder / "gres.conf").write_text(_GRES_CONF.format(folder=folder))
-
-    def _start(self) -> None:
-        files = {
-            "--socket": "munge.socket",
-            "--key-file": "munge.key",
-            "--pid-file": "munge.pid",
-            "--log-file": "munge.log",
-            "--seed-file": "munge.seed",
-        }
-        options = [f"{option}={self.folder / name}" for option, name in files.items()]
-        # --force: root, and a socket in a folder that others may not list.
-        self._daemon("munged", "--foreground", "--force", *options)
-        self._wait_until(lambda: (self.folder / "munge.socket").exists())
-        self._daemon("slurmctld", "-D", "-c")
-        self._daemon("slurmd", "-D", "-c", "-N", "n1")
-        self._daemon("slurmd", "-D", "-c", "-N", "n2")
-        self._wait_until(lambda: self("sinfo", "-hNo", "%T").split() == ["idle"] * 2)
-
-    def _daemon(self, name: str, *arguments: str) -> None:
-        number = len(self._daemons)
-        with open(self.folder / f"{name}-{number}.out", "wb") as log:
-            daemon = subprocess.Popen(
-                [shutil.which(name, path=_path()) or name, *arguments],
-                env=self.environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._daemons.append(daemon)
-
-    def _wait_until(self, condition, seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > end:
-                logs = sorted(self.folder.glob("*.out"))
-                raise TimeoutError("\n".join(log.read_text()[-500:] for log in logs))
-            time.sleep(0.3)  # most conditions start one of Slurm's commands
-
-    def __call__(self, *command: str) -> str:
+    def __call__(self, *command: object) -> str:
         """Run one of Slurm's commands and return what it prints."""
         done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True
-        )
-        return done.stdout
-
-    def submit(self, *arguments: object) -> "Job":
-        """Submit a job from the current folder."""
-        done = subprocess.run(
-            ["sbatch", "--parsable", "--output=job.out", *map(str, arguments)],
+            list(map(str, command)),
             env=self.environment,
             capture_output=True,
             text=True,
-            check=True,
         )
-        return Job(self, done.stdout.strip())
+        return done.stdout.strip()
 
+    def submit(self, *arguments: object) -> str:
+        """Submit a job from the current folder; return its number."""
+        return self("sbatch", "--parsable", "--output=job.out", *arguments)
 
-class Job:
-    """One that was submitted."""
+    def ask(self, job: str, field: str) -> str:
+        """Return what `scontrol` says of a job, such as its JobState."""
+        told = self("scontrol", "show", "job", "-o", job).split()
+        return dict(x.split("=", 1) for x in told if "=" in x)[field]
 
-    def __init__(self, slurm: Slurm, number: str) -> None:
-        self._slurm = slurm
-        self.number = number
-
-    def __getitem__(self, field: str) -> str:
-        """Return what `scontrol` says, such as ``job["JobState"]``."""
-        told = self._slurm("scontrol", "show", "job", "-o", self.number).split()
-        return next(each for each in told if each.startswith(field + "=")).partition(
-            "="
-        )[2]
-
-    def limit(self, minutes: int) -> None:
-        """Have the job end so many minutes after its start."""
-        self._slurm(
-            "scontrol", "update", f"JobId={self.number}", f"TimeLimit={minutes}"
-        )
-
-    def cancel(self) -> None:
-        """End the job from outside."""
-        self._slurm("scancel", self.number)
-
-    def wait(self, seconds: float = 120) -> tuple[str, int, str]:
-        """Return its last state, exit code and output."""
+    def wait(self, job: str) -> tuple[str, int, str]:
+        """Return the last state of a job, its exit code and its output."""
         # `sbatch --wait` asks less and less often, up to half a minute apart.
-        self._slurm._wait_until(
-            lambda: self["JobState"] in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"),
-            seconds,
-        )
-        code = int(self["ExitCode"].partition(":")[0])
-        return self["JobState"], code, Path("job.out").read_text()
+        ended = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
+        wait_until(lambda: self.ask(job, "JobState") in ended)
+        code = int(self.ask(job, "ExitCode").partition(":")[0])
+        return self.ask(job, "JobState"), code, Path("job.out").read_text()
+
+
+def _configure(folder: Path) -> None:
+    folder.chmod(0o711)
+    (folder / "munge.key").write_bytes(os.urandom(128))
+    (folder / "munge.key").chmod(0o600)
+    for number in (0, 1):
+        device = os.makedev(_NVIDIA, number)
+        os.mknod(folder / f"nvidia{number}", 0o020600, device)
+    for name in ("state", "n1", "n2"):
+        (folder / name).mkdir()
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(3)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        ports = [each.getsockname()[1] for each in sockets]
+    text = _SLURM_CONF.format(
+        host=socket.gethostname(),
+        user=getpass.getuser(),
+        folder=folder,
+        ports=ports,
+        node="CPUs=2 RealMemory=8000 Gres=gpu:2",
+    )
+    (folder / "slurm.conf").write_text(text)
+    (folder / "gres.conf").write_text(_GRES_CONF.format(folder=folder))
+
+
+@contextmanager
+def running_slurm() -> Iterator[Slurm]:
+    """Start the daemons, and end them."""
+    # Short: the name of a socket has at most 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    slurm, daemons = Slurm(folder), []
+    files = {"socket": "socket", "key-file": "key", "pid-file": "pid"}
+    files |= {"log-file": "log", "seed-file": "seed"}
+
+    def start(*command: str) -> None:
+        options = {"env": slurm.environment, "start_new_session": True}
+        with open(folder / f"{len(daemons)}.out", "wb") as log:
+            options |= {"stdout": log, "stderr": log}
+            daemons.append(subprocess.Popen(command, **options))
+
+    try:
+        _configure(folder)
+        # --force: root, and a socket in a folder that others may not list.
+        options = [f"--{x}={folder}/munge.{name}" for x, name in files.items()]
+        start("munged", "--foreground", "--force", *options)
+        wait_until((folder / "munge.socket").exists)
+        start("slurmctld", "-D", "-c")
+        start("slurmd", "-D", "-c", "-N", "n1")
+        start("slurmd", "-D", "-c", "-N", "n2")
+        wait_until(lambda: slurm("sinfo", "-hNo", "%T").split() == ["idle"] * 2)
+        yield slurm
+    finally:
+        slurm("scancel", "--state=PENDING,RUNNING")
+        for daemon in reversed(daemons):
+            daemon.terminate()
+        for daemon in daemons:
+            try:
+                daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        shutil.rmtree(folder)

@@ -12,14 +12,9 @@ from pathlib import Path
 import pytest
 
 import twom_dist as td
-from tests.cluster.conftest import (
-    CLUSTER,
-    STAND_INS,
-    parts_of_c,
-    processes_of,
-    wait_until,
-)
+from tests.cluster.conftest import CLUSTER, STAND_INS, parts_of_c, processes_of
 from tests.command import contents, read, same_bits
+from tests.jobs import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 HERK = ("herk", "A.zarr", "-o", "C.zarr")
@@ -53,6 +48,11 @@ def log(name):
     return path.read_text()
 
 
+def assert_encrypted():
+    assert "Scheduler at:     tls://127.0.0.1:" in log("scheduler")
+    assert "tcp://" not in log("scheduler") + log("worker-localhost")
+
+
 @pytest.fixture
 def pbs(folder, monkeypatch):
     """What PBS tells a job on two hosts, the first with two slots."""
@@ -69,12 +69,8 @@ def test_the_scripts_are_clean():
     scripts = [*CLUSTER.glob("*.sh"), *CLUSTER.glob("*.sbatch")]
     stand_ins = [STAND_INS / name for name in ("pbsdsh", "blaunch", "gpu/nvidia-smi")]
     assert len(scripts) == 6
-    done = subprocess.run(
-        ["shellcheck", "-x", *scripts, *stand_ins],
-        cwd=CLUSTER.parent,
-        capture_output=True,
-        text=True,
-    )
+    command = ["shellcheck", "-x", *scripts, *stand_ins]
+    done = subprocess.run(command, cwd=CLUSTER.parent, capture_output=True, text=True)
     assert done.stdout == ""
 
 
@@ -96,18 +92,24 @@ def test_one_machine_with_gpus(folder, monkeypatch):
 
 
 def test_pbs_with_tls(pbs, certificates):
-    options = ("--tls-ca-file", "ca.pem", "--tls-cert", "cert.pem", "--workers=1")
     for name in ("ca", "cert", "key"):
         shutil.copy(certificates / f"{name}.pem", f"{name}.pem")
+    files = (
+        "--tls-ca-file",
+        "ca.pem",
+        "--tls-cert",
+        "cert.pem",
+        "--tls-key",
+        "key.pem",
+    )
     command = ("gemm", "A.zarr", "B.zarr", "-o", "C.zarr", *PLAIN)
-    code, _, err = run("pbs.sh", *options, "--tls-key", "key.pem", *command)
+    code, _, err = run("pbs.sh", *files, "--workers=1", *command)
     assert (code, err) == (0, "")
     assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))
     # One task a host, by the number of its first slot.
     launched = sorted(Path("launched.txt").read_text().splitlines())
     assert launched == ["0 localhost", "2 127.0.0.1"]
-    assert "Scheduler at:     tls://127.0.0.1:" in log("scheduler")
-    assert "tcp://" not in log("scheduler") + log("worker-localhost")
+    assert_encrypted()
 
 
 def test_lsf(folder, monkeypatch):
@@ -117,41 +119,42 @@ def test_lsf(folder, monkeypatch):
     code, _, err = run("lsf.sh", *HERK, *PLAIN)
     assert (code, err) == (0, "")
     assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
-    assert sorted(Path("launched.txt").read_text().split()) == [
-        "127.0.0.1",
-        "localhost",
-    ]
-    assert "Scheduler at:     tls://127.0.0.1:" in log("scheduler")
-    assert "tcp://" not in log("scheduler") + log("worker-localhost")
+    launched = sorted(Path("launched.txt").read_text().split())
+    assert launched == ["127.0.0.1", "localhost"]
+    assert_encrypted()
     # A worker for each slot.
     for name in ("localhost:2-0", "localhost:2-1", "127.0.0.1:1"):
         assert f"name: {name}" in log("scheduler")
 
 
-def interrupt(process, folder):
-    """As a terminal does: to the whole group."""
-    os.killpg(process.pid, signal.SIGINT)
-
-
-def delete(process, folder):
-    """As qdel does: to all processes of the job."""
-    os.killpg(process.pid, signal.SIGTERM)
-
-
 @pytest.mark.parametrize(
-    ("script", "end"), [("local_cuda.sh", interrupt), ("pbs.sh", delete)]
+    ("script", "lost", "number", "code", "sentence"),
+    [
+        # As a terminal does it, and as qdel does: to all processes of the job.
+        ("local_cuda.sh", None, signal.SIGINT, 143, "ended from outside"),
+        ("pbs.sh", None, signal.SIGTERM, 143, "ended from outside"),
+        ("local_cuda.sh", "dask scheduler", signal.SIGKILL, 1, "error: the scheduler"),
+        ("local_cuda.sh", "dask worker", signal.SIGKILL, 1, "error: the workers of"),
+        ("local_cuda.sh", "worker.sh", signal.SIGTERM, 1, "error: the workers of"),
+    ],
 )
-def test_a_job_that_is_ended_leaves_nothing(pbs, folder, long_product, script, end):
+def test_a_job_that_is_ended_or_loses_its_cluster_leaves_nothing(
+    pbs, folder, long_product, script, lost, number, code, sentence
+):
     process = start(script, "--workers", "1", "--interface", "lo", *long_product)
     wait_until(parts_of_c)
     (credentials,) = Path("twom-logs").glob("*/tls.pem")
     assert credentials.stat().st_mode & 0o777 == 0o600
-    end(process, folder)
+    if lost is None:
+        os.killpg(process.pid, number)
+    else:
+        found = [x for x in processes_of(folder) if lost in " ".join(x.cmdline())]
+        found[0].send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 143
-    assert err.startswith(f"{script}: ended from outside\n")
-    assert "twom-dist: error: terminated" in err
-    assert "Traceback" not in err
+    assert process.returncode == code
+    assert f"{script}: {sentence}" in err
+    assert lost or "twom-dist: error: terminated" in err
+    assert lost or "Traceback" not in err
     assert not Path("C.zarr").exists()
 
 
@@ -163,28 +166,9 @@ def test_a_script_that_is_killed_leaves_no_process(folder, long_product):
     wait_until(lambda: not processes_of(folder))
     assert "Scheduler at:     tcp://127.0.0.1:" in log("scheduler")
     assert not list(Path("twom-logs").glob("*/tls.pem"))
-    shutil.rmtree("twom-logs")
-    for left in (folder.parent / "scratch").iterdir():
+    # Nobody is left to remove these.
+    for left in (Path("twom-logs"), *(folder.parent / "scratch").iterdir()):
         shutil.rmtree(left)
-
-
-@pytest.mark.parametrize(
-    ("lost", "number", "sentence"),
-    [
-        ("dask scheduler", signal.SIGKILL, "the scheduler ended"),
-        ("dask worker", signal.SIGKILL, "the workers of localhost ended"),
-        ("worker.sh", signal.SIGTERM, "the workers of localhost ended"),
-    ],
-)
-def test_a_job_ends_with_its_cluster(folder, long_product, lost, number, sentence):
-    process = start("local_cuda.sh", "--workers", "1", *long_product)
-    wait_until(parts_of_c)
-    found = [each for each in processes_of(folder) if lost in " ".join(each.cmdline())]
-    found[0].send_signal(number)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert f"local_cuda.sh: error: {sentence}" in err
-    assert not Path("C.zarr").exists()
 
 
 def test_links_in_a_folder_of_logs_are_not_followed(folder):
@@ -203,8 +187,7 @@ def test_links_in_a_folder_of_logs_are_not_followed(folder):
 @pytest.mark.parametrize("below", [".", "my scripts"])
 def test_a_copy_of_the_pbs_script_finds_the_others(folder, monkeypatch, below):
     shutil.copytree(CLUSTER, "my scripts")
-    spool = folder / "12.SC"
-    shutil.copy(CLUSTER / "pbs.sh", spool)
+    spool = shutil.copy(CLUSTER / "pbs.sh", folder / "12.SC")
     monkeypatch.setenv("PBS_O_WORKDIR", str(folder / below))
     code, out, err = run(spool, "--help")
     assert (code, err) == (0, "")
@@ -215,20 +198,17 @@ REFUSALS = [
     ((), "no command given, such as: herk"),
     (("--fast", "1", *HERK), "--fast does not exist; see --help"),
     (("--wait",), "--wait takes a value; see --help"),
-    (("--wait", "0", *HERK), "--wait 0 given; give a whole number of at least 1"),
-    (("--workers", "two", *HERK), "--workers two given; give a whole number"),
-    (("--device", "tpu", *HERK), "--device tpu given; allowed are auto, gpu, cpu"),
+    (("--wait", "0", *HERK), "--wait 0 given"),
+    (("--workers", "two", *HERK), "--workers two given"),
+    (("--device", "tpu", *HERK), "--device tpu given"),
     (("--device", "gpu", *HERK), "--device gpu given, and there is no GPU"),
-    (("--dashboard", ":8787", *HERK), "--dashboard :8787 given; give one address"),
-    (("--venv", "none", *HERK), "'none/bin/twom-dist' is no program; name an"),
-    (("info",), "twom-dist info needs no workers; run it as it is"),
+    (("--dashboard", ":8787", *HERK), "--dashboard :8787 given"),
+    (("--venv", "none", *HERK), "'none/bin/twom-dist' is no program"),
+    (("info",), "twom-dist info needs no workers"),
     (("--tls-cert", "A.zarr", *HERK), "--tls-ca-file and --tls-cert belong together"),
-    (
-        ("--tls-ca-file", "none.pem", "--tls-cert", "none.pem", *HERK),
-        r"the TLS file '.*/none\.pem' cannot be read",
-    ),
-    (("--logs", "file", *HERK), r"cannot write to '.*/file'; name another folder"),
-    (("--scratch", "none", *HERK), r"cannot write to the scratch folder; name another"),
+    (("--tls-ca-file", "x", "--tls-cert", "x", *HERK), "the TLS file '.*/x'"),
+    (("--logs", "file", *HERK), "cannot write to '.*/file'"),
+    (("--scratch", "none", *HERK), "cannot write to the scratch folder"),
 ]
 
 
@@ -243,6 +223,10 @@ def test_what_cannot_be_is_refused_before_anything_starts(folder, monkeypatch):
         left = contents(folder)
         left = {name: left[name] for name in left if not name.startswith("twom-logs")}
         assert left == before
+    for script in ("slurm.sbatch", "pbs.sh", "lsf.sh"):
+        code, out, err = run(script, *HERK)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"{script}: error: this is no job of a batch system, ")
 
 
 def test_gpus_need_dask_cuda(folder, monkeypatch):
@@ -255,48 +239,23 @@ def test_gpus_need_dask_cuda(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("mute", "seconds", "sentence"),
+    ("mute", "options", "sentence"),
     [
-        (
-            "scheduler",
-            "1",
-            "no scheduler file after 1 s; see /.*, or wait longer with.*",
-        ),
-        (
-            "worker",
-            "10",  # the scheduler has as long to come
-            "of the workers, those of 0 of 1 nodes have come after 10 s; .*",
-        ),
+        ("scheduler", ("--wait", "1"), "no scheduler file after 1 s; see /.*"),
+        # The scheduler has as long to come.
+        ("worker", ("--wait", "10"), "of the workers, those of 0 of 1 nodes.*"),
+        ("", ("--interface", "no0"), "the scheduler did not start .*'no0'.*; see /.*"),
+        ("", ("--memory-limit", "much"), r"the workers of localhost ended \(.*\).*"),
     ],
 )
-def test_a_part_of_the_cluster_that_never_comes(
-    folder, monkeypatch, mute, seconds, sentence
-):
+def test_a_cluster_that_never_comes(folder, monkeypatch, mute, options, sentence):
     dask = folder / "bin" / "dask"
     dask.parent.mkdir()
     real = shutil.which("dask")
-    dask.write_text(
-        f'#!/bin/bash\n[ "$1" != {mute} ] || exec sleep 50\nexec "{real}" "$@"\n'
-    )
+    mute = f'#!/bin/bash\n[ "$1" != "{mute}" ] || exec sleep 50\nexec "{real}" "$@"\n'
+    dask.write_text(mute)
     dask.chmod(0o755)
     monkeypatch.setenv("PATH", f"{dask.parent}:{os.environ['PATH']}")
-    code, out, err = run("local_cuda.sh", "--wait", seconds, *HERK)
-    assert (code, out) == (1, "")
-    assert re.fullmatch(f"local_cuda.sh: error: {sentence}\n", err), err
-    assert not Path("C.zarr").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--interface", "no0"), "the scheduler did not start .*'no0'.*; see /.*"),
-        (
-            ("--memory-limit", "much"),
-            r"the workers of localhost ended \(.*\); see /.*",
-        ),
-    ],
-)
-def test_a_cluster_that_does_not_start(folder, options, sentence):
     code, out, err = run("local_cuda.sh", *options, *HERK)
     assert (code, out) == (1, "")
     assert re.fullmatch(f"local_cuda.sh: error: {sentence}\n", err), err
@@ -314,12 +273,3 @@ def test_help_lists_every_option_anywhere(folder, script):
     options = re.findall(r"^  (--[a-z-]+)", out, re.MULTILINE)
     assert len(options) == 16
     assert re.findall(r"^\| `(--[a-z-]+)", table, re.MULTILINE) == options
-
-
-@pytest.mark.parametrize("script", ["slurm.sbatch", "pbs.sh", "lsf.sh"])
-def test_a_batch_script_that_was_not_submitted(folder, script):
-    code, out, err = run(script, *HERK)
-    assert (code, out) == (2, "")
-    assert re.match(
-        f"{script}: error: this is no job of a batch system, [A-Z_]+ is", err
-    )

@@ -13,9 +13,9 @@ from tests.cluster.conftest import (
     listening_addresses,
     parts_of_c,
     processes_of,
-    wait_until,
 )
 from tests.command import contents, read, same_bits
+from tests.jobs import wait_until
 from twom_dist.jobs import multiply_files
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
@@ -25,13 +25,13 @@ SCRIPT = CLUSTER / "slurm.sbatch"
 def test_a_product_on_two_nodes(slurm, folder):
     options = ("--tile", "16", "--op-a", "C")
     job = slurm.submit("-N2", SCRIPT, "gemm", "A.zarr", "A.zarr", "-oC.zarr", *options)
-    state, code, output = job.wait()
+    state, code, output = slurm.wait(job)
     assert (state, code) == ("COMPLETED", 0), output
     assert output.startswith(f"{folder}/C.zarr: gemm, 40 x 40 complex128")
     assert output.count("\n") == 1
     a = read("A.zarr")
     assert same_bits(read("C.zarr"), td.gemm(a, a, op_a="C"))
-    logs = Path("twom-logs", job.number)
+    logs = Path("twom-logs", job)
     scheduler = (logs / "scheduler.log").read_text()
     assert "name: n1:1" in scheduler
     assert "name: n2:1" in scheduler
@@ -43,21 +43,29 @@ def test_a_job_ends_as_its_command_does(slurm, folder):
     shutil.copytree(CLUSTER, "my scripts")
     before = contents(folder)
     job = slurm.submit("my scripts/slurm.sbatch", "herk", "A.zarr", "-o", "none/C.zarr")
-    state, code, output = job.wait()
+    state, code, output = slurm.wait(job)
     assert (state, code) == ("FAILED", 2)
     assert output.startswith("twom-dist: error: ")
     assert "none" in output
     assert output.count("\n") == 1
     new = set(contents(folder)) - set(before)
     assert {Path(name).parts[0] for name in new} == {"job.out", "twom-logs"}
+    shutil.rmtree("twom-logs")
+    # GPUs that were not allocated are asked for in vain.
+    job = slurm.submit("-N2", SCRIPT, "--device", "gpu", "herk", "A.zarr", "-oC.zarr")
+    state, code, output = slurm.wait(job)
+    assert (state, code) == ("FAILED", 2)
+    assert output.startswith("slurm.sbatch: error: --device gpu given, and there is no")
+    assert not list(Path().glob("*C.zarr*"))
+    assert not Path("twom-logs").exists()
 
 
 def test_a_cancelled_job_leaves_nothing(slurm, folder, long_product):
     job = slurm.submit("-N2", SCRIPT, *long_product)
     wait_until(parts_of_c)
     assert listening_addresses(folder) == {"127.0.0.1"}
-    job.cancel()
-    state, _, output = job.wait()
+    slurm("scancel", job)
+    state, _, output = slurm.wait(job)
     assert state == "CANCELLED"
     assert "\ntwom-dist: error: terminated" in output
     assert "Traceback" not in output
@@ -69,8 +77,8 @@ def test_a_job_ends_in_good_order_before_its_time_limit(slurm, folder, long_prod
     wait_until(parts_of_c)
     # Slurm counts limits in minutes and looks every half minute: the signal that comes
     # a minute before the end comes within half a minute.
-    job.limit(1)
-    state, code, output = job.wait()
+    slurm("scontrol", "update", f"JobId={job}", "TimeLimit=1")
+    state, code, output = slurm.wait(job)
     assert (state, code) == ("FAILED", 143), output
     assert "slurm.sbatch: the time limit is near\n" in output
     assert "Traceback" not in output
@@ -84,7 +92,7 @@ def test_one_cuda_worker_a_node_sees_the_gpus_of_the_job(slurm, folder, monkeypa
         *("-N2", "--gpus=3", "--mem-per-gpu=1000", SCRIPT, "--pool-size", "0.5"),
         *("herk", "A.zarr", "-o", "C.zarr"),
     )
-    state, code, output = job.wait()
+    state, code, output = slurm.wait(job)
     assert (state, code) == ("COMPLETED", 0), output
     assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
     records = [json.loads(Path(f"n{i}.json").read_text()) for i in (1, 2)]
@@ -95,18 +103,6 @@ def test_one_cuda_worker_a_node_sees_the_gpus_of_the_job(slurm, folder, monkeypa
         assert (record["limit"], record["protocol"]) == ("0.4", "ucx")
         assert record["memory"] == "1000MB"
     assert "ucx://127.0.0.1" in next(Path().rglob("scheduler.log")).read_text()
-
-
-def test_gpus_that_were_not_allocated_are_asked_for_in_vain(slurm, folder):
-    job = slurm.submit("-N2", SCRIPT, "--device", "gpu", "herk", "A.zarr", "-oC.zarr")
-    assert job.wait() == (
-        "FAILED",
-        2,
-        "slurm.sbatch: error: --device gpu given, and there is no GPU in this "
-        "allocation; ask for some\n",
-    )
-    assert not list(Path().glob("*C.zarr*"))
-    assert not Path("twom-logs").exists()
 
 
 def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):

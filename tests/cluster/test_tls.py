@@ -45,20 +45,15 @@ def tls_options(folder, ca="ca", cert="cert", key="key"):
 
 
 def test_a_product_over_encrypted_connections(folder, scheduler, certificates, call):
-    options = ("--scheduler", scheduler, *tls_options(certificates))
-    code, _, err = call(*A_TIMES_B, *options)
+    to = ("--scheduler", scheduler)
+    code, _, err = call(*A_TIMES_B, *to, *tls_options(certificates))
     assert (code, err) == (0, "")
     assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))
-
-
-def test_the_configuration_of_dask_counts(folder, scheduler, certificates, call):
+    # The files that dask is configured with count as well.
     files = {"ca-file": "ca", "client.cert": "cert", "client.key": "key"}
-    settings = {
-        f"distributed.comm.tls.{name}": f"{certificates}/{file}.pem"
-        for name, file in files.items()
-    }
-    with dask.config.set(settings):
-        code, _, err = call("herk", "A.zarr", "-o", "C.zarr", "--scheduler", scheduler)
+    tls = {x: f"{certificates}/{name}.pem" for x, name in files.items()}
+    with dask.config.set({f"distributed.comm.tls.{x}": tls[x] for x in tls}):
+        code, _, err = call("herk", "A.zarr", "-o", "H.zarr", *to)
     assert (code, err) == (0, "")
 
 
@@ -78,10 +73,6 @@ def test_wrong_files_are_refused(folder, scheduler, certificates, call):
         files = tls_options(certificates, **names)
         call.assert_refuses(*A_TIMES_B, *options, *files, why=code)
         assert contents(folder) == before
-
-
-def test_files_without_an_encrypted_scheduler_are_refused(folder, certificates, call):
-    here = ("--workers", "0", *tls_options(certificates))
-    call.assert_refuses(*A_TIMES_B, *here, why="tls-without-encryption")
-    plain = ("--scheduler", "tcp://127.0.0.1:9", *tls_options(certificates, ca=None))
-    call.assert_refuses(*A_TIMES_B, *plain, why="tls-without-encryption")
+    for to in (("--workers", "0"), ("--scheduler", "tcp://127.0.0.1:9")):
+        flags = (*to, *tls_options(certificates, ca=None))
+        call.assert_refuses(*A_TIMES_B, *flags, why="tls-without-encryption")

@@ -26,7 +26,6 @@ def client(tmp_path_factory):
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
+def files(here):
     """A.zarr, B.npy and C0.h5 in a folder of their own, which is the current one."""
-    monkeypatch.chdir(tmp_path)
     return save_operands(M, K, N)

@@ -11,9 +11,7 @@ from twom_dist.store import open_matrix
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
+def call(here, capsys):
     def run(*arguments):
         with pytest.raises(SystemExit) as caught:
             demo.main(list(arguments), prog_name="demo")
@@ -23,32 +21,24 @@ def call(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_random_matrices_are_multiplied_and_checked(call):
+def test_random_matrices_and_ones_own_are_multiplied_and_checked(call):
     code, out, err = call("--size", "90", "--workers", "1")
     assert (code, err) == (0, "")
-    assert "gemm, 90 x 90 complex128" in out
-    assert "residual" in out
-    assert "against NumPy" in out
+    for part in ("gemm, 90 x 90 complex128", "residual", "against NumPy"):
+        assert part in out
     assert open_matrix("demo-output/C.zarr").shape == (90, 90)
     # Nothing of it gets into a repository by chance.
     assert Path("demo-output/.gitignore").read_text() == "*\n"
-
-
-def test_matrices_of_ones_own(call):
     save("A.npy", make(40, 30, 1, "f8"))
     save("B.zarr", make(30, 50, 2))
     code, out, _ = call("--a", "A.npy", "--b", "B.zarr", "--workers", "1")
-    assert code == 0
-    assert "residual" in out
+    assert (code, "residual" in out) == (0, True)
 
 
 def test_int8_can_win_where_it_is_faster_than_it_does_more():
     plan = td.plan_gemm((64, 64), (64, 64))
     for speedup, can in ((7.9, False), (8.1, True)):
-        sentence = demo.compare(plan, speedup)
-        assert ("can win" in sentence) == can
-        assert f"{speedup} times its complex128 rate" in sentence
-        assert "8.0 times the operations" in sentence
+        assert ("can win" in demo.compare(plan, speedup)) == can
     assert demo.measure_speedup("float32") > 0
 
 
@@ -58,7 +48,6 @@ def test_int8_can_win_where_it_is_faster_than_it_does_more():
         ("--a", "A.npy"),
         ("--a", "A.npy", "--b", "A.npy", "--size", "9"),
         ("--a", "A.npy", "--b", "none.npy"),
-        ("--size", "foo"),
         ("--size", "0"),
         ("--size", "9", "--workers", "1000000"),
     ],

@@ -1,47 +1,41 @@
 """Jobs of the command: on a scheduler, ended, killed, and continued."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from threading import Timer
 
-import numpy as np
 import pytest
 from distributed import LocalCluster
 
 import twom_dist as td
 from tests.command import (
+    ENVIRONMENT,
     CommandLine,
-    assert_refused,
     contents,
     make,
     read,
     same_bits,
     save,
-    visible,
 )
 from tests.expect import first_number
-from tests.jobs import finished, hidden, multiply, stop_after, wait_until
+from tests.jobs import finished, wait_until
+from tests.stored import left_behind
 from twom_dist import jobs
 from twom_dist.cli.following import follow
-
-ROOT = Path(__file__).resolve().parents[2]
-COMMAND = "from twom_dist.cli import main; main()"
 
 
 def start(values, *flags):
     """Start a product that takes seconds."""
     save("long.npy", values)
     product = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", "--tile", "16")
-    return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *product, "--engine", "reference", *flags],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    command = [sys.executable, "-m", "twom_dist", *product, "--engine", "reference"]
+    pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen([*command, *flags], env=ENVIRONMENT, text=True, **pipes)
 
 
 def is_writing(process):
@@ -50,17 +44,22 @@ def is_writing(process):
 
 
 def test_the_command_uses_a_scheduler(client, files, capsys):
-    address = client.scheduler.address
-    Path("dask.json").write_text(f'{{"address": "{address}"}}')
-    call = CommandLine(capsys)
-    for name, flags in {
-        "C.zarr": ("--scheduler", address),
-        "C.npz": ("--scheduler-file", "dask.json"),
-    }.items():
-        code, out, err = call("gemm", "A.zarr", "B.npy", "-o", name, *flags)
-        assert (code, err) == (0, "")
-        assert "GFLOP/s" in out
-        assert same_bits(read(name), td.gemm(*files[:2]))
+    """Also one that has yet to write its file."""
+    address, call = client.scheduler.address, CommandLine(capsys)
+
+    def write():
+        Path("s.json").touch()
+        time.sleep(0.3)
+        Path("s.json").write_text(json.dumps({"address": address}))
+
+    writer = Timer(0.5, write)
+    writer.start()
+    for flags in (("--scheduler-file", "s.json"), ("--scheduler", address)):
+        product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--overwrite")
+        code, out, err = call(*product, *flags)
+        assert (code, err, "GFLOP/s" in out) == (0, "", True)
+        assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+    writer.join()
 
 
 @pytest.mark.parametrize(("flags", "scheme"), [((), "tls"), (("--insecure",), "tcp")])
@@ -90,52 +89,15 @@ def test_a_scheduler_without_workers_is_refused(files, capsys):
     before = contents(Path())
     with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
         flags = ("--scheduler", cluster.scheduler_address, "--timeout", "0.3")
-        answer = CommandLine(capsys)("gemm", "A.zarr", "B.npy", "-o", "C.npy", *flags)
-    assert_refused(answer)
+        product = ("gemm", "A.zarr", "B.npy", "-o", "C.npy", *flags)
+        CommandLine(capsys).assert_refuses(*product, why="no-workers")
     assert contents(Path()) == before
-
-
-@pytest.mark.parametrize(
-    ("flags", "number", "code"),
-    [
-        (("--workers", "0"), signal.SIGTERM, 143),
-        (("--workers", "1", "--overwrite"), signal.SIGINT, 130),
-    ],
-)
-def test_an_ended_command_leaves_what_was_there(files, flags, number, code):
-    if "--overwrite" in flags:
-        save("C.zarr", np.eye(3))
-    before = visible(Path())
-    process = start(np.ones((192, 192)), *flags)
-    wait_until(lambda: is_writing(process), 60)
-    # As a terminal does it: to the workers as well.
-    os.killpg(process.pid, number) if number == signal.SIGINT else process.terminate()
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (code, "")
-    kept, error = err.splitlines()
-    assert "of 144 tiles are kept in" in kept
-    assert error.startswith("twom-dist: error: ")
-    left = visible(Path())
-    del left["long.npy"]
-    assert left == before
-
-
-def test_a_killed_command_leaves_nothing_plausible(files):
-    process = start(np.ones((192, 192)), "--workers", "0")
-    wait_until(lambda: is_writing(process), 60)
-    process.kill()
-    process.communicate(timeout=60)
-    assert hidden() == [".C.zarr.unfinished"]
-    assert not list(Path().glob("*C.*zarr"))
 
 
 @pytest.mark.parametrize(
     ("workers", "number"), [("0", signal.SIGTERM), ("1", signal.SIGKILL)]
 )
-def test_a_command_that_was_ended_is_continued(
-    tmp_path, monkeypatch, capsys, workers, number
-):
-    monkeypatch.chdir(tmp_path)
+def test_a_command_that_was_ended_is_continued(here, capsys, workers, number):
     values = make(160, 160, 1)
     process = start(values, "--workers", workers)
     wait_until(lambda: len(is_writing(process)) > 2, 60)
@@ -144,19 +106,14 @@ def test_a_command_that_was_ended_is_continued(
     if number == signal.SIGTERM:
         assert process.returncode == 143
         assert "of 100 tiles are kept in" in err
+    # Nothing that could be taken for a result.
+    assert sorted(os.listdir()) == [".C.zarr.unfinished", "long.npy"]
     kept = len(finished())
     assert kept > 2
     base = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", "--workers", "0")
-    code, out, err = CommandLine(capsys)(*base)
+    code, out, err = CommandLine(capsys)(*base, "--resume")
     assert (code, err) == (0, "")
     # Workers of a command that was killed may have finished what they had begun.
     assert kept <= first_number(out.partition("tiles, ")[2]) <= kept + 2
     assert same_bits(read("C.zarr"), td.gemm(values, values))
-    assert hidden() == []
-
-
-def test_what_cannot_be_continued_names_no_argument_of_the_library(files, capsys):
-    stop_after(3, multiply)
-    product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--workers", "0")
-    for flags in (("--num-moduli", "12"), ("--tile", "20"), ("--method", "3m")):
-        assert "=" not in assert_refused(CommandLine(capsys)(*product, *flags))
+    assert left_behind() == []

@@ -47,11 +47,8 @@ def notes(client):
 
 
 @pytest.mark.parametrize("routine", ["gemm", "herk"])
-def test_tiles_are_written_while_others_are_computed(
-    client, tmp_path, monkeypatch, notes, routine
-):
+def test_tiles_are_written_while_others_are_computed(client, here, notes, routine):
     """Else a job that is stopped early keeps nothing."""
-    monkeypatch.chdir(tmp_path)
     save("A.npy", make(192, 256, 1))
     save("B.npy", make(256, 192, 2))
     options = {"client": client, "tile": 16}

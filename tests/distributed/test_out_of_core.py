@@ -12,12 +12,8 @@ import zarr
 from distributed import Client, LocalCluster
 
 import twom_dist as td
-from tests.command import same_bits
-from tests.expect import first_number, raises
-from tests.layouts import lay_out
-from twom_dist.errors import MemoryLimitError
+from tests.command import make, same_bits
 from twom_dist.jobs import Job, budget_for_job, multiply_files, open_job
-from twom_dist.jobs.budget import fit
 from twom_dist.kernels.cpu import buffers
 from twom_dist.memory import INTERPRETER_BYTES, MemoryBudget
 from twom_dist.plan import Cluster
@@ -73,32 +69,15 @@ class Sampler(threading.Thread):
         self.workers = client.cluster.scheduler.workers
         self.process_bytes = self.managed_bytes = 0
         self.paused = False
-        self._ended = threading.Event()
+        self.ended = threading.Event()
 
     def run(self):
-        while not self._ended.wait(0.02):
+        while not self.ended.wait(0.02):
             memory = (process.memory_info().rss for process in self.processes)
             self.process_bytes = max(self.process_bytes, *memory)
             for state in list(self.workers.values()):
                 self.managed_bytes = max(self.managed_bytes, state.nbytes)
                 self.paused |= state.status.name == "paused"
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self._ended.set()
-        self.join()
-
-
-def write_random(path, rows, columns, seed):
-    rng = np.random.default_rng(seed)
-    array = np.lib.format.open_memmap(path, "w+", "c16", (rows, columns))
-    for start in range(0, rows, 512):
-        stop = min(rows, start + 512)
-        shape = (stop - start, 2 * columns)
-        array[start:stop, :] = rng.standard_normal(shape).view("c16")
 
 
 def plan_bytes(layout, cluster):
@@ -111,11 +90,10 @@ def plan_bytes(layout, cluster):
     return read, peak
 
 
-def test_matrices_four_times_the_memory(client, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_matrices_four_times_the_memory(client, here, monkeypatch):
     m, n, k, options = 4500, 4500, 128, {"num_moduli": 4}
-    write_random("A.npy", m, k, 1)
-    write_random("B.npy", k, n, 2)
+    np.save("A.npy", make(m, k, 1))
+    np.save("B.npy", make(k, n, 2))
     layouts = []
 
     def lay_out_and_tell(self, cluster, tile=None):
@@ -125,8 +103,11 @@ def test_matrices_four_times_the_memory(client, tmp_path, monkeypatch):
     plain = Job.lay_out
     monkeypatch.setattr(Job, "lay_out", lay_out_and_tell)
     client.run(count_reads)
-    with Sampler(client) as sampler:
-        summary = multiply_files("A.npy", "B.npy", "C.npy", client=client, **options)
+    sampler = Sampler(client)
+    sampler.start()
+    summary = multiply_files("A.npy", "B.npy", "C.npy", client=client, **options)
+    sampler.ended.set()
+    sampler.join()
     ((layout, cluster),) = layouts
     read, peak = plan_bytes(layout, cluster)
     room = MemoryBudget(LIMIT, "job").stretch().tile_bytes
@@ -142,21 +123,6 @@ def test_matrices_four_times_the_memory(client, tmp_path, monkeypatch):
     rows = slice(3000, 3032)
     expected = td.gemm(open_matrix("A.npy")[rows, :], np.load("B.npy"), **options)
     assert same_bits(open_matrix("C.npy")[rows, :], expected)
-
-
-def test_the_least_memory_that_is_named_is_enough():
-    def make(cluster):
-        return lay_out((4096, 4096, 8192), "c16", cluster, method="3m")
-
-    def workers(mib):
-        return Cluster(WORKERS, 1, MemoryBudget(mib * MIB, "job"))
-
-    with raises(MemoryLimitError, "memory") as caught:
-        fit(make, workers(400))
-    least = first_number(caught.value.remedy)
-    assert len(fit(make, workers(least)).waves) > 1
-    with raises(MemoryLimitError, "memory"):
-        fit(make, workers(int(0.95 * least)))
 
 
 @pytest.mark.parametrize(
@@ -187,26 +153,13 @@ def test_what_a_worker_keeps_for_the_next_product_is_its_own():
     assert taken == 700 * MIB - kept - 32 * MIB
 
 
-def test_without_a_limit_there_is_nothing_to_divide():
-    assert budget_for_job(Cluster(3)).memory.tile_bytes is None
-
-
 @pytest.mark.parametrize(
     ("options", "shape"),
-    [
-        ({}, (1024, 1024, 2000)),
-        ({"op_a": "T", "op_b": "T"}, (1000, 1000, 2048)),
-    ],
+    [({}, (1024, 1024, 2000)), ({"op_a": "T", "op_b": "T"}, (1000, 1000, 2048))],
 )
-def test_tiles_do_not_cut_the_chunks_of_the_files(tmp_path, options, shape):
-    chunks = {"A": (512, 100), "B": (500, 256)}
-    for name, chunk in chunks.items():
-        array = zarr.create_array(
-            tmp_path / f"{name}.zarr", shape=(4000, 4000), dtype="c16", chunks=chunk
-        )
-        assert array.chunks == chunk
-    paths = [str(tmp_path / f"{name}.zarr") for name in (*chunks, "C")]
-    job = open_job("gemm", *paths, **options)
+def test_tiles_do_not_cut_the_chunks_of_the_files(here, options, shape):
+    for name, chunks in {"A.zarr": (512, 100), "B.zarr": (500, 256)}.items():
+        zarr.create_array(name, shape=(4000, 4000), dtype="c16", chunks=chunks)
+    job = open_job("gemm", "A.zarr", "B.zarr", "C.zarr", **options)
     assert job.lay_out(Cluster(4, 1), tile=64).tile_shape == (64, 64, 64)
-    layout = job.lay_out(Cluster(4, 1))
-    assert layout.tile_shape == shape
+    assert job.lay_out(Cluster(4, 1)).tile_shape == shape

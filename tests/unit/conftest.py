@@ -7,21 +7,20 @@ from tests.command import CommandLine, K, M, N, make
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
+def call(here, capsys):
     """The command, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
     return CommandLine(capsys)
 
 
 @pytest.fixture
-def a(tmp_path):
+def a(here):
     values = make(M, K, 1)
-    np.save(tmp_path / "A.npy", values)
+    np.save("A.npy", values)
     return values
 
 
 @pytest.fixture
-def b(tmp_path):
+def b(here):
     values = make(K, N, 2)
-    np.save(tmp_path / "B.npy", values)
+    np.save("B.npy", values)
     return values

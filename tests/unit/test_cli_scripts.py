@@ -13,42 +13,33 @@ def executables(folder):
     return {path.name: path.stat().st_mode & 0o111 for path in folder.iterdir()}
 
 
-def test_the_scripts_are_written_as_they_are(call, tmp_path):
+def test_the_scripts_are_written_and_what_is_there_is_kept(call, here):
+    """Unless told otherwise; a link is replaced and not followed."""
     code, out, err = call("scripts", "jobs/my scripts")
     assert (code, err) == (0, "")
-    assert "slurm.sbatch" in out
-    assert str(Path("jobs/my scripts/README.md")) in out
-    written = tmp_path / "jobs/my scripts"
+    assert "jobs/my scripts/README.md" in out
+    written, precious = here / "jobs/my scripts", here / "precious"
     assert contents(written) == contents(CLUSTER)
     assert executables(written) == executables(CLUSTER)
-
-
-def test_what_is_there_is_kept_unless_told_otherwise(call, tmp_path):
-    (tmp_path / "worker.sh").write_text("mine")
-    before = contents(tmp_path)
-    call.assert_refuses("scripts", ".", why="scripts-exist")
-    assert contents(tmp_path) == before
-    assert call("scripts", ".", "--overwrite")[0] == 0
-    assert contents(tmp_path) == contents(CLUSTER)
-
-
-def test_a_link_is_replaced_and_not_followed(call, tmp_path):
-    (tmp_path / "precious").write_text("as it was")
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "jobs/worker.sh").symlink_to(tmp_path / "precious")
-    call.assert_refuses("scripts", "jobs", why="scripts-exist")
-    assert call("scripts", "jobs", "--overwrite")[0] == 0
-    assert (tmp_path / "precious").read_text() == "as it was"
-    assert not (tmp_path / "jobs/worker.sh").is_symlink()
+    precious.write_text("as it was")
+    (written / "worker.sh").unlink()
+    (written / "worker.sh").symlink_to(precious)
+    before = contents(here)
+    call.assert_refuses("scripts", written, why="scripts-exist")
+    assert contents(here) == before
+    assert call("scripts", written, "--overwrite")[0] == 0
+    assert precious.read_text() == "as it was"
+    assert contents(written) == contents(CLUSTER)
+    assert not (written / "worker.sh").is_symlink()
 
 
 @pytest.mark.parametrize(
     ("place", "code"),
     [("jobs/worker.sh/mine", "scripts-exist"), ("jobs", "scripts-not-written")],
 )
-def test_what_cannot_be_replaced_is_refused(call, tmp_path, place, code):
-    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / place).touch()
-    before = contents(tmp_path)
+def test_what_cannot_be_replaced_is_refused(call, here, place, code):
+    (here / place).parent.mkdir(parents=True, exist_ok=True)
+    (here / place).touch()
+    before = contents(here)
     call.assert_refuses("scripts", "jobs", "--overwrite", why=code)
-    assert contents(tmp_path) == before
+    assert contents(here) == before

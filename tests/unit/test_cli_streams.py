@@ -4,33 +4,24 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.command import read, same_bits
+from tests.command import ENVIRONMENT, read, same_bits
 from twom_dist import gemm
 
 # Each starts the command.
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
-ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = "gemm A.npy B.npy -o C.npy --workers 0"
 
 
-@pytest.fixture
-def shell(tmp_path, monkeypatch):
+def shell(line):
     """Run a line of bash, in which $T is the command; return its exit code."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("T", f"{sys.executable} -m twom_dist")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-
-    def run(line):
-        command = ["bash", "-o", "pipefail", "-c", line]
-        ended = subprocess.run(command, capture_output=True, text=True)
-        return ended.returncode, ended.stdout, ended.stderr
-
-    return run
+    environment = ENVIRONMENT | {"T": f"{sys.executable} -m twom_dist"}
+    command = ["bash", "-o", "pipefail", "-c", line]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+    return ended.returncode, ended.stdout, ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -42,21 +33,21 @@ def shell(tmp_path, monkeypatch):
         f"$T {PRODUCT} --progress 2>&-",
     ],
 )
-def test_a_job_is_done_whatever_becomes_of_its_words(shell, a, b, line):
+def test_a_job_is_done_whatever_becomes_of_its_words(a, b, line):
     code, _, err = shell(line)
     assert (code, err) == (0, "")
     assert same_bits(read("C.npy"), gemm(a, b))
     assert sorted(os.listdir()) == ["A.npy", "B.npy", "C.npy"]
 
 
-def test_an_error_that_nobody_reads_has_its_code(shell):
+def test_an_error_that_nobody_reads_has_its_code():
     code, out, _ = shell("$T info none.npy --json --debug 2>&-")
     assert (code, json.loads(out)["code"]) == (2, "file-missing")
     assert shell("$T info --fast 2> /dev/full") == (2, "", "")
 
 
 @pytest.mark.parametrize("command", ["gemm --help", "info"])
-def test_who_reads_may_have_seen_enough(shell, command):
+def test_who_reads_may_have_seen_enough(command):
     assert shell(f"$T {command} | true") == (0, "", "")
     code, _, err = shell(f"$T {command} > /dev/full")
     assert (code, err.count("\n")) == (1, 1)

@@ -8,13 +8,7 @@ from tests.command import save_operands
 from tests.expect import raises
 from twom_dist.errors import StoreError
 from twom_dist.jobs import multiply_files, update_files, watchdog
-from twom_dist.plan.waves import Wave, cut_rectangle, cut_triangle
-
-
-def test_the_size_of_a_wave_is_the_number_of_its_cells():
-    waves = [*cut_rectangle(7, 5, 3, 2), *cut_triangle(9, 4, upper=False)]
-    for wave in (*waves, *cut_triangle(8, 3, upper=True)):
-        assert wave.size == len(wave.cells)
+from twom_dist.plan.waves import Wave
 
 
 @pytest.mark.parametrize("routine", ["gemm", "herk"])
@@ -40,15 +34,12 @@ def test_progress_lists_no_tiles(tmp_path, monkeypatch, routine):
     assert len(seen) > len(listed) == 3 * summary.waves
 
 
-def test_a_timeout_of_the_call_is_no_silence_of_the_cluster():
+def test_a_call_that_does_not_come_back_is_a_silence_of_the_cluster(monkeypatch):
     def fail():
         raise TimeoutError("the disk did not answer")
 
     with pytest.raises(TimeoutError, match="the disk did not answer"):
         watchdog.ask(fail)
-
-
-def test_a_call_that_does_not_come_back_is_a_silence_of_the_cluster(monkeypatch):
     monkeypatch.setattr(watchdog, "ANSWER_SECONDS", 0.05)
     with raises(StoreError, "cluster-silent"):
         watchdog.ask(time.sleep, 0.5)

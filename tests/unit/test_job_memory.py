@@ -37,6 +37,8 @@ def test_a_smaller_tile_is_no_advice_where_the_process_takes_all(routine, tile):
     assert "fewer workers" not in remedy
     least = first_number(remedy)
     assert make_layout((500, 500, 500), least, tile=tile, routine=routine)
+    with raises(MemoryLimitError, "memory"):
+        make_layout((500, 500, 500), int(0.95 * least), tile=tile, routine=routine)
 
 
 @pytest.mark.parametrize("tile", [None, 4096])
@@ -47,9 +49,7 @@ def test_the_tile_that_is_advised_fits(tile):
     assert make_layout((20000,) * 3, 600, 4, tile=advised)
     with raises(MemoryLimitError, "memory"):
         make_layout((20000,) * 3, 600, 4, tile=2 * advised)
-
-
-def test_no_tile_is_advised_where_each_that_fits_is_absurd():
+    # None where each that fits is absurd.
     assert "tiles of" not in refuse((20000,) * 3, 500)
 
 

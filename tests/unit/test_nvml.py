@@ -68,7 +68,6 @@ def test_nvml_that_fails_is_a_reason():
     assert {gpu.total_bytes for gpu in shared.visible} == {0}
     assert ask_nvml(fake_nvml(nvmlDeviceGetCount=lambda: 0), None).reason
 
-
-def test_finding_gpus_never_raises():
+    # Nor does a machine without the driver raise.
     gpus = find_gpus()
     assert bool(gpus.visible) != bool(gpus.reason)

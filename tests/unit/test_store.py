@@ -4,7 +4,6 @@ import os
 import pickle
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -12,88 +11,70 @@ import pytest
 import zarr
 
 from tests.expect import raises
-from tests.stored import (
-    NAMES,
-    assert_same_bits,
-    everything,
-    make_matrix,
-    save,
-)
+from tests.stored import NAMES, assert_same_bits, everything, make_matrix, save
 from twom_dist.errors import ArgumentError, StoreError
 from twom_dist.store import find_unfinished, open_matrix
-from twom_dist.store._location import parse_location
 
-ROOT = Path(__file__).resolve().parents[2]
-MEMBER_NAMES = ["C.zarr::g/C", "C.npz::C", "C.h5::g/C"]
-SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (5, 7), (6, 4)]
+pytestmark = pytest.mark.usefixtures("here")
 
 
-@pytest.mark.parametrize("dtype", ["<c16", ">c16", ">f4", ">i8"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_foreign_layouts_become_native(tmp_path: Path, dtype: str, order: Any) -> None:
+@pytest.mark.parametrize("dtype", ["<c16", ">c16", ">f4", ">i8"])
+def test_foreign_layouts_become_native(dtype, order):
     values = make_matrix(dtype=dtype[1:]).astype(dtype, order=order)
-    np.save(tmp_path / "A.npy", values)
-    np.savez(tmp_path / "A.npz", values)
-    np.savez_compressed(tmp_path / "packed.npz", A=values)
-    with h5py.File(tmp_path / "A.h5", "w") as file:
+    np.save("A.npy", values)
+    np.savez("A.npz", values)
+    np.savez_compressed("packed.npz", A=values)
+    with h5py.File("A.h5", "w") as file:
         file["A"] = values
-    for form in (2, 3):
-        array = zarr.create_array(
-            tmp_path / f"A{form}.zarr",
-            shape=values.shape,
-            chunks=(2, 4),
-            dtype=dtype if form == 2 else np.dtype(dtype).newbyteorder("="),
-            zarr_format=form,
-        )
-        array[:] = values
-    names = ["A.npy", "A.npz", "packed.npz", "A.h5", "A2.zarr", "A3.zarr"]
-    for name in names:
-        matrix = open_matrix(tmp_path / name)
-        assert matrix.dtype.isnative
+    native = values.astype(values.dtype.newbyteorder("="))
+    for name, data, form in (("A2.zarr", values, 2), ("A3.zarr", native, 3)):
+        zarr.create_array(name, data=data, chunks=(2, 4), zarr_format=form)
+    chunks = {"A2.zarr": (2, 4), "A3.zarr": (2, 4)}
+    for name in ("A.npy", "A.npz", "packed.npz", "A.h5", *chunks):
+        matrix = open_matrix(name)
+        assert matrix.chunks == chunks.get(name)
         assert_same_bits(matrix[:, :], values)
         assert_same_bits(matrix[1:4, 2:7], values[1:4, 2:7])
         assert matrix[1:4, 2:7].flags.writeable
-    chunks = [open_matrix(tmp_path / name).chunks for name in names]
-    assert chunks == [None, None, None, None, (2, 4), (2, 4)]
 
 
-def make_containers(folder: Path) -> list[str]:
-    a, b, vector = make_matrix(), make_matrix((2, 2)), np.zeros(3)
-    np.savez(folder / "two.npz", A=a, B=b, vector=vector)
-    with h5py.File(folder / "two.h5", "w") as file:
-        file["A"], file["g/B"], file["vector"] = a, b, vector
+def make_containers():
+    arrays = {"A": make_matrix(), "g/B": make_matrix((2, 2)), "vector": np.zeros(3)}
+    np.savez("two.npz", **{name[-1:]: values for name, values in arrays.items()})
+    with h5py.File("two.h5", "w") as file:
         file["gone"] = h5py.SoftLink("/nowhere")
+        for name, values in arrays.items():
+            file[name] = values
     for form in (2, 3):
-        group = zarr.open_group(folder / f"two{form}.zarr", mode="w", zarr_format=form)
-        for name, values in {"A": a, "g/B": b, "vector": vector}.items():
-            array = group.create_array(name, shape=values.shape, dtype=values.dtype)
-            array[...] = values
+        group = zarr.open_group(f"two{form}.zarr", mode="w", zarr_format=form)
+        for name, values in arrays.items():
+            group.create_array(name, data=values)
     return ["two.npz", "two.h5", "two2.zarr", "two3.zarr"]
 
 
-def test_members_are_found_by_name(tmp_path: Path) -> None:
-    for name in make_containers(tmp_path):
-        b = "B" if name == "two.npz" else "g/B"
-        assert_same_bits(everything(f"{tmp_path}/{name}::A"), make_matrix())
-        assert_same_bits(everything(f"{tmp_path}/{name}::{b}"), make_matrix((2, 2)))
+def test_members_are_found_by_name():
+    for name in make_containers():
+        b, vector = ("B", "r") if name == "two.npz" else ("g/B", "vector")
+        assert_same_bits(everything(f"{name}::A"), make_matrix())
+        assert_same_bits(everything(f"{name}::{b}"), make_matrix((2, 2)))
         with raises(StoreError, "many-matrices") as caught:
-            open_matrix(tmp_path / name)
+            open_matrix(name)
         assert f"'A', '{b}'" in caught.value.problem
-        with raises(StoreError, "no-such-member") as caught:
-            open_matrix(f"{tmp_path}/{name}::none")
-        assert f"'A', '{b}'" in caught.value.problem
+        with raises(StoreError, "no-such-member"):
+            open_matrix(f"{name}::none")
         with raises(StoreError, "matrix-shape"):
-            open_matrix(f"{tmp_path}/{name}::vector")
+            open_matrix(f"{name}::{vector}")
     for path in ("two.h5::g", "two.h5::gone", "two2.zarr::g", "two3.zarr::g"):
         with raises(StoreError, "no-such-member"):
-            open_matrix(f"{tmp_path}/{path}")
+            open_matrix(path)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_regions_of_every_kind(tmp_path: Path, name: str) -> None:
+def test_regions_of_every_kind(name):
     values = make_matrix()
-    save(tmp_path / name, values)
-    matrix = open_matrix(tmp_path / name)
+    save(name, values)
+    matrix = open_matrix(name)
     for index in product(
         [slice(1, 3), slice(None, None, -2), slice(4, 1), slice(-2, 99), 2],
         [slice(None), slice(1, 7, 3), slice(3, 3), -1],
@@ -108,21 +89,11 @@ def test_regions_of_every_kind(tmp_path: Path, name: str) -> None:
         matrix[5, 0]
 
 
-@pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
-def test_a_matrix_can_be_pickled(tmp_path: Path, name: str) -> None:
-    save(f"{tmp_path}/{name}", make_matrix())
-    matrix = open_matrix(f"{tmp_path}/{name}")
-    copy = pickle.loads(pickle.dumps(matrix))
-    assert copy == matrix
-    assert_same_bits(copy[:, :], make_matrix())
-
-
 @pytest.mark.parametrize(
     ("path", "code"),
     [
         ("none.npy", "file-missing"),
         ("A.txt", "path-suffix"),
-        ("A", "path-suffix"),
         ("", "path-empty"),
         ("s3://bucket/A.npy", "url-format"),
         ("A.npy::B", "path-member"),
@@ -130,7 +101,7 @@ def test_a_matrix_can_be_pickled(tmp_path: Path, name: str) -> None:
         ("s.zarr::../t.zarr", "path-member"),
     ],
 )
-def test_paths_that_name_no_matrix(path: Any, code: str) -> None:
+def test_paths_that_name_no_matrix(path, code):
     with raises(StoreError, code):
         open_matrix(path)
     if path != "none.npy":
@@ -138,28 +109,20 @@ def test_paths_that_name_no_matrix(path: Any, code: str) -> None:
             find_unfinished(path)
 
 
-@pytest.mark.parametrize(
-    ("path", "file", "member"),
-    [
-        ("s.zarr::g/A", "s.zarr", "g/A"),
-        ("s.zarr/g/A", "s.zarr", "g/A"),
-        ("s.zarr//A/", "s.zarr", "A"),
-        ("s.zarr/", "s.zarr", None),
-        ("s.zarr/A.npy", "s.zarr/A.npy", None),
-        ("s.zarr/t.zarr", "s.zarr/t.zarr", None),
-        ("s.zarr/t.zarr::A", "s.zarr/t.zarr", "A"),
-    ],
-)
-def test_a_member_is_named_as_ours_or_as_zarrs(
-    path: str, file: str, member: str | None
-) -> None:
-    found = parse_location(path)
-    assert (found.path, found.member) == (os.path.abspath(file), member)
+@pytest.mark.parametrize("path", ["s.zarr::g/A", "s.zarr/g/A", "s.zarr//g/A/"])
+def test_a_member_is_named_as_ours_or_as_zarrs(here, path):
+    save("s.zarr::g/A", make_matrix())
+    for name in ("s.zarr/B.npy", "s.zarr/t.zarr"):
+        save(name, np.eye(2))
+        assert_same_bits(everything(name), np.eye(2))
+    matrix = open_matrix(path)
+    assert (matrix.path, matrix.member) == (f"{here}/s.zarr", "g/A")
+    assert_same_bits(matrix[:, :], make_matrix())
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_refused():
     for name in NAMES:
-        path = tmp_path / name
+        path = Path(name)
         path.write_text("no matrix")
         with raises(StoreError, "no-matrix" if name == "C.zarr" else "file-damaged"):
             open_matrix(path)
@@ -167,71 +130,53 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         path.mkdir()
         with raises(StoreError, "no-matrix" if name == "C.zarr" else "file-kind"):
             open_matrix(path)
-    (tmp_path / "C.zarr" / "zarr.json").write_text("{")
+    Path("C.zarr/zarr.json").write_text("{")
     with raises(StoreError, "file-damaged"):
-        open_matrix(tmp_path / "C.zarr")
+        open_matrix("C.zarr")
+    # It would be waited for.
+    os.mkfifo("pipe.npy")
+    with raises(StoreError, "file-kind"):
+        open_matrix("pipe.npy")
 
 
 @pytest.mark.parametrize("dtype", ["f2", "g", "G", "M8[s]", "S3", "i4,f8"])
-def test_other_dtypes_are_refused(tmp_path: Path, dtype: str) -> None:
-    values = np.zeros((2, 2), dtype)
-    np.save(tmp_path / "A.npy", values)
-    np.savez(tmp_path / "A.npz", A=values)
-    names = ["A.npy", "A.npz"]
-    if "M" not in dtype:
-        with h5py.File(tmp_path / "A.h5", "w") as file:
-            file["A"] = values
-        names.append("A.h5")
-    for name in names:
+def test_other_dtypes_are_refused(dtype):
+    names = ["A.npy", "A.npz"] + ([] if "M" in dtype else ["A.h5"])
+    for name in [*names, "A.zarr"] if dtype == "f2" else names:
+        save(name, np.zeros((2, 3), dtype))
         with raises(StoreError, "matrix-dtype"):
-            open_matrix(tmp_path / name)
-
-
-def test_float16_in_zarr_is_refused(tmp_path: Path) -> None:
-    zarr.create_array(tmp_path / "A.zarr", shape=(2, 2), chunks=(1, 1), dtype="f2")
-    with raises(StoreError, "matrix-dtype"):
-        open_matrix(tmp_path / "A.zarr")
-
-
-def test_pickled_objects_are_refused_and_not_loaded(tmp_path: Path) -> None:
-    class Trap:
-        def __reduce__(self) -> tuple[Any, ...]:
-            return Path.touch, (tmp_path / "sprung",)
-
-    values = np.full((2, 2), Trap())
-    np.save(tmp_path / "A.npy", values, allow_pickle=True)
-    np.savez(tmp_path / "A.npz", A=values)
-    (tmp_path / "B.npy").write_bytes(pickle.dumps(Trap()))
-    for name in ("A.npy", "A.npz"):
-        with raises(StoreError, "matrix-dtype"):
-            open_matrix(tmp_path / name)
-    with raises(StoreError, "file-damaged"):
-        open_matrix(tmp_path / "B.npy")
-    assert not (tmp_path / "sprung").exists()
+            open_matrix(name)
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2, 2)])
-def test_other_dimensions_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    values = np.zeros(shape)
-    np.save(tmp_path / "A.npy", values)
-    np.savez(tmp_path / "A.npz", A=values)
-    with h5py.File(tmp_path / "A.h5", "w") as file:
-        file["A"] = values
-    zarr.create_array(tmp_path / "A.zarr", data=values)
-    for name in ("A.npy", "A.zarr"):
-        with raises(StoreError, "matrix-shape"):
-            open_matrix(tmp_path / name)
-    for name in ("A.npz", "A.h5"):
-        with raises(StoreError, "no-matrix"):
-            open_matrix(tmp_path / name)
+def test_other_dimensions_are_refused(shape):
+    for name in NAMES:
+        save(name, np.zeros(shape), "auto")
+        with raises(StoreError, "matrix-shape" if name == "C.npy" else "no-matrix"):
+            open_matrix(name)
+
+
+def test_pickled_objects_are_refused_and_not_loaded():
+    class Trap:
+        def __reduce__(self):
+            return Path.touch, (Path("sprung").absolute(),)
+
+    values = np.full((2, 2), Trap())
+    np.save("A.npy", values, allow_pickle=True)
+    np.savez("A.npz", A=values)
+    Path("B.npy").write_bytes(pickle.dumps(Trap()))
+    for name in ("A.npy", "A.npz", "B.npy"):
+        with raises(StoreError, "file-damaged" if name == "B.npy" else "matrix-dtype"):
+            open_matrix(name)
+    assert not Path("sprung").exists()
 
 
 @pytest.mark.parametrize("name", ["C.npy", "C.npz", "C.h5"])
-def test_every_truncated_file_is_found_at_once(tmp_path: Path, name: str) -> None:
-    save(tmp_path / name, make_matrix())
-    whole = (tmp_path / name).read_bytes()
+def test_every_truncated_file_is_found_at_once(name):
+    save(name, make_matrix())
+    whole = Path(name).read_bytes()
     for length in range(0, len(whole), 7):
-        (tmp_path / name).write_bytes(whole[:length])
+        Path(name).write_bytes(whole[:length])
         with pytest.raises(StoreError) as caught:
-            open_matrix(tmp_path / name)
+            open_matrix(name)
         assert caught.value.code in ("file-truncated", "file-damaged")

@@ -7,19 +7,11 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.command import contents, make, read, same_bits, save, visible
+from tests.command import contents, make, read, same_bits, save
 from tests.expect import raises
-from tests.jobs import compute_in_waves
 from tests.layouts import lay_out
-from twom_dist.errors import (
-    AccuracyError,
-    ArgumentError,
-    MemoryLimitError,
-    PlanError,
-    StoreError,
-)
-from twom_dist.jobs import Progress, open_job, update_files
-from twom_dist.jobs.report import count_operations
+from twom_dist.errors import ArgumentError, PlanError
+from twom_dist.jobs import Progress, update_files
 from twom_dist.memory import MemoryBudget
 from twom_dist.plan import Cluster
 from twom_dist.plan.waves import cut_triangle
@@ -29,17 +21,16 @@ N, K = 45, 37
 GIB = 2**30
 ROUTINES = ["herk", "syrk", "her2k", "syr2k"]
 UPLOS = ["full", "lower", "upper"]
+OUTPUTS = {"full": "C.zarr", "lower": "C.npz", "upper": "C.h5"}
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
+def files(here):
     """A, B and C0 in a folder of their own; A^T and B^T for the other op."""
-    monkeypatch.chdir(tmp_path)
     a, b, c = make(N, K, 1), make(N, K, 2), make(N, N, 3)
-    for name, values in {"A.zarr": a, "B.npy": b, "C0.h5": c}.items():
+    matrices = {"A.zarr": a, "B.npy": b, "C0.h5": c, "AT.npy": a.T, "BT.zarr": b.T}
+    for name, values in matrices.items():
         save(name, values)
-    save("AT.npy", a.T)
-    save("BT.zarr", b.T)
     return a, b, c
 
 
@@ -49,30 +40,20 @@ def update(routine, output, op="N", **options):
     return update_files(routine, a, output, *two, op=op, **{"tile": 16, **options})
 
 
-def expect(routine, files, op="N", **options):
-    a, b, c = files
-    matrices = [a, b] if routine.endswith("2k") else [a]
-    matrices = matrices if op == "N" else [x.T for x in matrices]
-    added = [c] if "beta" in options else []
+def expect(routine, files, op="N", c=None, **options):
+    matrices = files[: 2 if routine.endswith("2k") else 1]
+    matrices = [x if op == "N" else x.T for x in matrices]
+    added = [files[2]] if c else []
     return getattr(td, routine)(*matrices, *added, op=op, **options)
 
 
 # --- the result ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("routine", ROUTINES)
-@pytest.mark.parametrize("options", [{}, {"c": "C0.h5", "beta": 2}])
-def test_zeros_have_the_signs_of_those_in_memory(files, routine, options):
-    update(routine, "C.npy", alpha=0, **options)
-    options = {"beta": 2} if options else {}
-    assert same_bits(read("C.npy"), expect(routine, files, alpha=0, **options))
-
-
-@pytest.mark.parametrize("output", ["C.zarr", "C.npy"])
 @pytest.mark.parametrize("uplo", UPLOS)
 @pytest.mark.parametrize("routine", ROUTINES)
-def test_the_file_has_the_bits_of_the_routine(files, routine, uplo, output):
-    before = contents(Path())
+def test_the_file_has_the_bits_of_the_routine(files, routine, uplo):
+    before, output = contents(Path()), OUTPUTS[uplo]
     seen: list[Progress] = []
     summary = update(routine, output, uplo=uplo, progress=seen.append)
     assert same_bits(read(output), expect(routine, files, uplo=uplo))
@@ -81,51 +62,25 @@ def test_the_file_has_the_bits_of_the_routine(files, routine, uplo, output):
     assert seen[-1].operations == 8 * N * N * K // share
     assert (summary.routine, summary.shape) == (routine, (N, N, K))
     assert (summary.tiles, summary.waves) == ((3, 3, 3), 1)
-    assert f"{routine}, 45 x 45 complex128, 3 x 3 tiles" in str(summary)
+    op, alpha = ("C", 2) if routine.startswith("he") else ("T", 2 - 1j)
+    all_options = {"op": op, "uplo": uplo, "alpha": alpha, "beta": 0.5, "c": "C0.h5"}
+    zeros = {"alpha": 0, "beta": 2, "c": "C0.h5"}
+    # The zeros have the signs of those in memory.
+    for options in (all_options, zeros, {"alpha": 0}):
+        update(routine, output, overwrite=True, **options)
+        assert same_bits(read(output), expect(routine, files, **options))
     found = contents(Path())
     assert {name: found[name] for name in before} == before
     assert not list(Path().glob(".*"))
-
-
-@pytest.mark.parametrize(
-    ("uplo", "output"),
-    [("lower", "C.h5::g/C"), ("full", "C.h5"), ("upper", "C.npz"), ("lower", "C.npz")],
-)
-def test_the_other_formats(files, uplo, output):
-    update("herk", output, uplo=uplo)
-    assert same_bits(read(output), expect("herk", files, uplo=uplo))
-
-
-@pytest.mark.parametrize("uplo", UPLOS)
-@pytest.mark.parametrize("routine", ROUTINES)
-def test_op_and_c(files, routine, uplo):
-    op, alpha = ("C", 2) if routine.startswith("he") else ("T", 2 - 1j)
-    options = {"op": op, "uplo": uplo, "alpha": alpha, "beta": 0.5}
-    update(routine, "C.npy", c="C0.h5", **options)
-    assert same_bits(read("C.npy"), expect(routine, files, **options))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"method": "3m", "accuracy": 1e-10},
-        {"alpha": 0, "beta": 2, "uplo": "upper"},
-    ],
-)
-def test_all_options_are_there(files, options):
-    c = "C0.h5" if "beta" in options else None
-    update("her2k", "C.zarr", c=c, **options)
-    assert same_bits(read("C.zarr"), expect("her2k", files, **options))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "i4"])
 def test_every_dtype_and_a_matrix_with_itself(files, dtype):
     values = (8 * make(20, 20, 6, "f8")).astype(dtype)
     np.save("D.npy", values)
-    update_files("syr2k", "D.npy", "C.npy", "D.npy", op="T", tile=8)
+    summary = update_files("syr2k", "D.npy", "C.npy", "D.npy", op="T", tile=8)
+    assert summary.operations == (8 if dtype[0] == "c" else 2) * 20**3
     assert same_bits(read("C.npy"), td.syr2k(values, values, op="T"))
-    update_files("herk", "D.npy", "C.npy", overwrite=True)
-    assert same_bits(read("C.npy"), td.herk(values))
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1)])
@@ -137,19 +92,15 @@ def test_small_and_empty_shapes(files, shape):
 
 
 def test_what_is_not_read_may_hold_anything(files):
-    a, _, c = files
-    c[np.triu_indices(N, 1)] = np.nan
-    save("N.npy", c)
-    for beta in (0, 2):
-        for uplo in ("lower", "full"):
-            flags = {"beta": beta, "uplo": uplo, "tile": 16}
-            update_files("herk", "A.zarr", "C.npy", c="N.npy", overwrite=True, **flags)
-            expected = td.herk(a, c, beta=beta, uplo=uplo)
-            assert not np.isnan(expected).any()
-            assert same_bits(read("C.npy"), expected)
+    files[2][np.triu_indices(N, 1)] = np.nan
+    save("N.npy", files[2])
     save("M.npy", np.full((N, N), np.nan))
-    update("herk", "C.zarr", c="M.npy", beta=0)
-    assert same_bits(read("C.zarr"), td.herk(a))
+    lower = {"c": "N.npy", "beta": 2, "uplo": "lower"}
+    for options in (lower, {"c": "N.npy", "beta": 2}, {"c": "M.npy", "beta": 0}):
+        update("herk", "C.npy", overwrite=True, **options)
+        expected = expect("herk", files, **options)
+        assert not np.isnan(expected).any()
+        assert same_bits(read("C.npy"), expected)
 
 
 # --- one triangle ---------------------------------------------------------------------
@@ -175,6 +126,7 @@ def test_waves_cover_a_triangle_once(count, width, upper):
     covered = []
     for wave in cut_triangle(count, width, upper=upper):
         covered += wave.cells
+        assert wave.size == len(wave.cells)
         assert len({index for cell in wave.cells for index in cell}) <= width
     # All on the diagonal, and of each pair beside it one.
     pairs = [*combinations(range(count), 2), *((i, i) for i in range(count))]
@@ -189,11 +141,7 @@ def test_the_layout_of_an_update():
     assert layout.num_computed == nt * (nt + 1) // 2
     assert 1 < len(layout.waves) < 60
     assert layout.waves[0].size >= 8
-    unlimited = Cluster(4, 2)
-    assert len(lay_out(shape, "c16", unlimited, routine="syr2k").waves) == 1
-    tiny = Cluster(2, 1, MemoryBudget(2**20))
-    with raises(MemoryLimitError, "memory"):
-        lay_out((512, 512, 100_000), "c16", tiny, routine="herk")
+    assert len(lay_out(shape, "c16", Cluster(4, 2), routine="syr2k").waves) == 1
 
 
 @pytest.mark.parametrize("routine", ROUTINES)
@@ -208,70 +156,35 @@ def test_tiles_that_are_mirrored_in_writing_are_not_planned(routine):
     plans = [x.plan(x.waves[0], cluster) for x in (full, lower)]
     assert plans[0].peak_worker_bytes == plans[1].peak_worker_bytes
     # Of the tiles beside the diagonal there are no images, and no zeros.
-    (rows, _, k), tiles = full.grid_of(full.waves[0]).shape, full.waves[0].size
+    grid, tiles = full.grid_of(full.waves[0]), full.waves[0].size
+    rows, _, k = grid.shape
     shapes = [(rows, k)] * (2 if routine.endswith("2k") else 1)
-    grid = full.grid_of(full.waves[0])
     whole = getattr(td, f"plan_{routine}")(*shapes, chunks=(grid.n, grid.k))
     assert whole.num_tasks - plans[0].num_tasks == grid.nt**2 - tiles
-
-
-def test_operations_are_those_of_the_routine():
-    assert count_operations(6, 6, 5, "c16", "herk") == 4 * 6 * 6 * 5
-    assert count_operations(6, 6, 5, "f8", "syrk") == 6 * 6 * 5
-    assert count_operations(6, 6, 5, "c16", "her2k") == 8 * 6 * 6 * 5
-
-
-@pytest.mark.parametrize(
-    ("routine", "uplo"),
-    [("herk", "full"), ("syrk", "lower"), ("her2k", "upper"), ("syr2k", "full")],
-)
-def test_waves_give_the_same_bits(files, routine, uplo):
-    b = "B.npy" if routine.endswith("2k") else None
-    flags = {"uplo": uplo, "beta": 2}
-    job = open_job(routine, "A.zarr", b, "C.zarr", c="C0.h5", **flags)
-    assert compute_in_waves(job, tile=10).waves > 2
-    assert same_bits(read("C.zarr"), expect(routine, files, **flags))
 
 
 # --- what cannot be -------------------------------------------------------------------
 
 
-REFUSALS = [
-    (("none",), {}, PlanError, "routine"),
-    (("herk", "B.npy"), {}, ArgumentError, "two-b"),
-    (("syr2k",), {}, ArgumentError, "no-b"),
-    (("syr2k", "AT.npy"), {}, PlanError, "shapes"),
-    (("herk",), {"alpha": 1j}, ArgumentError, "scalar-not-real"),
-    (("her2k", "B.npy"), {"beta": 1j, "c": "C0.h5"}, ArgumentError, "scalar-not-real"),
-    (("herk",), {"op": "T"}, PlanError, "op"),
-    (("syrk",), {"op": "C"}, PlanError, "op"),
-    (("herk",), {"uplo": "Lower"}, PlanError, "uplo"),
-    (("herk",), {"beta": 1}, PlanError, "no-c"),
-    (("herk",), {"beta": 1, "c": "A.zarr"}, PlanError, "shapes"),
-    (("herk",), {"beta": 0, "c": "A.zarr"}, PlanError, "shapes"),
-    (("herk",), {"fast": 1}, ArgumentError, "unknown-option"),
-    (("herk",), {"method": "5m"}, AccuracyError, "method"),
-    (("herk",), {"tile": 0}, PlanError, "tile"),
-]
-
-
-@pytest.mark.parametrize(("call", "options", "kind", "code"), REFUSALS)
+@pytest.mark.parametrize(
+    ("call", "options", "kind", "code"),
+    [
+        (("none",), {}, PlanError, "routine"),
+        (("herk", "B.npy"), {}, ArgumentError, "two-b"),
+        (("syr2k",), {}, ArgumentError, "no-b"),
+        (("syr2k", "AT.npy"), {}, PlanError, "shapes"),
+        (("herk",), {"alpha": 1j}, ArgumentError, "scalar-not-real"),
+        (("herk",), {"op": "T"}, PlanError, "op"),
+        (("herk",), {"uplo": "Lower"}, PlanError, "uplo"),
+        (("herk",), {"beta": 1}, PlanError, "no-c"),
+        (("herk",), {"beta": 0, "c": "A.zarr"}, PlanError, "shapes"),
+        (("herk",), {"fast": 1}, ArgumentError, "unknown-option"),
+        (("herk",), {"tile": 0}, PlanError, "tile"),
+    ],
+)
 def test_what_cannot_be_is_refused(files, call, options, kind, code):
     before = contents(Path())
     routine, *b = call
     with raises(kind, code):
         update_files(routine, "A.zarr", "C.zarr", *b, **options)
-    with raises(PlanError, "output-is-input"):
-        update_files("herk", "A.zarr", "A.zarr", overwrite=True)
     assert contents(Path()) == before
-
-
-@pytest.mark.parametrize("output", ["C.zarr", "C.npz"])
-def test_a_failure_leaves_what_was_there(files, output):
-    chunk = Path("A.zarr/c/2/1")
-    chunk.write_bytes(chunk.read_bytes()[:-1])
-    save(output, np.eye(3))
-    before = visible(Path())
-    with raises(StoreError, "file-damaged"):
-        update("herk", output, overwrite=True)
-    assert visible(Path()) == before
