@@ -57,7 +57,7 @@ def begun(path, values, *, overwrite=False):
     place.check(overwrite)
     output = place.output(values.shape, (2, 3), values.dtype)
     with place.lock():
-        place.start(output, {}, overwrite=True)
+        place.start(output, {})
         (m, n), (mb, nb) = output.shape, output.tile
         for i, j in product(range(-(-m // mb)), range(-(-n // nb))):
             # In the order of columns, as LAPACK returns them.

@@ -19,7 +19,7 @@ from twom_dist.cli import workers
 from twom_dist.cluster.local import Machine
 from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError
-from twom_dist.jobs import device_transfer, devices, multiply_files, update_files
+from twom_dist.jobs import arrays, devices, multiply_files, update_files
 from twom_dist.jobs.devices import Device
 from twom_dist.kernels.cpu.engine import CpuEngine
 from twom_dist.kernels.registry import get_engine

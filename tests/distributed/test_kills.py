@@ -2,14 +2,16 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.command import ENVIRONMENT, make, read, same_bits
+from tests.command import make, read, same_bits
 from tests.stored import left_behind, save
 
+ROOT = Path(__file__).resolve().parents[2]
 KILLS = 5
 # A process that has imported everything forks each run, and kills it after a part of
 # the time that a whole run takes: at the start, among the tiles, or while it exports.
@@ -59,13 +61,14 @@ SCRIPT = """if True:
 
 @pytest.mark.parametrize("name", ["C.zarr", "C.npy", "C.h5"])
 @pytest.mark.parametrize("old", [False, True])
-def test_a_job_that_is_killed_again_and_again(here, name, old):
+def test_a_job_that_is_killed_again_and_again(tmp_path, monkeypatch, name, old):
+    monkeypatch.chdir(tmp_path)
     a = make(64, 64, 5)
     np.save("A.npy", a)
     if old:
         save(name, np.eye(64) + 0j)
     command = [sys.executable, "-c", SCRIPT, name, str(KILLS), str(old)]
-    environment = ENVIRONMENT | {"OPENBLAS_NUM_THREADS": "1"}
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     new = td.gemm(a, a)
@@ -74,6 +77,6 @@ def test_a_job_that_is_killed_again_and_again(here, name, old):
         found = read(name)
         assert same_bits(found, np.eye(64) + 0j) or same_bits(found, new)
         td.multiply_files("A.npy", "A.npy", name, tile=16, overwrite=True)
-    for path in here.glob(f"*{name}"):
+    for path in tmp_path.glob(f"*{name}"):
         assert same_bits(read(str(path)), new)
-    assert left_behind() == []
+    assert left_behind(tmp_path) == []

@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import zarr
 from fsspec.core import url_to_fs
@@ -16,7 +18,6 @@ from fsspec.implementations.memory import MemoryFileSystem
 import twom_dist as td
 from tests.command import CommandLine, make, same_bits
 from tests.expect import raises
-from tests.jobs import at, stop_after
 from twom_dist.errors import PlanError, StoreError
 from twom_dist.jobs import multiply_files, update_files
 from twom_dist.store import open_matrix
@@ -36,12 +37,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 @pytest.fixture(scope="module")
-def matrices():
-    """A and B in a bucket of a server on the loopback address, B in a group."""
-    command = [sys.executable, "-c", SERVER]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def s3() -> Iterator[None]:
+    """Start a server of S3 on the loopback address, with one bucket."""
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    port = server.stdout.readline().strip()
     settings = {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.stdout.readline().strip()}",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ACCESS_KEY_ID": "somebody",
         "AWS_SECRET_ACCESS_KEY": "secret",
         "AWS_DEFAULT_REGION": "us-east-1",
@@ -51,10 +55,7 @@ def matrices():
             patch.setenv(name, value)
         fs, _ = url_to_fs(BUCKET)
         fs.mkdir("bucket")
-        a, b = make(80, 32, 1), make(32, 64, 2)
-        save(f"{BUCKET}/A.zarr", a)
-        save(f"{BUCKET}/B.zarr", b, name="g/B")
-        yield a, b
+        yield
         server.terminate()
         # zarr leaves the sessions of its file systems open.
         type(fs).clear_instance_cache()
@@ -63,17 +64,29 @@ def matrices():
             gc.collect()
 
 
+@pytest.fixture(scope="module")
+def matrices(s3) -> tuple[np.ndarray, np.ndarray]:
+    """Store A and B in the bucket, B as the member of a group."""
+    a, b = make(80, 32, 1), make(32, 64, 2)
+    save(f"{BUCKET}/A.zarr", a)
+    save(f"{BUCKET}/B.zarr", b, name="g/B")
+    return a, b
+
+
 def save(url, values, name=None):
     """Store a matrix in chunks of 16 x 16."""
-    zarr.create_array(url, name=name, data=values, chunks=(16, 16), overwrite=True)
+    chunks = (16, 16)
+    zarr.create_array(url, name=name, data=values, chunks=chunks, overwrite=True)
 
 
-def read(url):
-    return open_matrix(url)[:, :]
+def remove(url):
+    """Remove all objects of a store."""
+    fs, place = url_to_fs(url, use_listings_cache=False)
+    fs.rm(place, recursive=True)
 
 
 @pytest.fixture
-def memory():
+def memory() -> Iterator[str]:
     """Name an empty store in the memory of this process."""
     yield "memory://folder"
     MemoryFileSystem.store.clear()
@@ -83,9 +96,22 @@ def memory():
 # --- in the memory of this process ----------------------------------------------------
 
 
+def test_stores_in_memory_are_multiplied(memory):
+    a = make(48, 32, 3)
+    save(f"{memory}/A.zarr", a)
+    found = f"{memory}/C.zarr"
+    multiply_files(f"{memory}/A.zarr", f"{memory}/A.zarr", found, op_b="C", tile=16)
+    assert same_bits(open_matrix(found)[:, :], td.gemm(a, a, op_b="C"))
+    for overwrite in (False, True):
+        with raises(StoreError, "output-exists"):
+            update_files("herk", f"{memory}/A.zarr", found, overwrite=overwrite)
+    assert same_bits(open_matrix(found)[:, :], td.gemm(a, a, op_b="C"))
+
+
 @pytest.mark.parametrize(
     ("left", "output", "kind", "code"),
     [
+        ("A.zarr", "A.zarr", PlanError, "output-is-input"),
         ("A.zarr", "A.zarr/C.zarr", PlanError, "output-is-input"),
         ("A.zarr", "C.zarr::C", StoreError, "url-member"),
         ("none.zarr", "C.zarr", StoreError, "file-missing"),
@@ -123,18 +149,36 @@ def test_an_output_is_begun_anew_or_continued_as_a_file_is(memory):
     a = make(64, 64, 4)
     save(f"{memory}/A.zarr", a)
     paths = (f"{memory}/A.zarr", f"{memory}/A.zarr", f"{memory}/C.zarr")
-    stop_after(5, lambda **k: multiply_files(*paths, tile=16, **k))
+
+    def stop(progress):
+        if progress.done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        multiply_files(*paths, tile=16, progress=stop)
     with raises(StoreError, "input-unfinished"):
         open_matrix(paths[2])
     with raises(StoreError, "unfinished-differs"):
         multiply_files(*paths, tile=16, alpha=2)
     assert multiply_files(*paths, tile=16).resumed >= 5
-    assert same_bits(read(paths[2]), td.gemm(a, a))
+    assert same_bits(open_matrix(paths[2])[:, :], td.gemm(a, a))
     assert open_matrix(paths[2]).provenance()["complete"]
-    with raises(StoreError, "output-exists"):
-        multiply_files(*paths, tile=16)
-    update_files("herk", *paths[1:], tile=16, overwrite=True)
-    assert same_bits(read(paths[2]), td.herk(a))
+
+
+def test_what_another_run_has_made_is_neither_taken_nor_removed(memory):
+    a = make(64, 64, 4)
+    save(f"{memory}/A.zarr", a)
+    paths = (f"{memory}/A.zarr", f"{memory}/A.zarr", f"{memory}/C.zarr")
+
+    def replace(progress):
+        """Remove the output, and make another one, while this job runs."""
+        if progress.done == 16:
+            remove(paths[2])
+            multiply_files(*paths, tile=32, alpha=2)
+
+    with raises(StoreError, "tiles-gone"):
+        multiply_files(*paths, tile=16, progress=replace)
+    assert same_bits(open_matrix(paths[2])[:, :], td.gemm(a, a, alpha=2))
 
 
 def test_workers_do_not_see_the_memory_of_another_process(client, memory):
@@ -154,10 +198,11 @@ def test_a_job_from_bucket_to_bucket(matrices, capsys):
     command = CommandLine(capsys)
     flags = ("--workers", "2", "--tile", "16", "--quiet")
     assert command("gemm", left, right, "-o", output, *flags) == (0, "", "")
-    assert same_bits(read(output), td.gemm(a, b))
+    assert same_bits(open_matrix(output)[:, :], td.gemm(a, b))
     code, out, _ = command("info", output)
     assert code == 0
     assert "complete" in out
+    remove(output)
 
 
 def test_a_job_that_is_killed_continues_in_the_bucket(matrices):
@@ -178,27 +223,34 @@ def test_a_job_that_is_killed_continues_in_the_bucket(matrices):
     paths = (f"{BUCKET}/A.zarr", f"{BUCKET}/B.zarr::g/B")
     summary = multiply_files(*paths, output, tile=16)
     assert summary.resumed >= 9
-    assert same_bits(read(output), td.gemm(a, b))
+    assert same_bits(open_matrix(output)[:, :], td.gemm(a, b))
+    remove(output)
 
 
 def test_an_input_that_changes_in_the_bucket_is_noticed(matrices):
-    paths = f"{BUCKET}/D.zarr", f"{BUCKET}/E.zarr"
-    save(paths[0], matrices[0])
+    a, _ = matrices
+    save(f"{BUCKET}/D.zarr", a)
 
-    def change():
-        zarr.open_array(paths[0], mode="r+")[-1, -1] = 7
+    def change(progress):
+        if progress.done == 2:
+            array = zarr.open_array(f"{BUCKET}/D.zarr", mode="r+")
+            array[-1, -1] = 7
 
     with raises(StoreError, "input-changed"):
-        update_files("herk", *paths, tile=16, progress=at(2, change))
+        update_files(
+            "herk", f"{BUCKET}/D.zarr", f"{BUCKET}/E.zarr", tile=16, progress=change
+        )
     with raises(StoreError, "file-missing"):
-        open_matrix(paths[1])
+        open_matrix(f"{BUCKET}/E.zarr")
 
 
 def test_a_bucket_that_does_not_exist_is_refused(matrices, capsys):
-    source, other = f"{BUCKET}/A.zarr", "s3://none/N.zarr"
-    for left, output in ((other, f"{BUCKET}/N.zarr"), (source, other)):
-        product = ("gemm", left, source, "--op-b", "C", "-o", output)
-        sentence = CommandLine(capsys).assert_refuses(
-            *product, "--workers", "0", why=StoreError
-        )
-        assert "s3://none/" in sentence
+    command = CommandLine(capsys)
+    source = f"{BUCKET}/A.zarr"
+    for paths in (
+        ("s3://none/A.zarr", source, "-o", f"{BUCKET}/N.zarr"),
+        (source, source, "--op-b", "C", "-o", "s3://none/N.zarr"),
+    ):
+        code, out, err = command("gemm", *paths, "--workers", "0")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "s3://none/" in err

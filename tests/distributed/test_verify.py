@@ -12,8 +12,9 @@ from twom_dist.store import Output
 
 
 @pytest.fixture
-def matrices(here):
+def matrices(tmp_path, monkeypatch):
     """Store A, B (40 x 24) and C0 (40 x 40) in another format each."""
+    monkeypatch.chdir(tmp_path)
     shapes = {"A.zarr": (40, 24), "B.npy": (40, 24), "C0.h5": (40, 40)}
     for seed, (name, shape) in enumerate(shapes.items()):
         save(name, make(*shape, seed))
@@ -23,8 +24,10 @@ def matrices(here):
 @pytest.mark.parametrize(
     ("routine", "options"),
     [
+        ("gemm", {"op_b": "C"}),
         ("gemm", {"op_a": "T", "alpha": 2 - 1j}),
-        ("gemm", {"op_b": "C", "alpha": 1j, "beta": 3, "c": "C0.h5"}),
+        ("gemm", {"op_b": "T", "alpha": 1j, "beta": 3, "c": "C0.h5"}),
+        ("herk", {}),
         ("herk", {"uplo": "lower", "alpha": 2, "beta": -1, "c": "C0.h5"}),
         ("syrk", {"op": "T", "uplo": "upper", "alpha": 2j}),
         ("her2k", {"alpha": 1 + 2j, "beta": 0.5, "c": "C0.h5"}),
@@ -42,7 +45,9 @@ def test_every_routine_is_within_its_bound(matrices, routine, options, accuracy)
     assert f"residual {summary.residual:.1e}" in str(summary)
 
 
-def test_a_wrong_result_gets_no_name(matrices, monkeypatch, here):
+@pytest.mark.parametrize("error", [1e-9, np.nan, np.inf])
+@pytest.mark.parametrize("cell", [(0, 0), (0, 2)])
+def test_a_wrong_result_gets_no_name(matrices, monkeypatch, tmp_path, error, cell):
     """As where a worker's memory is bad."""
     write = Output.write
 
@@ -52,12 +57,28 @@ def test_a_wrong_result_gets_no_name(matrices, monkeypatch, here):
         write(output, i, j, tile)
 
     monkeypatch.setattr(Output, "write", damage)
-    before = sorted(here.iterdir())
-    options = {"op_b": "C", "verify": True, "tile": 16}
+    before = sorted(tmp_path.iterdir())
     with raises(KernelError, "wrong-result"):
-        td.multiply_files("A.zarr", "B.npy", "C.npy", **options)
-    assert sorted(here.iterdir()) == before
-    off["by"] = np.nan
-    summary = td.multiply_files("A.zarr", "B.npy", "C.npy", **options)
+        td.update_files("herk", "A.zarr", "C.npy", verify=True, tile=16)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_no_scale_hides_an_error_or_looks_like_one(matrices, tmp_path):
+    a, b = make(40, 24, 0), make(24, 40, 1)
+    np.save("small.npy", 1e-160 * a)
+    np.save("large.npy", 1e200 * b)
+    options = {"verify": True, "tile": 16}
+    names = ("small.npy", "large.npy")
+    assert td.multiply_files(*names, "C.npy", alpha=1e-160, **options).residual < 1e-14
+    options |= {"c": "C0.h5", "beta": 1e-18}
+    summary = td.multiply_files(*names, "D.npy", alpha=1e-58, **options)
+    assert summary.residual < 1e-14
+    # One row is not a number; the others are checked.
+    a[3, 5] = np.nan
+    np.save("small.npy", a)
+    summary = td.multiply_files("small.npy", "large.npy", "E.npy", verify=True)
+    assert 0 < summary.residual < 1e-14
+    np.save("small.npy", np.full((40, 24), np.inf))
+    summary = td.multiply_files("small.npy", "large.npy", "F.npy", verify=True)
     assert np.isnan(summary.residual)
     assert '"residual": null' in summary.to_json()

@@ -15,7 +15,7 @@ from tests.command import K, M, N, contents, make, read, same_bits, save, visibl
 from tests.layouts import lay_out
 from twom_dist import jobs
 from twom_dist.cli import failures, main
-from twom_dist.cli.options import parse_number, parse_shape
+from twom_dist.cli.options import NUMBER, SHAPE
 from twom_dist.errors import MemoryLimitError
 from twom_dist.memory import MemoryBudget
 from twom_dist.plan import Cluster
@@ -70,7 +70,6 @@ def test_help_is_quick_and_names_the_exit_codes(call):
     assert set(ROUTINES) <= set(main.commands)
     code, out, _ = call("her2k", "--help")
     assert (code, "alpha A B^H + conj(alpha) B A^H + beta C0" in out) == (0, True)
-    assert "[N|C]" in out
     code = "import sys, twom_dist.cli; print(*sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True

@@ -11,14 +11,20 @@ from twom_dist.cli.following import follow
 from twom_dist.jobs import Progress
 
 
-def scheduler(*names):
-    """A client of a scheduler whose workers have statuses of these names."""
+def scheduler(*seconds, paused=0):
+    """Answer for workers that were silent for so long, the first of them paused."""
 
     def run_on_scheduler(ask):
-        idle = {"executing": {}, "processing": {}}
-        statuses = (SimpleNamespace(name=name) for name in names)
-        states = (SimpleNamespace(status=status, **idle) for status in statuses)
-        return ask(SimpleNamespace(workers=dict(enumerate(states))))
+        states = {
+            n: SimpleNamespace(
+                last_seen=time.time() - silent,
+                status=SimpleNamespace(name="paused" if n < paused else "running"),
+                executing=(),
+                processing=(),
+            )
+            for n, silent in enumerate(seconds)
+        }
+        return ask(SimpleNamespace(workers=states))
 
     return SimpleNamespace(run_on_scheduler=run_on_scheduler)
 
@@ -31,7 +37,8 @@ def gone(function):
     ("client", "workers"),
     [
         (None, ""),
-        (scheduler(1, 2, 99), ", 3 of 4 workers, 1 of them silent"),
+        (scheduler(1, 2, 99, paused=2), ", 3 of 4 workers, 2 paused, 1 silent"),
+        (scheduler(1, 2, 3, 4), ", 4 workers"),
         (SimpleNamespace(run_on_scheduler=gone), ", no answer from the scheduler"),
     ],
 )

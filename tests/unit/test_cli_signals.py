@@ -15,7 +15,7 @@ import pytest
 
 from tests.command import ENVIRONMENT, make, save, visible
 from tests.jobs import wait_until
-from twom_dist.cli.failures import undisturbed
+from twom_dist.cli.signals import undisturbed
 
 # Each starts the command and ends it.
 pytestmark = [pytest.mark.timeout(90), pytest.mark.slow]

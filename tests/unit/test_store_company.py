@@ -16,7 +16,7 @@ from tests.expect import raises
 from tests.stored import NAMES, assert_same_bits, make_matrix, save
 from twom_dist.errors import StoreError
 from twom_dist.store import find_unfinished, open_matrix
-from twom_dist.store._checks import store_errors
+from twom_dist.store._errors import store_errors
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -28,7 +28,7 @@ def test_a_path_may_hold_colons(here, monkeypatch):
     matrix = open_matrix("C.NPZ::x::y.npy")
     # Workers need not run in the folder where the client was started.
     monkeypatch.chdir("/")
-    assert (matrix.path, matrix.member) == (f"{here}/a::b/C.NPZ", "x::y")
+    assert (matrix.path, matrix.location.member) == (f"{here}/a::b/C.NPZ", "x::y")
     assert_same_bits(matrix[:, :], make_matrix())
 
 

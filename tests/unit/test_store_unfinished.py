@@ -12,7 +12,6 @@ from tests.expect import raises
 from tests.stored import NAMES, assert_same_bits, begun, everything, write_output
 from twom_dist.errors import StoreError
 from twom_dist.store import _publish as publishing
-from twom_dist.store import _tree as tree
 from twom_dist.store import find_unfinished
 
 pytestmark = pytest.mark.usefixtures("here")

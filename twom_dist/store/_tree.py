@@ -1,6 +1,7 @@
 """Where zarr arrays lie: folders, and prefixes of object stores, named by URLs."""
 
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -12,6 +13,12 @@ from ..errors import StoreError
 
 # What tells a new object from the old one, by the names of several stores.
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "updated", "created")
+
+# What belongs to an array; zarr leaves the last where it is killed.
+_OWN = re.compile(
+    r"zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata"
+    r"|(c[./])?\d+([./]\d+)*(\.[0-9a-f]+\.partial)?"
+)
 
 
 def is_url(path: str) -> bool:
@@ -35,6 +42,11 @@ def is_store(path: str) -> bool:
     """Tell whether a folder or prefix is the root of a zarr array or group."""
     names = ("zarr.json", ".zarray", ".zgroup")
     return any(exists(os.path.join(path, name)) for name in names)
+
+
+def is_own(name: str) -> bool:
+    """Tell whether a file in the folder of an array is a part of it."""
+    return _OWN.fullmatch(name) is not None
 
 
 def check_there(path: str) -> None:

@@ -21,16 +21,6 @@ from .output import COMPLETE, read_manifest
 
 # Of chunks: c/0/1, c.0.1, 0/1 or 0.1.
 _CHUNK = re.compile(r"(c[./])?\d+([./]\d+)*")
-# What belongs to an array; zarr leaves the last where it is killed.
-_OWN = re.compile(
-    r"zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata"
-    r"|(c[./])?\d+([./]\d+)*(\.[0-9a-f]+\.partial)?"
-)
-
-
-def is_own(name: str) -> bool:
-    """Tell whether a file in the folder of an array is a part of it."""
-    return _OWN.fullmatch(name) is not None
 
 
 class ZarrMatrix(StoredMatrix):
@@ -68,7 +58,7 @@ class ZarrMatrix(StoredMatrix):
     @staticmethod
     def list_others(path: str) -> list[str]:
         """List what is not of an array which is the store."""
-        names = (x for x in tree.list_files(path) if not is_own(x))
+        names = (x for x in tree.list_files(path) if not tree.is_own(x))
         return sorted({name.partition("/")[0] for name in names})
 
     def _read(self, region: Region) -> NDArray[Any]:
@@ -81,7 +71,7 @@ class ZarrMatrix(StoredMatrix):
     def _stamp(self) -> str:
         found = sha256(self.find(self.location).fingerprint.encode())
         for name, *seen in tree.look_at_files(_folder(self.location)):
-            if is_own(name):
+            if tree.is_own(name):
                 found.update(repr((name, *seen)).encode())
         return found.hexdigest()
 

@@ -17,7 +17,6 @@ from ._export import export, export_bytes
 from ._location import parse_location
 from ._place import Commit, Place
 from ._publish import publish
-from ._zarr import is_own
 from .output import Manifest, Output, open_output
 
 _STORE = re.compile(r"[0-9a-f]{12}\.zarr(\.draft|\.old)?")
@@ -197,9 +196,8 @@ class Unfinished(Place):
             # What has been replaced may be the member of a group.
             parts = inside.split("/")
             tails = ("/".join(parts[n:]) for n in range(len(parts)))
-            if not (
-                name in ours or (_STORE.fullmatch(store) and any(map(is_own, tails)))
-            ):
+            of_store = _STORE.fullmatch(store) and any(map(tree.is_own, tails))
+            if name not in ours and not of_store:
                 return name
         return ""
 
