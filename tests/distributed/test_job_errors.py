@@ -2,10 +2,10 @@
 
 import pytest
 from distributed.core import clean_exception, error_message
-from twom_dist.store._checks import store_errors
 
 from tests.expect import raises
 from twom_dist.errors import KernelError, StoreError, portable_errors
+from twom_dist.store._errors import store_errors
 
 
 class UnpicklableError(Exception):

@@ -14,7 +14,7 @@ from tests.command import CommandLine, contents, read, same_bits
 from tests.expect import raises
 from tests.jobs import TILES, at, interrupt, multiply, stop_after
 from twom_dist.errors import StoreError
-from twom_dist.jobs import driver, multiply_files, update_files
+from twom_dist.jobs import driver, multiply_files, run, update_files
 from twom_dist.store import StoredMatrix
 
 # Each process finds the folder that it works in here.
@@ -124,6 +124,7 @@ def test_no_file_of_an_input_is_looked_at_before_the_first_tile(files, monkeypat
         return stamp(stored)
 
     monkeypatch.setattr(StoredMatrix, "stamp", wait)
+    monkeypatch.setattr(run, "MANY_CHUNKS", 0)
     multiply(progress=lambda _: first.set())
     assert found == [True] * 4
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+from threading import Lock
 from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
@@ -13,6 +14,10 @@ from ._location import Location
 from ._matrix import StoredMatrix
 from ._region import Region
 from ._tree import stamp_file
+
+# NumPy parses a header as Python, and CPython 3.11 may fail where two threads do so at
+# once: SystemError, "AST constructor recursion depth mismatch".
+_PARSING = Lock()
 
 
 class NpyHeader(NamedTuple):
@@ -45,11 +50,12 @@ class NpyMatrix(StoredMatrix):
 
 def read_header(stream: IO[bytes]) -> NpyHeader:
     """Parse the header at the start of a stream; nothing is ever unpickled."""
-    if npy_format.read_magic(stream) == (1, 0):
-        fields = npy_format.read_array_header_1_0(stream)
-    else:
-        # Version 3 differs in the encoding of the names of fields, which no matrix has.
-        fields = npy_format.read_array_header_2_0(stream)
+    with _PARSING:
+        if npy_format.read_magic(stream) == (1, 0):
+            fields = npy_format.read_array_header_1_0(stream)
+        else:
+            # Version 3 differs in the encoding of names of fields, which no matrix has.
+            fields = npy_format.read_array_header_2_0(stream)
     return NpyHeader(*fields, stream.tell())
 
 
