@@ -42,6 +42,7 @@ REFUSALS = [
     ((*PRODUCT, "--beta", "2"), "no-c"),
     ((*PRODUCT, "--alpha", "two"), UsageError),
     ((*PRODUCT, "--engine", "gpu"), PlanError),
+    ((*PRODUCT, "--accuracy", "high"), AccuracyError),
     ((*PRODUCT, "--num-moduli", "9", "--accuracy", "1e-9"), AccuracyError),
     ((*PRODUCT, "--op-a", "X"), UsageError),
     ((*PRODUCT, "--tile", "0"), UsageError),
