@@ -56,7 +56,7 @@ def multiply_files(
         and HDF5 outputs. Default: chosen for the workers.
     overwrite : bool
         Whether to replace a matrix at `output`, but not a container that holds other
-        arrays, and to start anew where the job was stopped before.
+        arrays nor what is at a URL, and to start anew where the job was stopped before.
     refuse_missing : bool
         Whether to refuse inputs that lack chunks, which zarr reads as its fill value.
         By default they are counted, and only an array without any chunk is refused.
