@@ -65,7 +65,7 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     Returns
     -------
     float
-        0 for empty products.
+        0 for empty products; Inf or NaN where entries are not finite.
     """
     _check_shapes(A, B, C)
     if 0 in C.shape:
@@ -96,6 +96,10 @@ def row_residuals(
         NumPy or dask arrays, like the others.
     seed : int
         Seed of the random phases of x.
+
+    Returns
+    -------
+    (m,) numpy.ndarray
     """
     n = C.shape[1]
     x = np.exp(2j * np.pi * np.random.default_rng(seed).random(n))

@@ -93,6 +93,14 @@ def memory() -> Iterator[str]:
     MemoryFileSystem.pseudo_dirs[:] = [""]
 
 
+@pytest.fixture
+def square(memory) -> tuple[np.ndarray, tuple[str, str, str]]:
+    """Store a matrix, and name it, twice, and an output."""
+    a = make(64, 64, 4)
+    save(f"{memory}/A.zarr", a)
+    return a, (f"{memory}/A.zarr", f"{memory}/A.zarr", f"{memory}/C.zarr")
+
+
 # --- in the memory of this process ----------------------------------------------------
 
 
@@ -137,7 +145,7 @@ def test_a_url_that_does_not_do_is_refused(memory, left, output, kind, code):
         ("https://me:secret@host/A.zarr", "url-credentials"),
     ],
 )
-def test_a_protocol_without_its_package_is_named(url, code, monkeypatch):
+def test_an_address_that_cannot_be_used_is_refused(url, code, monkeypatch):
     monkeypatch.setitem(sys.modules, "gcsfs", None)
     with raises(StoreError, code) as caught:
         open_matrix(url)
@@ -145,10 +153,8 @@ def test_a_protocol_without_its_package_is_named(url, code, monkeypatch):
         assert "pip install 'twom-dist[cloud]'" in caught.value.remedy
 
 
-def test_an_output_is_begun_anew_or_continued_as_a_file_is(memory):
-    a = make(64, 64, 4)
-    save(f"{memory}/A.zarr", a)
-    paths = (f"{memory}/A.zarr", f"{memory}/A.zarr", f"{memory}/C.zarr")
+def test_an_output_is_continued_as_a_file_is(square):
+    a, paths = square
 
     def stop(progress):
         if progress.done == 5:
@@ -165,10 +171,8 @@ def test_an_output_is_begun_anew_or_continued_as_a_file_is(memory):
     assert open_matrix(paths[2]).provenance()["complete"]
 
 
-def test_what_another_run_has_made_is_neither_taken_nor_removed(memory):
-    a = make(64, 64, 4)
-    save(f"{memory}/A.zarr", a)
-    paths = (f"{memory}/A.zarr", f"{memory}/A.zarr", f"{memory}/C.zarr")
+def test_what_another_run_has_made_is_neither_taken_nor_removed(square):
+    a, paths = square
 
     def replace(progress):
         """Remove the output, and make another one, while this job runs."""

@@ -2,7 +2,7 @@
 
 import json
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
@@ -81,13 +81,21 @@ def _describe_machine() -> dict[str, Any]:
     from ..kernels.registry import engine_of, get_engine
 
     return {
-        **{package: version(package) for package in _PACKAGES.split()},
+        **{package: _find_version(package) for package in _PACKAGES.split()},
         "python": platform.python_version(),
         "engine": get_engine(engine_of("auto")).name,
         "int8 kernel": select_kernel(),
         "cores": CPU_COUNT,
         "BLAS": _describe_blas(),
     }
+
+
+def _find_version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        # As where the package runs from its sources.
+        return None
 
 
 def _describe_blas() -> str:

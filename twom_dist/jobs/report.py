@@ -83,8 +83,8 @@ class JobSummary:
     missing : dict
         Chunks of each zarr input that are not there, and were read as its fill value.
     residual, residual_bound : float or None
-        What `verify` has found, and what it allows, relative to
-        ``||a_i|| sum_j ||b_j||``; NaN where entries are not finite.
+        What `verify` has found in the worst row, and what it allows, relative to what
+        `twom_dist.testing.row_residuals` says; NaN where no row is finite.
     """
 
     path: str

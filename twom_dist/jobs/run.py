@@ -25,7 +25,8 @@ from .manifest import (
 )
 from .watchdog import ask
 
-# Of the inputs: so many are looked at before the first task, in some 0.1 s.
+# Of the inputs: so many are looked at before the first task, in some 0.1 s (a hundredth
+# of the 8 s for 10^6 on a local disk; AMD EPYC, 2 shared cores, at load 6).
 MANY_CHUNKS = 10_000
 
 
@@ -100,7 +101,8 @@ def prepare(
         manifest |= describe_layout(job, layout)
     else:
         output, begun = left
-        manifest["stamps"] = stamp_inputs(job)
+        if "stamps" not in manifest:
+            manifest["stamps"] = stamp_inputs(job)
         check_same(path, begun, manifest, tile)
         # Who stopped it had said that it may replace what is there.
         place.check(begun["overwrite"], anew=False)

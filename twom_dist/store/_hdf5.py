@@ -55,9 +55,6 @@ class Hdf5Matrix(StoredMatrix):
             self._check_unchanged(dataset)
             return np.ascontiguousarray(dataset[region], dtype=self.dtype)
 
-    def _stamp(self) -> str:
-        return self.find(self.location).fingerprint
-
     def _count_chunks(self) -> tuple[int, int]:
         with h5py.File(self.path, "r") as file:
             dataset = _dataset(file, self.location)
@@ -86,7 +83,9 @@ def _files(dataset: Any) -> Iterator[str]:
     yield own
     for name, *_ in dataset.external or ():
         # HDF5 looks for it from where the process works.
-        yield os.path.abspath(_check_source(own, name))
+        if not os.path.exists(name):
+            raise _refuse_source(own, name)
+        yield os.path.abspath(name)
     for source in dataset.virtual_sources() if dataset.is_virtual else ():
         path = own if source.file_name == "." else _find_file(own, source.file_name)
         with h5py.File(path, "r") as file:
@@ -103,12 +102,6 @@ def _find_file(own: str, name: str) -> str:
         if os.path.exists(path):
             return path
     raise _refuse_source(own, name)
-
-
-def _check_source(own: str, name: str) -> str:
-    if not os.path.exists(name):
-        raise _refuse_source(own, name)
-    return name
 
 
 def _refuse_source(own: str, name: str) -> StoreError:

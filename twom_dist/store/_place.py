@@ -13,12 +13,9 @@ from ..errors import StoreError
 from . import _tree as tree
 from ._errors import store_errors
 from ._location import Location
-from ._matrix import list_names
 from .output import COMPLETE, Manifest, Output, open_output
-from .reader import matrix_class
 
 Commit = Callable[[], None]
-_MOVE = "Move it away or choose another name"
 
 
 @dataclass(frozen=True)
@@ -115,45 +112,5 @@ class Place:
         """Remove what is unfinished of an output, and nothing else."""
         with store_errors(self.folder, "removed"):
             output.check_id()
-            others = matrix_class("zarr").list_others(self.folder)
-            for name in [*tree.list_files(self.folder)]:
-                if name.partition("/")[0] not in others:
-                    tree.remove(os.path.join(self.folder, name))
-
-    def _check_target(self, overwrite: bool) -> None:
-        """Refuse a target that is there, unless it may be replaced."""
-        target, form = self.location.path, self.location.format
-        if not tree.exists(target):
-            return
-        if self.location.member is not None:
-            raise StoreError(
-                f"{target!r} exists, and members are not added to a container",
-                "Name a container that does not exist yet",
-                "container-exists",
-            )
-        if not overwrite:
-            raise StoreError(
-                f"{target!r} exists",
-                "Choose another name, or replace it with overwrite",
-                "output-exists",
-            )
-        # A device or a pipe is neither.
-        replaceable = (os.path.isdir if form == "zarr" else os.path.isfile)(target)
-        if replaceable and form == "zarr":
-            replaceable = tree.is_store(target) or not any(tree.list_files(target))
-        if not replaceable:
-            raise StoreError(
-                f"{target!r} exists and is not a {form} matrix, so it is not "
-                "overwritten",
-                _MOVE,
-                "output-no-matrix",
-            )
-        with store_errors(target, "read"):
-            others = matrix_class(form).list_others(target)
-        if others:
-            raise StoreError(
-                f"{target!r} holds {list_names(others)}, which would be lost, so it is "
-                "not overwritten",
-                _MOVE,
-                "output-holds-others",
-            )
+            for name in filter(tree.is_own, [*tree.list_files(self.folder)]):
+                tree.remove(os.path.join(self.folder, name))

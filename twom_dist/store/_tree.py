@@ -14,10 +14,12 @@ from ..errors import StoreError
 # What tells a new object from the old one, by the names of several stores.
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "updated", "created")
 
+# Of chunks: c/0/1, c.0.1, 0/1 or 0.1.
+CHUNK = re.compile(r"(c[./])?\d+([./]\d+)*")
 # What belongs to an array; zarr leaves the last where it is killed.
 _OWN = re.compile(
     r"zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata"
-    r"|(c[./])?\d+([./]\d+)*(\.[0-9a-f]+\.partial)?"
+    rf"|{CHUNK.pattern}(\.[0-9a-f]+\.partial)?"
 )
 
 

@@ -19,9 +19,6 @@ from ._matrix import StoredMatrix, name_member, refuse_member
 from ._region import Region
 from .output import COMPLETE, read_manifest
 
-# Of chunks: c/0/1, c.0.1, 0/1 or 0.1.
-_CHUNK = re.compile(r"(c[./])?\d+([./]\d+)*")
-
 
 class ZarrMatrix(StoredMatrix):
     """An array of a store; its chunks are met when they are read."""
@@ -62,7 +59,7 @@ class ZarrMatrix(StoredMatrix):
         return sorted({name.partition("/")[0] for name in names})
 
     def _read(self, region: Region) -> NDArray[Any]:
-        # To open an array takes ten requests.
+        # To open an array takes up to six requests.
         once = _open_once if tree.is_url(self.path) else _open
         array = once(self.location, self.fingerprint)
         self._check_unchanged(array)
@@ -79,7 +76,7 @@ class ZarrMatrix(StoredMatrix):
         array = _open(self.location)
         chunks = getattr(array, "shards", None) or array.chunks
         counts = [-(-n // c) for n, c in zip(array.shape, chunks, strict=True)]
-        names = filter(_CHUNK.fullmatch, tree.list_files(_folder(self.location)))
+        names = filter(tree.CHUNK.fullmatch, tree.list_files(_folder(self.location)))
         found = (map(int, re.findall(r"\d+", name)) for name in names)
         there = (all(map(int.__lt__, index, counts)) for index in found)
         return sum(there), math.prod(counts)

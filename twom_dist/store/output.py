@@ -172,7 +172,7 @@ class Output:
         return writable
 
 
-# To open an array takes ten requests.
+# To open an array takes up to six requests.
 _open_once = lru_cache(maxsize=4)(Output.open)
 
 

@@ -15,10 +15,13 @@ from . import _tree as tree
 from ._errors import store_errors
 from ._export import export, export_bytes
 from ._location import parse_location
+from ._matrix import list_names
 from ._place import Commit, Place
 from ._publish import publish
 from .output import Manifest, Output, open_output
+from .reader import matrix_class
 
+_MOVE = "Move it away or choose another name"
 _STORE = re.compile(r"[0-9a-f]{12}\.zarr(\.draft|\.old)?")
 # Of file systems that cannot lock: runs there are not kept apart.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
@@ -100,6 +103,44 @@ class Unfinished(Place):
                 f"cannot write {target!r}: the directory {folder!r} is not writable",
                 "Change its permissions or choose another",
                 "no-permission",
+            )
+
+    def _check_target(self, overwrite: bool) -> None:
+        """Refuse a target that is there, unless it may be replaced."""
+        target, form = self.location.path, self.location.format
+        if not tree.exists(target):
+            return
+        if self.location.member is not None:
+            raise StoreError(
+                f"{target!r} exists, and members are not added to a container",
+                "Name a container that does not exist yet",
+                "container-exists",
+            )
+        if not overwrite:
+            raise StoreError(
+                f"{target!r} exists",
+                "Choose another name, or replace it with overwrite",
+                "output-exists",
+            )
+        # A device or a pipe is neither.
+        replaceable = (os.path.isdir if form == "zarr" else os.path.isfile)(target)
+        if replaceable and form == "zarr":
+            replaceable = tree.is_store(target) or not any(tree.list_files(target))
+        if not replaceable:
+            raise StoreError(
+                f"{target!r} exists and is not a {form} matrix, so it is not "
+                "overwritten",
+                _MOVE,
+                "output-no-matrix",
+            )
+        with store_errors(target, "read"):
+            others = matrix_class(form).list_others(target)
+        if others:
+            raise StoreError(
+                f"{target!r} holds {list_names(others)}, which would be lost, so it is "
+                "not overwritten",
+                _MOVE,
+                "output-holds-others",
             )
 
     def check_seen(self) -> None:
