@@ -100,6 +100,7 @@ def row_residuals(
     Returns
     -------
     (m,) numpy.ndarray
+        At most eps in each row, as for `residual`.
     """
     n = C.shape[1]
     x = np.exp(2j * np.pi * np.random.default_rng(seed).random(n))
