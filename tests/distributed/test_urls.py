@@ -44,6 +44,7 @@ def s3() -> Iterator[None]:
     )
     assert server.stdout is not None
     port = server.stdout.readline().strip()
+    assert port, "the server has ended: see what it wrote"
     settings = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ACCESS_KEY_ID": "somebody",
@@ -51,12 +52,14 @@ def s3() -> Iterator[None]:
         "AWS_DEFAULT_REGION": "us-east-1",
     }
     with pytest.MonkeyPatch.context() as patch, server:
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        fs, _ = url_to_fs(BUCKET)
-        fs.mkdir("bucket")
-        yield
-        server.terminate()
+        try:
+            for name, value in settings.items():
+                patch.setenv(name, value)
+            fs, _ = url_to_fs(BUCKET)
+            fs.mkdir("bucket")
+            yield
+        finally:
+            server.terminate()
         # zarr leaves the sessions of its file systems open.
         type(fs).clear_instance_cache()
         with warnings.catch_warnings():
