@@ -24,8 +24,8 @@ CACHE_SHARE = 0.3125
 # A worker of CPython 3.11 on x86-64 that has loaded NumPy, Numba, ONNX Runtime, zarr
 # and h5py and made a small product: 258 MiB; in the middle of a short job, beside the
 # tiles that were planned: up to 265. In one of 484 waves, eight minutes, it grew to 315
-# (benchmarks/results/out-of-core-cpu-zen4.jsonl, planned with 280). Just installed, with
-# more of the libraries' files in memory: 298, and 337 where it compiles the kernels.
+# (benchmarks/results/out-of-core-cpu-zen4.jsonl, planned with 280). Just installed,
+# with more of the libraries' files in memory: 298, and 337 while it compiles kernels.
 INTERPRETER_BYTES = 352 * 2**20
 
 _MIB = 2**20
