@@ -40,17 +40,10 @@ def test_what_is_left_is_listed_and_removed_and_nothing_else(call, left):
     before = contents(Path())
     code, found = listed(call)
     assert (code, sorted(found)) == (0, ["C.npy", "H.zarr"])
-    product, update = found["C.npy"], found["H.zarr"]
-    assert (product["routine"], product["shape"]) == ("gemm", [37, 37])
-    # A thread may have finished one more when its job was stopped.
-    assert (product["done"] in (2, 3), product["tiles"]) == (True, 9)
-    # Of an update the tiles of a triangle are computed, and counted.
-    assert (update["routine"], update["tiles"]) == ("herk", 6)
-    assert update["done"] in (3, 4)
     assert all(x["bytes"] > 0 and 0 <= x["idle_seconds"] < 300 for x in found.values())
     code, out, err = call("clean", ".")
     assert (code, err, contents(Path())) == (0, "", before)
-    assert "gemm, 37 x 37 complex128, " in out
+    assert ".C.npy.unfinished: " in out
     Path(".notes.unfinished").mkdir()
     Path("target.npy.unfinished").mkdir()
     os.symlink("target.npy.unfinished", ".S.npy.unfinished")
@@ -66,8 +59,7 @@ def test_a_folder_that_a_run_is_in_stays_and_a_damaged_one_goes(call, left):
         path.write_text("{")
     with find_unfinished("C.npy").lock():
         code, found = listed(call, "--yes")
-        assert (code, found["C.npy"]["obstacle"]) == (0, "a run is in it")
-    assert "tiles" not in found["H.zarr"]
+        assert (code, found["C.npy"]["code"]) == (0, "output-busy")
     assert [name for name in found if found[name]["removed"]] == ["H.zarr"]
     assert left_behind() == [".C.npy.unfinished"]
 

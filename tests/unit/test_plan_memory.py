@@ -16,7 +16,6 @@ from tests.expect import raises
 from tests.layouts import lay_out
 from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import budget_for_job, open_job
-from twom_dist.jobs.budget import fit
 from twom_dist.memory import PRODUCT_SHARE, MemoryBudget
 from twom_dist.plan import Cluster
 from twom_dist.tiles.spec import Spec
@@ -100,7 +99,7 @@ def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
         )
     memory = 1000 * MIB
     cluster = budget_for_job(Cluster(4, 1, MemoryBudget(memory)))
-    layout = fit(open_job("gemm", "A.zarr", "B.zarr", "C.zarr").lay_out, cluster)
+    layout = open_job("gemm", "A.zarr", "B.zarr", "C.zarr").lay_out(cluster)
     flags = ("--workers", "4", "--worker-memory", str(memory), "--json")
     code, out, _ = CommandLine(capsys)("plan", "A.zarr", "B.zarr", *flags)
     found = json.loads(out)

@@ -16,7 +16,7 @@ from twom_dist.errors import StoreError
 from twom_dist.jobs import run
 from twom_dist.jobs.inputs import InputGuard
 from twom_dist.store import find_unfinished, open_matrix
-from twom_dist.store.leftovers import find_obstacle, list_leftovers
+from twom_dist.store.leftovers import list_leftovers, remove_leftover
 
 
 def add(path: Path) -> None:
@@ -56,9 +56,10 @@ def test_a_folder_with_other_files_is_neither_used_nor_removed(
     with pytest.raises(StoreError):
         td.update_files("herk", tmp_path / "A.npy", tmp_path / "C.npy")
     (place,) = list_leftovers(str(tmp_path))
-    assert "not of a job" in find_obstacle(place)
-    (tmp_path / ".C.npy.unfinished" / "lock").unlink()
-    assert "no lock" in find_obstacle(place)
+    for _ in range(2):
+        with raises(StoreError, "not-removed"):
+            remove_leftover(place)
+        (tmp_path / ".C.npy.unfinished" / "lock").unlink(missing_ok=True)
     assert (tmp_path / ".C.npy.unfinished" / other).exists()
 
 
@@ -144,5 +145,5 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / ".C.npy.unfinished" / "lock").unlink()
     os.mkfifo(tmp_path / ".C.npy.unfinished" / "lock")
     (place,) = list_leftovers(str(tmp_path))
-    # Nobody holds it, and the rest is a job's.
-    assert find_obstacle(place) == ""
+    with raises(StoreError, "not-removed"):
+        remove_leftover(place)

@@ -1,7 +1,6 @@
 """``twom-dist plan``: what a product or an update will cost."""
 
 import json
-from functools import partial
 from typing import Any
 
 import click
@@ -78,7 +77,6 @@ def plan(
     from .. import problem
     from ..cluster.local import choose_workers, find_machine
     from ..jobs import budget_for_job
-    from ..jobs.budget import fit
     from ..memory import MemoryBudget
     from ..plan import Cluster, find_chunks, lay_out
 
@@ -98,8 +96,7 @@ def plan(
     # A job leaves room for the processes, and so does its plan.
     cluster = cluster if on_device else budget_for_job(cluster)
     chunks = find_chunks(posed.spec, posed.a, posed.b)
-    lay = partial(lay_out, posed.spec, posed.shape, tile=tile, chunks=chunks)
-    layout = fit(lay, cluster)
+    layout = lay_out(posed.spec, posed.shape, cluster, tile=tile, chunks=chunks)
     result, count = layout.plan(layout.waves[0], cluster), len(layout.waves)
     if as_json:
         show(json.dumps({"waves": count, **json.loads(result.to_json())}))

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from ..cluster.diagnosis import compare_processes
@@ -12,7 +11,7 @@ from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
 from ..store import Output, Place, find_unfinished
 from ..typing import Cell
-from .budget import budget_for_job, fit, list_smaller
+from .budget import budget_for_job
 from .devices import DEVICE_THREADS, budget_for_devices, choose_engine, find_devices
 from .inputs import check_workers, identify_inputs, stamp_inputs
 from .job import Job
@@ -96,7 +95,7 @@ def prepare(
     if left is None or anew:
         manifest["overwrite"] |= left is not None and left[1]["overwrite"]
         place.check(manifest["overwrite"])
-        layout = fit(partial(job.lay_out, tile=tile), cluster, list_smaller(tile))
+        layout = job.lay_out(cluster, tile)
         output = place.output(job.shape[:2], layout.tile_shape[:2], job.dtype)
         manifest |= describe_layout(job, layout)
     else:
@@ -106,7 +105,7 @@ def prepare(
         check_same(path, begun, manifest, tile)
         # Who stopped it had said that it may replace what is there.
         place.check(begun["overwrite"], anew=False)
-        layout = fit(partial(job.lay_out, tile=tuple(begun["tile"])), cluster)
+        layout = job.lay_out(cluster, tuple(begun["tile"]))
         check_same_panels(path, begun, describe_layout(job, layout))
         manifest = begun
     place.check_space(output)

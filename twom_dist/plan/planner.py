@@ -95,10 +95,15 @@ def _describe_need(least: WorkerMemory, cluster: Cluster) -> tuple[str, str]:
         f"({format_bytes(least.inputs)} for inputs, {format_bytes(least.outputs)} for "
         f"results, {format_bytes(least.temporaries)} inside tasks)"
     )
-    remedy = f"Give each at least {budget.least_limit(least.total) // 2**20} MiB"
+    ways = [f"Give each at least {budget.least_limit(least.total) // 2**20} MiB"]
     if budget.kind == "product":
-        remedy += ", or use more workers or smaller chunks"
-    return problem, remedy
+        ways.append("use more workers or smaller chunks")
+    elif cluster.workers > 1:
+        home = "GPU" if budget.kind == "device" else "machine"
+        ways.append(f"start fewer workers on each {home}")
+    if budget.kind != "product" and budget.tile_bytes > 1:
+        ways.append("use smaller tiles")
+    return problem, ", or ".join(ways)
 
 
 class _Traffic(NamedTuple):

@@ -1,6 +1,5 @@
 """What stopped jobs have left in a folder, and removing it."""
 
-import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -8,10 +7,7 @@ from pathlib import Path
 from ..errors import StoreError
 from ._errors import store_errors
 from ._location import parse_location
-from .output import Manifest, Output, open_output
 from .unfinished import Unfinished
-
-RUNNING = "a run is in it"
 
 
 def list_leftovers(folder: str) -> list[Unfinished]:
@@ -29,49 +25,24 @@ def list_leftovers(folder: str) -> list[Unfinished]:
     return found
 
 
-def read_leftover(place: Unfinished) -> tuple[Output, Manifest] | None:
-    """Find the array, under whatever name, and its manifest; None if none is whole."""
-    for metadata in Path(place.folder).glob("*.zarr/**/zarr.json"):
-        # Of a group, or damaged: then zarr raises errors of every kind.
-        with suppress(Exception):
-            output, manifest = open_output(str(metadata.parent), "")
-            if f"{output.id}.zarr" in metadata.parts:
-                return output, manifest
-    return None
+def remove_leftover(place: Unfinished, *, dry: bool = False) -> None:
+    """Remove what is left, or only refuse to where it must stay."""
+    # To lock would make the file, and to open a pipe would wait.
+    if not os.path.isfile(place.lock_path):
+        raise _refuse(place, "it has no lock, and so is not of a job")
+    with place.lock(surely=True):
+        if stranger := place.find_stranger():
+            raise _refuse(place, f"it holds {stranger!r}, which is not of a job")
+        old = any(name.endswith(".old") for name in os.listdir(place.folder))
+        if old and not os.path.lexists(place.location.path):
+            # A run was killed between the two renames of `publish`.
+            output = os.path.basename(place.location.path)
+            what = f"it holds what {output!r} was before"
+            raise _refuse(place, f"{what}; the same job puts it in order")
+        if not dry:
+            place.remove()
 
 
-def find_obstacle(place: Unfinished) -> str:
-    """Say why what is left must stay; nothing if it may go."""
-    try:
-        # A pipe would be waited for.
-        lock = os.open(place.lock_path, os.O_RDONLY | os.O_NONBLOCK)
-        with open(lock, "rb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return "it has no lock, and so is not of a job"
-    except BlockingIOError:
-        return RUNNING
-    except OSError as error:
-        return f"a run may be in it: its lock cannot be tried ({error.strerror})"
-    return _find_stranger(place)
-
-
-def _find_stranger(place: Unfinished) -> str:
-    if stranger := place.find_stranger():
-        return f"it holds {stranger!r}, which is not of a job"
-    if os.path.lexists(place.location.path) or not any(
-        entry.endswith(".old") for entry in os.listdir(place.folder)
-    ):
-        return ""
-    # A run was killed between the two renames of `publish`.
-    output = os.path.basename(place.location.path)
-    return f"it holds what {output!r} was before; the same job puts it in order"
-
-
-def remove_leftover(place: Unfinished) -> None:
-    """Remove what is left; refuse to where there is an obstacle by now."""
-    with place.lock():
-        if reason := _find_stranger(place):
-            problem = f"{place.folder!r} is not removed: {reason}"
-            raise StoreError(problem, "Look into it first", "not-removed")
-        place.remove()
+def _refuse(place: Unfinished, reason: str) -> StoreError:
+    problem = f"{place.folder!r} stays: {reason}"
+    return StoreError(problem, "Look into it first", "not-removed")
