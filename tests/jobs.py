@@ -1,8 +1,10 @@
 """Jobs on three small matrices in the current folder, for tests."""
 
 import time
+from contextlib import contextmanager
 
 import pytest
+from distributed import Client, LocalCluster
 
 from twom_dist.jobs import Progress, compute, multiply_files, prepare, writing
 from twom_dist.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
@@ -13,6 +15,17 @@ from twom_dist.store import find_unfinished
 M, K, N = 70, 50, 90
 TILES = 5 * 6
 OUTPUTS = ["C.zarr", "C.npy", "C.h5::g/C", "C.npz"]
+
+
+@contextmanager
+def local_workers(count, **options):
+    """Start workers, and yield a client that serves only who names it."""
+    options |= {"n_workers": count, "dashboard_address": "127.0.0.1:0"}
+    with (
+        LocalCluster(threads_per_worker=1, **options) as cluster,
+        Client(cluster, set_as_default=False) as made,
+    ):
+        yield made
 
 
 def multiply(output="C.zarr", **options):

@@ -1,6 +1,5 @@
 """The scripts with stand-ins for PBS, LSF and GPUs; dask and twom-dist are real."""
 
-import importlib.util
 import json
 import os
 import re
@@ -25,13 +24,10 @@ SLOTS = "localhost\nlocalhost\n127.0.0.1\n"
 
 def start(script, *arguments):
     """Start a script in a group of its own."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+    pipes |= {"stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
-        [CLUSTER / script, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        [CLUSTER / script, *arguments], start_new_session=True, **pipes
     )
 
 
@@ -76,9 +72,8 @@ def test_the_scripts_are_clean():
 
 def test_one_machine_with_gpus(folder, monkeypatch):
     gpu = str(STAND_INS / "gpu")
-    paths = [gpu, os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
-    monkeypatch.setenv("PATH", os.pathsep.join([gpu, os.environ["PATH"]]))
+    for name in ("PYTHONPATH", "PATH"):
+        monkeypatch.setenv(name, gpu, prepend=os.pathsep)
     options = ("--protocol=tls", "--pool-size=0", "--interface", "lo")
     code, out, err = run("local_cuda.sh", *options, *HERK)
     assert (code, err) == (0, "")
@@ -94,14 +89,7 @@ def test_one_machine_with_gpus(folder, monkeypatch):
 def test_pbs_with_tls(pbs, certificates):
     for name in ("ca", "cert", "key"):
         shutil.copy(certificates / f"{name}.pem", f"{name}.pem")
-    files = (
-        "--tls-ca-file",
-        "ca.pem",
-        "--tls-cert",
-        "cert.pem",
-        "--tls-key",
-        "key.pem",
-    )
+    files = ("--tls-ca-file=ca.pem", "--tls-cert=cert.pem", "--tls-key", "key.pem")
     command = ("gemm", "A.zarr", "B.zarr", "-o", "C.zarr", *PLAIN)
     code, _, err = run("pbs.sh", *files, "--workers=1", *command)
     assert (code, err) == (0, "")
@@ -199,7 +187,6 @@ REFUSALS = [
     (("--fast", "1", *HERK), "--fast does not exist; see --help"),
     (("--wait",), "--wait takes a value; see --help"),
     (("--wait", "0", *HERK), "--wait 0 given"),
-    (("--workers", "two", *HERK), "--workers two given"),
     (("--device", "tpu", *HERK), "--device tpu given"),
     (("--device", "gpu", *HERK), "--device gpu given, and there is no GPU"),
     (("--dashboard", ":8787", *HERK), "--dashboard :8787 given"),
@@ -229,15 +216,6 @@ def test_what_cannot_be_is_refused_before_anything_starts(folder, monkeypatch):
         assert err.startswith(f"{script}: error: this is no job of a batch system, ")
 
 
-def test_gpus_need_dask_cuda(folder, monkeypatch):
-    if importlib.util.find_spec("dask_cuda") is not None:
-        pytest.skip("dask-cuda is installed, and this is about a machine without it")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    code, _, err = run("local_cuda.sh", *HERK)
-    assert code == 2
-    assert "there are GPUs but no dask-cuda: pip install 'twom-dist[cuda12]'" in err
-
-
 @pytest.mark.parametrize(
     ("mute", "options", "sentence"),
     [
@@ -262,13 +240,9 @@ def test_a_cluster_that_never_comes(folder, monkeypatch, mute, options, sentence
     assert not Path("C.zarr").exists()
 
 
-@pytest.mark.parametrize(
-    "script", ["local_cuda.sh", "slurm.sbatch", "pbs.sh", "lsf.sh"]
-)
-def test_help_lists_every_option_anywhere(folder, script):
-    code, out, err = run(script, "--help")
+def test_help_and_the_readme_list_the_same_options(folder):
+    code, out, err = run("local_cuda.sh", "--help")
     assert (code, err) == (0, "")
-    assert out.startswith(f"{script} [OPTION VALUE]... COMMAND [ARGUMENT]...\n")
     table = (CLUSTER / "README.md").read_text()
     options = re.findall(r"^  (--[a-z-]+)", out, re.MULTILINE)
     assert len(options) == 16

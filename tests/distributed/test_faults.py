@@ -12,21 +12,27 @@ from pathlib import Path
 
 import dask
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 from distributed.core import Status
 from distributed.scheduler import KilledWorker
 
 import twom_dist as td
 from tests.command import ENVIRONMENT, read, same_bits, visible
 from tests.expect import raises
-from tests.jobs import at, compute_in_waves, multiply, task_names, wait_until
+from tests.jobs import (
+    at,
+    compute_in_waves,
+    local_workers,
+    multiply,
+    task_names,
+    wait_until,
+)
 from twom_dist.errors import StoreError
 from twom_dist.jobs import open_job, running, watchdog
 from twom_dist.tiles import plugin
 
 pytestmark = pytest.mark.timeout(90)
 
-GIB = 2**30
 WORKERS = 3
 STAGES = {
     "scaling": "twom_dist.tiles.tasks.largest_exponents",
@@ -40,14 +46,7 @@ def client():
     """Workers to harm."""
     # Else a cluster gives up a worker that dies twice within a quarter of a minute.
     patient = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
-    options = {"threads_per_worker": 1, "memory_limit": 2 * GIB}
-    with (
-        dask.config.set(patient),
-        LocalCluster(
-            n_workers=WORKERS, dashboard_address="127.0.0.1:0", **options
-        ) as cluster,
-        Client(cluster, set_as_default=False) as made,
-    ):
+    with dask.config.set(patient), local_workers(WORKERS, memory_limit="2 GiB") as made:
         yield made
 
 
@@ -62,28 +61,20 @@ def impatient(monkeypatch):
 # --- what goes wrong, inside the workers ----------------------------------------------
 
 
-def wrap(stage, before):
-    """Have this process do something before each call of a stage."""
+def wrap(stage, before=None):
+    """Have this process do something before each call of a stage, or stop doing so."""
+    import twom_dist.jobs  # noqa: F401
+
     module, _, name = STAGES[stage].rpartition(".")
-    original = getattr(sys.modules[module], name)
+    found = getattr(sys.modules[module], name)
+    original = getattr(found, "original", found)
 
     def wrapped(*args, **kwargs):
         before()
         return original(*args, **kwargs)
 
     wrapped.original = original
-    setattr(sys.modules[module], name, wrapped)
-
-
-def unwrap(stage):
-    module, _, name = STAGES[stage].rpartition(".")
-    found = getattr(sys.modules[module], name)
-    setattr(sys.modules[module], name, getattr(found, "original", found))
-
-
-def load(dask_worker=None):
-    """Import what is wrapped later."""
-    import twom_dist.jobs  # noqa: F401
+    setattr(sys.modules[module], name, wrapped if before else original)
 
 
 def die():
@@ -101,15 +92,13 @@ def doze():
 @contextmanager
 def interference(client, stage, before, victim=None):
     """Wrap a stage on all workers, or on one, which dies of it."""
-    client.run(load)
     client.run(wrap, stage, before, workers=None if victim is None else [victim])
     try:
         yield
     finally:
         wait_until(lambda: victim not in client.nthreads(), 60)
         wait_until(lambda: len(client.nthreads()) == WORKERS, 60)
-        client.run(load)
-        client.run(unwrap, stage)
+        client.run(wrap, stage)
 
 
 def pause(dask_worker):
@@ -194,7 +183,7 @@ def test_after_a_disk_that_fills_up_the_job_goes_on(client, files):
     with interference(client, "product", doze):
         with pytest.raises(OSError, match=r"No space left on device") as caught:
             multiply("C.npy", client=client, progress=fill_later)
-        client.run(unwrap, "writing")
+        client.run(wrap, "writing")
     wait_until(lambda: not task_names(client))
     assert "of 30 tiles are kept in" in caught.value.__notes__[-1]
     assert not Path("C.npy").exists()
@@ -202,9 +191,7 @@ def test_after_a_disk_that_fills_up_the_job_goes_on(client, files):
     assert same_bits(read("C.npy"), td.gemm(*files[:2]))
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_an_output_whose_folder_goes_is_told_of(request, files, alone):
-    client = None if alone else request.getfixturevalue("client")
+def test_an_output_whose_folder_goes_is_told_of(client, files):
     os.mkdir("out")
     move = at(2, partial(os.rename, "out", "elsewhere"))
     with raises(StoreError, "file-missing"):
@@ -257,7 +244,6 @@ def test_a_lost_cluster_ends_the_job_and_another_one_finishes_it(
 
     with remote_cluster() as (scheduler, worker, client):
         # Slow enough to be noticed at work.
-        client.run(load)
         client.run(wrap, "product", doze)
         with raises(StoreError, ending) as caught:
             multiply(client=client, progress=at(5, end))

@@ -3,9 +3,7 @@
 import pytest
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-import twom_dist as td
-from tests.command import make, read, same_bits, save
-from tests.jobs import multiply, task_names, wait_until
+from tests.command import make, save
 from twom_dist.jobs import multiply_files, update_files
 
 
@@ -51,30 +49,18 @@ def test_tiles_are_written_while_others_are_computed(client, here, notes, routin
     """Else a job that is stopped early keeps nothing."""
     save("A.npy", make(192, 256, 1))
     save("B.npy", make(256, 192, 2))
-    options = {"client": client, "tile": 16}
-    if routine == "gemm":
-        summary = multiply_files("A.npy", "B.npy", "C.zarr", **options)
-        tiles, result = 144, "twom-product"
-    else:
-        summary = update_files("herk", "A.npy", "C.zarr", **options)
-        tiles, result = 78, "twom-update"
+    with client.as_current():
+        if routine == "gemm":
+            summary = multiply_files("A.npy", "B.npy", "C.zarr", tile=16)
+            tiles, result = 144, "twom-product"
+        else:
+            summary = update_files("herk", "A.npy", "C.zarr", tile=16)
+            tiles, result = 78, "twom-update"
     assert summary.waves == 1
+    # Which dask has not fused with what follows.
     assert notes.done.count("twom-product") == notes.done.count("twom-write") == tiles
-    assert (
-        notes.done[: notes.done.index("twom-write")].count("twom-product") < tiles / 4
-    )
+    first = notes.done.index("twom-write")
+    assert notes.done[:first].count("twom-product") < tiles / 4
     # A tile alone: what many of them wait for may be late.
     assert notes.waited_for == {result}
     assert notes.unplaced == []
-
-
-def test_the_current_client_computes_and_keeps_nothing(client, files, notes):
-    with client.as_current():
-        multiply()
-    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
-    assert {"twom-product", "twom-write", "twom-exponents"} <= set(notes.done)
-    # dask has fused no product with what follows.
-    assert not any("-twom-" in stage for stage in notes.done)
-    wait_until(lambda: not task_names(client))
-    held = client.run(lambda dask_worker: len(dask_worker.data))
-    assert set(held.values()) == {0}

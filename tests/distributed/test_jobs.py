@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.command import contents, make, read, same_bits, save, visible
+from tests.command import read, same_bits, save, visible
 from tests.expect import raises
 from tests.jobs import (
     OUTPUTS,
@@ -22,8 +22,8 @@ from tests.jobs import (
     wait_until,
 )
 from tests.layouts import lay_out
-from twom_dist.errors import ArgumentError, PlanError, StoreError
-from twom_dist.jobs import Progress, multiply_files, open_job, update_files
+from twom_dist.errors import PlanError, StoreError
+from twom_dist.jobs import Progress, multiply_files, open_job
 from twom_dist.memory import MemoryBudget
 from twom_dist.plan import Cluster
 
@@ -51,37 +51,10 @@ def test_every_output_has_the_bits_of_gemm(client, files, output):
 def test_waves_give_the_same_bits(request, files, output, alone):
     a, b, c = files
     client = None if alone else request.getfixturevalue("client")
-    scalars = {"alpha": 2 - 1j, "beta": 0.5j}
-    job = open_job("gemm", "A.zarr", "B.npy", output, c="C0.h5", **scalars)
+    options = {"alpha": 2 - 1j, "beta": 0.5j, "method": "hybrid", "accuracy": 1e-20}
+    job = open_job("gemm", "A.zarr", "B.npy", output, c="C0.h5", **options)
     assert compute_in_waves(job, client).waves > 2
-    assert same_bits(read(output), td.gemm(a, b, c, **scalars))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"method": "native"},
-        {"method": "hybrid", "accuracy": 1e-20},
-        {"alpha": 0, "c": "C0.h5", "beta": 2},
-    ],
-)
-def test_all_options_reach_the_workers(client, files, options):
-    a, b, c = files
-    multiply(client=client, **options)
-    options.pop("c", None)
-    expected = td.gemm(a, b, c if "beta" in options else None, **options)
-    if options.get("method") == "native":
-        np.testing.assert_allclose(read("C.zarr"), expected, rtol=1e-13)
-    else:
-        assert same_bits(read("C.zarr"), expected)
-
-
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "i4"])
-def test_every_dtype_and_a_matrix_by_itself(files, dtype):
-    values = (8 * make(20, 20, 6, "f8")).astype(dtype)
-    np.save("A.npy", values)
-    multiply_files("A.npy", "A.npy", "C.npy", tile=8, op_a="T")
-    assert same_bits(read("C.npy"), td.gemm(values, values, op_a="T"))
+    assert same_bits(read(output), td.gemm(a, b, c, **options))
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2), (2, 0, 3), (2, 3, 0), (1, 1, 1)])
@@ -109,18 +82,6 @@ def test_updates_in_waves_have_the_bits_of_the_routine(client, files, routine, u
 # --- layout ---------------------------------------------------------------------------
 
 
-def test_waves_cover_every_tile_once_and_fit():
-    shape, cluster = (40_000, 30_000, 20_000), Cluster(4, 2, MemoryBudget(16 * GIB))
-    layout = lay_out(shape, "c16", cluster)
-    mt, nt, _ = layout.tiles
-    covered = [cell for wave in layout.waves for cell in wave.cells]
-    assert sorted(covered) == [(i, j) for i in range(mt) for j in range(nt)]
-    assert all(wave.size == len(wave.cells) for wave in layout.waves)
-    assert 1 < len(layout.waves) < 30
-    assert layout.waves[0].size >= 8
-    assert len(lay_out(shape, "c16", Cluster(4, 2)).waves) == 1
-
-
 def test_tiles_are_even_and_fit_the_worker_grid():
     layout = lay_out((3072, 3072, 3072), "c16", Cluster(4))
     assert layout.tile_shape == (768, 768, 1536)
@@ -141,34 +102,21 @@ def test_tiles_are_even_and_fit_the_worker_grid():
 
 
 def test_an_error_of_a_worker_leaves_what_was_there(client, files):
-    output = "C.npz"
-    chunk = Path("A.zarr/c/4/3")
-    chunk.write_bytes(chunk.read_bytes()[:-1])
-    save(output, np.eye(3))
+    os.truncate("A.zarr/c/4/3", 40)
+    save("C.npz", np.eye(3))
     before = visible(Path())
     with raises(StoreError, "file-damaged") as caught:
-        multiply(output, client=client, overwrite=True)
+        multiply("C.npz", client=client, overwrite=True)
     assert "A.zarr" in str(caught.value)
     assert visible(Path()) == before
     wait_until(lambda: not task_names(client))
 
 
-@pytest.mark.parametrize("routine", ["gemm", "herk"])
-def test_after_an_interrupt_the_same_call_continues(client, files, routine):
+def test_after_an_interrupt_the_same_call_continues(client, files):
     before = visible(Path())
-    run, matrices = partial(multiply_files, "A.zarr", "B.npy", "C.zarr"), files[:2]
-    if routine == "herk":
-        run, matrices = partial(update_files, "herk", "A.zarr", "C.zarr"), files[:1]
-    run = partial(run, client=client, tile=16)
+    run = partial(multiply, client=client)
     stop_after(1, run)
     wait_until(lambda: not task_names(client))
     assert visible(Path()) == before
     assert run().resumed > 0
-    assert same_bits(read("C.zarr"), getattr(td, routine)(*matrices))
-
-
-def test_what_is_no_client_is_refused(files):
-    before = contents(Path())
-    with raises(ArgumentError, "not-a-client"):
-        multiply(client=3)
-    assert contents(Path()) == before
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))

@@ -6,7 +6,7 @@ No GPU is needed: machines are values, and what dask-cuda is asked for is record
 import inspect
 import os
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -15,7 +15,6 @@ import dask
 import dask.array as da
 import psutil
 import pytest
-from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster, Security, default_client
 from distributed.comm import connect
 
@@ -108,22 +107,20 @@ def test_a_cluster_that_is_kept_runs_until_it_is_closed():
     assert "workers: 1, each with 2 threads and 1.00 GiB" in repr(cluster)
     cluster.close()
     assert processes() <= before
-    assert repr(cluster).endswith(", closed>")
     cluster.close()
 
 
 def _examine(client, command, folder):
     """Let the doctor look at two workers, and somebody else who has the credentials."""
-    address = client.scheduler.address
     report = td.doctor()
     rows = {finding.name: finding.found for finding in report.findings}
     assert report.ok, report
-    assert rows["workers"] == f"2 at {address}, {2 * _threads()} threads in all"
     assert rows["packages"] == "the same in all 4 processes"
     pem = folder / "pem"
     pem.write_text(client.security.tls_client_key + client.security.tls_client_cert)
-    files = ("--tls-ca-file", pem, "--tls-cert", pem)
-    code, out, _ = command("doctor", "--scheduler", address, *files)
+    address = client.scheduler.address
+    to = ("--scheduler", address, "--tls-ca-file", pem, "--tls-cert", pem)
+    code, out, _ = command("doctor", *to)
     assert (code, f"2 at {address}" in out) == (0, True)
 
 
@@ -136,10 +133,6 @@ def _knock(client):
             arguments = security.get_connection_args("client")
             with pytest.raises(OSError, match=r"TLS|tcp"):
                 client.sync(connect, address, timeout=1, **arguments)
-
-
-def _threads():
-    return max(1, CPU_COUNT // 2)
 
 
 # --- what is asked for ----------------------------------------------------------------
@@ -160,28 +153,15 @@ def recorded(monkeypatch):
     """The arguments of every cluster that would start, on two GPUs, RMM and UCX."""
     calls = []
 
-    class Recorder:
-        status, dashboard_link = "running", "http://127.0.0.1:8787/status"
+    def record(rmm_pool_size=None, **arguments):
+        pool = {} if rmm_pool_size is None else {"rmm_pool_size": rmm_pool_size}
+        calls.append(arguments | pool)
+        return nullcontext(SimpleNamespace(dashboard_link=None))
 
-        def __init__(self, *clusters, **arguments):
-            if not clusters:
-                calls.append(arguments)
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-    class CudaRecorder(Recorder):
-        def __init__(self, rmm_pool_size=None, **arguments):
-            pool = {} if rmm_pool_size is None else {"rmm_pool_size": rmm_pool_size}
-            super().__init__(**arguments, **pool)
-
-    dask_cuda = SimpleNamespace(LocalCUDACluster=CudaRecorder)
+    dask_cuda = SimpleNamespace(LocalCUDACluster=record)
     monkeypatch.setitem(sys.modules, "dask_cuda", dask_cuda)
-    monkeypatch.setattr("distributed.LocalCluster", Recorder)
-    monkeypatch.setattr("distributed.Client", Recorder)
+    monkeypatch.setattr("distributed.LocalCluster", record)
+    monkeypatch.setattr("distributed.Client", nullcontext)
     monkeypatch.setattr(local, "find_gpus", lambda: TWO_GPUS)
     for module in (local, cuda):
         monkeypatch.setattr(module, "find_spec", lambda _: True)
@@ -214,12 +194,9 @@ POOL = {
 
 
 def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(recorded):
-    shared = {"threads_per_worker": 1, "memory_limit": GIB}
-    ucx = {"protocol": "ucx", "security": None, "n_workers": 2}
-    expected = LOOPBACK_ONLY | POOL | shared | ucx
+    shared = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": GIB}
+    expected = LOOPBACK_ONLY | POOL | shared | {"protocol": "ucx", "security": None}
     assert start(recorded, memory_limit=GIB) == expected
-    one = start(recorded, gpus=True, n_workers=1, memory_limit=GIB)
-    assert one == expected | {"n_workers": 1}
     own = {"rmm_pool_size": "1 GiB", "local_directory": "/fast"}
     assert start(recorded, memory_limit=GIB, **own) == expected | own
 
@@ -275,6 +252,9 @@ def test_what_cannot_be_is_refused_before_anything_starts(recorded, monkeypatch)
     monkeypatch.setattr(local, "find_spec", lambda _: None)
     with raises(EngineUnavailableError, "no-bokeh"):
         start(recorded, dashboard=True)
+    monkeypatch.setitem(sys.modules, "dask_cuda", None)
+    with raises(EngineUnavailableError, "no-dask-cuda"):
+        cuda.find_cluster_class(TWO_GPUS)
     assert recorded == []
 
 
@@ -283,8 +263,6 @@ def test_an_interface_and_a_dashboard_when_asked_for(recorded):
     assert (call["host"], call["interface"]) == (None, "ib0")
     assert call["dashboard_address"] == "127.0.0.1:8787"
     assert call["scheduler_kwargs"] == {"dashboard": True}
-    shown = repr(td.local_cluster(gpus=False, dashboard=True))
-    assert "dashboard at http://127.0.0.1:8787/status" in shown
 
 
 def test_dask_cuda_has_these_parameters():
@@ -292,13 +270,3 @@ def test_dask_cuda_has_these_parameters():
     known = inspect.signature(dask_cuda.LocalCUDACluster).parameters
     common = inspect.signature(LocalCluster).parameters
     assert {*LOOPBACK_ONLY, *POOL} <= set(known) | set(common)
-
-
-@pytest.mark.parametrize(
-    ("version", "extra"), [((13, 2), "cuda13"), ((12, 8), "cuda12")]
-)
-def test_gpus_without_dask_cuda_name_the_extra(monkeypatch, version, extra):
-    monkeypatch.setitem(sys.modules, "dask_cuda", None)
-    with raises(EngineUnavailableError, "no-dask-cuda") as caught:
-        cuda.find_cluster_class(Gpus(TWO_GPUS.visible, version))
-    assert f"'twom-dist[{extra}]'" in caught.value.remedy

@@ -38,11 +38,11 @@ def run_products(client, count):
             Path(path).unlink(missing_ok=True)
 
 
-def test_many_products_leave_nothing(client, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_many_products_leave_nothing(client, here):
     run_products(client, 12)
     before = client.run(measure)
-    here = psutil.Process().num_fds(), psutil.Process().num_threads()
+    process = psutil.Process()
+    files_here, threads_here = process.num_fds(), process.num_threads()
     run_products(client, 12)
     wait_until(lambda: not task_names(client))
     # Workers forget a little later than the scheduler.
@@ -54,6 +54,6 @@ def test_many_products_leave_nothing(client, tmp_path, monkeypatch):
         assert files <= before[address][2] + 2
         assert threads <= before[address][3] + 1
         assert rss <= before[address][4] + 16 * 2**20
-    assert psutil.Process().num_fds() <= here[0] + 2
-    assert psutil.Process().num_threads() <= here[1] + 2
+    assert process.num_fds() <= files_here + 2
+    assert process.num_threads() <= threads_here + 2
     assert not list(Path().glob(".*"))
