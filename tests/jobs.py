@@ -62,13 +62,12 @@ def at(tiles, act):
     return progress
 
 
-def interrupt():
-    """Do as Ctrl-C does."""
-    raise KeyboardInterrupt
-
-
 def stop_after(tiles, run):
     """Interrupt a job when so many tiles are finished; return the exception."""
+
+    def interrupt():
+        raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt) as caught:
         run(progress=at(tiles, interrupt))
     return caught.value

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -62,29 +61,22 @@ def test_a_scheduler_without_workers_is_refused(files, capsys):
     assert contents(Path()) == before
 
 
-@pytest.mark.parametrize(
-    ("workers", "number"), [("0", signal.SIGTERM), ("1", signal.SIGKILL)]
-)
-def test_a_command_that_was_ended_is_continued(here, capsys, workers, number):
+def test_a_command_that_was_killed_is_continued(here, capsys):
     values = make(160, 160, 1)
     save("long.npy", values)
     product = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", "--workers")
-    command = [sys.executable, "-m", "twom_dist", *product, workers, "--tile", "16"]
+    command = [sys.executable, "-m", "twom_dist", *product, "1", "--tile", "16"]
     command += ["--engine", "reference"]
-    with subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(command, env=ENVIRONMENT) as process:
         wait_until(lambda: len(list(here.glob(".C.zarr.unfinished/*/c/*/*"))) > 2)
-        process.send_signal(number)
-        err = process.stderr.read()
-    if number == signal.SIGTERM:
-        assert process.returncode == 143
-        assert b"of 100 tiles are kept in" in err
+        process.kill()
     # Nothing that could be taken for a result.
     assert sorted(os.listdir()) == [".C.zarr.unfinished", "long.npy"]
     kept = len(finished())
     assert kept > 2
     code, out, err = CommandLine(capsys)(*product, "0", "--json")
     assert (code, err) == (0, "")
-    # Workers of a command that was killed may have finished what they had begun.
+    # The worker may have finished what it had begun.
     assert kept <= json.loads(out)["resumed"] <= kept + 2
     assert same_bits(read("C.zarr"), td.gemm(values, values))
     assert left_behind() == []

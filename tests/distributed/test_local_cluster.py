@@ -15,7 +15,7 @@ import dask
 import dask.array as da
 import psutil
 import pytest
-from distributed import Client, LocalCluster, Security, default_client
+from distributed import LocalCluster, Security, default_client
 from distributed.comm import connect
 
 import twom_dist as td
@@ -101,9 +101,7 @@ def test_a_cluster_that_is_kept_runs_until_it_is_closed():
     given = {"n_workers": 1, "threads_per_worker": 2, "memory_limit": "1 GiB"}
     cluster = td.local_cluster(**given, security=False)
     assert default_client() is cluster.client
-    # Anybody may come in.
-    with Client(cluster.client.scheduler.address, set_as_default=False) as other:
-        assert other.submit(int, "7").result() == 7
+    assert cluster.client.scheduler.address.startswith("tcp://127.0.0.1:")
     assert "workers: 1, each with 2 threads and 1.00 GiB" in repr(cluster)
     cluster.close()
     assert processes() <= before
@@ -244,11 +242,6 @@ def test_what_cannot_be_is_refused_before_anything_starts(recorded, monkeypatch)
         for security in ({}, {"security": True}, {"security": OWN}):
             with raises(PlanError, "unencrypted-protocol"):
                 start(recorded, protocol=protocol, **security)
-    with raises(PlanError, "too-many-workers"):
-        start(recorded, n_workers=10**6, gpus=False)
-    monkeypatch.setattr(local, "find_gpus", lambda: Gpus(reason="there is no driver"))
-    with raises(EngineUnavailableError, "no-gpu"):
-        start(recorded, gpus=True)
     monkeypatch.setattr(local, "find_spec", lambda _: None)
     with raises(EngineUnavailableError, "no-bokeh"):
         start(recorded, dashboard=True)
