@@ -92,7 +92,6 @@ def test_the_docs_have_the_exit_codes_of_the_help():
         ),
         (("herk", "A.npy", "-o", "H.npy", *HERE, "--quiet"), {"dtype": "complex128"}),
         (("plan", "A.npy", "B.npy"), {"waves": 1}),
-        (("info",), {"engine": "cpu"}),
         (("info", "A.npy"), {"shape": [M, K], "chunks": None}),
         (("doctor",), {"ok": True}),
         (("clean", "."), {"leftovers": []}),
@@ -132,12 +131,7 @@ def test_python_and_dask_have_the_command():
     assert found.stderr.count("\n") == 1
 
 
-def test_info_names_versions_and_describes_a_matrix(call, tmp_path):
-    code, out, err = call("info")
-    assert (code, err) == (0, "")
-    rows = dict(line.split(maxsplit=1) for line in out.splitlines())
-    assert (rows["numpy"], rows["engine"]) == (np.__version__, "cpu")
-    assert {"zarr", "distributed", "onnxruntime", "cores", "BLAS"} <= set(rows)
+def test_info_describes_a_matrix(call, tmp_path):
     save(tmp_path / "A.zarr", make(40, 20, 8, "c8"))
     code, out, _ = call("info", "A.zarr")
     assert code == 0

@@ -209,18 +209,14 @@ class Unfinished(Place):
             self.remove(output)
 
     def find_stranger(self) -> str:
-        """Return a file that no job has made; empty if there is none."""
+        """Return a name in the folder that no job gives; empty if there is none."""
         output = os.path.basename(self.location.path)
         # Of an .npz an .npy file is made first.
         ours = ("lock", "room", output, f"{output}.npy")
-        for name in tree.list_files(self.folder):
-            store, _, inside = name.partition("/")
-            # What has been replaced may be the member of a group.
-            parts = inside.split("/")
-            tails = ("/".join(parts[n:]) for n in range(len(parts)))
-            of_store = _STORE.fullmatch(store) and any(map(tree.is_own, tails))
-            if name not in ours and not of_store:
-                return name
+        for path in Path(self.folder).glob("*"):
+            of_store = _STORE.fullmatch(path.name) and not path.is_symlink()
+            if path.name not in ours and not of_store:
+                return path.name
         return ""
 
     def _clear(self) -> None:
