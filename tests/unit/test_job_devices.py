@@ -13,7 +13,6 @@ from twom_dist.cluster import local
 from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
 from twom_dist.jobs import devices
-from twom_dist.jobs.budget import fit
 from twom_dist.jobs.devices import (
     HERE,
     Device,
@@ -195,9 +194,9 @@ def test_the_least_device_memory_that_is_named_is_enough():
         return budget_for_devices(Cluster(2), told)
 
     with raises(MemoryLimitError, "memory") as caught:
-        fit(make, devices(64 * MIB))
+        make(devices(64 * MIB))
     least = first_number(caught.value.remedy)
-    assert len(fit(make, devices(least * MIB)).waves) > 1
+    assert len(make(devices(least * MIB)).waves) > 1
 
 
 # --- the command ----------------------------------------------------------------------
