@@ -5,8 +5,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 import twom_dist as td
 from tests.command import make, read, same_bits, save
-from tests.jobs import multiply, task_names, wait_until
-from twom_dist.jobs import multiply_files, update_files
+from tests.jobs import TILES, multiply, task_names, wait_until
+from twom_dist.jobs import arrays, multiply_files, update_files
 
 
 def stage_of(key):
@@ -68,9 +68,17 @@ def test_tiles_are_written_while_others_are_computed(client, here, notes, routin
     assert notes.unplaced == []
 
 
-def test_the_current_client_computes_and_keeps_nothing(client, files, notes):
+@pytest.mark.parametrize("most", [arrays.MOST_ENDS, 7])
+def test_the_current_client_computes_and_keeps_nothing(
+    client, files, notes, monkeypatch, most
+):
+    monkeypatch.setattr(arrays, "MOST_ENDS", most)
+    seen = []
     with client.as_current():
-        multiply()
+        multiply(progress=seen.append)
+    assert [p.done for p in seen] == list(range(1, TILES + 1))
+    multiply("D.zarr", client=None)
+    assert same_bits(read("D.zarr"), read("C.zarr"))
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
     assert {"twom-product", "twom-write", "twom-exponents"} <= set(notes.done)
     # dask has fused no product with what follows.
