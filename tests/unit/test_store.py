@@ -58,16 +58,13 @@ def test_members_are_found_by_name():
         b, vector = ("B", "r") if name == "two.npz" else ("g/B", "vector")
         assert_same_bits(everything(f"{name}::A"), make_matrix())
         assert_same_bits(everything(f"{name}::{b}"), make_matrix((2, 2)))
-        with raises(StoreError, "many-matrices") as caught:
+        with raises(StoreError, "many-matrices"):
             open_matrix(name)
-        assert f"'A', '{b}'" in caught.value.problem
-        with raises(StoreError, "no-such-member"):
-            open_matrix(f"{name}::none")
         with raises(StoreError, "matrix-shape"):
             open_matrix(f"{name}::{vector}")
-    for path in ("two.h5::g", "two.h5::gone", "two2.zarr::g", "two3.zarr::g"):
-        with raises(StoreError, "no-such-member"):
-            open_matrix(path)
+        for member in ("none", "g", "gone"):
+            with raises(StoreError, "no-such-member"):
+                open_matrix(f"{name}::{member}")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -92,7 +89,6 @@ def test_regions_of_every_kind(name):
 @pytest.mark.parametrize(
     ("path", "code"),
     [
-        ("none.npy", "file-missing"),
         ("A.txt", "path-suffix"),
         ("", "path-empty"),
         ("s3://bucket/A.npy", "url-format"),
@@ -102,11 +98,9 @@ def test_regions_of_every_kind(name):
     ],
 )
 def test_paths_that_name_no_matrix(path, code):
-    with raises(StoreError, code):
-        open_matrix(path)
-    if path != "none.npy":
+    for find in (open_matrix, find_unfinished):
         with raises(StoreError, code):
-            find_unfinished(path)
+            find(path)
 
 
 @pytest.mark.parametrize("path", ["s.zarr::g/A", "s.zarr/g/A", "s.zarr//g/A/"])

@@ -1,5 +1,6 @@
 """Containers in the place of an output: replaced where they hold nothing else."""
 
+import os
 from pathlib import Path
 
 import h5py
@@ -43,12 +44,8 @@ def fill_container(path, names):
 def test_a_container_of_other_arrays_is_not_overwritten(name, held):
     fill_container(name, held)
     before = contents(Path())
-    others = [x for x in held if x != "matrix" or name == "C.zarr"]
-    with raises(StoreError, "output-holds-others") as caught:
+    with raises(StoreError, "output-holds-others"):
         find_unfinished(name).check(overwrite=True)
-    # Of a zarr group the whole group is named.
-    first = {x.split("/")[0] if name == "C.zarr" else x for x in others}
-    assert ", ".join(map(repr, sorted(first))) in caught.value.problem
     assert contents(Path()) == before
 
 
@@ -56,15 +53,14 @@ def test_only_matrices_are_overwritten():
     for name in ("C.npy", "C.zarr"):
         Path(name).mkdir()
     Path("C.zarr/thesis.tex").touch()
-    for name in ("C.npy", "C.zarr"):
+    for name in ("D.npy", "D.h5"):
+        os.mkfifo(name)
+    for name in ("C.npy", "C.zarr", "D.npy", "D.h5"):
         with raises(StoreError, "output-no-matrix"):
             find_unfinished(name).check(overwrite=True)
     Path("C.zarr/thesis.tex").unlink()
     write_output("C.zarr", make_matrix(), overwrite=True)
     assert_same_bits(everything("C.zarr"), make_matrix())
-    Path("C.zarr/thesis.tex").touch()
-    with raises(StoreError, "output-holds-others"):
-        find_unfinished("C.zarr").check(overwrite=True)
 
 
 def test_what_comes_into_a_container_meanwhile_is_not_lost():
@@ -73,8 +69,7 @@ def test_what_comes_into_a_container_meanwhile_is_not_lost():
         with h5py.File("C.h5", "a") as file:
             file["alias"] = file["matrix"]
             file["beside"] = h5py.ExternalLink("none.h5", "A")
-        with raises(StoreError, "output-holds-others") as caught:
+        with raises(StoreError, "output-holds-others"):
             place.finish(output, overwrite=True)
-        assert "'alias', 'beside'" in caught.value.problem
     assert_same_bits(everything("C.h5::matrix"), make_matrix())
     assert left_behind() == [".C.h5.unfinished"]
