@@ -79,7 +79,7 @@ def test_workers_of_a_command_are_closed(files, monkeypatch, capsys, flags, sche
 
 def test_a_line_counts_the_workers_of_a_scheduler(client, capsys):
     said = []
-    with follow(9, client=client, workers=9, bar=False, seconds=0.1):
+    with follow(9, client=client, workers=9, seconds=0.1):
         wait_until(lambda: said.append(capsys.readouterr().err) or said[-1])
     found = len(client.scheduler_info()["workers"])
     assert said[-1] == f"twom-dist: 0 of 9 tiles, {found} of 9 workers\n"

@@ -48,14 +48,12 @@ def test_every_routine_is_a_command_with_all_options(call, a, b2, routine):
         str(w) for x, y in options.items() for w in (f"--{x}".replace("_", "-"), y)
     ]
     product = (routine, *paths, "-o", "C.zarr", *flags, "--c", "C0.npy", "--overwrite")
-    code, out, err = call(*product, "--progress", *HERE)
-    assert (code, "GFLOP/s" in err) == (0, True), err
-    shape, tiles = ("37 x 37", "9/9") if gemm else ("29 x 29", "3/3")
-    assert f"{routine}, {shape} complex128, " in out
-    assert tiles in err
+    code, out, err = call(*product, *HERE)
+    assert (code, err) == (0, "")
+    assert f"{routine}, {'37 x 37' if gemm else '29 x 29'} complex128, " in out
     assert same_bits(read("C.zarr"), getattr(td, routine)(*matrices, c, **options))
     assert not list(Path().glob(".*"))
-    assert call(*product, *HERE, "--progress", "--quiet") == (0, "", "")
+    assert call(*product, *HERE, "--quiet") == (0, "", "")
 
 
 # --- the other commands -----------------------------------------------------------
@@ -74,7 +72,7 @@ def test_help_is_quick_and_names_the_exit_codes(call):
     found = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
     )
-    slow = {"distributed", "zarr", "h5py", "numba", "onnxruntime", "tqdm"}
+    slow = {"distributed", "zarr", "h5py", "numba", "onnxruntime"}
     assert slow & set(found.stdout.split()) == set()
 
 

@@ -1,6 +1,7 @@
-"""A line a minute, where stderr is not a terminal: tiles, speed, workers."""
+"""A line a minute, or one that changes on a terminal: tiles, speed, workers."""
 
 import re
+import sys
 import time
 from types import SimpleNamespace
 
@@ -49,7 +50,7 @@ def test_a_line_tells_of_tiles_and_workers(capsys, client, workers):
         lines.extend(capsys.readouterr().err.splitlines())
         return lines
 
-    with follow(9, 3, client, 4, bar=False, seconds=0.02) as report:
+    with follow(9, 3, client, 4, seconds=0.02) as report:
         wait_until(said)
         assert lines[0] == f"twom-dist: 3 of 9 tiles{workers}"
         report(Progress(5, 9, 10**9, 1.0))
@@ -60,7 +61,17 @@ def test_a_line_tells_of_tiles_and_workers(capsys, client, workers):
         wait_until(lambda: "writing" in said()[-1])
     # A short job says nothing, nor does one that has ended.
     said()
-    with follow(9, bar=False) as report:
+    with follow(9) as report:
         report(Progress(1, 9, 1, 1.0))
     time.sleep(0.1)
     assert capsys.readouterr().err == ""
+
+
+def test_on_a_terminal_one_line_changes_and_goes(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    said = []
+    with follow(9, seconds=0.02):
+        wait_until(lambda: said.append(capsys.readouterr().err) or said[-1])
+    said.append(capsys.readouterr().err)
+    assert said[-2].startswith("\r0 of 9 tiles\x1b[K")
+    assert said[-1].endswith("\r\x1b[K")

@@ -29,8 +29,7 @@ def shell(line):
     [
         f"$T {PRODUCT} > /dev/full",
         f"$T {PRODUCT} | true",
-        f"$T {PRODUCT} --progress 2> /dev/full",
-        f"$T {PRODUCT} --progress 2>&-",
+        f"$T {PRODUCT} 2>&-",
     ],
 )
 def test_a_job_is_done_whatever_becomes_of_its_words(a, b, line):
