@@ -2,11 +2,9 @@
 
 import pytest
 
-from tests.expect import raises
 from twom_dist.cli import workers
 from twom_dist.cluster.local import Machine
 from twom_dist.cluster.nvml import Gpu, Gpus
-from twom_dist.errors import PlanError, TwomError
 
 GIB = 2**30
 GPUS = Gpus((Gpu("H200", 0, 0),) * 2, (13, 0))
@@ -41,13 +39,3 @@ def test_an_engine_has_workers_of_its_own(engine, count, expected):
     local = workers.choose_local_workers(engine, count, None, None, False)
     assert (local.workers, local.threads, bool(local.gpus.visible)) == expected
     assert local.cluster.memory.limit == 16 * GIB // local.workers
-
-
-def test_more_workers_than_gpus_are_refused():
-    with raises(PlanError, "too-many-workers"):
-        workers.choose_local_workers("cuda", 3, None, None, False)
-
-
-def test_a_dashboard_needs_workers():
-    with raises(TwomError, "no-processes"):
-        workers.choose_local_workers("cpu", 0, None, None, True)

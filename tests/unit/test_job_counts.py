@@ -7,29 +7,22 @@ import pytest
 from tests.command import save_operands
 from tests.expect import raises
 from twom_dist.errors import StoreError
-from twom_dist.jobs import multiply_files, update_files, watchdog
+from twom_dist.jobs import multiply_files, watchdog
 from twom_dist.plan.waves import Wave
 
 
-@pytest.mark.parametrize("routine", ["gemm", "herk"])
-def test_progress_lists_no_tiles(tmp_path, monkeypatch, routine):
+def test_progress_lists_no_tiles(here, monkeypatch):
     """A list of all of them for each of them takes hours where they are many."""
-    monkeypatch.chdir(tmp_path)
     save_operands(70, 50, 90)
-    listed = []
-    cells = Wave.cells.fget
+    seen, listed, cells = [], [], Wave.cells.fget
 
     def list_cells(wave):
         listed.append(wave)
         return cells(wave)
 
     monkeypatch.setattr(Wave, "cells", property(list_cells))
-    seen = []
     options = {"tile": 16, "progress": seen.append}
-    if routine == "gemm":
-        summary = multiply_files("A.zarr", "B.npy", "C.npy", **options)
-    else:
-        summary = update_files("herk", "A.zarr", "C.npy", **options)
+    summary = multiply_files("A.zarr", "B.npy", "C.npy", **options)
     # To see what is finished, before and after, and to compute the others.
     assert len(seen) > len(listed) == 3 * summary.waves
 
