@@ -24,28 +24,20 @@ ROUTINES = ["gemm", "herk", "syrk", "her2k", "syr2k"]
 HERE = ("--workers", "0", "--tile", "16")
 
 
-@pytest.fixture
-def b2(here):
-    """A matrix in the shape of A, as a member of a file."""
-    values = make(M, K, 3)
-    save("data.h5::g/B", values)
-    return values
-
-
 @pytest.mark.parametrize("routine", ROUTINES)
-def test_every_routine_is_a_command_with_all_options(call, a, b2, routine):
+def test_every_routine_is_a_command_with_all_options(call, a, routine):
     gemm, hermitian = routine == "gemm", routine[:2] == "he"
     op = {"op_b": "C"} if gemm else {"op": "C" if hermitian else "T", "uplo": "lower"}
     options = {**op, "method": "3m", "accuracy": 1e-10, "beta": -0.5}
     options["alpha"] = 2 if hermitian else 1 + 2j
     two = gemm or routine.endswith("2k")
-    matrices, paths = [a, b2][: 1 + two], ["A.npy", "data.h5::g/B"][: 1 + two]
+    matrices = [a, make(M, K, 3)][: 1 + two]
+    save("data.h5::g/B", matrices[-1])
+    paths = ["A.npy", "data.h5::g/B"][: 1 + two]
     c = make(M, M, 5) if gemm else make(K, K, 5)
     np.save("C0.npy", c)
     save("C.zarr", make(3, 3, 7))
-    flags = [
-        str(w) for x, y in options.items() for w in (f"--{x}".replace("_", "-"), y)
-    ]
+    flags = [f"--{name}={value}".replace("_", "-") for name, value in options.items()]
     product = (routine, *paths, "-o", "C.zarr", *flags, "--c", "C0.npy", "--overwrite")
     code, out, err = call(*product, *HERE)
     assert (code, err) == (0, "")

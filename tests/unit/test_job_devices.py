@@ -15,7 +15,6 @@ from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
 from twom_dist.jobs import devices
 from twom_dist.jobs.devices import (
-    HERE,
     Device,
     budget_for_devices,
     choose_engine,
@@ -60,7 +59,6 @@ def test_the_engine_follows_the_workers(with_cupy, engine, told, chosen):
     [
         ("cuda", {"1": NONE, "2": NONE}, "no-gpu"),
         ("cuda", {}, "no-gpu"),
-        ("cuda", {HERE: NONE}, "no-gpu"),
         ("auto", {"1": ONE, "2": NONE}, "gpu-missing"),
         ("auto", {"1": ONE, "2": ONE, "3": OTHER}, "gpu-missing"),
     ],
@@ -109,25 +107,14 @@ def test_a_worker_tells_its_device_and_what_is_free(cupy):
     assert find_device(SimpleNamespace(data={})).tile_bytes is None
 
 
-POOL = SimpleNamespace(pool_size=lambda: 30 * GIB)
-
-
-@pytest.mark.parametrize(
-    ("resource", "expected"),
-    [
-        (POOL, 30 * GIB),
-        (SimpleNamespace(upstream_mr=POOL), 30 * GIB),
-        (SimpleNamespace(), 0),
-    ],
-)
-def test_the_pool_of_rmm_counts_where_cupy_uses_it(
-    cupy, monkeypatch, resource, expected
-):
+def test_the_pool_of_rmm_counts_where_cupy_uses_it(cupy, monkeypatch):
     cupy.cuda.get_allocator().__module__ = "rmm.allocators.cupy"
-    rmm = MagicMock()
-    rmm.mr.get_current_device_resource.return_value = resource
-    monkeypatch.setitem(sys.modules, "rmm", rmm)
-    assert find_device().own_bytes == expected
+    monkeypatch.setitem(sys.modules, "rmm", rmm := MagicMock())
+    pool = SimpleNamespace(pool_size=lambda: 30 * GIB)
+    counting = SimpleNamespace(upstream_mr=pool)
+    for resource, expected in ((pool, 30), (counting, 30), (SimpleNamespace(), 0)):
+        rmm.mr.get_current_device_resource.return_value = resource
+        assert find_device().own_bytes == expected * GIB
 
 
 def test_a_worker_without_a_device_for_the_engine_says_why(cupy, monkeypatch):
@@ -146,23 +133,21 @@ def test_a_worker_without_a_device_for_the_engine_says_why(cupy, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("device", "sharers", "room"),
+    ("told", "room"),
     [
-        (Device("x", free_bytes=8 * GIB), 1, 8 * GIB),
-        (Device("x", free_bytes=8 * GIB, own_bytes=GIB), 4, 3 * GIB),
-        (Device("x", free_bytes=8 * GIB, limit_bytes=5 * GIB), 1, 5 * GIB),
-        (Device("x", free_bytes=8 * GIB, tile_bytes=720 * MIB), 1, 1000 * MIB),
-        (Device("x"), 1, 1),
+        ([OTHER], GIB),
+        (4 * [Device("x", free_bytes=8 * GIB, own_bytes=GIB)], 3 * GIB),
+        ([Device("x", free_bytes=8 * GIB, limit_bytes=5 * GIB)], 5 * GIB),
+        ([Device("x", free_bytes=8 * GIB, tile_bytes=720 * MIB)], 1000 * MIB),
+        ([Device("x")], 1),
+        # The fullest counts.
+        ([ONE, ONE, OTHER], GIB // 2),
     ],
 )
-def test_the_room_of_a_device(device, sharers, room):
-    assert device.room(sharers) == pytest.approx(room, abs=1)
-
-
-def test_the_fullest_device_counts_and_not_the_host():
-    told = {"1": ONE, "2": ONE, "3": OTHER, "4": Device("node 3", free_bytes=9 * GIB)}
-    found = budget_for_devices(Cluster(4, 1, MemoryBudget(16 * MIB)), told)
-    assert found == Cluster(4, 1, MemoryBudget(GIB // 2, "device"))
+def test_there_is_room_for_what_devices_have_left_and_not_hosts(told, room):
+    cluster = Cluster(len(told), 1, MemoryBudget(16 * MIB))
+    found = budget_for_devices(cluster, dict(enumerate(told))).memory
+    assert (found.kind, found.limit) == ("device", pytest.approx(room, abs=1))
 
 
 def test_the_least_device_memory_that_is_named_is_enough():

