@@ -122,8 +122,9 @@ def _examine(client, command, folder):
     assert rows["packages"] == "the same in all 4 processes"
     pem = folder / "pem"
     pem.write_text(client.security.tls_client_key + client.security.tls_client_cert)
-    files = ("--tls-ca-file", pem, "--tls-cert", pem)
-    code, out, _ = command("doctor", "--scheduler", address, *files)
+    names = ("ca_file", "client.cert")
+    with dask.config.set({f"distributed.comm.tls.{x}": str(pem) for x in names}):
+        code, out, _ = command("doctor", "--scheduler", address)
     assert (code, f"2 at {address}" in out) == (0, True)
 
 

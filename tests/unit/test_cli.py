@@ -76,8 +76,7 @@ def test_the_docs_have_the_exit_codes_of_the_help():
         ),
         (("herk", "A.npy", "-o", "H.npy", *HERE, "--quiet"), {"dtype": "complex128"}),
         (("plan", "A.npy", "B.npy"), {"waves": 1}),
-        (("info",), {"engine": "cpu"}),
-        (("info", "A.npy"), {"shape": [M, K], "missing_chunks": 0}),
+        (("info", "A.npy"), {"shape": [M, K], "chunks": None, "missing_chunks": 0}),
         (("doctor",), {"ok": True}),
         (("clean", "."), {"leftovers": []}),
     ],
@@ -116,17 +115,12 @@ def test_python_and_dask_have_the_command():
     assert found.stderr.count("\n") == 1
 
 
-def test_info_names_versions_and_describes_a_matrix(call):
-    code, out, err = call("info")
-    assert (code, err) == (0, "")
-    rows = dict(line.split(maxsplit=1) for line in out.splitlines())
-    assert (rows["numpy"], rows["engine"]) == (np.__version__, "cpu")
+def test_info_describes_a_matrix(call):
     save("A.zarr", make(40, 20, 8, "c8"))
     code, out, _ = call("info", "A.zarr")
     assert code == 0
-    assert {"40 x 20", "complex64", "16 x 16", "6.25 kiB"} <= set(
-        re.split("  +|\n", out)
-    )
+    for part in ("40 x 20", "complex64", "16 x 16", "6.25 kiB"):
+        assert part in out
 
 
 @pytest.mark.parametrize(

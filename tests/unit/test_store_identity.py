@@ -90,12 +90,6 @@ def test_chunks_are_counted(options, whole):
     assert matrix.count_chunks() == (whole, whole)
 
 
-def test_chunks_of_hdf5_are_counted():
-    with h5py.File("A.h5", "w") as file:
-        file.create_dataset("A", (5, 7), "f8", chunks=(2, 3))[:2, :3] = 1
-    assert open_matrix("A.h5").count_chunks() == (1, 9)
-
-
 def test_missing_chunks_are_told_or_refused():
     values = make_matrix((4, 6))
     values[:2, :3] = 0

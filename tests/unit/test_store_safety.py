@@ -40,24 +40,17 @@ def test_a_store_that_holds_others_is_not_replaced(group, other):
         find_unfinished("C.zarr").check(overwrite=True)
 
 
-@pytest.mark.parametrize(
-    ("other", "code"),
-    [
-        ("thesis.tex", "folder-holds-others"),
-        ("0123456789ab.zarr/thesis.tex", "unfinished-damaged"),
-    ],
-)
-def test_a_folder_with_other_files_is_neither_used_nor_removed(other, code):
+def test_a_folder_with_other_files_is_neither_used_nor_removed():
     save("A.npy", make_matrix((4, 4)))
-    add(FOLDER / other)
-    with raises(StoreError, code):
+    add(FOLDER / "thesis.tex")
+    with raises(StoreError, "folder-holds-others"):
         td.update_files("herk", "A.npy", "C.npy")
     (place,) = list_leftovers(".")
     for _ in range(2):
         with raises(StoreError, "not-removed"):
             remove_leftover(place)
         (FOLDER / "lock").unlink(missing_ok=True)
-    assert (FOLDER / other).exists()
+    assert (FOLDER / "thesis.tex").exists()
 
 
 def test_a_linked_folder_is_not_used():
