@@ -85,30 +85,39 @@ def test_the_place_is_checked_first(monkeypatch, name, copies):
 
 
 @pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
-def test_what_exists_is_not_overwritten_by_chance(name):
-    save(name, make_matrix())
-    place, member = find_unfinished(name), "::" in name
-    for overwrite in (False, True) if member else (False,):
-        with raises(StoreError, "container-exists" if member else "output-exists"):
-            place.check(overwrite)
-
-
-@pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
-@pytest.mark.parametrize("old", [False, True])
-def test_only_finishing_touches_the_target(name, old):
+def test_only_finishing_makes_the_target(name):
     path = Path(name.partition("::")[0])
-    if old:
-        save(path, make_matrix())
-    with begun(path if old else name, np.eye(4), overwrite=old) as (place, output):
-        assert path.exists() == old
-        if old:
-            assert_same_bits(everything(path), make_matrix())
+    with begun(name, np.eye(4)) as (place, output):
+        assert not path.exists()
         assert left_behind() == [f".{path.name}.unfinished"]
-        place.finish(output, overwrite=old)
+        place.finish(output, overwrite=False)
         assert_same_bits(everything(path), np.eye(4))
         with raises(StoreError, "file-missing"):
             output.write(0, 0, np.zeros((2, 3)))
     assert left_behind() == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_exists_stays_until_the_new_is_whole(name):
+    save(name, make_matrix())
+    with raises(StoreError, "output-exists"):
+        find_unfinished(name).check(overwrite=False)
+    with begun(name, np.eye(4), overwrite=True) as (place, output):
+        # As where it came up meanwhile.
+        with raises(StoreError, "output-exists"):
+            place.finish(output, overwrite=False)
+        assert_same_bits(everything(name), make_matrix())
+        place.finish(output, overwrite=True)
+    assert_same_bits(everything(name), np.eye(4))
+    assert left_behind() == []
+
+
+@pytest.mark.parametrize("name", MEMBER_NAMES)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_members_are_not_added_to_what_exists(name, overwrite):
+    save(name, make_matrix())
+    with raises(StoreError, "container-exists"):
+        find_unfinished(name).check(overwrite)
 
 
 @pytest.mark.parametrize("exchange", [True, False])
@@ -140,17 +149,6 @@ def test_what_cannot_be_put_in_place_keeps_both(monkeypatch, name, exchange):
         place.finish(found[0], overwrite=True)
     assert_same_bits(everything(name), np.eye(4))
     assert left_behind() == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_target_that_came_up_meanwhile_stays(name):
-    with begun(name, np.eye(4)) as (place, output):
-        save(name, make_matrix())
-        with raises(StoreError, "output-exists"):
-            place.finish(output, overwrite=False)
-        assert_same_bits(everything(name), make_matrix())
-        place.finish(output, overwrite=True)
-    assert_same_bits(everything(name), np.eye(4))
 
 
 def test_a_link_is_followed():
