@@ -6,7 +6,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-import zarr
 
 from tests.command import contents
 from tests.expect import raises
@@ -25,24 +24,17 @@ from twom_dist.store import find_unfinished
 pytestmark = pytest.mark.usefixtures("here")
 
 
-def fill_container(path, names):
-    """Store a small array under each name, and no matrix but a vector under "v"."""
-    arrays = {name: np.zeros(3 if name == "v" else (2, 2)) for name in names}
-    if path == "C.npz":
-        np.savez(path, **arrays)
-        return
-    for name, values in arrays.items():
-        if path == "C.zarr":
-            zarr.create_array(path, name=name, data=values)
-        else:
-            with h5py.File(path, "a") as file:
-                file[name] = values
-
-
 @pytest.mark.parametrize("held", [["A"], ["A", "B", "grp/A2"], ["v"], ["matrix", "A"]])
-@pytest.mark.parametrize("name", ["C.h5", "C.npz", "C.zarr"])
+@pytest.mark.parametrize("name", ["C.h5", "C.npz"])
 def test_a_container_of_other_arrays_is_not_overwritten(name, held):
-    fill_container(name, held)
+    """Nor one of vectors alone; zarr stores are tested with files of any kind."""
+    arrays = {x: np.zeros(3 if x == "v" else (2, 2)) for x in held}
+    if name == "C.npz":
+        np.savez(name, **arrays)
+    else:
+        with h5py.File(name, "w") as file:
+            for array, values in arrays.items():
+                file[array] = values
     before = contents(Path())
     with raises(StoreError, "output-holds-others"):
         find_unfinished(name).check(overwrite=True)

@@ -9,6 +9,7 @@ import pytest
 import zarr
 
 import twom_dist as td
+from tests.command import contents
 from tests.expect import raises
 from tests.jobs import stop_after
 from tests.stored import begun, everything, make_matrix, save
@@ -32,12 +33,14 @@ def add(path):
     "other", ["notes.txt", "c/notes.txt", "0/zarr.json", "sub/zarr.json", "B/.zarray"]
 )
 @pytest.mark.parametrize("group", [False, True])
-def test_a_store_that_holds_others_is_not_replaced(group, other):
+def test_a_store_that_holds_others_is_not_replaced(here, group, other):
     zarr.open_group("C.zarr", mode="w") if group else save("C.zarr", make_matrix())
     find_unfinished("C.zarr").check(overwrite=True)
     add(f"C.zarr/{other}")
+    before = contents(here)
     with raises(StoreError, "output-holds-others"):
         find_unfinished("C.zarr").check(overwrite=True)
+    assert contents(here) == before
 
 
 def test_a_folder_with_other_files_is_neither_used_nor_removed():
