@@ -116,9 +116,9 @@ def _examine(client, command, folder):
     assert rows["packages"] == "the same in all 4 processes"
     pem = folder / "pem"
     pem.write_text(client.security.tls_client_key + client.security.tls_client_cert)
-    address = client.scheduler.address
-    to = ("--scheduler", address, "--tls-ca-file", pem, "--tls-cert", pem)
-    code, out, _ = command("doctor", *to)
+    names, address = ("ca_file", "client.cert"), client.scheduler.address
+    with dask.config.set({f"distributed.comm.tls.{x}": str(pem) for x in names}):
+        code, out, _ = command("doctor", "--scheduler", address)
     assert (code, f"2 at {address}" in out) == (0, True)
 
 

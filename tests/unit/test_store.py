@@ -58,16 +58,13 @@ def test_members_are_found_by_name():
         b, vector = ("B", "r") if name == "two.npz" else ("g/B", "vector")
         assert_same_bits(everything(f"{name}::A"), make_matrix())
         assert_same_bits(everything(f"{name}::{b}"), make_matrix((2, 2)))
-        with raises(StoreError, "many-matrices") as caught:
+        with raises(StoreError, "many-matrices"):
             open_matrix(name)
-        assert f"'A', '{b}'" in caught.value.problem
-        with raises(StoreError, "no-such-member"):
-            open_matrix(f"{name}::none")
         with raises(StoreError, "matrix-shape"):
             open_matrix(f"{name}::{vector}")
-    for path in ("two.h5::g", "two.h5::gone", "two2.zarr::g", "two3.zarr::g"):
-        with raises(StoreError, "no-such-member"):
-            open_matrix(path)
+        for member in ("none", "g", "gone"):
+            with raises(StoreError, "no-such-member"):
+                open_matrix(f"{name}::{member}")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,14 +82,13 @@ def test_regions_of_every_kind(name):
     for index in [0, slice(3), (0,), (0, 0, 0), ([1, 2], slice(3)), (None, 1)]:
         with raises(ArgumentError, "index"):
             matrix[index]
-    with pytest.raises(IndexError, match="outside an axis of length 5"):
+    with pytest.raises(IndexError):
         matrix[5, 0]
 
 
 @pytest.mark.parametrize(
     ("path", "code"),
     [
-        ("none.npy", "file-missing"),
         ("A.txt", "path-suffix"),
         ("", "path-empty"),
         ("s3://bucket/A.npy", "url-format"),
@@ -102,11 +98,9 @@ def test_regions_of_every_kind(name):
     ],
 )
 def test_paths_that_name_no_matrix(path, code):
-    with raises(StoreError, code):
-        open_matrix(path)
-    if path != "none.npy":
+    for find in (open_matrix, find_unfinished):
         with raises(StoreError, code):
-            find_unfinished(path)
+            find(path)
 
 
 @pytest.mark.parametrize("path", ["s.zarr::g/A", "s.zarr/g/A", "s.zarr//g/A/"])
@@ -141,8 +135,9 @@ def test_a_file_of_another_kind_is_refused():
 
 @pytest.mark.parametrize("dtype", ["f2", "g", "G", "M8[s]", "S3", "i4,f8"])
 def test_other_dtypes_are_refused(dtype):
-    names = ["A.npy", "A.npz"] + ([] if "M" in dtype else ["A.h5"])
-    for name in [*names, "A.zarr"] if dtype == "f2" else names:
+    # Each format has dtypes of its own.
+    others = {"f2": ["A.h5", "A.zarr"], "M8[s]": []}.get(dtype, ["A.h5"])
+    for name in ("A.npy", "A.npz", *others):
         save(name, np.zeros((2, 3), dtype))
         with raises(StoreError, "matrix-dtype"):
             open_matrix(name)

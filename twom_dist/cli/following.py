@@ -1,8 +1,9 @@
-"""How far a job is, on stderr: a bar on a terminal, a line a minute elsewhere."""
+"""How far a job is, on stderr: a line each second on a terminal, a minute elsewhere."""
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
@@ -14,46 +15,23 @@ from .streams import Stderr, say
 Report = Callable[[Any], None]
 
 
+@contextmanager
 def follow(
     total: int | None = None,
     done: int = 0,
     client: Any = None,
     workers: int = 0,
-    *,
-    bar: bool = False,
-    seconds: float = 60.0,
-) -> AbstractContextManager[Report]:
+    seconds: float | None = None,
+) -> Iterator[Report]:
     """Yield a callback for the progress of a job, and tell of it.
 
-    `done`: tiles of an earlier run; `workers`: of the client, at the start; `bar`: show
-    one even where stderr is not a terminal; `seconds`: from line to line.
+    `done`: tiles of an earlier run; `workers`: of the client, at the start; `seconds`:
+    from line to line, instead of the usual ones.
     """
-    if bar or sys.stderr.isatty():
-        return _bar(total, done)
-    return _lines(total, done, client, workers, seconds)
-
-
-@contextmanager
-def _bar(total: int | None, done: int) -> Iterator[Report]:
-    from tqdm import tqdm
-
-    options: dict[str, Any] = {"file": Stderr(), "dynamic_ncols": True}
-    with tqdm(total=total, initial=done, unit="tile", **options) as bar:
-
-        def report(progress: Any) -> None:
-            bar.total = progress.tiles
-            bar.set_postfix_str(f"{progress.gflops:.1f} GFLOP/s", refresh=False)
-            bar.update(progress.done - bar.n)
-
-        yield report
-
-
-@contextmanager
-def _lines(
-    total: int | None, done: int, client: Any, workers: int, seconds: float
-) -> Iterator[Report]:
     latest: Any = None
     start, ended = monotonic(), Event()
+    in_place = sys.stderr.isatty()
+    seconds = seconds or (1.0 if in_place else 60.0)
 
     def report(progress: Any) -> None:
         nonlocal latest
@@ -61,14 +39,14 @@ def _lines(
 
     def tell() -> None:
         while not ended.wait(seconds):
-            line = f"{done} of {total} tiles"
+            line = "" if total is None else f"{done} of {total} tiles"
             if latest is not None:
                 line = _describe(latest, done, monotonic() - start)
             if client is not None:
                 line += _count_workers(client, workers)
             # Meanwhile the job may have ended.
             if not ended.is_set():
-                say(line)
+                _show_in_place(line) if in_place else say(line)
 
     # No exit waits for it, not even where the scheduler does not answer.
     Thread(target=tell, daemon=True).start()
@@ -76,6 +54,13 @@ def _lines(
         yield report
     finally:
         ended.set()
+        if in_place:
+            _show_in_place("")
+
+
+def _show_in_place(line: str) -> None:
+    """Put a line in the place of the one before: erase to its end (ECMA-48, EL)."""
+    Stderr().write(f"\r{line[: shutil.get_terminal_size().columns - 1]}\x1b[K")
 
 
 def _describe(progress: Any, before: int, seconds: float) -> str:

@@ -55,7 +55,6 @@ SECONDS = _value("seconds", "a number of seconds such as 10", _read_seconds)
 ACCURACY = _value("accuracy", "an accuracy", _read_accuracy)
 COUNT = click.IntRange(1)
 _OP = click.Choice(OPS)
-_FILE = click.Path(exists=True, dir_okay=False)
 
 
 def option(names: str, kind: Any, about: str, **more: Any) -> click.Option:
@@ -105,9 +104,6 @@ TILE_OPTION = option("--tile", COUNT, "Rows and columns of a tile [default: chos
 SCHEDULER_OPTIONS = [
     option("--scheduler", str, "Address of the dask scheduler to use."),
     option("--scheduler-file", str, "Use the dask scheduler that wrote this file."),
-    option("--tls-ca-file", _FILE, "CA certificate of a TLS scheduler."),
-    option("--tls-cert tls_client_cert", _FILE, "Client certificate (PEM)."),
-    option("--tls-key tls_client_key", _FILE, "Its key [default: in the same file]."),
     option(
         "--timeout",
         SECONDS,

@@ -75,7 +75,6 @@ _RUN_OPTIONS = [
     # What every run does, unless it overwrites.
     flag("--resume", "Continue a stopped job.", hidden=True),
     TILE_OPTION,
-    flag("--progress", "Show the progress bar even without a terminal."),
     flag("--quiet", "Print nothing but errors and what --json prints."),
     *COMMON_OPTIONS,
 ]

@@ -15,7 +15,6 @@ def run_job(
     job: "Job",
     *,
     tile: int | None,
-    progress: bool,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -43,9 +42,7 @@ def run_job(
         report = None
         if not quiet:
             total, done = run.layout.num_computed, len(run.finished())
-            report = stack.enter_context(
-                follow(total, done, client, cluster.workers, bar=progress)
-            )
+            report = stack.enter_context(follow(total, done, client, cluster.workers))
         summary = compute(run, client, report, begin_work())
     if as_json:
         show(summary.to_json(), done=True)

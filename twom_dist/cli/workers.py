@@ -3,7 +3,7 @@
 import json
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
@@ -76,16 +76,14 @@ def connect(
 ) -> Iterator[Any]:
     """Yield a client of a scheduler that answers and has a worker, if one is named.
 
-    `others`: TLS files, and the options of new workers, which a scheduler excludes.
+    `others`: the options of new workers, which a scheduler excludes.
     """
     if scheduler is not None and scheduler_file is not None:
         problem = "--scheduler and --scheduler-file exclude each other"
         raise TwomError(problem, "Give one of them", "two-schedulers")
-    files = {name: others.pop(name) for name in [*others] if name.startswith("tls_")}
     address = scheduler
     if scheduler_file is not None:
         address = _read_scheduler_file(scheduler_file, timeout)
-    security = _choose_security(address, given(**files))
     if address is None:
         yield None
         return
@@ -95,7 +93,7 @@ def connect(
         problem = f"a scheduler has its own workers, and {option} is for new ones"
         remedy = f"Leave out {option} or the scheduler"
         raise TwomError(problem, remedy, "workers-of-scheduler")
-    client = _reach(address, timeout, security)
+    client = _reach(address, timeout)
     with client, client.as_current():
         try:
             client.wait_for_workers(1, timeout=timeout)
@@ -122,32 +120,7 @@ def _read_scheduler_file(path: str, timeout: float) -> str:
         sleep(_LOOK_SECONDS)
 
 
-def _choose_security(address: str | None, files: Mapping[str, str]) -> Any:
-    """Check the TLS files, and return what a client encrypts with, or None."""
-    if address is None or not address.startswith(("tls://", "wss://")):
-        if files:
-            problem = "TLS files are given, and no encrypted scheduler"
-            remedy = "Leave them out, or start the scheduler with --protocol tls"
-            raise TwomError(problem, remedy, "tls-without-encryption")
-        return None
-    from distributed import Security
-
-    security = Security(require_encryption=True, **files)
-    problem = "the scheduler is encrypted"
-    try:
-        if security.get_connection_args("client")["ssl_context"] is not None:
-            return security
-    except OSError as error:
-        problem = f"the TLS files do not work ({error.strerror})"
-    raise TwomError(
-        problem,
-        "Give --tls-ca-file, --tls-cert and --tls-key as PEM files: the authority that "
-        "signed the scheduler's certificate, a certificate, and its own key",
-        "bad-tls-files",
-    )
-
-
-def _reach(address: str, timeout: float, security: Any) -> Any:
+def _reach(address: str, timeout: float) -> Any:
     from distributed import Client
     from distributed.comm import parse_address
     from distributed.comm.registry import get_backend
@@ -163,10 +136,9 @@ def _reach(address: str, timeout: float, security: Any) -> Any:
             # Differences that matter are refused; the doctor tells the rest.
             warnings.simplefilter("ignore", VersionMismatchWarning)
             # A client that fails to start would stay the default one.
-            options = {"timeout": timeout, "security": security}
-            return Client(address, set_as_default=False, **options)
+            return Client(address, timeout=timeout, set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError) as error:
         [reason, *_] = str(error).splitlines() or [type(error).__name__]
         problem = f"no scheduler answers at {address!r} in {timeout:g} s ({reason})"
-        remedy = "Check the address, and that the scheduler runs"
+        remedy = "Check the address, that the scheduler runs, and dask's TLS settings"
         raise TwomError(problem, remedy, "no-scheduler") from error

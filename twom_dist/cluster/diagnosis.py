@@ -3,13 +3,17 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
+from platform import python_version
 from typing import Any, Literal
 
 import numpy as np
+from dask.system import CPU_COUNT
 
 from ..errors import EngineUnavailableError, TwomError
 from ..execute import check_client, current_client
+from ..kernels.cpu.int8_gemm import select_kernel
 from ..kernels.family import convert
 from ..routines import gemm
 from ..testing import random_matrix
@@ -18,6 +22,7 @@ from .nvml import Gpus, find_gpus
 
 # Where these differ, messages or tasks cannot be read.
 _MUST_AGREE = ("python", "dask", "distributed", "twom_dist")
+_PACKAGES = ("twom_dist", "numpy", "dask", "zarr", "numba", "onnxruntime")
 # (m, n, k): on hardware whose int8 products saturate, many sums of so many terms do.
 _SHAPE = (24, 40, 257)
 
@@ -95,12 +100,13 @@ def doctor(client: Any = None) -> Report:
     >>> import twom_dist as td
     >>> report = td.doctor()
     >>> print(report.findings[0])
-    exact...
+    twom_dist...
     """
     client = current_client() if client is None else client
     check_client(client)
     gpus = find_gpus()
-    findings = [*run("engine cpu", check_engine, "cpu")]
+    findings = [*run("installation", name_versions)]
+    findings += run("engine cpu", check_engine, "cpu")
     findings += run("GPU", check_gpu, gpus)
     findings += run("dask-cuda", check_dask_cuda, gpus)
     if client is not None:
@@ -117,6 +123,14 @@ def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
     except Exception as error:
         text = f"the check ended in {type(error).__name__}: {error}".splitlines()[0]
         yield Finding(name, "failure", text, "Reinstall what it names, or report it")
+
+
+def name_versions() -> Iterator[Finding]:
+    """Name what products are made with, and of what release."""
+    releases = [f"{name} {import_module(name).__version__}" for name in _PACKAGES]
+    python = f"Python {python_version()}"
+    int8 = f"int8 products by {select_kernel()} on {CPU_COUNT} cores"
+    yield Finding("installation", "ok", ", ".join([*releases, python, int8]))
 
 
 def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:

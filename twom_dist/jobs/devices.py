@@ -120,16 +120,15 @@ def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
                 lacking[address] = "other workers share it"
         if len(lacking) == len(devices):
             return "cpu"
-    address, reason = next(iter(lacking.items()), ("", "none is there"))
-    if len(lacking) == len(devices):
-        who = f"{address} has no" if address == HERE else "no worker has a"
-        remedy = "Start workers where there are GPUs, or leave engine out"
-        raise EngineUnavailableError(f"{who} GPU to use ({reason})", remedy, "no-gpu")
-    if lacking:
-        count = f"{len(lacking)} of {len(devices)} workers"
-        problem = f"{count} have no GPU to use, such as that at {address} ({reason})"
-        remedy = "Leave them out, or name engine='cpu'"
-        raise EngineUnavailableError(problem, remedy, "gpu-missing")
+    if lacking or not devices:
+        first = next(iter(lacking.items()), ("the scheduler", "it has no worker"))
+        address, reason = first
+        raise EngineUnavailableError(
+            f"{len(lacking)} of {len(devices)} processes have no GPU to use, such as "
+            f"{address} ({reason})",
+            "Start workers on GPUs only, or name engine='cpu'",
+            "gpu-missing" if len(lacking) < len(devices) else "no-gpu",
+        )
     try:
         # The client has to know the type of the workers' blocks.
         import cupy  # noqa: F401

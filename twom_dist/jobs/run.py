@@ -88,7 +88,6 @@ def prepare(
     manifest = describe_job(job, inputs)
     if sum(count for *_, count in inputs.values()) <= MANY_CHUNKS:
         manifest["stamps"] = stamp_inputs(job)
-    place.check_busy()
     left = None if job.overwrite else place.find()
     # One that was stopped very early does not say what its tiles were made of.
     anew = left is None or "stamps" not in left[1]

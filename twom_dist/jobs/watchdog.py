@@ -112,16 +112,14 @@ class Watch:
         self._idle_since = self._idle_since or now
         if now - self._idle_since < PATIENCE_SECONDS:
             return
-        since = f"for {PATIENCE_SECONDS:g} s"
+        what, remedy, code = f"no worker of {workers} works", _AGAIN, "workers-idle"
         if not workers:
-            problem = f"the scheduler at {self._address} has had no worker {since}"
-            raise StoreError(problem, "Start some", "no-workers")
-        if paused:
-            problem = f"dask has paused {paused} of {workers} workers {since}"
+            what, remedy, code = "there is no worker", "Start some", "no-workers"
+        elif paused:
+            what, code = f"dask pauses {paused} of {workers} workers", "workers-paused"
             remedy = "Give each more memory, or start them again"
-            raise StoreError(problem, remedy, "workers-paused")
-        problem = f"no worker of {self._address} has had work {since}"
-        raise StoreError(problem, _AGAIN, "workers-idle")
+        problem = f"{what} at {self._address}, for {PATIENCE_SECONDS:g} s now"
+        raise StoreError(problem, remedy, code)
 
     def _gone(self) -> StoreError:
         problem = f"the scheduler at {self._address} went away"

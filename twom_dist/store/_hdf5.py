@@ -1,7 +1,6 @@
 """HDF5 files, opened anew for every read."""
 
 import json
-import math
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -54,15 +53,6 @@ class Hdf5Matrix(StoredMatrix):
             dataset = _dataset(file, self.location)
             self._check_unchanged(dataset)
             return np.ascontiguousarray(dataset[region], dtype=self.dtype)
-
-    def _count_chunks(self) -> tuple[int, int]:
-        with h5py.File(self.path, "r") as file:
-            dataset = _dataset(file, self.location)
-            if dataset.chunks is None or dataset.is_virtual:
-                return 1, 1
-            sizes = zip(dataset.shape, dataset.chunks, strict=True)
-            counts = (-(-n // chunk) for n, chunk in sizes)
-            return dataset.id.get_num_chunks(), math.prod(counts)
 
     def _provenance(self) -> dict[str, Any]:
         with h5py.File(self.path, "r") as file:

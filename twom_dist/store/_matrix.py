@@ -79,10 +79,10 @@ class StoredMatrix:
             return self._stamp()
 
     def count_chunks(self) -> tuple[int, int]:
-        """Count the chunks that are stored, by their names, and those that could be.
+        """Count the chunks of a zarr array, by their names, and those that could be.
 
-        zarr and HDF5 read the others as the fill value, and zarr leaves out chunks that
-        hold nothing else. (1, 1) for what is not stored in chunks.
+        zarr reads the others as the fill value, and leaves out chunks that hold nothing
+        else. (1, 1) for other formats.
         """
         with store_errors(self.location, "read"):
             return self._count_chunks()

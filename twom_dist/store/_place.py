@@ -82,9 +82,6 @@ class Place:
         with store_errors(self.location, "written"):
             tree.exists(self.location.path)
 
-    def check_busy(self) -> None:
-        """Refuse a place that another run writes."""
-
     def check_space(self, output: Output) -> None:
         """Refuse an output for which there is no room, beside what is there."""
 

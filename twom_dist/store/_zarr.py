@@ -100,15 +100,12 @@ def _open_node(path: str) -> Any:
     return zarr.open(tree.zarr_target(path), mode="r") if tree.is_store(path) else None
 
 
-def _arrays(path: str) -> dict[str, Any]:
-    """Open the arrays of a store, by name; a root array has the empty name."""
+def _matrices(path: str) -> list[str]:
+    """Name the matrices of a store; that which is the store has the empty name."""
     with warnings.catch_warnings():
         # Of files that are no part of the store.
         warnings.simplefilter("ignore")
         root = _open_node(path)
         nodes = [("", root)] if isinstance(root, zarr.Array) else root.members(None)
-    return {name: x for name, x in sorted(nodes) if isinstance(x, zarr.Array)}
-
-
-def _matrices(path: str) -> list[str]:
-    return [name for name, array in _arrays(path).items() if array.ndim == 2]
+    found = (name for name, x in nodes if isinstance(x, zarr.Array) and x.ndim == 2)
+    return sorted(found)

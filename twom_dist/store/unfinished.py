@@ -74,35 +74,19 @@ class Unfinished(Place):
 
     def check(self, overwrite: bool, anew: bool = True) -> None:
         """Refuse a place that cannot take the output."""
-        self._check_folder()
+        folder = os.path.dirname(self.folder)
+        if not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
+            raise StoreError(
+                f"{folder!r} is not a folder that can be written to",
+                "Create it, change its permissions or choose another",
+                "no-folder",
+            )
         self._check_target(overwrite)
         if anew and (stranger := self.find_stranger()):
             raise StoreError(
                 f"{self.folder!r} holds {stranger!r}, which is not of a job",
                 "Move it away",
                 "folder-holds-others",
-            )
-
-    def _check_folder(self) -> None:
-        """Refuse a target whose folder cannot take it."""
-        target, folder = self.location.path, os.path.dirname(self.folder)
-        try:
-            # The slash refuses what is not a folder.
-            os.stat(f"{folder}/")
-            is_writable = os.access(folder, os.W_OK | os.X_OK)
-        except PermissionError:
-            is_writable = False
-        except OSError:
-            raise StoreError(
-                f"cannot write {target!r}: the directory {folder!r} does not exist",
-                "Create it first or choose another",
-                "no-folder",
-            ) from None
-        if not is_writable:
-            raise StoreError(
-                f"cannot write {target!r}: the directory {folder!r} is not writable",
-                "Change its permissions or choose another",
-                "no-permission",
             )
 
     def _check_target(self, overwrite: bool) -> None:
@@ -147,12 +131,6 @@ class Unfinished(Place):
         """Refuse a process that does not see the folder that another one has locked."""
         with store_errors(self.folder, "written"):
             os.stat(self.lock_path)
-
-    def check_busy(self) -> None:
-        """Refuse a place that another run writes."""
-        if os.path.isdir(self.folder):
-            with self.lock():
-                pass
 
     def check_space(self, output: Output) -> None:
         """Refuse an output that the disk has no room for, beside what is there."""
@@ -231,18 +209,14 @@ class Unfinished(Place):
             self.remove(output)
 
     def find_stranger(self) -> str:
-        """Return a file that no job has made; empty if there is none."""
+        """Return a name in the folder that no job gives; empty if there is none."""
         output = os.path.basename(self.location.path)
         # Of an .npz an .npy file is made first.
         ours = ("lock", "room", output, f"{output}.npy")
-        for name in tree.list_files(self.folder):
-            store, _, inside = name.partition("/")
-            # What has been replaced may be the member of a group.
-            parts = inside.split("/")
-            tails = ("/".join(parts[n:]) for n in range(len(parts)))
-            of_store = _STORE.fullmatch(store) and any(map(tree.is_own, tails))
-            if name not in ours and not of_store:
-                return name
+        for path in Path(self.folder).glob("*"):
+            of_store = _STORE.fullmatch(path.name) and not path.is_symlink()
+            if path.name not in ours and not of_store:
+                return path.name
         return ""
 
     def _clear(self) -> None:
