@@ -93,6 +93,11 @@ def test_tiles_are_even_and_fit_the_worker_grid():
         workers = Cluster(4, 1, MemoryBudget(64 * GIB))
         layout = lay_out((32768,) * 3, "c16", workers, engine=engine)
         assert layout.tile_shape == (side,) * 3
+    # Waves are few, and keep every thread at work.
+    workers = Cluster(4, 2, MemoryBudget(16 * GIB))
+    waves = lay_out((40_000, 30_000, 20_000), "c16", workers).waves
+    assert 1 < len(waves) < 30
+    assert waves[0].size >= 8
     for tile in (0, 2.5, True, "x"):
         with raises(PlanError, "tile"):
             lay_out((8, 8, 8), "c16", Cluster(), tile=tile)
