@@ -37,8 +37,8 @@ def test_random_matrices_and_ones_own_are_multiplied_and_checked(call):
 
 def test_int8_can_win_where_it_is_faster_than_it_does_more():
     plan = td.plan_gemm((64, 64), (64, 64))
-    for speedup, can in ((7.9, False), (8.1, True)):
-        assert ("can win" in demo.compare(plan, speedup)) == can
+    for speedup, verdict in ((6, "loses"), (8.1, "even"), (11, "can win")):
+        assert verdict in demo.compare(plan, speedup)
     assert demo.measure_speedup("float32") > 0
 
 

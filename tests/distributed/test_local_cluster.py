@@ -5,6 +5,7 @@ No GPU is needed: machines are values, and what dask-cuda is asked for is record
 
 import inspect
 import os
+import subprocess
 import sys
 from contextlib import nullcontext, suppress
 from types import SimpleNamespace
@@ -263,3 +264,12 @@ def test_dask_cuda_has_these_parameters():
     known = inspect.signature(dask_cuda.LocalCUDACluster).parameters
     common = inspect.signature(LocalCluster).parameters
     assert {*LOOPBACK_ONLY, *POOL} <= set(known) | set(common)
+
+
+def test_a_script_without_a_guard_says_what_it_lacks(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import twom_dist as td\ntd.local_cluster(n_workers=1)\n")
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr.count("Traceback") <= 2
+    assert '__name__ == "__main__"' in ended.stderr.splitlines()[-1]

@@ -27,7 +27,7 @@ def clean(folder: str, yes: bool, as_json: bool) -> None:
     """List what stopped jobs have left in a folder: tiles that are finished.
 
     The command that was stopped continues from them; when they are removed, it starts
-    anew. What a run is in stays, and so does a folder that holds anything else.
+    anew. Folders of running jobs stay, and those that hold anything else.
     """
     from ..store.leftovers import list_leftovers
 

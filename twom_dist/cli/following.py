@@ -69,8 +69,9 @@ def _describe(progress: Any, before: int, seconds: float) -> str:
     if not left:
         return f"{tiles}, writing the output"
     speed = progress.operations / seconds / 1e9
-    remaining = format_time(seconds * left / (progress.done - before))
-    return f"{tiles}, {speed:.1f} GFLOP/s, {remaining} left"
+    remaining = seconds * left / (progress.done - before)
+    text = f"{remaining:.0f} s" if remaining < 600 else format_time(remaining)
+    return f"{tiles}, {speed:.1f} GFLOP/s, {text} left"
 
 
 def _count_workers(client: Any, before: int) -> str:

@@ -84,7 +84,7 @@ UPDATE_OPTIONS = [
     option(
         "--op",
         _OP,
-        "Use A and B as stored (N, default), transposed (T: syrk, syr2k) or "
+        "Use the matrices as stored (N, default), transposed (T: syrk, syr2k) or "
         "conjugate-transposed (C: herk, her2k).",
     ),
     option("--uplo", click.Choice(UPLOS), "Write all of C (default) or one triangle."),

@@ -1,5 +1,6 @@
 """``twom-dist scripts``: write the launch scripts of batch systems."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -8,7 +9,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from ..errors import StoreError
-from .options import DEBUG_OPTION, flag
+from .options import COMMON_OPTIONS, flag
 from .streams import show
 
 _PACKAGE = Path(__file__).parents[1]
@@ -20,18 +21,21 @@ _PLACES = (_PACKAGE / "scripts", _PACKAGE.parent / "cluster")
     params=[
         click.Argument(["folder"], metavar="DIR", type=click.Path(path_type=Path)),
         flag("--overwrite", "Replace files in DIR."),
-        DEBUG_OPTION,
+        *COMMON_OPTIONS,
     ],
     short_help="Write launch scripts for Slurm, PBS and LSF.",
 )
-def scripts(folder: Path, overwrite: bool) -> None:
+def scripts(folder: Path, overwrite: bool, as_json: bool) -> None:
     """Write the scripts that run the commands in a batch job to the folder DIR.
 
     They start workers on all nodes of a Slurm, PBS or LSF job, or on one machine with
     GPUs, run one command on them, and stop them. DIR is made if it does not exist.
     """
-    names = ", ".join(write_scripts(folder, overwrite))
-    show(f"{folder}: {names}\nRead {folder / 'README.md'} first.")
+    names = write_scripts(folder, overwrite)
+    if as_json:
+        show(json.dumps({"folder": str(folder), "files": names}))
+        return
+    show(f"{folder}: {', '.join(names)}\nRead {folder / 'README.md'} first.")
 
 
 def write_scripts(folder: Path, overwrite: bool) -> list[str]:

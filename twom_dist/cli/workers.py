@@ -47,22 +47,17 @@ def start_workers(
     if workers == 0:
         yield None
         return
-    try:
-        with undisturbed():
-            cluster = local_cluster(
-                n_workers=chosen.workers,
-                threads_per_worker=chosen.threads,
-                memory_limit=chosen.memory_bytes,
-                gpus=bool(chosen.gpus.visible),
-                dashboard=dashboard,
-                security=False if insecure else None,
-                # As quiet as this process.
-                silence_logs=max(logging.WARNING, logging.root.manager.disable),
-            )
-    except RuntimeError as error:
-        problem = f"the worker processes did not start ({error})"
-        remedy = "Run twom-dist doctor"
-        raise TwomError(problem, remedy, "workers-did-not-start") from error
+    with undisturbed():
+        cluster = local_cluster(
+            n_workers=chosen.workers,
+            threads_per_worker=chosen.threads,
+            memory_limit=chosen.memory_bytes,
+            gpus=bool(chosen.gpus.visible),
+            dashboard=dashboard,
+            security=False if insecure else None,
+            # As quiet as this process.
+            silence_logs=max(logging.WARNING, logging.root.manager.disable),
+        )
     with cluster as client:
         yield client
 

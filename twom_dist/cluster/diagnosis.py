@@ -148,7 +148,7 @@ def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:
 def check_gpu(gpus: Gpus) -> Iterator[Finding]:
     """Open the device as the CUDA engine does, multiply on it, and send a block."""
     if not gpus.visible:
-        yield Finding("GPU", "ok", f"none, as {gpus.reason}")
+        yield Finding("GPU", "ok", f"none: {gpus.reason}")
         return
     from ..kernels.cuda.device import open_device
 

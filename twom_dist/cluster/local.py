@@ -4,6 +4,7 @@ import inspect
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
+from multiprocessing import current_process
 from typing import Any
 
 from dask.utils import format_bytes, parse_bytes
@@ -20,6 +21,8 @@ LOOPBACK = "127.0.0.1"
 LEAST_BYTES = MemoryBudget(kind="job").least_limit(0)
 
 NO_GPUS = Gpus()
+_START = """In a script, start them under `if __name__ == "__main__":`; else run \
+twom-dist doctor"""
 
 MemoryLimit = int | float | str | None
 
@@ -266,8 +269,18 @@ def local_cluster(
         make = cuda.find_cluster_class(local.gpus)
         chosen |= cuda.choose_pool(local.gpus)
     _check_options(make, options)
+    # As multiprocessing itself tells it.
+    if getattr(current_process(), "_inheriting", False):
+        # A line, and no traceback from every worker.
+        raise SystemExit("twom_dist: local_cluster was called by a worker's import")
     with ExitStack() as started:
-        cluster = started.enter_context(make(**chosen | options))
+        try:
+            cluster = started.enter_context(make(**chosen | options))
+        except RuntimeError as error:
+            reason = str(error.__cause__ or error).rstrip(".")
+            problem = f"the worker processes did not start ({reason})"
+            code = "workers-did-not-start"
+            raise EngineUnavailableError(problem, _START, code) from None
         client = started.enter_context(Client(cluster))
         link = f"; dashboard at {cluster.dashboard_link}" if dashboard else ""
         return RunningCluster(client, f"{local}{link}", started.pop_all())

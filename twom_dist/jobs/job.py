@@ -49,7 +49,7 @@ class Job(Problem):
     @property
     def inputs(self) -> dict[str, StoredMatrix]:
         """The matrices that are read, by letter; C0 is the C that is added."""
-        matrices = {"A": self.a, "B": self.b, "C0": self.c}
+        matrices = {"A": self.a, "B": None if self.spec.twins else self.b, "C0": self.c}
         return {name: x for name, x in matrices.items() if x is not None}
 
     @property

@@ -76,7 +76,7 @@ def check_same(output: str, then: Manifest, now: Manifest, tile: int | None) -> 
     """Refuse to continue another job than the one that was begun."""
     if then.get("form") != _FORM:
         problem = f"what is unfinished of {output!r} is of another version of twom_dist"
-        remedy = "Continue it with that one, or start anew with overwrite"
+        remedy = "Continue it with that one, or start anew (--overwrite)"
         raise StoreError(problem, remedy, "unfinished-version")
     for part in (*then["made"], *now["made"]):
         if then["made"].get(part) != now["made"].get(part):
@@ -88,13 +88,13 @@ def check_same(output: str, then: Manifest, now: Manifest, tile: int | None) -> 
         stamps = {x["stamps"][matrix] for x in (then, now)}
         if old != new or len(stamps) > 1:
             problem = f"{old[0]!r} has changed since {output!r} was begun"
-            remedy = "Bring back that input, or start anew with overwrite"
+            remedy = "Bring back that input, or start anew (--overwrite)"
             raise StoreError(problem, remedy, "unfinished-input-changed")
     whole = [max(1, length) for length in then["made"]["shape"]]
     if tile is not None and then["tile"] != [min(tile, length) for length in whole]:
         begun = " x ".join(map(str, then["tile"]))
         problem = f"{output!r} was begun with tiles of {begun}, not {tile}"
-        remedy = "Leave tile out, or start anew with overwrite"
+        remedy = "Leave tile out, or start anew (--overwrite)"
         raise PlanError(problem, remedy, "tile-differs")
 
 
@@ -107,7 +107,7 @@ def check_same_panels(output: str, then: Manifest, now: Manifest) -> None:
 
 def _differ(output: str, old: str, new: str) -> StoreError:
     problem = f"{output!r} was begun with {old} and this run has {new}"
-    remedy = "Run the job as it was begun, or start anew with overwrite"
+    remedy = "Run the job as it was begun, or start anew (--overwrite)"
     return StoreError(problem, remedy, "unfinished-differs")
 
 

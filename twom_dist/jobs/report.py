@@ -76,7 +76,8 @@ class JobSummary:
     num_moduli, resumed : int
         0 for the native product; tiles that an earlier run had finished.
     seconds, gflops : float
-        From the first task to the finished file; effective GFLOP/s of this run.
+        From the first task to the finished file, without the check of `verify`;
+        effective GFLOP/s of this run.
     operations : int
         Effective floating-point operations of this run: of all tiles, 8mnk if complex,
         2mnk if real, and half as many for herk and syrk.

@@ -165,8 +165,8 @@ def writing(
 
 def describe_kept(kept: int, run: Run) -> str:
     """Say what a later run can continue."""
-    without = " without overwrite" if run.manifest["overwrite"] else ""
+    without = ", without overwrite," if run.manifest["overwrite"] else ""
     return (
         f"{kept} of {run.layout.num_computed} tiles are kept in {run.place.folder!r}; "
-        f"the same job{without} continues"
+        f"run the same job again{without} to continue"
     )
