@@ -83,8 +83,9 @@ def row_residuals(
     """Measure ``|C x - sum alpha A (B x) - beta C0 x|_i``, all ``|x_j| = 1``.
 
     For each row, relative to the sum of ``|alpha| ||a_i|| sum_j ||b_j||`` and
-    ``|beta| sum_j |c0_ij|``. Inf where a row of C is not finite although its products
-    are, and do not overflow; NaN where these are not finite.
+    ``|beta| sum_j |c0_ij|``, and apart from what underflow may cost. Inf where a row of
+    C is not finite although its products are, and do not overflow; NaN where these are
+    not finite.
 
     Parameters
     ----------
@@ -120,6 +121,9 @@ def row_residuals(
             sum(_scaled(term[part], top - term[2]) for term in terms) for part in (0, 1)
         )
         difference = abs(_scaled(found, top - powers) - expected)
+        # Entries that underflow are rounded to multiples of the smallest number.
+        tiny = np.frexp(np.finfo(C.dtype).smallest_subnormal)[1]
+        difference = np.maximum(difference - np.ldexp(2.0 * n, tiny - top), 0)
         inside = np.isfinite(scale)
         relative = np.where(inside, difference, np.nan)
         np.divide(difference, scale, out=relative, where=inside & (scale > 0))

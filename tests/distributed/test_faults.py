@@ -126,6 +126,16 @@ def test_a_worker_killed_at_any_stage_costs_time_alone(client, files, stage, out
     assert not list(Path().glob(".*"))
 
 
+def test_all_workers_killed_at_once_cost_time_alone(client, files):
+    def kill():
+        for pid in client.run(os.getpid).values():
+            os.kill(pid, signal.SIGKILL)
+
+    multiply(progress=at(9, kill), client=client)
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+    wait_until(lambda: len(client.nthreads()) == WORKERS, 60)
+
+
 def test_a_worker_that_joins_late_is_no_harm(client, files):
     def grow(progress):
         if progress.done == 3:

@@ -72,6 +72,10 @@ def test_no_scale_hides_an_error_or_looks_like_one(matrices):
     for options in ({"alpha": 1e-160}, added):
         summary = multiply("C.npy", tile=16, overwrite=True, **options)
         assert summary.residual <= summary.residual_bound
+    # Where results underflow, their rounding is no error.
+    for scale in (1e-150, 1e-160, 1e-300):
+        np.save("tiny.npy", scale * a)
+        td.update_files("herk", "tiny.npy", "U.npy", verify=True, overwrite=True)
     # One row is not a number; the others are checked.
     a[3, 5] = np.nan
     np.save("small.npy", a)

@@ -115,9 +115,13 @@ def test_what_is_left_of_a_run_that_was_killed_after_its_end_is_removed(call):
 def test_the_only_copy_of_an_earlier_output_stays(call):
     """Killed between two renames, where the system cannot exchange names."""
     with begun("C.zarr", np.eye(3)) as (place, output):
-        Path(place.folder, f"{Path(output.store).name}.old").mkdir()
+        old = Path(place.folder, f"{Path(output.store).name}.old")
+        old.mkdir()
+        (old / "zarr.json").touch()
     code, found = listed(call, "--yes")
     assert (code, found["C.zarr"]["removed"]) == (1, False)
+    with raises(StoreError, "folder-holds-others"):
+        place.check(overwrite=True)
     assert left_behind() == [".C.zarr.unfinished"]
     Path("C.zarr").mkdir()
     assert listed(call, "--yes")[1]["C.zarr"]["removed"]

@@ -43,17 +43,19 @@ def test_a_store_that_holds_others_is_not_replaced(here, group, other):
     assert contents(here) == before
 
 
-def test_a_folder_with_other_files_is_neither_used_nor_removed():
+@pytest.mark.parametrize("other", ["thesis.tex", "0123456789ab.zarr/thesis.tex"])
+def test_a_folder_with_other_files_is_neither_used_nor_removed(other):
     save("A.npy", make_matrix((4, 4)))
-    add(FOLDER / "thesis.tex")
-    with raises(StoreError, "folder-holds-others"):
-        td.update_files("herk", "A.npy", "C.npy")
+    add(FOLDER / other)
+    for overwrite in (False, True):
+        with pytest.raises(StoreError):
+            td.update_files("herk", "A.npy", "C.npy", overwrite=overwrite)
     (place,) = list_leftovers(".")
     for _ in range(2):
         with raises(StoreError, "not-removed"):
             remove_leftover(place)
         (FOLDER / "lock").unlink(missing_ok=True)
-    assert (FOLDER / "thesis.tex").exists()
+    assert (FOLDER / other).exists()
 
 
 def test_a_linked_folder_is_not_used():
@@ -73,6 +75,8 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for():
     (place,) = list_leftovers(".")
     with raises(StoreError, "not-removed"):
         remove_leftover(place)
+    with pytest.raises(StoreError), place.lock():
+        pass
 
 
 def test_tiles_of_nobody_knows_what_are_not_continued(monkeypatch):

@@ -1,6 +1,6 @@
 """How far a job is, on stderr: a line each second on a terminal, a minute elsewhere."""
 
-import shutil
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,7 +60,11 @@ def follow(
 
 def _show_in_place(line: str) -> None:
     """Put a line in the place of the one before: erase to its end (ECMA-48, EL)."""
-    Stderr().write(f"\r{line[: shutil.get_terminal_size().columns - 1]}\x1b[K")
+    try:
+        columns = os.get_terminal_size(2).columns
+    except OSError:
+        columns = 80
+    Stderr().write(f"\r{line[: columns - 1]}\x1b[K")
 
 
 def _describe(progress: Any, before: int, seconds: float) -> str:

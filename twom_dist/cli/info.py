@@ -1,6 +1,7 @@
 """``twom-dist info``: one stored matrix."""
 
 import json
+from math import isqrt
 from typing import Any
 
 import click
@@ -42,6 +43,10 @@ def _describe(path: str) -> dict[str, Any]:
     matrix = open_matrix(path)
     rows, columns = matrix.shape
     there, whole = matrix.count_chunks()
+    provenance = matrix.provenance()
+    if provenance.get("made", {}).get("uplo", "full") != "full":
+        # Those of the triangle that was not asked for.
+        whole -= (whole - isqrt(whole)) // 2
     return {
         "path": matrix.path,
         "member": matrix.location.member,
@@ -52,7 +57,7 @@ def _describe(path: str) -> dict[str, Any]:
         "bytes": rows * columns * matrix.dtype.itemsize,
         # They read as its fill value.
         "missing_chunks": whole - there,
-        "provenance": matrix.provenance(),
+        "provenance": provenance,
     }
 
 

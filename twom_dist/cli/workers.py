@@ -116,7 +116,7 @@ def _read_scheduler_file(path: str, timeout: float) -> str:
 
 
 def _reach(address: str, timeout: float) -> Any:
-    from distributed import Client
+    from distributed import Client, Security
     from distributed.comm import parse_address
     from distributed.comm.registry import get_backend
     from distributed.versions import VersionMismatchWarning
@@ -127,6 +127,13 @@ def _reach(address: str, timeout: float) -> Any:
         scheme, place = parse_address(address)
         with suppress(NotImplementedError):
             get_backend(scheme).get_address_host_port(place)
+        # A client that may not connect stays half-made as well.
+        configured = Security().get_connection_args("client")
+        if scheme in ("tls", "wss"):
+            if configured["ssl_context"] is None:
+                raise ValueError("dask is configured without certificates")
+        elif configured["require_encryption"]:
+            raise ValueError("dask is configured to require encryption")
         with warnings.catch_warnings():
             # Differences that matter are refused; the doctor tells the rest.
             warnings.simplefilter("ignore", VersionMismatchWarning)

@@ -87,7 +87,7 @@ class Layout:
     def plan(self, wave: Wave, cluster: Cluster) -> Plan:
         """Plan one wave; mirrored tiles are written where they are computed."""
         grid = self.grid_of(wave)
-        return make_plan(self.spec, (grid.m, grid.n, grid.k), cluster, mirrors=False)
+        return _plan_wave(self.spec, (grid.m, grid.n, grid.k), cluster)
 
 
 def lay_out(
@@ -233,15 +233,14 @@ def _lay_out_tiles(
     m, n, k = map(cut_sizes, shape, tile_shape)
     mt, nt = len(m), len(n)
 
-    def plan(rows: int, columns: int, on: Cluster = cluster) -> Plan:
-        return make_plan(spec, (m[:rows], n[:columns], k), on, mirrors=False)
-
     def fits(rows: int, columns: int) -> bool:
+        chunks = m[:rows], n[:columns], k
         try:
-            # Without room for encoded tiles a wave would encode them again and again.
-            return plan(rows, columns).cache_bytes == cluster.memory.cache_bytes
+            plan = make_plan(spec, chunks, cluster, mirrors=False)
         except MemoryLimitError:
             return False
+        # Without room for encoded tiles a wave would encode them again and again.
+        return plan.cache_bytes == cluster.memory.cache_bytes
 
     if spec.routine.triangle:
         # A tile off the diagonal takes two rows of op(A).
@@ -263,13 +262,20 @@ def _lay_out_tiles(
             "Give each more memory",
             "many-waves",
         )
-    try:
-        found = plan(rows, columns)
-    except MemoryLimitError:
-        stretched = replace(cluster, memory=cluster.memory.stretch())
-        found = plan(rows, columns, stretched)
+    found = _plan_wave(spec, (m[:rows], n[:columns], k), cluster)
     grid = Grid(m, n, k, found.grid.panels)
     return Layout(found.spec, grid, tuple(cut()))
+
+
+def _plan_wave(
+    spec: Spec, chunks: tuple[Chunks, Chunks, Chunks], cluster: Cluster
+) -> Plan:
+    """Plan a wave; the least one may take more than the others."""
+    try:
+        return make_plan(spec, chunks, cluster, mirrors=False)
+    except MemoryLimitError:
+        stretched = replace(cluster, memory=cluster.memory.stretch())
+        return make_plan(spec, chunks, stretched, mirrors=False)
 
 
 def _wave_shapes(mt: int, nt: int, shape: Shape) -> list[tuple[int, int]]:

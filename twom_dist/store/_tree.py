@@ -151,7 +151,7 @@ def remove(path: str) -> None:
         if is_url(path):
             fs, place = _open(path)
             fs.rm(place, recursive=True)
-        elif os.path.isdir(path):
+        elif os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
         else:
             os.unlink(path)

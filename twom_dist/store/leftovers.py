@@ -31,14 +31,8 @@ def remove_leftover(place: Unfinished, *, dry: bool = False) -> None:
     if not os.path.isfile(place.lock_path):
         raise _refuse(place, "it has no lock, and so is not of a job")
     with place.lock(surely=True):
-        if stranger := place.find_stranger():
-            raise _refuse(place, f"it holds {stranger!r}, which is not of a job")
-        old = any(name.endswith(".old") for name in os.listdir(place.folder))
-        if old and not os.path.lexists(place.location.path):
-            # A run was killed between the two renames of `publish`.
-            output = os.path.basename(place.location.path)
-            what = f"it holds what {output!r} was before"
-            raise _refuse(place, f"{what}; the same job puts it in order")
+        if obstacle := place.find_obstacle():
+            raise _refuse(place, obstacle)
         if not dry:
             place.remove()
 

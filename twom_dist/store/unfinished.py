@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 from ..errors import StoreError
 from . import _tree as tree
@@ -75,19 +76,16 @@ class Unfinished(Place):
     def check(self, overwrite: bool, anew: bool = True) -> None:
         """Refuse a place that cannot take the output."""
         folder = os.path.dirname(self.folder)
-        if not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
+        if not (os.path.isdir(folder) and os.access(folder, 7)):
             raise StoreError(
-                f"{folder!r} is not a folder that can be written to",
+                f"{folder!r} is not a folder that can be read and written to",
                 "Create it, change its permissions or choose another",
                 "no-folder",
             )
         self._check_target(overwrite)
-        if anew and (stranger := self.find_stranger()):
-            raise StoreError(
-                f"{self.folder!r} holds {stranger!r}, which is not of a job",
-                "Move it away",
-                "folder-holds-others",
-            )
+        if anew and (obstacle := self.find_obstacle()):
+            problem = f"{self.folder!r} must stay: {obstacle}"
+            raise StoreError(problem, "Look into it first", "folder-holds-others")
 
     def _check_target(self, overwrite: bool) -> None:
         """Refuse a target that is there, unless it may be replaced."""
@@ -152,12 +150,13 @@ class Unfinished(Place):
 
         `surely`: refuse to as well where nobody can tell.
         """
-        path = self.lock_path
+        path, made = self.lock_path, not os.path.lexists(self.folder)
         with store_errors(self.folder, "written"):
             os.makedirs(self.folder, exist_ok=True)
             if os.path.islink(self.folder):
                 raise NotADirectoryError(errno.ENOTDIR, "It is a link")
-            stream = open(path, "ab")  # noqa: SIM115  (until it is closed)
+            # Until it is closed. A pipe would be waited for.
+            stream = open(path, "ab", opener=_open_at_once)  # noqa: SIM115
         with stream:
             busy = StoreError(
                 f"{self.location.path!r} is being written by another run",
@@ -170,13 +169,15 @@ class Unfinished(Place):
                 if surely or error.errno not in _NO_LOCKS:
                     raise busy from None
             # The run that had it locked may have removed it meanwhile.
-            if not (os.path.exists(path) and os.path.samefile(path, stream.fileno())):
+            if not _is_at(path, stream):
                 raise busy
             try:
                 yield
             finally:
+                # What a refused run has made, and nobody else has locked.
                 with suppress(OSError):
-                    if os.listdir(self.folder) == [os.path.basename(path)]:
+                    alone = made and os.listdir(self.folder) == ["lock"]
+                    if alone and _is_at(path, stream):
                         tree.remove(self.folder)
 
     def start(self, output: Output, manifest: Manifest) -> None:
@@ -198,6 +199,8 @@ class Unfinished(Place):
         path = os.path.join(self.folder, os.path.basename(self.location.path))
         with store_errors(self.location, "written"):
             tree.remove(self._room)
+            # Of an earlier run, or a link.
+            tree.remove(path)
             finished = export(output, self.location, path)
             tree.sync(finished)
             # It may have become something else.
@@ -208,15 +211,24 @@ class Unfinished(Place):
         with suppress(StoreError):
             self.remove(output)
 
-    def find_stranger(self) -> str:
-        """Return a name in the folder that no job gives; empty if there is none."""
+    def find_obstacle(self) -> str:
+        """Say why what is in the folder must stay; empty if nothing must."""
         output = os.path.basename(self.location.path)
         # Of an .npz an .npy file is made first.
         ours = ("lock", "room", output, f"{output}.npy")
-        for path in Path(self.folder).glob("*"):
-            of_store = _STORE.fullmatch(path.name) and not path.is_symlink()
-            if path.name not in ours and not of_store:
-                return path.name
+        aside = False
+        for name in tree.list_files(self.folder):
+            store, _, inside = name.partition("/")
+            # What has been replaced may be the member of a group.
+            parts = inside.split("/")
+            tails = ("/".join(parts[n:]) for n in range(len(parts)))
+            of_store = _STORE.fullmatch(store) and any(map(tree.is_own, tails))
+            if name not in ours and not of_store:
+                return f"it holds {name!r}, which is not of a job"
+            aside |= store.endswith(".old")
+        if aside and not os.path.lexists(self.location.path):
+            # A run was killed between the two renames of `publish`.
+            return f"it holds what {output!r} was before; the same job puts it in order"
         return ""
 
     def _clear(self) -> None:
@@ -231,6 +243,18 @@ class Unfinished(Place):
         self._clear()
         with store_errors(self.folder, "removed"):
             tree.remove(self.folder)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)
+
+
+def _is_at(path: str, stream: IO[bytes]) -> bool:
+    """Whether a file still has its name."""
+    try:
+        return os.path.samefile(path, stream.fileno())
+    except FileNotFoundError:
+        return False
 
 
 def disk_bytes(folder: str) -> int:

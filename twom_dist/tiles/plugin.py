@@ -96,6 +96,19 @@ class PlacementPlugin(SchedulerPlugin):
                 for unknown in getattr(owner, "unknown_durations", {}).values():
                     unknown.discard(task)
 
+    def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
+        """Let go of the tasks of a worker that has gone.
+
+        Where no other was there, the scheduler would keep them for it, even though
+        their restrictions are loose.
+        """
+        if worker in self.paused:
+            self.paused.pop(worker).cancel()
+        for key in self.placed:
+            task = scheduler.tasks.get(key)
+            if task is not None and task.worker_restrictions == {worker}:
+                task.worker_restrictions = None
+
     def log_event(self, topic: str, msg: Any) -> None:
         """Watch for workers that pause, and for those that go on; topic: a worker."""
         if not isinstance(msg, dict) or msg.get("action") != "worker-status-change":
