@@ -153,9 +153,9 @@ WORDS = {
 @pytest.mark.parametrize("name", sorted(BLAS_NAMES))
 def test_routines_show_what_they_take(name):
     taken = inspect.signature(getattr(twom_dist, name)).parameters
-    matrices = ("A", "B") if name.endswith("2k") else ("A",)
-    expected = OF_PRODUCTS if "gemm" in name else (*matrices, *OF_UPDATES)
-    assert tuple(taken) == expected
+    two = name.endswith("2k") or "gemm" in name
+    expected = OF_PRODUCTS if "gemm" in name else ("A", *("B",) * two, *OF_UPDATES)
+    assert tuple(taken) == (*expected, *("equilibrate",) * two)
     for parameter, words in WORDS.items():
         if parameter in taken:
             assert typing.get_args(taken[parameter].annotation) == words

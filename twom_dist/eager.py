@@ -8,6 +8,7 @@ from .problem import Problem
 from .tiles import tasks
 from .tiles.blocks import cast
 from .tiles.cells import Operand, compute_cell, mirror_tile
+from .tiles.equilibration import equilibrate
 from .tiles.grid import offsets, split_evenly
 from .tiles.spec import Spec, is_straight, load_engine
 from .typing import Array, Side
@@ -24,7 +25,10 @@ def compute(problem: Problem) -> Array:
             return namespace(problem.a).zeros((m, n), dtype)
         return compute_cell([], spec, spec.routine.triangle, None, c)
     a = cast(problem.a, dtype)
-    return _compute(a, a if spec.twins else cast(problem.b, dtype), c, problem)
+    b = a if spec.twins else cast(problem.b, dtype)
+    if spec.equilibrate:
+        a, b = equilibrate(a, b, spec)
+    return _compute(a, b, c, problem)
 
 
 def _compute(a: Array, b: Array, c: Array | None, problem: Problem) -> Array:

@@ -13,7 +13,7 @@ from .plan import LARGEST_TILE, Cluster, Plan, cut_evenly, make_plan
 from .problem import Problem
 from .tiles.align import align_inner, align_result, op_chunks
 from .tiles.blocks import cast_block
-from .tiles.collection import product_array
+from .tiles.collection import product_array, scaled_arrays
 from .tiles.spec import Spec
 
 
@@ -22,6 +22,8 @@ def compute(problem: Problem) -> Any:
     a, b, c = align(problem)
     plan = plan_aligned(problem.spec, a, b, current_cluster())
     ensure_placement()
+    if plan.spec.equilibrate:
+        a, b = scaled_arrays(a, b, plan.grid, plan.spec)
     return product_array(a, b, c, plan.grid, plan.spec)
 
 

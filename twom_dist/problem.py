@@ -26,6 +26,8 @@ UPLOS = ("full", "lower", "upper")
 # What decides about the moduli, and who multiplies.
 _ACCURACY = ("accuracy", "num_moduli", "method")
 OPTIONS = (*_ACCURACY, "engine")
+# Of routines with two matrices: herk and syrk share the columns that it would scale.
+_EQUILIBRATE = "equilibrate"
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,9 @@ def of_headers(
     shape = check_sizes(routine, A, b, C, left, right)
     k = shape[2]
     system = _choose_system(options, dtype, k)
+    equilibrate = names.get(_EQUILIBRATE, False)
+    _check_equilibrate(equilibrate, system)
+    empty = 0 in shape or alpha == 0
     spec = Spec(
         routine,
         dtype=dtype.str,
@@ -124,7 +129,8 @@ def of_headers(
         beta=beta,
         uplo=cast(Uplo, uplo),
         engine=engine if family is None else engine_of(engine, family),
-        empty=0 in shape or alpha == 0,
+        equilibrate=bool(equilibrate) and not empty,
+        empty=empty,
     )
     return Problem(A, b, C if beta != 0 else None, shape, spec, options)
 
@@ -145,11 +151,12 @@ def _choose(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 def check_names(routine: Routine, names: Iterable[str]) -> None:
     """Refuse arguments that the routine does not take."""
     own = ("op", "uplo") if routine.triangle else ("op_a", "op_b")
+    taken = (*own, *OPTIONS, *([_EQUILIBRATE] if routine.matrices == 2 else []))
     for name in names:
-        if name not in (*own, *OPTIONS):
+        if name not in taken:
             raise ArgumentError(
                 f"{routine.name} takes no {name!r}",
-                f"It takes {', '.join((*own, *OPTIONS))}",
+                f"It takes {', '.join(taken)}",
                 "unknown-option",
             )
 
@@ -184,6 +191,16 @@ def as_number(value: Any, name: str) -> complex:
     except (TypeError, ValueError, OverflowError):
         pass
     raise ArgumentError(f"{name}={value!r} is not a number", "", "scalar")
+
+
+def _check_equilibrate(value: Any, system: ResidueSystem | None) -> None:
+    """Refuse what is neither yes nor no, and yes where nothing is rounded by rows."""
+    if not isinstance(value, bool | np.bool_):
+        problem = f"equilibrate={value!r} is neither True nor False"
+        raise PlanError(problem, "", "equilibrate")
+    if value and system is None:
+        problem = "method='native' does not scale rows, and equilibrate helps nothing"
+        raise PlanError(problem, "Leave equilibrate out", "equilibrate")
 
 
 def _check_beta(beta: complex | None, C: Any) -> complex:

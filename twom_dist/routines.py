@@ -53,6 +53,7 @@ def gemm(
     num_moduli: int | None = None,
     method: Method = "2m",
     engine: EngineName = "auto",
+    equilibrate: bool = False,
 ) -> Any:
     """Compute ``alpha op(A) op(B) + beta C`` through int8 products.
 
@@ -88,6 +89,11 @@ def gemm(
     engine : {"auto", "cpu", "cuda", "reference"}
         Who multiplies. "auto" (default): "cpu" for NumPy arrays and "cuda" for CuPy
         arrays. "reference" computes in exact Python integers, slowly, for comparison.
+    equilibrate : bool
+        Whether to multiply column l of op(A) and divide row l of op(B) by powers of
+        two, exactly, where their sizes spread along k (default: no). The error is then
+        relative to the norms of the rows and columns that result, and for dask arrays
+        all chunks are looked at before any is multiplied.
 
     Returns
     -------

@@ -52,6 +52,7 @@ class PlanOptions(TypedDict, total=False):
     num_moduli: int | None
     method: Method
     engine: EngineName
+    equilibrate: bool
 
 
 class Options(PlanOptions, total=False):

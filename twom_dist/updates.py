@@ -127,6 +127,7 @@ def her2k(
     num_moduli: int | None = None,
     method: Method = "2m",
     engine: EngineName = "auto",
+    equilibrate: bool = False,
 ) -> Any:
     """Compute the Hermitian ``alpha A B^H + conj(alpha) B A^H + beta C``.
 
@@ -143,7 +144,7 @@ def her2k(
         Use A and B as stored (N), or their conjugate transposes.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
-    accuracy, num_moduli, method, engine : optional
+    accuracy, num_moduli, method, engine, equilibrate : optional
         As in `gemm`.
 
     Returns
@@ -184,6 +185,7 @@ def syr2k(
     num_moduli: int | None = None,
     method: Method = "2m",
     engine: EngineName = "auto",
+    equilibrate: bool = False,
 ) -> Any:
     """Compute the symmetric ``alpha A B^T + alpha B A^T + beta C``.
 
@@ -200,7 +202,7 @@ def syr2k(
         Use A and B as stored (N), or their transposes.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
-    accuracy, num_moduli, method, engine : optional
+    accuracy, num_moduli, method, engine, equilibrate : optional
         As in `gemm`.
 
     Returns

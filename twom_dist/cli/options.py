@@ -100,6 +100,9 @@ METHOD_OPTIONS = [
         "reference.",
     ),
 ]
+EQUILIBRATE_OPTION = flag(
+    "--equilibrate", "Scale A and B against each other along k.", default=None
+)
 TILE_OPTION = option("--tile", COUNT, "Rows and columns of a tile [default: chosen].")
 SCHEDULER_OPTIONS = [
     option("--scheduler", str, "Address of the dask scheduler to use."),

@@ -10,6 +10,7 @@ from ..tiles.routine import ROUTINES
 from .options import (
     COMMON_OPTIONS,
     COUNT,
+    EQUILIBRATE_OPTION,
     METHOD_OPTIONS,
     OP_OPTIONS,
     SHAPE,
@@ -36,6 +37,7 @@ _OPTIONS = [
     *UPDATE_OPTIONS,
     *OP_OPTIONS,
     *METHOD_OPTIONS,
+    EQUILIBRATE_OPTION,
     option(
         "--workers", COUNT, "Number of workers [default: as gemm would start here]."
     ),

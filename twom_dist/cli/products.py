@@ -9,6 +9,7 @@ from .failures import EPILOG
 from .options import (
     COMMON_OPTIONS,
     COUNT,
+    EQUILIBRATE_OPTION,
     METHOD_OPTIONS,
     NUMBER,
     OP_OPTIONS,
@@ -83,7 +84,8 @@ _RUN_OPTIONS = [
 def _make_command(routine: Routine) -> click.Command:
     letters = ["a", "b"][: routine.matrices]
     ops = UPDATE_OPTIONS if routine.triangle else OP_OPTIONS
-    of_job = [*_SUM_OPTIONS, *ops, *METHOD_OPTIONS, *_FILE_OPTIONS]
+    more = [EQUILIBRATE_OPTION] if routine.matrices == 2 else []
+    of_job = [*_SUM_OPTIONS, *ops, *METHOD_OPTIONS, *more, *_FILE_OPTIONS]
     names = [str(option.name) for option in of_job]
 
     def run(a: str, b: str | None = None, **options: Any) -> None:

@@ -10,8 +10,9 @@ from ..kernels.registry import get_engine
 from ..lazy import as_dask
 from ..plan import Wave
 from ..store import Output, StoredMatrix
-from ..tiles.collection import product_array
+from ..tiles.collection import choose_shifts, product_array, scaled_arrays
 from ..tiles.graph import TileTask
+from ..tiles.scaled import Shifts
 from ..tiles.task_spec import TaskRef
 from ..typing import Array, Cell
 from .job import Job, Mirror
@@ -27,7 +28,18 @@ _ALL = slice(None)
 Blocks = slice | list[int]
 
 
-def make_tasks(run: Run, wave: Wave, cells: list[Cell]) -> Any:
+def make_shifts(run: Run) -> Any:
+    """Make the lazy shifts along k of all the matrices; see `equilibration`."""
+    job, layout, spec = run.job, run.layout, run.layout.spec
+    mb, nb, kb = layout.tile_shape
+    a = _read(job, job.a, (mb, kb), (_ALL, _ALL), spec.op_a)
+    b = _read(job, job.b, (kb, nb), (_ALL, _ALL), spec.op_b)
+    return choose_shifts(a, b, layout.grid, spec)
+
+
+def make_tasks(
+    run: Run, wave: Wave, cells: list[Cell], shifts: Shifts | None = None
+) -> Any:
     """Make an array of the tasks that write some tiles of a wave, in their order."""
     job, layout, spec = run.job, run.layout, run.layout.spec
     mb, nb, kb = layout.tile_shape
@@ -42,7 +54,10 @@ def make_tasks(run: Run, wave: Wave, cells: list[Cell]) -> Any:
     a = _read(job, job.a, (mb, kb), (rows, _ALL), spec.op_a)
     b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, columns), spec.op_b)
     c = None if job.c is None else _read(job, job.c, (mb, nb), (rows, columns))
-    tiles = product_array(a, b, c, layout.grid_of(wave), spec, sorted(places))
+    grid = layout.grid_of(wave)
+    if shifts is not None:
+        a, b = scaled_arrays(a, b, grid, spec, shifts)
+    tiles = product_array(a, b, c, grid, spec, sorted(places))
     return add_writing(tiles, places, run.output, job.mirror)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from ..cluster.local import choose_workers, find_machine
 from ..execute import check_client, current_client, current_cluster, ensure_placement
-from .arrays import make_tasks
+from .arrays import make_shifts, make_tasks
 from .inputs import InputGuard
 from .job import Path, open_job
 from .report import JobSummary, Progress, count_operations
 from .run import Run, prepare, writing
-from .running import compute_wave
+from .running import compute_value, compute_wave
 from .verify import measure_residual
 
 Report = Callable[[Progress], None]
@@ -71,9 +71,10 @@ def multiply_files(
     progress : callable, optional
         Called with a `Progress` after every tile that has been written.
     **options
-        accuracy, num_moduli, method: as in `gemm`; engine: "auto" (default), "cpu",
-        "cuda" or "reference" (for comparison). "auto" is "cuda" if every worker has a
-        GPU of its own, and "cpu" if none has.
+        accuracy, num_moduli, method, equilibrate: as in `gemm`; engine: "auto"
+        (default), "cpu", "cuda" or "reference" (for comparison). "auto" is "cuda" if
+        every worker has a GPU of its own, and "cpu" if none has. With equilibrate all
+        inputs are read once more, at the start.
 
     Returns
     -------
@@ -223,16 +224,20 @@ def compute(
 
     with nullcontext() if client is None else client.as_current():
         ensure_placement()
+        shifts = None
+        if job.spec.equilibrate:
+            # Of whole matrices, which no wave may hold.
+            shifts = compute_value(make_shifts(run), client, run.threads)
         for wave in layout.waves:
             cells = [cell for cell in wave.cells if cell not in earlier]
             if cells:
-                tasks = make_tasks(run, wave, cells)
+                tasks = make_tasks(run, wave, cells, shifts)
                 compute_wave(tasks, cells, client, run.threads, count)
         guard.check()
         checked: tuple[float | None, float | None] = None, None
         if job.verify:
             begun = perf_counter()
-            checked = measure_residual(job, run.output)
+            checked = measure_residual(job, run.output, shifts)
             # The time that is told is that of the product.
             start += perf_counter() - begun
     run.finish(commit)

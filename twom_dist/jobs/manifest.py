@@ -10,9 +10,9 @@ from .inputs import Identity
 from .job import Job
 
 # Of this description: another one is not understood.
-_FORM = 4
+_FORM = 5
 # Of a spec, what the bits hang on beside routine, shape, dtype and method.
-_ARGUMENTS = ("alpha", "beta", "op_a", "op_b", "uplo")
+_ARGUMENTS = ("alpha", "beta", "op_a", "op_b", "uplo", "equilibrate")
 
 Manifest = dict[str, Any]
 
@@ -66,8 +66,8 @@ def _name_accuracy(job: Job) -> str:
 
 def _name(scalar: complex | str) -> str:
     """Show all digits, and no imaginary part of 0."""
-    if isinstance(scalar, str):
-        return scalar
+    if isinstance(scalar, str | bool):
+        return str(scalar)
     number = complex(scalar)
     return str(number if number.imag != 0 else number.real)
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..tiles.graph import Key
 from ..typing import Cell
 from .arrays import group_size
-from .watchdog import Watch, start
+from .watchdog import Watch, ask, start
 
 # After an error, for a scheduler that may be the reason. Tasks that go on meanwhile do
 # no harm: they write what a later run would, or find their array gone.
@@ -31,11 +31,20 @@ def compute_wave(
     if client is None:
         _compute_in_threads(tasks, threads, tell)
     else:
-        _collect(tasks, client, tell)
+        _collect(tasks, client, lambda future: tell(future.key))
 
 
-def _collect(collection: Any, client: Any, done: Callable[[Key], None]) -> None:
-    """Call back with the key of each task that is done, and let go of it."""
+def compute_value(delayed: Any, client: Any, threads: int) -> Any:
+    """Compute one value, without a client in threads."""
+    if client is None:
+        return delayed.compute(scheduler="threads", num_workers=threads)
+    found: list[Any] = []
+    _collect(delayed, client, lambda future: found.append(ask(future.result)))
+    return found[0]
+
+
+def _collect(collection: Any, client: Any, done: Callable[[Any], None]) -> None:
+    """Call back with the future of each task that is done, and let go of it."""
     from distributed import futures_of
 
     watch = Watch(client)
@@ -46,7 +55,7 @@ def _collect(collection: Any, client: Any, done: Callable[[Key], None]) -> None:
             future.add_done_callback(ended.put)
         for _ in futures:
             future = watch.next_done(ended)
-            done(future.key)
+            done(future)
             # The workers may forget the tile now.
             future.release()
     except BaseException:

@@ -10,6 +10,7 @@ from ..accuracy import error_bound
 from ..errors import KernelError
 from ..store import Output
 from ..testing import row_residuals
+from ..tiles.scaled import Shifts
 from ..typing import Array
 from .job import Job
 
@@ -19,18 +20,21 @@ _SEED = 2026
 _SIDE = 724
 
 
-def measure_residual(job: Job, output: Output) -> tuple[float, float]:
+def measure_residual(
+    job: Job, output: Output, shifts: Shifts | None = None
+) -> tuple[float, float]:
     """Return the residual of a finished output, and its bound; refuse a wrong one.
 
     Both are relative, as `twom_dist.testing.row_residuals` says. Rows with entries that
-    are not finite, or may overflow, are left out; NaN where no row is left.
+    are not finite, or may overflow, are left out; NaN where no row is left. `shifts`:
+    of an equilibrated product, whose norms are those of the scaled matrices.
     """
     if 0 in output.shape:
         return 0.0, 0.0
     with warnings.catch_warnings():
         # Of NaN and Inf, also in other threads.
         warnings.simplefilter("ignore", RuntimeWarning)
-        rows = row_residuals(*_read(job, output), seed=_SEED)
+        rows = row_residuals(*_read(job, output, shifts), seed=_SEED)
     checked = rows[~np.isnan(rows)]
     found = float(checked.max()) if checked.size else float("nan")
     (_, n, k) = job.shape
@@ -47,7 +51,7 @@ def measure_residual(job: Job, output: Output) -> tuple[float, float]:
     return found, bound
 
 
-def _read(job: Job, output: Output) -> tuple[Any, Any, Any]:
+def _read(job: Job, output: Output, shifts: Shifts | None) -> tuple[Any, Any, Any]:
     """Make dask arrays of the products, of what is added, and of the result."""
     spec, routine = job.spec, job.spec.routine
     # Whole tiles, and not many: dask takes some 0.5 ms for each task.
@@ -63,16 +67,19 @@ def _read(job: Job, output: Output) -> tuple[Any, Any, Any]:
             stored = _Mirrored(stored, uplo == "upper", routine.hermitian)
         return read(stored, mb, nb)
 
-    a = read(job.a, mb, kb, spec.op_a)
+    e = np.concatenate([np.zeros(0), *(x for x in shifts or () if x is not None)])
+    scale = np.ldexp(1.0, e.astype(int)) if e.size else np.ones(1)
+    a = read(job.a, mb, kb, spec.op_a) / scale
     if routine.triangle:
-        b = read(job.b, mb, kb, spec.op_a)
+        b = read(job.b, mb, kb, spec.op_a) * scale
         right, left = (x.conj().T if routine.hermitian else x.T for x in (b, a))
         products = [(spec.alpha, a, right)]
         if routine.sums:
             alpha = np.conj(spec.alpha) if routine.hermitian else spec.alpha
             products.append((alpha, b, left))
     else:
-        products = [(spec.alpha, a, read(job.b, kb, nb, spec.op_b))]
+        b = read(job.b, kb, nb, spec.op_b) * scale[:, np.newaxis]
+        products = [(spec.alpha, a, b)]
     # The lower triangle of C0 is what makes a full result.
     used = "upper" if spec.uplo == "upper" else "lower"
     added = None if job.c is None else (spec.beta, whole(job.c, used))

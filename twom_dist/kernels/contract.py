@@ -88,6 +88,32 @@ class Engine(Protocol):
         """
         ...
 
+    def column_exponents(self, x: Array, largest: Array) -> Array:
+        """Find the exponents of the largest and the smallest part of each column.
+
+        Parameters
+        ----------
+        x : (rows, k)
+        largest : (rows,) int32
+            Of the whole rows: those that are `NONFINITE_ROW` are left out.
+
+        Returns
+        -------
+        (2, k) int32
+            The smallest e with ``|t| < 2^e`` for every part t of the column, and -e
+            with the largest e of ``|t| >= 2^(e-1)`` for those that are not 0;
+            `ZERO_ROW` twice where all are. Both of tiles combine by maximum.
+        """
+        ...
+
+    def scale_columns(self, x: Array, shifts: Array) -> Array:
+        """Multiply column l by ``2^shifts[l]`` into a new array, exactly.
+
+        The caller sees to it that what is not 0, NaN or Inf stays a normal number, or
+        grows from a subnormal one. Up to 2^1000 double, 2^120 single.
+        """
+        ...
+
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
         """Sum ``ceil(|t| 2^(norm_bits - e))^2`` over the parts t of each row.
 

@@ -143,6 +143,9 @@ def _count_tasks(grid: Grid, spec: Spec, mirrors: bool) -> int:
     if spec.native or spec.empty:
         return tasks
     rows = grid.mt if spec.twins else grid.mt + grid.nt
+    if spec.equilibrate:
+        # Every tile looked at twice and scaled, rows and columns combined, and e.
+        tasks += rows * (3 * grid.kt + 1) + 3 * grid.kt + 1
     return tasks + rows * (1 if grid.kt == 1 else 2 * grid.kt + 2)
 
 

@@ -6,8 +6,9 @@ from typing import Any
 from dask.highlevelgraph import HighLevelGraph
 
 from ..typing import Cell
-from .graph import Operands, build_layer, result_name
+from .graph import SIDES, Operands, build_layer, result_name
 from .grid import Grid
+from .scaled import Shifts, build_scaled, build_shifts, scaled_name
 from .spec import Spec
 
 
@@ -38,3 +39,36 @@ def product_array(
     graph = HighLevelGraph.from_collections(name, layer, dependencies=inputs)
     # A is of the result's dtype by now; a CuPy block cannot be made without a device.
     return Array(graph, name, (grid.m, grid.n), meta=a._meta)
+
+
+def scaled_arrays(
+    a: Any, b: Any, grid: Grid, spec: Spec, shifts: Shifts | None = None
+) -> Any:
+    """Make A and B, dask arrays that are chunked as the grid says, equilibrated.
+
+    `shifts`: of each tile along k, where they are known.
+    """
+    if hasattr(a, "expr"):
+        from .expression import scaled_expressions
+
+        return scaled_expressions(a, b, grid, spec)
+    from dask.array.core import Array
+
+    operands = Operands(a.name, b.name)
+    made = []
+    for side, x in zip(SIDES, (a, b), strict=True):
+        name = scaled_name(side, spec, operands, grid, shifts)
+        layer = build_scaled(name, side, operands, grid, spec, shifts)
+        graph = HighLevelGraph.from_collections(name, layer, dependencies=[a, b])
+        made.append(Array(graph, name, x.chunks, meta=x._meta))
+    return made
+
+
+def choose_shifts(a: Any, b: Any, grid: Grid, spec: Spec) -> Any:
+    """Make the lazy shifts of each tile along k, of whole A and B."""
+    from dask.delayed import Delayed
+
+    layer, key = build_shifts(Operands(a.name, b.name), grid, spec)
+    name = str(key[0])
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[a, b])
+    return Delayed(key, graph, layer=name)

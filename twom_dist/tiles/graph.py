@@ -29,7 +29,9 @@ from .task_spec import Alias, List, Task, TaskRef
 PRODUCT = "twom-product"
 PANEL = "twom-panel"
 UPDATE = "twom-update"
-SCALING_STAGES = ("twom-largest", "twom-sums", "twom-exponents")
+# Tiles of an equilibrated operand; see `scaled`.
+SCALED = "twom-scaled"
+SCALING_STAGES = ("twom-largest", "twom-columns", "twom-sums", "twom-exponents")
 SIDES: tuple[Side, Side] = ("left", "right")
 
 Key = tuple[Any, ...]
@@ -247,7 +249,7 @@ class Extent(NamedTuple):
 
 
 @contextmanager
-def _running(spec: Spec) -> Iterator[None]:
+def running(spec: Spec) -> Iterator[None]:
     """Scope of a task: the engine's, with errors that any process can receive."""
     with portable_errors(), load_engine(spec).task():
         yield
@@ -262,27 +264,27 @@ def run_scaling(
     *largest: Any,
 ) -> Any:
     """Call a scaling task of one tile."""
-    with _running(spec):
+    with running(spec):
         block = check_tile(block, shape, side, spec)
         return function(block, *largest, side, spec)
 
 
 def run_choice(spec: Spec, largest: Any, sums: list[Any]) -> Any:
     """Call `choose_exponents`."""
-    with _running(spec):
+    with running(spec):
         return tasks.choose_exponents(largest, sums, spec)
 
 
 def run_panel(spec: Spec, extent: Extent, before: Any, *given: Any) -> Any:
     """Multiply one panel of a cell."""
-    with _running(spec):
+    with running(spec):
         products = _receive(spec, extent, given)
         return multiply_cell(products, spec, extent.diagonal, before)
 
 
 def run_cell(spec: Spec, extent: Extent, before: Any, c: Any, *given: Any) -> Any:
     """Multiply the last panel of a cell and finish it."""
-    with _running(spec):
+    with running(spec):
         if spec.beta != 0:
             c = check_block(c, (extent.rows, extent.columns), spec)
         products = _receive(spec, extent, given)
@@ -321,12 +323,12 @@ def _check_tiles(
 
 def run_mirror(tile: Any, spec: Spec) -> Any:
     """Mirror a tile of the computed triangle."""
-    with _running(spec):
+    with running(spec):
         return mirror_tile(tile, spec)
 
 
 def zero_tile(shape: tuple[int, int], spec: Spec) -> Any:
     """Return a tile of the triangle that was not asked for."""
-    with _running(spec):
+    with running(spec):
         family = import_module(load_engine(spec).family)
         return family.zeros(shape, spec.dtype)

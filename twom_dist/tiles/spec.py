@@ -34,6 +34,9 @@ class Spec:
         Of an update.
     engine : str
         Name for `get_engine`.
+    equilibrate : bool
+        Whether op(A) and op(B) are equilibrated along k before their rows and columns
+        are scaled, and where that pays.
     empty : bool
         Whether nothing is multiplied, alpha or a dimension being 0.
     cache_bytes : int
@@ -54,6 +57,7 @@ class Spec:
     beta: complex = 0
     uplo: Uplo = "full"
     engine: str = "cpu"
+    equilibrate: bool = False
     empty: bool = False
     cache_bytes: int = 0
     lazy: bool = False

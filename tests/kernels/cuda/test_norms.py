@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
+from tests.kernels.test_columns import spread_matrix
 from tests.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import (
@@ -64,6 +65,15 @@ def test_norms_at_the_ends_of_the_format(calls, dtype):
     found = calls.largest_exponents(x)
     assert ZERO_ROW in found
     assert NONFINITE_ROW in found
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exponents_of_columns(engine, dtype):
+    for x in (spread_matrix(37, 75, dtype), spread_matrix(300, 7, dtype)):
+        largest = REFERENCE.largest_exponents(x)
+        expected = REFERENCE.column_exponents(x, largest)
+        for layout in LAYOUTS.values():
+            assert (engine.column_exponents(layout(x), largest) == expected).all()
 
 
 def test_tiles_add_and_take_the_maximum(calls):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.kernels.cuda.operands import LAYOUTS
 from tests.pipeline import same_bits
 from tests.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
@@ -30,6 +31,16 @@ def test_passes_over_finished_tiles(engine, dtype, shape):
             options = {"conjugate": conjugate, "uplo": uplo}
             found = engine.close_diagonal(square.copy(), **options)
             assert same_bits(found, host.close_diagonal(square.copy(), **options))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_columns_times_powers_of_two(engine, dtype):
+    x = random_matrix(33, 40, dtype, 1.0)
+    x[1, 2], x[2, 3], x[3, 4] = np.nan, np.inf, np.finfo(dtype).smallest_subnormal
+    shifts = np.arange(-50, 70, 3, dtype=np.int32)
+    for layout in LAYOUTS.values():
+        found = engine.scale_columns(layout(x), shifts)
+        assert same_bits(found, get_engine("cpu").scale_columns(x, shifts))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

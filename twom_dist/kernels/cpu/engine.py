@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...moduli import NONFINITE_ROW, ResidueSystem, ScalingRule
+from ...moduli import NONFINITE_ROW, ZERO_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Side, Uplo
 from ..family import Family
-from ..finish import close_diagonal, mirror_tile, scale_and_add
+from ..finish import close_diagonal, mirror_tile, scale_and_add, scale_columns
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 from . import norms
@@ -57,6 +57,7 @@ class CpuEngine:
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)
+    scale_columns = staticmethod(scale_columns)
     mirror_tile = staticmethod(mirror_tile)
     close_diagonal = staticmethod(close_diagonal)
 
@@ -94,6 +95,33 @@ class CpuEngine:
             )
             out = lanes.reshape(x.shape[0], -1).max(axis=1, initial=0)
         return norms.largest_exponents_from_bits(out, real)
+
+    def column_exponents(self, x: Array, largest: Array) -> Array:
+        """Find the exponents of the largest and the smallest part of each column."""
+        real = x.real.dtype.newbyteorder("=")
+        integer = np.dtype(f"i{real.itemsize}")
+        mask = integer.type(np.iinfo(integer).max)
+        source, across = _straighten(x.T)
+        bits = _flat_parts(source).view(integer)
+        kept = np.where(largest == NONFINITE_ROW, integer.type(0), mask)
+        if across:
+            lanes, kernel, least = bits.shape[1], norms.extreme_bits_outer, 256
+        else:
+            lanes, kernel, least = bits.shape[0], norms.extreme_bits_inner, 16
+            kept = np.repeat(kept, bits.shape[1] // max(1, len(kept)))
+        high, low = np.zeros(lanes, integer), np.full(lanes, mask)
+        run_each(
+            lambda r: kernel(bits, kept, mask, *r, high, low),
+            ranges(lanes, smallest=least),
+        )
+        columns = (x.shape[1], lanes // max(1, x.shape[1]))
+        high = high.reshape(columns).max(axis=1, initial=0)
+        low = low.reshape(columns).min(axis=1, initial=mask)
+        low = np.where(low == mask, 0, low + 1)
+        largest, smallest = (
+            norms.largest_exponents_from_bits(bits, real) for bits in (high, low)
+        )
+        return np.stack([largest, np.where(low == 0, ZERO_ROW, -smallest)])
 
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""

@@ -34,6 +34,34 @@ def largest_bits_outer(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
+def extreme_bits_inner(bits, kept, mask, lo, hi, largest, smallest):  # type: ignore[no-untyped-def]
+    """Extremes of the magnitude bits of each row of bits[rows, t].
+
+    `kept`: the mask of magnitudes, or 0 for what is left out; `smallest`: less 1, so
+    that what is 0 counts as the largest number there is.
+    """
+    for i in range(lo, hi):
+        row, high, low = bits[i], largest[i], smallest[i]
+        for t in range(row.size):
+            magnitude = row[t] & kept[t]
+            high = max(high, magnitude)
+            low = min(low, (magnitude - 1) & mask)
+        largest[i], smallest[i] = high, low
+
+
+@njit(nogil=True, cache=True)
+def extreme_bits_outer(bits, kept, mask, lo, hi, largest, smallest):  # type: ignore[no-untyped-def]
+    """Find the same over the first axis of bits[t, lanes]."""
+    high, low = largest[lo:hi], smallest[lo:hi]
+    for t in range(bits.shape[0]):
+        row, own = bits[t, lo:hi], kept[t]
+        for j in range(row.size):
+            magnitude = row[j] & own
+            high[j] = max(high[j], magnitude)
+            low[j] = min(low[j], (magnitude - 1) & mask)
+
+
+@njit(nogil=True, cache=True)
 def square_sums_inner(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
     """Sum ceil(|t| factor1 factor2)^2 along x[rows, t]; at least 1 where t != 0."""
     for i in range(lo, hi):

@@ -78,6 +78,12 @@ class CudaEngine:
         self._reduce("norms", "largest_exponents", x, largest)
         return largest
 
+    def column_exponents(self, x: Array, largest: Array) -> Array:
+        """Find the exponents of the largest and the smallest part of each column."""
+        out = self.device.filled((2, x.shape[1]), np.int32, ZERO_ROW & 0xFF)
+        self._reduce("norms", "column_exponents", x.T, largest, out)
+        return out
+
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
         sums = self.device.filled((x.shape[0],), np.int64)
@@ -239,6 +245,10 @@ class CudaEngine:
     ) -> Array:
         """Return alpha x + beta c by one kernel."""
         return finish.scale_and_add(self.device, x, alpha, beta, c, dtype)
+
+    def scale_columns(self, x: Array, shifts: Array) -> Array:
+        """Multiply columns by powers of two, by one kernel."""
+        return finish.scale_columns(self.device, x, shifts)
 
     def mirror_tile(self, tile: Array, *, conjugate: bool) -> Array:
         """Conjugate-transpose, or transpose, by one kernel."""

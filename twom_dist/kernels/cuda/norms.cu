@@ -33,6 +33,33 @@ largest_exponents(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_
   }
 }
 
+// largest[row] = the same, and largest[rows + row] = the largest negated exponent of the
+// parts that are not 0, of an operand transposed: x has its columns for rows, and what
+// is NONFINITE_ROW among its rows is left out.
+extern "C" __global__ void __launch_bounds__(256)
+column_exponents(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
+                 int64 span, int32 across, const int32* others, int32* largest) {
+  Strip strip = locate_strip(rows, k, span, across);
+  Bits high = 0, low = ~(Bits)0;
+#pragma unroll 4
+  for (int64 c = strip.first; c < strip.last; c += strip.step) {
+    if (others[c] == NONFINITE_ROW) continue;
+    Element element = load_element(x, strip.row * row_stride + c * k_stride);
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      Bits own = magnitude_bits(element.part[part]);
+      high = own > high ? own : high;
+      own -= 1;  // 0 becomes the largest number there is
+      low = own < low ? own : low;
+    }
+  }
+  if (high != 0) {
+    atomicMax(largest + strip.row, exponent_of(widen_bits(high)));
+    low += 1;
+    atomicMax(largest + rows + strip.row, -exponent_of(widen_bits(low)));
+  }
+}
+
 // sums[row] += sum(ceil(|part| 2^(norm_bits - e))^2), modulo 2^64 and below 2^63 in
 // total (twom_dist.moduli.norm_bits); zeroed before, nothing added to sentinel rows.
 extern "C" __global__ void __launch_bounds__(256)

@@ -48,6 +48,25 @@ __device__ __forceinline__ void write_element(REAL* out, int64 offset, Element x
 #endif
 }
 
+// out[i, j] = x[i, j] 2^shifts[j], exactly: of numbers that stay normal. Must move two
+// elements. Grid as of scale_and_add.
+extern "C" __global__ void __launch_bounds__(256)
+scale_columns(const REAL* x, int64 m, int64 n, int64 row_stride, int64 column_stride,
+              const int32* shifts, REAL* out) {
+  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (j >= n) return;
+  double factor = power_of_two(shifts[j]);
+  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
+  for (; i < m; i += (int64)gridDim.y * blockDim.y) {
+    Element own = load_element(x, i * row_stride + j * column_stride);
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      narrow(__dmul_rn(widen(own.part[part]), factor), own.part[part]);
+    }
+    write_element(out, i * n + j, own);
+  }
+}
+
 // out[j, i] = x[i, j], conjugated or not, from m x n with strides to n x m. Grid of
 // squares. Must move two elements.
 extern "C" __global__ void __launch_bounds__(256)

@@ -18,7 +18,13 @@ from ...moduli import (
 )
 from ...typing import Array, Side, Uplo
 from ..family import Family
-from ..finish import close_diagonal, make_canonical, mirror_tile, scale_and_add
+from ..finish import (
+    close_diagonal,
+    make_canonical,
+    mirror_tile,
+    scale_and_add,
+    scale_columns,
+)
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 
@@ -75,6 +81,7 @@ class ReferenceEngine:
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)
+    scale_columns = staticmethod(scale_columns)
     mirror_tile = staticmethod(mirror_tile)
     close_diagonal = staticmethod(close_diagonal)
 
@@ -102,6 +109,16 @@ class ReferenceEngine:
             else:
                 largest.append(max(frexp(t)[1] for t in row if t != 0))
         return np.array(largest, dtype=np.int32)
+
+    def column_exponents(self, x: Array, largest: Array) -> Array:
+        """Find the exponents of the largest and the smallest part of each column."""
+        out = np.full((2, x.shape[1]), ZERO_ROW, np.int32)
+        parts = np.concatenate(_parts(x[largest != NONFINITE_ROW]))
+        for column, values in enumerate(parts.T):
+            exponents = [frexp(t)[1] for t in values if t != 0]
+            if exponents:
+                out[:, column] = max(exponents), -min(exponents)
+        return out
 
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""

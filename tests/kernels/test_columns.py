@@ -1,0 +1,50 @@
+"""Exponents of columns, and columns times powers of two."""
+
+import numpy as np
+import pytest
+
+from tests.pipeline import same_bits
+from tests.strategies import DTYPES, LAYOUTS, random_matrix
+from twom_dist.kernels import get_engine
+from twom_dist.moduli import ZERO_ROW
+
+
+def spread_matrix(rows, k, dtype):
+    """Entries of very different size; zeros, NaN, Inf and both ends of the format."""
+    x, info = random_matrix(rows, k, dtype, 4.0, [rows, k]), np.finfo(dtype)
+    if x.size > 20:
+        x[2, 1], x[3, 4], x[4, 2], x[:, 0] = 0, np.nan, np.inf, 0
+        x[1, 2], x[0, 3] = info.smallest_subnormal, info.max
+    return x
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (37, 75), (5, 300), (300, 7), (0, 3)])
+def test_exponents_of_columns(dtype, shape):
+    x, engine = spread_matrix(*shape, dtype), get_engine("cpu")
+    largest = engine.largest_exponents(x)
+    expected = get_engine("reference").column_exponents(x, largest)
+    for layout in LAYOUTS.values():
+        assert same_bits(engine.column_exponents(layout(x), largest), expected)
+
+
+def test_exponents_of_columns_leave_out_rows_that_are_not_finite(engine):
+    x = np.array([[0.75, 0, 2.0**-1074], [5, 0, 3], [np.nan, 9, 9], [1, -np.inf, 9]])
+    found = engine.column_exponents(x, engine.largest_exponents(x))
+    assert found.dtype == np.int32
+    assert found.tolist() == [[3, ZERO_ROW, 2], [0, ZERO_ROW, 1073]]
+    tiles = [engine.column_exponents(x[i : i + 1], np.ones(1, int)) for i in (0, 1)]
+    assert np.maximum(*tiles).tolist() == found.tolist()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_columns_times_powers_of_two(engine, dtype):
+    x = random_matrix(7, 5, dtype, 1.0)
+    x[1, 2], x[2, 3] = np.nan, np.inf
+    shifts = np.array([0, 60, -60, 120, -100], np.int32)
+    for layout in LAYOUTS.values():
+        found = engine.scale_columns(layout(x), shifts)
+        assert found.dtype == x.dtype
+        with np.errstate(invalid="ignore"):
+            assert same_bits(found.real, np.ldexp(x.real, shifts))
+            assert same_bits(found.imag, np.ldexp(x.imag, shifts))
