@@ -1,0 +1,126 @@
+"""Measure errors against the number of moduli, for data of several kinds.
+
+For each kind of data a table: the largest error of sampled entries against exact sums,
+relative to ``(|A||B|)_ij`` ("componentwise") or to ``||a_i|| ||b_j||`` ("normwise"), of
+NumPy's product and of ours, plain and equilibrated (e), in units of u = 2^-53.
+
+    python benchmarks/bench_accuracy.py --size 128 --samples 48
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from harness import Report
+
+import twom_dist as td
+from twom_dist.testing import random_matrix, sampled_errors
+
+U = 2.0**-53
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+def spread(phi: float) -> Callable[[int], Pair]:
+    """Entries (U - 1/2) exp(phi N(0,1))."""
+    return lambda n: (
+        random_matrix(n, n, phi=phi, seed=1),
+        random_matrix(n, n, phi=phi, seed=2),
+    )
+
+
+def scaled_along_k(decades: float) -> Callable[[int], Pair]:
+    """Columns of A times D, and rows of B divided by it, of so many decades."""
+
+    def make(n: int) -> Pair:
+        a, b = spread(1)(n)
+        d = 10.0 ** np.random.default_rng(3).uniform(-decades, decades, n)
+        return a * d, b / d[:, np.newaxis]
+
+    return make
+
+
+def graded(n: int) -> Pair:
+    """Both decay over 12 decades along rows and columns."""
+    a, b = spread(1)(n)
+    grade = 10.0 ** -(12 * np.add.outer(np.arange(n), np.arange(n)) / (2 * n))
+    return a * grade, b * grade
+
+
+def banded(n: int) -> Pair:
+    """Four diagonals on either side."""
+    near = abs(np.subtract.outer(np.arange(n), np.arange(n))) <= 4
+    a, b = spread(1)(n)
+    return a * near, b * near
+
+
+def sparse(n: int) -> Pair:
+    """One entry of twenty."""
+    rng = np.random.default_rng(4)
+    a, b = spread(1)(n)
+    return a * (rng.random((n, n)) < 0.05), b * (rng.random((n, n)) < 0.05)
+
+
+def mixed_units(n: int) -> Pair:
+    """Columns of A in three units, rows of B in theirs."""
+    unit = 1e8 ** (np.arange(n) % 3 - 1.0)
+    a, b = spread(1)(n)
+    return a * unit, b / unit[:, np.newaxis]
+
+
+def cancelling(n: int) -> Pair:
+    """Halves of the sums that cancel but for 1e-8."""
+    a, b = random_matrix(n, n // 2, seed=5), random_matrix(n // 2, n, seed=6)
+    return np.hstack([a, a]), np.vstack([b, -b * (1 + 1e-8)])
+
+
+KINDS: dict[str, Callable[[int], Pair]] = {
+    **{f"phi = {phi:g}": spread(phi) for phi in (0, 0.5, 1, 2, 4)},
+    **{f"D = 10^+-{d}": scaled_along_k(d) for d in (1, 2, 4, 6, 100)},
+    **{"graded": graded, "banded": banded, "sparse": sparse},
+    **{"mixed units": mixed_units, "cancelling": cancelling},
+}
+
+
+def products(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Multiply in every way, each with a short name."""
+    yield "NumPy", a @ b
+    for moduli in (13, 14, 15, 16, 18, 20, 22):
+        yield f"{moduli}", td.gemm(a, b, num_moduli=moduli)
+    yield "3m 15", td.gemm(a, b, method="3m", num_moduli=15)
+    for moduli in (14, 15, 16, 18):
+        yield f"{moduli} e", td.gemm(a, b, num_moduli=moduli, equilibrate=True)
+
+
+def main() -> None:
+    """Print a table for each measure, and append JSON lines to a file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--samples", type=int, default=48)
+    parser.add_argument("--output", help="append JSON lines to this file")
+    args = parser.parse_args()
+    report, rows = Report(args.output), {}
+    for kind, make in KINDS.items():
+        a, b = make(args.size)
+        errors = {
+            name: sampled_errors(a, b, c, samples=args.samples)
+            for name, c in products(a, b)
+        }
+        report.add("accuracy", kind=kind, n=args.size, errors=errors)
+        rows[kind] = errors
+    for measure in ("componentwise", "normwise"):
+        print_table(measure, rows)
+
+
+def print_table(measure: str, rows: dict[str, Any]) -> None:
+    """Print errors in units of u, a row for each kind of data."""
+    names = list(next(iter(rows.values())))
+    print(f"\n{measure}, in units of 2^-53")
+    print(f"{'':14}", *(f"{name:>7}" for name in names))
+    for kind, errors in rows.items():
+        figures = (errors[name][measure] / U for name in names)
+        print(f"{kind:14}", *(f"{x:7.2g}" for x in figures))
+
+
+if __name__ == "__main__":
+    main()
