@@ -63,10 +63,10 @@ SCRIPT = """if True:
 @pytest.mark.parametrize("old", [False, True])
 def test_a_job_that_is_killed_again_and_again(tmp_path, monkeypatch, name, old):
     monkeypatch.chdir(tmp_path)
-    a = make(64, 64, 5)
+    a = make(48, 48, 5)
     np.save("A.npy", a)
     if old:
-        save(name, np.eye(64) + 0j)
+        save(name, np.eye(48) + 0j)
     command = [sys.executable, "-c", SCRIPT, name, str(KILLS), str(old)]
     environment = {"PYTHONPATH": str(ROOT), "PATH": "", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -75,7 +75,7 @@ def test_a_job_that_is_killed_again_and_again(tmp_path, monkeypatch, name, old):
     if old:
         # Each run has started anew, and the last may have ended before it was killed.
         found = read(name)
-        assert same_bits(found, np.eye(64) + 0j) or same_bits(found, new)
+        assert same_bits(found, np.eye(48) + 0j) or same_bits(found, new)
         td.multiply_files("A.npy", "A.npy", name, tile=16, overwrite=True)
     for path in tmp_path.glob(f"*{name}"):
         assert same_bits(read(str(path)), new)
