@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import dask
 import numpy as np
 import pytest
 
@@ -9,7 +10,7 @@ import twom_dist as td
 from tests.command import make
 from tests.expect import raises
 from tests.stored import save
-from twom_dist.errors import KernelError
+from twom_dist.errors import KernelError, PlanError
 from twom_dist.store import Output
 
 
@@ -60,6 +61,14 @@ def test_a_wrong_result_gets_no_name(matrices, here, monkeypatch, error, cell):
     before = sorted(here.iterdir())
     with raises(KernelError, "wrong-result"):
         td.update_files("herk", "A.zarr", "C.npy", verify=True, tile=16)
+    assert sorted(here.iterdir()) == before
+
+
+def test_without_products_of_dask_it_is_refused_first(matrices, here):
+    before = sorted(here.iterdir())
+    expressions = dask.config.set({"array.query-planning": True})
+    with expressions, raises(PlanError, "verify-expressions"):
+        td.update_files("herk", "A.zarr", "C.npy", verify=True)
     assert sorted(here.iterdir()) == before
 
 

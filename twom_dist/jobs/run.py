@@ -5,8 +5,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+import dask
+
 from ..cluster.diagnosis import compare_processes
-from ..errors import StoreError
+from ..errors import PlanError, StoreError
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
 from ..store import Output, Place, find_unfinished
@@ -81,6 +83,11 @@ def prepare(
             # Which could not read the tasks, or would make other bits.
             if finding.status == "failure":
                 raise StoreError(finding.found, finding.advice, "versions-differ")
+    if job.verify and dask.config.get("array.query-planning", False):
+        # Their arrays have no product with a vector.
+        problem = "verify does not work with dask's array expressions"
+        remedy = "Leave it out, or set array.query-planning to False"
+        raise PlanError(problem, remedy, "verify-expressions")
     job, cluster = _settle(job, cluster, client)
     place = find_unfinished(job.output)
     path = place.location.path
