@@ -32,6 +32,24 @@ def random_matrix(
     return part().astype(dtype)
 
 
+def spread_pair(
+    m: int, n: int, k: int, decades: float, dtype: Any = "complex128", seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """A D and D^-1 B, D of up to so many decades either way."""
+    d = 10.0 ** np.random.default_rng(seed).uniform(-decades, decades, k)
+    a, b = (random_matrix(*x, dtype, 1.0, [seed, *x]) for x in ((m, k), (k, n)))
+    return (a * d).astype(dtype), (b / d[:, np.newaxis]).astype(dtype)
+
+
+def spread_matrix(rows: int, k: int, dtype: Any) -> np.ndarray:
+    """Entries of very different size; zeros, NaN, Inf and both ends of the format."""
+    x, info = random_matrix(rows, k, dtype, 4.0, [rows, k]), np.finfo(dtype)
+    if x.size > 20:
+        x[2, 1], x[3, 4], x[4, 2], x[:, 0] = 0, np.nan, np.inf, 0
+        x[1, 2], x[0, 3] = info.smallest_subnormal, info.max
+    return x
+
+
 def _strided(x: np.ndarray) -> np.ndarray:
     wide = np.zeros((2 * x.shape[0], 3 * x.shape[1]), x.dtype)
     wide[::2, 1::3] = x

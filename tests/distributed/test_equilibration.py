@@ -18,7 +18,7 @@ from tests.distributed.test_placement import (  # noqa: F401  (fixtures)
     random_array,
 )
 from tests.jobs import compute_in_waves, stop_after
-from tests.unit.test_equilibration import spread_pair
+from tests.strategies import spread_pair
 from twom_dist.jobs import multiply_files, open_job, update_files
 from twom_dist.tiles.placement import WorkerGrid, summa_bytes
 

@@ -4,18 +4,9 @@ import numpy as np
 import pytest
 
 from tests.pipeline import same_bits
-from tests.strategies import DTYPES, LAYOUTS, random_matrix
+from tests.strategies import DTYPES, LAYOUTS, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import ZERO_ROW
-
-
-def spread_matrix(rows, k, dtype):
-    """Entries of very different size; zeros, NaN, Inf and both ends of the format."""
-    x, info = random_matrix(rows, k, dtype, 4.0, [rows, k]), np.finfo(dtype)
-    if x.size > 20:
-        x[2, 1], x[3, 4], x[4, 2], x[:, 0] = 0, np.nan, np.inf, 0
-        x[1, 2], x[0, 3] = info.smallest_subnormal, info.max
-    return x
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

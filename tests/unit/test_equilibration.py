@@ -7,18 +7,11 @@ import pytest
 import twom_dist as td
 from tests.command import same_bits
 from tests.expect import raises
-from tests.strategies import DTYPES, random_matrix
+from tests.strategies import DTYPES, random_matrix, spread_pair
 from twom_dist.errors import ArgumentError, PlanError
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import ZERO_ROW
 from twom_dist.tiles.equilibration import choose_shifts
-
-
-def spread_pair(m, n, k, decades, dtype="complex128", seed=0):
-    """A D and D^-1 B, D of up to so many decades either way."""
-    d = 10.0 ** np.random.default_rng(seed).uniform(-decades, decades, k)
-    a, b = (random_matrix(*x, dtype, 1.0, [seed, *x]) for x in ((m, k), (k, n)))
-    return (a * d).astype(dtype), (b / d[:, np.newaxis]).astype(dtype)
 
 
 def exponents(x):

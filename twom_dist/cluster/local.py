@@ -21,8 +21,10 @@ LOOPBACK = "127.0.0.1"
 LEAST_BYTES = MemoryBudget(kind="job").least_limit(0)
 
 NO_GPUS = Gpus()
-_START = """In a script, start them under `if __name__ == "__main__":`; else run \
-twom-dist doctor"""
+_START = (
+    'In a script, start them under `if __name__ == "__main__":`; else run twom-dist '
+    "doctor"
+)
 
 MemoryLimit = int | float | str | None
 
@@ -224,7 +226,8 @@ def local_cluster(
     Raises
     ------
     EngineUnavailableError
-        If GPUs, dask-cuda or bokeh, for the dashboard, are asked for and missing.
+        If GPUs, dask-cuda or bokeh, for the dashboard, are asked for and missing, or if
+        the worker processes do not start.
     PlanError, MemoryLimitError
         If the machine has fewer GPUs than workers are asked for, or too little memory,
         if the memory limit leaves no room for a tile, and for such a protocol.

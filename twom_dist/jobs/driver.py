@@ -228,6 +228,8 @@ def compute(
         if job.spec.equilibrate:
             # Of whole matrices, which no wave may hold.
             shifts = compute_value(make_shifts(run), client, run.threads)
+            # Where nothing is gained, nothing is scaled.
+            shifts = None if shifts[0] is None else shifts
         for wave in layout.waves:
             cells = [cell for cell in wave.cells if cell not in earlier]
             if cells:

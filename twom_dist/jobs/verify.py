@@ -67,18 +67,23 @@ def _read(job: Job, output: Output, shifts: Shifts | None) -> tuple[Any, Any, An
             stored = _Mirrored(stored, uplo == "upper", routine.hermitian)
         return read(stored, mb, nb)
 
-    e = np.concatenate([np.zeros(0), *(x for x in shifts or () if x is not None)])
-    scale = np.ldexp(1.0, e.astype(int)) if e.size else np.ones(1)
-    a = read(job.a, mb, kb, spec.op_a) / scale
+    scale = None if shifts is None else np.ldexp(1.0, np.concatenate([*shifts]))
+    a = read(job.a, mb, kb, spec.op_a)
+    if scale is not None:
+        a = a / scale
     if routine.triangle:
-        b = read(job.b, mb, kb, spec.op_a) * scale
+        b = read(job.b, mb, kb, spec.op_a)
+        if scale is not None:
+            b = b * scale
         right, left = (x.conj().T if routine.hermitian else x.T for x in (b, a))
         products = [(spec.alpha, a, right)]
         if routine.sums:
             alpha = np.conj(spec.alpha) if routine.hermitian else spec.alpha
             products.append((alpha, b, left))
     else:
-        b = read(job.b, kb, nb, spec.op_b) * scale[:, np.newaxis]
+        b = read(job.b, kb, nb, spec.op_b)
+        if scale is not None:
+            b = b * scale[:, np.newaxis]
         products = [(spec.alpha, a, b)]
     # The lower triangle of C0 is what makes a full result.
     used = "upper" if spec.uplo == "upper" else "lower"

@@ -1,6 +1,7 @@
 """A matrix that stays on disk, and what its format says and reads of it."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -19,7 +20,7 @@ _MAX_LISTED = 10
 
 
 @dataclass(frozen=True)
-class StoredMatrix:
+class StoredMatrix(ABC):
     """A matrix in a file, read where and when it is indexed.
 
     Made by `open_matrix`. It holds no open file, so it can be pickled and read in any
@@ -104,21 +105,21 @@ class StoredMatrix:
     # --- of each format ---------------------------------------------------------------
 
     @classmethod
+    @abstractmethod
     def find(cls, location: Location) -> Self:
         """Read what a file says about the array."""
-        raise NotImplementedError
 
     @staticmethod
     def list_others(path: str) -> list[str]:
         """List what a container holds beside an output that was given no name."""
         return []
 
+    @abstractmethod
     def _read(self, region: Region) -> NDArray[Any]:
         """Check that what was found still holds, and read a rectangle.
 
         Into a fresh C-ordered array of native dtype.
         """
-        raise NotImplementedError
 
     def _stamp(self) -> str:
         return self.find(self.location).fingerprint

@@ -23,6 +23,8 @@ from .output import Manifest, Output, open_output
 from .reader import matrix_class
 
 _MOVE = "Move it away or choose another name"
+# The folder's list of names is synced, and so opened, when the output gets its name.
+_ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
 _STORE = re.compile(r"[0-9a-f]{12}\.zarr(\.draft|\.old)?")
 # Of file systems that cannot lock: runs there are not kept apart.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
@@ -76,7 +78,7 @@ class Unfinished(Place):
     def check(self, overwrite: bool, anew: bool = True) -> None:
         """Refuse a place that cannot take the output."""
         folder = os.path.dirname(self.folder)
-        if not (os.path.isdir(folder) and os.access(folder, 7)):
+        if not (os.path.isdir(folder) and os.access(folder, _ALL_RIGHTS)):
             raise StoreError(
                 f"{folder!r} is not a folder that can be read and written to",
                 "Create it, change its permissions or choose another",

@@ -46,7 +46,8 @@ def build_scaled(
     layer.add_shifts(shifts)
     for i, step, ref, shape in layer.tiles(side):
         place = (i, step) if is_straight(side, spec.op(side)) else (step, i)
-        call = (run_scaled, spec, ref, side, shape, TaskRef(layer.shifts(step)))
+        given = spec, ref, side, shape, TaskRef(layer.shifts(step))
+        call = (run_scaling, scale_tile, *given)
         layer.tasks[(name, *place)] = Task((name, *place), *call)
     return layer.tasks
 
@@ -108,8 +109,7 @@ class _Layer:
             key = self._scan(column_exponents, side, (i, step), *tile, more)
             columns.setdefault(step, []).append(key)
         return [
-            self._combine("columns", (side, s), columns.get(s, []))
-            for s in range(self.grid.kt)
+            self._combine("columns", (side, s), columns[s]) for s in range(self.grid.kt)
         ]
 
     def _scan(
@@ -139,13 +139,3 @@ def run_choice(spec: Spec, left: list[Array], right: list[Array]) -> Any:
     """Call `choose_of_tiles`."""
     with running(spec):
         return choose_of_tiles(left, right, spec)
-
-
-def run_scaled(
-    spec: Spec, block: Any, side: Side, shape: tuple[int, int], shifts: Any
-) -> Any:
-    """Call `scale_tile`."""
-    return run_scaling(
-        lambda x, side, spec: scale_tile(x, shifts, side, spec),
-        *(spec, block, side, shape),
-    )

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
-from tests.kernels.test_columns import spread_matrix
-from tests.strategies import DTYPES, random_matrix
+from tests.strategies import DTYPES, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import (
     NONFINITE_ROW,
