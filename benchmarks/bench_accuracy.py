@@ -1,8 +1,9 @@
 """Measure errors against the number of moduli, for data of several kinds.
 
 For each kind of data a table: the largest error of sampled entries against exact sums,
-relative to ``(|A||B|)_ij`` ("componentwise") or to ``||a_i|| ||b_j||`` ("normwise"), of
-NumPy's product and of ours, plain and equilibrated (e), in units of u = 2^-53.
+relative to ``(|A||B|)_ij`` ("componentwise") or to ``||a_i|| ||b_j||`` ("normwise"), in
+units of u = 2^-53. Of NumPy's product; of ours by default, with the number of moduli
+that the data take (N); of given numbers of moduli, plain and equilibrated (e).
 
     python benchmarks/bench_accuracy.py --size 128 --samples 48
 """
@@ -85,6 +86,7 @@ KINDS: dict[str, Callable[[int], Pair]] = {
 def products(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """Multiply in every way, each with a short name."""
     yield "NumPy", a @ b
+    yield "default", td.gemm(a, b)
     for moduli in (13, 14, 15, 16, 18, 20, 22):
         yield f"{moduli}", td.gemm(a, b, num_moduli=moduli)
     yield "3m 15", td.gemm(a, b, method="3m", num_moduli=15)
@@ -106,8 +108,10 @@ def main() -> None:
             name: sampled_errors(a, b, c, samples=args.samples)
             for name, c in products(a, b)
         }
-        report.add("accuracy", kind=kind, n=args.size, errors=errors)
-        rows[kind] = errors
+        taken = td.explain(a, b)
+        found = {"num_moduli": taken.num_moduli, "rho": taken.rho}
+        report.add("accuracy", kind=kind, n=args.size, errors=errors, **found)
+        rows[f"{kind}, {taken.num_moduli}"] = errors
     for measure in ("componentwise", "normwise"):
         print_table(measure, rows)
 
@@ -116,10 +120,10 @@ def print_table(measure: str, rows: dict[str, Any]) -> None:
     """Print errors in units of u, a row for each kind of data."""
     names = list(next(iter(rows.values())))
     print(f"\n{measure}, in units of 2^-53")
-    print(f"{'':14}", *(f"{name:>7}" for name in names))
+    print(f"{'data, N':18}", *(f"{name:>7}" for name in names))
     for kind, errors in rows.items():
         figures = (errors[name][measure] / U for name in names)
-        print(f"{kind:14}", *(f"{x:7.2g}" for x in figures))
+        print(f"{kind:18}", *(f"{x:7.2g}" for x in figures))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ from .blas import (
 )
 from .cluster import doctor, local_cluster
 from .config import load_defaults as _load_defaults
+from .explainer import explain
+from .explanation import Explanation
 from .jobs import JobSummary, multiply_files, update_files
 from .plan import Plan
 from .plans import plan_gemm, plan_her2k, plan_herk, plan_syr2k, plan_syrk
@@ -34,6 +36,7 @@ from .updates import her2k, herk, syr2k, syrk
 __version__ = "0.1.0"
 
 __all__ = [
+    "Explanation",
     "JobSummary",
     "Plan",
     "__version__",
@@ -47,6 +50,7 @@ __all__ = [
     "dsyr2k",
     "dsyrk",
     "errors",
+    "explain",
     "gemm",
     "her2k",
     "herk",

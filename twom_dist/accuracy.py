@@ -1,6 +1,6 @@
 """Target accuracy <-> moduli, and the error bound that a residue system guarantees."""
 
-from math import inf, isqrt, log2, sqrt
+from math import frexp, inf, isqrt, log2, sqrt
 from numbers import Real
 from typing import Any
 
@@ -25,11 +25,13 @@ NATIVE_METHOD = "native"
 # Unit roundoffs of the two precisions.
 SINGLE, DOUBLE = 2.0**-24, 2.0**-53
 
-# Bits of M, so that every method and dtype has its own number of moduli. 117 and 60:
-# as good as the native product (largest |dC|/(|A||B|) for exp(phi N(0,1)) data,
-# phi <= 1). 110 and 52: |dC_ij| <= sqrt(k) u ||a_i|| ||b_j|| whatever the data.
+# Grades that take the moduli from the data.
+DATA_GRADES = ("native", "componentwise")
+# Bits of M, so that every method and dtype has its own number of moduli. 110 and 52:
+# |dC_ij| <= sqrt(k) u ||a_i|| ||b_j|| whatever the data. 117 and 60: what is expected
+# before the data are known, and enough for exp(phi N(0,1)) with phi <= 1.
 NAMED_BITS = {
-    "native": {DOUBLE: 117, SINGLE: 60},
+    **{grade: {DOUBLE: 117, SINGLE: 60} for grade in DATA_GRADES},
     "normwise": {DOUBLE: 110, SINGLE: 52},
 }
 
@@ -53,8 +55,9 @@ def required_bits(accuracy: str | float, dtype: Any) -> float:
     """
     if isinstance(accuracy, str):
         if accuracy not in NAMED_BITS:
+            names = ", ".join(map(repr, NAMED_BITS))
             raise AccuracyError(
-                f"accuracy={accuracy!r} is not one of 'native', 'normwise'",
+                f"accuracy={accuracy!r} is not one of {names}",
                 "Use one of them, or a target such as 1e-12",
                 "accuracy",
             )
@@ -175,6 +178,36 @@ def quantisation_bound(system: ResidueSystem, k: int) -> float:
     excess = sqrt(2 * k) * 2.0 ** (1 - norm_bits(k))
     e = 2 * h * (1 + excess) / (radius - h)
     return 2 * e + e * e
+
+
+def componentwise_system(
+    method: str, dtype: Any, k: int, ratio: float
+) -> ResidueSystem | None:
+    """Return the shortest system with ``|dC_ij| <= sqrt(k) u (|A| |B|)_ij``, or None.
+
+    `ratio`: the largest ``(||a_i|| ||b_j|| / (|A| |B|)_ij)^2``; the rounding of the
+    result comes on top. Complex products beyond the moduli of their method take those
+    of "hybrid".
+    """
+    allowed = k * unit_roundoff(dtype) ** 2
+    # Rounded down: integers, whoever takes the logarithm.
+    least = int(NAMED_BITS["normwise"][unit_roundoff(dtype)]) + frexp(ratio)[1] - 1
+    other = "hybrid" if is_complex(dtype) else "real"
+    for kind in dict.fromkeys([method, other]):
+        bits = least
+        while (system := shortest_system(kind, bits)) is not None:
+            if quantisation_bound(system, k) ** 2 * ratio <= allowed:
+                return system
+            bits += 1
+    return None
+
+
+def componentwise_bound(k: int, dtype: Any) -> float:
+    """Bound ``|C - C_exact|_ij / (|A| |B|)_ij`` of systems that suffice for the data.
+
+    ``sqrt(k) u`` for the rounding of the operands, 2 u for that of the result.
+    """
+    return (sqrt(max(k, 1)) + 2) * unit_roundoff(dtype)
 
 
 def error_bound(system: ResidueSystem | None, k: int, dtype: Any) -> float:

@@ -1,7 +1,9 @@
 """Results of NumPy and CuPy arrays, now: the cells over views of the matrices."""
 
+import warnings
 from dataclasses import replace
 
+from .errors import AccuracyWarning
 from .kernels.family import namespace
 from .kernels.limits import TileLimits, Update, host_limits
 from .problem import Problem
@@ -9,11 +11,16 @@ from .tiles import tasks
 from .tiles.blocks import cast
 from .tiles.cells import Operand, compute_cell, mirror_tile
 from .tiles.equilibration import equilibrate
+from .tiles.estimate import Measured, measure_rows, settle
 from .tiles.grid import offsets, split_evenly
 from .tiles.spec import Spec, is_straight, load_engine
 from .typing import Array, Side
 
 Slices = list[slice]
+_NATIVE = (
+    "the matrices need more bits than any residue system has: the product is the "
+    "native one, whose last bits depend on the BLAS and its threads"
+)
 
 
 def compute(problem: Problem) -> Array:
@@ -28,10 +35,24 @@ def compute(problem: Problem) -> Array:
     b = a if spec.twins else cast(problem.b, dtype)
     if spec.equilibrate:
         a, b = equilibrate(a, b, spec)
-    return _compute(a, b, c, problem)
+    if spec.native:
+        return _compute(a, b, c, problem, (None, None))
+    left = measure_rows(a, "left", spec)
+    right = left if spec.twins else measure_rows(b, "right", spec)
+    if spec.grade:
+        problem = replace(problem, spec=settle(spec, (a, left), (b, right)))
+        if problem.spec.native:
+            warnings.warn(_NATIVE, AccuracyWarning, stacklevel=4)
+    return _compute(a, b, c, problem, (left, right))
 
 
-def _compute(a: Array, b: Array, c: Array | None, problem: Problem) -> Array:
+def _compute(
+    a: Array,
+    b: Array,
+    c: Array | None,
+    problem: Problem,
+    measured: tuple[Measured | None, Measured | None],
+) -> Array:
     spec, routine = problem.spec, problem.spec.routine
     limits = _limit_tiles(problem)
     rows, columns, steps = (
@@ -47,8 +68,10 @@ def _compute(a: Array, b: Array, c: Array | None, problem: Problem) -> Array:
     if kept != spec.cache_bytes:
         spec = replace(spec, cache_bytes=kept)
     # The views live as long as these lists: so do their encoded tiles in the cache.
-    left = _view_operands(a, "left", rows, steps, spec)
-    right = left if spec.twins else _view_operands(b, "right", columns, steps, spec)
+    left = _view_operands(a, "left", rows, steps, spec, measured[0])
+    right = left
+    if not spec.twins:
+        right = _view_operands(b, "right", columns, steps, spec, measured[1])
     if alone:
         return compute_cell([(left[0], right[0])], spec, routine.triangle, None, c)
     make = namespace(a).zeros if routine.triangle else namespace(a).empty
@@ -85,11 +108,19 @@ def cut(size: int, largest: int) -> Slices:
 
 
 def _view_operands(
-    x: Array, side: Side, rows: Slices, steps: Slices, spec: Spec
+    x: Array,
+    side: Side,
+    rows: Slices,
+    steps: Slices,
+    spec: Spec,
+    measured: Measured | None,
 ) -> list[Operand]:
     """View the tiles of op(A), or of op(B)^T, by rows, with their exponents."""
     straight = is_straight(side, spec.op(side))
-    exponents = None if spec.native else tasks.scale_in_one(x, side, spec)
+    exponents = None
+    if measured is not None and not spec.native:
+        largest, sums = measured
+        exponents = tasks.choose_exponents(largest, sums, spec)
     return [
         Operand(
             [x[(i, step) if straight else (step, i)] for step in steps],

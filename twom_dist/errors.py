@@ -7,6 +7,7 @@ from typing import Any
 
 __all__ = [
     "AccuracyError",
+    "AccuracyWarning",
     "ArgumentError",
     "EngineUnavailableError",
     "KernelError",
@@ -73,6 +74,10 @@ class KernelError(TwomError, RuntimeError):
 
 class StoreError(TwomError, OSError):
     """A matrix file that cannot be read or written, or a cluster that cannot serve."""
+
+
+class AccuracyWarning(UserWarning):
+    """A product whose matrices need more than any residue system has."""
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from .accuracy import NATIVE_METHOD, choose_system
+from .accuracy import DATA_GRADES, NATIVE_METHOD, choose_system
 from .errors import AccuracyError, ArgumentError, PlanError
 from .kernels.family import Family
 from .kernels.registry import ENGINES, engine_of
@@ -26,7 +26,9 @@ UPLOS = ("full", "lower", "upper")
 # What decides about the moduli, and who multiplies.
 _ACCURACY = ("accuracy", "num_moduli", "method")
 OPTIONS = (*_ACCURACY, "engine")
-# Of routines with two matrices: herk and syrk share the columns that it would scale.
+# Of routines with two matrices: herk and syrk share the columns that it would scale. By
+# default where the moduli are taken from the data: other bounds are relative to the
+# norms of the rows and columns as they are given.
 _EQUILIBRATE = "equilibrate"
 
 
@@ -114,9 +116,12 @@ def of_headers(
     shape = check_sizes(routine, A, b, C, left, right)
     k = shape[2]
     system = _choose_system(options, dtype, k)
-    equilibrate = names.get(_EQUILIBRATE, False)
-    _check_equilibrate(equilibrate, system)
     empty = 0 in shape or alpha == 0
+    grade = find_grade(options)
+    equilibrate = names.get(_EQUILIBRATE)
+    if equilibrate is None:
+        equilibrate = bool(grade) and routine.matrices == 2
+    _check_equilibrate(equilibrate, system)
     spec = Spec(
         routine,
         dtype=dtype.str,
@@ -130,6 +135,7 @@ def of_headers(
         uplo=cast(Uplo, uplo),
         engine=engine if family is None else engine_of(engine, family),
         equilibrate=bool(equilibrate) and not empty,
+        grade="" if empty else grade,
         empty=empty,
     )
     return Problem(A, b, C if beta != 0 else None, shape, spec, options)
@@ -201,6 +207,17 @@ def _check_equilibrate(value: Any, system: ResidueSystem | None) -> None:
     if value and system is None:
         problem = "method='native' does not scale rows, and equilibrate helps nothing"
         raise PlanError(problem, "Leave equilibrate out", "equilibrate")
+
+
+def find_grade(options: Mapping[str, Any]) -> str:
+    """Return the grade that the matrices decide about: by default "native"."""
+    native = options.get("method") == NATIVE_METHOD
+    if native or options.get("num_moduli") is not None:
+        return ""
+    accuracy = options.get("accuracy")
+    if accuracy is None:
+        return "native"
+    return accuracy if isinstance(accuracy, str) and accuracy in DATA_GRADES else ""
 
 
 def _check_beta(beta: complex | None, C: Any) -> complex:

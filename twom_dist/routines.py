@@ -53,7 +53,7 @@ def gemm(
     num_moduli: int | None = None,
     method: Method = "2m",
     engine: EngineName = "auto",
-    equilibrate: bool = False,
+    equilibrate: bool | None = None,
 ) -> Any:
     """Compute ``alpha op(A) op(B) + beta C`` through int8 products.
 
@@ -73,13 +73,13 @@ def gemm(
         Real if the product is real. Has to be given with C; without, it is 0.
     op_a, op_b : {"N", "T", "C"}
         Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
-    accuracy : {"native", "normwise"} or float, optional
-        "native" (default): about as accurate as the native product for entries whose
-        magnitudes spread like exp(N(0, 1)); 16 moduli for complex128. The bound is
-        relative to the norms of a row and a column, so wider spreads need more moduli.
-        "normwise": ``|dC_ij| <= sqrt(k) u ||a_i|| ||b_j||`` for all data, with u the
-        unit roundoff; 15 moduli. A float replaces u in this bound. The rounding of the
-        result comes on top.
+    accuracy : {"native", "componentwise", "normwise"} or float, optional
+        "native" (default): ``|dC_ij| <= sqrt(k) u (|A||B|)_ij``, with u the unit
+        roundoff, as accurate as the native product; the number of moduli is taken from
+        a sample of rows and columns, 15 to 18 for most complex128 data.
+        "componentwise": the same bound, guaranteed, since all of them are looked at.
+        "normwise": ``|dC_ij| <= sqrt(k) u ||a_i|| ||b_j||`` for all data; 15 moduli. A
+        float replaces u in this bound. The rounding of the result comes on top.
     num_moduli : int, optional
         Number of moduli, instead of an accuracy.
     method : {"2m", "3m", "4m", "hybrid", "native"}
@@ -89,19 +89,20 @@ def gemm(
     engine : {"auto", "cpu", "cuda", "reference"}
         Who multiplies. "auto" (default): "cpu" for NumPy arrays and "cuda" for CuPy
         arrays. "reference" computes in exact Python integers, slowly, for comparison.
-    equilibrate : bool
+    equilibrate : bool, optional
         Whether to multiply column l of op(A) and divide row l of op(B) by powers of
-        two, exactly, where their sizes spread along k (default: no). The error is then
-        relative to the norms of the rows and columns that result, and for dask arrays
-        all chunks are looked at before any is multiplied.
+        two, exactly, where their sizes spread along k. Bounds are then relative to the
+        rows and columns that result. Default: yes where the data decide about the
+        moduli ("native", "componentwise"), and no with given ones.
 
     Returns
     -------
     (m, n) array
         NumPy for NumPy, CuPy for CuPy, and a lazy dask array, chunked like the rows of
-        op(A) and the columns of op(B), if any of the inputs is one. The bits are the
-        same for every tiling, engine, number of workers and schedule. A NaN or Inf in
-        row i of op(A) or column j of op(B) makes C[i, j] non-finite and affects no
+        op(A) and the columns of op(B), if any of the inputs is one. All chunks are then
+        looked at before any is multiplied, unless the moduli are given. The bits are
+        the same for every tiling, engine, number of workers and schedule. A NaN or Inf
+        in row i of op(A) or column j of op(B) makes C[i, j] non-finite and affects no
         other entry.
 
     Raises
@@ -115,6 +116,12 @@ def gemm(
         not exist, an accuracy out of reach.
     MemoryLimitError
         For dask arrays whose product no worker of the current client can hold.
+
+    Warns
+    -----
+    AccuracyWarning
+        Where the data need more bits than any residue system has, and the product is
+        the native one.
 
     Notes
     -----

@@ -52,7 +52,7 @@ class PlanOptions(TypedDict, total=False):
     num_moduli: int | None
     method: Method
     engine: EngineName
-    equilibrate: bool
+    equilibrate: bool | None
 
 
 class Options(PlanOptions, total=False):

@@ -13,7 +13,7 @@ Op = Literal["N", "T", "C"]
 Side = Literal["left", "right"]
 Uplo = Literal["full", "lower", "upper"]
 Method = Literal["2m", "3m", "4m", "hybrid", "native"]
-Accuracy = Literal["native", "normwise"]
+Accuracy = Literal["native", "componentwise", "normwise"]
 EngineName = Literal["auto", "cpu", "cuda", "reference"]
 
 

@@ -127,7 +127,7 @@ def her2k(
     num_moduli: int | None = None,
     method: Method = "2m",
     engine: EngineName = "auto",
-    equilibrate: bool = False,
+    equilibrate: bool | None = None,
 ) -> Any:
     """Compute the Hermitian ``alpha A B^H + conj(alpha) B A^H + beta C``.
 
@@ -185,7 +185,7 @@ def syr2k(
     num_moduli: int | None = None,
     method: Method = "2m",
     engine: EngineName = "auto",
-    equilibrate: bool = False,
+    equilibrate: bool | None = None,
 ) -> Any:
     """Compute the symmetric ``alpha A B^T + alpha B A^T + beta C``.
 

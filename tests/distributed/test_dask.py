@@ -123,7 +123,7 @@ def test_unaligned_chunks_are_cut_like_the_larger_operand(rows, steps, matrices)
     B = da.from_array(B, chunks=((2, 20, 9), (19,)))
     found = td.gemm(A, B, da.from_array(C, chunks=(5, 5)), **OPTIONS)
     assert found.chunks == ((11, rows - 11), (19,))
-    assert count_stages(found)["twom-sums"] == (2 + 1) * steps
+    assert count_stages(found)["twom-sums"] == (2 + 1) * (steps + 1)
     assert same_bits(found.compute(scheduler="sync"), expected)
 
 
@@ -209,11 +209,15 @@ def test_names_follow_from_what_defines_the_product(matrices):
 def test_one_product_task_for_each_tile_of_c(tiling, matrices):
     A, B, C = chunked(matrices, tiling)
     m, n, k = map(len, TILINGS[tiling])
-    counts = count_stages(td.gemm(A, B, C, beta=1))
+    counts = count_stages(td.gemm(A, B, C, beta=1, num_moduli=16))
     assert counts[PRODUCT] == m * n
     assert counts["twom-exponents"] == m + n
     assert PANEL not in counts
-    assert counts.get("twom-sums", 0) == (0 if k == 1 else (m + n) * k)
+    # Those of each row are added.
+    assert counts.get("twom-sums", 0) == (0 if k == 1 else (m + n) * (k + 1))
+    counts = count_stages(td.gemm(A, B, C, beta=1))
+    assert (counts[PRODUCT], counts["twom-spec"]) == (m * n, 1)
+    assert counts["twom-sample"] == (m + n + 1) * k + 2
     assert set(count_stages(td.gemm(A, B, method="native"))) == {PRODUCT}
 
 

@@ -28,12 +28,14 @@ def test_no_more_is_moved(client, spread):  # noqa: F811
     factors = np.ldexp(1.0, np.arange(TILES * TILE) % (spread + 1))
     a, b = random_array(10), random_array(11)
     d = da.from_array(factors, chunks=TILE)
-    product = client.persist(td.gemm(a * d, b / d[:, np.newaxis], equilibrate=True))
+    options = {"equilibrate": True, "num_moduli": 16}
+    product = client.persist(td.gemm(a * d, b / d[:, np.newaxis], **options))
     wait(product)
     tiles = TILES * TILES
     summa = summa_bytes(WorkerGrid(2, 2), TILES, TILES, tiles, tiles)
     assert moved_tiles(client) <= 1.05 * summa
-    whole = td.gemm(a.compute() * factors, b.compute() / factors[:, np.newaxis])
+    x, y = a.compute() * factors, b.compute() / factors[:, np.newaxis]
+    whole = td.gemm(x, y, num_moduli=16)
     equilibrated = bool(spread)
     assert same_bits(product.compute(), whole) != equilibrated
 

@@ -72,10 +72,11 @@ READ, WRITTEN = 5 * 4 + 4 * 6, 5 * 6
 def test_every_tile_is_moved_once_and_brought_back(client, files, moves, alone):
     """By workers with a device each, and by threads that share one."""
     output, engine = ("C.zarr", "auto") if alone else ("C.npz", "cuda")
-    summary = multiply(output, client=None if alone else client, engine=engine)
+    options = {"engine": engine, "num_moduli": 16}
+    summary = multiply(output, client=None if alone else client, **options)
     assert (summary.engine, summary.waves) == ("cuda", 1)
     assert "2m with 16 moduli, cuda, " in str(summary)
-    assert same_bits(read(output), td.gemm(*files[:2]))
+    assert same_bits(read(output), td.gemm(*files[:2], num_moduli=16))
     assert moves.counts == {"cupy": READ, "numpy": WRITTEN}
     assert threading.current_thread().name not in moves.threads
 

@@ -114,7 +114,7 @@ def tiles_missing(client, product, held, a, b):
 
 
 def test_traffic_is_that_of_summa_where_inputs_are_part_of_the_graph(client, cluster):
-    product = client.persist(td.gemm(random_array(10), random_array(11)))
+    product = client.persist(td.gemm(random_array(10), random_array(11), num_moduli=16))
     wait(product)
     tiles = TILES * TILES
     summa = summa_bytes(WorkerGrid(2, 2), TILES, TILES, tiles, tiles)
@@ -150,7 +150,7 @@ def test_traffic_is_that_of_summa_where_tiles_are_made_by_trees_of_tasks(client)
 
 
 def test_an_update_moves_no_more_where_tiles_are_made_by_trees_of_tasks(client):
-    update = client.persist(td.herk(tree_of_tasks(3)))
+    update = client.persist(td.herk(tree_of_tasks(3), num_moduli=16))
     wait(update)
     assert moved_bytes(client) <= 1.1 * triangle_map(8, WORKERS).copies * (8 * 64 << 10)
 
@@ -162,7 +162,7 @@ def test_traffic_is_the_least_where_inputs_lie_on_workers_already(client):
         wait([A, B])
         held = {**client.who_has(A), **client.who_has(B)}
         client.run(forget_transfers)
-        product = client.persist(td.gemm(A, B))
+        product = client.persist(td.gemm(A, B, num_moduli=16))
         wait(product)
         moved += moved_tiles(client)
         least += tiles_missing(client, product, held, A, B)
@@ -192,7 +192,8 @@ def finished(cluster, name, tiles):
 
 def test_a_worker_killed_in_mid_product_costs_time_and_no_bits(tmp_path):
     A, B, gate = random_array(80, 5), random_array(81, 5), tmp_path / "gate"
-    expected = td.gemm(A.compute(scheduler="sync"), B.compute(scheduler="sync"))
+    arrays = (x.compute(scheduler="sync") for x in (A, B))
+    expected = td.gemm(*arrays, num_moduli=16)
     held = A.blocks[4:, 4:].map_blocks(partial(block_behind, gate), meta=A._meta)
     # The last row of tiles waits; other threads compute the rest meanwhile.
     A = da.block([[A[:-TILE, :-TILE], A[:-TILE, -TILE:]], [A[-TILE:, :-TILE], held]])
@@ -201,7 +202,7 @@ def test_a_worker_killed_in_mid_product_costs_time_and_no_bits(tmp_path):
         Client(cluster) as client,
     ):
         pids = client.run(os.getpid)
-        product = client.persist(td.gemm(A, B))
+        product = client.persist(td.gemm(A, B, num_moduli=16))
         wait_until(lambda: len(finished(cluster, product.name, 5)) == 20)
         os.kill(pids[finished(cluster, product.name, 5)[0]], signal.SIGKILL)
         gate.touch()
@@ -256,7 +257,7 @@ def test_an_update_moves_what_its_triangle_says_and_less_than_a_grid(six):
     cluster, client = six
     client.run(forget_transfers)
     A = random_array(90, ROWS, STEPS)
-    update = client.persist(td.herk(A))
+    update = client.persist(td.herk(A, num_moduli=16))
     wait(update)
     needed = defaultdict(set)
     for cell, worker in product_tasks(cluster, update).items():
@@ -281,7 +282,7 @@ def test_an_update_goes_where_its_inputs_lie(six):
     wait(A)
     held = client.who_has(A)
     client.run(forget_transfers)
-    update = client.persist(td.herk(A, uplo="upper"))
+    update = client.persist(td.herk(A, uplo="upper", num_moduli=16))
     wait(update)
     needed = {
         (worker, (A.name, row, step))

@@ -162,7 +162,8 @@ def test_a_failure_leaves_what_was_there(call, tmp_path, b, debug):
     chunk = Path("A.zarr/c/1/0")
     chunk.write_bytes(chunk.read_bytes()[:-3])
     before = visible(tmp_path)
-    flags = ("--overwrite", *HERE, *(("--debug",) if debug else ()))
+    # So many, that no other tile is read before the first is computed.
+    flags = ("--overwrite", "--num-moduli", "16", *HERE, *(("--debug",) * debug))
     code, out, err = call("gemm", "A.zarr", "B.npy", "-o", "C.npy", *flags)
     assert (code, out) == (1, "")
     kept, *trace, sentence = err.splitlines()
@@ -171,6 +172,19 @@ def test_a_failure_leaves_what_was_there(call, tmp_path, b, debug):
     assert debug or not trace
     assert "tiles are kept in '" in kept
     assert visible(tmp_path) == before
+
+
+def test_verbose_says_how_accurate_the_result_is(call, a, b):
+    code, out, _ = call("gemm", "A.npy", "B.npy", "-o", "V.zarr", "--verbose", *HERE)
+    assert code == 0
+    assert "asked for        accuracy native" in out
+    asked = ("--accuracy", "componentwise", "--no-equilibrate")
+    code, out, _ = call(
+        "gemm", "A.npy", "B.npy", "-o", "W.zarr", "--json", *asked, *HERE
+    )
+    found = json.loads(out)["explanation"]
+    assert (code, found["guaranteed"], found["equilibrated"]) == (0, True, 0)
+    assert "accuracy componentwise" in call("info", "W.zarr")[1]
 
 
 ENDINGS = [

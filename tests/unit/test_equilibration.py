@@ -29,7 +29,7 @@ def test_spread_along_k_costs_no_accuracy(decades, phi):
     found = td.testing.sampled_errors(a, b, td.gemm(a, b, equilibrate=True))
     assert found["componentwise"] < 2.0**-53
     if decades >= 4:
-        plain = td.testing.sampled_errors(a, b, td.gemm(a, b))
+        plain = td.testing.sampled_errors(a, b, td.gemm(a, b, num_moduli=16))
         assert plain["componentwise"] > 1e-13
 
 
@@ -39,7 +39,7 @@ def test_the_bits_are_those_of_every_engine_and_tiling(dtype):
     a, b = spread_pair(30, 40, 50, decades, dtype)
     a[3, 4], b[5, 6] = np.nan, np.inf
     expected = td.gemm(a, b, equilibrate=True, engine="reference")
-    assert not same_bits(expected, td.gemm(a, b))
+    assert not same_bits(expected, td.gemm(a, b, equilibrate=False))
     assert same_bits(td.gemm(a, b, equilibrate=True), expected)
     for op, stored in (("T", a.T), ("C", a.conj().T)):
         given = {"op_a": op, "equilibrate": True}
@@ -78,7 +78,7 @@ def test_data_without_spread_keep_their_bits():
     a, b = (random_matrix(50, 50, "complex128", 1.0, seed) for seed in (1, 2))
     for scale in (1, 2.0**300):
         assert choose_shifts(exponents(a * scale), exponents(b.T), "f8") is None
-    assert same_bits(td.gemm(a, b, equilibrate=True), td.gemm(a, b))
+    assert same_bits(td.gemm(a, b), td.gemm(a, b, equilibrate=False))
 
 
 def test_the_sides_may_change_places():
@@ -115,7 +115,7 @@ def test_columns_that_meet_zeros_alone_do_not_matter():
     assert e[3] > 300 > -300 > e[5]
     found = td.testing.sampled_errors(a, b, td.gemm(a, b, equilibrate=True))
     assert found["componentwise"] < 2.0**-53
-    nothing = np.full((2, 4), ZERO_ROW, np.int32)
+    nothing = np.full((3, 4), ZERO_ROW, np.int32)
     assert choose_shifts(nothing, nothing, "f8") is None
 
 

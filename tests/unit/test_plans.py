@@ -38,6 +38,17 @@ def assert_is_the_plan_of(plan, product):
         assert sorted(steps) == sorted(expected), (i, j)
 
 
+def test_a_plan_says_what_is_expected_of_the_matrices():
+    plan = td.plan_gemm((N, K), (K, N))
+    assert (plan.grade, plan.num_moduli) == ("native", 16)
+    assert plan.operations_per_modulus == 2 * 2 * N * N * K
+    assert "16 moduli, 117.7 bits, expected" in str(plan)
+    assert "(|A| |B|)_ij, expected" in str(plan)
+    given = td.plan_gemm((N, K), (K, N), num_moduli=16)
+    assert (given.grade, given.int8_operations) == (None, plan.int8_operations)
+    assert given.error_bound < plan.error_bound
+
+
 def lazy(shape, chunks, dtype="c16"):
     return da.zeros(shape, chunks=chunks, dtype=dtype)
 
@@ -57,6 +68,14 @@ CALLS = {
     "no triangle": ("herk", [lazy((N, K), 7)], {"alpha": 0}),
     "herk": ("herk", [lazy((N, K), UNEVEN)], {"uplo": "lower"}),
     "syrk": ("syrk", [lazy((K, N), 13, "f4")], {"op": "T", "method": "native"}),
+    "componentwise": (
+        *("gemm", [lazy((N, K), 7), lazy((K, N), 7)]),
+        {"accuracy": "componentwise"},
+    ),
+    "componentwise updates": (
+        *("syr2k", [lazy((N, K), UNEVEN), lazy((N, K), UNEVEN)]),
+        {"accuracy": "componentwise", "uplo": "upper"},
+    ),
     "her2k": ("her2k", [lazy((N, K), UNEVEN), lazy((N, K), 11)], {"alpha": 1j}),
     "syr2k": ("syr2k", [np.ones((N, K)), lazy((N, K), 11)], {"uplo": "upper"}),
 }

@@ -63,7 +63,7 @@ def _describe(path: str) -> dict[str, Any]:
 
 def _tell_origin(manifest: dict[str, Any]) -> str:
     """Say what a complete output of ours was made of."""
-    made, bound = manifest["made"], manifest["error_bound"]
+    made, accuracy = manifest["made"], manifest["accuracy"]
     told = ", ".join(f"{x} {made[x]}" for x in _ARGUMENTS if x in made)
     inputs = ", ".join(
         f"{name} {path}::{member}" if member else f"{name} {path}"
@@ -71,5 +71,6 @@ def _tell_origin(manifest: dict[str, Any]) -> str:
     )
     return (
         f"twom_dist {made['twom_dist']}, complete: {told}, {inputs}, "
-        f"{manifest['asked']}, error up to {bound:.1e} ||a_i|| ||b_j||"
+        f"{accuracy['asked']} ({accuracy['num_moduli']} moduli), error up to "
+        f"{accuracy['error_bound']:.1e} {accuracy['relative_to']}"
     )

@@ -90,7 +90,11 @@ UPDATE_OPTIONS = [
     option("--uplo", click.Choice(UPLOS), "Write all of C (default) or one triangle."),
 ]
 METHOD_OPTIONS = [
-    option("--accuracy", ACCURACY, "native (default), normwise, or a bound: 1e-12."),
+    option(
+        "--accuracy",
+        ACCURACY,
+        "native (default), componentwise, normwise, or a bound: 1e-12.",
+    ),
     option("--num-moduli", int, "Number of moduli, instead of an accuracy."),
     option("--method", str, "2m (default), hybrid, native (BLAS); to compare: 3m, 4m."),
     option(
@@ -101,7 +105,10 @@ METHOD_OPTIONS = [
     ),
 ]
 EQUILIBRATE_OPTION = flag(
-    "--equilibrate", "Scale A and B against each other along k.", default=None
+    "--equilibrate/--no-equilibrate",
+    "Scale A and B against each other along k, or not [default: if accuracy is native "
+    "or componentwise].",
+    default=None,
 )
 TILE_OPTION = option("--tile", COUNT, "Rows and columns of a tile [default: chosen].")
 SCHEDULER_OPTIONS = [

@@ -76,6 +76,7 @@ _RUN_OPTIONS = [
     # What every run does, unless it overwrites.
     flag("--resume", "Continue a stopped job.", hidden=True),
     TILE_OPTION,
+    flag("--verbose", "Say how accurate the result is, and why."),
     flag("--quiet", "Print nothing but errors and what --json prints."),
     *COMMON_OPTIONS,
 ]

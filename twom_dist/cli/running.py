@@ -16,6 +16,7 @@ def run_job(
     *,
     tile: int | None,
     quiet: bool,
+    verbose: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -47,4 +48,5 @@ def run_job(
     if as_json:
         show(summary.to_json(), done=True)
     elif not quiet:
-        show(summary, done=True)
+        text = f"{summary}\n{summary.explanation}" if verbose else summary
+        show(text, done=True)

@@ -1,5 +1,7 @@
 """The tasks of a wave, as dask arrays: reading, multiplying and writing its tiles."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from ..kernels.registry import get_engine
 from ..lazy import as_dask
 from ..plan import Wave
 from ..store import Output, StoredMatrix
-from ..tiles.collection import choose_shifts, product_array, scaled_arrays
+from ..tiles.collection import Settled, product_array, scaled_arrays, settle
 from ..tiles.graph import TileTask
 from ..tiles.scaled import Shifts
 from ..tiles.task_spec import TaskRef
@@ -22,19 +24,34 @@ from .run import Run
 # time (AMD EPYC, 2 shared cores).
 MOST_ENDS = 2048
 
+# Of a row of tiles that is looked at by one task: beyond, multiplying its tiles takes
+# far longer than the tasks that look at each.
+STRIP_BYTES = 2**26
+
 _ALL = slice(None)
 
 # Tile indices.
 Blocks = slice | list[int]
 
 
-def make_shifts(run: Run) -> Any:
-    """Make the lazy shifts along k of all the matrices; see `equilibration`."""
+def settle_whole(run: Run, compute: Callable[[Any], Any]) -> Settled:
+    """Look at whole matrices, which no wave may hold: shifts along k, and moduli.
+
+    What is found does not depend on the tiling: in whole rows it takes fewest tasks.
+    """
     job, layout, spec = run.job, run.layout, run.layout.spec
     mb, nb, kb = layout.tile_shape
+    grid, (_, _, k) = layout.grid, layout.shape
+    if max(mb, nb) * k * spec.itemsize <= STRIP_BYTES:
+        grid, kb = replace(grid, k=(k,), panels=((0, 1),)), max(1, k)
     a = _read(job, job.a, (mb, kb), (_ALL, _ALL), spec.op_a)
-    b = _read(job, job.b, (kb, nb), (_ALL, _ALL), spec.op_b)
-    return choose_shifts(a, b, layout.grid, spec)
+    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, _ALL), spec.op_b)
+    found = settle(a, b, grid, spec, compute)
+    if found.shifts is None:
+        return found
+    shifts = np.concatenate([*found.shifts])
+    ends = np.cumsum(layout.grid.k)[:-1]
+    return found._replace(shifts=np.split(shifts, ends))
 
 
 def make_tasks(

@@ -7,9 +7,10 @@ from typing import Any
 
 from ..cluster.local import choose_workers, find_machine
 from ..execute import check_client, current_client, current_cluster, ensure_placement
-from .arrays import make_shifts, make_tasks
+from .arrays import make_tasks, settle_whole
 from .inputs import InputGuard
 from .job import Path, open_job
+from .manifest import explain_job
 from .report import JobSummary, Progress, count_operations
 from .run import Run, prepare, writing
 from .running import compute_value, compute_wave
@@ -73,8 +74,8 @@ def multiply_files(
     **options
         accuracy, num_moduli, method, equilibrate: as in `gemm`; engine: "auto"
         (default), "cpu", "cuda" or "reference" (for comparison). "auto" is "cuda" if
-        every worker has a GPU of its own, and "cpu" if none has. With equilibrate all
-        inputs are read once more, at the start.
+        every worker has a GPU of its own, and "cpu" if none has. All inputs are read
+        two or three times more at the start, unless the moduli are given.
 
     Returns
     -------
@@ -224,12 +225,11 @@ def compute(
 
     with nullcontext() if client is None else client.as_current():
         ensure_placement()
-        shifts = None
-        if job.spec.equilibrate:
-            # Of whole matrices, which no wave may hold.
-            shifts = compute_value(make_shifts(run), client, run.threads)
-            # Where nothing is gained, nothing is scaled.
-            shifts = None if shifts[0] is None else shifts
+        settled = settle_whole(
+            run, lambda delayed: compute_value(delayed, client, run.threads)
+        )
+        run, shifts = run.settle(settled), settled.shifts
+        job, layout = run.job, run.layout
         for wave in layout.waves:
             cells = [cell for cell in wave.cells if cell not in earlier]
             if cells:
@@ -260,4 +260,5 @@ def compute(
         missing=run.missing,
         residual=checked[0],
         residual_bound=checked[1],
+        explanation=explain_job(job, settled),
     )

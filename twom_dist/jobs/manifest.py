@@ -3,14 +3,16 @@
 from importlib import import_module
 from typing import Any
 
-from ..accuracy import error_bound
 from ..errors import PlanError, StoreError
+from ..explanation import Explanation, add_findings, explain_spec
 from ..plan import Layout
+from ..problem import find_grade
+from ..tiles.collection import Settled
 from .inputs import Identity
 from .job import Job
 
 # Of this description: another one is not understood.
-_FORM = 5
+_FORM = 6
 # Of a spec, what the bits hang on beside routine, shape, dtype and method.
 _ARGUMENTS = ("alpha", "beta", "op_a", "op_b", "uplo", "equilibrate")
 
@@ -35,33 +37,38 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         library = "CuPy" if job.engine == "cuda" else "NumPy"
         made["engine"] = job.engine
         made[library] = import_module(library.lower()).__version__
+    elif spec.grade:
+        made["moduli"] = f"of the matrices, {spec.grade}"
     else:
         made["moduli"] = [list(modulus) for modulus in system.choice]
     return {
         "form": _FORM,
         "made": made,
-        "asked": _name_accuracy(job),
-        "error_bound": error_bound(system, job.shape[2], job.dtype),
+        "accuracy": vars(explain_job(job)),
         "inputs": inputs,
         "versions": {x: import_module(x).__version__ for x in ("numpy", "zarr")},
         "overwrite": job.overwrite,
     }
 
 
+def explain_job(job: Job, settled: Settled | None = None) -> Explanation:
+    """Explain the accuracy of a job, with what its matrices have settled."""
+    known = explain_spec(job.spec, find_grade(job.options), job.options)
+    if settled is None:
+        return known
+    return add_findings(known, settled.shifts, settled.measured)
+
+
+def describe_settled(job: Job, layout: Layout, settled: Settled) -> Manifest:
+    """Describe what the matrices have settled."""
+    panels = describe_layout(job, layout)["panels"]
+    return {"panels_settled": panels, "accuracy": vars(explain_job(job, settled))}
+
+
 def describe_layout(job: Job, layout: Layout) -> Manifest:
     """Describe the tiles, and where the native product rounds along k."""
     panels = layout.grid.panels if job.system is None else ()
     return {"tile": list(layout.tile_shape), "panels": [list(x) for x in panels]}
-
-
-def _name_accuracy(job: Job) -> str:
-    """Name what the moduli were chosen by."""
-    if job.system is None:
-        return "the native method"
-    moduli = f"{job.system.num_moduli} moduli"
-    if job.options.get("num_moduli") is not None:
-        return moduli
-    return f"accuracy {job.options.get('accuracy') or 'native'} ({moduli})"
 
 
 def _name(scalar: complex | str) -> str:
@@ -115,6 +122,6 @@ def _show(manifest: Manifest, part: str) -> str:
     """Show what a job was made with; moduli by what they were chosen by."""
     value = manifest["made"].get(part, "none")
     if part == "moduli":
-        return str(manifest["asked"])
+        return str(manifest["accuracy"]["asked"])
     text = " x ".join(map(str, value)) if isinstance(value, list) else str(value)
     return f"{part} {text}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..explanation import Explanation
 from ..tiles.routine import ROUTINES
 
 
@@ -86,6 +87,8 @@ class JobSummary:
     residual, residual_bound : float or None
         What `verify` has found in the worst row, and what it allows, relative to what
         `twom_dist.testing.row_residuals` says; NaN where no row is finite.
+    explanation : Explanation
+        How accurate the result is, and why.
     """
 
     path: str
@@ -104,6 +107,7 @@ class JobSummary:
     missing: dict[str, int]
     residual: float | None = None
     residual_bound: float | None = None
+    explanation: Explanation | None = None
 
     @property
     def gflops(self) -> float:
@@ -120,6 +124,8 @@ class JobSummary:
         """
         figures = {x.name: getattr(self, x.name) for x in fields(self)}
         figures |= {"dtype": self.dtype.name, "gflops": self.gflops}
+        if self.explanation is not None:
+            figures["explanation"] = vars(self.explanation)
         for name, x in figures.items():
             if isinstance(x, float) and not isfinite(x):
                 figures[name] = None

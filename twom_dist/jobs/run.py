@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import dask
 
@@ -12,6 +12,7 @@ from ..errors import PlanError, StoreError
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
 from ..store import Output, Place, find_unfinished
+from ..tiles.collection import Settled
 from ..typing import Cell
 from .budget import budget_for_job
 from .devices import DEVICE_THREADS, budget_for_devices, choose_engine, find_devices
@@ -23,6 +24,7 @@ from .manifest import (
     check_same_panels,
     describe_job,
     describe_layout,
+    describe_settled,
 )
 from .watchdog import ask
 
@@ -59,6 +61,21 @@ class Run:
             for i, j in wave.cells
             if (i, j) in found and (not mirrored or (j, i) in found)
         }
+
+    def settle(self, settled: Settled) -> Self:
+        """Return the same run with what its matrices have settled, and record it."""
+        job, layout = self.job, replace(self.layout, spec=settled.spec)
+        if job.spec.grade:
+            system = None if settled.spec.native else settled.spec.system
+            job = replace(job, spec=job.spec.settle(system, settled.spec.rho))
+        found, begun = describe_settled(job, layout, settled), self.manifest
+        if "panels_settled" in begun:
+            now = {"panels": found["panels_settled"]}
+            then = {"panels": begun["panels_settled"]}
+            check_same_panels(self.place.location.path, then, now)
+        elif self.job.spec.grade or settled.shifts is not None:
+            self.output.record(**found)
+        return replace(self, job=job, layout=layout, manifest=begun | found)
 
     def finish(self, commit: Callable[[], None] = lambda: None) -> None:
         """Give the output its name, if all of its tiles are there."""

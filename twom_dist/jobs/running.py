@@ -6,7 +6,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
-from ..tiles.graph import Key
+from ..tiles.scaling import Key
 from ..typing import Cell
 from .arrays import group_size
 from .watchdog import Watch, ask, start

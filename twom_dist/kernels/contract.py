@@ -89,7 +89,9 @@ class Engine(Protocol):
         ...
 
     def column_exponents(self, x: Array, largest: Array) -> Array:
-        """Find the exponents of the largest and the smallest part of each column.
+        """Find the extreme exponents of the parts of each column that are not 0.
+
+        With e the smallest of ``|t| < 2^e`` for a part t.
 
         Parameters
         ----------
@@ -99,10 +101,10 @@ class Engine(Protocol):
 
         Returns
         -------
-        (2, k) int32
-            The smallest e with ``|t| < 2^e`` for every part t of the column, and -e
-            with the largest e of ``|t| >= 2^(e-1)`` for those that are not 0;
-            `ZERO_ROW` twice where all are. Both of tiles combine by maximum.
+        (3, k) int32
+            The largest e less that of the row, where subnormal numbers count as the
+            smallest normal one; the largest e; the largest -e. `ZERO_ROW` in all where
+            the column is 0. Those of tiles combine by maximum.
         """
         ...
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from dask.utils import format_bytes
 
-from ..accuracy import error_bound
+from ..accuracy import componentwise_bound, error_bound
 from ..tiles.grid import Grid
 from ..tiles.spec import Spec
 from .cluster import Cluster
@@ -90,8 +90,16 @@ class Plan:
         return self.spec.method
 
     @property
+    def grade(self) -> str | None:
+        """Where the matrices decide about the moduli: "native" or "componentwise"."""
+        return self.spec.grade or None
+
+    @property
     def num_moduli(self) -> int:
-        """Number of moduli; 0 for the native product."""
+        """Number of moduli, where the matrices decide what is expected.
+
+        0 for the native product.
+        """
         return len(self.spec.moduli)
 
     @property
@@ -130,11 +138,20 @@ class Plan:
         return self.spec.cache_bytes
 
     @property
+    def operations_per_modulus(self) -> float:
+        """int8 operations that one modulus more, or less, would cost."""
+        return self.int8_operations / max(1, self.num_moduli)
+
+    @property
     def error_bound(self) -> float:
         """Bound of ``|dC_ij| / (||a_i|| ||b_j||)`` for alpha = 1, beta = 0.
 
+        With a `grade`, relative to ``(|A| |B|)_ij``.
+
         For a rank-2k update it holds for each of the two products.
         """
+        if self.spec.grade:
+            return componentwise_bound(self.spec.k, self.spec.dtype)
         system = None if self.spec.native else self.spec.system
         return error_bound(system, self.spec.k, self.spec.dtype)
 
@@ -163,11 +180,16 @@ class Plan:
     def __str__(self) -> str:
         (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
         moduli = f"{self.num_moduli} moduli, {self.modulus_bits:.1f} bits"
+        bound = f"{self.error_bound:.1e} ||a_i|| ||b_j||"
+        if self.grade:
+            moduli += f", expected; each costs {self.operations_per_modulus:.2g} ops"
+            how = "guaranteed" if self.grade == "componentwise" else "expected"
+            bound = f"{self.error_bound:.1e} (|A| |B|)_ij, {how}"
         rows = [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
             ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
-            ("error bound", f"{self.error_bound:.1e} ||a_i|| ||b_j||"),
+            ("error bound", bound),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
             ("tasks", f"{self.num_tasks}, k in {self.panels} panels for each C tile"),
             (

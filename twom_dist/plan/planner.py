@@ -142,11 +142,32 @@ def _count_tasks(grid: Grid, spec: Spec, mirrors: bool) -> int:
     tasks = computed * panels + (cells - computed if mirrors else 0)
     if spec.native or spec.empty:
         return tasks
-    rows = grid.mt if spec.twins else grid.mt + grid.nt
+    return tasks + _count_scaling(grid, spec)
+
+
+def _count_scaling(grid: Grid, spec: Spec) -> int:
+    """Count the tasks that `tiles.scaling` and `tiles.scaled` make."""
+    sides, kt = [grid.mt] if spec.twins else [grid.mt, grid.nt], grid.kt
+    rows = sum(sides)
+    # Of what a pass over a row of tiles finds, and what it is combined to.
+    scanned = rows * (kt + (kt > 1))
+    if spec.grade:
+        # Largest exponents, sums, samples, and exponents; rows, bounds, and moduli.
+        bounds = kt if spec.grade == "native" else _count_pairs(grid, spec)
+        tasks = 2 * scanned + rows * (kt + 1) + len(sides) + bounds + 1
+    else:
+        tasks = rows if kt == 1 else 2 * scanned + rows
     if spec.equilibrate:
-        # Every tile looked at twice and scaled, rows and columns combined, and e.
-        tasks += rows * (3 * grid.kt + 1) + 3 * grid.kt + 1
-    return tasks + rows * (1 if grid.kt == 1 else 2 * grid.kt + 2)
+        # Largest exponents, columns, and scaled tiles; e of all, and of each tile.
+        tasks += scanned + rows * 2 * kt + kt + 1
+        tasks += kt * sum(count > 1 for count in sides)
+    return tasks
+
+
+def _count_pairs(grid: Grid, spec: Spec) -> int:
+    """Count the products of rows of tiles that make the computed tiles."""
+    cells = spec.routine.count_cells(grid.mt, grid.nt)
+    return 2 * cells - grid.mt if spec.routine.sums else cells
 
 
 def _count_products(grid: Grid, spec: Spec) -> tuple[int, int]:

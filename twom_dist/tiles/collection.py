@@ -1,15 +1,18 @@
 """Lazy dask arrays made of our own tasks, in both of dask's array back ends."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
+from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from ..typing import Cell
-from .graph import SIDES, Operands, build_layer, result_name
+from .graph import build_layer, result_name
 from .grid import Grid
-from .scaled import Shifts, build_scaled, build_shifts, scaled_name
-from .spec import Spec
+from .scaled import Shifts, build_scaled, build_survey, scaled_name
+from .scaling import AllMeasured, Key, Operands, ScalingTasks
+from .spec import SIDES, Spec
 
 
 def product_array(
@@ -64,11 +67,59 @@ def scaled_arrays(
     return made
 
 
-def choose_shifts(a: Any, b: Any, grid: Grid, spec: Spec) -> Any:
-    """Make the lazy shifts of each tile along k, of whole A and B."""
+class Settled(NamedTuple):
+    """What whole matrices have settled.
+
+    Attributes
+    ----------
+    spec : Spec
+        With its moduli.
+    shifts : sequence of array, or None
+        Of each tile along k; None where nothing is scaled.
+    measured : sequence, or None
+        Of the rows of both sides, scaled; None where nobody has looked.
+    """
+
+    spec: Spec
+    shifts: Shifts | None = None
+    measured: AllMeasured | None = None
+
+
+def settle(
+    a: Any, b: Any, grid: Grid, spec: Spec, compute: Callable[[Any], Any]
+) -> Settled:
+    """Look at whole dask arrays, chunked as the grid says, and settle the spec.
+
+    `compute` is given one lazy value after the other: of one, all chunks of a row are
+    held; from one to the next all are read again.
+    """
+    if not (spec.equilibrate or spec.grade):
+        return Settled(spec)
+    shifts, measured = compute(_survey(a, b, grid, spec))
+    # Where nothing is gained, nothing is scaled.
+    shifts = None if shifts is None or shifts[0] is None else shifts
+    if shifts is not None:
+        a, b = scaled_arrays(a, b, grid, spec, shifts)
+        if spec.grade:
+            scaled = replace(spec, equilibrate=False)
+            _, measured = compute(_survey(a, b, grid, scaled))
+    if spec.grade:
+        operands = Operands(a.name, b.name)
+        token = tokenize(operands, grid, spec)
+        layer = ScalingTasks(token, operands, grid, spec, measured)
+        spec = compute(_delay(layer.tasks, layer.settle().key, a, b))
+    return Settled(spec, shifts, measured)
+
+
+def _survey(a: Any, b: Any, grid: Grid, spec: Spec) -> Any:
+    """Make what `build_survey` finds, lazily."""
+    layer, key = build_survey(Operands(a.name, b.name), grid, spec)
+    return _delay(layer, key, a, b)
+
+
+def _delay(layer: dict[Key, Any], key: Key, a: Any, b: Any) -> Any:
     from dask.delayed import Delayed
 
-    layer, key = build_shifts(Operands(a.name, b.name), grid, spec)
     name = str(key[0])
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[a, b])
     return Delayed(key, graph, layer=name)

@@ -81,7 +81,7 @@ def choose_shifts(left: Array, right: Array, dtype: Any) -> Array | None:
 
     Parameters
     ----------
-    left, right : (2, k) int32
+    left, right : (3, k) int32
         Exponents of the columns of op(A) and of the rows of op(B), all tiles together:
         see `Engine.column_exponents`.
     dtype : dtype
@@ -92,7 +92,9 @@ def choose_shifts(left: Array, right: Array, dtype: Any) -> Array | None:
     (k,) int32, or None
         None where the norms gain less than a factor of `GAIN`.
     """
-    (a, a_least), (b, b_least) = (x.astype(np.int64) for x in (left, right))
+    (a, a_largest, a_least), (b, b_largest, b_least) = (
+        x.astype(np.int64) for x in (left, right)
+    )
     both = (a != ZERO_ROW) & (b != ZERO_ROW)
     if not both.any() or not _gains(a, b, both):
         return None
@@ -105,7 +107,8 @@ def choose_shifts(left: Array, right: Array, dtype: Any) -> Array | None:
     # Exponents of normal numbers; the factors are some, too.
     low, high, most = info.minexp + 1, info.maxexp, info.maxexp - 8
     room_a, room_b = (np.maximum(0, -x - low) for x in (a_least, b_least))
-    e = np.clip(e, np.maximum(a - high, -room_b), np.minimum(room_a, high - b))
+    e = np.clip(e, np.maximum(a_largest - high, -room_b), room_a)
+    e = np.minimum(e, high - b_largest)
     e = np.clip(e, -most, most)
     return e.astype(np.int32) if e.any() else None
 
@@ -116,7 +119,11 @@ def _halve(x: Any) -> Any:
 
 
 def _gains(a: Array, b: Array, both: Array) -> bool:
-    """Whether the norms of the columns' largest entries gain by a factor of `GAIN`."""
+    """Whether the norms of the columns' largest entries gain by a factor of `GAIN`.
+
+    Relative to their rows, which are scaled anyway: a row times a power of two changes
+    nothing.
+    """
     bits = min(_BITS, 62 - len(a).bit_length())
 
     def add_up(exponents: Array) -> tuple[int, int]:

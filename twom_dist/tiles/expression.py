@@ -8,10 +8,11 @@ from typing import Any
 from dask.array._array_expr._collection import new_collection
 from dask.array._array_expr._expr import ArrayExpr
 
-from .graph import SIDES, Operands, build_layer, result_name
+from .graph import build_layer, result_name
 from .grid import Chunks, Grid
 from .scaled import build_scaled, scaled_name
-from .spec import Spec
+from .scaling import Operands
+from .spec import SIDES, Spec
 
 
 class TwomProduct(ArrayExpr):

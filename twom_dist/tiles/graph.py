@@ -1,49 +1,31 @@
 """The task graph of every routine: the only maker of task keys.
 
-Keys are ``twom-<stage>-<token>`` so that dashboards group them by stage:
+Keys are ``twom-<stage>-<token>`` so that dashboards group them by stage; besides those
+of `scaling`:
 
-* ``twom-largest``, ``twom-sums``, ``twom-exponents`` with (side, i, step): scaling;
 * ``twom-panel`` (i, j, step): panels along k but the last;
 * ``twom-product`` (i, j): the last panel and the epilogue, a tile of C;
 * ``twom-update`` (i, j): a tile of an update's result: an alias of a computed one, its
   mirror image, or zeros, made only if somebody asks for it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from dask.base import tokenize
 
-from ..errors import portable_errors
 from ..typing import Cell, Side
-from . import tasks
 from .blocks import check_block, check_tile
 from .cells import Operand, Product, compute_cell, mirror_tile, multiply_cell
 from .grid import Grid
-from .spec import Spec, is_straight, load_engine
+from .scaling import Key, Operands, ScalingTasks, running
+from .spec import SIDES, Spec, load_engine
 from .task_spec import Alias, List, Task, TaskRef
 
 PRODUCT = "twom-product"
 PANEL = "twom-panel"
 UPDATE = "twom-update"
-# Tiles of an equilibrated operand; see `scaled`.
-SCALED = "twom-scaled"
-SCALING_STAGES = ("twom-largest", "twom-columns", "twom-sums", "twom-exponents")
-SIDES: tuple[Side, Side] = ("left", "right")
-
-Key = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Operands:
-    """Names of the arrays whose chunks the tasks take; b is a for herk and syrk."""
-
-    a: str
-    b: str
-    c: str | None = None
 
 
 def result_name(spec: Spec, *parts: Any) -> str:
@@ -82,12 +64,12 @@ class _Layer:
     def __init__(self, name: str, operands: Operands, grid: Grid, spec: Spec) -> None:
         self.name, token = name, name.rpartition("-")[2]
         # One string a stage: a string remembers its hash, and keys are hashed often.
-        self._stages = {
-            stage: f"{stage}-{token}" for stage in (PRODUCT, PANEL, *SCALING_STAGES)
-        }
+        self._stages = {stage: f"{stage}-{token}" for stage in (PRODUCT, PANEL)}
         self.operands, self.grid, self.spec = operands, grid, spec
-        self.tasks: dict[Key, Task] = {}
-        self._refs: dict[tuple[Side, int], list[TaskRef]] = {}
+        self._scaling = ScalingTasks(token, operands, grid, spec)
+        # What the tasks of products are told: as soon as its moduli are settled.
+        self._settled = self._scaling.settle() if spec.grade else spec
+        self.tasks: dict[Key, Task] = self._scaling.tasks
         self._lists: dict[Any, List] = {}
         self._scaled: dict[tuple[Side, int], TaskRef] = {}
 
@@ -131,11 +113,11 @@ class _Layer:
         before: TaskRef | None = None
         *others, last = ((0, 0),) if spec.empty else self.grid.panels
         for step, panel in enumerate(others):
-            call = (run_panel, spec, self._extent(cell, panel), before)
-            before = TaskRef(
-                self._add(PANEL, (i, j, step), *call, *self._products(cell, panel))
-            )
-        call = (run_cell, spec, self._extent(cell, last), before)
+            call = (run_panel, self._settled, self._extent(cell, panel), before)
+            own = (self._stages[PANEL], i, j, step)
+            self.tasks[own] = Task(own, *call, *self._products(cell, panel))
+            before = TaskRef(own)
+        call = (run_cell, self._settled, self._extent(cell, last), before)
         self.tasks[key] = TileTask(key, *call, c, *self._products(cell, last))
         return key
 
@@ -165,71 +147,17 @@ class _Layer:
         side = "left" if self.spec.twins else side
         key = (side, index, steps)
         if key not in self._lists:
-            refs = self._row(side, index)[steps.start : steps.stop]
+            refs = self._scaling.row(side, index)[steps.start : steps.stop]
             self._lists[key] = List(*refs)
         return self._lists[key]
-
-    def _row(self, side: Side, index: int) -> list[TaskRef]:
-        """List the input chunks that are row `index` of op(A) or op(B)^T."""
-        row = side, index
-        if row not in self._refs:
-            name = self.operands.a if side == "left" else self.operands.b
-            straight = is_straight(side, self.spec.op(side))
-            self._refs[row] = [
-                TaskRef((name, index, s) if straight else (name, s, index))
-                for s in range(self.grid.kt)
-            ]
-        return self._refs[row]
-
-    def _add(self, stage: str, index: tuple[Any, ...], *call: Any) -> Key:
-        key = (self._stages[stage], *index)
-        self.tasks[key] = Task(key, *call)
-        return key
 
     def _exponents(self, side: Side, index: int) -> TaskRef:
         """Exponents of one row of tiles; those of A serve both sides of A A^H."""
         side = "left" if self.spec.twins else side
         if (side, index) not in self._scaled:
-            self._scaled[side, index] = TaskRef(self._scale(side, index))
+            exponents = self._scaling.exponents(side, index, self._settled)
+            self._scaled[side, index] = exponents
         return self._scaled[side, index]
-
-    def _scale(self, side: Side, index: int) -> Key:
-        """Two passes: the largest exponent over all of k, then exact square sums."""
-        spec, where, steps = self.spec, (side, index), self.grid.k
-        rows = (self.grid.m if side == "left" else self.grid.n)[index]
-        tiles = [
-            (ref, side, (rows, k))
-            for ref, k in zip(self._row(side, index), steps, strict=True)
-        ]
-        if len(tiles) == 1:
-            call = (run_scaling, tasks.scale_in_one, spec, *tiles[0])
-            return self._add("twom-exponents", where, *call)
-        of_tiles = [
-            self._add(
-                "twom-largest",
-                (*where, s),
-                *(run_scaling, tasks.largest_exponents, spec, *tile),
-            )
-            for s, tile in enumerate(tiles)
-        ]
-        largest = self._add(
-            "twom-largest",
-            (*where, "all"),
-            *(tasks.combine_largest, List(*map(TaskRef, of_tiles))),
-        )
-        sums = [
-            self._add(
-                "twom-sums",
-                (*where, s),
-                *(run_scaling, tasks.square_sums, spec, *tile, TaskRef(largest)),
-            )
-            for s, tile in enumerate(tiles)
-        ]
-        return self._add(
-            "twom-exponents",
-            where,
-            *(run_choice, spec, TaskRef(largest), List(*map(TaskRef, sums))),
-        )
 
 
 def _square(count: int) -> Iterable[Cell]:
@@ -246,33 +174,6 @@ class Extent(NamedTuple):
     columns: int
     steps: tuple[int, ...]
     diagonal: bool
-
-
-@contextmanager
-def running(spec: Spec) -> Iterator[None]:
-    """Scope of a task: the engine's, with errors that any process can receive."""
-    with portable_errors(), load_engine(spec).task():
-        yield
-
-
-def run_scaling(
-    function: Callable[..., Any],
-    spec: Spec,
-    block: Any,
-    side: Side,
-    shape: tuple[int, int],
-    *largest: Any,
-) -> Any:
-    """Call a scaling task of one tile."""
-    with running(spec):
-        block = check_tile(block, shape, side, spec)
-        return function(block, *largest, side, spec)
-
-
-def run_choice(spec: Spec, largest: Any, sums: list[Any]) -> Any:
-    """Call `choose_exponents`."""
-    with running(spec):
-        return tasks.choose_exponents(largest, sums, spec)
 
 
 def run_panel(spec: Spec, extent: Extent, before: Any, *given: Any) -> Any:

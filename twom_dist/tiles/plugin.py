@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..typing import Cell
-from .graph import PANEL, PRODUCT, SCALED, SCALING_STAGES, UPDATE
+from .graph import PANEL, PRODUCT, UPDATE
 from .placement import WorkerGrid, assign_slots, balanced_grids, spread
+from .scaling import SCALED, SCALING_STAGES
 from .triangle import TriangleMap, triangle_map
 
 PLUGIN_NAME = "twom-placement"

@@ -1,15 +1,18 @@
 """What every block task of a product needs to know: one small picklable record."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
+from ..accuracy import NATIVE_METHOD
 from ..kernels.contract import Engine
 from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem, make_system
 from ..typing import Array, Op, Side, Uplo
 from .routine import Routine
+
+SIDES: tuple[Side, Side] = ("left", "right")
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,12 @@ class Spec:
     equilibrate : bool
         Whether op(A) and op(B) are equilibrated along k before their rows and columns
         are scaled, and where that pays.
+    grade : {"", "native", "componentwise"}
+        Until `estimate` has settled the moduli, which then are those that are expected:
+        whether it looks at a sample or at all rows and columns. Empty afterwards, and
+        where they were asked for.
+    rho : float
+        What it has found; 0 before.
     empty : bool
         Whether nothing is multiplied, alpha or a dimension being 0.
     cache_bytes : int
@@ -58,6 +67,8 @@ class Spec:
     uplo: Uplo = "full"
     engine: str = "cpu"
     equilibrate: bool = False
+    grade: str = ""
+    rho: float = 0.0
     empty: bool = False
     cache_bytes: int = 0
     lazy: bool = False
@@ -88,6 +99,12 @@ class Spec:
         if not (self.routine.hermitian and self.twins) or self.native:
             return False
         return self.system.num_hermitian_products < self.system.num_products
+
+    def settle(self, system: ResidueSystem | None, rho: float) -> Self:
+        """Return the same with these moduli; None is the native product."""
+        method = NATIVE_METHOD if system is None else system.method
+        moduli = () if system is None else system.choice
+        return replace(self, grade="", method=method, moduli=moduli, rho=rho)
 
     def op(self, side: Side) -> Op:
         """Return op_a or op_b."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..kernels.contract import Encoded, Fill
 from ..kernels.family import family_of
-from ..moduli import scaling_rule
+from ..moduli import norm_bits, scaling_rule
 from ..typing import Array, Side, Uplo
 from .cache import encoded_tiles
 from .spec import Spec, as_rows, is_conjugated, load_engine, native_rows
@@ -42,25 +42,28 @@ def combine_largest(tiles: Sequence[Array]) -> Array:
     return reduce(np.maximum, tiles)
 
 
+def add_sums(tiles: Sequence[Array]) -> Array:
+    """Sum over all tiles along k."""
+    return reduce(add, tiles)
+
+
 def square_sums(block: Array, largest: Array, side: Side, spec: Spec) -> Array:
     """Exact square sums of the rows in this tile."""
     rows = as_rows(block, side, spec.op(side))
-    rule = scaling_rule(spec.system, spec.k)
-    assert rule is not None
-    return load_engine(spec).square_sums(rows, largest, rule.norm_bits)
+    return load_engine(spec).square_sums(rows, largest, norm_bits(spec.k))
 
 
-def choose_exponents(largest: Array, sums: Sequence[Array], spec: Spec) -> Array:
-    """Scaling exponents from the exact sums of all tiles along k."""
+def choose_exponents(largest: Array, sums: Array, spec: Spec) -> Array:
+    """Scaling exponents from the exact sums over all of k."""
     rule = scaling_rule(spec.system, spec.k)
     assert rule is not None
-    return load_engine(spec).choose_exponents(largest, reduce(add, sums), rule)
+    return load_engine(spec).choose_exponents(largest, sums, rule)
 
 
 def scale_in_one(block: Array, side: Side, spec: Spec) -> Array:
     """Both passes at once, for a tile that holds the whole of k."""
     largest = largest_exponents(block, side, spec)
-    return choose_exponents(largest, [square_sums(block, largest, side, spec)], spec)
+    return choose_exponents(largest, square_sums(block, largest, side, spec), spec)
 
 
 def on_worker() -> bool:

@@ -97,31 +97,41 @@ class CpuEngine:
         return norms.largest_exponents_from_bits(out, real)
 
     def column_exponents(self, x: Array, largest: Array) -> Array:
-        """Find the exponents of the largest and the smallest part of each column."""
+        """Find the extreme exponents of the parts of each column that are not 0."""
         real = x.real.dtype.newbyteorder("=")
-        integer = np.dtype(f"i{real.itemsize}")
+        integer, info = np.dtype(f"i{real.itemsize}"), np.finfo(real)
         mask = integer.type(np.iinfo(integer).max)
         source, across = _straighten(x.T)
         bits = _flat_parts(source).view(integer)
         kept = np.where(largest == NONFINITE_ROW, integer.type(0), mask)
+        # Of the exponents as numbers are stored: 1 for the smallest normal ones.
+        fields = np.maximum(np.asarray(largest, integer) - info.minexp, 1)
         if across:
             lanes, kernel, least = bits.shape[1], norms.extreme_bits_outer, 256
         else:
             lanes, kernel, least = bits.shape[0], norms.extreme_bits_inner, 16
-            kept = np.repeat(kept, bits.shape[1] // max(1, len(kept)))
+            parts = bits.shape[1] // max(1, len(kept))
+            kept, fields = np.repeat(kept, parts), np.repeat(fields, parts)
+        relative = np.full(lanes, norms.NO_EXPONENT, integer)
         high, low = np.zeros(lanes, integer), np.full(lanes, mask)
+        given = bits, kept, fields, mask, integer.type(info.nmant)
         run_each(
-            lambda r: kernel(bits, kept, mask, *r, high, low),
+            lambda r: kernel(*given, *r, relative, high, low),
             ranges(lanes, smallest=least),
         )
         columns = (x.shape[1], lanes // max(1, x.shape[1]))
-        high = high.reshape(columns).max(axis=1, initial=0)
-        low = low.reshape(columns).min(axis=1, initial=mask)
-        low = np.where(low == mask, 0, low + 1)
-        largest, smallest = (
-            norms.largest_exponents_from_bits(bits, real) for bits in (high, low)
+        relative, high = (
+            t.reshape(columns).max(axis=1, initial=norms.NO_EXPONENT)
+            for t in (relative, high)
         )
-        return np.stack([largest, np.where(low == 0, ZERO_ROW, -smallest)])
+        low = low.reshape(columns).min(axis=1, initial=mask)
+        some = low != mask
+        highest, lowest = (
+            norms.largest_exponents_from_bits(t, real)
+            for t in (np.maximum(high, 0), np.where(some, low + 1, 0))
+        )
+        found = relative.astype(np.int32), highest, -lowest
+        return np.where(some, np.stack(found), np.int32(ZERO_ROW))
 
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""

@@ -33,32 +33,41 @@ def largest_bits_outer(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
             lanes[j] = max(lanes[j], row[j] & mask)
 
 
+# Below every difference of two exponents.
+NO_EXPONENT = -(1 << 20)
+
+
 @njit(nogil=True, cache=True)
-def extreme_bits_inner(bits, kept, mask, lo, hi, largest, smallest):  # type: ignore[no-untyped-def]
+def extreme_bits_inner(bits, kept, fields, mask, shift, lo, hi, relative, high, low):  # type: ignore[no-untyped-def]
     """Extremes of the magnitude bits of each row of bits[rows, t].
 
-    `kept`: the mask of magnitudes, or 0 for what is left out; `smallest`: less 1, so
-    that what is 0 counts as the largest number there is.
+    `kept`: the mask of magnitudes, or 0 for what is left out; `fields`: of exponents,
+    what `relative` is relative to; `low`: less 1, so that what is 0 counts as the
+    largest number there is.
     """
     for i in range(lo, hi):
-        row, high, low = bits[i], largest[i], smallest[i]
+        row, top, most, least = bits[i], relative[i], high[i], low[i]
         for t in range(row.size):
             magnitude = row[t] & kept[t]
-            high = max(high, magnitude)
-            low = min(low, (magnitude - 1) & mask)
-        largest[i], smallest[i] = high, low
+            field = max(magnitude >> shift, 1) - fields[t]
+            top = max(top, field if magnitude != 0 else NO_EXPONENT)
+            most = max(most, magnitude)
+            least = min(least, (magnitude - 1) & mask)
+        relative[i], high[i], low[i] = top, most, least
 
 
 @njit(nogil=True, cache=True)
-def extreme_bits_outer(bits, kept, mask, lo, hi, largest, smallest):  # type: ignore[no-untyped-def]
+def extreme_bits_outer(bits, kept, fields, mask, shift, lo, hi, relative, high, low):  # type: ignore[no-untyped-def]
     """Find the same over the first axis of bits[t, lanes]."""
-    high, low = largest[lo:hi], smallest[lo:hi]
+    top, most, least = relative[lo:hi], high[lo:hi], low[lo:hi]
     for t in range(bits.shape[0]):
-        row, own = bits[t, lo:hi], kept[t]
+        row, own, base = bits[t, lo:hi], kept[t], fields[t]
         for j in range(row.size):
             magnitude = row[j] & own
-            high[j] = max(high[j], magnitude)
-            low[j] = min(low[j], (magnitude - 1) & mask)
+            field = max(magnitude >> shift, 1) - base
+            top[j] = max(top[j], field if magnitude != 0 else NO_EXPONENT)
+            most[j] = max(most[j], magnitude)
+            least[j] = min(least[j], (magnitude - 1) & mask)
 
 
 @njit(nogil=True, cache=True)

@@ -79,8 +79,8 @@ class CudaEngine:
         return largest
 
     def column_exponents(self, x: Array, largest: Array) -> Array:
-        """Find the exponents of the largest and the smallest part of each column."""
-        out = self.device.filled((2, x.shape[1]), np.int32, ZERO_ROW & 0xFF)
+        """Find the extreme exponents of the parts of each column that are not 0."""
+        out = self.device.filled((3, x.shape[1]), np.int32, ZERO_ROW & 0xFF)
         self._reduce("norms", "column_exponents", x.T, largest, out)
         return out
 

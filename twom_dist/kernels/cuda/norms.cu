@@ -33,30 +33,41 @@ largest_exponents(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_
   }
 }
 
-// largest[row] = the same, and largest[rows + row] = the largest negated exponent of the
-// parts that are not 0, of an operand transposed: x has its columns for rows, and what
-// is NONFINITE_ROW among its rows is left out.
+// Of an operand transposed, x having its columns for rows: the largest exponent less
+// that of the row, in `others`; the largest; the largest negated one of the parts that
+// are not 0, each `rows` after the one before. What is NONFINITE_ROW is left out.
 extern "C" __global__ void __launch_bounds__(256)
 column_exponents(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-                 int64 span, int32 across, const int32* others, int32* largest) {
+                 int64 span, int32 across, const int32* others, int32* extremes) {
+  // Of the smallest normal number.
+  const int32 least = sizeof(REAL) == 4 ? -125 : -1021;
   Strip strip = locate_strip(rows, k, span, across);
   Bits high = 0, low = ~(Bits)0;
+  int32 relative = ZERO_ROW;
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
-    if (others[c] == NONFINITE_ROW) continue;
+    int32 other = others[c];
+    if (other == NONFINITE_ROW) continue;
+    other = other > least ? other : least;
     Element element = load_element(x, strip.row * row_stride + c * k_stride);
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) {
       Bits own = magnitude_bits(element.part[part]);
+      if (own != 0) {
+        int32 e = exponent_of(widen_bits(own));
+        e = (e > least ? e : least) - other;
+        relative = e > relative ? e : relative;
+      }
       high = own > high ? own : high;
       own -= 1;  // 0 becomes the largest number there is
       low = own < low ? own : low;
     }
   }
   if (high != 0) {
-    atomicMax(largest + strip.row, exponent_of(widen_bits(high)));
+    atomicMax(extremes + strip.row, relative);
+    atomicMax(extremes + rows + strip.row, exponent_of(widen_bits(high)));
     low += 1;
-    atomicMax(largest + rows + strip.row, -exponent_of(widen_bits(low)));
+    atomicMax(extremes + 2 * rows + strip.row, -exponent_of(widen_bits(low)));
   }
 }
 

@@ -111,13 +111,19 @@ class ReferenceEngine:
         return np.array(largest, dtype=np.int32)
 
     def column_exponents(self, x: Array, largest: Array) -> Array:
-        """Find the exponents of the largest and the smallest part of each column."""
-        out = np.full((2, x.shape[1]), ZERO_ROW, np.int32)
-        parts = np.concatenate(_parts(x[largest != NONFINITE_ROW]))
-        for column, values in enumerate(parts.T):
-            exponents = [frexp(t)[1] for t in values if t != 0]
-            if exponents:
-                out[:, column] = max(exponents), -min(exponents)
+        """Find the extreme exponents of the parts of each column that are not 0."""
+        out = np.full((3, x.shape[1]), ZERO_ROW, np.int32)
+        least = np.finfo(x.dtype).minexp + 1
+        for column, values in enumerate(x.T):
+            found = [
+                (e := frexp(t)[1], max(e, least) - max(int(of_row), least))
+                for part in _parts(values)
+                for t, of_row in zip(part, largest, strict=True)
+                if t != 0 and of_row != NONFINITE_ROW
+            ]
+            if found:
+                exponents, relative = zip(*found, strict=True)
+                out[:, column] = max(relative), max(exponents), -min(exponents)
         return out
 
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:

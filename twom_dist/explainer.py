@@ -1,0 +1,86 @@
+"""Explaining a product: how accurate it is, and why, before it is computed."""
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from . import problem
+from .explanation import Explanation, add_findings, explain_spec
+from .lazy import align
+from .matrices import Header
+from .plan import LARGEST_TILE, Cluster, make_plan
+from .store import open_matrix
+from .tiles.align import op_chunks
+from .tiles.collection import settle
+
+
+def explain(
+    A: Any, B: Any = None, *, routine: str = "gemm", **options: Any
+) -> Explanation:
+    """Say how accurate a product will be, and why; nothing is multiplied.
+
+    Parameters
+    ----------
+    A : array, path or (int, int)
+        NumPy, CuPy or dask array, a file that `multiply_files` reads, or a shape, of
+        which all is known that the matrices do not decide.
+    B : array, path or (int, int), optional
+        The second matrix of gemm, her2k and syr2k.
+    routine : {"gemm", "herk", "syrk", "her2k", "syr2k"}
+    **options
+        As in the routine: op_a, op_b, op, accuracy, num_moduli, method, equilibrate.
+
+    Returns
+    -------
+    Explanation
+        Print it. Moduli, equilibration and rho are those of the product itself.
+
+    Raises
+    ------
+    TwomError
+        As the routine does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import twom_dist as td
+    >>> A = np.random.default_rng(0).random((50, 40))
+    >>> B = 1e9 ** np.linspace(-1, 1, 40)[:, np.newaxis] * np.ones((40, 30))
+    >>> found = td.explain(A / B[:, 0], B)
+    >>> found.num_moduli, found.equilibrated
+    (15, 29)
+    """
+    rule = problem.find_routine(routine)
+    problem.check_matrices(rule, A, B)
+    left, right = (None if x is None else _open(x, y) for x, y in ((A, "A"), (B, "B")))
+    shapes = any(isinstance(x, Header) for x in (left, right))
+    pose = problem.of_headers if shapes else problem.of_arrays
+    posed = pose(rule, left, right, None, None, **options)
+    spec, grade = posed.spec, posed.spec.grade
+    if shapes or spec.native or spec.empty:
+        return explain_spec(spec, grade, posed.options)
+    a, b, _ = align(posed)
+    (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]
+    # What is found does not depend on the workers.
+    plan = make_plan(replace(spec, lazy=True), (m, n, k), Cluster())
+    # Looked at even where the moduli are given.
+    looking = replace(plan.spec, grade=grade or "native")
+    found = settle(a, b, plan.grid, looking, lambda x: x.compute())
+    settled = found.spec if grade else replace(plan.spec, rho=found.spec.rho)
+    explained = explain_spec(settled, grade, posed.options)
+    return add_findings(explained, found.shifts, found.measured)
+
+
+def _open(x: Any, name: str) -> Any:
+    """Return an array, the dask array of a file, or the header of a shape."""
+    if isinstance(x, str | os.PathLike):
+        from dask.array.core import from_array
+
+        stored = open_matrix(x)
+        meta = np.empty((0, 0), stored.dtype)
+        return from_array(stored, chunks=LARGEST_TILE, asarray=False, meta=meta)
+    if isinstance(x, tuple) and len(x) == 2 and all(np.ndim(t) == 0 for t in x):
+        return Header(name, x, "complex128")
+    return x
