@@ -33,12 +33,13 @@ def compute(problem: Problem) -> Array:
         return compute_cell([], spec, spec.routine.triangle, None, c)
     a = cast(problem.a, dtype)
     b = a if spec.twins else cast(problem.b, dtype)
-    if spec.equilibrate:
-        a, b = equilibrate(a, b, spec)
     if spec.native:
         return _compute(a, b, c, problem, (None, None))
-    left = measure_rows(a, "left", spec)
-    right = left if spec.twins else measure_rows(b, "right", spec)
+    largest = None, None
+    if spec.equilibrate:
+        a, b, largest = equilibrate(a, b, spec)
+    left = measure_rows(a, "left", spec, largest[0])
+    right = left if spec.twins else measure_rows(b, "right", spec, largest[1])
     if spec.grade:
         problem = replace(problem, spec=settle(spec, (a, left), (b, right)))
         if problem.spec.native:

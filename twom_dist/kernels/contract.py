@@ -12,7 +12,6 @@ References
 .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
 """
 
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -138,19 +137,16 @@ class Engine(Protocol):
         """Apply ``rule.exponent`` to each row: (rows,) int32."""
         ...
 
-    def magnitudes(self, x: Array, largest: Array, *, side: Side) -> Array:
-        """Round ``|x| 2^(6 - e)`` up, parts first: at most 91, as this side's plane.
+    def magnitudes(self, x: Array, largest: Array) -> Array:
+        """Round ``sqrt(re^2 + im^2) 2^-e`` down to 8 bits.
 
-        The operand of `bound_maxima`; 0 in rows without a finite nonzero entry.
-        """
-        ...
+        Powers of two and squares in float64, each operation rounded by itself; at least
+        2^-126 where the entry is not 0, and 0 in rows without a finite nonzero entry.
 
-    def bound_maxima(
-        self, panels: Iterable[tuple[Array, Array]]
-    ) -> tuple[Array, Array]:
-        """Row and column maxima, int64, of the summed products of magnitude planes.
-
-        One pair (left, right) for each tile along k, one held at a time.
+        Returns
+        -------
+        (rows, k) uint16
+            The leading half of the nearest float32.
         """
         ...
 

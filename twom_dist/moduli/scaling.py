@@ -79,12 +79,3 @@ def smallest_num_moduli(method: str, k: int, limit: int) -> int | None:
         (n for n in range(1, limit + 1) if scaling_rule(residue_system(method, n), k)),
         None,
     )
-
-
-@cache
-def bound_rule(system: ResidueSystem, k: int) -> ScalingRule:
-    """Build the rule of the accurate mode: T = R, since rounding is in the bound."""
-    power = (system.capacity.bit_length() - 1) // 2
-    shift = 2 * (31 - power)
-    leading = system.capacity << shift if shift >= 0 else system.capacity >> -shift
-    return ScalingRule(k, 0, power, leading)

@@ -35,10 +35,9 @@ from .spec import Spec, as_rows, load_engine
 SAMPLE = 128
 _RUN = 8
 # Rows and columns whose product is held at once.
-_BLOCK = 1024
-# None below this one, in units of the row's largest power of two: beyond, no residue
-# system would do.
-_LEAST = 2.0**-126
+_BLOCK = 2048
+# Multiplications of a product that OpenBLAS does in the calling thread.
+_ONE_THREAD = 2**18
 # Exponent of what is 0, and of sums with it.
 _NOTHING = np.int16(-10_000)
 
@@ -93,20 +92,12 @@ def sample_rows(
 ) -> Array:
     """Take the magnitudes of some rows, in units of each row's power of two.
 
-    ``sqrt(re^2 + im^2) 2^-e``, at most sqrt(2), rounded down to 8 bits: uint16, the
-    leading half of a float32, since samples are sent to where they meet.
+    As `Engine.magnitudes` has them: samples are sent to where they meet.
     """
     xp = namespace(block)
-    rows = xp.asarray(rows)
-    x = as_rows(block, side, spec.op(side))[rows]
-    shifts = -xp.asarray(largest)[rows][:, np.newaxis]
-    # In two steps: one factor alone may leave the numbers.
-    half = shifts // 2
-    one, two = (xp.ldexp(np.float64(1), e) for e in (half, shifts - half))
-    parts = [x.real, x.imag] if x.dtype.kind == "c" else [x]
-    magnitude = sum((part.astype(np.float64) * one * two) ** 2 for part in parts)
-    root = xp.where(x == 0, 0, xp.maximum(xp.sqrt(magnitude), _LEAST))
-    return (root.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    chosen = xp.asarray(rows)
+    x = as_rows(block, side, spec.op(side))[chosen]
+    return load_engine(spec).magnitudes(x, xp.asarray(largest)[chosen])
 
 
 def bound_products(left: Array, right: Array, k: int) -> Bounds:
@@ -117,12 +108,9 @@ def bound_products(left: Array, right: Array, k: int) -> Bounds:
     """
     xp, bits = namespace(left), _magnitude_bits(k)
     unit = np.float64(2.0**bits)
-    sides = [
-        (x.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-        for x in (left, right)
-    ]
+    sides = [(x.astype(np.uint32) << 16).view(np.float32) for x in (left, right)]
     digits = [xp.floor(x * unit) for x in sides]
-    sums = xp.matmul(digits[0], digits[1].T)
+    sums = _multiply(*digits) if xp is np else xp.matmul(digits[0], digits[1].T)
     powers = xp.full(sums.shape, 2 * _NOTHING, np.int16)
     small = sums < unit
     if left.shape[1] and small.any():
@@ -134,6 +122,21 @@ def bound_products(left: Array, right: Array, k: int) -> Bounds:
             terms = exponents[0][i] + exponents[1][small[i]]
             powers[i, small[i]] = terms.max(axis=1)
     return Bounds(sums, powers)
+
+
+def _multiply(x: Array, y: Array) -> Array:
+    """Multiply rows of integers, exactly and so in any order.
+
+    Small ones in pieces for which OpenBLAS starts no threads: these spin for 30 ms
+    after their work, and the product at 1024 takes 1.4 times as long.
+    """
+    pieces = _ONE_THREAD // max(1, len(x) * len(y))
+    if pieces < 4:
+        return x @ y.T
+    total = np.zeros((len(x), len(y)))
+    for lo in range(0, x.shape[1], pieces):
+        total += x[:, lo : lo + pieces] @ y[:, lo : lo + pieces].T
+    return total
 
 
 def add_bounds(bounds: Iterable[Bounds]) -> Bounds:
@@ -158,12 +161,16 @@ def square_ratio(bounds: Bounds, squares: Sequence[Array], k: int) -> float:
     xp = namespace(bounds.sums)
     lower = bounds.sums * 2.0 ** (-2 * _magnitude_bits(k))
     exists = bounds.powers > _NOTHING
-    largest = xp.where(exists, bounds.powers, 0).astype(np.int32)
-    largest = xp.ldexp(np.float64(1), largest)
-    lower = xp.maximum(lower, xp.where(exists, largest, 0))
+    if exists.any():
+        largest = xp.where(exists, bounds.powers, 0).astype(np.int32)
+        largest = xp.ldexp(np.float64(1), largest)
+        lower = xp.maximum(lower, xp.where(exists, largest, 0))
     left, right = (xp.asarray(x).astype(np.float64) for x in squares)
-    norms = left[:, np.newaxis] * right * 2.0 ** (-4 * norm_bits(k))
-    ratios = xp.where(lower > 0, norms / xp.where(lower > 0, lower, 1) ** 2, 0)
+    ratios = left[:, np.newaxis] * right * 2.0 ** (-4 * norm_bits(k))
+    # Where nothing meets, nothing is divided.
+    lower[lower == 0] = np.inf
+    ratios /= lower
+    ratios /= lower
     return float(ratios.max())
 
 
@@ -218,8 +225,11 @@ def settle(
     return choose_moduli(spec, cell_ratio([x], [y], (squares_x, squares_y), spec.k))
 
 
-def measure_rows(block: Array, side: Side, spec: Spec) -> Measured:
+def measure_rows(
+    block: Array, side: Side, spec: Spec, largest: Array | None = None
+) -> Measured:
     """Measure the rows of a tile that holds the whole of k."""
     engine, rows = load_engine(spec), as_rows(block, side, spec.op(side))
-    largest = engine.largest_exponents(rows)
+    if largest is None:
+        largest = engine.largest_exponents(rows)
     return Measured(largest, engine.square_sums(rows, largest, norm_bits(spec.k)))

@@ -226,32 +226,6 @@ class Calls:
         assert before[:, n:].tobytes() == out[:, n:].tobytes()
         return np.ascontiguousarray(out[:, :n])
 
-    def magnitudes(
-        self, x: np.ndarray, largest: np.ndarray, across: bool = False
-    ) -> np.ndarray:
-        rows, k_padded = x.shape[0], 16 * ceil(x.shape[1], 16)
-        grid, block, last = group_grid(rows, k_padded, across)
-        with guarded((rows, k_padded), np.int8) as out:
-            args = (*operand(x), largest, out, i64(rows), i64(k_padded), *last)
-            module = module_for("bounds", x.dtype)
-            self.kernels.launch(module, "magnitudes", grid, block, args)
-        return out
-
-    def add_sums(self, sums: np.ndarray, bound: np.ndarray) -> None:
-        m, n = bound.shape
-        args = (sums, i64(sums.strides[0] // 4), i64(m), i64(n), bound)
-        module = module_for("bounds", np.float64)
-        self.kernels.launch(module, "add_sums", (ceil(n, 32), 1, 1), WARP, args)
-
-    def row_maxima(self, bound: np.ndarray, across: bool) -> np.ndarray:
-        grid, last = strips(bound, across, 64)
-        with guarded((len(bound),), i64) as out:
-            out[:] = 0
-            args = (*operand(bound), *last, out)
-            module = module_for("bounds", np.float64)
-            self.kernels.launch(module, "row_maxima", grid, WARP, args)
-        return out
-
     def fingerprint(self, x: np.ndarray, across: bool = False, span: int = 64) -> int:
         grid, last = strips(x, across, span)
         with guarded((16,), np.uint64) as sums:

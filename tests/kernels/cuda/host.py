@@ -41,6 +41,7 @@ _QUALIFIERS = ("const", "*", "__grid_constant__")
 _TYPES = {
     "int8": np.int8,
     "uint8": np.uint8,
+    "uint16": np.uint16,
     "int32": np.int32,
     "uint32": np.uint32,
     "int64": np.int64,

@@ -110,7 +110,7 @@ static inline double __fma_rd(double x, double y, double z) {
 static inline float __fmaf_ieee_rn(float x, float y, float z) {
   return __builtin_fmaf(x, y, z);
 }
-static inline float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
+static inline double __dsqrt_rn(double x) { return __builtin_sqrt(x); }
 
 // --- conversions ------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ import pytest
 import twom_dist as td
 from tests.expect import raises
 from tests.kernels.cuda.every_kernel import (
-    bound_maxima,
     calls_of_every_kernel,
     kernels_of,
 )
@@ -143,11 +142,6 @@ def test_strides_that_fit_no_element_are_refused(engine):
     x = spread_matrix(20, 15, dtype="float64", seed=1)[:, :6].view("complex128")
     with raises(KernelError, "strides"):
         engine.largest_exponents(x)
-
-
-def test_bounds_of_two_tiles(cuda):
-    A, B = spread_matrix(150, 80, seed=1), spread_matrix(130, 80, seed=2)
-    assert same_bits(bound_maxima(A, B), on_cpu(bound_maxima, A, B))
 
 
 def test_a_workspace_limit_changes_no_bit_and_holds(cuda):

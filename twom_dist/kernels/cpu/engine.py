@@ -1,8 +1,6 @@
 """The CPU engine: launches the Numba kernels and the int8 GEMM over threads."""
 
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from .decode import as_parts, decode_tile
 from .encode import encode_rows, encode_tables
 from .encoded import CpuEncoded, panels
 from .fingerprint import fingerprint_words
-from .int8_gemm import get_gemm, select_kernel
+from .int8_gemm import select_kernel
 from .multiply import fill_mirrors, multiply_batched, multiply_blocks
 from .threads import limit_threads, ranges, run_each, task_threads
 from .transpose import transpose
@@ -162,37 +160,20 @@ class CpuEngine:
         """Apply the rule to each row."""
         return norms.choose_exponents(largest, sums, rule)
 
-    def magnitudes(self, x: Array, largest: Array, *, side: Side) -> Array:
-        """Round |x| 2^(6 - e) up: uint8 (rows, k) left, int8 (k, rows) right."""
+    def magnitudes(self, x: Array, largest: Array) -> Array:
+        """Round the magnitudes of entries, relative to their rows, to 8 bits."""
         one, two = norms.power_factors(
-            np.where(norms.is_sentinel(largest), NONFINITE_ROW, 6 - largest)
+            np.where(norms.is_sentinel(largest), NONFINITE_ROW, -largest)
         )
-        finite = np.where(one[:, np.newaxis] == 0, 0, x)
-        parts = [finite.real, finite.imag] if np.iscomplexobj(x) else [finite]
-        square = np.zeros(x.shape, np.int16)
-        for part in parts:
-            magnitude = np.abs(part.astype(np.float64))
-            scaled = np.ceil(magnitude * one[:, np.newaxis] * two[:, np.newaxis])
-            scaled[(scaled == 0) & (magnitude != 0)] = 1
-            square += scaled.astype(np.int16) ** 2
-        # square <= 2 * 64^2: a table of the exact ceilings of its roots.
-        roots = [isqrt(t - 1) + 1 if t else 0 for t in range(2 * 64**2 + 1)]
-        if side == "left":
-            return np.array(roots, np.uint8)[square]
-        return np.array(roots, np.int8)[square.T]
-
-    def bound_maxima(
-        self, panels: Iterable[tuple[Array, Array]]
-    ) -> tuple[Array, Array]:
-        """Row and column maxima of the summed products of magnitudes."""
-        total: Any = 0
-        for left, right in panels:
-            sums = np.empty((left.shape[0], right.shape[1]), np.int32)
-            for lo in range(0, left.shape[1], LARGEST_K):
-                a = np.ascontiguousarray(left[:, lo : lo + LARGEST_K])
-                get_gemm()(a, np.ascontiguousarray(right[lo : lo + LARGEST_K]), sums)
-                total = total + sums.astype(np.int64)
-        return total.max(axis=1, initial=0), total.max(axis=0, initial=0)
+        source, across = _straighten(x)
+        parts = _read_only(as_parts(source))
+        out = np.empty(source.shape, np.float32)
+        run_each(
+            lambda r: norms.relative_magnitudes(parts, across, one, two, *r, out),
+            ranges(len(out), smallest=16),
+        )
+        found = (out.view(np.uint32) >> 16).astype(np.uint16)
+        return found.T if across else found
 
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place."""

@@ -3,7 +3,7 @@
 Nothing here waits for the device but `task` on its exit, and `fingerprint`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ from .device import open_device
 from .encoded import CudaEncoded
 from .fill import CudaFill, fill_nonfinite, mark_nonfinite
 from .hopper import ROW_GROUP
-from .int8_gemm import LARGEST_K, align
+from .int8_gemm import align
 from .launch import (
     Device,
     group_grid,
@@ -113,42 +113,14 @@ class CudaEngine:
         dtype = x.dtype if x.dtype.kind in "fc" else np.float64
         self.device.launch(module_for(family, dtype), name, grid, block, args)
 
-    def magnitudes(self, x: Array, largest: Array, *, side: Side) -> CudaEncoded:
-        """Round |x| 2^(6 - e) up, as the one plane of an operand."""
-        (rows, k), shape = x.shape, (align(x.shape[0]), align(x.shape[1]))
-        plane = self.device.empty((1, *shape), np.int8)
-        if plane.size:
-            grid, block, last = group_grid(*shape, lies_across(x))
-            args = (*operand_args(x), largest, plane, *map(np.int64, shape), *last)
-            module = module_for("bounds", x.dtype)
-            self.device.launch(module, "magnitudes", grid, block, args)
-        return CudaEncoded(rows, k, plane, (0,))
-
-    def bound_maxima(
-        self, panels: Iterable[tuple[CudaEncoded, CudaEncoded]]
-    ) -> tuple[Array, Array]:
-        """Row and column maxima of the summed products of magnitudes."""
-        bound: Array | None = None
-        module = module_for("bounds", np.float64)
-        for left, right in panels:
-            m, n = left.rows, right.rows
-            if bound is None:
-                bound = self.device.filled((m, n), np.int64)
-                sums = self.device.empty((1, align(m), align(n)), np.int32)
-            k_padded = left.planes.shape[2]
-            for lo in range(0, k_padded if bound.size else 0, LARGEST_K):
-                piece = slice(lo, lo + LARGEST_K)
-                x, y = left.planes[:, :, piece], right.planes[:, :, piece]
-                self.device.multiply_int8(x, y, sums)
-                args = (sums, np.int64(align(n)), np.int64(m), np.int64(n), bound)
-                self.device.launch(module, "add_sums", *tile_grid(m, n), args)
-        assert bound is not None
-        maxima = []
-        for x in (bound, bound.T):
-            out = self.device.filled((x.shape[0],), np.int64)
-            self._reduce("bounds", "row_maxima", x, out)
-            maxima.append(out)
-        return maxima[0], maxima[1]
+    def magnitudes(self, x: Array, largest: Array) -> Array:
+        """Round the magnitudes of entries, relative to their rows, to 8 bits."""
+        out = self.device.empty(x.shape, np.uint16)
+        if out.size:
+            module = module_for("norms", x.dtype)
+            args = (*operand_args(x), largest, out)
+            self.device.launch(module, "magnitudes", *tile_grid(*x.shape), args)
+        return out
 
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place; waits for the device."""

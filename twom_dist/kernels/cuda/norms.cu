@@ -95,6 +95,39 @@ square_sums(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride
   if (total != 0) atomicAdd(sums + strip.row, total);
 }
 
+// out[row * k + c] = the leading half of the float32 that is nearest to
+// sqrt(re^2 + im^2) 2^-e, which is at least 2^-126 where the entry is not 0; zeros in
+// sentinel rows. Grid as of scale_columns. Must move sizeof(element) + 2 bytes.
+extern "C" __global__ void __launch_bounds__(256)
+magnitudes(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
+           const int32* largest, uint16* out) {
+  int64 c = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (c >= k) return;
+  int64 row = (int64)blockIdx.y * blockDim.y + threadIdx.y;
+  for (; row < rows; row += (int64)gridDim.y * blockDim.y) {
+    int32 e = largest[row];
+    uint32 found = 0;
+    if (!is_sentinel(e)) {
+      // Two factors: one may leave the numbers.
+      double one = power_of_two(-e >> 1), two = power_of_two(-e - (-e >> 1));
+      Element element = load_element(x, row * row_stride + c * k_stride);
+      double square = 0;
+      bool some = false;
+#pragma unroll
+      for (int32 part = 0; part < PARTS; ++part) {
+        some |= magnitude_bits(element.part[part]) != 0;
+        double t = __dmul_rn(__dmul_rn(widen(element.part[part]), one), two);
+        square = __dadd_rn(square, __dmul_rn(t, t));
+      }
+      double root = __dsqrt_rn(square);
+      float value;
+      narrow(root > power_of_two(-126) ? root : power_of_two(-126), value);
+      if (some) found = __float_as_uint(value) >> 16;
+    }
+    out[row * k + c] = (uint16)found;
+  }
+}
+
 // exponents[row] = ScalingRule.exponent(largest[row], sums[row]); 16 bytes a row.
 extern "C" __global__ void __launch_bounds__(256)
 choose_exponents(const int32* largest, const int64* sums, int64 rows, int32 power,

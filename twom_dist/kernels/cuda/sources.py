@@ -19,7 +19,6 @@ FAMILIES = (
     "products",
     "combine",
     "decode",
-    "bounds",
     "fingerprint",
     "fill",
     "tile",

@@ -1,10 +1,10 @@
 """The pipeline in exact Python integers: what every other engine must equal."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
-from math import frexp, isqrt
+from math import frexp, ldexp, sqrt
 from typing import Any
 
 import numpy as np
@@ -141,27 +141,21 @@ class ReferenceEngine:
         pairs = zip(largest, sums, strict=True)
         return np.array([rule.exponent(int(e), int(s)) for e, s in pairs], np.int32)
 
-    def magnitudes(self, x: Array, largest: Array, *, side: Side) -> Array:
-        """ceil(hypot of the parts' ceil(|t| 2^(6 - e))), at most 91."""
-        plane = np.zeros(x.shape, dtype=np.int64)
+    def magnitudes(self, x: Array, largest: Array) -> Array:
+        """Round the magnitudes of entries, relative to their rows, to 8 bits."""
+        found = np.zeros(x.shape, np.float32)
         for i, e in enumerate(largest):
-            if e not in (ZERO_ROW, NONFINITE_ROW):
-                for j, value in enumerate(x[i]):
-                    parts = (value.real, value.imag)
-                    square = sum(_ceil_scaled(t, 6 - int(e)) ** 2 for t in parts)
-                    plane[i, j] = isqrt(square - 1) + 1 if square else 0
-        return plane
+            if e in (ZERO_ROW, NONFINITE_ROW):
+                continue
+            for j, value in enumerate(x[i]):
+                if value != 0:
+                    parts = (ldexp(t, -int(e)) for t in (value.real, value.imag))
+                    found[i, j] = max(sqrt(sum(t * t for t in parts)), 2.0**-126)
+        return (found.view(np.uint32) >> 16).astype(np.uint16)
 
     def fingerprint(self, x: Array) -> int:
         """Hash the bytes."""
         return hash(x.tobytes())
-
-    def bound_maxima(
-        self, panels: Iterable[tuple[Array, Array]]
-    ) -> tuple[Array, Array]:
-        """Row and column maxima of the summed products of magnitudes."""
-        bound = sum(left @ right.T for left, right in panels)
-        return bound.max(axis=1, initial=0), bound.max(axis=0, initial=0)
 
     def encode(
         self,
