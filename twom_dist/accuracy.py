@@ -20,7 +20,9 @@ from .moduli import (
 )
 from .typing import as_integer
 
-NATIVE_METHOD = "native"
+# The product of NumPy or CuPy. "native" is its old name, which an accuracy has as well.
+NATIVE_METHOD = "blas"
+OLD_NATIVE_METHOD = "native"
 
 # Unit roundoffs of the two precisions.
 SINGLE, DOUBLE = 2.0**-24, 2.0**-53

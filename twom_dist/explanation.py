@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .accuracy import componentwise_bound, error_bound
+from .accuracy import NATIVE_METHOD, componentwise_bound, error_bound
 from .moduli import NONFINITE_ROW, ZERO_ROW
 from .tiles.scaled import Shifts
 from .tiles.scaling import AllMeasured
@@ -23,7 +23,7 @@ class Explanation:
     routine, asked : str
         What is computed, and the accuracy that was asked for.
     method : str
-        That of the moduli; "native" where no residue system suffices, and then the bits
+        That of the moduli; "blas" where no residue system suffices, and then the bits
         depend on tiling and machine.
     num_moduli, num_products : int
         Number of moduli, and of int8 products for each product of tiles.
@@ -158,8 +158,8 @@ def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanat
 
 def name_accuracy(spec: Spec, options: Mapping[str, Any]) -> str:
     """Name what the moduli are chosen by."""
-    if options.get("method") == "native":
-        return "the native method"
+    if options.get("method") == NATIVE_METHOD:
+        return "the native product"
     if options.get("num_moduli") is not None:
         return f"{options['num_moduli']} moduli"
     return f"accuracy {options.get('accuracy') or 'native'}"

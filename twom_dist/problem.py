@@ -10,7 +10,12 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from .accuracy import DATA_GRADES, NATIVE_METHOD, choose_system
+from .accuracy import (
+    DATA_GRADES,
+    NATIVE_METHOD,
+    OLD_NATIVE_METHOD,
+    choose_system,
+)
 from .errors import AccuracyError, ArgumentError, PlanError
 from .kernels.family import Family
 from .kernels.registry import ENGINES, engine_of
@@ -110,6 +115,9 @@ def of_headers(
     uplo = _choose("uplo", names.get("uplo", "full"), UPLOS)
     engine = _choose("engine", names.get("engine", "auto"), ENGINES)
     options = {name: x for name, x in names.items() if name in _ACCURACY}
+    method = options.get("method")
+    if isinstance(method, str) and method == OLD_NATIVE_METHOD:
+        options["method"] = NATIVE_METHOD
     dtype = result_dtype(letter, A=A, B=B, C=None if beta == 0 else C)
     _check_scalars(routine, dtype, alpha, beta)
     b = A if routine.matrices == 1 else B
@@ -205,7 +213,7 @@ def _check_equilibrate(value: Any, system: ResidueSystem | None) -> None:
         problem = f"equilibrate={value!r} is neither True nor False"
         raise PlanError(problem, "", "equilibrate")
     if value and system is None:
-        problem = "method='native' does not scale rows, and equilibrate helps nothing"
+        problem = "method='blas' does not scale rows, and equilibrate helps nothing"
         raise PlanError(problem, "Leave equilibrate out", "equilibrate")
 
 
@@ -323,7 +331,7 @@ def _choose_system(
     named = isinstance(accuracy, str) and accuracy == "native"
     if num_moduli is not None or not (accuracy is None or named):
         raise AccuracyError(
-            "method='native' has the accuracy of the BLAS that it calls",
+            "method='blas' has the accuracy of the BLAS that it calls",
             "Leave accuracy and num_moduli out, or use another method",
             "native-accuracy",
         )

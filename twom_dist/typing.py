@@ -12,7 +12,8 @@ Cell = tuple[int, int]
 Op = Literal["N", "T", "C"]
 Side = Literal["left", "right"]
 Uplo = Literal["full", "lower", "upper"]
-Method = Literal["2m", "3m", "4m", "hybrid", "native"]
+# "native" is an old name of "blas".
+Method = Literal["2m", "3m", "4m", "hybrid", "blas", "native"]
 Accuracy = Literal["native", "componentwise", "normwise"]
 EngineName = Literal["auto", "cpu", "cuda", "reference"]
 

@@ -127,7 +127,7 @@ def test_blocks_that_are_not_what_their_array_says_are_refused(call, lie, where)
                 lazy.compute(scheduler=scheduler)
 
 
-@pytest.mark.parametrize("options", [{"alpha": 0}, {"method": "native"}])
+@pytest.mark.parametrize("options", [{"alpha": 0}, {"method": "blas"}])
 @pytest.mark.parametrize("call", CALLS)
 def test_c_is_checked_whoever_adds_it(call, options):
     shapes, compute = CALLS[call]
@@ -174,7 +174,7 @@ def test_blocks_may_be_mapped_files(tmp_path):
 
 
 @pytest.mark.parametrize("beta", [2, 0.5 - 1j])
-@pytest.mark.parametrize("options", [{}, {"alpha": 0}, {"method": "native"}])
+@pytest.mark.parametrize("options", [{}, {"alpha": 0}, {"method": "blas"}])
 def test_c_of_any_memory_order_is_scaled(beta, options):
     A, B = pair()
     C = random_matrix(N, N, "complex128", 1.0, 3)

@@ -148,7 +148,7 @@ CHANGES = [
     {"num_moduli": 12},
     {"accuracy": 1e-6},
     {"method": "3m"},
-    {"method": "native"},
+    {"method": "blas"},
     {"beta": 1, "c": "C0.h5"},
     {"b": "B2.npy"},
 ]
@@ -195,7 +195,7 @@ def test_the_member_of_a_zarr_stays_what_it_was(files):
 
 
 def test_a_native_product_stays_with_its_engine_and_panels(files):
-    run = partial(multiply, method="native")
+    run = partial(multiply, method="blas")
     stop_after(3, run)
     with raises(StoreError, "unfinished-differs"):
         run(engine="reference")
@@ -203,7 +203,7 @@ def test_a_native_product_stays_with_its_engine_and_panels(files):
     with panels, raises(StoreError, "unfinished-differs"):
         run()
     run()
-    expected = td.gemm(*files[:2], method="native")
+    expected = td.gemm(*files[:2], method="blas")
     np.testing.assert_allclose(read("C.zarr"), expected, rtol=1e-13)
 
 

@@ -134,7 +134,7 @@ def test_what_is_not_finite_reaches_the_same_entries(cp, ops, value):
     np.testing.assert_array_equal(found, td.gemm(A, B, **options))
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "native"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "blas"])
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_updates(cp, routine, method, monkeypatch):
     monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 64)
@@ -146,7 +146,7 @@ def test_updates(cp, routine, method, monkeypatch):
         options = {"method": method, "uplo": uplo, "beta": 0.5}
         found = routine(*on_device, cp.asarray(C0), **options)
         expected = routine(*matrices, C0, **options)
-        if method == "native":
+        if method == "blas":
             cp.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
             continue
         assert same_bits(cp, found, expected)

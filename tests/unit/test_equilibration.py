@@ -124,7 +124,7 @@ def test_what_cannot_be_equilibrated():
     with raises(PlanError, "equilibrate"):
         td.gemm(a, a, equilibrate=1)
     with raises(PlanError, "equilibrate"):
-        td.gemm(a, a, method="native", equilibrate=True)
+        td.gemm(a, a, method="blas", equilibrate=True)
     with pytest.raises(TypeError, match="equilibrate"):
         td.herk(a, equilibrate=True)
     with raises(ArgumentError, "unknown-option"):

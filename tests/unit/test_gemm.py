@@ -8,7 +8,7 @@ import twom_dist as td
 from tests.oracle import ExactProduct
 from tests.strategies import DTYPES, LAYOUTS, SHAPES, random_matrix
 
-METHODS = ("2m", "3m", "4m", "hybrid", "native")
+METHODS = ("2m", "3m", "4m", "hybrid", "blas")
 OPS = {"N": lambda x: x, "T": lambda x: x.T, "C": lambda x: x.conj().T}
 BAD = (np.nan, np.inf, -np.inf)
 
@@ -54,7 +54,7 @@ def test_every_op_of_every_method(method, dtype, op_a, op_b):
     stored_a, stored_b = OPS[op_a](A), OPS[op_b](B)  # each op undoes itself
     C = td.gemm(stored_a, stored_b, op_a=op_a, op_b=op_b, method=method)
     assert close(C, A, B)
-    if method != "native":
+    if method != "blas":
         assert C.tobytes() == expected.tobytes()
 
 
@@ -168,7 +168,7 @@ def test_empty_products(engine_name, m, n, k):
 
 
 @pytest.mark.parametrize("way", ["product", "alpha = 0", "k = 0"])
-@pytest.mark.parametrize("method", ["2m", "native"])
+@pytest.mark.parametrize("method", ["2m", "blas"])
 @pytest.mark.parametrize("family", ["numpy", "dask"])
 @pytest.mark.parametrize("beta", [1, 2])
 def test_a_real_beta_keeps_the_parts_of_an_infinite_c_apart(family, method, way, beta):
@@ -258,3 +258,9 @@ def test_overflow_is_infinite_and_underflow_gradual(engine_name):
     assert large == pytest.approx(1e100, rel=1e-15)
     big = np.full((2, 2), 1.7e308)
     assert td.gemm(big, np.eye(2), engine=engine_name).tolist() == big.tolist()
+
+
+def test_the_old_name_of_the_native_product_is_understood():
+    A = random_matrix(5, 5)
+    assert td.plan_gemm(A, A, method="native").method == "blas"
+    assert (td.gemm(A, A, method="native") == td.gemm(A, A, method="blas")).all()

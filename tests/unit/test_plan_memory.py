@@ -49,7 +49,7 @@ def workers(count, memory):
         yield
 
 
-@pytest.mark.parametrize("options", [{}, {"beta": 2}, {"method": "native"}])
+@pytest.mark.parametrize("options", [{}, {"beta": 2}, {"method": "blas"}])
 @pytest.mark.parametrize("make", PLANS)
 def test_following_the_advice_is_enough(make, options):
     for given in (1, 40, 150):

@@ -93,7 +93,7 @@ def test_a_real_diagonal_tile_has_no_half_form(dtype):
 
 @each_routine
 def test_the_native_update_has_no_int8_products(routine):
-    found = plan(routine, method="native", chunks=10, worker_memory=2**30)
+    found = plan(routine, method="blas", chunks=10, worker_memory=2**30)
     assert (found.num_int8_gemms, found.int8_operations, found.num_moduli) == (0, 0, 0)
 
 
@@ -108,7 +108,7 @@ def lazy(routine, chunks, **options):
 @each_routine
 @pytest.mark.parametrize("chunks", [(61, 45), (10, 10), UNEVEN])
 @pytest.mark.parametrize("panel_bytes", [1, 10_000])
-@pytest.mark.parametrize("options", [{}, {"method": "native"}])
+@pytest.mark.parametrize("options", [{}, {"method": "blas"}])
 def test_tasks_are_those_of_the_graph(routine, chunks, panel_bytes, options):
     for uplo in UPLOS:
         with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):

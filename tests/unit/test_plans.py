@@ -63,11 +63,11 @@ CALLS = {
     "unaligned": ("gemm", [lazy((N, K), UNEVEN), lazy((K, N), 11)], {}),
     "NumPy on the left": ("gemm", [np.ones((N, K)), lazy((K, N), 9, "f8")], {}),
     "NumPy on the right": ("gemm", [lazy((N, K), 9), np.ones((K, N), "i4")], {}),
-    "native": ("gemm", [lazy((N, K), 7), lazy((K, N), 7)], {"method": "native"}),
+    "native": ("gemm", [lazy((N, K), 7), lazy((K, N), 7)], {"method": "blas"}),
     "nothing": ("gemm", [lazy((N, K), 7), lazy((K, N), 7)], {"alpha": 0}),
     "no triangle": ("herk", [lazy((N, K), 7)], {"alpha": 0}),
     "herk": ("herk", [lazy((N, K), UNEVEN)], {"uplo": "lower"}),
-    "syrk": ("syrk", [lazy((K, N), 13, "f4")], {"op": "T", "method": "native"}),
+    "syrk": ("syrk", [lazy((K, N), 13, "f4")], {"op": "T", "method": "blas"}),
     "componentwise": (
         *("gemm", [lazy((N, K), 7), lazy((K, N), 7)]),
         {"accuracy": "componentwise"},

@@ -151,11 +151,11 @@ REFUSED = [
     ),
     (
         *("gemm", AccuracyError, "native-accuracy", PAIR),
-        {"method": "native", "num_moduli": 5},
+        {"method": "blas", "num_moduli": 5},
     ),
     (
         *("gemm", AccuracyError, "native-accuracy", PAIR),
-        {"method": "native", "accuracy": ONES},
+        {"method": "blas", "accuracy": ONES},
     ),
     ("gemm", AccuracyError, "too-few-moduli", (LONG, LONG.T), {"num_moduli": 1}),
 ]

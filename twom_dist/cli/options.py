@@ -96,7 +96,11 @@ METHOD_OPTIONS = [
         "native (default), componentwise, normwise, or a bound: 1e-12.",
     ),
     option("--num-moduli", int, "Number of moduli, instead of an accuracy."),
-    option("--method", str, "2m (default), hybrid, native (BLAS); to compare: 3m, 4m."),
+    option(
+        "--method",
+        str,
+        "2m (default), hybrid, blas (the native product); to compare: 3m, 4m.",
+    ),
     option(
         "--engine",
         str,

@@ -84,7 +84,7 @@ class Plan:
     def method(self) -> str:
         """Name of the method.
 
-        "2m", "hybrid", "native", or "real" for real products; "3m" and "4m" are for
+        "2m", "hybrid", "blas", or "real" for real products; "3m" and "4m" are for
         comparison.
         """
         return self.spec.method

@@ -107,9 +107,9 @@ def bound_products(left: Array, right: Array, k: int) -> Bounds:
     which terms of less than that decide, the largest term stands for all.
     """
     xp, bits = namespace(left), _magnitude_bits(k)
-    unit = np.float64(2.0**bits)
+    unit = 2.0**bits
     sides = [(x.astype(np.uint32) << 16).view(np.float32) for x in (left, right)]
-    digits = [xp.floor(x * unit) for x in sides]
+    digits = [xp.floor(x.astype(np.float64) * unit) for x in sides]
     sums = _multiply(*digits) if xp is np else xp.matmul(digits[0], digits[1].T)
     powers = xp.full(sums.shape, 2 * _NOTHING, np.int16)
     small = sums < unit
@@ -162,8 +162,8 @@ def square_ratio(bounds: Bounds, squares: Sequence[Array], k: int) -> float:
     lower = bounds.sums * 2.0 ** (-2 * _magnitude_bits(k))
     exists = bounds.powers > _NOTHING
     if exists.any():
-        largest = xp.where(exists, bounds.powers, 0).astype(np.int32)
-        largest = xp.ldexp(np.float64(1), largest)
+        powers = xp.where(exists, bounds.powers, 0).astype(np.int32)
+        largest = xp.ldexp(xp.ones_like(lower), powers)
         lower = xp.maximum(lower, xp.where(exists, largest, 0))
     left, right = (xp.asarray(x).astype(np.float64) for x in squares)
     ratios = left[:, np.newaxis] * right * 2.0 ** (-4 * norm_bits(k))

@@ -27,7 +27,7 @@ class Spec:
     k : int
         Whole inner dimension.
     method : str
-        Of the residue system; "native" calls the BLAS of the blocks' family.
+        Of the residue system; "blas" calls the BLAS of the blocks' family.
     moduli : tuple of (int, str)
         `ResidueSystem.choice`; empty for the native product.
     op_a, op_b : {"N", "T", "C"}
