@@ -19,9 +19,11 @@ PACKAGE := $(VENV)/.package
 TOOLS := $(VENV)/.tools
 # Python compiles what is imported, when it is: half of the time that installing takes.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-# A process for each core; tests of one file share theirs, and with it their cluster.
+# Tests of one file share a process, and with it their cluster.
 # Threads of OpenBLAS, which spin while they wait, would take the cores from the others.
-PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+# One more than cores: tests of batch schedulers mostly wait.
+PROCESSES = $(shell expr 1 + `nproc 2>/dev/null || echo 1`)
 # Tests start Python some hundred times: nothing is compiled twice.
 unexport PYTHONDONTWRITEBYTECODE
 # The scripts of batch schedulers take longest, and mostly wait: not two of them at once.
@@ -31,7 +33,7 @@ BENCHMARKS := $(filter-out %/bench_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench test-gpu sanitize-gpu bench-gpu lint lint-ruff lint-mypy \
+.PHONY: help demo test check bench test-gpu sanitize-gpu bench-gpu kernels lint lint-ruff lint-mypy \
         lint-numpydoc lint-codespell format clean
 
 help: ## print this list
@@ -42,7 +44,8 @@ demo: $(PACKAGE) ## multiply two matrices; A=file B=file N=size W=workers, all o
 	@$(BIN)/python -m twom_dist.demo $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
 	    $(if $(N),--size "$(N)") $(if $(W),--workers "$(W)")
 
-test: lint ## run every check; ARGS="-k name" is passed to pytest
+test: $(TOOLS) ## run every check; ARGS="-k name" is passed to pytest
+	@$(MAKE) --no-print-directory -j2 lint kernels
 	@$(PYTEST) --doctest-modules $(TESTS) $(ARGS)
 
 check: lint ## run the quick checks, in a minute: style, types and the fast tests
@@ -63,6 +66,10 @@ sanitize-gpu: ## run every kernel under compute-sanitizer, which CUDA's toolkit 
 bench-gpu: ## measure on a GPU; results are appended to benchmarks/results/gpu.jsonl
 	PYTHONPATH=. $(GPU_PYTHON) benchmarks/bench_gpu.py \
 	    --output benchmarks/results/gpu.jsonl $(ARGS)
+
+# Else each of many processes would compile them.
+kernels: $(TOOLS)
+	@$(BIN)/twom-dist doctor > /dev/null
 
 lint: lint-ruff lint-mypy lint-numpydoc lint-codespell ## check style, types, docstrings, spelling
 

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.timeout(90), pytest.mark.slow]
 
 INT, TERM = signal.SIGINT, signal.SIGTERM
 STILL = "twom-dist: cleaning up; once more ends it at once\n"
-PRODUCT = ("gemm", "A.npy", "A.npy", "--op-b", "T", "-o")
+PRODUCT = ("gemm", "A.npy", "A.npy", "--op-b", "T", "--num-moduli", "16", "-o")
 # A command whose clean-up takes some seconds.
 SLOW = """
 import sys, time
