@@ -30,20 +30,15 @@ from twom_dist.testing import random_matrix
 
 # What tasks call, by the modules where workers look it up.
 WORK = {
-    "twom_dist.tiles.graph": (
-        "run_scaling",
-        "run_choice",
-        "run_panel",
-        "run_cell",
-        "run_mirror",
-    ),
-    "twom_dist.tiles.tasks": ("combine_largest",),
+    "twom_dist.tiles.graph": ("run_panel", "run_cell", "run_mirror"),
+    "twom_dist.tiles.scaling": ("run_scaling", "run_choice"),
+    "twom_dist.tiles.tasks": ("combine_largest", "add_sums"),
 }
 # Tiles along k of the empty graphs: those of one panel of 2 GiB at 2048 x 2048.
 K_TILES = 16
 ROUTINES: dict[str, Callable[..., Any]] = {
-    "gemm": lambda a, b, **more: td.gemm(a, b, op_b="T", **more),
-    "herk": lambda a, b, **more: td.herk(a, **more),
+    "gemm": lambda a, b, **more: td.gemm(a, b, op_b="T", num_moduli=16, **more),
+    "herk": lambda a, b, **more: td.herk(a, num_moduli=16, **more),
 }
 
 

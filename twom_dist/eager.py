@@ -19,7 +19,8 @@ from .typing import Array, Side
 Slices = list[slice]
 _NATIVE = (
     "the matrices need more bits than any residue system has: the product is the "
-    "native one, whose last bits depend on the BLAS and its threads"
+    "native one, whose last bits depend on the BLAS and its threads. Give num_moduli "
+    "or accuracy='normwise' for a product through integers"
 )
 
 
