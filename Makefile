@@ -19,11 +19,9 @@ PACKAGE := $(VENV)/.package
 TOOLS := $(VENV)/.tools
 # Python compiles what is imported, when it is: half of the time that installing takes.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-# Tests of one file share a process, and with it their cluster.
+# A process for each core; tests of one file share theirs, and with it their cluster.
 # Threads of OpenBLAS, which spin while they wait, would take the cores from the others.
-PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
-# One more than cores: tests of batch schedulers mostly wait.
-PROCESSES = $(shell expr 1 + `nproc 2>/dev/null || echo 1`)
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 # Tests start Python some hundred times: nothing is compiled twice.
 unexport PYTHONDONTWRITEBYTECODE
 # The scripts of batch schedulers take longest, and mostly wait: not two of them at once.
