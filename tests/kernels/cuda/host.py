@@ -31,7 +31,7 @@ _HOST_RING = Path(__file__).with_name("host_ring.h").read_text("utf-8")
 # The handlers of the checks for undefined behaviour are in the shim: no library needed.
 _CHECKS = "alignment,shift,signed-integer-overflow,bounds,float-cast-overflow"
 _OPTIONS = (
-    *("-std=c++17", "-O2", "-fPIC", "-w", "-ffp-contract=off", "-frounding-math"),
+    *("-std=c++17", "-O1", "-fPIC", "-w", "-ffp-contract=off", "-frounding-math"),
     *("-fno-strict-aliasing", f"-fsanitize={_CHECKS}"),
 )
 _SIGNATURE = re.compile(
