@@ -27,6 +27,10 @@ OLD_NATIVE_METHOD = "native"
 # Unit roundoffs of the two precisions.
 SINGLE, DOUBLE = 2.0**-24, 2.0**-53
 
+# Of ||a_i|| ||b_j|| to (|A||B|)_ij: beyond, terms of the estimate may be below the
+# least magnitude that `Engine.magnitudes` knows, 2^-126 of the row's largest.
+LARGEST_RATIO = 2.0**122
+
 # Grades that take the moduli from the data.
 DATA_GRADES = ("native", "componentwise")
 # Bits of M, so that every method and dtype has its own number of moduli. 110 and 52:
@@ -191,6 +195,8 @@ def componentwise_system(
     result comes on top. Complex products beyond the moduli of their method take those
     of "hybrid".
     """
+    if ratio >= LARGEST_RATIO**2:
+        return None
     allowed = k * unit_roundoff(dtype) ** 2
     # Rounded down: integers, whoever takes the logarithm.
     least = int(NAMED_BITS["normwise"][unit_roundoff(dtype)]) + frexp(ratio)[1] - 1

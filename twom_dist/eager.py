@@ -1,9 +1,8 @@
 """Results of NumPy and CuPy arrays, now: the cells over views of the matrices."""
 
-import warnings
 from dataclasses import replace
 
-from .errors import AccuracyWarning
+from .explanation import warn_of_native
 from .kernels.family import namespace
 from .kernels.limits import TileLimits, Update, host_limits
 from .problem import Problem
@@ -17,11 +16,6 @@ from .tiles.spec import Spec, is_straight, load_engine
 from .typing import Array, Side
 
 Slices = list[slice]
-_NATIVE = (
-    "the matrices need more bits than any residue system has: the product is the "
-    "native one, whose last bits depend on the BLAS and its threads. Give num_moduli "
-    "or accuracy='normwise' for a product through integers"
-)
 
 
 def compute(problem: Problem) -> Array:
@@ -44,7 +38,7 @@ def compute(problem: Problem) -> Array:
     if spec.grade:
         problem = replace(problem, spec=settle(spec, (a, left), (b, right)))
         if problem.spec.native:
-            warnings.warn(_NATIVE, AccuracyWarning, stacklevel=4)
+            warn_of_native()
     return _compute(a, b, c, problem, (left, right))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from . import problem
 from .explanation import Explanation, add_findings, explain_spec
 from .lazy import align
-from .matrices import Header
+from .matrices import Header, as_matrix
 from .plan import LARGEST_TILE, Cluster, make_plan
 from .store import open_matrix
 from .tiles.align import op_chunks
@@ -30,7 +30,8 @@ def explain(
         The second matrix of gemm, her2k and syr2k.
     routine : {"gemm", "herk", "syrk", "her2k", "syr2k"}
     **options
-        As in the routine: op_a, op_b, op, accuracy, num_moduli, method, equilibrate.
+        As in the routine: alpha, op_a, op_b, op, accuracy, num_moduli, method,
+        equilibrate.
 
     Returns
     -------
@@ -53,6 +54,7 @@ def explain(
     (15, 29)
     """
     rule = problem.find_routine(routine)
+    problem.check_names(rule, [name for name in options if name != "alpha"])
     problem.check_matrices(rule, A, B)
     left, right = (None if x is None else _open(x, y) for x, y in ((A, "A"), (B, "B")))
     shapes = any(isinstance(x, Header) for x in (left, right))
@@ -83,4 +85,4 @@ def _open(x: Any, name: str) -> Any:
         return from_array(stored, chunks=LARGEST_TILE, asarray=False, meta=meta)
     if isinstance(x, tuple) and len(x) == 2 and all(np.ndim(t) == 0 for t in x):
         return Header(name, x, "complex128")
-    return x
+    return as_matrix(x, name)

@@ -1,6 +1,8 @@
 """How accurate a product is: what was asked for, found in the matrices, and chosen."""
 
 import json
+import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .accuracy import NATIVE_METHOD, componentwise_bound, error_bound
+from .errors import AccuracyWarning
 from .moduli import NONFINITE_ROW, ZERO_ROW
 from .tiles.scaled import Shifts
 from .tiles.scaling import AllMeasured
@@ -130,6 +133,22 @@ def _range(exponents: Any) -> tuple[int, int]:
     """Least and largest exponent of rows that are finite and not zero."""
     known = exponents[(exponents != ZERO_ROW) & (exponents != NONFINITE_ROW)]
     return (int(known.min()), int(known.max())) if known.size else (0, 0)
+
+
+_NATIVE = (
+    "the matrices need more bits than any residue system has: the product is the "
+    "native one, whose last bits depend on the BLAS and its threads. Give num_moduli "
+    "or accuracy='normwise' for a product through integers"
+)
+
+
+def warn_of_native() -> None:
+    """Warn that a product became a native one, in the line that called the package."""
+    frame, level = sys._getframe(), 1
+    package = __name__.partition(".")[0]
+    while frame.f_back and frame.f_globals["__name__"].partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(_NATIVE, AccuracyWarning, stacklevel=level)
 
 
 def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanation:

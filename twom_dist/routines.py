@@ -102,8 +102,8 @@ def gemm(
         op(A) and the columns of op(B), if any of the inputs is one. All chunks are then
         looked at before any is multiplied, unless the moduli are given. The bits are
         the same for every tiling, engine, number of workers and schedule. A NaN or Inf
-        in row i of op(A) or column j of op(B) makes C[i, j] non-finite and affects no
-        other entry.
+        in row i of op(A) or column j of op(B) makes C[i, j] non-finite; all other
+        entries are what they are without these rows and columns.
 
     Raises
     ------

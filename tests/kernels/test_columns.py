@@ -30,6 +30,19 @@ def test_exponents_of_columns_leave_out_rows_that_are_not_finite(engine):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_entries_beside_an_inf_stay_finite_and_signed(engine, dtype):
+    info = np.finfo(dtype)
+    x = np.array([[np.inf, -info.max, info.tiny, -info.tiny, 0]], dtype)
+    shifts = np.array([0, 60, -100, 60, 9], np.int32)
+    found = engine.scale_columns(x, shifts)
+    assert np.isinf(found[0, 0].real)
+    assert found[0, 1].real == -info.max
+    assert found[0, 2].real == info.smallest_subnormal
+    assert found[0, 3].real == -info.tiny * 2.0**60
+    assert found[0, 4] == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_columns_times_powers_of_two(engine, dtype):
     x = random_matrix(7, 5, dtype, 1.0)
     x[1, 2], x[2, 3] = np.nan, np.inf

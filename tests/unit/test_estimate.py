@@ -1,5 +1,6 @@
 """Moduli from the data: never worse than NumPy, and the same however it is cut."""
 
+import warnings
 from math import sqrt
 
 import dask.array as da
@@ -12,7 +13,7 @@ from tests.expect import raises
 from tests.families import hard_pairs
 from tests.strategies import DTYPES, random_matrix
 from twom_dist.accuracy import unit_roundoff
-from twom_dist.errors import AccuracyError, AccuracyWarning
+from twom_dist.errors import AccuracyError, AccuracyWarning, ArgumentError
 from twom_dist.tiles.estimate import SAMPLE
 
 
@@ -128,6 +129,45 @@ def test_beyond_all_moduli_the_product_is_native_and_told():
     assert "native product" in str(explained)
     lazy = td.gemm(*(da.from_array(x, chunks=1) for x in (a, b)), equilibrate=False)
     assert np.allclose(lazy.compute(), a @ b)
+
+
+@pytest.mark.parametrize("accuracy", ["native", "componentwise"])
+@pytest.mark.parametrize("bits", [100, 120, 124, 130, 140])
+def test_single_precision_has_no_more_range_than_its_magnitudes(accuracy, bits):
+    half = 2.0 ** (bits // 2)
+    a, b = np.array([[half, 1.1 / half], [1.3, 1.7]]), [[0, 1.9], [1.234567, 1.1]]
+    a, b = a.astype("f4"), np.array(b, "f4")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = td.gemm(a, b, accuracy=accuracy)
+    exact = float(a[0, 1]) * float(b[1, 0])
+    assert abs(found[0, 0] - exact) <= 3 * 2.0**-24 * exact
+    assert bool(told) == (bits > 122)
+
+
+def test_the_warning_names_the_line_of_the_call():
+    a, b = np.array([[1, 2.0**-130, 0], [1, 1, 1]]), np.array([[0, 1], [1, 1], [1, 1]])
+    for call in (td.gemm, td.dgemm):
+        with pytest.warns(AccuracyWarning) as told:
+            call(a, b, equilibrate=False)
+        assert told[0].filename == __file__
+
+
+def test_finite_entries_beside_an_inf_keep_their_signs():
+    s = 2.0**-600
+    a, b = np.array([[1e308, np.inf], [1, 1 / s]]), np.array([[1.0, 1], [-s, s]])
+    assert td.gemm(a, b)[0].tolist() == [-np.inf, np.inf]
+    a, b = np.array([[np.inf, 1e-300], [1, 1 / s]]), np.array([[1, 1], [np.inf, s]])
+    assert td.gemm(a, b)[0].tolist() == [np.inf, np.inf]
+
+
+def test_what_cannot_be_explained():
+    for other in (5, np.ones(4), np.ones((4, 2, 2)), np.ma.ones((4, 2))):
+        with pytest.raises(td.errors.TwomError):
+            td.explain((3, 4), other)
+    for name in ("C", "letter", "family", "beta"):
+        with raises(ArgumentError, "unknown-option"):
+            td.explain((3, 4), (4, 5), **{name: None})
 
 
 def test_products_that_overflow_before_they_are_scaled_do_not_overflow():

@@ -10,7 +10,7 @@ from dask.utils import format_bytes
 from .options import COMMON_OPTIONS
 from .streams import show
 
-_ARGUMENTS = ("routine", "alpha", "beta", "op_a", "op_b", "uplo", "method")
+_ARGUMENTS = ("routine", "alpha", "beta", "op_a", "op_b", "uplo")
 
 
 @click.command(
@@ -64,6 +64,9 @@ def _describe(path: str) -> dict[str, Any]:
 def _tell_origin(manifest: dict[str, Any]) -> str:
     """Say what a complete output of ours was made of."""
     made, accuracy = manifest["made"], manifest["accuracy"]
+    taken = f"{accuracy['method']}, {accuracy['num_moduli']} moduli"
+    if not accuracy["num_moduli"]:
+        taken = "the native product"
     told = ", ".join(f"{x} {made[x]}" for x in _ARGUMENTS if x in made)
     inputs = ", ".join(
         f"{name} {path}::{member}" if member else f"{name} {path}"
@@ -71,6 +74,6 @@ def _tell_origin(manifest: dict[str, Any]) -> str:
     )
     return (
         f"twom_dist {made['twom_dist']}, complete: {told}, {inputs}, "
-        f"{accuracy['asked']} ({accuracy['num_moduli']} moduli), error up to "
+        f"{accuracy['asked']} ({taken}), error up to "
         f"{accuracy['error_bound']:.1e} {accuracy['relative_to']}"
     )

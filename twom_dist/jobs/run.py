@@ -9,6 +9,7 @@ import dask
 
 from ..cluster.diagnosis import compare_processes
 from ..errors import PlanError, StoreError
+from ..explanation import warn_of_native
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
 from ..store import Output, Place, find_unfinished
@@ -68,6 +69,8 @@ class Run:
         if job.spec.grade:
             system = None if settled.spec.native else settled.spec.system
             job = replace(job, spec=job.spec.settle(system, settled.spec.rho))
+            if system is None:
+                warn_of_native()
         found, begun = describe_settled(job, layout, settled), self.manifest
         if "panels_settled" in begun:
             now = {"panels": found["panels_settled"]}

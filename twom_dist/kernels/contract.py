@@ -111,7 +111,9 @@ class Engine(Protocol):
         """Multiply column l by ``2^shifts[l]`` into a new array, exactly.
 
         The caller sees to it that what is not 0, NaN or Inf stays a normal number, or
-        grows from a subnormal one. Up to 2^1000 double, 2^120 single.
+        grows from a subnormal one; but for rows with a NaN or an Inf, where entries
+        stop at the largest number and at the smallest subnormal one. Up to 2^1000
+        double, 2^120 single.
         """
         ...
 

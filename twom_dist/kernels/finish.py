@@ -38,10 +38,19 @@ def scale_columns(x: Array, shifts: Array) -> Array:
     """Multiply columns by powers of two, part by part, into a new array."""
     out = np.empty(x.shape, x.dtype.newbyteorder("="))
     factors = np.ldexp(out.real.dtype.type(1), shifts)
-    with np.errstate(invalid="ignore"):
-        np.multiply(x.real, factors, out=out.real)
-        if np.iscomplexobj(x):
-            np.multiply(x.imag, factors, out=out.imag)
+    parts = [(x.real, out.real)]
+    if np.iscomplexobj(x):
+        parts.append((x.imag, out.imag))
+    info, finite = np.finfo(factors.dtype), np.isfinite(x).all()
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        for t, scaled in parts:
+            np.multiply(t, factors, out=scaled)
+            if not finite:
+                # Rows with a NaN or an Inf, which the exponents leave out.
+                lost = np.isinf(scaled) & np.isfinite(t)
+                np.copysign(info.max, t, out=scaled, where=lost)
+                lost = (scaled == 0) & (t != 0)
+                np.copysign(info.smallest_subnormal, t, out=scaled, where=lost)
     return out
 
 

@@ -144,9 +144,9 @@ class Plan:
 
     @property
     def error_bound(self) -> float:
-        """Bound of ``|dC_ij| / (||a_i|| ||b_j||)`` for alpha = 1, beta = 0.
+        """Bound of ``|dC_ij|`` for alpha = 1, beta = 0.
 
-        With a `grade`, relative to ``(|A| |B|)_ij``.
+        Relative to ``(|A| |B|)_ij`` with a `grade`, else to ``||a_i|| ||b_j||``.
 
         For a rank-2k update it holds for each of the two products.
         """

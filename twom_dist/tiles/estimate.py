@@ -110,10 +110,14 @@ def bound_products(left: Array, right: Array, k: int) -> Bounds:
     unit = 2.0**bits
     sides = [(x.astype(np.uint32) << 16).view(np.float32) for x in (left, right)]
     digits = [xp.floor(x.astype(np.float64) * unit) for x in sides]
-    sums = _multiply(*digits) if xp is np else xp.matmul(digits[0], digits[1].T)
+    product = _multiply if xp is np else _multiply_on_device
+    sums = product(*digits)
     powers = xp.full(sums.shape, 2 * _NOTHING, np.int16)
     small = sums < unit
-    if left.shape[1] and small.any():
+    if small.any():
+        # In sparse matrices most entries are sums of nothing.
+        small &= product(*((x != 0).astype(np.float64) for x in sides)) > 0
+    if small.any():
         exponents = [
             xp.where(x == 0, _NOTHING, xp.frexp(x)[1].astype(np.int16) - 1)
             for x in sides
@@ -137,6 +141,10 @@ def _multiply(x: Array, y: Array) -> Array:
     for lo in range(0, x.shape[1], pieces):
         total += x[:, lo : lo + pieces] @ y[:, lo : lo + pieces].T
     return total
+
+
+def _multiply_on_device(x: Array, y: Array) -> Array:
+    return x @ y.T
 
 
 def add_bounds(bounds: Iterable[Bounds]) -> Bounds:

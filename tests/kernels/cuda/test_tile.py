@@ -36,7 +36,9 @@ def test_passes_over_finished_tiles(engine, dtype, shape):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_columns_times_powers_of_two(engine, dtype):
     x = random_matrix(33, 40, dtype, 1.0)
-    x[1, 2], x[2, 3], x[3, 4] = np.nan, np.inf, np.finfo(dtype).smallest_subnormal
+    info = np.finfo(dtype)
+    x[1, 2], x[2, 3], x[3, 4] = np.nan, np.inf, info.smallest_subnormal
+    x[1, -1], x[2, 0] = -info.max, -info.tiny
     shifts = np.arange(-50, 70, 3, dtype=np.int32)
     for layout in LAYOUTS.values():
         found = engine.scale_columns(layout(x), shifts)

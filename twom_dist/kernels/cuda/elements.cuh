@@ -66,6 +66,16 @@ __device__ __forceinline__ uint64 magnitude_bits(double t) {
   return (uint64)__double_as_longlong(t) & 0x7FFFFFFFFFFFFFFFull;
 }
 
+// A number of these magnitude bits and the sign of t.
+__device__ __forceinline__ float copy_sign(uint32 bits, float t) {
+  return __uint_as_float(bits | (__float_as_uint(t) & 0x80000000u));
+}
+
+__device__ __forceinline__ double copy_sign(uint64 bits, double t) {
+  uint64 sign = (uint64)__double_as_longlong(t) & (1ull << 63);
+  return __longlong_as_double((int64)(bits | sign));
+}
+
 // A part of a result: zeros positive, every NaN the same. Of floats integers decide, for
 // what CuPy appends (see below) has comparisons take subnormal ones for zeros.
 __device__ __forceinline__ float make_canonical(float t) {
