@@ -2,10 +2,10 @@
 
 Keys are ``twom-<stage>-<token>``:
 
-* ``twom-largest``, ``twom-sums``, ``twom-exponents`` with (side, i, step): scaling; of a
-  row of tiles (side, i, "all"), of everything ("all",);
-* ``twom-sample`` with (side, i, step) and (side,): the rows that are looked at; (step,) or
-  ("cell", i, j): what they give; ``twom-spec``: the moduli that the data take, see
+* ``twom-largest``, ``twom-sums``, ``twom-exponents`` with (side, i, step): scaling; of
+  a row of tiles (side, i, "all"), of everything ("all",);
+* ``twom-sample`` with (side, i, step) and (side,): the rows that are looked at; (step,)
+  or ("cell", i, j): what they give; ``twom-spec``: the moduli that the data take, see
   `estimate`.
 """
 
