@@ -10,7 +10,7 @@ from .tiles import tasks
 from .tiles.blocks import cast
 from .tiles.cells import Operand, compute_cell, mirror_tile
 from .tiles.equilibration import equilibrate
-from .tiles.estimate import Measured, measure_rows, settle
+from .tiles.estimate import Measured, measure_rows, settle_in_memory
 from .tiles.grid import offsets, split_evenly
 from .tiles.spec import Spec, is_straight, load_engine
 from .typing import Array, Side
@@ -36,7 +36,7 @@ def compute(problem: Problem) -> Array:
     left = measure_rows(a, "left", spec, largest[0])
     right = left if spec.twins else measure_rows(b, "right", spec, largest[1])
     if spec.grade:
-        problem = replace(problem, spec=settle(spec, (a, left), (b, right)))
+        problem = replace(problem, spec=settle_in_memory(spec, (a, left), (b, right)))
         if problem.spec.native:
             warn_of_native()
     return _compute(a, b, c, problem, (left, right))

@@ -13,7 +13,7 @@ from .matrices import Header, as_matrix
 from .plan import LARGEST_TILE, Cluster, make_plan
 from .store import open_matrix
 from .tiles.align import op_chunks
-from .tiles.collection import settle
+from .tiles.collection import settle_arrays
 
 
 def explain(
@@ -69,7 +69,7 @@ def explain(
     plan = make_plan(replace(spec, lazy=True), (m, n, k), Cluster())
     # Looked at even where the moduli are given.
     looking = replace(plan.spec, grade=grade or "native")
-    found = settle(a, b, plan.grid, looking, lambda x: x.compute())
+    found = settle_arrays(a, b, plan.grid, looking, lambda x: x.compute())
     settled = found.spec if grade else replace(plan.spec, rho=found.spec.rho)
     explained = explain_spec(settled, grade, posed.options)
     return add_findings(explained, found.shifts, found.measured)

@@ -12,7 +12,7 @@ from ..kernels.registry import get_engine
 from ..lazy import as_dask
 from ..plan import Wave
 from ..store import Output, StoredMatrix
-from ..tiles.collection import Settled, product_array, scaled_arrays, settle
+from ..tiles.collection import Settled, product_array, scaled_arrays, settle_arrays
 from ..tiles.graph import TileTask
 from ..tiles.scaled import Shifts
 from ..tiles.task_spec import TaskRef
@@ -46,7 +46,7 @@ def settle_whole(run: Run, compute: Callable[[Any], Any]) -> Settled:
         grid, kb = replace(grid, k=(k,), panels=((0, 1),)), max(1, k)
     a = _read(job, job.a, (mb, kb), (_ALL, _ALL), spec.op_a)
     b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, _ALL), spec.op_b)
-    found = settle(a, b, grid, spec, compute)
+    found = settle_arrays(a, b, grid, spec, compute)
     if found.shifts is None:
         return found
     shifts = np.concatenate([*found.shifts])

@@ -85,7 +85,7 @@ class Settled(NamedTuple):
     measured: AllMeasured | None = None
 
 
-def settle(
+def settle_arrays(
     a: Any, b: Any, grid: Grid, spec: Spec, compute: Callable[[Any], Any]
 ) -> Settled:
     """Look at whole dask arrays, chunked as the grid says, and settle the spec.

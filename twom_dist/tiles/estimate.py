@@ -218,7 +218,7 @@ def choose_moduli(spec: Spec, square: float) -> Spec:
     return spec.settle(system, sqrt(square))
 
 
-def settle(
+def settle_in_memory(
     spec: Spec, left: tuple[Array, Measured], right: tuple[Array, Measured]
 ) -> Spec:
     """Settle the moduli of a product of matrices in memory."""
