@@ -27,8 +27,9 @@ OLD_NATIVE_METHOD = "native"
 # Unit roundoffs of the two precisions.
 SINGLE, DOUBLE = 2.0**-24, 2.0**-53
 
-# Of ||a_i|| ||b_j|| to (|A||B|)_ij: beyond, terms of the estimate may be below the
-# least magnitude that `Engine.magnitudes` knows, 2^-126 of the row's largest.
+# Of ||a_i|| ||b_j|| to (|A||B|)_ij, as far as the estimate can tell: the least
+# magnitude that `Engine.magnitudes` knows is 2^-126 of the row's unit, the other factor
+# at most sqrt(2), each norm at least 1/2: such a term shows a ratio above 2^123.
 LARGEST_RATIO = 2.0**122
 
 # Grades that take the moduli from the data.

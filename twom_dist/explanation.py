@@ -163,7 +163,7 @@ def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanat
         bound = componentwise_bound(spec.k, spec.dtype)
     return Explanation(
         routine=spec.routine.name,
-        asked=name_accuracy(spec, options),
+        asked=_name_accuracy(options),
         method=spec.method,
         num_moduli=len(spec.moduli),
         num_products=0 if system is None else system.num_products,
@@ -175,7 +175,7 @@ def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanat
     )
 
 
-def name_accuracy(spec: Spec, options: Mapping[str, Any]) -> str:
+def _name_accuracy(options: Mapping[str, Any]) -> str:
     """Name what the moduli are chosen by."""
     if options.get("method") == NATIVE_METHOD:
         return "the native product"

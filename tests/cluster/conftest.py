@@ -61,17 +61,10 @@ def long_product(folder, monkeypatch) -> tuple[str, ...]:
     preload = str(STAND_INS / "slow_tasks.py")
     monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__PRELOAD", preload)
     save("long.npy", make(320, 16, 3))
-    slow = (
-        "--op-b",
-        "T",
-        "--engine",
-        "reference",
-        "--tile",
-        "16",
-        "--num-moduli",
-        "16",
-    )
-    return ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow)
+    slow = ("--op-b", "T", "--engine", "reference", "--tile", "16")
+    # Not looked at first, which would take longer than the tests wait.
+    given = ("--num-moduli", "16")
+    return ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow, *given)
 
 
 def parts_of_c() -> list[Path]:
@@ -107,6 +100,7 @@ def listening_addresses(folder: Path) -> set[str]:
 def certificates(tmp_path_factory) -> Path:
     """Make an authority, a certificate of it, and one of another, which has no key."""
     if shutil.which("openssl") is None:
+        # A program, not a Python package.
         pytest.skip("openssl, which makes certificates, is missing: apt-get install it")
     path = tmp_path_factory.mktemp("certificates")
     new = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"

@@ -122,6 +122,7 @@ def test_lsf(folder, monkeypatch):
         ("local_cuda.sh", None, signal.SIGINT, 143, "ended from outside"),
         ("pbs.sh", None, signal.SIGTERM, 143, "ended from outside"),
         ("local_cuda.sh", "dask scheduler", signal.SIGKILL, 1, "error: the scheduler"),
+        ("local_cuda.sh", "dask worker", signal.SIGKILL, 1, "error: the workers of"),
         ("local_cuda.sh", "worker.sh", signal.SIGTERM, 1, "error: the workers of"),
     ],
 )

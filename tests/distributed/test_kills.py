@@ -59,9 +59,8 @@ SCRIPT = """if True:
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "old"), [("C.zarr", True), ("C.npy", False), ("C.h5", True)]
-)
+@pytest.mark.parametrize("name", ["C.zarr", "C.npy", "C.h5"])
+@pytest.mark.parametrize("old", [False, True])
 def test_a_job_that_is_killed_again_and_again(tmp_path, monkeypatch, name, old):
     monkeypatch.chdir(tmp_path)
     a = make(48, 48, 5)

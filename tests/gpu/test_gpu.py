@@ -20,6 +20,7 @@ pytestmark = pytest.mark.gpu
 try:
     get_engine("cuda")
 except EngineUnavailableError as error:
+    # No device, driver or CuPy: the engine's own sentence is the reason.
     pytest.skip(str(error), allow_module_level=True)
 
 SYSTEMS = (
@@ -35,6 +36,7 @@ def both_ways_of_multiplying(engine, monkeypatch, request):
     capability = engine.device.capability()
     own = tuning.tuning_for(capability)
     if request.param and not own.fused:
+        # It is written in instructions that only Hopper has.
         pytest.skip("products.cu is for compute capability 9.0")
     chosen = replace(own, fused=request.param)
     monkeypatch.setitem(tuning.BY_CAPABILITY, capability, chosen)

@@ -16,6 +16,7 @@ for package in ("zarr", "distributed", "dask.array"):
 try:
     get_engine("cuda")
 except EngineUnavailableError as error:
+    # No device, driver or CuPy: the engine's own sentence is the reason.
     pytest.skip(str(error), allow_module_level=True)
 
 M, K, N = 300, 200, 260
@@ -33,6 +34,7 @@ def client():
             warnings.simplefilter("ignore")
             import distributed.protocol.cupy
     except ImportError as error:
+        # Its serializer of CuPy blocks needs numba-cuda, which is not ours to require.
         pytest.skip(f"dask cannot send CuPy blocks: {error}")
     with (
         distributed.LocalCluster(

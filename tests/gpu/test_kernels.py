@@ -17,6 +17,7 @@ pytestmark = pytest.mark.gpu
 try:
     get_engine("cuda")
 except EngineUnavailableError as error:
+    # No device, driver or CuPy: the engine's own sentence is the reason.
     pytest.skip(str(error), allow_module_level=True)
 
 
@@ -33,6 +34,7 @@ def test_every_kernel_runs(cp, fused, monkeypatch):
     device = get_engine("cuda").device
     own = tuning.tuning_for(device.capability())
     if fused and not own.fused:
+        # It is written in instructions that only Hopper has.
         pytest.skip("products.cu is for compute capability 9.0")
     chosen = replace(own, fused=fused)
     monkeypatch.setitem(tuning.BY_CAPABILITY, device.capability(), chosen)

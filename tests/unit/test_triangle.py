@@ -139,7 +139,7 @@ def test_rows_beyond_those_of_the_search_come_out_as_even():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("count", "workers"), [(600, 64), (700, 6)])
+@pytest.mark.parametrize(("count", "workers"), [(600, 64), (500, 31), (700, 6)])
 def test_rows_beyond_those_that_are_placed_follow_them(count, workers):
     found = triangle_map(count, workers)
     assert len(found.slots) < 256 * 257 / 2

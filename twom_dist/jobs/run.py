@@ -64,7 +64,11 @@ class Run:
         }
 
     def settle(self, settled: Settled) -> Self:
-        """Return the same run with what its matrices have settled, and record it."""
+        """Return the same run with what its matrices have settled, and record it.
+
+        Where nobody has looked at them there is nothing to record; a continued run
+        finds the same, and keeps to the panels of a native product.
+        """
         job, layout = self.job, replace(self.layout, spec=settled.spec)
         if job.spec.grade:
             system = None if settled.spec.native else settled.spec.system

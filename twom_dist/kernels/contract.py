@@ -140,10 +140,11 @@ class Engine(Protocol):
         ...
 
     def magnitudes(self, x: Array, largest: Array) -> Array:
-        """Round ``sqrt(re^2 + im^2) 2^-e`` down to 8 bits.
+        """Round ``sqrt(re^2 + im^2) 2^-e`` to a float32, and cut it to 8 bits.
 
-        Powers of two and squares in float64, each operation rounded by itself; at least
-        2^-126 where the entry is not 0, and 0 in rows without a finite nonzero entry.
+        Powers of two, squares and their root in float64, each operation rounded by
+        itself; at least 2^-126 where the entry is not 0, and 0 in rows without a finite
+        nonzero entry.
 
         Returns
         -------

@@ -25,6 +25,7 @@ def kept(
 def host_kernels(kept: Kept) -> HostKernels:
     """Kernels built by the host's compiler."""
     if COMPILER is None:
+        # A program, not a Python package; CI installs it.
         pytest.skip("g++ is not installed: the kernels' text cannot run on the host")
     return HostKernels(kept)
 

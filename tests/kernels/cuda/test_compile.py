@@ -25,6 +25,7 @@ try:
     from cuda.bindings import nvrtc
     from cuda.core import Program, ProgramOptions
 except ImportError as error:
+    # Packages of the test extra, which there are for Linux on x86-64 alone.
     pytest.skip(
         f"{error}: pip install cuda-core[cu13] nvidia-cuda-nvrtc compiles the kernels",
         allow_module_level=True,
