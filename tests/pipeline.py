@@ -42,4 +42,6 @@ def run_stages(
     exponents = stages["left exponents"], stages["right exponents"]
     stages["residues"] = residues
     stages["C"] = engine.decode(residues, *exponents, system, x.dtype)
+    if x.dtype.char in "dD":
+        stages["pair"] = engine.decode(residues, *exponents, system, x.dtype, words=2)
     return stages

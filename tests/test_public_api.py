@@ -137,7 +137,7 @@ def test_callable_says_what_it_returns(name, function):
         assert has_section(doc, "Returns", "Yields"), f"{name}: no Returns"
 
 
-OPTIONS = ("accuracy", "num_moduli", "method", "engine")
+OPTIONS = ("accuracy", "num_moduli", "method", "out", "engine")
 OF_PRODUCTS = ("A", "B", "C", "alpha", "beta", "op_a", "op_b", *OPTIONS)
 OF_UPDATES = ("C", "alpha", "beta", "op", "uplo", *OPTIONS)
 WORDS = {

@@ -24,8 +24,8 @@ from .typing import as_integer
 NATIVE_METHOD = "blas"
 OLD_NATIVE_METHOD = "native"
 
-# Unit roundoffs of the two precisions.
-SINGLE, DOUBLE = 2.0**-24, 2.0**-53
+# Unit roundoffs of the two precisions, and of an unevaluated sum of two doubles.
+SINGLE, DOUBLE, PAIR = 2.0**-24, 2.0**-53, 2.0**-106
 
 # Of ||a_i|| ||b_j|| to (|A||B|)_ij, as far as the estimate can tell: the least
 # magnitude that `Engine.magnitudes` knows is 2^-126 of the row's unit, the other factor
@@ -34,17 +34,19 @@ LARGEST_RATIO = 2.0**122
 
 # Grades that take the moduli from the data.
 DATA_GRADES = ("native", "componentwise")
-# Bits of M, so that every method and dtype has its own number of moduli. 110 and 52:
-# |dC_ij| <= sqrt(k) u ||a_i|| ||b_j|| whatever the data. 117 and 60: what is expected
-# before the data are known, and enough for exp(phi N(0,1)) with phi <= 1.
+# Bits of M, so that every method and dtype has its own number of moduli. 110, 52 and
+# 216: |dC_ij| <= sqrt(k) u ||a_i|| ||b_j|| whatever the data. 117, 60 and 223: what is
+# expected before the data are known, and enough for exp(phi N(0,1)) with phi <= 1.
 NAMED_BITS = {
-    **{grade: {DOUBLE: 117, SINGLE: 60} for grade in DATA_GRADES},
-    "normwise": {DOUBLE: 110, SINGLE: 52},
+    **{grade: {DOUBLE: 117, SINGLE: 60, PAIR: 223} for grade in DATA_GRADES},
+    "normwise": {DOUBLE: 110, SINGLE: 52, PAIR: 216},
 }
 
 
-def unit_roundoff(dtype: Any) -> float:
-    """Return u of float32 and complex64, or of float64 and complex128."""
+def unit_roundoff(dtype: Any, words: int = 1) -> float:
+    """Return u of float32 and complex64, of float64 and complex128, or of two words."""
+    if words == 2:
+        return PAIR
     return SINGLE if np.dtype(dtype).char in "fF" else DOUBLE
 
 
@@ -53,7 +55,7 @@ def is_complex(dtype: Any) -> bool:
     return bool(np.dtype(dtype).kind == "c")
 
 
-def required_bits(accuracy: str | float, dtype: Any) -> float:
+def required_bits(accuracy: str | float, dtype: Any, words: int = 1) -> float:
     """Translate an accuracy into the least log2 M.
 
     A float eps, above 0 and up to 0.5, is a normwise target:
@@ -68,7 +70,7 @@ def required_bits(accuracy: str | float, dtype: Any) -> float:
                 "Use one of them, or a target such as 1e-12",
                 "accuracy",
             )
-        return NAMED_BITS[accuracy][unit_roundoff(dtype)]
+        return NAMED_BITS[accuracy][unit_roundoff(dtype, words)]
     given: Any = accuracy
     # Compared before it becomes a float, which an integer may exceed.
     valid: Any = isinstance(given, Real) and 0 < accuracy <= 0.5
@@ -87,11 +89,13 @@ def choose_system(
     k: int,
     accuracy: str | float | None = None,
     num_moduli: int | None = None,
+    words: int = 1,
 ) -> ResidueSystem:
     """Pick the shortest residue system of an accuracy, or that of a number of moduli.
 
     An inner dimension k that is long needs more moduli to have a valid scaling. For
-    real dtypes every method takes one product per modulus.
+    real dtypes every method takes one product per modulus; an accuracy beyond the
+    moduli of "2m" takes those of "hybrid". `words`: doubles that make an entry.
     """
     if accuracy is not None and num_moduli is not None:
         raise AccuracyError(
@@ -105,7 +109,7 @@ def choose_system(
     kind = method if is_complex(dtype) else "real"
     if num_moduli is None:
         target = "native" if accuracy is None else accuracy
-        system = _shortest_accurate(kind, dtype, k, target)
+        system = _shortest_accurate(kind, dtype, k, target, words)
     else:
         system = _counted(kind, dtype, num_moduli)
     if scaling_rule(system, k) is None:
@@ -137,7 +141,7 @@ def _counted(kind: str, dtype: Any, num_moduli: Any) -> ResidueSystem:
 
 
 def _shortest_accurate(
-    kind: str, dtype: Any, k: int, accuracy: str | float
+    kind: str, dtype: Any, k: int, accuracy: str | float, words: int
 ) -> ResidueSystem:
     """Return the shortest system with the bits of an accuracy.
 
@@ -145,28 +149,39 @@ def _shortest_accurate(
     leaves out some terms: it takes one more modulus if the target times sqrt(k) is
     coarse, or k is above 2^24.
     """
-    bits = required_bits(accuracy, dtype)
-    system = shortest_system(kind, bits)
-    allowed = sqrt(k) * _normwise_target(accuracy, dtype)
-    while system is not None and quantisation_bound(system, k) > allowed:
-        system = shortest_system(kind, system.modulus_bits + 1)
+    bits, allowed = required_bits(accuracy, dtype, words), inf
+    if not isinstance(accuracy, str):
+        allowed = sqrt(k) * float(accuracy)
+    elif accuracy == "normwise":
+        allowed = sqrt(k) * unit_roundoff(dtype, words)
+    system = _shortest_within(kind, bits, k, allowed)
     if system is None:
-        most = log2_product(p for p, _ in available_moduli(kind))
-        other = "method='hybrid' or " if kind == "2m" else ""
+        most = log2_product(p for p, _ in available_moduli(_longest(kind)))
         raise AccuracyError(
             f"accuracy={accuracy!r} needs {bits:.0f} bits and method {kind!r} on "
             f"{np.dtype(dtype)} has at most {most:.0f}",
-            f"Use {other}a larger target",
+            "Use a larger target",
             "accuracy-out-of-reach",
         )
     return system
 
 
-def _normwise_target(accuracy: str | float, dtype: Any) -> float:
-    """Return the promised eps in ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``."""
-    if not isinstance(accuracy, str):
-        return float(accuracy)
-    return unit_roundoff(dtype) if accuracy == "normwise" else inf
+def _longest(kind: str) -> str:
+    """Return the method that goes on where the moduli of one end."""
+    return "hybrid" if kind == "2m" else kind
+
+
+def _shortest_within(
+    kind: str, bits: float, k: int, allowed: float
+) -> ResidueSystem | None:
+    """Return the shortest system with so many bits and an error that is allowed."""
+    for method in dict.fromkeys([kind, _longest(kind)]):
+        system = shortest_system(method, bits)
+        while system is not None and quantisation_bound(system, k) > allowed:
+            system = shortest_system(method, system.modulus_bits + 1)
+        if system is not None:
+            return system
+    return None
 
 
 def quantisation_bound(system: ResidueSystem, k: int) -> float:
@@ -188,45 +203,39 @@ def quantisation_bound(system: ResidueSystem, k: int) -> float:
 
 
 def componentwise_system(
-    method: str, dtype: Any, k: int, ratio: float
+    method: str, k: int, ratio: float, u: float
 ) -> ResidueSystem | None:
     """Return the shortest system with ``|dC_ij| <= sqrt(k) u (|A| |B|)_ij``, or None.
 
     `ratio`: the largest ``(||a_i|| ||b_j|| / (|A| |B|)_ij)^2``; the rounding of the
-    result comes on top. Complex products beyond the moduli of their method take those
-    of "hybrid".
+    result comes on top. Products beyond the moduli of "2m" take those of "hybrid".
     """
     if ratio >= LARGEST_RATIO**2:
         return None
-    allowed = k * unit_roundoff(dtype) ** 2
+    allowed = sqrt(k / ratio) * u if ratio else inf
     # Rounded down: integers, whoever takes the logarithm.
-    least = int(NAMED_BITS["normwise"][unit_roundoff(dtype)]) + frexp(ratio)[1] - 1
-    other = "hybrid" if is_complex(dtype) else "real"
-    for kind in dict.fromkeys([method, other]):
-        bits = least
-        while (system := shortest_system(kind, bits)) is not None:
-            if quantisation_bound(system, k) ** 2 * ratio <= allowed:
-                return system
-            bits += 1
-    return None
+    bits = int(NAMED_BITS["normwise"][u]) + frexp(ratio)[1] - 1
+    return _shortest_within(method, bits, k, allowed)
 
 
-def componentwise_bound(k: int, dtype: Any) -> float:
+def componentwise_bound(k: int, u: float) -> float:
     """Bound ``|C - C_exact|_ij / (|A| |B|)_ij`` of systems that suffice for the data.
 
     ``sqrt(k) u`` for the rounding of the operands, 2 u for that of the result.
     """
-    return (sqrt(max(k, 1)) + 2) * unit_roundoff(dtype)
+    return (sqrt(max(k, 1)) + 2) * u
 
 
-def error_bound(system: ResidueSystem | None, k: int, dtype: Any) -> float:
+def error_bound(
+    system: ResidueSystem | None, k: int, dtype: Any, words: int = 1
+) -> float:
     """Bound ``|C - C_exact|_ij / (||a_i|| ||b_j||)`` for alpha = 1, beta = 0.
 
     This is the bound of the quantisation plus ``2 u``, for a result within one unit in
     the last place. For native products (system None) it is the textbook bound for sums
     of k terms.
     """
-    u = unit_roundoff(dtype)
+    u = unit_roundoff(dtype, words)
     if system is None:
         return (4 if is_complex(dtype) else 1) * max(k, 1) * u
     return quantisation_bound(system, k) + 2 * u

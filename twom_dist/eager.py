@@ -1,6 +1,7 @@
 """Results of NumPy and CuPy arrays, now: the cells over views of the matrices."""
 
 from dataclasses import replace
+from typing import Any
 
 from .explanation import warn_of_native
 from .kernels.family import namespace
@@ -18,13 +19,18 @@ from .typing import Array, Side
 Slices = list[slice]
 
 
-def compute(problem: Problem) -> Array:
+def compute(problem: Problem) -> Any:
     """Compute the result of a problem whose matrices are arrays in memory."""
+    out = _compute_words(problem)
+    return tuple(out) if problem.spec.words == 2 else out
+
+
+def _compute_words(problem: Problem) -> Array:
     dtype, spec, (m, n, _) = problem.dtype, problem.spec, problem.shape
     c = None if problem.c is None else cast(problem.c, dtype)
     if spec.empty:
         if c is None:
-            return namespace(problem.a).zeros((m, n), dtype)
+            return namespace(problem.a).zeros(spec.tile_shape(m, n), dtype)
         return compute_cell([], spec, spec.routine.triangle, None, c)
     a = cast(problem.a, dtype)
     b = a if spec.twins else cast(problem.b, dtype)
@@ -71,15 +77,15 @@ def _compute(
     if alone:
         return compute_cell([(left[0], right[0])], spec, routine.triangle, None, c)
     make = namespace(a).zeros if routine.triangle else namespace(a).empty
-    out = make(problem.shape[:2], problem.dtype)
+    out = make(spec.tile_shape(*problem.shape[:2]), problem.dtype)
     for i, j in routine.cells(len(rows), len(columns), spec.uplo):
         products = [(left[x], right[y]) for x, y in routine.pairs(i, j)]
         c_tile = None if c is None else c[rows[i], columns[j]]
         diagonal = routine.triangle and i == j
         tile = compute_cell(products, spec, diagonal, None, c_tile)
-        out[rows[i], columns[j]] = tile
+        out[..., rows[i], columns[j]] = tile
         if routine.triangle and spec.uplo == "full" and i != j:
-            out[rows[j], columns[i]] = mirror_tile(tile, spec)
+            out[..., rows[j], columns[i]] = mirror_tile(tile, spec)
     return out
 
 

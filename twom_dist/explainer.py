@@ -31,7 +31,7 @@ def explain(
     routine : {"gemm", "herk", "syrk", "her2k", "syr2k"}
     **options
         As in the routine: alpha, op_a, op_b, op, accuracy, num_moduli, method,
-        equilibrate.
+        out, equilibrate.
 
     Returns
     -------

@@ -158,9 +158,9 @@ def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanat
     """
     system = None if spec.native else spec.system
     relative_to = "(|A| |B|)_ij" if grade or system is None else "||a_i|| ||b_j||"
-    bound = error_bound(system, spec.k, spec.dtype)
+    bound = error_bound(system, spec.k, spec.dtype, spec.words)
     if grade and system is not None:
-        bound = componentwise_bound(spec.k, spec.dtype)
+        bound = componentwise_bound(spec.k, spec.unit_roundoff)
     return Explanation(
         routine=spec.routine.name,
         asked=_name_accuracy(options),

@@ -1,6 +1,7 @@
 """Results of dask arrays: aligned, planned, and left lazy."""
 
 from dataclasses import replace
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,14 @@ def compute(problem: Problem) -> Any:
     ensure_placement()
     if plan.spec.equilibrate:
         a, b = scaled_arrays(a, b, plan.grid, plan.spec)
-    return product_array(a, b, c, plan.grid, plan.spec)
+    out = product_array(a, b, c, plan.grid, plan.spec)
+    if plan.spec.words == 1:
+        return out
+    # Blocks are (2, m, n), whatever the array says of them.
+    return tuple(
+        out.map_blocks(getitem, word, dtype=out.dtype, meta=out._meta)
+        for word in range(plan.spec.words)
+    )
 
 
 def plan_aligned(spec: Spec, a: Any, b: Any, cluster: Cluster) -> Plan:

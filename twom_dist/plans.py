@@ -61,7 +61,7 @@ def plan_gemm(
     op_a, op_b : {"N", "T", "C"}
         As in `gemm`.
     **options
-        accuracy, num_moduli, method, engine: as in `gemm`.
+        accuracy, num_moduli, method, out, engine: as in `gemm`.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def plan_herk(
     op, uplo : str
         As in `herk`, like alpha and beta.
     **options
-        accuracy, num_moduli, method, engine: as in `gemm`.
+        accuracy, num_moduli, method, out, engine: as in `gemm`.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def plan_her2k(
     op, uplo : str
         As in `her2k`, like alpha and beta.
     **options
-        accuracy, num_moduli, method, engine: as in `gemm`.
+        accuracy, num_moduli, method, out, engine: as in `gemm`.
 
     Returns
     -------

@@ -29,7 +29,7 @@ DTYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
 OPS = ("N", "T", "C")
 UPLOS = ("full", "lower", "upper")
 # What decides about the moduli, and who multiplies.
-_ACCURACY = ("accuracy", "num_moduli", "method")
+_ACCURACY = ("accuracy", "num_moduli", "method", "out")
 OPTIONS = (*_ACCURACY, "engine")
 # Of routines with two matrices: herk and syrk share the columns that it would scale. By
 # default where the moduli are taken from the data: other bounds are relative to the
@@ -123,7 +123,8 @@ def of_headers(
     b = A if routine.matrices == 1 else B
     shape = check_sizes(routine, A, b, C, left, right)
     k = shape[2]
-    system = _choose_system(options, dtype, k)
+    words = _check_out(options.get("out"), dtype, alpha, beta)
+    system = _choose_system(options, dtype, k, words)
     empty = 0 in shape or alpha == 0
     grade = find_grade(options)
     equilibrate = names.get(_EQUILIBRATE)
@@ -141,6 +142,7 @@ def of_headers(
         alpha=alpha,
         beta=beta,
         uplo=cast(Uplo, uplo),
+        words=words,
         engine=engine if family is None else engine_of(engine, family),
         equilibrate=bool(equilibrate) and not empty,
         grade="" if empty else grade,
@@ -215,6 +217,20 @@ def _check_equilibrate(value: Any, system: ResidueSystem | None) -> None:
     if value and system is None:
         problem = "method='blas' does not scale rows, and equilibrate helps nothing"
         raise PlanError(problem, "Leave equilibrate out", "equilibrate")
+
+
+def _check_out(out: Any, dtype: np.dtype[Any], alpha: complex, beta: complex) -> int:
+    """Return the number of words that make an entry of the result."""
+    if out is None:
+        return 1
+    _choose("out", out, ("dd",))
+    if dtype.char not in "dD":
+        problem = f"out='dd' is a sum of two doubles, and the product is {dtype}"
+        raise PlanError(problem, "Convert the matrices to double precision", "out")
+    if alpha != 1 or beta != 0:
+        problem = "out='dd' is the product alone"
+        raise PlanError(problem, "Leave alpha, beta and C out", "out")
+    return 2
 
 
 def find_grade(options: Mapping[str, Any]) -> str:
@@ -321,13 +337,16 @@ def letter_of(dtype: Any) -> str:
 
 
 def _choose_system(
-    options: Mapping[str, Any], dtype: np.dtype[Any], k: int
+    options: Mapping[str, Any], dtype: np.dtype[Any], k: int, words: int
 ) -> ResidueSystem | None:
     """Return the residue system that is asked for; None is the native product."""
     method = options.get("method", "2m")
     accuracy, num_moduli = options.get("accuracy"), options.get("num_moduli")
     if not isinstance(method, str) or method != NATIVE_METHOD:
-        return choose_system(method, dtype, max(k, 1), accuracy, num_moduli)
+        return choose_system(method, dtype, max(k, 1), accuracy, num_moduli, words)
+    if words == 2:
+        problem = "method='blas' gives one double for each part"
+        raise AccuracyError(problem, "Use another method, or leave out out", "out")
     named = isinstance(accuracy, str) and accuracy == "native"
     if num_moduli is not None or not (accuracy is None or named):
         raise AccuracyError(

@@ -3,7 +3,7 @@
 The BLAS-typed names are in `blas`; what a call costs is planned in `plans`.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from . import problem
 from .matrices import is_dask
@@ -52,6 +52,7 @@ def gemm(
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
+    out: Literal["dd"] | None = None,
     engine: EngineName = "auto",
     equilibrate: bool | None = None,
 ) -> Any:
@@ -85,7 +86,12 @@ def gemm(
     method : {"2m", "3m", "4m", "hybrid", "blas"}
         Number of int8 products for each modulus of a complex product: 2 (default) or
         the cheapest mix of 2 and 3 ("hybrid"); 3m and 4m are for comparison. "blas"
-        calls the BLAS of NumPy or CuPy. Real products always take one.
+        calls the BLAS of NumPy or CuPy. Real products always take one. What "2m" has
+        too few moduli for takes those of "hybrid".
+    out : {"dd"}, optional
+        "dd": return two arrays, hi and lo, whose sum is the product to twice the digits
+        of double precision: u is 2^-106 in the bounds above. hi is that sum rounded to
+        double. For float64 and complex128, without alpha, beta and C.
     engine : {"auto", "cpu", "cuda", "reference"}
         Who multiplies. "auto" (default): "cpu" for NumPy arrays and "cuda" for CuPy
         arrays. "reference" computes in exact Python integers, slowly, for comparison.
@@ -97,7 +103,7 @@ def gemm(
 
     Returns
     -------
-    (m, n) array
+    (m, n) array, or two of them
         NumPy for NumPy, CuPy for CuPy, and a lazy dask array, chunked like the rows of
         op(A) and the columns of op(B), if any of the inputs is one. All chunks are then
         looked at before any is multiplied, unless the moduli are given. The bits are

@@ -4,7 +4,7 @@ At run time each routine has the whole signature; here its options are dictionar
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy.typing as npt
 
@@ -45,7 +45,7 @@ Device = TypeVar("Device", bound=CuPyLike)
 InMemory = NumPyLike | CuPyLike
 
 
-class PlanOptions(TypedDict, total=False):
+class Choices(TypedDict, total=False):
     """What decides about the int8 products."""
 
     accuracy: Accuracy | float | None
@@ -55,7 +55,13 @@ class PlanOptions(TypedDict, total=False):
     equilibrate: bool | None
 
 
-class Options(PlanOptions, total=False):
+class PlanOptions(Choices, total=False):
+    """What plans are told besides: the form of the result."""
+
+    out: Literal["dd"] | None
+
+
+class Options(Choices, total=False):
     """What every routine takes."""
 
     alpha: complex
@@ -81,6 +87,42 @@ class Gemm(Protocol):
 
     __name__: str
 
+    @overload
+    def __call__(
+        self,
+        A: NumPyLike,
+        B: NumPyLike,
+        *,
+        out: Literal["dd"],
+        **options: Unpack[ProductOptions],
+    ) -> tuple[NumPyArray, NumPyArray]: ...
+    @overload
+    def __call__(
+        self,
+        A: Device,
+        B: Device,
+        *,
+        out: Literal["dd"],
+        **options: Unpack[ProductOptions],
+    ) -> tuple[Device, Device]: ...
+    @overload
+    def __call__(
+        self,
+        A: Lazy,
+        B: Lazy | InMemory,
+        *,
+        out: Literal["dd"],
+        **options: Unpack[ProductOptions],
+    ) -> tuple[Lazy, Lazy]: ...
+    @overload
+    def __call__(
+        self,
+        A: InMemory,
+        B: Lazy,
+        *,
+        out: Literal["dd"],
+        **options: Unpack[ProductOptions],
+    ) -> tuple[Lazy, Lazy]: ...
     @overload
     def __call__(
         self,
@@ -126,6 +168,18 @@ class Update(Protocol):
 
     @overload
     def __call__(
+        self, A: NumPyLike, *, out: Literal["dd"], **options: Unpack[UpdateOptions]
+    ) -> tuple[NumPyArray, NumPyArray]: ...
+    @overload
+    def __call__(
+        self, A: Device, *, out: Literal["dd"], **options: Unpack[UpdateOptions]
+    ) -> tuple[Device, Device]: ...
+    @overload
+    def __call__(
+        self, A: Lazy, *, out: Literal["dd"], **options: Unpack[UpdateOptions]
+    ) -> tuple[Lazy, Lazy]: ...
+    @overload
+    def __call__(
         self,
         A: NumPyLike,
         C: NumPyLike | None = None,
@@ -153,6 +207,42 @@ class Update2(Protocol):
 
     __name__: str
 
+    @overload
+    def __call__(
+        self,
+        A: NumPyLike,
+        B: NumPyLike,
+        *,
+        out: Literal["dd"],
+        **options: Unpack[UpdateOptions],
+    ) -> tuple[NumPyArray, NumPyArray]: ...
+    @overload
+    def __call__(
+        self,
+        A: Device,
+        B: Device,
+        *,
+        out: Literal["dd"],
+        **options: Unpack[UpdateOptions],
+    ) -> tuple[Device, Device]: ...
+    @overload
+    def __call__(
+        self,
+        A: Lazy,
+        B: Lazy | InMemory,
+        *,
+        out: Literal["dd"],
+        **options: Unpack[UpdateOptions],
+    ) -> tuple[Lazy, Lazy]: ...
+    @overload
+    def __call__(
+        self,
+        A: InMemory,
+        B: Lazy,
+        *,
+        out: Literal["dd"],
+        **options: Unpack[UpdateOptions],
+    ) -> tuple[Lazy, Lazy]: ...
     @overload
     def __call__(
         self,

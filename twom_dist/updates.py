@@ -1,6 +1,6 @@
 """The rank-k and rank-2k updates: herk, syrk, her2k and syr2k."""
 
-from typing import Any
+from typing import Any, Literal
 
 from .routines import call
 from .signatures import as_update, as_update2
@@ -19,6 +19,7 @@ def herk(
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
+    out: Literal["dd"] | None = None,
     engine: EngineName = "auto",
 ) -> Any:
     """Compute the Hermitian ``alpha A A^H + beta C``, one triangle only.
@@ -38,7 +39,7 @@ def herk(
     uplo : {"full", "lower", "upper"}
         Return the whole matrix (default), or one triangle with zeros in the other,
         which is not computed.
-    accuracy, num_moduli, method, engine : optional
+    accuracy, num_moduli, method, out, engine : optional
         As in `gemm`.
 
     Returns
@@ -76,6 +77,7 @@ def syrk(
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
+    out: Literal["dd"] | None = None,
     engine: EngineName = "auto",
 ) -> Any:
     """Compute the symmetric ``alpha A A^T + beta C``, one triangle only.
@@ -93,7 +95,7 @@ def syrk(
         Use A as stored (N), or its transpose: ``A^T A``.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
-    accuracy, num_moduli, method, engine : optional
+    accuracy, num_moduli, method, out, engine : optional
         As in `gemm`.
 
     Returns
@@ -126,6 +128,7 @@ def her2k(
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
+    out: Literal["dd"] | None = None,
     engine: EngineName = "auto",
     equilibrate: bool | None = None,
 ) -> Any:
@@ -144,7 +147,7 @@ def her2k(
         Use A and B as stored (N), or their conjugate transposes.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
-    accuracy, num_moduli, method, engine, equilibrate : optional
+    accuracy, num_moduli, method, out, engine, equilibrate : optional
         As in `gemm`.
 
     Returns
@@ -184,6 +187,7 @@ def syr2k(
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
+    out: Literal["dd"] | None = None,
     engine: EngineName = "auto",
     equilibrate: bool | None = None,
 ) -> Any:
@@ -202,7 +206,7 @@ def syr2k(
         Use A and B as stored (N), or their transposes.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
-    accuracy, num_moduli, method, engine, equilibrate : optional
+    accuracy, num_moduli, method, out, engine, equilibrate : optional
         As in `gemm`.
 
     Returns

@@ -1,5 +1,6 @@
 """Decode: within an ulp, exact where it can be, odd, and the same in every engine."""
 
+from fractions import Fraction
 from math import frexp
 
 import numpy as np
@@ -70,6 +71,41 @@ def test_decode_is_odd_and_equal_for_every_pattern_of_digits(data, count):
     assert (found[len(values) :] == -found[: len(values)]).all()
     reference = decode_integers(get_engine("reference"), values, system)
     assert same_bits(found[: len(values)], reference)
+
+
+@settings(max_examples=60)
+@given(data=st.data(), count=st.integers(1, 49))
+def test_two_words_hold_twice_the_bits(data, count):
+    system = residue_system("real", count)
+    bits = data.draw(st.integers(0, system.capacity.bit_length()))
+    limit = min(system.capacity, 1 << bits)
+    values = data.draw(st.lists(st.integers(-limit, limit), min_size=1, max_size=5))
+    values += [-v for v in values]
+    args = residues_of(values, system), np.zeros(1, np.int32)
+    args += np.full(len(values), 3, np.int32), system, np.float64
+    pair = get_engine("cpu").decode(*args, words=2)
+    assert same_bits(pair, get_engine("reference").decode(*args, words=2))
+    (high,), (low,) = pair
+    assert (high + low == high).all()
+    half = len(values) // 2
+    assert (pair[..., half:] == -pair[..., :half]).all()
+    for value, hi, lo in zip(values, high, low, strict=True):
+        error = abs(Fraction(hi) * 8 + Fraction(lo) * 8 - value)
+        assert error <= (0 if abs(value) < 2**106 else Fraction(abs(value), 2**105))
+
+
+@pytest.mark.parametrize("exponent", [-1100, 1100, 1000, -950])
+def test_two_words_at_the_ends_of_the_format(engine, exponent):
+    system = residue_system("real", 24)
+    values = [2**120 + 2**50 + 1, 1 - 2**130, 3, 0]
+    residues = residues_of(values, system)
+    args = np.full(1, exponent, np.int32), np.zeros(4, np.int32), system, np.float64
+    pair = engine.decode(residues, *args, words=2)
+    assert same_bits(pair, get_engine("reference").decode(residues, *args, words=2))
+    (high,), (low,) = pair
+    assert (low[np.isinf(high)] == 0).all()
+    with np.errstate(over="ignore"):
+        assert (high[2:] == np.ldexp([3.0, 0.0], -exponent)).all()
 
 
 @pytest.mark.parametrize("beta", [0, 1, -0.3, 1j])

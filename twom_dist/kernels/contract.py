@@ -276,11 +276,13 @@ class Engine(Protocol):
         beta: complex = 0,
         c: Array | None = None,
         triangle: Uplo = "full",
+        words: int = 1,
     ) -> Array:
         """Reconstruct ``alpha X Y^T + beta c`` as a new C-contiguous (m, n) array.
 
         Of a square tile that `close_diagonal` will close, the `triangle` alone need be
-        right: what lies outside it may hold anything.
+        right: what lies outside it may hold anything. With 2 words, which take alpha 1
+        and beta 0, an array (2, m, n): the numbers and what their rounding left.
 
         In float64, per part, with d the exact digit sums of
         ``sum_q weight[q] residue[q]``, least significant first, b digit bits, T digits:
@@ -292,7 +294,10 @@ class Engine(Protocol):
         3. ``v = d[0]``, then ``v = (d[t] 2^(tb)) + v``: within one ulp, and exact
            where the value fits 53 bits. A negative integer takes the digits of its
            magnitude, negated, so that decoding is odd: they differ only where a
-           digit is ``-2^(b-1)``;
+           digit is ``-2^(b-1)``. With 2 words each sum ``v' = x + v``, x the digit's
+           term, has the error ``(x - (v' - t)) + (v - t)``, ``t = v' - x``: exact. They
+           are summed from the first on, to ``l``; then ``h = v + l``,
+           ``l -= h - v``, and h and l are the words;
         4. ``(v 2^e1) 2^e2`` with ``e1 = clamp(e, -1000, 600)`` and
            ``e2 = max(e - e1, -1022)`` for ``e = -(rows[i] + columns[j])``,
            `NONFINITE_ROW` counting as 0: only the second product may round. Where e2
@@ -301,6 +306,6 @@ class Engine(Protocol):
            ``ar x - ai y``, ``ar y + ai x`` without fused operations), then plus
            ``beta c``, formed likewise (c is not read where beta is 0);
         6. rounded to the precision of `dtype`, zeros made positive and every NaN made
-           `numpy.nan`.
+           `numpy.nan`. The low word of what overflows is 0.
         """
         ...

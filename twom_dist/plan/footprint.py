@@ -130,7 +130,7 @@ def _predict(
     inputs = 0 if spec.empty else share.inputs * sum(grid.k)
     inputs += share.computed if spec.beta != 0 else 0
     outputs = share.computed + share.mirrored
-    held = inputs * spec.itemsize, outputs * spec.itemsize
+    held = inputs * spec.itemsize, outputs * spec.itemsize * spec.words
     mb, nb, kb = max(grid.m), max(grid.n), max(grid.k)
     tile, finishing = mb * nb, _finishing_bytes(spec)
     num_products = 2 if spec.routine.sums else 1
@@ -152,10 +152,11 @@ def _predict(
 
 def _finishing_bytes(spec: Spec) -> int:
     """Bytes for each entry of a tile while a cell is finished."""
-    itemsize = spec.itemsize
+    itemsize = spec.itemsize * spec.words
     if not spec.routine.triangle:
         return itemsize
-    tiles = 4 if spec.routine.sums else 1  # S_ij, S_ji, its mirror image, their sum
+    # S_ij, S_ji, its mirror image, their sum; the sum of pairs takes as much again.
+    tiles = 4 * spec.words if spec.routine.sums else 1
     if spec.beta == 0:
         return tiles * itemsize
     # S_ji and the sum; then alpha S, beta C and their sum in double, and the result.

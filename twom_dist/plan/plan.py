@@ -151,9 +151,9 @@ class Plan:
         For a rank-2k update it holds for each of the two products.
         """
         if self.spec.grade:
-            return componentwise_bound(self.spec.k, self.spec.dtype)
+            return componentwise_bound(self.spec.k, self.spec.unit_roundoff)
         system = None if self.spec.native else self.spec.system
-        return error_bound(system, self.spec.k, self.spec.dtype)
+        return error_bound(system, self.spec.k, self.spec.dtype, self.spec.words)
 
     def to_json(self) -> str:
         """Return the plan as one line of JSON.

@@ -13,6 +13,8 @@ References
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..kernels.double_double import add_pairs
+from ..kernels.family import namespace
 from ..typing import Array, Uplo
 from . import tasks
 from .spec import Spec, load_engine
@@ -107,6 +109,9 @@ def _finish(
     ]
     # On the diagonal both are the same.
     mirrored = mirror_tile(decoded[-1], spec)
+    if spec.words == 2:
+        out = add_pairs(decoded[0], mirrored)
+        return _close(out, spec) if diagonal else out
     out = engine.scale_and_add(decoded[0], 1, 1, mirrored, spec.dtype)
     if spec.beta != 0:
         out = engine.scale_and_add(out, 1, spec.beta, c, spec.dtype)
@@ -124,10 +129,15 @@ def _wanted_triangle(spec: Spec, diagonal: bool) -> Uplo:
 def _close(tile: Array, spec: Spec) -> Array:
     """Mirror the computed triangle of a diagonal tile, or clear the other one."""
     engine, conjugate = load_engine(spec), spec.routine.hermitian
-    return engine.close_diagonal(tile, conjugate=conjugate, uplo=spec.uplo)
+    for word in tile if spec.words == 2 else (tile,):
+        engine.close_diagonal(word, conjugate=conjugate, uplo=spec.uplo)
+    return tile
 
 
 def mirror_tile(tile: Array, spec: Spec) -> Array:
     """Conjugate-transpose (or transpose) a tile."""
-    engine = load_engine(spec)
-    return engine.mirror_tile(tile, conjugate=spec.routine.hermitian)
+    engine, conjugate = load_engine(spec), spec.routine.hermitian
+    if spec.words == 2:
+        words = [engine.mirror_tile(word, conjugate=conjugate) for word in tile]
+        return namespace(tile).stack(words)
+    return engine.mirror_tile(tile, conjugate=conjugate)

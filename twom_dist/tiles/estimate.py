@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..accuracy import componentwise_system
+from ..errors import AccuracyError
 from ..kernels.family import convert, namespace
 from ..moduli import NONFINITE_ROW, ZERO_ROW, norm_bits
 from ..typing import Array, Side
@@ -214,7 +215,13 @@ def sample_sums(rows: Sequence[Array], measured: Sequence[Any]) -> Array:
 
 def choose_moduli(spec: Spec, square: float) -> Spec:
     """Settle the moduli by rho^2, or the native product beyond all residue systems."""
-    system = componentwise_system(spec.method, spec.dtype, spec.k, square)
+    system = componentwise_system(spec.method, spec.k, square, spec.unit_roundoff)
+    if system is None and spec.words == 2:
+        raise AccuracyError(
+            "the matrices need more bits than any residue system has",
+            "Give num_moduli or accuracy='normwise'",
+            "accuracy-out-of-reach",
+        )
     return spec.settle(system, sqrt(square))
 
 

@@ -232,4 +232,4 @@ def zero_tile(shape: tuple[int, int], spec: Spec) -> Any:
     """Return a tile of the triangle that was not asked for."""
     with running(spec):
         family = import_module(load_engine(spec).family)
-        return family.zeros(shape, spec.dtype)
+        return family.zeros(spec.tile_shape(*shape), spec.dtype)

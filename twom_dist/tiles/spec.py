@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..accuracy import NATIVE_METHOD
+from ..accuracy import NATIVE_METHOD, unit_roundoff
 from ..kernels.contract import Engine
 from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem, make_system
@@ -35,6 +35,9 @@ class Spec:
     alpha, beta : number
     uplo : {"full", "lower", "upper"}
         Of an update.
+    words : {1, 2}
+        Numbers of the dtype that make an entry of the result: 2 for an unevaluated sum.
+        Tiles of C are (2, m, n) then.
     engine : str
         Name for `get_engine`.
     equilibrate : bool
@@ -65,6 +68,7 @@ class Spec:
     alpha: complex = 1
     beta: complex = 0
     uplo: Uplo = "full"
+    words: int = 1
     engine: str = "cpu"
     equilibrate: bool = False
     grade: str = ""
@@ -85,8 +89,13 @@ class Spec:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an entry."""
+        """Bytes of an entry of A and B."""
         return np.dtype(self.dtype).itemsize
+
+    @property
+    def unit_roundoff(self) -> float:
+        """u of the result."""
+        return unit_roundoff(self.dtype, self.words)
 
     @property
     def twins(self) -> bool:
@@ -105,6 +114,10 @@ class Spec:
         method = NATIVE_METHOD if system is None else system.method
         moduli = () if system is None else system.choice
         return replace(self, grade="", method=method, moduli=moduli, rho=rho)
+
+    def tile_shape(self, m: int, n: int) -> tuple[int, ...]:
+        """Return the shape of a tile of C of m x n entries."""
+        return (m, n) if self.words == 1 else (self.words, m, n)
 
     def op(self, side: Side) -> Op:
         """Return op_a or op_b."""

@@ -213,7 +213,10 @@ def decode_tile(
         beta=beta,
         c=c,
         triangle=triangle,
+        words=spec.words,
     )
     if accumulator.fill is not None:
-        engine.apply_fill(accumulator.fill, out, spec.alpha, beta, c)
+        # Rows and columns with a NaN or an Inf are encoded as 0, and so are low words.
+        numbers = out[0] if spec.words == 2 else out
+        engine.apply_fill(accumulator.fill, numbers, spec.alpha, beta, c)
     return out

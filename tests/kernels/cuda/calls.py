@@ -195,6 +195,7 @@ class Calls:
         alpha: complex = 1,
         beta: complex = 0,
         c: np.ndarray | None = None,
+        words: int = 1,
         pad: int = 0,
         blocks: int = 1,
     ) -> np.ndarray:
@@ -211,7 +212,7 @@ class Calls:
             )
         ]
         c_strides = (i64(0), i64(0)) if c is None else strides_of(c)
-        with guarded((m, n + pad), dtype) as out:
+        with guarded((words * m, n + pad), dtype) as out:
             before = out.copy()
             args = (
                 *(residues, i64(residues.strides[0]), i64(m), i64(n), rows, columns),
@@ -220,11 +221,12 @@ class Calls:
                 *(*scalars, c, *c_strides, out, i64(n + pad), i32(0)),
             )
             width = 32 * tables.decode_elements(system)
-            module = module_for("decode", dtype, system)
+            module = module_for("decode", dtype, system, words)
             grid = (ceil(n, width), blocks, 1)
             self.kernels.launch(module, "decode", grid, WARP, args)
         assert before[:, n:].tobytes() == out[:, n:].tobytes()
-        return np.ascontiguousarray(out[:, :n])
+        decoded = np.ascontiguousarray(out[:, :n])
+        return decoded if words == 1 else decoded.reshape(words, m, n)
 
     def fingerprint(self, x: np.ndarray, across: bool = False, span: int = 64) -> int:
         grid, last = strips(x, across, span)

@@ -85,6 +85,7 @@ def every_module() -> list[Module]:
             for count in range(1, len(available_moduli(method)) + 1):
                 system = residue_system(method, count)
                 modules += [module_for(f, dtype, system) for f in ("encode", "decode")]
+                modules.append(module_for("decode", dtype, system, words=2))
     return list(dict.fromkeys(modules))
 
 

@@ -48,11 +48,11 @@ def test_tiles_of_every_system(calls, choice):
         residues = random_residues(system, m, n, n)
         rows, columns = np.arange(m, dtype=np.int32), np.arange(n, dtype=np.int32) - 9
         for blocks, pad in ((1, 0), (2, 3)):
-            found = calls.decode(
-                residues, rows, columns, system, dtype, blocks=blocks, pad=pad
-            )
-            expected = REFERENCE.decode(residues, rows, columns, system, dtype)
-            assert equal_bits(found, expected)
+            args = residues, rows, columns, system, dtype
+            for words in (1, 2):
+                options = {"blocks": blocks, "pad": pad, "words": words}
+                found = calls.decode(*args, **options)
+                assert equal_bits(found, REFERENCE.decode(*args, words=words))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (9, 2), (4, 68), (70, 5), (17, 130)])
@@ -100,9 +100,10 @@ def residues_of(values: list[int], system) -> np.ndarray:
 def assert_integers_agree(calls, values, system, exponent=0) -> np.ndarray:
     residues = residues_of(values, system)
     rows, columns = np.zeros(1, np.int32), np.full(len(values), exponent, np.int32)
-    found = calls.decode(residues, rows, columns, system, np.float64)
-    expected = REFERENCE.decode(residues, rows, columns, system, np.float64)
-    assert equal_bits(found, expected)
+    args = residues, rows, columns, system, np.float64
+    for words in (2, 1):
+        found = calls.decode(*args, words=words)
+        assert equal_bits(found, REFERENCE.decode(*args, words=words))
     return found[0]
 
 

@@ -73,11 +73,11 @@ def _sum_group(r, weights, q, count, d):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _digits_to_float(d, modulus, quotient, digit_bits, count, out):  # type: ignore[no-untyped-def]
-    """Follow steps 1 to 3 of the contract on d[digit, piece]."""
+    """Follow steps 1 to 3 of the contract on d[digit, piece], into out[word, piece]."""
     last = d.shape[0] - 1
     unit = 2.0**digit_bits
     inverse, half = 1.0 / unit, unit / 2
-    y = out
+    y = out[0]
     leading, second = d[last], d[max(0, last - 1)]
     for c in range(count):
         q = leading[c] * quotient[0]
@@ -98,39 +98,60 @@ def _digits_to_float(d, modulus, quotient, digit_bits, count, out):  # type: ign
             halves += np.int64(digit[c] == -half)
     _sum_digits(d, unit, count, out)
     if halves > 0:
-        _mirror_digits(d, unit, count, out)
+        _mirror_digits(d, unit, count, out[0])
+        _sum_digits(d, unit, count, out)
 
 
 @njit(nogil=True, cache=True)
 def _sum_digits(d, unit, count, out):  # type: ignore[no-untyped-def]
     """Sum the digits from the least up."""
-    lowest = d[0]
+    high, lowest = out[0], d[0]
     for c in range(count):
-        out[c] = lowest[c]
+        high[c] = lowest[c]
+    if len(out) == 2:
+        out[1, :count] = 0.0
     scale = 1.0
     for t in range(1, d.shape[0]):
         scale *= unit
         digit = d[t]
+        if len(out) == 2:
+            _add_with_error(digit, scale, count, high, out[1])
+        else:
+            for c in range(count):
+                high[c] = digit[c] * scale + high[c]
+    if len(out) == 2:
+        low = out[1]
         for c in range(count):
-            out[c] = digit[c] * scale + out[c]
+            total = high[c] + low[c]
+            low[c] -= total - high[c]
+            high[c] = total
 
 
 @njit(nogil=True, cache=True)
-def _mirror_digits(d, unit, count, out):  # type: ignore[no-untyped-def]
-    """Sum negative integers again, from the digits of their magnitudes; rare."""
+def _add_with_error(digit, scale, count, high, low):  # type: ignore[no-untyped-def]
+    """high += digit scale, and low takes the rounding error."""
+    for c in range(count):
+        x, v = digit[c] * scale, high[c]
+        total = x + v
+        part = total - x
+        low[c] += (x - (total - part)) + (v - part)
+        high[c] = total
+
+
+@njit(nogil=True, cache=True)
+def _mirror_digits(d, unit, count, v):  # type: ignore[no-untyped-def]
+    """Give negative integers the digits of their magnitudes, negated; rare."""
     half = unit / 2
     for c in range(count):
-        if out[c] < 0.0:
-            scale, carry, total = 1.0, 0.0, 0.0
+        if v[c] < 0.0:
+            carry = 0.0
             for t in range(d.shape[0]):
                 digit = carry - d[t, c]
                 carry = 0.0
                 if digit >= half and t < d.shape[0] - 1:
                     digit -= unit
                     carry = 1.0
-                total = digit * scale + total
-                scale *= unit
-            out[c] = -total
+                d[t, c] = -digit
 
 
 @njit(nogil=True, cache=True)
@@ -151,12 +172,14 @@ def _power_bits(row, columns, count, one, two):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _scale_up(v, row, columns, parts, count):  # type: ignore[no-untyped-def]
-    """Multiply by 2^max(e2, 0) of step 4; rare."""
+def _scale_up(v, row, columns, count):  # type: ignore[no-untyped-def]
+    """Multiply v[part, word, piece] by 2^max(e2, 0) of step 4; rare."""
     for c in range(count):
         e2 = -(row + columns[c]) - _FIRST_HIGH
-        for part in range(parts if e2 > 0 else 0):
-            v[part, c] = ldexp(v[part, c], e2)
+        if e2 > 0:
+            for part in range(v.shape[0]):
+                for word in range(v.shape[1]):
+                    v[part, word, c] = ldexp(v[part, word, c], e2)
 
 
 @njit(nogil=True, cache=True)
@@ -177,12 +200,13 @@ def decode_rows(  # type: ignore[no-untyped-def]
     hi,
     out,
 ):
-    """Write rows lo..hi of out[m, n, parts]."""
+    """Write rows lo..hi of out[word, m, n, parts]."""
     products = residues.shape[0]
     n = residues.shape[2]
+    words = out.shape[0]
     parts, digits, padded = weights.shape
     d = np.empty((parts, digits, _PIECE))
-    v = np.zeros((2, _PIECE))
+    v = np.zeros((parts, words, _PIECE))
     r = np.zeros((_GROUP, _PIECE))
     one_bits, two_bits = np.empty(_PIECE, np.int64), np.empty(_PIECE, np.int64)
     one, two = one_bits.view(np.float64), two_bits.view(np.float64)
@@ -204,24 +228,39 @@ def decode_rows(  # type: ignore[no-untyped-def]
             own = columns[start : start + count]
             largest = _power_bits(rows[i], own, count, one_bits, two_bits)
             for part in range(parts):
-                piece = v[part]
-                _digits_to_float(d[part], modulus, quotient, digit_bits, count, piece)
-                for c in range(count):
-                    piece[c] = piece[c] * one[c] * two[c]
+                pieces = v[part]
+                _digits_to_float(d[part], modulus, quotient, digit_bits, count, pieces)
+                for word in range(words):
+                    piece = pieces[word]
+                    for c in range(count):
+                        piece[c] = piece[c] * one[c] * two[c]
             _scale(v, alpha_mode, alpha.real, alpha.imag, parts, count)
             if largest > _FIRST_HIGH:
-                _scale_up(v, rows[i], own, parts, count)
+                _scale_up(v, rows[i], own, count)
             if beta_mode != NONE:
                 _add_scaled(
                     v, c_in, i, start, beta_mode, beta.real, beta.imag, parts, count
                 )
-            for part in range(parts):
-                target_part = out[i, start : start + count, part]
-                for c in range(count):
-                    target_part[c] = v[part, c]
-                    # Rounded by now: zeros become positive, and every NaN the same.
-                    x = target_part[c] + 0.0
-                    target_part[c] = x if x == x else np.nan
+            if words == 2:
+                _drop_low(v, count)
+            for word in range(words):
+                for part in range(parts):
+                    target_part = out[word, i, start : start + count, part]
+                    source_part = v[part, word]
+                    for c in range(count):
+                        target_part[c] = source_part[c]
+                        # Rounded by now: zeros become positive, every NaN the same.
+                        x = target_part[c] + 0.0
+                        target_part[c] = x if x == x else np.nan
+
+
+@njit(nogil=True, cache=True)
+def _drop_low(v, count):  # type: ignore[no-untyped-def]
+    """Make the low words of what overflowed 0."""
+    for part in range(v.shape[0]):
+        for c in range(count):
+            if not np.isfinite(v[part, 0, c]):
+                v[part, 1, c] = 0.0
 
 
 @njit(nogil=True, cache=True)
@@ -230,12 +269,12 @@ def _scale(v, mode, re, im, parts, count):  # type: ignore[no-untyped-def]
     if mode in (REAL, NONE):
         for part in range(parts):
             for c in range(count):
-                v[part, c] *= re
+                v[part, 0, c] *= re
     elif mode == COMPLEX:
         for c in range(count):
-            x, y = v[0, c], v[1, c]
-            v[0, c] = re * x - im * y
-            v[1, c] = re * y + im * x
+            x, y = v[0, 0, c], v[1, 0, c]
+            v[0, 0, c] = re * x - im * y
+            v[1, 0, c] = re * y + im * x
 
 
 @njit(nogil=True, cache=True)
@@ -244,13 +283,13 @@ def _add_scaled(v, c_in, i, start, mode, re, im, parts, count):  # type: ignore[
     if mode == COMPLEX:
         for c in range(count):
             x, y = np.float64(c_in[i, start + c, 0]), np.float64(c_in[i, start + c, 1])
-            v[0, c] += re * x - im * y
-            v[1, c] += re * y + im * x
+            v[0, 0, c] += re * x - im * y
+            v[1, 0, c] += re * y + im * x
     else:
         factor = 1.0 if mode == ONE else re
         for part in range(parts):
             for c in range(count):
-                v[part, c] += factor * np.float64(c_in[i, start + c, part])
+                v[part, 0, c] += factor * np.float64(c_in[i, start + c, part])
 
 
 def decode_tile(
@@ -265,7 +304,7 @@ def decode_tile(
     lo: int,
     hi: int,
 ) -> None:
-    """Decode rows lo..hi of a tile into out, seen as (m, n, parts)."""
+    """Decode rows lo..hi of a tile into out, seen as (words, m, n, parts)."""
     tables = decode_tables(system)
     decode_rows(
         residues,
@@ -287,6 +326,6 @@ def decode_tile(
 
 
 def as_parts(x: Array) -> Array:
-    """View a C-contiguous matrix as (m, n, parts) of its real type."""
+    """View a C-contiguous array as (..., parts) of its real type."""
     parts = 2 if np.iscomplexobj(x) else 1
     return x.view(x.real.dtype).reshape(*x.shape, parts)

@@ -288,12 +288,14 @@ class CpuEngine:
         beta: complex = 0,
         c: Array | None = None,
         triangle: Uplo = "full",
+        words: int = 1,
     ) -> Array:
         """Reconstruct rows of the tile side by side, whatever the triangle."""
         _, m, n = residues.shape
-        out = np.empty((m, n), dtype)
+        out = np.empty((m, n) if words == 1 else (words, m, n), dtype)
+        out_parts = as_parts(out.reshape(words, m, n))
         if beta == 0:
-            c = out
+            c = out.reshape(words, m, n)[0]
         assert c is not None
         c_parts = _read_only(as_parts(np.ascontiguousarray(c)))
         row_exponents, column_exponents = _finite(rows), _finite(columns)
@@ -303,7 +305,7 @@ class CpuEngine:
                 row_exponents,
                 column_exponents,
                 system,
-                as_parts(out),
+                out_parts,
                 alpha,
                 beta,
                 c_parts,

@@ -1,13 +1,20 @@
 // Decode: int8 residues -> floating-point tile, by the six steps of Engine.decode.
 //
-// Macros: REAL, PARTS, DIGITS (T of the contract) and ELEMENTS, the neighbours along n
-// that a thread makes (4, 2 or 1: sums of digits live in registers, 2 PARTS DIGITS
-// ELEMENTS of them). Must move products + sizeof(element) bytes an element, twice the
+// Macros: REAL, PARTS, DIGITS (T of the contract), RESULTS, the words of a result, and
+// ELEMENTS, the neighbours along n that a thread makes (4, 2 or 1: sums of digits live
+// in registers, 2 PARTS DIGITS ELEMENTS of them). Must move products + sizeof(element) bytes an element, twice the
 // second with beta. The residues of a modulus are first combined to one small integer a
 // part (C- + C+ and C- - C+ for 2M), so that a part costs DIGITS fused multiply-adds a
 // modulus, not a product: for N = 16 about 150 double operations an element, which at 64
 // a clock and SM take 2.4 clocks on an H200, its bytes 2.7.
 #include "scalars.cuh"
+
+// Two blocks fit the registers of a multiprocessor, with two words only if asked to.
+#if RESULTS == 2
+#define BOUNDS 256, 2
+#else
+#define BOUNDS 256
+#endif
 
 enum Kind { TWO_M, THREE_M, FOUR_M, REAL_ONLY };
 
@@ -148,10 +155,37 @@ __device__ __forceinline__ void add_moduli(Sums& d, Reader& reader, int32 moduli
   }
 }
 
-// Step 3 for a negative integer: the digits of its magnitude. They differ from those of
-// the integer, negated, only where one is -2^(b-1); rare.
-__device__ __forceinline__ double sum_mirrored(const double (&d)[DIGITS], double unit) {
-  double half = 0.5 * unit, scale = 1.0, carry = 0.0, v = 0.0;
+// Step 3: the sum of the digits. Products by powers of two are exact, so that fusing
+// them changes nothing.
+__device__ __forceinline__ void sum_digits(const double (&d)[DIGITS], double unit,
+                                           double (&v)[RESULTS]) {
+  double scale = 1.0;
+  v[0] = d[0];
+#if RESULTS == 2
+  v[1] = 0.0;
+#endif
+#pragma unroll
+  for (int32 t = 1; t < DIGITS; ++t) {
+    scale = __dmul_rn(scale, unit);
+    double total = __fma_rn(d[t], scale, v[0]);
+#if RESULTS == 2
+    double x = __dmul_rn(d[t], scale), part = __dadd_rn(total, -x);
+    double error = __dadd_rn(x, -__dadd_rn(total, -part));
+    v[1] = __dadd_rn(v[1], __dadd_rn(error, __dadd_rn(v[0], -part)));
+#endif
+    v[0] = total;
+  }
+#if RESULTS == 2
+  double total = __dadd_rn(v[0], v[1]);
+  v[1] = __dadd_rn(v[1], -__dadd_rn(total, -v[0]));
+  v[0] = total;
+#endif
+}
+
+// The digits of a negative integer's magnitude, negated. They differ from its own only
+// where one is -2^(b-1); rare.
+__device__ __forceinline__ void mirror_digits(double (&d)[DIGITS], double unit) {
+  double half = 0.5 * unit, carry = 0.0;
 #pragma unroll
   for (int32 t = 0; t < DIGITS; ++t) {
     double digit = carry - d[t];
@@ -160,18 +194,16 @@ __device__ __forceinline__ double sum_mirrored(const double (&d)[DIGITS], double
       digit -= unit;
       carry = 1.0;
     }
-    v = __fma_rn(digit, scale, v);
-    scale *= unit;
+    d[t] = -digit;
   }
-  return -v;
 }
 
 // Steps 1 to 3, before a look at the digits: `halves` is set where one is -2^(b-1).
-// `modulus`: the digits of M, then the two factors of the quotient. Products by powers
-// of two are exact, so that fusing them changes nothing.
-__device__ __forceinline__ double digits_to_double(double (&d)[DIGITS],
-                                                   const double* modulus, double unit,
-                                                   double inverse, bool& halves) {
+// `modulus`: the digits of M, then the two factors of the quotient.
+__device__ __forceinline__ void digits_to_double(double (&d)[DIGITS],
+                                                 const double* modulus, double unit,
+                                                 double inverse, double (&v)[RESULTS],
+                                                 bool& halves) {
   // x + MAGIC rounds |x| < 2^51 to an integer, by the addition's rounding mode.
   const double MAGIC = 6755399441055744.0;
   double half = 0.5 * unit;
@@ -191,13 +223,7 @@ __device__ __forceinline__ double digits_to_double(double (&d)[DIGITS],
     // |d[t]| <= half: the high word decides.
     halves |= __double2hiint(d[t]) == __double2hiint(-half);
   }
-  double v = d[0], scale = 1.0;
-#pragma unroll
-  for (int32 t = 1; t < DIGITS; ++t) {
-    scale = __dmul_rn(scale, unit);
-    v = __fma_rn(d[t], scale, v);
-  }
-  return v;
+  sum_digits(d, unit, v);
 }
 
 __device__ __forceinline__ int32 finite_exponent(int32 e) {
@@ -226,10 +252,11 @@ __device__ __forceinline__ void scale_up(double (&v)[PARTS], int32 row, int32 co
 // out[i, j] = alpha X Y^T + beta c from residues[q * product_stride + i * n + j].
 // `table`: digits of M, factors of the quotient, padding to an even count, then for each
 // modulus the digits of its weights, parts together. Moduli come 2M first, then 3M, 4M.
-// c has strides in elements, out rows of out_stride elements. Blocks of 32 x 8: x over
+// c has strides in elements, out rows of out_stride elements, m of them for each word.
+// Blocks of 32 x 8: x over
 // groups of ELEMENTS along n, y over rows, any number of blocks in y. Threads without an
 // element of the triangle write nothing.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(BOUNDS)
 decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32* rows,
        const int32* columns, const double* table, int32 digit_bits, int32 two_m,
        int32 three_m, int32 four_m, int32 real, int32 alpha_mode, double alpha_re,
@@ -256,13 +283,16 @@ decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32
 #endif
     int32 row = finite_exponent(rows[i]);
     double unit = power_of_two(digit_bits), inverse = power_of_two(-digit_bits);
-    double v[ELEMENTS][PARTS];
+    double v[ELEMENTS][RESULTS][PARTS];
     bool halves = false;
 #pragma unroll
     for (int32 e = 0; e < ELEMENTS; ++e) {
 #pragma unroll
       for (int32 part = 0; part < PARTS; ++part) {
-        v[e][part] = digits_to_double(d[e][part], table, unit, inverse, halves);
+        double own[RESULTS];
+        digits_to_double(d[e][part], table, unit, inverse, own, halves);
+#pragma unroll
+        for (int32 word = 0; word < RESULTS; ++word) v[e][word][part] = own[word];
       }
     }
     if (halves) {
@@ -270,7 +300,13 @@ decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32
       for (int32 e = 0; e < ELEMENTS; ++e) {
 #pragma unroll
         for (int32 part = 0; part < PARTS; ++part) {
-          if (v[e][part] < 0.0) v[e][part] = sum_mirrored(d[e][part], unit);
+          if (v[e][0][part] < 0.0) {
+            double own[RESULTS];
+            mirror_digits(d[e][part], unit);
+            sum_digits(d[e][part], unit, own);
+#pragma unroll
+            for (int32 word = 0; word < RESULTS; ++word) v[e][word][part] = own[word];
+          }
         }
       }
     }
@@ -279,19 +315,32 @@ decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32
       // Past the end, the last column once more.
       int32 column = finite_exponent(columns[first + (e < count ? e : count - 1)]);
 #pragma unroll
-      for (int32 part = 0; part < PARTS; ++part) {
-        v[e][part] = scale_down(v[e][part], row, column);
+      for (int32 word = 0; word < RESULTS; ++word) {
+#pragma unroll
+        for (int32 part = 0; part < PARTS; ++part) {
+          v[e][word][part] = scale_down(v[e][word][part], row, column);
+        }
       }
     }
 #pragma unroll
     for (int32 e = 0; e < ELEMENTS; ++e) {
       if (e >= count) break;
       int64 j = first + e;
-      multiply_scalar(v[e], alpha_mode, alpha_re, alpha_im);
-      scale_up(v[e], row, finite_exponent(columns[j]));
+      multiply_scalar(v[e][0], alpha_mode, alpha_re, alpha_im);
+      int32 column = finite_exponent(columns[j]);
+      scale_up(v[e][0], row, column);
       const REAL* own = c + PARTS * (i * c_row_stride + j * c_column_stride);
-      store_element(v[e], own, out + PARTS * (i * out_stride + j), beta_mode, beta_re,
-                    beta_im);
+      REAL* target = out + PARTS * (i * out_stride + j);
+#if RESULTS == 2
+      scale_up(v[e][1], row, column);
+#pragma unroll
+      for (int32 part = 0; part < PARTS; ++part) {
+        // Inf - Inf is NaN.
+        if (v[e][0][part] - v[e][0][part] != 0.0) v[e][1][part] = 0.0;
+      }
+      store_element(v[e][1], own, target + PARTS * m * out_stride, NONE, 0.0, 0.0);
+#endif
+      store_element(v[e][0], own, target, beta_mode, beta_re, beta_im);
     }
   }
 }

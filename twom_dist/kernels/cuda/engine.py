@@ -242,23 +242,24 @@ class CudaEngine:
         beta: complex = 0,
         c: Array | None = None,
         triangle: Uplo = "full",
+        words: int = 1,
     ) -> Array:
         """Reconstruct the tile by one kernel."""
         _, m, n = residues.shape
-        out = self.device.empty((m, n), dtype)
+        out = self.device.empty((m, n) if words == 1 else (words, m, n), dtype)
         if out.size == 0:
             return out
-        table = tables.decode_table(system)
+        table, beside = tables.decode_table(system), out if words == 1 else out[0]
         args = (
             *(residues, np.int64(m * n), np.int64(m), np.int64(n), rows, columns),
             *(self.device.constant(table.values), np.int32(table.digit_bits)),
             *map(np.int32, tables.count_kinds(system)),
             *(*scalar_args(alpha), *scalar_args(beta)),
-            *(c, *strides(out if c is None else c), out, np.int64(n)),
+            *(c, *strides(beside if c is None else c), out, np.int64(n)),
             triangle_arg(triangle),
         )
         grid = tile_grid(m, n, tables.decode_elements(system))
-        module = module_for("decode", dtype, system)
+        module = module_for("decode", dtype, system, words)
         self.device.launch(module, "decode", *grid, args)
         return out
 

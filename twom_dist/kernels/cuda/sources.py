@@ -31,7 +31,7 @@ HOPPER_FAMILIES = ("products",)
 SHARED_BYTES = {"products": 4 * 3 * 128 * 128 + 1024}
 
 _INCLUDE = re.compile(r'^#include "([\w.]+)"\n', re.MULTILINE)
-_KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__\w+__\([\d, ]+\)\s*)*(\w+)\(')
+_KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(')
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Module:
 
 @cache
 def module_for(
-    family: str, dtype: Any = None, system: ResidueSystem | None = None
+    family: str, dtype: Any = None, system: ResidueSystem | None = None, words: int = 1
 ) -> Module:
     """Choose the module of a family.
 
@@ -69,6 +69,8 @@ def module_for(
         Of the operand, or of the product for "decode"; unused by `INTEGER_FAMILIES`.
     system : ResidueSystem, optional
         Used by "encode" and "decode" alone.
+    words : {1, 2}
+        Of a result; used by "decode" alone.
 
     Returns
     -------
@@ -94,6 +96,7 @@ def module_for(
         assert system is not None
         macros["DIGITS"] = str(system.num_digits)
         macros["ELEMENTS"] = str(decode_elements(system))
+        macros["RESULTS"] = str(words)
     return Module(family, tuple(macros.items()))
 
 

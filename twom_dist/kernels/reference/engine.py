@@ -231,6 +231,7 @@ class ReferenceEngine:
         beta: complex = 0,
         c: Array | None = None,
         triangle: Uplo = "full",
+        words: int = 1,
     ) -> Array:
         """Reconstruct exactly, then follow the contract's floating-point steps."""
         exponents = -(_finite(rows)[:, np.newaxis] + _finite(columns)[np.newaxis, :])
@@ -241,7 +242,8 @@ class ReferenceEngine:
             x = np.zeros(residues.shape[1:], dtype=object)
             for weight, residue in zip(weights, residues, strict=True):
                 x = x + weight * residue.astype(object)
-            v = _by_element(lambda t: _rounded(t, system), x).astype(np.float64)
+            v = np.array([_rounded(t, system, words) for t in x.flat])
+            v = v.T.reshape(words, *x.shape)
             with np.errstate(under="ignore"):
                 parts.append(v * np.exp2(e1) * np.exp2(np.minimum(e2, 0)))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -250,12 +252,15 @@ class ReferenceEngine:
                 assert c is not None
                 scaled = _times([t.astype(np.float64) for t in _parts(c)], beta)
                 parts = [t + s for t, s in zip(parts, scaled, strict=True)]
-            out = np.empty(residues.shape[1:], dtype=dtype)
+            if words == 2:
+                for high, low in parts:
+                    low[~np.isfinite(high)] = 0
+            out = np.empty((words, *residues.shape[1:]), dtype=dtype)
             if len(parts) == 1:
                 out[...] = parts[0]
             else:
                 out.real, out.imag = parts
-            return make_canonical(out)
+            return make_canonical(out if words == 2 else out[0])
 
 
 def _finite(exponents: Array) -> Array:
@@ -263,14 +268,21 @@ def _finite(exponents: Array) -> Array:
     return np.where(exponents == NONFINITE_ROW, 0, exponents)
 
 
-def _rounded(x: int, system: ResidueSystem) -> float:
+def _rounded(x: int, system: ResidueSystem, words: int) -> tuple[float, ...]:
     """Sum the balanced digits of |x mod M| from the least, rounding each time."""
     x = symmetric_residue(x, system.modulus_product)
+    sign = 1 if x >= 0 else -1
     digits = system.digits(abs(x))
-    v = float(digits[0])
+    v, low = float(digits[0]), 0.0
     for t, digit in enumerate(digits[1:], start=1):
-        v = digit * 2.0 ** (t * system.digit_bits) + v
-    return v if x >= 0 else -v
+        term = digit * 2.0 ** (t * system.digit_bits)
+        total = term + v
+        low += float(Fraction(term) + Fraction(v) - Fraction(total))
+        v = total
+    if words == 1:
+        return (sign * v,)
+    total = v + low
+    return sign * total, sign * (low - (total - v))
 
 
 def _times(parts: list[Array], factor: complex) -> list[Array]:
