@@ -35,7 +35,7 @@ _OPTIONS = (
     *("-fno-strict-aliasing", f"-fsanitize={_CHECKS}"),
 )
 _SIGNATURE = re.compile(
-    r'extern "C" __global__ void\s+(?:__\w+__\([\d, ]+\)\s*)*(\w+)\(([^)]*)\)'
+    r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(([^)]*)\)'
 )
 _QUALIFIERS = ("const", "*", "__grid_constant__")
 _TYPES = {
@@ -84,7 +84,7 @@ def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
 @cache
 def _threads(module: Module, name: str) -> int:
     """Read the most threads of a block that a kernel is compiled for."""
-    bounds = re.compile(rf"__launch_bounds__\((\d+)[, \d]*\)\s*{name}\(")
+    bounds = re.compile(rf"__launch_bounds__\((\d+)[, \w]*\)\s*{name}\(")
     (threads,) = bounds.findall(source_of(module))
     return int(threads)
 

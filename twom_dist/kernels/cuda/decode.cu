@@ -11,9 +11,9 @@
 
 // Two blocks fit the registers of a multiprocessor, with two words only if asked to.
 #if RESULTS == 2
-#define BOUNDS 256, 2
+#define TWO_BLOCKS , 2
 #else
-#define BOUNDS 256
+#define TWO_BLOCKS
 #endif
 
 enum Kind { TWO_M, THREE_M, FOUR_M, REAL_ONLY };
@@ -256,7 +256,7 @@ __device__ __forceinline__ void scale_up(double (&v)[PARTS], int32 row, int32 co
 // Blocks of 32 x 8: x over
 // groups of ELEMENTS along n, y over rows, any number of blocks in y. Threads without an
 // element of the triangle write nothing.
-extern "C" __global__ void __launch_bounds__(BOUNDS)
+extern "C" __global__ void __launch_bounds__(256 TWO_BLOCKS)
 decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32* rows,
        const int32* columns, const double* table, int32 digit_bits, int32 two_m,
        int32 three_m, int32 four_m, int32 real, int32 alpha_mode, double alpha_re,
