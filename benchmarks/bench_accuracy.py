@@ -1,11 +1,12 @@
-"""Measure errors against the number of moduli, for data of several kinds.
+"""Measure errors against the number of moduli, for data of several kinds and methods.
 
-For each kind of data a table: the largest error of sampled entries against exact sums,
-relative to ``(|A||B|)_ij`` ("componentwise") or to ``||a_i|| ||b_j||`` ("normwise"), in
-units of u = 2^-53. Of NumPy's product; of ours by default, with the number of moduli
-that the data take (N); of given numbers of moduli, plain and equilibrated (e).
+The largest error of an entry, relative to ``(|A||B|)_ij`` ("componentwise") or to
+``||a_i|| ||b_j||`` ("normwise"), in units of u = 2^-53, against a product of twice the
+digits. Of NumPy's product; of ours by default, with the number of moduli that the data
+take (N); of given numbers of moduli, plain and equilibrated (e), for every method.
+`plot_accuracy.py` draws what is written with ``--output``.
 
-    python benchmarks/bench_accuracy.py --size 128 --samples 48
+    python benchmarks/bench_accuracy.py --size 256
 """
 
 import argparse
@@ -16,9 +17,12 @@ import numpy as np
 from harness import Report
 
 import twom_dist as td
-from twom_dist.testing import random_matrix, sampled_errors
+from twom_dist.moduli import METHODS, available_moduli
+from twom_dist.testing import random_matrix
 
 U = 2.0**-53
+COUNTS = range(10, 25)
+SHOWN = ("NumPy", "default", "2m 14", "2m 15", "2m 16", "2m 18", "2m 20", "2m 16 e")
 Pair = tuple[np.ndarray, np.ndarray]
 
 
@@ -84,46 +88,60 @@ KINDS: dict[str, Callable[[int], Pair]] = {
 
 
 def products(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Multiply in every way, each with a short name."""
+    """Multiply in every way, each with a name."""
     yield "NumPy", a @ b
     yield "default", td.gemm(a, b)
-    for moduli in (13, 14, 15, 16, 18, 20, 22):
-        yield f"{moduli}", td.gemm(a, b, num_moduli=moduli)
-    yield "3m 15", td.gemm(a, b, method="3m", num_moduli=15)
-    for moduli in (14, 15, 16, 18):
-        yield f"{moduli} e", td.gemm(a, b, num_moduli=moduli, equilibrate=True)
+    for method in METHODS:
+        most = len(available_moduli(method))
+        for count in (n for n in COUNTS if n <= most):
+            options = {"method": method, "num_moduli": count}
+            yield f"{method} {count}", td.gemm(a, b, **options)
+            if method == "2m":
+                yield f"2m {count} e", td.gemm(a, b, **options, equilibrate=True)
+
+
+def measure(a: np.ndarray, b: np.ndarray) -> dict[str, dict[str, float]]:
+    """Measure the errors of every product, in units of u."""
+    high, low = td.gemm(a, b, out="dd", accuracy="componentwise")
+    scales = {
+        "componentwise": abs(a) @ abs(b),
+        "normwise": np.outer(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=0)),
+    }
+    found = {}
+    for name, c in products(a, b):
+        error = abs(c - high - low)
+        found[name] = {
+            # Where nothing meets, all are 0.
+            scale: float((error / np.where(size > 0, size, 1)).max()) / U
+            for scale, size in scales.items()
+        }
+    return found
 
 
 def main() -> None:
     """Print a table for each measure, and append JSON lines to a file."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=128)
-    parser.add_argument("--samples", type=int, default=48)
+    parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--output", help="append JSON lines to this file")
     args = parser.parse_args()
     report, rows = Report(args.output), {}
     for kind, make in KINDS.items():
         a, b = make(args.size)
-        errors = {
-            name: sampled_errors(a, b, c, samples=args.samples)
-            for name, c in products(a, b)
-        }
+        errors = measure(a, b)
         taken = td.explain(a, b)
         found = {"num_moduli": taken.num_moduli, "rho": taken.rho}
         report.add("accuracy", kind=kind, n=args.size, errors=errors, **found)
         rows[f"{kind}, {taken.num_moduli}"] = errors
-    for measure in ("componentwise", "normwise"):
-        print_table(measure, rows)
+    for scale in ("componentwise", "normwise"):
+        print_table(scale, rows)
 
 
-def print_table(measure: str, rows: dict[str, Any]) -> None:
+def print_table(scale: str, rows: dict[str, Any]) -> None:
     """Print errors in units of u, a row for each kind of data."""
-    names = list(next(iter(rows.values())))
-    print(f"\n{measure}, in units of 2^-53")
-    print(f"{'data, N':18}", *(f"{name:>7}" for name in names))
+    print(f"\n{scale}, in units of 2^-53")
+    print(f"{'data, N':18}", *(f"{name:>8}" for name in SHOWN))
     for kind, errors in rows.items():
-        figures = (errors[name][measure] / U for name in names)
-        print(f"{kind:18}", *(f"{x:7.2g}" for x in figures))
+        print(f"{kind:18}", *(f"{errors[name][scale]:8.2g}" for name in SHOWN))
 
 
 if __name__ == "__main__":
