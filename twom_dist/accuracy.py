@@ -152,7 +152,7 @@ def _shortest_accurate(
         system = shortest_system(kind, system.modulus_bits + 1)
     if system is None:
         most = log2_product(p for p, _ in available_moduli(kind))
-        other = "method='hybrid' or " if kind == "2m" else ""
+        other = "method='hybrid' or " if kind in ("2m", "eisenstein") else ""
         raise AccuracyError(
             f"accuracy={accuracy!r} needs {bits:.0f} bits and method {kind!r} on "
             f"{np.dtype(dtype)} has at most {most:.0f}",
@@ -176,7 +176,8 @@ def quantisation_bound(system: ResidueSystem, k: int) -> float:
     d = sqrt(2k) 2^-19 (for k < 2^22) the relative excess of its summed norm. The
     exponent is the largest that fits, so ``||a|| 2^s >= (R - h) / (2 (1 + d))``, and
     each operand is off by at most ``e = 2 h (1 + d) / (R - h)`` of its norm: the
-    product by at most ``2 e + e^2``.
+    product by at most ``2 e + e^2``. Eisenstein integers are nearer: 1/sqrt(3) at most,
+    where h counts 1/sqrt(2) an entry.
     """
     h = sqrt(system.parts * k) / 2
     radius = float(isqrt(system.capacity))

@@ -82,10 +82,11 @@ def gemm(
         float replaces u in this bound. The rounding of the result comes on top.
     num_moduli : int, optional
         Number of moduli, instead of an accuracy.
-    method : {"2m", "3m", "4m", "hybrid", "blas"}
+    method : {"2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
         Number of int8 products for each modulus of a complex product: 2 (default) or
-        the cheapest mix of 2 and 3 ("hybrid"); 3m and 4m are for comparison. "blas"
-        calls the BLAS of NumPy or CuPy. Real products always take one.
+        the cheapest mix of 2 and 3 ("hybrid"). 3m, 4m and "eisenstein", 2m on
+        a hexagonal lattice, are for comparison. "blas" calls the BLAS of NumPy or CuPy.
+        Real products always take one.
     engine : {"auto", "cpu", "cuda", "reference"}
         Who multiplies. "auto" (default): "cpu" for NumPy arrays and "cuda" for CuPy
         arrays. "reference" computes in exact Python integers, slowly, for comparison.

@@ -19,6 +19,7 @@ from twom_dist.moduli import (
 SYSTEMS = (
     *(("2m", 1), ("2m", 2), ("2m", 16), ("2m", 22), ("3m", 1), ("3m", 15), ("3m", 49)),
     *(("4m", 1), ("4m", 11), ("hybrid", 21), ("hybrid", 24), ("hybrid", 42)),
+    *(("eisenstein", 1), ("eisenstein", 2), ("eisenstein", 16), ("eisenstein", 23)),
     *(("real", 1), ("real", 8), ("real", 15), ("real", 49)),
 )
 BEYOND = BLOCK + 3  # tiles are cut into blocks of C, rows into shorter pieces
@@ -42,7 +43,7 @@ def test_every_stage_is_equal(choice, shape):
 
 
 @pytest.mark.parametrize("conjugate", [False, True])
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_stage_is_equal_for_every_dtype(dtype, method, conjugate):
     kind = method if dtype.startswith("complex") else "real"
@@ -54,7 +55,9 @@ def test_every_stage_is_equal_for_every_dtype(dtype, method, conjugate):
 
 
 @pytest.mark.parametrize("shape", [(BEYOND, 2, 3), (2, BEYOND, 3), (2, 3, BEYOND)])
-@pytest.mark.parametrize("choice", [("2m", 3), ("3m", 2), ("real", 9)])
+@pytest.mark.parametrize(
+    "choice", [("2m", 3), ("3m", 2), ("eisenstein", 3), ("real", 9)]
+)
 def test_every_stage_is_equal_beyond_one_block(choice, shape):
     (kind, count), (m, n, k) = choice, shape
     x = random_matrix(m, k, dtype_for(kind), 1.0, 1)
@@ -94,7 +97,9 @@ def test_encode_does_not_see_the_layout(layout, side, swap):
     assert y.tobytes() == before
 
 
-@pytest.mark.parametrize("choice", [("2m", 16), ("hybrid", 24), ("real", 49)])
+@pytest.mark.parametrize(
+    "choice", [("2m", 16), ("hybrid", 24), ("eisenstein", 23), ("real", 49)]
+)
 def test_ends_of_the_format_are_encoded_exactly(choice):
     dtype = dtype_for(choice[0])
     values = [5e-324, -2.3e-308, 1.0, -1.79e308, 0.0, 3e-310]

@@ -35,7 +35,7 @@ NVRTC_VERSION = repr(nvrtc.nvrtcVersion())
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
 # The architecture whose every module is compiled; the others take the usual ones.
 MAIN = "sm_90"
-METHODS = {"complex": ("2m", "3m", "4m", "hybrid"), "float": ("real",)}
+METHODS = {"complex": ("2m", "3m", "4m", "hybrid", "eisenstein"), "float": ("real",)}
 PRECISIONS = {"complex64": 8, "complex128": 16, "float32": 8, "float64": 15}
 
 
