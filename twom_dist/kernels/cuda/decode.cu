@@ -166,12 +166,12 @@ __device__ __forceinline__ double sum_mirrored(const double (&d)[DIGITS], double
   return -v;
 }
 
-// Steps 1 to 3, before a look at the digits: `halves` is set where one is -2^(b-1).
-// `modulus`: the digits of M, then the two factors of the quotient. Products by powers
-// of two are exact, so that fusing them changes nothing.
-__device__ __forceinline__ double digits_to_double(double (&d)[DIGITS],
-                                                   const double* modulus, double unit,
-                                                   double inverse, bool& halves) {
+// Steps 1 and 2: `halves` is set where a digit is -2^(b-1). `modulus`: the digits of M,
+// then the two factors of the quotient. Products by powers of two are exact, so that
+// fusing them changes nothing.
+__device__ __forceinline__ void reduce_digits(double (&d)[DIGITS],
+                                              const double* modulus, double unit,
+                                              double inverse, bool& halves) {
   // x + MAGIC rounds |x| < 2^51 to an integer, by the addition's rounding mode.
   const double MAGIC = 6755399441055744.0;
   double half = 0.5 * unit;
@@ -191,6 +191,10 @@ __device__ __forceinline__ double digits_to_double(double (&d)[DIGITS],
     // |d[t]| <= half: the high word decides.
     halves |= __double2hiint(d[t]) == __double2hiint(-half);
   }
+}
+
+// Step 3, but for negative integers with such a digit.
+__device__ __forceinline__ double sum_digits(const double (&d)[DIGITS], double unit) {
   double v = d[0], scale = 1.0;
 #pragma unroll
   for (int32 t = 1; t < DIGITS; ++t) {
@@ -199,6 +203,8 @@ __device__ __forceinline__ double digits_to_double(double (&d)[DIGITS],
   }
   return v;
 }
+
+#include "hexagonal.cuh"
 
 __device__ __forceinline__ int32 finite_exponent(int32 e) {
   return e == NONFINITE_ROW ? 0 : e;
@@ -260,10 +266,15 @@ decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32
     bool halves = false;
 #pragma unroll
     for (int32 e = 0; e < ELEMENTS; ++e) {
+#ifdef HEXAGONAL
+      point_to_doubles(d[e], table, unit, inverse, v[e]);
+#else
 #pragma unroll
       for (int32 part = 0; part < PARTS; ++part) {
-        v[e][part] = digits_to_double(d[e][part], table, unit, inverse, halves);
+        reduce_digits(d[e][part], table, unit, inverse, halves);
+        v[e][part] = sum_digits(d[e][part], unit);
       }
+#endif
     }
     if (halves) {
 #pragma unroll

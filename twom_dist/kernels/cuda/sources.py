@@ -94,6 +94,8 @@ def module_for(
         assert system is not None
         macros["DIGITS"] = str(system.num_digits)
         macros["ELEMENTS"] = str(decode_elements(system))
+    if family in ("encode", "decode") and system is not None and system.hexagonal:
+        macros["HEXAGONAL"] = "1"
     return Module(family, tuple(macros.items()))
 
 

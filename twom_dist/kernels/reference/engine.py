@@ -273,7 +273,7 @@ def _reconstruct(residues: Array, system: ResidueSystem) -> list[Array]:
         sums.append(x)
     m = system.modulus_product
     if system.hexagonal:
-        g, h = _by_element(lambda *t: lift_to_cell(*t, system), *sums, results=2)
+        g, h = _by_element(lambda g, h: lift_to_cell(g, h, system), *sums, results=2)
         half = _by_element(lambda t: 0.5 * _rounded(t, system), g)
         return [half, _by_element(lambda t: half_root_of(t, system), h)]
     sums = [_by_element(lambda t: symmetric_residue(t, m), x) for x in sums]
