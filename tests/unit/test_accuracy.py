@@ -11,6 +11,7 @@ from tests.oracle import ExactProduct, exact, residual
 from tests.strategies import random_matrix
 from twom_dist.accuracy import (
     choose_system,
+    componentwise_system,
     error_bound,
     quantisation_bound,
     required_bits,
@@ -104,6 +105,14 @@ def test_a_longer_set_is_advised_where_there_is_one(method, other):
     with raises(AccuracyError, "accuracy-out-of-reach") as caught:
         choose_system(method, "complex128", 10, 1e-60)
     assert (f"method={other!r}" in caught.value.remedy) == (method != "hybrid")
+
+
+@pytest.mark.parametrize("method", ["2m", "eisenstein"])
+def test_data_beyond_the_moduli_of_a_method_take_those_of_hybrid(method):
+    for bits, taken in ((1, method), (39, method), (60, "hybrid")):
+        system = componentwise_system(method, "complex128", 100, 2.0**bits)
+        assert system is not None
+        assert system.method == taken
 
 
 @pytest.fixture(scope="module")

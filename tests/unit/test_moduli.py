@@ -21,6 +21,7 @@ from twom_dist.moduli import (
     eisenstein_moduli,
     hybrid_moduli,
     log2_product,
+    make_system,
     real_moduli,
     reconstruct,
     residue_system,
@@ -94,6 +95,12 @@ def test_eisenstein_moduli():
         w = root_of_unity_cube(p)
         assert w is not None
         assert gcd(2 * w + 1, p) == 1
+
+
+def test_other_moduli_are_refused():
+    for kind, wrong in (("2m", 239), ("eisenstein", 239), ("eisenstein", 3)):
+        with raises(AccuracyError, "modulus"):
+            make_system(kind, ((wrong, kind),))
 
 
 def test_hybrid_order():
