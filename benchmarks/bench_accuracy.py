@@ -90,6 +90,9 @@ def products(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     for moduli in (13, 14, 15, 16, 18, 20, 22):
         yield f"{moduli}", td.gemm(a, b, num_moduli=moduli)
     yield "3m 15", td.gemm(a, b, method="3m", num_moduli=15)
+    for moduli in (14, 15, 16):
+        found = td.gemm(a, b, method="eisenstein", num_moduli=moduli)
+        yield f"eisenstein {moduli}", found
     for moduli in (14, 15, 16, 18):
         yield f"{moduli} e", td.gemm(a, b, num_moduli=moduli, equilibrate=True)
 

@@ -1,6 +1,7 @@
 """Engines agree in every stage of the contract, and with exact integers."""
 
 import json
+from math import isqrt
 from pathlib import Path
 
 import dask
@@ -12,6 +13,7 @@ from tests.strategies import DTYPES, LAYOUTS, SHAPES, random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu.tuning import BLOCK
 from twom_dist.moduli import (
+    available_moduli,
     residue_system,
     symmetric_residue,
 )
@@ -95,6 +97,22 @@ def test_encode_does_not_see_the_layout(layout, side, swap):
     found = get_engine("cpu").encode(y, exponents, system, side=side)
     assert same_bits(found.residues(), reference.residues())
     assert y.tobytes() == before
+
+
+@pytest.mark.parametrize("method", ["2m", "3m", "hybrid", "eisenstein", "real"])
+def test_the_largest_entries_are_encoded_exactly(method):
+    """Norms up to the square root of the capacity, in each number of splits."""
+    for count in range(1, len(available_moduli(method)) + 1):
+        system = residue_system(method, count)
+        top = np.nextafter(float(isqrt(system.capacity)), 0)
+        x = np.array([[top, -top, 0.7 * top, top * 2.0**-30, top / 2 + 1]])
+        if method != "real":
+            x = np.concatenate([x, 1j * x, (0.6 + 0.7j) * x, (0.8 - 0.5j) * x], axis=1)
+        planes = [
+            engine.encode(x, np.zeros(1, np.int32), system, side="left")
+            for engine in map(get_engine, ("cpu", "reference"))
+        ]
+        assert same_bits(*(t.residues() for t in planes))
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,8 @@ class Engine(Protocol):
 
         1. ``w1 = y k1``, ``w2 = fma(y, k1, -w1) + y k2``;
         2. ``m = rint(x)``, ``u = x - m``; ``n = rint(w1)``, ``f = (w1 - n) + w2``,
-           ``r = rint(f)``, ``v = f - r``: ``|u|, |v| <= 1/2``;
+           ``r = rint(f)``, ``v = f - r``: ``|u|, |v| <= 1/2``, and ``|r| <= 2^27`` for
+           y < 2^80, since w1 is off by 2^26 at most, and ``y k2`` smaller;
         3. ``(g, h) = (2 m, 2 (n + r))``, the nearest point with even parts; where
            ``|u| + 3 |v| > 1``, that with odd ones is nearer: each moves by 1 to the
            side of u or v, upwards from 0;

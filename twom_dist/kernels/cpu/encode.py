@@ -39,7 +39,7 @@ class EncodeTables:
 @cache
 def encode_tables(system: ResidueSystem) -> EncodeTables:
     """Tabulate the weights of every split in every plane."""
-    # The last split has what is left: one bit more.
+    # The last split has what is left, up to a bit more.
     splits = max(1, -(-(system.part_bits - 1) // SPLIT_BITS))
     padded = -(-system.parts * splits // _GROUP) * _GROUP
     weights = np.zeros((len(system.planes), padded))
@@ -165,7 +165,7 @@ def encode_rows(  # type: ignore[no-untyped-def]
                     _quantise_piece(own, factor1, factor2, count, sign, high)
                 _split_piece(split, first, splits, count)
                 if hexagonal:
-                    # |rest| <= 2^28 + 1
+                    # |rest| <= 2 |r| + 1 <= 2^28 + 1, the split 2^29 if not the last
                     split[first, :count] += rest[part, :count]
             for plane in range(plane_moduli.size):
                 w = weights[plane]
