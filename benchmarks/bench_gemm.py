@@ -37,6 +37,9 @@ def bench_eager(report: Report, args: argparse.Namespace) -> None:
             candidates[f"2m-{moduli}"] = lambda A=A, B=B, N=moduli: td.zgemm(
                 A, B, num_moduli=N
             )
+        candidates["eisenstein"] = lambda A=A, B=B: td.zgemm(
+            A, B, num_moduli=16, method="eisenstein"
+        )
         candidates["3m"] = lambda A=A, B=B: td.zgemm(A, B, num_moduli=15, method="3m")
         for grade in ("native", "componentwise"):
             candidates[grade] = lambda A=A, B=B, grade=grade: td.zgemm(

@@ -145,7 +145,7 @@ WORDS = {
     "op_a": ("N", "T", "C"),
     "op_b": ("N", "T", "C"),
     "uplo": ("full", "lower", "upper"),
-    "method": ("2m", "3m", "4m", "hybrid", "blas", "native"),
+    "method": ("2m", "3m", "4m", "hybrid", "eisenstein", "blas", "native"),
     "engine": ("auto", "cpu", "cuda", "reference"),
 }
 

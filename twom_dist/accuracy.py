@@ -168,7 +168,7 @@ def _shortest_accurate(
 
 def _longest(kind: str) -> str:
     """Return the method that goes on where the moduli of one end."""
-    return "hybrid" if kind == "2m" else kind
+    return "hybrid" if kind in ("2m", "eisenstein") else kind
 
 
 def _shortest_within(
@@ -191,7 +191,8 @@ def quantisation_bound(system: ResidueSystem, k: int) -> float:
     d = sqrt(2k) 2^-19 (for k < 2^22) the relative excess of its summed norm. The
     exponent is the largest that fits, so ``||a|| 2^s >= (R - h) / (2 (1 + d))``, and
     each operand is off by at most ``e = 2 h (1 + d) / (R - h)`` of its norm: the
-    product by at most ``2 e + e^2``.
+    product by at most ``2 e + e^2``. Eisenstein integers are nearer: 1/sqrt(3) at most,
+    where h counts 1/sqrt(2) an entry.
     """
     h = sqrt(system.parts * k) / 2
     radius = float(isqrt(system.capacity))

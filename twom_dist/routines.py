@@ -83,11 +83,11 @@ def gemm(
         float replaces u in this bound. The rounding of the result comes on top.
     num_moduli : int, optional
         Number of moduli, instead of an accuracy.
-    method : {"2m", "3m", "4m", "hybrid", "blas"}
+    method : {"2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
         Number of int8 products for each modulus of a complex product: 2 (default) or
-        the cheapest mix of 2 and 3 ("hybrid"); 3m and 4m are for comparison. "blas"
-        calls the BLAS of NumPy or CuPy. Real products always take one. What "2m" has
-        too few moduli for takes those of "hybrid".
+        the cheapest mix of 2 and 3 ("hybrid"), which also goes on where the moduli of
+        2m end. 3m, 4m and "eisenstein", 2m on a hexagonal lattice, are for comparison.
+        "blas" calls the BLAS of NumPy or CuPy. Real products always take one.
     out : {"dd"}, optional
         "dd": return two arrays, hi and lo, whose sum is the product to twice the digits
         of double precision: u is 2^-106 in the bounds above. hi is that sum rounded to

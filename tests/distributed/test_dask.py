@@ -81,7 +81,7 @@ def test_panels_change_nothing(panel_bytes, scheduler, tiling, matrices, expecte
     assert same_bits(found.compute(scheduler=scheduler), expected)
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
 def test_methods(method, matrices):
     expected = td.gemm(*matrices[:2], method=method)
     for tiling in ("even", "ragged"):

@@ -101,7 +101,7 @@ def test_a_diagonal_tile_of_herk_needs_half_the_int8_products(counted):
     assert 2 * of_herk == sum(products for products, _ in counted) == 2 * 16 * 4 * 4
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
 @pytest.mark.parametrize("chunks", [((30, 7, 24), (20, 25)), (16, 16)])
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_the_int8_products_that_run_are_those_of_the_plan(

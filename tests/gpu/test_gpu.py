@@ -26,6 +26,7 @@ except EngineUnavailableError as error:
 SYSTEMS = (
     *(("2m", 2), ("2m", 16), ("2m", 22), ("3m", 15), ("3m", 49), ("4m", 11)),
     *(("hybrid", 24), ("hybrid", 42), ("real", 2), ("real", 15), ("real", 49)),
+    *(("eisenstein", 2), ("eisenstein", 16), ("eisenstein", 23)),
 )
 DTYPES = ("float32", "float64", "complex64", "complex128")
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
@@ -136,7 +137,7 @@ def test_what_is_not_finite_reaches_the_same_entries(cp, ops, value):
     np.testing.assert_array_equal(found, td.gemm(A, B, **options))
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "blas"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein", "blas"])
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_updates(cp, routine, method, monkeypatch):
     monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 64)

@@ -1,6 +1,7 @@
 """Engines agree in every stage of the contract, and with exact integers."""
 
 import json
+from math import isqrt
 from pathlib import Path
 
 import dask
@@ -12,6 +13,7 @@ from tests.strategies import DTYPES, LAYOUTS, SHAPES, random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu.tuning import BLOCK
 from twom_dist.moduli import (
+    available_moduli,
     residue_system,
     symmetric_residue,
 )
@@ -19,6 +21,7 @@ from twom_dist.moduli import (
 SYSTEMS = (
     *(("2m", 1), ("2m", 2), ("2m", 16), ("2m", 22), ("3m", 1), ("3m", 15), ("3m", 49)),
     *(("4m", 1), ("4m", 11), ("hybrid", 21), ("hybrid", 24), ("hybrid", 42)),
+    *(("eisenstein", 1), ("eisenstein", 2), ("eisenstein", 16), ("eisenstein", 23)),
     *(("real", 1), ("real", 8), ("real", 15), ("real", 49)),
 )
 BEYOND = BLOCK + 3  # tiles are cut into blocks of C, rows into shorter pieces
@@ -42,7 +45,7 @@ def test_every_stage_is_equal(choice, shape):
 
 
 @pytest.mark.parametrize("conjugate", [False, True])
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_stage_is_equal_for_every_dtype(dtype, method, conjugate):
     kind = method if dtype.startswith("complex") else "real"
@@ -54,7 +57,9 @@ def test_every_stage_is_equal_for_every_dtype(dtype, method, conjugate):
 
 
 @pytest.mark.parametrize("shape", [(BEYOND, 2, 3), (2, BEYOND, 3), (2, 3, BEYOND)])
-@pytest.mark.parametrize("choice", [("2m", 3), ("3m", 2), ("real", 9)])
+@pytest.mark.parametrize(
+    "choice", [("2m", 3), ("3m", 2), ("eisenstein", 3), ("real", 9)]
+)
 def test_every_stage_is_equal_beyond_one_block(choice, shape):
     (kind, count), (m, n, k) = choice, shape
     x = random_matrix(m, k, dtype_for(kind), 1.0, 1)
@@ -94,7 +99,25 @@ def test_encode_does_not_see_the_layout(layout, side, swap):
     assert y.tobytes() == before
 
 
-@pytest.mark.parametrize("choice", [("2m", 16), ("hybrid", 24), ("real", 49)])
+@pytest.mark.parametrize("method", ["2m", "3m", "hybrid", "eisenstein", "real"])
+def test_the_largest_entries_are_encoded_exactly(method):
+    """Norms up to the square root of the capacity, in each number of splits."""
+    for count in range(1, len(available_moduli(method)) + 1):
+        system = residue_system(method, count)
+        top = np.nextafter(float(isqrt(system.capacity)), 0)
+        x = np.array([[top, -top, 0.7 * top, top * 2.0**-30, top / 2 + 1]])
+        if method != "real":
+            x = np.concatenate([x, 1j * x, (0.6 + 0.7j) * x, (0.8 - 0.5j) * x], axis=1)
+        planes = [
+            engine.encode(x, np.zeros(1, np.int32), system, side="left")
+            for engine in map(get_engine, ("cpu", "reference"))
+        ]
+        assert same_bits(*(t.residues() for t in planes))
+
+
+@pytest.mark.parametrize(
+    "choice", [("2m", 16), ("hybrid", 24), ("eisenstein", 23), ("real", 49)]
+)
 def test_ends_of_the_format_are_encoded_exactly(choice):
     dtype = dtype_for(choice[0])
     values = [5e-324, -2.3e-308, 1.0, -1.79e308, 0.0, 3e-310]

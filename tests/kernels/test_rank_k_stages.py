@@ -11,6 +11,7 @@ from twom_dist.moduli import residue_system
 SYSTEMS = (
     *(("2m", 1), ("2m", 16), ("2m", 22), ("3m", 1), ("3m", 15), ("3m", 49)),
     *(("4m", 1), ("4m", 11), ("hybrid", 21), ("hybrid", 42), ("real", 49)),
+    *(("eisenstein", 1), ("eisenstein", 23)),
 )
 SHAPES = [(1, 1), (7, 0), (0, 5), (8, 9), (61, 33)]
 # The reference is slow, and knows no blocks.
@@ -21,7 +22,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "shape"), CASES)
-@pytest.mark.parametrize("choice", [("2m", 3), ("real", 3), ("3m", 2)])
+@pytest.mark.parametrize(
+    "choice", [("2m", 3), ("real", 3), ("3m", 2), ("eisenstein", 3)]
+)
 @pytest.mark.parametrize("conjugate", [False, True])
 def test_a_left_operand_becomes_the_right_one(name, choice, shape, conjugate):
     engine, (kind, count), (rows, _) = get_engine(name), choice, shape
@@ -63,8 +66,9 @@ def test_products_with_a_mirror_follow_from_the_others(name, choice, shape):
 def test_what_a_hermitian_tile_costs():
     products = {
         kind: (system.num_hermitian_products, system.num_products)
-        for kind in ("2m", "3m", "4m", "real")
+        for kind in ("2m", "3m", "4m", "eisenstein", "real")
         for system in [residue_system(kind, 8)]
     }
     # 256 is even: 3M has no half to derive T1 with.
-    assert products == {"2m": (8, 16), "3m": (17, 24), "4m": (24, 32), "real": (8, 8)}
+    twos = {"2m": (8, 16), "eisenstein": (8, 16)}
+    assert products == twos | {"3m": (17, 24), "4m": (24, 32), "real": (8, 8)}

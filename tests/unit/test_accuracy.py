@@ -11,6 +11,7 @@ from tests.oracle import ExactProduct, exact, residual
 from tests.strategies import random_matrix
 from twom_dist.accuracy import (
     choose_system,
+    componentwise_system,
     error_bound,
     quantisation_bound,
     required_bits,
@@ -39,11 +40,14 @@ NAMED = {
     ("4m", "complex128", "native"): 15,
     ("hybrid", "complex128", "native"): 16,
     ("hybrid", "complex128", "normwise"): 15,
+    ("eisenstein", "complex128", "native"): 16,
+    ("eisenstein", "complex128", "normwise"): 15,
     ("2m", "float64", "native"): 15,
     ("2m", "float64", "normwise"): 14,
     ("2m", "complex64", "native"): 8,
     ("2m", "complex64", "normwise"): 7,
     ("3m", "complex64", "native"): 8,
+    ("eisenstein", "complex64", "native"): 8,
     ("2m", "float32", "native"): 8,
     ("2m", "float32", "normwise"): 7,
 }
@@ -79,6 +83,8 @@ def test_impossible_accuracies_are_refused(accuracy):
         ("2m", "complex128", {"accuracy": 1e-3, "num_moduli": 9}, "accuracy-twice"),
         ("2m", "complex128", {"accuracy": 1e-60}, "accuracy-out-of-reach"),
         ("3m", "complex128", {"accuracy": 1e-60}, "accuracy-out-of-reach"),
+        ("eisenstein", "complex128", {"accuracy": 1e-60}, "accuracy-out-of-reach"),
+        ("eisenstein", "complex128", {"num_moduli": 24}, "num-moduli"),
         ("2m", "complex128", {"num_moduli": 23}, "num-moduli"),
         ("2m", "float64", {"num_moduli": 50}, "num-moduli"),
         ("2m", "complex128", {"num_moduli": 0}, "num-moduli"),
@@ -92,9 +98,14 @@ def test_contradictions_are_refused(method, dtype, options, code):
         choose_system(method, dtype, 10, **options)
 
 
-def test_a_longer_set_is_taken_where_there_is_one():
-    system = choose_system("2m", "complex128", 10, 1e-30)
+@pytest.mark.parametrize("method", ["2m", "eisenstein"])
+def test_a_longer_set_is_taken_where_there_is_one(method):
+    system = choose_system(method, "complex128", 10, 1e-30)
     assert system is choose_system("hybrid", "complex128", 10, 1e-30)
+    for bits, taken in ((1, method), (39, method), (60, "hybrid")):
+        found = componentwise_system(method, 100, 2.0**bits, U)
+        assert found is not None
+        assert found.method == taken
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +196,7 @@ def test_normwise_errors_are_flat_in_phi(errors):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
 def test_bound_holds_for_many_small_products(dtype, method):
     rng = np.random.default_rng([ord(method[0]), len(dtype)])
     kind = method if dtype.startswith("complex") else "real"
@@ -235,7 +246,7 @@ def test_float_target_bounds_the_normwise_error(k):
     assert worst_operands(system, k) <= sqrt(k) * target
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_normwise_grade_holds_by_the_bound_for_every_k(dtype, method):
     u = unit_roundoff(dtype)

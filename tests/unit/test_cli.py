@@ -28,7 +28,8 @@ HERE = ("--workers", "0", "--tile", "16")
 def test_every_routine_is_a_command_with_all_options(call, a, routine):
     gemm, hermitian = routine == "gemm", routine[:2] == "he"
     op = {"op_b": "C"} if gemm else {"op": "C" if hermitian else "T", "uplo": "lower"}
-    options = {**op, "method": "3m", "accuracy": 1e-10, "beta": -0.5}
+    method = "eisenstein" if hermitian else "3m"
+    options = {**op, "method": method, "accuracy": 1e-10, "beta": -0.5}
     options["alpha"] = 2 if hermitian else 1 + 2j
     two = gemm or routine.endswith("2k")
     matrices = [a, make(M, K, 3)][: 1 + two]

@@ -21,6 +21,7 @@ from twom_dist.moduli import (
     eisenstein_moduli,
     hybrid_moduli,
     log2_product,
+    make_system,
     real_moduli,
     reconstruct,
     residue_system,
@@ -31,8 +32,8 @@ from twom_dist.moduli import (
     two_m_moduli,
 )
 
-KINDS = ("2m", "3m", "4m", "hybrid", "real")
-GEMMS_PER_MODULUS = {"2m": 2, "3m": 3, "4m": 4, "real": 1}
+KINDS = ("2m", "3m", "4m", "hybrid", "eisenstein", "real")
+GEMMS_PER_MODULUS = {"2m": 2, "3m": 3, "4m": 4, "eisenstein": 2, "real": 1}
 
 TWO_M_ROOTS = {
     **{241: 64, 233: 89, 229: 107, 221: 21, 205: 32, 197: 14, 193: 81, 181: 19},
@@ -94,6 +95,12 @@ def test_eisenstein_moduli():
         w = root_of_unity_cube(p)
         assert w is not None
         assert gcd(2 * w + 1, p) == 1
+
+
+def test_other_moduli_are_refused():
+    for kind, wrong in (("2m", 239), ("eisenstein", 239), ("eisenstein", 3)):
+        with raises(AccuracyError, "modulus"):
+            make_system(kind, ((wrong, kind),))
 
 
 def test_hybrid_order():
@@ -191,7 +198,7 @@ def multiply_in_residues(system, a, b, modulo):
 def test_decode_multiply_encode_is_the_exact_product(kind, data, seed):
     system = data.draw(st.sampled_from(chosen_systems(kind)))
     k = 3
-    # |Re c|, |Im c| <= 2 k limit^2 <= capacity
+    # |Re c|, |Im c| <= 2 k limit^2 <= capacity; |g|, |h| as well
     limit = int((system.capacity // (2 * k)) ** 0.5 * (1 - 1e-9))
     rng = np.random.default_rng(seed)
 
@@ -203,8 +210,12 @@ def test_decode_multiply_encode_is_the_exact_product(kind, data, seed):
     a, b = [whole(2, k), whole(2, k)], [whole(k, 4), whole(k, 4)]
     if kind == "real":
         a[1], b[1] = 0 * a[1], 0 * b[1]
+    if system.hexagonal:  # g and h of one parity, |g| and |h| a little larger
+        a, b = ([x[0] + (x[0] + x[1]) % 2, x[1]] for x in (a, b))
     found = multiply_in_residues(system, a, b, modulo)
     exact = [a[0] @ b[0] - a[1] @ b[1], a[0] @ b[1] + a[1] @ b[0]]
+    if system.hexagonal:
+        exact = [(exact[0] - 2 * a[1] @ b[1]) // 2, exact[1] // 2]
     for part, expected in zip(found, exact, strict=False):
         assert (part == expected).all()
 

@@ -24,7 +24,7 @@ PLANS = {
     "syr2k": td.plan_syr2k,
 }
 UPLOS = ("full", "lower", "upper")
-METHODS = ("2m", "3m", "4m", "hybrid")
+METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
 UNEVEN = ((30, 7, 24), (20, 25))
 each_routine = pytest.mark.parametrize("routine", PLANS)
 

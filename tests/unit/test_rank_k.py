@@ -13,7 +13,7 @@ from twom_dist import (
     syrk,
 )
 
-METHODS = ("2m", "3m", "4m", "hybrid")
+METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
 N, K = 37, 23
 
 

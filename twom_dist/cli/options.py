@@ -99,7 +99,8 @@ METHOD_OPTIONS = [
     option(
         "--method",
         str,
-        "2m (default), hybrid, blas (the native product); to compare: 3m, 4m.",
+        "2m (default), hybrid, blas (the native product); to compare: 3m, 4m, "
+        "eisenstein.",
     ),
     option(
         "--engine",

@@ -1,6 +1,7 @@
 """Exact integers only: moduli, roots of -1, CRT weights, residue systems, scaling."""
 
 from .crt import balanced_digits, crt_weights, reconstruct, symmetric_residue
+from .kinds import Mirror, Plane
 from .roots import root_of_minus_one, root_of_unity_cube
 from .scaling import (
     NONFINITE_ROW,
@@ -19,8 +20,6 @@ from .selection import (
 )
 from .system import (
     METHODS,
-    Mirror,
-    Plane,
     Product,
     ResidueSystem,
     available_moduli,

@@ -7,6 +7,10 @@ never ask which method runs:
 * multiply: product ``q = left plane @ right plane  (mod p)``;
 * decode: part (real, imaginary) ``= sum_q weight[q] * residue[q]  (mod M)``.
 
+"eisenstein" differs in what the two parts are, integers g and h of one parity that
+stand for ``(g + h sqrt(-3)) / 2``: how they are found and read back is
+`ResidueSystem.hexagonal`'s matter in `Engine.encode` and `Engine.decode`.
+
 References
 ----------
 .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 2.
@@ -15,43 +19,19 @@ References
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from math import log2, prod
+from math import isqrt, log2, prod
 
 from ..errors import AccuracyError
 from .crt import balanced_digits, crt_weights, symmetric_residue
-from .roots import root_of_minus_one
-from .selection import hybrid_moduli, real_moduli, two_m_moduli
+from .kinds import KINDS, Mirror, Plane
+from .selection import eisenstein_moduli, hybrid_moduli, real_moduli, two_m_moduli
 
-METHODS = ("2m", "3m", "4m", "hybrid")
+METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
 
 # With b digit bits and Q <= 2^c products: |sum_q digit residue| <= 2^(c + 7 + b - 1),
 # the quotient times a digit of M at most half as much: below 1.5 * 2^52 for
 # b + c = 46, so that every sum is exact in float64, in any order.
 _DIGIT_AND_PRODUCT_BITS = 46
-
-
-@dataclass(frozen=True)
-class Plane:
-    """One encoded int8 matrix: ``re_weight Re + im_weight Im (mod p)``."""
-
-    p: int
-    re_weight: int
-    im_weight: int
-
-
-@dataclass(frozen=True)
-class Mirror:
-    """How a product of ``X X^H`` follows from others of its modulus.
-
-    ``straight R + transposed R^T + other_weight S  (mod p)`` with R the product
-    `source` and S the product `other`, symmetric weights.
-    """
-
-    source: int
-    straight: int
-    transposed: int
-    other: int | None = None
-    other_weight: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,11 +56,11 @@ class ResidueSystem:
     Attributes
     ----------
     method : str
-        "2m", "3m", "4m", "hybrid" or "real".
+        "2m", "3m", "4m", "hybrid", "eisenstein" or "real".
     moduli : tuple of int
         Pairwise coprime, each with one or more planes.
     kinds : tuple of str
-        How each modulus multiplies: "2m", "3m", "4m" or "real".
+        How each modulus multiplies: "2m", "3m", "4m", "eisenstein" or "real".
     planes : tuple of Plane
         Encoded matrices of either operand, the planes of a modulus together.
     products : tuple of Product
@@ -133,6 +113,15 @@ class ResidueSystem:
         return len(self.weights)
 
     @cached_property
+    def hexagonal(self) -> bool:
+        """Whether the parts are g and h of ``(g + h sqrt(-3)) / 2``, of one parity.
+
+        These are the Eisenstein integers ``a + b w``, ``w = (sqrt(-3) - 1) / 2``, with
+        ``g = 2a - b`` and ``h = b``. Conjugation is -h, as of any other system.
+        """
+        return "eisenstein" in self.kinds
+
+    @cached_property
     def modulus_product(self) -> int:
         """M, the product of the moduli."""
         return prod(self.moduli)
@@ -148,8 +137,19 @@ class ResidueSystem:
 
         The margin below (M-1)/2 keeps the quotient of the reconstruction, which is
         rounded from its two leading digits (error below 2^-20), on the right side.
+
+        Hexagonal: the largest |c|. M/2 is the inradius of the cell of multiples of M,
+        and errors below 2^-20 M of g and h move c by less than that.
         """
         return self.modulus_product * ((1 << 19) - 1) >> 20
+
+    @cached_property
+    def part_bits(self) -> int:
+        """Bits of the largest part of an entry: rows have norms up to sqrt(capacity).
+
+        Hexagonal: ``|g|`` is at most twice as large, ``|h|`` 2 / sqrt(3) times.
+        """
+        return isqrt(self.capacity).bit_length() + self.hexagonal
 
     @cached_property
     def digit_bits(self) -> int:
@@ -166,67 +166,6 @@ class ResidueSystem:
         return balanced_digits(x, self.digit_bits, self.num_digits)
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """One modulus: its planes, pairs of planes, post step and what X X^H saves.
-
-    Indices of products and planes count within the modulus.
-    """
-
-    planes: list[Plane]
-    pairs: list[tuple[int, int]]
-    post: list[list[int]]
-    mirrors: dict[int, Mirror]
-
-
-def _real(p: int) -> _Kind:
-    return _Kind([Plane(p, 1, 0)], [(0, 0)], [[1]], {})
-
-
-def _two_m(p: int) -> _Kind:
-    """C± = A± B±;  Re = 2^-1 (C- + C+),  Im = s 2^-1 (C- - C+).
-
-    In X X^H: C- = C+^T.
-    """
-    s = root_of_minus_one(p)
-    if s is None:
-        raise AccuracyError(
-            f"{p} is not a 2M modulus: -1 has no square root modulo {p}",
-            "Use it as a 3M modulus",
-            "modulus",
-        )
-    half = (p + 1) // 2
-    planes = [Plane(p, 1, s), Plane(p, 1, -s)]
-    post = [[half, half], [-s * half, s * half]]
-    return _Kind(planes, [(0, 0), (1, 1)], post, {1: Mirror(0, 0, 1)})
-
-
-def _three_m(p: int) -> _Kind:
-    """T1 = Ar Br, T2 = Ai Bi, T3 = (Ar+Ai)(Br+Bi); Re = T1-T2, Im = T3-T1-T2.
-
-    In X X^H: T1 = 2^-1 (T3 + T3^T) - T2, for odd p.
-    """
-    planes = [Plane(p, 1, 0), Plane(p, 0, 1), Plane(p, 1, 1)]
-    half = symmetric_residue((p + 1) // 2, p)
-    mirrors = {0: Mirror(2, half, half, 1, -1)} if p % 2 else {}
-    post = [[1, -1, 0], [-1, -1, 1]]
-    return _Kind(planes, [(0, 0), (1, 1), (2, 2)], post, mirrors)
-
-
-def _four_m(p: int) -> _Kind:
-    """T1 = Ar Br, T2 = Ai Bi, T3 = Ar Bi, T4 = Ai Br; Re = T1-T2, Im = T3+T4.
-
-    In X X^H: T4 = -T3^T.
-    """
-    planes = [Plane(p, 1, 0), Plane(p, 0, 1)]
-    pairs = [(0, 0), (1, 1), (0, 1), (1, 0)]
-    post = [[1, -1, 0, 0], [0, 0, 1, 1]]
-    return _Kind(planes, pairs, post, {3: Mirror(2, 0, -1)})
-
-
-_KINDS = {"real": _real, "2m": _two_m, "3m": _three_m, "4m": _four_m}
-
-
 def _assemble(method: str, choice: Iterable[tuple[int, str]]) -> ResidueSystem:
     """Join the planes, products and weights of all moduli."""
     choice = tuple(choice)
@@ -236,7 +175,7 @@ def _assemble(method: str, choice: Iterable[tuple[int, str]]) -> ResidueSystem:
     products: list[Product] = []
     weights: list[list[int]] = [[] for _ in range(1 if method == "real" else 2)]
     for (p, kind), crt_weight in zip(choice, crt_weights(moduli), strict=True):
-        one = _KINDS[kind](p)
+        one = KINDS[kind](p)
         plane, product = len(planes), len(products)
         planes += one.planes
         products += [
@@ -270,8 +209,8 @@ def available_moduli(method: str) -> tuple[tuple[int, str], ...]:
     """List (modulus, kind) in the order in which a method takes them."""
     if method == "hybrid":
         return hybrid_moduli()
-    moduli = two_m_moduli() if method == "2m" else real_moduli()
-    return tuple((p, method) for p in moduli)
+    own = {"2m": two_m_moduli, "eisenstein": eisenstein_moduli}
+    return tuple((p, method) for p in own.get(method, real_moduli)())
 
 
 @cache
@@ -285,7 +224,7 @@ def residue_system(method: str, num_moduli: int) -> ResidueSystem:
 
     Parameters
     ----------
-    method : {"2m", "3m", "4m", "hybrid", "real"}
+    method : {"2m", "3m", "4m", "hybrid", "eisenstein", "real"}
     num_moduli : int
         From 1 to ``len(available_moduli(method))``.
     """

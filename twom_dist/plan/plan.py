@@ -84,8 +84,8 @@ class Plan:
     def method(self) -> str:
         """Name of the method.
 
-        "2m", "hybrid", "blas", or "real" for real products; "3m" and "4m" are for
-        comparison.
+        "2m", "hybrid", "blas", or "real" for real products; "3m", "4m" and "eisenstein"
+        are for comparison.
         """
         return self.spec.method
 

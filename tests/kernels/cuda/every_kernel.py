@@ -27,6 +27,7 @@ def calls_of_every_kernel() -> Iterator[Call]:
     A[3, 5], C[1, 1] = np.nan, np.inf
     yield td.gemm, [A, B, C], {"alpha": 2, "beta": 0.5j, "num_moduli": 3}
     yield td.gemm, [A, B], {}
+    yield td.gemm, [A, B], {"method": "eisenstein"}
     D = np.ldexp(1.0, np.arange(37) % 20)
     yield td.gemm, [A * D, B / D[:, None]], {"num_moduli": 3, "equilibrate": True}
     for dtype in ("complex64", "float64"):

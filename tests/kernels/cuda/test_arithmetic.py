@@ -15,7 +15,7 @@ from twom_dist.kernels.cuda.tables import (
 )
 from twom_dist.moduli import Mirror, available_moduli, residue_system
 
-METHODS = ("2m", "3m", "4m", "hybrid", "real")
+METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein", "real")
 
 # The first raw value below `count` whose low byte is not its symmetric residue, or
 # `count`. 256 has two symmetric residues of 128, with one byte.

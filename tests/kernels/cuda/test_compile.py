@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ NVRTC_VERSION = repr(nvrtc.nvrtcVersion())
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
 # The architecture whose every module is compiled; the others take the usual ones.
 MAIN = "sm_90"
-METHODS = {"complex": ("2m", "3m", "4m", "hybrid"), "float": ("real",)}
+METHODS = {"complex": ("2m", "3m", "4m", "hybrid", "eisenstein"), "float": ("real",)}
 PRECISIONS = {"complex64": 8, "complex128": 16, "float32": 8, "float64": 15}
 
 
@@ -121,8 +122,9 @@ def test_modules_compile_and_fit(kept, family):
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f not in HOPPER_FAMILIES])
 def test_modules_compile_for_every_architecture(kept, family):
     # The text is the same for all; other dtypes take less of what each has.
-    module = module_for(family, "complex128", residue_system("2m", 16))
-    compile_side_by_side(kept, ((module, each) for each in ARCHITECTURES))
+    systems = (residue_system(method, 16) for method in ("2m", "eisenstein"))
+    modules = {module_for(family, "complex128", system) for system in systems}
+    compile_side_by_side(kept, product(modules, ARCHITECTURES))
 
 
 def test_every_kernel_belongs_to_one_family():
@@ -162,9 +164,11 @@ def compile_as_cupy(kept: Kept, module: Module) -> str:
     return kept.get(".ptx", (NVRTC_VERSION, *options, source), make).read_text()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [("float32", "real"), ("complex64", "2m"), ("complex64", "eisenstein")],
+)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_subnormal_floats_survive_flushing_to_zero(kept, family, dtype):
-    kind = "2m" if dtype == "complex64" else "real"
+def test_subnormal_floats_survive_flushing_to_zero(kept, family, dtype, kind):
     module = module_for(family, dtype, residue_system(kind, PRECISIONS[dtype]))
     assert set(_FLUSHING.findall(compile_as_cupy(kept, module))) <= _HARMLESS

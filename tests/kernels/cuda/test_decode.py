@@ -19,6 +19,7 @@ SYSTEMS = (
     *(("2m", 1), ("2m", 2), ("2m", 8), ("2m", 16), ("2m", 17), ("2m", 22)),
     *(("3m", 1), ("3m", 15), ("3m", 16), ("3m", 30), ("3m", 49)),
     *(("4m", 11), ("4m", 20), ("4m", 49), ("hybrid", 22), ("hybrid", 49)),
+    *(("eisenstein", n) for n in (1, 2, 8, 16, 17, 23)),
     *(("real", 1), ("real", 8), ("real", 15), ("real", 30), ("real", 49)),
 )
 
@@ -132,10 +133,11 @@ def test_every_exponent_is_reached(calls):
         assert_integers_agree(calls, values, system, exponent)
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "real"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein", "real"])
 def test_every_sum_of_digits_is_exact(method):
     """Sums of combined residues, with 2^52 the bound that quotients count on."""
     bounds = {"2m": (2, 2), "3m": (2, 3), "4m": (2, 2), "real": (1,)}
+    bounds["eisenstein"] = bounds["2m"]
     for count in range(1, len(available_moduli(method)) + 1):
         system = residue_system(method, count)
         table = decode_table(system)

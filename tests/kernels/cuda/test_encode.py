@@ -26,6 +26,7 @@ SYSTEMS = (
     *(("2m", 1), ("2m", 2), ("2m", 8), ("2m", 16), ("2m", 17), ("2m", 22)),
     *(("3m", 1), ("3m", 15), ("3m", 16), ("3m", 49), ("4m", 11), ("4m", 30)),
     *(("hybrid", 22), ("hybrid", 30), ("hybrid", 49)),
+    *(("eisenstein", n) for n in (1, 2, 8, 16, 17, 23)),
     *(("real", 1), ("real", 8), ("real", 16), ("real", 30), ("real", 49)),
 )
 
@@ -102,7 +103,7 @@ def test_planes_of_every_layout(calls, dtype, layout, across):
     assert_planes_agree(calls, x, exponents, system, across=across)
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_planes_at_the_ends_of_the_format(calls, dtype, method):
     kind = method if dtype.startswith("complex") else "real"
@@ -118,7 +119,7 @@ def test_a_real_system_leaves_the_imaginary_part_out(calls):
     assert_planes_agree(calls, x, np.full(5, 3, np.int32), system)
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "real"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein", "real"])
 def test_every_quantised_value_fits_its_words(method):
     words = []
     for count in range(1, len(available_moduli(method)) + 1):

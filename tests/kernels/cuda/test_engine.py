@@ -26,6 +26,7 @@ from twom_dist.tiles.cache import encoded_tiles
 
 SYSTEMS = (
     *(("2m", 2), ("2m", 16), ("3m", 15), ("4m", 11), ("hybrid", 24)),
+    *(("eisenstein", 2), ("eisenstein", 16)),
     *(("real", 1), ("real", 15)),
 )
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
@@ -96,7 +97,7 @@ def test_what_is_not_finite_reaches_the_same_entries(cuda, ops, value):
     assert not np.isfinite(found).all()
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid"])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_updates(cuda, routine, method, monkeypatch):
     monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 16)
@@ -249,7 +250,9 @@ def test_long_rows_derive_what_follows_from_other_products(cuda):
 
 
 @pytest.mark.parametrize("triangle", ["lower", "upper"])
-@pytest.mark.parametrize("choice", [("2m", 16), ("3m", 15), ("4m", 3)])
+@pytest.mark.parametrize(
+    "choice", [("2m", 16), ("3m", 15), ("4m", 3), ("eisenstein", 3)]
+)
 def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle):
     system, n = residue_system(*choice), 41
     x, e = spread_matrix(n, 70, seed=1), np.full(n, 20, np.int32)

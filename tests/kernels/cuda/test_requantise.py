@@ -6,7 +6,7 @@ import pytest
 from tests.kernels.cuda.calls import guarded
 from twom_dist.moduli import available_moduli, make_system, residue_system
 
-METHODS = ("2m", "3m", "hybrid", "real")
+METHODS = ("2m", "3m", "hybrid", "eisenstein", "real")
 
 
 def symmetric(x: np.ndarray, p: int) -> np.ndarray:

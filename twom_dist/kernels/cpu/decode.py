@@ -9,6 +9,7 @@ from numba import njit
 
 from ...moduli import ResidueSystem
 from ...typing import Array
+from .hexagonal import lift_to_cell, times_half_root
 
 _PIECE = 256
 # Residues of four products are summed before the sums are loaded and stored again.
@@ -72,12 +73,14 @@ def _sum_group(r, weights, q, count, d):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _digits_to_float(d, modulus, quotient, digit_bits, count, out):  # type: ignore[no-untyped-def]
-    """Follow steps 1 to 3 of the contract on d[digit, piece], into out[word, piece]."""
+def _reduce_digits(d, modulus, quotient, digit_bits, count, y):  # type: ignore[no-untyped-def]
+    """Follow steps 1 and 2 of the contract on d[digit, piece].
+
+    Returns how many digits are ``-2^(b-1)``.
+    """
     last = d.shape[0] - 1
     unit = 2.0**digit_bits
     inverse, half = 1.0 / unit, unit / 2
-    y = out[0]
     leading, second = d[last], d[max(0, last - 1)]
     for c in range(count):
         q = leading[c] * quotient[0]
@@ -96,15 +99,21 @@ def _digits_to_float(d, modulus, quotient, digit_bits, count, out):  # type: ign
             digit[c] -= carry * unit
             above[c] += carry
             halves += np.int64(digit[c] == -half)
-    _sum_digits(d, unit, count, out)
-    if halves > 0:
-        _mirror_digits(d, unit, count, out[0])
-        _sum_digits(d, unit, count, out)
+    return halves
 
 
 @njit(nogil=True, cache=True)
-def _sum_digits(d, unit, count, out):  # type: ignore[no-untyped-def]
-    """Sum the digits from the least up."""
+def _sum_digits(d, unit, halves, count, out):  # type: ignore[no-untyped-def]
+    """Sum the digits from the least up, to out[word, piece]: step 3."""
+    _add_digits(d, unit, count, out)
+    if halves > 0:
+        _mirror_digits(d, unit, count, out[0])
+        _add_digits(d, unit, count, out)
+
+
+@njit(nogil=True, cache=True)
+def _add_digits(d, unit, count, out):  # type: ignore[no-untyped-def]
+    """Sum the digits as they are."""
     high, lowest = out[0], d[0]
     for c in range(count):
         high[c] = lowest[c]
@@ -129,12 +138,11 @@ def _sum_digits(d, unit, count, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _add_with_error(digit, scale, count, high, low):  # type: ignore[no-untyped-def]
-    """high += digit scale, and low takes the rounding error."""
+    """high += digit scale, low the error: that term is 0, or the larger one."""
     for c in range(count):
-        x, v = digit[c] * scale, high[c]
-        total = x + v
-        part = total - x
-        low[c] += (x - (total - part)) + (v - part)
+        x = digit[c] * scale
+        total = x + high[c]
+        low[c] += high[c] - (total - x)
         high[c] = total
 
 
@@ -191,6 +199,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
     modulus,
     quotient,
     digit_bits,
+    hexagonal,
     alpha_mode,
     alpha,
     beta_mode,
@@ -208,6 +217,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
     d = np.empty((parts, digits, _PIECE))
     v = np.zeros((parts, words, _PIECE))
     r = np.zeros((_GROUP, _PIECE))
+    pair, unit = np.empty((2, _PIECE)), 2.0**digit_bits
     one_bits, two_bits = np.empty(_PIECE, np.int64), np.empty(_PIECE, np.int64)
     one, two = one_bits.view(np.float64), two_bits.view(np.float64)
     for i in range(lo, hi):
@@ -227,11 +237,23 @@ def decode_rows(  # type: ignore[no-untyped-def]
                     _sum_group(r, weights[part], q, count, d[part])
             own = columns[start : start + count]
             largest = _power_bits(rows[i], own, count, one_bits, two_bits)
+            halves = np.int64(0)
+            for part in range(parts):
+                given = modulus, quotient, digit_bits, count
+                halves += _reduce_digits(d[part], *given, v[part, 0])
+            if hexagonal:
+                halves += lift_to_cell(d, modulus, quotient, digit_bits, count)
             for part in range(parts):
                 pieces = v[part]
-                _digits_to_float(d[part], modulus, quotient, digit_bits, count, pieces)
+                if hexagonal and part == 1:
+                    _sum_digits(d[part], unit, halves, count, pair)
+                    times_half_root(pair, count, pieces)
+                else:
+                    _sum_digits(d[part], unit, halves, count, pieces)
                 for word in range(words):
                     piece = pieces[word]
+                    if hexagonal and part == 0:
+                        piece[:count] *= 0.5
                     for c in range(count):
                         piece[c] = piece[c] * one[c] * two[c]
             _scale(v, alpha_mode, alpha.real, alpha.imag, parts, count)
@@ -314,6 +336,7 @@ def decode_tile(
         tables.modulus,
         tables.quotient,
         tables.digit_bits,
+        system.hexagonal,
         scalar_mode(alpha),
         complex(alpha),
         scalar_mode(beta),

@@ -12,9 +12,10 @@ from numba import njit
 
 from ...moduli import ResidueSystem, symmetric_residue
 from ...typing import Array
+from .hexagonal import nearest_points
 
-# x' = sum_t split[t] 2^(30 t), |split[t]| <= 2^30. A plane is a sum of 2 S of them
-# with symmetric weights below 2^7: |y| < 2^41 for S <= 8 splits (R < 2^240).
+# x' = sum_t split[t] 2^(30 t), |split[t]| <= 2^31. A plane is a sum of 2 S of them
+# with symmetric weights below 2^7: |y| < 2^42 for S <= 8 splits (R < 2^240).
 SPLIT_BITS = 30
 _GROUP = 4
 # Longer pieces leave L1, shorter ones write too little of a plane at once: on a Zen 4
@@ -38,9 +39,8 @@ class EncodeTables:
 @cache
 def encode_tables(system: ResidueSystem) -> EncodeTables:
     """Tabulate the weights of every split in every plane."""
-    # |x'| <= R = sqrt(capacity) < 2^bits.
-    bits = (system.capacity.bit_length() + 1) // 2 + 1
-    splits = max(1, -(-bits // SPLIT_BITS))
+    # The last split has what is left, up to a bit more.
+    splits = max(1, -(-(system.part_bits - 1) // SPLIT_BITS))
     padded = -(-system.parts * splits // _GROUP) * _GROUP
     weights = np.zeros((len(system.planes), padded))
     for row, plane in zip(weights, system.planes, strict=True):
@@ -58,13 +58,18 @@ _EXACT = {"contract"}
 
 
 @njit(nogil=True, cache=True, fastmath=_EXACT)
-def _split_piece(values, factor1, factor2, count, sign, split, first, splits):  # type: ignore[no-untyped-def]
-    """Quantise values into split[first:first + splits], least significant first."""
-    high = split[first + splits - 1]
+def _quantise_piece(values, factor1, factor2, count, sign, high):  # type: ignore[no-untyped-def]
+    """Round values to the nearest integers."""
     for c in range(count):
         f = factor1[c]
         v = np.rint(values[c] * f * factor2[c])
         high[c] = 0.0 if f == 0.0 else sign * v
+
+
+@njit(nogil=True, cache=True, fastmath=_EXACT)
+def _split_piece(split, first, splits, count):  # type: ignore[no-untyped-def]
+    """Cut the last of split[first:first + splits], least significant first."""
+    high = split[first + splits - 1]
     for t in range(splits - 1):
         low = split[first + t]
         for c in range(count):
@@ -113,6 +118,7 @@ def encode_rows(  # type: ignore[no-untyped-def]
     plane_moduli,
     weights,
     splits,
+    hexagonal,
     unsigned,
     lo,
     hi,
@@ -128,7 +134,7 @@ def encode_rows(  # type: ignore[no-untyped-def]
     """
     width = column_factors.shape[1]
     padded = weights.shape[1]
-    values = np.empty(_PIECE)
+    values, rest = np.zeros((2, _PIECE)), np.empty((2, _PIECE))
     factor1, factor2 = np.empty(_PIECE), np.empty(_PIECE)
     split = np.zeros((padded, _PIECE))
     y = np.zeros(_PIECE)
@@ -144,13 +150,23 @@ def encode_rows(  # type: ignore[no-untyped-def]
                     source = x[base : base + count, r, part]
                 else:
                     source = x[r, base : base + count, part]
+                target_part = values[part]
                 for c in range(count):
-                    values[c] = source[c]
-                sign = im_sign if part == 1 else 1.0
+                    target_part[c] = source[c]
+            if hexagonal:
+                g, h = split[splits - 1], split[2 * splits - 1]
+                nearest_points(values, factor1, factor2, count, im_sign, g, h, rest)
+            for part in range(x.shape[2]):
                 first = part * splits
-                _split_piece(
-                    values, factor1, factor2, count, sign, split, first, splits
-                )
+                high = split[first + splits - 1]
+                if not hexagonal:
+                    sign = im_sign if part == 1 else 1.0
+                    own = values[part]
+                    _quantise_piece(own, factor1, factor2, count, sign, high)
+                _split_piece(split, first, splits, count)
+                if hexagonal:
+                    # |rest| <= 2 |r| + 1 <= 2^28 + 1, the split 2^29 if not the last
+                    split[first, :count] += rest[part, :count]
             for plane in range(plane_moduli.size):
                 w = weights[plane]
                 if padded > _GROUP:

@@ -210,6 +210,7 @@ class CpuEngine:
                 tables.plane_moduli,
                 tables.weights,
                 tables.splits,
+                system.hexagonal,
                 left,
                 lo,
                 hi,

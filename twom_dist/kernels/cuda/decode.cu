@@ -155,31 +155,28 @@ __device__ __forceinline__ void add_moduli(Sums& d, Reader& reader, int32 moduli
   }
 }
 
-// Step 3: the sum of the digits. Products by powers of two are exact, so that fusing
-// them changes nothing.
+// Step 3: the sum of the digits, and with 2 words what its rounding leaves. Products by
+// powers of two are exact, so that fusing them changes nothing.
+template <int COUNT>
 __device__ __forceinline__ void sum_digits(const double (&d)[DIGITS], double unit,
-                                           double (&v)[RESULTS]) {
-  double scale = 1.0;
-  v[0] = d[0];
-#if RESULTS == 2
-  v[1] = 0.0;
-#endif
+                                           double (&v)[COUNT]) {
+  double high = d[0], low = 0.0, scale = 1.0;
 #pragma unroll
   for (int32 t = 1; t < DIGITS; ++t) {
     scale = __dmul_rn(scale, unit);
-    double total = __fma_rn(d[t], scale, v[0]);
-#if RESULTS == 2
-    double x = __dmul_rn(d[t], scale), part = __dadd_rn(total, -x);
-    double error = __dadd_rn(x, -__dadd_rn(total, -part));
-    v[1] = __dadd_rn(v[1], __dadd_rn(error, __dadd_rn(v[0], -part)));
-#endif
-    v[0] = total;
+    double total = __fma_rn(d[t], scale, high);
+    if (COUNT == 2) {
+      double part = __dadd_rn(total, -__dmul_rn(d[t], scale));
+      low = __dadd_rn(low, __dadd_rn(high, -part));
+    }
+    high = total;
   }
-#if RESULTS == 2
-  double total = __dadd_rn(v[0], v[1]);
-  v[1] = __dadd_rn(v[1], -__dadd_rn(total, -v[0]));
-  v[0] = total;
-#endif
+  if (COUNT == 2) {
+    v[0] = __dadd_rn(high, low);
+    v[COUNT - 1] = __dadd_rn(low, -__dadd_rn(v[0], -high));
+  } else {
+    v[0] = high;
+  }
 }
 
 // The digits of a negative integer's magnitude, negated. They differ from its own only
@@ -198,12 +195,11 @@ __device__ __forceinline__ void mirror_digits(double (&d)[DIGITS], double unit) 
   }
 }
 
-// Steps 1 to 3, before a look at the digits: `halves` is set where one is -2^(b-1).
-// `modulus`: the digits of M, then the two factors of the quotient.
-__device__ __forceinline__ void digits_to_double(double (&d)[DIGITS],
-                                                 const double* modulus, double unit,
-                                                 double inverse, double (&v)[RESULTS],
-                                                 bool& halves) {
+// Steps 1 and 2: `halves` is set where a digit is -2^(b-1). `modulus`: the digits of M,
+// then the two factors of the quotient.
+__device__ __forceinline__ void reduce_digits(double (&d)[DIGITS],
+                                              const double* modulus, double unit,
+                                              double inverse, bool& halves) {
   // x + MAGIC rounds |x| < 2^51 to an integer, by the addition's rounding mode.
   const double MAGIC = 6755399441055744.0;
   double half = 0.5 * unit;
@@ -223,8 +219,9 @@ __device__ __forceinline__ void digits_to_double(double (&d)[DIGITS],
     // |d[t]| <= half: the high word decides.
     halves |= __double2hiint(d[t]) == __double2hiint(-half);
   }
-  sum_digits(d, unit, v);
 }
+
+#include "hexagonal.cuh"
 
 __device__ __forceinline__ int32 finite_exponent(int32 e) {
   return e == NONFINITE_ROW ? 0 : e;
@@ -253,9 +250,8 @@ __device__ __forceinline__ void scale_up(double (&v)[PARTS], int32 row, int32 co
 // `table`: digits of M, factors of the quotient, padding to an even count, then for each
 // modulus the digits of its weights, parts together. Moduli come 2M first, then 3M, 4M.
 // c has strides in elements, out rows of out_stride elements, m of them for each word.
-// Blocks of 32 x 8: x over
-// groups of ELEMENTS along n, y over rows, any number of blocks in y. Threads without an
-// element of the triangle write nothing.
+// Blocks of 32 x 8: x over groups of ELEMENTS along n, y over rows, any number of blocks
+// in y. Threads without an element of the triangle write nothing.
 extern "C" __global__ void __launch_bounds__(256 TWO_BLOCKS)
 decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32* rows,
        const int32* columns, const double* table, int32 digit_bits, int32 two_m,
@@ -287,13 +283,18 @@ decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32
     bool halves = false;
 #pragma unroll
     for (int32 e = 0; e < ELEMENTS; ++e) {
+#ifdef HEXAGONAL
+      point_to_doubles(d[e], table, unit, inverse, v[e]);
+#else
 #pragma unroll
       for (int32 part = 0; part < PARTS; ++part) {
         double own[RESULTS];
-        digits_to_double(d[e][part], table, unit, inverse, own, halves);
+        reduce_digits(d[e][part], table, unit, inverse, halves);
+        sum_digits(d[e][part], unit, own);
 #pragma unroll
         for (int32 word = 0; word < RESULTS; ++word) v[e][word][part] = own[word];
       }
+#endif
     }
     if (halves) {
 #pragma unroll

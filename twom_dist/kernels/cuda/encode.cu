@@ -1,6 +1,7 @@
 // Encode: x' = rint(x 2^s) and its int8 residue planes, one pass over x.
 //
-// Macros: REAL, PARTS, and WORDS, the 32-bit words of x' (|x'| < 2^(32 WORDS - 1)).
+// Macros: REAL, PARTS, and WORDS, the 32-bit words of x' (|x'| < 2^(32 WORDS - 1));
+// HEXAGONAL where the parts of x' are those of Eisenstein integers, planes as of 2M.
 // Must move sizeof(element) + planes bytes an element. With x' biased to unsigned, a
 // residue is a chain of dp4a over its bytes with the weights w 2^(8i) mod p, w the
 // plane's, and two instructions of reduction. For 2M and WORDS = 2 that is 57
@@ -53,6 +54,8 @@ __device__ __forceinline__ Integer quantise(double v) {
   x.word[WORDS - 1] ^= 0x80000000u;
   return x;
 }
+
+#include "hexagonal.cuh"
 
 // start + sum_i weight_i byte_i: below 4 WORDS 255 (p - 1) + p.
 __device__ __forceinline__ uint32 weigh(const Integer& x, const uint32* weights,
@@ -142,10 +145,18 @@ encode(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
   Integer re[4], im[4];
 #pragma unroll
   for (int32 c = 0; c < 4; ++c) {
-    re[c] = quantise(__dmul_rn(__dmul_rn(widen(element[c].part[0]), one), two));
+    double x = __dmul_rn(__dmul_rn(widen(element[c].part[0]), one), two);
 #if PARTS == 2
     double signed_one = conjugate ? -one : one;
-    im[c] = quantise(__dmul_rn(__dmul_rn(widen(element[c].part[1]), signed_one), two));
+    double y = __dmul_rn(__dmul_rn(widen(element[c].part[1]), signed_one), two);
+#endif
+#ifdef HEXAGONAL
+    nearest_point(x, y, re[c], im[c]);
+#else
+    re[c] = quantise(x);
+#if PARTS == 2
+    im[c] = quantise(y);
+#endif
 #endif
   }
   out += group.row * k_padded + group.first;

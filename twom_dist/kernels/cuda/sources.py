@@ -97,6 +97,8 @@ def module_for(
         macros["DIGITS"] = str(system.num_digits)
         macros["ELEMENTS"] = str(decode_elements(system))
         macros["RESULTS"] = str(words)
+    if family in ("encode", "decode") and system is not None and system.hexagonal:
+        macros["HEXAGONAL"] = "1"
     return Module(family, tuple(macros.items()))
 
 

@@ -18,8 +18,10 @@ UInt32Array = npt.NDArray[np.uint32]
 Float64Array = npt.NDArray[np.float64]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
-# Kinds of moduli in the order in which the kernels take them.
+# Kinds of moduli in the order in which the kernels take them, and those that they take
+# for another: their planes and products have the same form.
 KINDS = ("2m", "3m", "4m", "real")
+_ALIKE = {"eisenstein": "2m"}
 
 # The contract's alpha and beta: not at all, by 1, by parts, as a complex number.
 NONE, ONE, REAL, COMPLEX = 0, 1, 2, 3
@@ -33,7 +35,7 @@ _LARGEST_RAW = 1 << 23
 @cache
 def count_kinds(system: ResidueSystem) -> tuple[int, int, int, int]:
     """Count the 2M, 3M, 4M and real moduli, which come in this order."""
-    order = [KINDS.index(kind) for kind in system.kinds]
+    order = [KINDS.index(_form(kind)) for kind in system.kinds]
     if order != sorted(order):
         raise KernelError(
             f"the CUDA kernels cannot take moduli in the order {system.kinds}",
@@ -42,6 +44,11 @@ def count_kinds(system: ResidueSystem) -> tuple[int, int, int, int]:
         )
     two_m, three_m, four_m, real = (order.count(t) for t in range(len(KINDS)))
     return two_m, three_m, four_m, real
+
+
+def _form(kind: str) -> str:
+    """Name the kind that the kernels take it for."""
+    return _ALIKE.get(kind, kind)
 
 
 def reduction_constants(p: int) -> tuple[int, int]:
@@ -80,9 +87,9 @@ def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
 def encode_words(system: ResidueSystem) -> int:
     """Count the 32-bit words that hold every quantised value.
 
-    ``|x'| <= R`` with ``R^2`` the capacity, and R below ``2^(32 words - 1)``.
+    Parts are below ``2^(32 words - 1)`` in magnitude.
     """
-    return -(-((system.capacity.bit_length() + 1) // 2 + 1) // _WORD_BITS)
+    return -(-(system.part_bits + 1) // _WORD_BITS)
 
 
 def _encode_entry(p: int, re: int, im: int, words: int) -> list[int]:
@@ -113,13 +120,13 @@ def encode_table(system: ResidueSystem) -> UInt32Array:
     -------
     (moduli, 8 + 2 words rounded up to 4) uint32
         ``inverse, -p, lift, start of Re, start of Im, 0, 0, 0``, the byte weights of Re
-        (1) and those of Im (s for 2M, 1 for 3M and 4M, 0 for real).
+        (1) and those of Im (s for 2M and its like, 1 for 3M and 4M, 0 for real).
     """
     words = encode_words(system)
     im_weight = {"3m": 1, "4m": 1, "real": 0}
     first = 0
     entries = []
-    for p, kind in system.choice:
+    for p, kind in ((p, _form(kind)) for p, kind in system.choice):
         own = [(t.re_weight, t.im_weight) for t in system.planes if t.p == p]
         im = own[0][1] if kind == "2m" else im_weight[kind]
         expected = {
@@ -215,7 +222,7 @@ def decode_table(system: ResidueSystem) -> DecodeTable:
     values += [(1 << t * b) / m if t >= 0 else 0.0 for t in (count - 1, count - 2)]
     values += [0.0] * (len(values) % 2)
     first = 0
-    for kind in system.kinds:
+    for kind in map(_form, system.kinds):
         rows = _COMBINATIONS[kind]
         weights = []
         for own, row, pivot in zip(system.weights, rows, _PIVOTS[kind], strict=True):

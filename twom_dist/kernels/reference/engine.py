@@ -27,6 +27,7 @@ from ..finish import (
 )
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
+from .hexagonal import half_root_of, lift_to_cell, nearest_point
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,10 @@ def _parts(x: Array) -> list[Array]:
     return [x.real, x.imag] if np.iscomplexobj(x) else [x]
 
 
-def _by_element(function: Callable[..., float], *arrays: Array) -> Array:
+def _by_element(function: Callable[..., Any], *arrays: Array, results: int = 1) -> Any:
     """Apply an exact function elementwise, with broadcasting, to Python integers."""
-    return np.frompyfunc(function, len(arrays), 1)(*arrays)
+    by_element: Callable[..., Any] = np.frompyfunc(function, len(arrays), results)
+    return by_element(*arrays)
 
 
 def _quantise(x: float, exponent: int) -> int:
@@ -167,11 +169,12 @@ class ReferenceEngine:
         conjugate: bool = False,
     ) -> ReferenceEncoded:
         """Quantise and take the planes modulo p."""
-        parts = [np.where(np.isfinite(t), t, 0) for t in _parts(x)]
+        re, im = (np.where(np.isfinite(t), t, 0) for t in (x.real, x.imag))
         masked = np.asarray(exponents)[:, np.newaxis]
-        quantised = [_by_element(_quantise, t, masked) for t in parts]
-        re = quantised[0]
-        im = quantised[1] if len(quantised) == 2 else np.zeros_like(re)
+        if system.hexagonal:
+            re, im = _by_element(nearest_point, re, im, masked, results=2)
+        else:
+            re, im = (_by_element(_quantise, t, masked) for t in (re, im))
         planes = np.zeros((len(system.planes), *x.shape), dtype=np.int8)
         for index, plane in enumerate(system.planes):
             sign = -1 if conjugate else 1
@@ -237,15 +240,11 @@ class ReferenceEngine:
         exponents = -(_finite(rows)[:, np.newaxis] + _finite(columns)[np.newaxis, :])
         e1 = np.clip(exponents, -1000, 600)
         e2 = np.maximum(exponents - e1, -1022)
-        parts = []
-        for weights in system.weights:
-            x = np.zeros(residues.shape[1:], dtype=object)
-            for weight, residue in zip(weights, residues, strict=True):
-                x = x + weight * residue.astype(object)
-            v = np.array([_rounded(t, system, words) for t in x.flat])
-            v = v.T.reshape(words, *x.shape)
-            with np.errstate(under="ignore"):
-                parts.append(v * np.exp2(e1) * np.exp2(np.minimum(e2, 0)))
+        with np.errstate(under="ignore"):
+            parts = [
+                v * np.exp2(e1) * np.exp2(np.minimum(e2, 0))
+                for v in _reconstruct(residues, system, words)
+            ]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             parts = [np.ldexp(t, np.maximum(e2, 0)) for t in _times(parts, alpha)]
             if beta != 0:
@@ -268,9 +267,31 @@ def _finite(exponents: Array) -> Array:
     return np.where(exponents == NONFINITE_ROW, 0, exponents)
 
 
+def _reconstruct(residues: Array, system: ResidueSystem, words: int) -> list[Array]:
+    """Sum weighted residues to integers, and round those: steps 1 to 3."""
+    sums = []
+    for weights in system.weights:
+        x = np.zeros(residues.shape[1:], dtype=object)
+        for weight, residue in zip(weights, residues, strict=True):
+            x = x + weight * residue.astype(object)
+        sums.append(x)
+
+    def each(function: Callable[[int], tuple[float, ...]], x: Array) -> Array:
+        return np.array([function(t) for t in x.flat]).T.reshape(words, *x.shape)
+
+    if system.hexagonal:
+        g, h = _by_element(lambda g, h: lift_to_cell(g, h, system), *sums, results=2)
+        half = 0.5 * each(lambda t: _rounded(t, system, words), g)
+        return [half, each(lambda t: half_root_of(*_rounded(t, system, 2))[:words], h)]
+    m = system.modulus_product
+    return [
+        each(lambda t: _rounded(symmetric_residue(t, m), system, words), x)
+        for x in sums
+    ]
+
+
 def _rounded(x: int, system: ResidueSystem, words: int) -> tuple[float, ...]:
-    """Sum the balanced digits of |x mod M| from the least, rounding each time."""
-    x = symmetric_residue(x, system.modulus_product)
+    """Sum the balanced digits of |x| from the least, rounding each time."""
     sign = 1 if x >= 0 else -1
     digits = system.digits(abs(x))
     v, low = float(digits[0]), 0.0

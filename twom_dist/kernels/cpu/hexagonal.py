@@ -1,0 +1,97 @@
+"""Eisenstein integers by pieces: to the nearest points, and back to two parts.
+
+The steps of `Engine.encode` and `Engine.decode` where the system is hexagonal. Nothing
+may be fused but what is named `fused`.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+from ..hexagonal import HALF_ROOT, INVERSE_ROOT
+
+_INVERSE_FIRST, _INVERSE_SECOND = INVERSE_ROOT
+_HALF_FIRST, _HALF_SECOND = HALF_ROOT
+
+
+@intrinsic
+def fused(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
+    """x y + z, rounded once: an instruction, or the C library's fma."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fma(*args)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+@njit(nogil=True, cache=True)
+def nearest_points(values, factor1, factor2, count, im_sign, g, h, rest):  # type: ignore[no-untyped-def]
+    """Find the parts of values[part, c] factor1[c] factor2[c].
+
+    They are ``g + rest[0]`` and ``h + rest[1]``.
+    """
+    re_in, im_in, rest_g, rest_h = values[0], values[1], rest[0], rest[1]
+    for c in range(count):
+        f, f2 = factor1[c], factor2[c]
+        # A row with a NaN or an Inf has factors of 0.
+        re = 0.0 if f == 0.0 else re_in[c] * f * f2
+        im = 0.0 if f == 0.0 else im_sign * (im_in[c] * f * f2)
+        x, y = np.abs(re), np.abs(im)
+        first = y * _INVERSE_FIRST
+        second = fused(y, _INVERSE_FIRST, -first) + y * _INVERSE_SECOND
+        m, n = np.rint(x), np.rint(first)
+        left = (first - n) + second
+        r = np.rint(left)
+        u, v = x - m, left - r
+        one = 1.0 if np.abs(u) + 3.0 * np.abs(v) > 1.0 else 0.0
+        re_sign, sign = np.copysign(1.0, re), np.copysign(1.0, im)
+        g[c] = re_sign * (2.0 * m)
+        h[c] = sign * (2.0 * n)
+        rest_g[c] = re_sign * (-one if u < 0.0 else one)
+        rest_h[c] = sign * (2.0 * r + (-one if v < 0.0 else one))
+
+
+@njit(nogil=True, cache=True)
+def lift_to_cell(d, modulus, quotient, digit_bits, count):  # type: ignore[no-untyped-def]
+    """Bring d[part, digit, piece] to one parity, by M in one part; rare.
+
+    Returns how many digits are then ``-2^(b-1)``.
+    """
+    last = d.shape[1] - 1
+    below = max(0, last - 1)
+    unit = 2.0**digit_bits
+    half, halves = unit / 2, np.int64(0)
+    g, h = d[0, 0], d[1, 0]
+    for c in range(count):
+        middle = 0.5 * (g[c] + h[c])
+        if middle == np.rint(middle):
+            continue
+        u, v = d[0, last, c] * quotient[0], d[1, last, c] * quotient[0]
+        if last > 0:
+            u += d[0, below, c] * quotient[1]
+            v += d[1, below, c] * quotient[1]
+        part = 1 if 3.0 * np.abs(v) - np.abs(u) > 1.0 else 0
+        sign = -1.0 if (v if part == 1 else u) < 0.0 else 1.0
+        carry = 0.0
+        for t in range(last + 1):
+            digit = d[part, t, c] - sign * modulus[t] + carry
+            carry = np.floor((digit + half) / unit) if t < last else 0.0
+            d[part, t, c] = digit - carry * unit
+            halves += np.int64(d[part, t, c] == -half)
+    return halves
+
+
+@njit(nogil=True, cache=True)
+def times_half_root(pair, count, out):  # type: ignore[no-untyped-def]
+    """Write the one or two words of ``h sqrt(3) / 2``, for the two words of h."""
+    for c in range(count):
+        v = pair[0, c]
+        product = v * _HALF_FIRST
+        rest = fused(v, _HALF_FIRST, -product)
+        rest += v * _HALF_SECOND + pair[1, c] * _HALF_FIRST
+        total = product + rest
+        out[0, c] = total
+        if len(out) == 2:
+            out[1, c] = rest - (total - product)

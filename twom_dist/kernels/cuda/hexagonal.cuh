@@ -1,0 +1,125 @@
+// Eisenstein integers: the steps of Engine.encode and Engine.decode for parts g and h of
+// (g + h sqrt(-3)) / 2. Included where `Integer` and `quantise`, or `reduce_digits`,
+// `sum_digits` and `sum_mirrored` are known.
+#ifdef HEXAGONAL
+
+// The two words of kernels/hexagonal.py: 1/sqrt(3), sqrt(3)/2.
+#define INVERSE_FIRST 0x1.279a74590331cp-1
+#define INVERSE_SECOND 0x1.34863e0792bedp-55
+#define HALF_FIRST 0x1.bb67ae8584caap-1
+#define HALF_SECOND 0x1.cec95d0b5c1e3p-55
+
+#ifdef WORDS
+// x += rest.
+__device__ __forceinline__ void add_rest(Integer& x, int32 rest) {
+  int64 carry = rest;
+#pragma unroll
+  for (int32 t = 0; t < WORDS; ++t) {
+    carry += x.word[t];
+    x.word[t] = (uint32)carry;
+    carry >>= 32;
+  }
+}
+
+// g and h of the point nearest to re + i im. |r| <= 2^27, for y below 2^80.
+__device__ __forceinline__ void nearest_point(double re, double im, Integer& g,
+                                              Integer& h) {
+  double x = fabs(re), y = fabs(im);
+  double first = __dmul_rn(y, INVERSE_FIRST);
+  double second = __dadd_rn(__fma_rn(y, INVERSE_FIRST, -first),
+                            __dmul_rn(y, INVERSE_SECOND));
+  double m = rint(x), n = rint(first);
+  double left = __dadd_rn(__dadd_rn(first, -n), second);
+  double r = rint(left);
+  double u = __dadd_rn(x, -m), v = __dadd_rn(left, -r);
+  bool odd = __dadd_rn(fabs(u), __dmul_rn(3.0, fabs(v))) > 1.0;
+  int32 rest_g = !odd ? 0 : u < 0.0 ? -1 : 1;
+  int32 rest_h = 2 * __double2int_rn(r) + (!odd ? 0 : v < 0.0 ? -1 : 1);
+  bool left_half = __double2hiint(re) < 0, lower_half = __double2hiint(im) < 0;
+  g = quantise(left_half ? -2.0 * m : 2.0 * m);
+  h = quantise(lower_half ? -2.0 * n : 2.0 * n);
+  add_rest(g, left_half ? -rest_g : rest_g);
+  add_rest(h, lower_half ? -rest_h : rest_h);
+}
+#endif
+
+#ifdef DIGITS
+// The part, over M, of its two leading digits.
+__device__ __forceinline__ double over_modulus(const double (&d)[DIGITS],
+                                               const double* modulus) {
+  double q = __dmul_rn(d[DIGITS - 1], __ldg(modulus + DIGITS));
+#if DIGITS > 1
+  q = __dadd_rn(q, __dmul_rn(d[DIGITS - 2], __ldg(modulus + DIGITS + 1)));
+#endif
+  return q;
+}
+
+// Balanced digits of both parts to those of the point of the cell around 0; rare.
+__device__ __forceinline__ void lift_to_cell(double (&d)[2][DIGITS],
+                                             const double* modulus, double unit,
+                                             double inverse, bool& halves) {
+  double middle = __dmul_rn(0.5, __dadd_rn(d[0][0], d[1][0]));
+  if (middle == rint(middle)) return;
+  double u = over_modulus(d[0], modulus), v = over_modulus(d[1], modulus);
+  bool second = __dadd_rn(__dmul_rn(3.0, fabs(v)), -fabs(u)) > 1.0;
+  double shift[2] = {second ? 0.0 : u < 0.0 ? -1.0 : 1.0,
+                     !second ? 0.0 : v < 0.0 ? -1.0 : 1.0};
+  double half = 0.5 * unit;
+#pragma unroll
+  for (int32 part = 0; part < 2; ++part) {
+    double carry = 0.0;
+#pragma unroll
+    for (int32 t = 0; t < DIGITS; ++t) {
+      double digit = __fma_rn(-shift[part], __ldg(modulus + t), d[part][t]);
+      digit = __dadd_rn(digit, carry);
+      if (t < DIGITS - 1) {
+        carry = floor(__dmul_rn(__dadd_rn(digit, half), inverse));
+        digit = __fma_rn(-carry, unit, digit);
+        halves |= digit == -half;
+      }
+      d[part][t] = digit;
+    }
+  }
+}
+
+// h sqrt(3) / 2, for the two words of h.
+__device__ __forceinline__ void times_half_root(const double (&h)[2],
+                                                double (&v)[RESULTS]) {
+  double product = __dmul_rn(h[0], HALF_FIRST);
+  double rest = __dadd_rn(__dmul_rn(h[0], HALF_SECOND), __dmul_rn(h[1], HALF_FIRST));
+  rest = __dadd_rn(__fma_rn(h[0], HALF_FIRST, -product), rest);
+  v[0] = __dadd_rn(product, rest);
+#if RESULTS == 2
+  v[1] = __dadd_rn(rest, -__dadd_rn(v[0], -product));
+#endif
+}
+
+// Steps 1 to 3.
+__device__ __forceinline__ void point_to_doubles(double (&d)[2][DIGITS],
+                                                 const double* modulus, double unit,
+                                                 double inverse,
+                                                 double (&v)[RESULTS][2]) {
+  bool halves = false;
+  reduce_digits(d[0], modulus, unit, inverse, halves);
+  reduce_digits(d[1], modulus, unit, inverse, halves);
+  lift_to_cell(d, modulus, unit, inverse, halves);
+  double g[RESULTS], h[2], root[RESULTS];
+  sum_digits(d[0], unit, g);
+  sum_digits(d[1], unit, h);
+  if (halves && g[0] < 0.0) {
+    mirror_digits(d[0], unit);
+    sum_digits(d[0], unit, g);
+  }
+  if (halves && h[0] < 0.0) {
+    mirror_digits(d[1], unit);
+    sum_digits(d[1], unit, h);
+  }
+  times_half_root(h, root);
+#pragma unroll
+  for (int32 word = 0; word < RESULTS; ++word) {
+    v[word][0] = __dmul_rn(0.5, g[word]);
+    v[word][1] = root[word];
+  }
+}
+#endif
+#endif

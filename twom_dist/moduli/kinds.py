@@ -1,0 +1,125 @@
+"""How one modulus multiplies: its planes, products, post step and what X X^H saves.
+
+References
+----------
+.. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 2.
+"""
+
+from dataclasses import dataclass
+
+from ..errors import AccuracyError
+from .crt import symmetric_residue
+from .roots import root_of_minus_one, root_of_unity_cube
+
+
+@dataclass(frozen=True)
+class Plane:
+    """One encoded int8 matrix: ``re_weight Re + im_weight Im (mod p)``."""
+
+    p: int
+    re_weight: int
+    im_weight: int
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """How a product of ``X X^H`` follows from others of its modulus.
+
+    ``straight R + transposed R^T + other_weight S  (mod p)`` with R the product
+    `source` and S the product `other`, symmetric weights.
+    """
+
+    source: int
+    straight: int
+    transposed: int
+    other: int | None = None
+    other_weight: int = 0
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One modulus: its planes, pairs of planes, post step and what X X^H saves.
+
+    Indices of products and planes count within the modulus.
+    """
+
+    planes: list[Plane]
+    pairs: list[tuple[int, int]]
+    post: list[list[int]]
+    mirrors: dict[int, Mirror]
+
+
+def _real(p: int) -> Kind:
+    return Kind([Plane(p, 1, 0)], [(0, 0)], [[1]], {})
+
+
+def _two_m(p: int) -> Kind:
+    """C± = A± B±;  Re = 2^-1 (C- + C+),  Im = s 2^-1 (C- - C+).
+
+    In X X^H: C- = C+^T.
+    """
+    s = root_of_minus_one(p)
+    if s is None:
+        raise AccuracyError(
+            f"{p} is not a 2M modulus: -1 has no square root modulo {p}",
+            "Use it as a 3M modulus",
+            "modulus",
+        )
+    half = (p + 1) // 2
+    planes = [Plane(p, 1, s), Plane(p, 1, -s)]
+    post = [[half, half], [-s * half, s * half]]
+    return Kind(planes, [(0, 0), (1, 1)], post, {1: Mirror(0, 0, 1)})
+
+
+def _eisenstein(p: int) -> Kind:
+    """C± = A± B±;  g = 4^-1 (C- + C+),  h = -(4s)^-1 (C- - C+)  with s^2 = -3.
+
+    A± = g ± s h is twice a + t b of [1]_, with t^2 + t + 1 = 0 and s = 2t + 1, or with
+    the other root. In X X^H: C- = C+^T.
+    """
+    t = root_of_unity_cube(p)
+    if t is None or p % 3 == 0:
+        raise AccuracyError(
+            f"{p} is not an Eisenstein modulus: 1 has no primitive cube root modulo "
+            f"{p}, or only one",
+            "Use it as a 3M modulus",
+            "modulus",
+        )
+    s = symmetric_residue(2 * t + 1, p)
+    quarter = pow(4, -1, p)
+    over_s = quarter * pow(s, -1, p)
+    planes = [Plane(p, 1, s), Plane(p, 1, -s)]
+    post = [[quarter, quarter], [over_s, -over_s]]
+    return Kind(planes, [(0, 0), (1, 1)], post, {1: Mirror(0, 0, 1)})
+
+
+def _three_m(p: int) -> Kind:
+    """T1 = Ar Br, T2 = Ai Bi, T3 = (Ar+Ai)(Br+Bi); Re = T1-T2, Im = T3-T1-T2.
+
+    In X X^H: T1 = 2^-1 (T3 + T3^T) - T2, for odd p.
+    """
+    planes = [Plane(p, 1, 0), Plane(p, 0, 1), Plane(p, 1, 1)]
+    half = symmetric_residue((p + 1) // 2, p)
+    mirrors = {0: Mirror(2, half, half, 1, -1)} if p % 2 else {}
+    post = [[1, -1, 0], [-1, -1, 1]]
+    return Kind(planes, [(0, 0), (1, 1), (2, 2)], post, mirrors)
+
+
+def _four_m(p: int) -> Kind:
+    """T1 = Ar Br, T2 = Ai Bi, T3 = Ar Bi, T4 = Ai Br; Re = T1-T2, Im = T3+T4.
+
+    In X X^H: T4 = -T3^T.
+    """
+    planes = [Plane(p, 1, 0), Plane(p, 0, 1)]
+    pairs = [(0, 0), (1, 1), (0, 1), (1, 0)]
+    post = [[1, -1, 0, 0], [0, 0, 1, 1]]
+    return Kind(planes, pairs, post, {3: Mirror(2, 0, -1)})
+
+
+KINDS = {
+    "real": _real,
+    "2m": _two_m,
+    "3m": _three_m,
+    "4m": _four_m,
+    "eisenstein": _eisenstein,
+}
