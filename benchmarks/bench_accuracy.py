@@ -112,7 +112,7 @@ def measure(a: np.ndarray, b: np.ndarray) -> dict[str, dict[str, float]]:
         error = abs(c - high - low)
         found[name] = {
             # Where nothing meets, all are 0.
-            scale: float((error / np.where(size > 0, size, 1)).max()) / U
+            scale: float(f"{(error / np.where(size > 0, size, 1)).max() / U:.4g}")
             for scale, size in scales.items()
         }
     return found

@@ -88,7 +88,9 @@ class Report:
     def add(self, benchmark: str, **fields: Any) -> None:
         """Write one result."""
         line = {"benchmark": benchmark, **fields, **self.common}
-        shown = {k: v for k, v in fields.items() if k not in ("seconds", "plan")}
+        shown = {
+            k: v for k, v in fields.items() if k not in ("seconds", "plan", "errors")
+        }
         print(benchmark, *(f"{k}={_short(v)}" for k, v in shown.items()), flush=True)
         if self.path:
             with Path(self.path).open("a") as file:

@@ -1,7 +1,7 @@
 """Draw errors against the number of moduli, from the results of `bench_accuracy.py`.
 
     pip install ".[figures]"
-    python benchmarks/plot_accuracy.py benchmarks/results/accuracy-cpu-zen4.jsonl \
+    python benchmarks/plot_accuracy.py benchmarks/results/accuracy-cpu-zen5.jsonl \
         docs/pictures/accuracy.svg
 
 Left: 2M, for entries (U - 1/2) exp(phi N(0,1)) of several phi; NumPy's product dashed,
@@ -69,8 +69,8 @@ def main() -> None:
     args = parser.parse_args()
     lines = map(json.loads, args.results.read_text().splitlines())
     found = {line["kind"]: line for line in lines}
-    # The same text from the same results.
-    mpl.rcParams["svg.hashsalt"] = "twom_dist"
+    # The same text from the same results, and text as such.
+    mpl.rcParams |= {"svg.hashsalt": "twom_dist", "svg.fonttype": "none"}
     draw(found).savefig(args.picture, metadata={"Date": None})
 
 
