@@ -29,9 +29,11 @@ from .selection import eisenstein_moduli, hybrid_moduli, real_moduli, two_m_modu
 METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
 
 # With b digit bits and Q <= 2^c products: |sum_q digit residue| <= 2^(c + 7 + b - 1),
-# the quotient times a digit of M at most half as much: below 1.5 * 2^52 for
-# b + c = 46, so that every sum is exact in float64, in any order.
-_DIGIT_AND_PRODUCT_BITS = 46
+# the quotient times a digit of M at most half as much. For b + c = 45 that leaves room
+# for sums of four residues in the place of each, as fast matrix multiplication forms
+# them: with the digits that every system has, all stay below 2^53, and every sum is
+# exact in float64, in any order.
+_DIGIT_AND_PRODUCT_BITS = 45
 
 
 @dataclass(frozen=True)
