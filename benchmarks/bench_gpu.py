@@ -31,6 +31,8 @@ from twom_dist.kernels.cuda import tuning
 from twom_dist.kernels.cuda.device import CudaDevice
 
 NUM_MODULI = 16
+# Ragged ones beside the next round ones.
+SIZES = "512,1000,1024,2048,3000,4095,4096,4100,5000,8192,16384"
 # cuBLAS with its own emulation of FP64, asked for through the environment.
 EMULATION = {
     "eager": {"CUBLAS_EMULATION_STRATEGY": "eager"},
@@ -247,7 +249,7 @@ def describe_device() -> str:
 def main() -> None:
     """Run the sizes asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default="512,1024,2048,4096,8192,16384")
+    parser.add_argument("--sizes", default=SIZES)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--output", help="append JSON lines to this file")
     parser.add_argument("--peer", action="store_true", help="time cupy.matmul alone")
@@ -270,7 +272,9 @@ def main() -> None:
     bench_moduli(report, 4096, args.repeats)
     bench_shapes(report, args.repeats)
     bench_dtypes(report, 8192, args.repeats)
-    bench_emulation(report, [n for n in sizes if n >= 2048], args.repeats)
+    bench_emulation(
+        report, [n for n in sizes if n >= 2048 and n % 1024 == 0], args.repeats
+    )
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def run_stages(
         encoded[side] = tile
     residues = engine.multiply(encoded["left"], encoded["right"], system)
     exponents = stages["left exponents"], stages["right exponents"]
-    stages["residues"] = residues
+    stages["residues"] = residues[..., : len(y)]
     stages["C"] = engine.decode(residues, *exponents, system, x.dtype)
     if x.dtype.char in "dD":
         stages["pair"] = engine.decode(residues, *exponents, system, x.dtype, words=2)

@@ -210,7 +210,7 @@ class Engine(Protocol):
         ----------
         left, right : Encoded
         system : ResidueSystem
-        into : (products, m, n) int8, optional
+        into : (products, m, n or more) int8, optional
             Residues of earlier panels along k.
         hermitian : bool
             Whether the right operand holds the conjugates of the left one's rows: a
@@ -221,8 +221,9 @@ class Engine(Protocol):
 
         Returns
         -------
-        (products, m, n) int8
-            Symmetric residues; `into` itself, added to and overwritten, if given.
+        (products, m, n or more) int8
+            Symmetric residues, and what an engine pads their rows with; `into` itself,
+            added to and overwritten, if given.
         """
         ...
 

@@ -123,7 +123,7 @@ class Calls:
     ) -> np.ndarray:
         """Planes with their padding: (planes, rows + pad_rows, k_padded)."""
         rows, k = x.shape
-        shape = (len(system.planes), rows + pad_rows, 16 * ceil(k, 16))
+        shape = (len(system.planes), rows + pad_rows, 128 * ceil(k, 128))
         grid, block, last = group_grid(*shape[1:], across)
         with guarded(shape, np.int8) as out:
             args = (
@@ -145,23 +145,30 @@ class Calls:
         products: np.ndarray | None = None,
         add: bool = False,
         blocks: int = 1,
+        pad: int = 0,
     ) -> None:
-        """sums[z, i, j] into residues[products[z], i, j]; both may have wide rows."""
+        """sums[z, i, j] into residues[products[z], i, j], whose rows get their zeros.
+
+        `pad`: more columns of the sums than residues have.
+        """
         batch, m, n = sums.shape
-        distances = (
-            i64(sums.strides[1] // 4),
-            i64(sums.strides[0] // 4),
-            residues,
-            i64(residues.strides[1]),
-            i64(residues.strides[0]),
-        )
-        args = (
-            *(sums, *distances, i64(m), i64(n), tables.requantise_table(system)),
-            *(products, i32(add)),
-        )
-        grid = (ceil(n, 128), blocks, batch)
-        module = module_for("requantise")
-        self.kernels.launch(module, "requantise", grid, WARP, args)
+        width = 16 * ceil(n, 16)
+        with (
+            guarded((batch, m, width + pad), i32) as wide,
+            guarded((len(residues), m, width), np.int8) as padded,
+        ):
+            wide[:, :, n:], wide[:, :, :n] = 0, sums
+            padded[:, :, n:], padded[:, :, :n] = 0, residues
+            args = (
+                *(wide, i64(width + pad), i64(m * (width + pad))),
+                *(padded, i64(width), i64(m * width), i64(m)),
+                *(tables.requantise_table(system), products, i32(add)),
+            )
+            grid = (ceil(width, 128), blocks, batch)
+            module = module_for("requantise")
+            self.kernels.launch(module, "requantise", grid, WARP, args)
+            assert not padded[:, :, n:].any()
+            residues[...] = padded[:, :, :n]
 
     def combine(
         self,
@@ -169,20 +176,23 @@ class Calls:
         s: np.ndarray | None,
         weights: tuple[int, int, int],
         p: int,
-        offset: int = 0,
+        pad: int = 0,
         triangle: Uplo = "full",
     ) -> np.ndarray:
-        n = len(r)
+        """`pad`: more zeros at the ends of rows than it takes."""
+        n, width = len(r), 16 * ceil(len(r), 16) + pad
         straight, transposed, other_weight = weights
         mirror = Mirror(1, straight, transposed, None if s is None else 0, other_weight)
         table = np.array([tables.mirror_entry(2, mirror, p)], np.uint32)
-        with guarded((3, n, n), np.int8, offset) as residues:
-            residues[:] = (r if s is None else s), r, np.full((n, n), UNTOUCHED)
-            args = residues, i64(n), table, triangle_arg(triangle)
+        with guarded((3, n, width), np.int8) as residues:
+            residues[:, :, n:] = 0
+            residues[:, :, :n] = (r if s is None else s), r, np.full((n, n), UNTOUCHED)
+            args = residues, i64(n), i64(width), table, triangle_arg(triangle)
             grid = square_grid(ceil(n, 4), ceil(n, 4))
             self.kernels.launch(module_for("combine"), "combine", *grid, args)
-            assert (residues[1] == r).all()
-        return residues[2]
+            assert (residues[1, :, :n] == r).all()
+            assert not residues[:, :, n:].any()
+        return residues[2, :, :n]
 
     def decode(
         self,
@@ -200,7 +210,9 @@ class Calls:
         blocks: int = 1,
     ) -> np.ndarray:
         """`pad`: elements between the rows of the output."""
-        _, m, n = residues.shape
+        count, m, n = residues.shape
+        with guarded((count, m, 16 * ceil(n, 16)), np.int8) as padded:
+            padded[:, :, :n] = residues
         table = tables.decode_table(system)
         scalars = [
             t
@@ -215,7 +227,8 @@ class Calls:
         with guarded((words * m, n + pad), dtype) as out:
             before = out.copy()
             args = (
-                *(residues, i64(residues.strides[0]), i64(m), i64(n), rows, columns),
+                *(padded, *map(i64, padded.strides[1::-1])),
+                *(i64(m), i64(n), rows, columns),
                 *(table.values, i32(table.digit_bits)),
                 *map(i32, tables.count_kinds(system)),
                 *(*scalars, c, *c_strides, out, i64(n + pad), i32(0)),

@@ -40,34 +40,6 @@ __device__ __forceinline__ uint32 pack_bytes(uint32 a, uint32 b, uint32 c, uint3
   return __byte_perm(low, high, 0x5410);
 }
 
-// Four bytes from `source` on, of which `count` exist.
-__device__ __forceinline__ uint32 load_bytes(const int8* source, int32 count) {
-  uint32 word = 0;
-#pragma unroll
-  for (int32 b = 0; b < 4; ++b) {
-    if (b < count) word |= (uint32)(uint8)__ldg(source + b) << (8 * b);
-  }
-  return word;
-}
-
-// The same from memory that the kernel writes as well.
-__device__ __forceinline__ uint32 read_bytes(const int8* source, int32 count) {
-  uint32 word = 0;
-#pragma unroll
-  for (int32 b = 0; b < 4; ++b) {
-    if (b < count) word |= (uint32)(uint8)source[b] << (8 * b);
-  }
-  return word;
-}
-
-// The first `count` bytes of a word.
-__device__ __forceinline__ void store_bytes(int8* target, uint32 word, int32 count) {
-#pragma unroll
-  for (int32 b = 0; b < 4; ++b) {
-    if (b < count) target[b] = (int8)(word >> (8 * b));
-  }
-}
-
 // A thread's place on a matrix in squares of 16 x 16, one a block of 32 x 8, the grid
 // one-dimensional. A warp covers 4 rows x 8 columns, so that what is read along rows and
 // written along columns, or the other way round, fills sectors of 32 bytes both times.
@@ -99,9 +71,4 @@ __device__ __forceinline__ bool is_wanted(int32 triangle, int64 row, int32 rows,
   if (triangle == LOWER) return column < row + rows;
   if (triangle == UPPER) return row < column + columns;
   return true;
-}
-
-// Whether every listed byte address or byte distance is a multiple of `unit`.
-__device__ __forceinline__ bool divides(uint32 unit, uint64 a, uint64 b, uint64 c) {
-  return ((a | b | c) & (unit - 1)) == 0;
 }

@@ -40,30 +40,19 @@ __device__ __forceinline__ uint32 load_whole(const int8* source) {
 #endif
 }
 
-// Where a thread reads its residues: `count` neighbours, product after product.
+// Where a thread reads its residues, product after product.
 struct Reader {
   const int8* source;
   int64 product_stride;
-  int32 count;
-  bool whole;
 };
 
-// One branch for all loads, so that they leave together.
 template <int PRODUCTS>
 __device__ __forceinline__ void read_products(Reader& reader, uint32 (&r)[PRODUCTS]) {
-  const int8* source = reader.source;
-  if (reader.whole) {
 #pragma unroll
-    for (int32 q = 0; q < PRODUCTS; ++q, source += reader.product_stride) {
-      r[q] = load_whole(source);
-    }
-  } else {
-#pragma unroll
-    for (int32 q = 0; q < PRODUCTS; ++q, source += reader.product_stride) {
-      r[q] = load_bytes(source, reader.count);
-    }
+  for (int32 q = 0; q < PRODUCTS; ++q) {
+    r[q] = load_whole(reader.source + q * reader.product_stride);
   }
-  reader.source = source;
+  reader.source += PRODUCTS * reader.product_stride;
 }
 
 // Exact, 0 <= biased < 2^32: the double 2^52 + biased has it as its low word.
@@ -246,15 +235,16 @@ __device__ __forceinline__ void scale_up(double (&v)[PARTS], int32 row, int32 co
   }
 }
 
-// out[i, j] = alpha X Y^T + beta c from residues[q * product_stride + i * n + j].
+// out[i, j] = alpha X Y^T + beta c from residues[q * product_stride + i * row_stride + j];
+// 16 divides row_stride and the address.
 // `table`: digits of M, factors of the quotient, padding to an even count, then for each
 // modulus the digits of its weights, parts together. Moduli come 2M first, then 3M, 4M.
 // c has strides in elements, out rows of out_stride elements, m of them for each word.
 // Blocks of 32 x 8: x over groups of ELEMENTS along n, y over rows, any number of blocks
 // in y. Threads without an element of the triangle write nothing.
 extern "C" __global__ void __launch_bounds__(256 TWO_BLOCKS)
-decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32* rows,
-       const int32* columns, const double* table, int32 digit_bits, int32 two_m,
+decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, int64 n,
+       const int32* rows, const int32* columns, const double* table, int32 digit_bits, int32 two_m,
        int32 three_m, int32 four_m, int32 real, int32 alpha_mode, double alpha_re,
        double alpha_im, int32 beta_mode, double beta_re, double beta_im, const REAL* c,
        int64 c_row_stride, int64 c_column_stride, REAL* out, int64 out_stride,
@@ -262,14 +252,12 @@ decode(const int8* residues, int64 product_stride, int64 m, int64 n, const int32
   int64 first = ELEMENTS * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
   if (first >= n) return;
   int32 count = n - first < ELEMENTS ? (int32)(n - first) : ELEMENTS;
-  bool whole = count == ELEMENTS &&
-               divides(ELEMENTS, (uint64)residues, product_stride, n);
   int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
   for (; i < m; i += (int64)gridDim.y * blockDim.y) {
     if (!is_wanted(triangle, i, 1, first, count)) continue;
     Sums d = {};
     const double* weights = table + (DIGITS + 3) / 2 * 2;
-    Reader reader = {residues + i * n + first, product_stride, count, whole};
+    Reader reader = {residues + i * row_stride + first, product_stride};
 #if PARTS == 2
     add_moduli<TWO_M>(d, reader, two_m, weights);
     add_moduli<THREE_M>(d, reader, three_m, weights);

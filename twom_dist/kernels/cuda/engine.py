@@ -18,7 +18,7 @@ from . import finish, tables, tuning
 from .device import open_device
 from .encoded import CudaEncoded
 from .fill import CudaFill, fill_nonfinite, mark_nonfinite
-from .hopper import ROW_GROUP
+from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
 from .launch import (
     Device,
@@ -140,7 +140,7 @@ class CudaEngine:
     ) -> CudaEncoded:
         """Quantise and write the planes, alike for both sides."""
         (rows, k), count = x.shape, len(system.planes)
-        shape = (count, align(rows, ROW_GROUP), align(k))
+        shape = (count, align(rows, ROW_GROUP), align(k, LINE))
         planes = self.device.empty(shape, np.int8)
         if planes.size:
             grid, block, last = group_grid(*shape[1:], lies_across(x))
@@ -170,9 +170,12 @@ class CudaEngine:
         hermitian: bool = False,
         triangle: Uplo = "full",
     ) -> Array:
-        """Multiply and reduce in one pass, or by cuBLAS and a second one."""
+        """Multiply and reduce in one pass, or by cuBLAS and a second one.
+
+        Rows of residues are padded to multiples of 16: no kernel meets a ragged one.
+        """
         m, n, k = left.rows, right.rows, left.k
-        shape = (system.num_products, m, n)
+        shape = (system.num_products, m, align(n))
         if 0 in (m, n, k):
             return self.device.filled(shape, np.int8) if into is None else into
         residues = self.device.empty(shape, np.int8) if into is None else into
@@ -245,13 +248,14 @@ class CudaEngine:
         words: int = 1,
     ) -> Array:
         """Reconstruct the tile by one kernel."""
-        _, m, n = residues.shape
+        m, n = residues.shape[1], len(columns)
         out = self.device.empty((m, n) if words == 1 else (words, m, n), dtype)
         if out.size == 0:
             return out
         table, beside = tables.decode_table(system), out if words == 1 else out[0]
         args = (
-            *(residues, np.int64(m * n), np.int64(m), np.int64(n), rows, columns),
+            *(residues, *(np.int64(t) for t in residues.strides[1::-1])),
+            *(np.int64(m), np.int64(n), rows, columns),
             *(self.device.constant(table.values), np.int32(table.digit_bits)),
             *map(np.int32, tables.count_kinds(system)),
             *(*scalar_args(alpha), *scalar_args(beta)),

@@ -25,8 +25,9 @@ TENSOR_MAP = np.dtype([("word", "<u8", (16,))])
 _OPTIONS = ("--std=c++17", "-arch=sm_90a")
 _CACHE = "~/.cupy/kernel_cache"
 
-# Rows of planes whose order the copies change; see row_of_slot in products.cu.
-ROW_GROUP = 64
+# Rows of planes whose order the copies change, see row_of_slot in products.cu; and the
+# bytes of a row that are copied at once, a line of the cache if rows begin with one.
+ROW_GROUP, LINE = 64, 128
 # Enumerators of cuda.h: CU_TENSOR_MAP_...
 _UINT8, _NO_INTERLEAVE, _SWIZZLE_128B, _PROMOTE_256B, _FILL_ZEROS = 0, 0, 3, 3, 0
 
@@ -97,7 +98,7 @@ def map_planes(planes: Array) -> npt.NDArray[Any]:
     Parameters
     ----------
     planes : (planes, rows, k) int8
-        Contiguous; rows in multiples of 64, k and the address in multiples of 16.
+        Contiguous; rows in multiples of 64, k and the address in multiples of 128.
 
     Returns
     -------
@@ -112,7 +113,7 @@ def map_planes(planes: Array) -> npt.NDArray[Any]:
 def _map(address: int, count: int, rows: int, k: int) -> npt.NDArray[Any]:
     lengths = _array(ctypes.c_uint64, k, 2, 4, 8, count * rows // ROW_GROUP)
     distances = _array(ctypes.c_uint64, k, 16 * k, 2 * k, ROW_GROUP * k)
-    box = _array(ctypes.c_uint32, 128, 2, 4, 8, 2)
+    box = _array(ctypes.c_uint32, LINE, 2, 4, 8, 2)
     steps = _array(ctypes.c_uint32, 1, 1, 1, 1, 1)
     # The driver wants it at a multiple of 64 bytes.
     buffer = np.zeros(3 * TENSOR_MAP.itemsize // 2, np.uint8)

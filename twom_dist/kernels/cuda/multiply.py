@@ -54,7 +54,7 @@ def _multiply_piece(
 ) -> None:
     """Multiply rows of a batch of products, LARGEST_K columns at a time."""
     count, m = len(batch.products), rows.stop - rows.start
-    n, k_padded = right.rows, left.planes.shape[2]
+    n, k_padded = right.rows, align(left.k)
     # With the zeros that pad both: tensor cores like all sizes in multiples of 16.
     padded = slice(rows.start, rows.start + align(m))
     x = left.planes[_planes(batch.left, batch), padded]
@@ -65,13 +65,13 @@ def _multiply_piece(
         device.multiply_int8(x[:, :, piece], y[:, :, piece], target)
         args: tuple[Any, ...] = (
             *(target, np.int64(sums.shape[2]), np.int64(sums.strides[0] // 4)),
-            *(residues[:, rows], np.int64(n), np.int64(residues.strides[0])),
-            *(np.int64(m), np.int64(n)),
+            *(residues[:, rows], np.int64(residues.strides[1])),
+            *(np.int64(residues.strides[0]), np.int64(m)),
             device.constant(tables.requantise_table(system)),
             device.constant(product_indices(batch.products)),
             np.int32(add or k_lo > 0),
         )
-        grid = tile_grid(m, n, 4, count)
+        grid = tile_grid(m, residues.shape[2], 4, count)
         device.launch(module_for("requantise"), "requantise", *grid, args)
 
 
@@ -94,5 +94,7 @@ def combine_mirrors(
     if len(table) == 0:  # real moduli have one product each
         return
     grid = square_grid(-(-n // 4), -(-n // 4), len(table))
-    args = residues, np.int64(n), device.constant(table), triangle_arg(triangle)
+    row_stride = np.int64(residues.shape[2])
+    mirrors = device.constant(table)
+    args = residues, np.int64(n), row_stride, mirrors, triangle_arg(triangle)
     device.launch(module_for("combine"), "combine", *grid, args)

@@ -104,27 +104,12 @@ __device__ __forceinline__ void add_sixteen(int32* d, uint4 old) {
   }
 }
 
-__device__ __forceinline__ uint4 read_sixteen(const int8* source, int32 count) {
-  return make_uint4(read_bytes(source, count), read_bytes(source + 4, count - 4),
-                    read_bytes(source + 8, count - 8),
-                    read_bytes(source + 12, count - 12));
-}
-
-__device__ __forceinline__ void store_sixteen(int8* target, uint4 bytes, int32 count) {
-  store_bytes(target, bytes.x, count);
-  store_bytes(target + 4, bytes.y, count - 4);
-  store_bytes(target + 8, bytes.z, count - 8);
-  store_bytes(target + 12, bytes.w, count - 12);
-}
-
 // Write the residues of a thread's sums, or add them to what is there: 64 x 256 from
-// `row`, `column` on for each 128 threads. 16-byte stores where addresses allow.
+// `row`, `column` on for each 128 threads.
 __device__ __forceinline__ void store_residues(int32 (&d)[ACCUMULATORS], int8* residues,
-                                               int64 row_stride, int64 m, int64 n,
-                                               int64 row, int64 column, uint4 entry,
-                                               int32 add) {
+                                               int64 row_stride, int64 m, int64 row,
+                                               int64 column, uint4 entry, int32 add) {
   int32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
-  bool aligned = divides(16, (uint64)residues, row_stride, 0);
 #pragma unroll
   for (int32 half = 0; half < 2; ++half) {
     int64 i = row + row_of_slot(16 * warp + 8 * half + (lane >> 2));
@@ -133,16 +118,10 @@ __device__ __forceinline__ void store_residues(int32 (&d)[ACCUMULATORS], int8* r
     for (int32 g = 0; g < 4; ++g) {
       int32* own = d + 32 * g + 2 * half;
       int64 j = column + 64 * g + 16 * (lane & 3);
-      if (j >= n) continue;
+      if (j >= row_stride) continue;
       int8* target = residues + i * row_stride + j;
-      if (aligned && n - j >= 16) {
-        if (add) add_sixteen(own, *reinterpret_cast<const uint4*>(target));
-        *reinterpret_cast<uint4*>(target) = reduce_sixteen(own, entry);
-      } else {
-        int32 count = n - j < 16 ? (int32)(n - j) : 16;
-        if (add) add_sixteen(own, read_sixteen(target, count));
-        store_sixteen(target, reduce_sixteen(own, entry), count);
-      }
+      if (add) add_sixteen(own, *reinterpret_cast<const uint4*>(target));
+      *reinterpret_cast<uint4*>(target) = reduce_sixteen(own, entry);
     }
   }
 }
@@ -166,9 +145,10 @@ __device__ __forceinline__ bool next_block(const Work& work, const Job* jobs,
   return true;
 }
 
-// residues[q * product_stride + i * row_stride + j], i < m, j < n, for each job; x and y
-// map planes of x_groups and y_groups times 64 rows, `steps` tiles along k; table[q] as
-// requantise.cu has it. Of a square tile, squares without an element of the triangle are
+// residues[q * product_stride + i * row_stride + j], i < m, for each job; 16 divides
+// row_stride and the address, and j goes on to it, as do the rows of y, which are 0 from
+// n on. x and y map planes of x_groups and y_groups times 64 rows, `steps` tiles along k;
+// table[q] as requantise.cu has it. Of a square tile, squares without an element of the triangle are
 // left as they are. Clusters of two blocks of 384 threads, any number of them.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
 products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
@@ -195,7 +175,7 @@ products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap 
                       row, column, tiles)) {
       uint4 entry = __ldg(table + job.product);
       multiply_steps(ring, d, x, y, tiles, steps, entry);
-      store_residues(d, residues + job.product * product_stride, row_stride, m, n,
+      store_residues(d, residues + job.product * product_stride, row_stride, m,
                      row + 64 * (ring.role - 1), column, entry, add);
     }
   }

@@ -8,13 +8,12 @@ from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
 from . import tables, tuning
 from .encoded import CudaEncoded
-from .hopper import ROW_GROUP
+from .hopper import LINE, ROW_GROUP
 from .launch import Device, triangle_arg
 from .sources import module_for
 
-# Of products.cu: side of what a cluster of two blocks makes, threads of a block, bytes
-# along k of a tile.
-_SIDE, _THREADS, _TILE_K = 256, 384, 128
+# Of products.cu: side of what a cluster of two blocks makes, threads of a block.
+_SIDE, _THREADS = 256, 384
 
 
 def multiply_fused(
@@ -33,7 +32,7 @@ def multiply_fused(
     args = (
         *(device.map_planes(left.planes), device.map_planes(right.planes)),
         *(np.int32(x.planes.shape[1] // ROW_GROUP) for x in (left, right)),
-        np.int32(-(-k_padded // _TILE_K)),
+        np.int32(k_padded // LINE),
         *(device.constant(jobs), np.int32(len(jobs))),
         *(device.constant(tables.requantise_table(system)), np.int64(m), np.int64(n)),
         *(residues, np.int64(residues.strides[1]), np.int64(residues.strides[0])),

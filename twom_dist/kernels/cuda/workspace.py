@@ -5,7 +5,7 @@ from ...errors import MemoryLimitError
 from ...moduli import ResidueSystem
 from ..limits import Shape, TileLimits, Update
 from . import tuning
-from .hopper import ROW_GROUP
+from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
 
 _SMALLEST_TILE = 256
@@ -39,7 +39,8 @@ def working_bytes(
     Planes of both sides, residues, marks of what is not finite, and int32 sums; of
     rank-2k updates all of them twice, but the sums, and of any update the tile itself.
     """
-    m, n, k = align(shape[0], ROW_GROUP), align(shape[1], ROW_GROUP), align(shape[2])
+    m, n = (align(size, ROW_GROUP) for size in shape[:2])
+    k = align(shape[2], LINE)
     twice = 2 if update is not None and update.two else 1
     planes = twice * len(system.planes) * (m + n) * k
     sums = sums and max(sums, 4 * min(256, m) * n)
