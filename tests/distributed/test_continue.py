@@ -33,7 +33,7 @@ from twom_dist.errors import (
     PlanError,
     StoreError,
 )
-from twom_dist.jobs import multiply_files, open_job, prepare, run, update_files
+from twom_dist.jobs import begin, multiply_files, open_job, run, update_files
 
 # Every thread may finish the tile that it has begun.
 MORE = 8
@@ -222,7 +222,8 @@ def test_what_cannot_be_done_discards_nothing(files, client, monkeypatch):
         again = partial(multiply_files, *paths, overwrite=overwrite)
         with raises(MemoryLimitError, "memory"):
             job = open_job("gemm", *paths, overwrite=overwrite)
-            prepare(job, small_cluster(2**10))
+            with begin(job, small_cluster(2**10)):
+                pass
         with raises(StoreError, "file-not-on-worker"):
             again(client=client)
         with monkeypatch.context() as patch:

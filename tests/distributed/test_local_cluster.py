@@ -103,7 +103,7 @@ def test_a_cluster_that_is_kept_runs_until_it_is_closed():
     cluster = td.local_cluster(**given, security=False)
     assert default_client() is cluster.client
     assert cluster.client.scheduler.address.startswith("tcp://127.0.0.1:")
-    assert "workers: 1, each with 2 threads and 1.00 GiB" in repr(cluster)
+    assert "workers=1, threads=2, memory=1.00 GiB" in repr(cluster)
     cluster.close()
     assert processes() <= before
     cluster.close()
@@ -141,10 +141,10 @@ def test_gpus_are_used_where_dask_cuda_is_installed(monkeypatch):
     monkeypatch.setattr(local, "find_gpus", lambda: TWO_GPUS)
     for there in (None, True):
         monkeypatch.setattr(local, "find_spec", lambda name, there=there: there)
-        assert bool(local.find_machine().gpus.visible) == bool(there)
-        assert local.find_machine(gpus=True).gpus == TWO_GPUS
-        assert not local.find_machine(gpus=False).gpus.visible
-        assert not local.find_machine(n_workers=3).gpus.visible
+        assert bool(local.choose_gpus().visible) == bool(there)
+        assert local.choose_gpus(gpus=True) == TWO_GPUS
+        assert not local.choose_gpus(gpus=False).visible
+        assert not local.choose_gpus(n_workers=3).visible
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def recorded(monkeypatch):
     def record(rmm_pool_size=None, **arguments):
         pool = {} if rmm_pool_size is None else {"rmm_pool_size": rmm_pool_size}
         calls.append(arguments | pool)
-        return nullcontext(SimpleNamespace(dashboard_link=None))
+        return nullcontext()
 
     dask_cuda = SimpleNamespace(LocalCUDACluster=record)
     monkeypatch.setitem(sys.modules, "dask_cuda", dask_cuda)
@@ -243,9 +243,6 @@ def test_what_cannot_be_is_refused_before_anything_starts(recorded, monkeypatch)
         for security in ({}, {"security": True}, {"security": OWN}):
             with raises(PlanError, "unencrypted-protocol"):
                 start(recorded, protocol=protocol, **security)
-    monkeypatch.setattr(local, "find_spec", lambda _: None)
-    with raises(EngineUnavailableError, "no-bokeh"):
-        start(recorded, dashboard=True)
     monkeypatch.setitem(sys.modules, "dask_cuda", None)
     with raises(EngineUnavailableError, "no-dask-cuda"):
         cuda.find_cluster_class(TWO_GPUS)

@@ -77,8 +77,8 @@ def test_a_folder_that_is_closed_is_not_taken_for_missing(here, mode):
             # Root may go anywhere, and comes back as the saved user.
             here.parent.chmod(0o711)
             os.setresuid(65534, 65534, 0)
-        with raises(StoreError, "no-folder"):
-            find_unfinished(target).check(overwrite=False)
+        with raises(StoreError, "no-folder"), find_unfinished(target).lock():
+            pass
     finally:
         os.setresuid(*users)
         Path("closed").chmod(0o700)

@@ -71,8 +71,8 @@ def test_the_usual_libraries_read_the_output():
 
 @pytest.mark.parametrize(("name", "copies"), [("C.zarr", 1), ("C.h5", 2), ("C.npz", 3)])
 def test_the_place_is_checked_first(monkeypatch, name, copies):
-    with raises(StoreError, "no-folder"):
-        find_unfinished(f"none/{name}").check(overwrite=False)
+    with raises(StoreError, "no-folder"), find_unfinished(f"none/{name}").lock():
+        pass
     place, disk = find_unfinished(name), SimpleNamespace(free=copies * 128)
     place.check(overwrite=False)
     output = place.output((2, 4), (2, 4), np.dtype("c16"))

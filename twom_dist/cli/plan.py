@@ -77,7 +77,7 @@ def plan(
     Only the headers of the files are read, and nothing is computed.
     """
     from .. import problem
-    from ..cluster.local import choose_workers, find_machine
+    from ..cluster.local import choose_workers
     from ..jobs import budget_for_job
     from ..memory import MemoryBudget
     from ..plan import Cluster, find_chunks, lay_out
@@ -90,7 +90,7 @@ def plan(
     posed = problem.of_headers(rule, A, B, None, letter, **given(**options))
     threads = threads_per_worker
     if workers is None:
-        own = choose_workers(find_machine(gpus=False), None, threads, worker_memory)
+        own = choose_workers(None, threads, worker_memory)
         workers, threads = own.workers, own.threads
     on_device = posed.spec.engine == "cuda"
     budget = MemoryBudget(worker_memory, "device" if on_device else "product")

@@ -4,62 +4,58 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
 
-from ..cluster.local import LocalWorkers, choose_workers, find_machine, local_cluster
+from ..cluster.local import choose_workers, local_cluster
 from ..errors import TwomError
+from ..execute import current_cluster
+from ..plan import Cluster
 from .options import given
 from .signals import undisturbed
 
 _LOOK_SECONDS = 0.1
 
 
-def choose_local_workers(
+@contextmanager
+def find_workers(
     engine: str,
     workers: int | None,
     threads_per_worker: int | None,
     memory_limit: int | None,
     dashboard: bool,
-    **_: Any,
-) -> LocalWorkers:
-    """Choose what to start for an engine; with 0 workers, the threads to use here."""
-    gpus = {"auto": None, "cuda": True}.get(engine, False)
-    if workers == 0:
-        if dashboard:
-            problem = "--dashboard needs worker processes"
-            raise TwomError(problem, "Leave out --workers 0", "no-processes")
-        workers, gpus = 1, False
-    machine = find_machine(gpus, workers)
-    return choose_workers(machine, workers, threads_per_worker, memory_limit)
-
-
-@contextmanager
-def start_workers(
-    chosen: LocalWorkers,
-    workers: int | None,
-    dashboard: bool,
     insecure: bool,
-    **_: Any,
-) -> Iterator[Any]:
-    """Yield a client of new worker processes of this machine; with 0 workers, None."""
-    if workers == 0:
-        yield None
-        return
-    with undisturbed():
-        cluster = local_cluster(
-            n_workers=chosen.workers,
-            threads_per_worker=chosen.threads,
-            memory_limit=chosen.memory_bytes,
-            gpus=bool(chosen.gpus.visible),
-            dashboard=dashboard,
-            security=False if insecure else None,
-            # As quiet as this process.
-            silence_logs=max(logging.WARNING, logging.root.manager.disable),
-        )
-    with cluster as client:
-        yield client
+    **of_scheduler: Any,
+) -> Iterator[tuple[Any, Cluster]]:
+    """Yield a client of a scheduler, or of new workers, and what they have.
+
+    With 0 workers the client is None: threads of this process compute.
+    """
+    limits: dict[str, Any] = {"threads_per_worker": threads_per_worker}
+    limits["memory_limit"] = memory_limit
+    own = {"workers": workers, "dashboard": dashboard, "insecure": insecure, **limits}
+    with ExitStack() as stack:
+        client = stack.enter_context(connect(**of_scheduler, **own))
+        if client is None and workers == 0:
+            if dashboard:
+                problem = "--dashboard needs worker processes"
+                raise TwomError(problem, "Leave out --workers 0", "no-processes")
+            yield None, choose_workers(1, **limits)
+            return
+        if client is None:
+            with undisturbed():
+                cluster = local_cluster(
+                    n_workers=workers,
+                    gpus={"auto": None, "cuda": True}.get(engine, False),
+                    dashboard=dashboard,
+                    security=False if insecure else None,
+                    # As quiet as this process.
+                    silence_logs=max(logging.WARNING, logging.root.manager.disable),
+                    **limits,
+                )
+            client = stack.enter_context(cluster)
+        yield client, current_cluster()
 
 
 @contextmanager

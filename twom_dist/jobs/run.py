@@ -36,7 +36,7 @@ MANY_CHUNKS = 10_000
 
 @dataclass(frozen=True)
 class Run:
-    """A job with its layout, and where its output is made; nothing has been written."""
+    """A job with its layout, and where its output is made."""
 
     # With the engine that was chosen for it.
     job: Job
@@ -48,10 +48,6 @@ class Run:
     manifest: Manifest
     # Chunks of the inputs that are not there, and read as the fill value.
     missing: dict[str, int]
-    # What an earlier run has left.
-    left: tuple[Output, Manifest] | None
-    # Whether the output is still to be created.
-    anew: bool
 
     def finished(self) -> set[Cell]:
         """Tiles that are on disk, each with its image in the other triangle."""
@@ -95,26 +91,51 @@ class Run:
         self.place.finish(self.output, self.manifest["overwrite"], commit)
 
 
-def prepare(
-    job: Job, cluster: Cluster, tile: int | None = None, *, client: Any = None
-) -> Run:
-    """Lay a job out, or find what an earlier run of it has left; write nothing.
+@contextmanager
+def begin(
+    job: Job,
+    cluster: Cluster,
+    tile: int | None = None,
+    *,
+    client: Any = None,
+    tell: Callable[[str], None] | None = None,
+) -> Iterator[Run]:
+    """Check and lay out a job, keep other runs out, and begin or find its output.
 
-    `client`: of the workers, where they are there already, to be asked what they have.
+    `client`: of the workers of the cluster, if it has any. After an exception what is
+    finished stays, for the same job to continue, and the exception gets a note that
+    says so, like `tell`; but not of a wrong result.
     """
-    if client is not None:
-        for finding in ask(compare_processes, client):
-            # Which could not read the tasks, or would make other bits.
-            if finding.status == "failure":
-                raise StoreError(finding.found, finding.advice, "versions-differ")
-    if job.verify and dask.config.get("array.query-planning", False):
-        # Their arrays have no product with a vector.
-        problem = "verify does not work with dask's array expressions"
-        remedy = "Leave it out, or set array.query-planning to False"
-        raise PlanError(problem, remedy, "verify-expressions")
     job, cluster = _settle(job, cluster, client)
     place = find_unfinished(job.output)
-    path = place.location.path
+    with place.lock():
+        run, anew = _lay_out(job, cluster, tile, place)
+        place.check_space(run.output)
+        if client is not None:
+            check_workers(job, run.manifest["inputs"], place, client)
+        try:
+            if anew:
+                place.start(run.output, run.manifest)
+            yield run
+        except BaseException as error:
+            wrong = getattr(error, "code", "") in ("input-changed", "wrong-result")
+            kept = 0 if wrong else len(run.finished())
+            if kept:
+                note = describe_kept(kept, run)
+                error.add_note(note)
+                if tell is not None:
+                    tell(note)
+            else:
+                # What is under way says more.
+                with suppress(StoreError):
+                    place.remove(run.output)
+            raise
+
+
+def _lay_out(
+    job: Job, cluster: Cluster, tile: int | None, place: Place
+) -> tuple[Run, bool]:
+    """Lay a job out, or find what an earlier run of it has left; tell which."""
     inputs, missing = identify_inputs(job)
     manifest = describe_job(job, inputs)
     if sum(count for *_, count in inputs.values()) <= MANY_CHUNKS:
@@ -132,19 +153,28 @@ def prepare(
         output, begun = left
         if "stamps" not in manifest:
             manifest["stamps"] = stamp_inputs(job)
+        path = place.location.path
         check_same(path, begun, manifest, tile)
         # Who stopped it had said that it may replace what is there.
         place.check(begun["overwrite"], anew=False)
         layout = job.lay_out(cluster, tuple(begun["tile"]))
         check_same_panels(path, begun, describe_layout(job, layout))
         manifest = begun
-    place.check_space(output)
-    threads = cluster.threads
-    return Run(job, layout, threads, place, output, manifest, missing, left, anew)
+    return Run(job, layout, cluster.threads, place, output, manifest, missing), anew
 
 
 def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
-    """Choose the engine, and with it the memory that tiles take."""
+    """Check the workers; choose the engine, and with it the memory of tiles."""
+    if client is not None:
+        for finding in ask(compare_processes, client):
+            # Which could not read the tasks, or would make other bits.
+            if finding.status == "failure":
+                raise StoreError(finding.found, finding.advice, "versions-differ")
+    if job.verify and dask.config.get("array.query-planning", False):
+        # Their arrays have no product with a vector.
+        problem = "verify does not work with dask's array expressions"
+        remedy = "Leave it out, or set array.query-planning to False"
+        raise PlanError(problem, remedy, "verify-expressions")
     devices = find_devices(job.engine, client)
     job = job.with_engine(choose_engine(job.engine, devices))
     if client is None and job.system is not None:
@@ -155,43 +185,6 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
     if client is None:
         cluster = replace(cluster, threads=min(cluster.threads, DEVICE_THREADS))
     return job, budget_for_devices(cluster, devices)
-
-
-@contextmanager
-def writing(
-    run: Run, client: Any = None, tell: Callable[[str], None] | None = None
-) -> Iterator[None]:
-    """Keep other runs from the output, and create it, or find it as it was.
-
-    After an exception what is finished stays, for the same job to continue, and the
-    exception gets a note that says so, like `tell`; but not of a wrong result.
-    """
-    with run.place.lock():
-        if client is not None:
-            check_workers(run.job, run.manifest["inputs"], run.place, client)
-        if not run.job.overwrite and run.place.find() != run.left:
-            problem = f"another run has had {run.place.location.path!r} meanwhile"
-            raise StoreError(problem, "Run the job again", "output-busy")
-        if run.anew:
-            # It may have become something else.
-            run.place.check(run.manifest["overwrite"])
-        try:
-            if run.anew:
-                run.place.start(run.output, run.manifest)
-            yield
-        except BaseException as error:
-            wrong = getattr(error, "code", "") in ("input-changed", "wrong-result")
-            kept = 0 if wrong else len(run.finished())
-            if kept:
-                note = describe_kept(kept, run)
-                error.add_note(note)
-                if tell is not None:
-                    tell(note)
-            else:
-                # What is under way says more.
-                with suppress(StoreError):
-                    run.place.remove(run.output)
-            raise
 
 
 def describe_kept(kept: int, run: Run) -> str:

@@ -77,13 +77,6 @@ class Unfinished(Place):
 
     def check(self, overwrite: bool, anew: bool = True) -> None:
         """Refuse a place that cannot take the output."""
-        folder = os.path.dirname(self.folder)
-        if not (os.path.isdir(folder) and os.access(folder, _ALL_RIGHTS)):
-            raise StoreError(
-                f"{folder!r} is not a folder that can be read and written to",
-                "Create it, change its permissions or choose another",
-                "no-folder",
-            )
         self._check_target(overwrite)
         if anew and (obstacle := self.find_obstacle()):
             problem = f"{self.folder!r} must stay: {obstacle}"
@@ -152,6 +145,13 @@ class Unfinished(Place):
 
         `surely`: refuse to as well where nobody can tell.
         """
+        folder = os.path.dirname(self.folder)
+        if not (os.path.isdir(folder) and os.access(folder, _ALL_RIGHTS)):
+            raise StoreError(
+                f"{folder!r} is not a folder that can be read and written to",
+                "Create it, change its permissions or choose another",
+                "no-folder",
+            )
         path, made = self.lock_path, not os.path.lexists(self.folder)
         with store_errors(self.folder, "written"):
             os.makedirs(self.folder, exist_ok=True)
