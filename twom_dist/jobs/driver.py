@@ -54,7 +54,8 @@ def multiply_files(
         Default: the current client. Without a client, threads of this process compute.
     tile : int, optional
         Side of the tiles that are read, computed and written, and of the chunks of zarr
-        and HDF5 outputs. Default: chosen for the workers.
+        and HDF5 outputs. Default: chosen for the workers. A job that is continued keeps
+        its tiles.
     overwrite : bool
         Whether to replace a matrix at `output`, but not a container that holds other
         arrays nor what is at a URL, and to start anew where the job was stopped before.

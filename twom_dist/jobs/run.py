@@ -25,7 +25,7 @@ from .manifest import (
     check_same_panels,
     describe_job,
     describe_layout,
-    describe_settled,
+    explain_job,
 )
 from .watchdog import ask
 
@@ -62,8 +62,7 @@ class Run:
     def settle(self, settled: Settled) -> Self:
         """Return the same run with what its matrices have settled, and record it.
 
-        Where nobody has looked at them there is nothing to record; a continued run
-        finds the same, and keeps to the panels of a native product.
+        A continued run finds the same, and keeps to the panels of a native product.
         """
         job, layout = self.job, replace(self.layout, spec=settled.spec)
         if job.spec.grade:
@@ -71,14 +70,10 @@ class Run:
             job = replace(job, spec=job.spec.settle(system, settled.spec.rho))
             if system is None:
                 warn_of_native()
-        found, begun = describe_settled(job, layout, settled), self.manifest
-        if "panels_settled" in begun:
-            now = {"panels": found["panels_settled"]}
-            then = {"panels": begun["panels_settled"]}
-            check_same_panels(self.place.location.path, then, now)
-        elif self.job.spec.grade or settled.shifts is not None:
-            self.output.record(**found)
-        return replace(self, job=job, layout=layout, manifest=begun | found)
+        if job.system is None:
+            check_same_panels(self.place.location.path, self.manifest, layout)
+        self.output.record(accuracy=vars(explain_job(job, settled)))
+        return replace(self, job=job, layout=layout)
 
     def finish(self, commit: Callable[[], None] = lambda: None) -> None:
         """Give the output its name, if all of its tiles are there."""
@@ -148,17 +143,15 @@ def _lay_out(
         place.check(manifest["overwrite"])
         layout = job.lay_out(cluster, tile)
         output = place.output(job.shape[:2], layout.tile_shape[:2], job.dtype)
-        manifest |= describe_layout(job, layout)
+        manifest |= describe_layout(layout)
     else:
         output, begun = left
         if "stamps" not in manifest:
             manifest["stamps"] = stamp_inputs(job)
-        path = place.location.path
-        check_same(path, begun, manifest, tile)
+        check_same(place.location.path, begun, manifest)
         # Who stopped it had said that it may replace what is there.
         place.check(begun["overwrite"], anew=False)
         layout = job.lay_out(cluster, tuple(begun["tile"]))
-        check_same_panels(path, begun, describe_layout(job, layout))
         manifest = begun
     return Run(job, layout, cluster.threads, place, output, manifest, missing), anew
 

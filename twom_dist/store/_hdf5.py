@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
+from ._errors import store_errors
 from ._location import DEFAULT_MEMBER, Location
 from ._matrix import StoredMatrix, name_member, refuse_member
 from ._region import Region
@@ -50,8 +51,8 @@ class Hdf5Matrix(StoredMatrix):
             self._check_unchanged(dataset)
             return np.ascontiguousarray(dataset[region], dtype=self.dtype)
 
-    def _provenance(self) -> dict[str, Any]:
-        with h5py.File(self.path, "r") as file:
+    def provenance(self) -> dict[str, Any]:
+        with store_errors(self.location, "read"), h5py.File(self.path, "r") as file:
             found = _dataset(file, self.location).attrs.get(MANIFEST)
         # Somebody else may call an attribute so.
         with suppress(ValueError):
