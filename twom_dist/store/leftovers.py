@@ -27,7 +27,7 @@ def list_leftovers(folder: str) -> list[Unfinished]:
 
 def remove_leftover(place: Unfinished, *, dry: bool = False) -> None:
     """Remove what is left, or only refuse to where it must stay."""
-    # To lock would make the file, and to open a pipe would wait.
+    # To lock would make the file.
     if not os.path.isfile(place.lock_path):
         raise _refuse(place, "it has no lock, and so is not of a job")
     with place.lock(surely=True):

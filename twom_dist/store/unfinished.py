@@ -33,8 +33,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 class Unfinished(Place):
     """The place of an output that is made in a hidden folder beside it.
 
-    The folder holds a file to lock, the zarr array, and, of an output in another
-    format, a file that keeps room for it on the disk.
+    The folder holds a file to lock and the zarr array.
     """
 
     @property
@@ -47,10 +46,6 @@ class Unfinished(Place):
     def lock_path(self) -> str:
         """Path of the file to lock."""
         return os.path.join(self.folder, "lock")
-
-    @property
-    def _room(self) -> str:
-        return os.path.join(self.folder, "room")
 
     def _store(self, id: str) -> str:
         return os.path.join(self.folder, f"{id}.zarr")
@@ -155,10 +150,8 @@ class Unfinished(Place):
         path, made = self.lock_path, not os.path.lexists(self.folder)
         with store_errors(self.folder, "written"):
             os.makedirs(self.folder, exist_ok=True)
-            if os.path.islink(self.folder):
-                raise NotADirectoryError(errno.ENOTDIR, "It is a link")
-            # Until it is closed. A pipe would be waited for.
-            stream = open(path, "ab", opener=_open_at_once)  # noqa: SIM115
+            # Until it is closed.
+            stream = open(path, "ab")  # noqa: SIM115
         with stream:
             busy = StoreError(
                 f"{self.location.path!r} is being written by another run",
@@ -183,12 +176,9 @@ class Unfinished(Place):
                         tree.remove(self.folder)
 
     def start(self, output: Output, manifest: Manifest) -> None:
-        """Remove what is there, and create the array and room for what it becomes."""
+        """Remove what is there, and create the array."""
         self._clear()
         output.create(manifest)
-        if room := export_bytes(output, self.location):
-            with store_errors(self.location, "written"), open(self._room, "wb") as file:
-                os.posix_fallocate(file.fileno(), 0, room)
 
     def finish(
         self, output: Output, overwrite: bool, commit: Commit = lambda: None
@@ -200,7 +190,6 @@ class Unfinished(Place):
         output.complete()
         path = os.path.join(self.folder, os.path.basename(self.location.path))
         with store_errors(self.location, "written"):
-            tree.remove(self._room)
             # Of an earlier run, or a link.
             tree.remove(path)
             finished = export(output, self.location, path)
@@ -216,18 +205,13 @@ class Unfinished(Place):
     def find_obstacle(self) -> str:
         """Say why what is in the folder must stay; empty if nothing must."""
         output = os.path.basename(self.location.path)
+        names = [path.name for path in Path(self.folder).glob("*")]
         # Of an .npz an .npy file is made first.
-        ours = ("lock", "room", output, f"{output}.npy")
-        aside = False
-        for name in tree.list_files(self.folder):
-            store, _, inside = name.partition("/")
-            # What has been replaced may be the member of a group.
-            parts = inside.split("/")
-            tails = ("/".join(parts[n:]) for n in range(len(parts)))
-            of_store = _STORE.fullmatch(store) and any(map(tree.is_own, tails))
-            if name not in ours and not of_store:
+        ours = ("lock", output, f"{output}.npy")
+        for name in names:
+            if name not in ours and not _STORE.fullmatch(name):
                 return f"it holds {name!r}, which is not of a job"
-            aside |= store.endswith(".old")
+        aside = any(name.endswith(".old") for name in names)
         if aside and not os.path.lexists(self.location.path):
             # A run was killed between the two renames of `publish`.
             return f"it holds what {output!r} was before; the same job puts it in order"
@@ -245,10 +229,6 @@ class Unfinished(Place):
         self._clear()
         with store_errors(self.folder, "removed"):
             tree.remove(self.folder)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK, 0o666)
 
 
 def _is_at(path: str, stream: IO[bytes]) -> bool:
