@@ -36,7 +36,7 @@ REFUSALS = [
     ((*PRODUCT, "--scheduler", "tcp://h:1"), "workers-of-scheduler"),
     ((*AT, "--insecure", "--scheduler", "tcp://h:1"), "workers-of-scheduler"),
     ((*AT, "--scheduler", "tcp://h:1", "--scheduler-file", "f"), "two-schedulers"),
-    ((*AT, "--scheduler", "tcp://h:1", "--timeout", "nan"), UsageError),
+    ((*AT, "--scheduler", "tcp://h:1", "--timeout", "0"), UsageError),
     ((*AT, "--scheduler", "tcp://127.0.0.1:9"), "no-scheduler"),
     # A client of such an address would complain once more when it is collected.
     ((*AT, "--scheduler", "here"), "no-scheduler"),

@@ -96,15 +96,13 @@ def test_a_worker_tells_its_device_and_what_is_free(cupy):
     found = find_device()
     assert "0000:1B:00.0" in found.name
     assert (found.free_bytes, found.own_bytes) == (40 * GIB, 3 * GIB)
-    assert (found.limit_bytes, found.tile_bytes) == (None, None)
+    assert found.most_bytes is None
+    assert find_device(SimpleNamespace(data={})).most_bytes is None
+    buffer = SimpleNamespace(n=720 * MIB)
+    for data in (buffer, SimpleNamespace(n=GIB, device_buffer=buffer)):
+        assert find_device(SimpleNamespace(data=data)).most_bytes == 1000 * MIB
     cupy.get_default_memory_pool().get_limit.return_value = 16 * GIB
-    for data in (
-        SimpleNamespace(n=10 * GIB),
-        SimpleNamespace(n=GIB, device_buffer=SimpleNamespace(n=10 * GIB)),
-    ):
-        found = find_device(SimpleNamespace(data=data))
-        assert (found.limit_bytes, found.tile_bytes) == (15 * GIB, 10 * GIB)
-    assert find_device(SimpleNamespace(data={})).tile_bytes is None
+    assert find_device().most_bytes == 15 * GIB
 
 
 def test_the_pool_of_rmm_counts_where_cupy_uses_it(cupy, monkeypatch):
@@ -137,8 +135,7 @@ def test_a_worker_without_a_device_for_the_engine_says_why(cupy, monkeypatch):
     [
         ([OTHER], GIB),
         (4 * [Device("x", free_bytes=8 * GIB, own_bytes=GIB)], 3 * GIB),
-        ([Device("x", free_bytes=8 * GIB, limit_bytes=5 * GIB)], 5 * GIB),
-        ([Device("x", free_bytes=8 * GIB, tile_bytes=720 * MIB)], 1000 * MIB),
+        ([Device("x", free_bytes=8 * GIB, most_bytes=5 * GIB)], 5 * GIB),
         ([Device("x")], 1),
         # The fullest counts.
         ([ONE, ONE, OTHER], GIB // 2),

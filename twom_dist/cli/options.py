@@ -1,7 +1,6 @@
 """Options that the commands share, and what their values may look like."""
 
 from collections.abc import Callable
-from math import inf
 from typing import Any
 
 import click
@@ -34,12 +33,6 @@ def _read_size(text: str) -> int:
     return count
 
 
-def _read_seconds(text: str) -> float:
-    if not 0 < (seconds := float(text)) < inf:
-        raise ValueError
-    return seconds
-
-
 def _read_accuracy(text: str) -> str | float:
     """Leave words to the checks, which know them."""
     try:
@@ -51,7 +44,6 @@ def _read_accuracy(text: str) -> str | float:
 NUMBER = _value("number", "a number such as 2, -0.5 or 1+2j", complex)
 SHAPE = _value("m,n", "a pair such as 4096,2048", _read_shape)
 SIZE = _value("bytes", "a size such as 4GiB or 500MB", _read_size)
-SECONDS = _value("seconds", "a number of seconds such as 10", _read_seconds)
 ACCURACY = _value("accuracy", "an accuracy", _read_accuracy)
 COUNT = click.IntRange(1)
 _OP = click.Choice(OPS)
@@ -120,7 +112,7 @@ SCHEDULER_OPTIONS = [
     option("--scheduler-file", str, "Use the dask scheduler that wrote this file."),
     option(
         "--timeout",
-        SECONDS,
+        click.FloatRange(0, min_open=True),
         "Time limit for the scheduler, and for its first worker [default: 10].",
         default=10,
     ),

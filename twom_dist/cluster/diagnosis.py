@@ -236,31 +236,24 @@ def compare_processes(client: Any) -> list[Finding]:
     and come first.
     """
     versions = client.get_versions(check=False, packages=["twom_dist"])
-    told = {"here": versions["client"], "scheduler": versions["scheduler"]}
-    told |= versions["workers"]
-    places: dict[str, dict[str, list[str]]] = {}
-    for place, answer in told.items():
-        for package, release in answer["packages"].items():
-            if package == "python":
-                # Patches of one release read each other's messages.
-                release = ".".join(release.split(".")[:2])
-            by_release = places.setdefault(package, {})
-            by_release.setdefault(release or "missing", []).append(place)
+    here = versions["client"]["packages"]
+    told = {"the scheduler": versions["scheduler"], **versions["workers"]}
     findings = []
-    for package in sorted(places, key=lambda x: (x not in _MUST_AGREE, x)):
-        if len(places[package]) > 1:
+    for package in sorted(here, key=lambda x: (x not in _MUST_AGREE, x)):
+        own = _find_release(here, package)
+        found = {x: _find_release(told[x]["packages"], package) for x in told}
+        unlike = [place for place in found if found[place] != own]
+        if unlike:
             status: Status = "failure" if package in _MUST_AGREE else "warning"
-            found = f"{package} is {_list_places(places[package])}"
+            text = f"{package} is {own} here and {found[unlike[0]]} at {unlike[0]}"
+            text += f" and {len(unlike) - 1} more" if len(unlike) > 1 else ""
             advice = "Install the same release everywhere"
-            findings.append(Finding("packages", status, found, advice))
-    same = f"the same in all {len(told)} processes"
+            findings.append(Finding("packages", status, text, advice))
+    same = f"the same in all {1 + len(told)} processes"
     return findings or [Finding("packages", "ok", same)]
 
 
-def _list_places(where: dict[str, list[str]]) -> str:
-    """Say which release is where: ``1 (here), 2 (tcp://a:1 and 3 more)``."""
-    told = []
-    for release, (first, *others) in where.items():
-        more = f" and {len(others)} more" if others else ""
-        told.append(f"{release} ({first}{more})")
-    return ", ".join(told)
+def _find_release(packages: dict[str, str | None], name: str) -> str:
+    release = packages.get(name) or "missing"
+    # Patches of one release of Python read each other's messages.
+    return ".".join(release.split(".")[:2]) if name == "python" else release

@@ -1,6 +1,5 @@
 """Workers of this machine: one for each GPU, or for each group of cores."""
 
-import inspect
 from contextlib import ExitStack
 from importlib.util import find_spec
 from multiprocessing import current_process
@@ -9,7 +8,7 @@ from typing import Any
 from dask.system import CPU_COUNT
 from dask.utils import format_bytes, parse_bytes
 
-from ..errors import ArgumentError, EngineUnavailableError, MemoryLimitError, PlanError
+from ..errors import EngineUnavailableError, MemoryLimitError, PlanError
 from ..memory import MemoryBudget
 from ..plan import Cluster
 from ..typing import as_integer
@@ -192,12 +191,10 @@ def local_cluster(
     ------
     EngineUnavailableError
         If GPUs or dask-cuda are asked for and missing, or if the worker processes do
-        not start.
+        not start, as with an option that dask does not have.
     PlanError, MemoryLimitError
         If the machine has fewer GPUs than workers are asked for, or too little memory,
         if the memory limit leaves no room for a tile, and for such a protocol.
-    ArgumentError
-        For an option that neither this function nor the cluster class has.
 
     Notes
     -----
@@ -234,7 +231,6 @@ def local_cluster(
     if found.visible:
         make = cuda.find_cluster_class(found)
         chosen |= cuda.choose_pool(found)
-    _check_options(make, options)
     # As multiprocessing itself tells it.
     if getattr(current_process(), "_inheriting", False):
         # A line, and no traceback from every worker.
@@ -266,16 +262,3 @@ def _choose_transport(
         security = protocol != "ucx"
     # Without a protocol dask takes tls where there are credentials, and tcp elsewhere.
     return protocol, security or None
-
-
-def _check_options(make: Any, options: dict[str, Any]) -> None:
-    """Refuse what neither the cluster class nor the workers behind it take."""
-    from distributed import LocalCluster, Nanny, Worker
-
-    *own, _ = inspect.signature(local_cluster).parameters
-    takers = map(inspect.signature, (make, LocalCluster, Nanny, Worker))
-    known = {name for taker in takers for name in taker.parameters}
-    for name in options.keys() - (known - {"asynchronous"}):
-        problem = f"local_cluster takes no {name!r}"
-        remedy = f"It takes {', '.join(own)}, and the options of dask's {make.__name__}"
-        raise ArgumentError(problem, remedy, "unknown-option")
