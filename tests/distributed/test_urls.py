@@ -172,7 +172,7 @@ def test_workers_do_not_see_the_memory_of_another_process(client, square):
 def test_a_job_that_is_killed_continues_in_the_bucket(matrices, capsys):
     a, b = matrices
     output = f"{BUCKET}/C.zarr"
-    paths = (f"{BUCKET}/A.zarr", f"{BUCKET}/B.zarr/g/B")
+    paths = (f"{BUCKET}/A.zarr", f"{BUCKET}/B.zarr::g/B")
     command = [sys.executable, "-m", "twom_dist", "gemm", *paths, "-o", output]
     command += ["--tile", "16", "--workers", "2", "--engine", "reference"]
     fs, place = url_to_fs(f"{output}/c", use_listings_cache=False)

@@ -98,17 +98,16 @@ def connect(
 def _read_scheduler_file(path: str, timeout: float) -> str:
     """Return the address in a file that a scheduler may be about to write."""
     end = monotonic() + timeout
-    while True:
-        try:
-            with open(path, encoding="utf-8") as stream:
-                return str(json.load(stream)["address"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            if monotonic() > end:
-                reason = getattr(error, "strerror", None) or "it has no address"
-                problem = f"cannot read {path!r} after {timeout:g} s: {reason}"
-                remedy = "Give the file that a scheduler writes, or a longer --timeout"
-                raise TwomError(problem, remedy, "no-scheduler-file") from error
+    while monotonic() < end:
+        with (
+            suppress(OSError, ValueError, KeyError, TypeError),
+            open(path, encoding="utf-8") as stream,
+        ):
+            return str(json.load(stream)["address"])
         sleep(_LOOK_SECONDS)
+    problem = f"there is no address of a scheduler in {path!r} after {timeout:g} s"
+    remedy = "Give the file that a scheduler writes, or a longer --timeout"
+    raise TwomError(problem, remedy, "no-scheduler-file")
 
 
 def _reach(address: str, timeout: float) -> Any:

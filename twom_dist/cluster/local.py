@@ -74,11 +74,8 @@ def choose_workers(
         wanted = num_gpus or wanted
         n_workers = min(most, wanted, max(1, memory // limit) if limit else wanted)
     elif n_workers > most:
-        has, needs = map(format_bytes, (memory, LEAST_BYTES))
-        why = f"it has {has} of memory, and each needs {needs}"
-        if most < room:
-            why = f"it has {gpus.count}, and each takes one worker"
-        problem = f"{n_workers} workers do not fit this machine: {why}"
+        has = gpus.count if num_gpus else f"{format_bytes(memory)} of memory"
+        problem = f"{n_workers} workers do not fit this machine, which has {has}"
         raise PlanError(problem, f"Start at most {most}", "too-many-workers")
     if threads_per_worker is None:
         threads_per_worker = 1 if num_gpus else max(1, cores // n_workers)

@@ -109,16 +109,16 @@ def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
     if engine not in ("auto", "cuda"):
         return engine
     sharers = Counter(x.name for x in devices.values())
-    lacking = {address: x.reason for address, x in devices.items() if not x.name}
-    if engine == "auto":
-        for address, device in devices.items():
-            if device.name and sharers[device.name] > 1:
-                lacking[address] = "other workers share it"
-        if len(lacking) == len(devices):
-            return "cpu"
+    lacking = {
+        address: x.reason or "other workers share it"
+        for address, x in devices.items()
+        if not x.name or (engine == "auto" and sharers[x.name] > 1)
+    }
+    if engine == "auto" and len(lacking) == len(devices):
+        return "cpu"
     if lacking or not devices:
-        first = next(iter(lacking.items()), ("the scheduler", "it has no worker"))
-        address, reason = first
+        none = ("the scheduler", "it has no worker")
+        address, reason = next(iter(lacking.items()), none)
         raise EngineUnavailableError(
             f"{len(lacking)} of {len(devices)} processes have no GPU to use, such as "
             f"{address} ({reason})",

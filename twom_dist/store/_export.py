@@ -11,8 +11,8 @@ from ._location import DEFAULT_MEMBER, Location
 from ._tree import remove
 from .output import MANIFEST, Output, read_manifest
 
-# HDF5 keeps the size of a chunk in 32 bits.
-_MAX_CHUNK_BYTES = 2**32 - 1
+# Of a chunk, whose size in bytes HDF5 keeps in 32 bits.
+_LONGEST = 8192
 
 
 def export(output: Output, location: Location, path: str) -> str:
@@ -67,7 +67,7 @@ def _write_npy(output: Output, path: str) -> None:
 
 
 def _write_hdf5(output: Output, path: str, member: str) -> None:
-    """Create the file with one dataset, chunked by tiles where HDF5 allows it.
+    """Create the file with one dataset, chunked by tiles that are not too large.
 
     Every chunk has its place from the start, so that a full disk is met early.
     """
@@ -76,8 +76,7 @@ def _write_hdf5(output: Output, path: str, member: str) -> None:
     early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     early.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    chunk_bytes = math.prod(output.tile) * output.dtype.itemsize
-    is_chunked = 0 not in output.shape and chunk_bytes <= _MAX_CHUNK_BYTES
+    chunks = tuple(min(side, _LONGEST) for side in output.tile)
     # Without a chunk cache a full disk is met here, and not when the file is closed:
     # HDF5 cannot close a file whose cached chunks it cannot write.
     with h5py.File(path, "w", rdcc_nbytes=0) as file:
@@ -85,7 +84,7 @@ def _write_hdf5(output: Output, path: str, member: str) -> None:
             member,
             shape=output.shape,
             dtype=output.dtype,
-            chunks=output.tile if is_chunked else None,
+            chunks=None if 0 in output.shape else chunks,
             dcpl=early,
         )
         dataset.attrs[MANIFEST] = json.dumps(read_manifest(output.open().attrs))

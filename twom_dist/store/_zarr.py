@@ -55,8 +55,9 @@ class ZarrMatrix(StoredMatrix):
 
     @staticmethod
     def list_others(path: str) -> list[str]:
-        """List what is not of an array which is the store."""
-        names = (x for x in tree.list_files(path) if not tree.is_own(x))
+        """List what is not of an array which is the store, or all if it is no store."""
+        is_store, names = tree.is_store(path), tree.list_files(path)
+        names = (x for x in names if not (is_store and tree.is_own(x)))
         return sorted({name.partition("/")[0] for name in names})
 
     def _read(self, region: Region) -> NDArray[Any]:

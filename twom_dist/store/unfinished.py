@@ -16,13 +16,11 @@ from . import _tree as tree
 from ._errors import store_errors
 from ._export import export, export_bytes
 from ._location import parse_location
-from ._matrix import list_names
 from ._place import Commit, Place
 from ._publish import publish
 from .output import Manifest, Output, open_output
 from .reader import matrix_class
 
-_MOVE = "Move it away or choose another name"
 # The folder's list of names is synced, and so opened, when the output gets its name.
 _ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
 _STORE = re.compile(r"[0-9a-f]{12}\.zarr(\.draft|\.old)?")
@@ -96,24 +94,14 @@ class Unfinished(Place):
             )
         # A device or a pipe is neither.
         replaceable = (os.path.isdir if form == "zarr" else os.path.isfile)(target)
-        if replaceable and form == "zarr":
-            replaceable = tree.is_store(target) or not any(tree.list_files(target))
-        if not replaceable:
-            raise StoreError(
-                f"{target!r} exists and is not a {form} matrix, so it is not "
-                "overwritten",
-                _MOVE,
-                "output-no-matrix",
-            )
         with store_errors(target, "read"):
-            others = matrix_class(form).list_others(target)
-        if others:
-            raise StoreError(
-                f"{target!r} holds {list_names(others)}, which would be lost, so it is "
-                "not overwritten",
-                _MOVE,
-                "output-holds-others",
-            )
+            if not replaceable or matrix_class(form).list_others(target):
+                raise StoreError(
+                    f"{target!r} is not a {form} matrix alone, and what else it is or "
+                    "holds would be lost",
+                    "Move it away or choose another name",
+                    "output-holds-others",
+                )
 
     def check_seen(self) -> None:
         """Refuse a process that does not see the folder that another one has locked."""
