@@ -13,18 +13,18 @@ from .options import (
     EQUILIBRATE_OPTION,
     METHOD_OPTIONS,
     OP_OPTIONS,
-    SHAPE,
-    SIZE,
     TILE_OPTION,
     UPDATE_OPTIONS,
     given,
     option,
+    shape,
+    size,
 )
 from .streams import show
 
 _OPTIONS = [
-    option("--shape-a", SHAPE, "Shape of A as stored, instead of a file."),
-    option("--shape-b", SHAPE, "Shape of B as stored, instead of a file."),
+    option("--shape-a", shape, "Shape of A as stored, instead of a file."),
+    option("--shape-b", shape, "Shape of B as stored, instead of a file."),
     option(
         "--dtype", str, "Dtype of the result [default: of the files, or complex128]."
     ),
@@ -46,7 +46,7 @@ _OPTIONS = [
     ),
     option(
         "--worker-memory --memory-limit",
-        SIZE,
+        size,
         "Memory limit of each worker, e.g. 16GiB [default: none].",
     ),
     TILE_OPTION,

@@ -9,9 +9,6 @@ from typing import Any
 class Stderr:
     """Stderr for those who go on where it is full or closed."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(sys.stderr, name)
-
     def write(self, text: str) -> None:
         """Write at once; where that fails, nothing is shown from then on."""
         try:

@@ -38,9 +38,6 @@ def find_workers(
     with ExitStack() as stack:
         client = stack.enter_context(connect(**of_scheduler, **own))
         if client is None and workers == 0:
-            if dashboard:
-                problem = "--dashboard needs worker processes"
-                raise TwomError(problem, "Leave out --workers 0", "no-processes")
             yield None, choose_workers(1, **limits)
             return
         if client is None:
@@ -69,21 +66,17 @@ def connect(
 
     `others`: the options of new workers, which a scheduler excludes.
     """
-    if scheduler is not None and scheduler_file is not None:
-        problem = "--scheduler and --scheduler-file exclude each other"
-        raise TwomError(problem, "Give one of them", "two-schedulers")
-    address = scheduler
-    if scheduler_file is not None:
-        address = _read_scheduler_file(scheduler_file, timeout)
-    if address is None:
+    named = given(scheduler=scheduler, scheduler_file=scheduler_file)
+    if not named:
         yield None
         return
     # --workers 0 counts as given.
-    if local := [name for name, x in given(**others).items() if x is not False]:
-        option = "--" + local[0].replace("_", "-")
-        problem = f"a scheduler has its own workers, and {option} is for new ones"
-        remedy = f"Leave out {option} or the scheduler"
-        raise TwomError(problem, remedy, "workers-of-scheduler")
+    more = [name for name, x in given(**others).items() if x is not False]
+    one, *more = (f"--{name}".replace("_", "-") for name in (*named, *more))
+    if more:
+        problem = f"{one} and {more[0]} exclude each other"
+        raise TwomError(problem, "Give one of them", "workers-of-scheduler")
+    address = scheduler or _read_scheduler_file(str(scheduler_file), timeout)
     client = _reach(address, timeout)
     with client, client.as_current():
         try:

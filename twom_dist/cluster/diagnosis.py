@@ -121,7 +121,8 @@ def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
     except TwomError as error:
         yield Finding(name, "failure", error.problem, error.remedy)
     except Exception as error:
-        text = f"the check ended in {type(error).__name__}: {error}".splitlines()[0]
+        cause = error.__cause__ or error
+        text = f"the check ended in {type(cause).__name__}: {cause}".splitlines()[0]
         yield Finding(name, "failure", text, "Reinstall what it names, or report it")
 
 
@@ -164,22 +165,15 @@ def check_gpu(gpus: Gpus) -> Iterator[Finding]:
     found = f"{gpus.count}, {models}; {cuda}; CuPy {cupy.__version__}"
     yield Finding("GPU", "ok", found)
     yield from run("engine cuda", check_engine, "cuda", cupy)
-    yield from run("CuPy blocks", check_blocks, gpus, cupy.arange(16))
+    yield from run("CuPy blocks", check_blocks, cupy.arange(16))
 
 
-def check_blocks(gpus: Gpus, block: Any) -> Iterator[Finding]:
-    """Serialise a block as dask does to transfer or spill it."""
+def check_blocks(block: Any) -> Iterator[Finding]:
+    """Serialise a block as dask does to transfer or spill it, through numba-cuda."""
     from distributed.protocol import serialize
 
-    try:
-        serialize(block, serializers=["dask"], on_error="raise")
-    except Exception as error:
-        reason = str(error.__cause__ or error).splitlines()[0]
-        found = f"dask cannot send, gather or spill them ({reason})"
-        advice = f"Install numba-cuda with {gpus.install}"
-        yield Finding("CuPy blocks", "failure", found, advice)
-    else:
-        yield Finding("CuPy blocks", "ok", "dask sends and spills them")
+    serialize(block, serializers=["dask"], on_error="raise")
+    yield Finding("CuPy blocks", "ok", "dask sends and spills them")
 
 
 def check_dask_cuda(gpus: Gpus) -> Iterator[Finding]:

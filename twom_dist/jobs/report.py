@@ -15,13 +15,6 @@ def count_operations(m: int, n: int, k: int, dtype: Any, routine: str = "gemm") 
     """Floating-point operations done natively: 8mnk complex, 2mnk real.
 
     Half as many for a triangle of one product, herk and syrk; as many for two.
-
-    Examples
-    --------
-    >>> count_operations(2, 3, 5, "complex64")
-    240
-    >>> count_operations(3, 3, 5, "complex64", "herk")
-    180
     """
     each = 8 if np.dtype(dtype).kind == "c" else 2
     rule = ROUTINES[routine]

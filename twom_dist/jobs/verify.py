@@ -52,13 +52,17 @@ def measure_residual(
 
 def _read(job: Job, output: Output, shifts: Shifts | None) -> tuple[Any, Any, Any]:
     """Make dask arrays of the products, of what is added, and of the result."""
+    import dask.array as da
+
     spec, routine = job.spec, job.spec.routine
     # Whole tiles, and not many: dask takes some 0.5 ms for each task.
     mb, nb = (tile * max(1, _SIDE // tile) for tile in output.tile)
     kb = max(mb, nb)
 
     def read(stored: Any, rows: int, columns: int, op: str = "N") -> Any:
-        x = _as_dask(job, stored, (rows, columns) if op == "N" else (columns, rows))
+        chunks = (rows, columns) if op == "N" else (columns, rows)
+        meta = np.empty((0, 0), stored.dtype)
+        x = da.from_array(stored, chunks=chunks, meta=meta).astype(job.dtype)
         return x if op == "N" else x.T if op == "T" else x.conj().T
 
     def whole(stored: Any, uplo: str) -> Any:
@@ -89,13 +93,6 @@ def _read(job: Job, output: Output, shifts: Shifts | None) -> tuple[Any, Any, An
     used = "upper" if spec.uplo == "upper" else "lower"
     added = None if job.c is None else (spec.beta, whole(job.c, used))
     return products, added, whole(output.open(), spec.uplo)
-
-
-def _as_dask(job: Job, stored: Any, chunks: tuple[int, int]) -> Any:
-    import dask.array as da
-
-    meta = np.empty((0, 0), stored.dtype)
-    return da.from_array(stored, chunks=chunks, meta=meta).astype(job.dtype)
 
 
 def _mirror(x: Any, upper: bool, hermitian: bool) -> Any:

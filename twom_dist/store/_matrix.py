@@ -183,10 +183,6 @@ def name_member(location: Location, list_matrices: Callable[[], list[str]]) -> L
 
 def refuse_member(location: Location, matrices: list[str]) -> StoreError:
     """Return the error for a member that is not there or is no array."""
-    name = str(location)
-    if matrices == [""]:
-        problem = f"{name!r} names a member, and the container is itself one array"
-        return StoreError(problem, "Leave out the member", "no-such-member")
-    held = f"it holds {list_names(matrices)}" if matrices else "it holds no matrix"
-    problem = f"{name!r} names no array of the container; {held}"
-    return StoreError(problem, "Name another array", "no-such-member")
+    held = list_names(matrices) if any(matrices) else "nothing that has a name"
+    problem = f"{str(location)!r} names no array of the container, which holds {held}"
+    return StoreError(problem, "Name another array, or none", "no-such-member")
