@@ -136,7 +136,7 @@ def test_dask_cuda_with_other_pins_or_without_is_told(monkeypatch):
     installed["dask"] = "2026.7.1"
     assert statuses(diagnosis.check_dask_cuda(GPUS)) == {"dask-cuda": "ok"}
     monkeypatch.setitem(sys.modules, "dask_cuda", None)
-    (found,) = diagnosis.check_dask_cuda(Gpus(GPUS.visible, (12, 8)))
+    (found,) = diagnosis.check_dask_cuda(GPUS)
     assert (found.status, "twom-dist[cuda12]" in found.advice) == ("warning", True)
     assert [*diagnosis.check_dask_cuda(Gpus(reason="none"))] == []
 

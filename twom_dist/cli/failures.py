@@ -8,13 +8,13 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TextIO, cast
+from typing import Any
 
 import click
 
 from ..errors import TwomError
 from .signals import leaving_in_order
-from .streams import Stderr, discard, open_standard_streams, say, show
+from .streams import discard, open_standard_streams, say, show, write_error
 
 DONE, FAILED, REFUSED = 0, 1, 2
 INTERRUPTED = 128 + signal.SIGINT
@@ -32,7 +32,6 @@ EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:<3}  {meaning}" for code, meaning in EXIT_CODES.items()
 )
 
-_LOST = "the connection to the scheduler was lost"
 _CANCELLED = "the scheduler went away, or somebody cancelled the job"
 _KILLED = "the worker processes died again and again, most likely out of memory"
 _SMALLER = "Use a smaller --tile, fewer --workers or a larger --memory-limit"
@@ -42,7 +41,7 @@ _FOREIGN = {
     "Terminated": ("terminated; the output is unchanged", "", "terminated"),
     "KilledWorker": (_KILLED, _SMALLER, "worker-killed"),
     "FutureCancelledError": (_CANCELLED, "Run it again", "job-cancelled"),
-    "CommClosedError": (_LOST, "Run it again", "scheduler-gone"),
+    "CommClosedError": (_CANCELLED, "Run it again", "scheduler-gone"),
     "MemoryError": ("out of memory", _SMALLER, "out-of-memory"),
 }
 _CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED}
@@ -96,7 +95,7 @@ def _end(ctx: click.Context, error: BaseException) -> int:
     refused = isinstance(error, TwomError | click.UsageError) and not at_work
     code = REFUSED if refused else _CODES.get(said.code, FAILED)
     if "--debug" in arguments:
-        traceback.print_exception(error, file=cast(TextIO, Stderr()))
+        write_error("".join(traceback.format_exception(error)))
     say("error: " + " ".join(str(said).splitlines()))
     if "--json" in arguments:
         about = {"error": said.problem, "remedy": said.remedy, "code": said.code}

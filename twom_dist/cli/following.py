@@ -1,15 +1,15 @@
 """How far a job is, on stderr: a line each second on a terminal, a minute elsewhere."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from shutil import get_terminal_size
 from threading import Event, Thread
 from typing import Any
 
 from dask.utils import format_time
 
-from .streams import Stderr, say
+from .streams import say, write_error
 
 Report = Callable[[Any], None]
 
@@ -59,11 +59,8 @@ def follow(
 
 def _show_in_place(line: str) -> None:
     """Put a line in the place of the one before: erase to its end (ECMA-48, EL)."""
-    try:
-        columns = os.get_terminal_size(2).columns
-    except OSError:
-        columns = 80
-    Stderr().write(f"\r{line[: columns - 1]}\x1b[K")
+    columns = get_terminal_size().columns
+    write_error(f"\r{line[: columns - 1]}\x1b[K")
 
 
 def _describe(progress: Any, before: int) -> str:

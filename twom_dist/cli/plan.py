@@ -23,8 +23,12 @@ from .options import (
 from .streams import show
 
 _OPTIONS = [
-    option("--shape-a", shape, "Shape of A as stored, instead of a file."),
-    option("--shape-b", shape, "Shape of B as stored, instead of a file."),
+    option(
+        "--shape-a",
+        shape,
+        "Shape of A as stored, such as 4096,2048, instead of a file.",
+    ),
+    option("--shape-b", shape, "The same for B."),
     option(
         "--dtype", str, "Dtype of the result [default: of the files, or complex128]."
     ),

@@ -1,18 +1,15 @@
 """Running a job: its workers, how far it is, and its summary."""
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .failures import begin_work
 from .following import follow
 from .streams import say, show
 
-if TYPE_CHECKING:
-    from ..jobs import Job
-
 
 def run_job(
-    job: "Job",
+    job: Any,
     *,
     tile: int | None,
     quiet: bool,

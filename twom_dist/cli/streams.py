@@ -6,21 +6,18 @@ from contextlib import suppress
 from typing import Any
 
 
-class Stderr:
-    """Stderr for those who go on where it is full or closed."""
-
-    def write(self, text: str) -> None:
-        """Write at once; where that fails, nothing is shown from then on."""
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except OSError:
-            discard(sys.stderr)
+def write_error(text: str) -> None:
+    """Write on stderr at once; where that fails, nothing is shown from then on."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)
 
 
 def say(sentence: str) -> None:
     """Print a line on stderr."""
-    Stderr().write(f"twom-dist: {sentence}\n")
+    write_error(f"twom-dist: {sentence}\n")
 
 
 def show(answer: object, *, done: bool = False) -> None:

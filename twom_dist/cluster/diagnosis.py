@@ -18,6 +18,7 @@ from ..kernels.family import convert
 from ..routines import gemm
 from ..testing import random_matrix
 from ..typing import EngineName
+from . import cuda
 from .nvml import Gpus, find_gpus
 
 # Where these differ, messages or tasks cannot be read.
@@ -161,8 +162,8 @@ def check_gpu(gpus: Gpus) -> Iterator[Finding]:
     import cupy
 
     models = ", ".join(sorted({gpu.name for gpu in gpus.visible}))
-    cuda = "a driver for CUDA up to {}.{}".format(*gpus.cuda)
-    found = f"{gpus.count}, {models}; {cuda}; CuPy {cupy.__version__}"
+    driver = "a driver for CUDA up to {}.{}".format(*gpus.cuda)
+    found = f"{gpus.count}, {models}; {driver}; CuPy {cupy.__version__}"
     yield Finding("GPU", "ok", found)
     yield from run("engine cuda", check_engine, "cuda", cupy)
     yield from run("CuPy blocks", check_blocks, cupy.arange(16))
@@ -184,7 +185,7 @@ def check_dask_cuda(gpus: Gpus) -> Iterator[Finding]:
         import dask_cuda
     except ImportError as error:
         found = f"it cannot be imported ({error}), so workers get no GPU of their own"
-        advice = f"Install it with {gpus.install}"
+        advice = f"Install it with {cuda.INSTALL}"
         yield Finding("dask-cuda", "warning", found, advice)
         return
     unmet = [*find_unmet("dask-cuda"), *find_unmet("rapids-dask-dependency")]
@@ -199,9 +200,10 @@ def find_unmet(package: str) -> Iterator[str]:
     """List the requirements of a package, if it is installed, that are not met."""
     from packaging.requirements import Requirement
 
-    wanted: list[str] = []
-    with suppress(PackageNotFoundError):
-        wanted += requires(package) or ()
+    try:
+        wanted = requires(package) or ()
+    except PackageNotFoundError:
+        return
     for asked in map(Requirement, wanted):
         if asked.marker and not asked.marker.evaluate({"extra": ""}):
             continue

@@ -1,8 +1,8 @@
 """Workers of this machine: one for each GPU, or for each group of cores."""
 
 from contextlib import ExitStack
+from importlib.metadata import entry_points
 from importlib.util import find_spec
-from multiprocessing import current_process
 from typing import Any
 
 from dask.system import CPU_COUNT
@@ -228,10 +228,6 @@ def local_cluster(
     if found.visible:
         make = cuda.find_cluster_class(found)
         chosen |= cuda.choose_pool(found)
-    # As multiprocessing itself tells it.
-    if getattr(current_process(), "_inheriting", False):
-        # A line, and no traceback from every worker.
-        raise SystemExit("twom_dist: local_cluster was called by a worker's import")
     with ExitStack() as started:
         try:
             cluster = started.enter_context(make(**chosen | options))
@@ -253,7 +249,8 @@ def _choose_transport(
         problem = f"the protocol {protocol!r} does not encrypt"
         remedy = "Leave it out, or give security=False as well"
         raise PlanError(problem, remedy, "unencrypted-protocol")
-    if protocol is None and gpus.visible and not security and cuda.has_ucx():
+    ucx = entry_points(group="distributed.comm.backends", name="ucx")
+    if protocol is None and gpus.visible and not security and ucx:
         protocol = "ucx"
     if security is None:
         security = protocol != "ucx"

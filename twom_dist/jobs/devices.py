@@ -15,8 +15,6 @@ from .watchdog import ask
 
 # Tasks of this process that share its device: one reads while another multiplies.
 DEVICE_THREADS = 2
-# In the place of a worker's address.
-HERE = "this process"
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ def find_devices(engine: str, client: Any = None) -> dict[str, Device]:
     if engine not in ("auto", "cuda"):
         return {}
     if client is None:
-        return {HERE: find_device()}
+        return {"this process": find_device()}
     # One that has just died is no matter.
     return dict(ask(client.run, find_device, on_error="ignore"))
 

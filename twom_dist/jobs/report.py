@@ -1,7 +1,7 @@
 """What a job tells while it runs and when it is done."""
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any
 
@@ -115,10 +115,7 @@ class JobSummary:
         str
             The attributes by name; null for NaN and Inf, which JSON does not have.
         """
-        figures = {x.name: getattr(self, x.name) for x in fields(self)}
-        figures |= {"dtype": self.dtype.name, "gflops": self.gflops}
-        if self.explanation is not None:
-            figures["explanation"] = vars(self.explanation)
+        figures = asdict(self) | {"dtype": self.dtype.name, "gflops": self.gflops}
         for name, x in figures.items():
             if isinstance(x, float) and not isfinite(x):
                 figures[name] = None

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 from zipfile import ZIP_STORED, ZipFile
 
 from numpy.lib import format as npy_format
@@ -45,7 +44,7 @@ def export_bytes(output: Output, location: Location) -> int:
 
 
 def _write_npy(output: Output, path: str) -> None:
-    """Write the header, take the space, and fill in the tiles."""
+    """Write the header, and fill in the tiles."""
     n, itemsize = output.shape[1], output.dtype.itemsize
     fields = {
         "descr": npy_format.dtype_to_descr(output.dtype),
@@ -56,8 +55,6 @@ def _write_npy(output: Output, path: str) -> None:
     with open(path, "wb") as stream:
         npy_format.write_array_header_1_0(stream, fields)
         start = stream.tell()
-        if size := math.prod(output.shape) * itemsize:
-            os.posix_fallocate(stream.fileno(), start, size)
         for (rows, columns), tile in output.read():
             whole = columns == slice(0, n)
             lines = tile.reshape(1, -1) if whole else tile
@@ -67,15 +64,9 @@ def _write_npy(output: Output, path: str) -> None:
 
 
 def _write_hdf5(output: Output, path: str, member: str) -> None:
-    """Create the file with one dataset, chunked by tiles that are not too large.
-
-    Every chunk has its place from the start, so that a full disk is met early.
-    """
+    """Create the file with one dataset, chunked by tiles that are not too large."""
     import h5py
 
-    early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    early.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     chunks = tuple(min(side, _LONGEST) for side in output.tile)
     # Without a chunk cache a full disk is met here, and not when the file is closed:
     # HDF5 cannot close a file whose cached chunks it cannot write.
@@ -85,7 +76,6 @@ def _write_hdf5(output: Output, path: str, member: str) -> None:
             shape=output.shape,
             dtype=output.dtype,
             chunks=None if 0 in output.shape else chunks,
-            dcpl=early,
         )
         dataset.attrs[MANIFEST] = json.dumps(read_manifest(output.open().attrs))
         for region, tile in output.read():

@@ -4,7 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,16 +48,12 @@ class StoredMatrix(ABC):
     dtype: np.dtype[Any]
     chunks: tuple[int, int] | None
     fingerprint: str
+    ndim: ClassVar = 2
 
     @property
     def path(self) -> str:
         """Absolute path of the file or directory store."""
         return self.location.path
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions, always 2."""
-        return 2
 
     def __getitem__(self, index: tuple[slice, slice]) -> NDArray[Any]:
         """Read one region, of rows and columns with any steps, into a new array.
@@ -100,8 +96,6 @@ class StoredMatrix(ABC):
         kind = f"{self.shape}-{self.dtype.str}"
         return ("twom-stored-matrix", str(self.location), kind, self.fingerprint)
 
-    # --- of each format ---------------------------------------------------------------
-
     @classmethod
     @abstractmethod
     def find(cls, location: Location) -> Self:
@@ -118,8 +112,6 @@ class StoredMatrix(ABC):
 
         Into a fresh C-ordered array of native dtype.
         """
-
-    # --- what these call --------------------------------------------------------------
 
     @classmethod
     def _checked(

@@ -98,7 +98,6 @@ def stamp_file(path: str) -> str:
     if is_url(path):
         fs, place = _open(path)
         return repr(sorted(fs.info(place).items()))
-    check_kind(path)
     # Opened: a network file system may answer for a name from its cache.
     with open(path, "rb") as stream:
         status = os.fstat(stream.fileno())
