@@ -98,7 +98,7 @@ def listening_addresses(folder: Path) -> set[str]:
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory) -> Path:
-    """Make an authority, a certificate of it, and one of another, which has no key."""
+    """Make an authority, and a certificate of it."""
     if shutil.which("openssl") is None:
         # A program, not a Python package.
         pytest.skip("openssl, which makes certificates, is missing: apt-get install it")
@@ -106,7 +106,6 @@ def certificates(tmp_path_factory) -> Path:
     new = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
     for command in (
         f"req -x509 {new} -days 2 -subj /CN=authority -keyout ca.key -out ca.pem",
-        f"req -x509 {new} -days 2 -subj /CN=other -keyout other.key -out other.pem",
         f"req {new} -subj /CN=node -keyout key.pem -out node.csr",
         "x509 -req -in node.csr -days 2 -CA ca.pem -CAkey ca.key -CAcreateserial "
         "-out cert.pem",

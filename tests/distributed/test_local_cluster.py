@@ -115,11 +115,16 @@ def _examine(client, command, folder):
     rows = {finding.name: finding.found for finding in report.findings}
     assert report.ok, report
     assert rows["packages"] == "the same in all 4 processes"
-    pem = folder / "pem"
-    pem.write_text(client.security.tls_client_key + client.security.tls_client_cert)
-    names, address = ("ca_file", "client.cert"), client.scheduler.address
+    pem, address = folder / "pem", client.scheduler.address
+    names = ("ca_file", "client.cert")
+    asked = ("doctor", "--scheduler", address, "--timeout", "3")
     with dask.config.set({f"distributed.comm.tls.{x}": str(pem) for x in names}):
-        code, out, _ = command("doctor", "--scheduler", address)
+        command.assert_refuses(*asked, why="no-scheduler")
+        for security in (Security.temporary(), client.security):
+            pem.write_text(security.tls_client_key + security.tls_client_cert)
+            if security is not client.security:
+                command.assert_refuses(*asked, why="no-scheduler")
+        code, out, _ = command(*asked)
     assert (code, f"2 at {address}" in out) == (0, True)
 
 

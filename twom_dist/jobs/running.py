@@ -13,14 +13,12 @@ from .watchdog import Watch, ask, start
 # After an error, for a scheduler that may be the reason. Tasks that go on meanwhile do
 # no harm: they write what a later run would, or find their array gone.
 CANCEL_SECONDS = 1.0
+# Called with the index of a tile.
+Done = Callable[[int, int], None]
 
 
 def compute_wave(
-    tasks: Any,
-    cells: list[Cell],
-    client: Any,
-    threads: int,
-    done: Callable[[int, int], None],
+    tasks: Any, cells: list[Cell], client: Any, threads: int, done: Done
 ) -> None:
     """Run the tasks of tiles, without a client in threads, and tell of each tile."""
 
