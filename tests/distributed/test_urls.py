@@ -160,12 +160,6 @@ def test_what_another_run_has_made_is_neither_taken_nor_removed(square):
     assert same_bits(open_matrix(paths[2])[:, :], td.gemm(a, a, alpha=2))
 
 
-def test_workers_do_not_see_the_memory_of_another_process(client, square):
-    with raises(StoreError, "file-not-on-worker"):
-        multiply_files(*square[1], client=client)
-    assert not any("C.zarr" in name for name in MemoryFileSystem.store)
-
-
 # --- on a server ----------------------------------------------------------------------
 
 

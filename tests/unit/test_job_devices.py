@@ -8,11 +8,10 @@ from unittest.mock import MagicMock
 import pytest
 
 from tests.command import contents
-from tests.expect import first_number, raises
-from tests.layouts import lay_out
+from tests.expect import raises
 from twom_dist.cluster import local
 from twom_dist.cluster.nvml import Gpu, Gpus
-from twom_dist.errors import EngineUnavailableError, MemoryLimitError
+from twom_dist.errors import EngineUnavailableError
 from twom_dist.jobs import devices
 from twom_dist.jobs.devices import (
     Device,
@@ -145,17 +144,6 @@ def test_there_is_room_for_what_devices_have_left_and_not_hosts(told, room):
     cluster = Cluster(len(told), 1, MemoryBudget(16 * MIB))
     found = budget_for_devices(cluster, dict(enumerate(told))).memory
     assert (found.kind, found.limit) == ("device", pytest.approx(room, abs=1))
-
-
-def test_the_least_device_memory_that_is_named_is_enough():
-    def make(free_bytes):
-        told = {str(i): Device(str(i), free_bytes=free_bytes) for i in range(2)}
-        cluster = budget_for_devices(Cluster(2), told)
-        return lay_out((4096, 4096, 8192), "c16", cluster, engine="cuda", method="3m")
-
-    with raises(MemoryLimitError, "memory") as caught:
-        make(64 * MIB)
-    assert len(make(first_number(caught.value.remedy) * MIB).waves) > 1
 
 
 # --- the command ----------------------------------------------------------------------

@@ -84,19 +84,6 @@ def test_the_place_is_checked_first(monkeypatch, name, copies):
     assert os.listdir() == []
 
 
-@pytest.mark.parametrize("name", NAMES + MEMBER_NAMES)
-def test_only_finishing_makes_the_target(name):
-    path = Path(name.partition("::")[0])
-    with begun(name, np.eye(4)) as (place, output):
-        assert not path.exists()
-        assert left_behind() == [f".{path.name}.unfinished"]
-        place.finish(output, overwrite=False)
-        assert_same_bits(everything(path), np.eye(4))
-        with raises(StoreError, "file-missing"):
-            output.write(0, 0, np.zeros((2, 3)))
-    assert left_behind() == []
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_what_exists_stays_until_the_new_is_whole(name):
     save(name, make_matrix())
@@ -107,7 +94,10 @@ def test_what_exists_stays_until_the_new_is_whole(name):
         with raises(StoreError, "output-exists"):
             place.finish(output, overwrite=False)
         assert_same_bits(everything(name), make_matrix())
+        assert left_behind() == [f".{name}.unfinished"]
         place.finish(output, overwrite=True)
+        with raises(StoreError, "file-missing"):
+            output.write(0, 0, np.zeros((2, 3)))
     assert_same_bits(everything(name), np.eye(4))
     assert left_behind() == []
 

@@ -1,6 +1,5 @@
 """What is not ours is neither replaced, nor removed, nor believed."""
 
-import os
 from pathlib import Path
 
 import h5py
@@ -17,7 +16,6 @@ from twom_dist.errors import StoreError
 from twom_dist.jobs import run
 from twom_dist.jobs.inputs import InputGuard
 from twom_dist.store import find_unfinished, open_matrix
-from twom_dist.store.leftovers import list_leftovers, remove_leftover
 
 pytestmark = pytest.mark.usefixtures("here")
 FOLDER = Path(".C.npy.unfinished")
@@ -43,20 +41,6 @@ def test_a_store_that_holds_others_is_not_replaced(here, group, other):
     assert contents(here) == before
 
 
-def test_a_folder_with_other_files_is_neither_used_nor_removed():
-    save("A.npy", make_matrix((4, 4)))
-    add(FOLDER / "thesis.tex")
-    for overwrite in (False, True):
-        with pytest.raises(StoreError):
-            td.update_files("herk", "A.npy", "C.npy", overwrite=overwrite)
-    (place,) = list_leftovers(".")
-    for _ in range(2):
-        with raises(StoreError, "not-removed"):
-            remove_leftover(place)
-        (FOLDER / "lock").unlink(missing_ok=True)
-    assert (FOLDER / "thesis.tex").exists()
-
-
 def test_tiles_of_nobody_knows_what_are_not_continued(monkeypatch):
     """As where a job is killed before all chunks of its inputs were looked at."""
     product, ones = ("A.zarr", "A.zarr", "C.zarr"), np.ones((6, 6))
@@ -68,15 +52,6 @@ def test_tiles_of_nobody_knows_what_are_not_continued(monkeypatch):
     zarr.open_array("A.zarr", mode="r+")[:] = 2 * ones
     assert td.multiply_files(*product, tile=2).resumed == 0
     assert np.array_equal(everything("C.zarr"), 24 * ones)
-
-
-def test_a_chunk_of_the_same_size_and_an_older_time_is_noticed():
-    save("A.zarr", make_matrix())
-    before = open_matrix("A.zarr").stamp()
-    add("A.zarr/.#zarr.json")
-    assert open_matrix("A.zarr").stamp() == before
-    os.utime("A.zarr/c/0/0", ns=(1, 1))
-    assert open_matrix("A.zarr").stamp() != before
 
 
 def test_attributes_of_others_are_no_provenance():

@@ -73,13 +73,6 @@ def test_a_chunk_that_cannot_be_synced_is_not_finished(monkeypatch):
         assert (0, 0) not in output.finished()
 
 
-def test_one_run_at_a_time():
-    with begun("C.npy", np.eye(4)):
-        other = find_unfinished("C.npy")
-        with raises(StoreError, "output-busy"), other.lock():
-            pass
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_that_may_not_grow(name):
     place, values = find_unfinished(name), np.ones((256, 256))

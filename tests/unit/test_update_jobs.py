@@ -8,9 +8,7 @@ import pytest
 
 import twom_dist as td
 from tests.command import contents, make, read, same_bits, save
-from tests.expect import raises
 from tests.layouts import lay_out
-from twom_dist.errors import ArgumentError, PlanError
 from twom_dist.jobs import update_files
 from twom_dist.memory import MemoryBudget
 from twom_dist.plan import Cluster
@@ -138,25 +136,3 @@ def test_tiles_that_are_mirrored_in_writing_take_no_memory(routine):
     assert full.num_computed == lower.num_computed == nt * (nt + 1) // 2
     plans = [x.plan(x.waves[0], cluster) for x in (full, lower)]
     assert plans[0].peak_worker_bytes == plans[1].peak_worker_bytes
-
-
-# --- what cannot be -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("call", "options", "kind", "code"),
-    [
-        (("none",), {}, PlanError, "routine"),
-        (("herk", "B.npy"), {}, ArgumentError, "two-b"),
-        (("syr2k", "AT.npy"), {}, PlanError, "shapes"),
-        (("herk",), {"beta": 0, "c": "A.zarr"}, PlanError, "shapes"),
-        (("herk",), {"fast": 1}, ArgumentError, "unknown-option"),
-        (("herk",), {"tile": 0}, PlanError, "tile"),
-    ],
-)
-def test_what_cannot_be_is_refused(files, call, options, kind, code):
-    before = contents(Path())
-    routine, *b = call
-    with raises(kind, code):
-        update_files(routine, "A.zarr", "C.zarr", *b, **options)
-    assert contents(Path()) == before
