@@ -3,6 +3,7 @@
 import time
 from contextlib import contextmanager
 
+import psutil
 import pytest
 from distributed import Client, LocalCluster
 
@@ -86,6 +87,15 @@ def task_names(client):
         lambda dask_scheduler: list(map(str, dask_scheduler.tasks))
     )
     return [name for name in names if "twom-" in name]
+
+
+def listening(pids):
+    """Addresses that these processes listen on."""
+    return {
+        x.laddr.ip
+        for x in psutil.net_connections("inet")
+        if x.pid in pids and x.status == psutil.CONN_LISTEN
+    }
 
 
 def wait_until(condition, seconds=120):

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.slurm import Slurm, running_slurm, why_not
 from tests.command import make, save
+from tests.jobs import listening
 
 HERE = Path(__file__).parent
 CLUSTER = HERE.parents[1] / "cluster"
@@ -86,9 +87,4 @@ def processes_of(folder: Path) -> list[psutil.Process]:
 def listening_addresses(folder: Path) -> set[str]:
     """Find where dask's processes of a job can be reached."""
     found = processes_of(folder)
-    pids = {process.pid for process in found if "python" in process.name()}
-    return {
-        connection.laddr.ip
-        for connection in psutil.net_connections("inet")
-        if connection.pid in pids and connection.status == psutil.CONN_LISTEN
-    }
+    return listening({process.pid for process in found if "python" in process.name()})

@@ -7,12 +7,7 @@ from threading import Timer
 import pytest
 
 import twom_dist as td
-from tests.command import (
-    CommandLine,
-    contents,
-    read,
-    same_bits,
-)
+from tests.command import CommandLine, contents, read, same_bits
 from tests.jobs import local_workers
 from twom_dist import jobs
 

@@ -86,18 +86,6 @@ def test_small_and_empty_shapes(files, shape):
     assert same_bits(read("C.npy"), np.tril(np.full((n, n), k, "c16")))
 
 
-def test_what_is_not_read_may_hold_anything(files):
-    files[2][np.triu_indices(N, 1)] = np.nan
-    save("N.npy", files[2])
-    save("M.npy", np.full((N, N), np.nan))
-    lower = {"c": "N.npy", "beta": 2, "uplo": "lower"}
-    for options in (lower, {"c": "N.npy", "beta": 2}, {"c": "M.npy", "beta": 0}):
-        update("herk", "C.npy", overwrite=True, **options)
-        expected = expect("herk", files, **options)
-        assert not np.isnan(expected).any()
-        assert same_bits(read("C.npy"), expected)
-
-
 # --- one triangle ---------------------------------------------------------------------
 
 
