@@ -74,7 +74,7 @@ def choose_workers(
         wanted = num_gpus or wanted
         n_workers = min(most, wanted, max(1, memory // limit) if limit else wanted)
     elif n_workers > most:
-        has = f"{format_bytes(memory)} of memory and {gpus.count}"
+        has = gpus.count if most < room else f"{format_bytes(memory)} of memory"
         problem = f"{n_workers} workers do not fit this machine, which has {has}"
         raise PlanError(problem, f"Start at most {most}", "too-many-workers")
     if threads_per_worker is None:
