@@ -31,7 +31,7 @@ import twom_dist as td
 from tests.distributed.test_soak import measure, run_products
 from tests.jobs import task_names, wait_until
 from twom_dist.execute import current_cluster
-from twom_dist.jobs import JobSummary, compute, open_job, prepare, writing
+from twom_dist.jobs import JobSummary, begin, compute, open_job
 from twom_dist.memory import INTERPRETER_BYTES
 from twom_dist.plan import Cluster, Layout
 from twom_dist.tiles import plugin
@@ -184,8 +184,7 @@ def multiply(
 ) -> tuple[Layout, JobSummary]:
     """Multiply the files, with these threads beside it."""
     job = open_job("gemm", "A.npy", "B.npy", output, num_moduli=num_moduli)
-    run = prepare(job, current_cluster(), client=client)
-    with writing(run, client):
+    with begin(job, current_cluster(), client=client) as run:
         for thread in threads:
             thread.start()
         return run.layout, compute(run, client)

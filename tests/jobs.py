@@ -3,10 +3,11 @@
 import time
 from contextlib import contextmanager
 
+import psutil
 import pytest
 from distributed import Client, LocalCluster
 
-from twom_dist.jobs import Progress, compute, multiply_files, prepare, writing
+from twom_dist.jobs import Progress, begin, compute, multiply_files
 from twom_dist.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
 from twom_dist.plan import Cluster
 from twom_dist.store import find_unfinished
@@ -36,7 +37,7 @@ def multiply(output="C.zarr", **options):
 def small_cluster(tile_bytes):
     """Describe two workers with room for so many bytes of tiles."""
     limit = (INTERPRETER_BYTES + tile_bytes) / SPILL
-    return Cluster(2, 1, MemoryBudget(int(limit)))
+    return Cluster(2, 1, MemoryBudget(int(limit), "job"))
 
 
 def compute_in_waves(job, client=None, progress=None, tile=16):
@@ -45,9 +46,9 @@ def compute_in_waves(job, client=None, progress=None, tile=16):
     It is laid out for less and less memory, down to that of one tile.
     """
     for exponent in range(20, 12, -1):
-        run = prepare(job, small_cluster(2**exponent), tile)
-        if len(run.layout.waves) > 2:
-            with writing(run, client):
+        cluster = small_cluster(2**exponent)
+        if len(job.lay_out(cluster, tile).waves) > 2:
+            with begin(job, cluster, tile) as run:
                 return compute(run, client, progress)
     raise AssertionError("one wave holds it all")
 
@@ -86,6 +87,15 @@ def task_names(client):
         lambda dask_scheduler: list(map(str, dask_scheduler.tasks))
     )
     return [name for name in names if "twom-" in name]
+
+
+def listening(pids):
+    """Addresses that these processes listen on."""
+    return {
+        x.laddr.ip
+        for x in psutil.net_connections("inet")
+        if x.pid in pids and x.status == psutil.CONN_LISTEN
+    }
 
 
 def wait_until(condition, seconds=120):

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 import twom_dist as td
 
-from .cli.failures import SentenceCommand, begin_work
+from .cli.failures import SentenceGroup, begin_work
 from .cli.following import follow
 from .cli.options import COUNT, DEBUG_OPTION, option
 from .errors import PlanError
@@ -40,7 +40,12 @@ _OPTIONS = [
 ]
 
 
-@click.command(cls=SentenceCommand, params=_OPTIONS)
+@click.group(
+    cls=SentenceGroup,
+    params=_OPTIONS,
+    invoke_without_command=True,
+    subcommand_metavar="",
+)
 def main(a: str | None, b: str | None, size: int | None, workers: int | None) -> None:
     """Multiply two stored matrices on a local dask cluster, and check the result.
 

@@ -1,8 +1,6 @@
 """A folder to submit from, and what the scripts find on PATH."""
 
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 
 from tests.cluster.slurm import Slurm, running_slurm, why_not
 from tests.command import make, save
+from tests.jobs import listening
 
 HERE = Path(__file__).parent
 CLUSTER = HERE.parents[1] / "cluster"
@@ -88,30 +87,4 @@ def processes_of(folder: Path) -> list[psutil.Process]:
 def listening_addresses(folder: Path) -> set[str]:
     """Find where dask's processes of a job can be reached."""
     found = processes_of(folder)
-    pids = {process.pid for process in found if "python" in process.name()}
-    return {
-        connection.laddr.ip
-        for connection in psutil.net_connections("inet")
-        if connection.pid in pids and connection.status == psutil.CONN_LISTEN
-    }
-
-
-@pytest.fixture(scope="session")
-def certificates(tmp_path_factory) -> Path:
-    """Make an authority, a certificate of it, and one of another, which has no key."""
-    if shutil.which("openssl") is None:
-        # A program, not a Python package.
-        pytest.skip("openssl, which makes certificates, is missing: apt-get install it")
-    path = tmp_path_factory.mktemp("certificates")
-    new = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
-    for command in (
-        f"req -x509 {new} -days 2 -subj /CN=authority -keyout ca.key -out ca.pem",
-        f"req -x509 {new} -days 2 -subj /CN=other -keyout other.key -out other.pem",
-        f"req {new} -subj /CN=node -keyout key.pem -out node.csr",
-        "x509 -req -in node.csr -days 2 -CA ca.pem -CAkey ca.key -CAcreateserial "
-        "-out cert.pem",
-    ):
-        subprocess.run(
-            ["openssl", *command.split()], cwd=path, check=True, capture_output=True
-        )
-    return path
+    return listening({process.pid for process in found if "python" in process.name()})

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from distributed import Security
 
 import twom_dist as td
 from tests.cluster.conftest import CLUSTER, STAND_INS, parts_of_c, processes_of
@@ -86,9 +87,11 @@ def test_one_machine_with_gpus(folder, monkeypatch):
     assert "tcp://" not in log("scheduler") + log("worker-localhost")
 
 
-def test_pbs_with_tls(pbs, certificates):
-    for name in ("ca", "cert", "key"):
-        shutil.copy(certificates / f"{name}.pem", f"{name}.pem")
+def test_pbs_with_tls(pbs):
+    own = Security.temporary()
+    Path("key.pem").write_text(own.tls_client_key)
+    for name in ("ca", "cert"):
+        Path(f"{name}.pem").write_text(own.tls_client_cert)
     files = ("--tls-ca-file=ca.pem", "--tls-cert=cert.pem", "--tls-key", "key.pem")
     command = ("gemm", "A.zarr", "B.zarr", "-o", "C.zarr", *PLAIN)
     code, _, err = run("pbs.sh", *files, "--workers=1", *command)

@@ -1,26 +1,14 @@
 """Jobs of the command: on a scheduler, ended, killed, and continued."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from threading import Timer
 
 import pytest
 
 import twom_dist as td
-from tests.command import (
-    ENVIRONMENT,
-    CommandLine,
-    contents,
-    make,
-    read,
-    same_bits,
-    save,
-)
-from tests.jobs import finished, local_workers, wait_until
-from tests.stored import left_behind
+from tests.command import CommandLine, contents, read, same_bits
+from tests.jobs import local_workers
 from twom_dist import jobs
 
 
@@ -59,24 +47,3 @@ def test_a_scheduler_without_workers_is_refused(files, capsys):
         product = ("gemm", "A.zarr", "B.npy", "-o", "C.npy", *to)
         CommandLine(capsys).assert_refuses(*product, why="no-workers")
     assert contents(Path()) == before
-
-
-def test_a_command_that_was_killed_is_continued(here, capsys):
-    values = make(160, 160, 1)
-    save("long.npy", values)
-    product = ("gemm", "long.npy", "long.npy", "-o", "C.zarr", "--workers")
-    command = [sys.executable, "-m", "twom_dist", *product, "1", "--tile", "16"]
-    command += ["--engine", "reference"]
-    with subprocess.Popen(command, env=ENVIRONMENT) as process:
-        wait_until(lambda: len(list(here.glob(".C.zarr.unfinished/*/c/*/*"))) > 2)
-        process.kill()
-    # Nothing that could be taken for a result.
-    assert sorted(os.listdir()) == [".C.zarr.unfinished", "long.npy"]
-    kept = len(finished())
-    assert kept > 2
-    code, out, err = CommandLine(capsys)(*product, "0", "--json")
-    assert (code, err) == (0, "")
-    # The worker may have finished what it had begun.
-    assert kept <= json.loads(out)["resumed"] <= kept + 2
-    assert same_bits(read("C.zarr"), td.gemm(values, values))
-    assert left_behind() == []

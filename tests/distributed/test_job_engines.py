@@ -13,8 +13,6 @@ import twom_dist as td
 from tests.command import CommandLine, make, read, same_bits
 from tests.jobs import K, N, local_workers, multiply
 from twom_dist.cli import workers
-from twom_dist.cluster.local import Machine
-from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.jobs import arrays, devices, multiply_files
 from twom_dist.jobs.devices import Device
 from twom_dist.kernels.cpu.engine import CpuEngine
@@ -98,8 +96,12 @@ def test_c_and_other_dtypes_are_moved_too_in_waves(client, files, moves, monkeyp
     assert moves.counts["numpy"] == WRITTEN
 
 
-def test_the_command_starts_a_worker_for_each_gpu(
-    client, files, moves, monkeypatch, capsys
+ENGINES = [("auto", None), ("cuda", True), ("cpu", False)]
+
+
+@pytest.mark.parametrize(("engine", "gpus"), ENGINES)
+def test_the_command_starts_the_workers_that_an_engine_needs(
+    client, files, moves, monkeypatch, capsys, engine, gpus
 ):
     asked = {}
 
@@ -109,11 +111,10 @@ def test_the_command_starts_a_worker_for_each_gpu(
         with client.as_current():
             yield client
 
-    machine = Machine(32, 64 * GIB, Gpus((Gpu("H200", 0, 0),) * 2, (13, 0)))
-    monkeypatch.setattr(workers, "find_machine", lambda *_: machine)
     monkeypatch.setattr(workers, "local_cluster", local_cluster)
-    code, out, err = CommandLine(capsys)("gemm", "A.zarr", "B.npy", "-o", "C.zarr")
-    assert (code, err, "moduli, cuda, " in out) == (0, "", True)
+    product = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--engine", engine)
+    code, out, err = CommandLine(capsys)(*product)
+    used = "cpu" if engine == "cpu" else "cuda"
+    assert (code, err, f"moduli, {used}, " in out) == (0, "", True)
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
-    expected = {"n_workers": 2, "threads_per_worker": 1, "gpus": True, "security": None}
-    assert expected.items() <= asked.items()
+    assert {"n_workers": None, "gpus": gpus, "security": None}.items() <= asked.items()

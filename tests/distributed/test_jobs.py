@@ -22,7 +22,7 @@ from tests.jobs import (
     wait_until,
 )
 from tests.layouts import lay_out
-from twom_dist.errors import PlanError, StoreError
+from twom_dist.errors import PlanError
 from twom_dist.jobs import Progress, multiply_files, open_job
 from twom_dist.memory import MemoryBudget
 from twom_dist.plan import Cluster
@@ -104,17 +104,6 @@ def test_tiles_are_even_and_fit_the_worker_grid():
 
 
 # --- errors and interrupts ------------------------------------------------------------
-
-
-def test_an_error_of_a_worker_leaves_what_was_there(client, files):
-    os.truncate("A.zarr/c/4/3", 40)
-    save("C.npz", np.eye(3))
-    before = visible(Path())
-    with raises(StoreError, "file-damaged") as caught:
-        multiply("C.npz", client=client, overwrite=True)
-    assert "A.zarr" in str(caught.value)
-    assert visible(Path()) == before
-    wait_until(lambda: not task_names(client))
 
 
 def test_after_an_interrupt_the_same_call_continues(client, files):

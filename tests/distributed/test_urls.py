@@ -117,8 +117,8 @@ def test_a_url_that_does_not_do_is_refused(square, left, output, kind, code):
 @pytest.mark.parametrize(
     ("url", "code"),
     [
-        ("gs://bucket/A.zarr", "no-cloud"),
-        ("gopher://x/A.zarr", "unknown-protocol"),
+        ("gs://bucket/A.zarr", "store-unreachable"),
+        ("gopher://x/A.zarr", "store-unreachable"),
         ("file://A.zarr", "url-format"),
         ("https://me:secret@host/A.zarr", "url-credentials"),
     ],
@@ -127,8 +127,8 @@ def test_an_address_that_cannot_be_used_is_refused(url, code, monkeypatch):
     monkeypatch.setitem(sys.modules, "gcsfs", None)
     with raises(StoreError, code) as caught:
         open_matrix(url)
-    if code == "no-cloud":
-        assert "pip install 'twom-dist[cloud]'" in caught.value.remedy
+    assert "secret" not in str(caught.value)
+    assert url[:2] != "gs" or "gcsfs" in caught.value.problem
 
 
 def test_an_output_is_continued_as_a_file_is_and_never_replaced(square):
@@ -160,19 +160,13 @@ def test_what_another_run_has_made_is_neither_taken_nor_removed(square):
     assert same_bits(open_matrix(paths[2])[:, :], td.gemm(a, a, alpha=2))
 
 
-def test_workers_do_not_see_the_memory_of_another_process(client, square):
-    with raises(StoreError, "file-not-on-worker"):
-        multiply_files(*square[1], client=client)
-    assert not any("C.zarr" in name for name in MemoryFileSystem.store)
-
-
 # --- on a server ----------------------------------------------------------------------
 
 
 def test_a_job_that_is_killed_continues_in_the_bucket(matrices, capsys):
     a, b = matrices
     output = f"{BUCKET}/C.zarr"
-    paths = (f"{BUCKET}/A.zarr", f"{BUCKET}/B.zarr/g/B")
+    paths = (f"{BUCKET}/A.zarr", f"{BUCKET}/B.zarr::g/B")
     command = [sys.executable, "-m", "twom_dist", "gemm", *paths, "-o", output]
     command += ["--tile", "16", "--workers", "2", "--engine", "reference"]
     fs, place = url_to_fs(f"{output}/c", use_listings_cache=False)

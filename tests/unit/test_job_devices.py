@@ -8,11 +8,10 @@ from unittest.mock import MagicMock
 import pytest
 
 from tests.command import contents
-from tests.expect import first_number, raises
-from tests.layouts import lay_out
+from tests.expect import raises
 from twom_dist.cluster import local
 from twom_dist.cluster.nvml import Gpu, Gpus
-from twom_dist.errors import EngineUnavailableError, MemoryLimitError
+from twom_dist.errors import EngineUnavailableError
 from twom_dist.jobs import devices
 from twom_dist.jobs.devices import (
     Device,
@@ -96,15 +95,13 @@ def test_a_worker_tells_its_device_and_what_is_free(cupy):
     found = find_device()
     assert "0000:1B:00.0" in found.name
     assert (found.free_bytes, found.own_bytes) == (40 * GIB, 3 * GIB)
-    assert (found.limit_bytes, found.tile_bytes) == (None, None)
+    assert found.most_bytes is None
+    assert find_device(SimpleNamespace(data={})).most_bytes is None
+    buffer = SimpleNamespace(n=720 * MIB)
+    for data in (buffer, SimpleNamespace(n=GIB, device_buffer=buffer)):
+        assert find_device(SimpleNamespace(data=data)).most_bytes == 1000 * MIB
     cupy.get_default_memory_pool().get_limit.return_value = 16 * GIB
-    for data in (
-        SimpleNamespace(n=10 * GIB),
-        SimpleNamespace(n=GIB, device_buffer=SimpleNamespace(n=10 * GIB)),
-    ):
-        found = find_device(SimpleNamespace(data=data))
-        assert (found.limit_bytes, found.tile_bytes) == (15 * GIB, 10 * GIB)
-    assert find_device(SimpleNamespace(data={})).tile_bytes is None
+    assert find_device().most_bytes == 15 * GIB
 
 
 def test_the_pool_of_rmm_counts_where_cupy_uses_it(cupy, monkeypatch):
@@ -137,8 +134,7 @@ def test_a_worker_without_a_device_for_the_engine_says_why(cupy, monkeypatch):
     [
         ([OTHER], GIB),
         (4 * [Device("x", free_bytes=8 * GIB, own_bytes=GIB)], 3 * GIB),
-        ([Device("x", free_bytes=8 * GIB, limit_bytes=5 * GIB)], 5 * GIB),
-        ([Device("x", free_bytes=8 * GIB, tile_bytes=720 * MIB)], 1000 * MIB),
+        ([Device("x", free_bytes=8 * GIB, most_bytes=5 * GIB)], 5 * GIB),
         ([Device("x")], 1),
         # The fullest counts.
         ([ONE, ONE, OTHER], GIB // 2),
@@ -148,17 +144,6 @@ def test_there_is_room_for_what_devices_have_left_and_not_hosts(told, room):
     cluster = Cluster(len(told), 1, MemoryBudget(16 * MIB))
     found = budget_for_devices(cluster, dict(enumerate(told))).memory
     assert (found.kind, found.limit) == ("device", pytest.approx(room, abs=1))
-
-
-def test_the_least_device_memory_that_is_named_is_enough():
-    def make(free_bytes):
-        told = {str(i): Device(str(i), free_bytes=free_bytes) for i in range(2)}
-        cluster = budget_for_devices(Cluster(2), told)
-        return lay_out((4096, 4096, 8192), "c16", cluster, engine="cuda", method="3m")
-
-    with raises(MemoryLimitError, "memory") as caught:
-        make(64 * MIB)
-    assert len(make(first_number(caught.value.remedy) * MIB).waves) > 1
 
 
 # --- the command ----------------------------------------------------------------------

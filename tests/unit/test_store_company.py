@@ -14,7 +14,7 @@ from dask.base import tokenize
 from tests.expect import raises
 from tests.stored import NAMES, assert_same_bits, make_matrix, save
 from twom_dist.errors import StoreError
-from twom_dist.store import find_unfinished, open_matrix
+from twom_dist.store import open_matrix
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -63,22 +63,3 @@ def test_damage_is_found_when_it_is_read():
         matrix = open_matrix(name)
         with raises(StoreError, "file-damaged"):
             matrix[:1, :1]
-
-
-@pytest.mark.parametrize("mode", [0o600, 0o500])
-def test_a_folder_that_is_closed_is_not_taken_for_missing(here, mode):
-    """Neither one that cannot be looked into, nor one that cannot be written."""
-    target = here / ("closed/inner/C.npy" if mode == 0o600 else "closed/C.npy")
-    target.parent.mkdir(parents=True)
-    Path("closed").chmod(mode)
-    users = os.getresuid()
-    try:
-        if users[0] == 0:
-            # Root may go anywhere, and comes back as the saved user.
-            here.parent.chmod(0o711)
-            os.setresuid(65534, 65534, 0)
-        with raises(StoreError, "no-folder"):
-            find_unfinished(target).check(overwrite=False)
-    finally:
-        os.setresuid(*users)
-        Path("closed").chmod(0o700)

@@ -48,7 +48,7 @@ def test_only_matrices_are_overwritten():
     for name in ("D.npy", "D.h5"):
         os.mkfifo(name)
     for name in ("C.npy", "C.zarr", "D.npy", "D.h5"):
-        with raises(StoreError, "output-no-matrix"):
+        with raises(StoreError, "output-holds-others"):
             find_unfinished(name).check(overwrite=True)
     Path("C.zarr/thesis.tex").unlink()
     write_output("C.zarr", make_matrix(), overwrite=True)

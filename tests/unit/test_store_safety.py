@@ -1,6 +1,5 @@
 """What is not ours is neither replaced, nor removed, nor believed."""
 
-import os
 from pathlib import Path
 
 import h5py
@@ -12,12 +11,11 @@ import twom_dist as td
 from tests.command import contents
 from tests.expect import raises
 from tests.jobs import stop_after
-from tests.stored import begun, everything, make_matrix, save
+from tests.stored import everything, make_matrix, save
 from twom_dist.errors import StoreError
 from twom_dist.jobs import run
 from twom_dist.jobs.inputs import InputGuard
 from twom_dist.store import find_unfinished, open_matrix
-from twom_dist.store.leftovers import list_leftovers, remove_leftover
 
 pytestmark = pytest.mark.usefixtures("here")
 FOLDER = Path(".C.npy.unfinished")
@@ -43,42 +41,6 @@ def test_a_store_that_holds_others_is_not_replaced(here, group, other):
     assert contents(here) == before
 
 
-@pytest.mark.parametrize("other", ["thesis.tex", "0123456789ab.zarr/thesis.tex"])
-def test_a_folder_with_other_files_is_neither_used_nor_removed(other):
-    save("A.npy", make_matrix((4, 4)))
-    add(FOLDER / other)
-    for overwrite in (False, True):
-        with pytest.raises(StoreError):
-            td.update_files("herk", "A.npy", "C.npy", overwrite=overwrite)
-    (place,) = list_leftovers(".")
-    for _ in range(2):
-        with raises(StoreError, "not-removed"):
-            remove_leftover(place)
-        (FOLDER / "lock").unlink(missing_ok=True)
-    assert (FOLDER / other).exists()
-
-
-def test_a_linked_folder_is_not_used():
-    save("A.npy", make_matrix((4, 4)))
-    add("fast/lock")
-    FOLDER.symlink_to("fast")
-    with raises(StoreError, "file-damaged"):
-        td.update_files("herk", "A.npy", "C.npy")
-    assert Path("fast/lock").exists()
-
-
-def test_a_lock_that_is_a_pipe_is_not_waited_for():
-    with begun("C.npy", np.eye(4)):
-        pass
-    (FOLDER / "lock").unlink()
-    os.mkfifo(FOLDER / "lock")
-    (place,) = list_leftovers(".")
-    with raises(StoreError, "not-removed"):
-        remove_leftover(place)
-    with pytest.raises(StoreError), place.lock():
-        pass
-
-
 def test_tiles_of_nobody_knows_what_are_not_continued(monkeypatch):
     """As where a job is killed before all chunks of its inputs were looked at."""
     product, ones = ("A.zarr", "A.zarr", "C.zarr"), np.ones((6, 6))
@@ -90,15 +52,6 @@ def test_tiles_of_nobody_knows_what_are_not_continued(monkeypatch):
     zarr.open_array("A.zarr", mode="r+")[:] = 2 * ones
     assert td.multiply_files(*product, tile=2).resumed == 0
     assert np.array_equal(everything("C.zarr"), 24 * ones)
-
-
-def test_a_chunk_of_the_same_size_and_an_older_time_is_noticed():
-    save("A.zarr", make_matrix())
-    before = open_matrix("A.zarr").stamp()
-    add("A.zarr/.#zarr.json")
-    assert open_matrix("A.zarr").stamp() == before
-    os.utime("A.zarr/c/0/0", ns=(1, 1))
-    assert open_matrix("A.zarr").stamp() != before
 
 
 def test_attributes_of_others_are_no_provenance():

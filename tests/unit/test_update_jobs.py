@@ -8,9 +8,7 @@ import pytest
 
 import twom_dist as td
 from tests.command import contents, make, read, same_bits, save
-from tests.expect import raises
 from tests.layouts import lay_out
-from twom_dist.errors import ArgumentError, PlanError
 from twom_dist.jobs import update_files
 from twom_dist.memory import MemoryBudget
 from twom_dist.plan import Cluster
@@ -88,18 +86,6 @@ def test_small_and_empty_shapes(files, shape):
     assert same_bits(read("C.npy"), np.tril(np.full((n, n), k, "c16")))
 
 
-def test_what_is_not_read_may_hold_anything(files):
-    files[2][np.triu_indices(N, 1)] = np.nan
-    save("N.npy", files[2])
-    save("M.npy", np.full((N, N), np.nan))
-    lower = {"c": "N.npy", "beta": 2, "uplo": "lower"}
-    for options in (lower, {"c": "N.npy", "beta": 2}, {"c": "M.npy", "beta": 0}):
-        update("herk", "C.npy", overwrite=True, **options)
-        expected = expect("herk", files, **options)
-        assert not np.isnan(expected).any()
-        assert same_bits(read("C.npy"), expected)
-
-
 # --- one triangle ---------------------------------------------------------------------
 
 
@@ -138,25 +124,3 @@ def test_tiles_that_are_mirrored_in_writing_take_no_memory(routine):
     assert full.num_computed == lower.num_computed == nt * (nt + 1) // 2
     plans = [x.plan(x.waves[0], cluster) for x in (full, lower)]
     assert plans[0].peak_worker_bytes == plans[1].peak_worker_bytes
-
-
-# --- what cannot be -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("call", "options", "kind", "code"),
-    [
-        (("none",), {}, PlanError, "routine"),
-        (("herk", "B.npy"), {}, ArgumentError, "two-b"),
-        (("syr2k", "AT.npy"), {}, PlanError, "shapes"),
-        (("herk",), {"beta": 0, "c": "A.zarr"}, PlanError, "shapes"),
-        (("herk",), {"fast": 1}, ArgumentError, "unknown-option"),
-        (("herk",), {"tile": 0}, PlanError, "tile"),
-    ],
-)
-def test_what_cannot_be_is_refused(files, call, options, kind, code):
-    before = contents(Path())
-    routine, *b = call
-    with raises(kind, code):
-        update_files(routine, "A.zarr", "C.zarr", *b, **options)
-    assert contents(Path()) == before

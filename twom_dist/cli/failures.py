@@ -8,13 +8,13 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TextIO, cast
+from typing import Any
 
 import click
 
 from ..errors import TwomError
 from .signals import leaving_in_order
-from .streams import Stderr, discard, open_standard_streams, say, show
+from .streams import discard, open_standard_streams, say, show, write_error
 
 DONE, FAILED, REFUSED = 0, 1, 2
 INTERRUPTED = 128 + signal.SIGINT
@@ -32,7 +32,6 @@ EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:<3}  {meaning}" for code, meaning in EXIT_CODES.items()
 )
 
-_LOST = "the connection to the scheduler was lost"
 _CANCELLED = "the scheduler went away, or somebody cancelled the job"
 _KILLED = "the worker processes died again and again, most likely out of memory"
 _SMALLER = "Use a smaller --tile, fewer --workers or a larger --memory-limit"
@@ -42,7 +41,7 @@ _FOREIGN = {
     "Terminated": ("terminated; the output is unchanged", "", "terminated"),
     "KilledWorker": (_KILLED, _SMALLER, "worker-killed"),
     "FutureCancelledError": (_CANCELLED, "Run it again", "job-cancelled"),
-    "CommClosedError": (_LOST, "Run it again", "scheduler-gone"),
+    "CommClosedError": (_CANCELLED, "Run it again", "scheduler-gone"),
     "MemoryError": ("out of memory", _SMALLER, "out-of-memory"),
 }
 _CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED}
@@ -96,7 +95,7 @@ def _end(ctx: click.Context, error: BaseException) -> int:
     refused = isinstance(error, TwomError | click.UsageError) and not at_work
     code = REFUSED if refused else _CODES.get(said.code, FAILED)
     if "--debug" in arguments:
-        traceback.print_exception(error, file=cast(TextIO, Stderr()))
+        write_error("".join(traceback.format_exception(error)))
     say("error: " + " ".join(str(said).splitlines()))
     if "--json" in arguments:
         about = {"error": said.problem, "remedy": said.remedy, "code": said.code}
@@ -104,30 +103,24 @@ def _end(ctx: click.Context, error: BaseException) -> int:
     return code
 
 
-class _OneSentence:
+class SentenceGroup(click.Group):
     """What users start: its errors are one line, and signals end it in order.
 
     While it runs, the context's object is the function of `leaving_in_order`.
     """
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> Any:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, where a number of stdin, stdout or stderr is no file's."""
         open_standard_streams()
         ctx.meta[_ARGUMENTS] = {*args}
         with _in_one_sentence(ctx):
-            return super().parse_args(ctx, args)  # type: ignore[misc]
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run, without the logs of others."""
         if "--debug" not in ctx.meta[_ARGUMENTS]:
             # dask's: the command says what went wrong.
             ctx.call_on_close(partial(logging.disable, logging.root.manager.disable))
             logging.disable(logging.CRITICAL)
         with leaving_in_order() as ctx.obj, _in_one_sentence(ctx):
-            return super().invoke(ctx)  # type: ignore[misc]
-
-
-class SentenceCommand(_OneSentence, click.Command):
-    """A command that stands alone."""
-
-
-class SentenceGroup(_OneSentence, click.Group):
-    """The command with all others inside it."""
+            return super().invoke(ctx)

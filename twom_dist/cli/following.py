@@ -1,16 +1,15 @@
 """How far a job is, on stderr: a line each second on a terminal, a minute elsewhere."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from shutil import get_terminal_size
 from threading import Event, Thread
-from time import monotonic
 from typing import Any
 
 from dask.utils import format_time
 
-from .streams import Stderr, say
+from .streams import say, write_error
 
 Report = Callable[[Any], None]
 
@@ -29,7 +28,7 @@ def follow(
     from line to line, instead of the usual ones.
     """
     latest: Any = None
-    start, ended = monotonic(), Event()
+    ended = Event()
     in_place = sys.stderr.isatty()
     seconds = seconds or (1.0 if in_place else 60.0)
 
@@ -41,7 +40,7 @@ def follow(
         while not ended.wait(seconds):
             line = "" if total is None else f"{done} of {total} tiles"
             if latest is not None:
-                line = _describe(latest, done, monotonic() - start)
+                line = _describe(latest, done)
             if client is not None:
                 line += _count_workers(client, workers)
             # Meanwhile the job may have ended.
@@ -60,22 +59,18 @@ def follow(
 
 def _show_in_place(line: str) -> None:
     """Put a line in the place of the one before: erase to its end (ECMA-48, EL)."""
-    try:
-        columns = os.get_terminal_size(2).columns
-    except OSError:
-        columns = 80
-    Stderr().write(f"\r{line[: columns - 1]}\x1b[K")
+    columns = get_terminal_size().columns
+    write_error(f"\r{line[: columns - 1]}\x1b[K")
 
 
-def _describe(progress: Any, before: int, seconds: float) -> str:
+def _describe(progress: Any, before: int) -> str:
     tiles = f"{progress.done} of {progress.tiles} tiles"
     left = progress.tiles - progress.done
     if not left:
         return f"{tiles}, writing the output"
-    speed = progress.operations / seconds / 1e9
-    remaining = seconds * left / (progress.done - before)
+    remaining = progress.seconds * left / (progress.done - before)
     text = f"{remaining:.0f} s" if remaining < 600 else format_time(remaining)
-    return f"{tiles}, {speed:.1f} GFLOP/s, {text} left"
+    return f"{tiles}, {progress.gflops:.1f} GFLOP/s, {text} left"
 
 
 def _count_workers(client: Any, before: int) -> str:

@@ -13,18 +13,22 @@ from .options import (
     EQUILIBRATE_OPTION,
     METHOD_OPTIONS,
     OP_OPTIONS,
-    SHAPE,
-    SIZE,
     TILE_OPTION,
     UPDATE_OPTIONS,
     given,
     option,
+    shape,
+    size,
 )
 from .streams import show
 
 _OPTIONS = [
-    option("--shape-a", SHAPE, "Shape of A as stored, instead of a file."),
-    option("--shape-b", SHAPE, "Shape of B as stored, instead of a file."),
+    option(
+        "--shape-a",
+        shape,
+        "Shape of A as stored, such as 4096,2048, instead of a file.",
+    ),
+    option("--shape-b", shape, "The same for B."),
     option(
         "--dtype", str, "Dtype of the result [default: of the files, or complex128]."
     ),
@@ -46,7 +50,7 @@ _OPTIONS = [
     ),
     option(
         "--worker-memory --memory-limit",
-        SIZE,
+        size,
         "Memory limit of each worker, e.g. 16GiB [default: none].",
     ),
     TILE_OPTION,
@@ -77,7 +81,7 @@ def plan(
     Only the headers of the files are read, and nothing is computed.
     """
     from .. import problem
-    from ..cluster.local import choose_workers, find_machine
+    from ..cluster.local import choose_workers
     from ..jobs import budget_for_job
     from ..memory import MemoryBudget
     from ..plan import Cluster, find_chunks, lay_out
@@ -90,7 +94,7 @@ def plan(
     posed = problem.of_headers(rule, A, B, None, letter, **given(**options))
     threads = threads_per_worker
     if workers is None:
-        own = choose_workers(find_machine(gpus=False), None, threads, worker_memory)
+        own = choose_workers(None, threads, worker_memory)
         workers, threads = own.workers, own.threads
     on_device = posed.spec.engine == "cuda"
     budget = MemoryBudget(worker_memory, "device" if on_device else "product")

@@ -1,18 +1,15 @@
 """Running a job: its workers, how far it is, and its summary."""
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .failures import begin_work
 from .following import follow
 from .streams import say, show
 
-if TYPE_CHECKING:
-    from ..jobs import Job
-
 
 def run_job(
-    job: "Job",
+    job: Any,
     *,
     tile: int | None,
     quiet: bool,
@@ -21,25 +18,13 @@ def run_job(
     **options: Any,
 ) -> None:
     """Run a job on workers that are there, or start some, and print its summary."""
-    from ..execute import current_cluster
-    from ..jobs import compute, prepare, writing
-    from . import workers
+    from ..jobs import begin, compute
+    from .workers import find_workers
 
     with ExitStack() as stack:
-        client = stack.enter_context(workers.connect(**options))
-        if client is None:
-            chosen = workers.choose_local_workers(job.engine, **options)
-            start = workers.start_workers(chosen, **options)
-            if chosen.gpus.visible:
-                # Asked what is free on them, and so started before the output.
-                client = stack.enter_context(start)
-            elif options["workers"] != 0 and job.engine == "auto":
-                job = job.with_engine("cpu")
-        cluster = chosen.cluster if client is None else current_cluster()
-        run = prepare(job, cluster, tile, client=client)
-        if client is None:
-            client = stack.enter_context(start)
-        stack.enter_context(writing(run, client, say))
+        client, cluster = stack.enter_context(find_workers(job.engine, **options))
+        running = begin(job, cluster, tile, client=client, tell=say)
+        run = stack.enter_context(running)
         report = None
         if not quiet:
             total, done = run.layout.num_computed, len(run.finished())

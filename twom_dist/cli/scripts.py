@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 
@@ -39,7 +38,7 @@ def scripts(folder: Path, overwrite: bool, as_json: bool) -> None:
 
 
 def write_scripts(folder: Path, overwrite: bool) -> list[str]:
-    """Copy the scripts into a folder, all or none, and return their names."""
+    """Copy the scripts into a folder, and return their names."""
     source = next(filter(Path.is_dir, _PLACES))
     names = sorted(path.name for path in source.iterdir() if path.is_file())
     for path in map(folder.joinpath, names):
@@ -48,11 +47,10 @@ def write_scripts(folder: Path, overwrite: bool) -> list[str]:
             raise StoreError(f"{str(path)!r} exists", remedy, "scripts-exist")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder) as draft:
-            for name in names:
-                shutil.copy(source / name, draft)
-            for name in names:
-                Path(draft, name).replace(folder / name)
+        for name in names:
+            # Where it is a link, what it leads to stays as it is.
+            (folder / name).unlink(missing_ok=True)
+            shutil.copy(source / name, folder)
     except OSError as error:
         problem = f"cannot write to {str(folder)!r}: {error.strerror}"
         remedy = "Name a folder that you can write to"

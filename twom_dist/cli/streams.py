@@ -6,24 +6,18 @@ from contextlib import suppress
 from typing import Any
 
 
-class Stderr:
-    """Stderr for those who go on where it is full or closed."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(sys.stderr, name)
-
-    def write(self, text: str) -> None:
-        """Write at once; where that fails, nothing is shown from then on."""
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except OSError:
-            discard(sys.stderr)
+def write_error(text: str) -> None:
+    """Write on stderr at once; where that fails, nothing is shown from then on."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)
 
 
 def say(sentence: str) -> None:
     """Print a line on stderr."""
-    Stderr().write(f"twom-dist: {sentence}\n")
+    write_error(f"twom-dist: {sentence}\n")
 
 
 def show(answer: object, *, done: bool = False) -> None:
@@ -33,9 +27,6 @@ def show(answer: object, *, done: bool = False) -> None:
     """
     try:
         print(answer, flush=True)
-    except UnicodeEncodeError:
-        # Of a name that the encoding of the terminal does not have.
-        print(ascii(str(answer))[1:-1], flush=True)
     except OSError as error:
         discard(sys.stdout)
         if not done and not isinstance(error, BrokenPipeError):

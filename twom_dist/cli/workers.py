@@ -4,62 +4,55 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
 
-from ..cluster.local import LocalWorkers, choose_workers, find_machine, local_cluster
+from ..cluster.local import choose_workers, local_cluster
 from ..errors import TwomError
+from ..execute import current_cluster
+from ..plan import Cluster
 from .options import given
 from .signals import undisturbed
 
 _LOOK_SECONDS = 0.1
 
 
-def choose_local_workers(
+@contextmanager
+def find_workers(
     engine: str,
     workers: int | None,
     threads_per_worker: int | None,
     memory_limit: int | None,
     dashboard: bool,
-    **_: Any,
-) -> LocalWorkers:
-    """Choose what to start for an engine; with 0 workers, the threads to use here."""
-    gpus = {"auto": None, "cuda": True}.get(engine, False)
-    if workers == 0:
-        if dashboard:
-            problem = "--dashboard needs worker processes"
-            raise TwomError(problem, "Leave out --workers 0", "no-processes")
-        workers, gpus = 1, False
-    machine = find_machine(gpus, workers)
-    return choose_workers(machine, workers, threads_per_worker, memory_limit)
-
-
-@contextmanager
-def start_workers(
-    chosen: LocalWorkers,
-    workers: int | None,
-    dashboard: bool,
     insecure: bool,
-    **_: Any,
-) -> Iterator[Any]:
-    """Yield a client of new worker processes of this machine; with 0 workers, None."""
-    if workers == 0:
-        yield None
-        return
-    with undisturbed():
-        cluster = local_cluster(
-            n_workers=chosen.workers,
-            threads_per_worker=chosen.threads,
-            memory_limit=chosen.memory_bytes,
-            gpus=bool(chosen.gpus.visible),
-            dashboard=dashboard,
-            security=False if insecure else None,
-            # As quiet as this process.
-            silence_logs=max(logging.WARNING, logging.root.manager.disable),
-        )
-    with cluster as client:
-        yield client
+    **of_scheduler: Any,
+) -> Iterator[tuple[Any, Cluster]]:
+    """Yield a client of a scheduler, or of new workers, and what they have.
+
+    With 0 workers the client is None: threads of this process compute.
+    """
+    limits: dict[str, Any] = {"threads_per_worker": threads_per_worker}
+    limits["memory_limit"] = memory_limit
+    own = {"workers": workers, "dashboard": dashboard, "insecure": insecure, **limits}
+    with ExitStack() as stack:
+        client = stack.enter_context(connect(**of_scheduler, **own))
+        if client is None and workers == 0:
+            yield None, choose_workers(1, **limits)
+            return
+        if client is None:
+            with undisturbed():
+                cluster = local_cluster(
+                    n_workers=workers,
+                    gpus={"auto": None, "cuda": True}.get(engine, False),
+                    dashboard=dashboard,
+                    security=False if insecure else None,
+                    # As quiet as this process.
+                    silence_logs=max(logging.WARNING, logging.root.manager.disable),
+                    **limits,
+                )
+            client = stack.enter_context(cluster)
+        yield client, current_cluster()
 
 
 @contextmanager
@@ -73,21 +66,17 @@ def connect(
 
     `others`: the options of new workers, which a scheduler excludes.
     """
-    if scheduler is not None and scheduler_file is not None:
-        problem = "--scheduler and --scheduler-file exclude each other"
-        raise TwomError(problem, "Give one of them", "two-schedulers")
-    address = scheduler
-    if scheduler_file is not None:
-        address = _read_scheduler_file(scheduler_file, timeout)
-    if address is None:
+    named = given(scheduler=scheduler, scheduler_file=scheduler_file)
+    if not named:
         yield None
         return
     # --workers 0 counts as given.
-    if local := [name for name, x in given(**others).items() if x is not False]:
-        option = "--" + local[0].replace("_", "-")
-        problem = f"a scheduler has its own workers, and {option} is for new ones"
-        remedy = f"Leave out {option} or the scheduler"
-        raise TwomError(problem, remedy, "workers-of-scheduler")
+    more = [name for name, x in given(**others).items() if x is not False]
+    one, *more = (f"--{name}".replace("_", "-") for name in (*named, *more))
+    if more:
+        problem = f"{one} and {more[0]} exclude each other"
+        raise TwomError(problem, "Give one of them", "workers-of-scheduler")
+    address = scheduler or _read_scheduler_file(str(scheduler_file), timeout)
     client = _reach(address, timeout)
     with client, client.as_current():
         try:
@@ -102,17 +91,16 @@ def connect(
 def _read_scheduler_file(path: str, timeout: float) -> str:
     """Return the address in a file that a scheduler may be about to write."""
     end = monotonic() + timeout
-    while True:
-        try:
-            with open(path, encoding="utf-8") as stream:
-                return str(json.load(stream)["address"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            if monotonic() > end:
-                reason = getattr(error, "strerror", None) or "it has no address"
-                problem = f"cannot read {path!r} after {timeout:g} s: {reason}"
-                remedy = "Give the file that a scheduler writes, or a longer --timeout"
-                raise TwomError(problem, remedy, "no-scheduler-file") from error
+    while monotonic() < end:
+        with (
+            suppress(OSError, ValueError, KeyError, TypeError),
+            open(path, encoding="utf-8") as stream,
+        ):
+            return str(json.load(stream)["address"])
         sleep(_LOOK_SECONDS)
+    problem = f"there is no address of a scheduler in {path!r} after {timeout:g} s"
+    remedy = "Give the file that a scheduler writes, or a longer --timeout"
+    raise TwomError(problem, remedy, "no-scheduler-file")
 
 
 def _reach(address: str, timeout: float) -> Any:

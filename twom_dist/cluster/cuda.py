@@ -1,22 +1,17 @@
 """What dask-cuda is asked for: a pool of device memory, and how blocks travel."""
 
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Any
 
 from ..errors import EngineUnavailableError
 from .nvml import Gpus
 
+INSTALL = "pip install 'twom-dist[cuda12]', or cuda13 as the driver is"
 # Of a device's free memory; contexts, cuBLAS and the modules of the kernels need the
 # rest. By arithmetic; not measured.
 _POOL_SHARE = 0.9
 # Of the pool: what outputs of tasks may take at least before they are spilled.
 _SMALLEST_OUTPUT_SHARE = 0.1
-
-
-def has_ucx() -> bool:
-    """Tell whether distributed-ucxx is installed, without loading it."""
-    return bool(entry_points(group="distributed.comm.backends", name="ucx"))
 
 
 def choose_pool(found: Gpus) -> dict[str, Any]:
@@ -43,6 +38,6 @@ def find_cluster_class(found: Gpus) -> Any:
         from dask_cuda import LocalCUDACluster
     except ImportError as error:
         problem = f"there are {found.count}, and dask-cuda cannot be imported ({error})"
-        remedy = f"Install it with {found.install}, or use the cores"
+        remedy = f"Install it with {INSTALL}, or use the cores"
         raise EngineUnavailableError(problem, remedy, "no-dask-cuda") from error
     return LocalCUDACluster

@@ -18,6 +18,7 @@ from ..kernels.family import convert
 from ..routines import gemm
 from ..testing import random_matrix
 from ..typing import EngineName
+from . import cuda
 from .nvml import Gpus, find_gpus
 
 # Where these differ, messages or tasks cannot be read.
@@ -121,7 +122,8 @@ def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
     except TwomError as error:
         yield Finding(name, "failure", error.problem, error.remedy)
     except Exception as error:
-        text = f"the check ended in {type(error).__name__}: {error}".splitlines()[0]
+        cause = error.__cause__ or error
+        text = f"the check ended in {type(cause).__name__}: {cause}".splitlines()[0]
         yield Finding(name, "failure", text, "Reinstall what it names, or report it")
 
 
@@ -160,26 +162,19 @@ def check_gpu(gpus: Gpus) -> Iterator[Finding]:
     import cupy
 
     models = ", ".join(sorted({gpu.name for gpu in gpus.visible}))
-    cuda = "a driver for CUDA up to {}.{}".format(*gpus.cuda)
-    found = f"{gpus.count}, {models}; {cuda}; CuPy {cupy.__version__}"
+    driver = "a driver for CUDA up to {}.{}".format(*gpus.cuda)
+    found = f"{gpus.count}, {models}; {driver}; CuPy {cupy.__version__}"
     yield Finding("GPU", "ok", found)
     yield from run("engine cuda", check_engine, "cuda", cupy)
-    yield from run("CuPy blocks", check_blocks, gpus, cupy.arange(16))
+    yield from run("CuPy blocks", check_blocks, cupy.arange(16))
 
 
-def check_blocks(gpus: Gpus, block: Any) -> Iterator[Finding]:
-    """Serialise a block as dask does to transfer or spill it."""
+def check_blocks(block: Any) -> Iterator[Finding]:
+    """Serialise a block as dask does to transfer or spill it, through numba-cuda."""
     from distributed.protocol import serialize
 
-    try:
-        serialize(block, serializers=["dask"], on_error="raise")
-    except Exception as error:
-        reason = str(error.__cause__ or error).splitlines()[0]
-        found = f"dask cannot send, gather or spill them ({reason})"
-        advice = f"Install numba-cuda with {gpus.install}"
-        yield Finding("CuPy blocks", "failure", found, advice)
-    else:
-        yield Finding("CuPy blocks", "ok", "dask sends and spills them")
+    serialize(block, serializers=["dask"], on_error="raise")
+    yield Finding("CuPy blocks", "ok", "dask sends and spills them")
 
 
 def check_dask_cuda(gpus: Gpus) -> Iterator[Finding]:
@@ -190,7 +185,7 @@ def check_dask_cuda(gpus: Gpus) -> Iterator[Finding]:
         import dask_cuda
     except ImportError as error:
         found = f"it cannot be imported ({error}), so workers get no GPU of their own"
-        advice = f"Install it with {gpus.install}"
+        advice = f"Install it with {cuda.INSTALL}"
         yield Finding("dask-cuda", "warning", found, advice)
         return
     unmet = [*find_unmet("dask-cuda"), *find_unmet("rapids-dask-dependency")]
@@ -205,9 +200,10 @@ def find_unmet(package: str) -> Iterator[str]:
     """List the requirements of a package, if it is installed, that are not met."""
     from packaging.requirements import Requirement
 
-    wanted: list[str] = []
-    with suppress(PackageNotFoundError):
-        wanted += requires(package) or ()
+    try:
+        wanted = requires(package) or ()
+    except PackageNotFoundError:
+        return
     for asked in map(Requirement, wanted):
         if asked.marker and not asked.marker.evaluate({"extra": ""}):
             continue
@@ -236,31 +232,24 @@ def compare_processes(client: Any) -> list[Finding]:
     and come first.
     """
     versions = client.get_versions(check=False, packages=["twom_dist"])
-    told = {"here": versions["client"], "scheduler": versions["scheduler"]}
-    told |= versions["workers"]
-    places: dict[str, dict[str, list[str]]] = {}
-    for place, answer in told.items():
-        for package, release in answer["packages"].items():
-            if package == "python":
-                # Patches of one release read each other's messages.
-                release = ".".join(release.split(".")[:2])
-            by_release = places.setdefault(package, {})
-            by_release.setdefault(release or "missing", []).append(place)
+    here = versions["client"]["packages"]
+    told = {"the scheduler": versions["scheduler"], **versions["workers"]}
     findings = []
-    for package in sorted(places, key=lambda x: (x not in _MUST_AGREE, x)):
-        if len(places[package]) > 1:
+    for package in sorted(here, key=lambda x: (x not in _MUST_AGREE, x)):
+        own = _find_release(here, package)
+        found = {x: _find_release(told[x]["packages"], package) for x in told}
+        unlike = [place for place in found if found[place] != own]
+        if unlike:
             status: Status = "failure" if package in _MUST_AGREE else "warning"
-            found = f"{package} is {_list_places(places[package])}"
+            text = f"{package} is {own} here and {found[unlike[0]]} at {unlike[0]}"
+            text += f" and {len(unlike) - 1} more" if len(unlike) > 1 else ""
             advice = "Install the same release everywhere"
-            findings.append(Finding("packages", status, found, advice))
-    same = f"the same in all {len(told)} processes"
+            findings.append(Finding("packages", status, text, advice))
+    same = f"the same in all {1 + len(told)} processes"
     return findings or [Finding("packages", "ok", same)]
 
 
-def _list_places(where: dict[str, list[str]]) -> str:
-    """Say which release is where: ``1 (here), 2 (tcp://a:1 and 3 more)``."""
-    told = []
-    for release, (first, *others) in where.items():
-        more = f" and {len(others)} more" if others else ""
-        told.append(f"{release} ({first}{more})")
-    return ", ".join(told)
+def _find_release(packages: dict[str, str | None], name: str) -> str:
+    release = packages.get(name) or "missing"
+    # Patches of one release of Python read each other's messages.
+    return ".".join(release.split(".")[:2]) if name == "python" else release

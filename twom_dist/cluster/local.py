@@ -1,15 +1,14 @@
 """Workers of this machine: one for each GPU, or for each group of cores."""
 
-import inspect
 from contextlib import ExitStack
-from dataclasses import dataclass
+from importlib.metadata import entry_points
 from importlib.util import find_spec
-from multiprocessing import current_process
 from typing import Any
 
+from dask.system import CPU_COUNT
 from dask.utils import format_bytes, parse_bytes
 
-from ..errors import ArgumentError, EngineUnavailableError, MemoryLimitError, PlanError
+from ..errors import EngineUnavailableError, MemoryLimitError, PlanError
 from ..memory import MemoryBudget
 from ..plan import Cluster
 from ..typing import as_integer
@@ -29,41 +28,8 @@ _START = (
 MemoryLimit = int | float | str | None
 
 
-@dataclass(frozen=True)
-class Machine:
-    """The cores, memory and GPUs of this machine that this process may use."""
-
-    cores: int
-    memory_bytes: int
-    gpus: Gpus = NO_GPUS
-
-
-@dataclass(frozen=True)
-class LocalWorkers:
-    """The worker processes to start, all alike; 0 bytes of memory means no limit."""
-
-    workers: int
-    threads: int
-    memory_bytes: int
-    gpus: Gpus = NO_GPUS
-
-    @property
-    def cluster(self) -> Cluster:
-        """The workers as the planner takes them."""
-        budget = MemoryBudget(self.memory_bytes or None)
-        return Cluster(self.workers, self.threads, budget)
-
-    def __str__(self) -> str:
-        size = format_bytes(self.memory_bytes)
-        limit = f"{size} of memory" if self.memory_bytes else "no memory limit"
-        return f"workers: {self.workers}, each with {self.threads} threads and {limit}"
-
-
-def find_machine(gpus: bool | None = None, n_workers: int | None = None) -> Machine:
-    """Look at this machine; `gpus` and `n_workers` as in `local_cluster`."""
-    from dask.system import CPU_COUNT
-    from distributed.system import MEMORY_LIMIT
-
+def choose_gpus(gpus: bool | None = None, n_workers: int | None = None) -> Gpus:
+    """Choose the GPUs of this machine or none; parameters as in `local_cluster`."""
     found = NO_GPUS if gpus is False else find_gpus()
     if gpus and not found.visible:
         problem = f"workers on GPUs were asked for, and {found.reason}"
@@ -72,45 +38,49 @@ def find_machine(gpus: bool | None = None, n_workers: int | None = None) -> Mach
     usable = find_spec("dask_cuda") is not None
     if gpus is None and not (usable and (n_workers or 1) <= len(found.visible)):
         found = NO_GPUS
-    return Machine(CPU_COUNT, int(MEMORY_LIMIT), found)
+    return found
 
 
 def choose_workers(
-    machine: Machine,
     n_workers: int | None = None,
     threads_per_worker: int | None = None,
     memory_limit: MemoryLimit = None,
-) -> LocalWorkers:
-    """Choose the numbers that are not given, and refuse those that do not fit."""
+    *,
+    gpus: Gpus = NO_GPUS,
+    cores: int = CPU_COUNT,
+    memory_bytes: int | None = None,
+) -> Cluster:
+    """Choose the numbers that are not given, and refuse those that do not fit.
+
+    `cores` and `memory_bytes` are those of this machine.
+    """
     from distributed.deploy.utils import nprocesses_nthreads
+    from distributed.system import MEMORY_LIMIT
 
     for name, count in (("workers", n_workers), ("threads", threads_per_worker)):
         if count is not None and (as_integer(count) or 0) < 1:
             problem = f"the number of {name} is {count!r}"
             raise PlanError(problem, "Give a positive integer", "not-positive")
-    memory, gpus = machine.memory_bytes, len(machine.gpus.visible)
-    limit = _read_limit(memory_limit, memory)
+    memory = memory_bytes or int(MEMORY_LIMIT)
+    limit, num_gpus = _read_limit(memory_limit, memory), len(gpus.visible)
     room = max(1, memory // LEAST_BYTES)
-    most = min(room, gpus or room)
+    most = min(room, num_gpus or room)
     if n_workers is None:
         # Few processes, since the threads of one share its encoded tiles; but more
         # than one, since they share its interpreter as well.
-        wanted, _ = nprocesses_nthreads(machine.cores)
+        wanted, _ = nprocesses_nthreads(cores)
         if threads_per_worker is not None:
-            wanted = max(1, machine.cores // threads_per_worker)
-        wanted = gpus or wanted
+            wanted = max(1, cores // threads_per_worker)
+        wanted = num_gpus or wanted
         n_workers = min(most, wanted, max(1, memory // limit) if limit else wanted)
     elif n_workers > most:
-        has, needs = map(format_bytes, (memory, LEAST_BYTES))
-        why = f"it has {has} of memory, and each needs {needs}"
-        if most < room:
-            why = f"it has {machine.gpus.count}, and each takes one worker"
-        problem = f"{n_workers} workers do not fit this machine: {why}"
+        has = gpus.count if most < room else f"{format_bytes(memory)} of memory"
+        problem = f"{n_workers} workers do not fit this machine, which has {has}"
         raise PlanError(problem, f"Start at most {most}", "too-many-workers")
     if threads_per_worker is None:
-        threads_per_worker = 1 if gpus else max(1, machine.cores // n_workers)
+        threads_per_worker = 1 if num_gpus else max(1, cores // n_workers)
     share = memory // n_workers if limit is None else limit
-    return LocalWorkers(n_workers, threads_per_worker, share, machine.gpus)
+    return Cluster(n_workers, threads_per_worker, MemoryBudget(share or None))
 
 
 def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
@@ -131,13 +101,6 @@ def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
     return found
 
 
-def check_dashboard() -> None:
-    """Refuse a dashboard without the package that draws it."""
-    if find_spec("bokeh") is None:
-        problem = "the dashboard needs bokeh, which is not installed"
-        raise EngineUnavailableError(problem, "Run pip install bokeh", "no-bokeh")
-
-
 class RunningCluster:
     """Worker processes of this machine, which run until they are closed.
 
@@ -147,9 +110,8 @@ class RunningCluster:
         The current client, which a ``with`` block is given.
     """
 
-    def __init__(self, client: Any, description: str, running: ExitStack) -> None:
-        self.client = client
-        self._description, self._running = description, running
+    def __init__(self, client: Any, running: ExitStack) -> None:
+        self.client, self._running = client, running
 
     def close(self) -> None:
         """Stop the workers and disconnect the client."""
@@ -162,8 +124,7 @@ class RunningCluster:
         self.close()
 
     def __repr__(self) -> str:
-        closed = ", closed" if self.client.status == "closed" else ""
-        return f"<local cluster of {self._description}{closed}>"
+        return f"<{self.client.status} {self.client.cluster!r}>"
 
 
 def local_cluster(
@@ -226,13 +187,11 @@ def local_cluster(
     Raises
     ------
     EngineUnavailableError
-        If GPUs, dask-cuda or bokeh, for the dashboard, are asked for and missing, or if
-        the worker processes do not start.
+        If GPUs or dask-cuda are asked for and missing, or if the worker processes do
+        not start, as with an option that dask does not have.
     PlanError, MemoryLimitError
         If the machine has fewer GPUs than workers are asked for, or too little memory,
         if the memory limit leaves no room for a tile, and for such a protocol.
-    ArgumentError
-        For an option that neither this function nor the cluster class has.
 
     Notes
     -----
@@ -250,15 +209,13 @@ def local_cluster(
     """
     from distributed import Client, LocalCluster
 
-    machine = find_machine(gpus, n_workers)
-    local = choose_workers(machine, n_workers, threads_per_worker, memory_limit)
-    if dashboard:
-        check_dashboard()
-    protocol, security = _choose_transport(protocol, security, local.gpus)
+    found = choose_gpus(gpus, n_workers)
+    local = choose_workers(n_workers, threads_per_worker, memory_limit, gpus=found)
+    protocol, security = _choose_transport(protocol, security, found)
     chosen = {
         "n_workers": local.workers,
         "threads_per_worker": local.threads,
-        "memory_limit": local.memory_bytes,
+        "memory_limit": local.memory.limit or 0,
         "host": None if interface else LOOPBACK,
         "interface": interface,
         "protocol": protocol,
@@ -268,14 +225,9 @@ def local_cluster(
         "scheduler_kwargs": {"dashboard": dashboard},
     }
     make = LocalCluster
-    if local.gpus.visible:
-        make = cuda.find_cluster_class(local.gpus)
-        chosen |= cuda.choose_pool(local.gpus)
-    _check_options(make, options)
-    # As multiprocessing itself tells it.
-    if getattr(current_process(), "_inheriting", False):
-        # A line, and no traceback from every worker.
-        raise SystemExit("twom_dist: local_cluster was called by a worker's import")
+    if found.visible:
+        make = cuda.find_cluster_class(found)
+        chosen |= cuda.choose_pool(found)
     with ExitStack() as started:
         try:
             cluster = started.enter_context(make(**chosen | options))
@@ -285,8 +237,7 @@ def local_cluster(
             code = "workers-did-not-start"
             raise EngineUnavailableError(problem, _START, code) from None
         client = started.enter_context(Client(cluster))
-        link = f"; dashboard at {cluster.dashboard_link}" if dashboard else ""
-        return RunningCluster(client, f"{local}{link}", started.pop_all())
+        return RunningCluster(client, started.pop_all())
 
 
 def _choose_transport(
@@ -298,22 +249,10 @@ def _choose_transport(
         problem = f"the protocol {protocol!r} does not encrypt"
         remedy = "Leave it out, or give security=False as well"
         raise PlanError(problem, remedy, "unencrypted-protocol")
-    if protocol is None and gpus.visible and not security and cuda.has_ucx():
+    ucx = entry_points(group="distributed.comm.backends", name="ucx")
+    if protocol is None and gpus.visible and not security and ucx:
         protocol = "ucx"
     if security is None:
         security = protocol != "ucx"
     # Without a protocol dask takes tls where there are credentials, and tcp elsewhere.
     return protocol, security or None
-
-
-def _check_options(make: Any, options: dict[str, Any]) -> None:
-    """Refuse what neither the cluster class nor the workers behind it take."""
-    from distributed import LocalCluster, Nanny, Worker
-
-    *own, _ = inspect.signature(local_cluster).parameters
-    takers = map(inspect.signature, (make, LocalCluster, Nanny, Worker))
-    known = {name for taker in takers for name in taker.parameters}
-    for name in options.keys() - (known - {"asynchronous"}):
-        problem = f"local_cluster takes no {name!r}"
-        remedy = f"It takes {', '.join(own)}, and the options of dask's {make.__name__}"
-        raise ArgumentError(problem, remedy, "unknown-option")

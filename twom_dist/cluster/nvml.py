@@ -29,12 +29,6 @@ class Gpus:
         """How many are visible, in words."""
         return f"{len(self.visible)} GPU" + "s" * (len(self.visible) != 1)
 
-    @property
-    def install(self) -> str:
-        """The command that installs what suits the driver."""
-        extra = "cuda13" if self.cuda >= (13, 0) else "cuda12"
-        return f"pip install 'twom-dist[{extra}]'"
-
 
 def find_gpus() -> Gpus:
     """Ask NVML; never raises."""

@@ -4,18 +4,17 @@ from .budget import budget_for_job
 from .driver import compute, multiply_files, update_files
 from .job import Job, open_job
 from .report import JobSummary, Progress
-from .run import Run, prepare, writing
+from .run import Run, begin
 
 __all__ = [
     "Job",
     "JobSummary",
     "Progress",
     "Run",
+    "begin",
     "budget_for_job",
     "compute",
     "multiply_files",
     "open_job",
-    "prepare",
     "update_files",
-    "writing",
 ]

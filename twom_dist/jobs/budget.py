@@ -19,11 +19,11 @@ def budget_for_job(cluster: Cluster, client: Any = None) -> Cluster:
     else:
         # A worker that has just died does not matter.
         found = [*ask(client.run, _measure, on_error="ignore").values()]
-    taken = max((memory for memory, _ in found), default=0)
+    taken = max([INTERPRETER_BYTES, *(memory for memory, _ in found)])
     # Without a pause dask kills a worker at 0.95.
     pause = min((float(pause or PAUSE) for _, pause in found), default=PAUSE)
-    limit, taken = cluster.memory.limit, max(INTERPRETER_BYTES, taken)
-    return replace(cluster, memory=MemoryBudget(limit, "job", taken, pause))
+    memory = MemoryBudget(cluster.memory.limit, "job", taken, pause)
+    return replace(cluster, memory=memory)
 
 
 def _measure(dask_worker: Any) -> tuple[int, Any]:

@@ -15,8 +15,6 @@ from .watchdog import ask
 
 # Tasks of this process that share its device: one reads while another multiplies.
 DEVICE_THREADS = 2
-# In the place of a worker's address.
-HERE = "this process"
 
 
 @dataclass(frozen=True)
@@ -30,20 +28,13 @@ class Device:
     free_bytes: int = 0
     # That the process has taken and does not use.
     own_bytes: int = 0
-    # That the process may allocate yet, if it is limited.
-    limit_bytes: int | None = None
-    # Of tiles, before dask moves some to host or disk.
-    tile_bytes: int | None = None
+    # That it may allocate yet, and before dask moves tiles to host or disk, if limited.
+    most_bytes: int | None = None
 
     def room(self, sharers: int) -> int:
         """Return the bytes to lay out a job for, where so many share the device."""
         room = self.free_bytes // sharers + self.own_bytes
-        if self.limit_bytes is not None:
-            room = min(room, self.limit_bytes)
-        if self.tile_bytes is not None:
-            # The most that is planned of it is tiles, or little else.
-            room = min(room, int(self.tile_bytes / DEVICE_SHARE))
-        return max(1, room)
+        return max(1, room if self.most_bytes is None else min(room, self.most_bytes))
 
 
 def find_device(dask_worker: Any = None) -> Device:
@@ -69,15 +60,18 @@ def _measure(dask_worker: Any) -> Device:
     free, _ = cupy.cuda.runtime.memGetInfo()
     pool = cupy.get_default_memory_pool()
     data = getattr(dask_worker, "data", None)
+    limits = []
     # dask-cuda counts the tiles on the device; dask counts them as if on the host.
-    tile_bytes = getattr(getattr(data, "device_buffer", data), "n", None)
-    limit = int(pool.get_limit())
+    if tile_bytes := getattr(getattr(data, "device_buffer", data), "n", None):
+        # The most that is planned of a device is tiles, or little else.
+        limits.append(int(tile_bytes / DEVICE_SHARE))
+    if limit := int(pool.get_limit()):
+        limits.append(limit - pool.used_bytes())
     return Device(
         f"{node()} {device.pci_bus_id} {uuid}",
         free_bytes=int(free),
         own_bytes=_pool_bytes(cupy, pool),
-        limit_bytes=max(1, limit - pool.used_bytes()) if limit else None,
-        tile_bytes=int(tile_bytes) if tile_bytes else None,
+        most_bytes=min(limits, default=None),
     )
 
 
@@ -100,7 +94,7 @@ def find_devices(engine: str, client: Any = None) -> dict[str, Device]:
     if engine not in ("auto", "cuda"):
         return {}
     if client is None:
-        return {HERE: find_device()}
+        return {"this process": find_device()}
     # One that has just died is no matter.
     return dict(ask(client.run, find_device, on_error="ignore"))
 
@@ -113,16 +107,16 @@ def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
     if engine not in ("auto", "cuda"):
         return engine
     sharers = Counter(x.name for x in devices.values())
-    lacking = {address: x.reason for address, x in devices.items() if not x.name}
-    if engine == "auto":
-        for address, device in devices.items():
-            if device.name and sharers[device.name] > 1:
-                lacking[address] = "other workers share it"
-        if len(lacking) == len(devices):
-            return "cpu"
+    lacking = {
+        address: x.reason or "other workers share it"
+        for address, x in devices.items()
+        if not x.name or (engine == "auto" and sharers[x.name] > 1)
+    }
+    if engine == "auto" and len(lacking) == len(devices):
+        return "cpu"
     if lacking or not devices:
-        first = next(iter(lacking.items()), ("the scheduler", "it has no worker"))
-        address, reason = first
+        none = ("the scheduler", "it has no worker")
+        address, reason = next(iter(lacking.items()), none)
         raise EngineUnavailableError(
             f"{len(lacking)} of {len(devices)} processes have no GPU to use, such as "
             f"{address} ({reason})",
@@ -134,8 +128,7 @@ def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
         import cupy  # noqa: F401
     except ImportError as error:
         problem = f"the workers have GPUs, and here CuPy is missing ({error})"
-        install = "Install it, which takes no GPU, with pip install 'twom-dist[cuda12]'"
-        remedy = f"{install} or '[cuda13]', or name engine='cpu'"
+        remedy = "Install it, which takes no GPU, or name engine='cpu'"
         raise EngineUnavailableError(problem, remedy, "no-cupy") from None
     return "cuda"
 

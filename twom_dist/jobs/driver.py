@@ -5,14 +5,14 @@ from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
-from ..cluster.local import choose_workers, find_machine
+from ..cluster.local import choose_workers
 from ..execute import check_client, current_client, current_cluster, ensure_placement
 from .arrays import make_tasks, settle_whole
 from .inputs import InputGuard
 from .job import Path, open_job
 from .manifest import explain_job
 from .report import JobSummary, Progress, count_operations
-from .run import Run, prepare, writing
+from .run import Run, begin
 from .running import compute_value, compute_wave
 from .verify import measure_residual
 
@@ -54,7 +54,8 @@ def multiply_files(
         Default: the current client. Without a client, threads of this process compute.
     tile : int, optional
         Side of the tiles that are read, computed and written, and of the chunks of zarr
-        and HDF5 outputs. Default: chosen for the workers.
+        and HDF5 outputs. Default: chosen for the workers. A job that is continued keeps
+        its tiles.
     overwrite : bool
         Whether to replace a matrix at `output`, but not a container that holds other
         arrays nor what is at a URL, and to start anew where the job was stopped before.
@@ -185,12 +186,11 @@ def _run_job(
     client = current_client() if client is None else client
     check_client(client)
     if client is None:
-        cluster = choose_workers(find_machine(gpus=False), n_workers=1).cluster
+        cluster = choose_workers(n_workers=1)
     else:
         with client.as_current():
             cluster = current_cluster()
-    run = prepare(job, cluster, tile, client=client)
-    with writing(run, client):
+    with begin(job, cluster, tile, client=client) as run:
         return compute(run, client, progress)
 
 
@@ -202,9 +202,8 @@ def compute(
 ) -> JobSummary:
     """Compute and write every tile of a run, then give the output its name.
 
-    The run is one that `prepare` has made and `writing` has entered. `commit` is called
-    just before the output gets its name: a signal handler that raises from then on
-    would take a result for a failure.
+    `commit` is called just before the output gets its name: a signal handler that
+    raises from then on would take a result for a failure.
     """
     start = perf_counter()
     job, layout, earlier = run.job, run.layout, run.finished()

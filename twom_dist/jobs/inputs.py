@@ -23,10 +23,10 @@ def identify(stored: StoredMatrix) -> tuple[Identity, int]:
 
 def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
     """Identify all inputs, and count the chunks that are missing, if any."""
-    seen = {stored: identify(stored) for stored in {*job.inputs.values()}}
-    missing = {}
+    identities, missing = {}, {}
     for name, stored in job.inputs.items():
-        (*_, there), lacking = seen[stored]
+        identities[name], lacking = identify(stored)
+        there = identities[name][-1]
         if lacking:
             missing[name] = lacking
         # Where none exists, the folder was hardly copied whole.
@@ -38,13 +38,12 @@ def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
                 "Copy it again, or write its zeros, with write_empty_chunks in zarr",
                 "no-chunks" if there == 0 else "missing-chunks",
             )
-    return {name: seen[stored][0] for name, stored in job.inputs.items()}, missing
+    return identities, missing
 
 
 def stamp_inputs(job: Job) -> Stamps:
     """Look at every file of the inputs, which may take long where there are many."""
-    stamps = {stored: stored.stamp() for stored in {*job.inputs.values()}}
-    return {name: stamps[stored] for name, stored in job.inputs.items()}
+    return {name: stored.stamp() for name, stored in job.inputs.items()}
 
 
 class InputGuard:

@@ -102,11 +102,10 @@ def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:
     target = find_unfinished(output).location.path
     for name, stored in inputs.items():
         source = stored.path if "://" in stored.path else os.path.realpath(stored.path)
-        same = source == target
-        if "://" not in source + target:
-            same = os.path.exists(target) and os.path.samefile(target, source)
-        nested = any(x.startswith(f"{y}/") for x, y in permutations((source, target)))
-        if same or nested:
-            how = f"is the file of {name}" if same else f"and that of {name} are nested"
-            problem = f"the output {target!r} {how}, and inputs are never written to"
-            raise PlanError(problem, "Choose another name", "output-is-input")
+        if any(f"{x}/".startswith(f"{y}/") for x, y in permutations((source, target))):
+            raise PlanError(
+                f"the output {target!r} is the file of {name}, or one is in the other, "
+                "and inputs are never written to",
+                "Choose another name",
+                "output-is-input",
+            )

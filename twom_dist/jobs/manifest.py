@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from ..errors import PlanError, StoreError
+from ..errors import StoreError
 from ..explanation import Explanation, add_findings, explain_spec
 from ..plan import Layout
 from ..problem import find_grade
@@ -11,8 +11,6 @@ from ..tiles.collection import Settled
 from .inputs import Identity
 from .job import Job
 
-# Of this description: another one is not understood.
-_FORM = 6
 # Of a spec, what the bits hang on beside routine, shape, dtype and method.
 _ARGUMENTS = ("alpha", "beta", "op_a", "op_b", "uplo", "equilibrate")
 
@@ -42,7 +40,6 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
     else:
         made["moduli"] = [list(modulus) for modulus in system.choice]
     return {
-        "form": _FORM,
         "made": made,
         "accuracy": vars(explain_job(job)),
         "inputs": inputs,
@@ -59,16 +56,10 @@ def explain_job(job: Job, settled: Settled | None = None) -> Explanation:
     return add_findings(known, settled.shifts, settled.measured)
 
 
-def describe_settled(job: Job, layout: Layout, settled: Settled) -> Manifest:
-    """Describe what the matrices have settled."""
-    panels = describe_layout(job, layout)["panels"]
-    return {"panels_settled": panels, "accuracy": vars(explain_job(job, settled))}
-
-
-def describe_layout(job: Job, layout: Layout) -> Manifest:
-    """Describe the tiles, and where the native product rounds along k."""
-    panels = layout.grid.panels if job.system is None else ()
-    return {"tile": list(layout.tile_shape), "panels": [list(x) for x in panels]}
+def describe_layout(layout: Layout) -> Manifest:
+    """Describe the tiles, and where a native product rounds along k."""
+    panels = [list(panel) for panel in layout.grid.panels]
+    return {"tile": list(layout.tile_shape), "panels": panels}
 
 
 def _name(scalar: complex | str) -> str:
@@ -79,12 +70,8 @@ def _name(scalar: complex | str) -> str:
     return str(number if number.imag != 0 else number.real)
 
 
-def check_same(output: str, then: Manifest, now: Manifest, tile: int | None) -> None:
+def check_same(output: str, then: Manifest, now: Manifest) -> None:
     """Refuse to continue another job than the one that was begun."""
-    if then.get("form") != _FORM:
-        problem = f"what is unfinished of {output!r} is of another version of twom_dist"
-        remedy = "Continue it with that one, or start anew (--overwrite)"
-        raise StoreError(problem, remedy, "unfinished-version")
     for part in (*then["made"], *now["made"]):
         if then["made"].get(part) != now["made"].get(part):
             raise _differ(output, *(_show(x, part) for x in (then, now)))
@@ -97,18 +84,13 @@ def check_same(output: str, then: Manifest, now: Manifest, tile: int | None) -> 
             problem = f"{old[0]!r} has changed since {output!r} was begun"
             remedy = "Bring back that input, or start anew (--overwrite)"
             raise StoreError(problem, remedy, "unfinished-input-changed")
-    whole = [max(1, length) for length in then["made"]["shape"]]
-    if tile is not None and then["tile"] != [min(tile, length) for length in whole]:
-        begun = " x ".join(map(str, then["tile"]))
-        problem = f"{output!r} was begun with tiles of {begun}, not {tile}"
-        remedy = "Leave tile out, or start anew (--overwrite)"
-        raise PlanError(problem, remedy, "tile-differs")
 
 
-def check_same_panels(output: str, then: Manifest, now: Manifest) -> None:
-    """Refuse to round the native product elsewhere than the job did at first."""
-    if then["panels"] != now["panels"]:
-        counts = (f"{len(x['panels'])} panels along k" for x in (then, now))
+def check_same_panels(output: str, then: Manifest, layout: Layout) -> None:
+    """Refuse to round a native product elsewhere than the job did at first."""
+    panels = describe_layout(layout)["panels"]
+    if then["panels"] != panels:
+        counts = (f"{len(x)} panels along k" for x in (then["panels"], panels))
         raise _differ(output, *counts)
 
 

@@ -1,7 +1,7 @@
 """What a job tells while it runs and when it is done."""
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any
 
@@ -15,13 +15,6 @@ def count_operations(m: int, n: int, k: int, dtype: Any, routine: str = "gemm") 
     """Floating-point operations done natively: 8mnk complex, 2mnk real.
 
     Half as many for a triangle of one product, herk and syrk; as many for two.
-
-    Examples
-    --------
-    >>> count_operations(2, 3, 5, "complex64")
-    240
-    >>> count_operations(3, 3, 5, "complex64", "herk")
-    180
     """
     each = 8 if np.dtype(dtype).kind == "c" else 2
     rule = ROUTINES[routine]
@@ -122,10 +115,7 @@ class JobSummary:
         str
             The attributes by name; null for NaN and Inf, which JSON does not have.
         """
-        figures = {x.name: getattr(self, x.name) for x in fields(self)}
-        figures |= {"dtype": self.dtype.name, "gflops": self.gflops}
-        if self.explanation is not None:
-            figures["explanation"] = vars(self.explanation)
+        figures = asdict(self) | {"dtype": self.dtype.name, "gflops": self.gflops}
         for name, x in figures.items():
             if isinstance(x, float) and not isfinite(x):
                 figures[name] = None

@@ -25,7 +25,7 @@ from .manifest import (
     check_same_panels,
     describe_job,
     describe_layout,
-    describe_settled,
+    explain_job,
 )
 from .watchdog import ask
 
@@ -36,7 +36,7 @@ MANY_CHUNKS = 10_000
 
 @dataclass(frozen=True)
 class Run:
-    """A job with its layout, and where its output is made; nothing has been written."""
+    """A job with its layout, and where its output is made."""
 
     # With the engine that was chosen for it.
     job: Job
@@ -48,10 +48,6 @@ class Run:
     manifest: Manifest
     # Chunks of the inputs that are not there, and read as the fill value.
     missing: dict[str, int]
-    # What an earlier run has left.
-    left: tuple[Output, Manifest] | None
-    # Whether the output is still to be created.
-    anew: bool
 
     def finished(self) -> set[Cell]:
         """Tiles that are on disk, each with its image in the other triangle."""
@@ -66,8 +62,7 @@ class Run:
     def settle(self, settled: Settled) -> Self:
         """Return the same run with what its matrices have settled, and record it.
 
-        Where nobody has looked at them there is nothing to record; a continued run
-        finds the same, and keeps to the panels of a native product.
+        A continued run finds the same, and keeps to the panels of a native product.
         """
         job, layout = self.job, replace(self.layout, spec=settled.spec)
         if job.spec.grade:
@@ -75,14 +70,10 @@ class Run:
             job = replace(job, spec=job.spec.settle(system, settled.spec.rho))
             if system is None:
                 warn_of_native()
-        found, begun = describe_settled(job, layout, settled), self.manifest
-        if "panels_settled" in begun:
-            now = {"panels": found["panels_settled"]}
-            then = {"panels": begun["panels_settled"]}
-            check_same_panels(self.place.location.path, then, now)
-        elif self.job.spec.grade or settled.shifts is not None:
-            self.output.record(**found)
-        return replace(self, job=job, layout=layout, manifest=begun | found)
+        if job.system is None:
+            check_same_panels(self.place.location.path, self.manifest, layout)
+        self.output.record(accuracy=vars(explain_job(job, settled)))
+        return replace(self, job=job, layout=layout)
 
     def finish(self, commit: Callable[[], None] = lambda: None) -> None:
         """Give the output its name, if all of its tiles are there."""
@@ -95,26 +86,51 @@ class Run:
         self.place.finish(self.output, self.manifest["overwrite"], commit)
 
 
-def prepare(
-    job: Job, cluster: Cluster, tile: int | None = None, *, client: Any = None
-) -> Run:
-    """Lay a job out, or find what an earlier run of it has left; write nothing.
+@contextmanager
+def begin(
+    job: Job,
+    cluster: Cluster,
+    tile: int | None = None,
+    *,
+    client: Any = None,
+    tell: Callable[[str], None] | None = None,
+) -> Iterator[Run]:
+    """Check and lay out a job, keep other runs out, and begin or find its output.
 
-    `client`: of the workers, where they are there already, to be asked what they have.
+    `client`: of the workers of the cluster, if it has any. After an exception what is
+    finished stays, for the same job to continue, and the exception gets a note that
+    says so, like `tell`; but not of a wrong result.
     """
-    if client is not None:
-        for finding in ask(compare_processes, client):
-            # Which could not read the tasks, or would make other bits.
-            if finding.status == "failure":
-                raise StoreError(finding.found, finding.advice, "versions-differ")
-    if job.verify and dask.config.get("array.query-planning", False):
-        # Their arrays have no product with a vector.
-        problem = "verify does not work with dask's array expressions"
-        remedy = "Leave it out, or set array.query-planning to False"
-        raise PlanError(problem, remedy, "verify-expressions")
     job, cluster = _settle(job, cluster, client)
     place = find_unfinished(job.output)
-    path = place.location.path
+    with place.lock():
+        run, anew = _lay_out(job, cluster, tile, place)
+        place.check_space(run.output)
+        if client is not None:
+            check_workers(job, run.manifest["inputs"], place, client)
+        try:
+            if anew:
+                place.start(run.output, run.manifest)
+            yield run
+        except BaseException as error:
+            wrong = getattr(error, "code", "") in ("input-changed", "wrong-result")
+            kept = 0 if wrong else len(run.finished())
+            if kept:
+                note = describe_kept(kept, run)
+                error.add_note(note)
+                if tell is not None:
+                    tell(note)
+            else:
+                # What is under way says more.
+                with suppress(StoreError):
+                    place.remove(run.output)
+            raise
+
+
+def _lay_out(
+    job: Job, cluster: Cluster, tile: int | None, place: Place
+) -> tuple[Run, bool]:
+    """Lay a job out, or find what an earlier run of it has left; tell which."""
     inputs, missing = identify_inputs(job)
     manifest = describe_job(job, inputs)
     if sum(count for *_, count in inputs.values()) <= MANY_CHUNKS:
@@ -127,24 +143,31 @@ def prepare(
         place.check(manifest["overwrite"])
         layout = job.lay_out(cluster, tile)
         output = place.output(job.shape[:2], layout.tile_shape[:2], job.dtype)
-        manifest |= describe_layout(job, layout)
+        manifest |= describe_layout(layout)
     else:
         output, begun = left
         if "stamps" not in manifest:
             manifest["stamps"] = stamp_inputs(job)
-        check_same(path, begun, manifest, tile)
+        check_same(place.location.path, begun, manifest)
         # Who stopped it had said that it may replace what is there.
         place.check(begun["overwrite"], anew=False)
         layout = job.lay_out(cluster, tuple(begun["tile"]))
-        check_same_panels(path, begun, describe_layout(job, layout))
         manifest = begun
-    place.check_space(output)
-    threads = cluster.threads
-    return Run(job, layout, threads, place, output, manifest, missing, left, anew)
+    return Run(job, layout, cluster.threads, place, output, manifest, missing), anew
 
 
 def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
-    """Choose the engine, and with it the memory that tiles take."""
+    """Check the workers; choose the engine, and with it the memory of tiles."""
+    if client is not None:
+        for finding in ask(compare_processes, client):
+            # Which could not read the tasks, or would make other bits.
+            if finding.status == "failure":
+                raise StoreError(finding.found, finding.advice, "versions-differ")
+    if job.verify and dask.config.get("array.query-planning", False):
+        # Their arrays have no product with a vector.
+        problem = "verify does not work with dask's array expressions"
+        remedy = "Leave it out, or set array.query-planning to False"
+        raise PlanError(problem, remedy, "verify-expressions")
     devices = find_devices(job.engine, client)
     job = job.with_engine(choose_engine(job.engine, devices))
     if client is None and job.system is not None:
@@ -155,43 +178,6 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
     if client is None:
         cluster = replace(cluster, threads=min(cluster.threads, DEVICE_THREADS))
     return job, budget_for_devices(cluster, devices)
-
-
-@contextmanager
-def writing(
-    run: Run, client: Any = None, tell: Callable[[str], None] | None = None
-) -> Iterator[None]:
-    """Keep other runs from the output, and create it, or find it as it was.
-
-    After an exception what is finished stays, for the same job to continue, and the
-    exception gets a note that says so, like `tell`; but not of a wrong result.
-    """
-    with run.place.lock():
-        if client is not None:
-            check_workers(run.job, run.manifest["inputs"], run.place, client)
-        if not run.job.overwrite and run.place.find() != run.left:
-            problem = f"another run has had {run.place.location.path!r} meanwhile"
-            raise StoreError(problem, "Run the job again", "output-busy")
-        if run.anew:
-            # It may have become something else.
-            run.place.check(run.manifest["overwrite"])
-        try:
-            if run.anew:
-                run.place.start(run.output, run.manifest)
-            yield
-        except BaseException as error:
-            wrong = getattr(error, "code", "") in ("input-changed", "wrong-result")
-            kept = 0 if wrong else len(run.finished())
-            if kept:
-                note = describe_kept(kept, run)
-                error.add_note(note)
-                if tell is not None:
-                    tell(note)
-            else:
-                # What is under way says more.
-                with suppress(StoreError):
-                    run.place.remove(run.output)
-            raise
 
 
 def describe_kept(kept: int, run: Run) -> str:

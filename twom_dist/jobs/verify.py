@@ -11,7 +11,6 @@ from ..errors import KernelError
 from ..store import Output
 from ..testing import row_residuals
 from ..tiles.scaled import Shifts
-from ..typing import Array
 from .job import Job
 
 # Of the random vector: another one finds the same errors, as good as certainly.
@@ -53,19 +52,24 @@ def measure_residual(
 
 def _read(job: Job, output: Output, shifts: Shifts | None) -> tuple[Any, Any, Any]:
     """Make dask arrays of the products, of what is added, and of the result."""
+    import dask.array as da
+
     spec, routine = job.spec, job.spec.routine
     # Whole tiles, and not many: dask takes some 0.5 ms for each task.
     mb, nb = (tile * max(1, _SIDE // tile) for tile in output.tile)
     kb = max(mb, nb)
 
     def read(stored: Any, rows: int, columns: int, op: str = "N") -> Any:
-        x = _as_dask(job, stored, (rows, columns) if op == "N" else (columns, rows))
+        chunks = (rows, columns) if op == "N" else (columns, rows)
+        meta = np.empty((0, 0), stored.dtype)
+        x = da.from_array(stored, chunks=chunks, meta=meta).astype(job.dtype)
         return x if op == "N" else x.T if op == "T" else x.conj().T
 
     def whole(stored: Any, uplo: str) -> Any:
-        if routine.triangle and uplo != "full":
-            stored = _Mirrored(stored, uplo == "upper", routine.hermitian)
-        return read(stored, mb, nb)
+        x = read(stored, mb, nb)
+        if not routine.triangle or uplo == "full":
+            return x
+        return _mirror(x, uplo == "upper", routine.hermitian)
 
     scale = None if shifts is None else np.ldexp(1.0, np.concatenate([*shifts]))
     a = read(job.a, mb, kb, spec.op_a)
@@ -91,28 +95,12 @@ def _read(job: Job, output: Output, shifts: Shifts | None) -> tuple[Any, Any, An
     return products, added, whole(output.open(), spec.uplo)
 
 
-def _as_dask(job: Job, stored: Any, chunks: tuple[int, int]) -> Any:
+def _mirror(x: Any, upper: bool, hermitian: bool) -> Any:
+    """Make the matrix of which one triangle is stored for both."""
     import dask.array as da
 
-    meta = np.empty((0, 0), stored.dtype)
-    return da.from_array(stored, chunks=chunks, meta=meta).astype(job.dtype)
-
-
-class _Mirrored:
-    """A square matrix of which one triangle is stored for both."""
-
-    ndim = 2
-
-    def __init__(self, stored: Any, upper: bool, hermitian: bool) -> None:
-        self.shape, self.dtype = stored.shape, stored.dtype
-        self._stored, self._upper, self._hermitian = stored, upper, hermitian
-
-    def __getitem__(self, index: tuple[slice, slice]) -> Array:
-        """Read a rectangle, and its mirror image."""
-        i, j = np.ogrid[index]
-        own, other = self._stored[index], self._stored[index[::-1]].T
-        if self._hermitian:
-            own = np.where(i == j, own.real, own)
-            other = other.conj()
-        kept: Array = np.where(i <= j if self._upper else i >= j, own, other)
-        return kept
+    beside = da.triu(x, 1) if upper else da.tril(x, -1)
+    diagonal = da.tril(da.triu(x))
+    if hermitian:
+        return beside + beside.conj().T + diagonal.real
+    return beside + beside.T + diagonal

@@ -86,10 +86,7 @@ class Watch:
                 raise StoreError(problem, "Run it again", "job-cancelled")
             self._idle_since = None
             if future.status == "error":
-                answer = start(future.result)
-                while not wait([answer], LOOK_SECONDS).done:
-                    self._look()
-                answer.result()
+                ask(future.result)
             return future
 
     def _check_connection(self) -> None:

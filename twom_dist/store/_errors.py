@@ -20,10 +20,7 @@ _ADVICE = {
     errno.EAGAIN: ("Let the program that uses it finish, and try again", "file-busy"),
     errno.EROFS: ("Choose a folder that can be written", "no-permission"),
     errno.EISDIR: ("Name a file, or rename it to .zarr if it is one", "file-kind"),
-    errno.ENOENT: (
-        "Check the name, and whether it was moved",
-        "file-missing",
-    ),
+    errno.ENOENT: ("Check the name, and whether it was moved", "file-missing"),
     errno.ENAMETOOLONG: ("Choose a shorter one", "name-too-long"),
     errno.EIO: ("Look at the log of the system", "disk-broken"),
 }

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 from zipfile import ZIP_STORED, ZipFile
 
 from numpy.lib import format as npy_format
@@ -11,8 +10,8 @@ from ._location import DEFAULT_MEMBER, Location
 from ._tree import remove
 from .output import MANIFEST, Output, read_manifest
 
-# HDF5 keeps the size of a chunk in 32 bits.
-_MAX_CHUNK_BYTES = 2**32 - 1
+# Of a chunk, whose size in bytes HDF5 keeps in 32 bits.
+_LONGEST = 8192
 
 
 def export(output: Output, location: Location, path: str) -> str:
@@ -45,7 +44,7 @@ def export_bytes(output: Output, location: Location) -> int:
 
 
 def _write_npy(output: Output, path: str) -> None:
-    """Write the header, take the space, and fill in the tiles."""
+    """Write the header, and fill in the tiles."""
     n, itemsize = output.shape[1], output.dtype.itemsize
     fields = {
         "descr": npy_format.dtype_to_descr(output.dtype),
@@ -56,8 +55,6 @@ def _write_npy(output: Output, path: str) -> None:
     with open(path, "wb") as stream:
         npy_format.write_array_header_1_0(stream, fields)
         start = stream.tell()
-        if size := math.prod(output.shape) * itemsize:
-            os.posix_fallocate(stream.fileno(), start, size)
         for (rows, columns), tile in output.read():
             whole = columns == slice(0, n)
             lines = tile.reshape(1, -1) if whole else tile
@@ -67,17 +64,10 @@ def _write_npy(output: Output, path: str) -> None:
 
 
 def _write_hdf5(output: Output, path: str, member: str) -> None:
-    """Create the file with one dataset, chunked by tiles where HDF5 allows it.
-
-    Every chunk has its place from the start, so that a full disk is met early.
-    """
+    """Create the file with one dataset, chunked by tiles that are not too large."""
     import h5py
 
-    early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    early.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    chunk_bytes = math.prod(output.tile) * output.dtype.itemsize
-    is_chunked = 0 not in output.shape and chunk_bytes <= _MAX_CHUNK_BYTES
+    chunks = tuple(min(side, _LONGEST) for side in output.tile)
     # Without a chunk cache a full disk is met here, and not when the file is closed:
     # HDF5 cannot close a file whose cached chunks it cannot write.
     with h5py.File(path, "w", rdcc_nbytes=0) as file:
@@ -85,8 +75,7 @@ def _write_hdf5(output: Output, path: str, member: str) -> None:
             member,
             shape=output.shape,
             dtype=output.dtype,
-            chunks=output.tile if is_chunked else None,
-            dcpl=early,
+            chunks=None if 0 in output.shape else chunks,
         )
         dataset.attrs[MANIFEST] = json.dumps(read_manifest(output.open().attrs))
         for region, tile in output.read():

@@ -14,10 +14,6 @@ _MEMBER = re.compile(
     r"(?P<path>.*?\.(?:zarr|npy|npz|h5|hdf5))/*::(?P<member>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-# As zarr itself names the member of a store.
-_INSIDE = re.compile(
-    r"(?P<path>.*?\.zarr)/+(?P<member>.*[^/])/*", re.IGNORECASE | re.DOTALL
-)
 _FILE_URL = re.compile(r"(?:file|local)://(?=/)", re.IGNORECASE)
 
 
@@ -40,10 +36,7 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
     if not text:
         raise StoreError("the path is empty", "Name a file", "path-empty")
     file, member = text, None
-    match = _MEMBER.fullmatch(text)
-    if match is None and _find_format(text) not in _FORMATS:
-        match = _INSIDE.fullmatch(text)
-    if match:
+    if match := _MEMBER.fullmatch(text):
         file, member = match["path"], match["member"]
     name = _find_format(file)
     if name not in _FORMATS:
@@ -81,16 +74,13 @@ def _find_format(file: str) -> str:
 
 
 def _clean_member(text: str, format_name: str, member: str) -> str:
-    if format_name == "npy":
-        problem = f"{text!r} names a member, and a .npy file is itself one array"
-        raise StoreError(problem, "Leave out the member", "path-member")
     cleaned = member.removesuffix(".npy") if format_name == "npz" else member.strip("/")
     # A member must not lead out of its container, for reading or for writing.
-    if any(part in {"", ".", ".."} for part in cleaned.split("/")):
+    parts = cleaned.split("/")
+    if format_name == "npy" or any(part in {"", ".", ".."} for part in parts):
         raise StoreError(
-            f"{text!r} names the member {member!r}; members are names joined by single "
-            "slashes, without '.' or '..'",
-            "Write it as 'path::group/name'",
+            f"{text!r} names a member {member!r}, which no .{format_name} file has",
+            "Write it as 'path::group/name', and of a .npy file only the path",
             "path-member",
         )
     return cleaned

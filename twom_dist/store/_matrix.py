@@ -4,7 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,16 +48,12 @@ class StoredMatrix(ABC):
     dtype: np.dtype[Any]
     chunks: tuple[int, int] | None
     fingerprint: str
+    ndim: ClassVar = 2
 
     @property
     def path(self) -> str:
         """Absolute path of the file or directory store."""
         return self.location.path
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions, always 2."""
-        return 2
 
     def __getitem__(self, index: tuple[slice, slice]) -> NDArray[Any]:
         """Read one region, of rows and columns with any steps, into a new array.
@@ -77,7 +73,7 @@ class StoredMatrix(ABC):
         For zarr that is every file of it, each of which is looked up.
         """
         with store_errors(self.location, "read"):
-            return self._stamp()
+            return self.find(self.location).fingerprint
 
     def count_chunks(self) -> tuple[int, int]:
         """Count the chunks of a zarr array, by their names, and those that could be.
@@ -85,8 +81,7 @@ class StoredMatrix(ABC):
         zarr reads the others as the fill value, and leaves out chunks that hold nothing
         else. (1, 1) for other formats.
         """
-        with store_errors(self.location, "read"):
-            return self._count_chunks()
+        return 1, 1
 
     def provenance(self) -> dict[str, Any]:
         """Return what an output of `multiply_files` or `update_files` says of itself.
@@ -94,15 +89,12 @@ class StoredMatrix(ABC):
         Routine, arguments, moduli, bound, inputs and versions, and whether it is
         complete. Empty for other matrices, and for .npy and .npz, which keep no notes.
         """
-        with store_errors(self.location, "read"):
-            return self._provenance()
+        return {}
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
         """Return what names the matrix in a dask graph."""
         kind = f"{self.shape}-{self.dtype.str}"
         return ("twom-stored-matrix", str(self.location), kind, self.fingerprint)
-
-    # --- of each format ---------------------------------------------------------------
 
     @classmethod
     @abstractmethod
@@ -120,17 +112,6 @@ class StoredMatrix(ABC):
 
         Into a fresh C-ordered array of native dtype.
         """
-
-    def _stamp(self) -> str:
-        return self.find(self.location).fingerprint
-
-    def _count_chunks(self) -> tuple[int, int]:
-        return 1, 1
-
-    def _provenance(self) -> dict[str, Any]:
-        return {}
-
-    # --- what these call --------------------------------------------------------------
 
     @classmethod
     def _checked(
@@ -194,10 +175,6 @@ def name_member(location: Location, list_matrices: Callable[[], list[str]]) -> L
 
 def refuse_member(location: Location, matrices: list[str]) -> StoreError:
     """Return the error for a member that is not there or is no array."""
-    name = str(location)
-    if matrices == [""]:
-        problem = f"{name!r} names a member, and the container is itself one array"
-        return StoreError(problem, "Leave out the member", "no-such-member")
-    held = f"it holds {list_names(matrices)}" if matrices else "it holds no matrix"
-    problem = f"{name!r} names no array of the container; {held}"
-    return StoreError(problem, "Name another array", "no-such-member")
+    held = list_names(matrices) if any(matrices) else "nothing that has a name"
+    problem = f"{str(location)!r} names no array of the container, which holds {held}"
+    return StoreError(problem, "Name another array, or none", "no-such-member")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import StoreError
 from . import _tree as tree
+from ._errors import store_errors
 from ._location import Location
 from ._matrix import StoredMatrix, name_member, refuse_member
 from ._region import Region
@@ -54,8 +55,9 @@ class ZarrMatrix(StoredMatrix):
 
     @staticmethod
     def list_others(path: str) -> list[str]:
-        """List what is not of an array which is the store."""
-        names = (x for x in tree.list_files(path) if not tree.is_own(x))
+        """List what is not of an array which is the store, or all if it is no store."""
+        is_store, names = tree.is_store(path), tree.list_files(path)
+        names = (x for x in names if not (is_store and tree.is_own(x)))
         return sorted({name.partition("/")[0] for name in names})
 
     def _read(self, region: Region) -> NDArray[Any]:
@@ -65,24 +67,28 @@ class ZarrMatrix(StoredMatrix):
         self._check_unchanged(array)
         return np.ascontiguousarray(array[region], dtype=self.dtype)
 
-    def _stamp(self) -> str:
-        found = sha256(self.find(self.location).fingerprint.encode())
-        for name, *seen in tree.look_at_files(_folder(self.location)):
-            if tree.is_own(name):
-                found.update(repr((name, *seen)).encode())
+    def stamp(self) -> str:
+        found = sha256(super().stamp().encode())
+        with store_errors(self.location, "read"):
+            for name, *seen in tree.look_at_files(_folder(self.location)):
+                if tree.is_own(name):
+                    found.update(repr((name, *seen)).encode())
         return found.hexdigest()
 
-    def _count_chunks(self) -> tuple[int, int]:
-        array = _open(self.location)
-        chunks = getattr(array, "shards", None) or array.chunks
-        counts = [-(-n // c) for n, c in zip(array.shape, chunks, strict=True)]
-        names = filter(tree.CHUNK.fullmatch, tree.list_files(_folder(self.location)))
-        found = (map(int, re.findall(r"\d+", name)) for name in names)
-        there = (all(map(int.__lt__, index, counts)) for index in found)
-        return sum(there), math.prod(counts)
+    def count_chunks(self) -> tuple[int, int]:
+        with store_errors(self.location, "read"):
+            array = _open(self.location)
+            chunks = getattr(array, "shards", None) or array.chunks
+            counts = [-(-n // c) for n, c in zip(array.shape, chunks, strict=True)]
+            files = tree.list_files(_folder(self.location))
+            names = filter(tree.CHUNK.fullmatch, files)
+            found = (map(int, re.findall(r"\d+", name)) for name in names)
+            there = (all(map(int.__lt__, index, counts)) for index in found)
+            return sum(there), math.prod(counts)
 
-    def _provenance(self) -> dict[str, Any]:
-        return read_manifest(_open(self.location).attrs)
+    def provenance(self) -> dict[str, Any]:
+        with store_errors(self.location, "read"):
+            return read_manifest(_open(self.location).attrs)
 
 
 def _folder(location: Location) -> str:

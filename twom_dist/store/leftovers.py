@@ -27,16 +27,13 @@ def list_leftovers(folder: str) -> list[Unfinished]:
 
 def remove_leftover(place: Unfinished, *, dry: bool = False) -> None:
     """Remove what is left, or only refuse to where it must stay."""
-    # To lock would make the file, and to open a pipe would wait.
-    if not os.path.isfile(place.lock_path):
-        raise _refuse(place, "it has no lock, and so is not of a job")
-    with place.lock(surely=True):
-        if obstacle := place.find_obstacle():
-            raise _refuse(place, obstacle)
-        if not dry:
-            place.remove()
-
-
-def _refuse(place: Unfinished, reason: str) -> StoreError:
-    problem = f"{place.folder!r} stays: {reason}"
-    return StoreError(problem, "Look into it first", "not-removed")
+    obstacle = "it has no lock, and so is not of a job"
+    # To lock would make the file.
+    if os.path.isfile(place.lock_path):
+        with place.lock(surely=True):
+            obstacle = place.find_obstacle()
+            if not (obstacle or dry):
+                place.remove()
+    if obstacle:
+        problem = f"{place.folder!r} stays: {obstacle}"
+        raise StoreError(problem, "Look into it first", "not-removed")

@@ -16,13 +16,11 @@ from . import _tree as tree
 from ._errors import store_errors
 from ._export import export, export_bytes
 from ._location import parse_location
-from ._matrix import list_names
 from ._place import Commit, Place
 from ._publish import publish
 from .output import Manifest, Output, open_output
 from .reader import matrix_class
 
-_MOVE = "Move it away or choose another name"
 # The folder's list of names is synced, and so opened, when the output gets its name.
 _ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
 _STORE = re.compile(r"[0-9a-f]{12}\.zarr(\.draft|\.old)?")
@@ -33,8 +31,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 class Unfinished(Place):
     """The place of an output that is made in a hidden folder beside it.
 
-    The folder holds a file to lock, the zarr array, and, of an output in another
-    format, a file that keeps room for it on the disk.
+    The folder holds a file to lock and the zarr array.
     """
 
     @property
@@ -47,10 +44,6 @@ class Unfinished(Place):
     def lock_path(self) -> str:
         """Path of the file to lock."""
         return os.path.join(self.folder, "lock")
-
-    @property
-    def _room(self) -> str:
-        return os.path.join(self.folder, "room")
 
     def _store(self, id: str) -> str:
         return os.path.join(self.folder, f"{id}.zarr")
@@ -77,13 +70,6 @@ class Unfinished(Place):
 
     def check(self, overwrite: bool, anew: bool = True) -> None:
         """Refuse a place that cannot take the output."""
-        folder = os.path.dirname(self.folder)
-        if not (os.path.isdir(folder) and os.access(folder, _ALL_RIGHTS)):
-            raise StoreError(
-                f"{folder!r} is not a folder that can be read and written to",
-                "Create it, change its permissions or choose another",
-                "no-folder",
-            )
         self._check_target(overwrite)
         if anew and (obstacle := self.find_obstacle()):
             problem = f"{self.folder!r} must stay: {obstacle}"
@@ -108,24 +94,14 @@ class Unfinished(Place):
             )
         # A device or a pipe is neither.
         replaceable = (os.path.isdir if form == "zarr" else os.path.isfile)(target)
-        if replaceable and form == "zarr":
-            replaceable = tree.is_store(target) or not any(tree.list_files(target))
-        if not replaceable:
-            raise StoreError(
-                f"{target!r} exists and is not a {form} matrix, so it is not "
-                "overwritten",
-                _MOVE,
-                "output-no-matrix",
-            )
         with store_errors(target, "read"):
-            others = matrix_class(form).list_others(target)
-        if others:
-            raise StoreError(
-                f"{target!r} holds {list_names(others)}, which would be lost, so it is "
-                "not overwritten",
-                _MOVE,
-                "output-holds-others",
-            )
+            if not replaceable or matrix_class(form).list_others(target):
+                raise StoreError(
+                    f"{target!r} is not a {form} matrix alone, and what else it is or "
+                    "holds would be lost",
+                    "Move it away or choose another name",
+                    "output-holds-others",
+                )
 
     def check_seen(self) -> None:
         """Refuse a process that does not see the folder that another one has locked."""
@@ -152,13 +128,18 @@ class Unfinished(Place):
 
         `surely`: refuse to as well where nobody can tell.
         """
+        folder = os.path.dirname(self.folder)
+        if not (os.path.isdir(folder) and os.access(folder, _ALL_RIGHTS)):
+            raise StoreError(
+                f"{folder!r} is not a folder that can be read and written to",
+                "Create it, change its permissions or choose another",
+                "no-folder",
+            )
         path, made = self.lock_path, not os.path.lexists(self.folder)
         with store_errors(self.folder, "written"):
             os.makedirs(self.folder, exist_ok=True)
-            if os.path.islink(self.folder):
-                raise NotADirectoryError(errno.ENOTDIR, "It is a link")
-            # Until it is closed. A pipe would be waited for.
-            stream = open(path, "ab", opener=_open_at_once)  # noqa: SIM115
+            # Until it is closed.
+            stream = open(path, "ab")  # noqa: SIM115
         with stream:
             busy = StoreError(
                 f"{self.location.path!r} is being written by another run",
@@ -183,12 +164,9 @@ class Unfinished(Place):
                         tree.remove(self.folder)
 
     def start(self, output: Output, manifest: Manifest) -> None:
-        """Remove what is there, and create the array and room for what it becomes."""
+        """Remove what is there, and create the array."""
         self._clear()
         output.create(manifest)
-        if room := export_bytes(output, self.location):
-            with store_errors(self.location, "written"), open(self._room, "wb") as file:
-                os.posix_fallocate(file.fileno(), 0, room)
 
     def finish(
         self, output: Output, overwrite: bool, commit: Commit = lambda: None
@@ -200,7 +178,6 @@ class Unfinished(Place):
         output.complete()
         path = os.path.join(self.folder, os.path.basename(self.location.path))
         with store_errors(self.location, "written"):
-            tree.remove(self._room)
             # Of an earlier run, or a link.
             tree.remove(path)
             finished = export(output, self.location, path)
@@ -216,18 +193,13 @@ class Unfinished(Place):
     def find_obstacle(self) -> str:
         """Say why what is in the folder must stay; empty if nothing must."""
         output = os.path.basename(self.location.path)
+        names = [path.name for path in Path(self.folder).glob("*")]
         # Of an .npz an .npy file is made first.
-        ours = ("lock", "room", output, f"{output}.npy")
-        aside = False
-        for name in tree.list_files(self.folder):
-            store, _, inside = name.partition("/")
-            # What has been replaced may be the member of a group.
-            parts = inside.split("/")
-            tails = ("/".join(parts[n:]) for n in range(len(parts)))
-            of_store = _STORE.fullmatch(store) and any(map(tree.is_own, tails))
-            if name not in ours and not of_store:
+        ours = ("lock", output, f"{output}.npy")
+        for name in names:
+            if name not in ours and not _STORE.fullmatch(name):
                 return f"it holds {name!r}, which is not of a job"
-            aside |= store.endswith(".old")
+        aside = any(name.endswith(".old") for name in names)
         if aside and not os.path.lexists(self.location.path):
             # A run was killed between the two renames of `publish`.
             return f"it holds what {output!r} was before; the same job puts it in order"
@@ -245,10 +217,6 @@ class Unfinished(Place):
         self._clear()
         with store_errors(self.folder, "removed"):
             tree.remove(self.folder)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK, 0o666)
 
 
 def _is_at(path: str, stream: IO[bytes]) -> bool:
