@@ -18,31 +18,50 @@ from twom_dist.store import open_matrix
 pytestmark = pytest.mark.usefixtures("here")
 
 
-def test_a_linked_dataset_is_that_of_another_file():
-    save("B.h5", make_matrix())
+@pytest.fixture
+def virtual(here):
+    """Store a matrix whose rows are virtual, linked and external, in other files."""
+    values = make_matrix((4, 6), "f8")
+    os.mkdir("parts")
+    save("parts/top.h5", values[:2])
+    with h5py.File("parts/low.h5", "w") as file:
+        raw = [(f"{here}/raw.bin", 0, h5py.h5f.UNLIMITED)]
+        file.create_dataset("matrix", data=values[2:], external=raw)
+    layout = h5py.VirtualLayout((4, 6), "f8")
+    layout[:2] = h5py.VirtualSource("parts/top.h5", "matrix", (2, 6))
+    layout[2:] = h5py.VirtualSource("parts/low.h5", "matrix", (2, 6))
+    with h5py.File("V.h5", "w") as file:
+        file.create_virtual_dataset("A", layout)
     with h5py.File("A.h5", "w") as file:
-        file["linked"] = h5py.ExternalLink("B.h5", "matrix")
-    matrix = open_matrix("A.h5::linked")
-    assert matrix[:, :].tobytes() == make_matrix().tobytes()
+        file["linked"] = h5py.ExternalLink("V.h5", "A")
+    return "A.h5::linked"
+
+
+@pytest.mark.parametrize("part", ["V.h5", "parts/top.h5", "parts/low.h5", "raw.bin"])
+def test_all_that_hdf5_refers_to_belongs_to_the_matrix(virtual, part):
+    matrix = open_matrix(virtual)
+    assert matrix[:, :].tobytes() == make_matrix((4, 6), "f8").tobytes()
     before = matrix.stamp()
-    os.utime("B.h5", ns=(1, 1))
+    os.utime(part, ns=(1, 1))
     assert matrix.stamp() != before
-    os.unlink("B.h5")
-    with raises(StoreError, "no-such-member"):
-        open_matrix("A.h5::linked")
+    os.unlink(part)
+    # HDF5 itself finds that a linked file is missing.
+    with raises(StoreError, "no-such-member" if part == "V.h5" else "source-missing"):
+        open_matrix(virtual)
 
 
-def test_values_that_hdf5_takes_from_elsewhere_are_refused(here):
-    """It reads zeros where they are missing."""
-    layout = h5py.VirtualLayout((5, 7), "c16")
-    layout[:] = h5py.VirtualSource("B.h5", "matrix", (5, 7))
-    raw = [(f"{here}/raw.bin", 0, h5py.h5f.UNLIMITED)]
-    with h5py.File("A.h5", "w") as file:
-        file.create_virtual_dataset("virtual", layout)
-        file.create_dataset("external", data=make_matrix(), external=raw)
-    for name in ("virtual", "external"):
-        with raises(StoreError, "matrix-elsewhere"):
-            open_matrix(f"A.h5::{name}")
+def test_a_virtual_source_must_be_in_its_file(virtual):
+    layout = h5py.VirtualLayout((4, 6), "f8")
+    layout[:] = h5py.VirtualSource(".", "A", (4, 6))
+    with h5py.File("V.h5", "r+") as file:
+        file.create_virtual_dataset("A2", layout)
+    open_matrix("V.h5::A2")
+    with h5py.File("parts/top.h5", "r+") as file:
+        file.move("matrix", "other")
+    # Also where it is the source of a source.
+    for path in (virtual, "V.h5::A2"):
+        with raises(StoreError, "source-missing"):
+            open_matrix(path)
 
 
 DOTS = {"name": "default", "separator": "."}

@@ -1,8 +1,11 @@
 """HDF5 files, opened anew for every read."""
 
 import json
+import os
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import h5py
@@ -19,31 +22,32 @@ from .output import MANIFEST, read_manifest
 
 
 class Hdf5Matrix(StoredMatrix):
-    """A dataset."""
+    """A dataset, of whatever files."""
 
     @classmethod
     def find(cls, location: Location) -> Self:
         with h5py.File(location.path, "r") as file:
             location = name_member(location, partial(_matrices, file))
             dataset = _dataset(file, location)
-            if dataset.is_virtual or dataset.external:
-                raise StoreError(
-                    f"{str(location)!r} takes its values from other files, and HDF5 "
-                    "reads those that are missing as zeros",
-                    "Copy it to a dataset of its own",
-                    "matrix-elsewhere",
-                )
-            # A linked dataset lies in another file.
-            files = sorted({location.path, dataset.file.filename})
+            files = sorted({location.path, *_files(dataset)})
             fingerprint = " ".join(map(stamp_file, files))
             return cls._checked(location, dataset, dataset.chunks, fingerprint)
 
     @staticmethod
     def list_others(path: str) -> list[str]:
-        """List all other names, and that of an output if it is not one."""
+        """List all others but groups: every name, of a link as well."""
+        names: list[str] = []
+
+        def visit(name: str, link: Any) -> None:
+            # Others are not followed: they may lead nowhere.
+            is_hard = isinstance(link, h5py.HardLink)
+            is_group = is_hard and file.get(name, getclass=True) is h5py.Group
+            if name != DEFAULT_MEMBER and not is_group:
+                names.append(name)
+
         with h5py.File(path, "r") as file:
-            own = isinstance(file.get(DEFAULT_MEMBER), h5py.Dataset)
-            return [name for name in file if not (own and name == DEFAULT_MEMBER)]
+            file.visititems_links(visit)
+        return names
 
     def _read(self, region: Region) -> NDArray[Any]:
         with h5py.File(self.path, "r") as file:
@@ -58,6 +62,45 @@ class Hdf5Matrix(StoredMatrix):
         with suppress(ValueError):
             return read_manifest({MANIFEST: json.loads(str(found))})
         return {}
+
+
+def _files(dataset: Any) -> Iterator[str]:
+    """List the files that hold the values; HDF5 reads one that is missing as zeros.
+
+    A linked dataset lies in another file; virtual ones, and those with external
+    storage, refer to more.
+    """
+    own = dataset.file.filename
+    yield own
+    for name, *_ in dataset.external or ():
+        # HDF5 looks for it from where the process works.
+        if not os.path.exists(name):
+            raise _refuse_source(own, name)
+        yield os.path.abspath(name)
+    for source in dataset.virtual_sources() if dataset.is_virtual else ():
+        path = own if source.file_name == "." else _find_file(own, source.file_name)
+        with h5py.File(path, "r") as file:
+            if not isinstance(file.get(source.dset_name), h5py.Dataset):
+                raise _refuse_source(own, f"{path}::{source.dset_name}")
+            if (path, source.dset_name) != (own, dataset.name):
+                yield from _files(file[source.dset_name])
+
+
+def _find_file(own: str, name: str) -> str:
+    """Find a file that another one refers to, where HDF5 looks for it."""
+    folder = os.path.dirname(own)
+    for path in (os.path.join(folder, name), os.path.join(folder, Path(name).name)):
+        if os.path.exists(path):
+            return path
+    raise _refuse_source(own, name)
+
+
+def _refuse_source(own: str, name: str) -> StoreError:
+    return StoreError(
+        f"{own!r} takes values from {name!r}, which is not there",
+        "Bring it back: HDF5 would read zeros",
+        "source-missing",
+    )
 
 
 def _dataset(file: Any, location: Location) -> Any:
