@@ -3,8 +3,10 @@
 import pytest
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from tests.command import make, save
-from twom_dist.jobs import multiply_files, update_files
+import twom_dist as td
+from tests.command import make, read, same_bits, save
+from tests.jobs import TILES, multiply
+from twom_dist.jobs import arrays, multiply_files, update_files
 
 
 def stage_of(key):
@@ -64,3 +66,15 @@ def test_tiles_are_written_while_others_are_computed(client, here, notes, routin
     # A tile alone: what many of them wait for may be late.
     assert notes.waited_for == {result}
     assert notes.unplaced == []
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_many_tiles_are_told_of_in_groups(client, files, notes, monkeypatch, alone):
+    monkeypatch.setattr(arrays, "MOST_ENDS", 7)
+    seen = []
+    multiply(client=None if alone else client, progress=seen.append)
+    assert [p.done for p in seen] == list(range(1, TILES + 1))
+    assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
+    assert alone or "twom-written" in notes.done
+    # dask has fused no product with what follows.
+    assert not any("-twom-" in stage for stage in notes.done)

@@ -66,10 +66,11 @@ def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, tmp_path):
 def test_a_cluster_that_is_kept_runs_until_it_is_closed():
     before = processes()
     given = {"n_workers": 1, "threads_per_worker": 2, "memory_limit": "1 GiB"}
-    cluster = td.local_cluster(**given, security=False)
+    cluster = td.local_cluster(**given, security=False, dashboard=True)
     assert default_client() is cluster.client
     assert cluster.client.scheduler.address.startswith("tcp://127.0.0.1:")
     assert "workers=1, threads=2, memory=1.00 GiB" in repr(cluster)
+    assert cluster.client.dashboard_link in repr(cluster)
     cluster.close()
     assert processes() <= before
     cluster.close()

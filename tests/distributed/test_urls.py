@@ -166,7 +166,7 @@ def test_what_another_run_has_made_is_neither_taken_nor_removed(square):
 def test_a_job_that_is_killed_continues_in_the_bucket(matrices, capsys):
     a, b = matrices
     output = f"{BUCKET}/C.zarr"
-    paths = (f"{BUCKET}/A.zarr", f"{BUCKET}/B.zarr::g/B")
+    paths = (f"{BUCKET}/A.zarr", f"{BUCKET}/B.zarr/g/B")
     command = [sys.executable, "-m", "twom_dist", "gemm", *paths, "-o", output]
     command += ["--tile", "16", "--workers", "2", "--engine", "reference"]
     fs, place = url_to_fs(f"{output}/c", use_listings_cache=False)

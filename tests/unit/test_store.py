@@ -103,6 +103,17 @@ def test_paths_that_name_no_matrix(path, code):
             find(path)
 
 
+@pytest.mark.parametrize("path", ["s.zarr::g/A", "s.zarr/g/A", "s.zarr//g/A/"])
+def test_a_member_is_named_as_ours_or_as_zarrs(here, path):
+    save("s.zarr::g/A", make_matrix())
+    for name in ("s.zarr/B.npy", "s.zarr/t.zarr"):
+        save(name, np.eye(2))
+        assert_same_bits(everything(name), np.eye(2))
+    matrix = open_matrix(path)
+    assert (matrix.path, matrix.location.member) == (f"{here}/s.zarr", "g/A")
+    assert_same_bits(matrix[:, :], make_matrix())
+
+
 def test_a_file_of_another_kind_is_refused():
     for name in NAMES:
         path = Path(name)

@@ -73,6 +73,18 @@ def test_a_chunk_that_cannot_be_synced_is_not_finished(monkeypatch):
         assert (0, 0) not in output.finished()
 
 
+def test_room_for_an_export_is_taken_first():
+    for name, copies in (("C.zarr", 0), ("C.npy", 1), ("C.npz", 2), ("C.h5", 1)):
+        place = find_unfinished(name)
+        output = place.output((256, 256), (128, 128), np.dtype("f8"))
+        with place.lock():
+            place.start(output, {})
+            room = Path(place.folder, "room")
+            found = room.stat().st_blocks * 512 if room.exists() else 0
+            assert copies * output.nbytes <= found <= copies * 2 * output.nbytes
+            place.remove()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_that_may_not_grow(name):
     place, values = find_unfinished(name), np.ones((256, 256))

@@ -110,8 +110,8 @@ class RunningCluster:
         The current client, which a ``with`` block is given.
     """
 
-    def __init__(self, client: Any, running: ExitStack) -> None:
-        self.client, self._running = client, running
+    def __init__(self, client: Any, running: ExitStack, dashboard: bool) -> None:
+        self.client, self._running, self._dashboard = client, running, dashboard
 
     def close(self) -> None:
         """Stop the workers and disconnect the client."""
@@ -124,7 +124,8 @@ class RunningCluster:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{self.client.status} {self.client.cluster!r}>"
+        link = f", {self.client.dashboard_link}" if self._dashboard else ""
+        return f"<{self.client.status} {self.client.cluster!r}{link}>"
 
 
 def local_cluster(
@@ -237,7 +238,7 @@ def local_cluster(
             code = "workers-did-not-start"
             raise EngineUnavailableError(problem, _START, code) from None
         client = started.enter_context(Client(cluster))
-        return RunningCluster(client, started.pop_all())
+        return RunningCluster(client, started.pop_all(), dashboard)
 
 
 def _choose_transport(

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..tiles.scaling import Key
 from ..typing import Cell
+from .arrays import group_size
 from .watchdog import Watch, ask, start
 
 # After an error, for a scheduler that may be the reason. Tasks that go on meanwhile do
@@ -21,9 +22,11 @@ def compute_wave(
     tasks: Any, cells: list[Cell], client: Any, threads: int, done: Done
 ) -> None:
     """Run the tasks of tiles, without a client in threads, and tell of each tile."""
+    size = group_size(len(cells))
 
     def tell(key: Key) -> None:
-        done(*cells[key[1]])
+        for cell in cells[key[1] * size : (key[1] + 1) * size]:
+            done(*cell)
 
     if client is None:
         _compute_in_threads(tasks, threads, tell)

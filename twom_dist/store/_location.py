@@ -14,6 +14,10 @@ _MEMBER = re.compile(
     r"(?P<path>.*?\.(?:zarr|npy|npz|h5|hdf5))/*::(?P<member>.*)",
     re.IGNORECASE | re.DOTALL,
 )
+# As zarr itself names the member of a store.
+_INSIDE = re.compile(
+    r"(?P<path>.*?\.zarr)/+(?P<member>.*[^/])/*", re.IGNORECASE | re.DOTALL
+)
 _FILE_URL = re.compile(r"(?:file|local)://(?=/)", re.IGNORECASE)
 
 
@@ -36,7 +40,10 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
     if not text:
         raise StoreError("the path is empty", "Name a file", "path-empty")
     file, member = text, None
-    if match := _MEMBER.fullmatch(text):
+    match = _MEMBER.fullmatch(text)
+    if match is None and _find_format(text) not in _FORMATS:
+        match = _INSIDE.fullmatch(text)
+    if match:
         file, member = match["path"], match["member"]
     name = _find_format(file)
     if name not in _FORMATS:

@@ -31,7 +31,8 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 class Unfinished(Place):
     """The place of an output that is made in a hidden folder beside it.
 
-    The folder holds a file to lock and the zarr array.
+    The folder holds a file to lock, the zarr array, and, of an output in another
+    format, a file that keeps room for it on the disk.
     """
 
     @property
@@ -44,6 +45,10 @@ class Unfinished(Place):
     def lock_path(self) -> str:
         """Path of the file to lock."""
         return os.path.join(self.folder, "lock")
+
+    @property
+    def _room(self) -> str:
+        return os.path.join(self.folder, "room")
 
     def _store(self, id: str) -> str:
         return os.path.join(self.folder, f"{id}.zarr")
@@ -164,9 +169,12 @@ class Unfinished(Place):
                         tree.remove(self.folder)
 
     def start(self, output: Output, manifest: Manifest) -> None:
-        """Remove what is there, and create the array."""
+        """Remove what is there, and create the array and room for what it becomes."""
         self._clear()
         output.create(manifest)
+        if room := export_bytes(output, self.location):
+            with store_errors(self.location, "written"), open(self._room, "wb") as file:
+                os.posix_fallocate(file.fileno(), 0, room)
 
     def finish(
         self, output: Output, overwrite: bool, commit: Commit = lambda: None
@@ -178,6 +186,7 @@ class Unfinished(Place):
         output.complete()
         path = os.path.join(self.folder, os.path.basename(self.location.path))
         with store_errors(self.location, "written"):
+            tree.remove(self._room)
             # Of an earlier run, or a link.
             tree.remove(path)
             finished = export(output, self.location, path)
@@ -195,7 +204,7 @@ class Unfinished(Place):
         output = os.path.basename(self.location.path)
         names = [path.name for path in Path(self.folder).glob("*")]
         # Of an .npz an .npy file is made first.
-        ours = ("lock", output, f"{output}.npy")
+        ours = ("lock", "room", output, f"{output}.npy")
         for name in names:
             if name not in ours and not _STORE.fullmatch(name):
                 return f"it holds {name!r}, which is not of a job"
