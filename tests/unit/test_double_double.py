@@ -179,3 +179,11 @@ def test_plans_and_explanations_know_both_words():
     assert two.error_bound == pytest.approx(one.error_bound * 2.0**-53)
     plans = [td.plan_gemm((64, 64), (64, 64), out=out) for out in (None, "dd")]
     assert plans[1].memory.outputs == 2 * plans[0].memory.outputs
+
+
+def test_files_take_one_word(tmp_path):
+    path = tmp_path / "A.npy"
+    np.save(path, np.eye(3))
+    with raises(PlanError, "out"):
+        td.multiply_files(path, path, tmp_path / "C.npy", out="dd")
+    assert [x.name for x in tmp_path.iterdir()] == ["A.npy"]

@@ -88,6 +88,8 @@ def open_job(
     _check_output(output, stored)
     A, B, C = (stored.get(name) for name in given)
     checked = vars(problem.of_headers(rule, A, B, C, **arguments))
+    if checked["spec"].words > 1:
+        raise PlanError("an output is one matrix", "Leave out='dd' out", "out")
     return Job(
         **checked,
         output=output,
