@@ -158,8 +158,8 @@ def _shortest_accurate(
     if system is None:
         most = log2_product(p for p, _ in available_moduli(_longest(kind)))
         raise AccuracyError(
-            f"accuracy={accuracy!r} needs {bits:.0f} bits and method {kind!r} on "
-            f"{np.dtype(dtype)} has at most {most:.0f}",
+            f"accuracy={accuracy!r} needs {bits:.0f} bits, and all moduli for "
+            f"{np.dtype(dtype)} have {most:.0f}",
             "Use a larger target",
             "accuracy-out-of-reach",
         )

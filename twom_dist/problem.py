@@ -223,7 +223,10 @@ def _check_out(out: Any, dtype: np.dtype[Any], alpha: complex, beta: complex) ->
     """Return the number of words that make an entry of the result."""
     if out is None:
         return 1
-    _choose("out", out, ("dd",))
+    if not isinstance(out, str) or out != "dd":
+        given = repr(out) if isinstance(out, str) else f"a {type(out).__name__}"
+        problem = f"out is {given}, and results are new arrays"
+        raise PlanError(problem, "Leave it out, or give 'dd' for two of them", "out")
     if dtype.char not in "dD":
         problem = f"out='dd' is a sum of two doubles, and the product is {dtype}"
         raise PlanError(problem, "Convert the matrices to double precision", "out")

@@ -61,25 +61,34 @@ class PlanOptions(Choices, total=False):
     out: Literal["dd"] | None
 
 
-class Options(Choices, total=False):
-    """What every routine takes."""
+class Scalars(TypedDict, total=False):
+    """What a result of one array takes."""
 
     alpha: complex
     beta: complex | None
+    out: None
 
 
-class ProductOptions(Options, total=False):
-    """What gemm takes."""
+class ProductPairOptions(Choices, total=False):
+    """What gemm takes with ``out="dd"``."""
 
     op_a: Op
     op_b: Op
 
 
-class UpdateOptions(Options, total=False):
-    """What herk, syrk, her2k and syr2k take."""
+class ProductOptions(ProductPairOptions, Scalars, total=False):
+    """What gemm takes."""
+
+
+class UpdatePairOptions(Choices, total=False):
+    """What herk, syrk, her2k and syr2k take with ``out="dd"``."""
 
     op: Op
     uplo: Uplo
+
+
+class UpdateOptions(UpdatePairOptions, Scalars, total=False):
+    """What herk, syrk, her2k and syr2k take."""
 
 
 class Gemm(Protocol):
@@ -94,7 +103,7 @@ class Gemm(Protocol):
         B: NumPyLike,
         *,
         out: Literal["dd"],
-        **options: Unpack[ProductOptions],
+        **options: Unpack[ProductPairOptions],
     ) -> tuple[NumPyArray, NumPyArray]: ...
     @overload
     def __call__(
@@ -103,7 +112,7 @@ class Gemm(Protocol):
         B: Device,
         *,
         out: Literal["dd"],
-        **options: Unpack[ProductOptions],
+        **options: Unpack[ProductPairOptions],
     ) -> tuple[Device, Device]: ...
     @overload
     def __call__(
@@ -112,7 +121,7 @@ class Gemm(Protocol):
         B: Lazy | InMemory,
         *,
         out: Literal["dd"],
-        **options: Unpack[ProductOptions],
+        **options: Unpack[ProductPairOptions],
     ) -> tuple[Lazy, Lazy]: ...
     @overload
     def __call__(
@@ -121,7 +130,7 @@ class Gemm(Protocol):
         B: Lazy,
         *,
         out: Literal["dd"],
-        **options: Unpack[ProductOptions],
+        **options: Unpack[ProductPairOptions],
     ) -> tuple[Lazy, Lazy]: ...
     @overload
     def __call__(
@@ -168,15 +177,15 @@ class Update(Protocol):
 
     @overload
     def __call__(
-        self, A: NumPyLike, *, out: Literal["dd"], **options: Unpack[UpdateOptions]
+        self, A: NumPyLike, *, out: Literal["dd"], **options: Unpack[UpdatePairOptions]
     ) -> tuple[NumPyArray, NumPyArray]: ...
     @overload
     def __call__(
-        self, A: Device, *, out: Literal["dd"], **options: Unpack[UpdateOptions]
+        self, A: Device, *, out: Literal["dd"], **options: Unpack[UpdatePairOptions]
     ) -> tuple[Device, Device]: ...
     @overload
     def __call__(
-        self, A: Lazy, *, out: Literal["dd"], **options: Unpack[UpdateOptions]
+        self, A: Lazy, *, out: Literal["dd"], **options: Unpack[UpdatePairOptions]
     ) -> tuple[Lazy, Lazy]: ...
     @overload
     def __call__(
@@ -214,7 +223,7 @@ class Update2(Protocol):
         B: NumPyLike,
         *,
         out: Literal["dd"],
-        **options: Unpack[UpdateOptions],
+        **options: Unpack[UpdatePairOptions],
     ) -> tuple[NumPyArray, NumPyArray]: ...
     @overload
     def __call__(
@@ -223,7 +232,7 @@ class Update2(Protocol):
         B: Device,
         *,
         out: Literal["dd"],
-        **options: Unpack[UpdateOptions],
+        **options: Unpack[UpdatePairOptions],
     ) -> tuple[Device, Device]: ...
     @overload
     def __call__(
@@ -232,7 +241,7 @@ class Update2(Protocol):
         B: Lazy | InMemory,
         *,
         out: Literal["dd"],
-        **options: Unpack[UpdateOptions],
+        **options: Unpack[UpdatePairOptions],
     ) -> tuple[Lazy, Lazy]: ...
     @overload
     def __call__(
@@ -241,7 +250,7 @@ class Update2(Protocol):
         B: Lazy,
         *,
         out: Literal["dd"],
-        **options: Unpack[UpdateOptions],
+        **options: Unpack[UpdatePairOptions],
     ) -> tuple[Lazy, Lazy]: ...
     @overload
     def __call__(

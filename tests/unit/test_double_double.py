@@ -111,6 +111,19 @@ def test_what_is_not_finite_has_no_low_word(routine):
     assert low[0, 0] != 0
 
 
+def test_the_high_word_is_the_nearest_where_the_low_one_is_subnormal():
+    a = np.array([[1 + 2.0**-52, 0.9 * 2.0**-53]])
+    b = np.array([[2.0**-1021], [2.0**-1021]])
+    (((high,),), ((low,),)) = td.gemm(a, b, out="dd")
+    assert high + low == high
+    rng = np.random.default_rng(0)
+    for scale in range(-530, -480, 5):
+        x, y = np.ldexp(rng.standard_normal((2, 20, 9)), scale)
+        pair = td.gemm(x, y.T, out="dd")
+        assert (pair[0] + pair[1] == pair[0]).all()
+        assert same_bits(pair, td.gemm(x, y.T, out="dd", engine="reference"))
+
+
 @pytest.mark.parametrize("shape", [(0, 3, 2), (2, 0, 3), (2, 3, 0)])
 def test_empty_products(shape):
     m, n, k = shape
@@ -138,6 +151,9 @@ def test_pairs_are_added_to_their_last_digit():
     assert (abs(difference.rounded().real) <= bound).all()
     assert (high + low == high).all()
     assert same_bits(add_pairs(y, x), np.stack([high, low]))
+    largest = np.array([[[np.finfo(float).max]], [[2.0**969]]])
+    (((high,),), ((low,),)) = add_pairs(largest, np.array([[[2.0**969]], [[0.0]]]))
+    assert (high, low) == (np.inf, 0)
 
 
 @pytest.mark.parametrize(

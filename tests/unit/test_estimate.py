@@ -161,6 +161,17 @@ def test_finite_entries_beside_an_inf_keep_their_signs():
     assert td.gemm(a, b)[0].tolist() == [np.inf, np.inf]
 
 
+def test_finite_entries_beside_an_inf_in_another_tile_stay_finite():
+    a = np.array(
+        [[2.0**100, 2.0**-100, 2.0**100, 2.0**-100], [np.inf, 1, 1, -(2.0**1000)]]
+    )
+    b = np.array([[2.0**-100], [2.0**100], [2.0**-100], [2.0**100]])
+    whole = td.gemm(a, b)
+    assert whole[1, 0] == np.inf
+    lazy = td.gemm(da.from_array(a, chunks=2), da.from_array(b, chunks=(2, 1)))
+    assert same_bits(lazy.compute(scheduler="sync"), whole)
+
+
 def test_what_cannot_be_explained():
     for other in (5, np.ones(4), np.ones((4, 2, 2)), np.ma.ones((4, 2))):
         with pytest.raises(td.errors.TwomError):

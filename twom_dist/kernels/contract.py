@@ -311,17 +311,17 @@ class Engine(Protocol):
            magnitude, negated, so that decoding is odd: they differ only where a
            digit is ``-2^(b-1)``. With 2 words each sum ``v' = x + v``, x the digit's
            term, leaves ``v - (v' - x)``, exactly. What all leave is summed from the
-           first on, to l; then ``v' = v + l``, ``l -= v' - v``, and v' and l are the
-           words. If hexagonal, see below;
+           first on, to the low word l. If hexagonal, see below;
         4. ``(v 2^e1) 2^e2`` with ``e1 = clamp(e, -1000, 600)`` and
            ``e2 = max(e - e1, -1022)`` for ``e = -(rows[i] + columns[j])``,
            `NONFINITE_ROW` counting as 0: only the second product may round. Where e2
-           is positive it comes after alpha, which may prevent an overflow;
+           is positive it comes after alpha, which may prevent an overflow. l likewise;
+           then ``v' = v + l``, ``l -= v' - v``, and l is 0 where v' overflows;
         5. times alpha (skipped where it is 1; by parts where it is real; otherwise
            ``ar x - ai y``, ``ar y + ai x`` without fused operations), then plus
            ``beta c``, formed likewise (c is not read where beta is 0);
         6. rounded to the precision of `dtype`, zeros made positive and every NaN made
-           `numpy.nan`. The low word of what overflows is 0.
+           `numpy.nan`.
 
         Where ``system.hexagonal``, d_g and d_h are the balanced digits of the parts.
         If ``d_g[0] + d_h[0]`` is odd, they are off the lattice. Of the points beside,
@@ -330,6 +330,6 @@ class Engine(Protocol):
         The real part is half of what step 3 makes of g. With v and l the two words of
         h, and ``r1 + r2`` those of sqrt(3)/2, the imaginary part is ``p + r``, where
         ``p = v r1`` and ``r = fma(v, r1, -p) + (v r2 + l r1)``; what this sum leaves,
-        ``r - ((p + r) - p)``, is its low word.
+        ``r - ((p + r) - p)``, is its l.
         """
         ...

@@ -28,5 +28,6 @@ def add_pairs(x: Array, y: Array) -> Array:
     # What is not finite has no low word, NaNs are all the same, and zeros positive.
     infinite = xp.where(xp.isnan(total), np.nan, total)
     finite = xp.isfinite(high)
-    pair = xp.stack([xp.where(finite, high, infinite), xp.where(finite, low, 0)])
+    high = xp.where(xp.isfinite(total), high, infinite)
+    pair = xp.stack([high, xp.where(finite, low, 0)])
     return (pair + 0.0).view(dtype)

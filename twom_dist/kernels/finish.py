@@ -41,16 +41,16 @@ def scale_columns(x: Array, shifts: Array) -> Array:
     parts = [(x.real, out.real)]
     if np.iscomplexobj(x):
         parts.append((x.imag, out.imag))
-    info, finite = np.finfo(factors.dtype), np.isfinite(x).all()
+    info = np.finfo(factors.dtype)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         for t, scaled in parts:
             np.multiply(t, factors, out=scaled)
-            if not finite:
-                # Rows with a NaN or an Inf, which the exponents leave out.
-                lost = np.isinf(scaled) & np.isfinite(t)
-                np.copysign(info.max, t, out=scaled, where=lost)
-                lost = (scaled == 0) & (t != 0)
-                np.copysign(info.smallest_subnormal, t, out=scaled, where=lost)
+            # Of rows with a NaN or an Inf, here or in another tile, which the exponents
+            # leave out.
+            lost = np.isinf(scaled) & np.isfinite(t)
+            np.copysign(info.max, t, out=scaled, where=lost)
+            lost = (scaled == 0) & (t != 0)
+            np.copysign(info.smallest_subnormal, t, out=scaled, where=lost)
     return out
 
 

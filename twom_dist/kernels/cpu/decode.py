@@ -128,12 +128,6 @@ def _add_digits(d, unit, count, out):  # type: ignore[no-untyped-def]
         else:
             for c in range(count):
                 high[c] = digit[c] * scale + high[c]
-    if len(out) == 2:
-        low = out[1]
-        for c in range(count):
-            total = high[c] + low[c]
-            low[c] -= total - high[c]
-            high[c] = total
 
 
 @njit(nogil=True, cache=True)
@@ -264,7 +258,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
                     v, c_in, i, start, beta_mode, beta.real, beta.imag, parts, count
                 )
             if words == 2:
-                _drop_low(v, count)
+                _normalise(v, count)
             for word in range(words):
                 for part in range(parts):
                     target_part = out[word, i, start : start + count, part]
@@ -277,12 +271,14 @@ def decode_rows(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _drop_low(v, count):  # type: ignore[no-untyped-def]
-    """Make the low words of what overflowed 0."""
+def _normalise(v, count):  # type: ignore[no-untyped-def]
+    """Round the sum of both words to the first: the end of step 4."""
     for part in range(v.shape[0]):
         for c in range(count):
-            if not np.isfinite(v[part, 0, c]):
-                v[part, 1, c] = 0.0
+            high, low = v[part, 0, c], v[part, 1, c]
+            total = high + low
+            v[part, 0, c] = total
+            v[part, 1, c] = low - (total - high) if np.isfinite(total) else 0.0
 
 
 @njit(nogil=True, cache=True)

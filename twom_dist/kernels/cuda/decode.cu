@@ -2,11 +2,12 @@
 //
 // Macros: REAL, PARTS, DIGITS (T of the contract), RESULTS, the words of a result, and
 // ELEMENTS, the neighbours along n that a thread makes (4, 2 or 1: sums of digits live
-// in registers, 2 PARTS DIGITS ELEMENTS of them). Must move products + sizeof(element) bytes an element, twice the
-// second with beta. The residues of a modulus are first combined to one small integer a
-// part (C- + C+ and C- - C+ for 2M), so that a part costs DIGITS fused multiply-adds a
-// modulus, not a product: for N = 16 about 150 double operations an element, which at 64
-// a clock and SM take 2.4 clocks on an H200, its bytes 2.7.
+// in registers, 2 PARTS DIGITS ELEMENTS of them). Must move products + RESULTS
+// sizeof(element) bytes an element, one sizeof(element) more with beta. The residues of a
+// modulus are first combined to one small integer a part (C- + C+ and C- - C+ for 2M), so
+// that a part costs DIGITS fused multiply-adds a modulus, not a product: for N = 16 about
+// 150 double operations an element, which at 64 a clock and SM take 2.4 clocks on an
+// H200, its bytes 2.7.
 #include "scalars.cuh"
 
 // Two blocks fit the registers of a multiprocessor, with two words only if asked to.
@@ -160,12 +161,8 @@ __device__ __forceinline__ void sum_digits(const double (&d)[DIGITS], double uni
     }
     high = total;
   }
-  if (COUNT == 2) {
-    v[0] = __dadd_rn(high, low);
-    v[COUNT - 1] = __dadd_rn(low, -__dadd_rn(v[0], -high));
-  } else {
-    v[0] = high;
-  }
+  v[0] = high;
+  if (COUNT == 2) v[COUNT - 1] = low;
 }
 
 // The digits of a negative integer's magnitude, negated. They differ from its own only
@@ -324,8 +321,11 @@ decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, in
       scale_up(v[e][1], row, column);
 #pragma unroll
       for (int32 part = 0; part < PARTS; ++part) {
+        double high = v[e][0][part], total = __dadd_rn(high, v[e][1][part]);
+        double low = __dadd_rn(v[e][1][part], -__dadd_rn(total, -high));
+        v[e][0][part] = total;
         // Inf - Inf is NaN.
-        if (v[e][0][part] - v[e][0][part] != 0.0) v[e][1][part] = 0.0;
+        v[e][1][part] = total - total == 0.0 ? low : 0.0;
       }
       store_element(v[e][1], own, target + PARTS * m * out_stride, NONE, 0.0, 0.0);
 #endif

@@ -252,8 +252,7 @@ class ReferenceEngine:
                 scaled = _times([t.astype(np.float64) for t in _parts(c)], beta)
                 parts = [t + s for t, s in zip(parts, scaled, strict=True)]
             if words == 2:
-                for high, low in parts:
-                    low[~np.isfinite(high)] = 0
+                parts = [_normalised(*t) for t in parts]
             out = np.empty((words, *residues.shape[1:]), dtype=dtype)
             if len(parts) == 1:
                 out[...] = parts[0]
@@ -300,10 +299,13 @@ def _rounded(x: int, system: ResidueSystem, words: int) -> tuple[float, ...]:
         total = term + v
         low += float(Fraction(term) + Fraction(v) - Fraction(total))
         v = total
-    if words == 1:
-        return (sign * v,)
-    total = v + low
-    return sign * total, sign * (low - (total - v))
+    return (sign * v, sign * low)[:words]
+
+
+def _normalised(high: Array, low: Array) -> Array:
+    """Round the sum of both words to the first."""
+    total = high + low
+    return np.stack([total, np.where(np.isfinite(total), low - (total - high), 0)])
 
 
 def _times(parts: list[Array], factor: complex) -> list[Array]:
