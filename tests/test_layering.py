@@ -30,7 +30,7 @@ LAYERS = (
     ("accuracy",),
     ("tiles",),
     ("memory", "plan", "explanation"),
-    ("matrices", "problem"),
+    ("dtypes", "matrices", "problem"),
     ("execute",),
     ("eager", "lazy"),
     ("routines", "updates", "blas", "plans", "signatures", "testing"),

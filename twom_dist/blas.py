@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from .problem import DTYPES
+from .dtypes import DTYPES
 from .routines import call, gemm
 from .updates import her2k, herk, syr2k, syrk
 

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar, Unpack, cast
 
 from . import problem
+from .dtypes import letter_of
 from .execute import current_cluster
 from .matrices import Header, as_matrix, common_family, is_dask
 from .memory import MemoryBudget
@@ -212,7 +213,7 @@ def _plan(name: str, given: dict[str, Any]) -> Plan:
     on = [given.pop(x) for x in ("workers", "threads_per_worker", "worker_memory")]
     options = given.pop("options")
     problem.check_names(routine, options)
-    letter = None if dtype is None else problem.letter_of(dtype)
+    letter = None if dtype is None else letter_of(dtype)
     arrays = {x: y for x, y in (("A", a), ("B", b)) if hasattr(y, "dtype")}
     family = common_family(**arrays) if arrays else None
     # A shape beside an array is that of an array of its dtype.

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from ..dtypes import letter_of
 from ..errors import TwomError
 from ..tiles.routine import ROUTINES
 from .options import (
@@ -87,7 +88,7 @@ def plan(
     from ..plan import Cluster, find_chunks, lay_out
 
     rule = ROUTINES[routine]
-    letter = None if dtype is None else problem.letter_of(dtype)
+    letter = None if dtype is None else letter_of(dtype)
     A, B = _find("A", a, shape_a, dtype), None
     if rule.matrices == 2 or b or shape_b:
         B = _find("B", b, shape_b, dtype)
