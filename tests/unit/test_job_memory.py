@@ -2,11 +2,16 @@
 
 import pytest
 
+from tests.command import make, save
 from tests.expect import first_number, raises
 from tests.layouts import lay_out
 from twom_dist.errors import MemoryLimitError, PlanError
+from twom_dist.jobs import begin
+from twom_dist.jobs.job import open_job
 from twom_dist.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
+from twom_dist.moduli import residue_system
 from twom_dist.plan import SMALLEST_TILE, Cluster, layout
+from twom_dist.tiles.collection import Settled
 
 MIB = 2**20
 
@@ -86,3 +91,16 @@ def test_the_least_limit_is_enough_and_no_mebibyte_more(kind, stretched):
         enough = MemoryBudget(least, kind, stretched=stretched)
         less = MemoryBudget(least - MIB, kind, stretched=stretched)
         assert less.tile_bytes <= tiles <= enough.tile_bytes + 1
+
+
+def test_more_moduli_than_expected_take_smaller_waves(here):
+    for name in ("A.npy", "B.npy"):
+        save(name, make(512, 512, 1))
+    job = open_job("gemm", "A.npy", "B.npy", "C.zarr")
+    with begin(job, Cluster(memory=MemoryBudget(530 * MIB)), 64) as run:
+        system = residue_system("hybrid", 45)
+        after = run.settle(Settled(run.layout.spec.settle(system, 2.0**90)))
+        assert after.layout.spec.system is system
+        assert after.layout.tile_shape == run.layout.tile_shape
+        assert len(after.layout.waves) > len(run.layout.waves)
+        assert after.layout.num_computed == run.layout.num_computed

@@ -225,7 +225,7 @@ def compute(
     with nullcontext() if client is None else client.as_current():
         ensure_placement()
         settled = settle_whole(
-            run, lambda delayed: compute_value(delayed, client, run.threads)
+            run, lambda delayed: compute_value(delayed, client, run.cluster.threads)
         )
         run, shifts = run.settle(settled), settled.shifts
         job, layout = run.job, run.layout
@@ -233,7 +233,7 @@ def compute(
             cells = [cell for cell in wave.cells if cell not in earlier]
             if cells:
                 tasks = make_tasks(run, wave, cells, shifts)
-                compute_wave(tasks, cells, client, run.threads, count)
+                compute_wave(tasks, cells, client, run.cluster.threads, count)
         guard.check()
         checked: tuple[float | None, float | None] = None, None
         if job.verify:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import dask
 
 from ..cluster.diagnosis import compare_processes
-from ..errors import PlanError, StoreError
+from ..errors import MemoryLimitError, PlanError, StoreError
 from ..explanation import warn_of_native
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
@@ -41,8 +41,8 @@ class Run:
     # With the engine that was chosen for it.
     job: Job
     layout: Layout
-    # Of this process, if it computes without workers.
-    threads: int
+    # Of the workers, or of this process, if it computes without.
+    cluster: Cluster
     place: Place
     output: Output
     manifest: Manifest
@@ -62,7 +62,8 @@ class Run:
     def settle(self, settled: Settled) -> Self:
         """Return the same run with what its matrices have settled, and record it.
 
-        A continued run finds the same, and keeps to the panels of a native product.
+        More moduli take more memory, and so smaller waves of the same tiles. A
+        continued run finds the same, and keeps to the panels of a native product.
         """
         job, layout = self.job, replace(self.layout, spec=settled.spec)
         if job.spec.grade:
@@ -72,6 +73,10 @@ class Run:
                 warn_of_native()
         if job.system is None:
             check_same_panels(self.place.location.path, self.manifest, layout)
+        elif layout.spec.moduli != self.layout.spec.moduli:
+            # Where they leave no room for a tile, dask has to find some.
+            with suppress(MemoryLimitError):
+                layout = job.lay_out(self.cluster, layout.tile_shape)
         self.output.record(accuracy=vars(explain_job(job, settled)))
         return replace(self, job=job, layout=layout)
 
@@ -153,7 +158,7 @@ def _lay_out(
         place.check(begun["overwrite"], anew=False)
         layout = job.lay_out(cluster, tuple(begun["tile"]))
         manifest = begun
-    return Run(job, layout, cluster.threads, place, output, manifest, missing), anew
+    return Run(job, layout, cluster, place, output, manifest, missing), anew
 
 
 def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
