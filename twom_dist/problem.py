@@ -4,9 +4,10 @@ A `Problem` is made from arrays, or from headers: shapes that are planned with, 
 in files. Everything that shapes, dtypes and options can tell is refused here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from functools import lru_cache
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -96,24 +97,56 @@ def of_headers(
     C: Any,
     letter: str | None = None,
     family: Family | None = None,
-    *,
-    alpha: complex = 1,
-    beta: complex | None = None,
-    **names: Any,
+    **arguments: Any,
 ) -> Problem:
     """Pose the problem of anything that has a shape and a dtype.
 
     B is None for herk and syrk, C where nothing is added. `letter`: that of a
     BLAS-typed name; `family`: of the blocks where that is known, which settles the
-    engine; `names`: op_a and op_b of gemm, op and uplo of an update, and the options.
-    Everything that does not fit together is refused.
+    engine; `arguments`: alpha and beta, op_a and op_b of gemm, op and uplo of an
+    update, and the options. Everything that does not fit together is refused.
     """
+    engine = _choose("engine", arguments.pop("engine", "auto"), ENGINES)
+    engine = engine if family is None else engine_of(engine, family)
+    pose: Callable[..., _Posed] = _pose
+    try:
+        hash(tuple(arguments.values()))
+    except TypeError:
+        pose = _pose.__wrapped__
+    headers = (None if x is None else _Header(x.shape, x.dtype) for x in (A, B, C))
+    shape, spec, options = pose(routine, *headers, letter, engine, **arguments)
+    b = A if routine.matrices == 1 else B
+    return Problem(A, b, C if spec.beta != 0 else None, shape, spec, options)
+
+
+class _Header(NamedTuple):
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+
+# Shape, spec and options of a problem.
+_Posed = tuple[tuple[int, int, int], Spec, Mapping[str, Any]]
+
+
+# Of small products, to pose the same problem again took a third of our Python's time.
+@lru_cache(maxsize=1024, typed=True)
+def _pose(
+    routine: Routine,
+    A: Any,
+    B: Any,
+    C: Any,
+    letter: str | None,
+    engine: str,
+    *,
+    alpha: complex = 1,
+    beta: complex | None = None,
+    **names: Any,
+) -> _Posed:
     check_names(routine, names)
     check_matrices(routine, A, B)
     alpha, beta = as_number(alpha, "alpha"), _check_beta(beta, C)
     left, right = _check_ops(routine, names)
     uplo = _choose("uplo", names.get("uplo", "full"), UPLOS)
-    engine = _choose("engine", names.get("engine", "auto"), ENGINES)
     options = {name: x for name, x in names.items() if name in _ACCURACY}
     method = options.get("method")
     if isinstance(method, str) and method == OLD_NATIVE_METHOD:
@@ -143,12 +176,12 @@ def of_headers(
         beta=beta,
         uplo=cast(Uplo, uplo),
         words=words,
-        engine=engine if family is None else engine_of(engine, family),
+        engine=engine,
         equilibrate=bool(equilibrate) and not empty,
         grade="" if empty else grade,
         empty=empty,
     )
-    return Problem(A, b, C if beta != 0 else None, shape, spec, options)
+    return shape, spec, options
 
 
 def find_routine(name: Any) -> Routine:

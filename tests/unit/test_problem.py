@@ -314,3 +314,16 @@ def test_alpha_is_complex_where_the_result_stays_symmetric():
     for routine in ("syrk", "syr2k", "her2k"):
         assert plan(routine, alpha=1j).to_json() == plan(routine).to_json()
     assert np.isfinite(plan("syrk", beta=1j).error_bound)
+
+
+def test_what_was_posed_before_is_not_taken_for_what_only_equals_it():
+    a = np.eye(3)
+    assert td.gemm(a, a, num_moduli=8, equilibrate=True)[0, 0] == 1
+    with raises(AccuracyError, "num-moduli"):
+        td.gemm(a, a, num_moduli=8.0)
+    with raises(PlanError, "equilibrate"):
+        td.gemm(a, a, num_moduli=8, equilibrate=1)
+    with raises(AccuracyError, "accuracy"):
+        td.gemm(a, a, accuracy=[1e-3])
+    # A number in an array cannot be looked up, and is posed each time.
+    assert td.gemm(a, a, alpha=np.array(2.0))[0, 0] == 2

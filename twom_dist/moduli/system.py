@@ -207,6 +207,7 @@ def _shifted(mirror: Mirror | None, by: int) -> Mirror | None:
     return replace(mirror, source=mirror.source + by, other=other)
 
 
+@cache
 def available_moduli(method: str) -> tuple[tuple[int, str], ...]:
     """List (modulus, kind) in the order in which a method takes them."""
     if method == "hybrid":
