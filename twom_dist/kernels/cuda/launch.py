@@ -1,6 +1,7 @@
 """Launches: what a device must do, and the grids of threads that lie on a matrix."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,16 +66,27 @@ class Device(Protocol):
         ...
 
 
+# Of what the same arguments give, for loops over small products: to find each again
+# takes half of the time.
+_remember = lru_cache(maxsize=1024)
+
 _BLOCK: Triple = (32, 8, 1)
 _LARGEST_GRID_Y = 65535
 
 
 def strides(x: Array) -> tuple[Any, Any]:
     """Strides of a matrix in elements, as the kernels take them."""
-    size, (rows, columns), (down, right) = x.itemsize, x.shape, x.strides
+    return _strides(x.dtype, x.shape, x.strides)
+
+
+@_remember
+def _strides(
+    dtype: np.dtype[Any], shape: tuple[int, int], strides: tuple[int, int]
+) -> tuple[Any, Any]:
+    size, (rows, columns), (down, right) = dtype.itemsize, shape, strides
     if (rows > 1 and down % size) or (columns > 1 and right % size):
         raise KernelError(
-            f"a {x.dtype} array has strides of {x.strides} bytes, which are not "
+            f"a {dtype} array has strides of {strides} bytes, which are not "
             f"multiples of its {size}",
             "Copy the array it is a view of, then take the view",
             "strides",
@@ -87,6 +99,7 @@ def operand_args(x: Array) -> tuple[Any, ...]:
     return x, np.int64(x.shape[0]), np.int64(x.shape[1]), *strides(x)
 
 
+@_remember
 def scalar_args(factor: complex) -> tuple[Any, ...]:
     """How a scalar multiplies, and its parts."""
     factor = complex(factor)
@@ -94,6 +107,7 @@ def scalar_args(factor: complex) -> tuple[Any, ...]:
     return mode, np.float64(factor.real), np.float64(factor.imag)
 
 
+@_remember
 def triangle_arg(triangle: Uplo) -> Any:
     """Which elements are wanted, as arithmetic.cuh counts them."""
     return np.int32(("full", "lower", "upper").index(triangle))
@@ -105,6 +119,7 @@ def lies_across(x: Array) -> bool:
     return bool(abs(row) < abs(column))
 
 
+@_remember
 def strip_grid(rows: int, k: int, across: bool) -> tuple[Triple, Triple, int]:
     """Grid, block and span of a reduction along k; see ``Strip`` in elements.cuh."""
     rows_of_block, threads = (32, 8) if across else (8, 32)
@@ -112,6 +127,7 @@ def strip_grid(rows: int, k: int, across: bool) -> tuple[Triple, Triple, int]:
     return (_count(rows, rows_of_block), _count(k, span), 1), _BLOCK, span
 
 
+@_remember
 def group_grid(
     rows: int, k_padded: int, across: bool
 ) -> tuple[Triple, Triple, tuple[Any, Any]]:
@@ -124,6 +140,7 @@ def group_grid(
     return (count, 1, 1), (256, 1, 1), (np.int32(across), np.int32(own))
 
 
+@_remember
 def tile_grid(
     rows: int, columns: int, elements: int = 1, batch: int = 1
 ) -> tuple[Triple, Triple]:
@@ -133,11 +150,13 @@ def tile_grid(
     return (x, y, batch), _BLOCK
 
 
+@_remember
 def square_grid(rows: int, columns: int, batch: int = 1) -> tuple[Triple, Triple]:
     """Grid and block over squares of 16 x 16; see ``Spot`` in arithmetic.cuh."""
     return (_count(columns, 16) * _count(rows, 16), batch, 1), _BLOCK
 
 
+@_remember
 def sparse_grid(rows: int, columns: int, each: int) -> tuple[Triple, Triple]:
     """Grid and block over a tile of which few elements need anything.
 
@@ -148,6 +167,7 @@ def sparse_grid(rows: int, columns: int, each: int) -> tuple[Triple, Triple]:
     return (x, _count(y, each), 1), block
 
 
+@_remember
 def line_grid(length: int) -> tuple[Triple, Triple]:
     """Grid and block over a vector."""
     return (_count(length, 256), 1, 1), (256, 1, 1)
