@@ -22,7 +22,7 @@ from .int8_gemm import select_kernel
 from .multiply import fill_mirrors, multiply_batched, multiply_blocks
 from .threads import limit_threads, ranges, run_each, task_threads
 from .transpose import transpose
-from .tuning import LARGEST_BATCHED, LARGEST_K
+from .tuning import BLOCK, LARGEST_BATCHED, LARGEST_K
 
 
 def _straighten(x: Array) -> tuple[Array, bool]:
@@ -83,13 +83,13 @@ class CpuEngine:
             out = np.zeros(x.shape[0], integer)
             run_each(
                 lambda r: norms.largest_bits_inner(bits, mask, *r, out),
-                ranges(x.shape[0], smallest=16),
+                ranges(x.shape[0], smallest=16, each=bits.shape[1]),
             )
         else:
             lanes = np.zeros(bits.shape[1], integer)
             run_each(
                 lambda r: norms.largest_bits_outer(bits, mask, *r, lanes),
-                ranges(bits.shape[1], smallest=256),
+                ranges(bits.shape[1], smallest=256, each=bits.shape[0]),
             )
             out = lanes.reshape(x.shape[0], -1).max(axis=1, initial=0)
         return norms.largest_exponents_from_bits(out, real)
@@ -115,7 +115,7 @@ class CpuEngine:
         given = bits, kept, fields, mask, integer.type(info.nmant)
         run_each(
             lambda r: kernel(*given, *r, relative, high, low),
-            ranges(lanes, smallest=least),
+            ranges(lanes, smallest=least, each=2 * bits.size // max(1, lanes)),
         )
         columns = (x.shape[1], lanes // max(1, x.shape[1]))
         relative, high = (
@@ -142,7 +142,7 @@ class CpuEngine:
             out = np.zeros(x.shape[0], np.int64)
             run_each(
                 lambda r: norms.square_sums_inner(flat, one, two, *r, out),
-                ranges(x.shape[0], smallest=16),
+                ranges(x.shape[0], smallest=16, each=flat.shape[1]),
             )
         else:
             parts = flat.shape[1] // max(1, x.shape[0])
@@ -150,7 +150,7 @@ class CpuEngine:
             lanes = np.zeros(flat.shape[1], np.int64)
             run_each(
                 lambda r: norms.square_sums_outer(flat, one, two, *r, lanes),
-                ranges(flat.shape[1], smallest=256),
+                ranges(flat.shape[1], smallest=256, each=flat.shape[0]),
             )
             out = lanes.reshape(x.shape[0], -1).sum(axis=1)
         out[sentinel] = 0
@@ -170,7 +170,7 @@ class CpuEngine:
         out = np.empty(source.shape, np.float32)
         run_each(
             lambda r: norms.relative_magnitudes(parts, across, one, two, *r, out),
-            ranges(len(out), smallest=16),
+            ranges(len(out), smallest=16, each=4 * out.shape[1]),
         )
         found = (out.view(np.uint32) >> 16).astype(np.uint16)
         return found.T if across else found
@@ -222,10 +222,9 @@ class CpuEngine:
 
         pieces = [(0, k)] if left else panels(rows)
         length = rows if left else k
-        run_each(
-            write,
-            [(*r, *panel) for panel in pieces for r in ranges(length, smallest=16)],
-        )
+        each = len(moduli) * (k if left else min(rows, BLOCK))
+        lines = ranges(length, smallest=16, each=each)
+        run_each(write, [(*r, *panel) for panel in pieces for r in lines])
         return CpuEncoded(side, rows, k, moduli, data if left else data.view(np.int8))
 
     def as_right(self, left: CpuEncoded, planes: tuple[int, ...]) -> CpuEncoded:
@@ -312,7 +311,7 @@ class CpuEngine:
                 c_parts,
                 *r,
             ),
-            ranges(m, smallest=8),
+            ranges(m, smallest=8, each=n * len(residues)),
         )
         return out
 
