@@ -82,6 +82,7 @@ class Explanation:
     def __str__(self) -> str:
         how = "guaranteed" if self.guaranteed else "expected"
         rows = [
+            ("routine", self.routine),
             ("asked for", self.asked),
             ("taken", self._show_moduli()),
             ("error bound", f"{self.error_bound:.1e} {self.relative_to}, {how}"),
@@ -105,7 +106,7 @@ class Explanation:
             return "the native product"
         return (
             f"{self.method}, {self.num_moduli} moduli, {self.modulus_bits:.1f} bits, "
-            f"{self.num_products} int8 products"
+            f"{self.num_products} int8 products a tile"
         )
 
 

@@ -216,7 +216,7 @@ def check_matrices(routine: Routine, a: Any, b: Any) -> None:
         raise ArgumentError(f"{routine.name} has no A", "Pass a matrix", "no-a")
     if routine.matrices == 2 and b is None:
         raise ArgumentError(
-            f"{routine.name} takes two matrices", "Pass B as well", "no-b"
+            f"{routine.name} takes two matrices", "Pass B as well, or use herk", "no-b"
         )
     if routine.matrices == 1 and b is not None:
         raise ArgumentError(f"{routine.name} takes one matrix", "Leave B out", "two-b")

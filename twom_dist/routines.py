@@ -76,8 +76,8 @@ def gemm(
         Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
     accuracy : {"native", "componentwise", "normwise"} or float, optional
         "native" (default): ``|dC_ij| <= sqrt(k) u (|A||B|)_ij``, with u the unit
-        roundoff, which a sample of rows and columns decides the number of moduli for:
-        15 to 18 for complex128 data that spread as exp(phi N(0, 1)), phi up to 2.
+        roundoff. A sample of rows and columns decides how many moduli that takes: 15
+        to 19 for complex128 data that spread as exp(phi N(0, 1)), phi up to 2.
         "componentwise": the same bound, guaranteed, since all of them are looked at.
         "normwise": ``|dC_ij| <= sqrt(k) u ||a_i|| ||b_j||`` for all data; 15 moduli. A
         float replaces u in this bound. The rounding of the result comes on top.

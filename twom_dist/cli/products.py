@@ -28,7 +28,7 @@ _HELP = """Compute C = {formula} from matrices in files.
 Matrices are .zarr, .npy, .npz or HDF5 files, or members (data.h5::A).{triangle}
 The result is written to a temporary file and renamed when complete; on failure an
 existing file is left unchanged. Inputs, output, workers and disk space are checked
-before any work. The same command continues a job that was stopped.
+before any work. The same command, without --overwrite, continues a stopped job.
 """
 _TRIANGLE = """
 Only one triangle of C is computed, and only that triangle of C0 is read."""

@@ -20,8 +20,8 @@ class _CompileListener(event.Listener):
         if not self.told and function.__module__.startswith(_PACKAGE):
             self.told = True
             logging.getLogger("twom_dist").warning(
-                "twom_dist compiles its CPU kernels for this machine: some seconds, "
-                "once (then they are cached on disk)"
+                "twom_dist compiles CPU kernels for this machine: some seconds, once "
+                "for each kind of product (then they are cached on disk)"
             )
 
     def on_end(self, event: Any) -> None:
