@@ -15,7 +15,7 @@ from tests.command import K, M, N, contents, make, read, same_bits, save, visibl
 from tests.layouts import lay_out
 from twom_dist import jobs
 from twom_dist.cli import failures, main
-from twom_dist.cli.options import number, shape
+from twom_dist.cli.options import NUMBER, SHAPE
 from twom_dist.memory import MemoryBudget
 from twom_dist.plan import Cluster
 
@@ -149,8 +149,8 @@ def test_a_plan_is_that_of_the_job(call, a, b, command, shape, tile, options):
 
 def test_numbers_and_shapes_are_parsed():
     numbers = {"1+2j": 1 + 2j, "-.5": -0.5, "1e3": 1000, "j": 1j}
-    assert {text: number(text) for text in numbers} == numbers
-    assert shape("3,4") == shape("3x4") == shape(" 3 , 4") == (3, 4)
+    assert {text: NUMBER(text) for text in numbers} == numbers
+    assert SHAPE("3,4") == SHAPE("3x4") == SHAPE(" 3 , 4") == (3, 4)
 
 
 # --- failures while running ---------------------------------------------------------

@@ -25,19 +25,20 @@ REFUSALS = [
     ((*PAIR, "./x/../B.npy"), "output-is-input"),
     (("link.npy", "B.npy", *TO, "A.npy", "--overwrite"), "output-is-input"),
     ((*PAIR, "link.npy", "--overwrite"), "output-is-input"),
+    ((*PAIR, "hard.npy", "--overwrite"), "output-is-input"),
     (("A.zarr", "B.npy", *TO, "A.zarr/C.zarr"), "output-is-input"),
     (("A.zarr", "B.npy", *TO, "A.zarr::C"), "output-is-input"),
     ((*PAIR, "c.npy", "--c", "c.npy", "--beta", "1"), "output-is-input"),
     (("A.npy", "-o", "C.npy"), UsageError),
     ((*PRODUCT, "--alpha", "two"), UsageError),
-    ((*PRODUCT, "--memory-limit", "much"), UsageError),
+    ((*PRODUCT, "--memory-limit", "1e400"), UsageError),
     ((*PRODUCT, "--scheduler", "tcp://h:1"), "workers-of-scheduler"),
     ((*AT, "--insecure", "--scheduler", "tcp://h:1"), "workers-of-scheduler"),
     (
         (*AT, "--scheduler", "tcp://h:1", "--scheduler-file", "f"),
         "workers-of-scheduler",
     ),
-    ((*AT, "--scheduler", "tcp://h:1", "--timeout", "0"), UsageError),
+    ((*AT, "--scheduler", "tcp://h:1", "--timeout", "nan"), UsageError),
     ((*AT, "--scheduler", "tcp://127.0.0.1:9"), "no-scheduler"),
     # A client of such an address would complain once more when it is collected.
     ((*AT, "--scheduler", "here"), "no-scheduler"),
@@ -65,6 +66,7 @@ OTHER_REFUSALS = [
 def before(call, here, a, b):
     """Store more matrices beside A and B; all that is there."""
     os.symlink("A.npy", "link.npy")
+    os.link("A.npy", "hard.npy")
     (here / "broken.json").write_text("{}")
     save("A.zarr", a)
     save("old.npy", np.eye(2))

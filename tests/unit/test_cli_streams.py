@@ -39,6 +39,12 @@ def test_a_job_is_done_whatever_becomes_of_its_words(a, b, line):
     assert sorted(os.listdir()) == ["A.npy", "B.npy", "C.npy"]
 
 
+def test_a_name_that_the_terminal_does_not_have_is_spelled_out(a, b):
+    output = PRODUCT.replace("C.npy", "\u00c7.npy")
+    code, out, err = shell(f"PYTHONIOENCODING=ascii $T {output}")
+    assert (code, "\\xc7.npy" in out) == (0, True), err
+
+
 def test_an_error_that_nobody_reads_has_its_code():
     code, out, _ = shell("$T info none.npy --json --debug 2>&-")
     assert (code, json.loads(out)["code"]) == (2, "file-missing")

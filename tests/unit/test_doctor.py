@@ -172,5 +172,10 @@ def test_the_command_tells_whether_all_is_in_order(call):
     assert (code, err) == (0, "")
     assert {line[:9] for line in out.splitlines()} <= {"ok       ", "warning  "}
     assert "ok       engine cpu" in out
+    # A scheduler that does not answer is a failure.
     flags = ("--scheduler", "tcp://127.0.0.1:9", "--timeout", "0.3")
-    call.assert_refuses("doctor", *flags, why="no-scheduler")
+    code, out, err = call("doctor", *flags)
+    assert (code, err) == (1, "")
+    *_, last = out.splitlines()
+    assert last.startswith("failure  workers")
+    assert "tcp://127.0.0.1:9" in last

@@ -2,10 +2,11 @@
 
 import pytest
 
+import twom_dist as td
 from tests.expect import raises
 from twom_dist.cluster.local import LEAST_BYTES, choose_workers
 from twom_dist.cluster.nvml import Gpu, Gpus
-from twom_dist.errors import MemoryLimitError, PlanError
+from twom_dist.errors import ArgumentError, MemoryLimitError, PlanError
 
 GIB = 2**30
 TWO_GPUS = Gpus((Gpu("A", 0, 0),) * 2, (13, 0))
@@ -68,3 +69,6 @@ def test_what_is_given_and_does_not_fit_is_refused():
     for limit in ("much", float("nan"), float("inf"), [1]):
         with raises(PlanError, "memory-limit"):
             choose_workers(memory_limit=limit, **machine)
+    for name in ("workers", "memory", "asynchronous"):
+        with raises(ArgumentError, "unknown-option"):
+            td.local_cluster(gpus=False, **{name: 2})

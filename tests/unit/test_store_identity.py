@@ -14,6 +14,7 @@ from tests.expect import raises
 from tests.stored import make_matrix, save, write_output
 from twom_dist.errors import StoreError
 from twom_dist.store import open_matrix
+from twom_dist.store._tree import stamp_file
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -127,3 +128,18 @@ def test_what_is_replaced_hands_on_its_permissions(name):
     mode = os.stat(name).st_mode
     write_output(name, np.eye(4), overwrite=True)
     assert os.stat(name).st_mode == mode
+
+
+def test_an_object_that_was_only_read_is_the_same(monkeypatch):
+    """Some stores tell when it was read last."""
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    path, looks, info = "memory://A.bin", iter(range(9)), MemoryFileSystem.info
+    MemoryFileSystem().pipe("/A.bin", b"some")
+
+    def told(self, path, **options):
+        return info(self, path, **options) | {"time": next(looks)}
+
+    monkeypatch.setattr(MemoryFileSystem, "info", told)
+    assert stamp_file(path) == stamp_file(path)
+    MemoryFileSystem().rm("/A.bin")

@@ -1,11 +1,13 @@
 """``twom-dist doctor``: what is right here, what is not, and what to do."""
 
 import json
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
 import click
 
+from ..errors import TwomError
 from .failures import DONE, EPILOG, FAILED
 from .options import COMMON_OPTIONS, SCHEDULER_OPTIONS
 from .streams import show
@@ -22,10 +24,19 @@ def doctor(as_json: bool, **scheduler: Any) -> None:
     Prints one line for each finding: ok, warning or failure, what was found, and what
     to do about it.
     """
+    from ..cluster import Finding, Report
     from ..cluster import doctor as examine
-    from .workers import connect
+    from . import workers
 
-    with connect(**scheduler) as client:
-        report = examine(client)
+    client, unreachable = None, []
+    with ExitStack() as stack:
+        try:
+            client = stack.enter_context(workers.connect(**scheduler))
+        except TwomError as error:
+            if error.code not in ("no-scheduler", "no-workers"):
+                raise
+            found = Finding("workers", "failure", error.problem, error.remedy)
+            unreachable = [found]
+        report = Report((*examine(client).findings, *unreachable))
     show(json.dumps({"ok": report.ok, **asdict(report)}) if as_json else report)
     click.get_current_context().exit(DONE if report.ok else FAILED)

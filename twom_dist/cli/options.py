@@ -1,5 +1,7 @@
 """Options that the commands share, and what their values may look like."""
 
+from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import click
@@ -8,32 +10,49 @@ from dask.utils import parse_bytes
 from ..problem import OPS, UPLOS
 
 
-def number(text: str) -> complex:
-    """Read a number such as 2, -0.5 or 1+2j."""
-    return complex(text)
+def _value(name: str, example: str, read: Callable[[str], Any]) -> Any:
+    """Make a type of values: its name in help texts, an example and what reads it."""
+
+    def convert(value: Any) -> Any:
+        try:
+            return read(str(value))
+        except (ValueError, OverflowError):
+            raise click.BadParameter(f"{value!r} is not {example}") from None
+
+    convert.__name__ = name
+    return convert
 
 
-def shape(text: str) -> tuple[int, int]:
-    """Read a pair such as 4096,2048 or 4096x2048."""
+def _read_shape(text: str) -> tuple[int, int]:
     rows, columns = text.lower().replace("x", ",").split(",")
     return int(rows), int(columns)
 
 
-def size(text: str) -> int:
-    """Read a size such as 4GiB or 500MB."""
+def _read_size(text: str) -> int:
     if (count := int(parse_bytes(text))) <= 0:
         raise ValueError
     return count
 
 
-def accuracy(text: str) -> str | float:
-    """Read a bound; leave words to the checks, which know them."""
+def _read_seconds(text: str) -> float:
+    if not 0 < (seconds := float(text)) < inf:
+        raise ValueError
+    return seconds
+
+
+def _read_accuracy(text: str) -> str | float:
+    """Leave words to the checks, which know them."""
     try:
         return float(text)
     except ValueError:
         return text
 
 
+NUMBER = _value("number", "a number such as 2, -0.5 or 1+2j", complex)
+SHAPE = _value("m,n", "a pair such as 4096,2048", _read_shape)
+SIZE = _value("bytes", "a size such as 4GiB or 500MB", _read_size)
+SECONDS = _value("seconds", "a number of seconds such as 10", _read_seconds)
+ACCURACY = _value("accuracy", "an accuracy", _read_accuracy)
 COUNT = click.IntRange(1)
 _OP = click.Choice(OPS)
 
@@ -73,7 +92,7 @@ UPDATE_OPTIONS = [
 METHOD_OPTIONS = [
     option(
         "--accuracy",
-        accuracy,
+        ACCURACY,
         "native (default), componentwise, normwise, or a bound: 1e-12.",
     ),
     option("--num-moduli", int, "Number of moduli, instead of an accuracy."),
@@ -102,7 +121,7 @@ SCHEDULER_OPTIONS = [
     option("--scheduler-file", str, "Use the dask scheduler that wrote this file."),
     option(
         "--timeout",
-        click.FloatRange(0, min_open=True),
+        SECONDS,
         "Time limit for the scheduler, and for its first worker [default: 10].",
         default=10,
     ),

@@ -14,22 +14,22 @@ from .options import (
     EQUILIBRATE_OPTION,
     METHOD_OPTIONS,
     OP_OPTIONS,
+    SHAPE,
+    SIZE,
     TILE_OPTION,
     UPDATE_OPTIONS,
     given,
     option,
-    shape,
-    size,
 )
 from .streams import show
 
 _OPTIONS = [
     option(
         "--shape-a",
-        shape,
+        SHAPE,
         "Shape of A as stored, such as 4096,2048, instead of a file.",
     ),
-    option("--shape-b", shape, "The same for B."),
+    option("--shape-b", SHAPE, "The same for B."),
     option(
         "--dtype", str, "Dtype of the result [default: of the files, or complex128]."
     ),
@@ -51,7 +51,7 @@ _OPTIONS = [
     ),
     option(
         "--worker-memory --memory-limit",
-        size,
+        SIZE,
         "Memory limit of each worker, e.g. 16GiB [default: none].",
     ),
     TILE_OPTION,

@@ -11,15 +11,15 @@ from .options import (
     COUNT,
     EQUILIBRATE_OPTION,
     METHOD_OPTIONS,
+    NUMBER,
     OP_OPTIONS,
     SCHEDULER_OPTIONS,
+    SIZE,
     TILE_OPTION,
     UPDATE_OPTIONS,
     flag,
     given,
-    number,
     option,
-    size,
 )
 from .running import run_job
 
@@ -42,8 +42,8 @@ _SUM_OPTIONS = [
         metavar="C",
     ),
     option("--c", str, "File of the matrix to add, times --beta.", metavar="C0"),
-    option("--alpha", number, "Factor of the product [default: 1].", default=1),
-    option("--beta", number, "Factor of C0; has to be given with --c."),
+    option("--alpha", NUMBER, "Factor of the product [default: 1].", default=1),
+    option("--beta", NUMBER, "Factor of C0; has to be given with --c."),
 ]
 _FILE_OPTIONS = [
     flag("--overwrite", "Replace an existing output, and start anew."),
@@ -65,7 +65,7 @@ _RUN_OPTIONS = [
     ),
     option(
         "--memory-limit",
-        size,
+        SIZE,
         "Memory limit of each worker, e.g. 4GiB [default: an equal share].",
     ),
     flag("--dashboard", "Serve dask's dashboard on port 8787."),

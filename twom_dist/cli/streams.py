@@ -27,6 +27,9 @@ def show(answer: object, *, done: bool = False) -> None:
     """
     try:
         print(answer, flush=True)
+    except UnicodeEncodeError:
+        # Of a name that the encoding of the terminal does not have.
+        print(ascii(str(answer))[1:-1], flush=True)
     except OSError as error:
         discard(sys.stdout)
         if not done and not isinstance(error, BrokenPipeError):

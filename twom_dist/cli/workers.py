@@ -76,7 +76,9 @@ def connect(
     if more:
         problem = f"{one} and {more[0]} exclude each other"
         raise TwomError(problem, "Give one of them", "workers-of-scheduler")
-    address = scheduler or _read_scheduler_file(str(scheduler_file), timeout)
+    address = scheduler
+    if address is None:
+        address = _read_scheduler_file(str(scheduler_file), timeout)
     client = _reach(address, timeout)
     with client, client.as_current():
         try:

@@ -1,14 +1,16 @@
 """Workers of this machine: one for each GPU, or for each group of cores."""
 
+import inspect
 from contextlib import ExitStack
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from multiprocessing import current_process
 from typing import Any
 
 from dask.system import CPU_COUNT
 from dask.utils import format_bytes, parse_bytes
 
-from ..errors import EngineUnavailableError, MemoryLimitError, PlanError
+from ..errors import ArgumentError, EngineUnavailableError, MemoryLimitError, PlanError
 from ..memory import MemoryBudget
 from ..plan import Cluster
 from ..typing import as_integer
@@ -189,7 +191,9 @@ def local_cluster(
     ------
     EngineUnavailableError
         If GPUs or dask-cuda are asked for and missing, or if the worker processes do
-        not start, as with an option that dask does not have.
+        not start.
+    ArgumentError
+        For an option that neither this function nor the cluster class has.
     PlanError, MemoryLimitError
         If the machine has fewer GPUs than workers are asked for, or too little memory,
         if the memory limit leaves no room for a tile, and for such a protocol.
@@ -229,6 +233,11 @@ def local_cluster(
     if found.visible:
         make = cuda.find_cluster_class(found)
         chosen |= cuda.choose_pool(found)
+    _check_options(make, options)
+    # As multiprocessing itself tells it.
+    if getattr(current_process(), "_inheriting", False):
+        # A line, and no traceback from every worker.
+        raise SystemExit("twom_dist: local_cluster was called by a worker's import")
     with ExitStack() as started:
         try:
             cluster = started.enter_context(make(**chosen | options))
@@ -239,6 +248,19 @@ def local_cluster(
             raise EngineUnavailableError(problem, _START, code) from None
         client = started.enter_context(Client(cluster))
         return RunningCluster(client, started.pop_all(), dashboard)
+
+
+def _check_options(make: Any, options: dict[str, Any]) -> None:
+    """Refuse what neither the cluster class nor the workers behind it take."""
+    from distributed import LocalCluster, Nanny, Worker
+
+    *own, _ = inspect.signature(local_cluster).parameters
+    takers = map(inspect.signature, (make, LocalCluster, Nanny, Worker))
+    known = {name for taker in takers for name in taker.parameters}
+    for name in options.keys() - (known - {"asynchronous"}):
+        problem = f"local_cluster takes no {name!r}"
+        remedy = f"It takes {', '.join(own)}, and the options of dask's {make.__name__}"
+        raise ArgumentError(problem, remedy, "unknown-option")
 
 
 def _choose_transport(

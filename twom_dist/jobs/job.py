@@ -104,7 +104,12 @@ def _check_output(output: Path, inputs: dict[str, StoredMatrix]) -> None:
     target = find_unfinished(output).location.path
     for name, stored in inputs.items():
         source = stored.path if "://" in stored.path else os.path.realpath(stored.path)
-        if any(f"{x}/".startswith(f"{y}/") for x, y in permutations((source, target))):
+        nested = any(
+            f"{x}/".startswith(f"{y}/") for x, y in permutations((source, target))
+        )
+        # Through another mount a file has another path.
+        local = "://" not in source + target and os.path.exists(target)
+        if nested or (local and os.path.samefile(target, source)):
             raise PlanError(
                 f"the output {target!r} is the file of {name}, or one is in the other, "
                 "and inputs are never written to",

@@ -11,6 +11,9 @@ from typing import Any
 
 from ..errors import StoreError
 
+# What tells a new object from the old one, by the names of several stores.
+_MARKS = ("ETag", "etag", "md5Hash", "mtime", "updated", "created")
+
 # Of chunks: c/0/1, c.0.1, 0/1 or 0.1.
 CHUNK = re.compile(r"(c[./])?\d+([./]\d+)*")
 # What belongs to an array; zarr leaves the last where it is killed.
@@ -74,6 +77,9 @@ def list_files(path: str) -> Iterator[str]:
     start = len(os.path.join(path, ""))
     for folder, folders, names in os.walk(path):
         folders.sort()
+        # A link to a folder is not followed: it may lead to one above.
+        links = (name for name in folders if os.path.islink(os.path.join(folder, name)))
+        names += links
         yield from (os.path.join(folder, name)[start:] for name in sorted(names))
 
 
@@ -90,14 +96,16 @@ def look_at_files(path: str) -> Iterator[tuple[str, int, str]]:
     with suppress(FileNotFoundError):
         for name, info in sorted(fs.find(place, detail=True).items()):
             inside = name.removeprefix(place.rstrip("/") + "/")
-            yield inside, int(info["size"]), repr(sorted(info.items()))
+            yield inside, int(info["size"]), _mark(info)
 
 
 def stamp_file(path: str) -> str:
     """Return what changes when a file or object is rewritten: its size and time."""
     if is_url(path):
         fs, place = _open(path)
-        return repr(sorted(fs.info(place).items()))
+        info = fs.info(place)
+        return f"{info.get('size')}-{_mark(info)}"
+    check_kind(path)
     # Opened: a network file system may answer for a name from its cache.
     with open(path, "rb") as stream:
         status = os.fstat(stream.fileno())
@@ -149,10 +157,27 @@ def remove(path: str) -> None:
             os.unlink(path)
 
 
+def _mark(info: dict[str, Any]) -> str:
+    return str(next((info[name] for name in _MARKS if info.get(name)), ""))
+
+
 def _open(path: str) -> tuple[Any, str]:
     """Open the file system of a URL; what it lists is never taken from a cache."""
     from fsspec.core import url_to_fs
 
-    fs, place = url_to_fs(path, use_listings_cache=False)
+    try:
+        fs, place = url_to_fs(path, use_listings_cache=False)
+    except ImportError as error:
+        raise StoreError(
+            f"{path!r} needs a package that is missing ({error})",
+            "Run pip install 'twom-dist[cloud]'",
+            "no-cloud",
+        ) from error
+    except ValueError as error:
+        raise StoreError(
+            f"{path!r} is not an address that fsspec knows ({error})",
+            "Use s3://, gs:// or another of its protocols, or a path",
+            "unknown-protocol",
+        ) from error
     fs.invalidate_cache()
     return fs, place

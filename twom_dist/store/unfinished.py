@@ -140,9 +140,11 @@ class Unfinished(Place):
                 "Create it, change its permissions or choose another",
                 "no-folder",
             )
-        path, made = self.lock_path, not os.path.lexists(self.folder)
+        path = self.lock_path
         with store_errors(self.folder, "written"):
             os.makedirs(self.folder, exist_ok=True)
+            if os.path.islink(self.folder):
+                raise NotADirectoryError(errno.ENOTDIR, "It is a link")
             # Until it is closed.
             stream = open(path, "ab")  # noqa: SIM115
         with stream:
@@ -162,9 +164,9 @@ class Unfinished(Place):
             try:
                 yield
             finally:
-                # What a refused run has made, and nobody else has locked.
+                # What a refused run has made, or one that was killed early.
                 with suppress(OSError):
-                    alone = made and os.listdir(self.folder) == ["lock"]
+                    alone = not surely and os.listdir(self.folder) == ["lock"]
                     if alone and _is_at(path, stream):
                         tree.remove(self.folder)
 
