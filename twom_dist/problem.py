@@ -128,7 +128,8 @@ class _Header(NamedTuple):
 _Posed = tuple[tuple[int, int, int], Spec, Mapping[str, Any]]
 
 
-# Of small products, to pose the same problem again took a third of our Python's time.
+# To pose the same problem again took a fifth of our Python's time for a small product:
+# 125 us became 103 without (64 x 64, a device that does nothing; AMD EPYC, 2 cores).
 @lru_cache(maxsize=1024, typed=True)
 def _pose(
     routine: Routine,
@@ -216,7 +217,9 @@ def check_matrices(routine: Routine, a: Any, b: Any) -> None:
         raise ArgumentError(f"{routine.name} has no A", "Pass a matrix", "no-a")
     if routine.matrices == 2 and b is None:
         raise ArgumentError(
-            f"{routine.name} takes two matrices", "Pass B as well, or use herk", "no-b"
+            f"{routine.name} takes two matrices",
+            "Pass B, or name a routine of one",
+            "no-b",
         )
     if routine.matrices == 1 and b is not None:
         raise ArgumentError(f"{routine.name} takes one matrix", "Leave B out", "two-b")

@@ -27,13 +27,18 @@ def decode_integers(engine, values, system, exponent=0, **options) -> np.ndarray
     return engine.decode(residues, rows, columns, system, np.float64, **options)[0]
 
 
+def draw_values(data, system) -> list[int]:
+    """Draw integers of some size that decode."""
+    bits = data.draw(st.integers(0, system.capacity.bit_length()))
+    limit = min(system.capacity, 1 << bits)
+    return data.draw(st.lists(st.integers(-limit, limit), min_size=1, max_size=5))
+
+
 @settings(max_examples=60)
 @given(data=st.data(), count=st.integers(1, 49))
 def test_decode_is_within_an_ulp_and_exact_where_it_can_be(data, count):
     system = residue_system("real", count)
-    bits = data.draw(st.integers(0, system.capacity.bit_length()))
-    limit = min(system.capacity, 1 << bits)
-    values = data.draw(st.lists(st.integers(-limit, limit), min_size=1, max_size=5))
+    values = draw_values(data, system)
     found = decode_integers(get_engine("cpu"), values, system)
     assert same_bits(found, decode_integers(get_engine("reference"), values, system))
     for value, x in zip(values, found.tolist(), strict=True):
@@ -77,9 +82,7 @@ def test_decode_is_odd_and_equal_for_every_pattern_of_digits(data, count):
 @given(data=st.data(), count=st.integers(1, 49))
 def test_two_words_hold_twice_the_bits(data, count):
     system = residue_system("real", count)
-    bits = data.draw(st.integers(0, system.capacity.bit_length()))
-    limit = min(system.capacity, 1 << bits)
-    values = data.draw(st.lists(st.integers(-limit, limit), min_size=1, max_size=5))
+    values = draw_values(data, system)
     values += [-v for v in values]
     args = residues_of(values, system), np.zeros(1, np.int32)
     args += np.full(len(values), 3, np.int32), system, np.float64
@@ -90,6 +93,7 @@ def test_two_words_hold_twice_the_bits(data, count):
     half = len(values) // 2
     assert (pair[..., half:] == -pair[..., :half]).all()
     for value, hi, lo in zip(values, high, low, strict=True):
+        # Low words are sums of terms that fall by 2^-b: one rounding of 2^-53 of 2^-53.
         error = abs(Fraction(hi) * 8 + Fraction(lo) * 8 - value)
         assert error <= (0 if abs(value) < 2**106 else Fraction(abs(value), 2**105))
 

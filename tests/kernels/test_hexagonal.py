@@ -115,6 +115,7 @@ def test_parts_are_rounded_once(engine, count):
     for (g, h), high, low in zip(points, *pairs, strict=True):
         for part, value in (("real", Fraction(g, 2)), ("imag", h * ROOT_3 / 2)):
             left = value - Fraction(getattr(high, part)) - Fraction(getattr(low, part))
+            # Roundings of three terms below 2^-53 of the value, and of the root.
             assert abs(left) <= abs(value) / 2**104
     for words, decoded in ((1, found), (2, pairs)):
         opposite = [(-g, -h) for g, h in points]

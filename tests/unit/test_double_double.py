@@ -147,6 +147,7 @@ def test_pairs_are_added_to_their_last_digit():
     difference = exact(high) - exact(-low)
     for term in (*x, *y):
         difference -= exact(term)
+    # Three roundings of low words, each below 2^-53 of the larger number.
     bound = 2.0**-104 * (abs(x[0]) + abs(y[0]))
     assert (abs(difference.rounded().real) <= bound).all()
     assert (high + low == high).all()

@@ -103,24 +103,30 @@ def _end(ctx: click.Context, error: BaseException) -> int:
     return code
 
 
-class SentenceGroup(click.Group):
+class _OneSentence:
     """What users start: its errors are one line, and signals end it in order.
 
     While it runs, the context's object is the function of `leaving_in_order`.
     """
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, where a number of stdin, stdout or stderr is no file's."""
+    def parse_args(self, ctx: click.Context, args: list[str]) -> Any:
         open_standard_streams()
         ctx.meta[_ARGUMENTS] = {*args}
         with _in_one_sentence(ctx):
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, args)  # type: ignore[misc]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run, without the logs of others."""
         if "--debug" not in ctx.meta[_ARGUMENTS]:
             # dask's: the command says what went wrong.
             ctx.call_on_close(partial(logging.disable, logging.root.manager.disable))
             logging.disable(logging.CRITICAL)
         with leaving_in_order() as ctx.obj, _in_one_sentence(ctx):
-            return super().invoke(ctx)
+            return super().invoke(ctx)  # type: ignore[misc]
+
+
+class SentenceCommand(_OneSentence, click.Command):
+    """A command that stands alone."""
+
+
+class SentenceGroup(_OneSentence, click.Group):
+    """The command with all others inside it."""

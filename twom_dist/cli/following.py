@@ -1,9 +1,9 @@
 """How far a job is, on stderr: a line each second on a terminal, a minute elsewhere."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from shutil import get_terminal_size
 from threading import Event, Thread
 from typing import Any
 
@@ -59,7 +59,11 @@ def follow(
 
 def _show_in_place(line: str) -> None:
     """Put a line in the place of the one before: erase to its end (ECMA-48, EL)."""
-    columns = get_terminal_size().columns
+    try:
+        # Of stderr: stdout may be a file.
+        columns = os.get_terminal_size(2).columns
+    except OSError:
+        columns = 80
     write_error(f"\r{line[: columns - 1]}\x1b[K")
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from platform import node
 from typing import Any
 
+from ..cluster.cuda import INSTALL
 from ..cluster.nvml import find_gpus
 from ..errors import EngineUnavailableError, TwomError
 from ..kernels.registry import get_engine
@@ -128,7 +129,7 @@ def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
         import cupy  # noqa: F401
     except ImportError as error:
         problem = f"the workers have GPUs, and here CuPy is missing ({error})"
-        remedy = "Install it, which takes no GPU, or name engine='cpu'"
+        remedy = f"Install it, which takes no GPU: {INSTALL}; or name engine='cpu'"
         raise EngineUnavailableError(problem, remedy, "no-cupy") from None
     return "cuda"
 

@@ -23,10 +23,11 @@ def identify(stored: StoredMatrix) -> tuple[Identity, int]:
 
 def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
     """Identify all inputs, and count the chunks that are missing, if any."""
-    identities, missing = {}, {}
+    # One file may be two inputs.
+    seen = {stored: identify(stored) for stored in {*job.inputs.values()}}
+    missing = {}
     for name, stored in job.inputs.items():
-        identities[name], lacking = identify(stored)
-        there = identities[name][-1]
+        (*_, there), lacking = seen[stored]
         if lacking:
             missing[name] = lacking
         # Where none exists, the folder was hardly copied whole.
@@ -38,12 +39,13 @@ def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
                 "Copy it again, or write its zeros, with write_empty_chunks in zarr",
                 "no-chunks" if there == 0 else "missing-chunks",
             )
-    return identities, missing
+    return {name: seen[stored][0] for name, stored in job.inputs.items()}, missing
 
 
 def stamp_inputs(job: Job) -> Stamps:
     """Look at every file of the inputs, which may take long where there are many."""
-    return {name: stored.stamp() for name, stored in job.inputs.items()}
+    stamps = {stored: stored.stamp() for stored in {*job.inputs.values()}}
+    return {name: stamps[stored] for name, stored in job.inputs.items()}
 
 
 class InputGuard:

@@ -293,9 +293,10 @@ class CpuEngine:
         """Reconstruct rows of the tile side by side, whatever the triangle."""
         _, m, n = residues.shape
         out = np.empty((m, n) if words == 1 else (words, m, n), dtype)
-        out_parts = as_parts(out.reshape(words, m, n))
+        by_word = out.reshape(words, m, n)
+        out_parts = as_parts(by_word)
         if beta == 0:
-            c = out.reshape(words, m, n)[0]
+            c = by_word[0]
         assert c is not None
         c_parts = _read_only(as_parts(np.ascontiguousarray(c)))
         row_exponents, column_exponents = _finite(rows), _finite(columns)

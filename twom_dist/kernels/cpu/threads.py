@@ -16,9 +16,9 @@ from ...typing import Array
 
 T = TypeVar("T")
 
-# Nanoseconds of work that are worth another thread. Products of 32, 64 and 128 rows
-# took 0.60, 0.79 and 0.94 of the time with 1 (medians of one run with 50,000 and
-# 200,000; AMD EPYC, 2 cores, beside other work).
+# Nanoseconds of work that are worth another thread. Products of 32, 64, 128, 256 and
+# 512 rows took 0.59, 0.73, 0.92, 0.97 and 1.00 of the time with 1 (medians of one run;
+# AMD EPYC, 2 cores).
 WORTHWHILE = 100_000
 
 _local = threading.local()

@@ -26,9 +26,8 @@ struct Mirror {
 };
 
 // One mirror a block in y, of residues (products, n, row_stride), contiguous; 16 divides
-// row_stride and the address. No target is the source or the other of
-// another one. Squares in x, over groups of four rows x four
-// columns; groups without an element of the triangle are left as they are.
+// row_stride and the address. No target is the source or the other of another one.
+// Squares in x, over groups of four rows x four columns; groups without an element of the triangle are left as they are.
 extern "C" __global__ void __launch_bounds__(256)
 combine(int8* residues, int64 n, int64 row_stride, const Mirror* mirrors,
         int32 triangle) {

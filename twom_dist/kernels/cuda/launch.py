@@ -66,8 +66,8 @@ class Device(Protocol):
         ...
 
 
-# Of what the same arguments give, for loops over small products: to find each again
-# takes half of the time.
+# What the same arguments give, for loops over small products: 103 us of Python became
+# 90 (64 x 64, a device that does nothing; AMD EPYC, 2 cores).
 _remember = lru_cache(maxsize=1024)
 
 _BLOCK: Triple = (32, 8, 1)
