@@ -110,16 +110,19 @@ def write_random(folder: str, n: int) -> list[str]:
 
 def measure_speedup(dtype: str) -> float:
     """Divide the rate of int8 products on one core by that of NumPy's own."""
-    from .kernels.cpu.int8_gemm import get_gemm
+    from .kernels import get_engine
+    from .kernels.cpu.threads import limit_threads
+    from .moduli import residue_system
 
-    n, multiply = 1024, get_gemm()
+    n, count, engine = 1024, 4, get_engine("cpu")
     x = td.testing.random_matrix(n, n, dtype=dtype)
-    left, right = np.ones((n, n), np.uint8), np.ones((n, n), np.int8)
-    out = np.empty((n, n), np.int32)
-    calls = (lambda: x @ x, lambda: multiply(left, right, out))
-    with threadpool_limits(1, "blas"):
+    system = residue_system("real", count)
+    planes = engine.encode(x.real, np.zeros(n, np.int32), system, side="left")
+    calls = (lambda: x @ x, lambda: engine.multiply(planes, planes, system))
+    with threadpool_limits(1, "blas"), limit_threads(1):
         native, int8 = (min(repeat(f, timer=thread_time, number=1)) for f in calls)
-    return native / int8 * (2 * n**3 / count_operations(n, n, n, dtype))
+    operations = 2 * n**3 * count
+    return native / int8 * (operations / count_operations(n, n, n, dtype))
 
 
 def time_in_memory(dtype: str) -> tuple[float, float]:

@@ -13,7 +13,6 @@ from dask.system import CPU_COUNT
 
 from ..errors import EngineUnavailableError, TwomError
 from ..execute import check_client, current_client
-from ..kernels.cpu.int8_gemm import select_kernel
 from ..kernels.family import convert
 from ..routines import gemm
 from ..testing import random_matrix
@@ -129,9 +128,11 @@ def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
 
 def name_versions() -> Iterator[Finding]:
     """Name what products are made with, and of what release."""
+    from ..kernels.cpu.multiply import name_kernel  # loads Numba
+
     releases = [f"{name} {import_module(name).__version__}" for name in _PACKAGES]
     python = f"Python {python_version()}"
-    int8 = f"int8 products by {select_kernel()} on {CPU_COUNT} cores"
+    int8 = f"int8 products by {name_kernel()} on {CPU_COUNT} cores"
     yield Finding("installation", "ok", ", ".join([*releases, python, int8]))
 
 

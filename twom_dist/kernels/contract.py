@@ -56,7 +56,6 @@ class Engine(Protocol):
 
     name: str
     family: Family
-    twins_are_free: bool  # `as_right` copies nothing
 
     def task(self) -> AbstractContextManager[None]:
         """Scope of one dask task: its share of threads; device work done on exit."""

@@ -139,10 +139,9 @@ def _predict(
         return WorkerMemory(*held, 0, threads * entry * tile)
     planes, products = len(spec.system.planes), spec.system.num_products
     # Of A times itself nearly all rows are right operands as well.
-    encoded = planes * share.inputs * (2 if spec.twins else 1) * sum(grid.k)
-    # A right operand of A times itself is made of a left one.
-    rows = mb + nb + (nb if spec.twins else 0)
-    in_flight = threads * planes * rows * kb
+    sides = 2 if spec.twins and spec.twin_order is None else 1
+    encoded = planes * share.inputs * sides * sum(grid.k)
+    in_flight = threads * planes * (mb + nb) * kb
     # An accumulator is copied before it is added to, and decoded into a new tile.
     copies = (1 if len(grid.panels) == 1 else 2) * num_products
     in_tasks = threads * (copies * products + finishing + 4) * tile

@@ -103,6 +103,15 @@ class Spec:
         return self.routine.matrices == 1
 
     @property
+    def twin_order(self) -> tuple[int, ...] | None:
+        """Plane of op(A) that is each plane of op(B)^T: where B is A, and has them."""
+        if not self.twins or self.native:
+            return None
+        if is_conjugated(self.op_a) != is_conjugated(self.op_b):
+            return self.system.conjugate_planes
+        return tuple(range(len(self.system.planes)))
+
+    @property
     def halves(self) -> bool:
         """Whether a diagonal cell needs fewer products: ``C- = C+^T``."""
         if not (self.routine.hermitian and self.twins) or self.native:

@@ -90,14 +90,11 @@ def encode_tile(
     one in another order.
     """
     engine, op = load_engine(spec), spec.op(side)
-    order = _order_of_twin(spec) if spec.twins and side == "right" else None
-    if order is not None and engine.twins_are_free:
-        return engine.as_right(encode_tile(block, exponents, "left", spec), order)
+    if side == "right" and spec.twin_order is not None:
+        left = encode_tile(block, exponents, "left", spec)
+        return engine.as_right(left, spec.twin_order)
 
     def encode() -> Encoded:
-        if order is not None:
-            left = encode_tile(block, exponents, "left", spec)
-            return engine.as_right(left, order)
         encoded = engine.encode(
             as_rows(block, side, op),
             exponents,
@@ -124,13 +121,6 @@ def encode_tile(
     )
     beside = None if on_host else exponents
     return encoded_tiles.get(block, key, encode, spec.cache_bytes, beside)
-
-
-def _order_of_twin(spec: Spec) -> tuple[int, ...] | None:
-    """Plane of op(A) that is each plane of op(B)^T, where B is A."""
-    if is_conjugated(spec.op_a) != is_conjugated(spec.op_b):
-        return spec.system.conjugate_planes
-    return tuple(range(len(spec.system.planes)))
 
 
 def multiply_panel(

@@ -205,7 +205,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
 ):
     """Write rows lo..hi of out[word, m, n, parts]."""
     products = residues.shape[0]
-    n = residues.shape[2]
+    n = out.shape[2]
     words = out.shape[0]
     parts, digits, padded = weights.shape
     d = np.empty((parts, digits, _PIECE))

@@ -12,6 +12,7 @@ from numba import njit
 
 from ...moduli import ResidueSystem, symmetric_residue
 from ...typing import Array
+from .encoded import DEPTH, GROUP
 from .hexagonal import nearest_points
 
 # x' = sum_t split[t] 2^(30 t), |split[t]| <= 2^31. A plane is a sum of 2 S of them
@@ -89,70 +90,97 @@ def _add_group(split, first, w, count, y):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=_EXACT)
-def _reduce_group(split, first, w, y, p, unsigned, out):  # type: ignore[no-untyped-def]
-    """out = y + the last four splits (mod p): symmetric, or in [0, p) if unsigned."""
+def _reduce_group(split, first, w, y, p, out):  # type: ignore[no-untyped-def]
+    """out = y + the last four splits (mod p), symmetric."""
     s0, s1, s2, s3 = split[first], split[first + 1], split[first + 2], split[first + 3]
     w0, w1, w2, w3 = w[first], w[first + 1], w[first + 2], w[first + 3]
     inverse = 1.0 / p
-    if unsigned:
-        for c in range(out.size):
-            v = y[c] + w0 * s0[c] + w1 * s1[c] + w2 * s2[c] + w3 * s3[c]
-            v -= np.rint(v * inverse) * p
-            v += p if v < 0.0 else 0.0
-            out[c] = np.uint8(np.int32(v))
-    else:
-        for c in range(out.size):
-            v = y[c] + w0 * s0[c] + w1 * s1[c] + w2 * s2[c] + w3 * s3[c]
-            v -= np.rint(v * inverse) * p
-            # The low byte: a tie of p = 256 gives +128, which is -128.
-            out[c] = np.uint8(np.int32(v))
+    for c in range(out.size):
+        v = y[c] + w0 * s0[c] + w1 * s1[c] + w2 * s2[c] + w3 * s3[c]
+        v -= np.rint(v * inverse) * p
+        # The low byte: a tie of p = 256 gives +128, which is -128.
+        out[c] = np.int8(np.int32(v))
 
 
 @njit(nogil=True, cache=True)
-def encode_rows(  # type: ignore[no-untyped-def]
+def _load_along(x, row, rows, k_lo, k_hi, part, out):  # type: ignore[no-untyped-def]
+    """out[w, r, t] = x[row + r, k_lo + 4 w + t, part]; zeros past the ends."""
+    for r in range(GROUP):
+        if r >= rows:
+            out[:, r] = 0.0
+            continue
+        source = x[row + r]
+        whole = (k_hi - k_lo) // DEPTH
+        for w in range(whole):
+            for t in range(DEPTH):
+                out[w, r, t] = source[k_lo + DEPTH * w + t, part]
+        if whole < out.shape[0]:
+            for t in range(DEPTH):
+                c = k_lo + DEPTH * whole + t
+                out[whole, r, t] = source[c, part] if c < k_hi else 0.0
+
+
+@njit(nogil=True, cache=True)
+def _load_across(x, row, rows, k_lo, k_hi, part, out):  # type: ignore[no-untyped-def]
+    """out[w, r, t] = x[k_lo + 4 w + t, row + r, part]; zeros past the ends."""
+    for w in range(out.shape[0]):
+        for t in range(DEPTH):
+            c = k_lo + DEPTH * w + t
+            if c >= k_hi:
+                out[w, :, t] = 0.0
+                continue
+            source = x[c, row : row + rows, part]
+            for r in range(rows):
+                out[w, r, t] = source[r]
+            for r in range(rows, GROUP):
+                out[w, r, t] = 0.0
+
+
+@njit(nogil=True, cache=True)
+def encode_groups(  # type: ignore[no-untyped-def]
     x,
-    swapped,
-    row_factors,
-    column_factors,
+    across,
+    rows,
+    k,
+    factors,
     im_sign,
     plane_moduli,
     weights,
     splits,
     hexagonal,
-    unsigned,
     lo,
     hi,
-    first_column,
+    first_word,
+    last_word,
     out,
-    offset,
-    plane_stride,
 ):
-    """Write rows lo..hi, of `width` columns from first_column on, of every plane.
+    """Write words first..last of groups lo..hi of out[plane, group, 64 words bytes].
 
-    x is (rows, columns, parts), or (columns, rows, parts) when swapped. Plane l of
-    row r goes to ``out[l * plane_stride + offset + r * width:]``.
+    x is (rows, k, parts), or (k, rows, parts) if `across`; factors are (2, rows).
     """
-    width = column_factors.shape[1]
     padded = weights.shape[1]
     values, rest = np.zeros((2, _PIECE)), np.empty((2, _PIECE))
-    factor1, factor2 = np.empty(_PIECE), np.empty(_PIECE)
+    factor1, factor2 = np.zeros(_PIECE), np.zeros(_PIECE)
     split = np.zeros((padded, _PIECE))
     y = np.zeros(_PIECE)
-    for r in range(lo, hi):
-        for start in range(0, width, _PIECE):
-            count = min(_PIECE, width - start)
-            base = first_column + start
-            for c in range(count):
-                factor1[c] = row_factors[0, r] * column_factors[0, start + c]
-                factor2[c] = row_factors[1, r] * column_factors[1, start + c]
+    by_word = values.reshape(2, -1, GROUP, DEPTH)
+    words = _PIECE // (GROUP * DEPTH)
+    for group in range(lo, hi):
+        row = group * GROUP
+        count_rows = min(GROUP, rows - row)
+        for c in range(_PIECE):
+            r = min(c % (GROUP * DEPTH) // DEPTH, count_rows - 1)
+            factor1[c], factor2[c] = factors[0, row + r], factors[1, row + r]
+        for word in range(first_word, last_word, words):
+            own = min(words, last_word - word)
+            count = own * GROUP * DEPTH
+            k_lo, k_hi = word * DEPTH, min(k, (word + own) * DEPTH)
             for part in range(x.shape[2]):
-                if swapped:
-                    source = x[base : base + count, r, part]
+                target = by_word[part, :own]
+                if across:
+                    _load_across(x, row, count_rows, k_lo, k_hi, part, target)
                 else:
-                    source = x[r, base : base + count, part]
-                target_part = values[part]
-                for c in range(count):
-                    target_part[c] = source[c]
+                    _load_along(x, row, count_rows, k_lo, k_hi, part, target)
             if hexagonal:
                 g, h = split[splits - 1], split[2 * splits - 1]
                 nearest_points(values, factor1, factor2, count, im_sign, g, h, rest)
@@ -161,19 +189,18 @@ def encode_rows(  # type: ignore[no-untyped-def]
                 high = split[first + splits - 1]
                 if not hexagonal:
                     sign = im_sign if part == 1 else 1.0
-                    own = values[part]
-                    _quantise_piece(own, factor1, factor2, count, sign, high)
+                    _quantise_piece(values[part], factor1, factor2, count, sign, high)
                 _split_piece(split, first, splits, count)
                 if hexagonal:
                     # |rest| <= 2 |r| + 1 <= 2^28 + 1, the split 2^29 if not the last
                     split[first, :count] += rest[part, :count]
+            start = word * GROUP * DEPTH
             for plane in range(plane_moduli.size):
                 w = weights[plane]
                 if padded > _GROUP:
                     y[:] = 0.0
                 for first in range(0, padded - _GROUP, _GROUP):
                     _add_group(split, first, w, count, y)
-                o = plane * plane_stride + offset + r * width + start
-                target = out[o : o + count]
                 last, p = padded - _GROUP, plane_moduli[plane]
-                _reduce_group(split, last, w, y, p, unsigned, target)
+                target_plane = out[plane, group, start : start + count]
+                _reduce_group(split, last, w, y, p, target_plane)

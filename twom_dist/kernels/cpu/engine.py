@@ -15,14 +15,12 @@ from . import norms
 from .announce import announce_compilation
 from .buffers import empty
 from .decode import as_parts, decode_tile
-from .encode import encode_rows, encode_tables
-from .encoded import CpuEncoded, panels
+from .encode import encode_groups, encode_tables
+from .encoded import DEPTH, GROUP, CpuEncoded
 from .fingerprint import fingerprint_words
-from .int8_gemm import select_kernel
-from .multiply import fill_mirrors, multiply_batched, multiply_blocks
+from .mirrors import fill_mirrors
+from .multiply import multiply_planes, name_kernel
 from .threads import limit_threads, ranges, run_each, task_threads
-from .transpose import transpose
-from .tuning import BLOCK, LARGEST_BATCHED, LARGEST_K
 
 
 def _straighten(x: Array) -> tuple[Array, bool]:
@@ -51,7 +49,6 @@ class CpuEngine:
 
     name = "cpu"
     family: Family = "numpy"
-    twins_are_free = False
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)
@@ -191,57 +188,26 @@ class CpuEngine:
     ) -> CpuEncoded:
         """Quantise and write the planes in the layout of the side."""
         rows, k = x.shape
-        moduli = tuple(plane.p for plane in system.planes)
-        data = empty((len(moduli) * rows * k,), np.uint8)
-        factors = np.stack(norms.power_factors(exponents))
-        ones = np.ones((2, k))
-        source, swapped = _straighten(x)
+        shape = (len(system.planes), -(-rows // GROUP), -(-k // DEPTH))
+        planes = empty((*shape, GROUP, DEPTH), np.int8)
+        source, across = _straighten(x)
         tables = encode_tables(system)
-        left = side == "left"
-
-        def write(piece: tuple[int, int, int, int]) -> None:
-            lo, hi, panel_lo, panel_hi = piece
-            encode_rows(
-                _read_only(as_parts(source)),
-                swapped if left else not swapped,
-                factors if left else ones,
-                ones if left else np.ascontiguousarray(factors[:, panel_lo:panel_hi]),
-                -1.0 if conjugate else 1.0,
-                tables.plane_moduli,
-                tables.weights,
-                tables.splits,
-                system.hexagonal,
-                left,
-                lo,
-                hi,
-                panel_lo,
-                data,
-                panel_lo * k,
-                rows * k,
-            )
-
-        pieces = [(0, k)] if left else panels(rows)
-        length = rows if left else k
-        each = len(moduli) * (k if left else min(rows, BLOCK))
-        lines = ranges(length, smallest=16, each=each)
-        run_each(write, [(*r, *panel) for panel in pieces for r in lines])
-        return CpuEncoded(side, rows, k, moduli, data if left else data.view(np.int8))
+        args = (
+            *(_read_only(as_parts(source)), across, rows, k),
+            *(np.stack(norms.power_factors(exponents)), -1.0 if conjugate else 1.0),
+            *(tables.plane_moduli, tables.weights, tables.splits, system.hexagonal),
+        )
+        out = planes.reshape(*shape[:2], shape[2] * GROUP * DEPTH)
+        run_each(
+            lambda r: encode_groups(*args, *r, 0, shape[2], out),
+            ranges(shape[1], each=GROUP * k * shape[0] // 4),
+        )
+        return CpuEncoded(rows, k, planes, tuple(range(shape[0])))
 
     def as_right(self, left: CpuEncoded, planes: tuple[int, ...]) -> CpuEncoded:
-        """Transpose every plane into the panels of the right layout."""
-        rows, k = left.shape
-        data = empty((len(planes) * rows * k,), np.uint8)
-        source = left.data.reshape(len(planes), rows, k)
-        target = data.reshape(len(planes), rows * k)
-
-        def write(piece: tuple[int, int, int]) -> None:
-            plane, lo, hi = piece
-            panel = target[plane, lo * k : hi * k].reshape(k, hi - lo)
-            transpose(source[planes[plane]], lo, left.moduli[plane], panel)
-
-        pieces = [(plane, *r) for plane in range(len(planes)) for r in panels(rows)]
-        run_each(write, pieces)
-        return CpuEncoded("right", rows, k, left.moduli, data.view(np.int8))
+        """Take the planes in another order; the memory is the same."""
+        order = tuple(left.order[plane] for plane in planes)
+        return CpuEncoded(left.rows, left.k, left.planes, order)
 
     def multiply(
         self,
@@ -253,11 +219,12 @@ class CpuEngine:
         hermitian: bool = False,
         triangle: Uplo = "full",
     ) -> Array:
-        """Multiply block by block, each plane of a block on its own."""
+        """Multiply and reduce; rows of residues are padded to whole groups."""
         m, n, k = left.rows, right.rows, left.k
         residues = into
         if residues is None:
-            residues = empty((system.num_products, m, n), np.int8)
+            shape = (system.num_products, m, -(-n // GROUP) * GROUP)
+            residues = empty(shape, np.int8)
         if 0 in (m, n, k):
             if into is None:
                 residues[...] = 0
@@ -267,11 +234,10 @@ class CpuEngine:
             for q, product in enumerate(system.products)
             if not hermitian or product.mirror is None
         ]
-        args = (left, right, system, residues, into is not None, own)
-        if m * n * k <= LARGEST_BATCHED and k <= LARGEST_K:
-            multiply_batched(*args)
-        else:
-            multiply_blocks(*args)
+        # What follows from a product may need all of it.
+        side: Uplo = "full" if len(own) < len(system.products) else triangle
+        add = into is not None
+        multiply_planes(left, right, system, residues, add, own, side)
         if hermitian:
             fill_mirrors(system, residues)
         return residues
@@ -291,7 +257,7 @@ class CpuEngine:
         words: int = 1,
     ) -> Array:
         """Reconstruct rows of the tile side by side, whatever the triangle."""
-        _, m, n = residues.shape
+        m, n = residues.shape[1], len(columns)
         out = np.empty((m, n) if words == 1 else (words, m, n), dtype)
         by_word = out.reshape(words, m, n)
         out_parts = as_parts(by_word)
@@ -325,5 +291,5 @@ def _finite(exponents: Array) -> Array:
 def make_engine() -> CpuEngine:
     """Make the engine, once its int8 product has passed the check."""
     announce_compilation()
-    select_kernel()
+    name_kernel()
     return CpuEngine()

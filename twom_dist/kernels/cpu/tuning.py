@@ -9,7 +9,7 @@ BLOCK = 1024
 # |sum| <= 2^16 * 255 * 128 < 2^31.
 LARGEST_K = 1 << 16
 
-# Products of up to this many multiplications a plane go to the int8 GEMM as one batch.
-# Zen 4, 2 threads, n^3: time by blocks over time by batch 1.67, 1.51, 1.23, 1.07, 0.86
-# at n = 32, 64, 96, 128, 160.
-LARGEST_BATCHED = 128**3
+# Bytes of a plane of the left operand that stay in L2 while the right one passes by,
+# and columns of k that are summed before sums are reduced.
+BLOCK_BYTES = 1 << 18
+LONGEST_SUM = 4096

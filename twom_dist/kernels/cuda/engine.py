@@ -43,7 +43,6 @@ class CudaEngine:
 
     name = "cuda"
     family: Family = "cupy"
-    twins_are_free = True
 
     def __init__(self, device: Device) -> None:
         self.device = device

@@ -79,7 +79,6 @@ class ReferenceEngine:
 
     name = "reference"
     family: Family = "numpy"
-    twins_are_free = True
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)

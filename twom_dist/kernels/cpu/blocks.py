@@ -1,0 +1,80 @@
+"""Products of encoded tiles by the int8 GEMM of a library, block by block."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+
+from ...moduli import ResidueSystem
+from ...typing import Array
+from .encoded import DEPTH, GROUP, CpuEncoded
+from .int8_gemm import get_gemm
+from .requantise import multiplier, requantise, requantise_add
+from .threads import run_each, scratch
+from .tuning import BLOCK, LARGEST_K
+
+
+@njit(nogil=True, cache=True)
+def unpack_rows(plane, p, out):  # type: ignore[no-untyped-def]
+    """out[row, l] = residues in [0, p) of plane[groups, words, 16, 4]."""
+    for g in range(plane.shape[0]):
+        for w in range(plane.shape[1]):
+            for r in range(GROUP):
+                for t in range(DEPTH):
+                    v = np.int32(plane[g, w, r, t])
+                    out[GROUP * g + r, DEPTH * w + t] = v + (p if v < 0 else 0)
+
+
+@njit(nogil=True, cache=True)
+def unpack_columns(plane, out):  # type: ignore[no-untyped-def]
+    """out[l, row] = plane[groups, words, 16, 4]."""
+    for w in range(plane.shape[1]):
+        for t in range(DEPTH):
+            for g in range(plane.shape[0]):
+                for r in range(GROUP):
+                    out[DEPTH * w + t, GROUP * g + r] = plane[g, w, r, t]
+
+
+def multiply_blocks(
+    left: CpuEncoded,
+    right: CpuEncoded,
+    system: ResidueSystem,
+    residues: Array,
+    add: bool,
+    own: Sequence[int],
+) -> None:
+    """Multiply the products listed in `own`, each block of a plane on its own."""
+    gemm, m, words = get_gemm(), left.rows, left.planes.shape[2]
+    columns = residues.shape[2]
+
+    def block(piece: tuple[int, int, int]) -> None:
+        q, row, column = piece
+        product = system.products[q]
+        height, width = min(BLOCK, m - row), min(BLOCK, columns - column)
+        sums = scratch((-(-height // GROUP) * GROUP, width), np.dtype(np.int32))
+        write = requantise_add if add else requantise
+        for first in range(0, words, LARGEST_K // DEPTH):
+            k = slice(first, first + LARGEST_K // DEPTH)
+            x = _cut(left, product.left, row, len(sums))[:, k]
+            y = _cut(right, product.right, column, width)[:, k]
+            length = x.shape[1] * DEPTH
+            a, b = (
+                np.empty((len(sums), length), np.uint8),
+                np.empty((length, width), np.int8),
+            )
+            unpack_rows(x, product.p, a)
+            unpack_columns(y, b)
+            gemm(a, b, sums)
+            m_p = multiplier(product.p)
+            write(sums[:height], product.p, m_p, residues[q], row, column)
+            write = requantise_add
+
+    rows, panels = range(0, m, BLOCK), range(0, columns, BLOCK)
+    run_each(block, [(q, i, j) for j in panels for i in rows for q in own])
+
+
+def _cut(operand: CpuEncoded, plane: int, row: int, rows: int) -> Array:
+    """View the groups of some rows of a plane."""
+    first = row // GROUP
+    found: Array = operand.planes[operand.order[plane], first : first + rows // GROUP]
+    return found

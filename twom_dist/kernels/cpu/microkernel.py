@@ -1,0 +1,242 @@
+"""Sums of int8 products that never leave the registers: 8 rows by 16, 32 or 48.
+
+Written in LLVM's own language through Numba, for what Numba has no name for: vectors of
+512 bits, and VNNI's ``vpdpbusd``, which adds four products u8 x s8 to each of 16 sums.
+Operands lie as `CpuEncoded` has them. A step loads 16 rows of the right operand, four
+neighbours along k of each, and multiplies them by four of a row of the left one, which
+fill a vector: 24 sums take 24 instructions, and 11 loads.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numba
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .encoded import DEPTH, GROUP
+
+# Rows of the left operand; half a group.
+ROWS = 8
+# Groups of the right operand that one call may take.
+WIDEST = 3
+
+_STEP = GROUP * DEPTH  # bytes of a group that one vector holds
+_BYTE, _WORD, _SINGLE = ir.IntType(8), ir.IntType(32), ir.FloatType()
+_ADDRESS = ir.IntType(64)
+_WORDS = ir.VectorType(_WORD, GROUP)
+_SINGLES = ir.VectorType(_SINGLE, GROUP)
+_RESIDUES = ir.VectorType(_BYTE, GROUP)
+
+
+@cache
+def is_supported() -> bool:
+    """Whether Numba compiles for a CPU with AVX512-VNNI, and without AMX.
+
+    Where there is AMX the int8 GEMM of ONNX Runtime uses it.
+    """
+    if numba.config.CPU_NAME or numba.config.CPU_FEATURES:
+        return False
+    try:
+        features = get_host_cpu_features()
+    except RuntimeError:  # LLVM knows none of this host
+        return False
+    has = {name for name, present in features.items() if present}
+    return {"avx512vnni", "avx512bw"} <= has and "amx-int8" not in has
+
+
+class _Writer:
+    """The instructions that the kernels share."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+
+    def declare(self, name: str, out: Any, *given: Any) -> Any:
+        """Name an instruction of LLVM's or of the machine's."""
+        module, kind = self.builder.module, ir.FunctionType(out, given)
+        return cgutils.get_or_insert_function(module, kind, name)
+
+    def at(self, address: Any, offset: Any, kind: Any) -> Any:
+        """Point at `kind`, some bytes after an address."""
+        builder = self.builder
+        if isinstance(offset, int):
+            offset = ir.Constant(_ADDRESS, offset)
+        return builder.inttoptr(builder.add(address, offset), kind.as_pointer())
+
+    def load(self, address: Any, offset: Any, kind: Any) -> Any:
+        """Load from anywhere: where vectors are not aligned, it only takes longer."""
+        found = self.builder.load(self.at(address, offset, kind))
+        found.align = 1
+        return found
+
+    def store(self, value: Any, address: Any, offset: Any) -> None:
+        """Store to anywhere."""
+        self.builder.store(value, self.at(address, offset, value.type)).align = 1
+
+    def fill(self, value: Any) -> Any:
+        """Fill a vector with a number."""
+        kind = ir.VectorType(value.type, GROUP)
+        none = ir.Constant(kind, ir.Undefined)
+        first = self.builder.insert_element(none, value, ir.Constant(_WORD, 0))
+        return self.builder.shuffle_vector(
+            first, none, ir.Constant(_WORDS, [0] * GROUP)
+        )
+
+    def add_products(self, sums: Any, unsigned: Any, signed: Any) -> Any:
+        """sums[i] += the products of four bytes each: ``vpdpbusd``."""
+        # As LLVM had it before 22, which takes it still.
+        name = "llvm.x86.avx512.vpdpbusd.512"
+        step = self.declare(name, _WORDS, *(_WORDS,) * 3)
+        return self.builder.call(step, [sums, unsigned, signed])
+
+    def flip(self, words: Any, mask: int) -> Any:
+        """Exclusive or with a constant."""
+        return self.builder.xor(words, ir.Constant(_WORDS, [mask] * GROUP))
+
+    def repeat(
+        self, steps: Any, given: list[Any], body: Callable[..., Any]
+    ) -> list[Any]:
+        """Call ``body(step, *vectors)`` for each step; it returns the next vectors."""
+        builder, before = self.builder, self.builder.block
+        loop = builder.append_basic_block("step")
+        after = builder.append_basic_block("done")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        zero, one = ir.Constant(_ADDRESS, 0), ir.Constant(_ADDRESS, 1)
+        step, held = builder.phi(_ADDRESS), [builder.phi(x.type) for x in given]
+        found = body(step, *held)
+        following = builder.add(step, one)
+        for phi, first, then in zip(
+            (step, *held), (zero, *given), (following, *found), strict=True
+        ):
+            phi.add_incoming(first, before)
+            phi.add_incoming(then, loop)
+        builder.cbranch(builder.icmp_signed("<", following, steps), loop, after)
+        builder.position_at_end(after)
+        return list(found)
+
+
+@intrinsic
+def sum_rows(typing_context: Any, x: Any, steps: Any, factor: Any, out: Any) -> Any:
+    """out[r] = factor times the sum of row r of a group, r < 16."""
+    signature = types.void(types.intp, types.intp, types.int32, types.intp)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x, steps, factor, out = args
+        write = _Writer(builder)
+        ones = ir.Constant(_WORDS, [0x01010101] * GROUP)
+
+        def add(step: Any, sums: Any) -> list[Any]:
+            offset = builder.mul(step, ir.Constant(_ADDRESS, _STEP))
+            return [write.add_products(sums, ones, write.load(x, offset, _WORDS))]
+
+        (sums,) = write.repeat(steps, [ir.Constant(_WORDS, [0] * GROUP)], add)
+        write.store(builder.mul(sums, write.fill(factor)), out, 0)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _multiplier(width: int) -> Any:
+    """Make the kernel for 8 rows by `width` groups."""
+
+    @intrinsic
+    def multiply(
+        typing_context: Any,
+        x: Any,
+        y: Any,
+        y_stride: Any,
+        steps: Any,
+        starts: Any,
+        out: Any,
+        out_stride: Any,
+        rows: Any,
+        add: Any,
+        weights: Any,
+        start: Any,
+        p: Any,
+        inverse: Any,
+    ) -> Any:
+        signature = types.void(
+            *(types.intp,) * 8,
+            *(types.boolean, types.int32, types.int32, types.float32, types.float32),
+        )
+        return signature, lambda *given: _write_multiply(width, *given)
+
+    return multiply
+
+
+def _write_multiply(
+    width: int, context: Any, builder: Any, signature: Any, args: Any
+) -> Any:
+    x, y, y_stride, steps, starts, out, out_stride, rows, add, *reduction = args
+    write = _Writer(builder)
+    groups = range(width)
+    panels = [
+        builder.add(y, builder.mul(y_stride, ir.Constant(_ADDRESS, g))) for g in groups
+    ]
+    first = [write.fill(write.load(starts, 4 * r, _WORD)) for r in range(ROWS)]
+
+    def multiply_step(step: Any, *sums: Any) -> list[Any]:
+        offset = builder.mul(step, ir.Constant(_ADDRESS, _STEP))
+        right = [
+            write.flip(write.load(panel, offset, _WORDS), 0x80808080)
+            for panel in panels
+        ]
+        row = builder.add(x, offset)
+        found = []
+        for r in range(ROWS):
+            left = write.fill(write.load(row, DEPTH * r, _WORD))
+            found += [
+                write.add_products(sums[r * width + g], right[g], left) for g in groups
+            ]
+        return found
+
+    sums = write.repeat(steps, [s for s in first for _ in groups], multiply_step)
+    for r in range(ROWS):
+        with builder.if_then(
+            builder.icmp_signed(">", rows, ir.Constant(_ADDRESS, r)), likely=True
+        ):
+            row = builder.add(out, builder.mul(out_stride, ir.Constant(_ADDRESS, r)))
+            _store_residues(
+                write, sums[r * width : (r + 1) * width], row, add, reduction
+            )
+    return context.get_dummy_value()
+
+
+def _store_residues(
+    write: _Writer, sums: list[Any], out: Any, add: Any, reduction: list[Any]
+) -> None:
+    """Write sums of a row modulo p, or add them to what is there.
+
+    The bytes of a sum, biased to unsigned, weigh 2^(8 i) mod p: |raw| < 2^18, so that
+    raw, and raw less a multiple of p near it, are exact in float32. The quotient is off
+    by 2^-13 at most, and raw / p is 1 / (2 p) or more away from a tie for odd p; for
+    p = 256 it is exact, and a tie gives +-128, whose low bytes are equal.
+    """
+    builder = write.builder
+    weights, start, p, inverse = (write.fill(x) for x in reduction)
+    rint = write.declare("llvm.rint.v16f32", _SINGLES, _SINGLES)
+    fma = write.declare("llvm.fma.v16f32", _SINGLES, *(_SINGLES,) * 3)
+    for g, own in enumerate(sums):
+        place = GROUP * g
+        before = builder.block
+        with builder.if_then(add):
+            old = builder.sext(write.load(out, place, _RESIDUES), _WORDS)
+            added, adding = builder.add(own, old), builder.block
+        total = builder.phi(_WORDS)
+        total.add_incoming(own, before)
+        total.add_incoming(added, adding)
+        raw = write.add_products(start, write.flip(total, 0x80000000), weights)
+        value = builder.sitofp(raw, _SINGLES)
+        quotient = builder.call(rint, [builder.fmul(value, inverse)])
+        left = builder.call(fma, [builder.fneg(quotient), p, value])
+        residue = builder.trunc(builder.fptosi(left, _WORDS), _RESIDUES)
+        write.store(residue, out, place)
+
+
+multiply_one, multiply_two, multiply_three = map(_multiplier, range(1, WIDEST + 1))

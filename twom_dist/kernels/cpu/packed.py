@@ -1,0 +1,134 @@
+"""Products of encoded tiles by the microkernel: reduced where they are summed."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numba import njit
+
+from ...moduli import ResidueSystem, symmetric_residue
+from ...typing import Array, Uplo
+from .encoded import DEPTH, GROUP, CpuEncoded
+from .microkernel import (
+    ROWS,
+    WIDEST,
+    multiply_one,
+    multiply_three,
+    multiply_two,
+    sum_rows,
+)
+from .threads import ranges, run_each
+from .tuning import BLOCK_BYTES, LONGEST_SUM
+
+_BYTES = GROUP * DEPTH
+
+
+@cache
+def reduction_tables(system: ResidueSystem) -> tuple[Array, Array]:
+    """Tabulate {weights of the bytes of a sum, start} and {p, 1/p} of each product.
+
+    `start` takes back the bias of 2^31 that makes the bytes unsigned.
+    """
+    weights, numbers = [], []
+    for p in (product.p for product in system.products):
+        own = [symmetric_residue(1 << 8 * t, p) for t in range(4)]
+        packed = int(np.array(own, np.int8).view(np.int32)[0])
+        weights.append((packed, symmetric_residue(-(1 << 31), p)))
+        numbers.append((p, 1 / p))
+    return np.array(weights, np.int32), np.array(numbers, np.float32)
+
+
+@njit(nogil=True, cache=True)
+def _multiply_rows(  # type: ignore[no-untyped-def]
+    x, y, out, row, rows, first, last, k_lo, k_hi, add, weights, numbers
+):
+    """Multiply rows of a plane by groups first..last of another, along words of k."""
+    words, row_bytes, steps = y.shape[1], out.shape[1], k_hi - k_lo
+    x_base = x.ctypes.data + _BYTES * k_lo
+    y_base = y.ctypes.data + _BYTES * k_lo
+    out_base = out.ctypes.data
+    # y is taken 128 too large, which adds 128 times the sum of a row of x.
+    starts = np.empty(-(-rows // GROUP) * GROUP, np.int32)
+    for i in range(0, rows, GROUP):
+        group = x_base + (row + i) // GROUP * words * _BYTES
+        sum_rows(group, steps, np.int32(-128), starts.ctypes.data + 4 * i)
+    given = weights[0], weights[1], numbers[0], numbers[1]
+    for j in range(first, last, WIDEST):
+        panel = y_base + j * words * _BYTES
+        for i in range(row, row + rows, ROWS):
+            group = x_base + (i // GROUP * words * _BYTES + i % GROUP * DEPTH)
+            start = starts.ctypes.data + 4 * (i - row)
+            target = out_base + i * row_bytes + j * GROUP
+            count = min(ROWS, row + rows - i)
+            where = group, panel, words * _BYTES, steps, start, target, row_bytes, count
+            if last - j >= 3:
+                multiply_three(*where, add, *given)
+            elif last - j == 2:
+                multiply_two(*where, add, *given)
+            else:
+                multiply_one(*where, add, *given)
+
+
+@njit(nogil=True, cache=True)
+def _multiply_items(  # type: ignore[no-untyped-def]
+    lo, hi, x, y, jobs, block, side, longest, add, weights, numbers, out
+):
+    """Multiply items lo..hi: blocks of rows of each job, one after the other."""
+    m = out.shape[1]
+    blocks = -(-m // block)
+    groups, words = y.shape[1], y.shape[2]
+    for item in range(lo, hi):
+        left, right, q = jobs[item // blocks]
+        row = item % blocks * block
+        rows = min(block, m - row)
+        first, last = 0, groups
+        if side < 0:
+            last = min(groups, -(-(row + rows) // GROUP))
+        elif side > 0:
+            first = row // GROUP
+        for k_lo in range(0, words, longest):
+            k_hi = min(words, k_lo + longest)
+            _multiply_rows(
+                x[left],
+                y[right],
+                out[q],
+                row,
+                rows,
+                first,
+                last,
+                k_lo,
+                k_hi,
+                add or k_lo > 0,
+                weights[q],
+                numbers[q],
+            )
+
+
+def multiply_packed(
+    left: CpuEncoded,
+    right: CpuEncoded,
+    system: ResidueSystem,
+    residues: Array,
+    add: bool,
+    own: Sequence[int],
+    triangle: Uplo,
+) -> None:
+    """Multiply a triangle of the products `own`, or add to what is there.
+
+    `residues`: (products, m, n padded to whole groups).
+    """
+    given = [(q, system.products[q]) for q in own]
+    jobs = [(left.order[t.left], right.order[t.right], q) for q, t in given]
+    m, words = left.rows, left.planes.shape[2]
+    longest = min(words, LONGEST_SUM // DEPTH)
+    block = max(GROUP, BLOCK_BYTES // (longest * DEPTH) // GROUP * GROUP)
+    side = ("lower", "full", "upper").index(triangle) - 1
+    args = (
+        *(left.planes.reshape(*left.planes.shape[:3], -1), right.planes),
+        *(np.array(jobs), block, side, longest, add),
+        *(*reduction_tables(system), residues),
+    )
+    items = len(jobs) * -(-m // block)
+    # 64 multiplications a clock and more.
+    each = min(block, m) * residues.shape[2] * words * DEPTH // 400
+    run_each(lambda r: _multiply_items(*r, *args), ranges(items, each=each))
