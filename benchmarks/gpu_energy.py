@@ -1,0 +1,90 @@
+"""Joules, clock and temperature of a GPU that repeats a call, as NVML counts them."""
+
+import sys
+from collections.abc import Callable
+from math import ceil
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+QUANTITIES: dict[str, Callable[[Any, Any], int]] = {
+    "millijoules": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu),
+    "megahertz": lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM),
+    "celsius": lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(
+        gpu, nvml.NVML_TEMPERATURE_GPU
+    ),
+}
+# Calls that are queued at once take about this long: the device never waits for more,
+# and its clock is read in between.
+QUEUED_SECONDS = 0.1
+
+
+class Meter:
+    """Reads one GPU; what cannot be read is None, and said once."""
+
+    def __init__(self, nvml: Any, gpu: Any) -> None:
+        self._nvml, self._gpu = nvml, gpu
+        self._missing: set[str] = set()
+
+    def read(self, quantity: str) -> int | None:
+        """Read one of `QUANTITIES`."""
+        if self._nvml is None or quantity in self._missing:
+            return None
+        try:
+            return QUANTITIES[quantity](self._nvml, self._gpu)
+        except (self._nvml.NVMLError, AttributeError) as error:
+            self._missing.add(quantity)
+            print(f"warning: NVML tells no {quantity} ({error})", file=sys.stderr)
+            return None
+
+
+def open_meter(bus_id: str) -> Meter:
+    """Find a GPU by its PCI bus; without NVML, return a meter that reads nothing."""
+    try:
+        import pynvml
+    except ImportError:
+        print("warning: no joules: nvidia-ml-py is not installed", file=sys.stderr)
+        return Meter(None, None)
+    try:
+        pynvml.nvmlInit()
+        return Meter(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(bus_id))
+    except pynvml.NVMLError as error:
+        print(f"warning: no joules: NVML does not answer ({error})", file=sys.stderr)
+        return Meter(None, None)
+
+
+def measure_energy(
+    call: Callable[[], Any],
+    meter: Meter,
+    synchronize: Callable[[], None],
+    *,
+    seconds: float = 2.0,
+    clock: Callable[[], float] = perf_counter,
+) -> dict[str, float | None]:
+    """Repeat a call for so long: joules of each, watts, median clock, temperature."""
+
+    def run(count: int) -> int | None:
+        for _ in range(count):
+            call()
+        found = meter.read("megahertz")
+        synchronize()
+        return found
+
+    run(1)
+    start = clock()
+    run(1)
+    queued = ceil(QUEUED_SECONDS / (clock() - start))
+    before, start, calls, clocks = meter.read("millijoules"), clock(), 0, []
+    while clock() - start < seconds:
+        clocks.append(run(queued))
+        calls += queued
+    elapsed, after = clock() - start, meter.read("millijoules")
+    joules = None if before is None or after is None else (after - before) / 1e3
+    known = [x for x in clocks if x is not None]
+    return {
+        "seconds": elapsed / calls,
+        "joules": None if joules is None else joules / calls,
+        "watts": None if joules is None else joules / elapsed,
+        "megahertz": median(known) if known else None,
+        "celsius": meter.read("celsius"),
+    }

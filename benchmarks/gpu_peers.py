@@ -1,0 +1,108 @@
+"""Other libraries that multiply through int8, each in a process of its own.
+
+cuBLAS reads its environment once, and GEMMul8 is loaded before cuBLAS: what they do to
+`cupy.matmul` cannot be switched within a process.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# As cublasGetVersion counts: 10000 major + 100 minor + patch. The wheel nvidia-cublas
+# 13.10.0.20 was the newest in November 2026; 13.7 came with CUDA 13.4, in September.
+NEWEST_KNOWN = 131000
+FIRST_BY_2M = 130700
+
+EMULATION = {
+    f"cuBLAS {strategy}": {
+        "CUBLAS_EMULATE_DOUBLE_PRECISION": "1",
+        "CUBLAS_EMULATION_STRATEGY": strategy,
+    }
+    for strategy in ("eager", "performant")
+}
+
+
+def warn_of_age(version: int) -> str | None:
+    """Say that cuBLAS is older than the newest that is known, if it is."""
+    if version >= NEWEST_KNOWN:
+        return None
+    other = "" if version >= FIRST_BY_2M else ", which multiplies by 2M itself"
+    old, new = version_name(version), version_name(NEWEST_KNOWN)
+    return f"warning: cuBLAS {old} is older than {new}{other}: install nvidia-cublas"
+
+
+def version_name(version: int) -> str:
+    """Write 130100 as 13.1.0."""
+    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
+
+
+def find_peers(gemmul8: str | None) -> dict[str, dict[str, str]]:
+    """Name the peers, and what each has in its environment.
+
+    GEMMul8's library is C++ with templates; loaded first, it takes over the calls of
+    cuBLAS that `cupy.matmul` makes (its README, "Hook Mode").
+    """
+    if gemmul8 is None:
+        return EMULATION
+    hook = {
+        "LD_PRELOAD": os.path.realpath(gemmul8),
+        "GEMMUL8_BACKEND": "INT8",
+        "GEMMUL8_NUM_MOD_Z": "15",
+    }
+    modes = {"accurate": "0", "fast": "1"}
+    return EMULATION | {
+        f"GEMMul8 {mode}, 15 moduli": {**hook, "GEMMUL8_FASTMODE_Z": flag}
+        for mode, flag in modes.items()
+    }
+
+
+def find_unloaded(environment: Mapping[str, str], maps: str) -> list[str]:
+    """List libraries to be loaded first that are not in a process's memory map.
+
+    The loader goes on without one that it cannot load: native products would pass for
+    those of the peer.
+    """
+    return [x for x in environment.get("LD_PRELOAD", "").split(":") if x not in maps]
+
+
+def run_peer(
+    command: Sequence[str], environment: Mapping[str, str], timeout: float
+) -> tuple[list[dict[str, Any]], str]:
+    """Run a process that prints results as lines of JSON.
+
+    Returns
+    -------
+    list of dict, str
+        The results, those before a failure included; what failed, in a line, or "".
+    """
+    with subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            printed, errors = process.communicate(timeout=timeout)
+            lines = errors.strip().splitlines() or ["no message"]
+            failure = lines[-1] if process.returncode else ""
+        except subprocess.TimeoutExpired:
+            process.kill()
+            printed, _ = process.communicate()
+            failure = f"stopped after {timeout:.0f} seconds"
+    return read_results(printed), failure
+
+
+def read_results(printed: str) -> list[dict[str, Any]]:
+    """Parse the lines that are objects in JSON; other lines are somebody's messages."""
+    found = []
+    for line in printed.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found

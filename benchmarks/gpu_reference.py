@@ -1,0 +1,28 @@
+"""The errors of products, against one of the same matrices to twice the digits."""
+
+from typing import Any
+
+import twom_dist as td
+
+
+class Reference:
+    """The product of two matrices to twice the digits.
+
+    Of tall matrices it has so many rows, evenly spaced.
+    """
+
+    def __init__(self, A: Any, B: Any, most_rows: int = 4096) -> None:
+        self.rows = slice(None, None, -(-len(A) // most_rows))
+        wide = "complex128" if A.dtype.kind == "c" else "float64"
+        a, b = A[self.rows].astype(wide), B.astype(wide, copy=False)
+        self.high, self.low = td.gemm(a, b, out="dd")
+        self.magnitudes = abs(a) @ abs(b)
+
+    def errors(self, C: Any) -> dict[str, float]:
+        """Largest ``|C - A B| / (|A| |B|)``, and the ratio of their Frobenius norms."""
+        difference = abs((C[self.rows] - self.high) - self.low)
+        squares = [(x * x).sum() for x in (difference, self.magnitudes)]
+        return {
+            "componentwise": float((difference / self.magnitudes).max()),
+            "norm": float(squares[0] / squares[1]) ** 0.5,
+        }

@@ -1,0 +1,61 @@
+"""What the two parts of the GPU benchmarks measure, and how long they should take.
+
+The rates are those of an H200 in docs/kernels.md, lowered for the memory of an H100.
+"""
+
+from collections.abc import Sequence
+
+# Ragged ones beside the next round ones.
+SIZES = (512, 1000, 1024, 2048, 3000, 4095, 4096, 4100, 5000, 8192, 16384)
+REPEATS = 5
+PARTS = ("ours", "peers")
+ENERGY_SIZES = (4096, 8192)
+ENERGY_SECONDS = 2.0
+# No peer gets more, so that four of them and the joules end within ten minutes.
+PEER_SECONDS = 130.0
+
+# TF/s of "2m", of cuBLAS's zgemm, and of the slowest peer that was measured.
+OURS = {0: 1, 1024: 14, 2048: 65, 4096: 123, 8192: 136}
+NATIVE, SLOWEST_PEER = 48, 17
+# 3.35 TB/s of an H100 to 4.8 of an H200: as if memory were always the limit.
+H100 = 0.7
+# Imports, and some forty modules that NVRTC compiles in 0.3 s each.
+START_SECONDS = 30
+# A product of a stack, by its launches or by what the default looks at.
+STACKED_SECONDS = 2e-3
+
+
+def estimate_seconds(part: str, sizes: Sequence[int], repeats: int) -> float:
+    """Estimate how long a part of `PARTS` takes on an H100, GEMMul8 included."""
+    rounds = repeats + 1
+    if part == "peers":
+        energy = 3 * len(ENERGY_SIZES) * (ENERGY_SECONDS + 1)
+        one = sum(
+            rounds * (_own(n) + _seconds(n, SLOWEST_PEER)) + _error_seconds(n)
+            for n in sizes
+        )
+        return START_SECONDS + energy + 4 * min(START_SECONDS + one, PEER_SECONDS)
+    # Squares: the equals of seven of ours by turns, twelve for the stages.
+    squares = sum(
+        rounds * (7 * _own(n) + _seconds(n, NATIVE)) + 12 * _own(n) + _error_seconds(n)
+        for n in sizes
+    )
+    moduli = rounds * 12 * _own(4096) + _error_seconds(4096)
+    # Shapes and dtypes have the operations of four and three squares of 8192 at most.
+    others = 7 * (rounds * (2 * _own(8192) + _seconds(8192, NATIVE)))
+    stacks = 4 * 256 * 4 * rounds * STACKED_SECONDS
+    return START_SECONDS + squares + moduli + others + stacks
+
+
+def _seconds(n: int, tflops: float) -> float:
+    return 8 * n**3 / (tflops * 1e12 * H100)
+
+
+def _own(n: int) -> float:
+    """Of our product: what is known of the next smaller size."""
+    return max(1e-3, _seconds(n, OURS[max(size for size in OURS if size <= n)]))
+
+
+def _error_seconds(n: int) -> float:
+    """Of the reference, with four times the planes, and of four errors."""
+    return 4 * _own(n) + 2 * _seconds(n, NATIVE) + 4 * _own(n)
