@@ -61,8 +61,8 @@ sanitize-gpu: ## run every kernel under compute-sanitizer, which CUDA's toolkit 
 	$(SANITIZE) --tool racecheck --kernel-name kernel_substring=products \
 	    $(GPU_PYTHON) $(EVERY_KERNEL) -k fused $(ARGS)
 
-bench-gpu: ## measure on a GPU; results are appended to benchmarks/results/gpu.jsonl
-	PYTHONPATH=. $(GPU_PYTHON) benchmarks/bench_gpu.py \
+bench-gpu: ## measure on a GPU; PART=ours or PART=peers is one half of it
+	PYTHONPATH=. $(GPU_PYTHON) benchmarks/bench_gpu.py $(if $(PART),--part $(PART)) \
 	    --output benchmarks/results/gpu.jsonl $(ARGS)
 
 # Else each of many processes would compile them.

@@ -21,7 +21,9 @@ STAGES = {
     "fill": ("mark_nonfinite", "fill_nonfinite"),
     "combine": ("combine",),
     "close": ("close_diagonal", "mirror_tile"),
+    "other": (),
 }
+STAGE_OF = {name: stage for stage, names in STAGES.items() for name in names}
 
 
 class TimedDevice(CudaDevice):
@@ -52,8 +54,7 @@ class TimedDevice(CudaDevice):
         cp.cuda.get_current_stream().synchronize()
         total: dict[str, float] = defaultdict(float)
         for name, start, stop in self.events:
-            stage = next(s for s, names in STAGES.items() if name in names)
-            total[stage] += cp.cuda.get_elapsed_time(start, stop)
+            total[STAGE_OF.get(name, "other")] += cp.cuda.get_elapsed_time(start, stop)
         self.events.clear()
         return dict(total)
 
@@ -78,22 +79,43 @@ def time_calls(
     return seconds
 
 
-def time_host(call: Callable[[], Any], count: int = 200) -> float:
-    """Seconds of the host for each of so many calls that the device keeps up with."""
+def time_host(
+    call: Callable[[], Any], rounds: int = 20, count: int = 10
+) -> dict[str, float]:
+    """Microseconds of the host for a call, while the device is busy with others.
+
+    The calls of a round, few enough for the driver's queue, come behind products that
+    take 40 ms or more. "waited" is the share of rounds that outlasted these, as they do
+    where a call waits for the device: then the time is not the host's alone.
+    """
+    A = random_matrix(4096)
     call()
-    cp.cuda.get_current_stream().synchronize()
-    start = perf_counter()
-    for _ in range(count):
-        call()
-    seconds = (perf_counter() - start) / count
-    cp.cuda.get_current_stream().synchronize()
-    return seconds
+    seconds, waited = [], 0
+    for _ in range(rounds):
+        for _ in range(4):
+            cp.matmul(A, A)
+        busy = cp.cuda.Event(disable_timing=True)
+        busy.record()
+        start = perf_counter()
+        for _ in range(count):
+            call()
+        seconds.append((perf_counter() - start) / count)
+        waited += busy.done
+        busy.synchronize()
+        cp.cuda.get_current_stream().synchronize()
+    return {"microseconds": 1e6 * median(seconds), "waited": waited / rounds}
 
 
-def random_matrix(rows: int, columns: int | None = None) -> Any:
-    """Draw complex normal entries on the device."""
+def random_matrix(rows: int, columns: int | None = None, seed: int = 0) -> Any:
+    """Draw complex normal entries on the device, the same in every process."""
     shape = rows, rows if columns is None else columns
-    return cp.random.standard_normal(shape) + 1j * cp.random.standard_normal(shape)
+    random = cp.random.RandomState(seed)
+    return random.standard_normal(shape) + 1j * random.standard_normal(shape)
+
+
+def random_pair(n: int) -> tuple[Any, Any]:
+    """Draw the two matrices of every n x n product."""
+    return random_matrix(n, seed=1), random_matrix(n, seed=2)
 
 
 def measure_phases(call: Callable[[], Any], repeats: int = 3) -> dict[str, float]:
