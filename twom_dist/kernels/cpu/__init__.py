@@ -1,1 +1,1 @@
-"""The embedded default: Numba around the int8 GEMM of ONNX Runtime."""
+"""The embedded default: kernels that Numba compiles for the machine."""

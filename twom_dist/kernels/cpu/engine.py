@@ -1,4 +1,4 @@
-"""The CPU engine: launches the Numba kernels and the int8 GEMM over threads."""
+"""The CPU engine: launches the Numba kernels over threads."""
 
 from contextlib import AbstractContextManager
 from typing import Any
@@ -45,7 +45,7 @@ def _read_only(x: Array) -> Array:
 
 
 class CpuEngine:
-    """The contract on Numba and ONNX Runtime; see `twom_dist.kernels.contract`."""
+    """The contract on Numba's kernels; see `twom_dist.kernels.contract`."""
 
     name = "cpu"
     family: Family = "numpy"
