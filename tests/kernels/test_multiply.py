@@ -5,8 +5,8 @@ import pytest
 
 from tests.strategies import random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu import microkernel, multiply, packed
-from twom_dist.kernels.cpu.encoded import DEPTH, GROUP, CpuEncoded
+from twom_dist.kernels.cpu import encode, microkernel, multiply, packed
+from twom_dist.kernels.cpu.encoded import CpuEncoded, as_groups
 from twom_dist.kernels.cpu.tuning import BLOCK
 from twom_dist.moduli import ResidueSystem, residue_system
 
@@ -17,28 +17,21 @@ BEYOND = BLOCK + 3  # more than one block of the GEMM
 def way(request, monkeypatch):
     """Take each way that this machine has."""
     if request.param == "gemm":
-        monkeypatch.setattr(multiply, "is_supported", lambda: False)
+        for module in (encode, multiply):
+            monkeypatch.setattr(module, "is_supported", lambda: False)
     elif not microkernel.is_supported():
         pytest.skip("this CPU has no AVX512-VNNI, or has AMX, where the GEMM is used")
     return request.param
 
 
-def encode(x, system, conjugate=False):
-    exponents = np.zeros(len(x), np.int32)
-    return get_engine("cpu").encode(
-        x, exponents, system, side="left", conjugate=conjugate
-    )
+def encode_integers(x, system):
+    return get_engine("cpu").encode(x, np.zeros(len(x), np.int32), system, side="left")
 
 
 def as_planes(residues: np.ndarray) -> CpuEncoded:
     """Put residues (planes, rows, k) into an operand."""
     count, rows, k = residues.shape
-    groups, words = -(-rows // GROUP), -(-k // DEPTH)
-    whole = np.zeros((count, groups * GROUP, words * DEPTH), np.int8)
-    whole[:, :rows, :k] = residues
-    planes = whole.reshape(count, groups, GROUP, words, DEPTH).transpose(0, 1, 3, 2, 4)
-    order = tuple(range(count))
-    return CpuEncoded(rows, k, np.ascontiguousarray(planes), order)
+    return CpuEncoded(rows, k, as_groups(residues), tuple(range(count)))
 
 
 def assert_exact(
@@ -68,8 +61,26 @@ def test_products_are_those_of_int64(shape):
     m, n, k = shape
     system = residue_system("hybrid", 21)
     x, y = random_matrix(m, k, "complex64", 1.0, 1), random_matrix(n, k, seed=2)
-    left, right = encode(x * 1e6, system), encode(y * 1e6, system)
+    left, right = encode_integers(x * 1e6, system), encode_integers(y * 1e6, system)
     assert_exact(get_engine("cpu").multiply(left, right, system), left, right, system)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (17, 3), (15, 130), (33, 64), (2, 9000)])
+@pytest.mark.parametrize("choice", [("2m", 1), ("2m", 8), ("hybrid", 30), ("real", 49)])
+@pytest.mark.parametrize("across", [False, True])
+def test_planes_are_those_of_the_reference(choice, shape, across):
+    system = residue_system(*choice)
+    dtype = "float64" if choice[0] == "real" else "complex128"
+    x = random_matrix(*shape, dtype, 4.0, 1)
+    x = np.asfortranarray(x) if across else x
+    # Nearly all the bits that there are.
+    largest = get_engine("cpu").largest_exponents(x)
+    exponents = np.int32(system.part_bits - 2 - system.hexagonal) - largest
+    planes = [
+        get_engine(name).encode(x, exponents, system, side="left").residues()
+        for name in ("cpu", "reference")
+    ]
+    assert (planes[0] == planes[1]).all()
 
 
 @pytest.mark.parametrize("value", [-128, 127, -1])
@@ -94,7 +105,7 @@ def test_long_sums_are_those_of_int64(monkeypatch, choice, k, longest):
     rng = np.random.default_rng(k)
     x, y = rng.integers(low, -low, (2, 19, k)).astype(float)
     x[0], x[1], y[0], y[1] = low, -1, low, -low - 1
-    left, right = encode(x + 0j, system), encode(y + 0j, system)
+    left, right = (encode_integers(t + 0j, system) for t in (x, y))
     found = get_engine("cpu").multiply(left, right, system)
     exact = (x @ y.T).astype(np.int64)
     expected = (exact + p // 2) % p - p // 2
@@ -110,7 +121,9 @@ def test_large_sums_of_every_residue_are_reduced(monkeypatch, longest):
     x, y = np.full((1, k), -1, np.float32), np.full((n, k), 40, np.float32)
     for j in range(n):
         y[j, :j] -= 1
-    found = get_engine("cpu").multiply(encode(x, system), encode(y, system), system)
+    found = get_engine("cpu").multiply(
+        *(encode_integers(t, system) for t in (x, y)), system
+    )
     exact = np.arange(n) - 40 * k
     for plane, p in zip(found, system.moduli, strict=True):
         assert (plane[0] == (exact + p // 2) % p - p // 2).all()
@@ -121,7 +134,7 @@ def test_large_sums_of_every_residue_are_reduced(monkeypatch, longest):
 def test_a_triangle_is_right_and_what_is_added_to_it(monkeypatch, triangle, n):
     monkeypatch.setattr(packed, "BLOCK_BYTES", 64 * 32)
     engine, system = get_engine("cpu"), residue_system("2m", 3)
-    x = encode(random_matrix(n, 64, seed=1) * 1e5, system)
+    x = encode_integers(random_matrix(n, 64, seed=1) * 1e5, system)
     wanted = np.tri(n, dtype=bool)
     wanted = wanted if triangle == "lower" else wanted.T
     found = engine.multiply(x, x, system, triangle=triangle)

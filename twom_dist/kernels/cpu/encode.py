@@ -1,57 +1,146 @@
-"""Encode: complex tile -> int8 residue planes, one pass over the data.
+"""Encode: entries -> int8 residue planes, quantised once for all of them.
 
-A row piece is quantised once into split float64 integers, then every plane is formed
-from them while they lie in L1. All sums are exact integers below 2^53.
+A plane is a weighted sum of the words of each entry, reduced modulo p: by the
+microkernel, whose left operand are the weights of the bytes of all planes, or in
+float64, where all sums are exact integers below 2^53.
 """
 
 from dataclasses import dataclass
 from functools import cache
+from math import isqrt
 
 import numpy as np
 from numba import njit
 
 from ...moduli import ResidueSystem, symmetric_residue
 from ...typing import Array
-from .encoded import DEPTH, GROUP
-from .hexagonal import nearest_points
+from .encoded import DEPTH, GROUP, as_groups
+from .microkernel import is_supported
+from .packed import multiply_plane_bytes, reduction_table
+from .quantise import FLIPPED, WORD_BITS, quantise_groups
+from .threads import ranges, run_each, scratch
+from .tuning import STRIP
 
-# x' = sum_t split[t] 2^(30 t), |split[t]| <= 2^31. A plane is a sum of 2 S of them
-# with symmetric weights below 2^7: |y| < 2^42 for S <= 8 splits (R < 2^240).
-SPLIT_BITS = 30
-_GROUP = 4
-# Longer pieces leave L1, shorter ones write too little of a plane at once: on a Zen 4
-# core 2048^2 complex values took 0.13, 0.11, 0.08, 0.09 s at 128, 256, 512, 1024.
+# Words that are weighed in float64 at once.
+_TOGETHER = 4
+# Entries that are weighed while they lie in L1.
 _PIECE = 512
 
 
 @dataclass(frozen=True)
 class EncodeTables:
-    """The residue system as the arrays that the kernel reads.
+    """The residue system as the kernels read it.
 
-    ``weights[plane, part * splits + t]`` is the plane's weight of that part times
-    2^(30 t), modulo p and symmetric; padded with zeros to whole groups.
+    Attributes
+    ----------
+    words : int
+        Of each part of an entry.
+    moduli : (planes,) float64
+    weights : (planes, parts words) float64
+        Of each word in each plane, modulo p and symmetric; padded with zeros.
+    bytes : (groups of planes, words, 16, 4) int8
+        Those of its bytes, in the layout of a left operand.
+    starts : (planes, padded) int32
+        What takes back the 2^31 that words are too large.
+    reduction : (planes, 4) int32
+        See `reduction_table`.
     """
 
-    plane_moduli: Array
+    words: int
+    moduli: Array
     weights: Array
-    splits: int
+    bytes: Array
+    starts: Array
+    reduction: Array
 
 
 @cache
 def encode_tables(system: ResidueSystem) -> EncodeTables:
-    """Tabulate the weights of every split in every plane."""
-    # The last split has what is left, up to a bit more.
-    splits = max(1, -(-(system.part_bits - 1) // SPLIT_BITS))
-    padded = -(-system.parts * splits // _GROUP) * _GROUP
-    weights = np.zeros((len(system.planes), padded))
-    for row, plane in zip(weights, system.planes, strict=True):
-        for part in range(system.parts):
-            weight = (plane.re_weight, plane.im_weight)[part]
-            for t in range(splits):
-                w = symmetric_residue(weight << SPLIT_BITS * t, plane.p)
-                row[part * splits + t] = w
-    moduli = np.array([plane.p for plane in system.planes], dtype=np.float64)
-    return EncodeTables(moduli, weights, splits)
+    """Tabulate the weights of every word in every plane."""
+    # The last word has what is left.
+    words = max(1, -(-(system.part_bits - 1) // WORD_BITS))
+    largest = isqrt(system.capacity) << system.hexagonal
+    assert (largest >> WORD_BITS * (words - 1)) + 1 < 1 << 31
+    moduli = [plane.p for plane in system.planes]
+    count = system.parts * words
+    weights = np.zeros((len(moduli), count), np.int64)
+    weights_of_bytes = np.zeros((len(moduli), count, DEPTH), np.int8)
+    for row, plane in enumerate(system.planes):
+        parts = (plane.re_weight, plane.im_weight)[: system.parts]
+        given = [w << WORD_BITS * t for w in parts for t in range(words)]
+        weights[row] = [symmetric_residue(w, plane.p) for w in given]
+        weights_of_bytes[row] = [
+            [symmetric_residue(w << 8 * i, plane.p) for i in range(DEPTH)]
+            for w in given
+        ]
+    starts = np.zeros(-(-len(moduli) // GROUP) * GROUP, np.int32)
+    total = weights.sum(axis=1) << 31
+    starts[: len(moduli)] = [
+        symmetric_residue(-int(t), p) for t, p in zip(total, moduli, strict=True)
+    ]
+    padded = np.zeros((len(moduli), -(-count // _TOGETHER) * _TOGETHER))
+    padded[:, :count] = weights
+    return EncodeTables(
+        words,
+        np.array(moduli, np.float64),
+        padded,
+        as_groups(weights_of_bytes.reshape(len(moduli), count * DEPTH)),
+        starts,
+        reduction_table(moduli),
+    )
+
+
+def encode_planes(
+    x: Array,
+    across: bool,
+    factors: Array,
+    im_sign: float,
+    system: ResidueSystem,
+    planes: Array,
+) -> None:
+    """Write the planes of a whole operand.
+
+    Parameters
+    ----------
+    x : (rows, k, parts) float, or (k, rows, parts) if `across`
+    factors : (2, rows) float64
+        Whose product multiplies each row; 0 for those that become zero.
+    im_sign : float
+        -1 to conjugate.
+    system : ResidueSystem
+    planes : (planes, groups, words, 16, 4) int8
+        Written to.
+    """
+    tables = encode_tables(system)
+    (k, rows) = x.shape[:2] if across else x.shape[1::-1]
+    count, groups, words = planes.shape[:3]
+    per_group = words * GROUP * DEPTH
+    out = planes.reshape(count, groups * per_group)
+    form = system.parts, tables.words, system.hexagonal
+    given = x, across, rows, k, factors, im_sign, *form
+    number = system.parts * tables.words
+
+    def write(strip: tuple[int, int]) -> None:
+        lo, hi = strip
+        shape = ((hi - lo) * per_group // GROUP, number, GROUP)
+        found = scratch(shape, np.dtype(np.int32))
+        quantise_groups(*given, lo, hi, found)
+        target = out[:, lo * per_group : hi * per_group]
+        if is_supported():
+            multiply_plane_bytes(
+                tables.bytes, found, tables.starts, tables.reduction, target
+            )
+        else:
+            _weigh_words(found, tables.weights, tables.moduli, target)
+
+    largest = max(1, STRIP // max(1, per_group))
+    each = per_group * count // 8
+    strips = [
+        (first, min(hi, first + largest))
+        for lo, hi in ranges(groups, each=each)
+        for first in range(lo, hi, largest)
+    ]
+    run_each(write, strips)
 
 
 # Contraction alone: every sum here is an exact integer, fused or not.
@@ -59,30 +148,8 @@ _EXACT = {"contract"}
 
 
 @njit(nogil=True, cache=True, fastmath=_EXACT)
-def _quantise_piece(values, factor1, factor2, count, sign, high):  # type: ignore[no-untyped-def]
-    """Round values to the nearest integers."""
-    for c in range(count):
-        f = factor1[c]
-        v = np.rint(values[c] * f * factor2[c])
-        high[c] = 0.0 if f == 0.0 else sign * v
-
-
-@njit(nogil=True, cache=True, fastmath=_EXACT)
-def _split_piece(split, first, splits, count):  # type: ignore[no-untyped-def]
-    """Cut the last of split[first:first + splits], least significant first."""
-    high = split[first + splits - 1]
-    for t in range(splits - 1):
-        low = split[first + t]
-        for c in range(count):
-            v = high[c]
-            h = np.rint(v * 2.0**-SPLIT_BITS)
-            low[c] = v - h * 2.0**SPLIT_BITS
-            high[c] = h
-
-
-@njit(nogil=True, cache=True, fastmath=_EXACT)
-def _add_group(split, first, w, count, y):  # type: ignore[no-untyped-def]
-    """y += the weighted sum of four splits."""
+def _add_words(split, first, w, count, y):  # type: ignore[no-untyped-def]
+    """y += the weighted sum of four words."""
     s0, s1, s2, s3 = split[first], split[first + 1], split[first + 2], split[first + 3]
     w0, w1, w2, w3 = w[first], w[first + 1], w[first + 2], w[first + 3]
     for c in range(count):
@@ -90,8 +157,8 @@ def _add_group(split, first, w, count, y):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=_EXACT)
-def _reduce_group(split, first, w, y, p, out):  # type: ignore[no-untyped-def]
-    """out = y + the last four splits (mod p), symmetric."""
+def _reduce_words(split, first, w, y, p, out):  # type: ignore[no-untyped-def]
+    """out = y + the last four words (mod p), symmetric."""
     s0, s1, s2, s3 = split[first], split[first + 1], split[first + 2], split[first + 3]
     w0, w1, w2, w3 = w[first], w[first + 1], w[first + 2], w[first + 3]
     inverse = 1.0 / p
@@ -103,104 +170,22 @@ def _reduce_group(split, first, w, y, p, out):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _load_along(x, row, rows, k_lo, k_hi, part, out):  # type: ignore[no-untyped-def]
-    """out[w, r, t] = x[row + r, k_lo + 4 w + t, part]; zeros past the ends."""
-    for r in range(GROUP):
-        if r >= rows:
-            out[:, r] = 0.0
-            continue
-        source = x[row + r]
-        whole = (k_hi - k_lo) // DEPTH
-        for w in range(whole):
-            for t in range(DEPTH):
-                out[w, r, t] = source[k_lo + DEPTH * w + t, part]
-        if whole < out.shape[0]:
-            for t in range(DEPTH):
-                c = k_lo + DEPTH * whole + t
-                out[whole, r, t] = source[c, part] if c < k_hi else 0.0
-
-
-@njit(nogil=True, cache=True)
-def _load_across(x, row, rows, k_lo, k_hi, part, out):  # type: ignore[no-untyped-def]
-    """out[w, r, t] = x[k_lo + 4 w + t, row + r, part]; zeros past the ends."""
-    for w in range(out.shape[0]):
-        for t in range(DEPTH):
-            c = k_lo + DEPTH * w + t
-            if c >= k_hi:
-                out[w, :, t] = 0.0
-                continue
-            source = x[c, row : row + rows, part]
-            for r in range(rows):
-                out[w, r, t] = source[r]
-            for r in range(rows, GROUP):
-                out[w, r, t] = 0.0
-
-
-@njit(nogil=True, cache=True)
-def encode_groups(  # type: ignore[no-untyped-def]
-    x,
-    across,
-    rows,
-    k,
-    factors,
-    im_sign,
-    plane_moduli,
-    weights,
-    splits,
-    hexagonal,
-    lo,
-    hi,
-    first_word,
-    last_word,
-    out,
-):
-    """Write words first..last of groups lo..hi of out[plane, group, 64 words bytes].
-
-    x is (rows, k, parts), or (k, rows, parts) if `across`; factors are (2, rows).
-    """
+def _weigh_words(words, weights, moduli, out):  # type: ignore[no-untyped-def]
+    """out[plane, entry] = the weighted sum of the words of each entry, modulo p."""
     padded = weights.shape[1]
-    values, rest = np.zeros((2, _PIECE)), np.empty((2, _PIECE))
-    factor1, factor2 = np.zeros(_PIECE), np.zeros(_PIECE)
-    split = np.zeros((padded, _PIECE))
-    y = np.zeros(_PIECE)
-    by_word = values.reshape(2, -1, GROUP, DEPTH)
-    words = _PIECE // (GROUP * DEPTH)
-    for group in range(lo, hi):
-        row = group * GROUP
-        count_rows = min(GROUP, rows - row)
-        for c in range(_PIECE):
-            r = min(c % (GROUP * DEPTH) // DEPTH, count_rows - 1)
-            factor1[c], factor2[c] = factors[0, row + r], factors[1, row + r]
-        for word in range(first_word, last_word, words):
-            own = min(words, last_word - word)
-            count = own * GROUP * DEPTH
-            k_lo, k_hi = word * DEPTH, min(k, (word + own) * DEPTH)
-            for part in range(x.shape[2]):
-                target = by_word[part, :own]
-                if across:
-                    _load_across(x, row, count_rows, k_lo, k_hi, part, target)
-                else:
-                    _load_along(x, row, count_rows, k_lo, k_hi, part, target)
-            if hexagonal:
-                g, h = split[splits - 1], split[2 * splits - 1]
-                nearest_points(values, factor1, factor2, count, im_sign, g, h, rest)
-            for part in range(x.shape[2]):
-                first = part * splits
-                high = split[first + splits - 1]
-                if not hexagonal:
-                    sign = im_sign if part == 1 else 1.0
-                    _quantise_piece(values[part], factor1, factor2, count, sign, high)
-                _split_piece(split, first, splits, count)
-                if hexagonal:
-                    # |rest| <= 2 |r| + 1 <= 2^28 + 1, the split 2^29 if not the last
-                    split[first, :count] += rest[part, :count]
-            start = word * GROUP * DEPTH
-            for plane in range(plane_moduli.size):
-                w = weights[plane]
-                if padded > _GROUP:
-                    y[:] = 0.0
-                for first in range(0, padded - _GROUP, _GROUP):
-                    _add_group(split, first, w, count, y)
-                last, p = padded - _GROUP, plane_moduli[plane]
-                target_plane = out[plane, group, start : start + count]
-                _reduce_group(split, last, w, y, p, target_plane)
+    split, y = np.zeros((padded, _PIECE)), np.zeros(_PIECE)
+    for start in range(0, out.shape[1], _PIECE):
+        count = min(_PIECE, out.shape[1] - start)
+        for t in range(words.shape[1]):
+            for g in range(count // GROUP):
+                source = words[start // GROUP + g, t]
+                for r in range(GROUP):
+                    split[t, g * GROUP + r] = source[r] ^ FLIPPED
+        for plane in range(len(moduli)):
+            w, p = weights[plane], moduli[plane]
+            if padded > _TOGETHER:
+                y[:] = 0.0
+            for first in range(0, padded - _TOGETHER, _TOGETHER):
+                _add_words(split, first, w, count, y)
+            target = out[plane, start : start + count]
+            _reduce_words(split, padded - _TOGETHER, w, y, p, target)

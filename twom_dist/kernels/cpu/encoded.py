@@ -11,6 +11,16 @@ from ...typing import Array
 GROUP, DEPTH = 16, 4
 
 
+def as_groups(x: Array) -> Array:
+    """Lay (..., rows, k) out as (..., groups, words, 16, 4), padded with zeros."""
+    *before, rows, k = x.shape
+    groups, words = -(-rows // GROUP), -(-k // DEPTH)
+    padded = np.zeros((*before, groups * GROUP, words * DEPTH), x.dtype)
+    padded[..., :rows, :k] = x
+    found = padded.reshape(*before, groups, GROUP, words, DEPTH).swapaxes(-3, -2)
+    return np.ascontiguousarray(found)
+
+
 @dataclass(frozen=True)
 class CpuEncoded:
     """Planes of either side.

@@ -15,7 +15,7 @@ from . import norms
 from .announce import announce_compilation
 from .buffers import empty
 from .decode import as_parts, decode_tile
-from .encode import encode_groups, encode_tables
+from .encode import encode_planes
 from .encoded import DEPTH, GROUP, CpuEncoded
 from .fingerprint import fingerprint_words
 from .mirrors import fill_mirrors
@@ -191,17 +191,15 @@ class CpuEngine:
         shape = (len(system.planes), -(-rows // GROUP), -(-k // DEPTH))
         planes = empty((*shape, GROUP, DEPTH), np.int8)
         source, across = _straighten(x)
-        tables = encode_tables(system)
-        args = (
-            *(_read_only(as_parts(source)), across, rows, k),
-            *(np.stack(norms.power_factors(exponents)), -1.0 if conjugate else 1.0),
-            *(tables.plane_moduli, tables.weights, tables.splits, system.hexagonal),
-        )
-        out = planes.reshape(*shape[:2], shape[2] * GROUP * DEPTH)
-        run_each(
-            lambda r: encode_groups(*args, *r, 0, shape[2], out),
-            ranges(shape[1], each=GROUP * k * shape[0] // 4),
-        )
+        if planes.size:
+            encode_planes(
+                _read_only(as_parts(source)),
+                across,
+                np.stack(norms.power_factors(exponents)),
+                -1.0 if conjugate else 1.0,
+                system,
+                planes,
+            )
         return CpuEncoded(rows, k, planes, tuple(range(shape[0])))
 
     def as_right(self, left: CpuEncoded, planes: tuple[int, ...]) -> CpuEncoded:

@@ -156,14 +156,11 @@ def _multiplier(width: int) -> Any:
         out_stride: Any,
         rows: Any,
         add: Any,
-        weights: Any,
-        start: Any,
-        p: Any,
-        inverse: Any,
+        entries: Any,
+        entry_stride: Any,
     ) -> Any:
         signature = types.void(
-            *(types.intp,) * 8,
-            *(types.boolean, types.int32, types.int32, types.float32, types.float32),
+            *(types.intp,) * 8, types.boolean, types.intp, types.intp
         )
         return signature, lambda *given: _write_multiply(width, *given)
 
@@ -173,7 +170,14 @@ def _multiplier(width: int) -> Any:
 def _write_multiply(
     width: int, context: Any, builder: Any, signature: Any, args: Any
 ) -> Any:
-    x, y, y_stride, steps, starts, out, out_stride, rows, add, *reduction = args
+    """out[r, j] = starts[r] + the sum over 4 steps of x[r] (y[j] + 128), modulo p.
+
+    r < `rows` <= 8; j < 16 width. All but `rows` and `add` are addresses and distances
+    in bytes: of x and y their first words, `y_stride` from group to group of y. Row r
+    is reduced by entry r of the table, {weights, start, p, 1 / p} as int32 and float32.
+    """
+    x, y, y_stride, steps, starts, out, out_stride, rows, add, *table = args
+    entries, entry_stride = table
     write = _Writer(builder)
     groups = range(width)
     panels = [
@@ -201,25 +205,29 @@ def _write_multiply(
         with builder.if_then(
             builder.icmp_signed(">", rows, ir.Constant(_ADDRESS, r)), likely=True
         ):
-            row = builder.add(out, builder.mul(out_stride, ir.Constant(_ADDRESS, r)))
-            _store_residues(
-                write, sums[r * width : (r + 1) * width], row, add, reduction
-            )
+            at_row = ir.Constant(_ADDRESS, r)
+            row = builder.add(out, builder.mul(out_stride, at_row))
+            entry = builder.add(entries, builder.mul(entry_stride, at_row))
+            _store_residues(write, sums[r * width : (r + 1) * width], row, add, entry)
     return context.get_dummy_value()
 
 
 def _store_residues(
-    write: _Writer, sums: list[Any], out: Any, add: Any, reduction: list[Any]
+    write: _Writer, sums: list[Any], out: Any, add: Any, entry: Any
 ) -> None:
     """Write sums of a row modulo p, or add them to what is there.
 
     The bytes of a sum, biased to unsigned, weigh 2^(8 i) mod p: |raw| < 2^18, so that
     raw, and raw less a multiple of p near it, are exact in float32. The quotient is off
-    by 2^-13 at most, and raw / p is 1 / (2 p) or more away from a tie for odd p; for
+    by 2^-5 / p at most, and raw / p is 1 / (2 p) or more away from a tie for odd p; for
     p = 256 it is exact, and a tie gives +-128, whose low bytes are equal.
     """
     builder = write.builder
-    weights, start, p, inverse = (write.fill(x) for x in reduction)
+    kinds = (_WORD, _WORD, _SINGLE, _SINGLE)
+    weights, start, p, inverse = (
+        write.fill(write.load(entry, 4 * place, kind))
+        for place, kind in enumerate(kinds)
+    )
     rint = write.declare("llvm.rint.v16f32", _SINGLES, _SINGLES)
     fma = write.declare("llvm.fma.v16f32", _SINGLES, *(_SINGLES,) * 3)
     for g, own in enumerate(sums):

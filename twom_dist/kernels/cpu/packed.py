@@ -23,24 +23,27 @@ from .tuning import BLOCK_BYTES, LONGEST_SUM
 _BYTES = GROUP * DEPTH
 
 
-@cache
-def reduction_tables(system: ResidueSystem) -> tuple[Array, Array]:
-    """Tabulate {weights of the bytes of a sum, start} and {p, 1/p} of each product.
+def reduction_table(moduli: Sequence[int]) -> Array:
+    """Tabulate what the microkernel reduces by: {weights, start, p, 1/p}, 16 bytes.
 
-    `start` takes back the bias of 2^31 that makes the bytes unsigned.
+    The bytes of a sum weigh 2^(8 i) modulo p; `start` takes back the bias of 2^31 that
+    makes them unsigned.
     """
-    weights, numbers = [], []
-    for p in (product.p for product in system.products):
-        own = [symmetric_residue(1 << 8 * t, p) for t in range(4)]
-        packed = int(np.array(own, np.int8).view(np.int32)[0])
-        weights.append((packed, symmetric_residue(-(1 << 31), p)))
-        numbers.append((p, 1 / p))
-    return np.array(weights, np.int32), np.array(numbers, np.float32)
+    table = np.zeros(len(moduli), "4i1, i4, f4, f4")
+    for row, p in enumerate(moduli):
+        weights = [symmetric_residue(1 << 8 * t, p) for t in range(4)]
+        table[row] = weights, symmetric_residue(-(1 << 31), p), p, 1 / p
+    return table.view(np.int32).reshape(-1, 4)
+
+
+@cache
+def _product_table(system: ResidueSystem) -> Array:
+    return reduction_table([product.p for product in system.products])
 
 
 @njit(nogil=True, cache=True)
 def _multiply_rows(  # type: ignore[no-untyped-def]
-    x, y, out, row, rows, first, last, k_lo, k_hi, add, weights, numbers
+    x, y, out, row, rows, first, last, k_lo, k_hi, add, entry
 ):
     """Multiply rows of a plane by groups first..last of another, along words of k."""
     words, row_bytes, steps = y.shape[1], out.shape[1], k_hi - k_lo
@@ -52,7 +55,7 @@ def _multiply_rows(  # type: ignore[no-untyped-def]
     for i in range(0, rows, GROUP):
         group = x_base + (row + i) // GROUP * words * _BYTES
         sum_rows(group, steps, np.int32(-128), starts.ctypes.data + 4 * i)
-    given = weights[0], weights[1], numbers[0], numbers[1]
+    table = entry.ctypes.data
     for j in range(first, last, WIDEST):
         panel = y_base + j * words * _BYTES
         for i in range(row, row + rows, ROWS):
@@ -62,16 +65,16 @@ def _multiply_rows(  # type: ignore[no-untyped-def]
             count = min(ROWS, row + rows - i)
             where = group, panel, words * _BYTES, steps, start, target, row_bytes, count
             if last - j >= 3:
-                multiply_three(*where, add, *given)
+                multiply_three(*where, add, table, 0)
             elif last - j == 2:
-                multiply_two(*where, add, *given)
+                multiply_two(*where, add, table, 0)
             else:
-                multiply_one(*where, add, *given)
+                multiply_one(*where, add, table, 0)
 
 
 @njit(nogil=True, cache=True)
 def _multiply_items(  # type: ignore[no-untyped-def]
-    lo, hi, x, y, jobs, block, side, longest, add, weights, numbers, out
+    lo, hi, x, y, jobs, block, side, longest, add, table, out
 ):
     """Multiply items lo..hi: blocks of rows of each job, one after the other."""
     m = out.shape[1]
@@ -99,8 +102,7 @@ def _multiply_items(  # type: ignore[no-untyped-def]
                 k_lo,
                 k_hi,
                 add or k_lo > 0,
-                weights[q],
-                numbers[q],
+                table[q],
             )
 
 
@@ -126,9 +128,44 @@ def multiply_packed(
     args = (
         *(left.planes.reshape(*left.planes.shape[:3], -1), right.planes),
         *(np.array(jobs), block, side, longest, add),
-        *(*reduction_tables(system), residues),
+        *(_product_table(system), residues),
     )
     items = len(jobs) * -(-m // block)
     # 64 multiplications a clock and more.
     each = min(block, m) * residues.shape[2] * words * DEPTH // 400
     run_each(lambda r: _multiply_items(*r, *args), ranges(items, each=each))
+
+
+@njit(nogil=True, cache=True)
+def multiply_plane_bytes(weights, words, starts, table, out):  # type: ignore[no-untyped-def]
+    """out[plane, entry] = the sum of weighted bytes of the entry, modulo the plane's p.
+
+    weights[planes // 16, words, 16, 4] are the left operand, words[entry // 16, words,
+    entry % 16] the right one, four bytes in each.
+    """
+    planes, entries = out.shape
+    steps, plane_bytes, group_bytes = words.shape[1], out.strides[0], words.strides[0]
+    for first in range(0, entries, WIDEST * GROUP):
+        panel = words.ctypes.data + first // GROUP * group_bytes
+        groups = min(WIDEST, (entries - first) // GROUP)
+        for plane in range(0, planes, ROWS):
+            where = (
+                weights.ctypes.data
+                + (plane // GROUP * steps * _BYTES + plane % GROUP * DEPTH),
+                panel,
+                group_bytes,
+                steps,
+                starts.ctypes.data + 4 * plane,
+                out.ctypes.data + plane * plane_bytes + first,
+                plane_bytes,
+                min(ROWS, planes - plane),
+                False,
+                table.ctypes.data + 16 * plane,
+                16,
+            )
+            if groups == 3:
+                multiply_three(*where)
+            elif groups == 2:
+                multiply_two(*where)
+            else:
+                multiply_one(*where)

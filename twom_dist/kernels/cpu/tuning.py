@@ -13,3 +13,6 @@ LARGEST_K = 1 << 16
 # and columns of k that are summed before sums are reduced.
 BLOCK_BYTES = 1 << 18
 LONGEST_SUM = 4096
+
+# Entries whose words are found before planes are made of them.
+STRIP = 1 << 13
