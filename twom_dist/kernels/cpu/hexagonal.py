@@ -54,18 +54,26 @@ def nearest_points(values, factor1, factor2, count, im_sign, g, h, rest):  # typ
 
 
 @njit(nogil=True, cache=True)
-def lift_to_cell(d, modulus, quotient, digit_bits, count):  # type: ignore[no-untyped-def]
+def count_off_lattice(d, count):  # type: ignore[no-untyped-def]
+    """Count the points of d[part, digit, piece] whose parts differ in parity."""
+    odd = np.int64(0)
+    for c in range(count):
+        middle = 0.5 * (d[0, 0, c] + d[1, 0, c])
+        odd += np.int64(middle != np.rint(middle))
+    return odd
+
+
+@njit(nogil=True, cache=True)
+def lift_to_cell(d, modulus, quotient, unit, count):  # type: ignore[no-untyped-def]
     """Bring d[part, digit, piece] to one parity, by M in one part; rare.
 
     Returns how many digits are then ``-2^(b-1)``.
     """
     last = d.shape[1] - 1
     below = max(0, last - 1)
-    unit = 2.0**digit_bits
     half, halves = unit / 2, np.int64(0)
-    g, h = d[0, 0], d[1, 0]
     for c in range(count):
-        middle = 0.5 * (g[c] + h[c])
+        middle = 0.5 * (d[0, 0, c] + d[1, 0, c])
         if middle == np.rint(middle):
             continue
         u, v = d[0, last, c] * quotient[0], d[1, last, c] * quotient[0]
@@ -84,14 +92,13 @@ def lift_to_cell(d, modulus, quotient, digit_bits, count):  # type: ignore[no-un
 
 
 @njit(nogil=True, cache=True)
-def times_half_root(pair, count, out):  # type: ignore[no-untyped-def]
-    """Write the one or two words of ``h sqrt(3) / 2``, for the two words of h."""
+def times_half_root(v, count):  # type: ignore[no-untyped-def]
+    """Make v[1, word, piece], the two words of h, those of ``h sqrt(3) / 2``."""
     for c in range(count):
-        v = pair[0, c]
-        product = v * _HALF_FIRST
-        rest = fused(v, _HALF_FIRST, -product)
-        rest += v * _HALF_SECOND + pair[1, c] * _HALF_FIRST
+        high = v[1, 0, c]
+        product = high * _HALF_FIRST
+        rest = fused(high, _HALF_FIRST, -product)
+        rest += high * _HALF_SECOND + v[1, 1, c] * _HALF_FIRST
         total = product + rest
-        out[0, c] = total
-        if len(out) == 2:
-            out[1, c] = rest - (total - product)
+        v[1, 0, c] = total
+        v[1, 1, c] = rest - (total - product)
