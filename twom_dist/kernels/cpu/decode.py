@@ -68,30 +68,27 @@ def scalar_mode(factor: complex) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _reconstruct(d, modulus, quotient, unit, hexagonal, both, count, lines, v):  # type: ignore[no-untyped-def]
-    """Make v[part, word, piece] of the sums d[part, digit, piece]: steps 1 to 3."""
-    parts, halves = d.shape[0], np.int64(0)
-    given = modulus, quotient, unit, count
-    for part in range(parts):
-        halves += reduce_digits(d, part, *given, lines[0], lines[1])
+def _reconstruct(d, modulus, quotient, unit, hexagonal, count, lines, v):  # type: ignore[no-untyped-def]
+    """Make v[word, part, piece] of the sums d[digit, part, piece]: steps 1 to 3."""
+    digits, words = d.reshape(len(d), -1), v.reshape(len(v), -1)
+    given = modulus, quotient, unit
+    halves = reduce_digits(digits, *given, lines[0], lines[1])
     if hexagonal and count_off_lattice(d, count) > 0:
-        halves += lift_to_cell(d, *given)
-    for part in range(parts):
-        exactly = both or (hexagonal and part == 1)
-        add_digits(d, part, unit, count, exactly, v)
-        if halves > 0:
-            mirror_digits(d, part, unit, count, v)
-            add_digits(d, part, unit, count, exactly, v)
+        halves += lift_to_cell(d, *given, count)
+    add_digits(digits, unit, words)
+    if halves > 0:
+        mirror_digits(digits, unit, words)
+        add_digits(digits, unit, words)
     if hexagonal:
-        for word in range(v.shape[1]):
+        for word in range(len(v)):
             for c in range(count):
-                v[0, word, c] *= 0.5
+                v[word, 0, c] *= 0.5
         times_half_root(v, count)
 
 
 @njit(nogil=True, cache=True)
 def _scale_down(v, words, row, columns, count, one):  # type: ignore[no-untyped-def]
-    """Multiply v[part, word, piece] by 2^e1, and 2^min(e2, 0): step 4.
+    """Multiply v[word, part, piece] by 2^e1, and 2^min(e2, 0): step 4.
 
     `one`: scratch. Returns the largest e.
     """
@@ -101,71 +98,71 @@ def _scale_down(v, words, row, columns, count, one):  # type: ignore[no-untyped-
         e = -(row + columns[c])
         bits[c] = (min(max(e, _FIRST_LOW), _FIRST_HIGH) + 1023) << 52
         largest, smallest = max(largest, e), min(smallest, e)
-    for part in range(v.shape[0]):
+    for part in range(v.shape[1]):
         for word in range(words):
             for c in range(count):
-                v[part, word, c] *= one[c]
+                v[word, part, c] *= one[c]
     if smallest < _FIRST_LOW:
         for c in range(count):
             e2 = -(row + columns[c]) - _FIRST_LOW
             bits[c] = (min(max(e2, _SECOND_LOW), 0) + 1023) << 52
-        for part in range(v.shape[0]):
+        for part in range(v.shape[1]):
             for word in range(words):
                 for c in range(count):
-                    v[part, word, c] *= one[c]
+                    v[word, part, c] *= one[c]
     return largest
 
 
 @njit(nogil=True, cache=True)
 def _scale_up(v, words, row, columns, count):  # type: ignore[no-untyped-def]
-    """Multiply v[part, word, piece] by 2^max(e2, 0) of step 4; rare."""
+    """Multiply v[word, part, piece] by 2^max(e2, 0) of step 4; rare."""
     for c in range(count):
         e2 = -(row + columns[c]) - _FIRST_HIGH
         if e2 > 0:
-            for part in range(v.shape[0]):
+            for part in range(v.shape[1]):
                 for word in range(words):
-                    v[part, word, c] = ldexp(v[part, word, c], e2)
+                    v[word, part, c] = ldexp(v[word, part, c], e2)
 
 
 @njit(nogil=True, cache=True)
 def _normalise(v, count):  # type: ignore[no-untyped-def]
     """Round the sum of both words to the first: the end of step 4."""
-    for part in range(v.shape[0]):
+    for part in range(v.shape[1]):
         for c in range(count):
-            high, low = v[part, 0, c], v[part, 1, c]
+            high, low = v[0, part, c], v[1, part, c]
             total = high + low
-            v[part, 0, c] = total
-            v[part, 1, c] = low - (total - high) if np.isfinite(total) else 0.0
+            v[0, part, c] = total
+            v[1, part, c] = low - (total - high) if np.isfinite(total) else 0.0
 
 
 @njit(nogil=True, cache=True)
 def _scale(v, mode, re, im, count):  # type: ignore[no-untyped-def]
     """v *= alpha; nothing for 1."""
     if mode in (REAL, NONE):
-        for part in range(v.shape[0]):
+        for part in range(v.shape[1]):
             for c in range(count):
-                v[part, 0, c] *= re
+                v[0, part, c] *= re
     elif mode == COMPLEX:
         for c in range(count):
-            x, y = v[0, 0, c], v[1, 0, c]
+            x, y = v[0, 0, c], v[0, 1, c]
             v[0, 0, c] = re * x - im * y
-            v[1, 0, c] = re * y + im * x
+            v[0, 1, c] = re * y + im * x
 
 
 @njit(nogil=True, cache=True)
 def _add_scaled(v, own, mode, re, im, count):  # type: ignore[no-untyped-def]
     """v += beta c, of which own[piece * parts]."""
-    parts = v.shape[0]
+    parts = v.shape[1]
     if mode == COMPLEX:
         for c in range(count):
             x, y = np.float64(own[2 * c]), np.float64(own[2 * c + 1])
             v[0, 0, c] += re * x - im * y
-            v[1, 0, c] += re * y + im * x
+            v[0, 1, c] += re * y + im * x
     else:
         factor = 1.0 if mode == ONE else re
         for part in range(parts):
             for c in range(count):
-                v[part, 0, c] += factor * np.float64(own[parts * c + part])
+                v[0, part, c] += factor * np.float64(own[parts * c + part])
 
 
 @njit(nogil=True, cache=True)
@@ -179,13 +176,13 @@ def _finish(x, real):  # type: ignore[no-untyped-def]
 def _write(v, word, count, out):  # type: ignore[no-untyped-def]
     """Write out[piece * parts]."""
     real = out.dtype.type
-    if v.shape[0] == 1:
+    if v.shape[1] == 1:
         for c in range(count):
-            out[c] = _finish(v[0, word, c], real)
+            out[c] = _finish(v[word, 0, c], real)
     else:
         for c in range(count):
-            out[2 * c] = _finish(v[0, word, c], real)
-            out[2 * c + 1] = _finish(v[1, word, c], real)
+            out[2 * c] = _finish(v[word, 0, c], real)
+            out[2 * c + 1] = _finish(v[word, 1, c], real)
 
 
 @njit(nogil=True, cache=True)
@@ -212,17 +209,21 @@ def decode_rows(  # type: ignore[no-untyped-def]
     words = out.shape[0]
     parts, digits, _ = weights.shape
     held = 2 if hexagonal else words
-    d = make_scratch(parts * digits).reshape(parts, digits, PIECE)
-    small = make_scratch(parts * GROUP).reshape(parts, GROUP, PIECE)
-    v = make_scratch(parts * held).reshape(parts, held, PIECE)
-    lines = make_scratch(2)
+    n = len(columns)
+    pieces = max(1, -(-n // PIECE))
+    # Of equal width, and aligned.
+    width = -(-n // (8 * pieces)) * 8
+    line = parts * width
+    d = make_scratch(digits * line).reshape(digits, parts, width)
+    small = make_scratch(GROUP * line).reshape(GROUP, parts, width)
+    v = make_scratch(held * line).reshape(held, parts, width)
+    lines = make_scratch(2 * line).reshape(2, line)
     unit = 2.0**digit_bits
     for i in range(lo, hi):
-        for start in range(0, len(columns), PIECE):
-            count = min(PIECE, len(columns) - start)
+        for start in range(0, n, width):
+            count = min(width, n - start)
             sum_residues(residues, i, start, count, forms, weights, small, d)
-            given = modulus, quotient, unit, hexagonal, words == 2
-            _reconstruct(d, *given, count, lines, v)
+            _reconstruct(d, modulus, quotient, unit, hexagonal, count, lines, v)
             own = rows[i], columns[start : start + count], count
             largest = _scale_down(v, words, *own, lines[0])
             _scale(v, alpha_mode, alpha.real, alpha.imag, count)

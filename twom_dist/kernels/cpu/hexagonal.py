@@ -55,50 +55,50 @@ def nearest_points(values, factor1, factor2, count, im_sign, g, h, rest):  # typ
 
 @njit(nogil=True, cache=True)
 def count_off_lattice(d, count):  # type: ignore[no-untyped-def]
-    """Count the points of d[part, digit, piece] whose parts differ in parity."""
+    """Count the points of d[digit, part, piece] whose parts differ in parity."""
     odd = np.int64(0)
     for c in range(count):
-        middle = 0.5 * (d[0, 0, c] + d[1, 0, c])
+        middle = 0.5 * (d[0, 0, c] + d[0, 1, c])
         odd += np.int64(middle != np.rint(middle))
     return odd
 
 
 @njit(nogil=True, cache=True)
 def lift_to_cell(d, modulus, quotient, unit, count):  # type: ignore[no-untyped-def]
-    """Bring d[part, digit, piece] to one parity, by M in one part; rare.
+    """Bring d[digit, part, piece] to one parity, by M in one part; rare.
 
     Returns how many digits are then ``-2^(b-1)``.
     """
-    last = d.shape[1] - 1
+    last = len(d) - 1
     below = max(0, last - 1)
     half, halves = unit / 2, np.int64(0)
     for c in range(count):
-        middle = 0.5 * (d[0, 0, c] + d[1, 0, c])
+        middle = 0.5 * (d[0, 0, c] + d[0, 1, c])
         if middle == np.rint(middle):
             continue
-        u, v = d[0, last, c] * quotient[0], d[1, last, c] * quotient[0]
+        u, v = d[last, 0, c] * quotient[0], d[last, 1, c] * quotient[0]
         if last > 0:
-            u += d[0, below, c] * quotient[1]
-            v += d[1, below, c] * quotient[1]
+            u += d[below, 0, c] * quotient[1]
+            v += d[below, 1, c] * quotient[1]
         part = 1 if 3.0 * np.abs(v) - np.abs(u) > 1.0 else 0
         sign = -1.0 if (v if part == 1 else u) < 0.0 else 1.0
         carry = 0.0
         for t in range(last + 1):
-            digit = d[part, t, c] - sign * modulus[t] + carry
+            digit = d[t, part, c] - sign * modulus[t] + carry
             carry = np.floor((digit + half) / unit) if t < last else 0.0
-            d[part, t, c] = digit - carry * unit
-            halves += np.int64(d[part, t, c] == -half)
+            d[t, part, c] = digit - carry * unit
+            halves += np.int64(d[t, part, c] == -half)
     return halves
 
 
 @njit(nogil=True, cache=True)
 def times_half_root(v, count):  # type: ignore[no-untyped-def]
-    """Make v[1, word, piece], the two words of h, those of ``h sqrt(3) / 2``."""
+    """Make v[word, 1, piece], the two words of h, those of ``h sqrt(3) / 2``."""
     for c in range(count):
-        high = v[1, 0, c]
+        high = v[0, 1, c]
         product = high * _HALF_FIRST
         rest = fused(high, _HALF_FIRST, -product)
         rest += high * _HALF_SECOND + v[1, 1, c] * _HALF_FIRST
         total = product + rest
-        v[1, 0, c] = total
+        v[0, 1, c] = total
         v[1, 1, c] = rest - (total - product)
