@@ -1,8 +1,9 @@
 """Decode: int8 residues -> floating-point tile, by the contract's written order."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from math import ldexp
+from math import ldexp, prod
 
 import numpy as np
 from numba import njit
@@ -14,7 +15,6 @@ from .digits import (
     GROUP,
     PIECE,
     add_digits,
-    make_scratch,
     mirror_digits,
     reduce_digits,
     sum_residues,
@@ -67,14 +67,15 @@ def scalar_mode(factor: complex) -> int:
     return REAL if complex(factor).imag == 0 else COMPLEX
 
 
-@njit(nogil=True, cache=True)
-def _reconstruct(d, modulus, quotient, unit, hexagonal, count, lines, v):  # type: ignore[no-untyped-def]
-    """Make v[word, part, piece] of the sums d[digit, part, piece]: steps 1 to 3."""
-    digits, words = d.reshape(len(d), -1), v.reshape(len(v), -1)
-    given = modulus, quotient, unit
-    halves = reduce_digits(digits, *given, lines[0], lines[1])
+@njit(nogil=True, cache=True, _nrt=False)
+def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, lines, v, words):  # type: ignore[no-untyped-def]
+    """Make v[word, part, piece] of the sums d[digit, part, piece]: steps 1 to 3.
+
+    digits and words: d and v with both parts as one line.
+    """
+    halves = reduce_digits(digits, modulus, quotient, unit, lines[0], lines[1])
     if hexagonal and count_off_lattice(d, count) > 0:
-        halves += lift_to_cell(d, *given, count)
+        halves += lift_to_cell(d, modulus, quotient, unit, count)
     add_digits(digits, unit, words)
     if halves > 0:
         mirror_digits(digits, unit, words)
@@ -86,7 +87,7 @@ def _reconstruct(d, modulus, quotient, unit, hexagonal, count, lines, v):  # typ
         times_half_root(v, count)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def _scale_down(v, words, row, columns, count, one):  # type: ignore[no-untyped-def]
     """Multiply v[word, part, piece] by 2^e1, and 2^min(e2, 0): step 4.
 
@@ -113,7 +114,7 @@ def _scale_down(v, words, row, columns, count, one):  # type: ignore[no-untyped-
     return largest
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def _scale_up(v, words, row, columns, count):  # type: ignore[no-untyped-def]
     """Multiply v[word, part, piece] by 2^max(e2, 0) of step 4; rare."""
     for c in range(count):
@@ -124,7 +125,7 @@ def _scale_up(v, words, row, columns, count):  # type: ignore[no-untyped-def]
                     v[word, part, c] = ldexp(v[word, part, c], e2)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def _normalise(v, count):  # type: ignore[no-untyped-def]
     """Round the sum of both words to the first: the end of step 4."""
     for part in range(v.shape[1]):
@@ -135,7 +136,7 @@ def _normalise(v, count):  # type: ignore[no-untyped-def]
             v[1, part, c] = low - (total - high) if np.isfinite(total) else 0.0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def _scale(v, mode, re, im, count):  # type: ignore[no-untyped-def]
     """v *= alpha; nothing for 1."""
     if mode in (REAL, NONE):
@@ -149,7 +150,7 @@ def _scale(v, mode, re, im, count):  # type: ignore[no-untyped-def]
             v[0, 1, c] = re * y + im * x
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def _add_scaled(v, own, mode, re, im, count):  # type: ignore[no-untyped-def]
     """v += beta c, of which own[piece * parts]."""
     parts = v.shape[1]
@@ -165,14 +166,14 @@ def _add_scaled(v, own, mode, re, im, count):  # type: ignore[no-untyped-def]
                 v[0, part, c] += factor * np.float64(own[parts * c + part])
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def _finish(x, real):  # type: ignore[no-untyped-def]
     """Round, make zeros positive and every NaN the same: step 6."""
     rounded = real(x) + real(0)
     return rounded if rounded == rounded else real(np.nan)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def _write(v, word, count, out):  # type: ignore[no-untyped-def]
     """Write out[piece * parts]."""
     real = out.dtype.type
@@ -185,7 +186,7 @@ def _write(v, word, count, out):  # type: ignore[no-untyped-def]
             out[2 * c + 1] = _finish(v[word, 1, c], real)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def decode_rows(  # type: ignore[no-untyped-def]
     residues,
     rows,
@@ -204,26 +205,33 @@ def decode_rows(  # type: ignore[no-untyped-def]
     lo,
     hi,
     out,
+    small,
+    d,
+    digits,
+    v,
+    both_parts,
+    lines,
 ):
     """Write rows lo..hi of out[word, m, n * parts]."""
-    words = out.shape[0]
-    parts, digits, _ = weights.shape
-    held = 2 if hexagonal else words
-    n = len(columns)
-    pieces = max(1, -(-n // PIECE))
-    # Of equal width, and aligned.
-    width = -(-n // (8 * pieces)) * 8
-    line = parts * width
-    d = make_scratch(digits * line).reshape(digits, parts, width)
-    small = make_scratch(GROUP * line).reshape(GROUP, parts, width)
-    v = make_scratch(held * line).reshape(held, parts, width)
-    lines = make_scratch(2 * line).reshape(2, line)
+    words, n = out.shape[0], len(columns)
+    parts, width = d.shape[1:]
     unit = 2.0**digit_bits
     for i in range(lo, hi):
         for start in range(0, n, width):
             count = min(width, n - start)
             sum_residues(residues, i, start, count, forms, weights, small, d)
-            _reconstruct(d, modulus, quotient, unit, hexagonal, count, lines, v)
+            _reconstruct(
+                d,
+                digits,
+                modulus,
+                quotient,
+                unit,
+                hexagonal,
+                count,
+                lines,
+                v,
+                both_parts,
+            )
             own = rows[i], columns[start : start + count], count
             largest = _scale_down(v, words, *own, lines[0])
             _scale(v, alpha_mode, alpha.real, alpha.imag, count)
@@ -237,6 +245,23 @@ def decode_rows(  # type: ignore[no-untyped-def]
                 _normalise(v, count)
             for word in range(words):
                 _write(v, word, count, out[word, i, first:end])
+
+
+def piece_width(n: int) -> int:
+    """Cut n into equal pieces of up to `PIECE`, whole lines of the cache."""
+    pieces = max(1, -(-n // PIECE))
+    return -(-n // (8 * pieces)) * 8
+
+
+def make_scratch(lengths: Iterable[int], shape: tuple[int, ...]) -> list[Array]:
+    """Make arrays of zeros, (length, *shape) each, aligned to a line of the cache."""
+    arrays = []
+    for length in lengths:
+        size = length * prod(shape)
+        buffer = np.zeros(size + 7)
+        start = -(buffer.__array_interface__["data"][0] // 8) % 8
+        arrays.append(buffer[start : start + size].reshape(length, *shape))
+    return arrays
 
 
 def decode_tile(
@@ -253,6 +278,10 @@ def decode_tile(
 ) -> None:
     """Decode rows lo..hi of a tile into out, seen as (words, m, n * parts)."""
     tables = decode_tables(system)
+    held = 2 if system.hexagonal else len(out)
+    lengths = GROUP, system.num_digits, held, 2
+    width = piece_width(len(columns))
+    small, d, v, lines = make_scratch(lengths, (system.parts, width))
     decode_rows(
         residues,
         rows,
@@ -271,6 +300,12 @@ def decode_tile(
         lo,
         hi,
         out,
+        small,
+        d,
+        d.reshape(len(d), -1),
+        v,
+        v.reshape(len(v), -1),
+        lines.reshape(2, -1),
     )
 
 

@@ -1,9 +1,10 @@
 """Digits of the reconstruction, by pieces of a row: steps 1 to 3 of `Engine.decode`.
 
 Both parts of a piece lie side by side, and what does not tell them apart takes them as
-one line. Scratch arrays are indexed, never cut: the count of references that a view
-changes took longer than the loops. Where `contract` is allowed, every result is exact,
-fused or not.
+one line. Where `contract` is allowed, every result is exact, fused or not.
+
+Kernels without `_nrt` count the references to their arrays, by atomic operations: about
+60 for each piece of a row, which took as long as half of the arithmetic.
 """
 
 import numpy as np
@@ -21,15 +22,7 @@ _REAL, _TWO_M, _THREE_M, _FOUR_M = range(4)
 _PRODUCTS = (1, 2, 3, 4)
 
 
-@njit(nogil=True, cache=True)
-def make_scratch(size):  # type: ignore[no-untyped-def]
-    """Make a line of zeros, aligned to a line of the cache."""
-    buffer = np.zeros(size + 7)
-    start = -(buffer.ctypes.data // 8) % 8
-    return buffer[start : start + size]
-
-
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def _combine(r, q, form, i, start, count, small, g):  # type: ignore[no-untyped-def]
     """Combine the residues of products q, ... into small[g, part, piece]."""
     # An index that might be negative, and count from the end, is not vectorised.
@@ -58,7 +51,7 @@ def _combine(r, q, form, i, start, count, small, g):  # type: ignore[no-untyped-
             small[g, 1, c] = np.float64(x + y)
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@njit(nogil=True, cache=True, _nrt=False, fastmath={"contract"})
 def _add_group(small, weights, part, first, count, d):  # type: ignore[no-untyped-def]
     """d[digit, part] += sum_g weights[part, digit, first + g] small[g, part]."""
     for t in range(len(d)):
@@ -79,7 +72,7 @@ def _add_group(small, weights, part, first, count, d):  # type: ignore[no-untype
             d[t, part, c] = total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def sum_residues(r, i, start, count, forms, weights, small, d):  # type: ignore[no-untyped-def]
     """Sum the digits of the weights times residues: to d[digit, part, piece]."""
     q = 0
@@ -92,7 +85,7 @@ def sum_residues(r, i, start, count, forms, weights, small, d):  # type: ignore[
             _add_group(small, weights, part, first, count, d)
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@njit(nogil=True, cache=True, _nrt=False, fastmath={"contract"})
 def _carry(d, t, m, unit, quotients, carries):  # type: ignore[no-untyped-def]
     """Balance one digit but the last: steps 1 and 2."""
     inverse, half, halves = 1.0 / unit, unit / 2, np.int64(0)
@@ -106,7 +99,7 @@ def _carry(d, t, m, unit, quotients, carries):  # type: ignore[no-untyped-def]
     return halves
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def reduce_digits(d, modulus, factors, unit, quotients, carries):  # type: ignore[no-untyped-def]
     """Follow steps 1 and 2 of the contract on d[digit, piece].
 
@@ -127,7 +120,7 @@ def reduce_digits(d, modulus, factors, unit, quotients, carries):  # type: ignor
     return halves
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def add_digits(d, unit, v):  # type: ignore[no-untyped-def]
     """Sum the digits from the least up, to v[word, piece]: step 3.
 
@@ -152,7 +145,7 @@ def add_digits(d, unit, v):  # type: ignore[no-untyped-def]
                 v[0, c] = d[t, c] * scale + v[0, c]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def mirror_digits(d, unit, v):  # type: ignore[no-untyped-def]
     """Give negative integers the digits of their magnitudes, negated; rare."""
     half, last = unit / 2, len(d) - 1

@@ -53,7 +53,7 @@ def nearest_points(values, factor1, factor2, count, im_sign, g, h, rest):  # typ
         rest_h[c] = sign * (2.0 * r + (-one if v < 0.0 else one))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def count_off_lattice(d, count):  # type: ignore[no-untyped-def]
     """Count the points of d[digit, part, piece] whose parts differ in parity."""
     odd = np.int64(0)
@@ -63,7 +63,7 @@ def count_off_lattice(d, count):  # type: ignore[no-untyped-def]
     return odd
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def lift_to_cell(d, modulus, quotient, unit, count):  # type: ignore[no-untyped-def]
     """Bring d[digit, part, piece] to one parity, by M in one part; rare.
 
@@ -91,7 +91,7 @@ def lift_to_cell(d, modulus, quotient, unit, count):  # type: ignore[no-untyped-
     return halves
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
 def times_half_root(v, count):  # type: ignore[no-untyped-def]
     """Make v[word, 1, piece], the two words of h, those of ``h sqrt(3) / 2``."""
     for c in range(count):
