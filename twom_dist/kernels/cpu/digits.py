@@ -10,9 +10,11 @@ Kernels without `_nrt` count the references to their arrays, by atomic operation
 import numpy as np
 from numba import njit
 
-# Entries decoded together at most: their scratch arrays fit the first cache.
+# Entries decoded together at most: their scratch arrays nearly fit the first cache.
+# Zen 5, 16 2M moduli, 1 thread: 6.3 ns an entry; with 512, 6.8.
 PIECE = 256
-# Moduli whose combined residues are added up before the sums are stored again.
+# Moduli whose combined residues are added up before the sums are stored again. A loop
+# with more than eight pairs of pointers to tell apart is not vectorised.
 GROUP = 8
 
 # How the residues of a modulus are combined.
@@ -22,7 +24,7 @@ _REAL, _TWO_M, _THREE_M, _FOUR_M = range(4)
 _PRODUCTS = (1, 2, 3, 4)
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@njit(nogil=True, cache=True, _nrt=False, forceinline=True)
 def _combine(r, q, form, i, start, count, small, g):  # type: ignore[no-untyped-def]
     """Combine the residues of products q, ... into small[g, part, piece]."""
     # An index that might be negative, and count from the end, is not vectorised.
@@ -51,7 +53,7 @@ def _combine(r, q, form, i, start, count, small, g):  # type: ignore[no-untyped-
             small[g, 1, c] = np.float64(x + y)
 
 
-@njit(nogil=True, cache=True, _nrt=False, fastmath={"contract"})
+@njit(nogil=True, cache=True, _nrt=False, forceinline=True, fastmath={"contract"})
 def _add_group(small, weights, part, first, count, d):  # type: ignore[no-untyped-def]
     """d[digit, part] += sum_g weights[part, digit, first + g] small[g, part]."""
     for t in range(len(d)):
