@@ -137,6 +137,21 @@ def test_scalars_give_the_same_bits(dtype, alpha, beta):
     assert same_bits(found, expected)
 
 
+@pytest.mark.parametrize("method", ["real", "2m", "3m", "4m", "hybrid", "eisenstein"])
+@pytest.mark.parametrize("n", [1, 13, 256, 300])
+def test_what_rows_of_residues_are_padded_with_is_not_read(method, n):
+    system = residue_system(method, 17)
+    rng = np.random.default_rng(n)
+    padded = rng.integers(-60, 61, (system.num_products, 3, n + 19), dtype=np.int8)
+    rows = np.array([0, 3, -2000], np.int32)
+    columns = rng.integers(-30, 30, n).astype(np.int32)
+    dtype = np.float64 if method == "real" else np.complex128
+    args = rows, columns, system, dtype
+    cut = np.ascontiguousarray(padded[:, :, :n])
+    expected = get_engine("reference").decode(cut, *args)
+    assert same_bits(get_engine("cpu").decode(padded, *args), expected)
+
+
 def test_decode_reaches_every_exponent(engine):
     system = residue_system("real", 16)
     for value, exponent, expected in (

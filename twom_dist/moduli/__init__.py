@@ -1,5 +1,6 @@
 """Exact integers only: moduli, roots of -1, CRT weights, residue systems, scaling."""
 
+from .combinations import combined_weights, form_of
 from .crt import balanced_digits, crt_weights, reconstruct, symmetric_residue
 from .kinds import Mirror, Plane
 from .roots import root_of_minus_one, root_of_unity_cube
@@ -39,8 +40,10 @@ __all__ = [
     "ScalingRule",
     "available_moduli",
     "balanced_digits",
+    "combined_weights",
     "crt_weights",
     "eisenstein_moduli",
+    "form_of",
     "hybrid_moduli",
     "log2_product",
     "make_system",

@@ -1,19 +1,26 @@
 """Decode: int8 residues -> floating-point tile, by the contract's written order."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from math import ldexp
+from math import ldexp, prod
 
 import numpy as np
 from numba import njit
 
-from ...moduli import ResidueSystem
+from ...moduli import ResidueSystem, combined_weights, form_of
 from ...typing import Array
-from .hexagonal import lift_to_cell, times_half_root
+from .digits import (
+    FORMS,
+    GROUP,
+    PIECE,
+    add_digits,
+    mirror_digits,
+    reduce_digits,
+    sum_residues,
+)
+from .hexagonal import count_off_lattice, lift_to_cell, times_half_root
 
-_PIECE = 256
-# Residues of four products are summed before the sums are loaded and stored again.
-_GROUP = 4
 # Exponents of the two factors of step 4 in the contract.
 _FIRST_LOW, _FIRST_HIGH = -1000, 600
 _SECOND_LOW = -1022
@@ -23,8 +30,9 @@ ONE, REAL, COMPLEX, NONE = 1, 2, 3, 0
 
 @dataclass(frozen=True)
 class DecodeTables:
-    """Digits of the weights and of M, and the factors of the quotient."""
+    """Forms of the moduli, digits of the weights and of M, factors of the quotient."""
 
+    forms: Array
     weights: Array
     modulus: Array
     quotient: Array
@@ -33,16 +41,16 @@ class DecodeTables:
 
 @cache
 def decode_tables(system: ResidueSystem) -> DecodeTables:
-    """Tabulate weights[part, digit, product], padded with zeros to whole groups."""
+    """Tabulate weights[part, digit, modulus], padded with zeros to whole groups."""
     b, count = system.digit_bits, system.num_digits
-    padded = -(-system.num_products // _GROUP) * _GROUP
+    padded = -(-system.num_moduli // GROUP) * GROUP
     weights = np.zeros((system.parts, count, padded))
-    for part, row in enumerate(system.weights):
-        digits = np.array([system.digits(w) for w in row], dtype=np.float64)
-        weights[part, :, : len(row)] = digits.T
+    for modulus, row in enumerate(combined_weights(system)):
+        weights[:, :, modulus] = [system.digits(weight) for weight in row]
     m = system.modulus_product
     quotient = [(1 << (t * b)) / m if t >= 0 else 0.0 for t in (count - 1, count - 2)]
     return DecodeTables(
+        np.array([FORMS.index(form_of(kind)) for kind in system.kinds]),
         weights,
         np.array(system.digits(m), dtype=np.float64),
         np.array(quotient),
@@ -59,136 +67,131 @@ def scalar_mode(factor: complex) -> int:
     return REAL if complex(factor).imag == 0 else COMPLEX
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
-def _sum_group(r, weights, q, count, d):  # type: ignore[no-untyped-def]
-    """d[digit] += sum_g weights[digit, q + g] r[g], exact integers: fused or not."""
-    r0, r1, r2, r3 = r[0], r[1], r[2], r[3]
-    for t in range(d.shape[0]):
-        w = weights[t]
-        w0, w1, w2, w3 = w[q], w[q + 1], w[q + 2], w[q + 3]
-        total = d[t]
-        for c in range(count):
-            pair = w2 * r2[c] + w3 * r3[c]
-            total[c] += w0 * r0[c] + w1 * r1[c] + pair
+@njit(nogil=True, cache=True, _nrt=False)
+def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, lines, v, words):  # type: ignore[no-untyped-def]
+    """Make v[word, part, piece] of the sums d[digit, part, piece]: steps 1 to 3.
 
-
-@njit(nogil=True, cache=True)
-def _reduce_digits(d, modulus, quotient, digit_bits, count, y):  # type: ignore[no-untyped-def]
-    """Follow steps 1 and 2 of the contract on d[digit, piece].
-
-    Returns how many digits are ``-2^(b-1)``.
+    digits and words: d and v with both parts as one line.
     """
-    last = d.shape[0] - 1
-    unit = 2.0**digit_bits
-    inverse, half = 1.0 / unit, unit / 2
-    leading, second = d[last], d[max(0, last - 1)]
-    for c in range(count):
-        q = leading[c] * quotient[0]
-        if last > 0:
-            q += second[c] * quotient[1]
-        y[c] = np.rint(q)
-    for t in range(last + 1):
-        digit, m = d[t], modulus[t]
-        for c in range(count):
-            digit[c] -= y[c] * m
-    halves = np.int64(0)
-    for t in range(last):
-        digit, above = d[t], d[t + 1]
-        for c in range(count):
-            carry = np.floor((digit[c] + half) * inverse)
-            digit[c] -= carry * unit
-            above[c] += carry
-            halves += np.int64(digit[c] == -half)
-    return halves
-
-
-@njit(nogil=True, cache=True)
-def _sum_digits(d, unit, halves, count, out):  # type: ignore[no-untyped-def]
-    """Sum the digits from the least up, to out[word, piece]: step 3."""
-    _add_digits(d, unit, count, out)
+    halves = reduce_digits(digits, modulus, quotient, unit, lines[0], lines[1])
+    if hexagonal and count_off_lattice(d, count) > 0:
+        halves += lift_to_cell(d, modulus, quotient, unit, count)
+    add_digits(digits, unit, words)
     if halves > 0:
-        _mirror_digits(d, unit, count, out[0])
-        _add_digits(d, unit, count, out)
-
-
-@njit(nogil=True, cache=True)
-def _add_digits(d, unit, count, out):  # type: ignore[no-untyped-def]
-    """Sum the digits as they are."""
-    high, lowest = out[0], d[0]
-    for c in range(count):
-        high[c] = lowest[c]
-    if len(out) == 2:
-        out[1, :count] = 0.0
-    scale = 1.0
-    for t in range(1, d.shape[0]):
-        scale *= unit
-        digit = d[t]
-        if len(out) == 2:
-            _add_with_error(digit, scale, count, high, out[1])
-        else:
+        mirror_digits(digits, unit, words)
+        add_digits(digits, unit, words)
+    if hexagonal:
+        for word in range(len(v)):
             for c in range(count):
-                high[c] = digit[c] * scale + high[c]
+                v[word, 0, c] *= 0.5
+        times_half_root(v, count)
 
 
-@njit(nogil=True, cache=True)
-def _add_with_error(digit, scale, count, high, low):  # type: ignore[no-untyped-def]
-    """high += digit scale, low the error: that term is 0, or the larger one."""
-    for c in range(count):
-        x = digit[c] * scale
-        total = x + high[c]
-        low[c] += high[c] - (total - x)
-        high[c] = total
+@njit(nogil=True, cache=True, _nrt=False)
+def _scale_down(v, words, row, columns, count, one):  # type: ignore[no-untyped-def]
+    """Multiply v[word, part, piece] by 2^e1, and 2^min(e2, 0): step 4.
 
-
-@njit(nogil=True, cache=True)
-def _mirror_digits(d, unit, count, v):  # type: ignore[no-untyped-def]
-    """Give negative integers the digits of their magnitudes, negated; rare."""
-    half = unit / 2
-    for c in range(count):
-        if v[c] < 0.0:
-            carry = 0.0
-            for t in range(d.shape[0]):
-                digit = carry - d[t, c]
-                carry = 0.0
-                if digit >= half and t < d.shape[0] - 1:
-                    digit -= unit
-                    carry = 1.0
-                d[t, c] = -digit
-
-
-@njit(nogil=True, cache=True)
-def _power_bits(row, columns, count, one, two):  # type: ignore[no-untyped-def]
-    """Write 2^e1, 2^min(e2, 0) of step 4 for one row, as the bits of normal float64s.
-
-    Returns the largest e.
+    `one`: scratch. Returns the largest e.
     """
-    largest = np.int64(0)
+    bits = one.view(np.int64)
+    largest, smallest = np.int64(0), np.int64(0)
     for c in range(count):
         e = -(row + columns[c])
-        e1 = min(max(e, _FIRST_LOW), _FIRST_HIGH)
-        e2 = min(max(e - e1, _SECOND_LOW), 0)
-        one[c] = (e1 + 1023) << 52
-        two[c] = (e2 + 1023) << 52
-        largest = max(largest, e)
+        bits[c] = (min(max(e, _FIRST_LOW), _FIRST_HIGH) + 1023) << 52
+        largest, smallest = max(largest, e), min(smallest, e)
+    for part in range(v.shape[1]):
+        for word in range(words):
+            for c in range(count):
+                v[word, part, c] *= one[c]
+    if smallest < _FIRST_LOW:
+        for c in range(count):
+            e2 = -(row + columns[c]) - _FIRST_LOW
+            bits[c] = (min(max(e2, _SECOND_LOW), 0) + 1023) << 52
+        for part in range(v.shape[1]):
+            for word in range(words):
+                for c in range(count):
+                    v[word, part, c] *= one[c]
     return largest
 
 
-@njit(nogil=True, cache=True)
-def _scale_up(v, row, columns, count):  # type: ignore[no-untyped-def]
-    """Multiply v[part, word, piece] by 2^max(e2, 0) of step 4; rare."""
+@njit(nogil=True, cache=True, _nrt=False)
+def _scale_up(v, words, row, columns, count):  # type: ignore[no-untyped-def]
+    """Multiply v[word, part, piece] by 2^max(e2, 0) of step 4; rare."""
     for c in range(count):
         e2 = -(row + columns[c]) - _FIRST_HIGH
         if e2 > 0:
-            for part in range(v.shape[0]):
-                for word in range(v.shape[1]):
-                    v[part, word, c] = ldexp(v[part, word, c], e2)
+            for part in range(v.shape[1]):
+                for word in range(words):
+                    v[word, part, c] = ldexp(v[word, part, c], e2)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, _nrt=False)
+def _normalise(v, count):  # type: ignore[no-untyped-def]
+    """Round the sum of both words to the first: the end of step 4."""
+    for part in range(v.shape[1]):
+        for c in range(count):
+            high, low = v[0, part, c], v[1, part, c]
+            total = high + low
+            v[0, part, c] = total
+            v[1, part, c] = low - (total - high) if np.isfinite(total) else 0.0
+
+
+@njit(nogil=True, cache=True, _nrt=False)
+def _scale(v, mode, re, im, count):  # type: ignore[no-untyped-def]
+    """v *= alpha; nothing for 1."""
+    if mode in (REAL, NONE):
+        for part in range(v.shape[1]):
+            for c in range(count):
+                v[0, part, c] *= re
+    elif mode == COMPLEX:
+        for c in range(count):
+            x, y = v[0, 0, c], v[0, 1, c]
+            v[0, 0, c] = re * x - im * y
+            v[0, 1, c] = re * y + im * x
+
+
+@njit(nogil=True, cache=True, _nrt=False)
+def _add_scaled(v, own, mode, re, im, count):  # type: ignore[no-untyped-def]
+    """v += beta c, of which own[piece * parts]."""
+    parts = v.shape[1]
+    if mode == COMPLEX:
+        for c in range(count):
+            x, y = np.float64(own[2 * c]), np.float64(own[2 * c + 1])
+            v[0, 0, c] += re * x - im * y
+            v[0, 1, c] += re * y + im * x
+    else:
+        factor = 1.0 if mode == ONE else re
+        for part in range(parts):
+            for c in range(count):
+                v[0, part, c] += factor * np.float64(own[parts * c + part])
+
+
+@njit(nogil=True, cache=True, _nrt=False)
+def _finish(x, real):  # type: ignore[no-untyped-def]
+    """Round, make zeros positive and every NaN the same: step 6."""
+    rounded = real(x) + real(0)
+    return rounded if rounded == rounded else real(np.nan)
+
+
+@njit(nogil=True, cache=True, _nrt=False)
+def _write(v, word, count, out):  # type: ignore[no-untyped-def]
+    """Write out[piece * parts]."""
+    real = out.dtype.type
+    if v.shape[1] == 1:
+        for c in range(count):
+            out[c] = _finish(v[word, 0, c], real)
+    else:
+        for c in range(count):
+            out[2 * c] = _finish(v[word, 0, c], real)
+            out[2 * c + 1] = _finish(v[word, 1, c], real)
+
+
+@njit(nogil=True, cache=True, _nrt=False)
 def decode_rows(  # type: ignore[no-untyped-def]
     residues,
     rows,
     columns,
+    forms,
     weights,
     modulus,
     quotient,
@@ -202,112 +205,63 @@ def decode_rows(  # type: ignore[no-untyped-def]
     lo,
     hi,
     out,
+    small,
+    d,
+    digits,
+    v,
+    both_parts,
+    lines,
 ):
-    """Write rows lo..hi of out[word, m, n, parts]."""
-    products = residues.shape[0]
-    n = out.shape[2]
-    words = out.shape[0]
-    parts, digits, padded = weights.shape
-    d = np.empty((parts, digits, _PIECE))
-    v = np.zeros((parts, words, _PIECE))
-    r = np.zeros((_GROUP, _PIECE))
-    pair, unit = np.empty((2, _PIECE)), 2.0**digit_bits
-    one_bits, two_bits = np.empty(_PIECE, np.int64), np.empty(_PIECE, np.int64)
-    one, two = one_bits.view(np.float64), two_bits.view(np.float64)
+    """Write rows lo..hi of out[word, m, n * parts]."""
+    words, n = out.shape[0], len(columns)
+    parts, width = d.shape[1:]
+    unit = 2.0**digit_bits
     for i in range(lo, hi):
-        for start in range(0, n, _PIECE):
-            count = min(_PIECE, n - start)
-            d[:] = 0.0
-            for q in range(0, padded, _GROUP):
-                for g in range(_GROUP):
-                    target = r[g]
-                    if q + g < products:
-                        source = residues[q + g, i, start : start + count]
-                        for c in range(count):
-                            target[c] = np.float64(source[c])
-                    else:
-                        target[:] = 0.0
-                for part in range(parts):
-                    _sum_group(r, weights[part], q, count, d[part])
-            own = columns[start : start + count]
-            largest = _power_bits(rows[i], own, count, one_bits, two_bits)
-            halves = np.int64(0)
-            for part in range(parts):
-                given = modulus, quotient, digit_bits, count
-                halves += _reduce_digits(d[part], *given, v[part, 0])
-            if hexagonal:
-                halves += lift_to_cell(d, modulus, quotient, digit_bits, count)
-            for part in range(parts):
-                pieces = v[part]
-                if hexagonal and part == 1:
-                    _sum_digits(d[part], unit, halves, count, pair)
-                    times_half_root(pair, count, pieces)
-                else:
-                    _sum_digits(d[part], unit, halves, count, pieces)
-                for word in range(words):
-                    piece = pieces[word]
-                    if hexagonal and part == 0:
-                        piece[:count] *= 0.5
-                    for c in range(count):
-                        piece[c] = piece[c] * one[c] * two[c]
-            _scale(v, alpha_mode, alpha.real, alpha.imag, parts, count)
+        for start in range(0, n, width):
+            count = min(width, n - start)
+            sum_residues(residues, i, start, count, forms, weights, small, d)
+            _reconstruct(
+                d,
+                digits,
+                modulus,
+                quotient,
+                unit,
+                hexagonal,
+                count,
+                lines,
+                v,
+                both_parts,
+            )
+            own = rows[i], columns[start : start + count], count
+            largest = _scale_down(v, words, *own, lines[0])
+            _scale(v, alpha_mode, alpha.real, alpha.imag, count)
             if largest > _FIRST_HIGH:
-                _scale_up(v, rows[i], own, count)
+                _scale_up(v, words, *own)
+            first, end = start * parts, (start + count) * parts
             if beta_mode != NONE:
-                _add_scaled(
-                    v, c_in, i, start, beta_mode, beta.real, beta.imag, parts, count
-                )
+                scalar = beta_mode, beta.real, beta.imag
+                _add_scaled(v, c_in[i, first:end], *scalar, count)
             if words == 2:
                 _normalise(v, count)
             for word in range(words):
-                for part in range(parts):
-                    target_part = out[word, i, start : start + count, part]
-                    source_part = v[part, word]
-                    for c in range(count):
-                        target_part[c] = source_part[c]
-                        # Rounded by now: zeros become positive, every NaN the same.
-                        x = target_part[c] + 0.0
-                        target_part[c] = x if x == x else np.nan
+                _write(v, word, count, out[word, i, first:end])
 
 
-@njit(nogil=True, cache=True)
-def _normalise(v, count):  # type: ignore[no-untyped-def]
-    """Round the sum of both words to the first: the end of step 4."""
-    for part in range(v.shape[0]):
-        for c in range(count):
-            high, low = v[part, 0, c], v[part, 1, c]
-            total = high + low
-            v[part, 0, c] = total
-            v[part, 1, c] = low - (total - high) if np.isfinite(total) else 0.0
+def piece_width(n: int) -> int:
+    """Cut n into equal pieces of up to `PIECE`, whole lines of the cache."""
+    pieces = max(1, -(-n // PIECE))
+    return -(-n // (8 * pieces)) * 8
 
 
-@njit(nogil=True, cache=True)
-def _scale(v, mode, re, im, parts, count):  # type: ignore[no-untyped-def]
-    """v *= alpha; nothing for 1."""
-    if mode in (REAL, NONE):
-        for part in range(parts):
-            for c in range(count):
-                v[part, 0, c] *= re
-    elif mode == COMPLEX:
-        for c in range(count):
-            x, y = v[0, 0, c], v[1, 0, c]
-            v[0, 0, c] = re * x - im * y
-            v[1, 0, c] = re * y + im * x
-
-
-@njit(nogil=True, cache=True)
-def _add_scaled(v, c_in, i, start, mode, re, im, parts, count):  # type: ignore[no-untyped-def]
-    """v += beta c."""
-    if mode == COMPLEX:
-        for c in range(count):
-            x, y = np.float64(c_in[i, start + c, 0]), np.float64(c_in[i, start + c, 1])
-            v[0, 0, c] += re * x - im * y
-            v[1, 0, c] += re * y + im * x
-    else:
-        factor = 1.0 if mode == ONE else re
-        for part in range(parts):
-            for c in range(count):
-                v[part, 0, c] += factor * np.float64(c_in[i, start + c, part])
+def make_scratch(lengths: Iterable[int], shape: tuple[int, ...]) -> list[Array]:
+    """Make arrays of zeros, (length, *shape) each, aligned to a line of the cache."""
+    arrays = []
+    for length in lengths:
+        size = length * prod(shape)
+        buffer = np.zeros(size + 7)
+        start = -(buffer.__array_interface__["data"][0] // 8) % 8
+        arrays.append(buffer[start : start + size].reshape(length, *shape))
+    return arrays
 
 
 def decode_tile(
@@ -322,12 +276,17 @@ def decode_tile(
     lo: int,
     hi: int,
 ) -> None:
-    """Decode rows lo..hi of a tile into out, seen as (words, m, n, parts)."""
+    """Decode rows lo..hi of a tile into out, seen as (words, m, n * parts)."""
     tables = decode_tables(system)
+    held = 2 if system.hexagonal else len(out)
+    lengths = GROUP, system.num_digits, held, 2
+    width = piece_width(len(columns))
+    small, d, v, lines = make_scratch(lengths, (system.parts, width))
     decode_rows(
         residues,
         rows,
         columns,
+        tables.forms,
         tables.weights,
         tables.modulus,
         tables.quotient,
@@ -341,6 +300,12 @@ def decode_tile(
         lo,
         hi,
         out,
+        small,
+        d,
+        d.reshape(len(d), -1),
+        v,
+        v.reshape(len(v), -1),
+        lines.reshape(2, -1),
     )
 
 

@@ -255,14 +255,14 @@ class CpuEngine:
         words: int = 1,
     ) -> Array:
         """Reconstruct rows of the tile side by side, whatever the triangle."""
-        m, n = residues.shape[1], len(columns)
+        m, n = len(rows), len(columns)
         out = np.empty((m, n) if words == 1 else (words, m, n), dtype)
         by_word = out.reshape(words, m, n)
-        out_parts = as_parts(by_word)
+        flat = by_word.view(out.real.dtype)
         if beta == 0:
             c = by_word[0]
         assert c is not None
-        c_parts = _read_only(as_parts(np.ascontiguousarray(c)))
+        c_parts = _flat_parts(np.ascontiguousarray(c))
         row_exponents, column_exponents = _finite(rows), _finite(columns)
         run_each(
             lambda r: decode_tile(
@@ -270,7 +270,7 @@ class CpuEngine:
                 row_exponents,
                 column_exponents,
                 system,
-                out_parts,
+                flat,
                 alpha,
                 beta,
                 c_parts,

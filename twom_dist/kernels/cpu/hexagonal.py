@@ -53,45 +53,52 @@ def nearest_points(values, factor1, factor2, count, im_sign, g, h, rest):  # typ
         rest_h[c] = sign * (2.0 * r + (-one if v < 0.0 else one))
 
 
-@njit(nogil=True, cache=True)
-def lift_to_cell(d, modulus, quotient, digit_bits, count):  # type: ignore[no-untyped-def]
-    """Bring d[part, digit, piece] to one parity, by M in one part; rare.
+@njit(nogil=True, cache=True, _nrt=False)
+def count_off_lattice(d, count):  # type: ignore[no-untyped-def]
+    """Count the points of d[digit, part, piece] whose parts differ in parity."""
+    odd = np.int64(0)
+    for c in range(count):
+        middle = 0.5 * (d[0, 0, c] + d[0, 1, c])
+        odd += np.int64(middle != np.rint(middle))
+    return odd
+
+
+@njit(nogil=True, cache=True, _nrt=False)
+def lift_to_cell(d, modulus, quotient, unit, count):  # type: ignore[no-untyped-def]
+    """Bring d[digit, part, piece] to one parity, by M in one part; rare.
 
     Returns how many digits are then ``-2^(b-1)``.
     """
-    last = d.shape[1] - 1
+    last = len(d) - 1
     below = max(0, last - 1)
-    unit = 2.0**digit_bits
     half, halves = unit / 2, np.int64(0)
-    g, h = d[0, 0], d[1, 0]
     for c in range(count):
-        middle = 0.5 * (g[c] + h[c])
+        middle = 0.5 * (d[0, 0, c] + d[0, 1, c])
         if middle == np.rint(middle):
             continue
-        u, v = d[0, last, c] * quotient[0], d[1, last, c] * quotient[0]
+        u, v = d[last, 0, c] * quotient[0], d[last, 1, c] * quotient[0]
         if last > 0:
-            u += d[0, below, c] * quotient[1]
-            v += d[1, below, c] * quotient[1]
+            u += d[below, 0, c] * quotient[1]
+            v += d[below, 1, c] * quotient[1]
         part = 1 if 3.0 * np.abs(v) - np.abs(u) > 1.0 else 0
         sign = -1.0 if (v if part == 1 else u) < 0.0 else 1.0
         carry = 0.0
         for t in range(last + 1):
-            digit = d[part, t, c] - sign * modulus[t] + carry
+            digit = d[t, part, c] - sign * modulus[t] + carry
             carry = np.floor((digit + half) / unit) if t < last else 0.0
-            d[part, t, c] = digit - carry * unit
-            halves += np.int64(d[part, t, c] == -half)
+            d[t, part, c] = digit - carry * unit
+            halves += np.int64(d[t, part, c] == -half)
     return halves
 
 
-@njit(nogil=True, cache=True)
-def times_half_root(pair, count, out):  # type: ignore[no-untyped-def]
-    """Write the one or two words of ``h sqrt(3) / 2``, for the two words of h."""
+@njit(nogil=True, cache=True, _nrt=False)
+def times_half_root(v, count):  # type: ignore[no-untyped-def]
+    """Make v[word, 1, piece], the two words of h, those of ``h sqrt(3) / 2``."""
     for c in range(count):
-        v = pair[0, c]
-        product = v * _HALF_FIRST
-        rest = fused(v, _HALF_FIRST, -product)
-        rest += v * _HALF_SECOND + pair[1, c] * _HALF_FIRST
+        high = v[0, 1, c]
+        product = high * _HALF_FIRST
+        rest = fused(high, _HALF_FIRST, -product)
+        rest += high * _HALF_SECOND + v[1, 1, c] * _HALF_FIRST
         total = product + rest
-        out[0, c] = total
-        if len(out) == 2:
-            out[1, c] = rest - (total - product)
+        v[0, 1, c] = total
+        v[1, 1, c] = rest - (total - product)

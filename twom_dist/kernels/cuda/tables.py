@@ -12,16 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import KernelError
-from ...moduli import Mirror, ResidueSystem, symmetric_residue
+from ...moduli import Mirror, ResidueSystem, combined_weights, form_of
 
 UInt32Array = npt.NDArray[np.uint32]
 Float64Array = npt.NDArray[np.float64]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
-# Kinds of moduli in the order in which the kernels take them, and those that they take
-# for another: their planes and products have the same form.
+# Forms of moduli in the order in which the kernels take them.
 KINDS = ("2m", "3m", "4m", "real")
-_ALIKE = {"eisenstein": "2m"}
 
 # The contract's alpha and beta: not at all, by 1, by parts, as a complex number.
 NONE, ONE, REAL, COMPLEX = 0, 1, 2, 3
@@ -35,7 +33,7 @@ _LARGEST_RAW = 1 << 23
 @cache
 def count_kinds(system: ResidueSystem) -> tuple[int, int, int, int]:
     """Count the 2M, 3M, 4M and real moduli, which come in this order."""
-    order = [KINDS.index(_form(kind)) for kind in system.kinds]
+    order = [KINDS.index(form_of(kind)) for kind in system.kinds]
     if order != sorted(order):
         raise KernelError(
             f"the CUDA kernels cannot take moduli in the order {system.kinds}",
@@ -44,11 +42,6 @@ def count_kinds(system: ResidueSystem) -> tuple[int, int, int, int]:
         )
     two_m, three_m, four_m, real = (order.count(t) for t in range(len(KINDS)))
     return two_m, three_m, four_m, real
-
-
-def _form(kind: str) -> str:
-    """Name the kind that the kernels take it for."""
-    return _ALIKE.get(kind, kind)
 
 
 def reduction_constants(p: int) -> tuple[int, int]:
@@ -126,7 +119,7 @@ def encode_table(system: ResidueSystem) -> UInt32Array:
     im_weight = {"3m": 1, "4m": 1, "real": 0}
     first = 0
     entries = []
-    for p, kind in ((p, _form(kind)) for p, kind in system.choice):
+    for p, kind in ((p, form_of(kind)) for p, kind in system.choice):
         own = [(t.re_weight, t.im_weight) for t in system.planes if t.p == p]
         im = own[0][1] if kind == "2m" else im_weight[kind]
         expected = {
@@ -201,18 +194,6 @@ class DecodeTable:
     digit_bits: int
 
 
-# Products of a modulus -> coefficients of the integer that each part's weight
-# multiplies, as decode.cu forms it.
-_COMBINATIONS = {
-    "2m": ((1, 1), (-1, 1)),
-    "3m": ((1, -1, 0), (-1, -1, 1)),
-    "4m": ((1, -1, 0, 0), (0, 0, 1, 1)),
-    "real": ((1,),),
-}
-# The weight of a part is that of the product named here, whose coefficient is 1.
-_PIVOTS = {"2m": (0, 1), "3m": (0, 2), "4m": (0, 2), "real": (0,)}
-
-
 @cache
 def decode_table(system: ResidueSystem) -> DecodeTable:
     """Tabulate the digits of M, the quotient's factors and the weights' digits."""
@@ -221,17 +202,9 @@ def decode_table(system: ResidueSystem) -> DecodeTable:
     values = [float(d) for d in system.digits(m)]
     values += [(1 << t * b) / m if t >= 0 else 0.0 for t in (count - 1, count - 2)]
     values += [0.0] * (len(values) % 2)
-    first = 0
-    for kind in map(_form, system.kinds):
-        rows = _COMBINATIONS[kind]
-        weights = []
-        for own, row, pivot in zip(system.weights, rows, _PIVOTS[kind], strict=True):
-            weight = own[first + pivot]
-            for q, coefficient in enumerate(row):
-                assert (own[first + q] - coefficient * weight) % m == 0
-            weights.append(system.digits(symmetric_residue(weight, m)))
+    for own in combined_weights(system):
+        weights = [system.digits(weight) for weight in own]
         values += [float(d) for t in range(count) for d in (w[t] for w in weights)]
-        first += len(rows[0])
     return DecodeTable(_frozen(np.array(values)), count, b)
 
 
