@@ -202,6 +202,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
     beta_mode,
     beta,
     c_in,
+    side,
     lo,
     hi,
     out,
@@ -212,13 +213,17 @@ def decode_rows(  # type: ignore[no-untyped-def]
     both_parts,
     lines,
 ):
-    """Write rows lo..hi of out[word, m, n * parts]."""
+    """Write rows lo..hi of out[word, m, n * parts], at least up to the diagonal.
+
+    `side`: below 0 from the first column to the diagonal, above 0 from there on.
+    """
     words, n = out.shape[0], len(columns)
     parts, width = d.shape[1:]
     unit = 2.0**digit_bits
     for i in range(lo, hi):
-        for start in range(0, n, width):
-            count = min(width, n - start)
+        left, right = i // 8 * 8 if side > 0 else 0, i + 1 if side < 0 else n
+        for start in range(left, right, width):
+            count = min(width, right - start)
             sum_residues(residues, i, start, count, forms, weights, small, d)
             _reconstruct(
                 d,
@@ -273,10 +278,14 @@ def decode_tile(
     alpha: complex,
     beta: complex,
     c: Array,
+    side: int,
     lo: int,
     hi: int,
 ) -> None:
-    """Decode rows lo..hi of a tile into out, seen as (words, m, n * parts)."""
+    """Decode rows lo..hi of a tile into out, seen as (words, m, n * parts).
+
+    `side`: -1 for the lower triangle alone, 1 for the upper one, 0 for all.
+    """
     tables = decode_tables(system)
     held = 2 if system.hexagonal else len(out)
     lengths = GROUP, system.num_digits, held, 2
@@ -297,6 +306,7 @@ def decode_tile(
         scalar_mode(beta),
         complex(beta),
         c,
+        side,
         lo,
         hi,
         out,

@@ -44,6 +44,10 @@ def _read_only(x: Array) -> Array:
     return view
 
 
+# Which side of the diagonal is wanted.
+_SIDES: dict[Uplo, int] = {"lower": -1, "full": 0, "upper": 1}
+
+
 class CpuEngine:
     """The contract on Numba's kernels; see `twom_dist.kernels.contract`."""
 
@@ -232,12 +236,11 @@ class CpuEngine:
             for q, product in enumerate(system.products)
             if not hermitian or product.mirror is None
         ]
-        # What follows from a product may need all of it.
-        side: Uplo = "full" if len(own) < len(system.products) else triangle
-        add = into is not None
-        multiply_planes(left, right, system, residues, add, own, side)
+        # What follows from a product needs all of it.
+        side = 0 if hermitian else _SIDES[triangle]
+        multiply_planes(left, right, system, residues, into is not None, own, side)
         if hermitian:
-            fill_mirrors(system, residues)
+            fill_mirrors(system, residues, _SIDES[triangle])
         return residues
 
     def decode(
@@ -254,7 +257,7 @@ class CpuEngine:
         triangle: Uplo = "full",
         words: int = 1,
     ) -> Array:
-        """Reconstruct rows of the tile side by side, whatever the triangle."""
+        """Reconstruct rows of the tile side by side."""
         m, n = len(rows), len(columns)
         out = np.empty((m, n) if words == 1 else (words, m, n), dtype)
         by_word = out.reshape(words, m, n)
@@ -274,6 +277,7 @@ class CpuEngine:
                 alpha,
                 beta,
                 c_parts,
+                _SIDES[triangle],
                 *r,
             ),
             ranges(m, smallest=8, each=n * len(residues)),

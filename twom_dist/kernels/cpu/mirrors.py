@@ -29,17 +29,20 @@ def _exchange(a, b, shift, even, count):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def transpose(source, target):  # type: ignore[no-untyped-def]
+def transpose(source, target, side):  # type: ignore[no-untyped-def]
     """target[j, i] = source[i, j] of int8 residues; rows of both are padded to 8.
 
-    What lies in the padding of the target is anything.
+    `side`: below 0 the lower triangle of the target alone, above 0 the upper one. What
+    lies beyond it, or in the padding, is anything.
     """
     words_out = target.view(np.uint64)
     n = source.shape[0]
     piece = np.empty((8, _PIECE), np.int8)
     words = piece.view(np.uint64)
     for w in range(words_out.shape[1]):
-        for start in range(0, n, _PIECE):
+        first = 8 * w if side < 0 else 0
+        last = min(n, 8 * w + 8) if side > 0 else n
+        for start in range(first, last, _PIECE):
             count = min(_PIECE, source.shape[1] - start)
             for r in range(8):
                 row = source[min(8 * w + r, n - 1), start : start + count]
@@ -51,7 +54,7 @@ def transpose(source, target):  # type: ignore[no-untyped-def]
                 _exchange(words[r], words[r + 2], np.uint64(16), _EVEN_16, used)
             for r in (0, 1, 2, 3):
                 _exchange(words[r], words[r + 4], np.uint64(32), _EVEN_32, used)
-            for c in range(min(count, n - start)):
+            for c in range(min(count, last - start)):
                 words_out[start + c, w] = words[c & 7, c >> 3]
 
 
@@ -65,15 +68,15 @@ def combine(target, straight, source, transposed, weight, other, p, m, shift):  
             t[j] = np.int8(v - ((v * m + (1 << (shift - 1))) >> shift) * p)
 
 
-def fill_mirrors(system: ResidueSystem, residues: Array) -> None:
-    """Derive the products that have a mirror."""
+def fill_mirrors(system: ResidueSystem, residues: Array, side: int) -> None:
+    """Derive a triangle of the products that have a mirror, or more."""
 
     def fill(q: int) -> None:
         product, mirror = system.products[q], system.products[q].mirror
         if mirror is None:
             return
         source, target = residues[mirror.source], residues[q]
-        transpose(source, target)
+        transpose(source, target, side)
         if (mirror.straight, mirror.transposed, mirror.other) != (0, 1, None):
             other = source if mirror.other is None else residues[mirror.other]
             combine(

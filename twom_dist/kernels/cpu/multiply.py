@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ...moduli import ResidueSystem
-from ...typing import Array, Uplo
+from ...typing import Array
 from .blocks import multiply_blocks
 from .encoded import CpuEncoded
 from .int8_gemm import select_kernel
@@ -23,11 +23,14 @@ def multiply_planes(
     residues: Array,
     add: bool,
     own: Sequence[int],
-    triangle: Uplo,
+    side: int,
 ) -> None:
-    """Multiply a triangle of the products `own`, or more, or add to what is there."""
+    """Multiply the products `own`, or add to what is there.
+
+    `side`: -1 for the lower triangle at least, 1 for the upper one, 0 for all.
+    """
     args = (left, right, system, residues, add, own)
     if is_supported():
-        multiply_packed(*args, triangle)
+        multiply_packed(*args, side)
     else:
         multiply_blocks(*args)

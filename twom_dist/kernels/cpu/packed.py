@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 from ...moduli import ResidueSystem, symmetric_residue
-from ...typing import Array, Uplo
+from ...typing import Array
 from .encoded import DEPTH, GROUP, CpuEncoded
 from .microkernel import (
     ROWS,
@@ -113,18 +113,18 @@ def multiply_packed(
     residues: Array,
     add: bool,
     own: Sequence[int],
-    triangle: Uplo,
+    side: int,
 ) -> None:
     """Multiply a triangle of the products `own`, or add to what is there.
 
-    `residues`: (products, m, n padded to whole groups).
+    `residues`: (products, m, n padded to whole groups); `side`: -1 for the lower triangle,
+    1 for the upper one, 0 for both.
     """
     given = [(q, system.products[q]) for q in own]
     jobs = [(left.order[t.left], right.order[t.right], q) for q, t in given]
     m, words = left.rows, left.planes.shape[2]
     longest = min(words, LONGEST_SUM // DEPTH)
     block = max(GROUP, BLOCK_BYTES // (longest * DEPTH) // GROUP * GROUP)
-    side = ("lower", "full", "upper").index(triangle) - 1
     args = (
         *(left.planes.reshape(*left.planes.shape[:3], -1), right.planes),
         *(np.array(jobs), block, side, longest, add),
