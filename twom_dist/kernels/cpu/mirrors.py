@@ -12,17 +12,17 @@ from ...typing import Array
 from .requantise import SHIFT, multiplier
 from .threads import run_each
 
-# Columns that are turned while they lie in L1.
-_PIECE = 512
+# Side of the squares that are turned: whole lines of the cache are read and written.
+_TILE = 64
 _EVEN_8 = np.uint64(0x00FF00FF00FF00FF)
 _EVEN_16 = np.uint64(0x0000FFFF0000FFFF)
 _EVEN_32 = np.uint64(0x00000000FFFFFFFF)
 
 
 @njit(nogil=True, cache=True)
-def _exchange(a, b, shift, even, count):  # type: ignore[no-untyped-def]
+def _exchange(a, b, shift, even):  # type: ignore[no-untyped-def]
     """Exchange the odd pieces of a's words with the even pieces of b's."""
-    for j in range(count):
+    for j in range(_TILE // 8):
         x, y = a[j], b[j]
         a[j] = (x & even) | ((y & even) << shift)
         b[j] = ((x >> shift) & even) | (y & ~even)
@@ -30,32 +30,37 @@ def _exchange(a, b, shift, even, count):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def transpose(source, target, side):  # type: ignore[no-untyped-def]
-    """target[j, i] = source[i, j] of int8 residues; rows of both are padded to 8.
+    """target[j, i] = source[i, j] of int8 residues; rows of both are padded to 16.
 
     `side`: below 0 the lower triangle of the target alone, above 0 the upper one. What
     lies beyond it, or in the padding, is anything.
     """
-    words_out = target.view(np.uint64)
-    n = source.shape[0]
-    piece = np.empty((8, _PIECE), np.int8)
-    words = piece.view(np.uint64)
-    for w in range(words_out.shape[1]):
-        first = 8 * w if side < 0 else 0
-        last = min(n, 8 * w + 8) if side > 0 else n
-        for start in range(first, last, _PIECE):
-            count = min(_PIECE, source.shape[1] - start)
-            for r in range(8):
-                row = source[min(8 * w + r, n - 1), start : start + count]
-                piece[r, :count] = row
-            used = count // 8
-            for r in (0, 2, 4, 6):
-                _exchange(words[r], words[r + 1], np.uint64(8), _EVEN_8, used)
-            for r in (0, 1, 4, 5):
-                _exchange(words[r], words[r + 2], np.uint64(16), _EVEN_16, used)
-            for r in (0, 1, 2, 3):
-                _exchange(words[r], words[r + 4], np.uint64(32), _EVEN_32, used)
-            for c in range(min(count, last - start)):
-                words_out[start + c, w] = words[c & 7, c >> 3]
+    n, width = source.shape
+    words_in, words_out = source.view(np.uint64), target.view(np.uint64)
+    rows = np.zeros((8, _TILE // 8), np.uint64)
+    turned = np.zeros((_TILE, _TILE // 8), np.uint64)
+    for i in range(0, n, _TILE):
+        down = min(_TILE, width - i) // 8
+        first, last = i if side < 0 else 0, min(n, i + _TILE) if side > 0 else n
+        for j in range(first, last, _TILE):
+            across = min(_TILE, width - j) // 8
+            for w in range(down):
+                for r in range(8):
+                    row = min(i + 8 * w + r, n - 1)
+                    for t in range(across):
+                        rows[r, t] = words_in[row, j // 8 + t]
+                for r in (0, 2, 4, 6):
+                    _exchange(rows[r], rows[r + 1], np.uint64(8), _EVEN_8)
+                for r in (0, 1, 4, 5):
+                    _exchange(rows[r], rows[r + 2], np.uint64(16), _EVEN_16)
+                for r in (0, 1, 2, 3):
+                    _exchange(rows[r], rows[r + 4], np.uint64(32), _EVEN_32)
+                for t in range(across):
+                    for r in range(8):
+                        turned[8 * t + r, w] = rows[r, t]
+            for c in range(min(_TILE, n - j)):
+                for w in range(down):
+                    words_out[j + c, i // 8 + w] = turned[c, w]
 
 
 @njit(nogil=True, cache=True)
