@@ -1,6 +1,6 @@
 """Decode: int8 residues -> floating-point tile, by the contract's written order."""
 
-from collections.abc import Iterable
+import threading
 from dataclasses import dataclass
 from functools import cache
 from math import ldexp, prod
@@ -258,15 +258,26 @@ def piece_width(n: int) -> int:
     return -(-n // (8 * pieces)) * 8
 
 
-def make_scratch(lengths: Iterable[int], shape: tuple[int, ...]) -> list[Array]:
-    """Make arrays of zeros, (length, *shape) each, aligned to a line of the cache."""
-    arrays = []
-    for length in lengths:
-        size = length * prod(shape)
-        buffer = np.zeros(size + 7)
-        start = -(buffer.__array_interface__["data"][0] // 8) % 8
-        arrays.append(buffer[start : start + size].reshape(length, *shape))
+_local = threading.local()
+
+
+def _scratch(lengths: tuple[int, ...], shape: tuple[int, int]) -> list[Array]:
+    """Return this thread's arrays (length, *shape), of numbers, aligned to cache lines.
+
+    What the last call has left is multiplied by zeros: it must not be a NaN.
+    """
+    key = lengths, shape
+    if getattr(_local, "key", None) != key:
+        _local.key, _local.arrays = key, [_aligned_zeros(x, shape) for x in lengths]
+    arrays: list[Array] = _local.arrays
     return arrays
+
+
+def _aligned_zeros(length: int, shape: tuple[int, int]) -> Array:
+    size = length * prod(shape)
+    buffer = np.zeros(size + 7)
+    start = -(buffer.__array_interface__["data"][0] // 8) % 8
+    return buffer[start : start + size].reshape(length, *shape)
 
 
 def decode_tile(
@@ -290,7 +301,7 @@ def decode_tile(
     held = 2 if system.hexagonal else len(out)
     lengths = GROUP, system.num_digits, held, 2
     width = piece_width(len(columns))
-    small, d, v, lines = make_scratch(lengths, (system.parts, width))
+    small, d, v, lines = _scratch(lengths, (system.parts, width))
     decode_rows(
         residues,
         rows,

@@ -134,7 +134,7 @@ def encode_planes(
             _weigh_words(found, tables.weights, tables.moduli, target)
 
     largest = max(1, STRIP // max(1, per_group))
-    each = per_group * count // 8
+    each = per_group * count // 4
     strips = [
         (first, min(hi, first + largest))
         for lo, hi in ranges(groups, each=each)

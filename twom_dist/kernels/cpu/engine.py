@@ -84,13 +84,13 @@ class CpuEngine:
             out = np.zeros(x.shape[0], integer)
             run_each(
                 lambda r: norms.largest_bits_inner(bits, mask, *r, out),
-                ranges(x.shape[0], smallest=16, each=bits.shape[1]),
+                ranges(x.shape[0], smallest=16, each=bits.shape[1] // 6),
             )
         else:
             lanes = np.zeros(bits.shape[1], integer)
             run_each(
                 lambda r: norms.largest_bits_outer(bits, mask, *r, lanes),
-                ranges(bits.shape[1], smallest=256, each=bits.shape[0]),
+                ranges(bits.shape[1], smallest=256, each=bits.shape[0] // 6),
             )
             out = lanes.reshape(x.shape[0], -1).max(axis=1, initial=0)
         return norms.largest_exponents_from_bits(out, real)
@@ -143,7 +143,7 @@ class CpuEngine:
             out = np.zeros(x.shape[0], np.int64)
             run_each(
                 lambda r: norms.square_sums_inner(flat, one, two, *r, out),
-                ranges(x.shape[0], smallest=16, each=flat.shape[1]),
+                ranges(x.shape[0], smallest=16, each=flat.shape[1] // 3),
             )
         else:
             parts = flat.shape[1] // max(1, x.shape[0])
@@ -151,7 +151,7 @@ class CpuEngine:
             lanes = np.zeros(flat.shape[1], np.int64)
             run_each(
                 lambda r: norms.square_sums_outer(flat, one, two, *r, lanes),
-                ranges(flat.shape[1], smallest=256, each=flat.shape[0]),
+                ranges(flat.shape[1], smallest=256, each=flat.shape[0] // 3),
             )
             out = lanes.reshape(x.shape[0], -1).sum(axis=1)
         out[sentinel] = 0
@@ -280,7 +280,7 @@ class CpuEngine:
                 _SIDES[triangle],
                 *r,
             ),
-            ranges(m, smallest=8, each=n * len(residues)),
+            ranges(m, smallest=8, each=n * len(residues) // 4),
         )
         return out
 

@@ -117,8 +117,8 @@ def multiply_packed(
 ) -> None:
     """Multiply a triangle of the products `own`, or add to what is there.
 
-    `residues`: (products, m, n padded to whole groups); `side`: -1 for the lower triangle,
-    1 for the upper one, 0 for both.
+    `residues`: (products, m, n padded to whole groups); `side`: -1 for the lower
+    triangle, 1 for the upper one, 0 for both.
     """
     given = [(q, system.products[q]) for q in own]
     jobs = [(left.order[t.left], right.order[t.right], q) for q, t in given]
