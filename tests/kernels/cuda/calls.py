@@ -128,9 +128,8 @@ class Calls:
         with guarded(shape, np.int8) as out:
             args = (
                 *operand(x),
-                *(exponents, i32(conjugate), tables.encode_table(system)),
-                *map(i32, tables.count_kinds(system)),
-                *(out, i64(shape[1]), i64(shape[2]), i64(shape[1] * shape[2])),
+                *(exponents, i32(conjugate), out),
+                *(i64(shape[1]), i64(shape[2]), i64(shape[1] * shape[2])),
                 *last,
             )
             module = module_for("encode", x.dtype, system)
@@ -213,7 +212,6 @@ class Calls:
         count, m, n = residues.shape
         with guarded((count, m, 16 * ceil(n, 16)), np.int8) as padded:
             padded[:, :, :n] = residues
-        table = tables.decode_table(system)
         scalars = [
             t
             for factor in (complex(alpha), complex(beta))
@@ -229,8 +227,6 @@ class Calls:
             args = (
                 *(padded, *map(i64, padded.strides[1::-1])),
                 *(i64(m), i64(n), rows, columns),
-                *(table.values, i32(table.digit_bits)),
-                *map(i32, tables.count_kinds(system)),
                 *(*scalars, c, *c_strides, out, i64(n + pad), i32(0)),
             )
             width = 32 * tables.decode_elements(system)

@@ -8,8 +8,7 @@ import ctypes
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -21,7 +20,8 @@ import numpy as np
 
 from tests.kernels.cuda.kept import Kept
 from twom_dist.kernels.cuda.hopper import TENSOR_MAP
-from twom_dist.kernels.cuda.sources import Module, source_of
+from twom_dist.kernels.cuda.sources import Module, source_of, text_of
+from twom_dist.kernels.cuda.tables import Constants
 
 COMPILER = shutil.which("g++")
 _SHIM = Path(__file__).with_name("host_shim.h")
@@ -70,7 +70,7 @@ def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
     """Read the kernels' signatures from the text."""
     real = dict(module.macros).get("REAL", "double")
     kernels = {}
-    for name, text in _SIGNATURE.findall(source_of(module)):
+    for name, text in _SIGNATURE.findall(text_of(module.family)):
         parameters = []
         for parameter in text.split(","):
             *kind, own = parameter.replace("*", " * ").split()
@@ -85,7 +85,7 @@ def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
 def _threads(module: Module, name: str) -> int:
     """Read the most threads of a block that a kernel is compiled for."""
     bounds = re.compile(rf"__launch_bounds__\((\d+)[, \w]*\)\s*{name}\(")
-    (threads,) = bounds.findall(source_of(module))
+    (threads,) = bounds.findall(text_of(module.family))
     return int(threads)
 
 
@@ -117,10 +117,27 @@ template <class T> using std_decay = T;
 """
 
 
-def host_text(module: Module, extra: str = "") -> str:
-    """Write the text that the host's compiler builds."""
+def _variables(constants: Constants) -> str:
+    """Write constants as variables, so that systems share what is built."""
+    names = [name for name, _ in constants.numbers]
+    numbers = "".join(f"{name} = numbers[{i}]; " for i, name in enumerate(names))
+    kind = "double" if constants.table.dtype == np.float64 else "unsigned int"
+    return f"""
+static int {", ".join(names)};
+static const {kind}* TABLE;
+extern "C" void set_constants(const int* numbers, const {kind}* table) {{
+  {numbers}TABLE = table;
+}}
+"""
+
+
+def host_text(module: Module, extra: str = "", specialised: bool = False) -> str:
+    """Write the text that the host's compiler builds, with constants or variables."""
     wrappers = (_wrapper(name, len(p)) for name, p in parse_kernels(module).items())
-    text = source_of(module).replace(_RING, _HOST_RING)
+    text = source_of(module) if specialised else text_of(module.family)
+    text = text.replace(_RING, _HOST_RING)
+    if module.constants is not None and not specialised:
+        text = _variables(module.constants) + text
     line = f'#line 1 "{module.family}"\n'
     return f'#include "{_SHIM}"\n{line}{text}{extra}{_PRELUDE}' + "".join(wrappers)
 
@@ -132,18 +149,17 @@ def _compiler_version() -> str:
 
 
 class HostKernels:
-    """Modules built and kept, each when first asked for."""
+    """Modules built and kept, each when first asked for.
 
-    def __init__(self, kept: Kept) -> None:
+    `specialised`: one for each residue system, as on a device, where otherwise systems
+    share what is built.
+    """
+
+    def __init__(self, kept: Kept, specialised: bool = False) -> None:
         self._kept = kept
-        self._built: dict[Module, Any] = {}
+        self._specialised = specialised
+        self._built: dict[tuple[Any, ...], Any] = {}
         self._lock = Lock()
-
-    def build(self, modules: Iterable[Module]) -> None:
-        """Build several modules side by side."""
-        missing = [m for m in dict.fromkeys(modules) if m not in self._built]
-        with ThreadPoolExecutor(2) as pool:
-            self._built |= zip(missing, pool.map(self._build, missing), strict=True)
 
     def launch(
         self,
@@ -158,8 +174,7 @@ class HostKernels:
         `args`: NumPy arrays for pointers, NumPy scalars otherwise, for null ones too.
         """
         with self._lock:
-            if module not in self._built:
-                self.build([module])
+            library = self._library(module)
             parameters = parse_kernels(module)[name]
             values = [_value(name, p, a) for p, a in zip(parameters, args, strict=True)]
             shape = np.array([*grid, *block], np.uint32)
@@ -167,14 +182,27 @@ class HostKernels:
             assert np.prod(shape[3:]) <= _threads(module, name), f"{name}: {block}"
             assert (shape[1:3] <= 65535).all(), f"{name}: grid {grid}"
             pointers = (ctypes.c_void_p * len(values))(*(v.ctypes.data for v in values))
-            run = getattr(self._built[module], f"launch_{name}")
+            run = getattr(library, f"launch_{name}")
             run.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
             run.restype = ctypes.c_uint
             line = run(shape.ctypes.data, ctypes.addressof(pointers))
         assert line == 0, f"undefined behaviour in {name}, line {line} of its module"
 
-    def _build(self, module: Module) -> Any:
-        return self.compile(host_text(module), module.options)
+    def _library(self, module: Module) -> Any:
+        """Return what runs a module, built if it is not, with its constants set."""
+        system = module.system if self._specialised else None
+        key, constants = (module.family, module.macros, system), module.constants
+        if key not in self._built:
+            text = host_text(module, specialised=self._specialised)
+            self._built[key] = self.compile(text, module.options)
+        library = self._built[key]
+        if constants is not None and not self._specialised:
+            numbers = np.array([value for _, value in constants.numbers], np.int32)
+            set_constants = library.set_constants
+            set_constants.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+            set_constants.restype = None
+            set_constants(numbers.ctypes.data, constants.table.ctypes.data)
+        return library
 
     def compile(self, text: str, options: Sequence[str] = ()) -> Any:
         """Build a text into a library and load it."""

@@ -6,13 +6,18 @@
 // residue is a chain of dp4a over its bytes with the weights w 2^(8i) mod p, w the
 // plane's, and two instructions of reduction. For 2M and WORDS = 2 that is 57
 // instructions of sm_90 a modulus and thread, four elements: for 16 moduli 2.1 clocks an
-// element and SM of an H200, whose bytes take 2.7. The kernel has one form for every
-// number of moduli, and hardly uses the double pipe.
+// element and SM of an H200, whose bytes take 2.7. The kernel hardly uses the double
+// pipe.
+//
+// The residue system is part of the text, in front of it (`Constants` in tables.py):
+// TABLE, and the number of moduli of each kind, 2M first, then 3M, 4M and real. With all
+// loops unrolled the table is operands of instructions: compiled, no load of it is left.
 #include "elements.cuh"
 
-// Words of a table row: header, then the weights of Re, then those of Im.
-#define HEADER 8
-#define ENTRY ((HEADER + 2 * WORDS + 3) / 4 * 4)
+// Words of a table row: inverse, -p, lift and starts of Re and Im; then the weights of
+// Re, then those of Im.
+#define HEADER 5
+#define ENTRY (HEADER + 2 * WORDS)
 
 enum Kind { TWO_M, THREE_M, FOUR_M, REAL_ONLY };
 
@@ -75,23 +80,16 @@ __device__ __forceinline__ void store_plane(int8*& out, int64 plane_stride,
   out += plane_stride;
 }
 
-// The planes of `count` moduli of one kind; raw sums stay below 2^23.
+// The planes of `count` moduli of one kind, from number `first` on; raw sums stay below
+// 2^23.
 template <int KIND>
 __device__ __forceinline__ void encode_moduli(const Integer (&re)[4],
-                                              const Integer (&im)[4],
-                                              const uint4*& table, int32 count,
-                                              int8*& out, int64 plane_stride) {
-#pragma unroll 4
-  for (int32 i = 0; i < count; ++i) {
-    uint32 entry[ENTRY];
+                                              const Integer (&im)[4], int32 first,
+                                              int32 count, int8*& out,
+                                              int64 plane_stride) {
 #pragma unroll
-    for (int32 t = 0; t < ENTRY / 4; ++t) {
-      uint4 four = __ldg(table++);
-      entry[4 * t] = four.x;
-      entry[4 * t + 1] = four.y;
-      entry[4 * t + 2] = four.z;
-      entry[4 * t + 3] = four.w;
-    }
+  for (int32 i = first; i < first + count; ++i) {
+    const uint32* entry = TABLE + ENTRY * i;
     float inverse = __uint_as_float(entry[0]);
     uint32 minus_p = entry[1];
     uint32 lift = entry[2];  // a multiple of p, at least the largest sum of Im
@@ -121,10 +119,8 @@ __device__ __forceinline__ void encode_moduli(const Integer (&re)[4],
 // out[plane * plane_stride + row * k_padded + c], zeros where row >= rows or c >= k.
 extern "C" __global__ void __launch_bounds__(256)
 encode(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-       const int32* exponents, int32 conjugate, const uint4* table, int32 two_m,
-       int32 three_m, int32 four_m, int32 real, int8* out, int64 padded_rows,
-       int64 k_padded, int64 plane_stride, int32 across,
-       int32 rows_of_block) {
+       const int32* exponents, int32 conjugate, int8* out, int64 padded_rows,
+       int64 k_padded, int64 plane_stride, int32 across, int32 rows_of_block) {
   Group group = locate_group(padded_rows, k_padded, across, rows_of_block);
   if (group.row >= padded_rows || group.first >= k_padded) return;
   int32 s = group.row < rows ? exponents[group.row] : NONFINITE_ROW;
@@ -160,10 +156,14 @@ encode(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
 #endif
   }
   out += group.row * k_padded + group.first;
+  int32 first = 0;
 #if PARTS == 2
-  encode_moduli<TWO_M>(re, im, table, two_m, out, plane_stride);
-  encode_moduli<THREE_M>(re, im, table, three_m, out, plane_stride);
-  encode_moduli<FOUR_M>(re, im, table, four_m, out, plane_stride);
+  encode_moduli<TWO_M>(re, im, first, TWO_M_COUNT, out, plane_stride);
+  first += TWO_M_COUNT;
+  encode_moduli<THREE_M>(re, im, first, THREE_M_COUNT, out, plane_stride);
+  first += THREE_M_COUNT;
+  encode_moduli<FOUR_M>(re, im, first, FOUR_M_COUNT, out, plane_stride);
+  first += FOUR_M_COUNT;
 #endif
-  encode_moduli<REAL_ONLY>(re, im, table, real, out, plane_stride);
+  encode_moduli<REAL_ONLY>(re, im, first, REAL_COUNT, out, plane_stride);
 }

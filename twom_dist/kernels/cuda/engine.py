@@ -146,8 +146,6 @@ class CudaEngine:
             grid, block, last = group_grid(*shape[1:], lies_across(x))
             args = (
                 *(*operand_args(x), exponents, np.int32(conjugate)),
-                self.device.constant(tables.encode_table(system)),
-                *map(np.int32, tables.count_kinds(system)),
                 *(planes, *map(np.int64, shape[1:]), np.int64(shape[1] * shape[2])),
                 *last,
             )
@@ -252,12 +250,10 @@ class CudaEngine:
         out = self.device.empty((m, n) if words == 1 else (words, m, n), dtype)
         if out.size == 0:
             return out
-        table, beside = tables.decode_table(system), out if words == 1 else out[0]
+        beside = out if words == 1 else out[0]
         args = (
             *(residues, *(np.int64(t) for t in residues.strides[1::-1])),
             *(np.int64(m), np.int64(n), rows, columns),
-            *(self.device.constant(table.values), np.int32(table.digit_bits)),
-            *map(np.int32, tables.count_kinds(system)),
             *(*scalar_args(alpha), *scalar_args(beta)),
             *(c, *strides(beside if c is None else c), out, np.int64(n)),
             triangle_arg(triangle),
