@@ -25,6 +25,7 @@ from twom_dist.kernels.cuda.tables import Constants
 
 COMPILER = shutil.which("g++")
 _SHIM = Path(__file__).with_name("host_shim.h")
+_BARRIER = Path(__file__).with_name("host_barrier.h")
 # What only a device can do, and what stands for it here.
 _RING = files("twom_dist.kernels.cuda").joinpath("ring.cuh").read_text("utf-8")
 _HOST_RING = Path(__file__).with_name("host_ring.h").read_text("utf-8")
@@ -89,19 +90,20 @@ def _threads(module: Module, name: str) -> int:
     return int(threads)
 
 
-def _wrapper(name: str, count: int) -> str:
+def _wrapper(name: str, count: int, block: str) -> str:
     """Loop over the grid; parameters arrive as an array of pointers, as CUDA's do."""
     return f"""
 template <class... T, unsigned long... I>
-static void call_{name}(void (*kernel)(T...), void** args, Indices<I...>) {{
-  kernel(*static_cast<std_decay<T>*>(args[I])...);
+static void call_{name}(void (*kernel)(T...), Indices<I...>) {{
+  kernel(*static_cast<std_decay<T>*>(arguments[I])...);
 }}
+static void thread_of_{name}() {{ call_{name}({name}, Range<{count}>::type()); }}
 extern "C" unsigned int launch_{name}(const unsigned int* shape, void** args) {{
   gridDim = {{shape[0], shape[1], shape[2]}};
   blockDim = {{shape[3], shape[4], shape[5]}};
+  arguments = args;
   undefined_line = 0;
-  FOR_EACH(blockIdx, gridDim) FOR_EACH(threadIdx, blockDim)
-    call_{name}({name}, args, Range<{count}>::type());
+  FOR_EACH(blockIdx, gridDim) {block}(thread_of_{name});
   return undefined_line;
 }}
 """
@@ -114,6 +116,8 @@ template <unsigned long... I> struct Indices {};
 template <int N, unsigned long... I> struct Range : Range<N - 1, N - 1, I...> {};
 template <unsigned long... I> struct Range<0, I...> { typedef Indices<I...> type; };
 template <class T> using std_decay = T;
+static void** arguments;
+static void run_alone(void (*thread)()) { FOR_EACH(threadIdx, blockDim) thread(); }
 """
 
 
@@ -133,13 +137,18 @@ extern "C" void set_constants(const int* numbers, const {kind}* table) {{
 
 def host_text(module: Module, extra: str = "", specialised: bool = False) -> str:
     """Write the text that the host's compiler builds, with constants or variables."""
-    wrappers = (_wrapper(name, len(p)) for name, p in parse_kernels(module).items())
+    kernels = parse_kernels(module).items()
     text = source_of(module) if specialised else text_of(module.family)
     text = text.replace(_RING, _HOST_RING)
     if module.constants is not None and not specialised:
         text = _variables(module.constants) + text
-    line = f'#line 1 "{module.family}"\n'
-    return f'#include "{_SHIM}"\n{line}{text}{extra}{_PRELUDE}' + "".join(wrappers)
+    # Coroutines take time: for those alone that wait for one another.
+    block, head = "run_alone", ""
+    if "__syncthreads" in text:
+        block, head = "run_together", f'#include "{_BARRIER}"\n'
+    wrappers = "".join(_wrapper(name, len(p), block) for name, p in kernels)
+    head = f'#include "{_SHIM}"\n{head}#line 1 "{module.family}"\n'
+    return f"{head}{text}{extra}{_PRELUDE}{wrappers}"
 
 
 @cache
@@ -207,7 +216,7 @@ class HostKernels:
     def compile(self, text: str, options: Sequence[str] = ()) -> Any:
         """Build a text into a library and load it."""
         options = (*_OPTIONS, *options)
-        shim = _SHIM.read_text("utf-8")
+        shim = _SHIM.read_text("utf-8") + _BARRIER.read_text("utf-8")
 
         def make(library: Path) -> None:
             source, unit = library.with_suffix(".cpp"), library.with_suffix(".o")

@@ -94,7 +94,7 @@ def every_module() -> list[Module]:
     largest: dict[tuple[Any, ...], Module] = {}
     for method in METHODS:
         for count in range(1, len(available_moduli(method)) + 1):
-            for module in modules_of_tables(method, count)[:2]:
+            for module in modules_of_tables(method, count)[:3]:
                 key = module.family, module.macros
                 other = largest.get(key, module)
                 if module.system.num_products >= other.system.num_products:
@@ -107,7 +107,8 @@ def modules_of_tables(method: str, count: int) -> list[Module]:
     """What reads a residue system, in double precision."""
     dtype = "float64" if method == "real" else "complex128"
     system = residue_system(method, count)
-    modules = [module_for(family, dtype, system) for family in ("encode", "decode")]
+    families = "encode", "scale_and_encode", "decode"
+    modules = [module_for(family, dtype, system) for family in families]
     return [*modules, module_for("decode", dtype, system, words=2)]
 
 
@@ -127,11 +128,15 @@ def assert_fits(report: str, module: Module) -> None:
         assert "Performance Loss" not in report, report
         assert max(registers) <= 168
     else:
-        most = 128
-        if module.family == "encode":
-            # Four blocks; three for integers of 5 and 6 words, 48 of them a thread.
-            most = 64 if int(dict(module.macros)["WORDS"]) <= 4 else 80
-        assert max(registers) <= most, report
+        assert max(registers) <= most_registers(module), report
+
+
+def most_registers(module: Module) -> int:
+    """Four blocks of those that quantise, fewer where a thread holds 40 to 48 words."""
+    words = int(dict(module.macros).get("WORDS", 0))
+    if module.family == "encode":
+        return 64 if words <= 4 else 80
+    return 64 if module.family == "scale_and_encode" and words <= 3 else 128
 
 
 @pytest.mark.slow
@@ -170,8 +175,14 @@ def test_no_table_is_loaded(kept, choice):
         loads = Counter(re.findall(r"^\s*ld\.([a-z]+(?:\.nc)?)", code, re.MULTILINE))
         # Four neighbours a thread; a load a product.
         needed = {"encode": 4, "decode": module.system.num_products}
-        assert loads["global.nc"] == needed[module.family]
-        assert set(loads) == {"param", "global", "global.nc"}
+        kinds = {"param", "global", "global.nc"}
+        if module.family in needed:
+            assert loads["global.nc"] == needed[module.family]
+        else:
+            # Three passes, of which the first two are unrolled twice.
+            assert loads["global.nc"] <= 4 * (3 + 3 + 1)
+            kinds |= {"shared"}
+        assert set(loads) <= kinds
 
 
 def test_every_kernel_belongs_to_one_family():

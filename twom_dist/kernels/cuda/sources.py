@@ -21,6 +21,7 @@ from .tables import (
 FAMILIES = (
     "norms",
     "encode",
+    "scale_and_encode",
     "requantise",
     "products",
     "combine",
@@ -32,7 +33,11 @@ FAMILIES = (
 # Those without a floating-point operand: one module for all dtypes.
 INTEGER_FAMILIES = ("requantise", "products", "combine")
 # Those whose text begins with a residue system: one module for each.
-_CONSTANTS = {"encode": encode_constants, "decode": decode_constants}
+_CONSTANTS = {
+    "encode": encode_constants,
+    "scale_and_encode": encode_constants,
+    "decode": decode_constants,
+}
 # Those written for Hopper's own instructions: sm_90a and no other; and the bytes of
 # shared memory of a block: the stages of ring.cuh and what aligns them.
 HOPPER_FAMILIES = ("products",)
@@ -86,7 +91,7 @@ def module_for(
     dtype : float32, float64, complex64 or complex128, optional
         Of the operand, or of the product for "decode"; unused by `INTEGER_FAMILIES`.
     system : ResidueSystem, optional
-        Used by "encode" and "decode" alone.
+        Of the families whose text begins with one.
     words : {1, 2}
         Of a result; used by "decode" alone.
 
@@ -110,12 +115,12 @@ def module_for(
     if family not in _CONSTANTS:
         return Module(family, tuple(macros.items()))
     assert system is not None
-    if family == "encode":
-        macros["WORDS"] = str(encode_words(system))
-    else:
+    if family == "decode":
         macros["DIGITS"] = str(system.num_digits)
         macros["ELEMENTS"] = str(decode_elements(system))
         macros["RESULTS"] = str(words)
+    else:
+        macros["WORDS"] = str(encode_words(system))
     if system.hexagonal:
         macros["HEXAGONAL"] = "1"
     return Module(family, tuple(macros.items()), system)
