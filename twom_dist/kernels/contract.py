@@ -332,3 +332,45 @@ class Engine(Protocol):
         ``r - ((p + r) - p)``, is its l.
         """
         ...
+
+    def multiply_at_once(
+        self,
+        x: Array,
+        y: Array,
+        conjugate: tuple[bool, bool],
+        system: ResidueSystem,
+        rule: ScalingRule,
+        dtype: Any,
+        *,
+        alpha: complex = 1,
+        beta: complex = 0,
+        c: Array | None = None,
+        twin: tuple[int, ...] | None = None,
+        uplo: Uplo | None = None,
+        hermitian: bool = False,
+    ) -> Array:
+        """Compute ``alpha X Y^T + beta c`` from operands that hold all of k.
+
+        What all the stages give, one after the other, bit for bit: of engines whose
+        `tile_limits` say that they have it, for those products.
+
+        Parameters
+        ----------
+        x, y : (m, k), (n, k)
+            No dimension is 0.
+        conjugate : (bool, bool)
+            Whether X, and Y, are conjugated.
+        system : ResidueSystem
+        rule : ScalingRule
+        dtype : dtype
+            Of the result.
+        alpha, beta : number
+        c : (m, n), optional
+        twin : tuple of int, optional
+            Where y is x, the plane of X that is each plane of Y, as for `as_right`.
+        uplo : {"full", "lower", "upper"}, optional
+            Of a square product that one triangle determines, as for `close_diagonal`.
+        hermitian : bool
+            Whether its image is conjugated.
+        """
+        ...

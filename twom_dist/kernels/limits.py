@@ -40,12 +40,15 @@ class TileLimits:
         Largest tiles along m, n and k.
     cache_bytes : int
         Encoded tiles that may be kept for reuse.
+    at_once : bool
+        Whether the engine has `multiply_at_once` for the product, one tile.
     """
 
     mb: int
     nb: int
     kb: int
     cache_bytes: int
+    at_once: bool = False
 
 
 def host_limits(shape: Shape, update: Update | None) -> TileLimits:

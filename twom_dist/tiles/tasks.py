@@ -210,3 +210,23 @@ def decode_tile(
         numbers = out[0] if spec.words == 2 else out
         engine.apply_fill(accumulator.fill, numbers, spec.alpha, beta, c)
     return out
+
+
+def multiply_at_once(a: Array, b: Array, spec: Spec, c: Array | None) -> Array:
+    """Compute a product of whole matrices, whose moduli are known, by one call."""
+    rule, routine = scaling_rule(spec.system, spec.k), spec.routine
+    assert rule is not None
+    return load_engine(spec).multiply_at_once(
+        as_rows(a, "left", spec.op_a),
+        as_rows(b, "right", spec.op_b),
+        (is_conjugated(spec.op_a), is_conjugated(spec.op_b)),
+        spec.system,
+        rule,
+        np.dtype(spec.dtype),
+        alpha=spec.alpha,
+        beta=spec.beta,
+        c=c,
+        twin=spec.twin_order,
+        uplo=spec.uplo if routine.triangle else None,
+        hermitian=routine.hermitian,
+    )

@@ -3,8 +3,8 @@
 Outputs lie between guards: a thread that writes outside is found out.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -128,13 +128,41 @@ class Calls:
         with guarded(shape, np.int8) as out:
             args = (
                 *operand(x),
-                *(exponents, i32(conjugate), tables.encode_table(system)),
-                *map(i32, tables.count_kinds(system)),
-                *(out, i64(shape[1]), i64(shape[2]), i64(shape[1] * shape[2])),
+                *(exponents, i32(conjugate), out),
+                *(i64(shape[1]), i64(shape[2]), i64(shape[1] * shape[2])),
                 *last,
             )
             module = module_for("encode", x.dtype, system)
             self.kernels.launch(module, "encode", grid, block, args)
+        return out
+
+    def scale_and_encode(
+        self,
+        operands: Sequence[tuple[np.ndarray, bool]],
+        system: ResidueSystem,
+        rule: ScalingRule,
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Exponents and planes, padded, of one operand or two and their conjugates."""
+        k = operands[0][0].shape[1]
+        k_padded, counts, args, out = 128 * ceil(k, 128), [], [], []
+        with ExitStack() as stack:
+            for x, conjugate in operands:
+                across = abs(x.strides[0]) < abs(x.strides[1])
+                own, rows = (8 if across else 4), 64 * ceil(len(x), 64)
+                shape = len(system.planes), rows, k_padded
+                planes = stack.enter_context(guarded(shape, np.int8))
+                exponents = stack.enter_context(guarded((len(x),), i32))
+                counts.append(rows // own)
+                args += [x, i64(len(x)), *strides_of(x), i32(conjugate), i32(across)]
+                args += [i32(own), i64(rows * k_padded), planes, exponents]
+                out.append((exponents, planes))
+            if len(operands) == 1:
+                args += [None, *[i64(0)] * 3, *[i32(0)] * 3, i64(0), None, None]
+            args += [np.uint32(counts[0]), i64(k), i64(k_padded), i32(rule.power)]
+            args += [np.uint64(rule.leading), i32(rule.norm_bits)]
+            module = module_for("scale_and_encode", operands[0][0].dtype, system)
+            grid = (sum(counts), 1, 1)
+            self.kernels.launch(module, "scale_and_encode", grid, LINE, args)
         return out
 
     def requantise(
@@ -213,7 +241,6 @@ class Calls:
         count, m, n = residues.shape
         with guarded((count, m, 16 * ceil(n, 16)), np.int8) as padded:
             padded[:, :, :n] = residues
-        table = tables.decode_table(system)
         scalars = [
             t
             for factor in (complex(alpha), complex(beta))
@@ -229,8 +256,6 @@ class Calls:
             args = (
                 *(padded, *map(i64, padded.strides[1::-1])),
                 *(i64(m), i64(n), rows, columns),
-                *(table.values, i32(table.digit_bits)),
-                *map(i32, tables.count_kinds(system)),
                 *(*scalars, c, *c_strides, out, i64(n + pad), i32(0)),
             )
             width = 32 * tables.decode_elements(system)

@@ -8,6 +8,7 @@ from tests.kernels.cuda.calls import Calls
 from tests.kernels.cuda.host import COMPILER, HostKernels
 from tests.kernels.cuda.host_device import host_engine
 from tests.kernels.cuda.kept import Kept
+from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.engine import CudaEngine
 
 
@@ -41,3 +42,17 @@ def calls(host_kernels: HostKernels) -> Calls:
 def engine(host_kernels: HostKernels, request: pytest.FixtureRequest) -> CudaEngine:
     """The CUDA engine of two kinds of device."""
     return host_engine(host_kernels, request.param)
+
+
+@pytest.fixture
+def cuda(engine, monkeypatch):
+    """Make engine="auto" the CUDA engine, for NumPy arrays."""
+    import twom_dist.kernels.registry as registry
+    import twom_dist.tiles.spec as spec
+
+    def load(name):
+        return engine if name == "cuda" else get_engine(name)
+
+    monkeypatch.setattr(spec, "get_engine", load)
+    monkeypatch.setitem(registry._OF_FAMILY, "numpy", "cuda")
+    return engine

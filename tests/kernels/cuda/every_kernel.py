@@ -14,7 +14,9 @@ Call = tuple[Callable[..., Any], list[np.ndarray], dict[str, Any]]
 
 def kernels_of(fused: bool) -> set[str]:
     """Name the kernels that one way of multiplying needs."""
-    others = {"requantise", "combine"} if fused else {"products"}
+    others = {"products", "scale_and_encode", "fill_product", "fill_and_close"}
+    if fused:
+        others = {"requantise", "combine"}
     return {name for family in FAMILIES for name in kernel_names(family)} - others
 
 

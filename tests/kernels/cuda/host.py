@@ -8,8 +8,7 @@ import ctypes
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -21,10 +20,12 @@ import numpy as np
 
 from tests.kernels.cuda.kept import Kept
 from twom_dist.kernels.cuda.hopper import TENSOR_MAP
-from twom_dist.kernels.cuda.sources import Module, source_of
+from twom_dist.kernels.cuda.sources import Module, source_of, text_of
+from twom_dist.kernels.cuda.tables import Constants
 
 COMPILER = shutil.which("g++")
 _SHIM = Path(__file__).with_name("host_shim.h")
+_BARRIER = Path(__file__).with_name("host_barrier.h")
 # What only a device can do, and what stands for it here.
 _RING = files("twom_dist.kernels.cuda").joinpath("ring.cuh").read_text("utf-8")
 _HOST_RING = Path(__file__).with_name("host_ring.h").read_text("utf-8")
@@ -70,7 +71,7 @@ def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
     """Read the kernels' signatures from the text."""
     real = dict(module.macros).get("REAL", "double")
     kernels = {}
-    for name, text in _SIGNATURE.findall(source_of(module)):
+    for name, text in _SIGNATURE.findall(text_of(module.family)):
         parameters = []
         for parameter in text.split(","):
             *kind, own = parameter.replace("*", " * ").split()
@@ -85,23 +86,24 @@ def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
 def _threads(module: Module, name: str) -> int:
     """Read the most threads of a block that a kernel is compiled for."""
     bounds = re.compile(rf"__launch_bounds__\((\d+)[, \w]*\)\s*{name}\(")
-    (threads,) = bounds.findall(source_of(module))
+    (threads,) = bounds.findall(text_of(module.family))
     return int(threads)
 
 
-def _wrapper(name: str, count: int) -> str:
+def _wrapper(name: str, count: int, block: str) -> str:
     """Loop over the grid; parameters arrive as an array of pointers, as CUDA's do."""
     return f"""
 template <class... T, unsigned long... I>
-static void call_{name}(void (*kernel)(T...), void** args, Indices<I...>) {{
-  kernel(*static_cast<std_decay<T>*>(args[I])...);
+static void call_{name}(void (*kernel)(T...), Indices<I...>) {{
+  kernel(*static_cast<std_decay<T>*>(arguments[I])...);
 }}
+static void thread_of_{name}() {{ call_{name}({name}, Range<{count}>::type()); }}
 extern "C" unsigned int launch_{name}(const unsigned int* shape, void** args) {{
   gridDim = {{shape[0], shape[1], shape[2]}};
   blockDim = {{shape[3], shape[4], shape[5]}};
+  arguments = args;
   undefined_line = 0;
-  FOR_EACH(blockIdx, gridDim) FOR_EACH(threadIdx, blockDim)
-    call_{name}({name}, args, Range<{count}>::type());
+  FOR_EACH(blockIdx, gridDim) {block}(thread_of_{name});
   return undefined_line;
 }}
 """
@@ -114,15 +116,39 @@ template <unsigned long... I> struct Indices {};
 template <int N, unsigned long... I> struct Range : Range<N - 1, N - 1, I...> {};
 template <unsigned long... I> struct Range<0, I...> { typedef Indices<I...> type; };
 template <class T> using std_decay = T;
+static void** arguments;
+static void run_alone(void (*thread)()) { FOR_EACH(threadIdx, blockDim) thread(); }
 """
 
 
-def host_text(module: Module, extra: str = "") -> str:
-    """Write the text that the host's compiler builds."""
-    wrappers = (_wrapper(name, len(p)) for name, p in parse_kernels(module).items())
-    text = source_of(module).replace(_RING, _HOST_RING)
-    line = f'#line 1 "{module.family}"\n'
-    return f'#include "{_SHIM}"\n{line}{text}{extra}{_PRELUDE}' + "".join(wrappers)
+def _variables(constants: Constants) -> str:
+    """Write constants as variables, so that systems share what is built."""
+    names = [name for name, _ in constants.numbers]
+    numbers = "".join(f"{name} = numbers[{i}]; " for i, name in enumerate(names))
+    kind = "double" if constants.table.dtype == np.float64 else "unsigned int"
+    return f"""
+static int {", ".join(names)};
+static const {kind}* TABLE;
+extern "C" void set_constants(const int* numbers, const {kind}* table) {{
+  {numbers}TABLE = table;
+}}
+"""
+
+
+def host_text(module: Module, extra: str = "", specialised: bool = False) -> str:
+    """Write the text that the host's compiler builds, with constants or variables."""
+    kernels = parse_kernels(module).items()
+    text = source_of(module) if specialised else text_of(module.family)
+    text = text.replace(_RING, _HOST_RING)
+    if module.constants is not None and not specialised:
+        text = _variables(module.constants) + text
+    # Coroutines take time: for those alone that wait for one another.
+    block, head = "run_alone", ""
+    if "__syncthreads" in text:
+        block, head = "run_together", f'#include "{_BARRIER}"\n'
+    wrappers = "".join(_wrapper(name, len(p), block) for name, p in kernels)
+    head = f'#include "{_SHIM}"\n{head}#line 1 "{module.family}"\n'
+    return f"{head}{text}{extra}{_PRELUDE}{wrappers}"
 
 
 @cache
@@ -132,18 +158,17 @@ def _compiler_version() -> str:
 
 
 class HostKernels:
-    """Modules built and kept, each when first asked for."""
+    """Modules built and kept, each when first asked for.
 
-    def __init__(self, kept: Kept) -> None:
+    `specialised`: one for each residue system, as on a device, where otherwise systems
+    share what is built.
+    """
+
+    def __init__(self, kept: Kept, specialised: bool = False) -> None:
         self._kept = kept
-        self._built: dict[Module, Any] = {}
+        self._specialised = specialised
+        self._built: dict[tuple[Any, ...], Any] = {}
         self._lock = Lock()
-
-    def build(self, modules: Iterable[Module]) -> None:
-        """Build several modules side by side."""
-        missing = [m for m in dict.fromkeys(modules) if m not in self._built]
-        with ThreadPoolExecutor(2) as pool:
-            self._built |= zip(missing, pool.map(self._build, missing), strict=True)
 
     def launch(
         self,
@@ -158,8 +183,7 @@ class HostKernels:
         `args`: NumPy arrays for pointers, NumPy scalars otherwise, for null ones too.
         """
         with self._lock:
-            if module not in self._built:
-                self.build([module])
+            library = self._library(module)
             parameters = parse_kernels(module)[name]
             values = [_value(name, p, a) for p, a in zip(parameters, args, strict=True)]
             shape = np.array([*grid, *block], np.uint32)
@@ -167,19 +191,32 @@ class HostKernels:
             assert np.prod(shape[3:]) <= _threads(module, name), f"{name}: {block}"
             assert (shape[1:3] <= 65535).all(), f"{name}: grid {grid}"
             pointers = (ctypes.c_void_p * len(values))(*(v.ctypes.data for v in values))
-            run = getattr(self._built[module], f"launch_{name}")
+            run = getattr(library, f"launch_{name}")
             run.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
             run.restype = ctypes.c_uint
             line = run(shape.ctypes.data, ctypes.addressof(pointers))
         assert line == 0, f"undefined behaviour in {name}, line {line} of its module"
 
-    def _build(self, module: Module) -> Any:
-        return self.compile(host_text(module), module.options)
+    def _library(self, module: Module) -> Any:
+        """Return what runs a module, built if it is not, with its constants set."""
+        system = module.system if self._specialised else None
+        key, constants = (module.family, module.macros, system), module.constants
+        if key not in self._built:
+            text = host_text(module, specialised=self._specialised)
+            self._built[key] = self.compile(text, module.options)
+        library = self._built[key]
+        if constants is not None and not self._specialised:
+            numbers = np.array([value for _, value in constants.numbers], np.int32)
+            set_constants = library.set_constants
+            set_constants.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+            set_constants.restype = None
+            set_constants(numbers.ctypes.data, constants.table.ctypes.data)
+        return library
 
     def compile(self, text: str, options: Sequence[str] = ()) -> Any:
         """Build a text into a library and load it."""
         options = (*_OPTIONS, *options)
-        shim = _SHIM.read_text("utf-8")
+        shim = _SHIM.read_text("utf-8") + _BARRIER.read_text("utf-8")
 
         def make(library: Path) -> None:
             source, unit = library.with_suffix(".cpp"), library.with_suffix(".o")

@@ -11,6 +11,7 @@ import numpy as np
 from tests.kernels.cuda.host import HostKernels
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.kernels.cuda.hopper import TENSOR_MAP
+from twom_dist.kernels.cuda.launch import Parts, part_offsets
 from twom_dist.kernels.cuda.sources import Module
 
 POISON = 0xA5
@@ -35,9 +36,20 @@ class HostDevice:
 
     def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> np.ndarray:
         """Allocate, every byte alike."""
+        self.launched.append("memset")
         out = self.empty(shape, dtype)
         out.reshape(-1).view(np.uint8)[...] = byte
         return out
+
+    def empty_together(self, parts: Parts) -> list[np.ndarray]:
+        """Allocate once; what lies between the arrays belongs to none."""
+        offsets, size = part_offsets(parts)
+        whole = self.empty((size,), np.uint8)
+        sizes = (int(np.prod(shape)) * np.dtype(t).itemsize for shape, t in parts)
+        return [
+            whole[start : start + size].view(dtype).reshape(shape)
+            for (shape, dtype), start, size in zip(parts, offsets, sizes, strict=True)
+        ]
 
     def constant(self, table: np.ndarray) -> np.ndarray:
         """Give the table itself."""

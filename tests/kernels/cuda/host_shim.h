@@ -5,6 +5,8 @@
 
 #define __global__
 #define __device__
+#define __constant__ static
+#define __shared__ static
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)

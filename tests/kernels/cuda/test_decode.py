@@ -141,9 +141,8 @@ def test_every_sum_of_digits_is_exact(method):
     for count in range(1, len(available_moduli(method)) + 1):
         system = residue_system(method, count)
         table = decode_table(system)
-        head = (table.digits + 3) // 2 * 2
-        shape = (system.num_moduli, table.digits, system.parts)
-        weights = np.abs(table.values[head:].reshape(shape))
+        shape = (system.num_moduli, system.num_digits, system.parts)
+        weights = np.abs(table[system.num_digits + 2 :].reshape(shape))
         residues = [bounds[kind] for kind in system.kinds]
         largest = np.array(residues) * (np.array(system.moduli) // 2)[:, np.newaxis]
         sums = (weights * largest[:, np.newaxis, :]).sum(axis=0)

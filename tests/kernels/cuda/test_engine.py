@@ -14,6 +14,7 @@ from tests.kernels.cuda.every_kernel import (
     kernels_of,
 )
 from tests.kernels.cuda.host_device import POISON
+from tests.kernels.cuda.on_cpu import on_cpu
 from tests.pipeline import run_stages, same_bits
 from tests.strategies import LAYOUTS, SHAPES, random_matrix
 from twom_dist.errors import KernelError, MemoryLimitError
@@ -30,32 +31,6 @@ SYSTEMS = (
     *(("real", 1), ("real", 15)),
 )
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
-
-
-@pytest.fixture
-def cuda(engine, monkeypatch):
-    """Make engine="auto" the CUDA engine, for NumPy arrays."""
-    import twom_dist.kernels.registry as registry
-    import twom_dist.tiles.spec as spec
-
-    def load(name):
-        return engine if name == "cuda" else get_engine(name)
-
-    monkeypatch.setattr(spec, "get_engine", load)
-    monkeypatch.setitem(registry._OF_FAMILY, "numpy", "cuda")
-    return engine
-
-
-def on_cpu(routine, *args, **options):
-    """Compute with the CPU engine, whatever "auto" is."""
-    import twom_dist.kernels.registry as registry
-
-    patched = registry._OF_FAMILY["numpy"]
-    registry._OF_FAMILY["numpy"] = "cpu"
-    try:
-        return routine(*args, **options)
-    finally:
-        registry._OF_FAMILY["numpy"] = patched
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -175,18 +150,19 @@ def test_long_k_is_reduced_in_between(engine):
         assert (plane == (exact + p // 2) % p - p // 2).all()
 
 
-def test_the_calls_of_a_product(cuda):
+def test_the_calls_of_a_product_by_stages(cuda, monkeypatch):
+    monkeypatch.setattr(tuning, "LARGEST_AT_ONCE", 0)
     A = spread_matrix(40, 30, seed=1)
     device = cuda.device
     td.gemm(A, A, op_b="C", num_moduli=16)
     calls = Counter(device.launched)
-    # All 32 products at once, nothing waited for.
+    # All products at once, nothing waited for.
     fused = device.capability() == 90
     products = ["products"] if fused else ["multiply_int8", "requantise"]
     assert calls == {
         **dict.fromkeys(("largest_exponents", "square_sums", "choose_exponents"), 2),
         **{"encode": 2, **dict.fromkeys(products, 1), "decode": 1},
-        **{"mark_nonfinite": 1, "fill_nonfinite": 1},
+        **{"mark_nonfinite": 1, "fill_nonfinite": 1, "memset": 4},
     }
     device.launched.clear()
     td.herk(A, num_moduli=16)
@@ -203,7 +179,7 @@ def test_every_kernel_runs(cuda):
         np.testing.assert_array_equal(routine(*arrays, **options), expected)
     a = da.from_array(np.arange(99.0).reshape(9, 11), chunks=5)
     td.gemm(a, a, op_b="T").compute(scheduler="sync")
-    launched = set(cuda.device.launched) - {"multiply_int8", "synchronize"}
+    launched = set(cuda.device.launched) - {"multiply_int8", "synchronize", "memset"}
     assert launched == kernels_of(cuda.device.capability() == 90)
 
 
@@ -245,7 +221,7 @@ def test_long_rows_derive_what_follows_from_other_products(cuda):
     assert deriving_pays(hermitian, 1024, 4096)
     assert not deriving_pays(residue_system("3m", 15), 1024, 4096)
     assert not deriving_pays(real, 1024, 1 << 20)
-    A = random_matrix(20, 900, "complex128", 1.0, 1)
+    A = random_matrix(20, tuning.LARGEST_AT_ONCE + 1, "complex128", 1.0, 1)
     found = td.herk(A, num_moduli=3)
     assert Counter(cuda.device.launched)["combine"] == 1
     assert same_bits(found, on_cpu(td.herk, A, num_moduli=3))

@@ -8,19 +8,20 @@
 // that a part costs DIGITS fused multiply-adds a modulus, not a product: for N = 16 about
 // 150 double operations an element, which at 64 a clock and SM take 2.4 clocks on an
 // H200, its bytes 2.7.
+//
+// The residue system is part of the text, in front of it (`Constants` in tables.py):
+// TABLE, DIGIT_BITS, and the number of moduli of each kind, 2M first, then 3M, 4M and
+// real. With all loops unrolled the table is operands of instructions: compiled, no load
+// of it is left.
 #include "scalars.cuh"
 
-// Two blocks fit the registers of a multiprocessor, with two words only if asked to.
-#if RESULTS == 2
-#define TWO_BLOCKS , 2
-#else
-#define TWO_BLOCKS
-#endif
+// Places in the table: the digits of M, then the factors of the quotient, then for each
+// modulus the digits of its weights, parts together.
+#define FACTORS DIGITS
+#define WEIGHTS (DIGITS + 2)
 
 enum Kind { TWO_M, THREE_M, FOUR_M, REAL_ONLY };
 
-// Residues in flight while earlier ones are used: eight loads of a word.
-#define IN_FLIGHT 8
 // |combination| <= 383: positive with this bias.
 #define BIAS 512
 
@@ -46,15 +47,6 @@ struct Reader {
   const int8* source;
   int64 product_stride;
 };
-
-template <int PRODUCTS>
-__device__ __forceinline__ void read_products(Reader& reader, uint32 (&r)[PRODUCTS]) {
-#pragma unroll
-  for (int32 q = 0; q < PRODUCTS; ++q) {
-    r[q] = load_whole(reader.source + q * reader.product_stride);
-  }
-  reader.source += PRODUCTS * reader.product_stride;
-}
 
 // Exact, 0 <= biased < 2^32: the double 2^52 + biased has it as its low word.
 __device__ __forceinline__ double remove_bias(int32 biased) {
@@ -91,20 +83,8 @@ __device__ __forceinline__ void combine_residues(const uint32* r, int32 c,
 // d += digits of the weights times the combined residues of one modulus. Exact: the
 // bound of ResidueSystem.digit_bits, 2^52, holds for every partial sum.
 template <int KIND>
-__device__ __forceinline__ void add_modulus(Sums& d, const uint32* r,
-                                            const double*& weights) {
-  double weight[DIGITS][PARTS];
-#pragma unroll
-  for (int32 t = 0; t < DIGITS; ++t) {
-#if PARTS == 2
-    double2 pair = __ldg(reinterpret_cast<const double2*>(weights) + t);
-    weight[t][0] = pair.x;
-    weight[t][1] = pair.y;
-#else
-    weight[t][0] = __ldg(weights + t);
-#endif
-  }
-  weights += PARTS * DIGITS;
+__device__ __forceinline__ void add_modulus(Sums& d, const uint32* r, int32 modulus) {
+  const double* weights = TABLE + WEIGHTS + modulus * DIGITS * PARTS;
 #pragma unroll
   for (int32 c = 0; c < ELEMENTS; ++c) {
     double value[PARTS];
@@ -113,35 +93,27 @@ __device__ __forceinline__ void add_modulus(Sums& d, const uint32* r,
     for (int32 part = 0; part < PARTS; ++part) {
 #pragma unroll
       for (int32 t = 0; t < DIGITS; ++t) {
-        d[c][part][t] = __fma_rn(weight[t][part], value[part], d[c][part][t]);
+        d[c][part][t] =
+            __fma_rn(weights[t * PARTS + part], value[part], d[c][part][t]);
       }
     }
   }
 }
 
+// `count` moduli of one kind, from number `first` on. Unrolled, a dozen residues or more
+// are loaded before the first is added (compiled).
 template <int KIND>
-__device__ __forceinline__ void add_moduli(Sums& d, Reader& reader, int32 moduli,
-                                           const double*& weights) {
-  constexpr int32 products = product_count(KIND), together = IN_FLIGHT / products;
-  int32 i = 0;
-  uint32 next[together * products];
-  if (together <= moduli) read_products(reader, next);
-#pragma unroll 1
-  for (; i + together <= moduli; i += together) {
-    uint32 r[together * products];
+__device__ __forceinline__ void add_moduli(Sums& d, Reader& reader, int32 first,
+                                           int32 count) {
 #pragma unroll
-    for (int32 q = 0; q < together * products; ++q) r[q] = next[q];
-    if (i + 2 * together <= moduli) read_products(reader, next);
+  for (int32 i = first; i < first + count; ++i) {
+    uint32 r[product_count(KIND)];
 #pragma unroll
-    for (int32 own = 0; own < together; ++own) {
-      add_modulus<KIND>(d, r + own * products, weights);
+    for (int32 q = 0; q < product_count(KIND); ++q) {
+      r[q] = load_whole(reader.source);
+      reader.source += reader.product_stride;
     }
-  }
-#pragma unroll 1
-  for (; i < moduli; ++i) {
-    uint32 r[products];
-    read_products(reader, r);
-    add_modulus<KIND>(d, r, weights);
+    add_modulus<KIND>(d, r, i);
   }
 }
 
@@ -181,21 +153,24 @@ __device__ __forceinline__ void mirror_digits(double (&d)[DIGITS], double unit) 
   }
 }
 
-// Steps 1 and 2: `halves` is set where a digit is -2^(b-1). `modulus`: the digits of M,
-// then the two factors of the quotient.
-__device__ __forceinline__ void reduce_digits(double (&d)[DIGITS],
-                                              const double* modulus, double unit,
+// The two leading digits, over M.
+__device__ __forceinline__ double over_modulus(const double (&d)[DIGITS]) {
+  double q = __dmul_rn(d[DIGITS - 1], TABLE[FACTORS]);
+#if DIGITS > 1
+  q = __dadd_rn(q, __dmul_rn(d[DIGITS - 2], TABLE[FACTORS + 1]));
+#endif
+  return q;
+}
+
+// Steps 1 and 2: `halves` is set where a digit is -2^(b-1).
+__device__ __forceinline__ void reduce_digits(double (&d)[DIGITS], double unit,
                                               double inverse, bool& halves) {
   // x + MAGIC rounds |x| < 2^51 to an integer, by the addition's rounding mode.
   const double MAGIC = 6755399441055744.0;
   double half = 0.5 * unit;
-  double q = __dmul_rn(d[DIGITS - 1], __ldg(modulus + DIGITS));
-#if DIGITS > 1
-  q = __dadd_rn(q, __dmul_rn(d[DIGITS - 2], __ldg(modulus + DIGITS + 1)));
-#endif
-  q = __dadd_rn(__dadd_rn(q, MAGIC), -MAGIC);
+  double q = __dadd_rn(__dadd_rn(over_modulus(d), MAGIC), -MAGIC);
 #pragma unroll
-  for (int32 t = 0; t < DIGITS; ++t) d[t] = __fma_rn(-q, __ldg(modulus + t), d[t]);
+  for (int32 t = 0; t < DIGITS; ++t) d[t] = __fma_rn(-q, TABLE[t], d[t]);
 #pragma unroll
   for (int32 t = 0; t < DIGITS - 1; ++t) {
     double u = __fma_rd(__dadd_rn(d[t], half), inverse, MAGIC);
@@ -234,15 +209,12 @@ __device__ __forceinline__ void scale_up(double (&v)[PARTS], int32 row, int32 co
 
 // out[i, j] = alpha X Y^T + beta c from residues[q * product_stride + i * row_stride + j];
 // 16 divides row_stride and the address.
-// `table`: digits of M, factors of the quotient, padding to an even count, then for each
-// modulus the digits of its weights, parts together. Moduli come 2M first, then 3M, 4M.
 // c has strides in elements, out rows of out_stride elements, m of them for each word.
 // Blocks of 32 x 8: x over groups of ELEMENTS along n, y over rows, any number of blocks
 // in y. Threads without an element of the triangle write nothing.
-extern "C" __global__ void __launch_bounds__(256 TWO_BLOCKS)
+extern "C" __global__ void __launch_bounds__(256, 2)
 decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, int64 n,
-       const int32* rows, const int32* columns, const double* table, int32 digit_bits, int32 two_m,
-       int32 three_m, int32 four_m, int32 real, int32 alpha_mode, double alpha_re,
+       const int32* rows, const int32* columns, int32 alpha_mode, double alpha_re,
        double alpha_im, int32 beta_mode, double beta_re, double beta_im, const REAL* c,
        int64 c_row_stride, int64 c_column_stride, REAL* out, int64 out_stride,
        int32 triangle) {
@@ -253,28 +225,27 @@ decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, in
   for (; i < m; i += (int64)gridDim.y * blockDim.y) {
     if (!is_wanted(triangle, i, 1, first, count)) continue;
     Sums d = {};
-    const double* weights = table + (DIGITS + 3) / 2 * 2;
     Reader reader = {residues + i * row_stride + first, product_stride};
 #if PARTS == 2
-    add_moduli<TWO_M>(d, reader, two_m, weights);
-    add_moduli<THREE_M>(d, reader, three_m, weights);
-    add_moduli<FOUR_M>(d, reader, four_m, weights);
+    add_moduli<TWO_M>(d, reader, 0, TWO_M_COUNT);
+    add_moduli<THREE_M>(d, reader, TWO_M_COUNT, THREE_M_COUNT);
+    add_moduli<FOUR_M>(d, reader, TWO_M_COUNT + THREE_M_COUNT, FOUR_M_COUNT);
 #else
-    add_moduli<REAL_ONLY>(d, reader, real, weights);
+    add_moduli<REAL_ONLY>(d, reader, 0, REAL_COUNT);
 #endif
     int32 row = finite_exponent(rows[i]);
-    double unit = power_of_two(digit_bits), inverse = power_of_two(-digit_bits);
+    double unit = power_of_two(DIGIT_BITS), inverse = power_of_two(-DIGIT_BITS);
     double v[ELEMENTS][RESULTS][PARTS];
     bool halves = false;
 #pragma unroll
     for (int32 e = 0; e < ELEMENTS; ++e) {
 #ifdef HEXAGONAL
-      point_to_doubles(d[e], table, unit, inverse, v[e]);
+      point_to_doubles(d[e], unit, inverse, v[e]);
 #else
 #pragma unroll
       for (int32 part = 0; part < PARTS; ++part) {
         double own[RESULTS];
-        reduce_digits(d[e][part], table, unit, inverse, halves);
+        reduce_digits(d[e][part], unit, inverse, halves);
         sum_digits(d[e][part], unit, own);
 #pragma unroll
         for (int32 word = 0; word < RESULTS; ++word) v[e][word][part] = own[word];

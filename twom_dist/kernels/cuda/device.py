@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import EngineUnavailableError, KernelError, MemoryLimitError
 from ...typing import Array
 from .hopper import TENSOR_MAP, cubin_of, map_planes
-from .launch import Triple
+from .launch import Parts, Triple, part_offsets
 from .sources import HOPPER_FAMILIES, SHARED_BYTES, Module, source_of
 
 # cuBLAS and CUDA constants that CuPy does not name.
@@ -119,6 +119,17 @@ class CudaDevice:
         out = self.empty(shape, dtype)
         out.data.memset_async(byte, out.nbytes)
         return out
+
+    def empty_together(self, parts: Parts) -> list[Array]:
+        """Allocate several arrays at once, at multiples of 512 bytes."""
+        import cupy
+
+        offsets, size = part_offsets(parts)
+        whole = self.empty((size,), np.uint8).data
+        return [
+            cupy.ndarray(shape, dtype, whole + offset)
+            for (shape, dtype), offset in zip(parts, offsets, strict=True)
+        ]
 
     def constant(self, table: Array) -> Array:
         """Copy a table of the host, once for each device; both stay."""

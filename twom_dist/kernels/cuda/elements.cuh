@@ -120,20 +120,6 @@ __device__ __forceinline__ uint64 widen_bits(uint32 bits) {
 
 __device__ __forceinline__ uint64 widen_bits(uint64 bits) { return bits; }
 
-// ceil(|t| 2^shift) from the bits of |t|, for results below 2^32; in integers, so that
-// no rounding is asked for and nothing underflows.
-__device__ __forceinline__ uint32 ceil_scaled(uint64 bits, int32 shift) {
-  int32 field = (int32)(bits >> 52);
-  uint64 mantissa = bits & 0x000FFFFFFFFFFFFFull;
-  if (field != 0) mantissa |= 0x0010000000000000ull;
-  // |t| = mantissa 2^(max(field, 1) - 1075)
-  int32 right = 1075 - (field != 0 ? field : 1) - shift;
-  if (right <= 0) return (uint32)(mantissa << -right);
-  if (right > 63) return mantissa != 0;
-  // mantissa < 2^53, the mask below 2^63: no overflow.
-  return (uint32)((mantissa + ((1ull << right) - 1)) >> right);
-}
-
 __device__ __forceinline__ bool is_sentinel(int32 exponent) {
   return exponent >= NONFINITE_ROW / 2 || exponent <= ZERO_ROW / 2;
 }
@@ -174,9 +160,23 @@ struct Group {
   int64 row, first;
 };
 
+// A thread's row and group within its block.
+struct Place {
+  uint32 row, group;
+};
+
+__device__ __forceinline__ Place locate_in_block(int32 across, uint32 row_count) {
+  uint32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  Place place = {threadIdx.x / (256 / row_count), threadIdx.x % (256 / row_count)};
+  if (across) {
+    place.row = (lane & 3) + 4 * (warp % (row_count / 4));
+    place.group = (lane >> 2) + 8 * (warp / (row_count / 4));
+  }
+  return place;
+}
+
 __device__ __forceinline__ Group locate_group(int64 rows, int64 k_padded,
                                               int32 across, int32 rows_of_block) {
-  uint32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   uint32 row_count = rows_of_block, group_count = 256 / row_count;
   uint32 row_tiles = (uint32)((rows + row_count - 1) / row_count);
   uint32 group_tiles = (uint32)((k_padded / 4 + group_count - 1) / group_count);
@@ -185,16 +185,9 @@ __device__ __forceinline__ Group locate_group(int64 rows, int64 k_padded,
   uint32 major_index = blockIdx.x / minor, minor_index = blockIdx.x % minor;
   uint32 row_tile = across ? minor_index : major_index;
   uint32 group_tile = across ? major_index : minor_index;
-  uint32 own_row, own_group;
-  if (across) {
-    own_row = (lane & 3) + 4 * (warp % (row_count / 4));
-    own_group = (lane >> 2) + 8 * (warp / (row_count / 4));
-  } else {
-    own_row = threadIdx.x / group_count;
-    own_group = threadIdx.x % group_count;
-  }
+  Place place = locate_in_block(across, row_count);
   Group group;
-  group.row = (int64)row_tile * row_count + own_row;
-  group.first = 4 * ((int64)group_tile * group_count + own_group);
+  group.row = (int64)row_tile * row_count + place.row;
+  group.first = 4 * ((int64)group_tile * group_count + place.group);
   return group;
 }

@@ -15,6 +15,8 @@ from ...typing import Array, Side, Uplo
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from . import finish, tables, tuning
+from .at_once import multiply_at_once
+from .decode import decode_residues
 from .device import open_device
 from .encoded import CudaEncoded
 from .fill import CudaFill, fill_nonfinite, mark_nonfinite
@@ -26,11 +28,8 @@ from .launch import (
     lies_across,
     line_grid,
     operand_args,
-    scalar_args,
-    strides,
     strip_grid,
     tile_grid,
-    triangle_arg,
 )
 from .multiply import combine_mirrors, multiply_products
 from .products import deriving_pays, multiply_fused
@@ -62,10 +61,15 @@ class CudaEngine:
     ) -> TileLimits:
         """Cut by the setting workspace-bytes."""
         limit = workspace_bytes(self.device.total_bytes())
-        sums = sums_bytes(self.device.capability())
-        if update is not None and not update.two and self._is_fused():
+        sums, fused = sums_bytes(self.device.capability()), self._is_fused()
+        two = update is not None and update.two
+        if update is not None and not two and fused:
             update = replace(update, halves=True)  # by leaving out squares
-        return fit_tiles(system, shape, limit, sums, update)
+        limits = fit_tiles(system, shape, limit, sums, update)
+        whole = shape == (limits.mb, limits.nb, limits.kb)
+        small = max(shape) <= tuning.LARGEST_AT_ONCE
+        at_once = fused and whole and small and not two
+        return replace(limits, at_once=True) if at_once else limits
 
     def _is_fused(self) -> bool:
         """Whether products.cu multiplies."""
@@ -145,8 +149,6 @@ class CudaEngine:
             grid, block, last = group_grid(*shape[1:], lies_across(x))
             args = (
                 *(*operand_args(x), exponents, np.int32(conjugate)),
-                self.device.constant(tables.encode_table(system)),
-                *map(np.int32, tables.count_kinds(system)),
                 *(planes, *map(np.int64, shape[1:]), np.int64(shape[1] * shape[2])),
                 *last,
             )
@@ -249,22 +251,30 @@ class CudaEngine:
         """Reconstruct the tile by one kernel."""
         m, n = residues.shape[1], len(columns)
         out = self.device.empty((m, n) if words == 1 else (words, m, n), dtype)
-        if out.size == 0:
-            return out
-        table, beside = tables.decode_table(system), out if words == 1 else out[0]
-        args = (
-            *(residues, *(np.int64(t) for t in residues.strides[1::-1])),
-            *(np.int64(m), np.int64(n), rows, columns),
-            *(self.device.constant(table.values), np.int32(table.digit_bits)),
-            *map(np.int32, tables.count_kinds(system)),
-            *(*scalar_args(alpha), *scalar_args(beta)),
-            *(c, *strides(beside if c is None else c), out, np.int64(n)),
-            triangle_arg(triangle),
-        )
-        grid = tile_grid(m, n, tables.decode_elements(system))
-        module = module_for("decode", dtype, system, words)
-        self.device.launch(module, "decode", *grid, args)
+        if out.size:
+            args = (self.device, residues, rows, columns, system, out)
+            decode_residues(*args, alpha, beta, c, triangle)
         return out
+
+    def multiply_at_once(
+        self,
+        x: Array,
+        y: Array,
+        conjugate: tuple[bool, bool],
+        system: ResidueSystem,
+        rule: ScalingRule,
+        dtype: Any,
+        *,
+        alpha: complex = 1,
+        beta: complex = 0,
+        c: Array | None = None,
+        twin: tuple[int, ...] | None = None,
+        uplo: Uplo | None = None,
+        hermitian: bool = False,
+    ) -> Array:
+        """Compute a small product in four launches and two allocations."""
+        args = (self.device, x, y, conjugate, system, rule, dtype, alpha, beta, c)
+        return multiply_at_once(*args, twin, uplo, hermitian)
 
 
 def make_engine() -> CudaEngine:

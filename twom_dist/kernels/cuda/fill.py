@@ -5,8 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from ...typing import Array
-from .launch import Device, scalar_args, sparse_grid, strides
+from ...typing import Array, Uplo
+from . import tuning
+from .launch import (
+    Device,
+    closing_args,
+    flag_args,
+    scalar_args,
+    size_args,
+    sparse_grid,
+    square_grid,
+    strides,
+)
 from .sources import module_for
 
 
@@ -47,9 +57,8 @@ def mark_nonfinite(
     marks = device.empty((m, n), np.uint8)
     if 0 not in (m, n):
         args = (
-            *(x, *strides(x), np.int32(conjugate[0])),
-            *(y, *strides(y), np.int32(conjugate[1])),
-            *(np.int64(m), np.int64(n), np.int64(k), rows, columns, marks),
+            *_operand_args(x, y, conjugate),
+            *(*size_args(m, n, k), rows, columns, marks),
         )
         module = module_for("fill", x.dtype)
         # Few rows a thread: each element of a column that is reached sums over k.
@@ -76,3 +85,59 @@ def fill_nonfinite(
     )
     module = module_for("fill", out.dtype)
     device.launch(module, "fill_nonfinite", *sparse_grid(m, n, 32), args)
+
+
+def fill_product(
+    device: Device,
+    x: Array,
+    y: Array,
+    rows: Array,
+    columns: Array,
+    conjugate: tuple[bool, bool],
+    out: Array,
+    alpha: complex,
+    beta: complex,
+    c: Array | None,
+) -> None:
+    """Mark and overwrite at once, for operands that hold all of k."""
+    (m, k), n = x.shape, y.shape[0]
+    args = (
+        *_operand_args(x, y, conjugate),
+        *(*size_args(m, n, k), rows, columns),
+        *(*scalar_args(alpha), *scalar_args(beta)),
+        *(c, *strides(out if c is None else c), out),
+    )
+    grid = sparse_grid(m, n, tuning.FILLED_ROWS)
+    device.launch(module_for("fill", x.dtype), "fill_product", *grid, args)
+
+
+def fill_and_close(
+    device: Device,
+    x: Array,
+    y: Array,
+    rows: Array,
+    columns: Array,
+    conjugate: tuple[bool, bool],
+    out: Array,
+    alpha: complex,
+    beta: complex,
+    c: Array | None,
+    uplo: Uplo,
+    hermitian: bool,
+) -> None:
+    """Do so for one triangle, and close the square tile as `close_diagonal` does."""
+    n, k = x.shape
+    args = (
+        *_operand_args(x, y, conjugate),
+        *(*size_args(n, k), rows, columns),
+        *(*scalar_args(alpha), *scalar_args(beta)),
+        *(c, *strides(out if c is None else c), out, *closing_args(hermitian, uplo)),
+    )
+    module = module_for("fill", x.dtype)
+    device.launch(module, "fill_and_close", *square_grid(n, n), args)
+
+
+def _operand_args(x: Array, y: Array, conjugate: tuple[bool, bool]) -> tuple[Any, ...]:
+    """List what the kernels read of both operands."""
+    first, second = flag_args(*conjugate)
+    return x, *strides(x), first, y, *strides(y), second

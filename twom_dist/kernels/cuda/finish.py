@@ -5,7 +5,15 @@ from typing import Any
 import numpy as np
 
 from ...typing import Array, Uplo
-from .launch import Device, operand_args, scalar_args, square_grid, strides, tile_grid
+from .launch import (
+    Device,
+    closing_args,
+    operand_args,
+    scalar_args,
+    square_grid,
+    strides,
+    tile_grid,
+)
 from .sources import module_for
 
 
@@ -61,8 +69,7 @@ def close_diagonal(device: Device, tile: Array, conjugate: bool, uplo: Uplo) -> 
     """Mirror or clear the triangle that is not computed, in place."""
     n = len(tile)
     if n:
-        flags = map(np.int32, (conjugate, uplo == "upper", uplo == "full"))
         module = module_for("tile", tile.dtype)
-        args = (tile, np.int64(n), *flags)
+        args = (tile, np.int64(n), *closing_args(conjugate, uplo))
         device.launch(module, "close_diagonal", *square_grid(n, n), args)
     return tile

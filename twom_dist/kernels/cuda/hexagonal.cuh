@@ -1,6 +1,6 @@
 // Eisenstein integers: the steps of Engine.encode and Engine.decode for parts g and h of
-// (g + h sqrt(-3)) / 2. Included where `Integer` and `quantise`, or `reduce_digits`,
-// `sum_digits` and `sum_mirrored` are known.
+// (g + h sqrt(-3)) / 2. Included where `Integer` and `quantise`, or `over_modulus`,
+// `reduce_digits`, `sum_digits` and `mirror_digits` are known.
 #ifdef HEXAGONAL
 
 // The two words of kernels/hexagonal.py: 1/sqrt(3), sqrt(3)/2.
@@ -44,23 +44,12 @@ __device__ __forceinline__ void nearest_point(double re, double im, Integer& g,
 #endif
 
 #ifdef DIGITS
-// The part, over M, of its two leading digits.
-__device__ __forceinline__ double over_modulus(const double (&d)[DIGITS],
-                                               const double* modulus) {
-  double q = __dmul_rn(d[DIGITS - 1], __ldg(modulus + DIGITS));
-#if DIGITS > 1
-  q = __dadd_rn(q, __dmul_rn(d[DIGITS - 2], __ldg(modulus + DIGITS + 1)));
-#endif
-  return q;
-}
-
 // Balanced digits of both parts to those of the point of the cell around 0; rare.
-__device__ __forceinline__ void lift_to_cell(double (&d)[2][DIGITS],
-                                             const double* modulus, double unit,
+__device__ __forceinline__ void lift_to_cell(double (&d)[2][DIGITS], double unit,
                                              double inverse, bool& halves) {
   double middle = __dmul_rn(0.5, __dadd_rn(d[0][0], d[1][0]));
   if (middle == rint(middle)) return;
-  double u = over_modulus(d[0], modulus), v = over_modulus(d[1], modulus);
+  double u = over_modulus(d[0]), v = over_modulus(d[1]);
   bool second = __dadd_rn(__dmul_rn(3.0, fabs(v)), -fabs(u)) > 1.0;
   double shift[2] = {second ? 0.0 : u < 0.0 ? -1.0 : 1.0,
                      !second ? 0.0 : v < 0.0 ? -1.0 : 1.0};
@@ -70,7 +59,7 @@ __device__ __forceinline__ void lift_to_cell(double (&d)[2][DIGITS],
     double carry = 0.0;
 #pragma unroll
     for (int32 t = 0; t < DIGITS; ++t) {
-      double digit = __fma_rn(-shift[part], __ldg(modulus + t), d[part][t]);
+      double digit = __fma_rn(-shift[part], TABLE[t], d[part][t]);
       digit = __dadd_rn(digit, carry);
       if (t < DIGITS - 1) {
         carry = floor(__dmul_rn(__dadd_rn(digit, half), inverse));
@@ -95,14 +84,13 @@ __device__ __forceinline__ void times_half_root(const double (&h)[2],
 }
 
 // Steps 1 to 3.
-__device__ __forceinline__ void point_to_doubles(double (&d)[2][DIGITS],
-                                                 const double* modulus, double unit,
+__device__ __forceinline__ void point_to_doubles(double (&d)[2][DIGITS], double unit,
                                                  double inverse,
                                                  double (&v)[RESULTS][2]) {
   bool halves = false;
-  reduce_digits(d[0], modulus, unit, inverse, halves);
-  reduce_digits(d[1], modulus, unit, inverse, halves);
-  lift_to_cell(d, modulus, unit, inverse, halves);
+  reduce_digits(d[0], unit, inverse, halves);
+  reduce_digits(d[1], unit, inverse, halves);
+  lift_to_cell(d, unit, inverse, halves);
   double g[RESULTS], h[2], root[RESULTS];
   sum_digits(d[0], unit, g);
   sum_digits(d[1], unit, h);

@@ -3,15 +3,7 @@
 // Macros: REAL, PARTS. The two passes over x must each move sizeof(element) rows k
 // bytes; reductions are strips of registers and one atomic a thread, order-free and
 // exact. Integers throughout: 8 instructions a part, whatever the device's double rate.
-#include "elements.cuh"
-
-// The smallest e with |part| < 2^e, as frexp gives it, from the bits of a double above 0.
-__device__ __forceinline__ int32 exponent_of(uint64 bits) {
-  int32 field = (int32)(bits >> 52);
-  if (field == 0x7FF) return NONFINITE_ROW;
-  if (field == 0) return 64 - __clzll((int64)bits) - 1074;  // subnormal: bits 2^-1074
-  return field - 1022;
-}
+#include "norms.cuh"
 
 // largest[row] = max(largest[row], exponents of its parts); filled with ZERO_ROW before.
 extern "C" __global__ void __launch_bounds__(256)
@@ -22,11 +14,7 @@ largest_exponents(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
     Element element = load_element(x, strip.row * row_stride + c * k_stride);
-#pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) {
-      Bits own = magnitude_bits(element.part[part]);
-      own_largest = own > own_largest ? own : own_largest;
-    }
+    own_largest = larger_bits(element, own_largest);
   }
   if (own_largest != 0) {
     atomicMax(largest + strip.row, exponent_of(widen_bits(own_largest)));
@@ -85,12 +73,7 @@ square_sums(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
     Element element = load_element(x, strip.row * row_stride + c * k_stride);
-#pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) {
-      uint64 own = widen_bits(magnitude_bits(element.part[part]));
-      uint32 scaled = ceil_scaled(own, norm_bits - e);  // <= 2^20
-      total += (uint64)scaled * scaled;
-    }
+    total += square_of(element, norm_bits - e);
   }
   if (total != 0) atomicAdd(sums + strip.row, total);
 }
@@ -134,16 +117,5 @@ choose_exponents(const int32* largest, const int64* sums, int64 rows, int32 powe
                  uint64 leading, int32 norm_bits, int32* exponents) {
   int64 row = (int64)blockIdx.x * blockDim.x + threadIdx.x;
   if (row >= rows) return;
-  int32 e = largest[row], s;
-  if (e == NONFINITE_ROW) {
-    s = NONFINITE_ROW;
-  } else if (e == ZERO_ROW) {
-    s = 0;
-  } else {
-    // sums >= 1: the largest entry counts at least 1.
-    int32 a = (63 - __clzll(sums[row])) >> 1;
-    bool fits = (uint64)sums[row] << (2 * (31 - a)) <= leading;
-    s = power - a - (fits ? 0 : 1) + norm_bits - e;
-  }
-  exponents[row] = s;
+  exponents[row] = choose_exponent(largest[row], sums[row], power, leading, norm_bits);
 }

@@ -9,12 +9,19 @@ from typing import Any
 import numpy as np
 
 from ...moduli import ResidueSystem
-from .tables import decode_elements, encode_words
+from .tables import (
+    Constants,
+    decode_constants,
+    decode_elements,
+    encode_constants,
+    encode_words,
+)
 
 # Files of kernels; each name is that of a `.cu` beside this file.
 FAMILIES = (
     "norms",
     "encode",
+    "scale_and_encode",
     "requantise",
     "products",
     "combine",
@@ -25,6 +32,12 @@ FAMILIES = (
 )
 # Those without a floating-point operand: one module for all dtypes.
 INTEGER_FAMILIES = ("requantise", "products", "combine")
+# Those whose text begins with a residue system: one module for each.
+_CONSTANTS = {
+    "encode": encode_constants,
+    "scale_and_encode": encode_constants,
+    "decode": decode_constants,
+}
 # Those written for Hopper's own instructions: sm_90a and no other; and the bytes of
 # shared memory of a block: the stages of ring.cuh and what aligns them.
 HOPPER_FAMILIES = ("products",)
@@ -36,7 +49,7 @@ _KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\
 
 @dataclass(frozen=True)
 class Module:
-    """A family of kernels and the macros that specialise it: the key of a cache.
+    """A family of kernels and what specialises it: the key of a cache.
 
     Attributes
     ----------
@@ -44,15 +57,25 @@ class Module:
         One of `FAMILIES`.
     macros : tuple of (str, str)
         Names and values.
+    system : ResidueSystem, optional
+        What the text begins with.
     """
 
     family: str
     macros: tuple[tuple[str, str], ...] = ()
+    system: ResidueSystem | None = None
 
     @property
     def options(self) -> tuple[str, ...]:
         """The macros as a compiler's options."""
         return tuple(f"-D{name}={value}" for name, value in self.macros)
+
+    @property
+    def constants(self) -> Constants | None:
+        """The residue system as the kernels read it, where they do."""
+        if self.system is None:
+            return None
+        return _CONSTANTS[self.family](self.system)
 
 
 @cache
@@ -68,14 +91,14 @@ def module_for(
     dtype : float32, float64, complex64 or complex128, optional
         Of the operand, or of the product for "decode"; unused by `INTEGER_FAMILIES`.
     system : ResidueSystem, optional
-        Used by "encode" and "decode" alone.
+        Of the families whose text begins with one.
     words : {1, 2}
         Of a result; used by "decode" alone.
 
     Returns
     -------
     Module
-        Equal for operands and systems that share the compiled code.
+        Equal for operands that share the compiled code.
 
     Examples
     --------
@@ -89,26 +112,29 @@ def module_for(
         "REAL": "float" if given in (np.float32, np.complex64) else "double",
         "PARTS": "2" if given.kind == "c" else "1",
     }
-    if family == "encode":
-        assert system is not None
-        macros["WORDS"] = str(encode_words(system))
+    if family not in _CONSTANTS:
+        return Module(family, tuple(macros.items()))
+    assert system is not None
     if family == "decode":
-        assert system is not None
         macros["DIGITS"] = str(system.num_digits)
         macros["ELEMENTS"] = str(decode_elements(system))
         macros["RESULTS"] = str(words)
-    if family in ("encode", "decode") and system is not None and system.hexagonal:
+    else:
+        macros["WORDS"] = str(encode_words(system))
+    if system.hexagonal:
         macros["HEXAGONAL"] = "1"
-    return Module(family, tuple(macros.items()))
+    return Module(family, tuple(macros.items()), system)
 
 
 def source_of(module: Module) -> str:
-    """Read the text of a module, the headers it includes in place; C++17."""
-    return _load_family(module.family)
+    """Write the text of a module: its constants and its family's; C++17."""
+    constants, text = module.constants, text_of(module.family)
+    return text if constants is None else constants.text() + text
 
 
 @cache
-def _load_family(family: str) -> str:
+def text_of(family: str) -> str:
+    """Read the text of a family, the headers it includes in place."""
     seen: set[str] = set()
 
     def load(name: str) -> str:
@@ -124,4 +150,4 @@ def _load_family(family: str) -> str:
 @cache
 def kernel_names(family: str) -> tuple[str, ...]:
     """List the kernels of a family."""
-    return tuple(_KERNEL.findall(_load_family(family)))
+    return tuple(_KERNEL.findall(text_of(family)))

@@ -1,12 +1,12 @@
-"""What the kernels read of a residue system, as NumPy arrays to be copied once.
+"""What the kernels read of a residue system: constants of their text, and tables.
 
-A table is built once and never written to.
+The tables are NumPy arrays to be copied once. Each is built once and never written to.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +25,38 @@ KINDS = ("2m", "3m", "4m", "real")
 NONE, ONE, REAL, COMPLEX = 0, 1, 2, 3
 
 _WORD_BITS = 32
-_HEADER = 8
 # `residue_bits` of arithmetic.cuh is exact below this.
 _LARGEST_RAW = 1 << 23
 
 
-@cache
-def count_kinds(system: ResidueSystem) -> tuple[int, int, int, int]:
+@dataclass(frozen=True)
+class Constants:
+    """What the text of encode.cu or decode.cu begins with: a residue system.
+
+    Attributes
+    ----------
+    numbers : tuple of (str, int)
+        Names and values.
+    table : (count,) uint32 or float64
+    """
+
+    numbers: tuple[tuple[str, int], ...]
+    table: npt.NDArray[Any]
+
+    def text(self) -> str:
+        """Write them as C++."""
+        names = ", ".join(f"{name} = {value}" for name, value in self.numbers)
+        double = self.table.dtype == np.float64
+        values = ", ".join(float(x).hex() if double else f"{x}u" for x in self.table)
+        kind = "double" if double else "unsigned int"
+        size = len(self.table)
+        return (
+            f"enum {{ {names} }};\n"
+            f"const __constant__ {kind} TABLE[{size}] = {{{values}}};\n"
+        )
+
+
+def _count_kinds(system: ResidueSystem) -> tuple[tuple[str, int], ...]:
     """Count the 2M, 3M, 4M and real moduli, which come in this order."""
     order = [KINDS.index(form_of(kind)) for kind in system.kinds]
     if order != sorted(order):
@@ -40,8 +65,8 @@ def count_kinds(system: ResidueSystem) -> tuple[int, int, int, int]:
             "Put 2M moduli first, then 3M, then 4M",
             "order-of-moduli",
         )
-    two_m, three_m, four_m, real = (order.count(t) for t in range(len(KINDS)))
-    return two_m, three_m, four_m, real
+    names = "TWO_M_COUNT", "THREE_M_COUNT", "FOUR_M_COUNT", "REAL_COUNT"
+    return tuple((name, order.count(t)) for t, name in enumerate(names))
 
 
 def reduction_constants(p: int) -> tuple[int, int]:
@@ -95,10 +120,7 @@ def _encode_entry(p: int, re: int, im: int, words: int) -> list[int]:
     lift = _round_up(largest[1], p)
     assert largest[0] + max(largest[1], lift) < _LARGEST_RAW
     inverse, minus_p = reduction_constants(p)
-    header = [inverse, minus_p, lift, *starts]
-    header += [0] * (_HEADER - len(header))
-    entry = header + weights[0] + weights[1]
-    return entry + [0] * (_round_up(len(entry), 4) - len(entry))
+    return [inverse, minus_p, lift, *starts, *weights[0], *weights[1]]
 
 
 def _byte_sum(words: Sequence[int]) -> int:
@@ -111,9 +133,9 @@ def encode_table(system: ResidueSystem) -> UInt32Array:
 
     Returns
     -------
-    (moduli, 8 + 2 words rounded up to 4) uint32
-        ``inverse, -p, lift, start of Re, start of Im, 0, 0, 0``, the byte weights of Re
-        (1) and those of Im (s for 2M and its like, 1 for 3M and 4M, 0 for real).
+    (moduli, 5 + 2 words) uint32
+        ``inverse, -p, lift, start of Re, start of Im``, the byte weights of Re (1) and
+        those of Im (s for 2M and its like, 1 for 3M and 4M, 0 for real).
     """
     words = encode_words(system)
     im_weight = {"3m": 1, "4m": 1, "real": 0}
@@ -133,6 +155,12 @@ def encode_table(system: ResidueSystem) -> UInt32Array:
         first += len(own)
     assert first == len(system.planes)
     return _frozen(np.array(entries, np.uint32))
+
+
+@cache
+def encode_constants(system: ResidueSystem) -> Constants:
+    """Return what encode.cu begins with."""
+    return Constants(_count_kinds(system), encode_table(system).reshape(-1))
 
 
 # --- requantise, combine ----------------------------------------------------------
@@ -175,46 +203,42 @@ def mirror_table(system: ResidueSystem) -> UInt32Array:
 # --- decode -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class DecodeTable:
-    """What decode.cu reads.
-
-    Attributes
-    ----------
-    values : (count,) float64
-        Digits of M; ``2^((T-1)b) / M`` and ``2^((T-2)b) / M``, each rounded once; a
-        zero where their count is odd; then for each modulus and digit, least
-        significant first, the digit of the weight of each part.
-    digits, digit_bits : int
-        T and b of the contract.
-    """
-
-    values: Float64Array
-    digits: int
-    digit_bits: int
-
-
 @cache
-def decode_table(system: ResidueSystem) -> DecodeTable:
-    """Tabulate the digits of M, the quotient's factors and the weights' digits."""
+def decode_table(system: ResidueSystem) -> Float64Array:
+    """Tabulate the digits of M, the quotient's factors and the weights' digits.
+
+    Returns
+    -------
+    (count,) float64
+        The T digits of M; ``2^((T-1)b) / M`` and ``2^((T-2)b) / M``, each rounded once;
+        then for each modulus and digit, least significant first, the digit of the
+        weight of each part.
+    """
     b, count = system.digit_bits, system.num_digits
     m = system.modulus_product
     values = [float(d) for d in system.digits(m)]
     values += [(1 << t * b) / m if t >= 0 else 0.0 for t in (count - 1, count - 2)]
-    values += [0.0] * (len(values) % 2)
     for own in combined_weights(system):
         weights = [system.digits(weight) for weight in own]
         values += [float(d) for t in range(count) for d in (w[t] for w in weights)]
-    return DecodeTable(_frozen(np.array(values)), count, b)
+    return _frozen(np.array(values))
+
+
+@cache
+def decode_constants(system: ResidueSystem) -> Constants:
+    """Return what decode.cu begins with."""
+    numbers = *_count_kinds(system), ("DIGIT_BITS", system.digit_bits)
+    return Constants(numbers, decode_table(system))
 
 
 def decode_elements(system: ResidueSystem) -> int:
     """Count the neighbours a thread decodes: what keeps it to 128 registers.
 
-    Registers of sm_90 by the compiler's report, two parts and 2, 3, 4, 5, 6, 8, 10
-    digits: 99, 126, 98, 104, 78, 82, 106.
+    Compiled for sm_80, sm_90 and sm_100, no system needs more, or spills.
     """
     sums = system.parts * system.num_digits
+    if system.hexagonal and sums <= 6:
+        return 2  # with 4 it spills on sm_100
     return 4 if sums <= 6 else 2 if sums <= 10 else 1
 
 

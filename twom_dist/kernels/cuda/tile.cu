@@ -2,7 +2,7 @@
 //
 // Macros: REAL, PARTS. CuPy's own functions would do, but for float32: it has NVRTC
 // flush subnormal floats to zero, in conversions, sums and conjugates too.
-#include "scalars.cuh"
+#include "mirror.cuh"
 
 // out[i, j] = alpha x + beta c, either of which may be missing (mode NONE, null). Blocks
 // of 32 x 8: x over columns, y over rows, any number of blocks in y. Must move three
@@ -27,25 +27,6 @@ scale_and_add(const REAL* x, int64 x_row_stride, int64 x_column_stride,
       store_element(v, own, out + PARTS * (i * n + j), beta_mode, beta_re, beta_im);
     }
   }
-}
-
-// The sign of the imaginary part changed: 0 - im, for a part of a result.
-__device__ __forceinline__ Element conjugate_element(Element x, int32 conjugate) {
-#if PARTS == 2
-  if (conjugate) x.part[1] = make_canonical(flip_sign(x.part[1]));
-#endif
-  return x;
-}
-
-__device__ __forceinline__ void write_element(REAL* out, int64 offset, Element x) {
-#if PARTS == 2
-  Pair pair;
-  pair.x = x.part[0];
-  pair.y = x.part[1];
-  reinterpret_cast<Pair*>(out)[offset] = pair;
-#else
-  out[offset] = x.part[0];
-#endif
 }
 
 // What becomes of t as it is scaled: where it was finite and not 0 it stays so, in rows
@@ -99,14 +80,5 @@ close_diagonal(REAL* tile, int64 n, int32 conjugate, int32 upper, int32 full) {
   Spot spot = locate_in_square(n, n);
   int64 i = spot.row, j = spot.column;
   if (i >= n || j >= n || (upper ? i > j : i < j)) return;
-  int64 own = i * n + j;
-  if (i != j) {
-    Element x = {};
-    if (full) x = conjugate_element(read_element(tile, own), conjugate);
-    write_element(tile, j * n + i, x);
-  } else if (PARTS == 2 && conjugate) {
-    Element x = read_element(tile, own);
-    x.part[PARTS - 1] = 0;
-    write_element(tile, own, x);
-  }
+  close_element(tile, n, i, j, conjugate, full);
 }

@@ -72,3 +72,12 @@ SMALLEST_UPDATE_TILE = 2048
 # for 64, 32, 16, 8, 4 rows, whose writes are lines of 1024 / rows bytes; along it took
 # 3.7 to 3.8 ms for any number.
 ROWS_ALONG, ROWS_ACROSS = 4, 8
+
+# Largest m, n and k of products that take four launches in place of twelve. Computed,
+# not measured: up to here what a launch costs the host, some 18 us, is most of their
+# time; beyond, the rows that are passed over three times no longer fit L2.
+LARGEST_AT_ONCE = 2048
+
+# Rows of a thread that looks for what is not finite and fills it, of these products.
+# Not measured: enough threads for a column that is reached, whose entries sum over k.
+FILLED_ROWS = 8

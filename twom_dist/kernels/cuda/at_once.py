@@ -1,0 +1,128 @@
+"""A small product in four launches: scale and encode, multiply, decode, fill."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...moduli import ResidueSystem, ScalingRule
+from ...typing import Array, Uplo
+from . import tables, tuning
+from .decode import decode_residues
+from .encoded import CudaEncoded
+from .fill import fill_and_close, fill_product
+from .hopper import LINE, ROW_GROUP
+from .int8_gemm import align
+from .launch import Device, Parts, lies_across, remember, strides
+from .products import multiply_fused
+from .sources import module_for
+
+_ABSENT = (None, *map(np.int64, (0, 0, 0)), *map(np.int32, (0, 0, 1)), np.int64(0))
+
+
+def multiply_at_once(
+    device: Device,
+    x: Array,
+    y: Array,
+    conjugate: tuple[bool, bool],
+    system: ResidueSystem,
+    rule: ScalingRule,
+    dtype: Any,
+    alpha: complex,
+    beta: complex,
+    c: Array | None,
+    twin: tuple[int, ...] | None,
+    uplo: Uplo | None,
+    hermitian: bool,
+) -> Array:
+    """Compute ``alpha X Y^T + beta c``; see the contract. No dimension is 0."""
+    (m, k), n = x.shape, y.shape[0]
+    residues, *own = device.empty_together(_parts(system, m, n, k, twin is None))
+    rows, columns = own[1], own[-1]
+    _scale_and_encode(device, x, y, conjugate, system, rule, own)
+    order = tuple(range(len(system.planes)))
+    left = CudaEncoded(m, k, own[0], order)
+    right = CudaEncoded(n, k, own[-2], order if twin is None else twin)
+    triangle: Uplo = "full"
+    if uplo is not None:
+        triangle = "upper" if uplo == "upper" else "lower"
+    products = tables.own_products(system, False)
+    multiply_fused(device, left, right, system, residues, products, False, triangle)
+    out = device.empty((m, n), dtype)
+    decode_residues(
+        device, residues, rows, columns, system, out, alpha, beta, c, triangle
+    )
+    tile = device, x, y, rows, columns, conjugate, out
+    if uplo is None:
+        fill_product(*tile, alpha, beta, c)
+    else:
+        fill_and_close(*tile, alpha, beta, c, uplo, hermitian)
+    return out
+
+
+@remember
+def _parts(system: ResidueSystem, m: int, n: int, k: int, both: bool) -> Parts:
+    """List what one allocation holds: residues, planes and exponents of each side."""
+    count, k_padded = len(system.planes), align(k, LINE)
+    parts: list[Any] = [((system.num_products, m, align(n)), np.int8)]
+    for rows in (m, n) if both else (m,):
+        parts.append(((count, align(rows, ROW_GROUP), k_padded), np.int8))
+        parts.append(((rows,), np.int32))
+    return tuple(parts)
+
+
+def _scale_and_encode(
+    device: Device,
+    x: Array,
+    y: Array,
+    conjugate: tuple[bool, bool],
+    system: ResidueSystem,
+    rule: ScalingRule,
+    own: list[Array],
+) -> None:
+    """Fill the planes and exponents of `own`, of both operands or of x alone."""
+    module = module_for("scale_and_encode", x.dtype, system)
+    k, k_padded = x.shape[1], own[0].shape[2]
+    blocks, first = _operand(x, conjugate[0], own[0])
+    count, second, outs = blocks, _ABSENT, (None, None)
+    if len(own) == 4:
+        more, second = _operand(y, conjugate[1], own[2])
+        count, outs = blocks + more, (own[2], own[3])
+    args = (
+        *(*first, own[0], own[1], *second, *outs),
+        *_rule_args(blocks, k, k_padded, rule),
+    )
+    device.launch(module, "scale_and_encode", (count, 1, 1), (256, 1, 1), args)
+
+
+def _operand(x: Array, conjugate: bool, planes: Array) -> tuple[int, tuple[Any, ...]]:
+    """Count an operand's blocks, and list its arguments but for where they write."""
+    across, padded_rows, k_padded = lies_across(x), planes.shape[1], planes.shape[2]
+    blocks, args = _operand_args(len(x), across, conjugate, padded_rows, k_padded)
+    return blocks, (x, args[0], *strides(x), *args[1:])
+
+
+@remember
+def _operand_args(
+    rows: int, across: bool, conjugate: bool, padded_rows: int, k_padded: int
+) -> tuple[int, tuple[Any, ...]]:
+    own = tuning.ROWS_ACROSS if across else tuning.ROWS_ALONG
+    flags = map(np.int32, (conjugate, across, own))
+    return padded_rows // own, (
+        np.int64(rows),
+        *flags,
+        np.int64(padded_rows * k_padded),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _rule_args(
+    blocks: int, k: int, k_padded: int, rule: ScalingRule
+) -> tuple[Any, ...]:
+    sizes = np.uint32(blocks), np.int64(k), np.int64(k_padded)
+    return (
+        *sizes,
+        np.int32(rule.power),
+        np.uint64(rule.leading),
+        np.int32(rule.norm_bits),
+    )

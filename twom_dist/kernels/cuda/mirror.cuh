@@ -1,0 +1,37 @@
+// Mirror images of elements: how a triangle closes a square tile.
+#include "scalars.cuh"
+
+// The sign of the imaginary part changed: 0 - im, for a part of a result.
+__device__ __forceinline__ Element conjugate_element(Element x, int32 conjugate) {
+#if PARTS == 2
+  if (conjugate) x.part[1] = make_canonical(flip_sign(x.part[1]));
+#endif
+  return x;
+}
+
+__device__ __forceinline__ void write_element(REAL* out, int64 offset, Element x) {
+#if PARTS == 2
+  Pair pair;
+  pair.x = x.part[0];
+  pair.y = x.part[1];
+  reinterpret_cast<Pair*>(out)[offset] = pair;
+#else
+  out[offset] = x.part[0];
+#endif
+}
+
+// The mirror image of element (i, j) of an n x n tile, or zero; a diagonal one becomes
+// real where the image is conjugated.
+__device__ __forceinline__ void close_element(REAL* tile, int64 n, int64 i, int64 j,
+                                              int32 conjugate, int32 full) {
+  int64 own = i * n + j;
+  if (i != j) {
+    Element x = {};
+    if (full) x = conjugate_element(read_element(tile, own), conjugate);
+    write_element(tile, j * n + i, x);
+  } else if (PARTS == 2 && conjugate) {
+    Element x = read_element(tile, own);
+    x.part[PARTS - 1] = 0;
+    write_element(tile, own, x);
+  }
+}

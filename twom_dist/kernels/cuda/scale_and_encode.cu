@@ -1,0 +1,115 @@
+// Scale and encode: exponents and planes of both operands of a small product, at once.
+//
+// Macros: those of encode.cuh. What norms.cu and encode.cu do in six launches, for rows
+// that hold all of k. A block owns whole rows and passes over them three times, for the
+// largest magnitude, the square sum and the planes; it must move 3 sizeof(element) +
+// planes bytes an element, of which the second and third reading come from L2 while the
+// rows of all blocks at work fit there.
+#include "encode.cuh"
+#include "norms.cuh"
+
+// Blocks whose registers fit a multiprocessor: 64 a thread, or 128 for long integers.
+#define BLOCKS (WORDS <= 3 ? 4 : 2)
+
+// One operand: `out` and `exponents` as of encode.cu.
+struct Rows {
+  const REAL* x;
+  int64 rows, row_stride, k_stride;
+  int32 conjugate, across, rows_of_block;
+  int8* out;
+  int64 plane_stride;
+  int32* exponents;
+};
+
+// How ScalingRule chooses.
+struct Rule {
+  int32 power, norm_bits;
+  uint64 leading;
+};
+
+// The largest, or the sum, of what the threads of a row hold; `held` once a block.
+template <bool SUM>
+__device__ __forceinline__ uint64 combine_row(uint64 own, uint64 (&held)[256],
+                                              Place place, uint32 group_count) {
+  uint64* row = held + place.row * group_count;
+  row[place.group] = own;
+  __syncthreads();
+  uint64 whole = 0;
+  // Alike for the threads of a row: broadcasts.
+#pragma unroll 8
+  for (uint32 group = 0; group < group_count; ++group) {
+    uint64 other = row[group];
+    whole = SUM ? whole + other : other > whole ? other : whole;
+  }
+  return whole;
+}
+
+__device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int64 k,
+                                            int64 k_padded, Rule rule,
+                                            uint64 (&magnitudes)[256],
+                                            uint64 (&squares)[256]) {
+  uint32 row_count = given.rows_of_block, group_count = 256 / row_count;
+  Place place = locate_in_block(given.across, row_count);
+  int64 row = (int64)block * row_count + place.row;
+  int64 own_k = row < given.rows ? k : 0;
+  const REAL* x = given.x + PARTS * row * given.row_stride;
+  int32 begin = 4 * place.group, step = 4 * group_count;
+  Element element[4];
+  Bits largest = 0;
+#pragma unroll 2
+  for (int64 first = begin; first < own_k; first += step) {
+    load_group(element, x, first, own_k, given.k_stride);
+#pragma unroll
+    for (int32 c = 0; c < 4; ++c) largest = larger_bits(element[c], largest);
+  }
+  uint64 bits =
+      combine_row<false>(widen_bits(largest), magnitudes, place, group_count);
+  int32 e = bits == 0 ? ZERO_ROW : exponent_of(bits);
+  bool masked = is_sentinel(e);
+  if (masked) own_k = 0;
+  uint64 total = 0;
+#pragma unroll 2
+  for (int64 first = begin; first < own_k; first += step) {
+    load_group(element, x, first, own_k, given.k_stride);
+#pragma unroll
+    for (int32 c = 0; c < 4; ++c) total += square_of(element[c], rule.norm_bits - e);
+  }
+  total = combine_row<true>(total, squares, place, group_count);
+  int32 s =
+      choose_exponent(e, (int64)total, rule.power, rule.leading, rule.norm_bits);
+  if (row < given.rows && place.group == 0) given.exponents[row] = s;
+  int8* out = given.out + row * k_padded;
+  for (int64 first = begin; first < k_padded; first += step) {
+    load_group(element, x, first, own_k, given.k_stride);
+    encode_group(element, masked ? 0 : s, given.conjugate, out + first,
+                 given.plane_stride);
+  }
+}
+
+// Exponents and planes of x by the first x_blocks blocks, and of y by the others. Blocks
+// of 256 on rows_of_block whole rows, the padded ones included, in the order of `Group`.
+extern "C" __global__ void __launch_bounds__(256, BLOCKS)
+scale_and_encode(const REAL* x, int64 x_rows, int64 x_row_stride, int64 x_k_stride,
+                 int32 x_conjugate, int32 x_across, int32 x_rows_of_block,
+                 int64 x_plane_stride, int8* x_out, int32* x_exponents, const REAL* y,
+                 int64 y_rows, int64 y_row_stride, int64 y_k_stride,
+                 int32 y_conjugate, int32 y_across, int32 y_rows_of_block,
+                 int64 y_plane_stride, int8* y_out, int32* y_exponents,
+                 uint32 x_blocks, int64 k, int64 k_padded, int32 power,
+                 uint64 leading, int32 norm_bits) {
+  __shared__ uint64 magnitudes[256], squares[256];
+  Rule rule = {power, norm_bits, leading};
+  bool second = blockIdx.x >= x_blocks;
+  Rows rows = {second ? y : x,
+               second ? y_rows : x_rows,
+               second ? y_row_stride : x_row_stride,
+               second ? y_k_stride : x_k_stride,
+               second ? y_conjugate : x_conjugate,
+               second ? y_across : x_across,
+               second ? y_rows_of_block : x_rows_of_block,
+               second ? y_out : x_out,
+               second ? y_plane_stride : x_plane_stride,
+               second ? y_exponents : x_exponents};
+  uint32 block = second ? blockIdx.x - x_blocks : blockIdx.x;
+  encode_rows(rows, block, k, k_padded, rule, magnitudes, squares);
+}
