@@ -30,6 +30,7 @@ from .explanation import Explanation
 from .jobs import JobSummary, multiply_files, update_files
 from .plan import Plan
 from .plans import plan_gemm, plan_her2k, plan_herk, plan_syr2k, plan_syrk
+from .product import Product
 from .routines import gemm
 from .updates import her2k, herk, syr2k, syrk
 
@@ -39,6 +40,7 @@ __all__ = [
     "Explanation",
     "JobSummary",
     "Plan",
+    "Product",
     "__version__",
     "cgemm",
     "cher2k",

@@ -21,8 +21,11 @@ Slices = list[slice]
 
 def compute(problem: Problem) -> Any:
     """Compute the result of a problem whose matrices are arrays in memory."""
-    out = _compute_words(problem)
-    return tuple(out) if problem.spec.words == 2 else out
+    found = _compute_words(problem)
+    if problem.out is not None and found is not problem.out:
+        problem.out[...] = found
+        return problem.out
+    return tuple(found) if problem.spec.words == 2 else found
 
 
 def _compute_words(problem: Problem) -> Array:
@@ -40,7 +43,7 @@ def _compute_words(problem: Problem) -> Array:
     if not (spec.equilibrate or spec.grade or spec.words == 2):
         limits = _limit_tiles(problem)
         if limits.at_once:
-            return tasks.multiply_at_once(a, b, spec, c)
+            return tasks.multiply_at_once(a, b, spec, c, _contiguous(problem.out))
     largest = None, None
     if spec.equilibrate:
         a, b, largest = equilibrate(a, b, spec)
@@ -82,9 +85,14 @@ def _compute(
     if not spec.twins:
         right = _view_operands(b, "right", columns, steps, spec, measured[1])
     if alone:
-        return compute_cell([(left[0], right[0])], spec, routine.triangle, None, c)
-    make = namespace(a).zeros if routine.triangle else namespace(a).empty
-    out = make(spec.tile_shape(*problem.shape[:2]), problem.dtype)
+        whole = [(left[0], right[0])]
+        out = _contiguous(problem.out)
+        return compute_cell(whole, spec, routine.triangle, None, c, out)
+    out = problem.out
+    if out is None:
+        out = namespace(a).empty(spec.tile_shape(*problem.shape[:2]), problem.dtype)
+    if routine.triangle and spec.uplo != "full":
+        out[...] = 0
     for i, j in routine.cells(len(rows), len(columns), spec.uplo):
         products = [(left[x], right[y]) for x, y in routine.pairs(i, j)]
         c_tile = None if c is None else c[rows[i], columns[j]]
@@ -94,6 +102,11 @@ def _compute(
         if routine.triangle and spec.uplo == "full" and i != j:
             out[..., rows[j], columns[i]] = mirror_tile(tile, spec)
     return out
+
+
+def _contiguous(out: Any) -> Any:
+    """Return out if an engine can write to it as it lies, or None."""
+    return None if out is None or not out.flags.c_contiguous else out
 
 
 def _limit_tiles(problem: Problem) -> TileLimits:

@@ -187,3 +187,33 @@ def check_sizes(
             f"C has shape {tuple(c.shape)}, but the result is {m} x {n}", "", "shapes"
         )
     return int(m), int(n), int(k)
+
+
+def check_out(
+    out: Any,
+    matrices: Iterable[Any],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+) -> None:
+    """Refuse what a result of the matrices cannot be written to."""
+    given = [x for x in matrices if x is not None]
+    if any(map(is_dask, given)):
+        problem = "out is an array, and the result of dask arrays is lazy"
+        raise PlanError(problem, "Leave out out", "out")
+    family = family_of(given[0])
+    if family_of(out) != family or not hasattr(out, "flags"):
+        problem = f"out is a {type(out).__name__}, and the matrices are {family} arrays"
+        raise ArgumentError(problem, f"Give a {family} array", "out")
+    if out.shape != shape or out.dtype != dtype:
+        problem = (
+            f"out is {' x '.join(map(str, out.shape))} of {out.dtype}, and the result "
+            f"{' x '.join(map(str, shape))} of {dtype}"
+        )
+        raise PlanError(problem, f"Give empty({shape}, {str(dtype)!r})", "out")
+    if family == "cupy":
+        _check_device({"out": out})
+    elif not out.flags.writeable:
+        raise PlanError("out is read-only", "Copy it", "out")
+    if any(namespace(out).may_share_memory(out, x) for x in given):
+        problem = "out overlaps a matrix that is read"
+        raise PlanError(problem, "Give an array of its own", "out")

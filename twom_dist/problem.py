@@ -5,7 +5,7 @@ in files. Everything that shapes, dtypes and options can tell is refused here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Self, cast
 
@@ -21,7 +21,7 @@ from .dtypes import result_dtype
 from .errors import AccuracyError, ArgumentError, PlanError
 from .kernels.family import Family
 from .kernels.registry import ENGINES, engine_of
-from .matrices import as_matrix, check_sizes, common_family
+from .matrices import as_matrix, check_out, check_sizes, common_family
 from .moduli import ResidueSystem
 from .tiles.routine import ROUTINES, Routine
 from .tiles.spec import Spec
@@ -54,6 +54,8 @@ class Problem:
         blocks are multiplied.
     options : mapping
         Accuracy, number of moduli and method as they were asked for.
+    out : array, optional
+        Where the result is written, of the shape and dtype of the result.
     """
 
     a: Any
@@ -62,6 +64,7 @@ class Problem:
     shape: tuple[int, int, int]
     spec: Spec
     options: Mapping[str, Any]
+    out: Any = field(default=None, kw_only=True)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -87,7 +90,13 @@ def of_arrays(
         None if x is None else as_matrix(x, name)
         for x, name in ((A, "A"), (B, "B"), (C, "C"))
     )
-    return of_headers(routine, a, b, c, letter, family, **arguments)
+    out = arguments.get("out")
+    if out is None or isinstance(out, str):
+        return of_headers(routine, a, b, c, letter, family, **arguments)
+    arguments["out"] = None
+    posed = of_headers(routine, a, b, c, letter, family, **arguments)
+    check_out(out, (posed.a, posed.b, posed.c), posed.shape[:2], posed.dtype)
+    return replace(posed, out=out)
 
 
 def of_headers(
@@ -261,8 +270,9 @@ def _check_out(out: Any, dtype: np.dtype[Any], alpha: complex, beta: complex) ->
         return 1
     if not isinstance(out, str) or out != "dd":
         given = repr(out) if isinstance(out, str) else f"a {type(out).__name__}"
-        problem = f"out is {given}, and results are new arrays"
-        raise PlanError(problem, "Leave it out, or give 'dd' for two of them", "out")
+        problem = f"out is {given}"
+        remedy = "Give an array in memory, or 'dd' for two new ones, or leave it out"
+        raise PlanError(problem, remedy, "out")
     if dtype.char not in "dD":
         problem = f"out='dd' is a sum of two doubles, and the product is {dtype}"
         raise PlanError(problem, "Convert the matrices to double precision", "out")

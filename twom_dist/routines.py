@@ -3,7 +3,7 @@
 The BLAS-typed names are in `blas`; what a call costs is planned in `plans`.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 from . import problem
 from .matrices import is_dask
@@ -52,7 +52,7 @@ def gemm(
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
-    out: Literal["dd"] | None = None,
+    out: Any = None,
     engine: EngineName = "auto",
     equilibrate: bool | None = None,
 ) -> Any:
@@ -88,10 +88,12 @@ def gemm(
         the cheapest mix of 2 and 3 ("hybrid"), which also goes on where the moduli of
         2m end. 3m, 4m and "eisenstein", 2m on a hexagonal lattice, are for comparison.
         "blas" calls the BLAS of NumPy or CuPy. Real products always take one.
-    out : {"dd"}, optional
-        "dd": return two arrays, hi and lo, whose sum is the product to twice the digits
-        of double precision: u is 2^-106 in the bounds above. hi is that sum rounded to
-        double. For float64 and complex128, without alpha, beta and C.
+    out : (m, n) array or "dd", optional
+        Array in memory, of the dtype of the result, that is written to and returned; it
+        may not overlap A, B or C. "dd": return two arrays, hi and lo, whose sum is the
+        product to twice the digits of double precision: u is 2^-106 in the bounds
+        above. hi is that sum rounded to double. For float64 and complex128, without
+        alpha, beta and C.
     engine : {"auto", "cpu", "cuda", "reference"}
         Who multiplies. "auto" (default): "cpu" for NumPy arrays and "cuda" for CuPy
         arrays. "reference" computes in exact Python integers, slowly, for comparison.

@@ -66,7 +66,7 @@ class Scalars(TypedDict, total=False):
 
     alpha: complex
     beta: complex | None
-    out: None
+    out: NumPyArray | CuPyLike | None
 
 
 class ProductPairOptions(Choices, total=False):

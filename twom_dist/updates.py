@@ -1,6 +1,6 @@
 """The rank-k and rank-2k updates: herk, syrk, her2k and syr2k."""
 
-from typing import Any, Literal
+from typing import Any
 
 from .routines import call
 from .signatures import as_update, as_update2
@@ -19,7 +19,7 @@ def herk(
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
-    out: Literal["dd"] | None = None,
+    out: Any = None,
     engine: EngineName = "auto",
 ) -> Any:
     """Compute the Hermitian ``alpha A A^H + beta C``, one triangle only.
@@ -77,7 +77,7 @@ def syrk(
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
-    out: Literal["dd"] | None = None,
+    out: Any = None,
     engine: EngineName = "auto",
 ) -> Any:
     """Compute the symmetric ``alpha A A^T + beta C``, one triangle only.
@@ -128,7 +128,7 @@ def her2k(
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
-    out: Literal["dd"] | None = None,
+    out: Any = None,
     engine: EngineName = "auto",
     equilibrate: bool | None = None,
 ) -> Any:
@@ -187,7 +187,7 @@ def syr2k(
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
-    out: Literal["dd"] | None = None,
+    out: Any = None,
     engine: EngineName = "auto",
     equilibrate: bool | None = None,
 ) -> Any:

@@ -291,12 +291,14 @@ class Engine(Protocol):
         c: Array | None = None,
         triangle: Uplo = "full",
         words: int = 1,
+        out: Array | None = None,
     ) -> Array:
         """Reconstruct ``alpha X Y^T + beta c`` as a new C-contiguous (m, n) array.
 
-        Of a square tile that `close_diagonal` will close, the `triangle` alone need be
-        right: what lies outside it may hold anything. With 2 words, which take alpha 1
-        and beta 0, an array (2, m, n): the numbers and what their rounding left.
+        Or into `out`, such an array that none of the others overlaps. Of a square tile
+        that `close_diagonal` will close, the `triangle` alone need be right: what lies
+        outside it may hold anything. With 2 words, which take alpha 1 and beta 0, an
+        array (2, m, n): the numbers and what their rounding left.
 
         In float64, per part, with d the exact digit sums of
         ``sum_q weight[q] residue[q]``, least significant first, b digit bits, T digits:
@@ -348,6 +350,7 @@ class Engine(Protocol):
         twin: tuple[int, ...] | None = None,
         uplo: Uplo | None = None,
         hermitian: bool = False,
+        out: Array | None = None,
     ) -> Array:
         """Compute ``alpha X Y^T + beta c`` from operands that hold all of k.
 
@@ -372,5 +375,7 @@ class Engine(Protocol):
             Of a square product that one triangle determines, as for `close_diagonal`.
         hermitian : bool
             Whether its image is conjugated.
+        out : (m, n), optional
+            As for `decode`.
         """
         ...

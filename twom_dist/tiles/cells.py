@@ -38,12 +38,13 @@ def compute_cell(
     diagonal: bool,
     before: Sequence[Accumulator] | None = None,
     c: Array | None = None,
+    out: Array | None = None,
 ) -> Array:
     """Multiply the last (or only) panel of a cell and finish it: a tile of C.
 
     No products where the spec is empty. `diagonal`: whether the diagonal of an update's
     result runs through the cell; `before`: of the panels before; `c`: the tile of C
-    where beta is not 0.
+    where beta is not 0; `out`: where the tile may be written to.
     """
     if spec.empty:
         engine = load_engine(spec)
@@ -53,7 +54,7 @@ def compute_cell(
     # that a triangle is multiplied only where no other has added to the tile.
     triangle = _wanted_triangle(spec, diagonal) if before is None else "full"
     accumulators = multiply_cell(products, spec, diagonal, before, triangle)
-    return _finish(accumulators, products, spec, diagonal, c)
+    return _finish(accumulators, products, spec, diagonal, c, out)
 
 
 def multiply_cell(
@@ -87,6 +88,7 @@ def _finish(
     spec: Spec,
     diagonal: bool,
     c: Array | None,
+    out: Array | None,
 ) -> Array:
     """Decode a cell, add the mirror image of the other product and beta C."""
     if not spec.routine.sums:
@@ -100,6 +102,7 @@ def _finish(
             spec.beta,
             c,
             _wanted_triangle(spec, diagonal),
+            out,
         )
         return _close(out, spec) if diagonal else out
     engine = load_engine(spec)

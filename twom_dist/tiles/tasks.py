@@ -187,8 +187,12 @@ def decode_tile(
     beta: complex = 0,
     c: Array | None = None,
     triangle: Uplo = "full",
+    out: Array | None = None,
 ) -> Array:
-    """Turn an accumulator into ``alpha op(A) op(B) + beta C``, or a triangle of it."""
+    """Turn an accumulator into ``alpha op(A) op(B) + beta C``, or a triangle of it.
+
+    `out`: where it may be written to.
+    """
     if spec.native:
         values, scalars = accumulator.values, (spec.alpha, beta)
         return load_engine(spec).scale_and_add(values, *scalars, c, spec.dtype)
@@ -204,6 +208,7 @@ def decode_tile(
         c=c,
         triangle=triangle,
         words=spec.words,
+        out=out,
     )
     if accumulator.fill is not None:
         # Rows and columns with a NaN or an Inf are encoded as 0, and so are low words.
@@ -212,7 +217,9 @@ def decode_tile(
     return out
 
 
-def multiply_at_once(a: Array, b: Array, spec: Spec, c: Array | None) -> Array:
+def multiply_at_once(
+    a: Array, b: Array, spec: Spec, c: Array | None, out: Array | None
+) -> Array:
     """Compute a product of whole matrices, whose moduli are known, by one call."""
     rule, routine = scaling_rule(spec.system, spec.k), spec.routine
     assert rule is not None
@@ -229,4 +236,5 @@ def multiply_at_once(a: Array, b: Array, spec: Spec, c: Array | None) -> Array:
         twin=spec.twin_order,
         uplo=spec.uplo if routine.triangle else None,
         hermitian=routine.hermitian,
+        out=out,
     )

@@ -256,10 +256,12 @@ class CpuEngine:
         c: Array | None = None,
         triangle: Uplo = "full",
         words: int = 1,
+        out: Array | None = None,
     ) -> Array:
         """Reconstruct rows of the tile side by side."""
         m, n = len(rows), len(columns)
-        out = np.empty((m, n) if words == 1 else (words, m, n), dtype)
+        if out is None:
+            out = np.empty((m, n) if words == 1 else (words, m, n), dtype)
         by_word = out.reshape(words, m, n)
         flat = by_word.view(out.real.dtype)
         if beta == 0:

@@ -34,6 +34,7 @@ def multiply_at_once(
     twin: tuple[int, ...] | None,
     uplo: Uplo | None,
     hermitian: bool,
+    out: Array | None,
 ) -> Array:
     """Compute ``alpha X Y^T + beta c``; see the contract. No dimension is 0."""
     (m, k), n = x.shape, y.shape[0]
@@ -48,7 +49,8 @@ def multiply_at_once(
         triangle = "upper" if uplo == "upper" else "lower"
     products = tables.own_products(system, False)
     multiply_fused(device, left, right, system, residues, products, False, triangle)
-    out = device.empty((m, n), dtype)
+    if out is None:
+        out = device.empty((m, n), dtype)
     decode_residues(
         device, residues, rows, columns, system, out, alpha, beta, c, triangle
     )

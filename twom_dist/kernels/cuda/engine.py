@@ -247,10 +247,12 @@ class CudaEngine:
         c: Array | None = None,
         triangle: Uplo = "full",
         words: int = 1,
+        out: Array | None = None,
     ) -> Array:
         """Reconstruct the tile by one kernel."""
-        m, n = residues.shape[1], len(columns)
-        out = self.device.empty((m, n) if words == 1 else (words, m, n), dtype)
+        if out is None:
+            m, n = residues.shape[1], len(columns)
+            out = self.device.empty((m, n) if words == 1 else (words, m, n), dtype)
         if out.size:
             args = (self.device, residues, rows, columns, system, out)
             decode_residues(*args, alpha, beta, c, triangle)
@@ -271,10 +273,11 @@ class CudaEngine:
         twin: tuple[int, ...] | None = None,
         uplo: Uplo | None = None,
         hermitian: bool = False,
+        out: Array | None = None,
     ) -> Array:
         """Compute a small product in four launches and two allocations."""
         args = (self.device, x, y, conjugate, system, rule, dtype, alpha, beta, c)
-        return multiply_at_once(*args, twin, uplo, hermitian)
+        return multiply_at_once(*args, twin, uplo, hermitian, out)
 
 
 def make_engine() -> CudaEngine:

@@ -234,6 +234,7 @@ class ReferenceEngine:
         c: Array | None = None,
         triangle: Uplo = "full",
         words: int = 1,
+        out: Array | None = None,
     ) -> Array:
         """Reconstruct exactly, then follow the contract's floating-point steps."""
         exponents = -(_finite(rows)[:, np.newaxis] + _finite(columns)[np.newaxis, :])
@@ -252,12 +253,14 @@ class ReferenceEngine:
                 parts = [t + s for t, s in zip(parts, scaled, strict=True)]
             if words == 2:
                 parts = [_normalised(*t) for t in parts]
-            out = np.empty((words, *residues.shape[1:]), dtype=dtype)
+            if out is None:
+                shape = residues.shape[1:]
+                out = np.empty(shape if words == 1 else (words, *shape), dtype)
             if len(parts) == 1:
                 out[...] = parts[0]
             else:
                 out.real, out.imag = parts
-            return make_canonical(out if words == 2 else out[0])
+            return make_canonical(out)
 
 
 def _finite(exponents: Array) -> Array:

@@ -1,0 +1,140 @@
+"""Results in arrays of the caller, and products that are computed again and again."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.expect import raises
+from tests.strategies import ENGINE_NAMES, random_matrix
+from twom_dist.errors import ArgumentError, PlanError
+
+
+def matrices(dtype="complex128", k=17):
+    return [random_matrix(23, k, dtype, 1.0, seed) for seed in (1, 2)]
+
+
+CALLS = [
+    ("gemm", 2, {"op_b": "C"}),
+    *(("herk", 1, {"uplo": uplo}) for uplo in ("full", "lower", "upper")),
+    *((name, 2, {"uplo": "lower"}) for name in ("her2k", "syr2k")),
+    ("syrk", 1, {}),
+    ("gemm", 2, {"op_b": "C", "method": "blas"}),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINE_NAMES)
+@pytest.mark.parametrize("layout", ["C", "F", "strided"])
+@pytest.mark.parametrize("tile", [64, 10])
+@pytest.mark.parametrize(("name", "count", "options"), CALLS)
+def test_a_result_is_written_where_it_is_wanted(
+    name, count, options, tile, layout, engine
+):
+    call, given = getattr(td, name), matrices()[:count]
+    C = random_matrix(23, 23, seed=3)
+    C += C.conj().T
+    given[0][2, 3], given[-1][5, 1] = np.nan, np.inf
+    options = options | {"engine": engine, "beta": 2.0, "C": C}
+    if options.get("method") != "blas":
+        options["num_moduli"] = 4
+    with dask.config.set({"twom-dist.largest-tile": tile}):
+        expected = call(*given, **options)
+        whole = np.full((23, 50), 77 + 1j)
+        out = (
+            whole[:, ::2][:, :23] if layout == "strided" else whole[:, :23].copy(layout)
+        )
+        assert call(*given, out=out, **options) is out
+    assert out.tobytes() == expected.tobytes()
+    if layout == "strided":
+        assert (whole[:, 1::2] == 77 + 1j).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"alpha": 0}, {"accuracy": "componentwise"}])
+def test_what_is_not_multiplied_is_written_as_well(options):
+    A, B = matrices()
+    out = np.full((23, 23), np.nan, complex)
+    assert td.zgemm(A, B, op_b="T", out=out, **options) is out
+    assert out.tobytes() == td.zgemm(A, B, op_b="T", **options).tobytes()
+    empty = np.full((23, 23), np.nan, complex)
+    td.gemm(A[:, :0], B[:, :0], op_b="T", out=empty, **options)
+    assert not empty.any()
+
+
+def read_only() -> np.ndarray:
+    out = np.empty((23, 23), complex)
+    out.flags.writeable = False
+    return out
+
+
+@pytest.mark.parametrize(
+    ("out", "kind"),
+    [
+        (np.empty((23, 22), complex), PlanError),
+        (np.empty((23, 23), "complex64"), PlanError),
+        (np.empty((23, 23)), PlanError),
+        (np.empty(23 * 23, complex), PlanError),
+        (read_only(), PlanError),
+        (da.zeros((23, 23), dtype=complex), ArgumentError),
+        ([[0j] * 23] * 23, ArgumentError),
+        (7, ArgumentError),
+        ("C", PlanError),
+    ],
+)
+def test_what_cannot_be_written_to_is_refused(out, kind):
+    A, B = matrices()
+    with raises(kind, "out"):
+        td.gemm(A, B, op_b="T", out=out)
+
+
+def test_a_matrix_that_is_read_is_not_written_to():
+    whole = random_matrix(40, 40, seed=1)
+    A, C = whole[:23, :17], random_matrix(23, 23, seed=2)
+    for out, given in ((whole[:23, 3:26], {}), (C, {"beta": 1, "C": C})):
+        before = out.tobytes()
+        with raises(PlanError, "out"):
+            td.gemm(A, A, op_b="T", out=out, **given)
+        assert out.tobytes() == before
+
+
+def test_results_of_dask_arrays_are_lazy():
+    A, B = matrices()
+    with raises(PlanError, "out"):
+        td.gemm(da.from_array(A), B, op_b="T", out=np.empty((23, 23), complex))
+
+
+@pytest.mark.parametrize(("name", "count", "options"), CALLS)
+def test_a_product_is_the_routine(name, count, options):
+    product = (
+        td.Product(*[(23, 17)] * count, "complex128", routine=name, **options)
+        if (count == 2)
+        else td.Product((23, 17), dtype="complex128", routine=name, **options)
+    )
+    for seed in (1, 5):
+        given = [random_matrix(23, 17, seed=seed + i) for i in range(count)]
+        expected = getattr(td, name)(*given, **options)
+        out = np.empty((23, 23), complex)
+        assert product(*given, out=out) is out
+        assert out.tobytes() == product(*given).tobytes() == expected.tobytes()
+
+
+def test_a_product_adds_to_another_matrix():
+    A, B = matrices()
+    C = random_matrix(23, 23, seed=9)
+    product = td.Product(A.shape, B.shape, op_b="C", alpha=2, beta=0.5)
+    expected = td.gemm(A, B, C, op_b="C", alpha=2, beta=0.5)
+    assert product(A, B, C).tobytes() == expected.tobytes()
+
+
+def test_other_matrices_and_options_are_refused():
+    A, B = matrices()
+    product = td.Product(A.shape, B.shape, op_b="T", num_moduli=8)
+    for left, right in ((A[:-1], B), (A, B[:, :-1]), (A.astype("complex64"), B)):
+        with raises(PlanError, "other-matrix"):
+            product(left, right)
+    with raises(ArgumentError, "no-b"):
+        product(A)
+    with raises(PlanError, "num-moduli"):
+        td.Product(A.shape, B.shape, op_b="T", num_moduli=99)
+    with raises(ArgumentError, "unknown-option"):
+        td.Product(A.shape, routine="herk", op_a="T")
