@@ -11,6 +11,7 @@ from tests.expect import raises
 from twom_dist.errors import EngineUnavailableError, KernelError, MemoryLimitError
 from twom_dist.kernels.cuda import device as device_module
 from twom_dist.kernels.cuda.device import CudaDevice, open_device
+from twom_dist.kernels.cuda.launch import part_offsets
 from twom_dist.kernels.cuda.sources import module_for
 
 R_8I, R_32I, COMPUTE_32I = 3, 10, 72
@@ -139,6 +140,16 @@ def test_a_full_device_says_what_would_make_room(cupy):
     with raises(MemoryLimitError, "device-memory") as caught:
         CudaDevice().empty((10, 10), np.float64)
     assert "800 more bytes" in caught.value.problem
+
+
+def test_arrays_of_one_allocation_do_not_overlap(cupy):
+    cupy.empty = lambda shape, dtype: SimpleNamespace(data=np.uint64(4096), size=shape)
+    cupy.ndarray = lambda shape, dtype, memory: (shape, dtype, int(memory))
+    parts = (((3, 200), np.int8), ((5,), np.int32), ((1, 1), np.int8))
+    found = CudaDevice().empty_together(parts)
+    assert [x[:2] for x in found] == list(parts)
+    assert [x[2] - 4096 for x in found] == [0, 1024, 1536]
+    assert part_offsets(parts)[1] == 2048
 
 
 def test_a_device_that_is_new_enough_is_opened(cupy):

@@ -1,6 +1,5 @@
 """A small product in four launches: scale and encode, multiply, decode, fill."""
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -117,7 +116,7 @@ def _operand_args(
     )
 
 
-@lru_cache(maxsize=1024)
+@remember
 def _rule_args(
     blocks: int, k: int, k_padded: int, rule: ScalingRule
 ) -> tuple[Any, ...]:

@@ -5,7 +5,6 @@ Nothing here waits for the device but `task` on its exit, and `fingerprint`.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,13 +62,13 @@ class CudaEngine:
         limit = workspace_bytes(self.device.total_bytes())
         sums, fused = sums_bytes(self.device.capability()), self._is_fused()
         two = update is not None and update.two
-        if update is not None and not two and fused:
-            update = replace(update, halves=True)  # by leaving out squares
+        if update is not None and fused and not two:
+            update = Update(halves=True, two=False)  # by leaving out squares
         limits = fit_tiles(system, shape, limit, sums, update)
-        whole = shape == (limits.mb, limits.nb, limits.kb)
-        small = max(shape) <= tuning.LARGEST_AT_ONCE
-        at_once = fused and whole and small and not two
-        return replace(limits, at_once=True) if at_once else limits
+        tile = limits.mb, limits.nb, limits.kb
+        if fused and not two and tile == shape and max(tile) <= tuning.LARGEST_AT_ONCE:
+            return TileLimits(*tile, limits.cache_bytes, at_once=True)
+        return limits
 
     def _is_fused(self) -> bool:
         """Whether products.cu multiplies."""

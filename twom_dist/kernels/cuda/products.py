@@ -1,6 +1,7 @@
 """The int8 products of a tile in one launch: sums reduced where they are made."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from ...typing import Array, Uplo
 from . import tables, tuning
 from .encoded import CudaEncoded
 from .hopper import LINE, ROW_GROUP
-from .launch import Device, triangle_arg
+from .launch import Device, flag_args, remember, size_args, triangle_arg
 from .sources import module_for
 
 # Of products.cu: side of what a cluster of two blocks makes, threads of a block.
@@ -27,22 +28,31 @@ def multiply_fused(
     triangle: Uplo,
 ) -> None:
     """Multiply a triangle of the products `own`, or add to what is there."""
-    m, n, k_padded = left.rows, right.rows, left.planes.shape[2]
+    m, n = left.rows, right.rows
     jobs = _tabulate(system, own, left.order, right.order)
+    groups = left.planes.shape[1], right.planes.shape[1]
+    sizes = _size_args(*groups, left.planes.shape[2], len(jobs))
     args = (
         *(device.map_planes(left.planes), device.map_planes(right.planes)),
-        *(np.int32(x.planes.shape[1] // ROW_GROUP) for x in (left, right)),
-        np.int32(k_padded // LINE),
-        *(device.constant(jobs), np.int32(len(jobs))),
-        *(device.constant(tables.requantise_table(system)), np.int64(m), np.int64(n)),
-        *(residues, np.int64(residues.strides[1]), np.int64(residues.strides[0])),
-        *(np.int32(add), triangle_arg(triangle)),
+        *(*sizes[:3], device.constant(jobs), sizes[3]),
+        *(device.constant(tables.requantise_table(system)), *size_args(m, n)),
+        *(residues, *size_args(residues.strides[1], residues.strides[0])),
+        *(*flag_args(add), triangle_arg(triangle)),
     )
     clusters = len(jobs) * _count_squares(m, n, triangle)
     grid = 2 * min(clusters, device.multiprocessors() // 2)
     device.launch(
         module_for("products"), "products", (grid, 1, 1), (_THREADS, 1, 1), args
     )
+
+
+@remember
+def _size_args(
+    x_rows: int, y_rows: int, k_padded: int, jobs: int
+) -> tuple[Any, Any, Any, Any]:
+    """Count groups of rows of both operands, steps along k, and jobs."""
+    groups = np.int32(x_rows // ROW_GROUP), np.int32(y_rows // ROW_GROUP)
+    return *groups, np.int32(k_padded // LINE), np.int32(jobs)
 
 
 def _count_squares(m: int, n: int, triangle: Uplo) -> int:

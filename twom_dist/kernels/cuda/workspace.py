@@ -23,12 +23,12 @@ def sums_bytes(capability: int) -> int:
 
     0 where there are none.
     """
-    if tuning.tuning_for(capability).fused:
+    tuned = tuning.tuning_for(capability)
+    if tuned.fused:
         return 0
-    tuned = tuning.tuning_for(capability).sums_bytes
     if setting("workspace-bytes") is None:
-        return tuned
-    return min(tuned, bytes_setting("workspace-bytes") // 4)
+        return tuned.sums_bytes
+    return min(tuned.sums_bytes, bytes_setting("workspace-bytes") // 4)
 
 
 def working_bytes(
