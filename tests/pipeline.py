@@ -32,7 +32,7 @@ def run_stages(
         sums = engine.square_sums(z, largest, rule.norm_bits)
         exponents = engine.choose_exponents(largest, sums, rule)
         flip = conjugate and side == "right"
-        tile = engine.encode(z, exponents, system, side=side, conjugate=flip)
+        tile = engine.encode(z, exponents, system, conjugate=flip)
         assert tile.shape == z.shape
         assert tile.nbytes >= len(system.planes) * z.size
         stages |= {f"{side} largest": largest, f"{side} sums": sums}

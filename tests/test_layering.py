@@ -25,7 +25,8 @@ PACKAGE = "twom_dist"
 LAYERS = (
     ("errors", "typing", "config"),
     ("moduli",),
-    ("kernels.family", "kernels.limits", "kernels.contract", "kernels.registry"),
+    ("kernels.family", "kernels.limits", "kernels.operands"),
+    ("kernels.contract", "kernels.registry"),
     ("kernels",),
     ("accuracy",),
     ("tiles",),
@@ -34,7 +35,7 @@ LAYERS = (
     ("execute",),
     ("eager", "lazy"),
     ("routines", "updates", "blas", "plans", "signatures", "testing"),
-    ("store",),
+    ("product", "store"),
     ("explainer",),
     ("cluster",),
     ("jobs",),
@@ -60,6 +61,7 @@ ANYWHERE = ("",)
 THIRD_PARTIES = {
     "cupy": (("kernels.cuda", "cluster"), ANYWHERE),
     "cupyx": (("kernels.cuda",), ("kernels.cuda",)),
+    "llvmlite": (("kernels.cpu",), ("kernels.cpu",)),
     "numba": (("kernels.cpu",), ("kernels.cpu",)),
     "onnxruntime": (("kernels.cpu",), ("kernels.cpu",)),
 }
@@ -70,7 +72,7 @@ IMPURE = ("dask", "distributed")
 STILL_PURE = ("dask.utils",)
 
 # What `import twom_dist` leaves alone, so that it is quick and works everywhere.
-NOT_LOADED = ("cupy", "numba", "onnxruntime", "zarr", "h5py", "distributed")
+NOT_LOADED = ("cupy", "llvmlite", "numba", "onnxruntime", "zarr", "h5py", "distributed")
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def measure_speedup(dtype: str) -> float:
     n, count, engine = 1024, 4, get_engine("cpu")
     x = td.testing.random_matrix(n, n, dtype=dtype)
     system = residue_system("real", count)
-    planes = engine.encode(x.real, np.zeros(n, np.int32), system, side="left")
+    planes = engine.encode(x.real, np.zeros(n, np.int32), system)
     calls = (lambda: x @ x, lambda: engine.multiply(planes, planes, system))
     with threadpool_limits(1, "blas"), limit_threads(1):
         native, int8 = (min(repeat(f, timer=thread_time, number=1)) for f in calls)

@@ -43,7 +43,7 @@ def square_distance(z: complex, point: tuple[int, int]) -> Fraction:
 
 def test_entries_are_rounded_to_the_nearest_point(engine):
     x = awkward_entries()
-    planes = engine.encode(x, np.zeros(1, np.int32), WIDEST, side="left").residues()
+    planes = engine.encode(x, np.zeros(1, np.int32), WIDEST).residues()
     around = [(2, 0), (-2, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)]
     for z, (g, h) in zip(x[0].tolist(), points_of_planes(planes, WIDEST), strict=True):
         assert (g + h) % 2 == 0
@@ -57,7 +57,7 @@ def test_rounding_commutes_with_conjugation_and_negation(engine):
     x, exponents = awkward_entries(), np.zeros(1, np.int32)
 
     def points(z, **options):
-        planes = engine.encode(z, exponents, WIDEST, side="right", **options)
+        planes = engine.encode(z, exponents, WIDEST, **options)
         return np.array(points_of_planes(planes.residues(), WIDEST), object)
 
     found = points(x)
@@ -70,7 +70,7 @@ def test_engines_round_alike():
     x = awkward_entries()
     for exponent in (0, -30, -300):
         planes = [
-            engine.encode(x, np.full(1, exponent, np.int32), WIDEST, side="left")
+            engine.encode(x, np.full(1, exponent, np.int32), WIDEST)
             for engine in map(get_engine, ("cpu", "reference"))
         ]
         assert same_bits(*(t.residues() for t in planes))

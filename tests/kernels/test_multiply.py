@@ -25,7 +25,7 @@ def way(request, monkeypatch):
 
 
 def encode_integers(x, system):
-    return get_engine("cpu").encode(x, np.zeros(len(x), np.int32), system, side="left")
+    return get_engine("cpu").encode(x, np.zeros(len(x), np.int32), system)
 
 
 def as_planes(residues: np.ndarray) -> CpuEncoded:
@@ -77,7 +77,7 @@ def test_planes_are_those_of_the_reference(choice, shape, across):
     largest = get_engine("cpu").largest_exponents(x)
     exponents = np.int32(system.part_bits - 2 - system.hexagonal) - largest
     planes = [
-        get_engine(name).encode(x, exponents, system, side="left").residues()
+        get_engine(name).encode(x, exponents, system).residues()
         for name in ("cpu", "reference")
     ]
     assert (planes[0] == planes[1]).all()

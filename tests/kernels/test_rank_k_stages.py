@@ -37,9 +37,9 @@ def test_a_left_operand_becomes_the_right_one(name, choice, shape, conjugate):
         assert (order is None) == (kind == "3m")
         if order is None:
             return
-    left = engine.encode(x, e, system, side="left")
-    right = engine.encode(x, e, system, side="right", conjugate=conjugate)
-    found = engine.as_right(left, order)
+    left = engine.encode(x, e, system)
+    right = engine.encode(x, e, system, conjugate=conjugate)
+    found = engine.reorder(left, order)
     assert found.shape == right.shape
     assert (found.residues() == right.residues()).all()
     product = engine.multiply(left, found, system)
@@ -55,8 +55,8 @@ def test_products_with_a_mirror_follow_from_the_others(name, choice, shape):
     system = residue_system(kind, count if rows < BLOCK else min(count, 3))
     dtype = "float64" if kind == "real" else "complex128"
     x, e = random_matrix(*shape, dtype, 1.0, 1), np.full(rows, 9, np.int32)
-    left = engine.encode(x, e, system, side="left")
-    right = engine.encode(x, e, system, side="right", conjugate=True)
+    left = engine.encode(x, e, system)
+    right = engine.encode(x, e, system, conjugate=True)
     whole = engine.multiply(left, right, system)
     half = engine.multiply(left, right, system, hermitian=True)
     assert (half == whole)[..., :rows].all()

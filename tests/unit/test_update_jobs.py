@@ -115,7 +115,7 @@ def test_waves_cover_a_triangle_once(count, width, upper):
 def test_tiles_that_are_mirrored_in_writing_take_no_memory(routine):
     cluster = Cluster(4, 1, MemoryBudget(2**31))
     full, lower = (
-        lay_out((20_000, 20_000, 1000), "c16", cluster, routine=routine, uplo=uplo)
+        lay_out((28_000, 28_000, 1000), "c16", cluster, routine=routine, uplo=uplo)
         for uplo in ("full", "lower")
     )
     assert (full.grid, full.waves) == (lower.grid, lower.waves)

@@ -1,6 +1,7 @@
 """Engines: one contract, and `get_engine` to choose who fulfils it."""
 
-from .contract import Encoded, Engine
+from .contract import Engine
+from .operands import Encoded
 from .registry import ENGINES, get_engine
 
 __all__ = ["ENGINES", "Encoded", "Engine", "get_engine"]

@@ -16,35 +16,10 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ..moduli import ResidueSystem, ScalingRule
-from ..typing import Array, Side, Uplo
+from ..typing import Array, Uplo
 from .family import Family
 from .limits import Shape, TileLimits, Update
-
-
-class Encoded(Protocol):
-    """The int8 planes of one operand tile, in a layout private to the engine."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, k)."""
-        ...
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        ...
-
-    def residues(self) -> Array:
-        """(planes, rows, k) int8 symmetric residues: for tests, not for speed."""
-        ...
-
-
-class Fill(Protocol):
-    """What a NaN or an Inf of A or B makes of a tile of C."""
-
-    def plus(self, other: Any) -> Any:
-        """Add the fill of another panel along k."""
-        ...
+from .operands import Encoded, Fill
 
 
 class Engine(Protocol):
@@ -162,7 +137,6 @@ class Engine(Protocol):
         exponents: Array,
         system: ResidueSystem,
         *,
-        side: Side,
         conjugate: bool = False,
     ) -> Encoded:
         """Quantise ``x' = rint(x 2^s)`` (ties to even) and take its planes modulo p.
@@ -185,12 +159,8 @@ class Engine(Protocol):
         """
         ...
 
-    def as_right(self, left: Encoded, planes: tuple[int, ...]) -> Encoded:
-        """Turn a left operand into the right one whose plane l is its planes[l].
-
-        The operand that `encode` would make of the same rows, or of their conjugates:
-        of X X^H, both sides come from one encoding.
-        """
+    def reorder(self, encoded: Encoded, planes: tuple[int, ...]) -> Encoded:
+        """Take planes[l] for plane l, without a copy: of X, those of its conjugate."""
         ...
 
     def multiply(
@@ -363,14 +333,12 @@ class Engine(Protocol):
             No dimension is 0.
         conjugate : (bool, bool)
             Whether X, and Y, are conjugated.
-        system : ResidueSystem
-        rule : ScalingRule
+        system, rule : ResidueSystem, ScalingRule
         dtype : dtype
             Of the result.
-        alpha, beta : number
-        c : (m, n), optional
+        alpha, beta, c : number, number, (m, n) or None
         twin : tuple of int, optional
-            Where y is x, the plane of X that is each plane of Y, as for `as_right`.
+            Where y is x, the plane of X that is each plane of Y.
         uplo : {"full", "lower", "upper"}, optional
             Of a square product that one triangle determines, as for `close_diagonal`.
         hermitian : bool

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from ..kernels.contract import Encoded
+from ..kernels.operands import Encoded
 from ..typing import Array
 
 _Owners = tuple[weakref.ref[Array], ...]

@@ -12,12 +12,19 @@ from operator import add
 
 import numpy as np
 
-from ..kernels.contract import Encoded, Fill
 from ..kernels.family import family_of
+from ..kernels.operands import Encoded, Fill
 from ..moduli import norm_bits, scaling_rule
 from ..typing import Array, Side, Uplo
 from .cache import encoded_tiles
-from .spec import Spec, as_rows, is_conjugated, load_engine, native_rows
+from .spec import (
+    Spec,
+    as_rows,
+    is_conjugated,
+    is_straight,
+    load_engine,
+    native_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -91,15 +98,15 @@ def encode_tile(
     """
     engine, op = load_engine(spec), spec.op(side)
     if side == "right" and spec.twin_order is not None:
-        left = encode_tile(block, exponents, "left", spec)
-        return engine.as_right(left, spec.twin_order)
+        return engine.reorder(
+            encode_tile(block, exponents, "left", spec), spec.twin_order
+        )
 
     def encode() -> Encoded:
         encoded = engine.encode(
             as_rows(block, side, op),
             exponents,
             spec.system,
-            side=side,
             conjugate=is_conjugated(op),
         )
         if spec.lazy:
@@ -112,8 +119,8 @@ def encode_tile(
     # On a device they are told by identity: their values would have to be waited for.
     on_host = family_of(exponents) == "numpy"
     key = (
-        side,
-        op,
+        is_straight(side, op),
+        is_conjugated(op),
         spec.moduli,
         spec.engine,
         engine.fingerprint(block) if spec.lazy and not on_worker() else 0,

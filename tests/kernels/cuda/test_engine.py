@@ -142,8 +142,8 @@ def test_long_k_is_reduced_in_between(engine):
     x = np.full((3, k), 1.0)
     system = residue_system("real", 2)
     e = np.full(3, 7, np.int32)
-    left = engine.encode(x, e, system, side="left")
-    right = engine.encode(-x, e, system, side="right")
+    left = engine.encode(x, e, system)
+    right = engine.encode(-x, e, system)
     found = engine.multiply(left, right, system)[..., :3]
     for plane, p in zip(found, system.moduli, strict=True):
         exact = -(2**14) * k
@@ -186,9 +186,9 @@ def test_every_kernel_runs(cuda):
 def test_a_left_operand_is_the_right_one_without_a_copy(engine):
     system = residue_system("2m", 4)
     x, e = spread_matrix(5, 6, seed=1), np.full(5, 9, np.int32)
-    left = engine.encode(x, e, system, side="left")
-    right = engine.encode(x, e, system, side="right", conjugate=True)
-    twin = engine.as_right(left, system.conjugate_planes)
+    left = engine.encode(x, e, system)
+    right = engine.encode(x, e, system, conjugate=True)
+    twin = engine.reorder(left, system.conjugate_planes)
     assert twin.planes is left.planes
     assert (twin.residues() == right.residues()).all()
     whole = engine.multiply(left, right, system)
@@ -234,8 +234,8 @@ def test_long_rows_derive_what_follows_from_other_products(cuda):
 def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle):
     system, n = residue_system(*choice), 41
     x, e = spread_matrix(n, 70, seed=1), np.full(n, 20, np.int32)
-    left = engine.encode(x, e, system, side="left")
-    right = engine.encode(x, e, system, side="right", conjugate=True)
+    left = engine.encode(x, e, system)
+    right = engine.encode(x, e, system, conjugate=True)
     args, wanted = (left, right, system), np.tri(n, dtype=bool)
     whole = engine.multiply(*args)
     found = engine.multiply(*args, hermitian=True, triangle=triangle)
@@ -247,8 +247,8 @@ def test_what_no_triangle_needs_is_not_made(engine):
     """Of three squares a side, those of one triangle; of cuBLAS, what is derived."""
     system, n = residue_system("2m", 2), 530
     x, e = spread_matrix(n, 9, seed=1), np.full(n, 20, np.int32)
-    left = engine.encode(x, e, system, side="left")
-    right = engine.encode(x, e, system, side="right", conjugate=True)
+    left = engine.encode(x, e, system)
+    right = engine.encode(x, e, system, conjugate=True)
     untouched = np.frombuffer(bytes([POISON]), np.int8)[0]
     for triangle, beyond in (
         ("lower", np.s_[:, :256, 512:]),

@@ -36,7 +36,7 @@ def test_entries_are_rounded_alike(calls, count, conjugate):
     for exponent in (down, down - 30, -300):
         exponents = np.full(1, exponent, np.int32)
         found = calls.encode(x, exponents, system, conjugate=conjugate)
-        given = {"side": "left", "conjugate": conjugate}
+        given = {"conjugate": conjugate}
         expected = REFERENCE.encode(x, exponents, system, **given)
         assert (found[:, :1, : x.size] == expected.residues()).all()
 

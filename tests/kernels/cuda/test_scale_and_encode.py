@@ -24,7 +24,7 @@ def assert_stages_agree(calls, operands, system) -> None:
         sums = REFERENCE.square_sums(x, largest, rule.norm_bits)
         expected = REFERENCE.choose_exponents(largest, sums, rule)
         assert (exponents == expected).all()
-        options = {"side": "left", "conjugate": conjugate}
+        options = {"conjugate": conjugate}
         own = REFERENCE.encode(x, expected, system, **options).residues()
         assert (planes[:, : len(x), :k] == own).all()
         assert not planes[:, len(x) :].any()

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW, ResidueSystem, ScalingRule
-from ...typing import Array, Side, Uplo
+from ...typing import Array, Uplo
 from ..family import Family
 from ..finish import close_diagonal, mirror_tile, scale_and_add, scale_columns
 from ..limits import Shape, TileLimits, Update, host_limits
@@ -187,7 +187,6 @@ class CpuEngine:
         exponents: Array,
         system: ResidueSystem,
         *,
-        side: Side,
         conjugate: bool = False,
     ) -> CpuEncoded:
         """Quantise and write the planes in the layout of the side."""
@@ -206,10 +205,10 @@ class CpuEngine:
             )
         return CpuEncoded(rows, k, planes, tuple(range(shape[0])))
 
-    def as_right(self, left: CpuEncoded, planes: tuple[int, ...]) -> CpuEncoded:
+    def reorder(self, encoded: CpuEncoded, planes: tuple[int, ...]) -> CpuEncoded:
         """Take the planes in another order; the memory is the same."""
-        order = tuple(left.order[plane] for plane in planes)
-        return CpuEncoded(left.rows, left.k, left.planes, order)
+        order = tuple(encoded.order[plane] for plane in planes)
+        return CpuEncoded(encoded.rows, encoded.k, encoded.planes, order)
 
     def multiply(
         self,

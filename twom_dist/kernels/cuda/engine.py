@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...moduli import ZERO_ROW, ResidueSystem, ScalingRule
-from ...typing import Array, Side, Uplo
+from ...typing import Array, Uplo
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from . import finish, tables, tuning
@@ -137,7 +137,6 @@ class CudaEngine:
         exponents: Array,
         system: ResidueSystem,
         *,
-        side: Side,
         conjugate: bool = False,
     ) -> CudaEncoded:
         """Quantise and write the planes, alike for both sides."""
@@ -155,10 +154,10 @@ class CudaEngine:
             self.device.launch(module, "encode", grid, block, args)
         return CudaEncoded(rows, k, planes, tuple(range(count)))
 
-    def as_right(self, left: CudaEncoded, planes: tuple[int, ...]) -> CudaEncoded:
+    def reorder(self, encoded: CudaEncoded, planes: tuple[int, ...]) -> CudaEncoded:
         """Take the planes in another order; the memory is the same."""
-        order = tuple(left.order[plane] for plane in planes)
-        return CudaEncoded(left.rows, left.k, left.planes, order)
+        order = tuple(encoded.order[plane] for plane in planes)
+        return CudaEncoded(encoded.rows, encoded.k, encoded.planes, order)
 
     def multiply(
         self,

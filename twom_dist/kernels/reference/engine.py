@@ -16,7 +16,7 @@ from ...moduli import (
     ScalingRule,
     symmetric_residue,
 )
-from ...typing import Array, Side, Uplo
+from ...typing import Array, Uplo
 from ..family import Family
 from ..finish import (
     close_diagonal,
@@ -164,7 +164,6 @@ class ReferenceEngine:
         exponents: Array,
         system: ResidueSystem,
         *,
-        side: Side,
         conjugate: bool = False,
     ) -> ReferenceEncoded:
         """Quantise and take the planes modulo p."""
@@ -183,11 +182,11 @@ class ReferenceEngine:
             )
         return ReferenceEncoded(planes)
 
-    def as_right(
-        self, left: ReferenceEncoded, planes: tuple[int, ...]
+    def reorder(
+        self, encoded: ReferenceEncoded, planes: tuple[int, ...]
     ) -> ReferenceEncoded:
         """Take the planes in another order."""
-        return ReferenceEncoded(left.planes[list(planes)])
+        return ReferenceEncoded(encoded.planes[list(planes)])
 
     def multiply(
         self,
