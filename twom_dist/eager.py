@@ -38,12 +38,10 @@ def _compute_words(problem: Problem) -> Array:
     a = cast(problem.a, dtype)
     b = a if spec.twins else cast(problem.b, dtype)
     if spec.native:
-        return _compute(a, b, c, problem, _limit_tiles(problem), (None, None))
-    limits = None
-    if not (spec.equilibrate or spec.grade or spec.words == 2):
-        limits = _limit_tiles(problem)
-        if limits.at_once:
-            return tasks.multiply_at_once(a, b, spec, c, _contiguous(problem.out))
+        return _compute(a, b, c, problem, (None, None))
+    settled = not (spec.equilibrate or spec.grade)
+    if settled and spec.words == 1 and _limit_tiles(problem).at_once:
+        return tasks.multiply_at_once(a, b, spec, c, _contiguous(problem.out))
     largest = None, None
     if spec.equilibrate:
         a, b, largest = equilibrate(a, b, spec)
@@ -53,9 +51,7 @@ def _compute_words(problem: Problem) -> Array:
         problem = replace(problem, spec=settle_in_memory(spec, (a, left), (b, right)))
         if problem.spec.native:
             warn_of_native()
-    if limits is None:
-        limits = _limit_tiles(problem)
-    return _compute(a, b, c, problem, limits, (left, right))
+    return _compute(a, b, c, problem, (left, right))
 
 
 def _compute(
@@ -63,10 +59,10 @@ def _compute(
     b: Array,
     c: Array | None,
     problem: Problem,
-    limits: TileLimits,
     measured: tuple[Measured | None, Measured | None],
 ) -> Array:
     spec, routine = problem.spec, problem.spec.routine
+    limits = _limit_tiles(problem)
     rows, columns, steps = (
         cut(size, largest)
         for size, largest in zip(

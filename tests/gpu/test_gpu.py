@@ -291,6 +291,24 @@ def test_dask_blocks_on_threads(cp):
     assert same_bits(cp, td.herk(a).compute(scheduler="threads"), td.herk(A))
 
 
+@pytest.mark.parametrize(("name", "count"), [("gemm", 2), ("herk", 1)])
+def test_a_product_is_captured_into_a_graph(cp, name, count):
+    product = td.Product(*[(70, 70)] * count, routine=name, num_moduli=16)
+    given = [cp.asarray(spread_matrix(70, 70, seed=i)) for i in range(count)]
+    out, stream = cp.empty((70, 70), complex), cp.cuda.Stream(non_blocking=True)
+    with stream:
+        product(*given, out=out)
+        stream.begin_capture()
+        product(*given, out=out)
+        graph = stream.end_capture()
+        others = [spread_matrix(70, 70, seed=5 + i) for i in range(count)]
+        for x, other in zip(given, others, strict=True):
+            x.set(other)
+        graph.launch(stream)
+        stream.synchronize()
+    assert same_bits(cp, out, getattr(td, name)(*others, num_moduli=16))
+
+
 @pytest.mark.slow
 def test_workers_that_share_the_device(cp):
     distributed = pytest.importorskip("distributed")

@@ -45,6 +45,16 @@ def test_four_launches_and_two_allocations(cuda, routine, count):
     assert_at_once(cuda, routine, *matrices, num_moduli=count)
 
 
+@pytest.mark.parametrize("routine", [td.gemm, *UPDATES])
+def test_results_are_written_where_they_are_wanted(cuda, routine):
+    A, out = random_matrix(40, 40, "complex128", 1.0, 1), np.empty((40, 40), complex)
+    matrices = (A, A) if routine is td.gemm else (A,)
+    cuda.device.allocated.clear()
+    assert routine(*matrices, num_moduli=3, out=out) is out
+    assert len(cuda.device.allocated) == 1
+    assert same_bits(out, on_cpu(routine, *matrices, num_moduli=3))
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_gemm_of_every_layout(cuda, dtype, layout):

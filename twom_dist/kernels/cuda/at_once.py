@@ -108,12 +108,8 @@ def _operand_args(
     rows: int, across: bool, conjugate: bool, padded_rows: int, k_padded: int
 ) -> tuple[int, tuple[Any, ...]]:
     own = tuning.ROWS_ACROSS if across else tuning.ROWS_ALONG
-    flags = map(np.int32, (conjugate, across, own))
-    return padded_rows // own, (
-        np.int64(rows),
-        *flags,
-        np.int64(padded_rows * k_padded),
-    )
+    sizes = np.int64(rows), *map(np.int32, (conjugate, across, own))
+    return padded_rows // own, (*sizes, np.int64(padded_rows * k_padded))
 
 
 @remember
@@ -121,9 +117,5 @@ def _rule_args(
     blocks: int, k: int, k_padded: int, rule: ScalingRule
 ) -> tuple[Any, ...]:
     sizes = np.uint32(blocks), np.int64(k), np.int64(k_padded)
-    return (
-        *sizes,
-        np.int32(rule.power),
-        np.uint64(rule.leading),
-        np.int32(rule.norm_bits),
-    )
+    power, bits = np.int32(rule.power), np.int32(rule.norm_bits)
+    return *sizes, power, np.uint64(rule.leading), bits

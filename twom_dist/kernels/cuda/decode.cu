@@ -101,7 +101,7 @@ __device__ __forceinline__ void add_modulus(Sums& d, const uint32* r, int32 modu
 }
 
 // `count` moduli of one kind, from number `first` on. Unrolled, a dozen residues or more
-// are loaded before the first is added (compiled).
+// are loaded before the first is added (compiled for sm_90).
 template <int KIND>
 __device__ __forceinline__ void add_moduli(Sums& d, Reader& reader, int32 first,
                                            int32 count) {
