@@ -80,6 +80,11 @@ def _compute(
     right = left
     if not spec.twins:
         right = _view_operands(b, "right", columns, steps, spec, measured[1])
+    cells = routine.cells(len(rows), len(columns), spec.uplo)
+    if not routine.triangle:
+        # Flat tiles: those of one right operand after one another, in squares.
+        flat = max(1, limits.nb // limits.mb)
+        cells.sort(key=lambda cell: (cell[0] // flat, cell[1], cell[0]))
     if alone:
         whole = [(left[0], right[0])]
         out = _contiguous(problem.out)
@@ -89,12 +94,19 @@ def _compute(
         out = namespace(a).empty(spec.tile_shape(*problem.shape[:2]), problem.dtype)
     if routine.triangle and spec.uplo != "full":
         out[...] = 0
-    for i, j in routine.cells(len(rows), len(columns), spec.uplo):
+    for i, j in cells:
         products = [(left[x], right[y]) for x, y in routine.pairs(i, j)]
         c_tile = None if c is None else c[rows[i], columns[j]]
         diagonal = routine.triangle and i == j
-        tile = compute_cell(products, spec, diagonal, None, c_tile)
-        out[..., rows[i], columns[j]] = tile
+        place = out[..., rows[i], columns[j]]
+        given = _contiguous(place)
+        tile = compute_cell(products, spec, diagonal, None, c_tile, given)
+        if tile is not given:
+            place[...] = tile
+        if len(columns) == 1:
+            # Of a product nothing needs these rows again, nor their planes.
+            products.clear()
+            left[i] = Operand((), None)
         if routine.triangle and spec.uplo == "full" and i != j:
             out[..., rows[j], columns[i]] = mirror_tile(tile, spec)
     return out

@@ -155,6 +155,9 @@ def test_empty_tiles_multiply_to_zeros(engine, shape):
         residues = engine.multiply(left, right, system)
         assert residues[..., :n].shape == (system.num_products, m, n)
         assert not residues.any()
+    found = engine.decode(residues, rows, columns, system, np.dtype(complex))
+    assert found.shape == (m, n)
+    assert not found.any()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -12,7 +12,7 @@ import numpy as np
 from ..typing import Array, Uplo
 
 # Rows that are mirrored at once: the block on the diagonal stays in cache.
-_MIRROR_ROWS = 128
+MIRROR_ROWS = 128
 
 
 def scale_and_add(
@@ -100,20 +100,24 @@ def close_diagonal(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
 
     The diagonal of a Hermitian tile is real. The tile is changed, and returned.
     """
-    n, upper = len(tile), uplo == "upper"
-    # The triangle below the diagonal: of the transposed view for "upper".
-    lower = tile.T if upper else tile
-    for lo in range(0, n, _MIRROR_ROWS):
-        hi = min(n, lo + _MIRROR_ROWS)
-        block, beside = lower[lo:hi, lo:hi], lower[lo:hi, hi:]
-        rows, columns = np.tril_indices(hi - lo, -1)
-        if uplo == "full":
-            mirrored, below = block[rows, columns], lower[hi:, lo:hi].T
-            block[columns, rows] = _conjugate(mirrored) if conjugate else mirrored
-            beside[...] = _conjugate(below) if conjugate else below
-        else:
-            block[columns, rows] = 0
-            beside[...] = 0
-    if conjugate and np.iscomplexobj(tile):
-        np.fill_diagonal(tile.imag, 0)
+    for lo in range(0, len(tile), MIRROR_ROWS):
+        close_rows(tile, lo, conjugate=conjugate, uplo=uplo)
     return tile
+
+
+def close_rows(tile: Array, lo: int, *, conjugate: bool, uplo: Uplo) -> None:
+    """Close `MIRROR_ROWS` rows, from `lo` on, or so many columns for "upper"."""
+    # The triangle below the diagonal: of the transposed view for "upper".
+    lower = tile.T if uplo == "upper" else tile
+    hi = min(len(tile), lo + MIRROR_ROWS)
+    block, beside = lower[lo:hi, lo:hi], lower[lo:hi, hi:]
+    rows, columns = np.tril_indices(hi - lo, -1)
+    if uplo == "full":
+        mirrored, below = block[rows, columns], lower[hi:, lo:hi].T
+        block[columns, rows] = _conjugate(mirrored) if conjugate else mirrored
+        beside[...] = _conjugate(below) if conjugate else below
+    else:
+        block[columns, rows] = 0
+        beside[...] = 0
+    if conjugate and np.iscomplexobj(tile):
+        np.fill_diagonal(block.imag, 0)

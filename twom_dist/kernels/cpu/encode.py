@@ -19,7 +19,7 @@ from .microkernel import is_supported
 from .packed import multiply_plane_bytes, reduction_table
 from .quantise import FLIPPED, WORD_BITS, quantise_groups
 from .threads import ranges, run_each, scratch
-from .tuning import STRIP
+from .tuning import PIECE
 
 # Words that are weighed in float64 at once.
 _TOGETHER = 4
@@ -133,7 +133,7 @@ def encode_planes(
         else:
             _weigh_words(found, tables.weights, tables.moduli, target)
 
-    largest = max(1, STRIP // max(1, per_group))
+    largest = max(1, PIECE // max(1, per_group))
     each = per_group * count // 4
     strips = [
         (first, min(hi, first + largest))

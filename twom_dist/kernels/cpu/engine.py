@@ -1,6 +1,7 @@
 """The CPU engine: launches the Numba kernels over threads."""
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,14 @@ import numpy as np
 from ...moduli import NONFINITE_ROW, ZERO_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
 from ..family import Family
-from ..finish import close_diagonal, mirror_tile, scale_and_add, scale_columns
+from ..finish import (
+    MIRROR_ROWS,
+    close_diagonal,
+    close_rows,
+    mirror_tile,
+    scale_and_add,
+    scale_columns,
+)
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 from . import norms
@@ -21,6 +29,7 @@ from .fingerprint import fingerprint_words
 from .mirrors import fill_mirrors
 from .multiply import multiply_planes, name_kernel
 from .threads import limit_threads, ranges, run_each, task_threads
+from .tuning import SMALLEST_STRIP, STRIP_BYTES
 
 
 def _straighten(x: Array) -> tuple[Array, bool]:
@@ -58,7 +67,6 @@ class CpuEngine:
     scale_and_add = staticmethod(scale_and_add)
     scale_columns = staticmethod(scale_columns)
     mirror_tile = staticmethod(mirror_tile)
-    close_diagonal = staticmethod(close_diagonal)
 
     def task(self) -> AbstractContextManager[None]:
         """Bound the threads to a task's share."""
@@ -67,11 +75,25 @@ class CpuEngine:
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
-        """Cut by the setting largest-tile."""
-        return host_limits(shape, update)
+        """Cut by the setting largest-tile, products into strips of rows besides."""
+        limits = host_limits(shape, update)
+        if update is not None:
+            return limits
+        _, n, k = (min(size, limits.nb) for size in shape)
+        row_bytes = len(system.planes) * k + system.num_products * n
+        rows = max(SMALLEST_STRIP, STRIP_BYTES // max(1, row_bytes))
+        return replace(limits, mb=min(limits.mb, rows))
 
     def synchronize(self) -> None:
         """Nothing runs beside."""
+
+    def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
+        """Close pieces of rows side by side."""
+        pieces = range(0, len(tile), MIRROR_ROWS)
+        if len(pieces) < 4:  # less than what threads cost
+            return close_diagonal(tile, conjugate=conjugate, uplo=uplo)
+        run_each(lambda r: close_rows(tile, r, conjugate=conjugate, uplo=uplo), pieces)
+        return tile
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
@@ -261,6 +283,8 @@ class CpuEngine:
         m, n = len(rows), len(columns)
         if out is None:
             out = np.empty((m, n) if words == 1 else (words, m, n), dtype)
+        if out.size == 0:
+            return out
         by_word = out.reshape(words, m, n)
         flat = by_word.view(out.real.dtype)
         if beta == 0:

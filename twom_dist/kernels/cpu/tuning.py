@@ -15,4 +15,8 @@ BLOCK_BYTES = 1 << 18
 LONGEST_SUM = 4096
 
 # Entries whose words are found before planes are made of them.
-STRIP = 1 << 13
+PIECE = 1 << 13
+
+# Planes and residues of the rows of C that are computed at a time, which find the pages
+# of those before; and the fewest rows.
+STRIP_BYTES, SMALLEST_STRIP = 1 << 26, 256
