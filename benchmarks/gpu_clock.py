@@ -14,11 +14,11 @@ from twom_dist.tiles import spec as spec_module
 
 STAGES = {
     "norms": ("largest_exponents", "square_sums", "choose_exponents"),
-    "encode": ("encode",),
+    "encode": ("encode", "scale_and_encode"),
     "int8 products": ("multiply_int8", "products"),
     "requantise": ("requantise",),
     "decode": ("decode",),
-    "fill": ("mark_nonfinite", "fill_nonfinite"),
+    "fill": ("mark_nonfinite", "fill_nonfinite", "fill_product", "fill_and_close"),
     "combine": ("combine",),
     "close": ("close_diagonal", "mirror_tile"),
     "other": (),

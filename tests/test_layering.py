@@ -25,8 +25,8 @@ PACKAGE = "twom_dist"
 LAYERS = (
     ("errors", "typing", "config"),
     ("moduli",),
-    ("kernels.family", "kernels.limits", "kernels.operands"),
-    ("kernels.contract", "kernels.registry"),
+    ("kernels.family", "kernels.at_once", "kernels.operands"),
+    ("kernels.limits", "kernels.contract", "kernels.registry"),
     ("kernels",),
     ("accuracy",),
     ("tiles",),

@@ -39,9 +39,12 @@ def _compute_words(problem: Problem) -> Array:
     b = a if spec.twins else cast(problem.b, dtype)
     if spec.native:
         return _compute(a, b, c, problem, (None, None))
-    settled = not (spec.equilibrate or spec.grade)
-    if settled and spec.words == 1 and _limit_tiles(problem).at_once:
-        return tasks.multiply_at_once(a, b, spec, c, _contiguous(problem.out))
+    if not (spec.equilibrate or spec.grade or spec.words == 2):
+        at_once = _limit_tiles(problem).at_once
+        if at_once is not None:
+            return tasks.multiply_at_once(
+                at_once, a, b, spec, c, _contiguous(problem.out)
+            )
     largest = None, None
     if spec.equilibrate:
         a, b, largest = equilibrate(a, b, spec)

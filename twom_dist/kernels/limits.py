@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ..config import bytes_setting, integer_setting
+from .at_once import AtOnce
 
 Shape = tuple[int, int, int]
 
@@ -40,15 +41,15 @@ class TileLimits:
         Largest tiles along m, n and k.
     cache_bytes : int
         Encoded tiles that may be kept for reuse.
-    at_once : bool
-        Whether the engine has `multiply_at_once` for the product, one tile.
+    at_once : AtOnce, optional
+        What computes the product, one tile, by one call.
     """
 
     mb: int
     nb: int
     kb: int
     cache_bytes: int
-    at_once: bool = False
+    at_once: AtOnce | None = None
 
 
 def host_limits(shape: Shape, update: Update | None) -> TileLimits:

@@ -12,6 +12,7 @@ from operator import add
 
 import numpy as np
 
+from ..kernels.at_once import AtOnce
 from ..kernels.family import family_of
 from ..kernels.operands import Encoded, Fill
 from ..moduli import norm_bits, scaling_rule
@@ -225,12 +226,17 @@ def decode_tile(
 
 
 def multiply_at_once(
-    a: Array, b: Array, spec: Spec, c: Array | None, out: Array | None
+    multiply: AtOnce,
+    a: Array,
+    b: Array,
+    spec: Spec,
+    c: Array | None,
+    out: Array | None,
 ) -> Array:
     """Compute a product of whole matrices, whose moduli are known, by one call."""
     rule, routine = scaling_rule(spec.system, spec.k), spec.routine
     assert rule is not None
-    return load_engine(spec).multiply_at_once(
+    return multiply(
         as_rows(a, "left", spec.op_a),
         as_rows(b, "right", spec.op_b),
         (is_conjugated(spec.op_a), is_conjugated(spec.op_b)),

@@ -35,7 +35,7 @@ def multiply_at_once(
     hermitian: bool,
     out: Array | None,
 ) -> Array:
-    """Compute ``alpha X Y^T + beta c``; see the contract. No dimension is 0."""
+    """Compute ``alpha X Y^T + beta c``; see `kernels.at_once`."""
     (m, k), n = x.shape, y.shape[0]
     residues, *own = device.empty_together(_parts(system, m, n, k, twin is None))
     rows, columns = own[1], own[-1]

@@ -67,7 +67,7 @@ class CudaEngine:
         limits = fit_tiles(system, shape, limit, sums, update)
         tile = limits.mb, limits.nb, limits.kb
         if fused and not two and tile == shape and max(tile) <= tuning.LARGEST_AT_ONCE:
-            return TileLimits(*tile, limits.cache_bytes, at_once=True)
+            return TileLimits(*tile, limits.cache_bytes, self.multiply_at_once)
         return limits
 
     def _is_fused(self) -> bool:

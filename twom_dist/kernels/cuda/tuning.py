@@ -75,7 +75,7 @@ ROWS_ALONG, ROWS_ACROSS = 4, 8
 
 # Largest m, n and k of products that take four launches in place of twelve. Computed,
 # not measured: eight launches fewer spare the host some 0.14 of the 0.6 ms that 1024
-# takes on an H200 and of the 1.1 ms of 2048. Three passes over rows read no more than
+# takes on an H200, and of the 1.1 ms of 2048. Three passes over rows read no more than
 # the separate ones do, and less where the rows at work fit L2: 32 MB at 1024.
 LARGEST_AT_ONCE = 2048
 

@@ -1,0 +1,52 @@
+"""The AtOnce protocol: a small product by one call, where an engine has it."""
+
+from typing import Any, Protocol
+
+from ..moduli import ResidueSystem, ScalingRule
+from ..typing import Array, Uplo
+
+
+class AtOnce(Protocol):
+    """What all stages of `Engine` give, one after the other, bit for bit."""
+
+    def __call__(
+        self,
+        x: Array,
+        y: Array,
+        conjugate: tuple[bool, bool],
+        system: ResidueSystem,
+        rule: ScalingRule,
+        dtype: Any,
+        *,
+        alpha: complex = 1,
+        beta: complex = 0,
+        c: Array | None = None,
+        twin: tuple[int, ...] | None = None,
+        uplo: Uplo | None = None,
+        hermitian: bool = False,
+        out: Array | None = None,
+    ) -> Array:
+        """Compute ``alpha X Y^T + beta c`` from operands that hold all of k.
+
+        Parameters
+        ----------
+        x, y : (m, k), (n, k)
+            No dimension is 0.
+        conjugate : (bool, bool)
+            Whether X, and Y, are conjugated.
+        system : ResidueSystem
+        rule : ScalingRule
+        dtype : dtype
+            Of the result.
+        alpha, beta : number
+        c : (m, n), optional
+        twin : tuple of int, optional
+            Where y is x, the plane of X that is each plane of Y, as for `reorder`.
+        uplo : {"full", "lower", "upper"}, optional
+            Of a square product that one triangle determines, as for `close_diagonal`.
+        hermitian : bool
+            Whether its image is conjugated.
+        out : (m, n), optional
+            Where it is written, C-contiguous; overlaps none of the others.
+        """
+        ...
