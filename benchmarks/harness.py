@@ -54,14 +54,18 @@ def interleave(
 ) -> dict[str, list[float]]:
     """Time each candidate in turn, `repeats` rounds after one that is not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    taken = dict.fromkeys(candidates, 0.0)
     for turn in range(repeats + 1):
         for name, call in candidates.items():
             # Idle BLAS threads spin for some 20 ms after a call: not on our time.
             time.sleep(0.1)
+            if turn and taken[name] < 1:
+                call()  # idle cores of a virtual machine take milliseconds to wake
             start = time.perf_counter()
             call()
+            taken[name] = time.perf_counter() - start
             if turn:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(taken[name])
     return seconds
 
 
