@@ -7,10 +7,10 @@ from .at_once import AtOnce
 
 Shape = tuple[int, int, int]
 
-# More tiles of an update waste less where a diagonal one is multiplied in full, 1/(2T) of
-# the work for T x T tiles, and keep fewer bytes in use: herk of 4096 x 4096 took 1.50 s
-# in tiles of 512 and 1.89 in tiles of 1024, of 2048 x 2048 0.22 and 0.21 (AMD EPYC family
-# 26, 2 cores).
+# More tiles of an update waste less where a diagonal one is multiplied in full, 1/(2T)
+# of the work for T x T tiles, and keep fewer bytes in use: herk of 4096 x 4096 took
+# 1.50 s in tiles of 512 and 1.89 in tiles of 1024, of 2048 x 2048 0.22 and 0.21 (AMD
+# EPYC family 26, 2 cores).
 _UPDATE_TILES = 8
 _SMALLEST_TILE = 512
 
