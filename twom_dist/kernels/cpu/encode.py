@@ -103,6 +103,7 @@ def encode_planes(
     Parameters
     ----------
     x : (rows, k, parts) float, or (k, rows, parts) if `across`
+    across : bool
     factors : (2, rows) float64
         Whose product multiplies each row; 0 for those that become zero.
     im_sign : float
