@@ -1,5 +1,6 @@
 """gemm: BLAS semantics, NaN and Inf, dtypes, and every input that is refused."""
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -264,3 +265,22 @@ def test_the_old_name_of_the_native_product_is_understood():
     A = random_matrix(5, 5)
     assert td.plan_gemm(A, A, method="native").method == "blas"
     assert (td.gemm(A, A, method="native") == td.gemm(A, A, method="blas")).all()
+
+
+@pytest.mark.parametrize("largest", [16, 64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_strips_of_rows_change_nothing(monkeypatch, largest, order):
+    from twom_dist.kernels.cpu import engine
+
+    A, B = random_matrix(70, 41, seed=1), random_matrix(41, 50, seed=2)
+    C = random_matrix(70, 50, seed=3)
+    A[3, 7], B[5, 40] = np.nan, np.inf
+    options = {"num_moduli": 4, "alpha": 2j, "beta": 0.5}
+    expected = td.gemm(A, B, C, **options)
+    monkeypatch.setattr(engine, "STRIP_BYTES", 1)
+    monkeypatch.setattr(engine, "SMALLEST_STRIP", 7)
+    out = np.empty((70, 50), complex, order)
+    with dask.config.set({"twom-dist.largest-tile": largest}):
+        found = td.gemm(A, B, C, **options)
+        assert td.gemm(A, B, C, out=out, **options) is out
+    assert found.tobytes() == out.tobytes() == expected.tobytes()

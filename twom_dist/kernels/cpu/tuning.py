@@ -10,7 +10,9 @@ BLOCK = 1024
 LARGEST_K = 1 << 16
 
 # Bytes of a plane of the left operand that stay in L2 while the right one passes by,
-# and columns of k that are summed before sums are reduced.
+# and columns of k that are summed before sums are reduced. They hardly matter: from 730
+# to 850 Gop/s for 2^16 to 2^20 bytes and 1024 to 4096 columns, n = 2048 (AMD EPYC
+# family 26, one thread, beside other work).
 BLOCK_BYTES = 1 << 18
 LONGEST_SUM = 4096
 
@@ -18,5 +20,7 @@ LONGEST_SUM = 4096
 PIECE = 1 << 13
 
 # Planes and residues of the rows of C that are computed at a time, which find the pages
-# of those before; and the fewest rows.
+# of those before; and the fewest rows. n = 4096 took 7.4, 5.6, 5.3, 5.8 s with 2^24 to
+# 2^27 bytes, and 8.7 whole (the same machine, 2 threads, beside other work, where NumPy
+# took 6.7).
 STRIP_BYTES, SMALLEST_STRIP = 1 << 26, 256
