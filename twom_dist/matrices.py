@@ -201,7 +201,8 @@ def check_out(
         problem = "out is an array, and the result of dask arrays is lazy"
         raise PlanError(problem, "Leave out out", "out")
     family = family_of(given[0])
-    if family_of(out) != family or not hasattr(out, "flags"):
+    plain = type(out).__name__ in ("ndarray", "memmap")  # no masks, no matrices
+    if family_of(out) != family or not plain:
         problem = f"out is a {type(out).__name__}, and the matrices are {family} arrays"
         raise ArgumentError(problem, f"Give a {family} array", "out")
     if out.shape != shape or out.dtype != dtype:
@@ -214,6 +215,10 @@ def check_out(
         _check_device({"out": out})
     elif not out.flags.writeable:
         raise PlanError("out is read-only", "Copy it", "out")
+    if any(
+        step == 0 and size > 1 for step, size in zip(out.strides, shape, strict=True)
+    ):
+        raise PlanError("out has entries that share memory", "Copy it", "out")
     if any(namespace(out).may_share_memory(out, x) for x in given):
         problem = "out overlaps a matrix that is read"
         raise PlanError(problem, "Give an array of its own", "out")

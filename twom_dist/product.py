@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from . import problem
-from .errors import PlanError
+from .errors import ArgumentError, PlanError
 from .kernels.family import family_of
-from .matrices import Header
+from .matrices import Header, as_matrix, is_dask
 from .routines import compute
 
 
@@ -60,6 +60,12 @@ class Product:
         routine: str = "gemm",
         **options: Any,
     ) -> None:
+        if "out" in options:
+            text = "a Product has no out of its own"
+            raise ArgumentError(text, "Give it to each call", "out")
+        for name in ("alpha", "beta"):
+            if options.get(name) is not None:
+                options[name] = problem.as_number(options[name], name)
         self._rule, self._options = problem.find_routine(routine), options
         self._headers = {
             name: Header(name, shape, dtype)
@@ -85,24 +91,27 @@ class Product:
         -------
         array
         """
-        for name, x in (("A", A), ("B", B)):
-            self._check(name, x)
+        A, B = self._check("A", A), self._check("B", B)
         posed = problem.of_arrays(self._rule, A, B, C, None, out=out, **self._options)
         with self._memory(A):
             return compute(posed)
 
-    def _check(self, name: str, x: Any) -> None:
-        """Refuse a matrix that is not what the product was made for."""
+    def _check(self, name: str, x: Any) -> Any:
+        """Return a matrix; refuse what the product was not made for."""
         made = self._headers.get(name)
         if made is None or x is None:
-            return  # the routine knows how many it takes
-        x = np.asarray(x) if family_of(x) == "numpy" else x
+            return x  # the routine knows how many it takes
+        if is_dask(x):
+            text = f"{name} is a dask array, and a Product is of arrays in memory"
+            raise ArgumentError(text, "Call the routine itself", "dask")
+        x = as_matrix(x, name)
         if (x.shape, x.dtype) != (made.shape, made.dtype):
             raise PlanError(
                 f"{name} is {_name(x)}, and the product was made for {_name(made)}",
                 "Make another Product",
                 "other-matrix",
             )
+        return x
 
     def _memory(self, x: Any) -> AbstractContextManager[Any]:
         """Allocate on a GPU from a pool that nobody else takes from."""

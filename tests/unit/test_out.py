@@ -75,6 +75,12 @@ def read_only() -> np.ndarray:
         (np.empty((23, 23)), PlanError),
         (np.empty(23 * 23, complex), PlanError),
         (read_only(), PlanError),
+        (
+            np.lib.stride_tricks.as_strided(np.empty(23, complex), (23, 23), (0, 16)),
+            PlanError,
+        ),
+        (np.ma.masked_all((23, 23), complex), ArgumentError),
+        (np.asmatrix(np.empty((23, 23), complex)), ArgumentError),
         (da.zeros((23, 23), dtype=complex), ArgumentError),
         ([[0j] * 23] * 23, ArgumentError),
         (7, ArgumentError),
@@ -134,6 +140,15 @@ def test_other_matrices_and_options_are_refused():
             product(left, right)
     with raises(ArgumentError, "no-b"):
         product(A)
+    with raises(ArgumentError, "dask"):
+        product(da.from_array(A), B)
+    with raises(ArgumentError, "out"):
+        td.Product(A.shape, B.shape, op_b="T", out="dd")
+    alpha = np.array(2.0)
+    product = td.Product(A.shape, B.shape, op_b="T", alpha=alpha)
+    expected = product(A, B)
+    alpha[...] = 3
+    assert product(A, B).tobytes() == expected.tobytes()
     with raises(PlanError, "num-moduli"):
         td.Product(A.shape, B.shape, op_b="T", num_moduli=99)
     with raises(ArgumentError, "unknown-option"):
