@@ -65,7 +65,7 @@ def test_products_are_those_of_int64(shape):
     assert_exact(get_engine("cpu").multiply(left, right, system), left, right, system)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (17, 3), (15, 130), (33, 64), (2, 9000)])
+@pytest.mark.parametrize("shape", [(1, 1), (17, 3), (15, 130), (33, 64), (1, 2100)])
 @pytest.mark.parametrize("choice", [("2m", 1), ("2m", 8), ("hybrid", 30), ("real", 49)])
 @pytest.mark.parametrize("across", [False, True])
 def test_planes_are_those_of_the_reference(choice, shape, across):
@@ -96,7 +96,7 @@ def test_residues_at_their_ends_are_multiplied(value):
 
 @pytest.mark.parametrize("longest", [4096, 1 << 17])
 @pytest.mark.parametrize("choice", [("real", 1), ("2m", 1)])
-@pytest.mark.parametrize("k", [2**16 + 1, 2**17 - 3])
+@pytest.mark.parametrize("k", [2**17 - 3])
 def test_long_sums_are_those_of_int64(monkeypatch, choice, k, longest):
     """Sums of one sign, the largest there are, in one piece as well: near 2^31."""
     monkeypatch.setattr(packed, "LONGEST_SUM", longest)
@@ -112,7 +112,7 @@ def test_long_sums_are_those_of_int64(monkeypatch, choice, k, longest):
     assert all((plane[:, :19] == expected).all() for plane in found)
 
 
-@pytest.mark.parametrize("longest", [4096, 1 << 16])
+@pytest.mark.parametrize("longest", [1 << 16])
 def test_large_sums_of_every_residue_are_reduced(monkeypatch, longest):
     """Sums up to 120 * 2^16, in every residue class of every modulus."""
     monkeypatch.setattr(packed, "LONGEST_SUM", longest)
