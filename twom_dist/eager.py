@@ -83,11 +83,6 @@ def _compute(
     right = left
     if not spec.twins:
         right = _view_operands(b, "right", columns, steps, spec, measured[1])
-    cells = routine.cells(len(rows), len(columns), spec.uplo)
-    if not routine.triangle:
-        # Flat tiles: those of one right operand after one another, in squares.
-        flat = max(1, limits.nb // limits.mb)
-        cells.sort(key=lambda cell: (cell[0] // flat, cell[1], cell[0]))
     if alone:
         whole = [(left[0], right[0])]
         out = _contiguous(problem.out)
@@ -97,6 +92,11 @@ def _compute(
         out = namespace(a).empty(spec.tile_shape(*problem.shape[:2]), problem.dtype)
     if routine.triangle and spec.uplo != "full":
         out[...] = 0
+    cells = routine.cells(len(rows), len(columns), spec.uplo)
+    if not routine.triangle:
+        # Flat tiles: those of one right operand after one another, in squares.
+        flat = max(1, limits.nb // limits.mb)
+        cells.sort(key=lambda cell: (cell[0] // flat, cell[1], cell[0]))
     for i, j in cells:
         products = [(left[x], right[y]) for x, y in routine.pairs(i, j)]
         c_tile = None if c is None else c[rows[i], columns[j]]

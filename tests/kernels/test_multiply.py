@@ -20,6 +20,7 @@ def way(request, monkeypatch):
         for module in (encode, multiply):
             monkeypatch.setattr(module, "is_supported", lambda: False)
     elif not microkernel.is_supported():
+        # No such machine ever takes this way: the tests run the other one there.
         pytest.skip("this CPU has no AVX512-VNNI, or has AMX, where the GEMM is used")
     return request.param
 

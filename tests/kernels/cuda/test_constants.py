@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.calls import Calls
-from tests.kernels.cuda.host import COMPILER, HostKernels
+from tests.kernels.cuda.host import HostKernels
 from tests.kernels.cuda.kept import Kept
 from tests.strategies import random_matrix
 from twom_dist.kernels.cuda.sources import module_for, source_of
@@ -12,10 +12,11 @@ from twom_dist.moduli import residue_system
 
 
 @pytest.fixture
-def specialised(kept: Kept) -> Calls:
-    """The kernels whose text has a residue system, where others have variables."""
-    if COMPILER is None:
-        pytest.skip("g++ is not installed")
+def specialised(kept: Kept, host_kernels: HostKernels) -> Calls:
+    """The kernels whose text has a residue system, where `host_kernels` have variables.
+
+    Those ask for the compiler.
+    """
     return Calls(HostKernels(kept, specialised=True))
 
 

@@ -19,7 +19,7 @@ from .microkernel import is_supported
 from .packed import multiply_plane_bytes, reduction_table
 from .quantise import FLIPPED, WORD_BITS, quantise_groups
 from .threads import ranges, run_each, scratch
-from .tuning import PIECE
+from .tuning import QUANTISED
 
 # Words that are weighed in float64 at once.
 _TOGETHER = 4
@@ -40,7 +40,7 @@ class EncodeTables:
         Of each word in each plane, modulo p and symmetric; padded with zeros.
     bytes : (groups of planes, words, 16, 4) int8
         Those of its bytes, in the layout of a left operand.
-    starts : (planes, padded) int32
+    starts : (planes, padded to whole groups) int32
         What takes back the 2^31 that words are too large.
     reduction : (planes, 4) int32
         See `reduction_table`.
@@ -134,7 +134,7 @@ def encode_planes(
         else:
             _weigh_words(found, tables.weights, tables.moduli, target)
 
-    largest = max(1, PIECE // max(1, per_group))
+    largest = max(1, QUANTISED // max(1, per_group))
     each = per_group * count // 4
     strips = [
         (first, min(hi, first + largest))

