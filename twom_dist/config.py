@@ -52,3 +52,13 @@ def flag_setting(name: str) -> bool:
     if not isinstance(value, bool):
         raise _refuse(name, "true or false")
     return value
+
+
+def level_setting(name: str, most: int) -> int | None:
+    """Read a number from 0 to `most`, or null."""
+    value = setting(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or value not in range(most + 1):
+        raise _refuse(name, f"null or an integer from 0 to {most}")
+    return int(value)

@@ -4,11 +4,15 @@ from collections.abc import Sequence
 
 from ...moduli import ResidueSystem
 from ...typing import Array
+from ..winograd import choose_levels
 from .blocks import multiply_blocks
-from .encoded import CpuEncoded
+from .encoded import DEPTH, GROUP, CpuEncoded
 from .int8_gemm import select_kernel
 from .microkernel import is_supported
 from .packed import multiply_packed
+from .quarters import multiply_in_quarters
+from .threads import num_threads
+from .tuning import CROSSOVERS
 
 
 def name_kernel() -> str:
@@ -30,7 +34,15 @@ def multiply_planes(
     `side`: -1 for the lower triangle at least, 1 for the upper one, 0 for all.
     """
     args = (left, right, system, residues, add, own)
-    if is_supported():
-        multiply_packed(*args, side)
-    else:
+    if not is_supported():
         multiply_blocks(*args)
+        return
+    shape, grain = (left.rows, right.rows, left.k), (GROUP, GROUP, DEPTH)
+    # A thread computes whole products: enough of them, and none that waits long.
+    shared = len(own) % num_threads() == 0 or len(own) >= 8 * num_threads()
+    crossovers = CROSSOVERS if shared else ()
+    levels = choose_levels(shape, grain, crossovers) if side == 0 else 0
+    if levels > 0:
+        multiply_in_quarters(*args, levels)
+    else:
+        multiply_packed(*args, side)

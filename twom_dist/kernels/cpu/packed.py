@@ -37,33 +37,34 @@ def reduction_table(moduli: Sequence[int]) -> Array:
 
 
 @cache
-def _product_table(system: ResidueSystem) -> Array:
+def product_table(system: ResidueSystem) -> Array:
+    """Tabulate what each product is reduced by."""
     return reduction_table([product.p for product in system.products])
 
 
 @njit(nogil=True, cache=True)
 def _multiply_rows(  # type: ignore[no-untyped-def]
-    x, y, out, row, rows, first, last, k_lo, k_hi, add, entry
+    x, x_stride, y, y_stride, steps, out, row, rows, first, last, add, entry
 ):
-    """Multiply rows of a plane by groups first..last of another, along words of k."""
-    words, row_bytes, steps = y.shape[1], out.shape[1], k_hi - k_lo
-    x_base = x.ctypes.data + _BYTES * k_lo
-    y_base = y.ctypes.data + _BYTES * k_lo
-    out_base = out.ctypes.data
+    """Multiply rows of a plane by groups first..last of another, `steps` words of k.
+
+    x and y are the addresses of their first words, with a stride from group to group.
+    """
+    row_bytes, out_base = out.strides[0], out.ctypes.data
     # y is taken 128 too large, which adds 128 times the sum of a row of x.
     starts = np.empty(-(-rows // GROUP) * GROUP, np.int32)
     for i in range(0, rows, GROUP):
-        group = x_base + (row + i) // GROUP * words * _BYTES
+        group = x + (row + i) // GROUP * x_stride
         sum_rows(group, steps, np.int32(-128), starts.ctypes.data + 4 * i)
     table = entry.ctypes.data
     for j in range(first, last, WIDEST):
-        panel = y_base + j * words * _BYTES
+        panel = y + j * y_stride
         for i in range(row, row + rows, ROWS):
-            group = x_base + (i // GROUP * words * _BYTES + i % GROUP * DEPTH)
+            group = x + (i // GROUP * x_stride + i % GROUP * DEPTH)
             start = starts.ctypes.data + 4 * (i - row)
             target = out_base + i * row_bytes + j * GROUP
             count = min(ROWS, row + rows - i)
-            where = group, panel, words * _BYTES, steps, start, target, row_bytes, count
+            where = group, panel, y_stride, steps, start, target, row_bytes, count
             if last - j >= 3:
                 multiply_three(*where, add, table, 0)
             elif last - j == 2:
@@ -80,6 +81,7 @@ def _multiply_items(  # type: ignore[no-untyped-def]
     m = out.shape[1]
     blocks = -(-m // block)
     groups, words = y.shape[1], y.shape[2]
+    stride = words * _BYTES
     for item in range(lo, hi):
         left, right, q = jobs[item // blocks]
         row = item % blocks * block
@@ -92,18 +94,53 @@ def _multiply_items(  # type: ignore[no-untyped-def]
         for k_lo in range(0, words, longest):
             k_hi = min(words, k_lo + longest)
             _multiply_rows(
-                x[left],
-                y[right],
+                x[left].ctypes.data + _BYTES * k_lo,
+                stride,
+                y[right].ctypes.data + _BYTES * k_lo,
+                stride,
+                k_hi - k_lo,
                 out[q],
                 row,
                 rows,
                 first,
                 last,
-                k_lo,
-                k_hi,
                 add or k_lo > 0,
                 table[q],
             )
+
+
+@njit(nogil=True, cache=True)
+def multiply_quarter(  # type: ignore[no-untyped-def]
+    x, x_first, y, y_first, steps, out, rows, groups, block, longest, entry
+):
+    """out[rows, 16 groups] = a part of a plane x by a part of a plane y.
+
+    x and y are (groups, bytes of a group); `first`: the group and the byte of a part.
+    """
+    x_base = x.ctypes.data + x_first[0] * x.shape[1] + x_first[1]
+    y_base = y.ctypes.data + y_first[0] * y.shape[1] + y_first[1]
+    for row in range(0, rows, block):
+        for lo in range(0, steps, longest):
+            _multiply_rows(
+                x_base + _BYTES * lo,
+                x.shape[1],
+                y_base + _BYTES * lo,
+                y.shape[1],
+                min(longest, steps - lo),
+                out,
+                row,
+                min(block, rows - row),
+                0,
+                groups,
+                lo > 0,
+                entry,
+            )
+
+
+def cut_rows(words: int) -> tuple[int, int]:
+    """Rows of a block, and words along k between two reductions."""
+    longest = min(words, LONGEST_SUM // DEPTH)
+    return max(GROUP, BLOCK_BYTES // (longest * DEPTH) // GROUP * GROUP), longest
 
 
 def multiply_packed(
@@ -123,12 +160,11 @@ def multiply_packed(
     given = [(q, system.products[q]) for q in own]
     jobs = [(left.order[t.left], right.order[t.right], q) for q, t in given]
     m, words = left.rows, left.planes.shape[2]
-    longest = min(words, LONGEST_SUM // DEPTH)
-    block = max(GROUP, BLOCK_BYTES // (longest * DEPTH) // GROUP * GROUP)
+    block, longest = cut_rows(words)
     args = (
         *(left.planes.reshape(*left.planes.shape[:3], -1), right.planes),
         *(np.array(jobs), block, side, longest, add),
-        *(_product_table(system), residues),
+        *(product_table(system), residues),
     )
     items = len(jobs) * -(-m // block)
     # 64 multiplications a clock and more.

@@ -22,5 +22,12 @@ QUANTISED = 1 << 13
 # Planes and residues of the rows of C that are computed at a time, which find the pages
 # of those before; and the fewest rows. n = 4096 took 7.4, 5.6, 5.3, 5.8 s with 2^24 to
 # 2^27 bytes, and 8.7 whole (the same machine, 2 threads, beside other work, where NumPy
-# took 6.7).
-STRIP_BYTES, SMALLEST_STRIP = 1 << 26, 256
+# took 6.7). With a level of Winograd's algorithm 2^27 and 2^28 bytes took 0.91 and 0.95
+# of the time of 2^26 without, where 2^26 with it took 0.98 and 2^27 without 0.97.
+STRIP_BYTES, SMALLEST_STRIP = 1 << 27, 256
+
+# Sizes 1 / (1/m + 1/n + 1/k) from which one level and two levels of Winograd's
+# algorithm pay. Products of planes took, with one level and with two, 0.98 and 1.07 of
+# the time at 1024 (a size of 341), 1.0 and 1.03 for 512 x 2048 x 2048 (341), 0.96 and
+# 0.94 at 2048 (683), 0.85 and 0.81 at 4096 (1365): one thread, the same machine.
+CROSSOVERS = (400.0, 1300.0)

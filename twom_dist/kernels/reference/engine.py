@@ -27,6 +27,7 @@ from ..finish import (
 )
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
+from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
 
 
@@ -203,13 +204,14 @@ class ReferenceEngine:
         residues = (
             np.zeros((system.num_products, m, n), np.int8) if into is None else into
         )
+        levels = choose_levels((m, n, left.shape[1]), (1, 1, 1), ())
         for q, product in enumerate(system.products):
             if hermitian and product.mirror is not None:
                 continue
             a = left.planes[product.left].astype(np.int64)
             b = right.planes[product.right].astype(np.int64)
-            total = residues[q] + a @ b.T
-            residues[q] = (total + product.p // 2) % product.p - product.p // 2
+            total = residues[q] + multiply_by_seven(a, b.T, product.p, levels)
+            residues[q] = reduce_symmetric(total, product.p)
         for q, product in enumerate(system.products):
             mirror = product.mirror
             if hermitian and mirror is not None:
@@ -217,7 +219,7 @@ class ReferenceEngine:
                 total = mirror.straight * source + mirror.transposed * source.T
                 if mirror.other is not None:
                     total = total + mirror.other_weight * residues[mirror.other]
-                residues[q] = (total + product.p // 2) % product.p - product.p // 2
+                residues[q] = reduce_symmetric(total, product.p)
         return residues
 
     def decode(

@@ -1,0 +1,113 @@
+"""Winograd's form of Strassen's algorithm, modulo p: 7 half-size products, not 8.
+
+In quarters of A (m x k), B (k x n) and C, with the letters of [1]_:
+
+    S1 = A21 + A22,  S2 = S1 - A11,  S3 = A11 - A21,  S4 = A12 - S2,
+    T1 = B12 - B11,  T2 = B22 - T1,  T3 = B22 - B12,  T4 = T2 - B21;
+
+    P1 = A11 B11,  P2 = A12 B21,  P3 = S4 B22,  P4 = A22 T4,
+    P5 = S1 T1,    P6 = S2 T2,    P7 = S3 T3;
+
+    C11 = P1 + P2,            C12 = P1 + P6 + P5 + P3,
+    C21 = P1 + P6 + P7 - P4,  C22 = P1 + P6 + P7 + P5.
+
+Floating-point products lose accuracy by this; residues modulo p are exact, so that an
+engine may take it or not, and the bits are the same. The planes of S and T are residues
+again: their products are no larger than others, and the form applies to them, too.
+
+References
+----------
+.. [1] D. H. Bailey, K. Lee, H. D. Simon, "Using Strassen's Algorithm to Accelerate the
+   Solution of Linear Systems", J. Supercomputing 4 (1991), section 2.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..config import level_setting
+from ..typing import Array
+
+# Of quarters 11, 12, 21, 22: the left and the right factor of each product, and what
+# the quarters of C are of the products.
+LEFT = np.array(
+    [
+        *([1, 0, 0, 0], [0, 1, 0, 0], [1, 1, -1, -1], [0, 0, 0, 1]),
+        *([0, 0, 1, 1], [-1, 0, 1, 1], [1, 0, -1, 0]),
+    ]
+)
+RIGHT = np.array(
+    [
+        *([1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, -1, -1, 1]),
+        *([-1, 1, 0, 0], [1, -1, 0, 1], [0, -1, 0, 1]),
+    ]
+)
+RESULT = np.array(
+    [
+        *([1, 1, 0, 0, 0, 0, 0], [1, 0, 1, 0, 1, 1, 0]),
+        *([1, 0, 0, -1, 0, 1, 1], [1, 0, 0, 0, 1, 1, 1]),
+    ]
+)
+MOST_LEVELS = 2
+
+
+def choose_levels(
+    shape: Sequence[int], grain: Sequence[int], crossovers: Sequence[float]
+) -> int:
+    """Choose how often a product is halved: by the setting, else by its size.
+
+    A level spares an eighth of the m n k multiplications, and passes over m k, n k and
+    m n residues: it pays from some ``1 / (1/m + 1/n + 1/k)`` on.
+
+    Parameters
+    ----------
+    shape : (m, n, k)
+    grain : sequence of 3 int
+        What the engine cannot halve; no side is cut below it.
+    crossovers : sequence of float
+        From where on 1, 2, ... levels pay.
+    """
+    pieces = min(-(-side // least) for side, least in zip(shape, grain, strict=True))
+    if pieces < 2:
+        return 0
+    wanted = level_setting("winograd-levels", MOST_LEVELS)
+    if wanted is None:
+        size = 1 / sum(1 / side for side in shape)
+        wanted = sum(size >= crossover for crossover in crossovers)
+    return min(wanted, pieces.bit_length() - 1)
+
+
+def multiply_by_seven(a: Array, b: Array, p: int, levels: int) -> Array:
+    """Multiply residues modulo p, as a yardstick: ``a b`` with symmetric residues.
+
+    Parameters
+    ----------
+    a, b : (m, k), (k, n) int64
+    p : int
+    levels : int
+        Halves of odd sides are padded with zeros.
+    """
+    if levels == 0:
+        return reduce_symmetric(a @ b, p)
+    sums = (
+        reduce_symmetric(np.einsum("tq,qij->tij", form, _quarters(x)), p)
+        for form, x in ((LEFT, a), (RIGHT, b))
+    )
+    products = [
+        multiply_by_seven(x, y, p, levels - 1) for x, y in zip(*sums, strict=True)
+    ]
+    c11, c12, c21, c22 = np.einsum("qt,tij->qij", RESULT, products)
+    whole = reduce_symmetric(np.block([[c11, c12], [c21, c22]]), p)
+    return whole[: len(a), : b.shape[1]]
+
+
+def reduce_symmetric(x: Array, p: int) -> Array:
+    """Return x modulo p, from -(p // 2) on."""
+    return (x + p // 2) % p - p // 2
+
+
+def _quarters(x: Array) -> Array:
+    rows, columns = (-(-size // 2) for size in x.shape)
+    padded = np.zeros((2 * rows, 2 * columns), x.dtype)
+    padded[: x.shape[0], : x.shape[1]] = x
+    return padded.reshape(2, rows, 2, columns).swapaxes(1, 2).reshape(4, rows, columns)
