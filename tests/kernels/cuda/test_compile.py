@@ -100,6 +100,7 @@ def every_module() -> list[Module]:
                 if module.system.num_products >= other.system.num_products:
                     largest[key] = module
     usual = [m for choice in SYSTEMS for m in modules_of_tables(*choice)]
+    usual.append(module_for("winograd", levels=2))
     return list(dict.fromkeys([*usual_modules(), *usual, *largest.values()]))
 
 
@@ -134,6 +135,8 @@ def assert_fits(report: str, module: Module) -> None:
 def most_registers(module: Module) -> int:
     """Four blocks of those that quantise, fewer where a thread holds 40 to 48 words."""
     words = int(dict(module.macros).get("WORDS", 0))
+    if module.family == "winograd":
+        return 176  # 49 words that a thread has asked for keep the memory busy
     if module.family == "encode":
         return 64 if words <= 4 else 80
     return 64 if module.family == "scale_and_encode" and words <= 3 else 128

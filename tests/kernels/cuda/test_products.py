@@ -48,7 +48,7 @@ def multiply(
         *maps,
         *(np.int32(t.shape[1] // 64) for t in (x, y)),
         np.int32(x.shape[2] // 128),
-        np.array([(*job, 0) for job in jobs], np.int32),
+        np.array([(*job, job[2]) for job in jobs], np.int32),
         np.int32(len(jobs)),
         tables.requantise_table(SYSTEM),
         *(np.int64(m), np.int64(n), residues),

@@ -13,6 +13,7 @@ from ...moduli import ZERO_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
+from ..winograd import choose_levels
 from . import finish, tables, tuning
 from .at_once import multiply_at_once
 from .decode import decode_residues
@@ -32,8 +33,9 @@ from .launch import (
 )
 from .multiply import combine_mirrors, multiply_products
 from .products import deriving_pays, multiply_fused
+from .quarters import multiply_in_quarters, quarters_bytes
 from .sources import module_for
-from .workspace import fit_tiles, sums_bytes, workspace_bytes
+from .workspace import fit_tiles, sums_bytes, working_bytes, workspace_bytes
 
 
 class CudaEngine:
@@ -73,6 +75,16 @@ class CudaEngine:
     def _is_fused(self) -> bool:
         """Whether products.cu multiplies."""
         return tuning.tuning_for(self.device.capability()).fused
+
+    def _choose_levels(self, system: ResidueSystem, shape: Shape) -> int:
+        """Choose levels of Winograd's algorithm whose quarters fit the workspace."""
+        grain = (ROW_GROUP, ROW_GROUP, LINE)
+        levels = choose_levels(shape, grain, tuning.CROSSOVERS)
+        limit = workspace_bytes(self.device.total_bytes())
+        rest = limit - working_bytes(system, shape, 0) if levels else 0
+        while levels and quarters_bytes(shape, levels, system.num_products) > rest:
+            levels -= 1
+        return levels
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
@@ -184,8 +196,12 @@ class CudaEngine:
             hermitian = not add and deriving_pays(system, n, k)
         own = tables.own_products(system, hermitian)
         args = (self.device, left, right, system, residues, own, add)
-        if fused:
-            multiply_fused(*args, "full" if hermitian else triangle)
+        wanted = "full" if hermitian else triangle
+        levels = self._choose_levels(system, (m, n, k)) if fused else 0
+        if levels > 0 and wanted == "full":
+            multiply_in_quarters(*args, levels)
+        elif fused:
+            multiply_fused(*args, wanted)
         else:
             multiply_products(*args)
         if hermitian:

@@ -13,9 +13,9 @@
 // what 8 x 8 squares share. 4 and 16 rows were 0 to 6 % slower on an H200.
 #define BAND 8
 
-// Planes of a product's operands, and which residues it makes.
+// Planes of a product's operands, which residues it makes, and what reduces them.
 struct Job {
-  int32 left, right, product, unused;
+  int32 left, right, product, entry;
 };
 
 // What a cluster makes: 256 x 256 residues, one block's above the other's.
@@ -147,9 +147,9 @@ __device__ __forceinline__ bool next_block(const Work& work, const Job* jobs,
 
 // residues[q * product_stride + i * row_stride + j], i < m, for each job; 16 divides
 // row_stride and the address, and j goes on to it, as do the rows of y, which are 0 from
-// n on. x and y map planes of x_groups and y_groups times 64 rows, `steps` tiles along k;
-// table[q] as requantise.cu has it. Of a square tile, squares without an element of the triangle are
-// left as they are. Clusters of two blocks of 384 threads, any number of them.
+// n on. x and y map planes of x_groups and y_groups times 64 rows, `steps` tiles along
+// k; table[e] as requantise.cu has it. Of a square tile, squares without an element of
+// the triangle are left as they are. Clusters of two blocks of 384 threads, any number of them.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
 products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
          int32 x_groups, int32 y_groups, int32 steps, const Job* jobs, int32 job_count,
@@ -173,7 +173,7 @@ products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap 
     int32 d[ACCUMULATORS];
     while (next_block(work, jobs, job_count, x_groups, y_groups, ring.rank, index, job,
                       row, column, tiles)) {
-      uint4 entry = __ldg(table + job.product);
+      uint4 entry = __ldg(table + job.entry);
       multiply_steps(ring, d, x, y, tiles, steps, entry);
       store_residues(d, residues + job.product * product_stride, row_stride, m,
                      row + 64 * (ring.role - 1), column, entry, add);

@@ -28,18 +28,33 @@ def multiply_fused(
     triangle: Uplo,
 ) -> None:
     """Multiply a triangle of the products `own`, or add to what is there."""
-    m, n = left.rows, right.rows
     jobs = _tabulate(system, own, left.order, right.order)
-    groups = left.planes.shape[1], right.planes.shape[1]
-    sizes = _size_args(*groups, left.planes.shape[2], len(jobs))
+    shape = left.rows, right.rows
+    planes = left.planes, right.planes
+    launch_products(device, *planes, jobs, system, shape, residues, add, triangle)
+
+
+def launch_products(
+    device: Device,
+    x: Array,
+    y: Array,
+    jobs: Array,
+    system: ResidueSystem,
+    shape: tuple[int, int],
+    residues: Array,
+    add: bool,
+    triangle: Uplo,
+) -> None:
+    """Launch products.cu: jobs of planes (planes, padded rows, padded k)."""
+    sizes = _size_args(x.shape[1], y.shape[1], x.shape[2], len(jobs))
     args = (
-        *(device.map_planes(left.planes), device.map_planes(right.planes)),
+        *(device.map_planes(x), device.map_planes(y)),
         *(*sizes[:3], device.constant(jobs), sizes[3]),
-        *(device.constant(tables.requantise_table(system)), *size_args(m, n)),
+        *(device.constant(tables.requantise_table(system)), *size_args(*shape)),
         *(residues, *size_args(residues.strides[1], residues.strides[0])),
         *(*flag_args(add), triangle_arg(triangle)),
     )
-    clusters = len(jobs) * _count_squares(m, n, triangle)
+    clusters = len(jobs) * _count_squares(*shape, triangle)
     grid = 2 * min(clusters, device.multiprocessors() // 2)
     device.launch(
         module_for("products"), "products", (grid, 1, 1), (_THREADS, 1, 1), args
@@ -80,7 +95,7 @@ def _tabulate(
     left: tuple[int, ...],
     right: tuple[int, ...],
 ) -> Array:
-    """Tabulate planes and product of each job as products.cu reads them."""
+    """Tabulate planes, product and its reduction as products.cu reads them."""
     given = [(q, system.products[q]) for q in own]
-    jobs = [(left[product.left], right[product.right], q, 0) for q, product in given]
+    jobs = [(left[product.left], right[product.right], q, q) for q, product in given]
     return np.array(jobs, np.int32)

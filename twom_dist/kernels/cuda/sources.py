@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...moduli import ResidueSystem
+from ..winograd import LEFT, RESULT, RIGHT
 from .tables import (
     Constants,
     decode_constants,
@@ -25,6 +26,7 @@ FAMILIES = (
     "requantise",
     "products",
     "combine",
+    "winograd",
     "decode",
     "fingerprint",
     "fill",
@@ -80,7 +82,11 @@ class Module:
 
 @cache
 def module_for(
-    family: str, dtype: Any = None, system: ResidueSystem | None = None, words: int = 1
+    family: str,
+    dtype: Any = None,
+    system: ResidueSystem | None = None,
+    words: int = 1,
+    levels: int = 1,
 ) -> Module:
     """Choose the module of a family.
 
@@ -94,6 +100,8 @@ def module_for(
         Of the families whose text begins with one.
     words : {1, 2}
         Of a result; used by "decode" alone.
+    levels : {1, 2}
+        Of "winograd".
 
     Returns
     -------
@@ -107,6 +115,8 @@ def module_for(
     """
     if family in INTEGER_FAMILIES:
         return Module(family)
+    if family == "winograd":
+        return Module(family, tuple(_winograd_macros(levels).items()))
     given = np.dtype(dtype)
     macros = {
         "REAL": "float" if given in (np.float32, np.complex64) else "double",
@@ -124,6 +134,17 @@ def module_for(
     if system.hexagonal:
         macros["HEXAGONAL"] = "1"
     return Module(family, tuple(macros.items()), system)
+
+
+def _winograd_macros(levels: int) -> dict[str, str]:
+    """Write the forms' signs, a bit each."""
+    macros = {"LEVELS": str(levels)}
+    of_rows = RIGHT[:, [0, 2, 1, 3]]  # planes are those of B^T
+    for name, form in {"LEFT": LEFT, "RIGHT": of_rows, "RESULT": RESULT}.items():
+        for sign, wanted in {"PLUS": form > 0, "MINUS": form < 0}.items():
+            bits = sum(1 << int(i) for i in np.flatnonzero(wanted))
+            macros[f"{name}_{sign}"] = f"{bits}u"
+    return macros
 
 
 def source_of(module: Module) -> str:

@@ -82,3 +82,8 @@ LARGEST_AT_ONCE = 2048
 # Rows of a thread that looks for what is not finite and fills it, of these products.
 # Not measured: enough threads for a column that is reached, whose entries sum over k.
 FILLED_ROWS = 8
+
+# Sizes 1 / (1/m + 1/n + 1/k) from which levels of Winograd's algorithm pay, and bytes
+# of quarters that are made before the next products' take their place.
+CROSSOVERS: tuple[float, ...] = ()
+QUARTERS_BYTES = 4 << 30

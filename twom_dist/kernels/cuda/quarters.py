@@ -1,0 +1,155 @@
+"""Products of tiles in quarters, seven for eight: see `twom_dist.kernels.winograd`.
+
+Sums of quarters of a few products' planes, their products by one launch of products.cu,
+sums of those: then the next few, in the same memory.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...moduli import ResidueSystem
+from ...typing import Array
+from ..limits import Shape
+from ..winograd import LEFT, RESULT, RIGHT
+from . import tables, tuning
+from .encoded import CudaEncoded
+from .hopper import LINE, ROW_GROUP
+from .int8_gemm import align
+from .launch import Device, flag_args, size_args, tile_grid
+from .products import launch_products
+from .sources import module_for
+
+# Biases of a byte that became unsigned, and of sums of four of them: what is
+# subtracted is subtracted from these.
+_BIAS, _FIELDS = 128, (255, 1023)
+
+
+def quarter_shape(shape: Shape, levels: int) -> Shape:
+    """Sides of the quarters, or of quarters of those, as planes are padded."""
+    m, n, k = (-(-size // (1 << levels)) for size in shape)
+    return align(m, ROW_GROUP), align(n, ROW_GROUP), align(k, LINE)
+
+
+def _take_products(shape: Shape, levels: int) -> tuple[int, int]:
+    """Bytes of the quarters of one product, and how many are multiplied at once."""
+    h, w, d = quarter_shape(shape, levels)
+    each = 7**levels * (h * d + w * d + h * w)
+    return each, max(1, tuning.QUARTERS_BYTES // each)
+
+
+def quarters_bytes(shape: Shape, levels: int, products: int) -> int:
+    """Bytes that quarters of planes and residues take beside them."""
+    each, most = _take_products(shape, levels)
+    return each * min(most, products)
+
+
+def multiply_in_quarters(
+    device: Device,
+    left: CudaEncoded,
+    right: CudaEncoded,
+    system: ResidueSystem,
+    residues: Array,
+    own: tuple[int, ...],
+    add: bool,
+    levels: int,
+) -> None:
+    """Multiply the products `own` by halves, or add to what is there."""
+    whole = left.rows, right.rows, left.k
+    h, w, d = quarter_shape(whole, levels)
+    _, most = _take_products(whole, levels)
+    for first in range(0, len(own), most):
+        few = own[first : first + most]
+        x = _spread(device, left, system, few, (h, d), levels, False)
+        y = _spread(device, right, system, few, (w, d), levels, True)
+        products = device.empty((len(x), h, w), np.int8)
+        jobs = _tabulate(few, levels)
+        launch_products(device, x, y, jobs, system, (h, w), products, False, "full")
+        _join(device, products, system, few, residues, left.rows, add, levels)
+
+
+@cache
+def _tabulate(own: tuple[int, ...], levels: int) -> Array:
+    """Tabulate the jobs: planes, product of quarters, and what it is reduced by."""
+    count = 7**levels
+    jobs = [
+        (t, t, t, q)
+        for s, q in enumerate(own)
+        for t in range(s * count, (s + 1) * count)
+    ]
+    return np.array(jobs, np.int32)
+
+
+def _spread(
+    device: Device,
+    operand: CudaEncoded,
+    system: ResidueSystem,
+    own: tuple[int, ...],
+    quarter: tuple[int, int],
+    levels: int,
+    right: bool,
+) -> Array:
+    """Write the sums of quarters of the planes that products take, in their order."""
+    side = "right" if right else "left"
+    given = [operand.order[getattr(system.products[q], side)] for q in own]
+    out = device.empty((len(own) * 7**levels, *quarter), np.int8)
+    args = (
+        *(operand.planes, *size_args(*operand.planes.shape[1:])),
+        *(device.constant(_list(tuple(given))), out, *size_args(*quarter)),
+        device.constant(_table(system, own, side, levels)),
+        *flag_args(right),
+    )
+    grid, block = tile_grid(*quarter, 4, len(own))
+    device.launch(module_for("winograd", levels=levels), "spread", grid, block, args)
+    return out
+
+
+def _join(
+    device: Device,
+    products: Array,
+    system: ResidueSystem,
+    own: tuple[int, ...],
+    residues: Array,
+    m: int,
+    add: bool,
+    levels: int,
+) -> None:
+    """Write the sums of products of quarters, or add them to what is there."""
+    _, height, width = products.shape
+    side = "added" if add else "result"
+    args = (
+        *(products, *size_args(height, width), device.constant(_list(own)), residues),
+        *size_args(m, residues.strides[1], residues.strides[0]),
+        device.constant(_table(system, own, side, levels)),
+        *flag_args(add),
+    )
+    grid, block = tile_grid(height, width, 4, len(own))
+    device.launch(module_for("winograd", levels=levels), "join", grid, block, args)
+
+
+@cache
+def _list(numbers: tuple[int, ...]) -> Array:
+    return np.array(numbers, np.int32)
+
+
+@cache
+def _table(
+    system: ResidueSystem, own: tuple[int, ...], side: str, levels: int
+) -> Array:
+    """Tabulate {inverse, -p, lifts} of each product: the lifts take biases back."""
+    form: Any = {"left": LEFT, "right": RIGHT}.get(side, RESULT)
+    biases = [_BIAS]
+    for top in _FIELDS[:levels]:
+        # The outer form's rows go first.
+        biases = [
+            int((row > 0).sum()) * bias + int((row < 0).sum()) * (top - bias)
+            for row in form
+            for bias in biases
+        ]
+    old = _BIAS if side == "added" else 0
+    entries = [
+        (*tables.reduction_constants(p), *(-(bias + old) % p for bias in biases))
+        for p in (system.products[q].p for q in own)
+    ]
+    return np.array(entries, np.uint32)
