@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import dask
 import numpy as np
 
 import twom_dist as td
@@ -15,9 +16,16 @@ Call = tuple[Callable[..., Any], list[np.ndarray], dict[str, Any]]
 def kernels_of(fused: bool) -> set[str]:
     """Name the kernels that one way of multiplying needs."""
     others = {"products", "scale_and_encode", "fill_product", "fill_and_close"}
+    others |= {"spread", "join"}
     if fused:
         others = {"requantise", "combine"}
     return {name for family in FAMILIES for name in kernel_names(family)} - others
+
+
+def multiply_by_seven(A: Any, B: Any) -> Any:
+    """Multiply by a level of Winograd's algorithm."""
+    with dask.config.set({"twom-dist.winograd-levels": 1}):
+        return td.gemm(A, B, num_moduli=2)
 
 
 def calls_of_every_kernel() -> Iterator[Call]:
@@ -29,6 +37,7 @@ def calls_of_every_kernel() -> Iterator[Call]:
     A[3, 5], C[1, 1] = np.nan, np.inf
     yield td.gemm, [A, B, C], {"alpha": 2, "beta": 0.5j, "num_moduli": 3}
     yield td.gemm, [A, B], {}
+    yield multiply_by_seven, [np.resize(A, (65, 129)), np.resize(B, (129, 65))], {}
     yield td.gemm, [A, B], {"method": "eisenstein"}
     D = np.ldexp(1.0, np.arange(37) % 20)
     yield td.gemm, [A * D, B / D[:, None]], {"num_moduli": 3, "equilibrate": True}

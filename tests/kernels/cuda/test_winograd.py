@@ -61,14 +61,20 @@ def test_the_largest_residues(engine, levels):
     assert same_bits(fast, plain)
 
 
-def test_a_product_of_a_matrix_with_itself(engine):
+@pytest.mark.parametrize("triangle", ["full", "lower", "upper"])
+def test_a_product_of_a_matrix_with_itself(engine, triangle):
     system = residue_system("2m", 2)
-    left = encode(engine, 130, 300, "2m", system, 1)
-    right = engine.reorder(left, system.conjugate_planes)
-    plain, fast = multiply_by_levels(
-        engine, 1, [(left, right)], system, 130, hermitian=True
-    )
-    assert same_bits(fast, plain)
+    panels = []
+    for seed in (1, 2):
+        left = encode(engine, 130, 300, "2m", system, seed)
+        panels.append((left, engine.reorder(left, system.conjugate_planes)))
+    engine.device.launched.clear()
+    options = {"hermitian": True, "triangle": triangle}
+    plain, fast = multiply_by_levels(engine, 1, panels, system, 130, **options)
+    assert "join" in engine.device.launched
+    wanted = {"full": np.ones, "lower": np.tri, "upper": lambda n: np.tri(n).T}
+    given = wanted[triangle](130 if triangle != "full" else (130, 130)) > 0
+    assert (fast == plain)[:, given].all()
 
 
 @pytest.mark.parametrize("workspace", ["1 MiB", "4 GiB"])

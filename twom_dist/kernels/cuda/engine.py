@@ -68,7 +68,9 @@ class CudaEngine:
             update = Update(halves=True, two=False)  # by leaving out squares
         limits = fit_tiles(system, shape, limit, sums, update)
         tile = limits.mb, limits.nb, limits.kb
-        if fused and not two and tile == shape and max(tile) <= tuning.LARGEST_AT_ONCE:
+        small = fused and not two and tile == shape
+        small = small and max(tile) <= tuning.LARGEST_AT_ONCE
+        if small and self._choose_levels(system, shape) == 0:
             return TileLimits(*tile, limits.cache_bytes, self.multiply_at_once)
         return limits
 
@@ -191,13 +193,13 @@ class CudaEngine:
             return self.device.filled(shape, np.int8) if into is None else into
         residues = self.device.empty(shape, np.int8) if into is None else into
         fused, add = self._is_fused(), into is not None
+        levels = self._choose_levels(system, (m, n, k)) if fused else 0
         if fused and hermitian and triangle != "full":
             # Nothing can be derived of sums that were made of one triangle.
-            hermitian = not add and deriving_pays(system, n, k)
+            hermitian = not add and (levels > 0 or deriving_pays(system, n, k))
         own = tables.own_products(system, hermitian)
         args = (self.device, left, right, system, residues, own, add)
         wanted = "full" if hermitian else triangle
-        levels = self._choose_levels(system, (m, n, k)) if fused else 0
         if levels > 0 and wanted == "full":
             multiply_in_quarters(*args, levels)
         elif fused:

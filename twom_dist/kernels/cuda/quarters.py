@@ -24,6 +24,8 @@ from .sources import module_for
 # Biases of a byte that became unsigned, and of sums of four of them: what is
 # subtracted is subtracted from these.
 _BIAS, _FIELDS = 128, (255, 1023)
+# Words of a thread of winograd.cu, for one level and two.
+_LANES = {1: 4, 2: 1}
 
 
 def quarter_shape(shape: Shape, levels: int) -> Shape:
@@ -100,7 +102,7 @@ def _spread(
         device.constant(_table(system, own, side, levels)),
         *flag_args(right),
     )
-    grid, block = tile_grid(*quarter, 4, len(own))
+    grid, block = tile_grid(*quarter, 4 * _LANES[levels], len(own))
     device.launch(module_for("winograd", levels=levels), "spread", grid, block, args)
     return out
 
@@ -117,14 +119,13 @@ def _join(
 ) -> None:
     """Write the sums of products of quarters, or add them to what is there."""
     _, height, width = products.shape
-    side = "added" if add else "result"
     args = (
         *(products, *size_args(height, width), device.constant(_list(own)), residues),
         *size_args(m, residues.strides[1], residues.strides[0]),
-        device.constant(_table(system, own, side, levels)),
+        device.constant(_table(system, own, "result", levels)),
         *flag_args(add),
     )
-    grid, block = tile_grid(height, width, 4, len(own))
+    grid, block = tile_grid(height, width, 4 * _LANES[levels], len(own))
     device.launch(module_for("winograd", levels=levels), "join", grid, block, args)
 
 
@@ -147,7 +148,8 @@ def _table(
             for row in form
             for bias in biases
         ]
-    old = _BIAS if side == "added" else 0
+    # What was there before, or a zero, is biased, too.
+    old = _BIAS if side == "result" else 0
     entries = [
         (*tables.reduction_constants(p), *(-(bias + old) % p for bias in biases))
         for p in (system.products[q].p for q in own)

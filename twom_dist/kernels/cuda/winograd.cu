@@ -6,14 +6,21 @@
 // where four such are the parts of a second sum. `lift` takes the biases back modulo p.
 #include "arithmetic.cuh"
 
+// A thread takes LANES words of each quarter: with four of them addresses cost little,
+// and 49 products of one fill its registers.
 #if LEVELS == 1
 #define QUARTERS 4
 #define PRODUCTS 7
+#define LANES 4
 #else
 #define QUARTERS 16
 #define PRODUCTS 49
+#define LANES 1
 #endif
-#define SIDE (1 << LEVELS)
+
+struct alignas(4 * LANES) Words {
+  uint32 word[LANES];
+};
 
 // Bit i of `plus` and `minus`: whether x[i step] is added, or subtracted.
 __device__ __forceinline__ uint32 add_signed(const uint32* x, int32 count, int32 step,
@@ -53,15 +60,26 @@ __device__ __forceinline__ Sums sum_words(const uint32* even, const uint32* odd,
   return sums;
 }
 
+// Whether it adds one word and nothing else: a quarter as it is, and at which place.
+__device__ __forceinline__ bool is_plain(uint32 plus, uint32 minus) {
+  return minus == 0 && (plus & (plus - 1)) == 0;
+}
+
+__device__ __forceinline__ int32 place_of(uint32 bit) {
+  int32 place = 0;
+  for (; bit > 1; bit >>= 1) ++place;
+  return place;
+}
+
 // Row `row` of a form whose rows have `given` bits.
 __device__ __forceinline__ uint32 row_of(uint32 bits, int32 row, int32 given) {
   return bits >> row * given & ((1u << given) - 1);
 }
 
 // out[t] for t < made^LEVELS, of words[given^LEVELS], bytes biased to unsigned.
-template <int32 given, int32 made, typename Write>
+template <int32 given, int32 made, typename Write, typename Copy>
 __device__ __forceinline__ void apply_form(const uint32* words, uint32 plus,
-                                           uint32 minus, Write write) {
+                                           uint32 minus, Write write, Copy copy) {
 #if LEVELS == 1
   uint32 even[given], odd[given];
 #pragma unroll
@@ -71,8 +89,12 @@ __device__ __forceinline__ void apply_form(const uint32* words, uint32 plus,
   }
 #pragma unroll
   for (int32 t = 0; t < made; ++t) {
-    write(t, sum_words(even, odd, given, 1, row_of(plus, t, given),
-                       row_of(minus, t, given), FIELDS));
+    uint32 own_plus = row_of(plus, t, given), own_minus = row_of(minus, t, given);
+    if (is_plain(own_plus, own_minus)) {
+      copy(t, words[place_of(own_plus)]);
+    } else {
+      write(t, sum_words(even, odd, given, 1, own_plus, own_minus, FIELDS));
+    }
   }
 #else
 #pragma unroll
@@ -93,9 +115,15 @@ __device__ __forceinline__ void apply_form(const uint32* words, uint32 plus,
     }
 #pragma unroll
     for (int32 outer = 0; outer < made; ++outer) {
-      write(made * outer + inner,
-            sum_words(even, odd, given, 1, row_of(plus, outer, given),
-                      row_of(minus, outer, given), WIDE_FIELDS));
+      uint32 outer_plus = row_of(plus, outer, given);
+      uint32 outer_minus = row_of(minus, outer, given);
+      if (is_plain(own_plus, own_minus) && is_plain(outer_plus, outer_minus)) {
+        copy(made * outer + inner,
+             words[given * place_of(outer_plus) + place_of(own_plus)]);
+      } else {
+        write(made * outer + inner, sum_words(even, odd, given, 1, outer_plus,
+                                              outer_minus, WIDE_FIELDS));
+      }
     }
   }
 #endif
@@ -121,13 +149,14 @@ __device__ __forceinline__ int32 column_of_quarter(int32 q) {
 #define BIAS 0x80808080u
 
 // out[(z PRODUCTS + t) height + i][j], of planes[list[z]] of rows x columns bytes, for
-// the left factors (right = 0) or the right ones. 4 divides columns and width; quarters
-// of height x width, zeros beyond the plane. table[z]: {inverse, -p, PRODUCTS lifts}.
-// Blocks of 32 x 8: x over groups of four along the rows, y over rows of a quarter.
+// the left factors (right = 0) or the right ones. Quarters of height x width, zeros
+// beyond the plane; 4 LANES divides columns, width and the addresses. table[z]:
+// {inverse, -p, PRODUCTS lifts}. Blocks of 32 x 8: x over groups of 4 LANES along the
+// rows, y over rows of a quarter, any number of blocks in y.
 extern "C" __global__ void __launch_bounds__(256)
 spread(const int8* planes, int64 rows, int64 columns, const int32* list, int8* out,
        int64 height, int64 width, const uint32* table, int32 right) {
-  int64 j = 4 * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
+  int64 j = 4 * LANES * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
   if (j >= width) return;
   const int8* plane = planes + list[blockIdx.z] * rows * columns;
   const uint32* entry = table + blockIdx.z * (2 + PRODUCTS);
@@ -135,37 +164,48 @@ spread(const int8* planes, int64 rows, int64 columns, const int32* list, int8* o
   uint32 minus_p = __ldg(entry + 1);
   int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
   for (; i < height; i += (int64)gridDim.y * blockDim.y) {
-    uint32 words[QUARTERS];
+    Words given[QUARTERS], made[PRODUCTS];
 #pragma unroll
     for (int32 q = 0; q < QUARTERS; ++q) {
       int64 row = row_of_quarter(q) * height + i;
       int64 column = column_of_quarter(q) * width + j;
-      words[q] = BIAS;
+      given[q] = Words{};
       if (row < rows && column < columns) {
-        words[q] ^= __ldg(
-            reinterpret_cast<const uint32*>(plane + row * columns + column));
+        given[q] = *reinterpret_cast<const Words*>(plane + row * columns + column);
+      }
+    }
+#pragma unroll
+    for (int32 lane = 0; lane < LANES; ++lane) {
+      uint32 words[QUARTERS];
+#pragma unroll
+      for (int32 q = 0; q < QUARTERS; ++q) words[q] = given[q].word[lane] ^ BIAS;
+      auto write = [&](int32 t, Sums sums) {
+        uint32 lift = __ldg(entry + 2 + t);
+        made[t].word[lane] = reduce_pairs(sums.even, sums.odd, lift, inverse, minus_p);
+      };
+      auto copy = [&](int32 t, uint32 word) { made[t].word[lane] = word ^ BIAS; };
+      if (right) {
+        apply_form<4, 7>(words, RIGHT_PLUS, RIGHT_MINUS, write, copy);
+      } else {
+        apply_form<4, 7>(words, LEFT_PLUS, LEFT_MINUS, write, copy);
       }
     }
     int8* target = out + (blockIdx.z * PRODUCTS * height + i) * width + j;
-    auto write = [&](int32 t, Sums sums) {
-      *reinterpret_cast<uint32*>(target + t * height * width) =
-          reduce_pairs(sums.even, sums.odd, __ldg(entry + 2 + t), inverse, minus_p);
-    };
-    if (right) {
-      apply_form<4, 7>(words, RIGHT_PLUS, RIGHT_MINUS, write);
-    } else {
-      apply_form<4, 7>(words, LEFT_PLUS, LEFT_MINUS, write);
+#pragma unroll
+    for (int32 t = 0; t < PRODUCTS; ++t) {
+      *reinterpret_cast<Words*>(target) = made[t];
+      target += height * width;
     }
   }
 }
 
 // residues[list[z] product_stride + i row_stride + j], i < m, j < row_stride, = the sums
-// of products[(z PRODUCTS + t) height + i][j], or added to what is there. table[z]:
-// {inverse, -p, QUARTERS lifts}. Blocks as above.
+// of products[(z PRODUCTS + t) height + i][j], or added to what is there; 16 divides
+// row_stride. table[z]: {inverse, -p, QUARTERS lifts}. Blocks as above.
 extern "C" __global__ void __launch_bounds__(256)
 join(const int8* products, int64 height, int64 width, const int32* list, int8* residues,
      int64 m, int64 row_stride, int64 product_stride, const uint32* table, int32 add) {
-  int64 j = 4 * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
+  int64 j = 4 * LANES * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
   if (j >= width) return;
   const uint32* entry = table + blockIdx.z * (2 + QUARTERS);
   float inverse = __uint_as_float(__ldg(entry));
@@ -174,24 +214,42 @@ join(const int8* products, int64 height, int64 width, const int32* list, int8* r
   int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
   for (; i < height; i += (int64)gridDim.y * blockDim.y) {
     const int8* source = products + (blockIdx.z * PRODUCTS * height + i) * width + j;
-    uint32 words[PRODUCTS];
+    Words given[PRODUCTS], made[QUARTERS];
 #pragma unroll
     for (int32 t = 0; t < PRODUCTS; ++t) {
-      words[t] = BIAS ^ __ldg(reinterpret_cast<const uint32*>(source +
-                                                              t * height * width));
+      given[t] = *reinterpret_cast<const Words*>(source);
+      source += height * width;
     }
-    auto write = [&](int32 q, Sums sums) {
+#pragma unroll
+    for (int32 q = 0; q < QUARTERS; ++q) {
       int64 row = row_of_quarter(q) * height + i;
       int64 column = column_of_quarter(q) * width + j;
-      if (row >= m || column >= row_stride) return;
-      uint32* target = reinterpret_cast<uint32*>(out + row * row_stride + column);
-      if (add) {
-        uint32 old = *target ^ BIAS;
-        sums.even += old & FIELDS;
-        sums.odd += old >> 8 & FIELDS;
+      made[q] = Words{};
+      if (add && row < m && column < row_stride) {
+        made[q] = *reinterpret_cast<Words*>(out + row * row_stride + column);
       }
-      *target = reduce_pairs(sums.even, sums.odd, __ldg(entry + 2 + q), inverse, minus_p);
-    };
-    apply_form<7, 4>(words, RESULT_PLUS, RESULT_MINUS, write);
+    }
+#pragma unroll
+    for (int32 lane = 0; lane < LANES; ++lane) {
+      uint32 words[PRODUCTS];
+#pragma unroll
+      for (int32 t = 0; t < PRODUCTS; ++t) words[t] = given[t].word[lane] ^ BIAS;
+      auto write = [&](int32 q, Sums sums) {
+        uint32 lift = __ldg(entry + 2 + q), old = made[q].word[lane] ^ BIAS;
+        made[q].word[lane] =
+            reduce_pairs(sums.even + (old & FIELDS), sums.odd + (old >> 8 & FIELDS),
+                         lift, inverse, minus_p);
+      };
+      auto copy = [](int32, uint32) {};  // every quarter is a sum
+      apply_form<7, 4>(words, RESULT_PLUS, RESULT_MINUS, write, copy);
+    }
+#pragma unroll
+    for (int32 q = 0; q < QUARTERS; ++q) {
+      int64 row = row_of_quarter(q) * height + i;
+      int64 column = column_of_quarter(q) * width + j;
+      if (row < m && column < row_stride) {
+        *reinterpret_cast<Words*>(out + row * row_stride + column) = made[q];
+      }
+    }
   }
 }
