@@ -25,7 +25,7 @@ PACKAGE = "twom_dist"
 LAYERS = (
     ("errors", "typing", "config"),
     ("moduli",),
-    ("kernels.family", "kernels.at_once", "kernels.operands"),
+    ("kernels.family", "kernels.at_once", "kernels.operands", "kernels.survey"),
     ("kernels.limits", "kernels.contract", "kernels.registry"),
     ("kernels",),
     ("accuracy",),

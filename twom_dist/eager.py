@@ -10,9 +10,9 @@ from .problem import Problem
 from .tiles import tasks
 from .tiles.blocks import cast
 from .tiles.cells import Operand, compute_cell, mirror_tile
-from .tiles.equilibration import equilibrate
-from .tiles.estimate import Measured, measure_rows, settle_in_memory
+from .tiles.estimate import Known, settle_in_memory
 from .tiles.grid import offsets, split_evenly
+from .tiles.look import Looked, look
 from .tiles.spec import Spec, is_straight, load_engine
 from .typing import Array, Side
 
@@ -38,23 +38,22 @@ def _compute_words(problem: Problem) -> Array:
     a = cast(problem.a, dtype)
     b = a if spec.twins else cast(problem.b, dtype)
     if spec.native:
-        return _compute(a, b, c, problem, (None, None))
-    if not (spec.equilibrate or spec.grade or spec.words == 2):
+        return _compute(a, b, c, problem, None)
+    looked = None
+    if spec.equilibrate or spec.grade:
+        looked = look(a, b, spec)
+        a, b = looked.a, looked.b
+    if looked is not None and spec.grade:
+        spec = settle_in_memory(spec, looked.left, looked.right)
+        problem = replace(problem, spec=spec)
+        if spec.native:
+            warn_of_native()
+    if not spec.native and spec.words == 1:
         at_once = _limit_tiles(problem).at_once
         if at_once is not None:
-            return tasks.multiply_at_once(
-                at_once, a, b, spec, c, _contiguous(problem.out)
-            )
-    largest = None, None
-    if spec.equilibrate:
-        a, b, largest = equilibrate(a, b, spec)
-    left = measure_rows(a, "left", spec, largest[0])
-    right = left if spec.twins else measure_rows(b, "right", spec, largest[1])
-    if spec.grade:
-        problem = replace(problem, spec=settle_in_memory(spec, (a, left), (b, right)))
-        if problem.spec.native:
-            warn_of_native()
-    return _compute(a, b, c, problem, (left, right))
+            out = _contiguous(problem.out)
+            return tasks.multiply_at_once(at_once, a, b, spec, c, out)
+    return _compute(a, b, c, problem, looked or look(a, b, spec))
 
 
 def _compute(
@@ -62,7 +61,7 @@ def _compute(
     b: Array,
     c: Array | None,
     problem: Problem,
-    measured: tuple[Measured | None, Measured | None],
+    looked: Looked | None,
 ) -> Array:
     spec, routine = problem.spec, problem.spec.routine
     limits = _limit_tiles(problem)
@@ -79,10 +78,12 @@ def _compute(
     if kept != spec.cache_bytes:
         spec = replace(spec, cache_bytes=kept)
     # The views live as long as these lists: so do their encoded tiles in the cache.
-    left = _view_operands(a, "left", rows, steps, spec, measured[0])
+    left = _view_operands(a, "left", rows, steps, spec, looked and looked.left)
     right = left
     if not spec.twins:
-        right = _view_operands(b, "right", columns, steps, spec, measured[1])
+        right = _view_operands(
+            b, "right", columns, steps, spec, looked and looked.right
+        )
     if alone:
         whole = [(left[0], right[0])]
         out = _contiguous(problem.out)
@@ -146,14 +147,13 @@ def _view_operands(
     rows: Slices,
     steps: Slices,
     spec: Spec,
-    measured: Measured | None,
+    known: Known | None,
 ) -> list[Operand]:
     """View the tiles of op(A), or of op(B)^T, by rows, with their exponents."""
     straight = is_straight(side, spec.op(side))
     exponents = None
-    if measured is not None and not spec.native:
-        largest, sums = measured
-        exponents = tasks.choose_exponents(largest, sums, spec)
+    if known is not None and not spec.native:
+        exponents = tasks.choose_exponents(*known.measured, spec)
     return [
         Operand(
             [x[(i, step) if straight else (step, i)] for step in steps],

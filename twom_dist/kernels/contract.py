@@ -12,6 +12,7 @@ References
 .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
 """
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -19,7 +20,8 @@ from ..moduli import ResidueSystem, ScalingRule
 from ..typing import Array, Uplo
 from .family import Family
 from .limits import Shape, TileLimits, Update
-from .operands import Encoded, Fill
+from .operands import Encoded, Fill, Sample
+from .survey import Survey
 
 
 class Engine(Protocol):
@@ -31,6 +33,7 @@ class Engine(Protocol):
 
     name: str
     family: Family
+    survey: Survey | None
 
     def task(self) -> AbstractContextManager[None]:
         """Scope of one dask task: its share of threads; device work done on exit."""
@@ -113,7 +116,7 @@ class Engine(Protocol):
         """Apply ``rule.exponent`` to each row: (rows,) int32."""
         ...
 
-    def magnitudes(self, x: Array, largest: Array) -> Array:
+    def magnitudes(self, samples: Sequence[Sample]) -> list[Array]:
         """Round ``sqrt(re^2 + im^2) 2^-e`` to a float32, and cut it to 8 bits.
 
         Powers of two, squares and their root in float64, each operation rounded by
@@ -122,9 +125,48 @@ class Engine(Protocol):
 
         Returns
         -------
-        (rows, k) uint16
-            The leading half of the nearest float32.
+        list of (count, k) uint16
+            The leading half of the nearest float32, of the rows of each sample.
         """
+        ...
+
+    def multiply_magnitudes(self, x: Array, y: Array, bits: int) -> Array:
+        """Sum ``floor(x 2^bits) floor(y 2^bits)`` along k, for all pairs of rows.
+
+        Parameters
+        ----------
+        x, y : (m, k), (n, k) uint16
+            From `magnitudes`.
+        bits : int
+            At most 20; such that all sums are below 2^53.
+
+        Returns
+        -------
+        (m, n) float64 or int64
+            Exact.
+        """
+        ...
+
+    def largest_terms(self, x: Array, y: Array, wanted: Array) -> Array:
+        """Find the largest sum of the exponents of x and y along k, neither being 0.
+
+        Parameters
+        ----------
+        x, y : (m, k), (n, k) uint16
+            As for `multiply_magnitudes`.
+        wanted : (m, n) bool
+            Pairs that matter.
+
+        Returns
+        -------
+        (m, n) int32
+            Exponents e of ``2^e <= x < 2^(e+1)``; `ZERO_ROW` where there is no term,
+            and perhaps where none is wanted. Those of tiles combine by maximum.
+        """
+        ...
+
+    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
+        """Bring arrays of one allocation to the host, by one wait for the device."""
         ...
 
     def fingerprint(self, x: Array) -> int:

@@ -1,8 +1,24 @@
-"""What engines make of operands, each in a layout of its own."""
+"""What engines take of operands, and make of them in layouts of their own."""
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..typing import Array
+
+
+class Sample(NamedTuple):
+    """Some rows of an operand.
+
+    Attributes
+    ----------
+    x : (rows, k)
+    largest : (rows,) int32
+        Exponents of the whole rows.
+    rows : (count,) integers, on the host
+    """
+
+    x: Array
+    largest: Array
+    rows: Array
 
 
 class Encoded(Protocol):

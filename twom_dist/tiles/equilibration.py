@@ -18,33 +18,13 @@ import numpy as np
 from ..kernels.family import convert
 from ..moduli import ZERO_ROW
 from ..typing import Array, Side
-from . import tasks
-from .spec import SIDES, Spec, as_rows, is_straight, load_engine
+from .spec import Spec, as_rows, is_straight, load_engine
 
 # Of the norms, at least, that equilibration must gain: data without spread keep their
 # bits, those of any sub-block of the result.
 GAIN = 2
 # Bits of a square that is summed.
 _BITS = 40
-
-
-def equilibrate(a: Array, b: Array, spec: Spec) -> tuple[Array, Array, Any]:
-    """Equilibrate matrices in memory, as they are stored; copies, where it pays.
-
-    The third is what is known of the rows of both then: their largest exponents, or
-    None where they were scaled.
-    """
-    sides = tuple(zip((a, b), SIDES, strict=True))
-    largest = [tasks.largest_exponents(x, side, spec) for x, side in sides]
-    of_a, of_b = (
-        convert(column_exponents(x, e, side, spec), "numpy")
-        for (x, side), e in zip(sides, largest, strict=True)
-    )
-    shifts = choose_shifts(of_a, of_b, spec.dtype)
-    if shifts is None:
-        return a, b, largest
-    left, right = (scale_tile(x, shifts, side, spec) for x, side in sides)
-    return left, right, (None, None)
 
 
 def column_exponents(block: Array, largest: Array, side: Side, spec: Spec) -> Array:

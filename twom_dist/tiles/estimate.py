@@ -27,7 +27,8 @@ import numpy as np
 
 from ..accuracy import componentwise_system
 from ..errors import AccuracyError
-from ..kernels.family import convert, namespace
+from ..kernels.family import convert, family_of, namespace
+from ..kernels.operands import Sample
 from ..moduli import NONFINITE_ROW, ZERO_ROW, norm_bits
 from ..typing import Array, Side
 from .spec import Spec, as_rows, load_engine
@@ -37,10 +38,6 @@ SAMPLE = 128
 _RUN = 8
 # Rows and columns whose product is held at once.
 _BLOCK = 2048
-# Multiplications of a product that OpenBLAS does in the calling thread.
-_ONE_THREAD = 2**18
-# Exponent of what is 0, and of sums with it.
-_NOTHING = np.int16(-10_000)
 
 
 class Measured(NamedTuple):
@@ -50,19 +47,27 @@ class Measured(NamedTuple):
     sums: Array
 
 
+class Known(NamedTuple):
+    """A matrix as rows, and what is known of them: where it is, and on the host."""
+
+    rows: Array
+    measured: Measured
+    on_host: Measured
+
+
 class Bounds(NamedTuple):
     """Bounds of ``|A| |B|`` from below, for the rows and columns of a sample.
 
     Attributes
     ----------
-    sums : (r, c) float64
+    sums : (r, c) float64 or int64
         Of integers: exact.
-    powers : (r, c) int16
-        Exponents of the largest term, where the sums are too small to tell.
+    powers : (r, c) int32, or None
+        Exponents of the largest terms, where sums are too small to tell.
     """
 
     sums: Array
-    powers: Array
+    powers: Array | None
 
 
 def choose_rows(measured: Sequence[Measured], spec: Spec) -> list[Array]:
@@ -95,64 +100,39 @@ def sample_rows(
 
     As `Engine.magnitudes` has them: samples are sent to where they meet.
     """
-    xp = namespace(block)
-    chosen = xp.asarray(rows)
-    x = as_rows(block, side, spec.op(side))[chosen]
-    return load_engine(spec).magnitudes(x, xp.asarray(largest)[chosen])
+    x = as_rows(block, side, spec.op(side))
+    largest = convert(largest, family_of(block))
+    (found,) = load_engine(spec).magnitudes([Sample(x, largest, rows)])
+    return found
 
 
-def bound_products(left: Array, right: Array, k: int) -> Bounds:
+def bound_products(left: Array, right: Array, spec: Spec) -> Bounds:
     """Bound ``|A| |B|^T`` from below, for the samples of one tile along k.
 
     The sums are those of magnitudes rounded down to b bits. Where they are below 2^-b,
-    which terms of less than that decide, the largest term stands for all.
+    which terms of less than that decide, the largest term stands for all. Elsewhere it
+    does no harm, for it is not larger: one with a factor below 2^-b is at most
+    2^(-b-1), and the power of two of any other is in the sum.
     """
-    xp, bits = namespace(left), _magnitude_bits(k)
-    unit = 2.0**bits
-    sides = [(x.astype(np.uint32) << 16).view(np.float32) for x in (left, right)]
-    digits = [xp.floor(x.astype(np.float64) * unit) for x in sides]
-    product = _multiply if xp is np else _multiply_on_device
-    sums = product(*digits)
-    powers = xp.full(sums.shape, 2 * _NOTHING, np.int16)
-    small = sums < unit
-    if small.any():
-        # In sparse matrices most entries are sums of nothing.
-        small &= product(*((x != 0).astype(np.float64) for x in sides)) > 0
-    if small.any():
-        exponents = [
-            xp.where(x == 0, _NOTHING, xp.frexp(x)[1].astype(np.int16) - 1)
-            for x in sides
-        ]
-        for i in xp.flatnonzero(small.any(axis=1)):
-            terms = exponents[0][i] + exponents[1][small[i]]
-            powers[i, small[i]] = terms.max(axis=1)
-    return Bounds(sums, powers)
-
-
-def _multiply(x: Array, y: Array) -> Array:
-    """Multiply rows of integers, exactly and so in any order.
-
-    Small ones in pieces for which OpenBLAS starts no threads: these spin after their
-    work, and gemm at 1024 took 1.4 times as long (AMD EPYC, 2 cores).
-    """
-    pieces = _ONE_THREAD // max(1, len(x) * len(y))
-    if pieces < 4:
-        return x @ y.T
-    total = np.zeros((len(x), len(y)))
-    for lo in range(0, x.shape[1], pieces):
-        total += x[:, lo : lo + pieces] @ y[:, lo : lo + pieces].T
-    return total
-
-
-def _multiply_on_device(x: Array, y: Array) -> Array:
-    return x @ y.T
+    engine, bits = load_engine(spec), _magnitude_bits(spec.k)
+    sums = engine.multiply_magnitudes(left, right, bits)
+    if sums.size <= SAMPLE**2:
+        (sums,) = engine.fetch([sums])
+    small = sums < 2**bits
+    if not small.any():
+        return Bounds(sums, None)
+    terms = engine.largest_terms(left, right, small)
+    return Bounds(sums, convert(terms, family_of(sums)))
 
 
 def add_bounds(bounds: Iterable[Bounds]) -> Bounds:
     """Combine the bounds of tiles along k."""
-    return reduce(
-        lambda x, y: Bounds(x.sums + y.sums, np.maximum(x.powers, y.powers)), bounds
-    )
+    return reduce(_add_two, bounds)
+
+
+def _add_two(x: Bounds, y: Bounds) -> Bounds:
+    both = [powers for powers in (x.powers, y.powers) if powers is not None]
+    return Bounds(x.sums + y.sums, reduce(np.maximum, both) if both else None)
 
 
 def _magnitude_bits(k: int) -> int:
@@ -169,11 +149,10 @@ def square_ratio(bounds: Bounds, squares: Sequence[Array], k: int) -> float:
         return 0.0
     xp = namespace(bounds.sums)
     lower = bounds.sums * 2.0 ** (-2 * _magnitude_bits(k))
-    exists = bounds.powers > _NOTHING
-    if exists.any():
-        powers = xp.where(exists, bounds.powers, 0).astype(np.int32)
-        largest = xp.ldexp(xp.ones_like(lower), powers)
-        lower = xp.maximum(lower, xp.where(exists, largest, 0))
+    if bounds.powers is not None:
+        # 0 where there is no term, by underflow.
+        largest = xp.ldexp(xp.ones_like(lower), bounds.powers)
+        lower = xp.maximum(lower, largest)
     left, right = (xp.asarray(x).astype(np.float64) for x in squares)
     ratios = left[:, np.newaxis] * right * 2.0 ** (-4 * norm_bits(k))
     # Where nothing meets, nothing is divided.
@@ -184,7 +163,7 @@ def square_ratio(bounds: Bounds, squares: Sequence[Array], k: int) -> float:
 
 
 def cell_ratio(
-    left: Sequence[Array], right: Sequence[Array], squares: Sequence[Array], k: int
+    left: Sequence[Array], right: Sequence[Array], squares: Sequence[Array], spec: Spec
 ) -> float:
     """Return the largest rho_ij^2 of rows and columns, from their tiles along k."""
     found = [0.0]
@@ -192,18 +171,18 @@ def cell_ratio(
         for j in range(0, right[0].shape[0], _BLOCK):
             rows, columns = slice(i, i + _BLOCK), slice(j, j + _BLOCK)
             bounds = (
-                bound_products(x[rows], y[columns], k)
+                bound_products(x[rows], y[columns], spec)
                 for x, y in zip(left, right, strict=True)
             )
             own = squares[0][rows], squares[1][columns]
-            found.append(square_ratio(add_bounds(bounds), own, k))
+            found.append(square_ratio(add_bounds(bounds), own, spec.k))
     return max(found)
 
 
-def bound_tiles(left: Sequence[Array], right: Sequence[Array], k: int) -> Bounds:
+def bound_tiles(left: Sequence[Array], right: Sequence[Array], spec: Spec) -> Bounds:
     """Bound the products of the samples of all tiles, of one step along k."""
     xp = namespace(left[0])
-    return bound_products(xp.concatenate(left), xp.concatenate(right), k)
+    return bound_products(xp.concatenate(left), xp.concatenate(right), spec)
 
 
 def sample_sums(rows: Sequence[Array], measured: Sequence[Any]) -> Array:
@@ -225,26 +204,19 @@ def choose_moduli(spec: Spec, square: float) -> Spec:
     return spec.settle(system, sqrt(square))
 
 
-def settle_in_memory(
-    spec: Spec, left: tuple[Array, Measured], right: tuple[Array, Measured]
-) -> Spec:
+def settle_in_memory(spec: Spec, left: Known, right: Known) -> Spec:
     """Settle the moduli of a product of matrices in memory."""
-
-    def sample(x: Array, measured: Measured, side: Side) -> tuple[Array, Array]:
-        (rows,) = choose_rows([measured], spec)
-        taken = sample_rows(x, measured.largest, rows, side, spec)
-        return taken, sample_sums([rows], [measured])
-
-    x, squares_x = sample(*left, "left")
-    y, squares_y = (x, squares_x) if spec.twins else sample(*right, "right")
-    return choose_moduli(spec, cell_ratio([x], [y], (squares_x, squares_y), spec.k))
-
-
-def measure_rows(
-    block: Array, side: Side, spec: Spec, largest: Array | None = None
-) -> Measured:
-    """Measure the rows of a tile that holds the whole of k."""
-    engine, rows = load_engine(spec), as_rows(block, side, spec.op(side))
-    if largest is None:
-        largest = engine.largest_exponents(rows)
-    return Measured(largest, engine.square_sums(rows, largest, norm_bits(spec.k)))
+    sides = [left] if spec.twins else [left, right]
+    rows = [choose_rows([x.on_host], spec)[0] for x in sides]
+    found = load_engine(spec).magnitudes(
+        [
+            Sample(x.rows, x.measured.largest, chosen)
+            for x, chosen in zip(sides, rows, strict=True)
+        ]
+    )
+    squares = [
+        sample_sums([chosen], [x.on_host])
+        for x, chosen in zip(sides, rows, strict=True)
+    ]
+    both = squares[0], squares[-1]
+    return choose_moduli(spec, cell_ratio(found[:1], found[-1:], both, spec))

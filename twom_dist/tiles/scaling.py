@@ -266,7 +266,7 @@ def run_sample(
 def run_bounds(spec: Spec, left: list[Any], right: list[Any]) -> Any:
     """Call `bound_tiles` for one tile along k, from the samples of all rows."""
     with running(spec):
-        return estimate.bound_tiles(left, right, spec.k)
+        return estimate.bound_tiles(left, right, spec)
 
 
 def run_settle(spec: Spec, bounds: list[Any], left: Any, right: Any) -> Any:
@@ -284,7 +284,7 @@ def run_ratio(spec: Spec, left: list[Any], right: list[Any]) -> float:
             estimate.sample_sums([chosen[index]], [measured[index]])
             for index, _, (chosen, measured) in (left, right)
         ]
-        return estimate.cell_ratio(left[1], right[1], squares, spec.k)
+        return estimate.cell_ratio(left[1], right[1], squares, spec)
 
 
 def run_settle_all(spec: Spec, ratios: list[float]) -> Any:

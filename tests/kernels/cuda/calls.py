@@ -56,14 +56,13 @@ def operand(x: np.ndarray) -> tuple[Any, ...]:
     return x, i64(x.shape[0]), i64(x.shape[1]), *strides_of(x)
 
 
-def strips(
-    x: np.ndarray, across: bool, span: int
-) -> tuple[tuple[int, int, int], tuple[Any, ...]]:
-    """Grid of a reduction, and its two last common arguments."""
-    rows_a_block = 32 if across else 8
-    pieces = max(1, ceil(x.shape[1], span))
-    grid = (max(1, ceil(x.shape[0], rows_a_block)), pieces, 1)
-    return grid, (i64(span), i32(across))
+def strips(x: np.ndarray, across: bool, span: int) -> tuple[int, tuple[Any, ...]]:
+    """Blocks of a reduction, and the operand that it takes."""
+    blocks = ceil(x.shape[0], 32 if across else 8) * ceil(x.shape[1], span)
+    return blocks, (*operand(x), i64(span), i32(across))
+
+
+ABSENT = (None, *[i64(0)] * 4, i64(1), i32(0))
 
 
 class Calls:
@@ -76,11 +75,14 @@ class Calls:
         self, x: np.ndarray, across: bool = False, span: int = 64
     ) -> np.ndarray:
         module, rows = module_for("norms", x.dtype), len(x)
-        grid, last = strips(x, across, span)
-        with guarded((rows,), i32) as out:
+        blocks, args = strips(x, across, span)
+        with guarded((rows,), i32) as out, guarded((rows,), i64) as sums:
             out[:] = ZERO_ROW
-            args = (*operand(x), *last, out)
-            self.kernels.launch(module, "largest_exponents", grid, WARP, args)
+            args = (*args, *ABSENT, out, None, sums, None)
+            if blocks > 0:
+                grid = blocks, 1, 1
+                self.kernels.launch(module, "largest_exponents", grid, WARP, args)
+                assert not sums.any()
         return out
 
     def square_sums(
@@ -92,11 +94,14 @@ class Calls:
         span: int = 64,
     ) -> np.ndarray:
         module, rows = module_for("norms", x.dtype), len(x)
-        grid, last = strips(x, across, span)
+        blocks, args = strips(x, across, span)
         with guarded((rows,), i64) as sums:
             sums[:] = 0
-            args = (*operand(x), *last, largest, i32(norm_bits), sums)
-            self.kernels.launch(module, "square_sums", grid, WARP, args)
+            args += (*ABSENT, i64(1), i64(1), largest, None, i32(norm_bits))
+            args += (sums, None, None, None)
+            if blocks > 0:
+                grid = blocks, 1, 1
+                self.kernels.launch(module, "sums_and_extremes", grid, WARP, args)
         return sums
 
     def choose_exponents(
@@ -267,10 +272,11 @@ class Calls:
         return decoded if words == 1 else decoded.reshape(words, m, n)
 
     def fingerprint(self, x: np.ndarray, across: bool = False, span: int = 64) -> int:
-        grid, last = strips(x, across, span)
+        blocks, args = strips(x, across, span)
+        grid = blocks, 1, 1
         with guarded((16,), np.uint64) as sums:
             sums[:] = 0
-            args = (*operand(x), *last, i32(16), sums)
+            args = (*args, i32(16), sums)
             module = module_for("fingerprint", x.dtype)
             self.kernels.launch(module, "fingerprint", grid, WARP, args)
         return int(sums.sum(dtype=np.uint64))

@@ -17,6 +17,24 @@ from twom_dist.kernels.cuda.sources import Module
 POISON = 0xA5
 
 
+def _split(whole: np.ndarray, parts: Parts) -> list[np.ndarray]:
+    """View the arrays of one allocation."""
+    sizes = (int(np.prod(shape)) * np.dtype(t).itemsize for shape, t in parts)
+    return [
+        whole[start : start + size].view(dtype).reshape(shape)
+        for (shape, dtype), start, size in zip(
+            parts, part_offsets(parts)[0], sizes, strict=True
+        )
+    ]
+
+
+def _allocation(x: np.ndarray) -> np.ndarray:
+    """Return the array that owns the memory."""
+    while x.base is not None:
+        x = x.base
+    return x
+
+
 class HostDevice:
     """NumPy arrays in the place of device memory; the calls in `launched`."""
 
@@ -43,13 +61,25 @@ class HostDevice:
 
     def empty_together(self, parts: Parts) -> list[np.ndarray]:
         """Allocate once; what lies between the arrays belongs to none."""
-        offsets, size = part_offsets(parts)
-        whole = self.empty((size,), np.uint8)
-        sizes = (int(np.prod(shape)) * np.dtype(t).itemsize for shape, t in parts)
-        return [
-            whole[start : start + size].view(dtype).reshape(shape)
-            for (shape, dtype), start, size in zip(parts, offsets, sizes, strict=True)
-        ]
+        return _split(self.empty((part_offsets(parts)[1],), np.uint8), parts)
+
+    def filled_together(self, parts: Parts, byte: int) -> list[np.ndarray]:
+        """Allocate once, every byte alike."""
+        return _split(self.filled((part_offsets(parts)[1],), np.uint8, byte), parts)
+
+    def send(self, x: np.ndarray) -> np.ndarray:
+        """Copy to the device."""
+        self.launched.append("send")
+        out = self.empty(x.shape, x.dtype)
+        out[...] = x
+        return out
+
+    def fetch(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Copy arrays of one allocation."""
+        self.launched.append("fetch")
+        assert len({id(_allocation(x)) for x in arrays}) == 1
+        assert all(x.flags.c_contiguous for x in arrays)
+        return [x.copy() for x in arrays]
 
     def constant(self, table: np.ndarray) -> np.ndarray:
         """Give the table itself."""

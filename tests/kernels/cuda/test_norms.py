@@ -8,6 +8,7 @@ import pytest
 from tests.kernels.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
 from tests.strategies import DTYPES, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
+from twom_dist.kernels.operands import Sample
 from twom_dist.moduli import (
     NONFINITE_ROW,
     ZERO_ROW,
@@ -88,9 +89,13 @@ def test_tiles_add_and_take_the_maximum(calls):
 def test_magnitudes(engine, dtype):
     x = extreme_matrix(dtype)
     largest = REFERENCE.largest_exponents(x)
-    expected = REFERENCE.magnitudes(x, largest)
-    for layout in LAYOUTS.values():
-        assert (engine.magnitudes(layout(x), largest) == expected).all()
+    rows = np.array([2, 0, len(x) - 1])
+    for chosen in (np.arange(len(x)), rows, rows[:0]):
+        (expected,) = REFERENCE.magnitudes([Sample(x, largest, chosen)])
+        for layout in LAYOUTS.values():
+            sample = Sample(layout(x), largest, chosen)
+            for found in engine.magnitudes([sample]), engine.magnitudes([sample] * 2):
+                assert all((own == expected).all() for own in found)
 
 
 @pytest.mark.parametrize("choice", [("2m", 1), ("2m", 16), ("hybrid", 49), ("real", 9)])

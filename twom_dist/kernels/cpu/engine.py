@@ -1,5 +1,6 @@
 """The CPU engine: launches the Numba kernels over threads."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
+from ..bounds import fetch, largest_terms, multiply_magnitudes
 from ..family import Family
 from ..finish import (
     MIRROR_ROWS,
@@ -19,6 +21,7 @@ from ..finish import (
 )
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
+from ..operands import Sample
 from . import norms
 from .announce import announce_compilation
 from .buffers import empty
@@ -62,6 +65,10 @@ class CpuEngine:
 
     name = "cpu"
     family: Family = "numpy"
+    survey = None
+    fetch = staticmethod(fetch)
+    multiply_magnitudes = staticmethod(multiply_magnitudes)
+    largest_terms = staticmethod(largest_terms)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)
@@ -183,20 +190,9 @@ class CpuEngine:
         """Apply the rule to each row."""
         return norms.choose_exponents(largest, sums, rule)
 
-    def magnitudes(self, x: Array, largest: Array) -> Array:
+    def magnitudes(self, samples: Sequence[Sample]) -> list[Array]:
         """Round the magnitudes of entries, relative to their rows, to 8 bits."""
-        one, two = norms.power_factors(
-            np.where(norms.is_sentinel(largest), NONFINITE_ROW, -largest)
-        )
-        source, across = _straighten(x)
-        parts = _read_only(as_parts(source))
-        out = np.empty(source.shape, np.float32)
-        run_each(
-            lambda r: norms.relative_magnitudes(parts, across, one, two, *r, out),
-            ranges(len(out), smallest=16, each=4 * out.shape[1]),
-        )
-        found = (out.view(np.uint32) >> 16).astype(np.uint16)
-        return found.T if across else found
+        return [_magnitudes(x[rows], largest[rows]) for x, largest, rows in samples]
 
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place."""
@@ -313,6 +309,21 @@ class CpuEngine:
 def _finite(exponents: Array) -> Array:
     exponents = np.asarray(exponents, np.int64)
     return np.where(exponents == NONFINITE_ROW, 0, exponents)
+
+
+def _magnitudes(x: Array, largest: Array) -> Array:
+    one, two = norms.power_factors(
+        np.where(norms.is_sentinel(largest), NONFINITE_ROW, -largest)
+    )
+    source, across = _straighten(x)
+    parts = _read_only(as_parts(source))
+    out = np.empty(source.shape, np.float32)
+    run_each(
+        lambda r: norms.relative_magnitudes(parts, across, one, two, *r, out),
+        ranges(len(out), smallest=16, each=4 * out.shape[1]),
+    )
+    found = (out.view(np.uint32) >> 16).astype(np.uint16)
+    return found.T if across else found
 
 
 def make_engine() -> CpuEngine:

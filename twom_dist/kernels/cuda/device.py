@@ -1,7 +1,7 @@
 """The CuPy calls of the CUDA engine, all but that of NVRTC in hopper.py.
 
 Everything runs on the current device and stream, and nothing here waits for them but
-`synchronize`, and a table's first copy.
+`synchronize`, `fetch`, and a table's first copy.
 """
 
 from collections.abc import Sequence
@@ -91,6 +91,17 @@ def _current() -> int:
     return int(cupy.cuda.runtime.getDevice())
 
 
+def _split(whole: Array, parts: Parts) -> list[Array]:
+    """View the arrays of one allocation."""
+    import cupy
+
+    offsets, _ = part_offsets(parts)
+    return [
+        cupy.ndarray(shape, dtype, whole.data + offset)
+        for (shape, dtype), offset in zip(parts, offsets, strict=True)
+    ]
+
+
 class CudaDevice:
     """Memory, kernels and int8 products of the current device."""
 
@@ -122,13 +133,32 @@ class CudaDevice:
 
     def empty_together(self, parts: Parts) -> list[Array]:
         """Allocate several arrays at once, at multiples of 512 bytes."""
-        import cupy
+        _, size = part_offsets(parts)
+        return _split(self.empty((size,), np.uint8), parts)
 
-        offsets, size = part_offsets(parts)
-        whole = self.empty((size,), np.uint8).data
+    def filled_together(self, parts: Parts, byte: int) -> list[Array]:
+        """Allocate several arrays at once, every byte alike."""
+        _, size = part_offsets(parts)
+        return _split(self.filled((size,), np.uint8, byte), parts)
+
+    def send(self, x: Array) -> Array:
+        """Copy a small array of the host, which need not stay: the driver stages it."""
+        out = self.empty(x.shape, x.dtype)
+        out.data.copy_from_host_async(x.ctypes.data, x.nbytes)
+        return out
+
+    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
+        """Copy arrays of one allocation to the host by one call, and wait for it."""
+        starts = [x.data.ptr for x in arrays]
+        begin = min(starts)
+        size = max(at + x.nbytes for at, x in zip(starts, arrays, strict=True)) - begin
+        host = np.empty(size, np.uint8)
+        first = arrays[starts.index(begin)].data
+        first.copy_to_host_async(host.ctypes.data, size)
+        self.synchronize()
         return [
-            cupy.ndarray(shape, dtype, whole + offset)
-            for (shape, dtype), offset in zip(parts, offsets, strict=True)
+            host[at - begin : at - begin + x.nbytes].view(x.dtype).reshape(x.shape)
+            for at, x in zip(starts, arrays, strict=True)
         ]
 
     def constant(self, table: Array) -> Array:

@@ -129,27 +129,54 @@ __device__ __forceinline__ double power_of_two(int32 e) {
   return __hiloint2double((e + 1023) << 20, 0);
 }
 
-// How the threads of a reduction lie on a rows x k operand: blocks of 32 x 8 threads,
-// blockIdx.x over rows, blockIdx.y over pieces of `span` along k. A thread takes every
-// `step`-th of [first, last). Along: a warp reads one row. Across: a warp reads 32 rows
-// at one k, for operands whose rows are neighbours in memory.
+// A rows x k operand that reductions along k cut into strips: blocks of 32 x 8 threads,
+// each on some rows and on a piece of `span` along k. Along: a warp reads one row.
+// Across: a warp reads 32 rows at one k, for operands whose rows are neighbours in memory.
+struct Operand {
+  const REAL* x;
+  int64 rows, k, row_stride, k_stride, span;
+  int32 across;
+};
+
+// What a thread reduces: every `step`-th of [first, last); `leads` of one in each row.
 struct Strip {
   int64 row, first, last;
   int32 step;
+  bool leads;
 };
 
-__device__ __forceinline__ Strip locate_strip(int64 rows, int64 k, int64 span,
-                                              int32 across) {
+__device__ __forceinline__ uint32 count_row_blocks(const Operand& own) {
+  int32 row_count = own.across ? blockDim.x : blockDim.y;
+  return (uint32)((own.rows + row_count - 1) / row_count);
+}
+
+// Whether a block is the operand's; otherwise its number among those of the others.
+__device__ __forceinline__ bool claim_block(uint32& block, const Operand& own) {
+  uint32 count = count_row_blocks(own) * (uint32)((own.k + own.span - 1) / own.span);
+  if (block < count) return true;
+  block -= count;
+  return false;
+}
+
+__device__ __forceinline__ Strip locate_strip(const Operand& own, uint32 block) {
   Strip strip;
-  int32 own_row = across ? threadIdx.x : threadIdx.y;
-  int32 row_count = across ? blockDim.x : blockDim.y;
-  int64 begin = blockIdx.y * span;
-  strip.row = (int64)blockIdx.x * row_count + own_row;
-  strip.first = begin + (across ? threadIdx.y : threadIdx.x);
-  strip.last = begin + span < k ? begin + span : k;
-  if (strip.row >= rows) strip.last = 0;
-  strip.step = across ? blockDim.y : blockDim.x;
+  uint32 row_blocks = count_row_blocks(own);
+  int32 own_row = own.across ? threadIdx.x : threadIdx.y;
+  int32 own_first = own.across ? threadIdx.y : threadIdx.x;
+  int32 row_count = own.across ? blockDim.x : blockDim.y;
+  int64 begin = block / row_blocks * own.span;
+  strip.row = (int64)(block % row_blocks) * row_count + own_row;
+  strip.first = begin + own_first;
+  strip.last = begin + own.span < own.k ? begin + own.span : own.k;
+  if (strip.row >= own.rows) strip.last = 0;
+  strip.step = own.across ? blockDim.y : blockDim.x;
+  strip.leads = strip.first == 0 && strip.row < own.rows;
   return strip;
+}
+
+__device__ __forceinline__ Element load_element(const Operand& own, const Strip& strip,
+                                                int64 c) {
+  return load_element(own.x, strip.row * own.row_stride + c * own.k_stride);
 }
 
 // How the threads of a pass that writes K-major bytes lie on its rows x k output: four

@@ -1,20 +1,22 @@
 """The CUDA engine: launches the kernels and the int8 products of one tile.
 
-Nothing here waits for the device but `task` on its exit, and `fingerprint`.
+Nothing here waits for the device but `task` on its exit, `fetch`, and `fingerprint`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ...moduli import ZERO_ROW, ResidueSystem, ScalingRule
+from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
+from ..operands import Sample
+from ..survey import Surveyed
 from ..winograd import choose_levels
-from . import finish, tables, tuning
+from . import finish, norms, tables, tuning
 from .at_once import multiply_at_once
 from .decode import decode_residues
 from .device import open_device
@@ -26,10 +28,8 @@ from .launch import (
     Device,
     group_grid,
     lies_across,
-    line_grid,
     operand_args,
     strip_grid,
-    tile_grid,
 )
 from .multiply import combine_mirrors, multiply_products
 from .products import deriving_pays, multiply_fused
@@ -90,59 +90,53 @@ class CudaEngine:
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-        largest = self.device.filled((x.shape[0],), np.int32, ZERO_ROW & 0xFF)
-        self._reduce("norms", "largest_exponents", x, largest)
-        return largest
+        return norms.largest_exponents(self.device, x)
 
     def column_exponents(self, x: Array, largest: Array) -> Array:
         """Find the extreme exponents of the parts of each column that are not 0."""
-        out = self.device.filled((3, x.shape[1]), np.int32, ZERO_ROW & 0xFF)
-        self._reduce("norms", "column_exponents", x.T, largest, out)
-        return out
+        return norms.column_exponents(self.device, x, largest)
 
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-        sums = self.device.filled((x.shape[0],), np.int64)
-        self._reduce("norms", "square_sums", x, largest, np.int32(norm_bits), sums)
-        return sums
+        return norms.square_sums(self.device, x, largest, norm_bits)
+
+    def survey(
+        self, operands: Sequence[Array], norm_bits: int, *, columns: bool
+    ) -> list[Surveyed]:
+        """Find all of these in two launches."""
+        return norms.survey(self.device, operands, norm_bits, columns)
+
+    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
+        """Copy arrays of one allocation to the host, and wait for them."""
+        return self.device.fetch(arrays)
 
     def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
         """Apply the rule to each row."""
-        rows = len(largest)
-        out = self.device.empty((rows,), np.int32)
-        if rows > 0:
-            args = (
-                *(largest, sums, np.int64(rows), np.int32(rule.power)),
-                *(np.uint64(rule.leading), np.int32(rule.norm_bits), out),
-            )
-            module = module_for("norms", np.float64)
-            self.device.launch(module, "choose_exponents", *line_grid(rows), args)
-        return out
+        return norms.choose_exponents(self.device, largest, sums, rule)
 
-    def _reduce(self, family: str, name: str, x: Array, *last: Any) -> None:
-        """Launch a reduction along the rows of x."""
-        if 0 in x.shape:
-            return
-        (rows, k), across = x.shape, lies_across(x)
-        grid, block, span = strip_grid(rows, k, across)
-        args = (*operand_args(x), np.int64(span), np.int32(across), *last)
-        dtype = x.dtype if x.dtype.kind in "fc" else np.float64
-        self.device.launch(module_for(family, dtype), name, grid, block, args)
-
-    def magnitudes(self, x: Array, largest: Array) -> Array:
+    def magnitudes(self, samples: Sequence[Sample]) -> list[Array]:
         """Round the magnitudes of entries, relative to their rows, to 8 bits."""
-        out = self.device.empty(x.shape, np.uint16)
-        if out.size:
-            module = module_for("norms", x.dtype)
-            args = (*operand_args(x), largest, out)
-            self.device.launch(module, "magnitudes", *tile_grid(*x.shape), args)
-        return out
+        return norms.take_magnitudes(self.device, samples)
+
+    def multiply_magnitudes(self, x: Array, y: Array, bits: int) -> Array:
+        """Sum products of magnitudes, as integers."""
+        return norms.multiply_magnitudes(self.device, x, y, bits)
+
+    def largest_terms(self, x: Array, y: Array, wanted: Array) -> Array:
+        """Find the exponents of the largest terms, of all pairs."""
+        return norms.largest_terms(self.device, x, y)
 
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place; waits for the device."""
         slots = tuning.FINGERPRINT_SLOTS
         sums = self.device.filled((slots,), np.uint64)
-        self._reduce("fingerprint", "fingerprint", x, np.int32(slots), sums)
+        if x.size:
+            across = lies_across(x)
+            blocks, block, span = strip_grid(*x.shape, across)
+            last = np.int64(span), np.int32(across), np.int32(slots), sums
+            dtype = x.dtype if x.dtype.kind in "fc" else np.float64
+            module, args = module_for("fingerprint", dtype), (*operand_args(x), *last)
+            self.device.launch(module, "fingerprint", (blocks, 1, 1), block, args)
         return int(sums.sum())
 
     def encode(

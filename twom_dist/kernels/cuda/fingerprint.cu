@@ -12,12 +12,13 @@
 extern "C" __global__ void __launch_bounds__(256)
 fingerprint(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
             int64 span, int32 across, int32 slots, uint64* sums) {
-  Strip strip = locate_strip(rows, k, span, across);
+  Operand own = {x, rows, k, row_stride, k_stride, span, across};
+  Strip strip = locate_strip(own, blockIdx.x);
   if (strip.first >= strip.last) return;
   uint64 total = 0;
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
-    Element element = load_element(x, strip.row * row_stride + c * k_stride);
+    Element element = load_element(own, strip, c);
     uint64 place = (uint64)(strip.row * k + c) * PARTS;
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) {

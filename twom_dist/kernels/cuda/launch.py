@@ -33,6 +33,18 @@ class Device(Protocol):
         """Allocate several arrays at once, at multiples of 512 bytes."""
         ...
 
+    def filled_together(self, parts: Parts, byte: int) -> list[Array]:
+        """Allocate several arrays at once, every byte alike."""
+        ...
+
+    def send(self, x: Array) -> Array:
+        """Copy a small array of the host; what launches next finds it."""
+        ...
+
+    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
+        """Copy arrays of one allocation to the host by one call, and wait for it."""
+        ...
+
     def constant(self, table: Array) -> Array:
         """Copy a table of the host, once."""
         ...
@@ -144,11 +156,14 @@ def lies_across(x: Array) -> bool:
 
 
 @remember
-def strip_grid(rows: int, k: int, across: bool) -> tuple[Triple, Triple, int]:
-    """Grid, block and span of a reduction along k; see ``Strip`` in elements.cuh."""
+def strip_grid(rows: int, k: int, across: bool) -> tuple[int, Triple, int]:
+    """Count the blocks of a reduction along k; their threads, and the span of each.
+
+    See ``Operand`` in elements.cuh.
+    """
     rows_of_block, threads = (32, 8) if across else (8, 32)
-    span = max(tuning.STRIP * threads, -(-k // _LARGEST_GRID_Y))
-    return (_count(rows, rows_of_block), _count(k, span), 1), _BLOCK, span
+    span = tuning.STRIP * threads
+    return _count(rows, rows_of_block) * _count(k, span), _BLOCK, span
 
 
 @remember

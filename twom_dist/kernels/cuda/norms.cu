@@ -1,35 +1,63 @@
-// Norm pass: largest exponent, square sum and scaling exponent of each row.
+// Norm pass: largest exponent, square sum and scaling exponent of each row, and extreme
+// exponents of each column; of two operands at once.
 //
 // Macros: REAL, PARTS. The two passes over x must each move sizeof(element) rows k
 // bytes; reductions are strips of registers and one atomic a thread, order-free and
 // exact. Integers throughout: 8 instructions a part, whatever the device's double rate.
 #include "norms.cuh"
 
-// largest[row] = max(largest[row], exponents of its parts); filled with ZERO_ROW before.
+// The operands are x and y; without y its sizes are 0 and its span is 1.
+
+// largest[row] = max(largest[row], exponents of its parts), filled with ZERO_ROW before;
+// sums[row] = 0 for the kernel that adds to them, unless they are null.
 extern "C" __global__ void __launch_bounds__(256)
-largest_exponents(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-                  int64 span, int32 across, int32* largest) {
-  Strip strip = locate_strip(rows, k, span, across);
+largest_exponents(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
+                  int64 x_k_stride, int64 x_span, int32 x_across, const REAL* y,
+                  int64 y_rows, int64 y_k, int64 y_row_stride, int64 y_k_stride,
+                  int64 y_span, int32 y_across, int32* x_largest, int32* y_largest,
+                  uint64* x_sums, uint64* y_sums) {
+  Operand own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
+  uint32 block = blockIdx.x;
+  if (!claim_block(block, own)) {
+    own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
+    x_largest = y_largest;
+    x_sums = y_sums;
+  }
+  Strip strip = locate_strip(own, block);
+  if (strip.leads && x_sums != nullptr) x_sums[strip.row] = 0;
   Bits own_largest = 0;
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
-    Element element = load_element(x, strip.row * row_stride + c * k_stride);
-    own_largest = larger_bits(element, own_largest);
+    own_largest = larger_bits(load_element(own, strip, c), own_largest);
   }
   if (own_largest != 0) {
-    atomicMax(largest + strip.row, exponent_of(widen_bits(own_largest)));
+    atomicMax(x_largest + strip.row, exponent_of(widen_bits(own_largest)));
   }
 }
 
-// Of an operand transposed, x having its columns for rows: the largest exponent less
-// that of the row, in `others`; the largest; the largest negated one of the parts that
-// are not 0, each `rows` after the one before. What is NONFINITE_ROW is left out.
-extern "C" __global__ void __launch_bounds__(256)
-column_exponents(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-                 int64 span, int32 across, const int32* others, int32* extremes) {
+// sums[row] += sum(ceil(|part| 2^(norm_bits - e))^2), modulo 2^64 and below 2^63 in
+// total (twom_dist.moduli.norm_bits); zeroed before, nothing added to sentinel rows.
+__device__ __forceinline__ void add_squares(const Operand& own, const Strip& strip,
+                                            const int32* largest, int32 norm_bits,
+                                            uint64* sums) {
+  if (strip.first >= strip.last) return;
+  int32 e = largest[strip.row];
+  if (is_sentinel(e)) return;
+  uint64 total = 0;
+#pragma unroll 4
+  for (int64 c = strip.first; c < strip.last; c += strip.step) {
+    total += square_of(load_element(own, strip, c), norm_bits - e);
+  }
+  if (total != 0) atomicAdd(sums + strip.row, total);
+}
+
+// Of an operand transposed, its columns being the rows: the largest exponent less that of
+// the row, in `others`; the largest; the largest negated one of the parts that are not 0,
+// each own.rows after the one before. What is NONFINITE_ROW is left out.
+__device__ __forceinline__ void find_extremes(const Operand& own, const Strip& strip,
+                                              const int32* others, int32* extremes) {
   // Of the smallest normal number.
   const int32 least = sizeof(REAL) == 4 ? -125 : -1021;
-  Strip strip = locate_strip(rows, k, span, across);
   Bits high = 0, low = ~(Bits)0;
   int32 relative = ZERO_ROW;
 #pragma unroll 4
@@ -37,63 +65,79 @@ column_exponents(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_s
     int32 other = others[c];
     if (other == NONFINITE_ROW) continue;
     other = other > least ? other : least;
-    Element element = load_element(x, strip.row * row_stride + c * k_stride);
+    Element element = load_element(own, strip, c);
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) {
-      Bits own = magnitude_bits(element.part[part]);
-      if (own != 0) {
-        int32 e = exponent_of(widen_bits(own));
+      Bits bits = magnitude_bits(element.part[part]);
+      if (bits != 0) {
+        int32 e = exponent_of(widen_bits(bits));
         e = (e > least ? e : least) - other;
         relative = e > relative ? e : relative;
       }
-      high = own > high ? own : high;
-      own -= 1;  // 0 becomes the largest number there is
-      low = own < low ? own : low;
+      high = bits > high ? bits : high;
+      bits -= 1;  // 0 becomes the largest number there is
+      low = bits < low ? bits : low;
     }
   }
   if (high != 0) {
     atomicMax(extremes + strip.row, relative);
-    atomicMax(extremes + rows + strip.row, exponent_of(widen_bits(high)));
+    atomicMax(extremes + own.rows + strip.row, exponent_of(widen_bits(high)));
     low += 1;
-    atomicMax(extremes + 2 * rows + strip.row, -exponent_of(widen_bits(low)));
+    atomicMax(extremes + 2 * own.rows + strip.row, -exponent_of(widen_bits(low)));
   }
 }
 
-// sums[row] += sum(ceil(|part| 2^(norm_bits - e))^2), modulo 2^64 and below 2^63 in
-// total (twom_dist.moduli.norm_bits); zeroed before, nothing added to sentinel rows.
+// Square sums of the rows of x and y, and extremes of their columns, which are filled
+// with ZERO_ROW before; either may be null. Blocks as of these four, one after the other.
 extern "C" __global__ void __launch_bounds__(256)
-square_sums(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-            int64 span, int32 across, const int32* largest, int32 norm_bits,
-            uint64* sums) {
-  Strip strip = locate_strip(rows, k, span, across);
-  if (strip.first >= strip.last) return;
-  int32 e = largest[strip.row];
-  if (is_sentinel(e)) return;
-  uint64 total = 0;
-#pragma unroll 4
-  for (int64 c = strip.first; c < strip.last; c += strip.step) {
-    Element element = load_element(x, strip.row * row_stride + c * k_stride);
-    total += square_of(element, norm_bits - e);
+sums_and_extremes(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
+                  int64 x_k_stride, int64 x_span, int32 x_across, const REAL* y,
+                  int64 y_rows, int64 y_k, int64 y_row_stride, int64 y_k_stride,
+                  int64 y_span, int32 y_across, int64 x_column_span,
+                  int64 y_column_span, const int32* x_largest, const int32* y_largest,
+                  int32 norm_bits, uint64* x_sums, uint64* y_sums, int32* x_extremes,
+                  int32* y_extremes) {
+  Operand x_own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
+  Operand y_own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
+  uint32 block = blockIdx.x;
+  bool sums = x_sums != nullptr, first = sums && claim_block(block, x_own);
+  if (first || (sums && claim_block(block, y_own))) {
+    Operand own = first ? x_own : y_own;
+    add_squares(own, locate_strip(own, block), first ? x_largest : y_largest, norm_bits,
+                first ? x_sums : y_sums);
+    return;
   }
-  if (total != 0) atomicAdd(sums + strip.row, total);
+  x_own = {x, x_k, x_rows, x_k_stride, x_row_stride, x_column_span, !x_across};
+  y_own = {y, y_k, y_rows, y_k_stride, y_row_stride, y_column_span, !y_across};
+  first = claim_block(block, x_own);
+  Operand own = first ? x_own : y_own;
+  find_extremes(own, locate_strip(own, block), first ? x_largest : y_largest,
+                first ? x_extremes : y_extremes);
 }
 
-// out[row * k + c] = the leading half of the float32 that is nearest to
+// out[i * k + c] = the leading half of the float32 that is nearest to
 // sqrt(re^2 + im^2) 2^-e, which is at least 2^-126 where the entry is not 0; zeros in
-// sentinel rows. Grid as of scale_columns. Must move sizeof(element) + 2 bytes.
+// sentinel rows. Of the rows chosen[i] of x, and then of y. Grid as of scale_columns. Must
+// move sizeof(element) + 2 bytes.
 extern "C" __global__ void __launch_bounds__(256)
-magnitudes(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-           const int32* largest, uint16* out) {
+magnitudes(const REAL* x, int64 x_row_stride, int64 x_k_stride, const int32* x_largest,
+           int64 x_count, const REAL* y, int64 y_row_stride, int64 y_k_stride,
+           const int32* y_largest, int64 y_count, const int64* chosen, int64 k,
+           uint16* out) {
   int64 c = (int64)blockIdx.x * blockDim.x + threadIdx.x;
   if (c >= k) return;
-  int64 row = (int64)blockIdx.y * blockDim.y + threadIdx.y;
-  for (; row < rows; row += (int64)gridDim.y * blockDim.y) {
-    int32 e = largest[row];
+  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
+  for (; i < x_count + y_count; i += (int64)gridDim.y * blockDim.y) {
+    bool first = i < x_count;
+    int64 row = chosen[i];
+    int32 e = (first ? x_largest : y_largest)[row];
     uint32 found = 0;
     if (!is_sentinel(e)) {
       // Two factors: one may leave the numbers.
       double one = power_of_two(-e >> 1), two = power_of_two(-e - (-e >> 1));
-      Element element = load_element(x, row * row_stride + c * k_stride);
+      Element element =
+          first ? load_element(x, row * x_row_stride + c * x_k_stride)
+                : load_element(y, row * y_row_stride + c * y_k_stride);
       double square = 0;
       bool some = false;
 #pragma unroll
@@ -107,7 +151,7 @@ magnitudes(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
       narrow(root > power_of_two(-126) ? root : power_of_two(-126), value);
       if (some) found = __float_as_uint(value) >> 16;
     }
-    out[row * k + c] = (uint16)found;
+    out[i * k + c] = (uint16)found;
   }
 }
 

@@ -21,6 +21,7 @@ from .tables import (
 # Files of kernels; each name is that of a `.cu` beside this file.
 FAMILIES = (
     "norms",
+    "bounds",
     "encode",
     "scale_and_encode",
     "requantise",
@@ -33,7 +34,7 @@ FAMILIES = (
     "tile",
 )
 # Those without a floating-point operand: one module for all dtypes.
-INTEGER_FAMILIES = ("requantise", "products", "combine")
+INTEGER_FAMILIES = ("bounds", "requantise", "products", "combine")
 # Those whose text begins with a residue system: one module for each.
 _CONSTANTS = {
     "encode": encode_constants,

@@ -91,3 +91,9 @@ FILLED_ROWS = 8
 # 1.10 to 0.98 times as fast as 2^28 and 2^30 from 12288 on.
 CROSSOVERS = (4096.0, 6000.0)
 QUARTERS_BYTES = 1 << 29
+
+# Blocks that bound the products of a sample, of 64 x 64 pairs each: four for each
+# multiprocessor of an H200; and the shortest piece of k of one, below which its atomics
+# cost as much as its sums. Computed, not measured.
+BOUND_BLOCKS = 512
+SHORTEST_BOUND = 128

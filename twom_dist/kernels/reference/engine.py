@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
-from math import frexp, ldexp, sqrt
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ...moduli import (
     symmetric_residue,
 )
 from ...typing import Array, Uplo
+from ..bounds import fetch
 from ..family import Family
 from ..finish import (
     close_diagonal,
@@ -29,6 +30,7 @@ from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
+from .magnitudes import largest_terms, magnitudes, multiply_magnitudes
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,11 @@ class ReferenceEngine:
 
     name = "reference"
     family: Family = "numpy"
+    survey = None
+    fetch = staticmethod(fetch)
+    magnitudes = staticmethod(magnitudes)
+    multiply_magnitudes = staticmethod(multiply_magnitudes)
+    largest_terms = staticmethod(largest_terms)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)
@@ -142,18 +149,6 @@ class ReferenceEngine:
         """Apply the rule to each row."""
         pairs = zip(largest, sums, strict=True)
         return np.array([rule.exponent(int(e), int(s)) for e, s in pairs], np.int32)
-
-    def magnitudes(self, x: Array, largest: Array) -> Array:
-        """Round the magnitudes of entries, relative to their rows, to 8 bits."""
-        found = np.zeros(x.shape, np.float32)
-        for i, e in enumerate(largest):
-            if e in (ZERO_ROW, NONFINITE_ROW):
-                continue
-            for j, value in enumerate(x[i]):
-                if value != 0:
-                    parts = (ldexp(t, -int(e)) for t in (value.real, value.imag))
-                    found[i, j] = max(sqrt(sum(t * t for t in parts)), 2.0**-126)
-        return (found.view(np.uint32) >> 16).astype(np.uint16)
 
     def fingerprint(self, x: Array) -> int:
         """Hash the bytes."""

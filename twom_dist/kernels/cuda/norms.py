@@ -1,0 +1,198 @@
+"""What is known of rows and columns: the launches of norms.cu and bounds.cu."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...moduli import ZERO_ROW, ScalingRule
+from ...typing import Array
+from ..operands import Sample
+from ..survey import Surveyed
+from . import tuning
+from .launch import (
+    Device,
+    Parts,
+    Triple,
+    lies_across,
+    line_grid,
+    operand_args,
+    remember,
+    size_args,
+    strides,
+    strip_grid,
+    tile_grid,
+)
+from .sources import module_for
+
+_FILL = ZERO_ROW & 0xFF
+_ABSENT = (None, *map(np.int64, (0, 0, 0, 0, 1)), np.int32(0))
+
+
+def survey(
+    device: Device, operands: Sequence[Array], norm_bits: int, columns: bool
+) -> list[Surveyed]:
+    """Look at one or two operands in two launches."""
+    shapes = tuple(x.shape for x in operands)
+    found = device.filled_together(_survey_parts(shapes, columns), _FILL)
+    count = len(operands)
+    largest, sums, extremes = (found[i : i + count] for i in range(0, 3 * count, count))
+    _find_largest(device, operands, largest, sums)
+    _sum_and_look(device, operands, largest, norm_bits, sums, extremes)
+    if not columns:
+        return [Surveyed(*x) for x in zip(largest, sums, strict=True)]
+    return [Surveyed(*x) for x in zip(largest, sums, extremes, strict=True)]
+
+
+@remember
+def _survey_parts(shapes: tuple[tuple[int, int], ...], columns: bool) -> Parts:
+    """List what one allocation holds."""
+    parts: list[Any] = [((rows,), np.int32) for rows, _ in shapes]
+    parts += [((rows,), np.int64) for rows, _ in shapes]
+    if columns:
+        parts += [((3, k), np.int32) for _, k in shapes]
+    return tuple(parts)
+
+
+def largest_exponents(device: Device, x: Array) -> Array:
+    """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
+    largest = device.filled((x.shape[0],), np.int32, _FILL)
+    if x.size:
+        _find_largest(device, [x], [largest], [])
+    return largest
+
+
+def square_sums(device: Device, x: Array, largest: Array, norm_bits: int) -> Array:
+    """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
+    sums = device.filled((x.shape[0],), np.int64)
+    if x.size:
+        _sum_and_look(device, [x], [largest], norm_bits, [sums], [])
+    return sums
+
+
+def column_exponents(device: Device, x: Array, largest: Array) -> Array:
+    """Find the extreme exponents of the parts of each column that are not 0."""
+    extremes = device.filled((3, x.shape[1]), np.int32, _FILL)
+    if x.size:
+        _sum_and_look(device, [x], [largest], 0, [], [extremes])
+    return extremes
+
+
+def _find_largest(
+    device: Device,
+    operands: Sequence[Array],
+    largest: Sequence[Array],
+    sums: Sequence[Array],
+) -> None:
+    """Take the maximum with `largest`, and set `sums` to 0."""
+    blocks, block, args = _list_operands(operands)
+    args = (*args, *_pair(largest), *_pair(sums))
+    module = module_for("norms", operands[0].dtype)
+    device.launch(module, "largest_exponents", (blocks, 1, 1), block, args)
+
+
+def _sum_and_look(
+    device: Device,
+    operands: Sequence[Array],
+    largest: Sequence[Array],
+    norm_bits: int,
+    sums: Sequence[Array],
+    extremes: Sequence[Array],
+) -> None:
+    """Add to `sums`, and take the maximum with `extremes`, where they are given."""
+    blocks, block, args = _list_operands(operands)
+    grids = [strip_grid(*x.shape[::-1], not lies_across(x)) for x in operands]
+    total = (blocks if sums else 0) + (sum(x[0] for x in grids) if extremes else 0)
+    spans = size_args(grids[0][2], grids[-1][2])
+    args = (*args, *spans, *_pair(largest), np.int32(norm_bits))
+    args += (*_pair(sums), *_pair(extremes))
+    module = module_for("norms", operands[0].dtype)
+    device.launch(module, "sums_and_extremes", (total, 1, 1), block, args)
+
+
+def _list_operands(operands: Sequence[Array]) -> tuple[int, Triple, tuple[Any, ...]]:
+    """Count the blocks of one operand or two; their threads, and first arguments."""
+    args: list[Any] = []
+    blocks = 0
+    for x in operands:
+        across = lies_across(x)
+        count, block, span = strip_grid(*x.shape, across)
+        args += (*operand_args(x), np.int64(span), np.int32(across))
+        blocks += count
+    if len(operands) == 1:
+        args += _ABSENT
+    return blocks, block, tuple(args)
+
+
+def _pair(arrays: Sequence[Array]) -> tuple[Array | None, Array | None]:
+    """Return two arrays, or None for those that are missing."""
+    first, second, *_ = *arrays, None, None
+    return first, second
+
+
+def choose_exponents(
+    device: Device, largest: Array, sums: Array, rule: ScalingRule
+) -> Array:
+    """Apply the rule to each row."""
+    rows = len(largest)
+    out = device.empty((rows,), np.int32)
+    if rows > 0:
+        args = (
+            *(largest, sums, np.int64(rows), np.int32(rule.power)),
+            *(np.uint64(rule.leading), np.int32(rule.norm_bits), out),
+        )
+        module = module_for("norms", np.float64)
+        device.launch(module, "choose_exponents", *line_grid(rows), args)
+    return out
+
+
+def take_magnitudes(device: Device, samples: Sequence[Sample]) -> list[Array]:
+    """Take magnitudes of one operand's rows, or of two operands', in one launch."""
+    k, counts = samples[0].x.shape[1], [len(s.rows) for s in samples]
+    out = device.empty((sum(counts), k), np.uint16)
+    if out.size:
+        args: list[Any] = []
+        for s, count in zip(samples, counts, strict=True):
+            args += (s.x, *strides(s.x), s.largest, np.int64(count))
+        if len(samples) == 1:
+            args += (None, np.int64(0), np.int64(0), None, np.int64(0))
+        chosen = device.send(np.concatenate([s.rows for s in samples], dtype=np.int64))
+        args += (chosen, np.int64(k), out)
+        module = module_for("norms", samples[0].x.dtype)
+        device.launch(module, "magnitudes", *tile_grid(*out.shape), args)
+    return [out] if len(samples) == 1 else [out[: counts[0]], out[counts[0] :]]
+
+
+def multiply_magnitudes(device: Device, x: Array, y: Array, bits: int) -> Array:
+    """Sum floor(|x| 2^bits) floor(|y| 2^bits) along k."""
+    sums = device.filled((len(x), len(y)), np.int64)
+    _bound(device, "multiply_magnitudes", x, y, np.int32(bits), sums)
+    return sums
+
+
+def largest_terms(device: Device, x: Array, y: Array) -> Array:
+    """Find the exponents of the largest terms."""
+    terms = device.filled((len(x), len(y)), np.int32, _FILL)
+    _bound(device, "largest_terms", x, y, terms)
+    return terms
+
+
+def _bound(device: Device, name: str, x: Array, y: Array, *last: Any) -> None:
+    """Launch a kernel of bounds.cu."""
+    (m, k), n = x.shape, len(y)
+    if 0 in (m, n, k):
+        return
+    grid, span = _bound_grid(m, n, k)
+    sizes = np.int64(n), np.int64(k), np.int64(span)
+    args = (x, np.int64(m), y, *sizes, *last)
+    device.launch(module_for("bounds"), name, grid, (256, 1, 1), args)
+
+
+@remember
+def _bound_grid(m: int, n: int, k: int) -> tuple[Triple, int]:
+    """Grid over squares of 64 x 64 pairs and pieces along k, and the pieces' length."""
+    squares = -(-m // 64) * -(-n // 64)
+    pieces = max(1, tuning.BOUND_BLOCKS // squares)
+    span = max(tuning.SHORTEST_BOUND, -(-k // pieces))
+    span = -(-span // 32) * 32
+    return (squares, -(-k // span), 1), span
