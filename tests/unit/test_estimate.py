@@ -1,6 +1,7 @@
 """Moduli from the data: never worse than NumPy, and the same however it is cut."""
 
 import warnings
+from itertools import pairwise
 from math import sqrt
 
 import dask.array as da
@@ -14,7 +15,9 @@ from tests.families import hard_pairs
 from tests.strategies import DTYPES, random_matrix
 from twom_dist.accuracy import unit_roundoff
 from twom_dist.errors import AccuracyError, AccuracyWarning, ArgumentError
-from twom_dist.tiles.estimate import SAMPLE
+from twom_dist.moduli import ZERO_ROW
+from twom_dist.problem import find_routine, of_arrays
+from twom_dist.tiles.estimate import SAMPLE, Measured, choose_rows
 
 
 def largest_error(a, b, c):
@@ -92,6 +95,28 @@ def test_updates_take_what_their_product_takes(routine, accuracy):
     product = td.explain(a, given[-1], op_b=op, accuracy=accuracy)
     update = td.explain(*given, routine=routine, accuracy=accuracy)
     assert update.num_moduli == product.num_moduli > 16
+
+
+@pytest.mark.parametrize("values", [2, 30, 10**6])
+def test_of_equally_dominated_rows_the_first_are_sampled(values):
+    rng = np.random.default_rng(values)
+    sums = rng.integers(1, 1 + values, 5 * SAMPLE)
+    largest = np.zeros(len(sums), np.int32)
+    largest[rng.random(len(sums)) < 0.2] = ZERO_ROW
+    a = random_matrix(5, 5, "complex128", 1, 1)
+    spec = of_arrays(find_routine("gemm"), a, a, None, None).spec
+    (rows,) = choose_rows([Measured(largest, sums)], spec)
+    finite = np.flatnonzero(largest == 0)
+    dominated = finite[np.argsort(sums[finite], kind="stable")[: SAMPLE // 2]]
+    assert set(dominated) <= set(rows)
+    assert (np.diff(rows) > 0).all()
+    assert SAMPLE // 2 < len(rows) <= SAMPLE
+    # However the rows are cut.
+    cuts = [0, 7, 300, len(sums)]
+    pieces = [Measured(largest[i:j], sums[i:j]) for i, j in pairwise(cuts)]
+    found = choose_rows(pieces, spec)
+    joined = [x + i for x, i in zip(found, cuts, strict=False)]
+    assert np.concatenate(joined).tolist() == rows.tolist()
 
 
 def test_rows_of_large_matrices_are_sampled():

@@ -73,24 +73,37 @@ class Bounds(NamedTuple):
 def choose_rows(measured: Sequence[Measured], spec: Spec) -> list[Array]:
     """Choose the rows to look at, tile by tile: indices within each."""
     sizes = [len(tile.largest) for tile in measured]
-    largest, sums = (
-        np.concatenate([convert(x, "numpy") for x in tiles])
-        for tiles in zip(*measured, strict=True)
-    )
+    largest, sums = (_join(tiles) for tiles in zip(*measured, strict=True))
     finite = np.flatnonzero((largest != ZERO_ROW) & (largest != NONFINITE_ROW))
     chosen = finite
     if spec.grade == "native" and len(finite) > SAMPLE:
         # The sums are relative to the largest entry.
-        dominated = np.argsort(sums[finite], kind="stable")[: SAMPLE // 2]
+        looked_at = _mark_smallest(sums[finite], SAMPLE // 2)
         runs = SAMPLE // 2 // _RUN
         starts = np.arange(runs) * (len(finite) - _RUN) // (runs - 1)
-        inside = (starts[:, np.newaxis] + np.arange(_RUN)).reshape(-1)
-        chosen = finite[np.union1d(dominated, inside)]
+        looked_at[starts[:, np.newaxis] + np.arange(_RUN)] = True
+        chosen = finite[looked_at]
+    if len(sizes) == 1:
+        return [chosen]
     ends = np.cumsum(sizes)
     return [
         chosen[(chosen >= end - size) & (chosen < end)] - (end - size)
         for end, size in zip(ends, sizes, strict=True)
     ]
+
+
+def _join(tiles: Sequence[Array]) -> Array:
+    found = [convert(x, "numpy") for x in tiles]
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def _mark_smallest(x: Array, count: int) -> Array:
+    """Tell the smallest numbers, of equal ones the first: as a stable sort would."""
+    last = np.partition(x, count - 1)[count - 1]
+    found = x < last
+    equal = np.flatnonzero(x == last)
+    found[equal[: count - np.count_nonzero(found)]] = True
+    return found
 
 
 def sample_rows(
@@ -116,13 +129,17 @@ def bound_products(left: Array, right: Array, spec: Spec) -> Bounds:
     """
     engine, bits = load_engine(spec), _magnitude_bits(spec.k)
     sums = engine.multiply_magnitudes(left, right, bits)
-    if sums.size <= SAMPLE**2:
+    # One copy takes less than ten operations on a device.
+    few = sums.size <= SAMPLE**2
+    if few:
         (sums,) = engine.fetch([sums])
     small = sums < 2**bits
     if not small.any():
         return Bounds(sums, None)
-    terms = engine.largest_terms(left, right, small)
-    return Bounds(sums, convert(terms, family_of(sums)))
+    powers = engine.largest_terms(left, right, small)
+    if few:
+        (powers,) = engine.fetch([powers])
+    return Bounds(sums, powers)
 
 
 def add_bounds(bounds: Iterable[Bounds]) -> Bounds:
@@ -149,12 +166,14 @@ def square_ratio(bounds: Bounds, squares: Sequence[Array], k: int) -> float:
         return 0.0
     xp = namespace(bounds.sums)
     lower = bounds.sums * 2.0 ** (-2 * _magnitude_bits(k))
-    if bounds.powers is not None:
+    if bounds.powers is not None and (bounds.powers != ZERO_ROW).any():
         # 0 where there is no term, by underflow.
         largest = xp.ldexp(xp.ones_like(lower), bounds.powers)
         lower = xp.maximum(lower, largest)
     left, right = (xp.asarray(x).astype(np.float64) for x in squares)
-    ratios = left[:, np.newaxis] * right * 2.0 ** (-4 * norm_bits(k))
+    # A power of two, which rounds nothing wherever it is multiplied.
+    left *= 2.0 ** (-4 * norm_bits(k))
+    ratios = left[:, np.newaxis] * right
     # Where nothing meets, nothing is divided.
     lower[lower == 0] = np.inf
     ratios /= lower
@@ -187,9 +206,8 @@ def bound_tiles(left: Sequence[Array], right: Sequence[Array], spec: Spec) -> Bo
 
 def sample_sums(rows: Sequence[Array], measured: Sequence[Any]) -> Array:
     """Square sums of chosen rows."""
-    return np.concatenate(
-        [convert(sums, "numpy")[i] for i, (_, sums) in zip(rows, measured, strict=True)]
-    )
+    pairs = zip(rows, measured, strict=True)
+    return _join([convert(sums, "numpy")[i] for i, (_, sums) in pairs])
 
 
 def choose_moduli(spec: Spec, square: float) -> Spec:

@@ -99,6 +99,46 @@ def test_updates_with_c_and_what_is_not_finite(cuda, dtype, routine, uplo):
         assert_at_once(cuda, routine, A, *c, **options)
 
 
+def calls_of_default(cuda, routine, *matrices, **options):
+    """Compare with the CPU; return what was launched, and count allocations."""
+    cuda.device.launched.clear()
+    cuda.device.allocated.clear()
+    found = routine(*matrices, **options)
+    with np.errstate(invalid="ignore"):
+        assert same_bits(found, on_cpu(routine, *matrices, **options))
+    return Counter(cuda.device.launched), len(cuda.device.allocated)
+
+
+@pytest.mark.parametrize("routine", [td.gemm, *UPDATES])
+def test_by_default_four_kernels_and_two_waits_choose_the_moduli(cuda, routine):
+    A, B = (random_matrix(140, 140, "complex128", 1.0, seed) for seed in (1, 2))
+    last = "fill_product" if routine is td.gemm else "fill_and_close"
+    looks = ["largest_exponents", "sums_and_extremes", "magnitudes"]
+    expected = {
+        **dict.fromkeys([*looks, "multiply_magnitudes", *STAGES, last, "send"], 1),
+        **{"memset": 2, "fetch": 2},
+    }
+    matrices = (A, B) if routine is td.gemm else (A,)
+    calls, allocated = calls_of_default(cuda, routine, *matrices)
+    assert calls == expected
+    assert allocated == 6
+
+
+def test_what_is_scaled_is_looked_at_again(cuda):
+    A, B = (random_matrix(40, 40, "complex128", 1.0, seed) for seed in (1, 2))
+    D = np.ldexp(1.0, np.arange(40))
+    calls, _ = calls_of_default(cuda, td.gemm, A * D, B / D[:, np.newaxis])
+    assert calls["scale_columns"] == calls["largest_exponents"] == 2
+    assert (calls["fetch"], calls["scale_and_encode"]) == (3, 1)
+
+
+def test_sums_that_are_too_small_to_tell_take_another_wait(cuda):
+    A = np.eye(40) + 0j
+    calls, _ = calls_of_default(cuda, td.gemm, A, A)
+    assert (calls["largest_terms"], calls["multiply_magnitudes"]) == (1, 1)
+    assert (calls["fetch"], calls["scale_and_encode"]) == (3, 1)
+
+
 def test_more_than_one_square_of_256(cuda):
     A = random_matrix(262, 20, "complex64", 1.0, 1)
     for routine, matrices in ((td.gemm, (A, A.T)), (td.herk, (A,))):
@@ -112,9 +152,9 @@ def test_other_products_go_through_their_stages(cuda, monkeypatch):
     long = random_matrix(20, 301, "complex128", 1.0, 2)
     monkeypatch.setattr(tuning, "LARGEST_AT_ONCE", 300)
     for routine, matrices, options, settings in (
-        (td.gemm, (A, A), {}, {}),
+        (td.gemm, (A, A), {"out": "dd"}, {}),
         (td.gemm, (A, A), {"accuracy": "normwise", "out": "dd"}, {}),
-        (td.gemm, (A, A), {"num_moduli": 3, "equilibrate": True}, {}),
+        (td.gemm, (A, long), {}, {}),
         (td.gemm, (A, long), {"num_moduli": 3}, {}),
         (td.her2k, (A, A), {"num_moduli": 3}, {}),
         (td.gemm, (large, large.T), {"num_moduli": 3}, workspace),
