@@ -1,4 +1,4 @@
-"""Products of magnitudes on the host: sums of integers, and largest terms."""
+"""Products of magnitudes by a BLAS: sums of integers, and largest terms."""
 
 from collections.abc import Sequence
 

@@ -31,6 +31,13 @@ def test_bounds_do_not_see_the_pieces(engine, monkeypatch):
     norms._bound_grid.cache_clear()
 
 
+def test_many_pairs_are_multiplied_by_the_blas(engine, monkeypatch):
+    monkeypatch.setattr(tuning, "LARGEST_BOUND", 5)
+    assert_bounds_agree(engine, 2, 3, 70)
+    assert "multiply_magnitudes" not in engine.device.launched
+    assert "largest_terms" in engine.device.launched
+
+
 def stages(x, columns):
     """What the reference finds one after the other."""
     largest = REFERENCE.largest_exponents(x)

@@ -13,6 +13,7 @@ from twom_dist.kernels.cuda import device as device_module
 from twom_dist.kernels.cuda.device import CudaDevice, open_device
 from twom_dist.kernels.cuda.launch import part_offsets
 from twom_dist.kernels.cuda.sources import module_for
+from twom_dist.moduli import ZERO_ROW
 
 R_8I, R_32I, COMPUTE_32I = 3, 10, 72
 
@@ -150,6 +151,50 @@ def test_arrays_of_one_allocation_do_not_overlap(cupy):
     assert [x[:2] for x in found] == list(parts)
     assert [x[2] - 4096 for x in found] == [0, 1024, 1536]
     assert part_offsets(parts)[1] == 2048
+
+
+class Memory:
+    """Memory of the host that is copied as a device's is."""
+
+    def __init__(self, ptr, calls):
+        self.ptr, self.calls = ptr, calls
+
+    def __add__(self, offset):
+        return Memory(self.ptr + offset, self.calls)
+
+    def memset_async(self, byte, size):
+        self.calls.append("memset")
+        ctypes.memset(self.ptr, byte, size)
+
+    def copy_to_host_async(self, address, size):
+        self.calls.append("copy")
+        ctypes.memmove(address, self.ptr, size)
+
+
+def test_arrays_of_one_allocation_are_filled_and_fetched_by_one_call(cupy):
+    memory, calls = np.zeros(4096, np.uint8), []
+
+    def ndarray(shape, dtype, data):
+        nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        return SimpleNamespace(shape=shape, dtype=dtype, data=data, nbytes=nbytes)
+
+    def empty(shape, dtype):
+        return ndarray(shape, dtype, Memory(memory.ctypes.data, calls))
+
+    stream = SimpleNamespace(synchronize=lambda: calls.append("wait"))
+    cupy.empty, cupy.ndarray = empty, ndarray
+    cupy.cuda.get_current_stream = lambda: stream
+    parts = (((3, 50), np.int32), ((5,), np.int64), ((2,), np.int8))
+    device = CudaDevice()
+    first, second, third = device.filled_together(parts, 0xC0)
+    assert (memory[:2048] == 0xC0).all()
+    assert not memory[2048:].any()
+    memory[1024:1064] = np.arange(5).view(np.uint8)
+    third, second = device.fetch([third, second])
+    assert calls == ["memset", "copy", "wait"]
+    assert second.tolist() == list(range(5))
+    assert third.tolist() == [-64, -64]
+    assert (device.fetch([first])[0] == np.full((3, 50), ZERO_ROW)).all()
 
 
 def test_a_device_that_is_new_enough_is_opened(cupy):

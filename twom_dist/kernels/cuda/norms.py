@@ -7,6 +7,7 @@ import numpy as np
 
 from ...moduli import ZERO_ROW, ScalingRule
 from ...typing import Array
+from .. import bounds
 from ..operands import Sample
 from ..survey import Surveyed
 from . import tuning
@@ -164,7 +165,9 @@ def take_magnitudes(device: Device, samples: Sequence[Sample]) -> list[Array]:
 
 
 def multiply_magnitudes(device: Device, x: Array, y: Array, bits: int) -> Array:
-    """Sum floor(|x| 2^bits) floor(|y| 2^bits) along k."""
+    """Sum floor(x 2^bits) floor(y 2^bits) along k; of many pairs by cuBLAS."""
+    if len(x) * len(y) > tuning.LARGEST_BOUND:
+        return bounds.multiply_magnitudes(x, y, bits)
     sums = device.filled((len(x), len(y)), np.int64)
     _bound(device, "multiply_magnitudes", x, y, np.int32(bits), sums)
     return sums

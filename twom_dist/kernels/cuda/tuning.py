@@ -95,5 +95,12 @@ QUARTERS_BYTES = 1 << 29
 # Blocks that bound the products of a sample, of 64 x 64 pairs each: four for each
 # multiprocessor of an H200; and the shortest piece of k of one, below which its atomics
 # cost as much as its sums. Computed, not measured.
+# Blocks that bound the products of magnitudes, of 64 x 64 pairs each: four for each
+# multiprocessor of an H200. The shortest piece of k of one: 64 x 64 x 128 sums take
+# some 4 us, fewer leave more to the atomics. Computed, not measured.
 BOUND_BLOCKS = 512
 SHORTEST_BOUND = 128
+
+# Pairs of rows above which cuBLAS multiplies magnitudes as doubles: some twelve small
+# operations, but tensor cores. Computed: at k = 8192 both take some 0.3 ms on an H200.
+LARGEST_BOUND = 512**2
