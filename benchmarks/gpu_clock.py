@@ -13,7 +13,8 @@ from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.tiles import spec as spec_module
 
 STAGES = {
-    "norms": ("largest_exponents", "square_sums", "choose_exponents"),
+    "norms": ("largest_exponents", "sums_and_extremes", "choose_exponents"),
+    "moduli": ("magnitudes", "multiply_magnitudes", "largest_terms"),
     "encode": ("encode", "scale_and_encode"),
     "int8 products": ("multiply_int8", "products"),
     "requantise": ("requantise",),
