@@ -28,7 +28,7 @@ class Engine(Protocol):
     """One implementation of the pipeline; stateless apart from caches and threads.
 
     Arrays are of the engine's family (NumPy, CuPy) and never written to, except
-    where a parameter says so.
+    where a parameter says so. `survey` is None where to wait for answers costs nothing.
     """
 
     name: str

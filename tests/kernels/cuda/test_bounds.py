@@ -7,7 +7,7 @@ from tests.bounds import SHAPES, assert_bounds_agree, random_magnitudes
 from tests.kernels.cuda.operands import LAYOUTS
 from tests.strategies import DTYPES, spread_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda import norms, tuning
+from twom_dist.kernels.cuda import bounds, tuning
 
 REFERENCE = get_engine("reference")
 
@@ -25,10 +25,10 @@ def test_bounds_do_not_see_the_pieces(engine, monkeypatch):
     for blocks, shortest in ((1, 1), (9, 32), (4, 64)):
         monkeypatch.setattr(tuning, "BOUND_BLOCKS", blocks)
         monkeypatch.setattr(tuning, "SHORTEST_BOUND", shortest)
-        norms._bound_grid.cache_clear()
+        bounds._bound_grid.cache_clear()
         assert (engine.multiply_magnitudes(x, y, 20) == expected).all()
         assert (engine.largest_terms(x, y, wanted) == terms).all()
-    norms._bound_grid.cache_clear()
+    bounds._bound_grid.cache_clear()
 
 
 def test_many_pairs_are_multiplied_by_the_blas(engine, monkeypatch):

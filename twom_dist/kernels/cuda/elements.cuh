@@ -146,8 +146,7 @@ struct Strip {
 };
 
 __device__ __forceinline__ uint32 count_row_blocks(const Operand& own) {
-  int32 row_count = own.across ? blockDim.x : blockDim.y;
-  return (uint32)((own.rows + row_count - 1) / row_count);
+  return (uint32)(own.across ? (own.rows + 31) / 32 : (own.rows + 7) / 8);
 }
 
 // Whether a block is the operand's; otherwise its number among those of the others.
@@ -163,13 +162,12 @@ __device__ __forceinline__ Strip locate_strip(const Operand& own, uint32 block) 
   uint32 row_blocks = count_row_blocks(own);
   int32 own_row = own.across ? threadIdx.x : threadIdx.y;
   int32 own_first = own.across ? threadIdx.y : threadIdx.x;
-  int32 row_count = own.across ? blockDim.x : blockDim.y;
   int64 begin = block / row_blocks * own.span;
-  strip.row = (int64)(block % row_blocks) * row_count + own_row;
+  strip.row = (int64)(block % row_blocks) * (own.across ? 32 : 8) + own_row;
   strip.first = begin + own_first;
   strip.last = begin + own.span < own.k ? begin + own.span : own.k;
   if (strip.row >= own.rows) strip.last = 0;
-  strip.step = own.across ? blockDim.y : blockDim.x;
+  strip.step = own.across ? 8 : 32;
   strip.leads = strip.first == 0 && strip.row < own.rows;
   return strip;
 }

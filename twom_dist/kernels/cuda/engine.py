@@ -17,6 +17,7 @@ from ..operands import Sample
 from ..survey import Surveyed
 from ..winograd import choose_levels
 from . import finish, norms, tables, tuning
+from . import bounds, finish, norms, tables, tuning
 from .at_once import multiply_at_once
 from .decode import decode_residues
 from .device import open_device
@@ -120,11 +121,11 @@ class CudaEngine:
 
     def multiply_magnitudes(self, x: Array, y: Array, bits: int) -> Array:
         """Sum products of magnitudes, as integers."""
-        return norms.multiply_magnitudes(self.device, x, y, bits)
+        return bounds.multiply_magnitudes(self.device, x, y, bits)
 
     def largest_terms(self, x: Array, y: Array, wanted: Array) -> Array:
         """Find the exponents of the largest terms, of all pairs."""
-        return norms.largest_terms(self.device, x, y)
+        return bounds.largest_terms(self.device, x, y)
 
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place; waits for the device."""

@@ -1,4 +1,4 @@
-"""What is known of rows and columns: the launches of norms.cu and bounds.cu."""
+"""What is known of rows and columns: the launches of norms.cu."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,10 +7,8 @@ import numpy as np
 
 from ...moduli import ZERO_ROW, ScalingRule
 from ...typing import Array
-from .. import bounds
 from ..operands import Sample
 from ..survey import Surveyed
-from . import tuning
 from .launch import (
     Device,
     Parts,
@@ -162,40 +160,3 @@ def take_magnitudes(device: Device, samples: Sequence[Sample]) -> list[Array]:
         module = module_for("norms", samples[0].x.dtype)
         device.launch(module, "magnitudes", *tile_grid(*out.shape), args)
     return [out] if len(samples) == 1 else [out[: counts[0]], out[counts[0] :]]
-
-
-def multiply_magnitudes(device: Device, x: Array, y: Array, bits: int) -> Array:
-    """Sum floor(x 2^bits) floor(y 2^bits) along k; of many pairs by cuBLAS."""
-    if len(x) * len(y) > tuning.LARGEST_BOUND:
-        return bounds.multiply_magnitudes(x, y, bits)
-    sums = device.filled((len(x), len(y)), np.int64)
-    _bound(device, "multiply_magnitudes", x, y, np.int32(bits), sums)
-    return sums
-
-
-def largest_terms(device: Device, x: Array, y: Array) -> Array:
-    """Find the exponents of the largest terms."""
-    terms = device.filled((len(x), len(y)), np.int32, _FILL)
-    _bound(device, "largest_terms", x, y, terms)
-    return terms
-
-
-def _bound(device: Device, name: str, x: Array, y: Array, *last: Any) -> None:
-    """Launch a kernel of bounds.cu."""
-    (m, k), n = x.shape, len(y)
-    if 0 in (m, n, k):
-        return
-    grid, span = _bound_grid(m, n, k)
-    sizes = np.int64(n), np.int64(k), np.int64(span)
-    args = (x, np.int64(m), y, *sizes, *last)
-    device.launch(module_for("bounds"), name, grid, (256, 1, 1), args)
-
-
-@remember
-def _bound_grid(m: int, n: int, k: int) -> tuple[Triple, int]:
-    """Grid over squares of 64 x 64 pairs and pieces along k, and the pieces' length."""
-    squares = -(-m // 64) * -(-n // 64)
-    pieces = max(1, tuning.BOUND_BLOCKS // squares)
-    span = max(tuning.SHORTEST_BOUND, -(-k // pieces))
-    span = -(-span // 32) * 32
-    return (squares, -(-k // span), 1), span
