@@ -16,7 +16,6 @@ from ..limits import Shape, TileLimits, Update
 from ..operands import Sample
 from ..survey import Surveyed
 from ..winograd import choose_levels
-from . import finish, norms, tables, tuning
 from . import bounds, finish, norms, tables, tuning
 from .at_once import multiply_at_once
 from .decode import decode_residues

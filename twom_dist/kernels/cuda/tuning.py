@@ -92,9 +92,6 @@ FILLED_ROWS = 8
 CROSSOVERS = (4096.0, 6000.0)
 QUARTERS_BYTES = 1 << 29
 
-# Blocks that bound the products of a sample, of 64 x 64 pairs each: four for each
-# multiprocessor of an H200; and the shortest piece of k of one, below which its atomics
-# cost as much as its sums. Computed, not measured.
 # Blocks that bound the products of magnitudes, of 64 x 64 pairs each: four for each
 # multiprocessor of an H200. The shortest piece of k of one: 64 x 64 x 128 sums take
 # some 4 us, fewer leave more to the atomics. Computed, not measured.
