@@ -23,7 +23,7 @@ def run_stages(
     engine: Engine, x: Any, y: Any, system: ResidueSystem, *, conjugate: bool = False
 ) -> dict[str, np.ndarray]:
     """Every stage of ``X Y^T`` (Y conjugated if asked to), by name."""
-    rule = scaling_rule(system, x.shape[1])
+    rule = scaling_rule(system, x.shape[-1])
     assert rule is not None
     stages: dict[str, np.ndarray] = {}
     encoded = {}
@@ -40,7 +40,7 @@ def run_stages(
         encoded[side] = tile
     residues = engine.multiply(encoded["left"], encoded["right"], system)
     exponents = stages["left exponents"], stages["right exponents"]
-    stages["residues"] = residues[..., : len(y)]
+    stages["residues"] = residues[..., : y.shape[-2]]
     stages["C"] = engine.decode(residues, *exponents, system, x.dtype)
     if x.dtype.char in "dD":
         stages["pair"] = engine.decode(residues, *exponents, system, x.dtype, words=2)

@@ -29,6 +29,13 @@ class Engine(Protocol):
 
     Arrays are of the engine's family (NumPy, CuPy) and never written to, except
     where a parameter says so. `survey` is None where to wait for answers costs nothing.
+
+    The stages of a product take *stacks* too: matrices of one shape along axes in
+    front, the same for all operands. Then x is (..., rows, k), exponents are (...,
+    rows), residues (products, ..., m, n or more), and a result is (..., m, n), each
+    matrix bit for bit what it is alone. These stages are `largest_exponents`,
+    `square_sums`, `choose_exponents`, `encode`, `reorder`, `multiply`, `find_fill`,
+    `apply_fill`, `decode` and `close_diagonal`.
     """
 
     name: str
@@ -43,6 +50,10 @@ class Engine(Protocol):
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
         """Choose the largest tiles of a product, or update, of arrays in memory."""
+        ...
+
+    def stack_limit(self, system: ResidueSystem, shape: Shape) -> int:
+        """Choose the number of matrices of a stack that are computed together."""
         ...
 
     def synchronize(self) -> None:

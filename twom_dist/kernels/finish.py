@@ -100,7 +100,7 @@ def close_diagonal(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
 
     The diagonal of a Hermitian tile is real. The tile is changed, and returned.
     """
-    for lo in range(0, len(tile), MIRROR_ROWS):
+    for lo in range(0, tile.shape[-1], MIRROR_ROWS):
         close_rows(tile, lo, conjugate=conjugate, uplo=uplo)
     return tile
 
@@ -108,16 +108,18 @@ def close_diagonal(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
 def close_rows(tile: Array, lo: int, *, conjugate: bool, uplo: Uplo) -> None:
     """Close `MIRROR_ROWS` rows, from `lo` on, or so many columns for "upper"."""
     # The triangle below the diagonal: of the transposed view for "upper".
-    lower = tile.T if uplo == "upper" else tile
-    hi = min(len(tile), lo + MIRROR_ROWS)
-    block, beside = lower[lo:hi, lo:hi], lower[lo:hi, hi:]
+    lower = tile.swapaxes(-1, -2) if uplo == "upper" else tile
+    hi = min(tile.shape[-1], lo + MIRROR_ROWS)
+    block, beside = lower[..., lo:hi, lo:hi], lower[..., lo:hi, hi:]
     rows, columns = np.tril_indices(hi - lo, -1)
     if uplo == "full":
-        mirrored, below = block[rows, columns], lower[hi:, lo:hi].T
-        block[columns, rows] = _conjugate(mirrored) if conjugate else mirrored
+        mirrored, below = block[..., rows, columns], lower[..., hi:, lo:hi]
+        below = below.swapaxes(-1, -2)
+        block[..., columns, rows] = _conjugate(mirrored) if conjugate else mirrored
         beside[...] = _conjugate(below) if conjugate else below
     else:
-        block[columns, rows] = 0
+        block[..., columns, rows] = 0
         beside[...] = 0
     if conjugate and np.iscomplexobj(tile):
-        np.fill_diagonal(block.imag, 0)
+        diagonal = np.arange(hi - lo)
+        block.imag[..., diagonal, diagonal] = 0

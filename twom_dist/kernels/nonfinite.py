@@ -5,7 +5,7 @@ replaced by its sign no sum overflows, so the filled values (Inf with its sign, 
 depend neither on the order of summation nor on the tiling.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,9 +13,12 @@ from ..moduli import NONFINITE_ROW
 from ..typing import Array
 from .finish import scale_and_add
 
+# Indices of a matrix in its stack; () of one alone.
+Place = tuple[int, ...]
+
 
 @dataclass(frozen=True)
-class NativeFill:
+class MatrixFill:
     """Native values of the affected rows (r, n) and columns (m, c) of a tile."""
 
     rows: Array
@@ -23,44 +26,65 @@ class NativeFill:
     row_values: Array
     column_values: Array
 
+
+@dataclass(frozen=True)
+class NativeFill:
+    """The fill of each affected matrix of a stack, or of one alone."""
+
+    fills: dict[Place, MatrixFill]
+
     def plus(self, other: "NativeFill") -> "NativeFill":
-        """Add the fill of another panel along k."""
+        """Add the fill of another panel along k, which affects the same matrices."""
         with np.errstate(invalid="ignore"):
-            return replace(
-                self,
-                row_values=self.row_values + other.row_values,
-                column_values=self.column_values + other.column_values,
+            return NativeFill(
+                {
+                    place: MatrixFill(
+                        own.rows,
+                        own.columns,
+                        own.row_values + other.fills[place].row_values,
+                        own.column_values + other.fills[place].column_values,
+                    )
+                    for place, own in self.fills.items()
+                }
             )
 
 
 def find_fill(
     x: Array, y: Array, rows: Array, columns: Array, conjugate: tuple[bool, bool]
 ) -> NativeFill | None:
-    """Compute the fill of one tile product, or None where all is finite."""
-    bad_rows = np.flatnonzero(rows == NONFINITE_ROW)
-    bad_columns = np.flatnonzero(columns == NONFINITE_ROW)
-    if not (bad_rows.size or bad_columns.size):
+    """Compute the fill of tile products, or None where all is finite."""
+    bad_rows, bad_columns = rows == NONFINITE_ROW, columns == NONFINITE_ROW
+    affected = np.argwhere(bad_rows.any(axis=-1) | bad_columns.any(axis=-1))
+    if len(affected) == 0:
         return None
+    fills = {}
+    for place in map(tuple, affected.tolist()):
+        reached = np.flatnonzero(bad_rows[place]), np.flatnonzero(bad_columns[place])
+        fills[place] = _fill_matrix(x[place], y[place], *reached, conjugate)
+    return NativeFill(fills)
+
+
+def _fill_matrix(
+    x: Array, y: Array, rows: Array, columns: Array, conjugate: tuple[bool, bool]
+) -> MatrixFill:
     x = np.conj(x) if conjugate[0] else x
     y = np.conj(y) if conjugate[1] else y
-    return NativeFill(
-        bad_rows,
-        bad_columns,
-        _sign_product(x[bad_rows], y),
-        _sign_product(x, y[bad_columns]),
-    )
+    values = _sign_product(x[rows], y), _sign_product(x, y[columns])
+    return MatrixFill(rows, columns, *values)
 
 
 def apply_fill(
     fill: NativeFill, out: Array, alpha: complex, beta: complex, c: Array | None
 ) -> None:
     """Overwrite the affected rows and columns of out."""
-    for where, values in (
-        ((fill.rows, slice(None)), fill.row_values),
-        ((slice(None), fill.columns), fill.column_values),
-    ):
-        added = None if c is None else c[where]
-        out[where] = scale_and_add(values, alpha, beta, added, out.dtype)
+    for place, own in fill.fills.items():
+        tile, beside = out[place], None if c is None else c[place]
+        for where, values in (
+            ((own.rows, slice(None)), own.row_values),
+            ((slice(None), own.columns), own.column_values),
+        ):
+            added = None if beside is None else beside[where]
+            tile[where] = scale_and_add(values, alpha, beta, added, out.dtype)
 
 
 def _signs(t: Array) -> Array:

@@ -22,11 +22,11 @@ class Sample(NamedTuple):
 
 
 class Encoded(Protocol):
-    """The int8 planes of one operand tile, in a layout private to the engine."""
+    """The int8 planes of an operand tile, or a stack, in a layout of the engine."""
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, k)."""
+    def shape(self) -> tuple[int, ...]:
+        """(..., rows, k)."""
         ...
 
     @property
@@ -35,7 +35,7 @@ class Encoded(Protocol):
         ...
 
     def residues(self) -> Array:
-        """(planes, rows, k) int8 symmetric residues: for tests, not for speed."""
+        """(planes, ..., rows, k) int8 symmetric residues: for tests, not for speed."""
         ...
 
 

@@ -139,11 +139,11 @@ def load_engine(spec: Spec) -> Engine:
 
 
 def as_rows(block: Array, side: Side, op: Op) -> Array:
-    """View a block of A as rows of op(A), or of B as rows of op(B)^T.
+    """View a block of A as rows of op(A), or of B as rows of op(B)^T; or a stack.
 
     The conjugate of "C" is left to the engine; see `is_conjugated`.
     """
-    return block if is_straight(side, op) else block.T
+    return block if is_straight(side, op) else block.swapaxes(-1, -2)
 
 
 def is_straight(side: Side, op: Op) -> bool:

@@ -45,18 +45,18 @@ def multiply_blocks(
 ) -> None:
     """Multiply the products listed in `own`, each block of a plane on its own."""
     gemm, m, words = get_gemm(), left.rows, left.planes.shape[2]
-    columns = residues.shape[2]
+    count, columns = residues.shape[1], residues.shape[3]
 
-    def block(piece: tuple[int, int, int]) -> None:
-        q, row, column = piece
+    def block(piece: tuple[int, int, int, int]) -> None:
+        matrix, q, row, column = piece
         product = system.products[q]
         height, width = min(BLOCK, m - row), min(BLOCK, columns - column)
         sums = scratch((-(-height // GROUP) * GROUP, width), np.dtype(np.int32))
         write = requantise_add if add else requantise
         for first in range(0, words, LARGEST_K // DEPTH):
             k = slice(first, first + LARGEST_K // DEPTH)
-            x = _cut(left, product.left, row, len(sums))[:, k]
-            y = _cut(right, product.right, column, width)[:, k]
+            x = _cut(left, product.left, matrix, row, len(sums))[:, k]
+            y = _cut(right, product.right, matrix, column, width)[:, k]
             length = x.shape[1] * DEPTH
             a, b = (
                 np.empty((len(sums), length), np.uint8),
@@ -66,15 +66,19 @@ def multiply_blocks(
             unpack_columns(y, b)
             gemm(a, b, sums)
             m_p = multiplier(product.p)
-            write(sums[:height], product.p, m_p, residues[q], row, column)
+            write(sums[:height], product.p, m_p, residues[q, matrix], row, column)
             write = requantise_add
 
     rows, panels = range(0, m, BLOCK), range(0, columns, BLOCK)
-    run_each(block, [(q, i, j) for j in panels for i in rows for q in own])
+    matrices = range(count)
+    run_each(
+        block,
+        [(b, q, i, j) for b in matrices for j in panels for i in rows for q in own],
+    )
 
 
-def _cut(operand: CpuEncoded, plane: int, row: int, rows: int) -> Array:
-    """View the groups of some rows of a plane."""
-    first = row // GROUP
+def _cut(operand: CpuEncoded, plane: int, matrix: int, row: int, rows: int) -> Array:
+    """View the groups of some rows of a plane of a matrix."""
+    first = matrix * -(-operand.rows // GROUP) + row // GROUP
     found: Array = operand.planes[operand.order[plane], first : first + rows // GROUP]
     return found

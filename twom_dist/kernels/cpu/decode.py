@@ -213,15 +213,18 @@ def decode_rows(  # type: ignore[no-untyped-def]
     both_parts,
     lines,
 ):
-    """Write rows lo..hi of out[word, m, n * parts], at least up to the diagonal.
+    """Write rows lo..hi of out[word, matrices * m, n * parts], up to the diagonal.
 
-    `side`: below 0 from the first column to the diagonal, above 0 from there on.
+    Or beyond: `side`: below 0 from the first column to the diagonal, above 0 from there
+    on. columns[matrices, n].
     """
-    words, n = out.shape[0], len(columns)
+    words, (matrices, n) = out.shape[0], columns.shape
+    m = len(rows) // matrices
     parts, width = d.shape[1:]
     unit = 2.0**digit_bits
     for i in range(lo, hi):
-        left, right = i // 8 * 8 if side > 0 else 0, i + 1 if side < 0 else n
+        matrix, row = divmod(i, m)
+        left, right = row // 8 * 8 if side > 0 else 0, row + 1 if side < 0 else n
         for start in range(left, right, width):
             count = min(width, right - start)
             sum_residues(residues, i, start, count, forms, weights, small, d)
@@ -237,7 +240,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
                 v,
                 both_parts,
             )
-            own = rows[i], columns[start : start + count], count
+            own = rows[i], columns[matrix, start : start + count], count
             largest = _scale_down(v, words, *own, lines[0])
             _scale(v, alpha_mode, alpha.real, alpha.imag, count)
             if largest > _FIRST_HIGH:
@@ -293,14 +296,15 @@ def decode_tile(
     lo: int,
     hi: int,
 ) -> None:
-    """Decode rows lo..hi of a tile into out, seen as (words, m, n * parts).
+    """Decode rows lo..hi of all matrices into out (words, matrices * m, n * parts).
 
-    `side`: -1 for the lower triangle alone, 1 for the upper one, 0 for all.
+    `columns`: (matrices, n); `side`: -1 for the lower triangle alone, 1 for the upper
+    one, 0 for all.
     """
     tables = decode_tables(system)
     held = 2 if system.hexagonal else len(out)
     lengths = GROUP, system.num_digits, held, 2
-    width = piece_width(len(columns))
+    width = piece_width(columns.shape[1])
     small, d, v, lines = _scratch(lengths, (system.parts, width))
     decode_rows(
         residues,

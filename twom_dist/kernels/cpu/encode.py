@@ -102,9 +102,9 @@ def encode_planes(
 
     Parameters
     ----------
-    x : (rows, k, parts) float, or (k, rows, parts) if `across`
+    x : (matrices, rows, k, parts) float, or (matrices, k, rows, parts) if `across`
     across : bool
-    factors : (2, rows) float64
+    factors : (2, matrices, rows) float64
         Whose product multiplies each row; 0 for those that become zero.
     im_sign : float
         -1 to conjugate.
@@ -113,7 +113,7 @@ def encode_planes(
         Written to.
     """
     tables = encode_tables(system)
-    (k, rows) = x.shape[:2] if across else x.shape[1::-1]
+    k, rows = x.shape[1:3] if across else x.shape[2:0:-1]
     count, groups, words = planes.shape[:3]
     per_group = words * GROUP * DEPTH
     out = planes.reshape(count, groups * per_group)

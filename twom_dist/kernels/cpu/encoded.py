@@ -30,19 +30,23 @@ class CpuEncoded:
     rows, k : int
     planes : (planes, groups, words, 16, 4) int8
         Symmetric residues: row ``16 g + r``, column ``4 w + t``; zeros in the padding.
+        Matrices of a stack one below the other, each from a whole group on.
     order : tuple of int
         Where each plane stands in `planes`.
+    stack : tuple of int
+        Axes in front of the matrices.
     """
 
     rows: int
     k: int
     planes: Array
     order: tuple[int, ...]
+    stack: tuple[int, ...] = ()
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, k)."""
-        return self.rows, self.k
+    def shape(self) -> tuple[int, ...]:
+        """(..., rows, k)."""
+        return *self.stack, self.rows, self.k
 
     @property
     def nbytes(self) -> int:
@@ -50,10 +54,8 @@ class CpuEncoded:
         return int(self.planes.nbytes)
 
     def residues(self) -> Array:
-        """(planes, rows, k) int8 symmetric residues."""
-        out = np.empty((len(self.order), self.rows, self.k), np.int8)
-        _, groups, words, _, _ = self.planes.shape
-        for target, plane in zip(out, self.planes[list(self.order)], strict=True):
-            rows = plane.transpose(0, 2, 1, 3).reshape(groups * GROUP, words * DEPTH)
-            target[...] = rows[: self.rows, : self.k]
-        return out
+        """(planes, ..., rows, k) int8 symmetric residues."""
+        own = self.planes[list(self.order)].swapaxes(2, 3)
+        count, groups = len(own), -(-self.rows // GROUP)
+        shape = count, *self.stack, groups * GROUP, own.shape[3] * DEPTH
+        return np.ascontiguousarray(own.reshape(shape)[..., : self.rows, : self.k])

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,21 +33,32 @@ from .fingerprint import fingerprint_words
 from .mirrors import fill_mirrors
 from .multiply import multiply_planes, name_kernel
 from .threads import limit_threads, ranges, run_each, task_threads
-from .tuning import SMALLEST_STRIP, STRIP_BYTES
+from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
 
 
 def _straighten(x: Array) -> tuple[Array, bool]:
-    """Return a C-contiguous array and whether it is the transpose of x."""
+    """Return C-contiguous matrices, and whether they are those of x transposed."""
     if x.dtype.byteorder == ">":
         x = x.astype(x.dtype.newbyteorder("="))
-    if x.T.flags.c_contiguous and not x.flags.c_contiguous:
-        return x.T, True
+    turned = x.swapaxes(-1, -2)
+    if turned.flags.c_contiguous and not x.flags.c_contiguous:
+        return turned, True
     return np.ascontiguousarray(x), False
 
 
 def _flat_parts(x: Array) -> Array:
-    """View (m, n) complex as (m, 2n) real."""
+    """View (..., m, n) complex as (..., m, 2n) real."""
     return _read_only(x.view(x.real.dtype))
+
+
+def _tall(x: Array) -> Array:
+    """View a stack (..., m, n) as all the rows of its matrices."""
+    return x.reshape(prod(x.shape[:-1]), x.shape[-1])
+
+
+def _listed(x: Array) -> Array:
+    """View (..., m, n) as (matrices, m, n)."""
+    return x.reshape(prod(x.shape[:-2]), *x.shape[-2:])
 
 
 def _read_only(x: Array) -> Array:
@@ -91,6 +103,12 @@ class CpuEngine:
         rows = max(SMALLEST_STRIP, STRIP_BYTES // max(1, row_bytes))
         return replace(limits, mb=min(limits.mb, rows))
 
+    def stack_limit(self, system: ResidueSystem, shape: Shape) -> int:
+        """Cut so that planes and residues find the pages of those before."""
+        m, n, k = shape
+        nbytes = len(system.planes) * (m + n) * k + system.num_products * m * n
+        return max(1, STACK_BYTES // max(1, nbytes))
+
     def synchronize(self) -> None:
         """Nothing runs beside."""
 
@@ -109,19 +127,21 @@ class CpuEngine:
         mask = integer.type(np.iinfo(integer).max)
         source, swapped = _straighten(x)
         bits = _flat_parts(source).view(integer)
+        rows, length = x.shape[:-1], bits.shape[-1]
         if not swapped:
-            out = np.zeros(x.shape[0], integer)
+            out = np.zeros(prod(rows), integer)
             run_each(
-                lambda r: norms.largest_bits_inner(bits, mask, *r, out),
-                ranges(x.shape[0], smallest=16, each=bits.shape[1] // 6),
+                lambda r: norms.largest_bits_inner(_tall(bits), mask, *r, out),
+                ranges(len(out), smallest=16, each=length // 6),
             )
+            out = out.reshape(rows)
         else:
-            lanes = np.zeros(bits.shape[1], integer)
+            lanes = np.zeros(prod(rows[:-1]) * length, integer)
             run_each(
-                lambda r: norms.largest_bits_outer(bits, mask, *r, lanes),
-                ranges(bits.shape[1], smallest=256, each=bits.shape[0] // 6),
+                lambda r: norms.largest_bits_outer(_listed(bits), mask, *r, lanes),
+                ranges(len(lanes), smallest=256, each=bits.shape[-2] // 6),
             )
-            out = lanes.reshape(x.shape[0], -1).max(axis=1, initial=0)
+            out = lanes.reshape(*rows, -1).max(axis=-1, initial=0)
         return norms.largest_exponents_from_bits(out, real)
 
     def column_exponents(self, x: Array, largest: Array) -> Array:
@@ -168,21 +188,23 @@ class CpuEngine:
         one, two = norms.power_factors(shift)
         source, swapped = _straighten(x)
         flat = _flat_parts(source)
+        rows, length = x.shape[:-1], flat.shape[-1]
         if not swapped:
-            out = np.zeros(x.shape[0], np.int64)
+            out = np.zeros(rows, np.int64)
+            given = _tall(flat), one.reshape(-1), two.reshape(-1)
             run_each(
-                lambda r: norms.square_sums_inner(flat, one, two, *r, out),
-                ranges(x.shape[0], smallest=16, each=flat.shape[1] // 3),
+                lambda r: norms.square_sums_inner(*given, *r, out.reshape(-1)),
+                ranges(out.size, smallest=16, each=length // 3),
             )
         else:
-            parts = flat.shape[1] // max(1, x.shape[0])
-            one, two = np.repeat(one, parts), np.repeat(two, parts)
-            lanes = np.zeros(flat.shape[1], np.int64)
+            parts = length // max(1, rows[-1])
+            given = _listed(flat), np.repeat(one, parts), np.repeat(two, parts)
+            lanes = np.zeros(prod(rows[:-1]) * length, np.int64)
             run_each(
-                lambda r: norms.square_sums_outer(flat, one, two, *r, lanes),
-                ranges(flat.shape[1], smallest=256, each=flat.shape[0] // 3),
+                lambda r: norms.square_sums_outer(*given, *r, lanes),
+                ranges(len(lanes), smallest=256, each=flat.shape[-2] // 3),
             )
-            out = lanes.reshape(x.shape[0], -1).sum(axis=1)
+            out = lanes.reshape(*rows, -1).sum(axis=-1)
         out[sentinel] = 0
         return out
 
@@ -208,25 +230,26 @@ class CpuEngine:
         conjugate: bool = False,
     ) -> CpuEncoded:
         """Quantise and write the planes in the layout of the side."""
-        rows, k = x.shape
-        shape = (len(system.planes), -(-rows // GROUP), -(-k // DEPTH))
+        *stack, rows, k = x.shape
+        groups = prod(stack) * -(-rows // GROUP)
+        shape = len(system.planes), groups, -(-k // DEPTH)
         planes = empty((*shape, GROUP, DEPTH), np.int8)
         source, across = _straighten(x)
         if planes.size:
             encode_planes(
-                _read_only(as_parts(source)),
+                _read_only(as_parts(_listed(source))),
                 across,
-                np.stack(norms.power_factors(exponents)),
+                np.stack(norms.power_factors(exponents)).reshape(2, -1, rows),
                 -1.0 if conjugate else 1.0,
                 system,
                 planes,
             )
-        return CpuEncoded(rows, k, planes, tuple(range(shape[0])))
+        return CpuEncoded(rows, k, planes, tuple(range(shape[0])), tuple(stack))
 
     def reorder(self, encoded: CpuEncoded, planes: tuple[int, ...]) -> CpuEncoded:
         """Take the planes in another order; the memory is the same."""
         order = tuple(encoded.order[plane] for plane in planes)
-        return CpuEncoded(encoded.rows, encoded.k, encoded.planes, order)
+        return replace(encoded, order=order)
 
     def multiply(
         self,
@@ -242,9 +265,9 @@ class CpuEngine:
         m, n, k = left.rows, right.rows, left.k
         residues = into
         if residues is None:
-            shape = (system.num_products, m, -(-n // GROUP) * GROUP)
+            shape = system.num_products, *left.stack, m, -(-n // GROUP) * GROUP
             residues = empty(shape, np.int8)
-        if 0 in (m, n, k):
+        if 0 in (m, n, k) or 0 in left.stack:
             if into is None:
                 residues[...] = 0
             return residues
@@ -255,9 +278,11 @@ class CpuEngine:
         ]
         # What follows from a product needs all of it.
         side = 0 if hermitian else _SIDES[triangle]
-        multiply_planes(left, right, system, residues, into is not None, own, side)
+        shape = len(residues), prod(left.stack), *residues.shape[-2:]
+        listed = residues.reshape(shape)
+        multiply_planes(left, right, system, listed, into is not None, own, side)
         if hermitian:
-            fill_mirrors(system, residues, _SIDES[triangle])
+            fill_mirrors(system, listed, _SIDES[triangle])
         return residues
 
     def decode(
@@ -276,31 +301,23 @@ class CpuEngine:
         out: Array | None = None,
     ) -> Array:
         """Reconstruct rows of the tile side by side."""
-        m, n = len(rows), len(columns)
+        shape = *rows.shape, columns.shape[-1]
         if out is None:
-            out = np.empty((m, n) if words == 1 else (words, m, n), dtype)
+            out = np.empty(shape if words == 1 else (words, *shape), dtype)
         if out.size == 0:
             return out
+        m, n = rows.size, shape[-1]
         by_word = out.reshape(words, m, n)
         flat = by_word.view(out.real.dtype)
-        if beta == 0:
-            c = by_word[0]
+        c = by_word[0] if beta == 0 else c
         assert c is not None
-        c_parts = _flat_parts(np.ascontiguousarray(c))
-        row_exponents, column_exponents = _finite(rows), _finite(columns)
+        c_parts = _flat_parts(_tall(np.ascontiguousarray(c)))
+        given = (
+            *(residues.reshape(len(residues), m, -1), _finite(rows).reshape(-1)),
+            *(_finite(columns).reshape(-1, n), system, flat, alpha, beta, c_parts),
+        )
         run_each(
-            lambda r: decode_tile(
-                residues,
-                row_exponents,
-                column_exponents,
-                system,
-                flat,
-                alpha,
-                beta,
-                c_parts,
-                _SIDES[triangle],
-                *r,
-            ),
+            lambda r: decode_tile(*given, _SIDES[triangle], *r),
             ranges(m, smallest=8, each=n * len(residues) // 4),
         )
         return out

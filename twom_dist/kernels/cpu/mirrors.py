@@ -65,6 +65,13 @@ def transpose(source, target, side):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
+def transpose_each(source, target, side):  # type: ignore[no-untyped-def]
+    """Transpose matrix after matrix."""
+    for matrix in range(len(source)):
+        transpose(source[matrix], target[matrix], side)
+
+
+@njit(nogil=True, cache=True)
 def combine(target, straight, source, transposed, weight, other, p, m, shift):  # type: ignore[no-untyped-def]
     """target = straight source + transposed target + weight other, modulo p."""
     for i in range(target.shape[0]):
@@ -75,18 +82,22 @@ def combine(target, straight, source, transposed, weight, other, p, m, shift):  
 
 
 def fill_mirrors(system: ResidueSystem, residues: Array, side: int) -> None:
-    """Derive a triangle of the products that have a mirror, or more."""
+    """Derive a triangle of the products that have a mirror, or more.
+
+    `residues`: (products, matrices, n, n padded to whole groups).
+    """
+    rows = residues.reshape(len(residues), -1, residues.shape[3])
 
     def fill(q: int) -> None:
         product, mirror = system.products[q], system.products[q].mirror
         if mirror is None:
             return
-        source, target = residues[mirror.source], residues[q]
-        transpose(source, target, side)
+        transpose_each(residues[mirror.source], residues[q], side)
         if (mirror.straight, mirror.transposed, mirror.other) != (0, 1, None):
-            other = source if mirror.other is None else residues[mirror.other]
+            source = rows[mirror.source]
+            other = source if mirror.other is None else rows[mirror.other]
             combine(
-                target,
+                rows[q],
                 mirror.straight,
                 source,
                 mirror.transposed,

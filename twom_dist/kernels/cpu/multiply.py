@@ -41,8 +41,9 @@ def multiply_planes(
     # A thread computes whole products: enough of them, and none that waits long.
     shared = len(own) % num_threads() == 0 or len(own) >= 8 * num_threads()
     crossovers = CROSSOVERS if shared else ()
-    levels = choose_levels(shape, grain, crossovers) if side == 0 else 0
+    alone = len(left.stack) == 0 and side == 0
+    levels = choose_levels(shape, grain, crossovers) if alone else 0
     if levels > 0:
-        multiply_in_quarters(*args, levels)
+        multiply_in_quarters(left, right, system, residues[:, 0], add, own, levels)
     else:
         multiply_packed(*args, side)

@@ -25,12 +25,19 @@ def largest_bits_inner(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def largest_bits_outer(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Maximum of the magnitude bits over the first axis of bits[k, rows * parts]."""
-    lanes = out[lo:hi]
-    for t in range(bits.shape[0]):
-        row = bits[t, lo:hi]
-        for j in range(lanes.size):
-            lanes[j] = max(lanes[j], row[j] & mask)
+    """Maximum of the magnitude bits over k of bits[matrices, k, rows * parts].
+
+    lo..hi: of the lanes of all matrices, one after the other.
+    """
+    width = bits.shape[2]
+    for matrix in range(lo // width, -(-hi // width)):
+        start = matrix * width
+        first, last = max(lo - start, 0), min(hi - start, width)
+        lanes = out[start + first : start + last]
+        for t in range(bits.shape[1]):
+            row = bits[matrix, t, first:last]
+            for j in range(lanes.size):
+                lanes[j] = max(lanes[j], row[j] & mask)
 
 
 # Below every difference of two exponents.
@@ -87,15 +94,20 @@ def square_sums_inner(x, factor1, factor2, lo, hi, out):  # type: ignore[no-unty
 
 @njit(nogil=True, cache=True)
 def square_sums_outer(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Sum the same squares over the first axis of x[k, rows * parts]."""
-    lanes, f1, f2 = out[lo:hi], factor1[lo:hi], factor2[lo:hi]
-    for t in range(x.shape[0]):
-        row = x[t, lo:hi]
-        for j in range(lanes.size):
-            magnitude = np.abs(np.float64(row[j]))
-            q = np.int64(np.ceil(magnitude * f1[j] * f2[j]))
-            q += np.int64((q == 0) & (magnitude != 0.0))
-            lanes[j] += q * q
+    """Sum the same squares over k of x[matrices, k, rows * parts]; lo..hi as above."""
+    width = x.shape[2]
+    for matrix in range(lo // width, -(-hi // width)):
+        start = matrix * width
+        first, last = max(lo - start, 0), min(hi - start, width)
+        own = slice(start + first, start + last)
+        lanes, f1, f2 = out[own], factor1[own], factor2[own]
+        for t in range(x.shape[1]):
+            row = x[matrix, t, first:last]
+            for j in range(lanes.size):
+                magnitude = np.abs(np.float64(row[j]))
+                q = np.int64(np.ceil(magnitude * f1[j] * f2[j]))
+                q += np.int64((q == 0) & (magnitude != 0.0))
+                lanes[j] += q * q
 
 
 @njit(nogil=True, cache=True)
@@ -162,9 +174,9 @@ def power_factors(exponents: Array) -> tuple[Array, Array]:
 
 def choose_exponents(largest: Array, sums: Array, rule: ScalingRule) -> Array:
     """Apply the rule to each row."""
-    out = np.empty(len(largest), dtype=np.int32)
     leading = np.uint64(rule.leading)
     # Copies: what other workers computed arrives read-only, a type of its own.
-    largest, sums = np.array(largest), np.array(sums)
-    rule_exponents(largest, sums, rule.power, leading, rule.norm_bits, out)
-    return out
+    given = largest.flatten(), sums.flatten()
+    out = np.empty(given[0].size, dtype=np.int32)
+    rule_exponents(*given, rule.power, leading, rule.norm_bits, out)
+    return out.reshape(largest.shape)

@@ -77,12 +77,16 @@ def _multiply_rows(  # type: ignore[no-untyped-def]
 def _multiply_items(  # type: ignore[no-untyped-def]
     lo, hi, x, y, jobs, block, side, longest, add, table, out
 ):
-    """Multiply items lo..hi: blocks of rows of each job, one after the other."""
-    m = out.shape[1]
+    """Multiply items lo..hi: blocks of rows of each job of each matrix, in this order.
+
+    x, y (planes, matrices, groups, words, 64); out (products, matrices, m, n or more).
+    """
+    m = out.shape[2]
     blocks = -(-m // block)
-    groups, words = y.shape[1], y.shape[2]
+    groups, words = y.shape[2], y.shape[3]
     stride = words * _BYTES
     for item in range(lo, hi):
+        matrix, item = divmod(item, len(jobs) * blocks)
         left, right, q = jobs[item // blocks]
         row = item % blocks * block
         rows = min(block, m - row)
@@ -94,12 +98,12 @@ def _multiply_items(  # type: ignore[no-untyped-def]
         for k_lo in range(0, words, longest):
             k_hi = min(words, k_lo + longest)
             _multiply_rows(
-                x[left].ctypes.data + _BYTES * k_lo,
+                x[left, matrix].ctypes.data + _BYTES * k_lo,
                 stride,
-                y[right].ctypes.data + _BYTES * k_lo,
+                y[right, matrix].ctypes.data + _BYTES * k_lo,
                 stride,
                 k_hi - k_lo,
-                out[q],
+                out[q, matrix],
                 row,
                 rows,
                 first,
@@ -154,21 +158,24 @@ def multiply_packed(
 ) -> None:
     """Multiply a triangle of the products `own`, or add to what is there.
 
-    `residues`: (products, m, n padded to whole groups); `side`: -1 for the lower
-    triangle, 1 for the upper one, 0 for both.
+    `residues`: (products, matrices, m, n padded to whole groups); `side`: -1 for the
+    lower triangle, 1 for the upper one, 0 for both.
     """
     given = [(q, system.products[q]) for q in own]
     jobs = [(left.order[t.left], right.order[t.right], q) for q, t in given]
-    m, words = left.rows, left.planes.shape[2]
+    m, words, count = left.rows, left.planes.shape[2], residues.shape[1]
     block, longest = cut_rows(words)
     args = (
-        *(left.planes.reshape(*left.planes.shape[:3], -1), right.planes),
+        *(
+            x.planes.reshape(len(x.planes), count, -1, words, _BYTES)
+            for x in (left, right)
+        ),
         *(np.array(jobs), block, side, longest, add),
         *(product_table(system), residues),
     )
-    items = len(jobs) * -(-m // block)
+    items = count * len(jobs) * -(-m // block)
     # 64 multiplications a clock and more.
-    each = min(block, m) * residues.shape[2] * words * DEPTH // 400
+    each = min(block, m) * residues.shape[3] * words * DEPTH // 400
     run_each(lambda r: _multiply_items(*r, *args), ranges(items, each=each))
 
 

@@ -84,31 +84,32 @@ def quantise_groups(  # type: ignore[no-untyped-def]
 ):
     """out[entry // 16, word, entry % 16]: the words of groups lo..hi, FLIPPED.
 
-    x is (rows, k, parts), or (k, rows, parts) if `across`; factors are (2, rows);
-    `count` words of each of `parts`, those of Re first; Im is 0 where x has none.
+    Of matrices that begin with a group each: x is (matrices, rows, k, parts), or
+    (matrices, k, rows, parts) if `across`; factors are (2, matrices, rows); `count`
+    words of each of `parts`, those of Re first; Im is 0 where x has none.
     """
     values, rest = np.zeros((2, _PIECE)), np.empty((2, _PIECE))
     factor1, factor2 = np.zeros(_PIECE), np.zeros(_PIECE)
     split = np.zeros((2 * count, _PIECE))
     by_word = values.reshape(2, -1, GROUP, DEPTH)
     words, most = -(-k // DEPTH), _PIECE // (GROUP * DEPTH)
-    at = 0
+    groups, at = -(-rows // GROUP), 0
     for group in range(lo, hi):
-        row = group * GROUP
+        matrix, row = group // groups, group % groups * GROUP
         own_rows = min(GROUP, rows - row)
         for c in range(_PIECE):
-            r = min(c % (GROUP * DEPTH) // DEPTH, own_rows - 1)
-            factor1[c], factor2[c] = factors[0, row + r], factors[1, row + r]
+            r = row + min(c % (GROUP * DEPTH) // DEPTH, own_rows - 1)
+            factor1[c], factor2[c] = factors[0, matrix, r], factors[1, matrix, r]
         for word in range(0, words, most):
             own = min(most, words - word)
             entries = own * GROUP * DEPTH
             k_lo, k_hi = word * DEPTH, min(k, (word + own) * DEPTH)
-            for part in range(min(parts, x.shape[2])):
+            for part in range(min(parts, x.shape[3])):
                 target = by_word[part, :own]
                 if across:
-                    _load_across(x, row, own_rows, k_lo, k_hi, part, target)
+                    _load_across(x[matrix], row, own_rows, k_lo, k_hi, part, target)
                 else:
-                    _load_along(x, row, own_rows, k_lo, k_hi, part, target)
+                    _load_along(x[matrix], row, own_rows, k_lo, k_hi, part, target)
             if hexagonal:
                 g, h = split[count - 1], split[2 * count - 1]
                 nearest_points(values, factor1, factor2, entries, im_sign, g, h, rest)

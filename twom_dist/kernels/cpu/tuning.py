@@ -31,3 +31,6 @@ STRIP_BYTES, SMALLEST_STRIP = 1 << 27, 256
 # the time at 1024 (a size of 341), 1.0 and 1.03 for 512 x 2048 x 2048 (341), 0.96 and
 # 0.94 at 2048 (683), 0.85 and 0.81 at 4096 (1365): one thread, the same machine.
 CROSSOVERS = (400.0, 1300.0)
+
+# Planes and residues of the matrices of a stack that are computed together.
+STACK_BYTES = 1 << 24

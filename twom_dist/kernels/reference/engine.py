@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
-from math import frexp
+from math import frexp, prod
 from typing import Any
 
 import numpy as np
@@ -35,14 +35,14 @@ from .magnitudes import largest_terms, magnitudes, multiply_magnitudes
 
 @dataclass(frozen=True)
 class ReferenceEncoded:
-    """Symmetric residues as (planes, rows, k) int8."""
+    """Symmetric residues as (planes, ..., rows, k) int8."""
 
     planes: Array
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, k)."""
-        return self.planes.shape[1], self.planes.shape[2]
+    def shape(self) -> tuple[int, ...]:
+        """(..., rows, k)."""
+        return tuple(self.planes.shape[1:])
 
     @property
     def nbytes(self) -> int:
@@ -50,13 +50,19 @@ class ReferenceEncoded:
         return int(self.planes.nbytes)
 
     def residues(self) -> Array:
-        """(planes, rows, k) int8."""
+        """(planes, ..., rows, k) int8."""
         return self.planes
 
 
 def _parts(x: Array) -> list[Array]:
     """Real and imaginary part, or the real matrix alone."""
     return [x.real, x.imag] if np.iscomplexobj(x) else [x]
+
+
+def _rows(x: Array) -> Array:
+    """List the rows of all matrices, their real parts before their imaginary ones."""
+    rows = np.concatenate(_parts(x), axis=-1)
+    return rows.reshape(prod(rows.shape[:-1]), rows.shape[-1])
 
 
 def _by_element(function: Callable[..., Any], *arrays: Array, results: int = 1) -> Any:
@@ -104,20 +110,24 @@ class ReferenceEngine:
         """Cut by the setting largest-tile."""
         return host_limits(shape, update)
 
+    def stack_limit(self, system: ResidueSystem, shape: Shape) -> int:
+        """One at a time would do."""
+        return 1
+
     def synchronize(self) -> None:
         """Nothing runs beside."""
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
         largest = []
-        for row in np.concatenate(_parts(x), axis=1):
+        for row in _rows(x):
             if not np.isfinite(row).all():
                 largest.append(NONFINITE_ROW)
             elif not row.any():
                 largest.append(ZERO_ROW)
             else:
                 largest.append(max(frexp(t)[1] for t in row if t != 0))
-        return np.array(largest, dtype=np.int32)
+        return np.array(largest, dtype=np.int32).reshape(x.shape[:-1])
 
     def column_exponents(self, x: Array, largest: Array) -> Array:
         """Find the extreme exponents of the parts of each column that are not 0."""
@@ -137,18 +147,18 @@ class ReferenceEngine:
 
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-        sums = np.zeros(len(x), dtype=np.int64)
-        rows = np.concatenate(_parts(x), axis=1)
-        for i, (row, e) in enumerate(zip(rows, largest, strict=True)):
+        sums = np.zeros(largest.shape, dtype=np.int64)
+        for i, (row, e) in enumerate(zip(_rows(x), largest.flat, strict=True)):
             if e not in (ZERO_ROW, NONFINITE_ROW):
                 shift = norm_bits - int(e)
-                sums[i] = sum(_ceil_scaled(t, shift) ** 2 for t in row)
+                sums.flat[i] = sum(_ceil_scaled(t, shift) ** 2 for t in row)
         return sums
 
     def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
         """Apply the rule to each row."""
-        pairs = zip(largest, sums, strict=True)
-        return np.array([rule.exponent(int(e), int(s)) for e, s in pairs], np.int32)
+        pairs = zip(largest.flat, sums.flat, strict=True)
+        found = np.array([rule.exponent(int(e), int(s)) for e, s in pairs], np.int32)
+        return found.reshape(largest.shape)
 
     def fingerprint(self, x: Array) -> int:
         """Hash the bytes."""
@@ -164,7 +174,7 @@ class ReferenceEngine:
     ) -> ReferenceEncoded:
         """Quantise and take the planes modulo p."""
         re, im = (np.where(np.isfinite(t), t, 0) for t in (x.real, x.imag))
-        masked = np.asarray(exponents)[:, np.newaxis]
+        masked = np.asarray(exponents)[..., np.newaxis]
         if system.hexagonal:
             re, im = _by_element(nearest_point, re, im, masked, results=2)
         else:
@@ -195,23 +205,26 @@ class ReferenceEngine:
         triangle: Uplo = "full",
     ) -> Array:
         """Multiply in int64 and reduce; exact for k below 2^49."""
-        m, n = left.shape[0], right.shape[0]
-        residues = (
-            np.zeros((system.num_products, m, n), np.int8) if into is None else into
-        )
-        levels = choose_levels((m, n, left.shape[1]), (1, 1, 1), ())
+        *stack, m, _ = left.shape
+        n = right.shape[-2]
+        shape = system.num_products, *stack, m, n
+        residues = np.zeros(shape, np.int8) if into is None else into
+        levels = choose_levels((m, n, left.shape[-1]), (1, 1, 1), ()) if not stack else 0
         for q, product in enumerate(system.products):
             if hermitian and product.mirror is not None:
                 continue
             a = left.planes[product.left].astype(np.int64)
             b = right.planes[product.right].astype(np.int64)
-            total = residues[q] + multiply_by_seven(a, b.T, product.p, levels)
-            residues[q] = reduce_symmetric(total, product.p)
+            y = b.swapaxes(-1, -2)
+            found = multiply_by_seven(a, y, product.p, levels) if levels else a @ y
+            residues[q] = reduce_symmetric(residues[q] + found, product.p)
         for q, product in enumerate(system.products):
             mirror = product.mirror
             if hermitian and mirror is not None:
                 source = residues[mirror.source].astype(np.int64)
-                total = mirror.straight * source + mirror.transposed * source.T
+                total = mirror.straight * source + mirror.transposed * source.swapaxes(
+                    -1, -2
+                )
                 if mirror.other is not None:
                     total = total + mirror.other_weight * residues[mirror.other]
                 residues[q] = reduce_symmetric(total, product.p)
@@ -233,7 +246,8 @@ class ReferenceEngine:
         out: Array | None = None,
     ) -> Array:
         """Reconstruct exactly, then follow the contract's floating-point steps."""
-        exponents = -(_finite(rows)[:, np.newaxis] + _finite(columns)[np.newaxis, :])
+        rows, columns = _finite(rows), _finite(columns)
+        exponents = -(rows[..., :, np.newaxis] + columns[..., np.newaxis, :])
         e1 = np.clip(exponents, -1000, 600)
         e2 = np.maximum(exponents - e1, -1022)
         with np.errstate(under="ignore"):

@@ -1,0 +1,64 @@
+"""Stacks: products of many matrices of one shape, each as if it were alone."""
+
+from dataclasses import replace
+
+from ..errors import PlanError
+from ..kernels.family import namespace
+from ..typing import Array, Side
+from . import tasks
+from .cells import Operand, compute_cell
+from .spec import Spec, as_rows, load_engine
+
+
+def compute_stack(
+    a: Array, b: Array, spec: Spec, c: Array | None = None, out: Array | None = None
+) -> Array:
+    """Compute ``alpha op(A) op(B) + beta C`` of every A, B and C of three stacks.
+
+    Parameters
+    ----------
+    a, b, c : (..., rows, columns)
+        The same axes in front; b is a for an update. Not empty.
+    spec : Spec
+        Of each product: its moduli are known, and it is not a sum of two.
+    out : (..., m, n), optional
+        Where it is written, C-contiguous.
+    """
+    stack, m, n = _check(a, b, c, spec)
+    engine, shape = load_engine(spec), (m, n, spec.k)
+    limits = engine.tile_limits(spec.system, shape)
+    spec = replace(spec, cache_bytes=limits.cache_bytes if spec.twins else 0)
+    if out is None:
+        out = namespace(a).empty((*stack, m, n), spec.dtype)
+    a, b, listed = (x.reshape(-1, *x.shape[-2:]) for x in (a, b, out))
+    c = None if c is None else c.reshape(listed.shape)
+    count = engine.stack_limit(spec.system, shape)
+    for lo in range(0, len(listed), count):
+        own = slice(lo, lo + count)
+        left = _scale(a[own], "left", spec)
+        right = left if spec.twins else _scale(b[own], "right", spec)
+        beside = None if c is None else c[own]
+        diagonal = spec.routine.triangle
+        compute_cell([(left, right)], spec, diagonal, None, beside, listed[own])
+    return out
+
+
+def _scale(tile: Array, side: Side, spec: Spec) -> Operand:
+    return Operand([tile], tasks.scale_in_one(tile, side, spec))
+
+
+def _check(
+    a: Array, b: Array, c: Array | None, spec: Spec
+) -> tuple[tuple[int, ...], int, int]:
+    """Return the axes in front, m and n, or say what does not fit."""
+    left, right = as_rows(a, "left", spec.op_a), as_rows(b, "right", spec.op_b)
+    *stack, m, k = left.shape
+    shape = *stack, m, right.shape[-2]
+    if right.shape != (*stack, shape[-1], k) or (c is not None and c.shape != shape):
+        shapes = " and ".join(str(x.shape) for x in (a, b, c) if x is not None)
+        raise PlanError(
+            f"stacks of the shapes {shapes} do not multiply matrix by matrix",
+            "Give all the same axes in front of matrices that fit",
+            "stack-shapes",
+        )
+    return tuple(stack), m, shape[-1]
