@@ -11,9 +11,6 @@ import numpy as np
 
 from ..typing import Array, Uplo
 
-# Rows that are mirrored at once: the block on the diagonal stays in cache.
-MIRROR_ROWS = 128
-
 
 def scale_and_add(
     x: Array | None, alpha: complex, beta: complex, c: Array | None, dtype: Any
@@ -100,26 +97,12 @@ def close_diagonal(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
 
     The diagonal of a Hermitian tile is real. The tile is changed, and returned.
     """
-    for lo in range(0, tile.shape[-1], MIRROR_ROWS):
-        close_rows(tile, lo, conjugate=conjugate, uplo=uplo)
-    return tile
-
-
-def close_rows(tile: Array, lo: int, *, conjugate: bool, uplo: Uplo) -> None:
-    """Close `MIRROR_ROWS` rows, from `lo` on, or so many columns for "upper"."""
     # The triangle below the diagonal: of the transposed view for "upper".
     lower = tile.swapaxes(-1, -2) if uplo == "upper" else tile
-    hi = min(tile.shape[-1], lo + MIRROR_ROWS)
-    block, beside = lower[..., lo:hi, lo:hi], lower[..., lo:hi, hi:]
-    rows, columns = np.tril_indices(hi - lo, -1)
-    if uplo == "full":
-        mirrored, below = block[..., rows, columns], lower[..., hi:, lo:hi]
-        below = below.swapaxes(-1, -2)
-        block[..., columns, rows] = _conjugate(mirrored) if conjugate else mirrored
-        beside[...] = _conjugate(below) if conjugate else below
-    else:
-        block[..., columns, rows] = 0
-        beside[...] = 0
+    rows, columns = np.tril_indices(tile.shape[-1], -1)
+    below = lower[..., rows, columns] if uplo == "full" else 0
+    lower[..., columns, rows] = _conjugate(below) if conjugate else below
     if conjugate and np.iscomplexobj(tile):
-        diagonal = np.arange(hi - lo)
-        block.imag[..., diagonal, diagonal] = 0
+        diagonal = np.arange(tile.shape[-1])
+        tile.imag[..., diagonal, diagonal] = 0
+    return tile

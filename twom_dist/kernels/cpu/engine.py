@@ -12,20 +12,14 @@ from ...moduli import NONFINITE_ROW, ZERO_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
 from ..bounds import fetch, largest_terms, multiply_magnitudes
 from ..family import Family
-from ..finish import (
-    MIRROR_ROWS,
-    close_diagonal,
-    close_rows,
-    mirror_tile,
-    scale_and_add,
-    scale_columns,
-)
+from ..finish import mirror_tile, scale_and_add, scale_columns
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 from ..operands import Sample
 from . import norms
 from .announce import announce_compilation
 from .buffers import empty
+from .closing import close_tiles
 from .decode import as_parts, decode_tile
 from .encode import encode_planes
 from .encoded import DEPTH, GROUP, CpuEncoded
@@ -113,11 +107,9 @@ class CpuEngine:
         """Nothing runs beside."""
 
     def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
-        """Close pieces of rows side by side."""
-        pieces = range(0, len(tile), MIRROR_ROWS)
-        if len(pieces) < 4:  # less than what threads cost
-            return close_diagonal(tile, conjugate=conjugate, uplo=uplo)
-        run_each(lambda r: close_rows(tile, r, conjugate=conjugate, uplo=uplo), pieces)
+        """Close bands of rows side by side."""
+        if tile.size:
+            close_tiles(as_parts(_listed(tile)), conjugate, uplo)
         return tile
 
     def largest_exponents(self, x: Array) -> Array:
