@@ -12,7 +12,6 @@ References
 .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
 """
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -20,15 +19,15 @@ from ..moduli import ResidueSystem, ScalingRule
 from ..typing import Array, Uplo
 from .family import Family
 from .limits import Shape, TileLimits, Update
-from .operands import Encoded, Fill, Sample
-from .survey import Survey
+from .operands import Encoded, Fill
+from .survey import Looks
 
 
-class Engine(Protocol):
+class Engine(Looks, Protocol):
     """One implementation of the pipeline; stateless apart from caches and threads.
 
     Arrays are of the engine's family (NumPy, CuPy) and never written to, except
-    where a parameter says so. `survey` is None where to wait for answers costs nothing.
+    where a parameter says so.
 
     The stages of a product take *stacks* too: matrices of one shape along axes in
     front, the same for all operands. Then x is (..., rows, k), exponents are (...,
@@ -40,7 +39,6 @@ class Engine(Protocol):
 
     name: str
     family: Family
-    survey: Survey | None
 
     def task(self) -> AbstractContextManager[None]:
         """Scope of one dask task: its share of threads; device work done on exit."""
@@ -125,63 +123,6 @@ class Engine(Protocol):
 
     def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
         """Apply ``rule.exponent`` to each row: (rows,) int32."""
-        ...
-
-    def magnitudes(self, samples: Sequence[Sample]) -> list[Array]:
-        """Round ``sqrt(re^2 + im^2) 2^-e`` to a float32, and cut it to 8 bits.
-
-        Powers of two, squares and their root in float64, each operation rounded by
-        itself; at least 2^-126 where the entry is not 0, and 0 in rows without a finite
-        nonzero entry.
-
-        Returns
-        -------
-        list of (count, k) uint16
-            The leading half of the nearest float32, of the rows of each sample.
-        """
-        ...
-
-    def multiply_magnitudes(self, x: Array, y: Array, bits: int) -> Array:
-        """Sum ``floor(x 2^bits) floor(y 2^bits)`` along k, for all pairs of rows.
-
-        Parameters
-        ----------
-        x, y : (m, k), (n, k) uint16
-            From `magnitudes`.
-        bits : int
-            At most 20; such that all sums are below 2^53.
-
-        Returns
-        -------
-        (m, n) float64 or int64
-            Exact.
-        """
-        ...
-
-    def largest_terms(self, x: Array, y: Array, wanted: Array) -> Array:
-        """Find the largest sum of the exponents of x and y along k, neither being 0.
-
-        Parameters
-        ----------
-        x, y : (m, k), (n, k) uint16
-            As for `multiply_magnitudes`.
-        wanted : (m, n) bool
-            Pairs that matter.
-
-        Returns
-        -------
-        (m, n) int32
-            Exponents e of ``2^e <= x < 2^(e+1)``; `ZERO_ROW` where there is no term,
-            and perhaps where none is wanted. Those of tiles combine by maximum.
-        """
-        ...
-
-    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
-        """Bring arrays of one allocation to the host, by one wait for the device."""
-        ...
-
-    def fingerprint(self, x: Array) -> int:
-        """Return a number that changes, as good as certainly, when x is refilled."""
         ...
 
     def encode(

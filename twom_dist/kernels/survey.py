@@ -1,9 +1,10 @@
-"""The Survey protocol: all that is known of whole operands, by one look."""
+"""What is looked at before the moduli are chosen: the stages of an engine for it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from ..typing import Array
+from .operands import Sample
 
 
 class Surveyed(NamedTuple):
@@ -43,4 +44,70 @@ class Survey(Protocol):
         list of Surveyed
             Of one allocation: one `Engine.fetch` brings all to the host.
         """
+        ...
+
+
+class Looks(Protocol):
+    """Part of the `Engine` protocol: samples, their products, and all at once.
+
+    `survey` is None where to wait for answers costs nothing.
+    """
+
+    survey: Survey | None
+
+    def magnitudes(self, samples: Sequence[Sample]) -> list[Array]:
+        """Round ``sqrt(re^2 + im^2) 2^-e`` to a float32, and cut it to 8 bits.
+
+        Powers of two, squares and their root in float64, each operation rounded by
+        itself; at least 2^-126 where the entry is not 0, and 0 in rows without a finite
+        nonzero entry.
+
+        Returns
+        -------
+        list of (count, k) uint16
+            The leading half of the nearest float32, of the rows of each sample.
+        """
+        ...
+
+    def multiply_magnitudes(self, x: Array, y: Array, bits: int) -> Array:
+        """Sum ``floor(x 2^bits) floor(y 2^bits)`` along k, for all pairs of rows.
+
+        Parameters
+        ----------
+        x, y : (m, k), (n, k) uint16
+            From `magnitudes`.
+        bits : int
+            At most 20; such that all sums are below 2^53.
+
+        Returns
+        -------
+        (m, n) float64 or int64
+            Exact.
+        """
+        ...
+
+    def largest_terms(self, x: Array, y: Array, wanted: Array) -> Array:
+        """Find the largest sum of the exponents of x and y along k, neither being 0.
+
+        Parameters
+        ----------
+        x, y : (m, k), (n, k) uint16
+            As for `multiply_magnitudes`.
+        wanted : (m, n) bool
+            Pairs that matter.
+
+        Returns
+        -------
+        (m, n) int32
+            Exponents e of ``2^e <= x < 2^(e+1)``; `ZERO_ROW` where there is no term,
+            and perhaps where none is wanted. Those of tiles combine by maximum.
+        """
+        ...
+
+    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
+        """Bring arrays of one allocation to the host, by one wait for the device."""
+        ...
+
+    def fingerprint(self, x: Array) -> int:
+        """Return a number that changes, as good as certainly, when x is refilled."""
         ...

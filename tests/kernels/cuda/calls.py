@@ -135,7 +135,7 @@ class Calls:
                 *operand(x),
                 *(exponents, i32(conjugate), out),
                 *(i64(shape[1]), i64(shape[2]), i64(shape[1] * shape[2])),
-                *last,
+                *(*last, i64(0)),
             )
             module = module_for("encode", x.dtype, system)
             self.kernels.launch(module, "encode", grid, block, args)
@@ -195,7 +195,7 @@ class Calls:
             args = (
                 *(wide, i64(width + pad), i64(m * (width + pad))),
                 *(padded, i64(width), i64(m * width), i64(m)),
-                *(tables.requantise_table(system), products, i32(add)),
+                *(tables.requantise_table(system), products, i32(add), i32(1), i64(0)),
             )
             grid = (ceil(width, 128), blocks, batch)
             module = module_for("requantise")
@@ -261,7 +261,7 @@ class Calls:
             args = (
                 *(padded, *map(i64, padded.strides[1::-1])),
                 *(i64(m), i64(n), rows, columns),
-                *(*scalars, c, *c_strides, out, i64(n + pad), i32(0)),
+                *(*scalars, c, *c_strides, out, i64(n + pad), i32(0), i64(0)),
             )
             width = 32 * tables.decode_elements(system)
             module = module_for("decode", dtype, system, words)

@@ -53,7 +53,7 @@ def multiply(
         tables.requantise_table(SYSTEM),
         *(np.int64(m), np.int64(n), residues),
         *(np.int64(residues.strides[1]), np.int64(residues.strides[0]), np.int32(add)),
-        triangle_arg(triangle),
+        *(triangle_arg(triangle), np.int32(1)),
     )
     grid, block = (blocks, 1, 1), (384, 1, 1)
     calls.kernels.launch(module_for("products"), "products", grid, block, args)

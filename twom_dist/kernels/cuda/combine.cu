@@ -25,14 +25,15 @@ struct Mirror {
   uint32 lift, inverse, minus_p;
 };
 
-// One mirror a block in y, of residues (products, n, row_stride), contiguous; 16 divides
-// row_stride and the address. No target is the source or the other of another one.
+// One mirror a block in y, one matrix of the stack in z, of residues (products, matrices,
+// n, row_stride), contiguous; 16 divides row_stride and the address. No target is the source or the other of another one.
 // Squares in x, over groups of four rows x four columns; groups without an element of the triangle are left as they are.
 extern "C" __global__ void __launch_bounds__(256)
 combine(int8* residues, int64 n, int64 row_stride, const Mirror* mirrors,
         int32 triangle) {
   Mirror mirror = mirrors[blockIdx.y];
-  int64 product_stride = n * row_stride;
+  int64 product_stride = gridDim.z * n * row_stride;
+  residues += blockIdx.z * n * row_stride;
   const int8* r = residues + mirror.source * product_stride;
   const int8* s = mirror.other < 0 ? 0 : residues + mirror.other * product_stride;
   int8* out = residues + mirror.target * product_stride;

@@ -209,15 +209,21 @@ __device__ __forceinline__ void scale_up(double (&v)[PARTS], int32 row, int32 co
 
 // out[i, j] = alpha X Y^T + beta c from residues[q * product_stride + i * row_stride + j];
 // 16 divides row_stride and the address.
-// c has strides in elements, out rows of out_stride elements, m of them for each word.
+// c has strides in elements, out rows of out_stride elements, m of them for each matrix of
+// a stack, and all of these for each word.
 // Blocks of 32 x 8: x over groups of ELEMENTS along n, y over rows, any number of blocks
-// in y. Threads without an element of the triangle write nothing.
+// in y; z over the matrices. Threads without an element of the triangle write nothing.
 extern "C" __global__ void __launch_bounds__(256, 2)
 decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, int64 n,
        const int32* rows, const int32* columns, int32 alpha_mode, double alpha_re,
        double alpha_im, int32 beta_mode, double beta_re, double beta_im, const REAL* c,
        int64 c_row_stride, int64 c_column_stride, REAL* out, int64 out_stride,
-       int32 triangle) {
+       int32 triangle, int64 c_stack_stride) {
+  residues += blockIdx.z * m * row_stride;
+  rows += blockIdx.z * m;
+  columns += blockIdx.z * n;
+  c += PARTS * (blockIdx.z * c_stack_stride);
+  out += PARTS * (blockIdx.z * m * out_stride);
   int64 first = ELEMENTS * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
   if (first >= n) return;
   int32 count = n - first < ELEMENTS ? (int32)(n - first) : ELEMENTS;
@@ -298,7 +304,7 @@ decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, in
         // Inf - Inf is NaN.
         v[e][1][part] = total - total == 0.0 ? low : 0.0;
       }
-      store_element(v[e][1], own, target + PARTS * m * out_stride, NONE, 0.0, 0.0);
+      store_element(v[e][1], own, target + PARTS * (gridDim.z * m * out_stride), NONE, 0.0, 0.0);
 #endif
       store_element(v[e][0], own, target, beta_mode, beta_re, beta_im);
     }

@@ -1,12 +1,21 @@
 """Residues to a tile, by one kernel."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
-from .launch import Device, remember, scalar_args, strides, tile_grid, triangle_arg
+from .launch import (
+    Device,
+    remember,
+    scalar_args,
+    stack_stride,
+    strides,
+    tile_grid,
+    triangle_arg,
+)
 from .sources import module_for
 from .tables import decode_elements
 
@@ -23,14 +32,18 @@ def decode_residues(
     c: Array | None = None,
     triangle: Uplo = "full",
 ) -> None:
-    """Write ``alpha X Y^T + beta c``, or a triangle of it; out has one word or two."""
-    m, n = out.shape[-2:]
-    words = 1 if out.ndim == 2 else len(out)
+    """Write ``alpha X Y^T + beta c``, or a triangle of it; out has one word or two.
+
+    Of residues (products, m, n or more), or (products, matrices, m, n or more).
+    """
+    n = out.shape[-1]
+    words = 1 if out.ndim < residues.ndim else len(out)
     beside = c if c is not None else out if words == 1 else out[0]
-    sizes, grid = _sizes(system, residues.strides, m, n)
+    sizes, grid = _sizes(system, residues.shape, residues.strides, n)
     args = (
         *(residues, *sizes, rows, columns, *scalar_args(alpha), *scalar_args(beta)),
         *(c, *strides(beside), out, sizes[3], triangle_arg(triangle)),
+        stack_stride(beside),
     )
     module = module_for("decode", out.dtype, system, words)
     device.launch(module, "decode", *grid, args)
@@ -38,8 +51,9 @@ def decode_residues(
 
 @remember
 def _sizes(
-    system: ResidueSystem, strides: tuple[int, int, int], m: int, n: int
+    system: ResidueSystem, shape: tuple[int, ...], strides: tuple[int, ...], n: int
 ) -> tuple[tuple[Any, ...], tuple[Any, Any]]:
     """Row stride, product stride, m and n; grid and block."""
-    sizes = tuple(map(np.int64, (strides[1], strides[0], m, n)))
-    return sizes, tile_grid(m, n, decode_elements(system))
+    m, count = shape[-2], prod(shape[1:-2])
+    sizes = tuple(map(np.int64, (strides[-2], strides[0], m, n)))
+    return sizes, tile_grid(m, n, decode_elements(system), count)

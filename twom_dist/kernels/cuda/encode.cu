@@ -8,11 +8,16 @@
 // pipe.
 #include "encode.cuh"
 
-// out[plane * plane_stride + row * k_padded + c], zeros where row >= rows or c >= k.
+// out[plane * plane_stride + row * k_padded + c], zeros where row >= rows or c >= k. The
+// matrices of a stack, one for each blockIdx.y, begin padded_rows after one another.
 extern "C" __global__ void __launch_bounds__(256)
 encode(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
        const int32* exponents, int32 conjugate, int8* out, int64 padded_rows,
-       int64 k_padded, int64 plane_stride, int32 across, int32 rows_of_block) {
+       int64 k_padded, int64 plane_stride, int32 across, int32 rows_of_block,
+       int64 stack_stride) {
+  x += PARTS * (blockIdx.y * stack_stride);
+  exponents += blockIdx.y * rows;
+  out += blockIdx.y * padded_rows * k_padded;
   Group group = locate_group(padded_rows, k_padded, across, rows_of_block);
   if (group.row >= padded_rows || group.first >= k_padded) return;
   int32 s = group.row < rows ? exponents[group.row] : NONFINITE_ROW;

@@ -1,6 +1,7 @@
 """The int8 planes of one operand on a device."""
 
 from dataclasses import dataclass
+from math import prod
 
 from ...typing import Array
 
@@ -13,20 +14,29 @@ class CudaEncoded:
     ----------
     rows, k : int
     planes : (planes, padded rows, padded k) int8
-        Zeros in the padding.
+        Zeros in the padding. Matrices of a stack lie one below the other.
     order : tuple of int
         Where each plane stands in `planes`.
+    stack : tuple of int
+        Axes in front of the matrices.
     """
 
     rows: int
     k: int
     planes: Array
     order: tuple[int, ...]
+    stack: tuple[int, ...] = ()
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, k)."""
-        return self.rows, self.k
+    def shape(self) -> tuple[int, ...]:
+        """(..., rows, k)."""
+        return *self.stack, self.rows, self.k
+
+    def by_matrix(self) -> Array:
+        """View the planes as (planes, matrices, padded rows, padded k)."""
+        planes, rows, k = self.planes.shape
+        count = prod(self.stack)
+        return self.planes.reshape(planes, count, rows // max(1, count), k)
 
     @property
     def nbytes(self) -> int:
@@ -34,6 +44,6 @@ class CudaEncoded:
         return int(self.planes.nbytes)
 
     def residues(self) -> Array:
-        """(planes, rows, k) int8 symmetric residues."""
-        planes: Array = self.planes[list(self.order), : self.rows, : self.k]
-        return planes
+        """(planes, ..., rows, k) int8 symmetric residues."""
+        planes = self.by_matrix()[list(self.order), :, : self.rows, : self.k]
+        return planes.reshape(len(self.order), *self.shape)

@@ -5,6 +5,7 @@ Nothing here waits for the device but `task` on its exit, `fetch`, and `fingerpr
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,14 @@ from .fill import CudaFill, fill_nonfinite, mark_nonfinite
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
 from .launch import (
+    LARGEST_STACK,
     Device,
+    by_rows,
     group_grid,
     lies_across,
+    listed,
     operand_args,
+    stack_stride,
     strip_grid,
 )
 from .multiply import combine_mirrors, multiply_products
@@ -52,6 +57,12 @@ class CudaEngine:
         """Wait for the stream on exit: dask takes a result that is there for done."""
         yield
         self.device.synchronize()
+
+    def stack_limit(self, system: ResidueSystem, shape: Shape) -> int:
+        """Cut by the setting workspace-bytes, and by the largest grid."""
+        limit = workspace_bytes(self.device.total_bytes())
+        fitting = limit // working_bytes(system, shape, 0)
+        return max(1, min(LARGEST_STACK, fitting))
 
     def synchronize(self) -> None:
         """Wait for the current stream."""
@@ -90,7 +101,8 @@ class CudaEngine:
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-        return norms.largest_exponents(self.device, x)
+        found = norms.largest_exponents(self.device, by_rows(x))
+        return found.reshape(x.shape[:-1])
 
     def column_exponents(self, x: Array, largest: Array) -> Array:
         """Find the extreme exponents of the parts of each column that are not 0."""
@@ -98,7 +110,8 @@ class CudaEngine:
 
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-        return norms.square_sums(self.device, x, largest, norm_bits)
+        args = by_rows(x), largest.reshape(-1), norm_bits
+        return norms.square_sums(self.device, *args).reshape(x.shape[:-1])
 
     def survey(
         self, operands: Sequence[Array], norm_bits: int, *, columns: bool
@@ -112,7 +125,10 @@ class CudaEngine:
 
     def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
         """Apply the rule to each row."""
-        return norms.choose_exponents(self.device, largest, sums, rule)
+        found = norms.choose_exponents(
+            self.device, largest.reshape(-1), sums.reshape(-1), rule
+        )
+        return found.reshape(largest.shape)
 
     def magnitudes(self, samples: Sequence[Sample]) -> list[Array]:
         """Round the magnitudes of entries, relative to their rows, to 8 bits."""
@@ -148,24 +164,25 @@ class CudaEngine:
         conjugate: bool = False,
     ) -> CudaEncoded:
         """Quantise and write the planes, alike for both sides."""
-        (rows, k), count = x.shape, len(system.planes)
-        shape = (count, align(rows, ROW_GROUP), align(k, LINE))
+        (*stack, rows, k), count = x.shape, len(system.planes)
+        x, padded = listed(x), (align(rows, ROW_GROUP), align(k, LINE))
+        shape = count, len(x) * padded[0], padded[1]
         planes = self.device.empty(shape, np.int8)
         if planes.size:
-            grid, block, last = group_grid(*shape[1:], lies_across(x))
+            grid, block, last = group_grid(*padded, lies_across(x))
             args = (
                 *(*operand_args(x), exponents, np.int32(conjugate)),
-                *(planes, *map(np.int64, shape[1:]), np.int64(shape[1] * shape[2])),
-                *last,
+                *(planes, *map(np.int64, padded), np.int64(shape[1] * shape[2])),
+                *(*last, stack_stride(x)),
             )
             module = module_for("encode", x.dtype, system)
-            self.device.launch(module, "encode", grid, block, args)
-        return CudaEncoded(rows, k, planes, tuple(range(count)))
+            self.device.launch(module, "encode", (grid[0], len(x), 1), block, args)
+        return CudaEncoded(rows, k, planes, tuple(range(count)), tuple(stack))
 
     def reorder(self, encoded: CudaEncoded, planes: tuple[int, ...]) -> CudaEncoded:
         """Take the planes in another order; the memory is the same."""
         order = tuple(encoded.order[plane] for plane in planes)
-        return CudaEncoded(encoded.rows, encoded.k, encoded.planes, order)
+        return replace(encoded, order=order)
 
     def multiply(
         self,
@@ -182,26 +199,28 @@ class CudaEngine:
         Rows of residues are padded to multiples of 16: no kernel meets a ragged one.
         """
         m, n, k = left.rows, right.rows, left.k
-        shape = (system.num_products, m, align(n))
-        if 0 in (m, n, k):
+        shape = (system.num_products, *left.stack, m, align(n))
+        if 0 in (m, n, k) or 0 in left.stack:
             return self.device.filled(shape, np.int8) if into is None else into
         residues = self.device.empty(shape, np.int8) if into is None else into
         fused, add = self._is_fused(), into is not None
-        levels = self._choose_levels(system, (m, n, k)) if fused else 0
+        alone = fused and not left.stack
+        levels = self._choose_levels(system, (m, n, k)) if alone else 0
         if fused and hermitian and triangle != "full":
             # Nothing can be derived of sums that were made of one triangle.
             hermitian = not add and (levels > 0 or deriving_pays(system, n, k))
         own = tables.own_products(system, hermitian)
-        args = (self.device, left, right, system, residues, own, add)
+        by_matrix = residues.reshape(len(residues), -1, *residues.shape[-2:])
+        args = (self.device, left, right, system, by_matrix, own, add)
         wanted = "full" if hermitian else triangle
         if levels > 0 and wanted == "full":
-            multiply_in_quarters(*args, levels)
+            multiply_in_quarters(*args[:4], residues, own, add, levels)
         elif fused:
             multiply_fused(*args, wanted)
         else:
             multiply_products(*args)
         if hermitian:
-            combine_mirrors(self.device, system, residues, triangle)
+            combine_mirrors(self.device, system, by_matrix, triangle)
         return residues
 
     def find_fill(
@@ -261,10 +280,15 @@ class CudaEngine:
     ) -> Array:
         """Reconstruct the tile by one kernel."""
         if out is None:
-            m, n = residues.shape[1], len(columns)
-            out = self.device.empty((m, n) if words == 1 else (words, m, n), dtype)
+            shape = *rows.shape, columns.shape[-1]
+            out = self.device.empty(shape if words == 1 else (words, *shape), dtype)
         if out.size:
-            args = (self.device, residues, rows, columns, system, out)
+            c = None if c is None else listed(c)
+            by_matrix = residues.reshape(len(residues), -1, *residues.shape[-2:])
+            tall = out.reshape(
+                *((words,) if words > 1 else ()), *by_matrix.shape[1:3], -1
+            )
+            args = (self.device, by_matrix, rows, columns, system, tall)
             decode_residues(*args, alpha, beta, c, triangle)
         return out
 

@@ -63,12 +63,18 @@ __device__ __forceinline__ uint8 mark_element(const Side& x, const Side& y, int6
 }
 
 // Marks where a row or column is reached, other elements are left as they are. Blocks of
-// 32 x 8: x over columns, y over rows, any number of blocks in y.
+// 32 x 8: x over columns, y over rows, any number of blocks in y; z over the matrices of
+// stacks.
 extern "C" __global__ void __launch_bounds__(256)
 mark_nonfinite(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conjugate,
                const REAL* y, int64 y_row_stride, int64 y_k_stride, int32 y_conjugate,
                int64 m, int64 n, int64 k, const int32* rows, const int32* columns,
-               uint8* marks) {
+               uint8* marks, int64 x_stack_stride, int64 y_stack_stride) {
+  x += PARTS * (blockIdx.z * x_stack_stride);
+  y += PARTS * (blockIdx.z * y_stack_stride);
+  rows += blockIdx.z * m;
+  columns += blockIdx.z * n;
+  marks += blockIdx.z * m * n;
   int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
   if (j >= n) return;
   Side left = {x, x_row_stride, x_k_stride, x_conjugate};
@@ -112,7 +118,13 @@ extern "C" __global__ void __launch_bounds__(256)
 fill_nonfinite(const uint8* marks, int64 m, int64 n, const int32* rows,
                const int32* columns, int32 alpha_mode, double alpha_re, double alpha_im,
                int32 beta_mode, double beta_re, double beta_im, const REAL* c,
-               int64 c_row_stride, int64 c_column_stride, REAL* out, int64 out_stride) {
+               int64 c_row_stride, int64 c_column_stride, REAL* out, int64 out_stride,
+               int64 c_stack_stride, int64 out_stack_stride) {
+  marks += blockIdx.z * m * n;
+  rows += blockIdx.z * m;
+  columns += blockIdx.z * n;
+  c += PARTS * (blockIdx.z * c_stack_stride);
+  out += PARTS * (blockIdx.z * out_stack_stride);
   int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
   if (j >= n) return;
   Scalars scalars = {alpha_mode, alpha_re, alpha_im, beta_mode, beta_re, beta_im};

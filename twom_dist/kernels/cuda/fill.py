@@ -11,10 +11,13 @@ from .launch import (
     Device,
     closing_args,
     flag_args,
+    listed,
+    over_stack,
     scalar_args,
     size_args,
     sparse_grid,
     square_grid,
+    stack_stride,
     strides,
 )
 from .sources import module_for
@@ -26,9 +29,9 @@ class CudaFill:
 
     Attributes
     ----------
-    marks : (m, n) uint8
+    marks : (..., m, n) uint8
         Anything where neither the row nor the column is `NONFINITE_ROW`.
-    rows, columns : (m,), (n,) int32
+    rows, columns : (..., m), (..., n) int32
         Scaling exponents.
     """
 
@@ -53,16 +56,20 @@ def mark_nonfinite(
     conjugate: tuple[bool, bool],
 ) -> CudaFill:
     """Mark what a NaN or an Inf makes of each element of ``X Y^T``."""
-    (m, k), n = x.shape, y.shape[0]
-    marks = device.empty((m, n), np.uint8)
-    if 0 not in (m, n):
+    (*stack, m, k), n = x.shape, y.shape[-2]
+    marks = device.empty((*stack, m, n), np.uint8)
+    if marks.size:
+        x, y = listed(x), listed(y)
         args = (
             *_operand_args(x, y, conjugate),
             *(*size_args(m, n, k), rows, columns, marks),
+            *(stack_stride(x), stack_stride(y)),
         )
         module = module_for("fill", x.dtype)
         # Few rows a thread: each element of a column that is reached sums over k.
-        device.launch(module, "mark_nonfinite", *sparse_grid(m, n, 4), args)
+        grid, block = sparse_grid(m, n, 4)
+        grid = over_stack(grid, len(x))
+        device.launch(module, "mark_nonfinite", grid, block, args)
     return CudaFill(marks, rows, columns)
 
 
@@ -75,16 +82,20 @@ def fill_nonfinite(
     c: Array | None,
 ) -> None:
     """Overwrite the marked elements of ``alpha X Y^T + beta c``."""
-    m, n = fill.marks.shape
-    if 0 in (m, n):
+    m, n = fill.marks.shape[-2:]
+    if fill.marks.size == 0:
         return
+    out, c = listed(out), None if c is None else listed(c)
+    beside = out if c is None else c
     args: tuple[Any, ...] = (
         *(fill.marks, np.int64(m), np.int64(n), fill.rows, fill.columns),
         *(*scalar_args(alpha), *scalar_args(beta)),
-        *(c, *strides(out if c is None else c), out, strides(out)[0]),
+        *(c, *strides(beside), out, strides(out)[0]),
+        *(stack_stride(beside), stack_stride(out)),
     )
     module = module_for("fill", out.dtype)
-    device.launch(module, "fill_nonfinite", *sparse_grid(m, n, 32), args)
+    grid, block = sparse_grid(m, n, 32)
+    device.launch(module, "fill_nonfinite", over_stack(grid, len(out)), block, args)
 
 
 def fill_product(

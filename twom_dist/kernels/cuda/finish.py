@@ -9,6 +9,7 @@ from .launch import (
     Device,
     closing_args,
     operand_args,
+    over_stack,
     scalar_args,
     square_grid,
     strides,
@@ -67,9 +68,11 @@ def mirror_tile(device: Device, tile: Array, conjugate: bool) -> Array:
 
 def close_diagonal(device: Device, tile: Array, conjugate: bool, uplo: Uplo) -> Array:
     """Mirror or clear the triangle that is not computed, in place."""
-    n = len(tile)
-    if n:
+    n = tile.shape[-1]
+    if tile.size:
         module = module_for("tile", tile.dtype)
         args = (tile, np.int64(n), *closing_args(conjugate, uplo))
-        device.launch(module, "close_diagonal", *square_grid(n, n), args)
+        grid, block = square_grid(n, n)
+        grid = over_stack(grid, tile.size // (n * n))
+        device.launch(module, "close_diagonal", grid, block, args)
     return tile

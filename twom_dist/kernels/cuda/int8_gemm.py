@@ -45,6 +45,7 @@ def group_products(
     left_order: Sequence[int],
     right_order: Sequence[int],
     largest: int,
+    step: int | None = None,
 ) -> list[Batch]:
     """Group products into strided batches of at most `largest`.
 
@@ -56,6 +57,8 @@ def group_products(
     left_order, right_order : sequence of int
         Where the planes of each operand stand in its memory.
     largest : int
+    step : int, optional
+        The only one that batches of several products may have.
 
     Examples
     --------
@@ -73,11 +76,15 @@ def group_products(
         right = right_order[products[q].right]
         apart.setdefault(right - left, []).append((q, left, right))
     return [
-        batch for members in apart.values() for batch in _cut_evenly(members, largest)
+        batch
+        for members in apart.values()
+        for batch in _cut_evenly(members, largest, step)
     ]
 
 
-def _cut_evenly(members: list[tuple[int, int, int]], largest: int) -> Iterator[Batch]:
+def _cut_evenly(
+    members: list[tuple[int, int, int]], largest: int, only: int | None
+) -> Iterator[Batch]:
     """Cut where the distance of neighbours changes, and after `largest`."""
     start = 0
     while start < len(members):
@@ -88,6 +95,7 @@ def _cut_evenly(members: list[tuple[int, int, int]], largest: int) -> Iterator[B
             stop < len(members)
             and stop - start < largest
             and step > 0
+            and only in (None, step)
             and members[stop][1] - members[stop - 1][1] == step
         ):
             stop += 1
@@ -99,20 +107,30 @@ def _cut_evenly(members: list[tuple[int, int, int]], largest: int) -> Iterator[B
 
 @dataclass(frozen=True)
 class Cut:
-    """Rows of X, and products, of one call: their sums fit the buffer."""
+    """Rows of X, products, and matrices of a stack, of one call.
+
+    Their sums fit the buffer.
+    """
 
     rows: int
     products: int
+    matrices: int = 1
 
 
-def cut_sums(m: int, n: int, buffer_bytes: int) -> Cut:
-    """Choose the rows and products of one call so that its int32 sums fit.
+# Products of matrices of one call: blocks that a grid may have in z.
+_LARGEST_BATCH = 65535
 
-    Whole products first, then rows in multiples of 256, the tile of a tensor-core
-    kernel; one such piece at least.
+
+def cut_sums(m: int, n: int, buffer_bytes: int, stack: int = 1) -> Cut:
+    """Choose what of a product is made by one call, so that its int32 sums fit.
+
+    Whole stacks first, then whole matrices, then rows in multiples of 256, the tile of
+    a tensor-core kernel; one such piece at least.
     """
     row_bytes = 4 * align(n)
-    if align(m) * row_bytes <= buffer_bytes:
-        return Cut(m, max(1, buffer_bytes // (align(m) * row_bytes)))
+    fitting = min(_LARGEST_BATCH, buffer_bytes // (align(m) * row_bytes))
+    if fitting > 0:
+        matrices = min(stack, fitting)
+        return Cut(m, fitting // matrices, matrices)
     rows = max(256, buffer_bytes // row_bytes // 256 * 256)
     return Cut(min(m, rows), 1)

@@ -91,11 +91,33 @@ remember = lru_cache(maxsize=1024)
 
 _BLOCK: Triple = (32, 8, 1)
 _LARGEST_GRID_Y = 65535
+# Matrices of a stack: blocks that a grid may have in y and z.
+LARGEST_STACK = 65535
 
 
 def strides(x: Array) -> tuple[Any, Any]:
-    """Strides of a matrix in elements, as the kernels take them."""
-    return _strides(x.dtype, x.shape, x.strides)
+    """Strides of the matrices in elements, as the kernels take them."""
+    return _strides(x.dtype, x.shape[-2:], x.strides[-2:])
+
+
+def stack_stride(x: Array) -> Any:
+    """Distance of the matrices of a stack (matrices, rows, columns), in elements."""
+    return np.int64(x.strides[0] // x.itemsize if x.ndim > 2 else 0)
+
+
+def listed(x: Array) -> Array:
+    """View (..., rows, columns) as (matrices, rows, columns), or copy."""
+    return x.reshape(prod(x.shape[:-2]), *x.shape[-2:])
+
+
+def by_rows(x: Array) -> Array:
+    """View (..., rows, columns) as one matrix of all rows, or copy."""
+    return x.reshape(prod(x.shape[:-1]), x.shape[-1])
+
+
+def over_stack(grid: Triple, count: int) -> Triple:
+    """Repeat a grid for each matrix of a stack, in z."""
+    return grid[0], grid[1], count
 
 
 @remember
@@ -115,7 +137,7 @@ def _strides(
 
 def operand_args(x: Array) -> tuple[Any, ...]:
     """List the arguments with which every pass over an operand begins."""
-    return x, np.int64(x.shape[0]), np.int64(x.shape[1]), *strides(x)
+    return x, np.int64(x.shape[-2]), np.int64(x.shape[-1]), *strides(x)
 
 
 @remember
@@ -151,7 +173,7 @@ def closing_args(conjugate: bool, uplo: Uplo) -> tuple[Any, ...]:
 
 def lies_across(x: Array) -> bool:
     """Whether neighbours in memory are neighbouring rows."""
-    row, column = x.strides
+    row, column = x.strides[-2:]
     return bool(abs(row) < abs(column))
 
 

@@ -53,16 +53,17 @@ __device__ __forceinline__ Square square_of_triangle(int32 index, int32 rows) {
   return square;
 }
 
-// What the clusters walk over: `count` squares of each job.
+// What the clusters walk over: `count` squares of each job of each matrix of a stack.
 struct Work {
-  int32 rows, columns, triangle, count;
+  int32 rows, columns, triangle, count, stack;
 };
 
-__device__ __forceinline__ Work list_squares(int64 m, int64 n, int32 triangle) {
+__device__ __forceinline__ Work list_squares(int64 m, int64 n, int32 triangle,
+                                             int32 stack) {
   const int32 side = CLUSTER * BLOCK_M;
   int32 rows = (int32)((m + side - 1) / side), columns = (int32)((n + side - 1) / side);
   int32 count = triangle == FULL ? rows * columns : rows * (rows + 1) / 2;
-  Work work = {rows, columns, triangle, count};
+  Work work = {rows, columns, triangle, count, stack};
   return work;
 }
 
@@ -126,37 +127,42 @@ __device__ __forceinline__ void store_residues(int32 (&d)[ACCUMULATORS], int8* r
   }
 }
 
-// The next block of this one's, from `index` on: its job, its first row and column and
-// where their tiles begin; false past the end. The second block of a cluster may lie
-// past the rows: there lie rows of the next plane, or zeros, which are not stored.
+// The next block of this one's, from `index` on: its job, its matrix, its first row and
+// column and where their tiles begin; false past the end. The second block of a cluster
+// may lie past the rows: there lie rows of the next matrix or plane, or zeros, which are
+// not stored.
 __device__ __forceinline__ bool next_block(const Work& work, const Job* jobs,
                                            int32 job_count, int32 x_groups,
                                            int32 y_groups, uint32 rank, int64& index,
-                                           Job& job, int64& row, int64& column,
-                                           Tiles& tiles) {
-  if (index >= (int64)job_count * work.count) return false;
+                                           Job& job, int32& matrix, int64& row,
+                                           int64& column, Tiles& tiles) {
+  int64 jobs_before = index / work.count;
+  matrix = (int32)(jobs_before / job_count);
+  if (matrix >= work.stack) return false;
   Square square = locate_square(work, (int32)(index % work.count));
-  job = jobs[index / work.count];
+  job = jobs[jobs_before % job_count];
   row = (int64)BLOCK_M * (CLUSTER * square.row + rank);
   column = (int64)BLOCK_N * square.column;
-  tiles.left = job.left * x_groups + (int32)(row / 64);
-  tiles.right = job.right * y_groups + (int32)(column / 64);
+  tiles.left = (job.left * work.stack + matrix) * x_groups + (int32)(row / 64);
+  tiles.right = (job.right * work.stack + matrix) * y_groups + (int32)(column / 64);
   index += gridDim.x / CLUSTER;
   return true;
 }
 
-// residues[q * product_stride + i * row_stride + j], i < m, for each job; 16 divides
-// row_stride and the address, and j goes on to it, as do the rows of y, which are 0 from
-// n on. x and y map planes of x_groups and y_groups times 64 rows, `steps` tiles along
-// k; table[e] as requantise.cu has it. Of a square tile, squares without an element of
-// the triangle are left as they are. Clusters of two blocks of 384 threads, any number of them.
+// residues[q * product_stride + (b * m + i) * row_stride + j], i < m, for each job and
+// each matrix b of a stack; 16 divides row_stride and the address, and j goes on to it,
+// as do the rows of y, which are 0 from n on. x and y map planes, of `stack` matrices of
+// x_groups and y_groups times 64 rows each, `steps` tiles along k; table[e] as
+// requantise.cu has it. Of a square tile, squares without an element of the triangle are
+// left as they are. Clusters of two blocks of 384 threads, any number of them.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
 products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
          int32 x_groups, int32 y_groups, int32 steps, const Job* jobs, int32 job_count,
          const uint4* table, int64 m, int64 n, int8* residues, int64 row_stride,
-         int64 product_stride, int32 add, int32 triangle) {
-  Work work = list_squares(m, n, triangle);
+         int64 product_stride, int32 add, int32 triangle, int32 stack) {
+  Work work = list_squares(m, n, triangle, stack);
   int64 index = blockIdx.x / CLUSTER, row, column;
+  int32 matrix;
   Job job;
   Tiles tiles;
   Ring ring = open_ring();
@@ -164,7 +170,7 @@ products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap 
     give_registers();
     if (threadIdx.x == 0) {
       while (next_block(work, jobs, job_count, x_groups, y_groups, ring.rank, index, job,
-                        row, column, tiles)) {
+                        matrix, row, column, tiles)) {
         copy_steps(ring, x, y, tiles, steps);
       }
     }
@@ -172,11 +178,12 @@ products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap 
     take_registers();
     int32 d[ACCUMULATORS];
     while (next_block(work, jobs, job_count, x_groups, y_groups, ring.rank, index, job,
-                      row, column, tiles)) {
+                      matrix, row, column, tiles)) {
       uint4 entry = __ldg(table + job.entry);
       multiply_steps(ring, d, x, y, tiles, steps, entry);
-      store_residues(d, residues + job.product * product_stride, row_stride, m,
-                     row + 64 * (ring.role - 1), column, entry, add);
+      int8* own = residues + job.product * product_stride + matrix * m * row_stride;
+      store_residues(d, own, row_stride, m, row + 64 * (ring.role - 1), column, entry,
+                     add);
     }
   }
   close_ring();

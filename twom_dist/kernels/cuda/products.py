@@ -1,6 +1,7 @@
 """The int8 products of a tile in one launch: sums reduced where they are made."""
 
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,10 @@ def multiply_fused(
 ) -> None:
     """Multiply a triangle of the products `own`, or add to what is there."""
     jobs = _tabulate(system, own, left.order, right.order)
-    shape = left.rows, right.rows
+    shape, count = (left.rows, right.rows), prod(left.stack)
     planes = left.planes, right.planes
-    launch_products(device, *planes, jobs, system, shape, residues, add, triangle)
+    args = (device, *planes, jobs, system, shape, residues, add, triangle)
+    launch_products(*args, count)
 
 
 def launch_products(
@@ -44,17 +46,22 @@ def launch_products(
     residues: Array,
     add: bool,
     triangle: Uplo,
+    count: int = 1,
 ) -> None:
-    """Launch products.cu: jobs of planes (planes, padded rows, padded k)."""
-    sizes = _size_args(x.shape[1], y.shape[1], x.shape[2], len(jobs))
+    """Launch products.cu: jobs of planes (planes, padded rows, padded k).
+
+    `count`: matrices of a stack, one below the other in each plane.
+    """
+    rows = x.shape[1] // count, y.shape[1] // count
+    sizes = _size_args(*rows, x.shape[2], len(jobs))
     args = (
         *(device.map_planes(x), device.map_planes(y)),
         *(*sizes[:3], device.constant(jobs), sizes[3]),
         *(device.constant(tables.requantise_table(system)), *size_args(*shape)),
-        *(residues, *size_args(residues.strides[1], residues.strides[0])),
-        *(*flag_args(add), triangle_arg(triangle)),
+        *(residues, *size_args(residues.strides[-2], residues.strides[0])),
+        *(*flag_args(add), triangle_arg(triangle), np.int32(count)),
     )
-    clusters = len(jobs) * _count_squares(*shape, triangle)
+    clusters = count * len(jobs) * _count_squares(*shape, triangle)
     grid = 2 * min(clusters, device.multiprocessors() // 2)
     device.launch(
         module_for("products"), "products", (grid, 1, 1), (_THREADS, 1, 1), args

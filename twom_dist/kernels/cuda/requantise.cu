@@ -13,19 +13,21 @@ __device__ __forceinline__ uint32 add_sum(int32 sum, uint4 entry, int32 old,
   return residue_bits(raw, __uint_as_float(entry.z), entry.w);
 }
 
-// residues[q * product_stride + i * row_stride + j] for i < m, j < row_stride, from
-// sums[z * batch_stride + i * ld + j]; z = blockIdx.z and q = products[z], or z where
-// `products` is null, and table[q] the entry. 16 divides row_stride, 4 ld, and the
+// residues[q * product_stride + b * stack_stride + i * row_stride + j] for i < m,
+// j < row_stride, from sums[z * batch_stride + i * ld + j]; z = blockIdx.z goes over
+// `stack` matrices b of each product, and q = products[z / stack], or z / stack where
+// `products` is null; table[q] is the entry. 16 divides row_stride, 4 ld, and the
 // addresses. Blocks of 32 x 8: x over groups of four along the rows, y over rows, any
 // number of blocks in y.
 extern "C" __global__ void __launch_bounds__(256)
 requantise(const int32* sums, int64 ld, int64 batch_stride, int8* residues,
            int64 row_stride, int64 product_stride, int64 m, const uint4* table,
-           const int32* products, int32 add) {
-  int32 q = products ? products[blockIdx.z] : (int32)blockIdx.z;
+           const int32* products, int32 add, int32 stack, int64 stack_stride) {
+  int32 own = (int32)blockIdx.z / stack, matrix = (int32)blockIdx.z % stack;
+  int32 q = products ? products[own] : own;
   uint4 entry = __ldg(table + q);
   sums += blockIdx.z * batch_stride;
-  residues += q * product_stride;
+  residues += q * product_stride + matrix * stack_stride;
   int64 first = 4 * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
   if (first >= row_stride) return;
   int64 row = (int64)blockIdx.y * blockDim.y + threadIdx.y;

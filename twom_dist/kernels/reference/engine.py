@@ -209,14 +209,16 @@ class ReferenceEngine:
         n = right.shape[-2]
         shape = system.num_products, *stack, m, n
         residues = np.zeros(shape, np.int8) if into is None else into
-        levels = choose_levels((m, n, left.shape[-1]), (1, 1, 1), ()) if not stack else 0
+        levels = (
+            choose_levels((m, n, left.shape[-1]), (1, 1, 1), ()) if not stack else 0
+        )
         for q, product in enumerate(system.products):
             if hermitian and product.mirror is not None:
                 continue
             a = left.planes[product.left].astype(np.int64)
             b = right.planes[product.right].astype(np.int64)
             y = b.swapaxes(-1, -2)
-            found = multiply_by_seven(a, y, product.p, levels) if levels else a @ y
+            found = multiply_by_seven(a, y, product.p, levels)
             residues[q] = reduce_symmetric(residues[q] + found, product.p)
         for q, product in enumerate(system.products):
             mirror = product.mirror
