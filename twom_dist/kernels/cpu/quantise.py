@@ -4,8 +4,12 @@ Every 16 rows by 4 columns lie together, as in `CpuEncoded`: of such an order a 
 made entry by entry, without another thought of rows.
 """
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 from .encoded import DEPTH, GROUP
 from .hexagonal import nearest_points
@@ -44,38 +48,78 @@ def _split_piece(split, first, words, count):  # type: ignore[no-untyped-def]
             high[c] = h
 
 
+@intrinsic
+def _store_sixteen(typing_context: Any, values: Any, out: Any) -> Any:
+    """out[r] = values[r], FLIPPED, of 16 float64 at an address, as int32 to another.
+
+    One by one, as the compiler leaves such a loop, they took five times as long.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        doubles = ir.VectorType(ir.DoubleType(), GROUP)
+        words = ir.VectorType(ir.IntType(32), GROUP)
+        source, target = (
+            builder.inttoptr(address, kind.as_pointer())
+            for address, kind in zip(args, (doubles, words), strict=True)
+        )
+        given = builder.load(source)
+        given.align = 8
+        flipped = ir.Constant(words, [FLIPPED] * GROUP)
+        found = builder.xor(builder.fptosi(given, words), flipped)
+        builder.store(found, target).align = 4
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp), generate
+
+
 @njit(nogil=True, cache=True)
-def _load_along(x, row, rows, k_lo, k_hi, part, out):  # type: ignore[no-untyped-def]
-    """out[w, r, t] = x[row + r, k_lo + 4 w + t, part]; zeros past the ends."""
+def _store_word(values, count, out, at, t):  # type: ignore[no-untyped-def]
+    """out[at + c // 16, t, c % 16] = values[c], some bits changed."""
+    source, step = values.ctypes.data, out.strides[0]
+    target = out.ctypes.data + at * step + t * out.strides[1]
+    for g in range(count // GROUP):
+        _store_sixteen(source + g * GROUP * values.itemsize, target + g * step)
+
+
+@njit(nogil=True, cache=True)
+def _load_along(x, row, rows, k_lo, k_hi, out):  # type: ignore[no-untyped-def]
+    """out[part, w, r, t] = x[row + r, k_lo + 4 w + t, part]; zeros past the ends."""
+    last = x.shape[2] - 1
+    # Both parts at once, or the one that there is twice: in turn took twice the time.
+    re, im = out[0], out[last]
+    whole = (k_hi - k_lo) // DEPTH
     for r in range(GROUP):
         if r >= rows:
-            out[:, r] = 0.0
+            re[:, r], im[:, r] = 0.0, 0.0
             continue
         source = x[row + r]
-        whole = (k_hi - k_lo) // DEPTH
         for w in range(whole):
             for t in range(DEPTH):
-                out[w, r, t] = source[k_lo + DEPTH * w + t, part]
-        if whole < out.shape[0]:
+                c = k_lo + DEPTH * w + t
+                re[w, r, t], im[w, r, t] = source[c, 0], source[c, last]
+        if whole < re.shape[0]:
             for t in range(DEPTH):
                 c = k_lo + DEPTH * whole + t
-                out[whole, r, t] = source[c, part] if c < k_hi else 0.0
+                re[whole, r, t] = source[c, 0] if c < k_hi else 0.0
+                im[whole, r, t] = source[c, last] if c < k_hi else 0.0
 
 
 @njit(nogil=True, cache=True)
-def _load_across(x, row, rows, k_lo, k_hi, part, out):  # type: ignore[no-untyped-def]
-    """out[w, r, t] = x[k_lo + 4 w + t, row + r, part]; zeros past the ends."""
-    for w in range(out.shape[0]):
+def _load_across(x, row, rows, k_lo, k_hi, out):  # type: ignore[no-untyped-def]
+    """out[part, w, r, t] = x[k_lo + 4 w + t, row + r, part]; zeros past the ends."""
+    last = x.shape[2] - 1
+    re, im = out[0], out[last]
+    for w in range(re.shape[0]):
         for t in range(DEPTH):
             c = k_lo + DEPTH * w + t
             if c >= k_hi:
-                out[w, :, t] = 0.0
+                re[w, :, t], im[w, :, t] = 0.0, 0.0
                 continue
-            source = x[c, row : row + rows, part]
+            source = x[c, row : row + rows]
             for r in range(rows):
-                out[w, r, t] = source[r]
+                re[w, r, t], im[w, r, t] = source[r, 0], source[r, last]
             for r in range(rows, GROUP):
-                out[w, r, t] = 0.0
+                re[w, r, t], im[w, r, t] = 0.0, 0.0
 
 
 @njit(nogil=True, cache=True)
@@ -104,12 +148,11 @@ def quantise_groups(  # type: ignore[no-untyped-def]
             own = min(most, words - word)
             entries = own * GROUP * DEPTH
             k_lo, k_hi = word * DEPTH, min(k, (word + own) * DEPTH)
-            for part in range(min(parts, x.shape[3])):
-                target = by_word[part, :own]
-                if across:
-                    _load_across(x[matrix], row, own_rows, k_lo, k_hi, part, target)
-                else:
-                    _load_along(x[matrix], row, own_rows, k_lo, k_hi, part, target)
+            where = x[matrix], row, own_rows, k_lo, k_hi, by_word[:, :own]
+            if across:
+                _load_across(*where)
+            else:
+                _load_along(*where)
             if hexagonal:
                 g, h = split[count - 1], split[2 * count - 1]
                 nearest_points(values, factor1, factor2, entries, im_sign, g, h, rest)
@@ -125,14 +168,5 @@ def quantise_groups(  # type: ignore[no-untyped-def]
                     # |rest| <= 2 |r| + 1 <= 2^28 + 1
                     split[first, :entries] += rest[part, :entries]
                 for t in range(first, first + count):
-                    _store_word(split[t], entries, out[at:, t])
+                    _store_word(split[t], entries, out, at, t)
             at += entries // GROUP
-
-
-@njit(nogil=True, cache=True)
-def _store_word(values, count, out):  # type: ignore[no-untyped-def]
-    """out[c // 16, c % 16] = values[c], some bits changed."""
-    for g in range(count // GROUP):
-        target, source = out[g], values[g * GROUP : (g + 1) * GROUP]
-        for r in range(GROUP):
-            target[r] = np.int32(source[r]) ^ FLIPPED
