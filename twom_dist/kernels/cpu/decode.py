@@ -1,9 +1,8 @@
 """Decode: int8 residues -> floating-point tile, by the contract's written order."""
 
-import threading
 from dataclasses import dataclass
 from functools import cache
-from math import ldexp, prod
+from math import ldexp
 
 import numpy as np
 from numba import njit
@@ -13,13 +12,13 @@ from ...typing import Array
 from .digits import (
     FORMS,
     GROUP,
-    PIECE,
     add_digits,
     mirror_digits,
     reduce_digits,
     sum_residues,
 )
 from .hexagonal import count_off_lattice, lift_to_cell, times_half_root
+from .pieces import piece_width, scratch_lines
 
 # Exponents of the two factors of step 4 in the contract.
 _FIRST_LOW, _FIRST_HIGH = -1000, 600
@@ -88,12 +87,12 @@ def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, lines, v,
 
 
 @njit(nogil=True, cache=True, _nrt=False)
-def _scale_down(v, words, row, columns, count, one):  # type: ignore[no-untyped-def]
-    """Multiply v[word, part, piece] by 2^e1, and 2^min(e2, 0): step 4.
+def _scale_down(v, words, at, row, columns, one):  # type: ignore[no-untyped-def]
+    """Multiply v[word, part, piece] by 2^e1, and 2^min(e2, 0): step 4, from `at` on.
 
     `one`: scratch. Returns the largest e.
     """
-    bits = one.view(np.int64)
+    bits, count = one.view(np.int64), len(columns)
     largest, smallest = np.int64(0), np.int64(0)
     for c in range(count):
         e = -(row + columns[c])
@@ -101,28 +100,30 @@ def _scale_down(v, words, row, columns, count, one):  # type: ignore[no-untyped-
         largest, smallest = max(largest, e), min(smallest, e)
     for part in range(v.shape[1]):
         for word in range(words):
+            own = v[word, part, at : at + count]
             for c in range(count):
-                v[word, part, c] *= one[c]
+                own[c] *= one[c]
     if smallest < _FIRST_LOW:
         for c in range(count):
             e2 = -(row + columns[c]) - _FIRST_LOW
             bits[c] = (min(max(e2, _SECOND_LOW), 0) + 1023) << 52
         for part in range(v.shape[1]):
             for word in range(words):
+                own = v[word, part, at : at + count]
                 for c in range(count):
-                    v[word, part, c] *= one[c]
+                    own[c] *= one[c]
     return largest
 
 
 @njit(nogil=True, cache=True, _nrt=False)
-def _scale_up(v, words, row, columns, count):  # type: ignore[no-untyped-def]
-    """Multiply v[word, part, piece] by 2^max(e2, 0) of step 4; rare."""
-    for c in range(count):
+def _scale_up(v, words, at, row, columns):  # type: ignore[no-untyped-def]
+    """Multiply v[word, part, piece] by 2^max(e2, 0) of step 4, from `at` on; rare."""
+    for c in range(len(columns)):
         e2 = -(row + columns[c]) - _FIRST_HIGH
         if e2 > 0:
             for part in range(v.shape[1]):
                 for word in range(words):
-                    v[word, part, c] = ldexp(v[word, part, c], e2)
+                    v[word, part, at + c] = ldexp(v[word, part, at + c], e2)
 
 
 @njit(nogil=True, cache=True, _nrt=False)
@@ -151,19 +152,21 @@ def _scale(v, mode, re, im, count):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, _nrt=False)
-def _add_scaled(v, own, mode, re, im, count):  # type: ignore[no-untyped-def]
-    """v += beta c, of which own[piece * parts]."""
+def _add_scaled(v, at, count, own, mode, re, im):  # type: ignore[no-untyped-def]
+    """v += beta c, of which own[count * parts], from `at` on."""
     parts = v.shape[1]
     if mode == COMPLEX:
+        re_out, im_out = v[0, 0, at : at + count], v[0, 1, at : at + count]
         for c in range(count):
             x, y = np.float64(own[2 * c]), np.float64(own[2 * c + 1])
-            v[0, 0, c] += re * x - im * y
-            v[0, 1, c] += re * y + im * x
+            re_out[c] += re * x - im * y
+            im_out[c] += re * y + im * x
     else:
         factor = 1.0 if mode == ONE else re
         for part in range(parts):
+            out = v[0, part, at : at + count]
             for c in range(count):
-                v[0, part, c] += factor * np.float64(own[parts * c + part])
+                out[c] += factor * np.float64(own[parts * c + part])
 
 
 @njit(nogil=True, cache=True, _nrt=False)
@@ -174,16 +177,18 @@ def _finish(x, real):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, _nrt=False)
-def _write(v, word, count, out):  # type: ignore[no-untyped-def]
-    """Write out[piece * parts]."""
+def _write(v, word, at, count, out):  # type: ignore[no-untyped-def]
+    """Write out[count * parts], from `at` on."""
     real = out.dtype.type
+    re = v[word, 0, at : at + count]
     if v.shape[1] == 1:
         for c in range(count):
-            out[c] = _finish(v[word, 0, c], real)
+            out[c] = _finish(re[c], real)
     else:
+        im = v[word, 1, at : at + count]
         for c in range(count):
-            out[2 * c] = _finish(v[word, 0, c], real)
-            out[2 * c + 1] = _finish(v[word, 1, c], real)
+            out[2 * c] = _finish(re[c], real)
+            out[2 * c + 1] = _finish(im[c], real)
 
 
 @njit(nogil=True, cache=True, _nrt=False)
@@ -216,18 +221,22 @@ def decode_rows(  # type: ignore[no-untyped-def]
     """Write rows lo..hi of out[word, matrices * m, n * parts], up to the diagonal.
 
     Or beyond: `side`: below 0 from the first column to the diagonal, above 0 from there
-    on. columns[matrices, n].
+    on. Short rows are decoded together. residues[product, 0, matrices * m * length];
+    columns[matrices, n].
     """
     words, (matrices, n) = out.shape[0], columns.shape
-    m = len(rows) // matrices
+    m, length = len(rows) // matrices, residues.shape[2] // len(rows)
     parts, width = d.shape[1:]
-    unit = 2.0**digit_bits
-    for i in range(lo, hi):
-        matrix, row = divmod(i, m)
+    unit, together = 2.0**digit_bits, max(1, width // length)
+    for i in range(lo, hi, together):
+        own_rows, (matrix, row) = min(together, hi - i), divmod(i, m)
         left, right = row // 8 * 8 if side > 0 else 0, row + 1 if side < 0 else n
+        if together > 1:
+            left, right = 0, own_rows * length
         for start in range(left, right, width):
             count = min(width, right - start)
-            sum_residues(residues, i, start, count, forms, weights, small, d)
+            first = i * length + start
+            sum_residues(residues, 0, first, count, forms, weights, small, d)
             _reconstruct(
                 d,
                 digits,
@@ -240,47 +249,31 @@ def decode_rows(  # type: ignore[no-untyped-def]
                 v,
                 both_parts,
             )
-            own = rows[i], columns[matrix, start : start + count], count
-            largest = _scale_down(v, words, *own, lines[0])
+            end, largest = min(n, start + count), np.int64(0)
+            own, at = matrix, row
+            for r in range(own_rows):
+                given = r * length, rows[i + r], columns[own, start:end], lines[0]
+                largest = max(largest, _scale_down(v, words, *given))
+                at += 1
+                if at == m:
+                    own, at = own + 1, 0
             _scale(v, alpha_mode, alpha.real, alpha.imag, count)
             if largest > _FIRST_HIGH:
-                _scale_up(v, words, *own)
-            first, end = start * parts, (start + count) * parts
+                for r in range(own_rows):
+                    places = rows[i + r], columns[(i + r) // m, start:end]
+                    _scale_up(v, words, r * length, *places)
+            first, last = start * parts, end * parts
             if beta_mode != NONE:
                 scalar = beta_mode, beta.real, beta.imag
-                _add_scaled(v, c_in[i, first:end], *scalar, count)
+                for r in range(own_rows):
+                    added = c_in[i + r, first:last]
+                    _add_scaled(v, r * length, end - start, added, *scalar)
             if words == 2:
                 _normalise(v, count)
             for word in range(words):
-                _write(v, word, count, out[word, i, first:end])
-
-
-def piece_width(n: int) -> int:
-    """Cut n into equal pieces of up to `PIECE`, whole lines of the cache."""
-    pieces = max(1, -(-n // PIECE))
-    return -(-n // (8 * pieces)) * 8
-
-
-_local = threading.local()
-
-
-def _scratch(lengths: tuple[int, ...], shape: tuple[int, int]) -> list[Array]:
-    """Return this thread's arrays (length, *shape), of numbers, aligned to cache lines.
-
-    What the last call has left is multiplied by zeros: it must not be a NaN.
-    """
-    key = lengths, shape
-    if getattr(_local, "key", None) != key:
-        _local.key, _local.arrays = key, [_aligned_zeros(x, shape) for x in lengths]
-    arrays: list[Array] = _local.arrays
-    return arrays
-
-
-def _aligned_zeros(length: int, shape: tuple[int, int]) -> Array:
-    size = length * prod(shape)
-    buffer = np.zeros(size + 7)
-    start = -(buffer.__array_interface__["data"][0] // 8) % 8
-    return buffer[start : start + size].reshape(length, *shape)
+                for r in range(own_rows):
+                    target = out[word, i + r, first:last]
+                    _write(v, word, r * length, end - start, target)
 
 
 def decode_tile(
@@ -304,8 +297,8 @@ def decode_tile(
     tables = decode_tables(system)
     held = 2 if system.hexagonal else len(out)
     lengths = GROUP, system.num_digits, held, 2
-    width = piece_width(columns.shape[1])
-    small, d, v, lines = _scratch(lengths, (system.parts, width))
+    width = piece_width(columns.shape[1], residues.shape[2] // len(rows))
+    small, d, v, lines = scratch_lines(lengths, (system.parts, width))
     decode_rows(
         residues,
         rows,

@@ -305,7 +305,7 @@ class CpuEngine:
         assert c is not None
         c_parts = _flat_parts(_tall(np.ascontiguousarray(c)))
         given = (
-            *(residues.reshape(len(residues), m, -1), _finite(rows).reshape(-1)),
+            *(residues.reshape(len(residues), 1, -1), _finite(rows).reshape(-1)),
             *(_finite(columns).reshape(-1, n), system, flat, alpha, beta, c_parts),
         )
         run_each(
