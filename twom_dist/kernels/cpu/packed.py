@@ -44,7 +44,7 @@ def product_table(system: ResidueSystem) -> Array:
 
 @njit(nogil=True, cache=True)
 def _multiply_rows(  # type: ignore[no-untyped-def]
-    x, x_stride, y, y_stride, steps, out, row, rows, first, last, add, entry
+    x, x_stride, y, y_stride, steps, out, row, rows, first, last, add, entry, starts
 ):
     """Multiply rows of a plane by groups first..last of another, `steps` words of k.
 
@@ -52,7 +52,6 @@ def _multiply_rows(  # type: ignore[no-untyped-def]
     """
     row_bytes, out_base = out.strides[0], out.ctypes.data
     # y is taken 128 too large, which adds 128 times the sum of a row of x.
-    starts = np.empty(-(-rows // GROUP) * GROUP, np.int32)
     for i in range(0, rows, GROUP):
         group = x + (row + i) // GROUP * x_stride
         sum_rows(group, steps, np.int32(-128), starts.ctypes.data + 4 * i)
@@ -85,6 +84,7 @@ def _multiply_items(  # type: ignore[no-untyped-def]
     blocks = -(-m // block)
     groups, words = y.shape[2], y.shape[3]
     stride = words * _BYTES
+    starts = np.empty(min(block, x.shape[2] * GROUP), np.int32)
     for item in range(lo, hi):
         matrix, item = divmod(item, len(jobs) * blocks)
         left, right, q = jobs[item // blocks]
@@ -110,6 +110,7 @@ def _multiply_items(  # type: ignore[no-untyped-def]
                 last,
                 add or k_lo > 0,
                 table[q],
+                starts,
             )
 
 
@@ -123,6 +124,7 @@ def multiply_quarter(  # type: ignore[no-untyped-def]
     """
     x_base = x.ctypes.data + x_first[0] * x.shape[1] + x_first[1]
     y_base = y.ctypes.data + y_first[0] * y.shape[1] + y_first[1]
+    starts = np.empty(-(-min(block, rows) // GROUP) * GROUP, np.int32)
     for row in range(0, rows, block):
         for lo in range(0, steps, longest):
             _multiply_rows(
@@ -138,6 +140,7 @@ def multiply_quarter(  # type: ignore[no-untyped-def]
                 groups,
                 lo > 0,
                 entry,
+                starts,
             )
 
 
