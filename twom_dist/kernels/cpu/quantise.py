@@ -19,8 +19,9 @@ WORD_BITS = 30
 # Words are kept with these bits changed: their bytes, less 128, are then those of the
 # word plus 2^31, as the microkernel wants them.
 FLIPPED = 0x808080
-# Entries that are quantised while they lie in L1.
-_PIECE = 512
+# Entries of a group that a word of the planes holds, and those that are quantised while
+# they lie in L1.
+_WORD, _PIECE = GROUP * DEPTH, 512
 
 # Contraction alone: every sum here is an exact integer, fused or not.
 _EXACT = {"contract"}
@@ -136,17 +137,19 @@ def quantise_groups(  # type: ignore[no-untyped-def]
     factor1, factor2 = np.zeros(_PIECE), np.zeros(_PIECE)
     split = np.zeros((2 * count, _PIECE))
     by_word = values.reshape(2, -1, GROUP, DEPTH)
-    words, most = -(-k // DEPTH), _PIECE // (GROUP * DEPTH)
+    words, most = -(-k // DEPTH), _PIECE // _WORD
     groups, at = -(-rows // GROUP), 0
     for group in range(lo, hi):
         matrix, row = group // groups, group % groups * GROUP
         own_rows = min(GROUP, rows - row)
-        for c in range(_PIECE):
-            r = row + min(c % (GROUP * DEPTH) // DEPTH, own_rows - 1)
+        for c in range(_WORD):
+            r = row + min(c // DEPTH, own_rows - 1)
             factor1[c], factor2[c] = factors[0, matrix, r], factors[1, matrix, r]
+        for c in range(_WORD, min(_PIECE, words * _WORD)):
+            factor1[c], factor2[c] = factor1[c - _WORD], factor2[c - _WORD]
         for word in range(0, words, most):
             own = min(most, words - word)
-            entries = own * GROUP * DEPTH
+            entries = own * _WORD
             k_lo, k_hi = word * DEPTH, min(k, (word + own) * DEPTH)
             where = x[matrix], row, own_rows, k_lo, k_hi, by_word[:, :own]
             if across:
