@@ -19,7 +19,8 @@ class Product:
     `out` can be captured into a CUDA graph: after a first call, which compiles and
     allocates, and with moduli that do not depend on the data (`num_moduli`,
     ``accuracy="normwise"`` or a number). The graph reads and writes the arrays of the
-    call that was captured; it needs this object as long as it lives.
+    call that was captured; it needs this object as long as it lives. It takes a Hopper
+    GPU: elsewhere cuBLAS multiplies, which CuPy does not let a graph capture.
 
     Parameters
     ----------
