@@ -14,15 +14,15 @@ ENERGY_SECONDS = 2.0
 # No peer gets more, so that four of them and the joules end within ten minutes.
 PEER_SECONDS = 130.0
 
-# TF/s of "2m", of cuBLAS's zgemm, and of the slowest peer that was measured.
-OURS = {0: 1, 1024: 14, 2048: 65, 4096: 123, 8192: 136}
-NATIVE, SLOWEST_PEER = 48, 17
+# TF/s of "2m", and of cuBLAS's zgemm, than which no large peer was slower.
+OURS = {0: 5, 1024: 33, 2048: 84, 4096: 110, 8192: 145}
+NATIVE = 48
 # 3.35 TB/s of an H100 to 4.8 of an H200: as if memory were always the limit.
 H100 = 0.7
-# Imports, and some forty modules that NVRTC compiles in 0.3 s each.
-START_SECONDS = 30
-# A product of a stack, by its launches or by what the default looks at.
-STACKED_SECONDS = 2e-3
+# Imports. Some forty modules take 0.3 s each where CuPy has not kept them.
+START_SECONDS = 3
+# A product of a stack: 0.2 ms of launches, or 2.4 where the default looks at the data.
+STACKED_SECONDS = 1.3e-3
 
 
 def estimate_seconds(part: str, sizes: Sequence[int], repeats: int) -> float:
@@ -31,8 +31,7 @@ def estimate_seconds(part: str, sizes: Sequence[int], repeats: int) -> float:
     if part == "peers":
         energy = 3 * len(ENERGY_SIZES) * (ENERGY_SECONDS + 1)
         one = sum(
-            rounds * (_own(n) + _seconds(n, SLOWEST_PEER)) + _error_seconds(n)
-            for n in sizes
+            rounds * (_own(n) + _seconds(n, NATIVE)) + _error_seconds(n) for n in sizes
         )
         return START_SECONDS + energy + 4 * min(START_SECONDS + one, PEER_SECONDS)
     # Squares: the equals of seven of ours by turns, twelve for the stages.
@@ -43,7 +42,7 @@ def estimate_seconds(part: str, sizes: Sequence[int], repeats: int) -> float:
     moduli = rounds * 12 * _own(4096) + _error_seconds(4096)
     # Shapes and dtypes have the operations of four and three squares of 8192 at most.
     others = 7 * (rounds * (2 * _own(8192) + _seconds(8192, NATIVE)))
-    stacks = 4 * 256 * 4 * rounds * STACKED_SECONDS
+    stacks = 4 * 256 * 2 * rounds * STACKED_SECONDS
     return START_SECONDS + squares + moduli + others + stacks
 
 
@@ -57,5 +56,5 @@ def _own(n: int) -> float:
 
 
 def _error_seconds(n: int) -> float:
-    """Of the reference, with four times the planes, and of four errors."""
-    return 4 * _own(n) + 2 * _seconds(n, NATIVE) + 4 * _own(n)
+    """Of the reference for at most 4096 rows, with four times the planes."""
+    return min(1, 4096 / n) * (4 * _own(n) + _seconds(n, NATIVE))

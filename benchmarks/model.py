@@ -50,9 +50,9 @@ MACHINES = {
         "one Zen 4 core, benchmarks/results/gemm-cpu-zen4.jsonl",
     ),
     "h200": Machine(
-        # n = 8192, 16 moduli: 25.2 ms of products and 5.5 ms of passes over 16.1 GB.
-        1.40e15,
-        2.9e12,
+        # n = 8192, 16 moduli: 25.5 ms of products and 5.1 ms of passes over 16.1 GB.
+        1.38e15,
+        3.2e12,
         0,
         "one H200 at 700 W, benchmarks/results/gpu.jsonl",
     ),
