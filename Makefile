@@ -24,8 +24,6 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 # Tests start Python some hundred times: nothing is compiled twice.
 unexport PYTHONDONTWRITEBYTECODE
-# The scripts of batch schedulers take longest, and mostly wait: not two of them at once.
-TESTS := tests/cluster/test_scripts.py tests/distributed tests twom_dist
 # Those for every machine: one asks for a GPU, one for 24 GiB of disk and 15 minutes.
 BENCHMARKS := $(filter-out %/bench_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
@@ -44,7 +42,7 @@ demo: $(PACKAGE) ## multiply two matrices; A=file B=file N=size W=workers, all o
 
 test: $(TOOLS) ## run every check; ARGS="-k name" is passed to pytest
 	@$(MAKE) --no-print-directory -j2 lint kernels
-	@$(PYTEST) --doctest-modules $(TESTS) $(ARGS)
+	@$(PYTEST) --doctest-modules tests twom_dist $(ARGS)
 
 check: lint ## run the quick checks, in a minute: style, types and the fast tests
 	@$(PYTEST) -m fast tests $(ARGS)

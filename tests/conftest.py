@@ -32,9 +32,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 INTEGRATION = {"cluster", "distributed", "gpu", "cuda"}
 
 
+# The scripts of batch schedulers take longest and mostly wait: they come first, and
+# Slurm, which waits as well, later. Not by the order of pytest's arguments, of which
+# pytest 9 drops those within others.
+FIRST = ("cluster/test_scripts.py", "distributed")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts processes as integration, and the rest, if not slow, as fast."""
+    """Put the longest first; mark what starts processes, and the rest, if not slow."""
     here = Path(__file__).parent
+    items.sort(key=lambda x: not any(x.path.is_relative_to(here / f) for f in FIRST))
     for item in items:
         if here not in item.path.parents:
             continue

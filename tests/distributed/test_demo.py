@@ -11,7 +11,9 @@ from twom_dist.store import open_matrix
 
 
 @pytest.fixture
-def call(here, capsys):
+def call(here, capsys, monkeypatch):
+    monkeypatch.setattr(demo, "IN_MEMORY", 8)
+
     def run(*arguments):
         with pytest.raises(SystemExit) as caught:
             demo.main(list(arguments), prog_name="demo")
