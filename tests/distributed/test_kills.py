@@ -12,6 +12,7 @@ from tests.command import make, read, same_bits
 from tests.stored import left_behind, save
 
 ROOT = Path(__file__).resolve().parents[2]
+OUTPUTS = ("C.zarr", "C.npy", "C.h5")
 KILLS = 5
 # A process that has imported everything forks each run, and kills it after a part of
 # the time that a whole run takes: at the start, among the tiles, or while it exports.
@@ -21,7 +22,7 @@ SCRIPT = """if True:
     import h5py, zarr, dask.array
     from twom_dist import multiply_files
     from twom_dist.errors import StoreError
-    output, kills, overwrite = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "True"
+    kills, overwrite, outputs = int(sys.argv[1]), sys.argv[2] == "True", sys.argv[3:]
     options = {"tile": 16, "engine": "reference"}
     job = partial(multiply_files, "A.npy", "A.npy", **options)
 
@@ -41,42 +42,43 @@ SCRIPT = """if True:
             os.kill(child, signal.SIGKILL)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-    start = time.perf_counter()
-    assert run("whole" + output, None) == 0
-    whole = time.perf_counter() - start
-    random.seed(output)
-    killed = whole_runs = 0
-    while killed < kills:
-        part = random.uniform(0, 1.1 if overwrite else 0.6)
-        code = run(output, part * whole, overwrite=overwrite)
-        assert code in (-signal.SIGKILL, 0), code
-        killed += code != 0
-        if code == 0 and not overwrite:
-            whole_runs += 1
-            os.rename(output, f"{whole_runs}{output}")
-    if not overwrite:
-        assert run(output, None) == 0
+    for output in outputs:
+        start = time.perf_counter()
+        assert run("whole" + output, None) == 0
+        whole = time.perf_counter() - start
+        random.seed(output)
+        killed = whole_runs = 0
+        while killed < kills:
+            part = random.uniform(0, 1.1 if overwrite else 0.6)
+            code = run(output, part * whole, overwrite=overwrite)
+            assert code in (-signal.SIGKILL, 0), code
+            killed += code != 0
+            if code == 0 and not overwrite:
+                whole_runs += 1
+                os.rename(output, f"{whole_runs}{output}")
+        if not overwrite:
+            assert run(output, None) == 0
 """
 
 
-@pytest.mark.parametrize("name", ["C.zarr", "C.npy", "C.h5"])
 @pytest.mark.parametrize("old", [False, True])
-def test_a_job_that_is_killed_again_and_again(tmp_path, monkeypatch, name, old):
+def test_jobs_that_are_killed_again_and_again(tmp_path, monkeypatch, old):
     monkeypatch.chdir(tmp_path)
     a = make(48, 48, 5)
     np.save("A.npy", a)
-    if old:
+    for name in OUTPUTS if old else ():
         save(name, np.eye(48) + 0j)
-    command = [sys.executable, "-c", SCRIPT, name, str(KILLS), str(old)]
+    command = [sys.executable, "-c", SCRIPT, str(KILLS), str(old), *OUTPUTS]
     environment = {"PYTHONPATH": str(ROOT), "PATH": "", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     new = td.gemm(a, a)
-    if old:
+    for name in OUTPUTS if old else ():
         # Each run has started anew, and the last may have ended before it was killed.
         found = read(name)
         assert same_bits(found, np.eye(48) + 0j) or same_bits(found, new)
         td.multiply_files("A.npy", "A.npy", name, tile=16, overwrite=True)
-    for path in tmp_path.glob(f"*{name}"):
-        assert same_bits(read(str(path)), new)
+    for name in OUTPUTS:
+        for path in tmp_path.glob(f"*{name}"):
+            assert same_bits(read(str(path)), new)
     assert left_behind(tmp_path) == []
