@@ -24,6 +24,7 @@ from gpu_products import (
     bench_shapes,
     bench_square,
     bench_stacks,
+    bench_winograd,
 )
 from gpu_schedule import (
     ENERGY_SECONDS,
@@ -32,6 +33,7 @@ from gpu_schedule import (
     PEER_SECONDS,
     REPEATS,
     SIZES,
+    WINOGRAD_SIZES,
     estimate_seconds,
 )
 from harness import Report
@@ -51,6 +53,8 @@ def run_ours(report: Report, args: argparse.Namespace) -> None:
     bench_stacks(report, args.repeats)
     bench_nonfinite(report, 8192, args.repeats)
     bench_moduli(report, 4096, args.repeats)
+    for n in WINOGRAD_SIZES:
+        bench_winograd(report, n, args.repeats)
     bench_shapes(report, args.repeats)
     bench_dtypes(report, 8192, args.repeats)
 

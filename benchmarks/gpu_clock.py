@@ -17,6 +17,7 @@ STAGES = {
     "moduli": ("magnitudes", "multiply_magnitudes", "largest_terms"),
     "encode": ("encode", "scale_and_encode"),
     "int8 products": ("multiply_int8", "products"),
+    "quarters": ("spread", "join"),
     "requantise": ("requantise",),
     "decode": ("decode",),
     "fill": ("mark_nonfinite", "fill_nonfinite", "fill_product", "fill_and_close"),

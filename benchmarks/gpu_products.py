@@ -6,6 +6,7 @@ from statistics import median
 from typing import Any
 
 import cupy as cp
+import dask
 from gpu_ceilings import find_floors
 from gpu_clock import (
     measure_peak,
@@ -181,6 +182,34 @@ def bench_nonfinite(report: Report, n: int, repeats: int) -> None:
     found = measure_phases(lambda: td.gemm(A, B, num_moduli=NUM_MODULI), repeats)
     milliseconds = {"clean": clean["fill"], "one column": found["fill"]}
     report.add("gpu-fill", n=n, num_moduli=NUM_MODULI, milliseconds=milliseconds)
+
+
+def bench_winograd(report: Report, n: int, repeats: int) -> None:
+    """Time n x n products with levels of Winograd's algorithm, and without."""
+    A, B = random_pair(n)
+
+    def at(levels: int) -> Any:
+        with dask.config.set({"twom-dist.winograd-levels": levels}):
+            return td.gemm(A, B, num_moduli=NUM_MODULI)
+
+    candidates: dict[str, Callable[[], Any]] = {
+        name: lambda levels=levels: at(levels)
+        for levels, name in enumerate(("none", "one level", "two levels"))
+    }
+    expected = at(0)
+    same = all(bool((at(levels) == expected).all()) for levels in (1, 2))
+    del expected
+    seconds = time_calls(candidates, repeats)
+    report.add(
+        "gpu-winograd",
+        n=n,
+        num_moduli=NUM_MODULI,
+        same_bits=same,
+        tflops={k: 8 * n**3 / median(t) / 1e12 for k, t in seconds.items()},
+        over_none=ratios(seconds, "none"),
+        milliseconds={k: measure_phases(call) for k, call in candidates.items()},
+        seconds=seconds,
+    )
 
 
 def bench_shapes(report: Report, repeats: int) -> None:

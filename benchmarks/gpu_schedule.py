@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 # Ragged ones beside the next round ones.
 SIZES = (512, 1000, 1024, 2048, 3000, 4095, 4096, 4100, 5000, 8192, 16384)
+WINOGRAD_SIZES = (8192, 12288, 16384)
 REPEATS = 5
 PARTS = ("ours", "peers")
 ENERGY_SIZES = (4096, 8192)
@@ -39,11 +40,12 @@ def estimate_seconds(part: str, sizes: Sequence[int], repeats: int) -> float:
         rounds * (7 * _own(n) + _seconds(n, NATIVE)) + 12 * _own(n) + _error_seconds(n)
         for n in sizes
     )
+    winograd = sum((3 * rounds + 12) * _own(n) for n in WINOGRAD_SIZES)
     moduli = rounds * 12 * _own(4096) + _error_seconds(4096)
     # Shapes and dtypes have the operations of four and three squares of 8192 at most.
     others = 7 * (rounds * (2 * _own(8192) + _seconds(8192, NATIVE)))
     stacks = 4 * 256 * 2 * rounds * STACKED_SECONDS
-    return START_SECONDS + squares + moduli + others + stacks
+    return START_SECONDS + squares + winograd + moduli + others + stacks
 
 
 def _seconds(n: int, tflops: float) -> float:
