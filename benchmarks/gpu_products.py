@@ -22,6 +22,9 @@ from harness import Report, ratios
 import twom_dist as td
 from twom_dist.kernels.cuda import tuning
 from twom_dist.kernels.cuda.device import CudaDevice
+from twom_dist.problem import of_arrays
+from twom_dist.tiles.routine import ROUTINES
+from twom_dist.tiles.stacks import compute_stack
 
 NUM_MODULI = 16
 # Candidates whose stages are measured.
@@ -130,7 +133,7 @@ def bench_host(report: Report, n: int = 64) -> None:
 
 
 def bench_stacks(report: Report, repeats: int) -> None:
-    """Count the products a second of stacks, ours one by one."""
+    """Count the products a second of stacks, ours at once and one by one."""
     for n in (64, 256, 512):
         pair = random_matrix(STACK * n, n, seed=1), random_matrix(STACK * n, n, seed=2)
         A, B = (x.reshape(STACK, n, n) for x in pair)
@@ -140,6 +143,7 @@ def bench_stacks(report: Report, repeats: int) -> None:
             ]
             for name, options in STACKED.items()
         }
+        candidates["stack"] = stacked("gemm", A, B)
         candidates["cupy.matmul, one by one"] = lambda a=list(A), b=list(B): [
             cp.matmul(x, y) for x, y in zip(a, b, strict=True)
         ]
@@ -151,8 +155,17 @@ def bench_stacks(report: Report, repeats: int) -> None:
         name: lambda own=options: [td.herk(x, **own) for x in X]
         for name, options in STACKED.items()
     }
+    candidates["stack"] = stacked("herk", X)
     candidates["cupy.matmul"] = lambda: cp.matmul(X, X.conj().swapaxes(1, 2))
     _report_stacks(report, "herk", X, candidates, repeats)
+
+
+def stacked(name: str, A: Any, B: Any = None) -> Callable[[], Any]:
+    """Compute a stack of products in the launches of one."""
+    b = None if B is None else B[0]
+    options = STACKED["normwise"]
+    spec = of_arrays(ROUTINES[name], A[0], b, None, None, **options).spec
+    return lambda: compute_stack(A, A if B is None else B, spec)
 
 
 def _report_stacks(
