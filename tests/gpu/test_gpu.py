@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.stacks import assert_each_is_as_alone, compute, random_stack
 from tests.strategies import SHAPES, random_matrix
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
 from twom_dist.kernels import get_engine
@@ -184,23 +183,6 @@ def test_updates_of_one_tile(cp, dtype, routine, uplo, shape):
     A = random_matrix(*shape, dtype, 1.0, 3)
     options = {"num_moduli": 3, "uplo": uplo}
     assert same_bits(cp, routine(cp.asarray(A), **options), routine(A, **options))
-
-
-@pytest.mark.parametrize("shape", [(3, 5, 7, 2), (300, 96, 64, 512), (2, 300, 270, 40)])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_stacks(cp, dtype, shape):
-    count, m, n, k = shape
-    a, b = (
-        random_stack((count,), m, k, dtype, 1),
-        random_stack((count,), k, n, dtype, 2),
-    )
-    a[1, 2, 1], b[-1, 0, 0] = np.inf, np.nan
-    options = {"num_moduli": 4}
-    found = compute("gemm", cp.asarray(a), cp.asarray(b), **options)
-    assert_each_is_as_alone(found.get(), "gemm", a, b, **options)
-    for uplo in ("full", "upper"):
-        found = compute("herk", cp.asarray(a), uplo=uplo, **options)
-        assert_each_is_as_alone(found.get(), "herk", a, uplo=uplo, **options)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])

@@ -1,0 +1,44 @@
+"""Stacks of matrices on a device: the bits of the CPU's engine for each alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.stacks import assert_each_is_as_alone, compute, random_stack
+from tests.strategies import DTYPES
+from twom_dist.errors import EngineUnavailableError
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.cuda import tuning
+
+pytestmark = pytest.mark.gpu
+
+try:
+    get_engine("cuda")
+except EngineUnavailableError as error:
+    # No device, driver or CuPy: the engine's own sentence is the reason.
+    pytest.skip(str(error), allow_module_level=True)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7, 2), (300, 96, 64, 512), (2, 300, 270, 40)])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "cublas"])
+def test_products_and_updates(fused, dtype, shape, monkeypatch):
+    cp = pytest.importorskip("cupy")
+    capability = get_engine("cuda").device.capability()
+    own = tuning.tuning_for(capability)
+    if fused and not own.fused:
+        # It is written in instructions that only Hopper has.
+        pytest.skip("products.cu is for compute capability 9.0")
+    chosen = replace(own, fused=fused)
+    monkeypatch.setitem(tuning.BY_CAPABILITY, capability, chosen)
+    count, m, n, k = shape
+    a = random_stack((count,), m, k, dtype, 1)
+    b = random_stack((count,), k, n, dtype, 2)
+    a[1, 2, 1], b[-1, 0, 0] = np.inf, np.nan
+    options = {"num_moduli": 4}
+    found = compute("gemm", cp.asarray(a), cp.asarray(b), **options)
+    assert_each_is_as_alone(found.get(), "gemm", a, b, **options)
+    for uplo in ("full", "upper"):
+        found = compute("herk", cp.asarray(a), uplo=uplo, **options)
+        assert_each_is_as_alone(found.get(), "herk", a, uplo=uplo, **options)
