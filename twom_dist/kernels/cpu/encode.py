@@ -120,28 +120,41 @@ def encode_planes(
     form = system.parts, tables.words, system.hexagonal
     given = x, across, rows, k, factors, im_sign, *form
     number = system.parts * tables.words
+    strip = max(1, QUANTISED // max(1, per_group))
+    weigh = _weigh_groups
+    weights: tuple[Array, ...] = tables.weights, tables.moduli
+    if is_supported():
+        weigh = _weigh_packed
+        weights = tables.bytes, tables.starts, tables.reduction
 
-    def write(strip: tuple[int, int]) -> None:
-        lo, hi = strip
-        shape = ((hi - lo) * per_group // GROUP, number, GROUP)
+    def write(groups: tuple[int, int]) -> None:
+        shape = strip * per_group // GROUP, number, GROUP
         found = scratch(shape, np.dtype(np.int32))
-        quantise_groups(*given, lo, hi, found)
-        target = out[:, lo * per_group : hi * per_group]
-        if is_supported():
-            multiply_plane_bytes(
-                tables.bytes, found, tables.starts, tables.reduction, target
-            )
-        else:
-            _weigh_words(found, tables.weights, tables.moduli, target)
+        weigh(given, weights, strip, per_group, *groups, found, out)
 
-    largest = max(1, QUANTISED // max(1, per_group))
-    each = per_group * count // 4
-    strips = [
-        (first, min(hi, first + largest))
-        for lo, hi in ranges(groups, each=each)
-        for first in range(lo, hi, largest)
-    ]
-    run_each(write, strips)
+    run_each(write, ranges(groups, each=per_group * count // 4))
+
+
+@njit(nogil=True, cache=True)
+def _weigh_packed(given, weights, strip, per_group, lo, hi, found, out):  # type: ignore[no-untyped-def]
+    """Write the planes of groups lo..hi by the microkernel, a strip at a time."""
+    for first in range(lo, hi, strip):
+        last = min(hi, first + strip)
+        words = found[: (last - first) * per_group // GROUP]
+        quantise_groups(*given, first, last, words)
+        target = out[:, first * per_group : last * per_group]
+        multiply_plane_bytes(weights[0], words, weights[1], weights[2], target)
+
+
+@njit(nogil=True, cache=True)
+def _weigh_groups(given, weights, strip, per_group, lo, hi, found, out):  # type: ignore[no-untyped-def]
+    """Write them in float64."""
+    for first in range(lo, hi, strip):
+        last = min(hi, first + strip)
+        words = found[: (last - first) * per_group // GROUP]
+        quantise_groups(*given, first, last, words)
+        target = out[:, first * per_group : last * per_group]
+        _weigh_words(words, weights[0], weights[1], target)
 
 
 # Contraction alone: every sum here is an exact integer, fused or not.
