@@ -75,19 +75,21 @@ def test_updates_are_those_of_one_matrix(engine_name, name, uplo, method):
         assert_each_is_as_alone(found, name, a, None, c, beta=2.0, **options)
 
 
+@pytest.mark.parametrize("sizes", [(1, 1), (3 << 20, 3 << 20)])
 @pytest.mark.parametrize("way", ["microkernel", "gemm"])
 @pytest.mark.parametrize("uplo", ["full", "upper"])
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
-def test_groups_of_rows_and_pieces_of_a_stack(monkeypatch, dtype, uplo, way):
+def test_groups_of_rows_and_pieces_of_a_stack(monkeypatch, dtype, uplo, way, sizes):
+    """Pieces of one matrix side by side, and of several that share the threads."""
     if way == "gemm":
         for module in (encode, multiply):
             monkeypatch.setattr(module, "is_supported", lambda: False)
-    monkeypatch.setattr(engine_module, "STACK_BYTES", 3 << 20)
+    monkeypatch.setattr(engine_module, "STACK_BYTES", sizes)
     a = random_stack((5,), 96, 512, dtype, 1)
     a[3, 50, 100] = np.nan
     options = {"num_moduli": 5, "uplo": uplo}
     out = np.full((5, 96, 96), 77, dtype)
-    with dask.config.set({"twom-dist.threads": 3}):
+    with dask.config.set({"twom-dist.threads": 2}):
         assert compute("herk", a, out=out, **options) is out
     assert_each_is_as_alone(out, "herk", a, **options)
 

@@ -12,6 +12,7 @@ References
 .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -50,8 +51,14 @@ class Engine(Looks, Protocol):
         """Choose the largest tiles of a product, or update, of arrays in memory."""
         ...
 
-    def stack_limit(self, system: ResidueSystem, shape: Shape) -> int:
-        """Choose the number of matrices of a stack that are computed together."""
+    def run_stack(
+        self,
+        compute: Callable[[slice], object],
+        count: int,
+        system: ResidueSystem,
+        shape: Shape,
+    ) -> None:
+        """Call `compute` for pieces of a stack of matrices, in turn or side by side."""
         ...
 
     def synchronize(self) -> None:

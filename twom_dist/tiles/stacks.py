@@ -32,14 +32,15 @@ def compute_stack(
         out = namespace(a).empty((*stack, m, n), spec.dtype)
     a, b, listed = (x.reshape(-1, *x.shape[-2:]) for x in (a, b, out))
     c = None if c is None else c.reshape(listed.shape)
-    count = engine.stack_limit(spec.system, shape)
-    for lo in range(0, len(listed), count):
-        own = slice(lo, lo + count)
+
+    def compute(own: slice) -> None:
         left = _scale(a[own], "left", spec)
         right = left if spec.twins else _scale(b[own], "right", spec)
         beside = None if c is None else c[own]
         diagonal = spec.routine.triangle
         compute_cell([(left, right)], spec, diagonal, None, beside, listed[own])
+
+    engine.run_stack(compute, len(listed), spec.system, shape)
     return out
 
 

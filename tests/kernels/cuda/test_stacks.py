@@ -82,11 +82,19 @@ def test_sums_of_a_stack_are_cut(engine, monkeypatch):
         assert same_bits(found["C"], expected["C"])
 
 
-def test_a_stack_is_as_large_as_the_workspace_and_a_grid(engine):
+def test_a_piece_of_a_stack_fits_the_workspace_and_a_grid(engine):
     system = residue_system("2m", 2)
-    with dask.config.set({"twom-dist.workspace-bytes": 1 << 40}):
-        assert engine.stack_limit(system, (1, 1, 1)) == LARGEST_STACK
-    with dask.config.set({"twom-dist.workspace-bytes": 1 << 20}):
-        few = engine.stack_limit(system, (64, 64, 128))
-        assert few == (1 << 20) // (4 * 128 * 128 + 5 * 64 * 64)
-        assert engine.stack_limit(system, (1000, 1000, 1000)) == 1
+
+    def pieces(count, workspace_bytes, *shape):
+        found = []
+        with dask.config.set({"twom-dist.workspace-bytes": workspace_bytes}):
+            engine.run_stack(found.append, count, system, shape)
+        return [(piece.start, piece.stop) for piece in found]
+
+    assert pieces(70000, 1 << 40, 1, 1, 1) == [
+        (0, LARGEST_STACK),
+        (LARGEST_STACK, 70000),
+    ]
+    few = (1 << 20) // (4 * 128 * 128 + 5 * 64 * 64)
+    assert pieces(few + 1, 1 << 20, 64, 64, 128) == [(0, few), (few, few + 1)]
+    assert pieces(2, 1 << 20, 1000, 1000, 1000) == [(0, 1), (1, 2)]

@@ -1,6 +1,6 @@
 """The CPU engine: launches the Numba kernels over threads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from math import prod
@@ -26,7 +26,7 @@ from .encoded import DEPTH, GROUP, CpuEncoded
 from .fingerprint import fingerprint_words
 from .mirrors import fill_mirrors
 from .multiply import multiply_planes, name_kernel
-from .threads import limit_threads, ranges, run_each, task_threads
+from .threads import limit_threads, ranges, run_each, run_pieces, task_threads
 from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
 
 
@@ -97,11 +97,17 @@ class CpuEngine:
         rows = max(SMALLEST_STRIP, STRIP_BYTES // max(1, row_bytes))
         return replace(limits, mb=min(limits.mb, rows))
 
-    def stack_limit(self, system: ResidueSystem, shape: Shape) -> int:
+    def run_stack(
+        self,
+        compute: Callable[[slice], object],
+        count: int,
+        system: ResidueSystem,
+        shape: Shape,
+    ) -> None:
         """Cut so that planes and residues find the pages of those before."""
         m, n, k = shape
         nbytes = len(system.planes) * (m + n) * k + system.num_products * m * n
-        return max(1, STACK_BYTES // max(1, nbytes))
+        run_pieces(compute, count, *(t // max(1, nbytes) for t in STACK_BYTES))
 
     def synchronize(self) -> None:
         """Nothing runs beside."""

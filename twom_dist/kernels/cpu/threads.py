@@ -128,6 +128,28 @@ def run_each(function: Callable[[T], object], items: Iterable[T]) -> None:
         other.result()
 
 
+def run_pieces(
+    function: Callable[[slice], object], count: int, fewest: int, most: int
+) -> None:
+    """Call function for pieces of 0..count of `fewest` to `most`, a thread for each.
+
+    Where they are too few, one after the other has all the threads.
+    """
+    threads = num_threads()
+    step = max(1, min(most, max(fewest, -(-count // (4 * threads)))))
+    pieces = [slice(lo, min(lo + step, count)) for lo in range(0, count, step)]
+
+    def work(piece: slice) -> None:
+        with limit_threads(threads if len(pieces) < 2 * threads else 1):
+            function(piece)
+
+    if threads > 1 and len(pieces) < 2 * threads:
+        for piece in pieces:
+            work(piece)
+    else:
+        run_each(work, pieces)
+
+
 def ranges(length: int, *, smallest: int = 1, each: int = 1) -> list[tuple[int, int]]:
     """Cut 0..length into a few ranges per thread, none below `smallest` but the last.
 

@@ -32,5 +32,6 @@ STRIP_BYTES, SMALLEST_STRIP = 1 << 27, 256
 # 0.94 at 2048 (683), 0.85 and 0.81 at 4096 (1365): one thread, the same machine.
 CROSSOVERS = (400.0, 1300.0)
 
-# Planes and residues of the matrices of a stack that are computed together.
-STACK_BYTES = 1 << 24
+# Planes and residues of the matrices of a stack that a thread computes together: the
+# fewest, below which our Python takes longer, and the most.
+STACK_BYTES = 1 << 21, 1 << 24

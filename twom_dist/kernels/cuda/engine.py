@@ -3,7 +3,7 @@
 Nothing here waits for the device but `task` on its exit, `fetch`, and `fingerprint`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -58,11 +58,19 @@ class CudaEngine:
         yield
         self.device.synchronize()
 
-    def stack_limit(self, system: ResidueSystem, shape: Shape) -> int:
+    def run_stack(
+        self,
+        compute: Callable[[slice], object],
+        count: int,
+        system: ResidueSystem,
+        shape: Shape,
+    ) -> None:
         """Cut by the setting workspace-bytes, and by the largest grid."""
         limit = workspace_bytes(self.device.total_bytes())
         fitting = limit // working_bytes(system, shape, 0)
-        return max(1, min(LARGEST_STACK, fitting))
+        step = max(1, min(LARGEST_STACK, fitting))
+        for lo in range(0, count, step):
+            compute(slice(lo, min(lo + step, count)))
 
     def synchronize(self) -> None:
         """Wait for the current stream."""

@@ -110,9 +110,15 @@ class ReferenceEngine:
         """Cut by the setting largest-tile."""
         return host_limits(shape, update)
 
-    def stack_limit(self, system: ResidueSystem, shape: Shape) -> int:
-        """One at a time would do."""
-        return 1
+    def run_stack(
+        self,
+        compute: Callable[[slice], object],
+        count: int,
+        system: ResidueSystem,
+        shape: Shape,
+    ) -> None:
+        """Call once."""
+        compute(slice(0, count))
 
     def synchronize(self) -> None:
         """Nothing runs beside."""
