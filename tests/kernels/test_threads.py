@@ -6,7 +6,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from twom_dist.kernels.cpu.threads import limit_threads, run_each
+import pytest
+
+from twom_dist.kernels.cpu.threads import (
+    limit_threads,
+    num_threads,
+    run_each,
+    run_pieces,
+)
 
 # Each item keeps its thread until all have one.
 USE_THREADS = """
@@ -63,3 +70,27 @@ def test_callers_that_ask_for_different_numbers_all_get_their_work_done():
     with ThreadPoolExecutor(8) as callers:
         found = list(callers.map(call, range(64)))
     assert found == [sum(sum(range(count)) for count in range(2, 12))] * 64
+
+
+@pytest.mark.parametrize(
+    ("count", "fewest", "most", "pieces", "threads"),
+    [
+        (0, 1, 9, 0, 1),
+        (100, 1, 9, 12, 1),
+        (100, 1, 99, 8, 1),
+        (100, 30, 99, 4, 1),
+        # Too few: each has all the threads.
+        (100, 40, 99, 3, 2),
+        (3, 0, 0, 3, 2),
+    ],
+)
+def test_pieces_of_a_stack(count, fewest, most, pieces, threads):
+    found = []
+    with limit_threads(2):
+        run_pieces(
+            lambda piece: found.append((piece, num_threads())), count, fewest, most
+        )
+    covered = sorted((piece.start, piece.stop) for piece, _ in found)
+    assert len(found) == pieces
+    assert {own for _, own in found} <= {threads}
+    assert [t for start, stop in covered for t in range(start, stop)] == [*range(count)]
