@@ -85,11 +85,11 @@ FILLED_ROWS = 8
 
 # Sizes 1 / (1/m + 1/n + 1/k) from which one level and two levels of Winograd's
 # algorithm pay, and bytes of quarters that are made before the next products' take
-# their place. Products of 16 moduli on an H200 took, with one level and with two, 1.19
-# and 1.29 of the time at 8192, 0.98 and 1.00 at 12288 (a size of 4096), 0.90 and 0.91
-# at 16384 (5461), 0.85 and 0.83 at 20480 (6827): the first with 2^29 bytes, which were
-# 1.10 to 0.98 times as fast as 2^28 and 2^30 from 12288 on.
-CROSSOVERS = (4096.0, 6000.0)
+# their place. Products of 16 moduli on two H200 took, with one level and with two, 1.19
+# and 1.27 to 1.29 of the time at 8192, 0.98 to 1.06 and 1.00 to 1.02 at 12288 (a size
+# of 4096), 0.89 and 0.88 to 0.91 at 16384 (5461), 0.85 and 0.83 at 20480 (6827): one
+# level with 2^29 bytes, which were 0.98 to 1.10 times as fast as 2^28 and 2^30.
+CROSSOVERS = (4600.0, 6000.0)
 QUARTERS_BYTES = 1 << 29
 
 # Blocks that bound the products of magnitudes, of 64 x 64 pairs each: four for each
