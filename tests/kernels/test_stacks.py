@@ -94,6 +94,15 @@ def test_groups_of_rows_and_pieces_of_a_stack(monkeypatch, dtype, uplo, way, siz
     assert_each_is_as_alone(out, "herk", a, **options)
 
 
+def test_a_result_is_written_where_it_is_wanted(engine_name):
+    a = random_stack((3,), 5, 4, "complex128", 1)
+    options = {"num_moduli": 3, "engine": engine_name}
+    whole = np.full((5, 5, 3), 77 + 1j)
+    out = whole.transpose(2, 0, 1)
+    assert compute("herk", a, out=out, **options) is out
+    assert_each_is_as_alone(np.ascontiguousarray(out), "herk", a, **options)
+
+
 def test_a_stack_without_matrices_or_entries(engine):
     system = residue_system("2m", 3)
     for stack, m, n, k in (((0,), 3, 2, 4), ((2,), 3, 2, 0), ((2,), 0, 3, 4)):

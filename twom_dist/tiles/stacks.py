@@ -17,20 +17,22 @@ def compute_stack(
 
     Parameters
     ----------
-    a, b, c : (..., rows, columns)
-        The same axes in front; b is a for an update. Not empty.
+    a, b : (..., rows, columns)
+        Of the dtype of the result, the same axes in front; b is a for an update.
     spec : Spec
         Of each product: its moduli are known, and it is not a sum of two.
+    c : (..., m, n), optional
     out : (..., m, n), optional
-        Where it is written, C-contiguous.
+        Where it is written.
     """
     stack, m, n = _check(a, b, c, spec)
     engine, shape = load_engine(spec), (m, n, spec.k)
     limits = engine.tile_limits(spec.system, shape)
     spec = replace(spec, cache_bytes=limits.cache_bytes if spec.twins else 0)
-    if out is None:
-        out = namespace(a).empty((*stack, m, n), spec.dtype)
-    a, b, listed = (x.reshape(-1, *x.shape[-2:]) for x in (a, b, out))
+    found = out
+    if found is None or not found.flags.c_contiguous:
+        found = namespace(a).empty((*stack, m, n), spec.dtype)
+    a, b, listed = (x.reshape(-1, *x.shape[-2:]) for x in (a, b, found))
     c = None if c is None else c.reshape(listed.shape)
 
     def compute(own: slice) -> None:
@@ -41,6 +43,9 @@ def compute_stack(
         compute_cell([(left, right)], spec, diagonal, None, beside, listed[own])
 
     engine.run_stack(compute, len(listed), spec.system, shape)
+    if out is None or found is out:
+        return found
+    out[...] = found
     return out
 
 
