@@ -75,6 +75,18 @@ def test_updates_are_those_of_one_matrix(engine_name, name, uplo, method):
         assert_each_is_as_alone(found, name, a, None, c, beta=2.0, **options)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("name", ["her2k", "syr2k"])
+def test_sums_of_two_products(engine_name, name, dtype):
+    a, b = (random_stack((3,), 5, 7, dtype, seed) for seed in (1, 2))
+    c = random_stack((3,), 5, 5, dtype, 3)
+    a[1, 0, 0] = np.inf
+    for uplo in ("full", "lower"):
+        options = {"num_moduli": 3, "uplo": uplo, "beta": 2.0, "engine": engine_name}
+        found = compute(name, a, b, c, **options)
+        assert_each_is_as_alone(found, name, a, b, c, **options)
+
+
 @pytest.mark.parametrize("sizes", [(1, 1), (3 << 20, 3 << 20)])
 @pytest.mark.parametrize("way", ["microkernel", "gemm"])
 @pytest.mark.parametrize("uplo", ["full", "upper"])

@@ -35,7 +35,7 @@ class Engine(Looks, Protocol):
     rows), residues (products, ..., m, n or more), and a result is (..., m, n), each
     matrix bit for bit what it is alone. These stages are `largest_exponents`,
     `square_sums`, `choose_exponents`, `encode`, `reorder`, `multiply`, `find_fill`,
-    `apply_fill`, `decode` and `close_diagonal`.
+    `apply_fill`, `decode`, `scale_and_add`, `mirror_tile` and `close_diagonal`.
     """
 
     name: str

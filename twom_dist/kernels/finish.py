@@ -89,7 +89,8 @@ def _times(x: Array, factor: complex) -> Array:
 
 def mirror_tile(tile: Array, *, conjugate: bool) -> Array:
     """Conjugate-transpose, or transpose, into a new tile."""
-    return _conjugate(tile.T) if conjugate else np.array(tile.T, order="C")
+    turned = tile.swapaxes(-1, -2)
+    return _conjugate(turned) if conjugate else np.array(turned, order="C")
 
 
 def close_diagonal(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:

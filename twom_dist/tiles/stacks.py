@@ -20,7 +20,7 @@ def compute_stack(
     a, b : (..., rows, columns)
         Of the dtype of the result, the same axes in front; b is a for an update.
     spec : Spec
-        Of each product: its moduli are known, and it is not a sum of two.
+        Of each product, whose moduli are known.
     c : (..., m, n), optional
     out : (..., m, n), optional
         Where it is written.
@@ -38,9 +38,11 @@ def compute_stack(
     def compute(own: slice) -> None:
         left = _scale(a[own], "left", spec)
         right = left if spec.twins else _scale(b[own], "right", spec)
-        beside = None if c is None else c[own]
+        beside, place = None if c is None else c[own], listed[own]
         diagonal = spec.routine.triangle
-        compute_cell([(left, right)], spec, diagonal, None, beside, listed[own])
+        tile = compute_cell([(left, right)], spec, diagonal, None, beside, place)
+        if tile is not place:
+            place[...] = tile
 
     engine.run_stack(compute, len(listed), spec.system, shape)
     if out is None or found is out:

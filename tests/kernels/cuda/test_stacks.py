@@ -68,6 +68,16 @@ def test_updates_are_those_of_one_matrix(cuda, name, dtype, k, uplo):
     assert launched["close_diagonal"] == 1
 
 
+@pytest.mark.parametrize("name", ["her2k", "syr2k"])
+def test_sums_of_two_products(cuda, name):
+    a, b = (random_stack((3,), 5, 7, "complex64", seed) for seed in (1, 2))
+    c = random_stack((3,), 5, 5, "complex64", 3)
+    a[1, 0, 0] = np.inf
+    options = {"num_moduli": 3, "beta": 2.0}
+    found = compute(name, a, b, c, **options)
+    assert_each_is_as_alone(found, name, a, b, c, engine="cpu", **options)
+
+
 def test_sums_of_a_stack_are_cut(engine, monkeypatch):
     """By matrices where they all do not fit, and by rows where not even one does."""
     system = residue_system("2m", 2)

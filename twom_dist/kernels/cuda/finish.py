@@ -8,11 +8,14 @@ from ...typing import Array, Uplo
 from .launch import (
     Device,
     closing_args,
+    listed,
     operand_args,
     over_stack,
     scalar_args,
     square_grid,
+    stack_stride,
     strides,
+    tall,
     tile_grid,
 )
 from .sources import module_for
@@ -29,11 +32,13 @@ def scale_and_add(
     """Return alpha x + beta c; what is multiplied by 0 is not read."""
     some = c if x is None else x
     assert some is not None
-    (m, n), given = some.shape, np.dtype(dtype)
+    given = np.dtype(dtype)
     # The arguments are of the result's dtype, as the drivers make them.
     assert all(t is None or t.dtype == given for t in (x, c))
-    out = device.empty((m, n), given)
+    out = device.empty(some.shape, given)
     if out.size:
+        some, x, c = tall(some), *(None if t is None else tall(t) for t in (x, c))
+        m, n = some.shape
         alpha, beta = (0 if x is None else alpha), (0 if c is None else beta)
         args = (
             *(x, *strides(some if x is None else x), *scalar_args(alpha)),
@@ -57,12 +62,15 @@ def scale_columns(device: Device, x: Array, shifts: Array) -> Array:
 
 def mirror_tile(device: Device, tile: Array, conjugate: bool) -> Array:
     """Conjugate-transpose, or transpose, into a new tile."""
-    m, n = tile.shape
-    out = device.empty((n, m), tile.dtype)
+    *stack, m, n = tile.shape
+    out = device.empty((*stack, n, m), tile.dtype)
     if out.size:
-        args = (*operand_args(tile), np.int32(conjugate), out)
+        tile = listed(tile)
+        last = np.int32(conjugate), out, stack_stride(tile)
         module = module_for("tile", tile.dtype)
-        device.launch(module, "mirror_tile", *square_grid(m, n), args)
+        grid, block = square_grid(m, n)
+        grid = over_stack(grid, len(tile))
+        device.launch(module, "mirror_tile", grid, block, (*operand_args(tile), *last))
     return out
 
 

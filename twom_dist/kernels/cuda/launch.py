@@ -115,6 +115,11 @@ def by_rows(x: Array) -> Array:
     return x.reshape(prod(x.shape[:-1]), x.shape[-1])
 
 
+def tall(x: Array) -> Array:
+    """View a stack as the rows of all its matrices, or copy."""
+    return x.reshape(prod(x.shape[:-1]), x.shape[-1])
+
+
 def over_stack(grid: Triple, count: int) -> Triple:
     """Repeat a grid for each matrix of a stack, in z."""
     return grid[0], grid[1], count

@@ -61,10 +61,12 @@ scale_columns(const REAL* x, int64 m, int64 n, int64 row_stride, int64 column_st
 }
 
 // out[j, i] = x[i, j], conjugated or not, from m x n with strides to n x m. Grid of
-// squares. Must move two elements.
+// squares, z over the tiles of a stack. Must move two elements.
 extern "C" __global__ void __launch_bounds__(256)
 mirror_tile(const REAL* x, int64 m, int64 n, int64 row_stride, int64 column_stride,
-            int32 conjugate, REAL* out) {
+            int32 conjugate, REAL* out, int64 stack_stride) {
+  x += PARTS * (blockIdx.z * stack_stride);
+  out += PARTS * (blockIdx.z * m * n);
   Spot spot = locate_in_square(m, n);
   int64 i = spot.row, j = spot.column;
   if (i >= m || j >= n) return;
