@@ -39,11 +39,11 @@ def run_products(client, count):
 
 
 def test_many_products_leave_nothing(client, here):
-    run_products(client, 12)
+    run_products(client, 8)
     before = client.run(measure)
     process = psutil.Process()
     files_here, threads_here = process.num_fds(), process.num_threads()
-    run_products(client, 12)
+    run_products(client, 8)
     wait_until(lambda: not task_names(client))
     # Workers forget a little later than the scheduler.
     wait_until(lambda: not any(tiles for tiles, *_ in client.run(measure).values()))
