@@ -35,9 +35,10 @@ _RESIDUES = ir.VectorType(_BYTE, GROUP)
 
 @cache
 def is_supported() -> bool:
-    """Whether Numba compiles for a CPU with AVX512-VNNI, and without AMX.
+    """Whether Numba compiles for a CPU with AVX512-VNNI.
 
-    Where there is AMX the int8 GEMM of ONNX Runtime uses it.
+    AMX changes nothing: products of 512, 1024, 2048 and 4096 took 10.7, 29.7, 150 and
+    1150 ms so, and 36.9, 33.0, 149 and 1480 by ONNX Runtime's GEMM (Xeon, 16 threads).
     """
     if numba.config.CPU_NAME or numba.config.CPU_FEATURES:
         return False
@@ -46,7 +47,7 @@ def is_supported() -> bool:
     except RuntimeError:  # LLVM knows none of this host
         return False
     has = {name for name, present in features.items() if present}
-    return {"avx512vnni", "avx512bw"} <= has and "amx-int8" not in has
+    return {"avx512vnni", "avx512bw"} <= has
 
 
 class _Writer:

@@ -11,8 +11,8 @@ from .int8_gemm import select_kernel
 from .microkernel import is_supported
 from .packed import multiply_packed
 from .quarters import multiply_in_quarters
-from .threads import num_threads
-from .tuning import CROSSOVERS
+from .threads import available_cores, num_threads
+from .tuning import CROSSOVERS, MOST_CORES
 
 
 def name_kernel() -> str:
@@ -38,9 +38,9 @@ def multiply_planes(
         multiply_blocks(*args)
         return
     shape, grain = (left.rows, right.rows, left.k), (GROUP, GROUP, DEPTH)
-    # A thread computes whole products: enough of them, and none that waits long.
-    shared = len(own) % num_threads() == 0 or len(own) >= 8 * num_threads()
-    crossovers = CROSSOVERS if shared else ()
+    # A thread computes whole products, with quarters of its own in the caches.
+    few = available_cores() <= MOST_CORES and len(own) >= 2 * num_threads()
+    crossovers = CROSSOVERS if few else ()
     alone = len(left.stack) == 0 and side == 0
     levels = choose_levels(shape, grain, crossovers) if alone else 0
     if levels > 0:

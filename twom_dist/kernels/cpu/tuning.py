@@ -31,6 +31,10 @@ STRIP_BYTES, SMALLEST_STRIP = 1 << 27, 256
 # the time at 1024 (a size of 341), 1.0 and 1.03 for 512 x 2048 x 2048 (341), 0.96 and
 # 0.94 at 2048 (683), 0.85 and 0.81 at 4096 (1365): one thread, the same machine.
 CROSSOVERS = (400.0, 1300.0)
+# Cores of a process that takes it by default: 16 threads leave each other no room in
+# the caches. There whole products of 2048 and 4096 took 1.10 and 1.20 times as long
+# with a level (Intel Xeon with AMX). Not measured between 2 and 16.
+MOST_CORES = 4
 
 # Planes and residues of the matrices of a stack that a thread computes together: the
 # fewest, below which our Python takes longer, and the most.
