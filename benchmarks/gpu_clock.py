@@ -16,9 +16,9 @@ STAGES = {
     "norms": ("largest_exponents", "sums_and_extremes", "choose_exponents"),
     "moduli": ("magnitudes", "multiply_magnitudes", "largest_terms"),
     "encode": ("encode", "scale_and_encode"),
-    "int8 products": ("multiply_int8", "products"),
+    "int8 products": ("multiply_int8", "multiply_float16", "products"),
     "quarters": ("spread", "join"),
-    "requantise": ("requantise",),
+    "requantise": ("requantise", "widen"),
     "decode": ("decode",),
     "fill": ("mark_nonfinite", "fill_nonfinite", "fill_product", "fill_and_close"),
     "combine": ("combine",),
@@ -50,6 +50,11 @@ class TimedDevice(CudaDevice):
         """Multiply between two events."""
         call = super().multiply_int8
         self._timed("multiply_int8", lambda: call(*args))
+
+    def multiply_float16(self, *args: Any) -> None:
+        """Multiply between two events."""
+        call = super().multiply_float16
+        self._timed("multiply_float16", lambda: call(*args))
 
     def milliseconds(self) -> dict[str, float]:
         """Add up the times of each stage, and forget them."""

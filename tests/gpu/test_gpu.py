@@ -1,12 +1,11 @@
 """The CUDA engine on a device: the bits of the CPU's engines, streams, memory."""
 
-from dataclasses import replace
-
 import dask
 import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.gpu.ways import WAYS, chosen_way
 from tests.strategies import SHAPES, random_matrix
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
 from twom_dist.kernels import get_engine
@@ -32,14 +31,10 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
 
 
-@pytest.fixture(autouse=True, params=[True, False], ids=["fused", "cublas"])
-def both_ways_of_multiplying(engine, monkeypatch, request):
+@pytest.fixture(autouse=True, params=WAYS)
+def every_way_of_multiplying(engine, monkeypatch, request):
     capability = engine.device.capability()
-    own = tuning.tuning_for(capability)
-    if request.param and not own.fused:
-        # It is written in instructions that only Hopper has.
-        pytest.skip("products.cu is for compute capability 9.0")
-    chosen = replace(own, fused=request.param)
+    chosen = chosen_way(request.param, tuning.tuning_for(capability))
     monkeypatch.setitem(tuning.BY_CAPABILITY, capability, chosen)
 
 

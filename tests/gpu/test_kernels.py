@@ -1,12 +1,11 @@
 """Every kernel on a device, once and small: what `make sanitize-gpu` watches."""
 
-from dataclasses import replace
-
 import dask.array as da
 import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.gpu.ways import WAYS, chosen_way
 from tests.kernels.cuda.every_kernel import calls_of_every_kernel, kernels_of
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
@@ -29,14 +28,10 @@ def cp():
         yield cupy
 
 
-@pytest.mark.parametrize("fused", [True, False], ids=["fused", "cublas"])
-def test_every_kernel_runs(cp, fused, monkeypatch):
+@pytest.mark.parametrize("way", WAYS)
+def test_every_kernel_runs(cp, way, monkeypatch):
     device = get_engine("cuda").device
-    own = tuning.tuning_for(device.capability())
-    if fused and not own.fused:
-        # It is written in instructions that only Hopper has.
-        pytest.skip("products.cu is for compute capability 9.0")
-    chosen = replace(own, fused=fused)
+    chosen = chosen_way(way, tuning.tuning_for(device.capability()))
     monkeypatch.setitem(tuning.BY_CAPABILITY, device.capability(), chosen)
     launched, launch = set(), device.launch
 
@@ -52,4 +47,4 @@ def test_every_kernel_runs(cp, fused, monkeypatch):
     a = da.from_array(cp.asarray(A), chunks=5)
     found = td.gemm(a, a, op_b="T").compute(scheduler="sync")
     np.testing.assert_array_equal(cp.asnumpy(found), td.gemm(A, A, op_b="T"))
-    assert launched == kernels_of(fused)
+    assert launched == kernels_of(chosen)

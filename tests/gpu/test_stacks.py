@@ -1,10 +1,9 @@
 """Stacks of matrices on a device: the bits of the CPU's engine for each alone."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
+from tests.gpu.ways import WAYS, chosen_way
 from tests.stacks import assert_each_is_as_alone, compute, random_stack
 from tests.strategies import DTYPES
 from twom_dist.errors import EngineUnavailableError
@@ -22,15 +21,11 @@ except EngineUnavailableError as error:
 
 @pytest.mark.parametrize("shape", [(3, 5, 7, 2), (300, 96, 64, 512), (2, 300, 270, 40)])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("fused", [True, False], ids=["fused", "cublas"])
-def test_products_and_updates(fused, dtype, shape, monkeypatch):
+@pytest.mark.parametrize("way", WAYS)
+def test_products_and_updates(way, dtype, shape, monkeypatch):
     cp = pytest.importorskip("cupy")
     capability = get_engine("cuda").device.capability()
-    own = tuning.tuning_for(capability)
-    if fused and not own.fused:
-        # It is written in instructions that only Hopper has.
-        pytest.skip("products.cu is for compute capability 9.0")
-    chosen = replace(own, fused=fused)
+    chosen = chosen_way(way, tuning.tuning_for(capability))
     monkeypatch.setitem(tuning.BY_CAPABILITY, capability, chosen)
     count, m, n, k = shape
     a = random_stack((count,), m, k, dtype, 1)

@@ -182,26 +182,37 @@ class Calls:
     ) -> None:
         """sums[z, i, j] into residues[products[z], i, j], whose rows get their zeros.
 
-        `pad`: more columns of the sums than residues have.
+        Sums are int32 or float32. `pad`: more columns of the sums than residues have.
         """
         batch, m, n = sums.shape
         width = 16 * ceil(n, 16)
         with (
-            guarded((batch, m, width + pad), i32) as wide,
+            guarded((batch, m, width + pad), sums.dtype) as wide,
             guarded((len(residues), m, width), np.int8) as padded,
         ):
             wide[:, :, n:], wide[:, :, :n] = 0, sums
             padded[:, :, n:], padded[:, :, :n] = 0, residues
             args = (
-                *(wide, i64(width + pad), i64(m * (width + pad))),
+                *(wide.view(i32), i64(width + pad), i64(m * (width + pad))),
                 *(padded, i64(width), i64(m * width), i64(m)),
-                *(tables.requantise_table(system), products, i32(add), i32(1), i64(0)),
+                *(tables.requantise_table(system), products, i32(add)),
+                *(i32(sums.dtype == np.float32), i32(1), i64(0)),
             )
             grid = (ceil(width, 128), blocks, batch)
             module = module_for("requantise")
             self.kernels.launch(module, "requantise", grid, WARP, args)
             assert not padded[:, :, n:].any()
             residues[...] = padded[:, :, :n]
+
+    def widen(self, planes: np.ndarray, blocks: int = 1) -> np.ndarray:
+        """Widen planes (count, rows, k) to float16; 16 divides k and their strides."""
+        count, rows, k = planes.shape
+        with guarded(planes.shape, np.float16) as out:
+            strides = map(i64, planes.strides[:2])
+            args = planes, *strides, out, i64(rows), i64(k)
+            grid = (ceil(k, 512), blocks, count)
+            self.kernels.launch(module_for("requantise"), "widen", grid, WARP, args)
+        return out
 
     def combine(
         self,

@@ -9,16 +9,19 @@ import numpy as np
 import twom_dist as td
 from tests.strategies import random_matrix
 from twom_dist.kernels.cuda.sources import FAMILIES, kernel_names
+from twom_dist.kernels.cuda.tuning import Tuning
 
 Call = tuple[Callable[..., Any], list[np.ndarray], dict[str, Any]]
 
 
-def kernels_of(fused: bool) -> set[str]:
+def kernels_of(own: Tuning) -> set[str]:
     """Name the kernels that one way of multiplying needs."""
     others = {"products", "scale_and_encode", "fill_product", "fill_and_close"}
     others |= {"spread", "join"}
-    if fused:
+    if own.fused:
         others = {"requantise", "combine"}
+    if own.element == "int8":
+        others |= {"widen"}
     return {name for family in FAMILIES for name in kernel_names(family)} - others
 
 

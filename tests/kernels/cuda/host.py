@@ -48,6 +48,7 @@ _TYPES = {
     "int64": np.int64,
     "uint64": np.uint64,
     "uint4": np.uint32,
+    "float16": np.float16,
     "float": np.float32,
     "double": np.float64,
     "Job": np.int32,

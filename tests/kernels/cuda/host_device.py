@@ -35,6 +35,20 @@ def _allocation(x: np.ndarray) -> np.ndarray:
     return x
 
 
+def _multiply(x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
+    """Check what tensor cores want, and multiply exactly: in doubles."""
+    (batch, m, n), k = sums.shape, x.shape[2]
+    assert (x.shape, y.shape) == ((batch, m, k), (batch, n, k))
+    for t in (x, y, sums):
+        assert t.strides[2] == t.itemsize, "rows are contiguous"
+        assert t.ctypes.data % 16 == 0
+        assert t.strides[1] % 16 == 0
+        assert batch == 1 or t.strides[0] > 0
+    assert m % 16 == n % 16 == k % 16 == 0
+    for a, b, out in zip(x, y, sums, strict=True):
+        out[...] = a.astype(np.float64) @ b.astype(np.float64).T
+
+
 class HostDevice:
     """NumPy arrays in the place of device memory; the calls in `launched`."""
 
@@ -103,22 +117,23 @@ class HostDevice:
         self.kernels.launch(module, name, grid, block, args)
 
     def multiply_int8(self, x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
-        """Check what tensor cores want, and multiply exactly."""
+        """Multiply integers below 2^31."""
         self.launched.append("multiply_int8")
-        batch, m, n = sums.shape
-        assert x.shape == (batch, m, x.shape[2])
-        assert y.shape == (batch, n, x.shape[2])
         assert (x.dtype, y.dtype, sums.dtype) == (np.int8, np.int8, np.int32)
-        assert 0 < x.shape[2] <= 1 << 16
-        for t in (x, y, sums):
-            assert t.strides[2] == t.itemsize, "rows are contiguous"
-            assert t.ctypes.data % 16 == 0
-            assert t.strides[1] % 16 == 0
-            assert batch == 1 or t.strides[0] > 0
-        assert m % 16 == n % 16 == x.shape[2] % 16 == 0
-        for a, b, out in zip(x, y, sums, strict=True):
-            # Exact: |sum| <= 2^16 2^14.
-            out[...] = a.astype(np.float64) @ b.astype(np.float64).T
+        assert 0 < x.shape[2] <= 1 << 16  # |sum| <= 2^16 2^14
+        _multiply(x, y, sums)
+
+    def multiply_float16(self, x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
+        """Multiply where float32 holds every partial sum, in any order."""
+        self.launched.append("multiply_float16")
+        types = np.float16, np.float16, np.float32
+        assert (x.dtype, y.dtype, sums.dtype) == types
+        for a, b in zip(x, y, strict=True):
+            largest = abs(a.astype(np.float64)) @ abs(b.astype(np.float64)).T
+            assert largest.max() < 1 << 24
+            assert (a % 1 == 0).all()
+            assert (b % 1 == 0).all()
+        _multiply(x, y, sums)
 
     def map_planes(self, planes: np.ndarray) -> np.ndarray:
         """Check what the driver would refuse, and write down what host_ring.h reads."""

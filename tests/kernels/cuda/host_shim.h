@@ -17,6 +17,9 @@ struct dim3 {
 };
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
+struct alignas(8) uint2 {
+  unsigned int x, y;
+};
 struct alignas(16) int4 {
   int x, y, z, w;
 };
@@ -116,6 +119,7 @@ static inline double __dsqrt_rn(double x) { return __builtin_sqrt(x); }
 
 // --- conversions ------------------------------------------------------------------
 
+static inline int __float2int_rn(float x) { return (int)__builtin_nearbyintf(x); }
 static inline int __double2int_rn(double x) { return (int)__builtin_nearbyint(x); }
 static inline unsigned int __double2uint_rz(double x) { return (unsigned int)x; }
 static inline long long __double2ll_rn(double x) {

@@ -15,7 +15,11 @@ from twom_dist.kernels.cuda.launch import part_offsets
 from twom_dist.kernels.cuda.sources import module_for
 from twom_dist.moduli import ZERO_ROW
 
-R_8I, R_32I, COMPUTE_32I = 3, 10, 72
+# Type of operands, type of sums, arithmetic: their C types, and the mode needed.
+KINDS = {
+    (3, 10, 72): (np.int8, np.int32, 0),
+    (2, 0, 68): (np.float16, np.float32, 16),
+}
 
 
 class OnDevice:
@@ -27,12 +31,13 @@ class OnDevice:
         self.itemsize, self.data = x.itemsize, SimpleNamespace(ptr=x.ctypes.data)
 
 
-def column_major(address, ld, rows, columns, ctype):
+def column_major(address, ld, rows, columns, dtype):
     """View a matrix as cuBLAS does."""
-    length = ld * (columns - 1) + rows
-    flat = np.ctypeslib.as_array((ctype * length).from_address(address))
-    strides = np.dtype(ctype).itemsize, np.dtype(ctype).itemsize * ld
-    return np.lib.stride_tricks.as_strided(flat, (rows, columns), strides)
+    size = np.dtype(dtype).itemsize
+    length = size * (ld * (columns - 1) + rows)
+    flat = np.ctypeslib.as_array((ctypes.c_char * length).from_address(address))
+    flat = flat.view(np.uint8).view(dtype)
+    return np.lib.stride_tricks.as_strided(flat, (rows, columns), (size, size * ld))
 
 
 class Cublas:
@@ -40,24 +45,34 @@ class Cublas:
 
     def __init__(self):
         self.calls = []
+        self.mode = 0
+
+    def getMathMode(self, handle):  # noqa: N802
+        return self.mode
+
+    def setMathMode(self, handle, mode):  # noqa: N802
+        self.mode = mode
 
     def gemmEx(self, handle, ta, tb, m, n, k, alpha, *rest):  # noqa: N802
         a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algo = rest
         self.calls.append("gemmEx")
-        assert (a_type, b_type, c_type) == (R_8I, R_8I, R_32I)
-        assert (handle, ta, tb, compute, algo) == (7, 1, 0, COMPUTE_32I, -1)
-        one, zero = (ctypes.c_int32.from_address(t).value for t in (alpha, beta))
+        given, sums, mode = KINDS[a_type, c_type, compute]
+        assert (b_type, self.mode) == (a_type, mode)
+        assert (handle, ta, tb, algo) == (7, 1, 0, -1)
+        one, zero = (column_major(t, 1, 1, 1, sums) for t in (alpha, beta))
         assert (one, zero) == (1, 0)
         assert all(t % 16 == 0 for t in (a, b, c, lda, ldb, m, k))
-        left = column_major(a, lda, k, m, ctypes.c_int8).astype(np.int32)
-        right = column_major(b, ldb, k, n, ctypes.c_int8).astype(np.int32)
-        column_major(c, ldc, m, n, ctypes.c_int32)[...] = left.T @ right
+        left = column_major(a, lda, k, m, given).astype(np.int32)
+        right = column_major(b, ldb, k, n, given).astype(np.int32)
+        column_major(c, ldc, m, n, sums)[...] = left.T @ right
 
     def gemmStridedBatchedEx(self, handle, ta, tb, m, n, k, alpha, *rest):  # noqa: N802
         a, a_type, lda, a_step, b, b_type, ldb, b_step = rest[:8]
         beta, c, c_type, ldc, c_step, count, compute, algo = rest[8:]
         for t in range(count):
-            left, right = (a + t * a_step, a_type, lda), (b + t * b_step, b_type, ldb)
+            size = np.dtype(KINDS[a_type, c_type, compute][0]).itemsize
+            left = a + size * t * a_step, a_type, lda
+            right = b + size * t * b_step, b_type, ldb
             out = c + 4 * t * c_step, c_type, ldc
             shape, last = (handle, ta, tb, m, n, k, alpha), (compute, algo)
             self.gemmEx(*shape, *left, *right, beta, *out, *last)
@@ -87,30 +102,40 @@ def cupy(monkeypatch):
     return module
 
 
-def planes(count, rows, k, seed):
-    """int8 planes at an address that 16 divides."""
+def planes(count, rows, k, seed, dtype="int8"):
+    """Planes of 8 bits at an address that 16 divides."""
     rng = np.random.default_rng(seed)
-    buffer = np.zeros(count * rows * k + 64, np.int8)
-    start = -buffer.ctypes.data % 16
+    buffer = np.zeros(count * rows * k + 64, dtype)
+    start = -buffer.ctypes.data % 16 // buffer.itemsize
     x = buffer[start : start + count * rows * k].reshape(count, rows, k)
     x[...] = rng.integers(-128, 128, x.shape)
     return x
 
 
+@pytest.mark.parametrize("element", ["int8", "float16"])
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("piece", [slice(0, 48), slice(16, 48)])
-def test_products_are_row_major_to_us_and_column_major_to_cublas(cupy, batch, piece):
-    x, y = planes(6, 32, 48, 1)[: 2 * batch : 2], planes(batch, 16, 48, 2)
+def test_products_are_row_major_to_us_and_column_major_to_cublas(
+    cupy, batch, piece, element
+):
+    x, y = (
+        planes(6, 32, 48, 1, element)[: 2 * batch : 2],
+        planes(batch, 16, 48, 2, element),
+    )
     x, y = x[:, 16:32, piece], y[:, :, piece]
     wide = planes(batch, 16, 4 * 32, 3).view(np.int32)
+    if element == "float16":
+        wide = wide.view(np.float32)
     sums = wide[:, :, :16]
-    before = wide[:, :, 16:].copy()
-    CudaDevice().multiply_int8(*map(OnDevice, (x, y, sums)))
+    before = wide[:, :, 16:].tobytes()
+    multiply = getattr(CudaDevice(), f"multiply_{element}")
+    multiply(*map(OnDevice, (x, y, sums)))
     exact = x.astype(np.int64) @ y.astype(np.int64).transpose(0, 2, 1)
     assert (sums == exact).all()
-    assert (wide[:, :, 16:] == before).all()
+    assert wide[:, :, 16:].tobytes() == before
     name = "gemmEx" if batch == 1 else "gemmStridedBatchedEx"
     assert cupy.cuda.cublas.calls == [name]
+    assert cupy.cuda.cublas.mode == 0
 
 
 def test_arguments_are_what_cupy_takes(cupy, monkeypatch):

@@ -50,6 +50,28 @@ def test_sums_at_every_boundary(calls, p):
         assert (out == reduced(sums, system, old)).all()
 
 
+@pytest.mark.parametrize("p", [3, 97, 241, 256])
+def test_sums_of_float32_are_exact_integers(calls, p):
+    system = make_system("real", ((p, "real"),))
+    sums = np.clip(boundary_sums(p)[np.newaxis], 1 - 2**24, 2**24 - 1)
+    out = np.empty(sums.shape, np.int8)
+    for add in (False, True):
+        old = out.copy() if add else None
+        calls.requantise(sums.astype(np.float32), system, out, add=add)
+        assert (out == reduced(sums, system, old)).all()
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_bytes_are_widened(calls, blocks):
+    """Every one, of planes that lie apart."""
+    x = np.resize(np.arange(-128, 128), (2, 5, 64)).astype(np.int8)
+    planes = np.zeros((4, 5, 544), np.int8)[::2, :, 16:528]
+    planes[...] = np.tile(x, 8)
+    found = calls.widen(planes, blocks)
+    assert (found.dtype, found.shape) == (np.float16, planes.shape)
+    assert found.tobytes() == planes.astype(np.float16).tobytes()
+
+
 @pytest.mark.parametrize("add", [False, True])
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 31, 64, 70, 127, 132])
 @pytest.mark.parametrize("m", [1, 3, 17, 70])

@@ -82,10 +82,11 @@ class CudaEngine:
         """Cut by the setting workspace-bytes."""
         limit = workspace_bytes(self.device.total_bytes())
         sums, fused = sums_bytes(self.device.capability()), self._is_fused()
+        element = tuning.tuning_for(self.device.capability()).element
         two = update is not None and update.two
         if update is not None and fused and not two:
             update = Update(halves=True, two=False)  # by leaving out squares
-        limits = fit_tiles(system, shape, limit, sums, update)
+        limits = fit_tiles(system, shape, limit, sums, update, element)
         tile = limits.mb, limits.nb, limits.kb
         small = fused and not two and tile == shape
         small = small and max(tile) <= tuning.LARGEST_AT_ONCE

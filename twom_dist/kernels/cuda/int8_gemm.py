@@ -1,14 +1,15 @@
-"""How the int8 products of a tile become cuBLAS calls: pure integers, no device.
+"""How the products of a tile's planes become cuBLAS calls: pure integers, no device.
 
 Tensor cores want "TN": both operands K-major, which is how planes lie, leading
 dimensions in multiples of 16. Row-major sums (m x n) are, to cuBLAS, the
 column-major ``Y X^T``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...moduli import Product
+from ...moduli import Product, ResidueSystem
+from .tuning import Element
 
 # |sum| <= 2^16 * 128 * 128 = 2^30: the columns of k between two reductions modulo p.
 LARGEST_K = 1 << 16
@@ -18,6 +19,22 @@ ALIGNMENT = 16
 def align(length: int, to: int = ALIGNMENT) -> int:
     """Round up to what tensor cores take."""
     return -(-length // to) * to
+
+
+def largest_k(moduli: Iterable[int], element: Element) -> int:
+    """Columns of k between two reductions modulo any of these, in multiples of 16.
+
+    Sums in float32 are exact below 2^24, and residues at most p // 2.
+
+    Examples
+    --------
+    >>> [largest_k([p], "float16") for p in (97, 241, 256)]
+    [7280, 1152, 1008]
+    """
+    if element == "int8":
+        return LARGEST_K
+    largest = max(moduli) // 2
+    return ((1 << 24) - 1) // largest**2 // ALIGNMENT * ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -121,16 +138,34 @@ class Cut:
 _LARGEST_BATCH = 65535
 
 
-def cut_sums(m: int, n: int, buffer_bytes: int, stack: int = 1) -> Cut:
-    """Choose what of a product is made by one call, so that its int32 sums fit.
+def cut_sums(
+    m: int, n: int, buffer_bytes: int, stack: int = 1, widened_k: int = 0
+) -> Cut:
+    """Choose what of a product is made by one call, so that its sums fit.
 
     Whole stacks first, then whole matrices, then rows in multiples of 256, the tile of
-    a tensor-core kernel; one such piece at least.
+    a tensor-core kernel; one such piece at least. `widened_k`: columns of planes in
+    float16, for which there is as much room where more than one matrix fits.
     """
     row_bytes = 4 * align(n)
-    fitting = min(_LARGEST_BATCH, buffer_bytes // (align(m) * row_bytes))
+    widened = widened_bytes(Cut(m, 1), n, widened_k)
+    each = max(align(m) * row_bytes, widened)
+    fitting = min(_LARGEST_BATCH, buffer_bytes // each)
     if fitting > 0:
         matrices = min(stack, fitting)
         return Cut(m, fitting // matrices, matrices)
     rows = max(256, buffer_bytes // row_bytes // 256 * 256)
     return Cut(min(m, rows), 1)
+
+
+def choose_widened_k(system: ResidueSystem, k: int, element: Element) -> int:
+    """Count the columns of a call's planes in float16, at most; 0 in int8."""
+    if element == "int8":
+        return 0
+    return min(align(k), largest_k([min(system.moduli)], element))
+
+
+def widened_bytes(cut: Cut, n: int, widened_k: int) -> int:
+    """Bytes of the planes of one call in float16."""
+    rows = align(cut.rows) + align(n)
+    return 2 * cut.products * cut.matrices * rows * widened_k

@@ -64,6 +64,10 @@ class Device(Protocol):
         """sums[b] = x[b] y[b]^T in int32; k and the distance of rows 16-fold."""
         ...
 
+    def multiply_float16(self, x: Array, y: Array, sums: Array) -> None:
+        """Do that in float32, of integers in float16; no partial sum reaches 2^24."""
+        ...
+
     def map_planes(self, planes: Array) -> Any:
         """Describe planes to the copies of products.cu."""
         ...

@@ -1,6 +1,9 @@
 """Tuned numbers of the CUDA engine, and what each was chosen by."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+Element = Literal["int8", "float16"]
 
 
 @dataclass(frozen=True)
@@ -10,19 +13,24 @@ class Tuning:
     Attributes
     ----------
     sums_bytes : int
-        int32 sums of one cuBLAS call, which the requantisation reads back.
+        Sums of one cuBLAS call, which the requantisation reads back.
     fused : bool
         Whether products.cu multiplies and reduces instead of cuBLAS and requantise.cu.
+    element : {"int8", "float16"}
+        What cuBLAS multiplies: sums are int32, or float32.
     """
 
     sums_bytes: int
     fused: bool = False
+    element: Element = "int8"
 
 
 # By compute capability. 90 on an H200: 128 MB of sums gave the shortest products of
 # 8192 and 16384, and took 6 % more than 64 MB at 4096; with 32 MB 16384 took a third
 # more. The others by arithmetic, not measured: sums that fit L2 (6, 40, 6, 96, 126 and
-# 96 MB of the largest chips) where that leaves some 256 tiles of 128 x 256.
+# 96 MB of the largest chips) where that leaves some 256 tiles of 128 x 256. The tensor
+# cores of 103 (B300) take int8 at a thirtieth of the rate of 100, float16 at the same;
+# 110 is as 100.
 BY_CAPABILITY = {
     75: Tuning(sums_bytes=8 << 20),
     80: Tuning(sums_bytes=32 << 20),
@@ -30,6 +38,8 @@ BY_CAPABILITY = {
     89: Tuning(sums_bytes=32 << 20),
     90: Tuning(sums_bytes=128 << 20, fused=True),
     100: Tuning(sums_bytes=64 << 20),
+    103: Tuning(sums_bytes=64 << 20, element="float16"),
+    110: Tuning(sums_bytes=64 << 20),
     120: Tuning(sums_bytes=48 << 20),
 }
 
@@ -39,8 +49,10 @@ def tuning_for(capability: int) -> Tuning:
 
     Examples
     --------
-    >>> tuning_for(103) is BY_CAPABILITY[100]
+    >>> tuning_for(101) is BY_CAPABILITY[100]
     True
+    >>> tuning_for(103).element
+    'float16'
     """
     known = [t for t in BY_CAPABILITY if t <= capability]
     return BY_CAPABILITY[max(known, default=min(BY_CAPABILITY))]

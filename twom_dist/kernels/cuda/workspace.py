@@ -1,12 +1,14 @@
 """Tiles whose planes, residues and sums fit the memory they may take."""
 
+from dataclasses import replace
+
 from ...config import bytes_setting, setting
 from ...errors import MemoryLimitError
 from ...moduli import ResidueSystem
 from ..limits import Shape, TileLimits, Update
 from . import tuning
 from .hopper import LINE, ROW_GROUP
-from .int8_gemm import align
+from .int8_gemm import align, choose_widened_k, cut_sums, widened_bytes
 
 _SMALLEST_TILE = 256
 
@@ -19,7 +21,7 @@ def workspace_bytes(total: int) -> int:
 
 
 def sums_bytes(capability: int) -> int:
-    """Bytes of the int32 sums of one call: at most a quarter of what is allowed.
+    """Bytes of the sums of one call: at most a quarter of what is allowed.
 
     0 where there are none.
     """
@@ -32,13 +34,19 @@ def sums_bytes(capability: int) -> int:
 
 
 def working_bytes(
-    system: ResidueSystem, shape: Shape, sums: int, update: Update | None = None
+    system: ResidueSystem,
+    shape: Shape,
+    sums: int,
+    update: Update | None = None,
+    element: tuning.Element = "int8",
 ) -> int:
     """Bytes of one tile product beside its operands and its result.
 
-    Planes of both sides, residues, marks of what is not finite, and int32 sums; of
-    rank-2k updates all of them twice, but the sums, and of any update the tile itself.
+    Planes of both sides, residues, marks of what is not finite, sums, and planes of a
+    call in float16; of rank-2k updates all of them twice, but what a call takes, and of
+    any update the tile itself.
     """
+    widened = _widened_bytes(system, shape, sums, element)
     m, n = (align(size, ROW_GROUP) for size in shape[:2])
     k = align(shape[2], LINE)
     twice = 2 if update is not None and update.two else 1
@@ -46,7 +54,21 @@ def working_bytes(
     sums = sums and max(sums, 4 * min(256, m) * n)
     residues = system.num_products * m * n
     tiles = 0 if update is None else 16 * (1 + twice) * m * n
-    return planes + twice * (residues + m * n) + min(sums, 4 * residues) + tiles
+    called = min(sums, 4 * residues) + widened
+    return planes + twice * (residues + m * n) + called + tiles
+
+
+def _widened_bytes(
+    system: ResidueSystem, shape: Shape, sums: int, element: tuning.Element
+) -> int:
+    """Bytes of the planes of one call in float16."""
+    if element == "int8":
+        return 0
+    m, n, k = shape
+    widened_k = choose_widened_k(system, k, element)
+    cut = cut_sums(m, n, sums, 1, widened_k)
+    products = min(cut.products, system.num_products)
+    return widened_bytes(replace(cut, products=products), n, widened_k)
 
 
 def fit_tiles(
@@ -55,6 +77,7 @@ def fit_tiles(
     limit: int,
     sums: int,
     update: Update | None = None,
+    element: tuning.Element = "int8",
 ) -> TileLimits:
     """Choose the largest tiles that fit, halving what takes the most.
 
@@ -66,9 +89,11 @@ def fit_tiles(
         Bytes of workspace; a quarter is for encoded tiles that wait for reuse, where
         there is more than one tile.
     sums : int
-        Bytes of the int32 sums of one call.
+        Bytes of the sums of one call.
     update : Update, optional
         Of a rank-k or rank-2k update.
+    element : {"int8", "float16"}
+        What is multiplied.
 
     Returns
     -------
@@ -84,12 +109,13 @@ def fit_tiles(
     if update is not None and not update.halves:
         side = max(tuning.SMALLEST_UPDATE_TILE, -(-mb // tuning.UPDATE_TILES))
         mb = nb = min(mb, side)
-    if (mb, nb, kb) == shape and working_bytes(system, shape, sums, update) <= limit:
+    given = sums, update, element
+    if (mb, nb, kb) == shape and working_bytes(system, shape, *given) <= limit:
         return TileLimits(mb, nb, kb, limit)
-    while working_bytes(system, (mb, nb, kb), sums, update) > limit - limit // 4:
+    while working_bytes(system, (mb, nb, kb), *given) > limit - limit // 4:
         planes = len(system.planes) * (mb + nb) * kb
         if max(mb, nb, kb) <= _SMALLEST_TILE:
-            needed = working_bytes(system, (mb, nb, kb), sums, update) * 4 // 3
+            needed = working_bytes(system, (mb, nb, kb), *given) * 4 // 3
             raise MemoryLimitError(
                 f"a tile of {mb} x {nb} x {kb} needs {needed:,} bytes of workspace, "
                 f"more than the limit of {limit:,}",
