@@ -252,6 +252,7 @@ class Calls:
         words: int = 1,
         pad: int = 0,
         blocks: int = 1,
+        integer: bool = False,
     ) -> np.ndarray:
         """`pad`: elements between the rows of the output."""
         count, m, n = residues.shape
@@ -275,7 +276,7 @@ class Calls:
                 *(*scalars, c, *c_strides, out, i64(n + pad), i32(0), i64(0)),
             )
             width = 32 * tables.decode_elements(system)
-            module = module_for("decode", dtype, system, words)
+            module = module_for("decode", dtype, system, words, integer=integer)
             grid = (ceil(n, width), blocks, 1)
             self.kernels.launch(module, "decode", grid, WARP, args)
         assert before[:, n:].tobytes() == out[:, n:].tobytes()

@@ -114,6 +114,13 @@ def modules_of_tables(method: str, count: int) -> list[Module]:
     return [*modules, module_for("decode", dtype, system, words=2)]
 
 
+def modules_of_integer_sums(method: str, count: int) -> list[Module]:
+    """Decode as devices with slow doubles do, to one word and two."""
+    dtype = "float64" if method == "real" else "complex128"
+    given = "decode", dtype, residue_system(method, count)
+    return [module_for(*given, words=words, integer=True) for words in (1, 2)]
+
+
 def assert_fits(report: str, module: Module) -> None:
     """No spills, and room for two blocks of 256 threads in 65536 registers.
 
@@ -180,7 +187,7 @@ def test_what_reads_tables_fits_other_architectures(kept, architecture):
 @pytest.mark.parametrize("choice", SYSTEMS)
 def test_no_table_is_loaded(kept, choice):
     """Of memory that is not written to, the operand and the residues alone."""
-    for module in modules_of_tables(*choice):
+    for module in [*modules_of_tables(*choice), *modules_of_integer_sums(*choice)]:
         code = compile_as_cupy(kept, module)
         loads = Counter(re.findall(r"^\s*ld\.([a-z]+(?:\.nc)?)", code, re.MULTILINE))
         # Four neighbours a thread; a load a product.
@@ -193,6 +200,16 @@ def test_no_table_is_loaded(kept, choice):
             assert loads["global.nc"] <= 4 * (3 + 3 + 1)
             kinds |= {"shared"}
         assert set(loads) <= kinds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["sm_86", "sm_103"])
+def test_sums_of_integers_fit(kept, architecture):
+    choices = SYSTEMS if architecture == "sm_103" else (("2m", 16),)
+    modules = [m for choice in choices for m in modules_of_integer_sums(*choice)]
+    reports = compile_side_by_side(kept, [(m, architecture) for m in modules])
+    for module, report in zip(modules, reports, strict=True):
+        assert_fits(report, module)
 
 
 def test_every_kernel_belongs_to_one_family():

@@ -56,6 +56,33 @@ def test_tiles_of_every_system(calls, choice):
                 assert equal_bits(found, REFERENCE.decode(*args, words=words))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "choice"),
+    [
+        *(("complex128", (method, 16)) for method in ("2m", "3m", "4m", "eisenstein")),
+        *(("complex128", ("hybrid", 30)), ("float64", ("real", 14))),
+        *(
+            ("complex64", ("2m", 8)),
+            ("float32", ("real", 8)),
+            ("float64", ("real", 49)),
+        ),
+    ],
+)
+def test_sums_of_integers_give_the_same_bits(calls, dtype, choice):
+    system, (m, n) = residue_system(*choice), (5, 19)
+    residues = random_residues(system, m, n)
+    # Both ends of every residue: the largest sums.
+    for column, end in ((1, -1), (2, 1)):
+        for q, product in enumerate(system.products):
+            half = product.p // 2
+            residues[q, :, column] = end * (half if end < 0 else (product.p - 1) // 2)
+    rows, columns = np.arange(m, dtype=np.int32), np.arange(n, dtype=np.int32) - 9
+    args = residues, rows, columns, system, np.dtype(dtype)
+    for words in (1, 2) if np.dtype(dtype).char in "dD" else (1,):
+        found = calls.decode(*args, words=words, integer=True)
+        assert equal_bits(found, REFERENCE.decode(*args, words=words))
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (9, 2), (4, 68), (70, 5), (17, 130)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tiles_of_every_shape(calls, dtype, shape):

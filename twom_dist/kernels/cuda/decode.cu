@@ -1,13 +1,14 @@
 // Decode: int8 residues -> floating-point tile, by the six steps of Engine.decode.
 //
-// Macros: REAL, PARTS, DIGITS (T of the contract), RESULTS, the words of a result, and
-// ELEMENTS, the neighbours along n that a thread makes (4, 2 or 1: sums of digits live
-// in registers, 2 PARTS DIGITS ELEMENTS of them). Must move products + RESULTS
-// sizeof(element) bytes an element, one sizeof(element) more with beta. The residues of a
-// modulus are first combined to one small integer a part (C- + C+ and C- - C+ for 2M), so
-// that a part costs DIGITS fused multiply-adds a modulus, not a product: for N = 16 about
-// 150 double operations an element, which at 64 a clock and SM take 2.4 clocks on an
-// H200, its bytes 2.7.
+// Macros: REAL, PARTS, DIGITS (T of the contract), RESULTS, the words of a result,
+// INTEGER_SUMS, and ELEMENTS, the neighbours along n that a thread makes (4, 2 or 1: sums
+// of digits live in registers, 2 PARTS DIGITS ELEMENTS of them). Must move products +
+// RESULTS sizeof(element) bytes an element, one sizeof(element) more with beta. The
+// residues of a modulus are first combined to one small integer a part (C- + C+ and
+// C- - C+ for 2M), so that a part costs DIGITS fused multiply-adds a modulus, not a
+// product: for N = 16 about 150 double operations an element, which at 64 a clock and SM
+// take 2.4 clocks on an H200, its bytes 2.7. Where there are 2 a clock, INTEGER_SUMS
+// leaves about 50.
 //
 // The residue system is part of the text, in front of it (`Constants` in tables.py):
 // TABLE, DIGIT_BITS, and the number of moduli of each kind, 2M first, then 3M, 4M and
@@ -22,10 +23,19 @@
 
 enum Kind { TWO_M, THREE_M, FOUR_M, REAL_ONLY };
 
+// Where doubles are slow, sums of digits are integers, by the macro INTEGER_SUMS: two
+// integer multiply-adds in place of a double one.
+#ifdef INTEGER_SUMS
+typedef int64 Sum;
+typedef int32 Combined;
+#define BIAS 0
+#else
+typedef double Sum;
+typedef double Combined;
 // |combination| <= 383: positive with this bias.
 #define BIAS 512
-
-typedef double Sums[ELEMENTS][PARTS][DIGITS];
+#endif
+typedef Sum Sums[ELEMENTS][PARTS][DIGITS];
 
 __device__ __forceinline__ constexpr int32 product_count(int kind) {
   return kind == TWO_M ? 2 : kind == THREE_M ? 3 : kind == FOUR_M ? 4 : 1;
@@ -49,8 +59,12 @@ struct Reader {
 };
 
 // Exact, 0 <= biased < 2^32: the double 2^52 + biased has it as its low word.
-__device__ __forceinline__ double remove_bias(int32 biased) {
+__device__ __forceinline__ Combined remove_bias(int32 biased) {
+#ifdef INTEGER_SUMS
+  return biased;
+#else
   return __dadd_rn(__hiloint2double(0x43300000, biased), -(4503599627370496.0 + BIAS));
+#endif
 }
 
 // The integer that the weight of each part multiplies. Bytes are signed; a dp4a with 1
@@ -58,7 +72,7 @@ __device__ __forceinline__ double remove_bias(int32 biased) {
 // (16 a clock and SM on sm_90, beside the double pipe), the other by an addition (64).
 template <int KIND>
 __device__ __forceinline__ void combine_residues(const uint32* r, int32 c,
-                                                 double (&value)[PARTS]) {
+                                                 Combined (&value)[PARTS]) {
   int32 plus = 1 << (8 * c), minus = (int32)(0xFFu << (8 * c));
   if (KIND == REAL_ONLY) {
     value[0] = remove_bias(__dp4a((int32)r[0], plus, BIAS));
@@ -75,9 +89,23 @@ __device__ __forceinline__ void combine_residues(const uint32* r, int32 c,
       re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], minus, 0));
       im = __dp4a((int32)r[2], plus, __dp4a((int32)r[3], plus, BIAS));
     }
-    value[0] = __int2double_rn(re);
+    value[0] = re;
     value[PARTS - 1] = remove_bias(im);
   }
+}
+
+// d + weight * value. As integers, weight = high 2^32 + low with |low| <= 2^31, and the
+// product with high adds to the upper word alone. Written in words: as int64 the
+// compiler would reorder the sums, and take three instructions in place of two.
+__device__ __forceinline__ Sum add_weighted(double weight, Combined value, Sum d) {
+#ifdef INTEGER_SUMS
+  int32 low = (int32)(uint32)(int64)weight, high = (int32)(((int64)weight - low) >> 32);
+  uint64 sum = (uint64)(d + (int64)low * value);
+  uint32 upper = (uint32)(sum >> 32) + (uint32)(high * value);
+  return (int64)((uint64)upper << 32 | (uint32)sum);
+#else
+  return __fma_rn(weight, value, d);
+#endif
 }
 
 // d += digits of the weights times the combined residues of one modulus. Exact: the
@@ -87,14 +115,14 @@ __device__ __forceinline__ void add_modulus(Sums& d, const uint32* r, int32 modu
   const double* weights = TABLE + WEIGHTS + modulus * DIGITS * PARTS;
 #pragma unroll
   for (int32 c = 0; c < ELEMENTS; ++c) {
-    double value[PARTS];
+    Combined value[PARTS];
     combine_residues<KIND>(r, c, value);
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) {
 #pragma unroll
       for (int32 t = 0; t < DIGITS; ++t) {
         d[c][part][t] =
-            __fma_rn(weights[t * PARTS + part], value[part], d[c][part][t]);
+            add_weighted(weights[t * PARTS + part], value[part], d[c][part][t]);
       }
     }
   }
@@ -230,15 +258,24 @@ decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, in
   int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
   for (; i < m; i += (int64)gridDim.y * blockDim.y) {
     if (!is_wanted(triangle, i, 1, first, count)) continue;
-    Sums d = {};
+    Sums sums = {};
     Reader reader = {residues + i * row_stride + first, product_stride};
 #if PARTS == 2
-    add_moduli<TWO_M>(d, reader, 0, TWO_M_COUNT);
-    add_moduli<THREE_M>(d, reader, TWO_M_COUNT, THREE_M_COUNT);
-    add_moduli<FOUR_M>(d, reader, TWO_M_COUNT + THREE_M_COUNT, FOUR_M_COUNT);
+    add_moduli<TWO_M>(sums, reader, 0, TWO_M_COUNT);
+    add_moduli<THREE_M>(sums, reader, TWO_M_COUNT, THREE_M_COUNT);
+    add_moduli<FOUR_M>(sums, reader, TWO_M_COUNT + THREE_M_COUNT, FOUR_M_COUNT);
 #else
-    add_moduli<REAL_ONLY>(d, reader, 0, REAL_COUNT);
+    add_moduli<REAL_ONLY>(sums, reader, 0, REAL_COUNT);
 #endif
+    double d[ELEMENTS][PARTS][DIGITS];
+#pragma unroll
+    for (int32 e = 0; e < ELEMENTS; ++e) {
+#pragma unroll
+      for (int32 part = 0; part < PARTS; ++part) {
+#pragma unroll
+        for (int32 t = 0; t < DIGITS; ++t) d[e][part][t] = (double)sums[e][part][t];
+      }
+    }
     int32 row = finite_exponent(rows[i]);
     double unit = power_of_two(DIGIT_BITS), inverse = power_of_two(-DIGIT_BITS);
     double v[ELEMENTS][RESULTS][PARTS];

@@ -18,6 +18,7 @@ from .launch import (
 )
 from .sources import module_for
 from .tables import decode_elements
+from .tuning import tuning_for
 
 
 def decode_residues(
@@ -45,7 +46,8 @@ def decode_residues(
         *(c, *strides(beside), out, sizes[3], triangle_arg(triangle)),
         stack_stride(beside),
     )
-    module = module_for("decode", out.dtype, system, words)
+    integer = tuning_for(device.capability()).integer_sums
+    module = module_for("decode", out.dtype, system, words, integer=integer)
     device.launch(module, "decode", *grid, args)
 
 

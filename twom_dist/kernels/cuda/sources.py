@@ -88,6 +88,7 @@ def module_for(
     system: ResidueSystem | None = None,
     words: int = 1,
     levels: int = 1,
+    integer: bool = False,
 ) -> Module:
     """Choose the module of a family.
 
@@ -103,6 +104,8 @@ def module_for(
         Of a result; used by "decode" alone.
     levels : {1, 2}
         Of "winograd".
+    integer : bool
+        Whether "decode" sums digits as integers.
 
     Returns
     -------
@@ -130,6 +133,8 @@ def module_for(
         macros["DIGITS"] = str(system.num_digits)
         macros["ELEMENTS"] = str(decode_elements(system))
         macros["RESULTS"] = str(words)
+        if integer:
+            macros["INTEGER_SUMS"] = "1"
     else:
         macros["WORDS"] = str(encode_words(system))
     if system.hexagonal:

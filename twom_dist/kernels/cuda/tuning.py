@@ -18,11 +18,14 @@ class Tuning:
         Whether products.cu multiplies and reduces instead of cuBLAS and requantise.cu.
     element : {"int8", "float16"}
         What cuBLAS multiplies: sums are int32, or float32.
+    integer_sums : bool
+        Whether decode.cu sums digits as integers, not as doubles.
     """
 
     sums_bytes: int
     fused: bool = False
     element: Element = "int8"
+    integer_sums: bool = False
 
 
 # By compute capability. 90 on an H200: 128 MB of sums gave the shortest products of
@@ -30,17 +33,18 @@ class Tuning:
 # more. The others by arithmetic, not measured: sums that fit L2 (6, 40, 6, 96, 126 and
 # 96 MB of the largest chips) where that leaves some 256 tiles of 128 x 256. The tensor
 # cores of 103 (B300) take int8 at a thirtieth of the rate of 100, float16 at the same;
-# 110 is as 100.
+# 110 is as 100. A multiprocessor of 75, 86, 89, 103 and 120 has 2 double units, and 64
+# for integers.
 BY_CAPABILITY = {
-    75: Tuning(sums_bytes=8 << 20),
+    75: Tuning(sums_bytes=8 << 20, integer_sums=True),
     80: Tuning(sums_bytes=32 << 20),
-    86: Tuning(sums_bytes=8 << 20),
-    89: Tuning(sums_bytes=32 << 20),
+    86: Tuning(sums_bytes=8 << 20, integer_sums=True),
+    89: Tuning(sums_bytes=32 << 20, integer_sums=True),
     90: Tuning(sums_bytes=128 << 20, fused=True),
     100: Tuning(sums_bytes=64 << 20),
-    103: Tuning(sums_bytes=64 << 20, element="float16"),
+    103: Tuning(sums_bytes=64 << 20, element="float16", integer_sums=True),
     110: Tuning(sums_bytes=64 << 20),
-    120: Tuning(sums_bytes=48 << 20),
+    120: Tuning(sums_bytes=48 << 20, integer_sums=True),
 }
 
 
