@@ -50,8 +50,8 @@ MACHINES = {
         "one Zen 4 core, benchmarks/results/gemm-cpu-zen4.jsonl",
     ),
     "h200": Machine(
-        # n = 8192, 16 moduli: 25.5 ms of products and 5.1 ms of passes over 16.1 GB.
-        1.38e15,
+        # n = 8192, 16 moduli: 25.0 ms of products and 5.0 ms of passes over 16.1 GB.
+        1.41e15,
         3.2e12,
         0,
         "one H200 at 700 W, benchmarks/results/gpu.jsonl",

@@ -27,7 +27,7 @@ from .waves import Wave, cut_rectangle, cut_triangle
 
 # mnk up to which one tile is enough: some 0.2 s of work.
 SMALL_PRODUCT = 1024**3
-# Side of a tile on a GPU: some 33 ms for k = 32768 at the 135 TF/s of 4096 on an H200
+# Side of a tile on a GPU: some 35 ms for k = 32768 at the 127 TF/s of 4096 on an H200
 # (benchmarks/results/gpu.jsonl), where dask spends 1 on a task.
 DEVICE_TILE = 4096
 
