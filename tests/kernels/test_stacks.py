@@ -4,6 +4,7 @@ import dask
 import numpy as np
 import pytest
 
+import twom_dist as td
 from tests.expect import raises
 from tests.pipeline import dtype_for, run_stages, same_bits
 from tests.stacks import assert_each_is_as_alone, compute, random_stack, spec_of
@@ -122,6 +123,17 @@ def test_a_stack_without_matrices_or_entries(engine):
         found = run_stages(engine, x, y, system)["C"]
         assert found.shape == (*stack, m, n)
         assert not found.any()
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 0), (2, 0, 4, 3), (2, 3, 0, 5)])
+def test_empty_products_are_beta_times_c(shape):
+    count, m, n, k = shape
+    a, b, c = (np.ones((count, *own)) for own in ((m, k), (k, n), (m, n)))
+    found = compute("gemm", a, b, c, beta=2.0, num_moduli=3)
+    expected = [
+        td.gemm(*each, beta=2.0, num_moduli=3) for each in zip(a, b, c, strict=True)
+    ]
+    assert found.tobytes() == np.reshape(expected, (count, m, n)).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,15 @@ def choose_levels(
     return min(wanted, pieces.bit_length() - 1)
 
 
+def quarters_bytes(m: int, n: int, k: int) -> int:
+    """Bound the bytes of the quarters of one product of planes, of all its levels.
+
+    Four quarters of sums of each side and seven of residues; a level more takes a
+    quarter of that.
+    """
+    return 4 * ((m + n) * k + 2 * m * n) // 3
+
+
 def multiply_by_seven(a: Array, b: Array, p: int, levels: int) -> Array:
     """Multiply residues modulo p, as a yardstick: ``a b`` with symmetric residues.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..kernels.winograd import quarters_bytes
 from ..tiles.grid import Grid
 from ..tiles.placement import WorkerGrid
 from ..tiles.spec import Spec
@@ -145,6 +146,8 @@ def _predict(
     # An accumulator is copied before it is added to, and decoded into a new tile.
     copies = (1 if len(grid.panels) == 1 else 2) * num_products
     in_tasks = threads * (copies * products + finishing + 4) * tile
+    # The CPU's threads hold the quarters of a product each, if they take any.
+    in_tasks += threads * quarters_bytes(mb, nb, kb)
     kept = min(encoded, cache_bytes)
     return WorkerMemory(*held, kept, in_tasks + min(in_flight, encoded - kept))
 
