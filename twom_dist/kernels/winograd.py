@@ -67,14 +67,12 @@ def choose_levels(
     crossovers : sequence of float
         From where on 1, 2, ... levels pay.
     """
-    pieces = min(-(-side // least) for side, least in zip(shape, grain, strict=True))
-    if pieces < 2:
-        return 0
     wanted = level_setting("winograd-levels", MOST_LEVELS)
-    if wanted is None:
+    pieces = min(-(-side // least) for side, least in zip(shape, grain, strict=True))
+    if wanted is None and crossovers and pieces > 1:
         size = 1 / sum(1 / side for side in shape)
         wanted = sum(size >= crossover for crossover in crossovers)
-    return min(wanted, pieces.bit_length() - 1)
+    return min(wanted or 0, max(1, pieces).bit_length() - 1)
 
 
 def quarters_bytes(m: int, n: int, k: int) -> int:
