@@ -19,9 +19,11 @@ PACKAGE := $(VENV)/.package
 TOOLS := $(VENV)/.tools
 # Python compiles what is imported, when it is: half of the time that installing takes.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-# A process for each core; tests of one file share theirs, and with it their cluster.
-# Threads of OpenBLAS, which spin while they wait, would take the cores from the others.
-PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# A process for each core and one more, since many tests wait for clusters; tests of one
+# file share theirs, and with it their cluster. Threads of OpenBLAS, which spin while they
+# wait, would take the cores from the others.
+PROCESSES = $$(( $$(nproc) + 1 ))
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # Tests start Python some hundred times: nothing is compiled twice.
 unexport PYTHONDONTWRITEBYTECODE
 # Those for every machine: one asks for a GPU, one for 24 GiB of disk and 15 minutes.

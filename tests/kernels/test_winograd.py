@@ -16,7 +16,7 @@ from twom_dist.moduli import NONFINITE_ROW, residue_system
 SYSTEMS = (("2m", 2), ("3m", 2), ("4m", 2), ("eisenstein", 3), ("real", 2))
 # Groups of 16 rows and words of 4: odd numbers of them, and ragged last ones, whose
 # quarters are again of odd numbers.
-SHAPES = [(32, 32, 8), (33, 47, 19), (100, 130, 70), (129, 65, 17), (80, 113, 1025)]
+SHAPES = [(32, 32, 8), (33, 47, 19), (100, 130, 70), (129, 65, 17), (48, 65, 515)]
 
 
 def levels(count):
