@@ -13,7 +13,7 @@ from tests.stored import left_behind, save
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTPUTS = ("C.zarr", "C.npy", "C.h5")
-KILLS = 4
+KILLS = 3
 # A process that has imported everything forks each run, and kills it after a part of
 # the time that a whole run takes: at the start, among the tiles, or while it exports.
 SCRIPT = """if True:
