@@ -10,6 +10,8 @@ from tests.pipeline import dtype_for, same_bits
 from tests.strategies import random_matrix
 from twom_dist.errors import PlanError
 from twom_dist.kernels import get_engine
+from twom_dist.kernels.cpu import microkernel, multiply
+from twom_dist.kernels.cpu.threads import limit_threads
 from twom_dist.kernels.winograd import LEFT, RESULT, RIGHT, choose_levels
 from twom_dist.moduli import NONFINITE_ROW, residue_system
 
@@ -114,3 +116,24 @@ def test_levels_are_chosen_by_size_and_setting():
         assert choose_levels((49, 64, 4096), grain, crossovers) == 2
         assert choose_levels((33, 64, 4096), grain, crossovers) == 1
         assert choose_levels((16, 64, 4096), grain, crossovers) == 0
+
+
+@pytest.mark.skipif(
+    not microkernel.is_supported(), reason="this CPU has no AVX512-VNNI: no levels here"
+)
+@pytest.mark.parametrize("cores", [2, 16])
+def test_many_cores_take_no_level_unasked(cores, monkeypatch):
+    taken, plain = [], multiply.multiply_in_quarters
+
+    def record(*given):
+        taken.append(given[-1])
+        plain(*given)
+
+    monkeypatch.setattr(multiply, "multiply_in_quarters", record)
+    monkeypatch.setattr(multiply, "CROSSOVERS", (1.0,))
+    monkeypatch.setattr(multiply, "available_cores", lambda: cores)
+    engine, system = get_engine("cpu"), residue_system("2m", 8)
+    left = encode(engine, 70, 40, "2m", system, 1)
+    with limit_threads(1):
+        engine.multiply(left, left, system)
+    assert taken == ([1] if cores == 2 else [])

@@ -38,7 +38,7 @@ from .launch import (
 )
 from .multiply import combine_mirrors, multiply_products
 from .products import deriving_pays, multiply_fused
-from .quarters import multiply_in_quarters, quarters_bytes
+from .quarters import group_bytes, multiply_in_quarters
 from .sources import module_for
 from .workspace import fit_tiles, sums_bytes, working_bytes, workspace_bytes
 
@@ -104,7 +104,7 @@ class CudaEngine:
         levels = choose_levels(shape, grain, tuning.CROSSOVERS)
         limit = workspace_bytes(self.device.total_bytes())
         rest = limit - working_bytes(system, shape, 0) if levels else 0
-        while levels and quarters_bytes(shape, levels, system.num_products) > rest:
+        while levels and group_bytes(shape, levels, system.num_products) > rest:
             levels -= 1
         return levels
 

@@ -161,7 +161,7 @@ def _slices(length: int, step: int) -> list[slice]:
 
 @cache
 def product_indices(products: tuple[int, ...]) -> Array:
-    """Tabulate products as the kernels read them."""
+    """Tabulate products, or planes, as the kernels read them."""
     return np.array(products, np.int32)
 
 

@@ -18,6 +18,7 @@ from .encoded import CudaEncoded
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
 from .launch import Device, flag_args, size_args, tile_grid
+from .multiply import product_indices
 from .products import launch_products
 from .sources import module_for
 
@@ -41,8 +42,8 @@ def _take_products(shape: Shape, levels: int) -> tuple[int, int]:
     return each, max(1, tuning.QUARTERS_BYTES // each)
 
 
-def quarters_bytes(shape: Shape, levels: int, products: int) -> int:
-    """Bytes that quarters of planes and residues take beside them."""
+def group_bytes(shape: Shape, levels: int, products: int) -> int:
+    """Bytes that quarters of planes and residues take, of a few products at a time."""
     each, most = _take_products(shape, levels)
     return each * min(most, products)
 
@@ -98,7 +99,7 @@ def _spread(
     out = device.empty((len(own) * 7**levels, *quarter), np.int8)
     args = (
         *(operand.planes, *size_args(*operand.planes.shape[1:])),
-        *(device.constant(_list(tuple(given))), out, *size_args(*quarter)),
+        *(device.constant(product_indices(tuple(given))), out, *size_args(*quarter)),
         device.constant(_table(system, own, side, levels)),
         *flag_args(right),
     )
@@ -120,18 +121,18 @@ def _join(
     """Write the sums of products of quarters, or add them to what is there."""
     _, height, width = products.shape
     args = (
-        *(products, *size_args(height, width), device.constant(_list(own)), residues),
+        *(
+            products,
+            *size_args(height, width),
+            device.constant(product_indices(own)),
+            residues,
+        ),
         *size_args(m, residues.strides[1], residues.strides[0]),
         device.constant(_table(system, own, "result", levels)),
         *flag_args(add),
     )
     grid, block = tile_grid(height, width, 4 * _LANES[levels], len(own))
     device.launch(module_for("winograd", levels=levels), "join", grid, block, args)
-
-
-@cache
-def _list(numbers: tuple[int, ...]) -> Array:
-    return np.array(numbers, np.int32)
 
 
 @cache
