@@ -11,10 +11,7 @@ import numpy as np
 from harness import Report, interleave, ratios
 
 import twom_dist as td
-from twom_dist.problem import of_arrays
 from twom_dist.testing import random_matrix
-from twom_dist.tiles.routine import ROUTINES
-from twom_dist.tiles.stacks import compute_stack
 
 DTYPES = ("complex64", "complex128")
 # Entries of all matrices together.
@@ -25,19 +22,18 @@ def bench(report: Report, m: int, k: int, dtype: str, repeats: int) -> None:
     """Time ``X X^H`` of as many m x k matrices as there are entries for."""
     count = max(1, ENTRIES // (m * k))
     X = np.array([random_matrix(m, k, dtype=dtype, seed=i) for i in range(count)])
-    options = {"accuracy": "normwise"}
-    spec = of_arrays(ROUTINES["herk"], X[0], None, None, None, **options).spec
     candidates: dict[str, Callable[[], Any]] = {
         "numpy": lambda: X @ X.conj().swapaxes(1, 2),
-        "stack": lambda: compute_stack(X, X, spec),
-        "one by one": lambda: [td.herk(x, **options) for x in X],
+        "default": lambda: td.herk(X),
+        "stack": lambda: td.herk(X, accuracy="normwise"),
+        "one by one": lambda: [td.herk(x, accuracy="normwise") for x in X],
     }
     seconds = interleave(candidates, repeats)
     report.add(
         "stacks",
         shape=f"{count}x{m}x{k}",
         dtype=dtype,
-        num_moduli=len(spec.moduli),
+        num_moduli=td.explain(X[0], routine="herk").num_moduli,
         over_numpy=ratios(seconds, "numpy"),
         seconds=seconds,
     )

@@ -22,9 +22,6 @@ from harness import Report, ratios
 import twom_dist as td
 from twom_dist.kernels.cuda import tuning
 from twom_dist.kernels.cuda.device import CudaDevice
-from twom_dist.problem import of_arrays
-from twom_dist.tiles.routine import ROUTINES
-from twom_dist.tiles.stacks import compute_stack
 
 NUM_MODULI = 16
 # Candidates whose stages are measured.
@@ -143,7 +140,7 @@ def bench_stacks(report: Report, repeats: int) -> None:
             ]
             for name, options in STACKED.items()
         }
-        candidates["stack"] = stacked("gemm", A, B)
+        candidates |= _whole(td.gemm, A, B)
         candidates["cupy.matmul, one by one"] = lambda a=list(A), b=list(B): [
             cp.matmul(x, y) for x, y in zip(a, b, strict=True)
         ]
@@ -155,17 +152,17 @@ def bench_stacks(report: Report, repeats: int) -> None:
         name: lambda own=options: [td.herk(x, **own) for x in X]
         for name, options in STACKED.items()
     }
-    candidates["stack"] = stacked("herk", X)
+    candidates |= _whole(td.herk, X)
     candidates["cupy.matmul"] = lambda: cp.matmul(X, X.conj().swapaxes(1, 2))
     _report_stacks(report, "herk", X, candidates, repeats)
 
 
-def stacked(name: str, A: Any, B: Any = None) -> Callable[[], Any]:
-    """Compute a stack of products in the launches of one."""
-    b = None if B is None else B[0]
-    options = STACKED["normwise"]
-    spec = of_arrays(ROUTINES[name], A[0], b, None, None, **options).spec
-    return lambda: compute_stack(A, A if B is None else B, spec)
+def _whole(routine: Callable[..., Any], *stacks: Any) -> dict[str, Callable[[], Any]]:
+    """Call a routine for whole stacks."""
+    return {
+        f"stack, {name}": lambda own=options: routine(*stacks, **own)
+        for name, options in STACKED.items()
+    }
 
 
 def _report_stacks(

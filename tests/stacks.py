@@ -36,7 +36,9 @@ def compute(name: str, *given: np.ndarray | None, out: Any = None, **options: An
     a, b, c = (*given, None, None)[:3]
     alone = (None if x is None else x[(0,) * (x.ndim - 2)] for x in (a, b, c))
     spec = spec_of(name, *alone, **options)
-    return compute_stack(a, a if b is None else b, spec, c, out)
+    found = compute_stack(a, a if b is None else b, spec, c, out)
+    assert found.alone == []
+    return found.values
 
 
 def assert_each_is_as_alone(

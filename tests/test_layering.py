@@ -34,6 +34,7 @@ LAYERS = (
     ("dtypes", "matrices", "problem"),
     ("execute",),
     ("eager", "lazy"),
+    ("eager_stacks", "lazy_stacks"),
     ("routines", "updates", "blas", "plans", "signatures", "testing"),
     ("product", "store"),
     ("explainer",),

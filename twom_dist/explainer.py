@@ -9,7 +9,7 @@ import numpy as np
 from . import problem
 from .explanation import Explanation, add_findings, explain_spec
 from .lazy import align
-from .matrices import Header, as_matrix
+from .matrices import Header, as_matrix, check_single
 from .plan import LARGEST_TILE, Cluster, make_plan
 from .store import open_matrix
 from .tiles.align import op_chunks
@@ -85,4 +85,4 @@ def _open(x: Any, name: str) -> Any:
         return from_array(stored, chunks=LARGEST_TILE, asarray=False, meta=meta)
     if isinstance(x, tuple) and len(x) == 2 and all(np.ndim(t) == 0 for t in x):
         return Header(name, x, "complex128")
-    return as_matrix(x, name)
+    return check_single(as_matrix(x, name), name)

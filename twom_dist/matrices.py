@@ -1,4 +1,4 @@
-"""What may stand in the place of a matrix: arrays of one family, two-dimensional."""
+"""What may stand in the place of a matrix: arrays of one family, stacks of matrices."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -57,16 +57,27 @@ def _check_device(arrays: dict[str, Any]) -> None:
 
 
 def as_matrix(x: Any, name: str) -> Any:
-    """Return x as a two-dimensional NumPy, CuPy or dask array."""
+    """Return x as a NumPy, CuPy or dask array of (..., rows, columns)."""
     if type(x) is not np.ndarray:
         _refuse_other_kinds(x, name)
         if not is_dask(x) and family_of(x) == "numpy":
             x = _as_numpy(x, name)
-    if x.ndim != 2:
+    if x.ndim < 2:
         raise PlanError(
             f"{name} has shape {tuple(x.shape)}, but a matrix has two dimensions",
             f"Use {name}.reshape(rows, columns)",
             "not-two-dimensional",
+        )
+    return x
+
+
+def check_single(x: Any, name: str) -> Any:
+    """Return a matrix; refuse a stack, of which there is no such thing."""
+    if len(x.shape) > 2:
+        raise PlanError(
+            f"{name} has shape {tuple(x.shape)}, and one matrix is taken here",
+            f"Give one of the stack, such as {name}[0]",
+            "stack",
         )
     return x
 
@@ -150,27 +161,31 @@ class Header:
 
 
 def op_shape(x: Any, op: Op) -> tuple[int, int]:
-    """Shape of op(x)."""
-    rows, columns = x.shape
+    """Shape of op(x), or of the matrices of a stack."""
+    rows, columns = x.shape[-2:]
     return (rows, columns) if op == "N" else (columns, rows)
 
 
 def check_sizes(
     routine: Routine, a: Any, b: Any, c: Any, op_a: Op, op_b: Op
-) -> tuple[int, int, int]:
-    """Return (m, n, k) of ``op(A) op(B)``, or say which dimensions disagree."""
-    for x, name in ((a, "A"), (b, "B"), (c, "C")):
+) -> tuple[tuple[int, int, int], tuple[int, ...]]:
+    """Return (m, n, k) of ``op(A) op(B)``, and the axes in front of stacks.
+
+    Or say which dimensions disagree.
+    """
+    named = [(x, name) for x, name in ((a, "A"), (b, "B"), (c, "C")) if x is not None]
+    for x, name in named:
         # dask does not know the sizes of some chunks: NaN.
-        if x is not None and any(size != size for size in x.shape):
+        if any(size != size for size in x.shape):
             raise PlanError(
                 f"{name} has chunks of unknown size",
                 f"Call {name}.compute_chunk_sizes() first",
                 "unknown-chunks",
             )
-    if routine.triangle and tuple(b.shape) != tuple(a.shape):
+    if routine.triangle and tuple(b.shape[-2:]) != tuple(a.shape[-2:]):
         raise PlanError(
             f"A has shape {tuple(a.shape)} and B {tuple(b.shape)}, but "
-            f"{routine.name} takes two matrices of one shape",
+            f"{routine.name} takes matrices of one shape",
             "",
             "shapes",
         )
@@ -182,11 +197,27 @@ def check_sizes(
             "",
             "shapes",
         )
-    if c is not None and tuple(c.shape) != (m, n):
+    if c is not None and tuple(c.shape[-2:]) != (m, n):
         raise PlanError(
             f"C has shape {tuple(c.shape)}, but the result is {m} x {n}", "", "shapes"
         )
-    return int(m), int(n), int(k)
+    return (int(m), int(n), int(k)), _broadcast_stacks(named)
+
+
+def _broadcast_stacks(named: Iterable[tuple[Any, str]]) -> tuple[int, ...]:
+    """Broadcast the axes in front of matrices, as NumPy does."""
+    stacks = [(x.shape[:-2], name) for x, name in named]
+    if not any(stack for stack, _ in stacks):
+        return ()
+    try:
+        return tuple(map(int, np.broadcast_shapes(*(stack for stack, _ in stacks))))
+    except ValueError:
+        given = ", ".join(f"{stack} of {name}" for stack, name in stacks)
+        raise PlanError(
+            f"the axes in front of the matrices ({given}) do not broadcast",
+            "",
+            "stack-shapes",
+        ) from None
 
 
 def check_out(

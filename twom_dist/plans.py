@@ -9,7 +9,7 @@ from typing import Any, TypeVar, Unpack, cast
 from . import problem
 from .dtypes import letter_of
 from .execute import current_cluster
-from .matrices import Header, as_matrix, common_family, is_dask
+from .matrices import Header, as_matrix, check_single, common_family, is_dask
 from .memory import MemoryBudget
 from .plan import Cluster, Plan, make_plan, tile_sizes
 from .problem import Problem
@@ -241,7 +241,7 @@ def _header(x: Any, name: str, dtype: Any) -> Any:
         return None
     if not hasattr(x, "dtype"):
         return Header(name, x, dtype)
-    return as_matrix(x, name)
+    return check_single(as_matrix(x, name), name)
 
 
 def _cluster(

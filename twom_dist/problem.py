@@ -54,6 +54,9 @@ class Problem:
         blocks are multiplied.
     options : mapping
         Accuracy, number of moduli and method as they were asked for.
+    stack : tuple of int
+        Axes in front of the matrices of the result, to which those of a, b and c
+        broadcast; empty for one product.
     out : array, optional
         Where the result is written, of the shape and dtype of the result.
     """
@@ -64,6 +67,7 @@ class Problem:
     shape: tuple[int, int, int]
     spec: Spec
     options: Mapping[str, Any]
+    stack: tuple[int, ...] = field(default=(), kw_only=True)
     out: Any = field(default=None, kw_only=True)
 
     @property
@@ -95,7 +99,8 @@ def of_arrays(
         return of_headers(routine, a, b, c, letter, family, **arguments)
     arguments["out"] = None
     posed = of_headers(routine, a, b, c, letter, family, **arguments)
-    check_out(out, (posed.a, posed.b, posed.c), posed.shape[:2], posed.dtype)
+    shape = *posed.stack, *posed.shape[:2]
+    check_out(out, (posed.a, posed.b, posed.c), shape, posed.dtype)
     return replace(posed, out=out)
 
 
@@ -123,18 +128,18 @@ def of_headers(
     except TypeError:
         pose = _pose.__wrapped__
     headers = (None if x is None else _Header(x.shape, x.dtype) for x in (A, B, C))
-    shape, spec, options = pose(routine, *headers, letter, engine, **arguments)
-    b = A if routine.matrices == 1 else B
-    return Problem(A, b, C if spec.beta != 0 else None, shape, spec, options)
+    shape, spec, options, stack = pose(routine, *headers, letter, engine, **arguments)
+    b, c = A if routine.matrices == 1 else B, C if spec.beta != 0 else None
+    return Problem(A, b, c, shape, spec, options, stack=stack)
 
 
 class _Header(NamedTuple):
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
 
-# Shape, spec and options of a problem.
-_Posed = tuple[tuple[int, int, int], Spec, Mapping[str, Any]]
+# Shape, spec, options and stack of a problem.
+_Posed = tuple[tuple[int, int, int], Spec, Mapping[str, Any], tuple[int, ...]]
 
 
 # To pose the same problem again took a fifth of our Python's time for a small product:
@@ -164,7 +169,7 @@ def _pose(
     dtype = result_dtype(letter, A=A, B=B, C=None if beta == 0 else C)
     _check_scalars(routine, dtype, alpha, beta)
     b = A if routine.matrices == 1 else B
-    shape = check_sizes(routine, A, b, C, left, right)
+    shape, stack = check_sizes(routine, A, b, C, left, right)
     k = shape[2]
     words = _check_out(options.get("out"), dtype, alpha, beta)
     system = _choose_system(options, dtype, k, words)
@@ -191,7 +196,7 @@ def _pose(
         grade="" if empty else grade,
         empty=empty,
     )
-    return shape, spec, options
+    return shape, spec, options, stack
 
 
 def find_routine(name: Any) -> Routine:

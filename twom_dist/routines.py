@@ -31,12 +31,12 @@ def call(
 def compute(posed: Problem) -> Any:
     """Compute a problem of arrays: now, or lazily if one of them is a dask array."""
     if any(map(is_dask, (posed.a, posed.b, posed.c))):
-        from . import lazy
+        from . import lazy, lazy_stacks
 
-        return lazy.compute(posed)
-    from . import eager
+        return (lazy_stacks if posed.stack else lazy).compute(posed)
+    from . import eager, eager_stacks
 
-    return eager.compute(posed)
+    return (eager_stacks if posed.stack else eager).compute(posed)
 
 
 @as_gemm
@@ -60,13 +60,15 @@ def gemm(
 
     Parameters
     ----------
-    A : (m, k) array, or (k, m) with op_a "T" or "C"
-        NumPy array (or anything that NumPy converts to one), CuPy array, or dask array
-        of either; float32, float64, complex64 or complex128, or integers and booleans
-        that promote to these. CuPy arrays are multiplied with CuPy arrays only.
-    B : (k, n) array, or (n, k) with op_b "T" or "C"
+    A : (..., m, k) array, or (..., k, m) with op_a "T" or "C"
+        A matrix, or a stack of them along axes in front, which broadcast as NumPy's do:
+        each product has the bits that it has alone. NumPy array (or anything that NumPy
+        converts to one), CuPy array, or dask array of either; float32, float64,
+        complex64 or complex128, or integers and booleans that promote to these. CuPy
+        arrays are multiplied with CuPy arrays only.
+    B : (..., k, n) array, or (..., n, k) with op_b "T" or "C"
         As A.
-    C : (m, n) array, optional
+    C : (..., m, n) array, optional
         Not modified; the result is a new array. Not read if beta is 0.
     alpha : number
         Real if the product is real. If it is 0, A and B are not read.
@@ -88,7 +90,7 @@ def gemm(
         the cheapest mix of 2 and 3 ("hybrid"), which also goes on where the moduli of
         2m end. 3m, 4m and "eisenstein", 2m on a hexagonal lattice, are for comparison.
         "blas" calls the BLAS of NumPy or CuPy. Real products always take one.
-    out : (m, n) array or "dd", optional
+    out : (..., m, n) array or "dd", optional
         Array in memory, of the dtype of the result, that is written to and returned; it
         may not overlap A, B or C. "dd": return two arrays, hi and lo, whose sum is the
         product to twice the digits of double precision: u is 2^-106 in the bounds
@@ -105,10 +107,11 @@ def gemm(
 
     Returns
     -------
-    (m, n) array, or two of them
+    (..., m, n) array, or two of them
         NumPy for NumPy, CuPy for CuPy, and a lazy dask array, chunked like the rows of
         op(A) and the columns of op(B), if any of the inputs is one. All chunks are then
-        looked at before any is multiplied, unless the moduli are given. The bits are
+        looked at before any is multiplied, unless the moduli are given. In stacks of
+        dask arrays matrices up to 2048 are gathered, each in one task. The bits are
         the same for every tiling, engine, number of workers and schedule. A NaN or Inf
         in row i of op(A) or column j of op(B) makes C[i, j] non-finite; all other
         entries are what they are without these rows and columns.

@@ -26,9 +26,9 @@ def herk(
 
     Parameters
     ----------
-    A : (n, k) array, or (k, n) with op "C"
+    A : (..., n, k) array, or (..., k, n) with op "C"
         NumPy, CuPy or dask array, of a dtype that `gemm` takes.
-    C : (n, n) array, optional
+    C : (..., n, n) array, optional
         Not modified. Only the triangle that is computed is read (the lower one for
         "full"), and nothing if beta is 0.
     alpha : float
@@ -44,7 +44,7 @@ def herk(
 
     Returns
     -------
-    (n, n) array
+    (..., n, n) array
         Of the family of A; dask arrays are lazy. Hermitian bit for bit, with a real
         diagonal.
 
@@ -84,9 +84,9 @@ def syrk(
 
     Parameters
     ----------
-    A : (n, k) array, or (k, n) with op "T"
+    A : (..., n, k) array, or (..., k, n) with op "T"
         NumPy, CuPy or dask array, of a dtype that `gemm` takes.
-    C : (n, n) array, optional
+    C : (..., n, n) array, optional
         As in `herk`.
     alpha : number
     beta : number, optional
@@ -100,7 +100,7 @@ def syrk(
 
     Returns
     -------
-    (n, n) array
+    (..., n, n) array
         Of the family of A; dask arrays are lazy. Symmetric bit for bit.
 
     Raises
@@ -136,9 +136,9 @@ def her2k(
 
     Parameters
     ----------
-    A, B : (n, k) arrays, or (k, n) with op "C"
+    A, B : (..., n, k) arrays, or (..., k, n) with op "C"
         NumPy, CuPy or dask arrays, of dtypes that `gemm` takes.
-    C : (n, n) array, optional
+    C : (..., n, n) array, optional
         As in `herk`.
     alpha : number
     beta : float, optional
@@ -152,7 +152,7 @@ def her2k(
 
     Returns
     -------
-    (n, n) array
+    (..., n, n) array
         Of the family of A and B; dask arrays are lazy. Hermitian bit for bit, with a
         real diagonal.
 
@@ -195,9 +195,9 @@ def syr2k(
 
     Parameters
     ----------
-    A, B : (n, k) arrays, or (k, n) with op "T"
+    A, B : (..., n, k) arrays, or (..., k, n) with op "T"
         NumPy, CuPy or dask arrays, of dtypes that `gemm` takes.
-    C : (n, n) array, optional
+    C : (..., n, n) array, optional
         As in `herk`.
     alpha : number
     beta : number, optional
@@ -211,7 +211,7 @@ def syr2k(
 
     Returns
     -------
-    (n, n) array
+    (..., n, n) array
         Of the family of A and B; dask arrays are lazy. Symmetric bit for bit.
 
     Raises

@@ -5,7 +5,7 @@ import pytest
 
 from tests.pipeline import same_bits
 from tests.strategies import DTYPES, LAYOUTS, random_matrix, spread_matrix
-from twom_dist.kernels import get_engine
+from twom_dist.kernels import get_engine, stacks
 from twom_dist.moduli import ZERO_ROW
 
 
@@ -17,6 +17,38 @@ def test_exponents_of_columns(dtype, shape):
     expected = get_engine("reference").column_exponents(x, largest)
     for layout in LAYOUTS.values():
         assert same_bits(engine.column_exponents(layout(x), largest), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exponents_of_columns_of_stacks(engine, dtype):
+    x = np.stack([spread_matrix(5, 9, dtype), random_matrix(5, 9, dtype)] * 2)
+    x = x.reshape(2, 2, 5, 9)
+    x[1, 0, 2, 3] = np.nan
+    x[0, 0, :, 1] = 0
+    largest = engine.largest_exponents(x)
+    turned = np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    generic = stacks.column_exponents(x, largest)
+    for given in (x, turned):
+        found = engine.column_exponents(given, largest)
+        assert same_bits(found, generic)
+        for place in np.ndindex(2, 2):
+            alone = engine.column_exponents(x[place], largest[place])
+            assert same_bits(found[place], alone)
+
+
+def test_rows_over_their_norms(engine):
+    x = np.array([random_matrix(6, 50, "complex128"), np.eye(6, 50) * 2.0**-1060])
+    x[0, 2, 3], x[1, 1] = np.inf, 0
+    largest = engine.largest_exponents(x)
+    sums = engine.square_sums(x, largest, 20)
+    found = engine.unit_rows(x, largest, sums, 20)
+    assert found.dtype == np.float32
+    assert not found[0, 2].any()
+    assert not found[1, 1].any()
+    rows = np.delete(x[0], 2, axis=0)
+    expected = abs(rows) / np.linalg.norm(rows, axis=1, keepdims=True)
+    np.testing.assert_allclose(np.delete(found[0], 2, axis=0), expected, 1e-4, 1e-17)
+    assert found[1, 0, 0] == pytest.approx(1, rel=1e-5)
 
 
 def test_exponents_of_columns_leave_out_rows_that_are_not_finite(engine):

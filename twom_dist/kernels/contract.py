@@ -34,8 +34,9 @@ class Engine(Looks, Protocol):
     front, the same for all operands. Then x is (..., rows, k), exponents are (...,
     rows), residues (products, ..., m, n or more), and a result is (..., m, n), each
     matrix bit for bit what it is alone. These stages are `largest_exponents`,
-    `square_sums`, `choose_exponents`, `encode`, `reorder`, `multiply`, `find_fill`,
-    `apply_fill`, `decode`, `scale_and_add`, `mirror_tile` and `close_diagonal`.
+    `column_exponents`, `square_sums`, `unit_rows`, `choose_exponents`, `encode`,
+    `reorder`, `multiply`, `find_fill`, `apply_fill`, `decode`, `scale_and_add`,
+    `mirror_tile` and `close_diagonal`.
     """
 
     name: str
@@ -93,7 +94,7 @@ class Engine(Looks, Protocol):
 
         Returns
         -------
-        (3, k) int32
+        (..., 3, k) int32
             The largest e less that of the row, where subnormal numbers count as the
             smallest normal one; the largest e; the largest -e. `ZERO_ROW` in all where
             the column is 0. Those of tiles combine by maximum.

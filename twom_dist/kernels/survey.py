@@ -69,6 +69,26 @@ class Looks(Protocol):
         """
         ...
 
+    def unit_rows(self, x: Array, largest: Array, sums: Array, norm_bits: int) -> Array:
+        """Divide magnitudes by the norms of their rows.
+
+        Parameters
+        ----------
+        x : (..., rows, k)
+            A matrix or a stack of them.
+        largest, sums : (..., rows) int32, int64
+            Of the rows, from `largest_exponents` and `square_sums`.
+        norm_bits : int
+            Of the sums.
+
+        Returns
+        -------
+        (..., rows, k) float32
+            Off by less than 2^-22 of each number, but for those below 2^-60; 0 in rows
+            without a finite nonzero entry.
+        """
+        ...
+
     def multiply_magnitudes(self, x: Array, y: Array, bits: int) -> Array:
         """Sum ``floor(x 2^bits) floor(y 2^bits)`` along k, for all pairs of rows.
 

@@ -121,3 +121,34 @@ def _gains(a: Array, b: Array, both: Array) -> bool:
     of_both, top = add_up((a + b)[both])
     # sqrt(of_a 2^top_a of_b 2^top_b) >= GAIN of_both 2^top
     return of_a * of_b << (top_a + top_b - 2 * top) >= (GAIN * of_both) ** 2
+
+
+def may_gain(a: Array, b: Array) -> Array:
+    """Tell the matrices of stacks for which `choose_shifts` may not be None.
+
+    Parameters
+    ----------
+    a, b : (count, k) int32
+        The first of the exponents of `Engine.column_exponents`.
+
+    Returns
+    -------
+    (count,) bool
+    """
+    both = (a != ZERO_ROW) & (b != ZERO_ROW)
+    a, b = (x.astype(np.int64) for x in (a, b))
+
+    def log2_sums(exponents: Array, some: Array) -> Array:
+        """Return the logarithms of the sums that `_gains` takes, or 0."""
+        x = np.where(some, exponents, ZERO_ROW)
+        top = x.max(axis=-1, keepdims=True, initial=ZERO_ROW)
+        terms = np.where(some, np.exp2(np.maximum(x - top, -_BITS)), 0)
+        sums = terms.sum(axis=-1)
+        return np.where(sums > 0, np.log2(np.maximum(sums, 1)) + top[..., 0], 0)
+
+    of_a, of_b = log2_sums(2 * a, a != ZERO_ROW), log2_sums(2 * b, b != ZERO_ROW)
+    of_both = log2_sums(a + b, both)
+    # Less than what the rounding of these sums, and theirs to fewer bits, can hide.
+    gains = of_a + of_b + 2.0**-20 >= 2 * (np.log2(GAIN) + of_both)
+    found: Array = gains & both.any(axis=-1)
+    return found

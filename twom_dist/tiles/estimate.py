@@ -127,7 +127,7 @@ def bound_products(left: Array, right: Array, spec: Spec) -> Bounds:
     does no harm, for it is not larger: one with a factor below 2^-b is at most
     2^(-b-1), and the power of two of any other is in the sum.
     """
-    engine, bits = load_engine(spec), _magnitude_bits(spec.k)
+    engine, bits = load_engine(spec), magnitude_bits(spec.k)
     sums = engine.multiply_magnitudes(left, right, bits)
     # One copy takes less than ten operations on a device.
     few = sums.size <= SAMPLE**2
@@ -152,7 +152,7 @@ def _add_two(x: Bounds, y: Bounds) -> Bounds:
     return Bounds(x.sums + y.sums, reduce(np.maximum, both) if both else None)
 
 
-def _magnitude_bits(k: int) -> int:
+def magnitude_bits(k: int) -> int:
     """Bits b of a magnitude such that sums of products, each below 2^(2b+1), fit 53."""
     return min(20, (52 - k.bit_length()) // 2)
 
@@ -165,7 +165,7 @@ def square_ratio(bounds: Bounds, squares: Sequence[Array], k: int) -> float:
     if 0 in bounds.sums.shape:
         return 0.0
     xp = namespace(bounds.sums)
-    lower = bounds.sums * 2.0 ** (-2 * _magnitude_bits(k))
+    lower = bounds.sums * 2.0 ** (-2 * magnitude_bits(k))
     if bounds.powers is not None and (bounds.powers != ZERO_ROW).any():
         # 0 where there is no term, by underflow.
         largest = xp.ldexp(xp.ones_like(lower), bounds.powers)

@@ -1,19 +1,30 @@
 """Stacks: products of many matrices of one shape, each as if it were alone."""
 
+from collections import defaultdict
 from dataclasses import replace
 from math import prod
+from typing import NamedTuple
 
 from ..errors import PlanError
 from ..kernels.family import namespace
-from ..typing import Array, Side
+from ..typing import Array
 from . import tasks
 from .cells import Operand, compute_cell
-from .spec import Spec, as_rows, load_engine
+from .certain import certain_systems
+from .estimate import Measured
+from .spec import SIDES, Spec, as_rows, load_engine
+
+
+class Stacked(NamedTuple):
+    """Products of stacks, and the places of those that are still to be computed."""
+
+    values: Array
+    alone: list[int]
 
 
 def compute_stack(
     a: Array, b: Array, spec: Spec, c: Array | None = None, out: Array | None = None
-) -> Array:
+) -> Stacked:
     """Compute ``alpha op(A) op(B) + beta C`` of every A, B and C of three stacks.
 
     Parameters
@@ -21,44 +32,107 @@ def compute_stack(
     a, b : (..., rows, columns)
         Of the dtype of the result, the same axes in front; b is a for an update.
     spec : Spec
-        Of each product: its k, and moduli that are settled.
+        Of each product: its k. With a grade each takes its own moduli.
     c : (..., m, n), optional
     out : (..., m, n), optional
         Where it is written, of the dtype of the result; it overlaps no other.
+
+    Returns
+    -------
+    Stacked
+        With the places, in the list of all matrices, of products whose moduli this
+        could not tell: what is there means nothing.
     """
     stack, m, n = _check(a, b, c, spec, out)
-    engine, shape = load_engine(spec), (m, n, spec.k)
-    limits = engine.tile_limits(spec.system, shape)
-    spec = replace(spec, cache_bytes=limits.cache_bytes if spec.twins else 0)
     found = out
     if found is None or not found.flags.c_contiguous:
         found = namespace(a).empty((*stack, m, n), spec.dtype)
-    if found.size == 0:
-        return found
+    if found.size == 0 or (spec.empty and c is None):
+        found[...] = 0
+        return Stacked(_deliver(found, out), [])
     a, b, listed = (x.reshape(prod(stack), *x.shape[-2:]) for x in (a, b, found))
     c = None if c is None else c.reshape(listed.shape)
+    alone: list[int] = []
 
     def compute(own: slice) -> None:
-        products = []
-        if not spec.empty:
-            left = _scale(a[own], "left", spec)
-            right = left if spec.twins else _scale(b[own], "right", spec)
-            products = [(left, right)]
-        beside, place = None if c is None else c[own], listed[own]
-        diagonal = spec.routine.triangle
-        tile = compute_cell(products, spec, diagonal, None, beside, place)
-        if tile is not place:
-            place[...] = tile
+        given = a[own], b[own], None if c is None else c[own]
+        missing = _compute_piece(*given, spec, listed[own])
+        alone.extend(own.start + place for place in missing)
 
-    engine.run_stack(compute, len(listed), spec.system, shape)
+    if spec.native:
+        compute(slice(0, len(listed)))
+    else:
+        engine, shape = load_engine(spec), (m, n, spec.k)
+        limits = engine.tile_limits(spec.system, shape)
+        spec = replace(spec, cache_bytes=limits.cache_bytes if spec.twins else 0)
+        engine.run_stack(compute, len(listed), spec.system, shape)
+    return Stacked(_deliver(found, out), sorted(alone))
+
+
+def _deliver(found: Array, out: Array | None) -> Array:
+    """Return what was found, where it was wanted."""
     if out is None or found is out:
         return found
     out[...] = found
     return out
 
 
-def _scale(tile: Array, side: Side, spec: Spec) -> Operand:
-    return Operand([tile], tasks.scale_in_one(tile, side, spec))
+def _compute_piece(
+    a: Array, b: Array, c: Array | None, spec: Spec, out: Array
+) -> list[int]:
+    """Compute products; return the places of those whose moduli are not certain."""
+    if spec.native or spec.empty:
+        _compute_settled(a, b, c, (None, None), spec, out)
+        return []
+    sides = tuple(zip((a, b), SIDES[:1] if spec.twins else SIDES, strict=False))
+    measured = []
+    for x, side in sides:
+        largest = tasks.largest_exponents(x, side, spec)
+        measured.append(Measured(largest, tasks.square_sums(x, largest, side, spec)))
+    if not spec.grade:
+        _compute_settled(a, b, c, _choose(measured, spec), spec, out)
+        return []
+    found = defaultdict(list)
+    for place, system in enumerate(certain_systems(a, b, measured, spec)):
+        found[system].append(place)
+    alone = found.pop(None, [])
+    for system, places in found.items():
+        settled = replace(spec.settle(system, 0.0), equilibrate=False)
+        if len(places) == len(a):
+            _compute_settled(a, b, c, _choose(measured, settled), settled, out)
+            continue
+        own = [Measured(*(t[places] for t in x)) for x in measured]
+        beside = None if c is None else c[places]
+        left = a[places]
+        right = left if spec.twins else b[places]
+        tiles = namespace(out).empty((len(places), *out.shape[1:]), out.dtype)
+        _compute_settled(left, right, beside, _choose(own, settled), settled, tiles)
+        out[places] = tiles
+    return alone
+
+
+def _choose(measured: list[Measured], spec: Spec) -> tuple[Array, Array]:
+    exponents = [tasks.choose_exponents(*x, spec) for x in measured]
+    return exponents[0], exponents[-1]
+
+
+def _compute_settled(
+    a: Array,
+    b: Array,
+    c: Array | None,
+    exponents: tuple[Array | None, Array | None],
+    spec: Spec,
+    out: Array,
+) -> None:
+    """Compute products of one residue system, or of the BLAS."""
+    products = []
+    if not spec.empty:
+        left = Operand([a], exponents[0])
+        right = left if spec.twins else Operand([b], exponents[1])
+        products = [(left, right)]
+    tile = compute_cell(products, spec, spec.routine.triangle, None, c, out)
+    if tile is not out:
+        out[...] = tile
 
 
 def _check(

@@ -181,7 +181,7 @@ def _multiply_native(
         x = native_rows(a, "left", spec.op_a)
         y = native_rows(b, "right", spec.op_b)
         with np.errstate(invalid="ignore", over="ignore"):
-            product = np.matmul(x, y.T)
+            product = np.matmul(x, y.swapaxes(-1, -2))
             total = product if total is None else total + product
     assert total is not None
     return Accumulator(total, None)

@@ -1,6 +1,6 @@
 """The CPU engine: launches the Numba kernels over threads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from math import prod
@@ -15,7 +15,6 @@ from ..family import Family
 from ..finish import mirror_tile, scale_and_add, scale_columns
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
-from ..operands import Sample
 from . import norms
 from .announce import announce_compilation
 from .buffers import empty
@@ -24,43 +23,12 @@ from .decode import as_parts, decode_tile
 from .encode import encode_planes
 from .encoded import DEPTH, GROUP, CpuEncoded
 from .fingerprint import fingerprint_words
+from .layout import flat_parts, listed, read_only, straighten, tall
 from .mirrors import fill_mirrors
 from .multiply import multiply_planes, name_kernel
+from .samples import magnitudes, unit_rows
 from .threads import limit_threads, ranges, run_each, run_pieces, task_threads
 from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
-
-
-def _straighten(x: Array) -> tuple[Array, bool]:
-    """Return C-contiguous matrices, and whether they are those of x transposed."""
-    if x.dtype.byteorder == ">":
-        x = x.astype(x.dtype.newbyteorder("="))
-    turned = x.swapaxes(-1, -2)
-    if turned.flags.c_contiguous and not x.flags.c_contiguous:
-        return turned, True
-    return np.ascontiguousarray(x), False
-
-
-def _flat_parts(x: Array) -> Array:
-    """View (..., m, n) complex as (..., m, 2n) real."""
-    return _read_only(x.view(x.real.dtype))
-
-
-def _tall(x: Array) -> Array:
-    """View a stack (..., m, n) as all the rows of its matrices."""
-    return x.reshape(prod(x.shape[:-1]), x.shape[-1])
-
-
-def _listed(x: Array) -> Array:
-    """View (..., m, n) as (matrices, m, n)."""
-    return x.reshape(prod(x.shape[:-2]), *x.shape[-2:])
-
-
-def _read_only(x: Array) -> Array:
-    """View an input as read-only, as received blocks are: one type for the kernels."""
-    view = x.view()
-    view.flags.writeable = False
-    return view
-
 
 # Which side of the diagonal is wanted.
 _SIDES: dict[Uplo, int] = {"lower": -1, "full": 0, "upper": 1}
@@ -75,6 +43,8 @@ class CpuEngine:
     fetch = staticmethod(fetch)
     multiply_magnitudes = staticmethod(multiply_magnitudes)
     largest_terms = staticmethod(largest_terms)
+    magnitudes = staticmethod(magnitudes)
+    unit_rows = staticmethod(unit_rows)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)
@@ -115,7 +85,7 @@ class CpuEngine:
     def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
         """Close bands of rows side by side."""
         if tile.size:
-            close_tiles(as_parts(_listed(tile)), conjugate, uplo)
+            close_tiles(as_parts(listed(tile)), conjugate, uplo)
         return tile
 
     def largest_exponents(self, x: Array) -> Array:
@@ -123,20 +93,20 @@ class CpuEngine:
         real = x.real.dtype.newbyteorder("=")
         integer = np.dtype(f"i{real.itemsize}")
         mask = integer.type(np.iinfo(integer).max)
-        source, swapped = _straighten(x)
-        bits = _flat_parts(source).view(integer)
+        source, swapped = straighten(x)
+        bits = flat_parts(source).view(integer)
         rows, length = x.shape[:-1], bits.shape[-1]
         if not swapped:
             out = np.zeros(prod(rows), integer)
             run_each(
-                lambda r: norms.largest_bits_inner(_tall(bits), mask, *r, out),
+                lambda r: norms.largest_bits_inner(tall(bits), mask, *r, out),
                 ranges(len(out), smallest=16, each=length // 6),
             )
             out = out.reshape(rows)
         else:
             lanes = np.zeros(prod(rows[:-1]) * length, integer)
             run_each(
-                lambda r: norms.largest_bits_outer(_listed(bits), mask, *r, lanes),
+                lambda r: norms.largest_bits_outer(listed(bits), mask, *r, lanes),
                 ranges(len(lanes), smallest=256, each=bits.shape[-2] // 6),
             )
             out = lanes.reshape(*rows, -1).max(axis=-1, initial=0)
@@ -147,17 +117,19 @@ class CpuEngine:
         real = x.real.dtype.newbyteorder("=")
         integer, info = np.dtype(f"i{real.itemsize}"), np.finfo(real)
         mask = integer.type(np.iinfo(integer).max)
-        source, across = _straighten(x.T)
-        bits = _flat_parts(source).view(integer)
+        source, across = straighten(x.swapaxes(-1, -2))
+        bits = listed(flat_parts(source).view(integer))
+        largest = largest.reshape(len(bits), -1)
         kept = np.where(largest == NONFINITE_ROW, integer.type(0), mask)
         # Of the exponents as numbers are stored: 1 for the smallest normal ones.
         fields = np.maximum(np.asarray(largest, integer) - info.minexp, 1)
         if across:
-            lanes, kernel, least = bits.shape[1], norms.extreme_bits_outer, 256
+            lanes, kernel, least = bits.shape[2], norms.extreme_bits_outer, 256
         else:
-            lanes, kernel, least = bits.shape[0], norms.extreme_bits_inner, 16
-            parts = bits.shape[1] // max(1, len(kept))
-            kept, fields = np.repeat(kept, parts), np.repeat(fields, parts)
+            lanes, kernel, least = bits.shape[1], norms.extreme_bits_inner, 16
+            parts = bits.shape[2] // max(1, kept.shape[1])
+            kept, fields = (np.repeat(t, parts, axis=1) for t in (kept, fields))
+        lanes *= len(bits)
         relative = np.full(lanes, norms.NO_EXPONENT, integer)
         high, low = np.zeros(lanes, integer), np.full(lanes, mask)
         given = bits, kept, fields, mask, integer.type(info.nmant)
@@ -165,38 +137,38 @@ class CpuEngine:
             lambda r: kernel(*given, *r, relative, high, low),
             ranges(lanes, smallest=least, each=2 * bits.size // max(1, lanes)),
         )
-        columns = (x.shape[1], lanes // max(1, x.shape[1]))
+        columns = (*x.shape[:-2], x.shape[-1], -1) if lanes else (*x.shape[:-2], 0, 1)
         relative, high = (
-            t.reshape(columns).max(axis=1, initial=norms.NO_EXPONENT)
+            t.reshape(columns).max(axis=-1, initial=norms.NO_EXPONENT)
             for t in (relative, high)
         )
-        low = low.reshape(columns).min(axis=1, initial=mask)
+        low = low.reshape(columns).min(axis=-1, initial=mask)
         some = low != mask
         highest, lowest = (
             norms.largest_exponents_from_bits(t, real)
             for t in (np.maximum(high, 0), np.where(some, low + 1, 0))
         )
-        found = relative.astype(np.int32), highest, -lowest
-        return np.where(some, np.stack(found), np.int32(ZERO_ROW))
+        found = np.stack((relative.astype(np.int32), highest, -lowest), axis=-2)
+        return np.where(some[..., np.newaxis, :], found, np.int32(ZERO_ROW))
 
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
         sentinel = norms.is_sentinel(largest)
         shift = np.where(sentinel, NONFINITE_ROW, norm_bits - largest)
         one, two = norms.power_factors(shift)
-        source, swapped = _straighten(x)
-        flat = _flat_parts(source)
+        source, swapped = straighten(x)
+        flat = flat_parts(source)
         rows, length = x.shape[:-1], flat.shape[-1]
         if not swapped:
             out = np.zeros(rows, np.int64)
-            given = _tall(flat), one.reshape(-1), two.reshape(-1)
+            given = tall(flat), one.reshape(-1), two.reshape(-1)
             run_each(
                 lambda r: norms.square_sums_inner(*given, *r, out.reshape(-1)),
                 ranges(out.size, smallest=16, each=length // 3),
             )
         else:
             parts = length // max(1, rows[-1])
-            given = _listed(flat), np.repeat(one, parts), np.repeat(two, parts)
+            given = listed(flat), np.repeat(one, parts), np.repeat(two, parts)
             lanes = np.zeros(prod(rows[:-1]) * length, np.int64)
             run_each(
                 lambda r: norms.square_sums_outer(*given, *r, lanes),
@@ -210,14 +182,10 @@ class CpuEngine:
         """Apply the rule to each row."""
         return norms.choose_exponents(largest, sums, rule)
 
-    def magnitudes(self, samples: Sequence[Sample]) -> list[Array]:
-        """Round the magnitudes of entries, relative to their rows, to 8 bits."""
-        return [_magnitudes(x[rows], largest[rows]) for x, largest, rows in samples]
-
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place."""
-        source, _ = _straighten(x)
-        return int(fingerprint_words(_read_only(source.reshape(-1).view(np.uint32))))
+        source, _ = straighten(x)
+        return int(fingerprint_words(read_only(source.reshape(-1).view(np.uint32))))
 
     def encode(
         self,
@@ -232,10 +200,10 @@ class CpuEngine:
         groups = prod(stack) * -(-rows // GROUP)
         shape = len(system.planes), groups, -(-k // DEPTH)
         planes = empty((*shape, GROUP, DEPTH), np.int8)
-        source, across = _straighten(x)
+        source, across = straighten(x)
         if planes.size:
             encode_planes(
-                _read_only(as_parts(_listed(source))),
+                read_only(as_parts(listed(source))),
                 across,
                 np.stack(norms.power_factors(exponents)).reshape(2, -1, rows),
                 -1.0 if conjugate else 1.0,
@@ -277,10 +245,10 @@ class CpuEngine:
         # What follows from a product needs all of it.
         side = 0 if hermitian else _SIDES[triangle]
         shape = len(residues), prod(left.stack), *residues.shape[-2:]
-        listed = residues.reshape(shape)
-        multiply_planes(left, right, system, listed, into is not None, own, side)
+        every = residues.reshape(shape)
+        multiply_planes(left, right, system, every, into is not None, own, side)
         if hermitian:
-            fill_mirrors(system, listed, _SIDES[triangle])
+            fill_mirrors(system, every, _SIDES[triangle])
         return residues
 
     def decode(
@@ -309,7 +277,7 @@ class CpuEngine:
         flat = by_word.view(out.real.dtype)
         c = by_word[0] if beta == 0 else c
         assert c is not None
-        c_parts = _flat_parts(_tall(np.ascontiguousarray(c)))
+        c_parts = flat_parts(tall(np.ascontiguousarray(c)))
         given = (
             *(residues.reshape(len(residues), 1, -1), _finite(rows).reshape(-1)),
             *(_finite(columns).reshape(-1, n), system, flat, alpha, beta, c_parts),
@@ -324,21 +292,6 @@ class CpuEngine:
 def _finite(exponents: Array) -> Array:
     exponents = np.asarray(exponents, np.int64)
     return np.where(exponents == NONFINITE_ROW, 0, exponents)
-
-
-def _magnitudes(x: Array, largest: Array) -> Array:
-    one, two = norms.power_factors(
-        np.where(norms.is_sentinel(largest), NONFINITE_ROW, -largest)
-    )
-    source, across = _straighten(x)
-    parts = _read_only(as_parts(source))
-    out = np.empty(source.shape, np.float32)
-    run_each(
-        lambda r: norms.relative_magnitudes(parts, across, one, two, *r, out),
-        ranges(len(out), smallest=16, each=4 * out.shape[1]),
-    )
-    found = (out.view(np.uint32) >> 16).astype(np.uint16)
-    return found.T if across else found
 
 
 def make_engine() -> CpuEngine:

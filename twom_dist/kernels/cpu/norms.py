@@ -46,17 +46,20 @@ NO_EXPONENT = -(1 << 20)
 
 @njit(nogil=True, cache=True)
 def extreme_bits_inner(bits, kept, fields, mask, shift, lo, hi, relative, high, low):  # type: ignore[no-untyped-def]
-    """Extremes of the magnitude bits of each row of bits[rows, t].
+    """Extremes of the magnitude bits of each row of bits[matrices, rows, t].
 
-    `kept`: the mask of magnitudes, or 0 for what is left out; `fields`: of exponents,
+    lo..hi: of the rows of all matrices, one after the other; `kept`, for each t of a
+    matrix: the mask of magnitudes, or 0 for what is left out; `fields`: of exponents,
     what `relative` is relative to; `low`: less 1, so that what is 0 counts as the
     largest number there is.
     """
     for i in range(lo, hi):
-        row, top, most, least = bits[i], relative[i], high[i], low[i]
+        matrix = i // bits.shape[1]
+        row, own, base = bits[matrix, i % bits.shape[1]], kept[matrix], fields[matrix]
+        top, most, least = relative[i], high[i], low[i]
         for t in range(row.size):
-            magnitude = row[t] & kept[t]
-            field = max(magnitude >> shift, 1) - fields[t]
+            magnitude = row[t] & own[t]
+            field = max(magnitude >> shift, 1) - base[t]
             top = max(top, field if magnitude != 0 else NO_EXPONENT)
             most = max(most, magnitude)
             least = min(least, (magnitude - 1) & mask)
@@ -65,16 +68,22 @@ def extreme_bits_inner(bits, kept, fields, mask, shift, lo, hi, relative, high, 
 
 @njit(nogil=True, cache=True)
 def extreme_bits_outer(bits, kept, fields, mask, shift, lo, hi, relative, high, low):  # type: ignore[no-untyped-def]
-    """Find the same over the first axis of bits[t, lanes]."""
-    top, most, least = relative[lo:hi], high[lo:hi], low[lo:hi]
-    for t in range(bits.shape[0]):
-        row, own, base = bits[t, lo:hi], kept[t], fields[t]
-        for j in range(row.size):
-            magnitude = row[j] & own
-            field = max(magnitude >> shift, 1) - base
-            top[j] = max(top[j], field if magnitude != 0 else NO_EXPONENT)
-            most[j] = max(most[j], magnitude)
-            least[j] = min(least[j], (magnitude - 1) & mask)
+    """Find the same over the middle axis of bits[matrices, t, lanes]."""
+    width = bits.shape[2]
+    for matrix in range(lo // width, -(-hi // width)):
+        start = matrix * width
+        first, last = max(lo - start, 0), min(hi - start, width)
+        here = slice(start + first, start + last)
+        top, most, least = relative[here], high[here], low[here]
+        for t in range(bits.shape[1]):
+            row, own = bits[matrix, t, first:last], kept[matrix, t]
+            base = fields[matrix, t]
+            for j in range(row.size):
+                magnitude = row[j] & own
+                field = max(magnitude >> shift, 1) - base
+                top[j] = max(top[j], field if magnitude != 0 else NO_EXPONENT)
+                most[j] = max(most[j], magnitude)
+                least[j] = min(least[j], (magnitude - 1) & mask)
 
 
 @njit(nogil=True, cache=True)
@@ -125,6 +134,22 @@ def relative_magnitudes(x, across, factor1, factor2, lo, hi, out):  # type: igno
                 square += t * t
             value = np.float32(max(np.sqrt(square), 2.0**-126))
             out[i, j] = value if some and f1 != 0.0 else np.float32(0)
+
+
+@njit(nogil=True, cache=True)
+def unit_rows_inner(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Take the magnitudes of x[rows, k, parts] times the factors of their rows."""
+    for i in range(lo, hi):
+        f1, f2, row = factor1[i], factor2[i], out[i]
+        if f1 == 0.0:
+            row[:] = 0.0
+            continue
+        for t in range(row.size):
+            square = 0.0
+            for part in range(x.shape[2]):
+                value = np.float64(x[i, t, part]) * f1 * f2
+                square += value * value
+            row[t] = np.sqrt(np.float32(square))
 
 
 @njit(nogil=True, cache=True)

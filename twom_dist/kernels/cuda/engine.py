@@ -15,6 +15,8 @@ from ...typing import Array, Uplo
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from ..operands import Sample
+from ..stacks import column_exponents as columns_of_stack
+from ..stacks import unit_rows
 from ..survey import Surveyed
 from ..winograd import choose_levels
 from . import bounds, finish, norms, tables, tuning
@@ -48,6 +50,7 @@ class CudaEngine:
 
     name = "cuda"
     family: Family = "cupy"
+    unit_rows = staticmethod(unit_rows)
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -115,6 +118,8 @@ class CudaEngine:
 
     def column_exponents(self, x: Array, largest: Array) -> Array:
         """Find the extreme exponents of the parts of each column that are not 0."""
+        if x.ndim > 2:
+            return columns_of_stack(x, largest)
         return norms.column_exponents(self.device, x, largest)
 
     def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:

@@ -28,6 +28,7 @@ from ..finish import (
 )
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
+from ..stacks import unit_rows
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
 from .magnitudes import largest_terms, magnitudes, multiply_magnitudes
@@ -93,6 +94,7 @@ class ReferenceEngine:
     magnitudes = staticmethod(magnitudes)
     multiply_magnitudes = staticmethod(multiply_magnitudes)
     largest_terms = staticmethod(largest_terms)
+    unit_rows = staticmethod(unit_rows)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)
@@ -137,6 +139,9 @@ class ReferenceEngine:
 
     def column_exponents(self, x: Array, largest: Array) -> Array:
         """Find the extreme exponents of the parts of each column that are not 0."""
+        if x.ndim > 2:
+            each = [self.column_exponents(*t) for t in zip(x, largest, strict=True)]
+            return np.array(each, np.int32).reshape(*x.shape[:-2], 3, x.shape[-1])
         out = np.full((3, x.shape[1]), ZERO_ROW, np.int32)
         least = np.finfo(x.dtype).minexp + 1
         for column, values in enumerate(x.T):

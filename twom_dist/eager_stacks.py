@@ -1,0 +1,55 @@
+"""Stacks of NumPy and CuPy arrays: small matrices together, others one by one."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from . import eager
+from .kernels.family import namespace
+from .problem import Problem
+from .tiles.blocks import cast
+from .tiles.stacks import compute_stack
+from .typing import Array
+
+# Rows, columns and k of matrices that are computed together: larger ones gain nothing,
+# and tiles, strips and Winograd's algorithm are for one.
+LARGEST = 512
+
+
+def compute(problem: Problem) -> Any:
+    """Compute the products of stacks: one array, or two with two words."""
+    stack, spec, dtype = problem.stack, problem.spec, problem.dtype
+    a, b, c = (_broadcast(x, dtype, stack) for x in (problem.a, problem.b, problem.c))
+    left: Iterable[tuple[int, ...]] = np.ndindex(*stack)
+    together = max(problem.shape) <= LARGEST or spec.native or spec.empty
+    if together and spec.words == 1:
+        found = compute_stack(a, b, spec, c, problem.out)
+        results = [found.values]
+        left = (_place(i, stack) for i in found.alone)
+    else:
+        shape = *stack, *problem.shape[:2]
+        results = [namespace(a).empty(shape, dtype) for _ in range(spec.words)]
+        if problem.out is not None:
+            results = [problem.out]
+    for place in left:
+        beside = None if c is None else c[place]
+        one = replace(problem, a=a[place], b=b[place], c=beside, stack=(), out=None)
+        words = eager.compute(one)
+        for result, word in zip(
+            results, words if len(results) == 2 else [words], strict=True
+        ):
+            result[place] = word
+    return tuple(results) if spec.words == 2 else results[0]
+
+
+def _broadcast(x: Any, dtype: Any, stack: tuple[int, ...]) -> Array:
+    """View a stack, of the dtype of the result, with all the axes in front."""
+    if x is None:
+        return None
+    return namespace(x).broadcast_to(cast(x, dtype), (*stack, *x.shape[-2:]))
+
+
+def _place(index: int, stack: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(int, np.unravel_index(index, stack)))

@@ -1,0 +1,39 @@
+"""How matrices lie in memory, as the kernels take them."""
+
+from math import prod
+
+import numpy as np
+
+from ...typing import Array
+
+
+def straighten(x: Array) -> tuple[Array, bool]:
+    """Return C-contiguous matrices, and whether they are those of x transposed."""
+    if x.dtype.byteorder == ">":
+        x = x.astype(x.dtype.newbyteorder("="))
+    turned = x.swapaxes(-1, -2)
+    if turned.flags.c_contiguous and not x.flags.c_contiguous:
+        return turned, True
+    return np.ascontiguousarray(x), False
+
+
+def flat_parts(x: Array) -> Array:
+    """View (..., m, n) complex as (..., m, 2n) real."""
+    return read_only(x.view(x.real.dtype))
+
+
+def tall(x: Array) -> Array:
+    """View a stack (..., m, n) as all the rows of its matrices."""
+    return x.reshape(prod(x.shape[:-1]), x.shape[-1])
+
+
+def listed(x: Array) -> Array:
+    """View (..., m, n) as (matrices, m, n)."""
+    return x.reshape(prod(x.shape[:-2]), *x.shape[-2:])
+
+
+def read_only(x: Array) -> Array:
+    """View an input as read-only, as received blocks are: one type for the kernels."""
+    view = x.view()
+    view.flags.writeable = False
+    return view
