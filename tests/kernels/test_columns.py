@@ -36,19 +36,28 @@ def test_exponents_of_columns_of_stacks(engine, dtype):
             assert same_bits(found[place], alone)
 
 
-def test_rows_over_their_norms(engine):
-    x = np.array([random_matrix(6, 50, "complex128"), np.eye(6, 50) * 2.0**-1060])
-    x[0, 2, 3], x[1, 1] = np.inf, 0
-    largest = engine.largest_exponents(x)
-    sums = engine.square_sums(x, largest, 20)
-    found = engine.unit_rows(x, largest, sums, 20)
-    assert found.dtype == np.float32
-    assert not found[0, 2].any()
-    assert not found[1, 1].any()
-    rows = np.delete(x[0], 2, axis=0)
-    expected = abs(rows) / np.linalg.norm(rows, axis=1, keepdims=True)
-    np.testing.assert_allclose(np.delete(found[0], 2, axis=0), expected, 1e-4, 1e-17)
-    assert found[1, 0, 0] == pytest.approx(1, rel=1e-5)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_smallest_cosines(engine, dtype):
+    x = np.array([random_matrix(7, 50, dtype), np.eye(7, 50) * 2.0**-130], dtype)
+    y = np.array([random_matrix(3, 50, dtype)] * 2)
+    x[0, 2, 3], x[0, 5], y[1, 1, 1] = np.inf, 0, np.nan
+    measured = []
+    for t in (x, y):
+        largest = engine.largest_exponents(t)
+        measured.append((largest, engine.square_sums(t, largest, 20)))
+    for left, right in ((0, 1), (0, 0), (1, 1)):
+        given = [(x, y)[i] for i in (left, right)]
+        own = [measured[i] for i in (left, right)]
+        found = engine.smallest_cosines(*given, *own, 20)
+        for matrix in range(2):
+            rows = [
+                abs(t[matrix][np.isfinite(t[matrix]).all(axis=1)]).astype(float)
+                for t in given
+            ]
+            rows = [t[t.any(axis=1)] for t in rows]
+            rows = [t / np.linalg.norm(t, axis=1, keepdims=True) for t in rows]
+            expected = min(1, (rows[0] @ rows[1].T).min())
+            assert found[matrix] == pytest.approx(expected, rel=1e-4, abs=1e-15)
 
 
 def test_exponents_of_columns_leave_out_rows_that_are_not_finite(engine):

@@ -34,9 +34,9 @@ class Engine(Looks, Protocol):
     front, the same for all operands. Then x is (..., rows, k), exponents are (...,
     rows), residues (products, ..., m, n or more), and a result is (..., m, n), each
     matrix bit for bit what it is alone. These stages are `largest_exponents`,
-    `column_exponents`, `square_sums`, `unit_rows`, `choose_exponents`, `encode`,
-    `reorder`, `multiply`, `find_fill`, `apply_fill`, `decode`, `scale_and_add`,
-    `mirror_tile` and `close_diagonal`.
+    `column_exponents`, `square_sums`, `choose_exponents`, `encode`, `reorder`,
+    `multiply`, `find_fill`, `apply_fill`, `decode`, `scale_and_add`, `mirror_tile` and
+    `close_diagonal`.
     """
 
     name: str

@@ -9,10 +9,28 @@ from ..typing import Array
 from .family import namespace
 
 
-def unit_rows(x: Array, largest: Array, sums: Array, norm_bits: int) -> Array:
+def smallest_cosines(
+    x: Array, y: Array, of_x: tuple[Array, Array], of_y: tuple[Array, Array], bits: int
+) -> Array:
+    """Multiply all pairs of rows, of norm 1, and keep the smallest."""
+    xp = namespace(x)
+    left = _unit_rows(x, *of_x, bits)
+    right = left if y is x else _unit_rows(y, *of_y, bits)
+    products = left @ right.swapaxes(-1, -2)
+    out_x, out_y = (_is_left_out(e) for e, _ in (of_x, of_y))
+    out = out_x[..., np.newaxis] | out_y[..., np.newaxis, :]
+    return xp.minimum(xp.where(out, np.float32(1), products), 1).min(axis=(1, 2))
+
+
+def _is_left_out(largest: Array) -> Array:
+    """Tell rows of zeros, and those with a NaN or an Inf."""
+    return (largest == ZERO_ROW) | (largest == NONFINITE_ROW)
+
+
+def _unit_rows(x: Array, largest: Array, sums: Array, norm_bits: int) -> Array:
     """Divide magnitudes by the norms of their rows."""
     xp = namespace(x)
-    some = (largest != ZERO_ROW) & (largest != NONFINITE_ROW)
+    some = ~_is_left_out(largest)
     e = xp.where(some, -largest, 0)[..., np.newaxis]
     squares = xp.zeros(x.shape)
     for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):
@@ -34,8 +52,6 @@ def column_exponents(x: Array, largest: Array) -> Array:
         some = (part != 0) & finite
         e = xp.frexp(xp.where(some, part, 0))[1]
         each = xp.maximum(e, least) - base, e, -e
-        found.append(
-            [xp.where(some, t, ZERO_ROW).max(axis=-2, initial=ZERO_ROW) for t in each]
-        )
+        found.append([xp.where(some, t, ZERO_ROW).max(axis=-2) for t in each])
     of_parts = [xp.stack(t, axis=-2) for t in found]
     return reduce(xp.maximum, of_parts).astype(np.int32)

@@ -69,23 +69,30 @@ class Looks(Protocol):
         """
         ...
 
-    def unit_rows(self, x: Array, largest: Array, sums: Array, norm_bits: int) -> Array:
-        """Divide magnitudes by the norms of their rows.
+    def smallest_cosines(
+        self,
+        x: Array,
+        y: Array,
+        of_x: tuple[Array, Array],
+        of_y: tuple[Array, Array],
+        bits: int,
+    ) -> Array:
+        """Find the smallest ``(|X| |Y|^T)_ij / (||x_i|| ||y_j||)`` of each matrix.
 
         Parameters
         ----------
-        x : (..., rows, k)
-            A matrix or a stack of them.
-        largest, sums : (..., rows) int32, int64
+        x, y : (count, m, k), (count, n, k)
+            Stacks; y may be x.
+        of_x, of_y : (largest, sums)
             Of the rows, from `largest_exponents` and `square_sums`.
-        norm_bits : int
-            Of the sums.
+        bits : int
+            `norm_bits` of the sums.
 
         Returns
         -------
-        (..., rows, k) float32
-            Off by less than 2^-22 of each number, but for those below 2^-60; 0 in rows
-            without a finite nonzero entry.
+        (count,) float32
+            Within ``(k + 8) 2^-23`` of itself and k 2^-60, and at most 1; of rows that
+            have finite entries other than 0.
         """
         ...
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..accuracy import componentwise_system
-from ..kernels.bounds import multiply_small
-from ..kernels.family import convert, namespace
-from ..moduli import NONFINITE_ROW, ZERO_ROW, ResidueSystem, norm_bits
+from ..kernels.family import convert
+from ..moduli import ResidueSystem, norm_bits
 from ..typing import Array
 from .equilibration import may_gain
 from .estimate import SAMPLE, Measured, magnitude_bits
@@ -42,18 +41,17 @@ def certain_systems(
     """
     sides = tuple(zip((a, b), SIDES, measured, strict=False))
     engine, bits = load_engine(spec), norm_bits(spec.k)
-    rows = [
-        engine.unit_rows(as_rows(x, side, spec.op(side)), *known, bits)
-        for x, side, known in sides
-    ]
+    rows = [as_rows(x, side, spec.op(side)) for x, side, _ in sides]
     certain = np.ones(len(a), bool)
     if spec.equilibrate:
         columns = [
-            engine.column_exponents(as_rows(x, side, spec.op(side)), known.largest)
-            for x, side, known in sides
+            engine.column_exponents(x, known.largest)
+            for x, known in zip(rows, measured, strict=True)
         ]
         certain = ~may_gain(*(convert(x[:, 0], "numpy") for x in columns))
-    cosines = convert(_smallest_cosines(rows, measured), "numpy").astype(np.float64)
+    both = rows[0], rows[-1], measured[0], measured[-1]
+    found = engine.smallest_cosines(*both, bits)
+    cosines = convert(found, "numpy").astype(np.float64)
     least, most = _bracket(cosines, measured, spec)
     certain &= least > 0
     sampled = spec.grade == "native" and max(rows[0].shape[1], rows[-1].shape[1])
@@ -66,25 +64,6 @@ def certain_systems(
     ]
 
 
-def _smallest_cosines(rows: Sequence[Array], measured: Sequence[Measured]) -> Array:
-    """Return the smallest product of a row of |A| and a column of |B|, of norm 1.
-
-    Of those that have finite entries other than 0; 1 where there are none.
-    """
-    xp = namespace(rows[0])
-    products = multiply_small(rows[0], rows[-1])
-    left, right = (_is_left_out(x.largest) for x in (measured[0], measured[-1]))
-    if left.any() or right.any():
-        out = left[..., np.newaxis] | right[..., np.newaxis, :]
-        products = xp.where(out, np.float32(1), products)
-    return products.min(axis=(1, 2), initial=1)
-
-
-def _is_left_out(largest: Array) -> Array:
-    """Tell rows of zeros, and those with a NaN or an Inf."""
-    return (largest == ZERO_ROW) | (largest == NONFINITE_ROW)
-
-
 def _bracket(
     cosines: Array, measured: Sequence[Measured], spec: Spec
 ) -> tuple[Array, Array]:
@@ -94,7 +73,7 @@ def _bracket(
     bits: each is off by at most 2^-7 of itself and 2^-b, and they are at most sqrt(2).
     Norms are such units, too.
     """
-    rounding = (spec.k + 16) * 2.0**-23
+    rounding = (spec.k + 8) * 2.0**-23
     smallest = 1.0
     for x in (measured[0], measured[-1]):
         sums = convert(x.sums, "numpy").astype(np.float64)

@@ -19,6 +19,7 @@ from . import norms
 from .announce import announce_compilation
 from .buffers import empty
 from .closing import close_tiles
+from .cosines import smallest_cosines
 from .decode import as_parts, decode_tile
 from .encode import encode_planes
 from .encoded import DEPTH, GROUP, CpuEncoded
@@ -26,7 +27,7 @@ from .fingerprint import fingerprint_words
 from .layout import flat_parts, listed, read_only, straighten, tall
 from .mirrors import fill_mirrors
 from .multiply import multiply_planes, name_kernel
-from .samples import magnitudes, unit_rows
+from .samples import magnitudes
 from .threads import limit_threads, ranges, run_each, run_pieces, task_threads
 from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
 
@@ -44,7 +45,7 @@ class CpuEngine:
     multiply_magnitudes = staticmethod(multiply_magnitudes)
     largest_terms = staticmethod(largest_terms)
     magnitudes = staticmethod(magnitudes)
-    unit_rows = staticmethod(unit_rows)
+    smallest_cosines = staticmethod(smallest_cosines)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)

@@ -137,22 +137,6 @@ def relative_magnitudes(x, across, factor1, factor2, lo, hi, out):  # type: igno
 
 
 @njit(nogil=True, cache=True)
-def unit_rows_inner(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Take the magnitudes of x[rows, k, parts] times the factors of their rows."""
-    for i in range(lo, hi):
-        f1, f2, row = factor1[i], factor2[i], out[i]
-        if f1 == 0.0:
-            row[:] = 0.0
-            continue
-        for t in range(row.size):
-            square = 0.0
-            for part in range(x.shape[2]):
-                value = np.float64(x[i, t, part]) * f1 * f2
-                square += value * value
-            row[t] = np.sqrt(np.float32(square))
-
-
-@njit(nogil=True, cache=True)
 def rule_exponents(largest, sums, power, leading, norm_bits, out):  # type: ignore[no-untyped-def]
     """`ScalingRule.exponent` of each row, on unsigned integers."""
     for i in range(out.size):

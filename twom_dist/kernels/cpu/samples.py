@@ -9,7 +9,7 @@ from ...typing import Array
 from ..operands import Sample
 from . import norms
 from .decode import as_parts
-from .layout import read_only, straighten, tall
+from .layout import read_only, straighten
 from .threads import ranges, run_each
 
 
@@ -31,18 +31,3 @@ def _magnitudes(x: Array, largest: Array) -> Array:
     )
     found = (out.view(np.uint32) >> 16).astype(np.uint16)
     return found.T if across else found
-
-
-def unit_rows(x: Array, largest: Array, sums: Array, norm_bits: int) -> Array:
-    """Divide magnitudes by the norms of their rows."""
-    sentinel = norms.is_sentinel(largest)
-    one, two = norms.power_factors(np.where(sentinel, NONFINITE_ROW, -largest))
-    one *= 2.0**norm_bits / np.sqrt(np.where(sentinel, 1, sums))
-    parts = read_only(as_parts(tall(np.ascontiguousarray(x))))
-    out = np.empty(x.shape, np.float32)
-    given = parts, one.reshape(-1), two.reshape(-1)
-    run_each(
-        lambda r: norms.unit_rows_inner(*given, *r, tall(out)),
-        ranges(len(parts), smallest=16, each=out.shape[-1]),
-    )
-    return out

@@ -1,0 +1,97 @@
+"""Smallest cosines of the rows of |X| and |Y|, of the matrices of a stack."""
+
+import numpy as np
+from numba import njit
+
+from ...moduli import NONFINITE_ROW
+from ...typing import Array
+from . import norms
+from .layout import read_only
+from .threads import ranges, run_each
+
+# Sums of positive numbers may be added in any order.
+_ANY_ORDER = {"reassoc", "contract", "nsz"}
+
+
+def smallest_cosines(
+    x: Array, y: Array, of_x: tuple[Array, Array], of_y: tuple[Array, Array], bits: int
+) -> Array:
+    """Multiply all pairs of rows, of norm 1, and keep the smallest."""
+    twins = x is y
+    left = _unit_rows(x, *of_x, bits)
+    right = left if twins else _unit_rows(y, *of_y, bits)
+    given = *left, *right, twins
+    out = np.ones(len(x), np.float32)
+    each = x.shape[1] * y.shape[1] * x.shape[2] // 50
+    run_each(lambda r: _smallest(*given, *r, out), ranges(len(x), each=each))
+    return out
+
+
+def _unit_rows(x: Array, largest: Array, sums: Array, bits: int) -> tuple[Array, Array]:
+    """Divide magnitudes by the norms of their rows; tell rows that have any."""
+    sentinel = norms.is_sentinel(largest)
+    one, two = norms.power_factors(np.where(sentinel, NONFINITE_ROW, -largest))
+    one *= 2.0**bits / np.sqrt(np.where(sentinel, 1, sums))
+    real = x.dtype.kind == "f"
+    rows = read_only(np.ascontiguousarray(x, x.dtype.newbyteorder("=")))
+    out = np.empty(x.shape, np.float32)
+    kernel = _divide_real if real else _divide_complex
+    given = rows.reshape(-1, x.shape[-1]), one.reshape(-1), two.reshape(-1)
+    flat = out.reshape(given[0].shape)
+    run_each(
+        lambda r: kernel(*given, *r, flat),
+        ranges(len(flat), smallest=16, each=flat.shape[1]),
+    )
+    return out, ~sentinel
+
+
+@njit(nogil=True, cache=True)
+def _divide_complex(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Take the magnitudes of x[rows, k] times the factors of their rows."""
+    for i in range(lo, hi):
+        f1, f2, source, row = factor1[i], factor2[i], x[i], out[i]
+        if f1 == 0.0:
+            row[:] = 0.0
+            continue
+        for t in range(row.size):
+            re = np.float64(source[t].real) * f1 * f2
+            im = np.float64(source[t].imag) * f1 * f2
+            row[t] = np.sqrt(np.float32(re * re + im * im))
+
+
+@njit(nogil=True, cache=True)
+def _divide_real(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Do the same for real numbers."""
+    for i in range(lo, hi):
+        f1, f2, source, row = factor1[i], factor2[i], x[i], out[i]
+        if f1 == 0.0:
+            row[:] = 0.0
+            continue
+        for t in range(row.size):
+            row[t] = np.float32(np.abs(np.float64(source[t])) * f1 * f2)
+
+
+@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+def _smallest(left, of_left, right, of_right, twins, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Keep the smallest product of two rows of each matrix; four rows at a time."""
+    for matrix in range(lo, hi):
+        x, y, smallest = left[matrix], right[matrix], out[matrix]
+        rows, columns, k = x.shape[0], y.shape[0], x.shape[1]
+        for i in range(0, rows, 4):
+            a, b = x[i], x[min(i + 1, rows - 1)]
+            c, d = x[min(i + 2, rows - 1)], x[min(i + 3, rows - 1)]
+            for j in range(i if twins else 0, columns):
+                if not of_right[matrix, j]:
+                    continue
+                own = y[j]
+                s0 = s1 = s2 = s3 = np.float32(0)
+                for t in range(k):
+                    s0 += a[t] * own[t]
+                    s1 += b[t] * own[t]
+                    s2 += c[t] * own[t]
+                    s3 += d[t] * own[t]
+                for offset, found in enumerate((s0, s1, s2, s3)):
+                    row = min(i + offset, rows - 1)
+                    if of_left[matrix, row]:
+                        smallest = min(smallest, found)
+        out[matrix] = smallest
