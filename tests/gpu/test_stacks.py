@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import twom_dist as td
 from tests.gpu.ways import WAYS, chosen_way
 from tests.stacks import assert_each_is_as_alone, compute, random_stack
 from tests.strategies import DTYPES
@@ -37,3 +38,20 @@ def test_products_and_updates(way, dtype, shape, monkeypatch):
     for uplo in ("full", "upper"):
         found = compute("herk", cp.asarray(a), uplo=uplo, **options)
         assert_each_is_as_alone(found.get(), "herk", a, uplo=uplo, **options)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7, 2), (40, 96, 64, 512)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_matrix_takes_its_own_moduli(dtype, shape):
+    cp = pytest.importorskip("cupy")
+    count, m, n, k = shape
+    a = random_stack((count,), m, k, dtype, 1)
+    b = random_stack((count,), k, n, dtype, 2)
+    a[1] *= np.float32(2) ** np.random.default_rng(0).integers(-5, 6, (m, k))
+    a[2, 0, 0] = np.nan
+    for accuracy in ("native", "componentwise"):
+        options = {"accuracy": accuracy}
+        found = td.gemm(cp.asarray(a), cp.asarray(b), **options)
+        assert_each_is_as_alone(found.get(), "gemm", a, b, **options)
+        found = td.syrk(cp.asarray(a), **options)
+        assert_each_is_as_alone(found.get(), "syrk", a, **options)
