@@ -26,9 +26,13 @@ BLAS_NAMES = {
 PROMISED = BLAS_NAMES | {
     *(f"plan_{routine}" for routine in BLAS_TYPES),
     "doctor",
+    "einsum",
     "errors",
     "local_cluster",
+    "matmul",
+    "tensordot",
     "testing",
+    "transpose",
 }
 # Names that an idiom brings into a module, not we.
 IDIOMS = {"annotations", "TYPE_CHECKING"}
@@ -145,7 +149,7 @@ WORDS = {
     "op_a": ("N", "T", "C"),
     "op_b": ("N", "T", "C"),
     "uplo": ("full", "lower", "upper"),
-    "method": ("2m", "3m", "4m", "hybrid", "eisenstein", "blas", "native"),
+    "method": ("2m", "3m", "4m", "hybrid", "eisenstein", "blas", "native", "auto"),
     "engine": ("auto", "cpu", "cuda", "reference"),
 }
 

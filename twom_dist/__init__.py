@@ -25,6 +25,7 @@ from .blas import (
 )
 from .cluster import doctor, local_cluster
 from .config import load_defaults as _load_defaults
+from .contractions import einsum, matmul, tensordot, transpose
 from .explainer import explain
 from .explanation import Explanation
 from .jobs import JobSummary, multiply_files, update_files
@@ -51,12 +52,14 @@ __all__ = [
     "doctor",
     "dsyr2k",
     "dsyrk",
+    "einsum",
     "errors",
     "explain",
     "gemm",
     "her2k",
     "herk",
     "local_cluster",
+    "matmul",
     "multiply_files",
     "plan_gemm",
     "plan_her2k",
@@ -68,7 +71,9 @@ __all__ = [
     "ssyrk",
     "syr2k",
     "syrk",
+    "tensordot",
     "testing",
+    "transpose",
     "update_files",
     "zgemm",
     "zher2k",

@@ -23,6 +23,8 @@ from .typing import as_integer
 # The product of NumPy or CuPy. "native" is its old name, which an accuracy has as well.
 NATIVE_METHOD = "blas"
 OLD_NATIVE_METHOD = "native"
+# The faster one of NATIVE_METHOD and 2m: see `crossover`.
+AUTO_METHOD = "auto"
 
 # Unit roundoffs of the two precisions, and of an unevaluated sum of two doubles.
 SINGLE, DOUBLE, PAIR = 2.0**-24, 2.0**-53, 2.0**-106
@@ -104,7 +106,7 @@ def choose_system(
             "accuracy-twice",
         )
     if not isinstance(method, str) or method not in METHODS:
-        allowed = ", ".join(repr(m) for m in (*METHODS, NATIVE_METHOD))
+        allowed = ", ".join(repr(m) for m in (*METHODS, NATIVE_METHOD, AUTO_METHOD))
         raise AccuracyError(f"method={method!r} is not one of {allowed}", "", "method")
     kind = method if is_complex(dtype) else "real"
     if num_moduli is None:

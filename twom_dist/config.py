@@ -54,6 +54,16 @@ def flag_setting(name: str) -> bool:
     return value
 
 
+def size_setting(name: str) -> float | None:
+    """Read a number of at least 0, or null."""
+    value = setting(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise _refuse(name, "null or a number of at least 0")
+    return value
+
+
 def level_setting(name: str, most: int) -> int | None:
     """Read a number from 0 to `most`, or null."""
     value = setting(name)

@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 
 from . import problem
+from .accuracy import AUTO_METHOD
+from .crossover import tell_choice
 from .explanation import Explanation, add_findings, explain_spec
 from .lazy import align
 from .matrices import Header, as_matrix, check_single
 from .plan import LARGEST_TILE, Cluster, make_plan
+from .problem import Problem
 from .store import open_matrix
 from .tiles.align import op_chunks
 from .tiles.collection import settle_arrays
+from .tiles.spec import Spec
 
 
 def explain(
@@ -60,9 +64,22 @@ def explain(
     shapes = any(isinstance(x, Header) for x in (left, right))
     pose = problem.of_headers if shapes else problem.of_arrays
     posed = pose(rule, left, right, None, None, **options)
+    explained = _explain(posed) if shapes or posed.system is None else _look(posed)
+    if options.get("method") != AUTO_METHOD:
+        return explained
+    return replace(explained, choice=tell_choice(posed.spec, posed.shape, options))
+
+
+def _explain(posed: Problem, spec: Spec | None = None) -> Explanation:
+    """Explain what a problem says, or a spec that its matrices have settled."""
+    return explain_spec(spec or posed.spec, posed.spec.grade, posed.options)
+
+
+def _look(posed: Problem) -> Explanation:
+    """Explain what the matrices have settled."""
     spec, grade = posed.spec, posed.spec.grade
-    if shapes or spec.native or spec.empty:
-        return explain_spec(spec, grade, posed.options)
+    if spec.empty:
+        return _explain(posed)
     a, b, _ = align(posed)
     (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]
     # What is found does not depend on the workers.
@@ -71,8 +88,7 @@ def explain(
     looking = replace(plan.spec, grade=grade or "native")
     found = settle_arrays(a, b, plan.grid, looking, lambda x: x.compute())
     settled = found.spec if grade else replace(plan.spec, rho=found.spec.rho)
-    explained = explain_spec(settled, grade, posed.options)
-    return add_findings(explained, found.shifts, found.measured)
+    return add_findings(_explain(posed, settled), found.shifts, found.measured)
 
 
 def _open(x: Any, name: str) -> Any:

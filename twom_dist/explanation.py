@@ -50,6 +50,8 @@ class Explanation:
         op(B); empty where nobody has looked.
     nonfinite : tuple of int
         Rows of op(A), and columns of op(B), with a NaN or an Inf.
+    choice : str
+        What ``method="auto"`` has chosen, and why; empty for other methods.
     """
 
     routine: str
@@ -65,6 +67,7 @@ class Explanation:
     equilibrated: int = 0
     exponents: tuple[tuple[int, int], ...] = ()
     nonfinite: tuple[int, ...] = ()
+    choice: str = ""
 
     def to_json(self) -> str:
         """Return all of it as one line of JSON.
@@ -87,6 +90,8 @@ class Explanation:
             ("taken", self._show_moduli()),
             ("error bound", f"{self.error_bound:.1e} {self.relative_to}, {how}"),
         ]
+        if self.choice:
+            rows.insert(2, ("chosen", self.choice))
         if self.rho:
             rows.append(("rho", f"{self.rho:.3g}"))
         scaled = f"by up to 2^{self.equilibrated}" if self.equilibrated else "no"

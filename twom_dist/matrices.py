@@ -58,10 +58,7 @@ def _check_device(arrays: dict[str, Any]) -> None:
 
 def as_matrix(x: Any, name: str) -> Any:
     """Return x as a NumPy, CuPy or dask array of (..., rows, columns)."""
-    if type(x) is not np.ndarray:
-        _refuse_other_kinds(x, name)
-        if not is_dask(x) and family_of(x) == "numpy":
-            x = _as_numpy(x, name)
+    x = as_array(x, name)
     if x.ndim < 2:
         raise PlanError(
             f"{name} has shape {tuple(x.shape)}, but a matrix has two dimensions",
@@ -79,6 +76,15 @@ def check_single(x: Any, name: str) -> Any:
             f"Give one of the stack, such as {name}[0]",
             "stack",
         )
+    return x
+
+
+def as_array(x: Any, name: str) -> Any:
+    """Return x as a NumPy, CuPy or dask array."""
+    if type(x) is not np.ndarray:
+        _refuse_other_kinds(x, name)
+        if not is_dask(x) and family_of(x) == "numpy":
+            x = _as_numpy(x, name)
     return x
 
 

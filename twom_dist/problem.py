@@ -6,7 +6,7 @@ in files. Everything that shapes, dtypes and options can tell is refused here.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from .accuracy import (
     OLD_NATIVE_METHOD,
     choose_system,
 )
+from .crossover import settle_method
 from .dtypes import result_dtype
 from .errors import AccuracyError, ArgumentError, PlanError
 from .kernels.family import Family
@@ -128,7 +129,8 @@ def of_headers(
     except TypeError:
         pose = _pose.__wrapped__
     headers = (None if x is None else _Header(x.shape, x.dtype) for x in (A, B, C))
-    shape, spec, options, stack = pose(routine, *headers, letter, engine, **arguments)
+    posing = partial(pose, routine, *headers, letter, engine)
+    shape, spec, options, stack = settle_method(posing, arguments)
     b, c = A if routine.matrices == 1 else B, C if spec.beta != 0 else None
     return Problem(A, b, c, shape, spec, options, stack=stack)
 

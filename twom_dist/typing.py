@@ -13,7 +13,7 @@ Op = Literal["N", "T", "C"]
 Side = Literal["left", "right"]
 Uplo = Literal["full", "lower", "upper"]
 # "native" is an old name of "blas".
-Method = Literal["2m", "3m", "4m", "hybrid", "eisenstein", "blas", "native"]
+Method = Literal["2m", "3m", "4m", "hybrid", "eisenstein", "blas", "native", "auto"]
 Accuracy = Literal["native", "componentwise", "normwise"]
 EngineName = Literal["auto", "cpu", "cuda", "reference"]
 

@@ -1,0 +1,5 @@
+"""Contractions: matmul, tensordot, einsum and transpose, as NumPy has them."""
+
+from .functions import einsum, matmul, tensordot, transpose
+
+__all__ = ["einsum", "matmul", "tensordot", "transpose"]

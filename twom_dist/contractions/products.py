@@ -1,0 +1,89 @@
+"""The product that a contraction comes down to: one gemm of stacks, or an update."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import routines
+from ..accuracy import AUTO_METHOD
+from ..crossover import may_be_native, prefers_native
+from ..errors import ArgumentError
+from ..kernels.family import family_of, namespace
+from ..matrices import is_dask
+from .layout import Layout, Side
+from .twins import Twin
+
+# What contractions take besides; all else is theirs to say.
+OPTIONS = ("method", "accuracy", "num_moduli", "engine", "equilibrate")
+# Of products through int8 and BLAS: float32, float64, complex64, complex128.
+PRODUCT_KINDS = "fdFD"
+_ENGINES = {"numpy": "cpu", "cupy": "cuda"}
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse options that no contraction takes."""
+    for name in options:
+        if name not in OPTIONS:
+            raise ArgumentError(
+                f"a contraction takes no {name!r}",
+                f"It takes {', '.join(OPTIONS)}",
+                "unknown-option",
+            )
+
+
+def may_choose(options: Mapping[str, Any]) -> bool:
+    """Whether the product may be native, if it is small."""
+    engine = options.get("engine", "auto")
+    known = isinstance(engine, str) and engine in ("auto", "cpu", "cuda")
+    return known and options.get("method") == AUTO_METHOD and may_be_native(options)
+
+
+def is_faster_natively(
+    x: Any, routine: str, dtype: Any, layout: Layout, options: Mapping[str, Any]
+) -> bool:
+    """Whether a product of arrays in memory is left to NumPy or CuPy."""
+    engine = options.get("engine", "auto")
+    engine = _ENGINES[family_of(x)] if engine == "auto" else engine
+    return prefers_native(engine, routine, dtype, layout.shape)
+
+
+def multiply(a: Any, b: Any, layout: Layout, options: Mapping[str, Any]) -> Any:
+    """Multiply (stacks of) matrices, fused as their layout says."""
+    dtype = np.result_type(a.dtype, b.dtype)
+    if dtype.char not in PRODUCT_KINDS:
+        return _multiply_native(a, b, layout, dtype)
+    small = not is_dask(a) and may_choose(options)
+    if small and is_faster_natively(a, "gemm", dtype, layout, options):
+        return _multiply_native(a, b, layout, dtype)
+    ops = {"op_a": layout.left.op, "op_b": layout.right.op}
+    return routines.call("gemm", a, b, **ops, **options)
+
+
+def update(
+    twin: Twin, a: Any, b: Any, layout: Layout, options: Mapping[str, Any]
+) -> Any:
+    """Compute a product whose right side is the transpose of the left one, or ^H."""
+    given = {name: x for name, x in options.items() if name != "equilibrate"}
+    if layout.left.op == "N":
+        return routines.call(twin, a, op="N", **given)
+    if twin == "syrk":
+        return routines.call(twin, a, op="T", **given)
+    if layout.right.op == "N":
+        return routines.call(twin, b, op="C", **given)
+    return routines.call(twin, a.swapaxes(-1, -2), op="N", **given)
+
+
+def _multiply_native(a: Any, b: Any, layout: Layout, dtype: Any) -> Any:
+    """Multiply by the library of the arrays."""
+    x, y = _straight(a, layout.left), _straight(b, layout.right)
+    if not is_dask(a):
+        return namespace(a).matmul(x, y)
+    import dask.array as da
+
+    # dask sums small integers and booleans in larger ones.
+    return da.matmul(x, y).astype(dtype)
+
+
+def _straight(x: Any, side: Side) -> Any:
+    return x if side.op == "N" else x.swapaxes(-1, -2)
