@@ -33,7 +33,7 @@ LAYERS = (
     ("memory", "plan", "explanation", "crossover"),
     ("dtypes", "matrices", "problem"),
     ("execute",),
-    ("eager", "lazy"),
+    ("eager", "lazy", "exchange", "labelled", "on_disk"),
     ("eager_stacks", "lazy_stacks"),
     ("routines", "updates", "blas", "plans", "signatures", "testing"),
     ("product", "store", "contractions"),
@@ -73,7 +73,10 @@ IMPURE = ("dask", "distributed")
 STILL_PURE = ("dask.utils",)
 
 # What `import twom_dist` leaves alone, so that it is quick and works everywhere.
-NOT_LOADED = ("cupy", "llvmlite", "numba", "onnxruntime", "zarr", "h5py", "distributed")
+NOT_LOADED = (
+    *("cupy", "llvmlite", "numba", "onnxruntime", "zarr", "h5py", "distributed"),
+    "xarray",
+)
 
 
 @dataclass(frozen=True)

@@ -142,8 +142,8 @@ def test_callable_says_what_it_returns(name, function):
 
 
 OPTIONS = ("accuracy", "num_moduli", "method", "out", "engine")
-OF_PRODUCTS = ("A", "B", "C", "alpha", "beta", "op_a", "op_b", *OPTIONS)
-OF_UPDATES = ("C", "alpha", "beta", "op", "uplo", *OPTIONS)
+OF_PRODUCTS = ("A", "B", "C", "alpha", "beta", "op_a", "op_b", "dim", *OPTIONS)
+OF_UPDATES = ("C", "alpha", "beta", "op", "dim", "uplo", *OPTIONS)
 WORDS = {
     "op": ("N", "T", "C"),
     "op_a": ("N", "T", "C"),
@@ -172,7 +172,7 @@ def test_routines_say_which_arrays_they_take(name):
     doc = inspect.getdoc(function)
     assert function.__name__ == function.__qualname__ == name
     assert "CuPy" in doc or "`gemm`" in doc
-    assert "dask" in doc
+    assert "dask" in doc or "As `gemm`" in doc or "as in `gemm`" in doc
     if name not in BLAS_TYPES:
         assert f"`{name[1:]}` in " in doc
         assert ">>> " not in doc

@@ -9,7 +9,9 @@ import numpy as np
 from . import problem
 from .accuracy import AUTO_METHOD
 from .crossover import tell_choice
+from .exchange import adopt
 from .explanation import Explanation, add_findings, explain_spec
+from .labelled import as_arrays
 from .lazy import align
 from .matrices import Header, as_matrix, check_single
 from .plan import LARGEST_TILE, Cluster, make_plan
@@ -28,13 +30,13 @@ def explain(
     Parameters
     ----------
     A : array, path or (int, int)
-        NumPy, CuPy or dask array, a file that `multiply_files` reads, or a shape, of
+        Any array that `gemm` takes, a file that `multiply_files` reads, or a shape, of
         which all is known that the matrices do not decide.
     B : array, path or (int, int), optional
         The second matrix of gemm, her2k and syr2k.
     routine : {"gemm", "herk", "syrk", "her2k", "syr2k"}
     **options
-        As in the routine: alpha, op_a, op_b, op, accuracy, num_moduli, method,
+        As in the routine: alpha, op_a, op_b, op, dim, accuracy, num_moduli, method,
         out, equilibrate.
 
     Returns
@@ -57,9 +59,12 @@ def explain(
     >>> found.num_moduli, found.equilibrated
     (15, 29)
     """
-    rule = problem.find_routine(routine)
+    rule, dim = problem.find_routine(routine), options.pop("dim", None)
     problem.check_names(rule, [name for name in options if name != "alpha"])
     problem.check_matrices(rule, A, B)
+    if dim is not None:
+        A, B = as_arrays(rule, dim, options, A, B)
+    (A, B), _ = adopt(A=A, B=B)
     left, right = (None if x is None else _open(x, y) for x, y in ((A, "A"), (B, "B")))
     shapes = any(isinstance(x, Header) for x in (left, right))
     pose = problem.of_headers if shapes else problem.of_arrays

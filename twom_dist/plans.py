@@ -8,7 +8,9 @@ from typing import Any, TypeVar, Unpack, cast
 
 from . import problem
 from .dtypes import letter_of
+from .exchange import adopt
 from .execute import current_cluster
+from .labelled import as_arrays
 from .matrices import Header, as_matrix, check_single, common_family, is_dask
 from .memory import MemoryBudget
 from .plan import Cluster, Plan, make_plan, tile_sizes
@@ -43,7 +45,7 @@ def plan_gemm(
     Parameters
     ----------
     A, B : (int, int) or array
-        Shapes, or NumPy, CuPy or dask arrays, of A and B as stored, before op.
+        Shapes, or arrays that `gemm` takes, of A and B as stored, before op.
     dtype : dtype, optional
         float32, float64, complex64 or complex128. Default: that of the arrays;
         complex128 for shapes.
@@ -62,7 +64,7 @@ def plan_gemm(
     op_a, op_b : {"N", "T", "C"}
         As in `gemm`.
     **options
-        accuracy, num_moduli, method, out, engine: as in `gemm`.
+        dim, accuracy, num_moduli, method, out, engine: as in the routine.
 
     Returns
     -------
@@ -115,7 +117,7 @@ def plan_herk(
     op, uplo : str
         As in `herk`, like alpha and beta.
     **options
-        accuracy, num_moduli, method, out, engine: as in `gemm`.
+        dim, accuracy, num_moduli, method, out, engine: as in the routine.
 
     Returns
     -------
@@ -168,7 +170,7 @@ def plan_her2k(
     op, uplo : str
         As in `her2k`, like alpha and beta.
     **options
-        accuracy, num_moduli, method, out, engine: as in `gemm`.
+        dim, accuracy, num_moduli, method, out, engine: as in the routine.
 
     Returns
     -------
@@ -211,9 +213,13 @@ def _plan(name: str, given: dict[str, Any]) -> Plan:
     problem.check_matrices(routine, a, b)
     dtype, chunks = given.pop("dtype"), given.pop("chunks")
     on = [given.pop(x) for x in ("workers", "threads_per_worker", "worker_memory")]
-    options = given.pop("options")
+    options = {**given.pop("options")}
+    dim = options.pop("dim", None)
     problem.check_names(routine, options)
     letter = None if dtype is None else letter_of(dtype)
+    if dim is not None:
+        a, b = as_arrays(routine, dim, given, a, b)
+    (a, b), _ = adopt(A=a, B=b)
     arrays = {x: y for x, y in (("A", a), ("B", b)) if hasattr(y, "dtype")}
     family = common_family(**arrays) if arrays else None
     # A shape beside an array is that of an array of its dtype.

@@ -7,6 +7,7 @@ import numpy as np
 
 from . import problem
 from .errors import ArgumentError, PlanError
+from .exchange import adopt
 from .kernels.family import family_of
 from .matrices import Header, as_matrix, is_dask
 from .routines import compute
@@ -84,7 +85,7 @@ class Product:
         Parameters
         ----------
         A, B, C : array
-            NumPy arrays, or CuPy arrays.
+            Arrays in memory that `gemm` takes, of the host or of a GPU.
         out : (m, n) array, optional
             As in the routine.
 
@@ -92,10 +93,11 @@ class Product:
         -------
         array
         """
+        (A, B, C, out), give_back = adopt(A=A, B=B, C=C, out=out)
         A, B = self._check("A", A), self._check("B", B)
         posed = problem.of_arrays(self._rule, A, B, C, None, out=out, **self._options)
         with self._memory(A):
-            return compute(posed)
+            return give_back(compute(posed))
 
     def _check(self, name: str, x: Any) -> Any:
         """Return a matrix; refuse what the product was not made for."""

@@ -3,9 +3,11 @@
 The BLAS-typed names are in `blas`; what a call costs is planned in `plans`.
 """
 
+from functools import partial
 from typing import Any
 
 from . import problem
+from .exchange import adopt
 from .matrices import is_dask
 from .problem import Problem
 from .signatures import as_gemm
@@ -19,13 +21,24 @@ def call(
     B: Any = None,
     C: Any = None,
     letter: str | None = None,
+    *,
+    dim: str | None = None,
     **options: Any,
 ) -> Any:
-    """Compute a call of the routine of this name.
+    """Compute a call of the routine of this name, in whatever arrays it was given.
 
     `letter`: that of a BLAS-typed name; `options`: all other arguments.
     """
-    return compute(problem.of_arrays(ROUTINES[name], A, B, C, letter, **options))
+    if dim is not None:
+        from . import labelled
+
+        function = partial(call, name, letter=letter, **options)
+        return labelled.apply(function, ROUTINES[name], dim, options, A, B, C)
+    (A, B, C, out), give_back = adopt(A=A, B=B, C=C, out=options.get("out"))
+    if out is not None:
+        options["out"] = out
+    posed = problem.of_arrays(ROUTINES[name], A, B, C, letter, **options)
+    return give_back(compute(posed))
 
 
 def compute(posed: Problem) -> Any:
@@ -49,6 +62,7 @@ def gemm(
     beta: complex | None = None,
     op_a: Op = "N",
     op_b: Op = "N",
+    dim: str | None = None,
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
@@ -63,9 +77,11 @@ def gemm(
     A : (..., m, k) array, or (..., k, m) with op_a "T" or "C"
         A matrix, or a stack of them along axes in front, which broadcast as NumPy's do:
         each product has the bits that it has alone. NumPy array (or anything that NumPy
-        converts to one), CuPy array, or dask array of either; float32, float64,
-        complex64 or complex128, or integers and booleans that promote to these. CuPy
-        arrays are multiplied with CuPy arrays only.
+        converts to one), CuPy array, or dask array of either; array of another library
+        that speaks DLPack, such as a PyTorch tensor; zarr array or dataset of h5py;
+        DataArray of xarray, with dim. Of float32, float64, complex64 or complex128, or
+        integers and booleans that promote to these. What lies on a GPU is multiplied
+        with its like only.
     B : (..., k, n) array, or (..., n, k) with op_b "T" or "C"
         As A.
     C : (..., m, n) array, optional
@@ -76,6 +92,10 @@ def gemm(
         Real if the product is real. Has to be given with C; without, it is 0.
     op_a, op_b : {"N", "T", "C"}
         Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
+    dim : str, optional
+        The dimension to contract, of DataArrays: ``sum_k A(i, k) B(k, j)``, wherever
+        it stands. What else A and B share are stacks of matrices, label by label; of
+        the rest each has one dimension.
     accuracy : {"native", "componentwise", "normwise"} or float, optional
         "native" (default): ``|dC_ij| <= sqrt(k) u (|A||B|)_ij``, with u the unit
         roundoff. A sample of rows and columns decides how many moduli that takes: 15
@@ -108,8 +128,10 @@ def gemm(
     Returns
     -------
     (..., m, n) array, or two of them
-        NumPy for NumPy, CuPy for CuPy, and a lazy dask array, chunked like the rows of
-        op(A) and the columns of op(B), if any of the inputs is one. All chunks are then
+        NumPy for NumPy, CuPy for CuPy, a DataArray for DataArrays; else of the first
+        library that an input is from, if that has ``from_dlpack``. A lazy dask array,
+        chunked like the rows of op(A) and the columns of op(B), if any of the inputs is
+        one, or lies on disk. All chunks are then
         looked at before any is multiplied, unless the moduli are given. In stacks of
         dask arrays matrices up to 2048 are gathered, each in one task. The bits are
         the same for every tiling, engine, number of workers and schedule. A NaN or Inf
@@ -120,11 +142,11 @@ def gemm(
     ------
     ArgumentError
         (A TypeError.) For dtypes that cannot be promoted safely, integers beyond 2^53,
-        NumPy mixed with CuPy, sparse or masked arrays, complex scalars of a real
-        product.
+        NumPy mixed with CuPy, sparse or masked arrays, tensors that require a
+        gradient, complex scalars of a real product, DataArrays without dim.
     PlanError, AccuracyError
-        (ValueErrors.) For shapes that do not fit, C without beta, option values that do
-        not exist, an accuracy out of reach.
+        (ValueErrors.) For shapes, dimensions or labels that do not fit, C without beta,
+        option values that do not exist, an accuracy out of reach.
     MemoryLimitError
         For dask arrays whose product no worker of the current client can hold.
 

@@ -59,6 +59,7 @@ class PlanOptions(Choices, total=False):
     """What plans are told besides: the form of the result."""
 
     out: Literal["dd"] | None
+    dim: str | None
 
 
 class Scalars(TypedDict, total=False):

@@ -15,6 +15,7 @@ def herk(
     alpha: complex = 1,
     beta: complex | None = None,
     op: Op = "N",
+    dim: str | None = None,
     uplo: Uplo = "full",
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
@@ -27,7 +28,7 @@ def herk(
     Parameters
     ----------
     A : (..., n, k) array, or (..., k, n) with op "C"
-        NumPy, CuPy or dask array, of a dtype that `gemm` takes.
+        Any array that `gemm` takes.
     C : (..., n, n) array, optional
         Not modified. Only the triangle that is computed is read (the lower one for
         "full"), and nothing if beta is 0.
@@ -36,6 +37,10 @@ def herk(
         Has to be given with C.
     op : {"N", "C"}
         Use A as stored (N), or its conjugate transpose: ``A^H A``.
+    dim : str, optional
+        The dimension to contract, of a DataArray of xarray. Of the others the last is
+        the rows, those before it are stacks; the columns are called as the rows, with
+        "_2" behind, and have their labels.
     uplo : {"full", "lower", "upper"}
         Return the whole matrix (default), or one triangle with zeros in the other,
         which is not computed.
@@ -45,7 +50,7 @@ def herk(
     Returns
     -------
     (..., n, n) array
-        Of the family of A; dask arrays are lazy. Hermitian bit for bit, with a real
+        Of the kind of A, as in `gemm`. Hermitian bit for bit, with a real
         diagonal.
 
     Raises
@@ -73,6 +78,7 @@ def syrk(
     alpha: complex = 1,
     beta: complex | None = None,
     op: Op = "N",
+    dim: str | None = None,
     uplo: Uplo = "full",
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
@@ -85,7 +91,7 @@ def syrk(
     Parameters
     ----------
     A : (..., n, k) array, or (..., k, n) with op "T"
-        NumPy, CuPy or dask array, of a dtype that `gemm` takes.
+        Any array that `gemm` takes.
     C : (..., n, n) array, optional
         As in `herk`.
     alpha : number
@@ -93,6 +99,8 @@ def syrk(
         As in `gemm`.
     op : {"N", "T"}
         Use A as stored (N), or its transpose: ``A^T A``.
+    dim : str, optional
+        As in `herk`.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
     accuracy, num_moduli, method, out, engine : optional
@@ -101,7 +109,7 @@ def syrk(
     Returns
     -------
     (..., n, n) array
-        Of the family of A; dask arrays are lazy. Symmetric bit for bit.
+        Of the kind of A, as in `gemm`. Symmetric bit for bit.
 
     Raises
     ------
@@ -124,6 +132,7 @@ def her2k(
     alpha: complex = 1,
     beta: complex | None = None,
     op: Op = "N",
+    dim: str | None = None,
     uplo: Uplo = "full",
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
@@ -137,7 +146,7 @@ def her2k(
     Parameters
     ----------
     A, B : (..., n, k) arrays, or (..., k, n) with op "C"
-        NumPy, CuPy or dask arrays, of dtypes that `gemm` takes.
+        Any arrays that `gemm` takes.
     C : (..., n, n) array, optional
         As in `herk`.
     alpha : number
@@ -145,6 +154,8 @@ def her2k(
         Has to be given with C.
     op : {"N", "C"}
         Use A and B as stored (N), or their conjugate transposes.
+    dim : str, optional
+        As in `herk`; A and B have the same dimensions.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
     accuracy, num_moduli, method, out, engine, equilibrate : optional
@@ -153,7 +164,7 @@ def her2k(
     Returns
     -------
     (..., n, n) array
-        Of the family of A and B; dask arrays are lazy. Hermitian bit for bit, with a
+        Of the kind of A and B, as in `gemm`. Hermitian bit for bit, with a
         real diagonal.
 
     Raises
@@ -183,6 +194,7 @@ def syr2k(
     alpha: complex = 1,
     beta: complex | None = None,
     op: Op = "N",
+    dim: str | None = None,
     uplo: Uplo = "full",
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
@@ -196,7 +208,7 @@ def syr2k(
     Parameters
     ----------
     A, B : (..., n, k) arrays, or (..., k, n) with op "T"
-        NumPy, CuPy or dask arrays, of dtypes that `gemm` takes.
+        Any arrays that `gemm` takes.
     C : (..., n, n) array, optional
         As in `herk`.
     alpha : number
@@ -204,6 +216,8 @@ def syr2k(
         As in `gemm`.
     op : {"N", "T"}
         Use A and B as stored (N), or their transposes.
+    dim : str, optional
+        As in `herk`; A and B have the same dimensions.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
     accuracy, num_moduli, method, out, engine, equilibrate : optional
@@ -212,7 +226,7 @@ def syr2k(
     Returns
     -------
     (..., n, n) array
-        Of the family of A and B; dask arrays are lazy. Symmetric bit for bit.
+        Of the kind of A and B, as in `gemm`. Symmetric bit for bit.
 
     Raises
     ------

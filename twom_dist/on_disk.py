@@ -1,0 +1,77 @@
+"""zarr arrays and HDF5 datasets as lazy dask arrays, cut where they are stored cut."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .errors import ArgumentError
+from .execute import current_client
+from .plan import LARGEST_TILE
+
+# Sides of chunks that are tiles themselves, though larger than those that plans choose.
+_LARGEST_CHUNK = 2 * LARGEST_TILE
+# Where HDF5 keeps a file that no other process can open.
+_IN_MEMORY = ("core", "fileobj")
+
+
+def is_on_disk(x: Any) -> bool:
+    """Tell what comes from zarr or h5py without importing them."""
+    return type(x).__module__.split(".")[0] in ("zarr", "h5py")
+
+
+def open_lazily(x: Any, name: str) -> Any:
+    """Make a dask array that reads an array of zarr or h5py when it is computed."""
+    from dask.array.core import from_array
+
+    _check(x, name)
+    chunks = _choose_chunks(x)
+    meta = np.empty((0,) * len(x.shape), x.dtype)
+    whole = from_array(x, chunks=chunks, inline_array=True, meta=meta)
+    if max(chunks[-2:], default=0) <= _LARGEST_CHUNK:
+        return whole
+    # Long strips: read once, then cut, as a tile would read parts of many.
+    side = dict.fromkeys(range(max(0, whole.ndim - 2), whole.ndim), LARGEST_TILE)
+    return whole.rechunk(side, method="tasks")
+
+
+def _check(x: Any, name: str) -> None:
+    """Refuse what is no array, and what those who compute could not read."""
+    kind = type(x)
+    library = kind.__module__.split(".")[0]
+    if not (hasattr(kind, "dtype") and hasattr(kind, "__getitem__")):
+        raise ArgumentError(
+            f"{name} is a {library}.{kind.__name__}, not an array",
+            "Give an array in it",
+            "not-a-matrix",
+        )
+    if library != "h5py":
+        return
+    if not x or x.shape is None:
+        state = "is empty" if x else "belongs to a closed file"
+        problem = f"{name} is a dataset of HDF5 that {state}"
+        raise ArgumentError(problem, "", "not-a-matrix")
+    file = x.file
+    if current_client() is not None and (file.mode != "r" or file.driver in _IN_MEMORY):
+        raise ArgumentError(
+            f"{name} is a dataset of a file that is open here alone, for writing or "
+            "in memory, and the workers of the current client cannot read it",
+            "Open the file on disk with mode 'r'",
+            "open-file",
+        )
+
+
+def _choose_chunks(x: Any) -> tuple[int, ...]:
+    """Choose whole multiples of the stored chunks, near the tiles that plans choose.
+
+    Rows and columns grow first, to at most `LARGEST_TILE` each and so many entries in
+    all, then what they are stacked along.
+    """
+    stored = getattr(x, "shards", None) or x.chunks or (1,) * len(x.shape)
+    sizes = [max(1, size) for size in x.shape]
+    chunks = [max(1, min(pair)) for pair in zip(stored, sizes, strict=True)]
+    for axis in reversed(range(len(chunks))):
+        chunk = chunks[axis]
+        room = min(LARGEST_TILE // chunk, LARGEST_TILE**2 // prod(chunks))
+        chunks[axis] *= max(1, min(room, -(-sizes[axis] // chunk)))
+    return tuple(chunks)
