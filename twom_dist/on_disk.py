@@ -39,7 +39,7 @@ def _check(x: Any, name: str) -> None:
     """Refuse what is no array, and what those who compute could not read."""
     kind = type(x)
     library = kind.__module__.split(".")[0]
-    if not (hasattr(kind, "dtype") and hasattr(kind, "__getitem__")):
+    if not (hasattr(kind, "chunks") and hasattr(kind, "__getitem__")):
         raise ArgumentError(
             f"{name} is a {library}.{kind.__name__}, not an array",
             "Give an array in it",
