@@ -131,12 +131,12 @@ def gemm(
         NumPy for NumPy, CuPy for CuPy, a DataArray for DataArrays; else of the first
         library that an input is from, if that has ``from_dlpack``. A lazy dask array,
         chunked like the rows of op(A) and the columns of op(B), if any of the inputs is
-        one, or lies on disk. All chunks are then
-        looked at before any is multiplied, unless the moduli are given. In stacks of
-        dask arrays matrices up to 2048 are gathered, each in one task. The bits are
-        the same for every tiling, engine, number of workers and schedule. A NaN or Inf
-        in row i of op(A) or column j of op(B) makes C[i, j] non-finite; all other
-        entries are what they are without these rows and columns.
+        one, or lies on disk. All chunks are then looked at before any is multiplied,
+        unless the moduli are given. In stacks of dask arrays matrices up to 2048 are
+        gathered, each in one task. The bits are the same for every tiling, engine,
+        number of workers and schedule. A NaN or Inf in row i of op(A) or column j of
+        op(B) makes C[i, j] non-finite; all other entries are what they are without
+        these rows and columns.
 
     Raises
     ------
