@@ -23,7 +23,7 @@ PACKAGE = "twom_dist"
 # From the bottom: modules and packages of each layer. The longest entry that fits a
 # module counts.
 LAYERS = (
-    ("errors", "typing", "config"),
+    ("errors", "typing", "config", "tables"),
     ("moduli",),
     ("kernels.family", "kernels.at_once", "kernels.operands", "kernels.survey"),
     ("kernels.limits", "kernels.contract", "kernels.registry"),
@@ -33,6 +33,7 @@ LAYERS = (
     ("memory", "plan", "explanation", "crossover"),
     ("dtypes", "matrices", "problem"),
     ("execute",),
+    ("planned",),
     ("eager", "lazy", "exchange", "labelled", "on_disk"),
     ("eager_stacks", "lazy_stacks"),
     ("routines", "updates", "blas", "plans", "signatures", "testing"),

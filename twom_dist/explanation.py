@@ -12,6 +12,7 @@ import numpy as np
 from .accuracy import NATIVE_METHOD, componentwise_bound, error_bound
 from .errors import AccuracyWarning
 from .moduli import NONFINITE_ROW, ZERO_ROW
+from .tables import Rows, as_html, as_text
 from .tiles.scaled import Shifts
 from .tiles.scaling import AllMeasured
 from .tiles.spec import Spec
@@ -83,6 +84,12 @@ class Explanation:
         return f"<{self.routine}: {self._show_moduli()}; print it for more>"
 
     def __str__(self) -> str:
+        return as_text(self._list_rows())
+
+    def _repr_html_(self) -> str:
+        return as_html(f"Accuracy of {self.routine}", self._list_rows())
+
+    def _list_rows(self) -> Rows:
         how = "guaranteed" if self.guaranteed else "expected"
         rows = [
             ("routine", self.routine),
@@ -103,8 +110,7 @@ class Explanation:
             if rows_a or columns_b:
                 text = f"{rows_a} rows of op(A), {columns_b} columns of op(B)"
                 rows.append(("not finite", text))
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+        return rows
 
     def _show_moduli(self) -> str:
         if not self.num_moduli:

@@ -11,6 +11,7 @@ from .kernels.family import empty_block, family_of
 from .matrices import Header, is_dask
 from .memory import MemoryBudget
 from .plan import LARGEST_TILE, Cluster, Plan, cut_evenly, make_plan
+from .planned import with_plan
 from .problem import Problem
 from .tiles.align import align_inner, align_result, op_chunks
 from .tiles.blocks import cast_block
@@ -27,10 +28,10 @@ def compute(problem: Problem) -> Any:
         a, b = scaled_arrays(a, b, plan.grid, plan.spec)
     out = product_array(a, b, c, plan.grid, plan.spec)
     if plan.spec.words == 1:
-        return out
+        return with_plan(out, plan)
     # Blocks are (2, m, n), whatever the array says of them.
     return tuple(
-        out.map_blocks(getitem, word, dtype=out.dtype, meta=out._meta)
+        with_plan(out.map_blocks(getitem, word, dtype=out.dtype, meta=out._meta), plan)
         for word in range(plan.spec.words)
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 PRODUCTS = """
+import pickle
 import dask
 dask.config.set({"array.query-planning": True})
 import dask.array as da
@@ -29,9 +30,14 @@ for m, n, k in ((23, 19, 31), (8, 8, 8), (4, 10, 31), (23, 19, 5)):
         with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
             found = td.gemm(a, b, c, **options)
             assert found.chunks == c.chunks
+            cost = td.plan_gemm(a, b, **options).describe_cost()
+            assert repr(found).splitlines()[1:] == [cost]
+            assert found._repr_html_().endswith(f"<p>{cost}</p>")
             assert (found.compute(scheduler="sync") == expected).all(), (m, n, k)
             assert (td.herk(a).compute(scheduler="sync") == td.herk(A)).all()
             assert (td.syr2k(a, a).compute(scheduler="sync") == td.syr2k(A, A)).all()
+    for plain in (found[1:], found.optimize(), pickle.loads(pickle.dumps(found))):
+        assert type(plain) is type(a) and isinstance(found, type(a))
     part = found.T[3:, 1:] + 0
     assert (part.compute(scheduler="threads") == expected.T[3:, 1:]).all()
     assert td.plan_gemm(a, b).grid.m == c.chunks[0]

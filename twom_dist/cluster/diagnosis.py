@@ -1,12 +1,13 @@
 """The doctor: exact engines, a usable GPU, dask-cuda, and workers that agree."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from platform import python_version
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from dask.system import CPU_COUNT
@@ -15,6 +16,7 @@ from ..errors import EngineUnavailableError, TwomError
 from ..execute import check_client, current_client
 from ..kernels.family import convert
 from ..routines import gemm
+from ..tables import Rows, as_html, as_text
 from ..testing import random_matrix
 from ..typing import EngineName
 from . import cuda
@@ -46,7 +48,7 @@ class Finding:
         return f"{self.found}. {self.advice}." if self.advice else self.found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """What `doctor` found, printed as one line for each finding.
 
@@ -62,10 +64,20 @@ class Report:
         """Whether no finding is a failure."""
         return all(finding.status != "failure" for finding in self.findings)
 
+    def __repr__(self) -> str:
+        found = Counter(finding.status for finding in self.findings)
+        counts = ", ".join(f"{found[x]} {x}" for x in get_args(Status) if found[x])
+        return f"<doctor: {counts or 'no findings'}; print it for more>"
+
     def __str__(self) -> str:
-        width = max((len(finding.name) for finding in self.findings), default=0)
-        lines = (f"{x.status:<7}  {x.name:<{width}}  {x}" for x in self.findings)
-        return "\n".join(lines)
+        return as_text(self._list_rows())
+
+    def _repr_html_(self) -> str:
+        return as_html("Doctor", self._list_rows())
+
+    def _list_rows(self) -> Rows:
+        # As wide as the longest status.
+        return [(f"{x.status:<7}", x.name, str(x)) for x in self.findings]
 
 
 def doctor(client: Any = None) -> Report:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..explanation import Explanation
+from ..tables import Rows, as_html
 from ..tiles.routine import ROUTINES
 
 
@@ -122,23 +123,39 @@ class JobSummary:
         return json.dumps(figures)
 
     def __str__(self) -> str:
+        figures, notes = self._list_figures(), self._list_notes()
+        text = f"{self.path}: " + ", ".join(value for _, value in figures)
+        return "; ".join([text, *(value for _, value in notes)])
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _repr_html_(self) -> str:
+        rows = [*self._list_figures(), *self._list_notes()]
+        return as_html(f"Job: {self.path}", rows)
+
+    def _list_figures(self) -> Rows:
         (m, n, _), (mt, nt, kt) = self.shape, self.tiles
         moduli = f" with {self.num_moduli} moduli" if self.num_moduli else ""
         waves = f" in {self.waves} waves" if self.waves > 1 else ""
         resumed = f", {self.resumed} of them from before" if self.resumed else ""
-        text = (
-            f"{self.path}: {self.routine}, {m} x {n} {self.dtype}, "
-            f"{mt} x {nt} tiles{waves}{resumed} (k in {kt}), {self.method}{moduli}, "
-            f"{self.engine}, {self.seconds:.1f} s, {self.gflops:.1f} GFLOP/s"
-        )
-        for name, count in self.missing.items():
-            text += (
-                f"; {count} chunks of {name} are missing, and read as its fill value"
-            )
+        return [
+            ("routine", self.routine),
+            ("result", f"{m} x {n} {self.dtype}"),
+            ("tiles", f"{mt} x {nt} tiles{waves}{resumed} (k in {kt})"),
+            ("method", f"{self.method}{moduli}"),
+            ("engine", self.engine),
+            ("time", f"{self.seconds:.1f} s"),
+            ("speed", f"{self.gflops:.1f} GFLOP/s"),
+        ]
+
+    def _list_notes(self) -> Rows:
+        read = "are missing, and read as its fill value"
+        notes = [
+            ("input", f"{count} chunks of {name} {read}")
+            for name, count in self.missing.items()
+        ]
         if self.residual is not None:
             allowed = f"{self.residual_bound:.1e} allowed"
-            text += f"; residual {self.residual:.1e} ({allowed})"
-        return text
-
-    def __repr__(self) -> str:
-        return f"<{self}>"
+            notes.append(("check", f"residual {self.residual:.1e} ({allowed})"))
+        return notes

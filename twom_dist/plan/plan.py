@@ -8,6 +8,7 @@ import numpy as np
 from dask.utils import format_bytes
 
 from ..accuracy import componentwise_bound, error_bound
+from ..tables import Rows, as_html, as_text
 from ..tiles.grid import Grid
 from ..tiles.spec import Spec
 from .cluster import Cluster
@@ -179,7 +180,28 @@ class Plan:
             f"{format_bytes(self.peak_worker_bytes)} on each; print it for more>"
         )
 
+    def describe_cost(self) -> str:
+        """Return the cost in a line, as a lazy result shows it.
+
+        Returns
+        -------
+        str
+            Tasks, int8 products of tiles, moduli, bytes moved and memory.
+        """
+        moduli = f" with {self.num_moduli} moduli" if self.num_moduli else ""
+        return (
+            f"{self.routine}: {self.num_tasks} tasks, {self.num_int8_gemms} int8 "
+            f"products of tiles{moduli}, {format_bytes(self.bytes_moved)} moved, up to "
+            f"{format_bytes(self.peak_worker_bytes)} on a worker"
+        )
+
     def __str__(self) -> str:
+        return as_text(self._list_rows())
+
+    def _repr_html_(self) -> str:
+        return as_html(f"Plan of {self.routine}", self._list_rows())
+
+    def _list_rows(self) -> Rows:
         (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
         moduli = f"{self.num_moduli} moduli, {self.modulus_bits:.1f} bits"
         bound = f"{self.error_bound:.1e} ||a_i|| ||b_j||"
@@ -187,7 +209,7 @@ class Plan:
             moduli += f", expected; each costs {self.operations_per_modulus:.2g} ops"
             how = "guaranteed" if self.grade == "componentwise" else "expected"
             bound = f"{self.error_bound:.1e} (|A| |B|)_ij, {how}"
-        rows = [
+        return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
             ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
@@ -203,8 +225,6 @@ class Plan:
             ("moved", f"{format_bytes(self.bytes_moved)}, entries of op(A) and op(B)"),
             ("peak of a worker", format_bytes(self.peak_worker_bytes)),
         ]
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
     def _show_workers(self) -> str:
         if self.worker_grid is not None:

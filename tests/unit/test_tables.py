@@ -1,0 +1,91 @@
+"""What plans, explanations, jobs and the doctor show, as text and in notebooks."""
+
+from dataclasses import replace
+from html import unescape
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from twom_dist.cluster import Finding, Report
+from twom_dist.jobs import JobSummary
+from twom_dist.tables import as_html, as_text
+
+HOSTILE = "<script>alert('&amp;')</script>"
+JOB = JobSummary(
+    path=f"{HOSTILE}.zarr",
+    routine="herk",
+    shape=(6, 6, 5),
+    dtype=np.dtype("complex64"),
+    tiles=(3, 3, 2),
+    tile_shape=(2, 2, 3),
+    waves=2,
+    method="2m",
+    num_moduli=8,
+    engine="cpu",
+    seconds=2.0,
+    resumed=1,
+    operations=4 * 10**9,
+    missing={HOSTILE: 3},
+    residual=1e-9,
+    residual_bound=2e-8,
+)
+REPORT = Report(
+    (Finding("GPU", "ok", "none"), Finding("disk", "warning", HOSTILE, "Clean up"))
+)
+
+
+TAGS = {"table", "caption", "b", "tbody", "tr", "th", "td"}
+SHOWN = {
+    "plan": lambda: td.plan_herk((300, 200), workers=4, num_moduli=12),
+    "explanation": lambda: replace(td.explain(np.eye(3), np.eye(3)), asked=HOSTILE),
+    "report": lambda: REPORT,
+    "job": lambda: JOB,
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_notebook_shows_the_rows_of_the_text(name):
+    made = SHOWN[name]()
+    html = made._repr_html_()
+    table = ElementTree.fromstring(html)
+    assert {x.tag for x in table.iter()} <= TAGS
+    cells = ["".join(row.itertext()) for row in table.iter("tr")]
+    text = str(made)
+    assert len(cells) >= len(text.splitlines())
+    for cell in table.iter("td"):
+        assert cell.text in text
+    assert "\n" not in repr(made)
+    assert len(repr(made)) < 300
+
+
+def test_every_value_is_escaped():
+    html = as_html(HOSTILE, [(HOSTILE, HOSTILE)])
+    assert html.count("<") == html.count(">") == 2 * 7
+    assert unescape(html).count(HOSTILE) == 3
+
+
+def test_text_is_aligned_without_spaces_at_its_end():
+    assert as_text([("a", "ok", "long"), ("bcd", "no", "x")]) == (
+        "a    ok  long\nbcd  no  x"
+    )
+    assert as_text([]) == ""
+
+
+def test_a_summary_is_one_sentence():
+    job = replace(JOB, path="C.zarr", missing={"A.zarr": 3})
+    assert str(job) == (
+        "C.zarr: herk, 6 x 6 complex64, 3 x 3 tiles in 2 waves, 1 of them from before "
+        "(k in 2), 2m with 8 moduli, cpu, 2.0 s, 2.0 GFLOP/s; 3 chunks of A.zarr are "
+        "missing, and read as its fill value; residual 1.0e-09 (2.0e-08 allowed)"
+    )
+    assert repr(job) == f"<{job}>"
+
+
+def test_a_report_counts_in_a_line():
+    assert repr(REPORT) == "<doctor: 1 ok, 1 warning; print it for more>"
+    assert repr(Report(())) == "<doctor: no findings; print it for more>"
+    lines = str(REPORT).splitlines()
+    assert lines[0] == "ok       GPU   none"
+    assert lines[1] == f"warning  disk  {HOSTILE}. Clean up."
