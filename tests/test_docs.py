@@ -1,23 +1,49 @@
 """The examples of the docs run as they stand."""
 
 import doctest
+import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.buckets import serve_bucket
+
 DOCS = Path(__file__).parents[1] / "docs"
 WITH_EXAMPLES = sorted(p for p in DOCS.glob("*.md") if ">>> " in p.read_text("utf-8"))
+NEEDS = re.compile(r"<!-- needs (.+) -->")
+SECTION = re.compile(r"^(?=## )", re.MULTILINE)
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
-@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda p: p.name)
-def test_examples_give_what_they_say(page):
-    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    failed, count = doctest.testfile(
-        str(page), module_relative=False, optionflags=flags, encoding="utf-8"
-    )
-    assert count > 0
-    assert failed == 0
+def find_examples():
+    """Take each page whole, but of recipes each section, which may need packages."""
+    for page in WITH_EXAMPLES:
+        text = page.read_text("utf-8")
+        sections = SECTION.split(text) if NEEDS.search(text) else [text]
+        line = 0
+        for section in sections:
+            title = section.partition("\n")[0].strip("# ")
+            if ">>> " in section:
+                name = page.name if section is text else f"{page.name}: {title}"
+                yield pytest.param(section, page, line, id=name)
+            line += section.count("\n")
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # by sessions of s3fs
+@pytest.mark.parametrize(("text", "page", "line"), [*find_examples()])
+def test_examples_give_what_they_say(text, page, line):
+    for packages in NEEDS.findall(text):
+        for package in packages.split(", "):
+            pytest.importorskip(package)
+    test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), line)
+    with serve_bucket("bucket") if "s3://bucket" in text else nullcontext():
+        assert doctest.DocTestRunner(optionflags=FLAGS).run(test).failed == 0
 
 
 def test_there_are_pages_with_examples():
-    assert [x.name for x in WITH_EXAMPLES] == ["accuracy.md", "covariance.md"]
+    assert [x.name for x in WITH_EXAMPLES] == [
+        "accuracy.md",
+        "covariance.md",
+        "recipes.md",
+    ]

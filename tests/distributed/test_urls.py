@@ -1,10 +1,8 @@
 """Matrices at URLs: read, written, killed and continued on a real S3 server."""
 
-import gc
 import signal
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from functools import partial
 
@@ -15,6 +13,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.memory import MemoryFileSystem
 
 import twom_dist as td
+from tests.buckets import serve_bucket
 from tests.command import CommandLine, make, same_bits
 from tests.expect import raises
 from tests.jobs import at, stop_after, wait_until
@@ -23,51 +22,17 @@ from twom_dist.jobs import multiply_files, update_files
 from twom_dist.store import open_matrix
 
 BUCKET = "s3://bucket"
-SERVER = """if True:
-    import logging
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    from moto.server import DomainDispatcherApplication, create_backend_app
-    from werkzeug.serving import make_server
-    app = DomainDispatcherApplication(create_backend_app)
-    server = make_server("127.0.0.1", 0, app, True)
-    print(server.server_port, flush=True)
-    server.serve_forever()
-"""
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 @pytest.fixture(scope="module")
 def matrices() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Start a server of S3 on the loopback address; store A and the member B there."""
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True
-    )
-    assert server.stdout is not None
-    port = server.stdout.readline().strip()
-    assert port, "the server has ended: see what it wrote"
-    settings = {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_ACCESS_KEY_ID": "somebody",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
+    """Start a server; store A and the member B there."""
     a, b = make(80, 32, 1), make(32, 64, 2)
-    with pytest.MonkeyPatch.context() as patch, server:
-        try:
-            for name, value in settings.items():
-                patch.setenv(name, value)
-            fs, _ = url_to_fs(BUCKET)
-            fs.mkdir("bucket")
-            save(f"{BUCKET}/A.zarr", a)
-            save(f"{BUCKET}/B.zarr", b, name="g/B")
-            yield a, b
-        finally:
-            server.terminate()
-        # zarr leaves the sessions of its file systems open.
-        type(fs).clear_instance_cache()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
+    with serve_bucket("bucket"):
+        save(f"{BUCKET}/A.zarr", a)
+        save(f"{BUCKET}/B.zarr", b, name="g/B")
+        yield a, b
 
 
 def save(url, values, name=None):
