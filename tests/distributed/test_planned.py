@@ -15,6 +15,7 @@ from dask.utils import key_split
 
 import twom_dist as td
 from tests.strategies import random_matrix
+from twom_dist.lazy_stacks import STAGE as STACK
 from twom_dist.tiles.graph import PANEL, PRODUCT, UPDATE
 from twom_dist.tiles.scaling import SCALED, SCALING_STAGES
 
@@ -106,6 +107,14 @@ def test_progress_counts_tasks_by_stage(name, capsys):
     assert own >= {PANEL, PRODUCT}
     # Aliases of computed tiles count as much as mirror images.
     assert seen[UPDATE] == (9 if name in ("herk", "lower", "syr2k") else 0)
+
+
+def test_progress_counts_blocks_of_stacks():
+    seen = Counter()
+    stacks = da.from_array(np.stack([A] * 4), chunks=(2, *CHUNKS))
+    with Callback(posttask=lambda key, *_: seen.update([key_split(key)])):
+        td.herk(stacks).compute(scheduler="sync")
+    assert seen[STACK] == 2
 
 
 def test_a_cluster_shows_progress_by_stage(client, capsys):
