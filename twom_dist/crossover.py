@@ -98,18 +98,6 @@ def prefers_native(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
 
 def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:
     """Whether all products of NumPy arrays of this shape are native; quick, if so."""
-    return setting("native-below") is None and measure(shape) < _least(dtype.char)
-
-
-@cache
-def _least(char: str) -> float:
-    """Find the least crossover of a dtype for NumPy arrays."""
-    found = (_find("cpu", routine, char) for routine in ("gemm", "herk", "syrk"))
-    return min((x.size for x in found if x is not None), default=inf)
-
-
-def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:
-    """Whether all products of NumPy arrays of this shape are native; quick, if so."""
     return measure(shape) < _least(dtype.char) and setting("native-below") is None
 
 

@@ -60,7 +60,8 @@ class Layout(NamedTuple):
         Of each product of matrices.
     mirror : pair of axes, or None
         Axes of both operands in an order in which one may be the other: stack, other
-        axes of the result, then those that are contracted. None where shapes tell that it is not.
+        axes of the result, then those that are contracted. None where shapes tell that
+        it is not.
     """
 
     left: Side

@@ -1,0 +1,115 @@
+"""Contractions of dask arrays: lazy, and with the numbers of NumPy."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+
+SIZES = dict(zip("abcdij", (4, 3, 5, 2, 6, 4), strict=True))
+
+
+@pytest.fixture(autouse=True)
+def local():
+    """No processes, and nothing is computed that nobody asked for."""
+    with dask.config.set(scheduler="sync"):
+        yield
+
+
+def forbid(*args, **kwargs):
+    raise AssertionError("a graph was computed")
+
+
+def draw(term, seed=0):
+    shape = [SIZES[x] for x in term]
+    rng = np.random.default_rng([seed, *shape])
+    return rng.integers(-4, 5, shape) + 1j * rng.integers(-4, 5, shape)
+
+
+def lazily(call):
+    with dask.config.set(scheduler=forbid):
+        found = call()
+    assert isinstance(found, da.Array)
+    return found
+
+
+@pytest.mark.parametrize(
+    "subscripts",
+    [
+        *("ia,aj->ij", "ai,aj->ji", "abi,ija->bj", "abij,ijc->abc", "aij,ajc->aci"),
+        *("a,a", "ab,ab->ab", "ii,ic->c", "abi,cj->", "abci,abcj->ij", "ab,bc,cd->ad"),
+    ],
+)
+@pytest.mark.parametrize("chunk", [2, 3, 100])
+@pytest.mark.parametrize("method", ["2m", "auto"])
+def test_einsum_is_that_of_numpy(subscripts, chunk, method):
+    terms = subscripts.partition("->")[0].split(",")
+    if terms[0] == "ii":
+        terms[0] = "ii"
+    operands = [draw(term, i) for i, term in enumerate(terms)]
+    lazy = [da.from_array(x, chunks=chunk) for x in operands]
+    expected = np.einsum(subscripts, *operands)
+    options = {"method": method, "optimize": "greedy"}
+    found = lazily(lambda: td.einsum(subscripts, *lazy, **options))
+    assert found.dtype == expected.dtype
+    assert (found.compute() == expected).all()
+    mixed = lazily(lambda: td.einsum(subscripts, *lazy[:1], *operands[1:], **options))
+    assert (mixed.compute() == expected).all()
+
+
+def test_matmul_and_tensordot_are_those_of_numpy():
+    a, b = draw("abi"), draw("aij")
+    x, y = da.from_array(a, chunks=(2, 2, 4)), da.from_array(b, chunks=(3, 4, 3))
+    found = lazily(lambda: td.matmul(x, y, method="2m"))
+    assert (found.compute() == a @ b).all()
+    found = lazily(lambda: td.tensordot(x, y, ([0, 2], [0, 1]), method="2m"))
+    assert (found.compute() == np.tensordot(a, b, ([0, 2], [0, 1]))).all()
+    assert (td.transpose(x, (1, 2, 0)).compute() == a.transpose(1, 2, 0)).all()
+
+
+def test_integers_stay_integers():
+    a = np.arange(12, dtype="int8").reshape(3, 4)
+    x = da.from_array(a, chunks=2)
+    found = td.einsum("ij,kj->ik", x, x)
+    assert found.dtype == "int8"
+    assert (found.compute() == a @ a.T).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda x: td.matmul(x, x.T, method="2m"), "syrk"),
+        (lambda x: td.matmul(x, x.conj().T, method="2m"), "herk"),
+        (lambda x: td.matmul(x, x.T.conj(), method="2m"), "herk"),
+        (lambda x: td.matmul(x.conj().T, x, method="2m"), "herk"),
+        (lambda x: td.einsum("ij,kj", x.conj(), x, method="2m"), "herk"),
+        (lambda x: td.matmul(x, (2 * x).T, method="2m"), "gemm"),
+    ],
+)
+def test_updates_are_told_by_names(monkeypatch, call, name):
+    seen, original = [], td.routines.call
+
+    def watch(routine, *args, **options):
+        seen.append(routine)
+        return original(routine, *args, **options)
+
+    monkeypatch.setattr(td.routines, "call", watch)
+    x = da.from_array(draw("ai"), chunks=(2, 3))
+    found = lazily(lambda: call(x))
+    assert seen == [name]
+    assert (found.compute() == call(x.compute())).all()
+
+
+def test_axes_are_fused_without_merging_blocks():
+    x = da.ones((8, 4, 6, 4), chunks=(4, 4, 3, 2))
+    largest = max(np.prod(x.chunksize), 1)
+    found = td.tensordot(x, x, ([2, 3], [2, 3]), method="2m", num_moduli=8)
+    assert found.chunks == ((4, 4), (4,), (4, 4), (4,))
+    sizes = {
+        np.prod(np.shape(task))
+        for task in found.dask.values()
+        if isinstance(task, np.ndarray)
+    }
+    assert all(size <= largest for size in sizes)
+    assert (found.compute() == 24).all()
