@@ -69,6 +69,24 @@ class Looks(Protocol):
         """
         ...
 
+    def smallest_sums(self, x: Array, largest: Array, sums: Array, bits: int) -> Array:
+        """Find the smallest sum of magnitudes of a row over its norm, of each matrix.
+
+        Parameters
+        ----------
+        x : (count, m, k)
+        largest, sums : (count, m) int32, int64
+            Of the rows, from `largest_exponents` and `square_sums`.
+        bits : int
+            `norm_bits` of the sums.
+
+        Returns
+        -------
+        (count,) float32
+            As exact as `smallest_cosines`; sqrt(k) where there is none.
+        """
+        ...
+
     def smallest_cosines(
         self,
         x: Array,

@@ -2,23 +2,28 @@
 
 A matrix of a stack takes the moduli that it takes alone: `estimate` finds them from
 exact bounds of ``|A| |B|``, matrix by matrix, which takes longer than small products.
-Here one product in float32 brackets those bounds. Most matrices lie within one number
-of moduli, and `estimate` is asked about the others alone.
+Here those bounds are bracketed, in units of the norms, as cosines between rows of |A|
+and columns of |B|; first by their sums alone: with ``u = s/k + d``, where d sums to 0,
+
+    u v = s_u s_v / k + d_u d_v >= s_u s_v / k - sqrt((1 - s_u^2/k) (1 - s_v^2/k))
+
+by Cauchy-Schwarz; then, where that does not tell, by one product in float32. Most
+matrices lie within one number of moduli, and `estimate` is asked about the others.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import floor, log2
+from math import floor, log2, prod
 from typing import Any
 
 import numpy as np
 
 from ..accuracy import componentwise_system
-from ..kernels.family import convert
+from ..kernels.family import convert, family_of
 from ..moduli import ResidueSystem, norm_bits
 from ..typing import Array
 from .equilibration import may_gain
-from .estimate import SAMPLE, Measured, magnitude_bits
+from .estimate import SAMPLE, Measured, choose_rows, magnitude_bits
 from .spec import SIDES, Spec, as_rows, load_engine
 
 # Steps of a power of two in which ratios are told apart: 1/16 of a bit of M.
@@ -39,33 +44,77 @@ def certain_systems(
     spec : Spec
         With a grade.
     """
-    sides = tuple(zip((a, b), SIDES, measured, strict=False))
     engine, bits = load_engine(spec), norm_bits(spec.k)
-    rows = [as_rows(x, side, spec.op(side)) for x, side, _ in sides]
-    certain = np.ones(len(a), bool)
-    if spec.equilibrate:
-        columns = [
-            engine.column_exponents(x, known.largest)
-            for x, known in zip(rows, measured, strict=True)
-        ]
-        certain = ~may_gain(*(convert(x[:, 0], "numpy") for x in columns))
-    both = rows[0], rows[-1], measured[0], measured[-1]
-    found = engine.smallest_cosines(*both, bits)
-    cosines = convert(found, "numpy").astype(np.float64)
-    least, most = _bracket(cosines, measured, spec)
-    certain &= least > 0
-    sampled = spec.grade == "native" and max(rows[0].shape[1], rows[-1].shape[1])
-    if sampled > SAMPLE:
-        # Rows that are not in the sample may be the worst: but 1 bounds all cosines.
-        most[...] = 1
-    return [
-        _find_system(spec, low, high) if known else None
-        for known, low, high in zip(certain, least, most, strict=True)
+    sides = [
+        (as_rows(x, side, spec.op(side)), known)
+        for x, side, known in zip((a, b), SIDES, measured, strict=False)
     ]
+    open_ = np.ones(len(a), bool)
+    if spec.equilibrate:
+        columns = [engine.column_exponents(x, known.largest) for x, known in sides]
+        open_ = ~may_gain(*(convert(x[:, 0], "numpy") for x in columns))
+    sums = [_fetch(engine.smallest_sums(x, *known, bits)) for x, known in sides]
+    found: list[ResidueSystem | None] = [None] * len(a)
+    by_sums = _bound_by_sums(sums[0], sums[-1], spec.k), np.ones(len(a))
+    _settle(found, np.flatnonzero(open_), by_sums, sides, spec)
+    left = np.array([i for i in np.flatnonzero(open_) if found[i] is None], int)
+    if len(left):
+        if len(left) < len(a):
+            sides = [(x[left], _choose(known, left)) for x, known in sides]
+        sides = [_sample(x, known, spec) for x, known in sides]
+        (x, of_x), (y, of_y) = sides[0], sides[-1]
+        cosines = _fetch(engine.smallest_cosines(x, y, of_x, of_y, bits))
+        _settle(found, left, (cosines, cosines), sides, spec)
+    return found
+
+
+def _fetch(x: Array) -> Array:
+    return convert(x, "numpy").astype(np.float64)
+
+
+def _choose(measured: Measured, places: Array) -> Measured:
+    return Measured(measured.largest[places], measured.sums[places])
+
+
+def _bound_by_sums(left: Array, right: Array, k: int) -> Array:
+    """Bound cosines from below by the smallest sums of rows: it grows with both."""
+    rest = (np.maximum(0, 1 - x * x / k) for x in (left, right))
+    bound: Array = left * right / k - np.sqrt(prod(rest))
+    return bound
+
+
+def _sample(x: Array, measured: Measured, spec: Spec) -> tuple[Array, Measured]:
+    """Take the rows of each matrix that `estimate` looks at, some perhaps twice."""
+    if spec.grade != "native" or x.shape[1] <= SAMPLE:
+        return x, measured
+    on_host = [convert(t, "numpy") for t in measured]
+    rows = [
+        choose_rows([Measured(*known)], spec)[0] for known in zip(*on_host, strict=True)
+    ]
+    # Of none any will do: they are left out.
+    chosen = np.array([np.resize(t if len(t) else [0], SAMPLE) for t in rows])
+    which = np.arange(len(x))[:, np.newaxis], convert(chosen, family_of(x))
+    return x[which], Measured(*(t[which] for t in measured))
+
+
+def _settle(
+    found: list[ResidueSystem | None],
+    places: Array,
+    cosines: tuple[Array, Array],
+    sides: Sequence[tuple[Array, Measured]],
+    spec: Spec,
+) -> None:
+    """Note the systems of matrices whose smallest cosines lie between two numbers."""
+    least, most = _bracket(*cosines, [known for _, known in sides], spec)
+    if len(least) != len(places):
+        least, most = least[places], most[places]
+    for place, low, high in zip(places, least, most, strict=True):
+        if low > 0:
+            found[place] = _find_system(spec, low, high)
 
 
 def _bracket(
-    cosines: Array, measured: Sequence[Measured], spec: Spec
+    least: Array, most: Array, measured: Sequence[Measured], spec: Spec
 ) -> tuple[Array, Array]:
     """Bound what `estimate` will find of the smallest cosines; 0 where that is nothing.
 
@@ -82,10 +131,10 @@ def _bracket(
         )
     smallest *= 2.0 ** (-2 * norm_bits(spec.k))
     cut = 4 * spec.k * 2.0 ** -magnitude_bits(spec.k) / smallest
-    least = cosines * (1 - rounding) * (1 - 2.0**-7) ** 2 - cut
+    least = least * (1 - rounding) * (1 - 2.0**-7) ** 2 - cut
     # Far from where largest terms stand for sums.
     least[least < 8 * cut] = 0
-    return least, cosines * (1 + rounding)
+    return least, most * (1 + rounding)
 
 
 def _find_system(spec: Spec, least: float, most: float) -> ResidueSystem | None:

@@ -13,6 +13,19 @@ from .threads import ranges, run_each
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
+def smallest_sums(x: Array, largest: Array, sums: Array, bits: int) -> Array:
+    """Add up the rows, of norm 1, and keep the smallest sum."""
+    rows, one, two = _scaled(x, largest, sums, bits)
+    out = np.full(len(rows), x.shape[-1] ** 0.5, np.float32)
+    kernel = _add_real if x.dtype.kind == "f" else _add_complex
+    run_each(
+        lambda r: kernel(rows, one, two, *r, out),
+        ranges(len(rows), smallest=16, each=x.shape[-1]),
+    )
+    smallest: Array = out.reshape(x.shape[:-1]).min(axis=-1)
+    return smallest
+
+
 def smallest_cosines(
     x: Array, y: Array, of_x: tuple[Array, Array], of_y: tuple[Array, Array], bits: int
 ) -> Array:
@@ -29,20 +42,52 @@ def smallest_cosines(
 
 def _unit_rows(x: Array, largest: Array, sums: Array, bits: int) -> tuple[Array, Array]:
     """Divide magnitudes by the norms of their rows; tell rows that have any."""
+    rows, one, two = _scaled(x, largest, sums, bits)
+    out = np.empty(rows.shape, np.float32)
+    kernel = _divide_real if x.dtype.kind == "f" else _divide_complex
+    run_each(
+        lambda r: kernel(rows, one, two, *r, out),
+        ranges(len(rows), smallest=16, each=x.shape[-1]),
+    )
+    return out.reshape(x.shape), (one != 0).reshape(x.shape[:-1])
+
+
+def _scaled(
+    x: Array, largest: Array, sums: Array, bits: int
+) -> tuple[Array, Array, Array]:
+    """Return all rows, and two factors that make each of norm 1; zeros for none."""
     sentinel = norms.is_sentinel(largest)
     one, two = norms.power_factors(np.where(sentinel, NONFINITE_ROW, -largest))
     one *= 2.0**bits / np.sqrt(np.where(sentinel, 1, sums))
-    real = x.dtype.kind == "f"
-    rows = read_only(np.ascontiguousarray(x, x.dtype.newbyteorder("=")))
-    out = np.empty(x.shape, np.float32)
-    kernel = _divide_real if real else _divide_complex
-    given = rows.reshape(-1, x.shape[-1]), one.reshape(-1), two.reshape(-1)
-    flat = out.reshape(given[0].shape)
-    run_each(
-        lambda r: kernel(*given, *r, flat),
-        ranges(len(flat), smallest=16, each=flat.shape[1]),
-    )
-    return out, ~sentinel
+    rows = np.ascontiguousarray(x, x.dtype.newbyteorder("="))
+    flat = read_only(rows.reshape(-1, x.shape[-1]))
+    return flat, one.reshape(-1), two.reshape(-1)
+
+
+@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+def _add_complex(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Add up the magnitudes of x[rows, k] times the factors of their rows."""
+    for i in range(lo, hi):
+        f1, f2, source, total = factor1[i], factor2[i], x[i], np.float32(0)
+        if f1 == 0.0:
+            continue
+        for t in range(source.size):
+            re = np.float64(source[t].real) * f1 * f2
+            im = np.float64(source[t].imag) * f1 * f2
+            total += np.sqrt(np.float32(re * re + im * im))
+        out[i] = total
+
+
+@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+def _add_real(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Do the same for real numbers."""
+    for i in range(lo, hi):
+        f1, f2, source, total = factor1[i], factor2[i], x[i], np.float32(0)
+        if f1 == 0.0:
+            continue
+        for t in range(source.size):
+            total += np.float32(np.abs(np.float64(source[t])) * f1 * f2)
+        out[i] = total
 
 
 @njit(nogil=True, cache=True)
@@ -73,25 +118,31 @@ def _divide_real(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-d
 
 @njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
 def _smallest(left, of_left, right, of_right, twins, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Keep the smallest product of two rows of each matrix; four rows at a time."""
+    """Keep the smallest product of two rows of each matrix, of 4 x 2 at a time."""
     for matrix in range(lo, hi):
         x, y, smallest = left[matrix], right[matrix], out[matrix]
         rows, columns, k = x.shape[0], y.shape[0], x.shape[1]
         for i in range(0, rows, 4):
             a, b = x[i], x[min(i + 1, rows - 1)]
             c, d = x[min(i + 2, rows - 1)], x[min(i + 3, rows - 1)]
-            for j in range(i if twins else 0, columns):
-                if not of_right[matrix, j]:
-                    continue
-                own = y[j]
-                s0 = s1 = s2 = s3 = np.float32(0)
+            for j in range(i if twins else 0, columns, 2):
+                p, q = y[j], y[min(j + 1, columns - 1)]
+                s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = np.float32(0)
                 for t in range(k):
-                    s0 += a[t] * own[t]
-                    s1 += b[t] * own[t]
-                    s2 += c[t] * own[t]
-                    s3 += d[t] * own[t]
-                for offset, found in enumerate((s0, s1, s2, s3)):
-                    row = min(i + offset, rows - 1)
-                    if of_left[matrix, row]:
-                        smallest = min(smallest, found)
+                    s0 += a[t] * p[t]
+                    s1 += b[t] * p[t]
+                    s2 += c[t] * p[t]
+                    s3 += d[t] * p[t]
+                    t0 += a[t] * q[t]
+                    t1 += b[t] * q[t]
+                    t2 += c[t] * q[t]
+                    t3 += d[t] * q[t]
+                for offset, (first, second) in enumerate(
+                    ((s0, t0), (s1, t1), (s2, t2), (s3, t3))
+                ):
+                    if of_left[matrix, min(i + offset, rows - 1)]:
+                        if of_right[matrix, j]:
+                            smallest = min(smallest, first)
+                        if of_right[matrix, min(j + 1, columns - 1)]:
+                            smallest = min(smallest, second)
         out[matrix] = smallest
