@@ -90,7 +90,7 @@ def prefers_native(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
     given = size_setting("native-below")
     if given is not None:
         return measure(shape) < given
-    known = _find(engine, routine, dtype)
+    known = _find(engine, routine, np.dtype(dtype).char)
     if known is None or measure(shape) < known.size:
         return True
     return engine != "cuda" and not _has_vnni()
@@ -108,10 +108,11 @@ def _least(char: str) -> float:
     return min((x.size for x in found if x is not None), default=inf)
 
 
-def _find(engine: str, routine: str, dtype: Any) -> Crossover | None:
+@cache
+def _find(engine: str, routine: str, char: str) -> Crossover | None:
     name = "cpu" if engine == "auto" else engine
     rule = "gemm" if routine in _LIKE_GEMM else routine
-    return _TABLE.get((name, rule, np.dtype(dtype).name))
+    return _TABLE.get((name, rule, np.dtype(char).name))
 
 
 @cache
@@ -158,7 +159,10 @@ def tell_choice(spec: Spec, shape: Shape, options: Mapping[str, Any]) -> str:
     if spec.engine == "reference":
         return "int8, which is all that the reference engine does"
     name, size = spec.routine.name, measure(shape)
-    given, known = size_setting("native-below"), _find(spec.engine, name, spec.dtype)
+    given, known = (
+        size_setting("native-below"),
+        _find(spec.engine, name, np.dtype(spec.dtype).char),
+    )
     if given is None and known is None:
         kind = f"{name} of {np.dtype(spec.dtype).name}"
         return f"native, since int8 was not measured to be faster for {kind}"

@@ -105,11 +105,13 @@ def gemm(
         float replaces u in this bound. The rounding of the result comes on top.
     num_moduli : int, optional
         Number of moduli, instead of an accuracy.
-    method : {"2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
+    method : {"2m", "3m", "4m", "hybrid", "eisenstein", "blas", "auto"}
         Number of int8 products for each modulus of a complex product: 2 (default) or
         the cheapest mix of 2 and 3 ("hybrid"), which also goes on where the moduli of
         2m end. 3m, 4m and "eisenstein", 2m on a hexagonal lattice, are for comparison.
-        "blas" calls the BLAS of NumPy or CuPy. Real products always take one.
+        "blas" calls the BLAS of NumPy or CuPy. "auto" takes the faster one of "blas"
+        and "2m", by the size of each product of matrices; see `matmul`. Real products
+        always take one.
     out : (..., m, n) array or "dd", optional
         Array in memory, of the dtype of the result, that is written to and returned; it
         may not overlap A, B or C. "dd": return two arrays, hi and lo, whose sum is the

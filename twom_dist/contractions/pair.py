@@ -13,8 +13,10 @@ from .operands import permute, reduce_operand, strides_of
 from .products import (
     PRODUCT_KINDS,
     is_faster_natively,
+    is_surely_native,
     may_choose,
     multiply,
+    multiply_natively,
     update,
 )
 from .subscripts import Term
@@ -38,8 +40,11 @@ def contract_pair(
         return _multiply_entries(a, b, first.term, second.term, output)
     if is_dask(a) or is_dask(b):
         return _contract_lazily(a, b, layout, options)
-    twin = _find_twin(a, b, layout, options)
+    small = is_surely_native(a, b, layout, options)
+    twin = None if small else _find_twin(a, b, layout, options)
     a, b = fuse(a, layout.left), fuse(b, layout.right)
+    if small:
+        return split(multiply_natively(a, b, layout), layout)
     if twin:
         return split(update(twin, a, b, layout, options), layout)
     return split(multiply(a, b, layout, options), layout)

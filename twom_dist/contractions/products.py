@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import routines
 from ..accuracy import AUTO_METHOD
-from ..crossover import may_be_native, prefers_native
+from ..crossover import is_small, may_be_native, prefers_native
 from ..errors import ArgumentError
 from ..kernels.family import family_of, namespace
 from ..matrices import is_dask
@@ -48,14 +48,27 @@ def is_faster_natively(
     return prefers_native(engine, routine, dtype, layout.shape)
 
 
+def is_surely_native(
+    a: Any, b: Any, layout: Layout, options: Mapping[str, Any]
+) -> bool:
+    """Whether NumPy arrays are left to NumPy, whatever more is found out about them."""
+    return (
+        isinstance(a, np.ndarray)
+        and a.dtype.char == b.dtype.char
+        and a.dtype.char in PRODUCT_KINDS
+        and may_choose(options)
+        and is_small(a.dtype, layout.shape)
+    )
+
+
 def multiply(a: Any, b: Any, layout: Layout, options: Mapping[str, Any]) -> Any:
     """Multiply (stacks of) matrices, fused as their layout says."""
     dtype = np.result_type(a.dtype, b.dtype)
     if dtype.char not in PRODUCT_KINDS:
-        return _multiply_native(a, b, layout, dtype)
+        return multiply_natively(a, b, layout)
     small = not is_dask(a) and may_choose(options)
     if small and is_faster_natively(a, "gemm", dtype, layout, options):
-        return _multiply_native(a, b, layout, dtype)
+        return multiply_natively(a, b, layout)
     ops = {"op_a": layout.left.op, "op_b": layout.right.op}
     return routines.call("gemm", a, b, **ops, **options)
 
@@ -74,7 +87,7 @@ def update(
     return routines.call(twin, a.swapaxes(-1, -2), op="N", **given)
 
 
-def _multiply_native(a: Any, b: Any, layout: Layout, dtype: Any) -> Any:
+def multiply_natively(a: Any, b: Any, layout: Layout) -> Any:
     """Multiply by the library of the arrays."""
     x, y = _straight(a, layout.left), _straight(b, layout.right)
     if not is_dask(a):
@@ -82,7 +95,7 @@ def _multiply_native(a: Any, b: Any, layout: Layout, dtype: Any) -> Any:
     import dask.array as da
 
     # dask sums small integers and booleans in larger ones.
-    return da.matmul(x, y).astype(dtype)
+    return da.matmul(x, y).astype(np.result_type(a.dtype, b.dtype))
 
 
 def _straight(x: Any, side: Side) -> Any:
