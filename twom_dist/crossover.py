@@ -159,10 +159,8 @@ def tell_choice(spec: Spec, shape: Shape, options: Mapping[str, Any]) -> str:
     if spec.engine == "reference":
         return "int8, which is all that the reference engine does"
     name, size = spec.routine.name, measure(shape)
-    given, known = (
-        size_setting("native-below"),
-        _find(spec.engine, name, np.dtype(spec.dtype).char),
-    )
+    given = size_setting("native-below")
+    known = _find(spec.engine, name, np.dtype(spec.dtype).char)
     if given is None and known is None:
         kind = f"{name} of {np.dtype(spec.dtype).name}"
         return f"native, since int8 was not measured to be faster for {kind}"

@@ -37,7 +37,14 @@ def lazily(call):
 @pytest.mark.parametrize(
     "subscripts",
     [
-        *("ia,aj->ij", "ai,aj->ji", "abi,ija->bj", "abij,ijc->abc", "aij,ajc->aci"),
+        *(
+            "ia,aj->ij",
+            "ai,aj->ji",
+            "abi,ija->bj",
+            "abij,ijc->abc",
+            "aij,ajc->aci",
+            "abijc,cijad->bijd",
+        ),
         *("a,a", "ab,ab->ab", "ii,ic->c", "abi,cj->", "abci,abcj->ij", "ab,bc,cd->ad"),
     ],
 )

@@ -99,8 +99,8 @@ METHOD_OPTIONS = [
     option(
         "--method",
         str,
-        "2m (default), hybrid, blas (the native product); to compare: 3m, 4m, "
-        "eisenstein.",
+        "2m (default), hybrid, blas (the native product), auto (the faster one of 2m "
+        "and blas); to compare: 3m, 4m, eisenstein.",
     ),
     option(
         "--engine",

@@ -55,8 +55,15 @@ def tensordot_terms(left: Shape, right: Shape, axes: Any) -> _Pair:
                 "but axes that are contracted must agree"
             )
             raise PlanError(text, "", "shapes")
-    a = [f"a{axis}" for axis in range(len(left))]
-    b = [f"b{axis}" for axis in range(len(right))]
+    return _name(len(left), len(right), tuple(first), tuple(second))
+
+
+@lru_cache(maxsize=4096)
+def _name(
+    left: int, right: int, first: tuple[int, ...], second: tuple[int, ...]
+) -> _Pair:
+    a = [f"a{axis}" for axis in range(left)]
+    b = [f"b{axis}" for axis in range(right)]
     for x, y in zip(first, second, strict=True):
         b[y] = a[x]
     output = [x for axis, x in enumerate(a) if axis not in first]

@@ -146,7 +146,7 @@ def tensordot(
     >>> import twom_dist as td
     >>> A = np.arange(24.0).reshape(2, 3, 4)
     >>> td.tensordot(A, A, axes=([0, 2], [0, 2]))[0]
-    array([ 748., 1090., 1432.])
+    array([ 748.,  988., 1228.])
     """
     given: Mapping[str, Any] = {"method": method, **options}
     check_options(given)

@@ -6,9 +6,11 @@ of the others only the first is cut, so that blocks are neither merged nor made 
 """
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 from typing import Any
 
+from ..errors import PlanError
 from ..matrices import is_dask
 from .layout import Layout, Side
 from .operands import permute
@@ -31,7 +33,7 @@ def split(x: Any, layout: Layout) -> Any:
 
 
 def align(a: Any, b: Any, layout: Layout) -> tuple[Any, Any]:
-    """Make both dask arrays, and cut alike what they share."""
+    """Make both dask arrays, and cut alike what is fused in both."""
     import dask.array as da
 
     terms = [_own_term(side) for side in (layout.left, layout.right)]
@@ -40,18 +42,15 @@ def align(a: Any, b: Any, layout: Layout) -> tuple[Any, Any]:
         if is_dask(arrays[own]):
             continue
         known = dict(zip(terms[other], arrays[other].chunks, strict=True))
-        chunks = tuple(known.get(letter, "auto") for letter in terms[own])
-        arrays[own] = da.from_array(arrays[own], chunks=chunks)
-    if a is b and terms[0] == terms[1]:
-        return arrays[0], arrays[1]
-    names = {x: i for i, x in enumerate(dict.fromkeys((*terms[0], *terms[1])))}
-    given = [
-        part
-        for x, term in zip(arrays, terms, strict=True)
-        for part in (x, tuple(names[letter] for letter in term))
-    ]
-    _, (a, b) = da.core.unify_chunks(*given)
-    return a, b
+        cut = tuple(known.get(letter, "auto") for letter in terms[own])
+        arrays[own] = da.from_array(arrays[own], chunks=cut)
+    if len(layout.inner) > 1:
+        # One axis is left to the product, which does the same.
+        small = 0 if arrays[0].size < arrays[1].size else 1
+        chunks = dict(zip(terms[1 - small], arrays[1 - small].chunks, strict=True))
+        like = {terms[small].index(x): chunks[x] for x in layout.inner}
+        arrays[small] = arrays[small].rechunk(like, method="tasks")
+    return arrays[0], arrays[1]
 
 
 def _own_term(side: Side) -> Term:
@@ -91,7 +90,8 @@ def _cut_first(x: Any, start: int, stop: int) -> Any:
     if pieces <= 1:
         return x
     leading = max(1, max(x.chunks[long[0]]) // pieces)
-    return x.rechunk({**dict.fromkeys(long[1:], -1), long[0]: leading})
+    cut = {**dict.fromkeys(long[1:], -1), long[0]: leading}
+    return x.rechunk(cut, method="tasks")
 
 
 def _drop_ones(x: Any, first: int) -> Any:
@@ -105,23 +105,36 @@ def _drop_ones(x: Any, first: int) -> Any:
 
 
 def _reshape(x: Any, shape: Sequence[int], chunks: Chunks | None = None) -> Any:
-    """Reshape block by block, if dask's back end can."""
+    """Reshape block by block."""
     import dask.array as da
 
     if x.shape == tuple(shape):
         return x
-    if hasattr(da, "reshape_blockwise") and not hasattr(x, "expr"):
-        return da.reshape_blockwise(x, tuple(shape), chunks=chunks)
-    return x.reshape(tuple(shape))
+    if hasattr(x, "expr"):
+        text = "several axes become one, and dask's array expressions cannot do that"
+        remedy = "Set array.query-planning to False in dask.config"
+        raise PlanError(text, remedy, "no-reshape")
+    return da.reshape_blockwise(x, tuple(shape), chunks=chunks)
+
+
+def _join(chunks: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the chunks of axes that are fused block by block."""
+    return tuple(map(prod, product(*chunks)))
 
 
 def split_blocks(x: Any, layout: Layout, left: Chunks, right: Chunks) -> Any:
     """Split a lazy product, whose operands had these chunks before they were fused."""
+    first = x.ndim - 2
     known = dict(zip(layout.left.term, left, strict=True))
     known.update(zip(layout.right.term, right, strict=True))
+    # Stacks are cut as the product has cut them.
+    known.update(zip(layout.result[:first], x.chunks[:first], strict=True))
     if x.shape != layout.split:
         chunks = [known[letter] for letter in layout.result]
-        first = x.ndim - 2
+        rows = len(set(layout.left.term) - set(layout.right.term)) + first
+        # A stack has whole matrices.
+        whole = _join(chunks[first:rows]), _join(chunks[rows:])
+        x = x.rechunk((*x.chunks[:first], *whole), method="tasks")
         x = _drop_ones(x, first)
         long = [i for i, size in enumerate(layout.split) if i < first or size != 1]
         shape = tuple(layout.split[i] for i in long)

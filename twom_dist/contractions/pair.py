@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..accuracy import NATIVE_METHOD, OLD_NATIVE_METHOD
 from ..matrices import is_dask
 from .fusing import align, fuse, fuse_blocks, split, split_blocks
 from .layout import Layout, lay_out
@@ -76,7 +77,11 @@ def _find_twin(
     known = options.get("equilibrate") is not None
     if layout.mirror is None or known or a.dtype.char not in PRODUCT_KINDS:
         return None
-    if is_dask(a) or is_dask(b) or not may_choose(options):
+    if is_dask(a) or is_dask(b):
+        return find_twin(a, b, layout)
+    if options.get("method") in (NATIVE_METHOD, OLD_NATIVE_METHOD):
+        return None
+    if not may_choose(options):
         return find_twin(a, b, layout)
     # All entries are compared only where that may spare int8 products.
     twins = [
