@@ -1,5 +1,6 @@
 """Target accuracy <-> moduli, and the error bound that a residue system guarantees."""
 
+from collections.abc import Mapping
 from math import frexp, inf, isqrt, log2, sqrt
 from numbers import Real
 from typing import Any
@@ -55,6 +56,17 @@ def unit_roundoff(dtype: Any, words: int = 1) -> float:
 def is_complex(dtype: Any) -> bool:
     """Tell whether a dtype is complex."""
     return bool(np.dtype(dtype).kind == "c")
+
+
+def find_grade(options: Mapping[str, Any]) -> str:
+    """Return the grade that the matrices decide about: by default "native"."""
+    native = options.get("method") == NATIVE_METHOD
+    if native or options.get("num_moduli") is not None:
+        return ""
+    accuracy = options.get("accuracy")
+    if accuracy is None:
+        return "native"
+    return accuracy if isinstance(accuracy, str) and accuracy in DATA_GRADES else ""
 
 
 def required_bits(accuracy: str | float, dtype: Any, words: int = 1) -> float:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 
 from .accuracy import (
-    DATA_GRADES,
     NATIVE_METHOD,
     OLD_NATIVE_METHOD,
     choose_system,
+    find_grade,
 )
 from .crossover import settle_method
 from .dtypes import result_dtype
@@ -287,17 +287,6 @@ def _check_out(out: Any, dtype: np.dtype[Any], alpha: complex, beta: complex) ->
         problem = "out='dd' is the product alone"
         raise PlanError(problem, "Leave alpha, beta and C out", "out")
     return 2
-
-
-def find_grade(options: Mapping[str, Any]) -> str:
-    """Return the grade that the matrices decide about: by default "native"."""
-    native = options.get("method") == NATIVE_METHOD
-    if native or options.get("num_moduli") is not None:
-        return ""
-    accuracy = options.get("accuracy")
-    if accuracy is None:
-        return "native"
-    return accuracy if isinstance(accuracy, str) and accuracy in DATA_GRADES else ""
 
 
 def _check_beta(beta: complex | None, C: Any) -> complex:

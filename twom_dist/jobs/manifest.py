@@ -3,10 +3,10 @@
 from importlib import import_module
 from typing import Any
 
+from ..accuracy import find_grade
 from ..errors import StoreError
 from ..explanation import Explanation, add_findings, explain_spec
 from ..plan import Layout
-from ..problem import find_grade
 from ..tiles.collection import Settled
 from .inputs import Identity
 from .job import Job
