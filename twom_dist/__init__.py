@@ -28,6 +28,7 @@ from .config import load_defaults as _load_defaults
 from .contractions import einsum, matmul, tensordot, transpose
 from .explainer import explain
 from .explanation import Explanation
+from .gaussian import gaussian_matmul
 from .jobs import JobSummary, multiply_files, update_files
 from .plan import Plan
 from .plans import plan_gemm, plan_her2k, plan_herk, plan_syr2k, plan_syrk
@@ -55,6 +56,7 @@ __all__ = [
     "einsum",
     "errors",
     "explain",
+    "gaussian_matmul",
     "gemm",
     "her2k",
     "herk",

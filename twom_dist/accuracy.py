@@ -78,7 +78,7 @@ def required_bits(accuracy: str | float, dtype: Any, words: int = 1) -> float:
     """
     if isinstance(accuracy, str):
         if accuracy not in NAMED_BITS:
-            names = ", ".join(map(repr, NAMED_BITS))
+            names = ", ".join(map(repr, (*NAMED_BITS, "exact")))
             raise AccuracyError(
                 f"accuracy={accuracy!r} is not one of {names}",
                 "Use one of them, or a target such as 1e-12",

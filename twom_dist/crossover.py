@@ -123,7 +123,7 @@ def _has_vnni() -> bool:
 
 
 def may_be_native(options: Mapping[str, Any]) -> bool:
-    """Whether options leave the choice: no accuracy, scaling or pair of doubles."""
+    """Whether options leave the choice: no accuracy, scaling, or pair of any kind."""
     accuracy = options.get("accuracy")
     named = accuracy is None or (isinstance(accuracy, str) and accuracy == "native")
     return (
@@ -131,6 +131,7 @@ def may_be_native(options: Mapping[str, Any]) -> bool:
         and options.get("num_moduli") is None
         and options.get("equilibrate") in (None, False)
         and not isinstance(options.get("out"), str)
+        and not options.get("pairs")
     )
 
 

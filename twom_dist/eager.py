@@ -9,7 +9,7 @@ from .kernels.limits import TileLimits, Update, host_limits
 from .problem import Problem
 from .tiles import tasks
 from .tiles.blocks import cast
-from .tiles.cells import Operand, compute_cell, mirror_tile
+from .tiles.cells import Operand, as_operand, compute_cell, mirror_tile
 from .tiles.estimate import Known, settle_in_memory
 from .tiles.grid import offsets, split_evenly
 from .tiles.look import Looked, look
@@ -35,9 +35,9 @@ def _compute_words(problem: Problem) -> Array:
         if c is None:
             return namespace(problem.a).zeros(spec.tile_shape(m, n), dtype)
         return compute_cell([], spec, spec.routine.triangle, None, c)
-    a = cast(problem.a, dtype)
-    b = a if spec.twins else cast(problem.b, dtype)
-    if spec.native:
+    a = as_tiles(problem.a, "left", spec)
+    b = a if spec.twins else as_tiles(problem.b, "right", spec)
+    if spec.native or spec.exact:
         return _compute(a, b, c, problem, None)
     looked = None
     if spec.equilibrate or spec.grade:
@@ -54,6 +54,11 @@ def _compute_words(problem: Problem) -> Array:
             out = _contiguous(problem.out)
             return tasks.multiply_at_once(at_once, a, b, spec, c, out)
     return _compute(a, b, c, problem, looked or look(a, b, spec))
+
+
+def as_tiles(x: Array, side: Side, spec: Spec) -> Array:
+    """Return a matrix whose views are tiles: integers that stay are widened later."""
+    return x if spec.stored else cast(x, spec.operand_dtype)
 
 
 def _compute(
@@ -155,9 +160,11 @@ def _view_operands(
     if known is not None and not spec.native:
         exponents = tasks.choose_exponents(*known.measured, spec)
     return [
-        Operand(
+        as_operand(
             [x[(i, step) if straight else (step, i)] for step in steps],
             None if exponents is None else exponents[i],
+            side,
+            spec,
         )
         for i in rows
     ]

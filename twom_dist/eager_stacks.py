@@ -10,6 +10,7 @@ from . import eager
 from .kernels.family import namespace
 from .problem import Problem
 from .tiles.blocks import cast
+from .tiles.spec import SIDES
 from .tiles.stacks import compute_stack
 from .typing import Array
 
@@ -21,7 +22,11 @@ LARGEST = 512
 def compute(problem: Problem) -> Any:
     """Compute the products of stacks: one array, or two with two words."""
     stack, spec, dtype = problem.stack, problem.spec, problem.dtype
-    a, b, c = (_broadcast(x, dtype, stack) for x in (problem.a, problem.b, problem.c))
+    a, b = (
+        _broadcast(eager.as_tiles(x, side, spec), stack)
+        for x, side in zip((problem.a, problem.b), SIDES, strict=True)
+    )
+    c = None if problem.c is None else _broadcast(cast(problem.c, dtype), stack)
     left: Iterable[tuple[int, ...]] = np.ndindex(*stack)
     together = max(problem.shape) <= LARGEST or spec.native or spec.empty
     if together and spec.words == 1:
@@ -44,11 +49,9 @@ def compute(problem: Problem) -> Any:
     return tuple(results) if spec.words == 2 else results[0]
 
 
-def _broadcast(x: Any, dtype: Any, stack: tuple[int, ...]) -> Array:
-    """View a stack, of the dtype of the result, with all the axes in front."""
-    if x is None:
-        return None
-    return namespace(x).broadcast_to(cast(x, dtype), (*stack, *x.shape[-2:]))
+def _broadcast(x: Array, stack: tuple[int, ...]) -> Array:
+    """View a stack with all the axes in front."""
+    return namespace(x).broadcast_to(x, (*stack, *x.shape[-2:]))
 
 
 def _place(index: int, stack: tuple[int, ...]) -> tuple[int, ...]:

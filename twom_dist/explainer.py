@@ -9,6 +9,7 @@ import numpy as np
 from . import problem
 from .accuracy import AUTO_METHOD
 from .crossover import tell_choice
+from .exact import check_pairs
 from .exchange import adopt
 from .explanation import Explanation, add_findings, explain_spec
 from .labelled import as_arrays
@@ -37,7 +38,7 @@ def explain(
     routine : {"gemm", "herk", "syrk", "her2k", "syr2k"}
     **options
         As in the routine: alpha, op_a, op_b, op, dim, accuracy, num_moduli, method,
-        out, equilibrate.
+        out, equilibrate, pairs.
 
     Returns
     -------
@@ -65,7 +66,10 @@ def explain(
     if dim is not None:
         A, B = as_arrays(rule, dim, options, A, B)
     (A, B), _ = adopt(A=A, B=B)
-    left, right = (None if x is None else _open(x, y) for x, y in ((A, "A"), (B, "B")))
+    pairs = check_pairs(options)
+    left, right = (
+        x if x is None or pairs else _open(x, y) for x, y in ((A, "A"), (B, "B"))
+    )
     shapes = any(isinstance(x, Header) for x in (left, right))
     pose = problem.of_headers if shapes else problem.of_arrays
     posed = pose(rule, left, right, None, None, **options)
@@ -83,7 +87,7 @@ def _explain(posed: Problem, spec: Spec | None = None) -> Explanation:
 def _look(posed: Problem) -> Explanation:
     """Explain what the matrices have settled."""
     spec, grade = posed.spec, posed.spec.grade
-    if spec.empty:
+    if spec.empty or spec.exact:
         return _explain(posed)
     a, b, _ = align(posed)
     (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]

@@ -35,7 +35,7 @@ class Explanation:
         Binary logarithm of the product of the moduli.
     error_bound : float
         Bound of ``|C - C_exact|_ij`` for alpha = 1, beta = 0, without under- and
-        overflow, relative to what `relative_to` says.
+        overflow, relative to what `relative_to` says; 0 for an exact product.
     relative_to : str
         ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``; with equilibration, the norms are
         those of the matrices that result.
@@ -91,11 +91,14 @@ class Explanation:
 
     def _list_rows(self) -> Rows:
         how = "guaranteed" if self.guaranteed else "expected"
+        bound = f"{self.error_bound:.1e} {self.relative_to}, {how}"
+        if self.error_bound == 0:
+            bound = "0: integers, multiplied exactly"
         rows = [
             ("routine", self.routine),
             ("asked for", self.asked),
             ("taken", self._show_moduli()),
-            ("error bound", f"{self.error_bound:.1e} {self.relative_to}, {how}"),
+            ("error bound", bound),
         ]
         if self.choice:
             rows.insert(2, ("chosen", self.choice))
@@ -173,6 +176,8 @@ def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanat
     bound = error_bound(system, spec.k, spec.dtype, spec.words)
     if grade and system is not None:
         bound = componentwise_bound(spec.k, spec.unit_roundoff)
+    if spec.exact:
+        bound = 0.0
     return Explanation(
         routine=spec.routine.name,
         asked=_name_accuracy(options),

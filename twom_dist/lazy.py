@@ -16,7 +16,7 @@ from .problem import Problem
 from .tiles.align import align_inner, align_result, op_chunks
 from .tiles.blocks import cast_block
 from .tiles.collection import product_array, scaled_arrays
-from .tiles.spec import Spec
+from .tiles.spec import SIDES, Spec
 
 
 def compute(problem: Problem) -> Any:
@@ -47,13 +47,14 @@ def plan_aligned(spec: Spec, a: Any, b: Any, cluster: Cluster) -> Plan:
 
 def align(problem: Problem) -> tuple[Any, Any, Any]:
     """Make A, B and C dask arrays of the result's dtype that are cut alike."""
-    spec, dtype = problem.spec, problem.dtype
+    spec = problem.spec
+    left, right = map(spec.tile_dtype, SIDES)
     a_chunks, b_chunks = _choose_chunks(problem)
-    a = as_dask(problem.a, dtype, a_chunks)
+    a = as_dask(problem.a, left, a_chunks)
     if spec.twins:
         b = a
     else:
-        b = as_dask(problem.b, dtype, b_chunks)
+        b = as_dask(problem.b, right, b_chunks)
         if not spec.routine.triangle:
             a, b = align_inner(a, b, spec.op_a, spec.op_b)
         elif a.chunks != b.chunks:
@@ -61,7 +62,7 @@ def align(problem: Problem) -> tuple[Any, Any, Any]:
     if problem.c is None:
         return a, b, None
     chunks = op_chunks(a, spec.op_a)[0], op_chunks(b, spec.op_b)[1]
-    return a, b, align_result(as_dask(problem.c, dtype, chunks), chunks)
+    return a, b, align_result(as_dask(problem.c, problem.dtype, chunks), chunks)
 
 
 def _choose_chunks(problem: Problem) -> tuple[Any, Any]:

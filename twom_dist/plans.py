@@ -8,13 +8,16 @@ from typing import Any, TypeVar, Unpack, cast
 
 from . import problem
 from .dtypes import letter_of
+from .exact import check_pairs, is_asked
 from .exchange import adopt
 from .execute import current_cluster
 from .labelled import as_arrays
 from .matrices import Header, as_matrix, check_single, common_family, is_dask
 from .memory import MemoryBudget
+from .pairs import as_pairs
 from .plan import Cluster, Plan, make_plan, tile_sizes
 from .problem import Problem
+from .scalars import as_number
 from .signatures import PlanOptions
 from .tiles.grid import Chunks
 from .tiles.routine import ROUTINES
@@ -47,8 +50,8 @@ def plan_gemm(
     A, B : (int, int) or array
         Shapes, or arrays that `gemm` takes, of A and B as stored, before op.
     dtype : dtype, optional
-        float32, float64, complex64 or complex128. Default: that of the arrays;
-        complex128 for shapes.
+        float32, float64, complex64 or complex128, and of exact products that of the
+        integers. Default: that of the arrays; complex128 for shapes.
     chunks : int, or (mb, nb, kb) of int or tuple of int, optional
         Tile sizes along m, n and k. Default: the chunks of dask arrays; else chosen.
     workers : int, optional
@@ -64,7 +67,7 @@ def plan_gemm(
     op_a, op_b : {"N", "T", "C"}
         As in `gemm`.
     **options
-        dim, accuracy, num_moduli, method, out, engine: as in the routine.
+        dim, accuracy, num_moduli, method, out, engine, pairs: as in the routine.
 
     Returns
     -------
@@ -216,16 +219,18 @@ def _plan(name: str, given: dict[str, Any]) -> Plan:
     options = {**given.pop("options")}
     dim = options.pop("dim", None)
     problem.check_names(routine, options)
-    letter = None if dtype is None else letter_of(dtype)
+    letter = None if dtype is None or is_asked(options) else letter_of(dtype)
     if dim is not None:
         a, b = as_arrays(routine, dim, given, a, b)
     (a, b), _ = adopt(A=a, B=b)
+    if check_pairs(options):
+        a, b = (as_pairs(x, "A or B") if hasattr(x, "dtype") else x for x in (a, b))
     arrays = {x: y for x, y in (("A", a), ("B", b)) if hasattr(y, "dtype")}
     family = common_family(**arrays) if arrays else None
     # A shape beside an array is that of an array of its dtype.
     known = dtype or next((x.dtype for x in arrays.values()), "complex128")
     a, b = (_header(x, name, known) for x, name in ((a, "A"), (b, "B")))
-    beta = problem.as_number(given.pop("beta"), "beta")
+    beta = as_number(given.pop("beta"), "beta")
     given |= {"letter": letter, "family": family, **options}
     posed = problem.of_headers(routine, a, b, None, **given)
     if beta != 0:

@@ -20,10 +20,14 @@ from .accuracy import (
 from .crossover import settle_method
 from .dtypes import result_dtype
 from .errors import AccuracyError, ArgumentError, PlanError
+from .exact import EXACT, Integers, check_pairs
 from .kernels.family import Family
 from .kernels.registry import ENGINES, engine_of
 from .matrices import as_matrix, check_out, check_sizes, common_family
 from .moduli import ResidueSystem
+from .pairs import as_pairs
+from .scalars import as_number, check_beta, check_scalars
+from .tiles.integers import part_dtype
 from .tiles.routine import ROUTINES, Routine
 from .tiles.spec import Spec
 from .typing import Op, Uplo
@@ -83,7 +87,9 @@ class Problem:
 
     def with_engine(self, engine: str) -> Self:
         """Return the same problem for an engine."""
-        return replace(self, spec=replace(self.spec, engine=engine))
+        # CuPy blocks are converted as they are made.
+        stored = () if engine == "cuda" else self.spec.stored
+        return replace(self, spec=replace(self.spec, engine=engine, stored=stored))
 
 
 def of_arrays(
@@ -91,6 +97,8 @@ def of_arrays(
 ) -> Problem:
     """Pose the problem of arrays in memory or of dask arrays, as `of_headers` does."""
     family = common_family(A=A, B=B, C=C)
+    if check_pairs(arguments):
+        A, B = (None if x is None else as_pairs(x, y) for x, y in ((A, "A"), (B, "B")))
     a, b, c = (
         None if x is None else as_matrix(x, name)
         for x, name in ((A, "A"), (B, "B"), (C, "C"))
@@ -128,7 +136,9 @@ def of_headers(
         hash(tuple(arguments.values()))
     except TypeError:
         pose = _pose.__wrapped__
-    headers = (None if x is None else _Header(x.shape, x.dtype) for x in (A, B, C))
+    headers = (
+        None if x is None else _Header(x.shape, part_dtype(x.dtype)) for x in (A, B, C)
+    )
     posing = partial(pose, routine, *headers, letter, engine)
     shape, spec, options, stack = settle_method(posing, arguments)
     b, c = A if routine.matrices == 1 else B, C if spec.beta != 0 else None
@@ -161,20 +171,29 @@ def _pose(
 ) -> _Posed:
     check_names(routine, names)
     check_matrices(routine, A, B)
-    alpha, beta = as_number(alpha, "alpha"), _check_beta(beta, C)
+    alpha, beta = as_number(alpha, "alpha"), check_beta(beta, C)
     left, right = _check_ops(routine, names)
     uplo = _choose("uplo", names.get("uplo", "full"), UPLOS)
     options = {name: x for name, x in names.items() if name in _ACCURACY}
     method = options.get("method")
     if isinstance(method, str) and method == OLD_NATIVE_METHOD:
         options["method"] = NATIVE_METHOD
-    dtype = result_dtype(letter, A=A, B=B, C=None if beta == 0 else C)
-    _check_scalars(routine, dtype, alpha, beta)
+    added = None if beta == 0 else C
+    integers = Integers.of(names, letter, A, B, added)
+    if integers is None:
+        dtype = result_dtype(letter, A=A, B=B, C=added)
+    else:
+        dtype = integers.dtype
+    check_scalars(routine, dtype, alpha, beta)
     b = A if routine.matrices == 1 else B
     shape, stack = check_sizes(routine, A, b, C, left, right)
     k = shape[2]
     words = _check_out(options.get("out"), dtype, alpha, beta)
-    system = _choose_system(options, dtype, k, words)
+    if integers is None:
+        system = _choose_system(options, dtype, k, words)
+    else:
+        system = integers.choose_system(routine, options, k, alpha)
+        options["accuracy"] = EXACT
     empty = 0 in shape or alpha == 0
     grade = find_grade(options)
     equilibrate = names.get(_EQUILIBRATE)
@@ -197,6 +216,7 @@ def _pose(
         equilibrate=bool(equilibrate) and not empty,
         grade="" if empty else grade,
         empty=empty,
+        **(integers.of_spec(engine) if integers else {}),
     )
     return shape, spec, options, stack
 
@@ -217,7 +237,12 @@ def _choose(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 def check_names(routine: Routine, names: Iterable[str]) -> None:
     """Refuse arguments that the routine does not take."""
     own = ("op", "uplo") if routine.triangle else ("op_a", "op_b")
-    taken = (*own, *OPTIONS, *([_EQUILIBRATE] if routine.matrices == 2 else []))
+    taken = (
+        *own,
+        *OPTIONS,
+        *([_EQUILIBRATE] if routine.matrices == 2 else []),
+        "pairs",
+    )
     for name in names:
         if name not in taken:
             raise ArgumentError(
@@ -251,16 +276,6 @@ def _check_ops(routine: Routine, names: Mapping[str, Any]) -> tuple[Op, Op]:
     return ("N", other) if op == "N" else (other, "N")
 
 
-def as_number(value: Any, name: str) -> complex:
-    """Return a factor as Python's number, or refuse what is not one."""
-    try:
-        if np.ndim(value) == 0 and not isinstance(value, str):
-            return complex(value)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise ArgumentError(f"{name}={value!r} is not a number", "", "scalar")
-
-
 def _check_equilibrate(value: Any, system: ResidueSystem | None) -> None:
     """Refuse what is neither yes nor no, and yes where nothing is rounded by rows."""
     if not isinstance(value, bool | np.bool_):
@@ -287,40 +302,6 @@ def _check_out(out: Any, dtype: np.dtype[Any], alpha: complex, beta: complex) ->
         problem = "out='dd' is the product alone"
         raise PlanError(problem, "Leave alpha, beta and C out", "out")
     return 2
-
-
-def _check_beta(beta: complex | None, C: Any) -> complex:
-    """Return beta; refuse a C that would be ignored, and a beta without C."""
-    if beta is None:
-        if C is not None:
-            raise PlanError("C without beta", "Give beta, 1 to add C", "no-beta")
-        return 0
-    number = as_number(beta, "beta")
-    if C is None and number != 0:
-        raise PlanError(f"beta={beta} without C", "Give C, or leave beta out", "no-c")
-    return number
-
-
-def _check_scalars(
-    routine: Routine, dtype: np.dtype[Any], alpha: complex, beta: complex
-) -> None:
-    """Refuse scalars that the dtype cannot hold, or that cost C its symmetry."""
-    for name, value in (("alpha", alpha), ("beta", beta)):
-        if value.imag == 0:
-            continue
-        if dtype.kind != "c":
-            raise ArgumentError(
-                f"{name}={value} is complex and the product is {dtype}",
-                f"Use a real {name}, or convert the matrices to a complex dtype",
-                "scalar-complex",
-            )
-        if routine.hermitian and not (routine.sums and name == "alpha"):
-            raise ArgumentError(
-                f"with the complex {name}={value} the result of {routine.name} would "
-                "not be Hermitian",
-                f"Use a real {name}, or gemm",
-                "scalar-not-real",
-            )
 
 
 def _choose_system(

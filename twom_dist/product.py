@@ -11,6 +11,7 @@ from .exchange import adopt
 from .kernels.family import family_of
 from .matrices import Header, as_matrix, is_dask
 from .routines import compute
+from .scalars import as_number
 
 
 class Product:
@@ -65,9 +66,12 @@ class Product:
         if "out" in options:
             text = "a Product has no out of its own"
             raise ArgumentError(text, "Give it to each call", "out")
+        if options.get("pairs"):
+            text = "a Product takes matrices of two dimensions, not pairs"
+            raise ArgumentError(text, "Call the routine itself", "pairs")
         for name in ("alpha", "beta"):
             if options.get(name) is not None:
-                options[name] = problem.as_number(options[name], name)
+                options[name] = as_number(options[name], name)
         self._rule, self._options = problem.find_routine(routine), options
         self._headers = {
             name: Header(name, shape, dtype)

@@ -69,6 +69,7 @@ def gemm(
     out: Any = None,
     engine: EngineName = "auto",
     equilibrate: bool | None = None,
+    pairs: bool = False,
 ) -> Any:
     """Compute ``alpha op(A) op(B) + beta C`` through int8 products.
 
@@ -96,13 +97,17 @@ def gemm(
         The dimension to contract, of DataArrays: ``sum_k A(i, k) B(k, j)``, wherever
         it stands. What else A and B share are stacks of matrices, label by label; of
         the rest each has one dimension.
-    accuracy : {"native", "componentwise", "normwise"} or float, optional
+    accuracy : {"native", "componentwise", "normwise", "exact"} or float, optional
         "native" (default): ``|dC_ij| <= sqrt(k) u (|A||B|)_ij``, with u the unit
         roundoff. A sample of rows and columns decides how many moduli that takes: 15
         to 19 for complex128 data that spread as exp(phi N(0, 1)), phi up to 2.
         "componentwise": the same bound, guaranteed, since all of them are looked at.
         "normwise": ``|dC_ij| <= sqrt(k) u ||a_i|| ||b_j||`` for all data; 15 moduli. A
         float replaces u in this bound. The rounding of the result comes on top.
+        "exact": integers and booleans are multiplied without any rounding, with as few
+        moduli as their dtypes and k take; the result is float64, or complex128 of
+        pairs, and has to stay within 2^53 for all integers of these dtypes. Without
+        alpha, beta and C.
     num_moduli : int, optional
         Number of moduli, instead of an accuracy.
     method : {"2m", "3m", "4m", "hybrid", "eisenstein", "blas", "auto"}
@@ -126,6 +131,10 @@ def gemm(
         two, exactly, where their sizes spread along k. Bounds are then relative to the
         rows and columns that result. Default: yes where the data decide about the
         moduli ("native", "componentwise"), and no with given ones.
+    pairs : bool
+        Whether the last axes of A and B, of length 2, hold real and imaginary parts:
+        integers, which are multiplied exactly. They stay integers until they are
+        encoded, in dask's graphs and in transit, too.
 
     Returns
     -------

@@ -53,6 +53,7 @@ class Choices(TypedDict, total=False):
     method: Method
     engine: EngineName
     equilibrate: bool | None
+    pairs: bool
 
 
 class PlanOptions(Choices, total=False):

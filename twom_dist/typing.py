@@ -14,7 +14,7 @@ Side = Literal["left", "right"]
 Uplo = Literal["full", "lower", "upper"]
 # "native" is an old name of "blas".
 Method = Literal["2m", "3m", "4m", "hybrid", "eisenstein", "blas", "native", "auto"]
-Accuracy = Literal["native", "componentwise", "normwise"]
+Accuracy = Literal["native", "componentwise", "normwise", "exact"]
 EngineName = Literal["auto", "cpu", "cuda", "reference"]
 
 

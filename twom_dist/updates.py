@@ -22,6 +22,7 @@ def herk(
     method: Method = "2m",
     out: Any = None,
     engine: EngineName = "auto",
+    pairs: bool = False,
 ) -> Any:
     """Compute the Hermitian ``alpha A A^H + beta C``, one triangle only.
 
@@ -44,7 +45,7 @@ def herk(
     uplo : {"full", "lower", "upper"}
         Return the whole matrix (default), or one triangle with zeros in the other,
         which is not computed.
-    accuracy, num_moduli, method, out, engine : optional
+    accuracy, num_moduli, method, out, engine, pairs : optional
         As in `gemm`.
 
     Returns
@@ -85,6 +86,7 @@ def syrk(
     method: Method = "2m",
     out: Any = None,
     engine: EngineName = "auto",
+    pairs: bool = False,
 ) -> Any:
     """Compute the symmetric ``alpha A A^T + beta C``, one triangle only.
 
@@ -103,7 +105,7 @@ def syrk(
         As in `herk`.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
-    accuracy, num_moduli, method, out, engine : optional
+    accuracy, num_moduli, method, out, engine, pairs : optional
         As in `gemm`.
 
     Returns
@@ -140,6 +142,7 @@ def her2k(
     out: Any = None,
     engine: EngineName = "auto",
     equilibrate: bool | None = None,
+    pairs: bool = False,
 ) -> Any:
     """Compute the Hermitian ``alpha A B^H + conj(alpha) B A^H + beta C``.
 
@@ -158,7 +161,7 @@ def her2k(
         As in `herk`; A and B have the same dimensions.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
-    accuracy, num_moduli, method, out, engine, equilibrate : optional
+    accuracy, num_moduli, method, out, engine, equilibrate, pairs : optional
         As in `gemm`.
 
     Returns
@@ -202,6 +205,7 @@ def syr2k(
     out: Any = None,
     engine: EngineName = "auto",
     equilibrate: bool | None = None,
+    pairs: bool = False,
 ) -> Any:
     """Compute the symmetric ``alpha A B^T + alpha B A^T + beta C``.
 
@@ -220,7 +224,7 @@ def syr2k(
         As in `herk`; A and B have the same dimensions.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
-    accuracy, num_moduli, method, out, engine, equilibrate : optional
+    accuracy, num_moduli, method, out, engine, equilibrate, pairs : optional
         As in `gemm`.
 
     Returns

@@ -16,7 +16,7 @@ from ..tiles.collection import Settled, product_array, scaled_arrays, settle_arr
 from ..tiles.graph import TileTask
 from ..tiles.scaled import Shifts
 from ..tiles.task_spec import TaskRef
-from ..typing import Array, Cell
+from ..typing import Array, Cell, Side
 from .job import Job, Mirror
 from .run import Run
 
@@ -42,10 +42,10 @@ def settle_whole(run: Run, compute: Callable[[Any], Any]) -> Settled:
     job, layout, spec = run.job, run.layout, run.layout.spec
     mb, nb, kb = layout.tile_shape
     grid, (_, _, k) = layout.grid, layout.shape
-    if max(mb, nb) * k * spec.itemsize <= STRIP_BYTES:
+    if max(mb, nb) * k * spec.input_itemsize <= STRIP_BYTES:
         grid, kb = replace(grid, k=(k,), panels=((0, 1),)), max(1, k)
-    a = _read(job, job.a, (mb, kb), (_ALL, _ALL), spec.op_a)
-    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, _ALL), spec.op_b)
+    a = _read(job, job.a, (mb, kb), (_ALL, _ALL), "left")
+    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, _ALL), "right")
     found = settle_arrays(a, b, grid, spec, compute)
     if found.shifts is None:
         return found
@@ -68,8 +68,8 @@ def make_tasks(
         rows = columns = layout.rows_of(wave)
         index = {row: n for n, row in enumerate(rows)}
         places = {(index[i], index[j]): (i, j) for i, j in cells}
-    a = _read(job, job.a, (mb, kb), (rows, _ALL), spec.op_a)
-    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, columns), spec.op_b)
+    a = _read(job, job.a, (mb, kb), (rows, _ALL), "left")
+    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, columns), "right")
     c = None if job.c is None else _read(job, job.c, (mb, nb), (rows, columns))
     grid = layout.grid_of(wave)
     if shifts is not None:
@@ -83,13 +83,19 @@ def _read(
     stored: StoredMatrix,
     tile: Cell,
     blocks: tuple[Blocks, Blocks],
-    op: str = "N",
+    side: Side | None = None,
 ) -> Any:
-    """Make a dask array of the blocks of op(stored), in the layout of the file."""
+    """Make a dask array of the blocks of op(stored), in the layout of the file.
+
+    `side`: that of an operand; C without.
+    """
     # Whatever back end is configured: arrays of the other one have no `blocks`.
     from dask.array.core import from_array
 
-    if op != "N":
+    spec, dtype = job.spec, job.dtype
+    if side is not None:
+        dtype = spec.tile_dtype(side)
+    if side is not None and spec.op(side) != "N":
         tile, blocks = tile[::-1], blocks[::-1]
     on_device = job.engine == "cuda"
     whole = from_array(
@@ -104,7 +110,7 @@ def _read(
     part = whole.blocks[rows].blocks[:, columns]
     # The plain name where the part is all: that of every other use of the file.
     part = whole if part.numblocks == whole.numblocks else part
-    return as_dask(part, job.dtype, None)
+    return as_dask(part, dtype, None)
 
 
 def read_to_device(matrix: StoredMatrix, index: tuple[slice, slice]) -> Array:

@@ -82,6 +82,9 @@ def open_job(
 ) -> Job:
     """Open the inputs of `multiply_files` or `update_files`, and check the headers."""
     rule = problem.find_routine(routine)
+    if arguments.get("pairs"):
+        text = "files hold matrices of two dimensions, not pairs"
+        raise PlanError(text, "Store complex numbers", "pairs")
     problem.check_matrices(rule, a, b)
     given = {"A": a, "B": b, "C0": c}
     stored = {x: open_matrix(path) for x, path in given.items() if path is not None}

@@ -129,9 +129,10 @@ def _predict(
     grid: Grid, spec: Spec, share: Share, threads: int, cache_bytes: int
 ) -> WorkerMemory:
     inputs = 0 if spec.empty else share.inputs * sum(grid.k)
-    inputs += share.computed if spec.beta != 0 else 0
+    inputs *= spec.input_itemsize
+    inputs += share.computed * spec.itemsize if spec.beta != 0 else 0
     outputs = share.computed + share.mirrored
-    held = inputs * spec.itemsize, outputs * spec.itemsize * spec.words
+    held = inputs, outputs * spec.itemsize * spec.words
     mb, nb, kb = max(grid.m), max(grid.n), max(grid.k)
     tile, finishing = mb * nb, _finishing_bytes(spec)
     num_products = 2 if spec.routine.sums else 1
@@ -146,6 +147,9 @@ def _predict(
     # An accumulator is copied before it is added to, and decoded into a new tile.
     copies = (1 if len(grid.panels) == 1 else 2) * num_products
     in_tasks = threads * (copies * products + finishing + 4) * tile
+    if spec.stored:
+        # Integers are widened as they are encoded.
+        in_tasks += threads * spec.operand_dtype.itemsize * max(mb, nb) * kb
     # The CPU's threads hold the quarters of a product each, if they take any.
     in_tasks += threads * quarters_bytes(mb, nb, kb)
     kept = min(encoded, cache_bytes)

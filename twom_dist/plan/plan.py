@@ -149,10 +149,13 @@ class Plan:
     def error_bound(self) -> float:
         """Bound of ``|dC_ij|`` for alpha = 1, beta = 0.
 
-        Relative to ``(|A| |B|)_ij`` with a `grade`, else to ``||a_i|| ||b_j||``.
+        Relative to ``(|A| |B|)_ij`` with a `grade`, else to ``||a_i|| ||b_j||``; 0 for
+        an exact product.
 
         For a rank-2k update it holds for each of the two products.
         """
+        if self.spec.exact:
+            return 0.0
         if self.spec.grade:
             return componentwise_bound(self.spec.k, self.spec.unit_roundoff)
         system = None if self.spec.native else self.spec.system
@@ -209,6 +212,8 @@ class Plan:
             moduli += f", expected; each costs {self.operations_per_modulus:.2g} ops"
             how = "guaranteed" if self.grade == "componentwise" else "expected"
             bound = f"{self.error_bound:.1e} (|A| |B|)_ij, {how}"
+        if self.spec.exact:
+            bound = "0: integers, multiplied exactly"
         return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
             ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),

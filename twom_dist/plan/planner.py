@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ..errors import MemoryLimitError
 from ..tiles.grid import Chunks, Grid, group_panels
 from ..tiles.placement import choose_grid, summa_bytes
-from ..tiles.spec import Spec
+from ..tiles.spec import SIDES, Spec
 from ..tiles.triangle import TriangleMap, triangle_map
 from .cluster import Cluster
 from .footprint import Placement, WorkerMemory, predict_memory
@@ -27,7 +27,7 @@ def make_plan(
     """
     m, n, k = chunks
     panel_bytes = cluster.memory.panel_bytes(cluster.threads)
-    panels = group_panels(k, max(m), max(n), spec.itemsize, panel_bytes)
+    panels = group_panels(k, max(m), max(n), spec.input_itemsize, panel_bytes)
     grid = Grid(m, n, k, panels)
     placement = _place(grid, spec, cluster.workers)
     memory, cache_bytes = _fit_memory(grid, spec, placement, cluster, mirrors)
@@ -53,7 +53,8 @@ def _place(grid: Grid, spec: Spec, workers: int) -> Placement:
 def _input_bytes(grid: Grid, spec: Spec) -> tuple[int, int]:
     """Return the bytes of op(A) and op(B) that are read."""
     m, n, k = grid.shape
-    return (0, 0) if spec.empty else (m * k * spec.itemsize, k * n * spec.itemsize)
+    left, right = (spec.tile_dtype(side).itemsize for side in SIDES)
+    return (0, 0) if spec.empty else (m * k * left, k * n * right)
 
 
 def _fit_memory(
@@ -140,7 +141,7 @@ def _count_tasks(grid: Grid, spec: Spec, mirrors: bool) -> int:
     computed = routine.count_cells(grid.mt, grid.nt)
     panels = 1 if spec.empty else len(grid.panels)
     tasks = computed * panels + (cells - computed if mirrors else 0)
-    if spec.native or spec.empty:
+    if spec.native or spec.empty or spec.exact:
         return tasks
     return tasks + _count_scaling(grid, spec)
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, KernelError
-from ..kernels.family import Family, family_of, namespace
+from ..kernels.family import Family, empty_block, family_of, namespace
 from ..typing import Array, Side
+from .integers import widen
 from .spec import Spec, is_straight, load_engine
 
 # Beyond, an integer is rounded as it becomes a double.
@@ -44,9 +45,22 @@ def check_kind(block: Array, family: Family, dtype: Any) -> Array:
     return block
 
 
-def check_block(block: Array, shape: tuple[int, int], spec: Spec) -> Array:
-    """Return a block of A, B or C that is what the grid says, as it is stored."""
-    block = check_kind(block, load_engine(spec).family, spec.dtype)
+def result_meta(meta: Any, spec: Spec) -> Any:
+    """Return what tells the blocks of the result, from that of A.
+
+    Without a device a CuPy block is not made of another.
+    """
+    return empty_block(family_of(meta), spec.dtype) if spec.exact else meta
+
+
+def check_block(
+    block: Array, shape: tuple[int, int], spec: Spec, dtype: Any = None
+) -> Array:
+    """Return a block of A, B or C that is what the grid says, as it is stored.
+
+    `dtype`: that of the result by default.
+    """
+    block = check_kind(block, load_engine(spec).family, dtype or spec.dtype)
     if block.shape != shape:
         raise KernelError(
             f"a block has shape {block.shape}, but its dask array promises {shape}",
@@ -59,11 +73,14 @@ def check_block(block: Array, shape: tuple[int, int], spec: Spec) -> Array:
 def check_tile(block: Array, shape: tuple[int, int], side: Side, spec: Spec) -> Array:
     """Return a block of A or B, as it is stored, that has these rows and k."""
     straight = is_straight(side, spec.op(side))
-    return check_block(block, shape if straight else shape[::-1], spec)
+    stored = shape if straight else shape[::-1]
+    return check_block(block, stored, spec, spec.tile_dtype(side))
 
 
 def cast(block: Array, dtype: np.dtype[Any]) -> Array:
     """Promote a block; refuse integers that a double would round."""
+    if block.dtype.names is not None:
+        return widen(block, dtype)
     wide = block.dtype.kind in "iu" and block.dtype.itemsize == 8 and block.size
     if wide and max(int(block.max()), -int(block.min())) > _EXACT_IN_DOUBLE:
         raise ArgumentError(

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from ..kernels.double_double import add_pairs
 from ..kernels.family import namespace
-from ..typing import Array, Uplo
+from ..typing import Array, Side, Uplo
 from . import tasks
-from .spec import Spec, load_engine
+from .integers import no_exponents
+from .spec import Spec, as_rows, load_engine
 from .tasks import Accumulator
 
 
@@ -26,6 +27,15 @@ class Operand(NamedTuple):
 
     tiles: Sequence[Array]
     exponents: Array | None
+
+
+def as_operand(
+    tiles: Sequence[Array], exponents: Array | None, side: Side, spec: Spec
+) -> Operand:
+    """Join tiles and exponents; those of integers, which nothing scales, are 0."""
+    if exponents is None and spec.exact:
+        exponents = no_exponents(as_rows(tiles[0], side, spec.op(side)))
+    return Operand(tiles, exponents)
 
 
 # Of rows of op(A) and columns of op(B), as `Routine.pairs` lists them.

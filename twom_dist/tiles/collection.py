@@ -8,6 +8,7 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from ..typing import Cell
+from .blocks import result_meta
 from .graph import build_layer, result_name
 from .grid import Grid
 from .scaled import Shifts, build_scaled, build_survey, scaled_name
@@ -40,8 +41,7 @@ def product_array(
     layer = build_layer(name, Operands(*names), grid, spec, cells)
     inputs = [x for x in ((c,) if spec.empty else (a, b, c)) if x is not None]
     graph = HighLevelGraph.from_collections(name, layer, dependencies=inputs)
-    # A is of the result's dtype by now; a CuPy block cannot be made without a device.
-    return Array(graph, name, (grid.m, grid.n), meta=a._meta)
+    return Array(graph, name, (grid.m, grid.n), meta=result_meta(a._meta, spec))
 
 
 def scaled_arrays(

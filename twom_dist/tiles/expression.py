@@ -8,6 +8,7 @@ from typing import Any
 from dask.array._array_expr._collection import new_collection
 from dask.array._array_expr._expr import ArrayExpr
 
+from .blocks import result_meta
 from .graph import build_layer, result_name
 from .grid import Chunks, Grid
 from .scaled import build_scaled, scaled_name
@@ -26,7 +27,7 @@ class TwomProduct(ArrayExpr):
 
     @property
     def _meta(self) -> Any:
-        return self.a._meta
+        return result_meta(self.a._meta, self.spec)
 
     @property
     def chunks(self) -> tuple[Chunks, Chunks]:

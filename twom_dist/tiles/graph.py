@@ -17,7 +17,7 @@ from dask.base import tokenize
 
 from ..typing import Cell, Side
 from .blocks import check_block, check_tile
-from .cells import Operand, Product, compute_cell, mirror_tile, multiply_cell
+from .cells import Product, as_operand, compute_cell, mirror_tile, multiply_cell
 from .grid import Grid
 from .scaling import Key, Operands, ScalingTasks, running
 from .spec import SIDES, Spec, load_engine
@@ -140,7 +140,8 @@ class _Layer:
 
     def _operand(self, side: Side, index: int, steps: range) -> tuple[Any, Any]:
         tiles = self._tiles(side, index, steps)
-        return tiles, None if self.spec.native else self._exponents(side, index)
+        given = not (self.spec.native or self.spec.exact)
+        return tiles, self._exponents(side, index) if given else None
 
     def _tiles(self, side: Side, index: int, steps: range) -> List:
         """List a row of tiles; one object for all the tasks that take it."""
@@ -204,7 +205,9 @@ def _receive(spec: Spec, extent: Extent, given: Sequence[Any]) -> list[Product]:
         if not operands:
             break
         left, right = (
-            Operand(_check_tiles(tiles, rows, side, spec, extent), exponents)
+            as_operand(
+                _check_tiles(tiles, rows, side, spec, extent), exponents, side, spec
+            )
             for tiles, exponents, rows, side in zip(
                 operands[::2], operands[1::2], sizes, SIDES, strict=True
             )

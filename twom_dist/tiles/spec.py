@@ -56,6 +56,12 @@ class Spec:
     lazy : bool
         Whether blocks come from a scheduler, where a user may refill them in place
         between two runs.
+    exact : bool
+        Whether entries are integers, encoded as they are: all exponents are 0.
+    operand : str
+        Dtype of A and B as engines take them; empty where it is that of the result.
+    stored : () or (str, str)
+        Dtypes of the tiles of A and B until they are encoded, where these are others.
     """
 
     routine: Routine
@@ -76,6 +82,9 @@ class Spec:
     empty: bool = False
     cache_bytes: int = 0
     lazy: bool = False
+    exact: bool = False
+    operand: str = ""
+    stored: tuple[str, ...] = ()
 
     @property
     def native(self) -> bool:
@@ -89,8 +98,24 @@ class Spec:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an entry of A and B."""
+        """Bytes of an entry of C."""
         return np.dtype(self.dtype).itemsize
+
+    @property
+    def input_itemsize(self) -> int:
+        """Bytes of an entry of A or B, the larger ones, until they are encoded."""
+        return max(self.tile_dtype(side).itemsize for side in SIDES)
+
+    @property
+    def operand_dtype(self) -> np.dtype[Any]:
+        """Of A and B as engines take them."""
+        return np.dtype(self.operand or self.dtype)
+
+    def tile_dtype(self, side: Side) -> np.dtype[Any]:
+        """Return the dtype of the tiles of A, or of B, until they are encoded."""
+        if not self.stored:
+            return self.operand_dtype
+        return np.dtype(self.stored[SIDES.index(side)])
 
     @property
     def unit_roundoff(self) -> float:

@@ -9,7 +9,7 @@ from ..errors import PlanError
 from ..kernels.family import namespace
 from ..typing import Array
 from . import tasks
-from .cells import Operand, compute_cell
+from .cells import as_operand, compute_cell
 from .certain import certain_systems
 from .estimate import Measured
 from .spec import SIDES, Spec, as_rows, load_engine
@@ -30,7 +30,8 @@ def compute_stack(
     Parameters
     ----------
     a, b : (..., rows, columns)
-        Of the dtype of the result, the same axes in front; b is a for an update.
+        Of the dtype of the result, or integers of an exact product; the same axes in
+        front; b is a for an update.
     spec : Spec
         Of each product: its k. With a grade each takes its own moduli.
     c : (..., m, n), optional
@@ -81,7 +82,7 @@ def _compute_piece(
     a: Array, b: Array, c: Array | None, spec: Spec, out: Array
 ) -> list[int]:
     """Compute products; return the places of those whose moduli are not certain."""
-    if spec.native or spec.empty:
+    if spec.native or spec.empty or spec.exact:
         _compute_settled(a, b, c, (None, None), spec, out)
         return []
     sides = tuple(zip((a, b), SIDES[:1] if spec.twins else SIDES, strict=False))
@@ -127,8 +128,10 @@ def _compute_settled(
     """Compute products of one residue system, or of the BLAS."""
     products = []
     if not spec.empty:
-        left = Operand([a], exponents[0])
-        right = left if spec.twins else Operand([b], exponents[1])
+        left = as_operand([a], exponents[0], "left", spec)
+        right = left
+        if not spec.twins:
+            right = as_operand([b], exponents[1], "right", spec)
         products = [(left, right)]
     tile = compute_cell(products, spec, spec.routine.triangle, None, c, out)
     if tile is not out:

@@ -18,6 +18,7 @@ from ..kernels.operands import Encoded, Fill
 from ..moduli import norm_bits, scaling_rule
 from ..typing import Array, Side, Uplo
 from .cache import encoded_tiles
+from .integers import widen
 from .spec import (
     Spec,
     as_rows,
@@ -105,7 +106,7 @@ def encode_tile(
 
     def encode() -> Encoded:
         encoded = engine.encode(
-            as_rows(block, side, op),
+            as_rows(widen(block, spec.operand_dtype), side, op),
             exponents,
             spec.system,
             conjugate=is_conjugated(op),
@@ -118,14 +119,15 @@ def encode_tile(
     if spec.cache_bytes == 0:
         return encode()
     # On a device they are told by identity: their values would have to be waited for.
-    on_host = family_of(exponents) == "numpy"
+    # Where nothing is scaled they tell nothing.
+    on_host = spec.exact or family_of(exponents) == "numpy"
     key = (
         is_straight(side, op),
         is_conjugated(op),
         spec.moduli,
         spec.engine,
         engine.fingerprint(block) if spec.lazy and not on_worker() else 0,
-        exponents.tobytes() if on_host else None,
+        exponents.tobytes() if on_host and not spec.exact else None,
     )
     beside = None if on_host else exponents
     return encoded_tiles.get(block, key, encode, spec.cache_bytes, beside)
@@ -155,7 +157,6 @@ def multiply_panel(
     fill = None if before is None else before.fill
     conjugate = is_conjugated(spec.op_a), is_conjugated(spec.op_b)
     for a, b in zip(a_tiles, b_tiles, strict=True):
-        x, y = as_rows(a, "left", spec.op_a), as_rows(b, "right", spec.op_b)
         values = engine.multiply(
             encode_tile(a, rows, "left", spec),
             encode_tile(b, columns, "right", spec),
@@ -164,6 +165,9 @@ def multiply_panel(
             hermitian=hermitian,
             triangle=triangle,
         )
+        if spec.exact:
+            continue
+        x, y = as_rows(a, "left", spec.op_a), as_rows(b, "right", spec.op_b)
         found = engine.find_fill(x, y, rows, columns, conjugate)
         fill = found if fill is None or found is None else fill.plus(found)
     assert values is not None

@@ -187,7 +187,10 @@ class CpuEngine:
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place."""
         source, _ = straighten(x)
-        return int(fingerprint_words(read_only(source.reshape(-1).view(np.uint32))))
+        content = source.reshape(-1).view(np.uint8)
+        if content.size % 4:
+            content = np.append(content, np.zeros(-content.size % 4, np.uint8))
+        return int(fingerprint_words(read_only(content.view(np.uint32))))
 
     def encode(
         self,
