@@ -44,6 +44,7 @@ def test_examples_give_what_they_say(text, page, line):
 def test_there_are_pages_with_examples():
     assert [x.name for x in WITH_EXAMPLES] == [
         "accuracy.md",
+        "arrays.md",
         "covariance.md",
         "recipes.md",
     ]

@@ -1,11 +1,13 @@
 """zarr arrays and HDF5 datasets as lazy dask arrays, cut where they are stored cut."""
 
+import os
 from math import prod
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
-from .errors import ArgumentError
+from .errors import ArgumentError, StoreError, portable_errors
 from .execute import current_client
 from .plan import LARGEST_TILE
 
@@ -13,6 +15,42 @@ from .plan import LARGEST_TILE
 _LARGEST_CHUNK = 2 * LARGEST_TILE
 # Where HDF5 keeps a file that no other process can open.
 _IN_MEMORY = ("core", "fileobj")
+
+
+class SharedDataset:
+    """An HDF5 dataset that other processes open by its path, in the tasks that read it.
+
+    distributed would open it where it unpacks a graph, by a path that may be relative,
+    and a worker that does not find it there dies.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self.path, self.name = os.path.abspath(dataset.file.filename), dataset.name
+        self.shape, self.dtype, self.ndim = dataset.shape, dataset.dtype, dataset.ndim
+        self._token = uuid4().hex  # what lies there may change
+        self._dataset = dataset
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_dataset": None}
+
+    def __dask_tokenize__(self) -> str:
+        return self._token
+
+    def __getitem__(self, index: Any) -> Any:
+        if self._dataset is not None:
+            return self._dataset[index]
+        import h5py
+
+        with portable_errors():
+            try:
+                with h5py.File(self.path, "r") as file:
+                    return file[self.name][index]
+            except (OSError, KeyError) as error:
+                raise StoreError(
+                    f"cannot read {self.name!r} of {self.path!r}: {error}",
+                    "Keep the file where all workers find it",
+                    "file-not-on-worker",
+                ) from error
 
 
 def is_on_disk(x: Any) -> bool:
@@ -27,6 +65,8 @@ def open_lazily(x: Any, name: str) -> Any:
     _check(x, name)
     chunks = _choose_chunks(x)
     meta = np.empty((0,) * len(x.shape), x.dtype)
+    if type(x).__module__.startswith("h5py"):
+        x = SharedDataset(x)
     whole = from_array(x, chunks=chunks, inline_array=True, meta=meta)
     if max(chunks[-2:], default=0) <= _LARGEST_CHUNK:
         return whole

@@ -1,5 +1,7 @@
 """zarr arrays and HDF5 datasets that the workers of a client read."""
 
+import os
+
 import h5py
 import pytest
 import zarr
@@ -7,7 +9,7 @@ import zarr
 import twom_dist as td
 from tests.expect import raises
 from twom_dist import on_disk
-from twom_dist.errors import ArgumentError
+from twom_dist.errors import ArgumentError, StoreError
 
 A, B = td.testing.random_matrix(50, 70), td.testing.random_matrix(70, 40)
 
@@ -34,3 +36,12 @@ def test_files_that_workers_cannot_open_are_refused(stored, client):
         opened = h5py.File("B.h5", **options)
         with opened as file, client.as_current(), raises(ArgumentError, "open-file"):
             td.gemm(stored, file["group/B"])
+
+
+def test_a_file_that_is_gone_fails_the_task_and_no_worker(stored, client):
+    with h5py.File("B.h5", "r") as file:
+        found = td.gemm(stored, file["group/B"])
+        os.rename("B.h5", "elsewhere.h5")
+        with raises(StoreError, "file-not-on-worker"):
+            client.compute(found).result()
+    assert len(client.scheduler_info()["workers"]) == 2
