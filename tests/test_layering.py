@@ -23,7 +23,7 @@ PACKAGE = "twom_dist"
 # From the bottom: modules and packages of each layer. The longest entry that fits a
 # module counts.
 LAYERS = (
-    ("errors", "typing", "config", "tables"),
+    ("errors", "typing", "protocols", "config", "tables"),
     ("moduli",),
     ("kernels.family", "kernels.at_once", "kernels.operands", "kernels.survey"),
     ("kernels.limits", "kernels.contract", "kernels.registry"),
@@ -49,7 +49,7 @@ AT_MOST: dict[str, tuple[str, ...]] = {
     "config": ("errors",),
     "moduli": ("errors",),
     "kernels": ("errors", "typing", "config", "moduli"),
-    "signatures": ("typing",),
+    "signatures": ("typing", "protocols"),
     "testing": ("errors",),
     "store": ("errors", "typing"),
 }

@@ -18,6 +18,17 @@ class Device:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {}
 
+class Tensor:
+    def __dlpack__(self, *, stream: Any = None) -> Any: ...
+
+class DataArray:
+    @property
+    def dims(self) -> Any: ...
+    @property
+    def coords(self) -> Any: ...
+
+t: Tensor
+x: DataArray
 a: npt.NDArray[np.complex128]
 d: da.Array
 g: Device
@@ -63,6 +74,10 @@ TYPES = {
     "td.einsum('ij,jk', d, d)": DASK,
     "td.einsum('ij,jk', g, g, method='2m')": DEVICE,
     "(td.herk if a.size else td.syrk)(a, uplo='lower')": NUMPY,
+    "td.gemm(t, a, out=t)": "user.Tensor",
+    "td.zherk(t, uplo='lower')": "user.Tensor",
+    "td.gemm(x, x, dim='time')": "user.DataArray",
+    "td.herk(x, x, beta=1, dim='time')": "user.DataArray",
     "td.plan_gemm(a, d)": PLAN,
     "td.plan_syrk((2, 3), chunks=2, method='3m')": PLAN,
     "td.plan_her2k((2, 3), a).num_moduli": "int",
@@ -76,6 +91,8 @@ MISTAKES = [
     "td.gemm(a, 'a')",
     "td.gemm(a)",
     "td.gemm(g, a)",
+    "td.gemm(x, x)",
+    "td.gemm(x, a, dim='time')",
     "td.gemm(a, a, gamma=3)",
     "td.gemm(a, a, op='C')",
     "td.gemm(a, a, accuracy='good')",

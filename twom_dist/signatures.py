@@ -3,46 +3,21 @@
 At run time each routine has the whole signature; here its options are dictionaries.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, TypedDict, Unpack, cast, overload
 
-import numpy.typing as npt
-
+from .protocols import (
+    CuPyLike,
+    Device,
+    DLPackLike,
+    Foreign,
+    InMemory,
+    Labelled,
+    Lazy,
+    NumPyArray,
+    NumPyLike,
+)
 from .typing import Accuracy, EngineName, Method, Op, Uplo
-
-NumPyArray = npt.NDArray[Any]
-# Whatever NumPy makes a matrix of; a string is not among it.
-NumPyLike = npt.NDArray[Any] | Sequence[Sequence[complex] | npt.NDArray[Any]]
-
-
-class DaskLike(Protocol):
-    """A dask array, as `dask.array.Array` is."""
-
-    @property
-    def chunks(self) -> Any:
-        """Sizes of the chunks along each dimension."""
-        ...
-
-    def rechunk(self, *args: Any, **kwargs: Any) -> Any:
-        """Cut it in another way."""
-        ...
-
-
-class CuPyLike(Protocol):
-    """An array of a CUDA device, as `cupy.ndarray` is."""
-
-    @property
-    def __cuda_array_interface__(self) -> Any:
-        """Describe the memory."""
-        ...
-
-
-Lazy = TypeVar("Lazy", bound=DaskLike)
-Device = TypeVar("Device", bound=CuPyLike)
-
-
-# What may stand beside a dask array.
-InMemory = NumPyLike | CuPyLike
 
 
 class Choices(TypedDict, total=False):
@@ -68,7 +43,7 @@ class Scalars(TypedDict, total=False):
 
     alpha: complex
     beta: complex | None
-    out: NumPyArray | CuPyLike | None
+    out: NumPyArray | CuPyLike | DLPackLike | None
 
 
 class ProductPairOptions(Choices, total=False):
@@ -170,6 +145,24 @@ class Gemm(Protocol):
     def __call__(
         self, A: InMemory, B: InMemory, C: Lazy, **options: Unpack[ProductOptions]
     ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: Labelled,
+        B: Labelled,
+        C: Labelled | None = None,
+        *,
+        dim: str,
+        **options: Unpack[ProductOptions],
+    ) -> Labelled: ...
+    @overload
+    def __call__(
+        self,
+        A: Foreign,
+        B: Foreign | NumPyLike,
+        C: Foreign | NumPyLike | None = None,
+        **options: Unpack[ProductOptions],
+    ) -> Foreign: ...
 
 
 class Update(Protocol):
@@ -211,6 +204,22 @@ class Update(Protocol):
     def __call__(
         self, A: InMemory, C: Lazy, **options: Unpack[UpdateOptions]
     ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: Labelled,
+        C: Labelled | None = None,
+        *,
+        dim: str,
+        **options: Unpack[UpdateOptions],
+    ) -> Labelled: ...
+    @overload
+    def __call__(
+        self,
+        A: Foreign,
+        C: Foreign | NumPyLike | None = None,
+        **options: Unpack[UpdateOptions],
+    ) -> Foreign: ...
 
 
 class Update2(Protocol):
@@ -290,6 +299,24 @@ class Update2(Protocol):
     def __call__(
         self, A: InMemory, B: InMemory, C: Lazy, **options: Unpack[UpdateOptions]
     ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: Labelled,
+        B: Labelled,
+        C: Labelled | None = None,
+        *,
+        dim: str,
+        **options: Unpack[UpdateOptions],
+    ) -> Labelled: ...
+    @overload
+    def __call__(
+        self,
+        A: Foreign,
+        B: Foreign | NumPyLike,
+        C: Foreign | NumPyLike | None = None,
+        **options: Unpack[UpdateOptions],
+    ) -> Foreign: ...
 
 
 def as_gemm(function: Callable[..., Any]) -> Gemm:

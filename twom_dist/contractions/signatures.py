@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypedDict, Unpack, cast, overload
 
 import numpy.typing as npt
 
-from ..signatures import CuPyLike, Device, Lazy, NumPyLike
+from ..protocols import CuPyLike, Device, Lazy, NumPyLike
 from ..typing import Accuracy, EngineName, Method
 
 # What NumPy makes an array of any number of axes of.
