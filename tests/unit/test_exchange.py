@@ -167,3 +167,28 @@ def test_tensors_of_torch_say_what_they_are():
     out = torch.zeros(5, 4, dtype=torch.complex128)
     assert td.gemm(a.mT, B, op_a="T", out=out) is out
     assert out.numpy().tobytes() == AB.tobytes()
+
+
+def test_contractions_give_back_the_library_of_their_operands(library):
+    a, b = library(A), library(B)
+    for found in (
+        td.matmul(a, b),
+        td.tensordot(a, b, axes=1),
+        td.einsum("ij,jk->ik", a, b),
+        td.einsum("ij,jk->ik", A, b),
+    ):
+        assert type(found) is type(a)
+        assert (np.from_dlpack(found) == A @ B).all()
+    turned = td.transpose(a)
+    assert type(turned) is type(a)
+    assert (np.from_dlpack(turned) == A.T).all()
+    total = td.einsum("ij,ij->", a, a)
+    assert np.asarray(np.from_dlpack(total)).shape == ()
+
+
+def test_contractions_read_arrays_on_disk_lazily(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    stored = zarr.create_array(tmp_path / "A.zarr", data=A, chunks=(3, 3))
+    found = td.matmul(stored, B)
+    assert isinstance(found, da.Array)
+    assert np.allclose(found, A @ B)

@@ -12,7 +12,7 @@ from ..matrices import check_out
 from ..typing import Method
 from .axes import matmul_terms, read_each, tensordot_terms
 from .network import contract_network
-from .operands import as_operand, as_operands, reduce_to
+from .operands import as_operands, reduce_to
 from .pair import contract_pair
 from .products import PRODUCT_KINDS, check_options
 from .signatures import ContractionOptions, as_einsum, as_matmul, as_tensordot
@@ -34,9 +34,10 @@ def matmul(
     Parameters
     ----------
     x1, x2 : (..., m, k) and (..., k, n) arrays, or vectors of k entries
-        NumPy, CuPy or dask arrays, or what NumPy makes an array of. Axes in front are
-        broadcast. float32, float64, complex64 and complex128 go through int8 products
-        or the BLAS; integers, booleans and other numbers to NumPy's own product.
+        NumPy, CuPy or dask arrays, what NumPy makes an array of, or arrays of other
+        libraries by DLPack, whose kind the result has. Axes in front are broadcast.
+        float32, float64, complex64 and complex128 go through int8 products or the BLAS;
+        integers, booleans and other numbers to NumPy's own product.
     out : array, optional
         Array in memory, of the shape and dtype of the result, that is written to and
         returned; it may not overlap x1 or x2.
@@ -51,7 +52,7 @@ def matmul(
     Returns
     -------
     array
-        Of the family of x1 and x2; dask arrays are lazy. Where x2 is the transpose of
+        Of the kind of x1 and x2; dask arrays are lazy. Where x2 is the transpose of
         x1 (the same memory, or the same dask array), or its conjugate transpose, the
         bits are those of `syrk` and `herk`, which take half the int8 products and
         equilibrate nothing.
@@ -87,7 +88,7 @@ def matmul(
 
 def _matmul(x1: Any, x2: Any, out: Any, options: Mapping[str, Any]) -> Any:
     check_options(options)
-    a, b = as_operands((x1, x2), ("x1", "x2"))
+    (a, b), out, give_back = as_operands((x1, x2), ("x1", "x2"), out)
     terms, output = matmul_terms(a.shape, b.shape)
     if out is not None:
         front = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -95,14 +96,9 @@ def _matmul(x1: Any, x2: Any, out: Any, options: Mapping[str, Any]) -> Any:
         check_out(out, (a, b), shape, np.result_type(a.dtype, b.dtype))
     found = contract_pair(a, b, terms, output, options)
     if out is None:
-        return _as_scalar(found)
+        return give_back(found)
     out[...] = found
-    return out
-
-
-def _as_scalar(x: Any) -> Any:
-    """Return the number of a NumPy array without axes, as NumPy does."""
-    return x[()] if x.ndim == 0 and isinstance(x, np.ndarray) else x
+    return give_back(out)
 
 
 @as_tensordot
@@ -150,9 +146,9 @@ def tensordot(
     """
     given: Mapping[str, Any] = {"method": method, **options}
     check_options(given)
-    a, b = as_operands((a, b), ("a", "b"))
+    (a, b), _, give_back = as_operands((a, b), ("a", "b"))
     terms, output = tensordot_terms(a.shape, b.shape, axes)
-    return contract_pair(a, b, terms, output, given)
+    return give_back(contract_pair(a, b, terms, output, given))
 
 
 @as_einsum
@@ -214,15 +210,15 @@ def einsum(
             "Write letters, such as 'ij,jk->ik'",
             "subscripts",
         )
-    arrays = as_operands(operands, _number(len(operands)))
+    arrays, _, give_back = as_operands(operands, _number(len(operands)))
     terms, output = parse(subscripts, tuple(x.ndim for x in arrays))
     if len(arrays) == 1:
-        return _as_scalar(reduce_to(arrays[0], terms[0], output))
+        return give_back(reduce_to(arrays[0], terms[0], output))
     if len(arrays) == 2:
         a, b = arrays
         pair = terms[0], terms[1]
-        return _as_scalar(contract_pair(a, b, pair, output, given))
-    return _as_scalar(contract_network(arrays, terms, output, optimize, given))
+        return give_back(contract_pair(a, b, pair, output, given))
+    return give_back(contract_network(arrays, terms, output, optimize, given))
 
 
 def _number(count: int) -> Sequence[str]:
@@ -256,11 +252,11 @@ def transpose(a: Any, axes: Any = None) -> Any:
     >>> td.transpose(np.ones((2, 3, 4)), (1, 0, 2)).shape
     (3, 2, 4)
     """
-    a = as_operand(a, "a")
+    (a,), _, give_back = as_operands((a,), ("a",))
     if axes is None:
-        return a.transpose()
+        return give_back(a.transpose())
     order = read_each(axes, a.ndim, "a")
     if len(order) != a.ndim:
         text = f"axes={axes!r} are {len(order)}, and a has {a.ndim} axes"
         raise PlanError(text, "Give each axis once", "axes")
-    return a.transpose(order)
+    return give_back(a.transpose(order))

@@ -6,21 +6,33 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, PlanError
+from ..exchange import GiveBack, adopt
 from ..matrices import as_array, common_family, is_dask
 from .letters import Reduction, Shape, reduce_each
 from .subscripts import Term
 
 
-def as_operands(given: Sequence[Any], names: Sequence[str]) -> list[Any]:
-    """Return NumPy, CuPy or dask arrays of numbers, or say what cannot be one."""
-    if all(type(x) is np.ndarray and x.dtype.kind in "biufc" for x in given):
-        return list(given)
-    common_family(**dict(zip(names, given, strict=True)))
-    return [as_operand(x, name) for x, name in zip(given, names, strict=True)]
+def as_operands(
+    given: Sequence[Any], names: Sequence[str], out: Any = None
+) -> tuple[list[Any], Any, GiveBack]:
+    """Return NumPy, CuPy or dask arrays of numbers, or say what cannot be one.
+
+    With them `out` as it is written to, and what gives a result back in the kind of
+    array that was given.
+    """
+    (*arrays, out), give_back = adopt(**dict(zip(names, given, strict=True)), out=out)
+    if not all(type(x) is np.ndarray and x.dtype.kind in "biufc" for x in arrays):
+        common_family(**dict(zip(names, arrays, strict=True)))
+        arrays = [_as_operand(x, name) for x, name in zip(arrays, names, strict=True)]
+    return arrays, out, lambda found: give_back(_as_scalar(found))
 
 
-def as_operand(x: Any, name: str) -> Any:
-    """Return one of them."""
+def _as_scalar(x: Any) -> Any:
+    """Return the number of a NumPy array without axes, as NumPy does."""
+    return x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
+
+
+def _as_operand(x: Any, name: str) -> Any:
     x = as_array(x, name)
     if x.dtype.kind not in "biufc":
         raise ArgumentError(
