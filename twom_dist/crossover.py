@@ -32,21 +32,25 @@ class Crossover(NamedTuple):
     results: str
 
 
-_EPYC = "AMD EPYC of family 26, AVX512-VNNI, 2 cores"
+_XEON = "Intel Xeon with AVX512-VNNI and AMX, 2 cores"
 _H200 = "NVIDIA H200"
 
 # Of the default accuracy against NumPy's and CuPy's products, by engine, routine and
-# dtype; what is missing was not measured to be faster at any size. Times of the native
-# product over ours, n = 1024, 2048, 3000, 4096:
-# CPU: gemm 0.81, 0.99, -, 1.02; herk with 16 moduli 1.43, 1.76, -, 2.05 (at 1024 the
-#      default takes 1.08 times as long). 16 moduli on Zen 4 and on 16 cores of a Xeon:
-#      at most 0.87. float64 takes as many moduli for a quarter of the native work.
-# H200: gemm 0.19, 0.66, 1.17, 1.82; herk with 16 moduli 0.84, 2.08, 2.65, 3.84, of
-#      which the default takes 2.2 times as long at 2048 and 1.56 times at 3000.
-#      Other dtypes were measured at 8192 alone: 5.7 (complex64), 1.27 (float64), 2.5.
+# dtype; what is missing was not measured to be faster on all devices, at any size.
+# CPU: gemm of complex128 0.44, 0.76, 0.83 times as fast as NumPy on the Xeon, n = 1024,
+#      2048, 3072, and 0.81, 0.99, 1.02 on an AMD EPYC of family 26, n = 1024, 2048,
+#      4096; herk of complex128 1.05, 1.26, 1.41 (and 1.43, 1.76, 2.05 with 16 moduli on
+#      the EPYC), of complex64 1.05, 1.31, 1.47 (Xeon alone); float64 and float32 at
+#      most 0.63: they take as many moduli for a quarter of the native work.
+# H200: gemm 0.19, 0.66, 1.17, 1.82, n = 1024, 2048, 3000, 4096; herk with 16 moduli
+#      0.84, 2.08, 2.65, 3.84, of which the default takes 2.2 times as long at 2048 and
+#      1.56 times at 3000. Other dtypes were measured at 8192 alone: 5.7 (complex64),
+#      1.27 (float64), 2.5.
 _TABLE: dict[tuple[str, str, str], Crossover] = {
-    ("cpu", "gemm", "complex128"): Crossover(1365.0, _EPYC, "gemm-cpu-zen5.jsonl"),
-    ("cpu", "herk", "complex128"): Crossover(341.0, _EPYC, "rank-k-cpu-zen5.jsonl"),
+    **{
+        ("cpu", "herk", dtype): Crossover(682.0, _XEON, "crossover-cpu-xeon.jsonl")
+        for dtype in ("complex128", "complex64")
+    },
     **{
         ("cuda", routine, dtype): Crossover(size, _H200, "gpu.jsonl")
         for routine in ("gemm", "herk", "syrk")
