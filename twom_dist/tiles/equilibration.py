@@ -134,6 +134,7 @@ def may_gain(a: Array, b: Array) -> Array:
     Returns
     -------
     (count,) bool
+        True wherever it gains, and where rounding leaves that open.
     """
     both = (a != ZERO_ROW) & (b != ZERO_ROW)
     a, b = (x.astype(np.int64) for x in (a, b))
