@@ -42,7 +42,7 @@ def lazily(call):
             "ai,aj->ji",
             "abi,ija->bj",
             "abij,ijc->abc",
-            "aij,ajc->aci",
+            "aij,ajb->abi",
             "abijc,cijad->bijd",
         ),
         *("a,a", "ab,ab->ab", "ii,ic->c", "abi,cj->", "abci,abcj->ij", "ab,bc,cd->ad"),
