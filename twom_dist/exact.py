@@ -150,7 +150,7 @@ def describe_tiles(a: Any, b: Any, largest: int, engine: str) -> dict[str, Any]:
     """Return what a spec says of tiles of integers, or pairs, of these dtypes."""
     return {
         "exact": True,
-        "operand": working_dtype(a, largest).str,
+        "operand": (working_dtype(a, largest) if a.kind in "biuV" else a).str,
         # CuPy blocks are converted as they are made.
         "stored": () if engine == "cuda" else tuple(map(_name_dtype, (a, b))),
     }

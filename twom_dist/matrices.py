@@ -85,6 +85,13 @@ def as_array(x: Any, name: str) -> Any:
         _refuse_other_kinds(x, name)
         if not is_dask(x) and family_of(x) == "numpy":
             x = _as_numpy(x, name)
+    if x.dtype.names is not None:
+        raise ArgumentError(
+            f"{name} has the fields {', '.join(map(repr, x.dtype.names))}",
+            "Give numpy.stack of its integers, axis=-1, and pairs=True; of other "
+            "numbers a complex array",
+            "dtype",
+        )
     return x
 
 
@@ -252,7 +259,7 @@ def check_out(
         _check_device({"out": out})
     elif not out.flags.writeable:
         raise PlanError("out is read-only", "Copy it", "out")
-    if any(
+    if out.size and any(
         step == 0 and size > 1 for step, size in zip(out.strides, shape, strict=True)
     ):
         raise PlanError("out has entries that share memory", "Copy it", "out")

@@ -5,7 +5,7 @@ one axis less and a dtype of two fields, which any cutting leaves alone: its til
 become complex where they are encoded. CuPy has no such dtypes and converts at once.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,17 +27,29 @@ def check_parts(x: Any, name: str) -> None:
         )
 
 
-def as_pairs(x: Any, name: str) -> Any:
-    """View (..., rows, columns, 2) integers as (..., rows, columns) pairs."""
-    x = as_matrix(x, name)
-    dtype = x.dtype
-    if dtype.kind not in "biu":
+class PairHeader(NamedTuple):
+    """The shape of a matrix of pairs, and the dtype of their parts."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def header_of(x: Any, name: str) -> PairHeader:
+    """Describe (..., rows, columns, 2) integers as a matrix of pairs."""
+    if x.dtype.kind not in "biu":
         raise ArgumentError(
-            f"{name} has dtype {dtype}, and pairs=True takes integers",
+            f"{name} has dtype {x.dtype}, and pairs=True takes integers",
             "Convert it with astype, or multiply complex matrices without pairs",
             "pairs-dtype",
         )
     check_parts(x, name)
+    return PairHeader(x.shape[:-1], x.dtype)
+
+
+def as_pairs(x: Any, name: str) -> Any:
+    """View (..., rows, columns, 2) integers as (..., rows, columns) pairs."""
+    x = as_matrix(x, name)
+    dtype = header_of(x, name).dtype
     if not is_dask(x):
         return pack(x, dtype.str)
     x = x.rechunk({x.ndim - 1: 2})

@@ -14,7 +14,7 @@ from .execute import current_cluster
 from .labelled import as_arrays
 from .matrices import Header, as_matrix, check_single, common_family, is_dask
 from .memory import MemoryBudget
-from .pairs import as_pairs
+from .pairs import PairHeader, as_pairs, header_of
 from .plan import Cluster, Plan, make_plan, tile_sizes
 from .problem import Problem
 from .scalars import as_number
@@ -223,10 +223,14 @@ def _plan(name: str, given: dict[str, Any]) -> Plan:
     if dim is not None:
         a, b = as_arrays(routine, dim, given, a, b)
     (a, b), _ = adopt(A=a, B=b)
-    if check_pairs(options):
-        a, b = (as_pairs(x, "A or B") if hasattr(x, "dtype") else x for x in (a, b))
     arrays = {x: y for x, y in (("A", a), ("B", b)) if hasattr(y, "dtype")}
     family = common_family(**arrays) if arrays else None
+    whole = a, b
+    if check_pairs(options):
+        a, b = (
+            header_of(as_matrix(x, y), y) if hasattr(x, "dtype") else x
+            for x, y in ((a, "A"), (b, "B"))
+        )
     # A shape beside an array is that of an array of its dtype.
     known = dtype or next((x.dtype for x in arrays.values()), "complex128")
     a, b = (_header(x, name, known) for x, name in ((a, "A"), (b, "B")))
@@ -236,11 +240,14 @@ def _plan(name: str, given: dict[str, Any]) -> Plan:
     if beta != 0:
         c = Header("C", posed.shape[:2], posed.dtype)
         posed = problem.of_headers(routine, a, b, c, beta=beta, **given)
-    lazy_inputs = any(map(is_dask, (a, b)))
+    lazy_inputs = any(map(is_dask, whole))
     cluster = _cluster(*on, current=lazy_inputs)
     if lazy_inputs and chunks is None:
         from .lazy import align, plan_aligned
 
+        if check_pairs(options):
+            a, b = (None if x is None else as_pairs(x, "A or B") for x in whole)
+            posed = replace(posed, a=a, b=a if b is None else b)
         left, right, _ = align(replace(posed, c=None))
         return plan_aligned(posed.spec, left, right, cluster)
     return make_plan(posed.spec, _tiles(posed, chunks, cluster), cluster)
@@ -252,7 +259,7 @@ def _header(x: Any, name: str, dtype: Any) -> Any:
         return None
     if not hasattr(x, "dtype"):
         return Header(name, x, dtype)
-    return check_single(as_matrix(x, name), name)
+    return check_single(x if isinstance(x, PairHeader) else as_matrix(x, name), name)
 
 
 def _cluster(

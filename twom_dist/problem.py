@@ -25,7 +25,7 @@ from .kernels.family import Family
 from .kernels.registry import ENGINES, engine_of
 from .matrices import as_matrix, check_out, check_sizes, common_family
 from .moduli import ResidueSystem
-from .pairs import as_pairs
+from .pairs import as_pairs, header_of
 from .scalars import as_number, check_beta, check_scalars
 from .tiles.integers import part_dtype
 from .tiles.routine import ROUTINES, Routine
@@ -97,17 +97,43 @@ def of_arrays(
 ) -> Problem:
     """Pose the problem of arrays in memory or of dask arrays, as `of_headers` does."""
     family = common_family(A=A, B=B, C=C)
-    if check_pairs(arguments):
-        A, B = (None if x is None else as_pairs(x, y) for x, y in ((A, "A"), (B, "B")))
     a, b, c = (
         None if x is None else as_matrix(x, name)
         for x, name in ((A, "A"), (B, "B"), (C, "C"))
     )
+    if check_pairs(arguments):
+        return _of_pairs(routine, a, b, c, letter, family, arguments)
+    return _with_out(partial(of_headers, routine, a, b, c, letter, family), arguments)
+
+
+def _of_pairs(
+    routine: Routine,
+    a: Any,
+    b: Any,
+    c: Any,
+    letter: str | None,
+    family: Family,
+    arguments: dict[str, Any],
+) -> Problem:
+    """Pose the problem of pairs by what they are before they are viewed as numbers."""
+    left, right = (
+        None if x is None else header_of(x, name) for x, name in ((a, "A"), (b, "B"))
+    )
+    a, b = (None if x is None else as_pairs(x, y) for x, y in ((a, "A"), (b, "B")))
+
+    def pose(**others: Any) -> Problem:
+        posed = of_headers(routine, left, right, c, letter, family, **others)
+        return replace(posed, a=a, b=a if routine.matrices == 1 else b)
+
+    return _with_out(pose, arguments)
+
+
+def _with_out(pose: Callable[..., Problem], arguments: dict[str, Any]) -> Problem:
+    """Pose a problem whose result may be written to an array."""
     out = arguments.get("out")
     if out is None or isinstance(out, str):
-        return of_headers(routine, a, b, c, letter, family, **arguments)
-    arguments["out"] = None
-    posed = of_headers(routine, a, b, c, letter, family, **arguments)
+        return pose(**arguments)
+    posed = pose(**{**arguments, "out": None})
     shape = *posed.stack, *posed.shape[:2]
     check_out(out, (posed.a, posed.b, posed.c), shape, posed.dtype)
     return replace(posed, out=out)

@@ -212,6 +212,9 @@ def einsum(
         )
     arrays, _, give_back = as_operands(operands, _number(len(operands)))
     terms, output = parse(subscripts, tuple(x.ndim for x in arrays))
+    # Before anything is summed, as NumPy does.
+    dtype = np.result_type(*(x.dtype for x in arrays))
+    arrays = [x if x.dtype == dtype else x.astype(dtype) for x in arrays]
     if len(arrays) == 1:
         return give_back(reduce_to(arrays[0], terms[0], output))
     if len(arrays) == 2:

@@ -68,7 +68,7 @@ def reduce_operand(x: Any, reduction: Reduction) -> Any:
     for first, second in reduction.diagonals:
         x = np.diagonal(x, 0, first, second)  # of each family its own
     if reduction.summed:
-        x = x.sum(axis=reduction.summed, dtype=x.dtype, keepdims=True)
+        x = x.sum(axis=reduction.summed, dtype=x.dtype.newbyteorder("="), keepdims=True)
     gone = {*reduction.dropped, *reduction.summed}
     return x[tuple(0 if axis in gone else slice(None) for axis in range(x.ndim))]
 

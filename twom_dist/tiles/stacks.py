@@ -85,6 +85,9 @@ def _compute_piece(
     if spec.native or spec.empty or spec.exact:
         _compute_settled(a, b, c, (None, None), spec, out)
         return []
+    if spec.equilibrate and not spec.grade:
+        # Which takes the shifts of each matrix.
+        return list(range(len(a)))
     sides = tuple(zip((a, b), SIDES[:1] if spec.twins else SIDES, strict=False))
     measured = []
     for x, side in sides:

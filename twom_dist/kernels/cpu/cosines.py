@@ -22,6 +22,8 @@ def smallest_sums(x: Array, largest: Array, sums: Array, bits: int) -> Array:
         lambda r: kernel(rows, one, two, *r, out),
         ranges(len(rows), smallest=16, each=x.shape[-1]),
     )
+    # Their factors, which may be multiplied first, overflow: cosines decide.
+    out[~norms.is_sentinel(largest.reshape(-1)) & (largest.reshape(-1) < -900)] = 0
     smallest: Array = out.reshape(x.shape[:-1]).min(axis=-1)
     return smallest
 
