@@ -98,7 +98,16 @@ def _giver(importer: GiveBack | None, out: Any, written: Any) -> GiveBack:
 def _import(importer: GiveBack | None, result: Any) -> Any:
     if importer is None:
         return result
-    return importer(np.asarray(result) if isinstance(result, np.generic) else result)
+    given = np.asarray(result) if isinstance(result, np.generic) else result
+    found = importer(given)
+    if getattr(found.dtype, "itemsize", given.itemsize) != given.itemsize:
+        raise ArgumentError(
+            f"the result is {given.dtype}, and its library would cut it to "
+            f"{found.dtype}",
+            "Have JAX keep 64 bits (jax_enable_x64), or give NumPy arrays",
+            "narrowed",
+        )
+    return found
 
 
 def _is_cupy(x: Any) -> bool:
@@ -146,9 +155,10 @@ def _take_dlpack(x: Any, name: str) -> Any:
         )
     for note, remedy, word in _NOTES:
         if hasattr(x, note) and getattr(x, note)():
+            copied = f"Give {name}.{remedy}()"
             raise ArgumentError(
                 f"{name} is the {word} of what lies in its memory",
-                f"Give {name}.{remedy}()",
+                "Give a tensor of its own" if name == "out" else copied,
                 "lazy-view",
             )
     try:

@@ -158,7 +158,7 @@ def _as_fixed(x: Any) -> Any:
         info = np.iinfo(dtype)
         if info.min <= least and most <= info.max:
             return x.astype(dtype)
-    return x
+    return np.frompyfunc(int, 1, 1)(x)
 
 
 class _Header(NamedTuple):

@@ -181,6 +181,14 @@ def _label_columns(x: Any, rows: Hashable, columns: Hashable) -> Any:
     labels = labels.drop_vars([y for y in labels.coords if labels[y].dims != (rows,)])
     # What an index is made of may be several coordinates.
     names = {y: _second(y) for y in labels.coords if y != rows}
+    taken = {*names.values(), columns} & {*x.coords}
+    if taken:
+        raise PlanError(
+            f"coordinates of the columns would be called {_list(sorted(taken))}, as "
+            "some of A are",
+            "Rename those, or drop them",
+            "dims",
+        )
     return labels.rename({**names, rows: columns} if rows in labels.dims else names)
 
 

@@ -118,6 +118,8 @@ def _cut_in_front(x: Any) -> dict[int, str]:
 def _auto_chunks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, ...]:
     from dask.array.core import normalize_chunks
 
+    if 0 in shape:
+        return tuple((size,) for size in shape[:-2])
     limits = (*["auto"] * (len(shape) - 2), -1, -1)
     chunks: tuple[Any, ...] = normalize_chunks(limits, shape=shape, dtype=dtype)
     return chunks[:-2]

@@ -37,7 +37,7 @@ class SharedDataset:
         return self._token
 
     def __getitem__(self, index: Any) -> Any:
-        if self._dataset is not None:
+        if self._dataset:  # false once its file is closed
             return self._dataset[index]
         import h5py
 

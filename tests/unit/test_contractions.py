@@ -9,9 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twom_dist as td
+from tests.expect import raises
+from tests.pipeline import same_bits
+from tests.strategies import random_matrix
 from twom_dist import routines
 from twom_dist.contractions import pair
 from twom_dist.contractions.subscripts import parse
+from twom_dist.errors import AccuracyError
 
 SIZES = dict(zip("abcde", (1, 2, 3, 2, 4), strict=True))
 DTYPES = ("float64", "complex128", "complex64", "int64", "int8")
@@ -305,3 +309,45 @@ def test_small_products_are_those_of_numpy(monkeypatch):
     assert (td.matmul(a, a.T) == a @ a.T).all()
     assert seen == []
     expect(td.matmul(a, a, num_moduli=16), td.gemm(a, a, num_moduli=16))
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "dtypes"),
+    [
+        ("ij,j->j", ("int8", "float64")),
+        ("ij,j->j", ("bool", "float64")),
+        ("ij,j->j", ("float32", "float64")),
+        ("i,i,i->", ("int8", "int8", "float64")),
+        ("ij->j", (">f8",)),
+        ("ij,j->j", (">f8", "float64")),
+    ],
+)
+def test_operands_are_cast_before_anything_is_summed(subscripts, dtypes):
+    terms = subscripts.partition("->")[0].split(",")
+    sizes = {"i": 40, "j": 3}
+    operands = [
+        np.full([sizes[x] for x in term], 100).astype(dtype)
+        for term, dtype in zip(terms, dtypes, strict=True)
+    ]
+    expected = np.einsum(subscripts, *operands)
+    assert (td.einsum(subscripts, *operands) == expected).all()
+
+
+def test_a_conjugate_with_a_nan_is_one():
+    x = random_matrix(5, 6)
+    x[1, 2] = np.nan
+    found = td.matmul(x, x.conj().T, method="2m")
+    assert same_bits(found, td.herk(x))
+
+
+@pytest.mark.parametrize(
+    ("code", "call"),
+    [
+        ("method", lambda: td.einsum("ij->ji", np.ones((2, 2)), method="foo")),
+        ("method", lambda: td.matmul([[1]], [[1]], method="foo")),
+        ("exact-contraction", lambda: td.matmul([[1]], [[1]], accuracy="exact")),
+    ],
+)
+def test_options_are_checked_whatever_is_multiplied(code, call):
+    with raises(AccuracyError, code):
+        call()

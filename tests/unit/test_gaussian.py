@@ -171,3 +171,9 @@ i8 = np.ones((3, 3), np.int8)
 def test_refusals(kind, code, call):
     with raises(kind, code):
         call()
+
+
+def test_numpys_integers_among_large_ones():
+    a = np.array([[np.int8(-128), 2**70]], object)
+    found = td.gaussian_matmul(a, np.array([[1], [1]], object), dtype=object)
+    assert found.tolist() == [[2**70 - 128]]

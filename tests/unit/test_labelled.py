@@ -169,3 +169,11 @@ def test_dimensions_that_do_not_fit_are_refused(code, call):
 def test_what_has_no_names_and_names_without_dim_are_refused(code, call):
     with raises(ArgumentError, code):
         call()
+
+
+def test_coordinates_are_not_lost_to_those_of_columns():
+    a = xr.DataArray(
+        np.ones((2, 3, 4)), dims=("c", "a", "t"), coords={"a_2": ("c", [4, 5])}
+    )
+    with raises(PlanError, "dims"):
+        td.herk(a, dim="t")

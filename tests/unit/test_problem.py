@@ -212,6 +212,8 @@ ITSELF.append(ITSELF)
     [
         ("not-two-dimensional", 1.0),
         ("dtype", [["a"]]),
+        ("dtype", np.ones((2, 2), "i2,i2")),
+        ("dtype", np.ones((2, 2), "i1,f8,U3")),
         ("not-a-matrix", "a"),
         ("not-a-matrix", [[1, 2], [3]]),
         ("not-a-matrix", ITSELF),

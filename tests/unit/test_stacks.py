@@ -157,3 +157,32 @@ def test_what_does_not_fit_is_refused():
         td.syrk(a, out=np.ones((3, 3)))
     with raises(PlanError, "shapes"):
         td.syrk(a, np.ones((2, 4, 4)), beta=1)
+
+
+@pytest.mark.parametrize("options", [{"num_moduli": 15}, {"accuracy": "normwise"}])
+def test_equilibrated_with_given_moduli(options):
+    spread = np.exp2(40 * np.linspace(-1, 1, 20))
+    a, b = (np.abs(random_stack((3,), 20, 20, "float64", seed)) for seed in (1, 2))
+    a, b, options = (
+        a * spread,
+        b / spread[:, np.newaxis],
+        {**options, "equilibrate": True},
+    )
+    assert_each_is_as_alone(td.gemm(a, b, **options), "gemm", a, b, **options)
+
+
+def test_rows_of_subnormal_numbers():
+    a = 2.0**-1040 * np.random.default_rng(0).random((4, 20, 20))
+    b = 2.0**1000 * random_stack((4,), 20, 20, "float64", 1)
+    b *= np.exp(3 * np.random.default_rng(1).standard_normal(b.shape))
+    options = {"accuracy": "componentwise"}
+    assert_each_is_as_alone(td.gemm(a, b, **options), "gemm", a, b, **options)
+
+
+def test_a_lazy_stack_of_products_without_entries():
+    assert td.gemm(da.ones((2, 5, 4)), np.zeros((2, 4, 0))).compute().shape == (2, 5, 0)
+
+
+def test_an_empty_array_may_be_written_to():
+    out = np.zeros((3, 0, 5))
+    assert td.gemm(np.ones((3, 0, 2)), np.ones((3, 2, 5)), out=out) is out

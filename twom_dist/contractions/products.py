@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from .. import routines
-from ..accuracy import AUTO_METHOD
+from ..accuracy import AUTO_METHOD, NATIVE_METHOD, OLD_NATIVE_METHOD
 from ..crossover import is_small, may_be_native, prefers_native
-from ..errors import ArgumentError
+from ..errors import AccuracyError, ArgumentError
+from ..exact import EXACT
 from ..kernels.family import family_of, namespace
 from ..matrices import is_dask
+from ..moduli import METHODS
 from .layout import Layout, Side
 from .twins import Twin
 
@@ -18,6 +20,7 @@ from .twins import Twin
 OPTIONS = ("method", "accuracy", "num_moduli", "engine", "equilibrate")
 # Of products through int8 and BLAS: float32, float64, complex64, complex128.
 PRODUCT_KINDS = "fdFD"
+_METHODS = (AUTO_METHOD, *METHODS, NATIVE_METHOD, OLD_NATIVE_METHOD)
 _ENGINES = {"numpy": "cpu", "cupy": "cuda"}
 
 
@@ -30,6 +33,16 @@ def check_options(options: Mapping[str, Any]) -> None:
                 f"It takes {', '.join(OPTIONS)}",
                 "unknown-option",
             )
+    method, accuracy = options.get("method"), options.get("accuracy")
+    if not isinstance(method, str) or method not in _METHODS:
+        choices = ", ".join(map(repr, _METHODS))
+        raise AccuracyError(f"method={method!r} is not one of {choices}", "", "method")
+    if isinstance(accuracy, str) and accuracy == EXACT:
+        raise AccuracyError(
+            "a contraction of integers is NumPy's, and wraps around",
+            "Call gemm with accuracy='exact', or gaussian_matmul",
+            "exact-contraction",
+        )
 
 
 def may_choose(options: Mapping[str, Any]) -> bool:
