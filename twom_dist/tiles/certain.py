@@ -13,8 +13,7 @@ matrices lie within one number of moduli, and `estimate` is asked about the othe
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import floor, log2, prod
-from typing import Any
+from math import prod
 
 import numpy as np
 
@@ -108,9 +107,18 @@ def _settle(
     least, most = _bracket(*cosines, [known for _, known in sides], spec)
     if len(least) != len(places):
         least, most = least[places], most[places]
-    for place, low, high in zip(places, least, most, strict=True):
-        if low > 0:
-            found[place] = _find_system(spec, low, high)
+    known = least > 0
+    given = spec.method, spec.k, spec.unit_roundoff
+    # Steps of ratios, which are squares of 1 over a cosine, rounded apart.
+    low, high = (-2 * _STEPS * np.log2(np.minimum(x[known], 1)) for x in (most, least))
+    steps = (
+        np.floor(low).astype(int).tolist(),
+        (np.floor(high) + 1).astype(int).tolist(),
+    )
+    for place, first, last in zip(places[known].tolist(), *steps, strict=True):
+        system = _system_at(*given, first)
+        if system == _system_at(*given, last):
+            found[place] = system
 
 
 def _bracket(
@@ -135,14 +143,6 @@ def _bracket(
     # Far from where largest terms stand for sums.
     least[least < 8 * cut] = 0
     return least, most * (1 + rounding)
-
-
-def _find_system(spec: Spec, least: float, most: float) -> ResidueSystem | None:
-    """Return the system of all cosines between two numbers, if it is one."""
-    low, high = (-2 * _STEPS * log2(x) for x in (min(most, 1.0), min(least, 1.0)))
-    given: tuple[Any, ...] = spec.method, spec.k, spec.unit_roundoff
-    first, last = (_system_at(*given, q) for q in (floor(low), floor(high) + 1))
-    return first if first == last else None
 
 
 @lru_cache(maxsize=1024)
