@@ -101,42 +101,24 @@ def of_arrays(
         None if x is None else as_matrix(x, name)
         for x, name in ((A, "A"), (B, "B"), (C, "C"))
     )
+    left, right = a, b
     if check_pairs(arguments):
-        return _of_pairs(routine, a, b, c, letter, family, arguments)
-    return _with_out(partial(of_headers, routine, a, b, c, letter, family), arguments)
-
-
-def _of_pairs(
-    routine: Routine,
-    a: Any,
-    b: Any,
-    c: Any,
-    letter: str | None,
-    family: Family,
-    arguments: dict[str, Any],
-) -> Problem:
-    """Pose the problem of pairs by what they are before they are viewed as numbers."""
-    left, right = (
-        None if x is None else header_of(x, name) for x, name in ((a, "A"), (b, "B"))
-    )
-    a, b = (None if x is None else as_pairs(x, y) for x, y in ((a, "A"), (b, "B")))
-
-    def pose(**others: Any) -> Problem:
-        posed = of_headers(routine, left, right, c, letter, family, **others)
-        return replace(posed, a=a, b=a if routine.matrices == 1 else b)
-
-    return _with_out(pose, arguments)
-
-
-def _with_out(pose: Callable[..., Problem], arguments: dict[str, Any]) -> Problem:
-    """Pose a problem whose result may be written to an array."""
+        # Posed by what they are before they are viewed as numbers.
+        left, right = (
+            x if x is None else header_of(x, y) for x, y in ((a, "A"), (b, "B"))
+        )
+        a, b = (x if x is None else as_pairs(x, y) for x, y in ((a, "A"), (b, "B")))
     out = arguments.get("out")
-    if out is None or isinstance(out, str):
-        return pose(**arguments)
-    posed = pose(**{**arguments, "out": None})
-    shape = *posed.stack, *posed.shape[:2]
-    check_out(out, (posed.a, posed.b, posed.c), shape, posed.dtype)
-    return replace(posed, out=out)
+    out = None if isinstance(out, str) else out
+    if out is not None:
+        arguments["out"] = None
+    posed = of_headers(routine, left, right, c, letter, family, **arguments)
+    if left is a and out is None:
+        return posed
+    if out is not None:
+        shape = *posed.stack, *posed.shape[:2]
+        check_out(out, (a, b, posed.c), shape, posed.dtype)
+    return replace(posed, a=a, b=a if routine.matrices == 1 else b, out=out)
 
 
 def of_headers(
