@@ -9,6 +9,7 @@ import pytest
 import twom_dist as td
 from tests.expect import raises
 from twom_dist.errors import (
+    AccuracyError,
     ArgumentError,
     EngineUnavailableError,
     PlanError,
@@ -96,3 +97,16 @@ def test_without_opt_einsum_its_extra_is_named(monkeypatch):
         td.einsum("ij,jk,kl", A, B, B.T, optimize="greedy")
     assert "[einsum]" in str(caught.value)
     assert td.einsum("ij,jk,kl", A, B, B.T, optimize=False).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("code", "call"),
+    [
+        ("method", lambda: td.einsum("ij->ji", np.ones((2, 2)), method="foo")),
+        ("method", lambda: td.matmul([[1]], [[1]], method="foo")),
+        ("exact-contraction", lambda: td.matmul([[1]], [[1]], accuracy="exact")),
+    ],
+)
+def test_options_are_checked_whatever_is_multiplied(code, call):
+    with raises(AccuracyError, code):
+        call()

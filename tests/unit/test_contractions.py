@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twom_dist as td
-from tests.expect import raises
 from tests.pipeline import same_bits
 from tests.strategies import random_matrix
 from twom_dist import routines
 from twom_dist.contractions import pair
 from twom_dist.contractions.subscripts import parse
-from twom_dist.errors import AccuracyError
 
 SIZES = dict(zip("abcde", (1, 2, 3, 2, 4), strict=True))
 DTYPES = ("float64", "complex128", "complex64", "int64", "int8")
@@ -338,16 +336,3 @@ def test_a_conjugate_with_a_nan_is_one():
     x[1, 2] = np.nan
     found = td.matmul(x, x.conj().T, method="2m")
     assert same_bits(found, td.herk(x))
-
-
-@pytest.mark.parametrize(
-    ("code", "call"),
-    [
-        ("method", lambda: td.einsum("ij->ji", np.ones((2, 2)), method="foo")),
-        ("method", lambda: td.matmul([[1]], [[1]], method="foo")),
-        ("exact-contraction", lambda: td.matmul([[1]], [[1]], accuracy="exact")),
-    ],
-)
-def test_options_are_checked_whatever_is_multiplied(code, call):
-    with raises(AccuracyError, code):
-        call()
