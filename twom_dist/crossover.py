@@ -7,7 +7,7 @@ product is taken. m, n and k are those of the whole product, or of each in a sta
 choice does not depend on tiles or chunks.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from math import inf
 from typing import Any, NamedTuple
@@ -128,15 +128,22 @@ def _has_vnni() -> bool:
 
 def may_be_native(options: Mapping[str, Any]) -> bool:
     """Whether options leave the choice: no accuracy, scaling, or pair of any kind."""
+    return next(_list_decisive(options), None) is None
+
+
+def _list_decisive(options: Mapping[str, Any]) -> Iterator[str]:
+    """Name the options that only a product through int8 has."""
     accuracy = options.get("accuracy")
-    named = accuracy is None or (isinstance(accuracy, str) and accuracy == "native")
-    return (
-        named
-        and options.get("num_moduli") is None
-        and options.get("equilibrate") in (None, False)
-        and not isinstance(options.get("out"), str)
-        and not options.get("pairs")
-    )
+    if not (accuracy is None or (isinstance(accuracy, str) and accuracy == "native")):
+        yield "accuracy"
+    if options.get("num_moduli") is not None:
+        yield "num_moduli"
+    if options.get("equilibrate") not in (None, False):
+        yield "equilibrate"
+    if isinstance(options.get("out"), str):
+        yield "out"
+    if options.get("pairs"):
+        yield "pairs"
 
 
 # Shape, spec, options and stack of a problem.
@@ -159,8 +166,8 @@ def settle_method(pose: Callable[..., _Posed], arguments: Mapping[str, Any]) -> 
 
 def tell_choice(spec: Spec, shape: Shape, options: Mapping[str, Any]) -> str:
     """Say why a method was chosen by "auto"."""
-    if not may_be_native(options):
-        return "int8, since what is asked for is more than the native product gives"
+    if decisive := next(_list_decisive(options), None):
+        return f"int8, since {decisive}={options[decisive]!r} was given"
     if spec.engine == "reference":
         return "int8, which is all that the reference engine does"
     name, size = spec.routine.name, measure(shape)

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import problem
 from .accuracy import AUTO_METHOD
-from .crossover import tell_choice
+from .crossover import may_be_native, tell_choice
 from .exact import check_pairs
 from .exchange import adopt
 from .explanation import Explanation, add_findings, explain_spec
@@ -31,8 +31,8 @@ def explain(
     Parameters
     ----------
     A : array, path or (int, int)
-        Any array that `gemm` takes, a file that `multiply_files` reads, or a shape, of
-        which all is known that the matrices do not decide.
+        Any matrix that `gemm` takes, one of a stack, a file that `multiply_files`
+        reads, or a shape, of which all is known that the matrices do not decide.
     B : array, path or (int, int), optional
         The second matrix of gemm, her2k and syr2k.
     routine : {"gemm", "herk", "syrk", "her2k", "syr2k"}
@@ -76,7 +76,12 @@ def explain(
     explained = _explain(posed) if shapes or posed.system is None else _look(posed)
     if options.get("method") != AUTO_METHOD:
         return explained
-    return replace(explained, choice=tell_choice(posed.spec, posed.shape, options))
+    left_open = may_be_native(options)
+    return replace(
+        explained,
+        asked=f"method auto{'' if left_open else f', {explained.asked}'}",
+        choice=tell_choice(posed.spec, posed.shape, options),
+    )
 
 
 def _explain(posed: Problem, spec: Spec | None = None) -> Explanation:

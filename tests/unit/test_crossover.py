@@ -84,7 +84,8 @@ def test_the_choice_and_its_reason_are_explained(vnni):
     assert "chosen" in str(small)
     assert td.explain((9, 9), (9, 9)).choice == ""
     given = td.explain((9, 9), (9, 9), method="auto", num_moduli=9)
-    assert given.choice.startswith("int8, since")
+    assert given.choice == "int8, since num_moduli=9 was given"
+    assert (small.asked, given.asked) == ("method auto", "method auto, 9 moduli")
 
 
 @pytest.mark.parametrize("below", [0, 1e9])
