@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 from .errors import ArgumentError, PlanError
+from .exact import check_pairs
 from .problem import check_matrices
 from .tiles.routine import Routine
 
@@ -65,10 +66,15 @@ def as_arrays(
     given = {name: x for name, x in (("A", A), ("B", B)) if x is not None}
     arranged = arrange(routine, dim, options, given)
     _check_aligned(*given.values())
-    found = [
-        given[name].transpose(*arranged.stack, *inner).data
-        for name, inner in arranged.inner.items()
-    ]
+    if arranged.stack:
+        one = ", ".join(f"{x}=0" for x in arranged.stack)
+        raise PlanError(
+            f"{_list(arranged.stack)} make stacks, and one matrix is taken here",
+            "Give one of each stack, as "
+            + " and ".join(f"{x}.isel({one})" for x in given),
+            "stack",
+        )
+    found = [given[name].transpose(*x).data for name, x in arranged.inner.items()]
     return found if B is not None else [*found, None]
 
 
@@ -85,6 +91,12 @@ def arrange(
                 f"Leave {name} out, and call conj() for a conjugate",
                 "dim-op",
             )
+    if check_pairs(options):
+        raise ArgumentError(
+            "pairs=True and dim do not go together",
+            "Give its values, with the parts as the last axis",
+            "dim-pairs",
+        )
     kept = {x: _kept(x, y, dim) for x, y in given.items() if x != "C"}
     if routine.triangle:
         arranged = _arrange_update(dim, kept)
@@ -131,6 +143,14 @@ def _arrange_product(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
     """Of a product: what only one has are its rows, or its columns."""
     stack = tuple(x for x in kept["A"] if x in kept["B"])
     own = {name: [x for x in dims if x not in stack] for name, dims in kept.items()}
+    if stack and not any(own.values()):
+        last = stack[-1]
+        raise PlanError(
+            f"besides dim={dim!r}, A and B share all dimensions ({_list(stack)}), "
+            "which are stacks, and none is left for rows and columns",
+            f"Rename the columns, as B.rename({last}='{_second(last)}')",
+            "dims",
+        )
     for name, dims in own.items():
         if len(dims) != 1:
             raise PlanError(

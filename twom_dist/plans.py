@@ -48,7 +48,8 @@ def plan_gemm(
     Parameters
     ----------
     A, B : (int, int) or array
-        Shapes, or arrays that `gemm` takes, of A and B as stored, before op.
+        Shapes, or arrays that `gemm` takes, of A and B as stored, before op; of a
+        stack, those of one matrix.
     dtype : dtype, optional
         float32, float64, complex64 or complex128, and of exact products that of the
         integers. Default: that of the arrays; complex128 for shapes.
@@ -221,7 +222,7 @@ def _plan(name: str, given: dict[str, Any]) -> Plan:
     problem.check_names(routine, options)
     letter = None if dtype is None or is_asked(options) else letter_of(dtype)
     if dim is not None:
-        a, b = as_arrays(routine, dim, given, a, b)
+        a, b = as_arrays(routine, dim, {**given, **options}, a, b)
     (a, b), _ = adopt(A=a, B=b)
     arrays = {x: y for x, y in (("A", a), ("B", b)) if hasattr(y, "dtype")}
     family = common_family(**arrays) if arrays else None

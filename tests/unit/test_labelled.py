@@ -138,6 +138,8 @@ def test_labels_that_differ_are_refused():
         ("dim", lambda: td.gemm(a, b, dim=["time"])),
         ("dim", lambda: td.plan_gemm(a, b, dim="x")),
         ("dims", lambda: td.gemm(a, a, dim="time")),
+        ("stack", lambda: td.plan_herk(stacked, dim="time")),
+        ("stack", lambda: td.explain(stacked, stacked.rename(x="z"), dim="time")),
         ("dims", lambda: td.gemm(stacked, b, dim="time")),
         ("dims", lambda: td.herk(a[:, 0], dim="time")),
         ("dims", lambda: td.her2k(a, b, dim="time")),
@@ -163,6 +165,9 @@ def test_dimensions_that_do_not_fit_are_refused(code, call):
         ("not-labelled", lambda: td.herk(a.to_dataset(), dim="time")),
         ("dim-op", lambda: td.gemm(a, b, dim="time", op_b="T")),
         ("dim-op", lambda: td.herk(a, dim="time", op="C")),
+        ("dim-pairs", lambda: td.herk(a, dim="time", pairs=True)),
+        ("dim-pairs", lambda: td.plan_gemm(a, b, dim="time", pairs=True)),
+        ("dim-pairs", lambda: td.explain(a, b, dim="time", pairs=True)),
         ("no-b", lambda: td.gemm(a, None, dim="time")),
     ],
 )
