@@ -1,4 +1,4 @@
-"""Say so when a kernel has to be compiled: seconds that a user would wonder about."""
+"""Say so when a kernel has to be compiled: a time that a user would wonder about."""
 
 import logging
 from functools import cache
@@ -20,8 +20,8 @@ class _CompileListener(event.Listener):
         if not self.told and function.__module__.startswith(_PACKAGE):
             self.told = True
             logging.getLogger("twom_dist").warning(
-                "twom_dist compiles CPU kernels for this machine: some seconds, once "
-                "for each kind of product (then they are cached on disk)"
+                "twom_dist compiles CPU kernels for this machine: up to a minute, once "
+                "for each dtype and kind of product (then they are cached on disk)"
             )
 
     def on_end(self, event: Any) -> None:
