@@ -142,7 +142,7 @@ def _as_numpy(x: Any, name: str) -> Any:
     if x.ndim == 0 and x.dtype.kind in "US":
         raise ArgumentError(
             f"{name} holds text, not numbers",
-            "Load a file first, or multiply files with twom_dist.jobs.multiply_files",
+            "Load the file first, or call td.multiply_files or td.update_files",
             "not-a-matrix",
         )
     if x.ndim == 0 and x.dtype.kind not in "biufc":

@@ -82,7 +82,9 @@ def check_same(output: str, then: Manifest, now: Manifest) -> None:
         stamps = {x["stamps"][matrix] for x in (then, now)}
         if old != new or len(stamps) > 1:
             problem = f"{old[0]!r} has changed since {output!r} was begun"
-            remedy = "Bring back that input, or start anew (--overwrite)"
+            remedy = (
+                "Bring back that input, or start anew (overwrite=True, --overwrite)"
+            )
             raise StoreError(problem, remedy, "unfinished-input-changed")
 
 
@@ -96,7 +98,7 @@ def check_same_panels(output: str, then: Manifest, layout: Layout) -> None:
 
 def _differ(output: str, old: str, new: str) -> StoreError:
     problem = f"{output!r} was begun with {old} and this run has {new}"
-    remedy = "Run the job as it was begun, or start anew (--overwrite)"
+    remedy = "Run the job as it was begun, or start anew (overwrite=True, --overwrite)"
     return StoreError(problem, remedy, "unfinished-differs")
 
 

@@ -65,7 +65,8 @@ class Unfinished(Place):
                 raise StoreError(
                     f"what is unfinished in {self.folder!r} holds no array "
                     f"{self._member!r} that can be continued ({type(error).__name__})",
-                    "Name the output as before, or start anew (--overwrite)",
+                    "Name the output as before, or start anew (overwrite=True, "
+                    "--overwrite)",
                     "unfinished-damaged",
                 ) from error
             # What an output has replaced lies here under its name until it is removed.
@@ -94,7 +95,7 @@ class Unfinished(Place):
         if not overwrite:
             raise StoreError(
                 f"{target!r} exists",
-                "Choose another name, or replace it (--overwrite)",
+                "Choose another name, or replace it (overwrite=True, --overwrite)",
                 "output-exists",
             )
         # A device or a pipe is neither.
