@@ -115,7 +115,8 @@ class Integers:
     ) -> ResidueSystem:
         """Return the shortest residue system, or refuse what may not be exact."""
         if alpha != 1:
-            problem = f"an exact product is not multiplied by alpha={alpha}"
+            shown = alpha if alpha.imag else alpha.real
+            problem = f"an exact product is not multiplied by alpha={shown}"
             raise PlanError(problem, "Multiply the result by it", "exact-scalars")
         if options.get("num_moduli") is not None:
             problem = "the dtypes decide about the moduli of an exact product"
