@@ -12,7 +12,7 @@ import numpy as np
 from .accuracy import NATIVE_METHOD, componentwise_bound, error_bound
 from .errors import AccuracyWarning
 from .moduli import NONFINITE_ROW, ZERO_ROW
-from .tables import Rows, as_html, as_text
+from .tables import Rows, as_html, as_text, name_count
 from .tiles.scaled import Shifts
 from .tiles.scaling import AllMeasured
 from .tiles.spec import Spec
@@ -25,7 +25,7 @@ class Explanation:
     Attributes
     ----------
     routine, asked : str
-        What is computed, and the accuracy that was asked for.
+        What is computed, and the accuracy, or method "auto", that was asked for.
     method : str
         That of the moduli; "blas" where no residue system suffices, and then the bits
         depend on tiling and machine.
@@ -118,9 +118,10 @@ class Explanation:
     def _show_moduli(self) -> str:
         if not self.num_moduli:
             return "the native product"
+        moduli = name_count(self.num_moduli, "modulus", "moduli")
+        products = name_count(self.num_products, "int8 product")
         return (
-            f"{self.method}, {self.num_moduli} moduli, {self.modulus_bits:.1f} bits, "
-            f"{self.num_products} int8 products a tile"
+            f"{self.method}, {moduli}, {self.modulus_bits:.1f} bits, {products} a tile"
         )
 
 

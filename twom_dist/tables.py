@@ -1,4 +1,4 @@
-"""A title and rows, as text for a terminal and as HTML for a notebook."""
+"""A title and rows, as text for a terminal and as HTML for a notebook; counts."""
 
 from collections.abc import Sequence
 from html import escape
@@ -26,6 +26,19 @@ def as_text(rows: Rows) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         for row in rows
     )
+
+
+def name_count(number: int, noun: str, several: str = "") -> str:
+    """Name a number of things; `several`: the plural, where that is not one with s.
+
+    Examples
+    --------
+    >>> name_count(1, "task"), name_count(2, "task")
+    ('1 task', '2 tasks')
+    >>> name_count(2, "modulus", "moduli")
+    '2 moduli'
+    """
+    return f"{number} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def as_html(title: str, rows: Rows) -> str:

@@ -16,7 +16,7 @@ from ..errors import EngineUnavailableError, TwomError
 from ..execute import check_client, current_client
 from ..kernels.family import convert
 from ..routines import gemm
-from ..tables import Rows, as_html, as_text
+from ..tables import Rows, as_html, as_text, name_count
 from ..testing import random_matrix
 from ..typing import EngineName
 from . import cuda
@@ -144,7 +144,10 @@ def name_versions() -> Iterator[Finding]:
 
     releases = [f"{name} {import_module(name).__version__}" for name in _PACKAGES]
     python = f"Python {python_version()}"
-    int8 = f"int8 products by {name_kernel()} on {CPU_COUNT} cores"
+    kernel, cores = name_kernel(), name_count(CPU_COUNT, "core")
+    if kernel != "avx512-vnni":
+        kernel += " (no AVX512-VNNI: slower than NumPy's products of doubles)"
+    int8 = f"int8 products by {kernel} on {cores}"
     yield Finding("installation", "ok", ", ".join([*releases, python, int8]))
 
 
@@ -233,7 +236,8 @@ def check_workers(client: Any) -> Iterator[Finding]:
         advice = "Start some with `dask worker` or `dask cuda worker`"
         yield Finding("workers", "failure", f"there are none at {address}", advice)
         return
-    found = f"{len(threads)} at {address}, {sum(threads.values())} threads in all"
+    side_by_side = name_count(sum(threads.values()), "thread")
+    found = f"{len(threads)} at {address}, {side_by_side} in all"
     yield Finding("workers", "ok", found)
     yield from compare_processes(client)
 

@@ -8,7 +8,7 @@ import numpy as np
 from dask.utils import format_bytes
 
 from ..accuracy import componentwise_bound, error_bound
-from ..tables import Rows, as_html, as_text
+from ..tables import Rows, as_html, as_text, name_count
 from ..tiles.grid import Grid
 from ..tiles.spec import Spec
 from .cluster import Cluster
@@ -177,9 +177,10 @@ class Plan:
     def __repr__(self) -> str:
         m, n, k = self.shape
         mt, nt, _ = self.tiles
+        workers = name_count(self.workers, "worker")
         return (
             f"<plan of {self.routine}: {m} x {k} times {k} x {n}, {self.dtype}, "
-            f"{mt} x {nt} tiles on {self.workers} workers, up to "
+            f"{mt} x {nt} tiles on {workers}, up to "
             f"{format_bytes(self.peak_worker_bytes)} on each; print it for more>"
         )
 
@@ -191,10 +192,12 @@ class Plan:
         str
             Tasks, int8 products of tiles, moduli, bytes moved and memory.
         """
-        moduli = f" with {self.num_moduli} moduli" if self.num_moduli else ""
+        moduli = f" with {self._name_moduli()}" if self.num_moduli else ""
+        tasks = name_count(self.num_tasks, "task")
+        products = name_count(self.num_int8_gemms, "int8 product")
         return (
-            f"{self.routine}: {self.num_tasks} tasks, {self.num_int8_gemms} int8 "
-            f"products of tiles{moduli}, {format_bytes(self.bytes_moved)} moved, up to "
+            f"{self.routine}: {tasks}, {products} of tiles{moduli}, "
+            f"{format_bytes(self.bytes_moved)} moved, up to "
             f"{format_bytes(self.peak_worker_bytes)} on a worker"
         )
 
@@ -206,8 +209,9 @@ class Plan:
 
     def _list_rows(self) -> Rows:
         (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
-        moduli = f"{self.num_moduli} moduli, {self.modulus_bits:.1f} bits"
+        moduli = f"{self._name_moduli()}, {self.modulus_bits:.1f} bits"
         bound = f"{self.error_bound:.1e} ||a_i|| ||b_j||"
+        panels = name_count(self.panels, "panel")
         if self.grade:
             moduli += f", expected; each costs {self.operations_per_modulus:.2g} ops"
             how = "guaranteed" if self.grade == "componentwise" else "expected"
@@ -220,7 +224,7 @@ class Plan:
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
             ("error bound", bound),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
-            ("tasks", f"{self.num_tasks}, k in {self.panels} panels for each C tile"),
+            ("tasks", f"{self.num_tasks}, k in {panels} for each C tile"),
             (
                 "int8 products",
                 f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops",
@@ -230,6 +234,9 @@ class Plan:
             ("moved", f"{format_bytes(self.bytes_moved)}, entries of op(A) and op(B)"),
             ("peak of a worker", format_bytes(self.peak_worker_bytes)),
         ]
+
+    def _name_moduli(self) -> str:
+        return name_count(self.num_moduli, "modulus", "moduli")
 
     def _show_workers(self) -> str:
         if self.worker_grid is not None:
