@@ -39,9 +39,14 @@ _NOTES = (
     ("is_conj", "resolve_conj", "conjugate"),
     ("is_neg", "resolve_neg", "negative"),
 )
+# What gemm does itself.
+_ELSE = {
+    (name, "resolve_conj"): f", or in gemm X and op_{name.lower()}='C' for X.mH"
+    for name in "AB"
+}
 
 
-def adopt(**arrays: Any) -> tuple[list[Any], GiveBack]:
+def adopt(*, labelled: bool = False, **arrays: Any) -> tuple[list[Any], GiveBack]:
     """Take arrays of any library as NumPy, CuPy or dask arrays of the same memory.
 
     Returns them in their order, and a function that gives back what is computed of
@@ -50,6 +55,8 @@ def adopt(**arrays: Any) -> tuple[list[Any], GiveBack]:
 
     Parameters
     ----------
+    labelled : bool
+        Whether the caller has `dim`, for DataArrays.
     **arrays : array or None
         By the names that errors call them. ``out`` is one to write to: it is given
         back itself.
@@ -62,7 +69,7 @@ def adopt(**arrays: Any) -> tuple[list[Any], GiveBack]:
     for name, x in arrays.items():
         if id(x) in taken:
             continue
-        taken[id(x)] = view = _take(x, name)
+        taken[id(x)] = view = _take(x, name, labelled)
         if importer is None and _is_foreign(x) and name != "out":
             importer = _importer_of(x)
         if name == "out" and view is not x:
@@ -130,18 +137,18 @@ def _importer_of(x: Any) -> GiveBack | None:
     return found
 
 
-def _take(x: Any, name: str) -> Any:
+def _take(x: Any, name: str, labelled: bool) -> Any:
     if _is_foreign(x):
         return _take_dlpack(x, name)
     if name == "out":
         return x
     kind = type(x)
     if kind.__module__.split(".")[0] == "xarray":
-        raise ArgumentError(
-            f"{name} is an xarray.{kind.__name__}, whose dimensions have names",
-            "Name the one to contract, of DataArrays, as in gemm(A, B, dim='time')",
-            "labelled",
-        )
+        problem = f"{name} is an xarray.{kind.__name__}, whose dimensions have names"
+        remedy = "Give its values, or call td.gemm or td.herk with dim"
+        if labelled:
+            remedy = "Give dim, as in herk(A, dim='time')"
+        raise ArgumentError(problem, remedy, "labelled")
     return open_lazily(x, name) if is_on_disk(x) else x
 
 
@@ -155,7 +162,7 @@ def _take_dlpack(x: Any, name: str) -> Any:
         )
     for note, remedy, word in _NOTES:
         if hasattr(x, note) and getattr(x, note)():
-            copied = f"Give {name}.{remedy}()"
+            copied = f"Give {name}.{remedy}()" + _ELSE.get((name, remedy), "")
             raise ArgumentError(
                 f"{name} is the {word} of what lies in its memory",
                 "Give a tensor of its own" if name == "out" else copied,

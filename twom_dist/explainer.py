@@ -65,7 +65,7 @@ def explain(
     problem.check_matrices(rule, A, B)
     if dim is not None:
         A, B = as_arrays(rule, dim, options, A, B)
-    (A, B), _ = adopt(A=A, B=B)
+    (A, B), _ = adopt(labelled=True, A=A, B=B)
     pairs = check_pairs(options)
     left, right = (
         x if x is None or pairs else _open(x, y) for x, y in ((A, "A"), (B, "B"))

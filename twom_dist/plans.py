@@ -223,7 +223,7 @@ def _plan(name: str, given: dict[str, Any]) -> Plan:
     letter = None if dtype is None or is_asked(options) else letter_of(dtype)
     if dim is not None:
         a, b = as_arrays(routine, dim, {**given, **options}, a, b)
-    (a, b), _ = adopt(A=a, B=b)
+    (a, b), _ = adopt(labelled=True, A=a, B=b)
     arrays = {x: y for x, y in (("A", a), ("B", b)) if hasattr(y, "dtype")}
     family = common_family(**arrays) if arrays else None
     whole = a, b

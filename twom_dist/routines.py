@@ -34,7 +34,8 @@ def call(
 
         function = partial(call, name, letter=letter, **options)
         return labelled.apply(function, ROUTINES[name], dim, options, A, B, C)
-    (A, B, C, out), give_back = adopt(A=A, B=B, C=C, out=options.get("out"))
+    given = {"A": A, "B": B, "C": C, "out": options.get("out")}
+    (A, B, C, out), give_back = adopt(labelled=True, **given)
     if out is not None:
         options["out"] = out
     posed = problem.of_arrays(ROUTINES[name], A, B, C, letter, **options)

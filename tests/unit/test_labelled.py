@@ -182,3 +182,18 @@ def test_coordinates_are_not_lost_to_those_of_columns():
     )
     with raises(PlanError, "dims"):
         td.herk(a, dim="t")
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: td.herk(a), "Give dim"),
+        (lambda: td.plan_herk(a), "Give dim"),
+        (lambda: td.matmul(a, b), "Give its values"),
+        (lambda: td.gaussian_matmul(a, b), "Give its values"),
+    ],
+)
+def test_the_remedy_names_dim_where_there_is_one(call, remedy):
+    with raises(ArgumentError, "labelled") as caught:
+        call()
+    assert caught.value.remedy.startswith(remedy)
