@@ -1,7 +1,21 @@
 """Large complex matrix products through int8: Caday's 2M algorithm on dask.
 
-``gemm``, ``herk``, ``syrk``, ``her2k``, ``syr2k`` and their BLAS-typed names take NumPy
-arrays (computed at once) and dask arrays (lazy); see `twom_dist.gemm`.
+NumPy and CuPy arrays are multiplied at once, dask arrays lazily; see `twom_dist.gemm`.
+
+multiply
+    ``gemm``, ``herk``, ``syrk``, ``her2k``, ``syr2k``, and their BLAS-typed names, such
+    as ``zgemm``; ``Product``, for calls of the same shapes
+contract
+    ``matmul``, ``tensordot``, ``einsum``, ``transpose``
+exactly
+    ``gaussian_matmul``; ``accuracy="exact"`` and ``pairs=True`` of the routines
+plan and explain
+    ``plan_gemm``, ``plan_herk``, ``plan_syrk``, ``plan_her2k``, ``plan_syr2k``,
+    ``explain``; they return a ``Plan`` or an ``Explanation``
+files
+    ``multiply_files``, ``update_files``; they return a ``JobSummary``
+cluster and checks
+    ``local_cluster``, ``doctor``, ``testing``, ``errors``
 """
 
 from . import errors, testing
