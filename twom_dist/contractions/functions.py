@@ -164,7 +164,9 @@ def einsum(
 
     Two operands become one (stack of) matrix products: letters of both that the result
     lacks are contracted, others of both are a stack. Axes are copied only where no view
-    of them is a matrix, and letters that nothing else has are summed first.
+    of them is a matrix. Letters that one operand alone has are summed first, by NumPy,
+    CuPy or dask, and entries that are multiplied without a sum are multiplied by these:
+    the bits of such sums may depend on the chunks.
 
     Parameters
     ----------
