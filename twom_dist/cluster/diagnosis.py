@@ -146,7 +146,7 @@ def name_versions() -> Iterator[Finding]:
     python = f"Python {python_version()}"
     kernel, cores = name_kernel(), name_count(CPU_COUNT, "core")
     if kernel != "avx512-vnni":
-        kernel += " (no AVX512-VNNI: slower than NumPy's products of doubles)"
+        kernel += " (no AVX512-VNNI: products of doubles are slower than NumPy's)"
     int8 = f"int8 products by {kernel} on {cores}"
     yield Finding("installation", "ok", ", ".join([*releases, python, int8]))
 
