@@ -69,8 +69,9 @@ def as_arrays(
     if arranged.stack:
         one = ", ".join(f"{x}=0" for x in arranged.stack)
         raise PlanError(
-            f"{_list(arranged.stack)} make stacks, and one matrix is taken here",
-            "Give one of each stack, as "
+            f"these are stacks along {_list(arranged.stack)}, and one matrix is taken "
+            "here",
+            "Give one of the stack, such as "
             + " and ".join(f"{x}.isel({one})" for x in given),
             "stack",
         )
