@@ -58,9 +58,9 @@ def test_smallest_cosines(engine, dtype):
             rows = [t / np.linalg.norm(t, axis=1, keepdims=True) for t in rows]
             expected = min(1, (rows[0] @ rows[1].T).min())
             assert found[matrix] == pytest.approx(expected, rel=1e-4, abs=1e-15)
-            sums = engine.smallest_sums(given[0], *own[0], 20)
+            sums = engine.row_sums(given[0], *own[0], 20)[matrix]
             expected = rows[0].sum(axis=1).min()
-            assert sums[matrix] == pytest.approx(expected, rel=1e-4)
+            assert sums.min() == pytest.approx(expected, rel=1e-4)
 
 
 def test_exponents_of_columns_leave_out_rows_that_are_not_finite(engine):

@@ -69,8 +69,8 @@ class Looks(Protocol):
         """
         ...
 
-    def smallest_sums(self, x: Array, largest: Array, sums: Array, bits: int) -> Array:
-        """Find the smallest sum of magnitudes of a row over its norm, of each matrix.
+    def row_sums(self, x: Array, largest: Array, sums: Array, bits: int) -> Array:
+        """Sum the magnitudes of each row over its norm.
 
         Parameters
         ----------
@@ -82,8 +82,9 @@ class Looks(Protocol):
 
         Returns
         -------
-        (count,) float32
-            As exact as `smallest_cosines`; sqrt(k) where there is none.
+        (count, m) float32
+            As exact as `smallest_cosines`; sqrt(k) for rows without finite entries
+            other than 0, and 0 for rows that an engine does not sum.
         """
         ...
 

@@ -7,19 +7,21 @@ and columns of |B|; first by their sums alone: with ``u = s/k + d``, where d sum
 
     u v = s_u s_v / k + d_u d_v >= s_u s_v / k - sqrt((1 - s_u^2/k) (1 - s_v^2/k))
 
-by Cauchy-Schwarz; then, where that does not tell, by one product in float32. Most
-matrices lie within one number of moduli, and `estimate` is asked about the others.
+by Cauchy-Schwarz; then, where that does not tell, by one product in float32, of those
+rows and columns alone whose sums are too small to tell. Most matrices lie within one
+number of moduli, and `estimate` is asked about the others.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from ..accuracy import componentwise_system
-from ..kernels.family import convert, family_of
-from ..moduli import ResidueSystem, norm_bits
+from ..kernels.family import convert, family_of, namespace
+from ..moduli import ZERO_ROW, ResidueSystem, norm_bits
 from ..typing import Array
 from .equilibration import may_gain
 from .estimate import SAMPLE, Measured, choose_rows, magnitude_bits
@@ -27,6 +29,14 @@ from .spec import SIDES, Spec, as_rows, load_engine
 
 # Steps of a power of two in which ratios are told apart: 1/16 of a bit of M.
 _STEPS = 16
+
+
+class Seen(NamedTuple):
+    """One side of a stack: its rows, what is known of them, their sums over norms."""
+
+    rows: Array
+    measured: Measured
+    row_sums: Array
 
 
 def certain_systems(
@@ -52,62 +62,95 @@ def certain_systems(
     if spec.equilibrate:
         columns = [engine.column_exponents(x, known.largest) for x, known in sides]
         open_ = ~may_gain(*(convert(x[:, 0], "numpy") for x in columns))
-    sums = [_fetch(engine.smallest_sums(x, *known, bits)) for x, known in sides]
+    seen = [
+        Seen(x, known, _fetch(engine.row_sums(x, *known, bits))) for x, known in sides
+    ]
     found: list[ResidueSystem | None] = [None] * len(a)
-    by_sums = _bound_by_sums(sums[0], sums[-1], spec.k), np.ones(len(a))
-    _settle(found, np.flatnonzero(open_), by_sums, sides, spec)
-    left = np.array([i for i in np.flatnonzero(open_) if found[i] is None], int)
-    if len(left):
-        if len(left) < len(a):
-            sides = [(x[left], _choose(known, left)) for x, known in sides]
-        sides = [_sample(x, known, spec) for x, known in sides]
-        (x, of_x), (y, of_y) = sides[0], sides[-1]
-        cosines = _fetch(engine.smallest_cosines(x, y, of_x, of_y, bits))
-        _settle(found, left, (cosines, cosines), sides, spec)
+    least = _bound_by_sums(*_smallest(seen), spec.k)
+    _settle(found, np.arange(len(a)), (least, np.ones(len(a))), seen, spec)
+    left = [i for i, system in enumerate(found) if system is None and open_[i]]
+    found = [x if may else None for x, may in zip(found, open_, strict=True)]
+    if left:
+        seen = [
+            _sample(_choose(x, left) if len(left) < len(a) else x, spec) for x in seen
+        ]
+        _settle(found, np.array(left), _bound_by_products(seen, spec), seen, spec)
     return found
+
+
+def _smallest(seen: Sequence[Seen]) -> tuple[Array, Array]:
+    """Return the smallest sum of each matrix, of both sides."""
+    return seen[0].row_sums.min(axis=1), seen[-1].row_sums.min(axis=1)
+
+
+def _bound_by_products(seen: Sequence[Seen], spec: Spec) -> tuple[Array, Array]:
+    """Bound the smallest cosines, from what products of some rows and columns are.
+
+    Not of those that are safe with all others by their sums: their cosines are at least
+    `safe`, with which no further modulus is needed.
+    """
+    factor, cut = _losses([x.measured for x in seen], spec)
+    safe = (_least_safe(spec.method, spec.k, spec.unit_roundoff) + cut) / factor
+    smallest = _smallest(seen)
+    operands = []
+    for x, other in zip(seen, smallest[::-1], strict=False):
+        bounds = _bound_by_sums(x.row_sums, other[:, np.newaxis], spec.k)
+        matter = convert(bounds < safe[:, np.newaxis], family_of(x.rows))
+        largest, sums = x.measured
+        xp = namespace(largest)
+        operands.append((x.rows, (xp.where(matter, largest, ZERO_ROW), sums)))
+    (x, of_x), (y, of_y) = operands[0], operands[-1]
+    engine, bits = load_engine(spec), norm_bits(spec.k)
+    cosines = _fetch(engine.smallest_cosines(x, y, of_x, of_y, bits))
+    return np.minimum(cosines, safe), cosines
 
 
 def _fetch(x: Array) -> Array:
     return convert(x, "numpy").astype(np.float64)
 
 
-def _choose(measured: Measured, places: Array) -> Measured:
-    return Measured(measured.largest[places], measured.sums[places])
+def _choose(seen: Seen, places: list[int]) -> Seen:
+    known = Measured(*(t[places] for t in seen.measured))
+    return Seen(seen.rows[places], known, seen.row_sums[places])
 
 
 def _bound_by_sums(left: Array, right: Array, k: int) -> Array:
-    """Bound cosines from below by the smallest sums of rows: it grows with both."""
+    """Bound cosines from below by the sums of rows: the bound grows with both."""
     rest = (np.maximum(0, 1 - x * x / k) for x in (left, right))
     bound: Array = left * right / k - np.sqrt(prod(rest))
     return bound
 
 
-def _sample(x: Array, measured: Measured, spec: Spec) -> tuple[Array, Measured]:
+def _sample(seen: Seen, spec: Spec) -> Seen:
     """Take the rows of each matrix that `estimate` looks at, some perhaps twice."""
-    if spec.grade != "native" or x.shape[1] <= SAMPLE:
-        return x, measured
-    on_host = [convert(t, "numpy") for t in measured]
+    count, size = seen.row_sums.shape
+    if spec.grade != "native" or size <= SAMPLE:
+        return seen
+    on_host = [convert(t, "numpy") for t in seen.measured]
     rows = [
         choose_rows([Measured(*known)], spec)[0] for known in zip(*on_host, strict=True)
     ]
     # Of none any will do: they are left out.
     chosen = np.array([np.resize(t if len(t) else [0], SAMPLE) for t in rows])
-    which = np.arange(len(x))[:, np.newaxis], convert(chosen, family_of(x))
-    return x[which], Measured(*(t[which] for t in measured))
+    matrices = np.arange(count)[:, np.newaxis]
+    which = matrices, convert(chosen, family_of(seen.rows))
+    known = Measured(*(t[which] for t in seen.measured))
+    return Seen(seen.rows[which], known, seen.row_sums[matrices, chosen])
 
 
 def _settle(
     found: list[ResidueSystem | None],
     places: Array,
     cosines: tuple[Array, Array],
-    sides: Sequence[tuple[Array, Measured]],
+    seen: Sequence[Seen],
     spec: Spec,
 ) -> None:
     """Note the systems of matrices whose smallest cosines lie between two numbers."""
-    least, most = _bracket(*cosines, [known for _, known in sides], spec)
-    if len(least) != len(places):
-        least, most = least[places], most[places]
-    known = least > 0
+    factor, cut = _losses([x.measured for x in seen], spec)
+    least = cosines[0] * factor - cut
+    most = cosines[1] * (1 + _rounding(spec.k))
+    # Far from where largest terms stand for sums.
+    known = least >= np.maximum(8 * cut, 2.0**-60)
     given = spec.method, spec.k, spec.unit_roundoff
     # Steps of ratios, which are squares of 1 over a cosine, rounded apart.
     low, high = (-2 * _STEPS * np.log2(np.minimum(x[known], 1)) for x in (most, least))
@@ -121,16 +164,13 @@ def _settle(
             found[place] = system
 
 
-def _bracket(
-    least: Array, most: Array, measured: Sequence[Measured], spec: Spec
-) -> tuple[Array, Array]:
-    """Bound what `estimate` will find of the smallest cosines; 0 where that is nothing.
+def _losses(measured: Sequence[Measured], spec: Spec) -> tuple[float, Array]:
+    """Return f and c: `estimate` finds at least f times a cosine, less c.
 
     Its magnitudes are cut to 8 bits and then, in units of each row's power of two, to b
     bits: each is off by at most 2^-7 of itself and 2^-b, and they are at most sqrt(2).
     Norms are such units, too.
     """
-    rounding = (spec.k + 8) * 2.0**-23
     smallest = 1.0
     for x in (measured[0], measured[-1]):
         sums = convert(x.sums, "numpy").astype(np.float64)
@@ -139,10 +179,23 @@ def _bracket(
         )
     smallest *= 2.0 ** (-2 * norm_bits(spec.k))
     cut = 4 * spec.k * 2.0 ** -magnitude_bits(spec.k) / smallest
-    least = least * (1 - rounding) * (1 - 2.0**-7) ** 2 - cut
-    # Far from where largest terms stand for sums.
-    least[least < 8 * cut] = 0
-    return least, most * (1 + rounding)
+    return (1 - _rounding(spec.k)) * (1 - 2.0**-7) ** 2, cut
+
+
+def _rounding(k: int) -> float:
+    """Bound the relative error of a cosine in float32."""
+    return (k + 8) * 2.0**-23
+
+
+@lru_cache(maxsize=64)
+def _least_safe(method: str, k: int, u: float) -> float:
+    """Return a cosine from which on no modulus is needed that 1 does not need."""
+    steps = 0
+    first = _system_at(method, k, u, 0)
+    while steps < 16 * _STEPS and _system_at(method, k, u, steps + 1) == first:
+        steps += 1
+    # By half a step more, so that rounding it apart ends at the last one.
+    return float(2.0 ** (-(steps - 0.5) / (2 * _STEPS)))
 
 
 @lru_cache(maxsize=1024)

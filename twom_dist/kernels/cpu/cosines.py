@@ -13,8 +13,8 @@ from .threads import ranges, run_each
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
-def smallest_sums(x: Array, largest: Array, sums: Array, bits: int) -> Array:
-    """Add up the rows, of norm 1, and keep the smallest sum."""
+def row_sums(x: Array, largest: Array, sums: Array, bits: int) -> Array:
+    """Add up the rows, of norm 1."""
     rows, one, two = _scaled(x, largest, sums, bits)
     out = np.full(len(rows), x.shape[-1] ** 0.5, np.float32)
     kernel = _add_real if x.dtype.kind == "f" else _add_complex
@@ -24,8 +24,7 @@ def smallest_sums(x: Array, largest: Array, sums: Array, bits: int) -> Array:
     )
     # Their factors, which may be multiplied first, overflow: cosines decide.
     out[~norms.is_sentinel(largest.reshape(-1)) & (largest.reshape(-1) < -900)] = 0
-    smallest: Array = out.reshape(x.shape[:-1]).min(axis=-1)
-    return smallest
+    return out.reshape(x.shape[:-1])
 
 
 def smallest_cosines(
@@ -123,12 +122,17 @@ def _smallest(left, of_left, right, of_right, twins, lo, hi, out):  # type: igno
     """Keep the smallest product of two rows of each matrix, of 4 x 2 at a time."""
     for matrix in range(lo, hi):
         x, y, smallest = left[matrix], right[matrix], out[matrix]
-        rows, columns, k = x.shape[0], y.shape[0], x.shape[1]
-        for i in range(0, rows, 4):
-            a, b = x[i], x[min(i + 1, rows - 1)]
-            c, d = x[min(i + 2, rows - 1)], x[min(i + 3, rows - 1)]
-            for j in range(i if twins else 0, columns, 2):
-                p, q = y[j], y[min(j + 1, columns - 1)]
+        rows, columns = (
+            np.flatnonzero(of_left[matrix]),
+            np.flatnonzero(of_right[matrix]),
+        )
+        m, n, k = rows.size, columns.size, x.shape[1]
+        for i in range(0, m, 4):
+            # Past the last row and column there they are again.
+            a, b = x[rows[i]], x[rows[min(i + 1, m - 1)]]
+            c, d = x[rows[min(i + 2, m - 1)]], x[rows[min(i + 3, m - 1)]]
+            for j in range(i if twins else 0, n, 2):
+                p, q = y[columns[j]], y[columns[min(j + 1, n - 1)]]
                 s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = np.float32(0)
                 for t in range(k):
                     s0 += a[t] * p[t]
@@ -139,12 +143,5 @@ def _smallest(left, of_left, right, of_right, twins, lo, hi, out):  # type: igno
                     t1 += b[t] * q[t]
                     t2 += c[t] * q[t]
                     t3 += d[t] * q[t]
-                for offset, (first, second) in enumerate(
-                    ((s0, t0), (s1, t1), (s2, t2), (s3, t3))
-                ):
-                    if of_left[matrix, min(i + offset, rows - 1)]:
-                        if of_right[matrix, j]:
-                            smallest = min(smallest, first)
-                        if of_right[matrix, min(j + 1, columns - 1)]:
-                            smallest = min(smallest, second)
+                smallest = min(smallest, s0, s1, s2, s3, t0, t1, t2, t3)
         out[matrix] = smallest

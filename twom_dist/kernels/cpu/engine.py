@@ -19,7 +19,7 @@ from . import norms
 from .announce import announce_compilation
 from .buffers import empty
 from .closing import close_tiles
-from .cosines import smallest_cosines, smallest_sums
+from .cosines import row_sums, smallest_cosines
 from .decode import as_parts, decode_tile
 from .encode import encode_planes
 from .encoded import DEPTH, GROUP, CpuEncoded
@@ -45,7 +45,7 @@ class CpuEngine:
     multiply_magnitudes = staticmethod(multiply_magnitudes)
     largest_terms = staticmethod(largest_terms)
     magnitudes = staticmethod(magnitudes)
-    smallest_sums = staticmethod(smallest_sums)
+    row_sums = staticmethod(row_sums)
     smallest_cosines = staticmethod(smallest_cosines)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)

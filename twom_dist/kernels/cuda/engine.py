@@ -16,7 +16,7 @@ from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from ..operands import Sample
 from ..stacks import column_exponents as columns_of_stack
-from ..stacks import smallest_cosines, smallest_sums
+from ..stacks import row_sums, smallest_cosines
 from ..survey import Surveyed
 from ..winograd import choose_levels
 from . import bounds, finish, norms, tables, tuning
@@ -50,7 +50,7 @@ class CudaEngine:
 
     name = "cuda"
     family: Family = "cupy"
-    smallest_sums = staticmethod(smallest_sums)
+    row_sums = staticmethod(row_sums)
     smallest_cosines = staticmethod(smallest_cosines)
 
     def __init__(self, device: Device) -> None:

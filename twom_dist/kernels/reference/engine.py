@@ -28,7 +28,7 @@ from ..finish import (
 )
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
-from ..stacks import smallest_cosines, smallest_sums
+from ..stacks import row_sums, smallest_cosines
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
 from .magnitudes import largest_terms, magnitudes, multiply_magnitudes
@@ -94,7 +94,7 @@ class ReferenceEngine:
     magnitudes = staticmethod(magnitudes)
     multiply_magnitudes = staticmethod(multiply_magnitudes)
     largest_terms = staticmethod(largest_terms)
-    smallest_sums = staticmethod(smallest_sums)
+    row_sums = staticmethod(row_sums)
     smallest_cosines = staticmethod(smallest_cosines)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
