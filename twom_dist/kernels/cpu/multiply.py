@@ -34,16 +34,15 @@ def multiply_planes(
     `side`: -1 for the lower triangle at least, 1 for the upper one, 0 for all.
     """
     args = (left, right, system, residues, add, own)
-    if not is_supported():
-        multiply_blocks(*args)
-        return
     shape, grain = (left.rows, right.rows, left.k), (GROUP, GROUP, DEPTH)
     # A thread computes whole products, with quarters of its own in the caches.
     few = available_cores() <= MOST_CORES and len(own) >= 2 * num_threads()
     crossovers = CROSSOVERS if few else ()
     alone = len(left.stack) == 0 and side == 0
     levels = choose_levels(shape, grain, crossovers) if alone else 0
-    if levels > 0:
+    if not is_supported():
+        multiply_blocks(*args)
+    elif levels > 0:
         multiply_in_quarters(left, right, system, residues[:, 0], add, own, levels)
     else:
         multiply_packed(*args, side)
