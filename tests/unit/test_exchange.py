@@ -6,6 +6,7 @@ import array_api_strict as strict
 import dask.array as da
 import numpy as np
 import pytest
+import zarr
 
 import twom_dist as td
 from tests.expect import raises
@@ -187,7 +188,6 @@ def test_contractions_give_back_the_library_of_their_operands(library):
 
 
 def test_contractions_read_arrays_on_disk_lazily(tmp_path):
-    zarr = pytest.importorskip("zarr")
     stored = zarr.create_array(tmp_path / "A.zarr", data=A, chunks=(3, 3))
     found = td.matmul(stored, B)
     assert isinstance(found, da.Array)

@@ -3,12 +3,11 @@
 import dask.array as da
 import numpy as np
 import pytest
+import xarray as xr
 
 import twom_dist as td
 from tests.expect import raises
 from twom_dist.errors import ArgumentError, PlanError
-
-xr = pytest.importorskip("xarray")
 
 STACK = np.stack([td.testing.random_matrix(5, 7, seed=seed) for seed in range(3)])
 TIME = np.arange(7) * 10
