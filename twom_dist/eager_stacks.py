@@ -39,13 +39,14 @@ def compute(problem: Problem) -> Any:
         if problem.out is not None:
             results = [problem.out]
     for place in left:
+        # Of two words the routine makes its own arrays.
+        out = results[0][place] if spec.words == 1 else None
         beside = None if c is None else c[place]
-        one = replace(problem, a=a[place], b=b[place], c=beside, stack=(), out=None)
+        one = replace(problem, a=a[place], b=b[place], c=beside, stack=(), out=out)
         words = eager.compute(one)
-        for result, word in zip(
-            results, words if len(results) == 2 else [words], strict=True
-        ):
-            result[place] = word
+        if spec.words == 2:
+            for result, word in zip(results, words, strict=True):
+                result[place] = word
     return tuple(results) if spec.words == 2 else results[0]
 
 

@@ -122,10 +122,8 @@ def _smallest(left, of_left, right, of_right, twins, lo, hi, out):  # type: igno
     """Keep the smallest product of two rows of each matrix, of 4 x 2 at a time."""
     for matrix in range(lo, hi):
         x, y, smallest = left[matrix], right[matrix], out[matrix]
-        rows, columns = (
-            np.flatnonzero(of_left[matrix]),
-            np.flatnonzero(of_right[matrix]),
-        )
+        rows = np.flatnonzero(of_left[matrix])
+        columns = np.flatnonzero(of_right[matrix])
         m, n, k = rows.size, columns.size, x.shape[1]
         for i in range(0, m, 4):
             # Past the last row and column there they are again.
