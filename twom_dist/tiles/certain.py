@@ -62,8 +62,11 @@ def certain_systems(
     if spec.equilibrate:
         columns = [engine.column_exponents(x, known.largest) for x, known in sides]
         open_ = ~may_gain(*(convert(x[:, 0], "numpy") for x in columns))
+    # Rounded down: bounds grow with them.
+    down = 1 - _rounding(spec.k)
     seen = [
-        Seen(x, known, _fetch(engine.row_sums(x, *known, bits))) for x, known in sides
+        Seen(x, known, down * _fetch(engine.row_sums(x, *known, bits)))
+        for x, known in sides
     ]
     found: list[ResidueSystem | None] = [None] * len(a)
     least = _bound_by_sums(*_smallest(seen), spec.k)
