@@ -1,5 +1,6 @@
 """Running the command in a folder of matrices, and what it leaves there."""
 
+import logging
 import os
 import signal
 from pathlib import Path
@@ -71,6 +72,7 @@ class CommandLine:
         """Return exit code, stdout and stderr; keep the error."""
         code, self.error = 0, None
         signals = {x: signal.getsignal(x) for x in (signal.SIGINT, signal.SIGTERM)}
+        disabled = logging.root.manager.disable
         try:
             with main.make_context("twom-dist", [str(a) for a in arguments]) as ctx:
                 main.invoke(ctx)
@@ -80,6 +82,8 @@ class CommandLine:
             # The command ignores them from the commit of its output to its exit.
             for number, handler in signals.items():
                 signal.signal(number, handler)
+            # And says nothing more until its process ends.
+            logging.disable(disabled)
         captured = self._capsys.readouterr()
         return code, captured.out, captured.err
 

@@ -30,6 +30,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Folders of tests that start processes: workers, batch schedulers, scripts, compilers.
 INTEGRATION = {"cluster", "distributed", "gpu", "cuda"}
+# dask's, of connections that are cut, as they are thrown away.
+UNRAISABLE = "ignore::pytest.PytestUnraisableExceptionWarning"
 
 
 # The scripts of batch schedulers take longest and mostly wait: they come first, and
@@ -47,6 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         if INTEGRATION.intersection(item.path.relative_to(here).parts):
             item.add_marker("integration")
+            item.add_marker(pytest.mark.filterwarnings(UNRAISABLE))
         elif item.get_closest_marker("slow") is None:
             item.add_marker("fast")
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -10,7 +11,7 @@ import pytest
 
 from tests.cluster.slurm import Slurm, running_slurm, why_not
 from tests.command import make, save
-from tests.jobs import listening
+from tests.jobs import listening, wait_until
 
 HERE = Path(__file__).parent
 CLUSTER = HERE.parents[1] / "cluster"
@@ -45,6 +46,9 @@ def folder(tmp_path, monkeypatch):
     save("A.zarr", make(60, 40, 1))
     save("B.zarr", make(40, 50, 2))
     yield path
+    # Bash takes a moment to end after its last word.
+    with suppress(AssertionError):
+        wait_until(lambda: not processes_of(path), seconds=10)
     left = processes_of(path)
     for process in left:
         process.kill()
@@ -71,16 +75,20 @@ def parts_of_c() -> list[Path]:
     return list(Path().glob(".C.zarr.unfinished/*/c/*/*"))
 
 
-def processes_of(folder: Path) -> list[psutil.Process]:
-    """Find the processes of a job: they were told of its folder, or work in it."""
+def processes_of(folder: Path, command: str = "") -> list[psutil.Process]:
+    """Find the processes of a job: they were told of its folder, or work in it.
+
+    `command`: part of their command lines.
+    """
     found = []
     for process in psutil.process_iter():
         try:
             words, place = process.cmdline(), process.cwd()
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue
-        if process.pid != os.getpid() and str(folder) in (" ".join(words) + place):
-            found.append(process)
+        line = " ".join(words)
+        if process.pid != os.getpid() and str(folder) in line + place:
+            found += [process] * (command in line)
     return found
 
 

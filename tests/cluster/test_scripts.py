@@ -139,8 +139,7 @@ def test_a_job_that_is_ended_or_loses_its_cluster_leaves_nothing(
     if lost is None:
         os.killpg(process.pid, number)
     else:
-        found = [x for x in processes_of(folder) if lost in " ".join(x.cmdline())]
-        found[0].send_signal(number)
+        processes_of(folder, lost)[0].send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert f"{script}: {sentence}" in err

@@ -1,5 +1,6 @@
 """Many products on one cluster leave nothing behind."""
 
+import gc
 from pathlib import Path
 
 import psutil
@@ -39,6 +40,8 @@ def run_products(client, count):
 
 
 def test_many_products_leave_nothing(client, here):
+    # Errors of earlier tests, in circles with what they hold.
+    gc.collect()
     run_products(client, 8)
     before = client.run(measure)
     process = psutil.Process()

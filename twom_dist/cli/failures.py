@@ -7,7 +7,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import click
@@ -117,8 +116,8 @@ class _OneSentence:
 
     def invoke(self, ctx: click.Context) -> Any:
         if "--debug" not in ctx.meta[_ARGUMENTS]:
-            # dask's: the command says what went wrong.
-            ctx.call_on_close(partial(logging.disable, logging.root.manager.disable))
+            # dask's: the command says what went wrong. Until the process has ended,
+            # since asyncio tells of futures as they are thrown away.
             logging.disable(logging.CRITICAL)
         with leaving_in_order() as ctx.obj, _in_one_sentence(ctx):
             return super().invoke(ctx)  # type: ignore[misc]
