@@ -14,16 +14,21 @@ _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
 def row_sums(x: Array, largest: Array, sums: Array, bits: int) -> Array:
-    """Add up the rows, of norm 1."""
+    """Add up the rows, of norm 1; 0, which tells nothing, where factors overflow."""
     rows, one, two = _scaled(x, largest, sums, bits)
     out = np.full(len(rows), x.shape[-1] ** 0.5, np.float32)
+    limits = np.finfo(x.dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        factor = (one * two).astype(limits.dtype)
     kernel = _add_real if x.dtype.kind == "f" else _add_complex
+    parts = rows.view(limits.dtype)
     run_each(
-        lambda r: kernel(rows, one, two, *r, out),
+        lambda r: kernel(parts, factor, *r, out),
         ranges(len(rows), smallest=16, each=x.shape[-1]),
     )
-    # Their factors, which may be multiplied first, overflow: cosines decide.
-    out[~norms.is_sentinel(largest.reshape(-1)) & (largest.reshape(-1) < -900)] = 0
+    e = largest.reshape(-1)
+    # Norms are within 2^32 of the largest entry.
+    out[~norms.is_sentinel(e) & (np.abs(e) > limits.maxexp - 32)] = 0
     return out.reshape(x.shape[:-1])
 
 
@@ -66,28 +71,27 @@ def _scaled(
 
 
 @njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
-def _add_complex(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Add up the magnitudes of x[rows, k] times the factors of their rows."""
+def _add_complex(parts, factor, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Add up the magnitudes of parts[rows, 2 k] times the factors of their rows."""
     for i in range(lo, hi):
-        f1, f2, source, total = factor1[i], factor2[i], x[i], np.float32(0)
-        if f1 == 0.0:
+        f, source, total = factor[i], parts[i], np.float32(0)
+        if f == 0.0:
             continue
-        for t in range(source.size):
-            re = np.float64(source[t].real) * f1 * f2
-            im = np.float64(source[t].imag) * f1 * f2
+        for t in range(source.size // 2):
+            re, im = source[2 * t] * f, source[2 * t + 1] * f
             total += np.sqrt(np.float32(re * re + im * im))
         out[i] = total
 
 
 @njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
-def _add_real(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
+def _add_real(parts, factor, lo, hi, out):  # type: ignore[no-untyped-def]
     """Do the same for real numbers."""
     for i in range(lo, hi):
-        f1, f2, source, total = factor1[i], factor2[i], x[i], np.float32(0)
-        if f1 == 0.0:
+        f, source, total = factor[i], parts[i], np.float32(0)
+        if f == 0.0:
             continue
         for t in range(source.size):
-            total += np.float32(np.abs(np.float64(source[t])) * f1 * f2)
+            total += np.float32(np.abs(source[t] * f))
         out[i] = total
 
 

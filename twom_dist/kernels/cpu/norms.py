@@ -94,9 +94,12 @@ def square_sums_inner(x, factor1, factor2, lo, hi, out):  # type: ignore[no-unty
         total = np.int64(0)
         for t in range(row.size):
             magnitude = np.abs(np.float64(row[t]))
-            q = np.int64(np.ceil(magnitude * f1 * f2))
+            ceiling = np.ceil(magnitude * f1 * f2)
             # A product that underflows to 0 stands for a ceiling of 1.
-            q += np.int64((q == 0) & (magnitude != 0.0))
+            if ceiling == 0.0 and magnitude != 0.0:
+                ceiling = 1.0
+            # Of 20 bits: AVX2 converts and multiplies no wider integers.
+            q = np.int64(np.int32(ceiling))
             total += q * q
         out[i] = total
 
@@ -114,8 +117,10 @@ def square_sums_outer(x, factor1, factor2, lo, hi, out):  # type: ignore[no-unty
             row = x[matrix, t, first:last]
             for j in range(lanes.size):
                 magnitude = np.abs(np.float64(row[j]))
-                q = np.int64(np.ceil(magnitude * f1[j] * f2[j]))
-                q += np.int64((q == 0) & (magnitude != 0.0))
+                ceiling = np.ceil(magnitude * f1[j] * f2[j])
+                if ceiling == 0.0 and magnitude != 0.0:
+                    ceiling = 1.0
+                q = np.int64(np.int32(ceiling))
                 lanes[j] += q * q
 
 
