@@ -24,11 +24,16 @@ from .limbs import (
 )
 from .matrices import as_matrix, common_family, is_dask
 from .pairs import as_pairs, check_parts
+from .plan import add_costs
+from .planned import cost_of, with_cost
 from .problem import Problem
 from .routines import compute
 from .tiles.integers import largest_magnitude
 from .tiles.routine import ROUTINES
 from .typing import EngineName
+
+# The prefix that dashboards group the tasks by.
+STAGE = "twom-gaussian"
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,9 @@ def gaussian_matmul(
     if not is_dask(words[0]):
         found = finish(*words)
         return found if kind.hasobject else give_back(found)
-    return _finish_lazily(finish, words, kind, bool(pairs))
+    costs = [cost_of(own[0]) for _, own in made]
+    found = _finish_lazily(finish, words, kind, bool(pairs))
+    return with_cost(found, add_costs("gaussian_matmul", costs))
 
 
 def _check_dtype(dtype: Any) -> np.dtype[Any]:
@@ -196,7 +203,8 @@ def _split(x: _Integers) -> list[_Integers]:
         if is_dask(x.x):
             dtype = limb_dtype(x.x.dtype, index, count)
             meta = empty_block(family_of(x.x._meta), dtype)
-            limb = x.x.map_blocks(take_limb, index, count, dtype=dtype, meta=meta)
+            given = {"dtype": dtype, "meta": meta, "token": STAGE}
+            limb = x.x.map_blocks(take_limb, index, count, **given)
         else:
             limb = take_limb(x.x, index, count)
         made.append(_Integers(limb, largest))
@@ -252,4 +260,4 @@ def _finish_lazily(finish: Any, words: list[Any], dtype: Any, pairs: bool) -> An
     if pairs:
         more = {"new_axis": first.ndim, "chunks": (*first.chunks, (2,))}
     meta = empty_block(family_of(first._meta), dtype)
-    return map_blocks(finish, *words, dtype=dtype, meta=meta, **more)
+    return map_blocks(finish, *words, dtype=dtype, meta=meta, token=STAGE, **more)

@@ -11,7 +11,7 @@ from .kernels.family import empty_block, family_of
 from .matrices import Header, is_dask
 from .memory import MemoryBudget
 from .plan import LARGEST_TILE, Cluster, Plan, cut_evenly, make_plan
-from .planned import with_plan
+from .planned import with_cost
 from .problem import Problem
 from .tiles.align import align_inner, align_result, op_chunks
 from .tiles.blocks import cast_block
@@ -28,11 +28,12 @@ def compute(problem: Problem) -> Any:
         a, b = scaled_arrays(a, b, plan.grid, plan.spec)
     out = product_array(a, b, c, plan.grid, plan.spec)
     if plan.spec.words == 1:
-        return with_plan(out, plan)
+        return with_cost(out, plan.cost())
+    cost = plan.cost()
     # Blocks are (2, m, n), whatever the array says of them.
     return tuple(
-        with_plan(out.map_blocks(getitem, word, dtype=out.dtype, meta=out._meta), plan)
-        for word in range(plan.spec.words)
+        with_cost(out.map_blocks(getitem, x, dtype=out.dtype, meta=out._meta), cost)
+        for x in range(plan.spec.words)
     )
 
 

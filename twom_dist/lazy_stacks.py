@@ -9,10 +9,11 @@ import dask
 import numpy as np
 from dask.utils import parse_bytes
 
-from . import eager_stacks, lazy
+from . import eager_stacks, execute, lazy
 from .kernels.family import empty_block, family_of, namespace
 from .matrices import is_dask
-from .plan import LARGEST_TILE
+from .plan import LARGEST_TILE, Cluster, Cost, add_costs, make_plan
+from .planned import cost_of, with_cost
 from .problem import Problem
 from .tiles.blocks import check_kind
 from .tiles.scaling import running
@@ -36,7 +37,10 @@ def compute(problem: Problem) -> Any:
         _pile([x[word] if words == 2 else x for x in one_by_one], problem)
         for word in range(words)
     ]
-    return tuple(stacked) if words == 2 else stacked[0]
+    first = [x[0] if words == 2 else x for x in one_by_one]
+    cost = add_costs(problem.spec.routine.name, [cost_of(x) for x in first])
+    shown = tuple(with_cost(x, cost) for x in stacked)
+    return shown if words == 2 else shown[0]
 
 
 def _matrices(problem: Problem) -> Iterator[Problem]:
@@ -89,9 +93,30 @@ def _by_blocks(problem: Problem) -> Any:
         template=template,
         dtypes=tuple(x.dtype for x in arrays),
     )
+    cost = _count(problem, given, arrays, result)
     if not words:
-        return result
-    return tuple(result[..., word] for word in range(spec.words))
+        return with_cost(result, cost)
+    return tuple(with_cost(result[..., word], cost) for word in range(spec.words))
+
+
+def _count(problem: Problem, given: list[Any], arrays: list[Any], result: Any) -> Cost:
+    """Count what the products cost: what is cut moves to where a matrix is whole."""
+    cluster = execute.current_cluster()
+    m, n, k = problem.shape
+    one = make_plan(replace(problem.spec, lazy=True), ((m,), (n,), (k,)), Cluster())
+    moved = 0
+    if cluster.workers > 1:
+        blocks = [prod(x.numblocks[-2:]) if is_dask(x) else 1 for x in given]
+        sizes = zip(given, blocks, strict=True)
+        moved = sum(x.nbytes - x.nbytes // count for x, count in sizes)
+    peak = sum(prod(x.chunksize) * x.dtype.itemsize for x in (*arrays, result))
+    return one.cost()._replace(
+        products=prod(problem.stack),
+        tasks=prod(result.numblocks),
+        int8_gemms=one.num_int8_gemms * prod(problem.stack),
+        bytes_moved=moved,
+        peak_bytes=peak * cluster.threads,
+    )
 
 
 def _whole(x: Any, stack: tuple[int, ...]) -> Any:

@@ -4,18 +4,27 @@ from functools import cache
 from html import escape
 from typing import Any
 
-from .plan import Plan
+from .plan import Cost
 
 
-def with_plan(array: Any, plan: Plan) -> Any:
-    """Have a lazy array, which nobody else holds, show the cost of its plan.
+def with_cost(array: Any, cost: Cost | None) -> Any:
+    """Have a lazy array, which nobody else holds, show its cost, if that is known.
 
     What is derived from it, persisted, optimised or unpickled is dask's plain array.
     """
-    plain: Any = type(array)
-    array.__class__ = _planned_class(plain)
-    array._twom_cost = _what_is_computed(array), plan
+    if cost is None:
+        return array
+    if not hasattr(array, "_twom_cost"):
+        plain: Any = type(array)
+        array.__class__ = _planned_class(plain)
+    array._twom_cost = _what_is_computed(array), cost
     return array
+
+
+def cost_of(array: Any) -> Cost | None:
+    """Return the cost, unless `array[...] = x` has made another array of it."""
+    what, cost = getattr(array, "_twom_cost", (None, None))
+    return cost if what is not None and what is _what_is_computed(array) else None
 
 
 @cache
@@ -45,9 +54,8 @@ def _planned_class(plain: Any) -> Any:
 
 
 def _list_cost(array: Any) -> list[str]:
-    """Describe the cost, unless `array[...] = x` has made another array of it."""
-    what, plan = array._twom_cost
-    return [plan.describe_cost()] if what is _what_is_computed(array) else []
+    cost = cost_of(array)
+    return [] if cost is None else [str(cost)]
 
 
 def _what_is_computed(array: Any) -> Any:

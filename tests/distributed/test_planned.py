@@ -55,7 +55,7 @@ def test_a_result_shows_the_cost_of_its_plan(name):
 def test_the_cost_is_that_of_the_plan():
     a = da.from_array(A, chunks=CHUNKS)
     plan, cost = td.plan_gemm(a, a, op_b="C"), cost_of(make("gemm"))
-    assert cost == plan.describe_cost()
+    assert cost == str(plan.cost())
     for part in (
         f"gemm: {plan.num_tasks} tasks",
         f"{plan.num_int8_gemms} int8 products",
@@ -63,6 +63,26 @@ def test_the_cost_is_that_of_the_plan():
     ):
         assert part in cost
     assert "moduli" not in cost_of(make("blas"))
+
+
+def test_stacks_and_contractions_show_the_sum_of_their_products():
+    a = da.from_array(A, chunks=CHUNKS)
+    stack = td.herk(da.from_array(np.stack([A] * 4), chunks=(2, *CHUNKS)))
+    assert cost_of(stack).startswith("herk, 4 products: 2 tasks, 64 int8 products of ")
+    assert cost_of(td.herk(da.ones((0, 3, 2), chunks=1))).startswith("herk: 1 task, 0 ")
+    words = td.herk(da.from_array(np.stack([A] * 4), chunks=4), out="dd")
+    assert cost_of(words[0]) == cost_of(words[1]) != ""
+    given = {"method": "2m", "num_moduli": 15}
+    network = td.einsum("ij,jk,kl->li", a, a.T, 2 * a, optimize=False, **given)
+    assert cost_of(network).startswith("einsum, 2 products: ")
+    assert "with 15 moduli" in cost_of(network)
+    plan = td.plan_gemm(a, 2 * a.T, num_moduli=15)
+    assert cost_of(td.tensordot(a, 2 * a.T, 1, **given)) == str(plan.cost())
+    integers = da.from_array(A.real.astype(int), chunks=CHUNKS)
+    exact = td.gaussian_matmul(integers, integers.T)
+    assert cost_of(exact).startswith("gaussian_matmul, 4 products: ")
+    prefixes = {key_split(key) for key in exact.dask}
+    assert "twom-gaussian" in prefixes
 
 
 def test_what_is_made_of_a_result_is_a_plain_array():

@@ -11,6 +11,7 @@ from ..errors import ArgumentError, PlanError
 from ..matrices import check_out
 from ..typing import Method
 from .axes import matmul_terms, read_each, tensordot_terms
+from .letters import find_sizes
 from .network import contract_network
 from .operands import as_operands, reduce_to
 from .pair import contract_pair
@@ -94,11 +95,15 @@ def _matmul(x1: Any, x2: Any, out: Any, options: Mapping[str, Any]) -> Any:
         front = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         shape = (*front, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
         check_out(out, (a, b), shape, np.result_type(a.dtype, b.dtype))
-    found = contract_pair(a, b, terms, output, options)
+    return give_back(_deliver(contract_pair(a, b, terms, output, options), out))
+
+
+def _deliver(found: Any, out: Any) -> Any:
+    """Return what was found, where it is wanted."""
     if out is None:
-        return give_back(found)
+        return found
     out[...] = found
-    return give_back(out)
+    return out
 
 
 @as_tensordot
@@ -156,6 +161,7 @@ def einsum(
     subscripts: str,
     /,
     *operands: Any,
+    out: Any = None,
     optimize: Any = "auto",
     method: Method = "auto",
     **options: Unpack[ContractionOptions],
@@ -175,6 +181,8 @@ def einsum(
         stands for axes that are broadcast.
     *operands : arrays
         As in `matmul`.
+    out : array, optional
+        As in `matmul`.
     optimize : str, path, bool or optimizer
         Of three or more operands: how opt_einsum finds the path (extra "einsum"), or a
         path as it has them. False: one operand after the other, without opt_einsum.
@@ -186,7 +194,7 @@ def einsum(
     Returns
     -------
     array
-        As in `matmul`. May be a view of a single operand.
+        As in `matmul`. Without out it may be a view of a single operand.
 
     Raises
     ------
@@ -212,18 +220,22 @@ def einsum(
             "Write letters, such as 'ij,jk->ik'",
             "subscripts",
         )
-    arrays, _, give_back = as_operands(operands, _number(len(operands)))
+    arrays, out, give_back = as_operands(operands, _number(len(operands)), out)
     terms, output = parse(subscripts, tuple(x.ndim for x in arrays))
     # Before anything is summed, as NumPy does.
     dtype = np.result_type(*(x.dtype for x in arrays))
+    if out is not None:
+        sizes = find_sizes(terms, tuple(x.shape for x in arrays))
+        check_out(out, arrays, tuple(sizes[letter] for letter in output), dtype)
     arrays = [x if x.dtype == dtype else x.astype(dtype) for x in arrays]
     if len(arrays) == 1:
-        return give_back(reduce_to(arrays[0], terms[0], output))
-    if len(arrays) == 2:
+        found = reduce_to(arrays[0], terms[0], output)
+    elif len(arrays) == 2:
         a, b = arrays
-        pair = terms[0], terms[1]
-        return give_back(contract_pair(a, b, pair, output, given))
-    return give_back(contract_network(arrays, terms, output, optimize, given))
+        found = contract_pair(a, b, (terms[0], terms[1]), output, given)
+    else:
+        found = contract_network(arrays, terms, output, optimize, given)
+    return give_back(_deliver(found, out))
 
 
 def _number(count: int) -> Sequence[str]:

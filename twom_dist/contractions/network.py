@@ -5,6 +5,8 @@ from functools import lru_cache
 from typing import Any
 
 from ..errors import EngineUnavailableError, PlanError
+from ..plan import add_costs
+from ..planned import cost_of, with_cost
 from ..typing import as_integer
 from .letters import Shape, reduce_each
 from .operands import reduce_operand, reduce_to
@@ -32,6 +34,7 @@ def contract_network(
     ]
     path = _find_path(left, output, optimize)
     _check_path(path, len(left))
+    costs = []
     for positions in path:
         taken = [left.pop(i) for i in sorted(positions, reverse=True)][::-1]
         x, term = taken[0]
@@ -40,9 +43,11 @@ def contract_network(
             kept = _kept(term, other, {*output}.union(*beside))
             result = kept if beside else output
             x, term = contract_pair(x, y, (term, other), result, options), result
+            costs.append(cost_of(x))
         left.append((x, term))
     ((x, term),) = left
-    return x if term == output else reduce_to(x, term, output)
+    x = x if term == output else reduce_to(x, term, output)
+    return with_cost(x, add_costs("einsum", costs))
 
 
 def _kept(a: Term, b: Term, wanted: set[str]) -> Term:

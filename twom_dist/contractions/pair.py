@@ -7,6 +7,7 @@ import numpy as np
 
 from ..accuracy import NATIVE_METHOD, OLD_NATIVE_METHOD
 from ..matrices import is_dask
+from ..planned import cost_of, with_cost
 from .fusing import align, fuse, fuse_blocks, split, split_blocks
 from .layout import Layout, lay_out
 from .letters import reduce_each
@@ -67,7 +68,7 @@ def _contract_lazily(a: Any, b: Any, layout: Layout, options: Mapping[str, Any])
         found = update(twin, a, b, layout, options)
     else:
         found = multiply(a, b, layout, options)
-    return split_blocks(found, layout, left, right)
+    return with_cost(split_blocks(found, layout, left, right), cost_of(found))
 
 
 def _find_twin(

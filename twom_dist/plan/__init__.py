@@ -8,6 +8,7 @@ from .chunks import (
     tile_sizes,
 )
 from .cluster import Cluster
+from .cost import Cost, add_costs
 from .layout import Layout, find_chunks, lay_out
 from .plan import Plan
 from .planner import make_plan
@@ -18,9 +19,11 @@ __all__ = [
     "SMALLEST_TILE",
     "TILES_PER_WORKER",
     "Cluster",
+    "Cost",
     "Layout",
     "Plan",
     "Wave",
+    "add_costs",
     "cut_evenly",
     "find_chunks",
     "lay_out",

@@ -12,6 +12,7 @@ from ..tables import Rows, as_html, as_text, name_count
 from ..tiles.grid import Grid
 from ..tiles.spec import Spec
 from .cluster import Cluster
+from .cost import Cost
 from .footprint import WorkerMemory
 
 
@@ -184,21 +185,22 @@ class Plan:
             f"{format_bytes(self.peak_worker_bytes)} on each; print it for more>"
         )
 
-    def describe_cost(self) -> str:
-        """Return the cost in a line, as a lazy result shows it.
+    def cost(self) -> Cost:
+        """Return the cost alone: printed, the line that a lazy result shows.
 
         Returns
         -------
-        str
+        Cost
             Tasks, int8 products of tiles, moduli, bytes moved and memory.
         """
-        moduli = f" with {self._name_moduli()}" if self.num_moduli else ""
-        tasks = name_count(self.num_tasks, "task")
-        products = name_count(self.num_int8_gemms, "int8 product")
-        return (
-            f"{self.routine}: {tasks}, {products} of tiles{moduli}, "
-            f"{format_bytes(self.bytes_moved)} moved, up to "
-            f"{format_bytes(self.peak_worker_bytes)} on a worker"
+        return Cost(
+            self.routine,
+            products=1,
+            tasks=self.num_tasks,
+            int8_gemms=self.num_int8_gemms,
+            num_moduli=self.num_moduli,
+            bytes_moved=self.bytes_moved,
+            peak_bytes=self.peak_worker_bytes,
         )
 
     def __str__(self) -> str:
