@@ -92,17 +92,15 @@ def arrange(
                 f"Leave {name} out, and call conj() for a conjugate",
                 "dim-op",
             )
-    if check_pairs(options):
-        raise ArgumentError(
-            "pairs=True and dim do not go together",
-            "Give its values, with the parts as the last axis",
-            "dim-pairs",
-        )
-    kept = {x: _kept(x, y, dim) for x, y in given.items() if x != "C"}
+    matrices = {name: x for name, x in given.items() if name != "C"}
+    parts = _find_parts(dim, matrices) if check_pairs(options) else ()
+    kept = {name: _kept(name, x, dim, parts) for name, x in matrices.items()}
     if routine.triangle:
         arranged = _arrange_update(dim, kept)
     else:
         arranged = _arrange_product(dim, kept)
+    for name, dims in arranged.inner.items():
+        arranged.inner[name] = (*dims, *parts)
     if "C" in given:
         arranged.inner["C"] = arranged.outer
         result = (*arranged.stack, *arranged.outer)
@@ -132,12 +130,27 @@ def _check_kind(name: str, x: Any) -> None:
     )
 
 
-def _kept(name: str, x: Any, dim: Hashable) -> Dims:
-    """Return the dimensions that are not contracted."""
+def _find_parts(dim: Hashable, given: Mapping[str, Any]) -> Dims:
+    """Return the dimension that holds real and imaginary parts: the last of all."""
+    last: dict[str, Dims] = {name: x.dims[-1:] for name, x in given.items()}
+    first = next(iter(last.values()))
+    if first == (dim,) or any(x != first for x in last.values()):
+        raise PlanError(
+            f"pairs=True says that the last dimension holds the parts, beside "
+            f"dim={dim!r}; it is "
+            + " and ".join(f"{_list(x)} of {name}" for name, x in last.items()),
+            "Put that of the parts last with transpose",
+            "pairs-shape",
+        )
+    return first
+
+
+def _kept(name: str, x: Any, dim: Hashable, parts: Dims) -> Dims:
+    """Return the dimensions that are not contracted, and hold no parts."""
     if dim not in x.dims:
         problem = f"{name} has the dimensions {_list(x.dims)}, and dim is {dim!r}"
         raise PlanError(problem, "Name a dimension of both matrices", "dim")
-    return tuple(other for other in x.dims if other != dim)
+    return tuple(other for other in x.dims if other not in (dim, *parts))
 
 
 def _arrange_product(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
