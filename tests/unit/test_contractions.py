@@ -4,9 +4,11 @@ import warnings
 
 import dask
 import numpy as np
+import opt_einsum as oe
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opt_einsum.testing import rand_equation
 
 import twom_dist as td
 from tests.pipeline import same_bits
@@ -251,9 +253,7 @@ def test_updates_are_found_in_tensors_and_stacks(monkeypatch):
 
 
 def test_a_network_has_the_numbers_of_numpy():
-    oe = pytest.importorskip("opt_einsum")
-    made = pytest.importorskip("opt_einsum.testing").rand_equation
-    expression, shapes = made(30, 3, d_max=4, seed=5)
+    expression, shapes = rand_equation(30, 3, d_max=4, seed=5)
     rng = np.random.default_rng(6)
     operands = [rng.random(s) - 0.5 + 1j * (rng.random(s) - 0.5) for s in shapes]
     expected = oe.contract(expression, *operands)
@@ -269,14 +269,15 @@ def test_a_network_has_the_numbers_of_numpy():
 
 
 def test_libraries_take_our_functions():
-    ctg = pytest.importorskip("cotengra")
     a, b, c = (integers((3, 3), seed=i) for i in range(3))
     implementation = (td.einsum, td.tensordot)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = ctg.einsum("ij,jk,kl->il", a, b, c, implementation=implementation)
+        import cotengra
+        import quimb.tensor as tensors
+
+        found = cotengra.einsum("ij,jk,kl->il", a, b, c, implementation=implementation)
         expect(found, a @ b @ c)
-        tensors = pytest.importorskip("quimb.tensor")
     network = tensors.TensorNetwork(
         [tensors.Tensor(a, "ij"), tensors.Tensor(b, "jk"), tensors.Tensor(c, "kl")]
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..explanation import Explanation
-from ..tables import Rows, as_html
+from ..tables import Rows, as_html, name_count
 from ..tiles.routine import ROUTINES
 
 
@@ -136,7 +136,9 @@ class JobSummary:
 
     def _list_figures(self) -> Rows:
         (m, n, _), (mt, nt, kt) = self.shape, self.tiles
-        moduli = f" with {self.num_moduli} moduli" if self.num_moduli else ""
+        moduli = ""
+        if self.num_moduli:
+            moduli = f" with {name_count(self.num_moduli, 'modulus', 'moduli')}"
         waves = f" in {self.waves} waves" if self.waves > 1 else ""
         resumed = f", {self.resumed} of them from before" if self.resumed else ""
         return [
