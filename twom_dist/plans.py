@@ -14,6 +14,7 @@ from .execute import current_cluster
 from .labelled import as_arrays
 from .matrices import Header, as_matrix, check_single, common_family, is_dask
 from .memory import MemoryBudget
+from .on_disk import is_on_disk, outline
 from .pairs import PairHeader, as_pairs, header_of
 from .plan import Cluster, Plan, make_plan, tile_sizes
 from .problem import Problem
@@ -223,6 +224,7 @@ def _plan(name: str, given: dict[str, Any]) -> Plan:
     letter = None if dtype is None or is_asked(options) else letter_of(dtype)
     if dim is not None:
         a, b = as_arrays(routine, dim, {**given, **options}, a, b)
+    a, b = (outline(x, y) if is_on_disk(x) else x for x, y in ((a, "A"), (b, "B")))
     (a, b), _ = adopt(labelled=True, A=a, B=b)
     arrays = {x: y for x, y in (("A", a), ("B", b)) if hasattr(y, "dtype")}
     family = common_family(**arrays) if arrays else None

@@ -75,7 +75,9 @@ def test_tiles_are_whole_chunks_where_these_are_small(shape, chunks, read, tile)
         f % min(c, s or 1) == 0 for f, c, s in zip(found, chunks, shape, strict=True)
     )
     assert prod(found) <= max(prod(chunks), on_disk.LARGEST_TILE**2)
-    assert on_disk.open_lazily(stored, "A").chunksize == tile
+    opened, drawn = on_disk.open_lazily(stored, "A"), on_disk.outline(stored, "A")
+    assert opened.chunksize == tile
+    assert (drawn.chunks, drawn.dtype) == (opened.chunks, opened.dtype)
 
 
 def test_what_is_no_matrix_is_refused(here, file):
