@@ -31,7 +31,7 @@ BENCHMARKS := $(filter-out %/bench_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench test-gpu sanitize-gpu bench-gpu kernels lint lint-ruff lint-mypy \
+.PHONY: help demo test check counts bench test-gpu sanitize-gpu bench-gpu kernels lint lint-ruff lint-mypy \
         lint-numpydoc lint-codespell format clean
 
 help: ## print this list
@@ -48,6 +48,11 @@ test: $(TOOLS) ## run every check; ARGS="-k name" is passed to pytest
 
 check: lint ## run the quick checks, in a minute: style, types and the fast tests
 	@$(PYTEST) -m fast tests $(ARGS)
+
+counts: $(TOOLS) ## record what products cost in tasks, int8 products, bytes, calls, launches
+	@rm -f tests/data/counts.json
+	@TWOM_RECORD_COUNTS=1 $(BIN)/python -m pytest -q tests/test_counts.py \
+	    tests/kernels/cuda/test_launches.py
 
 bench: $(TOOLS) ## run the benchmarks; ARGS is passed to each
 	@set -e; for script in $(BENCHMARKS); do $(BIN)/python $$script $(ARGS); done
