@@ -17,6 +17,7 @@ BIN := $(VENV)/bin
 # The package alone, which is all that the demo needs, and with the tools of all else.
 PACKAGE := $(VENV)/.package
 TOOLS := $(VENV)/.tools
+FIGURES := $(VENV)/.figures
 # Python compiles what is imported, when it is: half of the time that installing takes.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # A process for each core and one more, since many tests wait for clusters; tests of one
@@ -31,7 +32,7 @@ BENCHMARKS := $(filter-out %/bench_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check counts bench test-gpu sanitize-gpu bench-gpu kernels lint lint-ruff lint-mypy \
+.PHONY: help demo test check counts bench figures test-gpu sanitize-gpu bench-gpu kernels lint lint-ruff lint-mypy \
         lint-numpydoc lint-codespell format clean
 
 help: ## print this list
@@ -56,6 +57,9 @@ counts: $(TOOLS) ## record what products cost in tasks, int8 products, bytes, ca
 
 bench: $(TOOLS) ## run the benchmarks; ARGS is passed to each
 	@set -e; for script in $(BENCHMARKS); do $(BIN)/python $$script $(ARGS); done
+
+figures: $(FIGURES) ## measure and draw errors, speeds and traffic, in ten minutes
+	$(BIN)/python benchmarks/figures.py $(ARGS)
 
 test-gpu: ## run the tests that need a GPU; GPU_PYTHON names a Python with CuPy
 	PYTHONPATH=. $(GPU_PYTHON) -m pytest -q -m gpu tests/gpu $(ARGS)
@@ -108,6 +112,11 @@ $(PACKAGE): pyproject.toml | $(BIN)/python
 $(TOOLS): pyproject.toml | $(BIN)/python
 	@echo "Installing twom_dist and its tools into $(VENV) ..."
 	@$(INSTALL) -e '.[dev]'
+	@touch $(PACKAGE) $@
+
+$(FIGURES): pyproject.toml | $(BIN)/python
+	@echo "Installing twom_dist and matplotlib into $(VENV) ..."
+	@$(INSTALL) -e '.[figures]'
 	@touch $(PACKAGE) $@
 
 $(BIN)/python:

@@ -1,0 +1,265 @@
+"""Draw the figures from their JSON lines: PNG files, and a page that holds all."""
+
+import base64
+from collections import defaultdict
+from collections.abc import Callable
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from figures_measure import AS_DOUBLE, METHODS
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from statements import DIFFERS, PASS
+
+from twom_dist.moduli import residue_system
+
+Lines = list[dict[str, Any]]
+
+_MARKERS = {"2m": "o", "3m": "s", "hybrid": "^", "eisenstein": "D", "real": "v"}
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto}"
+    "img{max-width:100%}table{border-collapse:collapse;margin:1em 0}"
+    "td,th{padding:.2em .8em;border-bottom:1px solid #ccc;text-align:left}"
+)
+
+
+def draw_all(lines: Lines, folder: Path) -> Path:
+    """Write a PNG for each figure that has lines, and the page; return the page."""
+    found = defaultdict(list)
+    for line in lines:
+        found[line["benchmark"]].append(line)
+    parts = []
+    for name, title, needs, draw in FIGURES:
+        if not found[needs]:
+            continue
+        picture = BytesIO()
+        draw(found[needs]).savefig(picture, format="png", dpi=120)
+        (folder / f"{name}.png").write_bytes(picture.getvalue())
+        data = base64.b64encode(picture.getvalue()).decode()
+        parts += [
+            f"<h2>{escape(title)}</h2>",
+            f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">',
+        ]
+    parts += _tabulate_statements(found["statement"])
+    parts += _tabulate_speeds(found["figure-speeds"])
+    page = folder / "index.html"
+    page.write_text(_wrap(lines[0], parts), "utf-8")
+    return page
+
+
+def _wrap(line: dict[str, Any], parts: list[str]) -> str:
+    versions = ", ".join(f"{name} {x}" for name, x in line["versions"].items())
+    about = f"{line['device']}; Python {line['python']}, {versions}; {line['commit']}"
+    head = "<meta charset='utf-8'><title>twom_dist: figures</title>"
+    body = f"<h1>twom_dist: figures</h1><p>{escape(about)}</p>{''.join(parts)}"
+    return (
+        f"<!doctype html><html lang='en'><head>{head}<style>{_STYLE}</style></head>"
+        f"<body>{body}</body></html>\n"
+    )
+
+
+def _panels(count: int, width: float = 4.2) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(width * count, 4), layout="constrained")
+    axes = figure.subplots(1, count, squeeze=False)[0]
+    return figure, axes
+
+
+def draw_errors(lines: Lines) -> Figure:
+    """Errors against moduli, a panel for each spread of the data."""
+    phis = sorted({line["phi"] for line in lines})
+    figure, panels = _panels(len(phis))
+    for axes, phi in zip(panels, phis, strict=True):
+        own = [line for line in lines if line["phi"] == phi]
+        for method in METHODS:
+            points = [
+                (x["num_moduli"], x["error"]) for x in own if x["method"] == method
+            ]
+            style = {"marker": _MARKERS[method], "fillstyle": "none", "label": method}
+            axes.plot(*zip(*points, strict=True), **style)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        native = next(
+            x["error"] for x in own if (x["method"], x["kind"]) == ("native", "complex")
+        )
+        axes.axhline(native, color="black", linestyle="--", label="native")
+        axes.set(
+            yscale="log", xlabel="moduli", title=f"phi = {phi:g}, n = {own[0]['n']}"
+        )
+    panels[0].set_ylabel("largest |dC| / (|A||B|)")
+    panels[-1].legend()
+    return figure
+
+
+def _rates(lines: Lines) -> dict[tuple[str, int, int], float]:
+    """Return TF/s by method, moduli and size, as 8 n^3 operations, or 2 n^3 if real."""
+    rates = {}
+    for line in lines:
+        method, count, n = line["method"], line["num_moduli"], line["n"]
+        each = 2 if method in ("real", "native real") else 8
+        rates[method, count, n] = each * n**3 / median(line["seconds"]) / 1e9
+    return rates
+
+
+def _sizes(rates: dict[tuple[str, int, int], float]) -> list[int]:
+    return sorted({n for _, _, n in rates})
+
+
+def draw_sizes(lines: Lines) -> Figure:
+    """Speed against size at the precision of double."""
+    rates = _rates(lines)
+    figure, (axes,) = _panels(1, 7)
+    shown = [*AS_DOUBLE.items(), ("default", 0), ("herk", 16)]
+    methods = {x["method"] for x in lines}
+    shown += [(x, 0) for x in sorted(methods) if x.startswith(("native", "cuBLAS"))]
+    for method, count in shown:
+        points = [
+            (n, rates[method, count, n])
+            for n in _sizes(rates)
+            if (method, count, n) in rates
+        ]
+        if points:
+            dashed = "--" if method.startswith(("native", "cuBLAS")) else "-"
+            marker = _MARKERS.get(method, ".")
+            label = f"{method} {count}" if count else method
+            axes.plot(*zip(*points, strict=True), dashed, marker=marker, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="n", ylabel="GFLOP/s")
+    axes.set_xticks(_sizes(rates), map(str, _sizes(rates)))
+    axes.minorticks_off()
+    axes.legend(fontsize="small")
+    return figure
+
+
+def draw_precisions(lines: Lines) -> Figure:
+    """Speed against precision at the largest size."""
+    rates = _rates(lines)
+    n = _sizes(rates)[-1]
+    figure, (axes,) = _panels(1, 7)
+    for method in METHODS:
+        points = [
+            (residue_system(method, count).modulus_bits, rate)
+            for (name, count, size), rate in rates.items()
+            if name == method and size == n and count
+        ]
+        axes.plot(*zip(*points, strict=True), marker=_MARKERS[method], label=method)
+    for name in ("native", "native real"):
+        axes.axhline(rates[name, 0, n], color="black", linestyle="--", label=name)
+    axes.set(
+        xlabel="bits of the product of the moduli", ylabel="GFLOP/s", title=f"n = {n}"
+    )
+    axes.legend(fontsize="small")
+    return figure
+
+
+def draw_heat_map(lines: Lines) -> Figure:
+    """Speed-up of 2M over the native product, by size and number of moduli."""
+    rates = _rates(lines)
+    sizes = _sizes(rates)
+    counts = sorted({count for name, count, _ in rates if name == "2m"})
+    table = [
+        [rates["2m", count, n] / rates["native", 0, n] for n in sizes]
+        for count in counts
+    ]
+    figure, (axes,) = _panels(1, 6)
+    image = axes.imshow(table, origin="lower", aspect="auto", cmap="viridis")
+    axes.set(xlabel="n", ylabel="moduli")
+    axes.set_xticks(range(len(sizes)), map(str, sizes))
+    axes.set_yticks(range(len(counts)), map(str, counts))
+    for i, row in enumerate(table):
+        for j, value in enumerate(row):
+            axes.text(j, i, f"{value:.2f}", ha="center", va="center", color="white")
+    figure.colorbar(image, label="speed-up over the native product")
+    return figure
+
+
+def draw_updates(lines: Lines) -> Figure:
+    """herk and syrk against gemm."""
+    rates = _rates(lines)
+    sizes = _sizes(rates)
+    figure, (axes,) = _panels(1, 6)
+    for name in ("herk", "syrk"):
+        speed = [rates[name, 16, n] / rates["2m", 16, n] for n in sizes]
+        axes.plot(sizes, speed, marker="o", label=f"{name} over gemm, 16 moduli")
+    native = [rates["herk", 16, n] / rates["native herk", 0, n] for n in sizes]
+    axes.plot(sizes, native, "--", marker="s", label="herk over the native A A^H")
+    axes.set(xscale="log", xlabel="n", ylabel="times as fast")
+    axes.set_xticks(sizes, map(str, sizes))
+    axes.minorticks_off()
+    axes.legend()
+    return figure
+
+
+def draw_dask(lines: Lines) -> Figure:
+    """Bytes moved and peak memory beside their plans, and times."""
+    figure, (moved, peak, times) = _panels(3)
+    products = ("gemm", "herk", "da.matmul")
+    for name, colour in zip(products, ("C0", "C1", "C2"), strict=True):
+        own = [line for line in lines if line["product"] == name]
+        workers = [line["workers"] for line in own]
+        for axes, figures, planned in (
+            (moved, "bytes_moved", "planned_bytes"),
+            (peak, "peak_managed_bytes", "planned_peak"),
+        ):
+            values = [line[figures] / 2**20 for line in own]
+            axes.plot(workers, values, color=colour, marker="o", label=name)
+            if planned in own[0]:
+                values = [line[planned] / 2**20 for line in own]
+                style = {"linestyle": "--", "marker": "x", "label": f"{name}, planned"}
+                axes.plot(workers, values, color=colour, **style)
+        seconds = [median(line["seconds"]) for line in own]
+        times.plot(workers, seconds, color=colour, marker="o", label=name)
+    tiles = f"8 x 8 tiles of {lines[0]['tile']}"
+    moved.set(ylabel="MiB moved", title=tiles)
+    peak.set(ylabel="MiB on the fullest worker")
+    times.set(ylabel="seconds")
+    for axes in (moved, peak, times):
+        axes.set_xlabel("workers")
+        axes.set_xticks(sorted({line["workers"] for line in lines}))
+        axes.legend(fontsize="small")
+    return figure
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
+    lines = [[f"<th>{escape(x)}</th>" for x in heads]]
+    lines += [[f"<td>{escape(x)}</td>" for x in row] for row in rows]
+    return ["<table>", *(f"<tr>{''.join(x)}</tr>" for x in lines), "</table>"]
+
+
+def _tabulate_statements(lines: Lines) -> list[str]:
+    if not lines:
+        return []
+    verdicts = [line["verdict"] for line in lines]
+    told = f"{verdicts.count(PASS)} pass, {verdicts.count(DIFFERS)} differ"
+    rows = [[line["statement"], line["found"], line["verdict"]] for line in lines]
+    title = f"<h2>Statements of the paper: {told}</h2>"
+    return [title, *_table(["statement", "found", "verdict"], rows)]
+
+
+def _tabulate_speeds(lines: Lines) -> list[str]:
+    if not lines:
+        return []
+    rates = _rates(lines)
+    sizes = _sizes(rates)
+    names = dict.fromkeys((method, count) for method, count, _ in rates)
+    rows = [
+        [
+            method,
+            str(count or ""),
+            *(f"{rates.get((method, count, n), 0):.1f}" for n in sizes),
+        ]
+        for method, count in names
+    ]
+    title = "<h2>Speeds, GFLOP/s (8 n^3 operations; real products 2 n^3)</h2>"
+    return [title, *_table(["method", "moduli", *(f"n = {n}" for n in sizes)], rows)]
+
+
+# File name, title, the benchmark whose lines it shows, and what draws it.
+FIGURES: tuple[tuple[str, str, str, Callable[[Lines], Figure]], ...] = (
+    ("errors", "Error against moduli", "figure-errors", draw_errors),
+    ("sizes", "Speed against size, as exact as double", "figure-speeds", draw_sizes),
+    ("precisions", "Speed against precision", "figure-speeds", draw_precisions),
+    ("speed-up", "Speed-up of 2M over native", "figure-speeds", draw_heat_map),
+    ("updates", "Rank-k updates", "figure-speeds", draw_updates),
+    ("dask", "On dask: traffic, memory and time", "figure-dask", draw_dask),
+)

@@ -1,0 +1,195 @@
+"""What the figures show: errors, speeds, rank-k updates and dask, one line each."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from gpu_peers import EMULATION
+from harness import Report, interleave, transfer_counters
+
+import twom_dist as td
+from twom_dist.moduli import available_moduli
+from twom_dist.testing import random_matrix
+
+METHODS = ("2m", "3m", "hybrid", "eisenstein", "real")
+# As exact as double precision: the moduli whose product has some 117 bits.
+AS_DOUBLE = {"2m": 16, "3m": 15, "hybrid": 16, "eisenstein": 16, "real": 15}
+COUNTS = (6, 8, 10, 12, 14, 15, 16, 18, 20)
+PHIS = (0.0, 1.0, 4.0)
+ROUNDS = 3
+
+
+class Device(NamedTuple):
+    """Where products are timed: how arrays get there, and how they are waited for."""
+
+    name: str
+    send: Callable[[np.ndarray], Any]
+    wait: Callable[[], object]
+
+
+def cpu() -> Device:
+    """NumPy arrays."""
+    return Device("cpu", lambda x: x, lambda: None)
+
+
+def gpu() -> Device:
+    """CuPy arrays on the current device."""
+    import cupy
+
+    return Device("gpu", cupy.asarray, cupy.cuda.Device().synchronize)
+
+
+def measure_errors(report: Report, n: int) -> None:
+    """Errors against the number of moduli, relative to ``(|A||B|)_ij``."""
+    for phi in PHIS:
+        a, b = (random_matrix(n, n, phi=phi, seed=seed) for seed in (1, 2))
+        for kind, x, y in (("complex", a, b), ("real", a.real.copy(), b.real.copy())):
+            high, low = td.gemm(x, y, out="dd", accuracy="componentwise")
+            size = abs(x) @ abs(y)
+            methods = ("real",) if kind == "real" else METHODS[:-1]
+            products: Iterator[tuple[str, int, Any]] = (
+                (method, count, td.gemm(x, y, num_moduli=count, **_named(method)))
+                for method in methods
+                for count in range(6, 25)
+                if count <= len(available_moduli(method))
+            )
+            for method, count, c in (("native", 0, x @ y), *products):
+                error = float((abs(c - high - low) / size).max())
+                figures = {"kind": kind, "method": method, "num_moduli": count}
+                report.add("figure-errors", n=n, phi=phi, **figures, error=error)
+
+
+def _named(method: str) -> dict[str, str]:
+    return {} if method == "real" else {"method": method}
+
+
+def measure_speeds(
+    report: Report, device: Device, sizes: list[int], seconds: float
+) -> None:
+    """Speeds by size, method and number of moduli, as long as there is time."""
+    end = time.monotonic() + seconds
+    for n in sizes:
+        start = time.monotonic()
+        _measure_size(report, device, n)
+        taken = time.monotonic() - start
+        if time.monotonic() + 8 * taken > end:
+            break
+
+
+def _measure_size(report: Report, device: Device, n: int) -> None:
+    matrices = (random_matrix(n, n, seed=seed) for seed in (1, 2))
+    a, b = map(device.send, matrices)
+    x, y = a.real.copy(), b.real.copy()
+    products: dict[tuple[str, int], Callable[[], Any]] = {
+        ("native", 0): lambda: a @ b,
+        ("native real", 0): lambda: x @ y,
+        ("native herk", 0): lambda: a @ a.conj().T,
+        ("default", 0): lambda: td.gemm(a, b),
+        ("herk", 16): lambda: td.herk(a, num_moduli=16),
+        ("syrk", 16): lambda: td.syrk(a, num_moduli=16),
+    }
+    for method in METHODS:
+        left, right = (x, y) if method == "real" else (a, b)
+        for count in COUNTS:
+            given = {"num_moduli": count, **_named(method)}
+            products[method, count] = partial(td.gemm, left, right, **given)
+    calls = {f"{x} {i}": _waiting(call, device) for (x, i), call in products.items()}
+    seconds = interleave(calls, ROUNDS)
+    for method, count in products:
+        times = seconds[f"{method} {count}"]
+        given = {"method": method, "num_moduli": count, "on": device.name}
+        report.add("figure-speeds", n=n, **given, seconds=times)
+
+
+def _waiting(call: Callable[[], Any], device: Device) -> Callable[[], None]:
+    def run() -> None:
+        call()
+        device.wait()
+
+    return run
+
+
+def measure_peers(report: Report, sizes: list[int]) -> None:
+    """cuBLAS's own emulation of doubles, which its environment switches on."""
+    for name, environment in EMULATION.items():
+        for n in sizes:
+            command = [sys.executable, __file__, str(n)]
+            done = subprocess.run(
+                command,
+                env={**os.environ, **environment},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode == 0:
+                times = [float(x) for x in done.stdout.split()]
+                given = {"method": name, "num_moduli": 0, "on": "gpu"}
+                report.add("figure-speeds", n=n, **given, seconds=times)
+
+
+def measure_dask(report: Report, tile: int, worker_counts: list[int]) -> None:
+    """Products of 8 x 8 tiles: time, bytes moved and memory, beside their plan."""
+    import logging
+
+    import dask.array as da
+    from distributed import Client, LocalCluster, wait
+
+    n = 8 * tile
+    for workers in worker_counts:
+        with (
+            LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            a, b = (
+                client.persist(
+                    da.random.default_rng(s).random((n, n), chunks=tile) + 0j
+                )
+                for s in (1, 2)
+            )
+            wait([a, b])
+            products: Mapping[str, tuple[Callable[[], Any], Any]] = {
+                "da.matmul": (lambda a=a, b=b: a @ b, None),
+                "gemm": (
+                    lambda a=a, b=b: td.gemm(a, b, num_moduli=16),
+                    td.plan_gemm(a, b, num_moduli=16),
+                ),
+                "herk": (
+                    lambda a=a: td.herk(a, num_moduli=16),
+                    td.plan_herk(a, num_moduli=16),
+                ),
+            }
+            for name, (make, plan) in products.items():
+                times = []
+                for _ in range(2):  # the first loads the kernels
+                    with transfer_counters(client) as moved:
+                        start = time.perf_counter()
+                        wait(client.persist(make()))
+                        times.append(time.perf_counter() - start)
+                bound = {}
+                if plan is not None:
+                    bound["planned_bytes"] = plan.bytes_moved
+                    bound["planned_peak"] = plan.peak_worker_bytes
+                given = {"workers": workers, "product": name, "n": n, "tile": tile}
+                report.add("figure-dask", **given, **moved, **bound, seconds=times[-1:])
+
+
+def main() -> None:
+    """Time `cupy.matmul` in the environment that this process was given."""
+    device = gpu()
+    a, b = (device.send(random_matrix(int(sys.argv[1]), seed=s)) for s in (1, 2))
+    seconds = interleave({"native": _waiting(lambda: a @ b, device)}, ROUNDS)
+    print(*seconds["native"])
+
+
+if __name__ == "__main__":
+    main()

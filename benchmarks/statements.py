@@ -1,0 +1,159 @@
+"""The statements of the paper, one by one: what is measured or counted here.
+
+P. Caday, "The 2M Multiplication Algorithm for Complex Matrices". Each is "pass",
+"differs" (and how), or "not measurable here".
+"""
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+from harness import interleave
+
+import twom_dist as td
+from twom_dist.moduli import available_moduli, residue_system
+from twom_dist.testing import random_matrix
+
+PASS, DIFFERS = "pass", "differs"
+
+
+class Statement(NamedTuple):
+    """A statement, what was found, and whether that is the same."""
+
+    statement: str
+    found: str
+    verdict: str
+
+
+def _judge(statement: str, found: str, holds: bool) -> Statement:
+    return Statement(statement, found, PASS if holds else DIFFERS)
+
+
+def check_all(n: int) -> list[Statement]:
+    """Check every statement; `n`: the size of products that are timed."""
+    return [*count_products(), *list_bits(), *measure_errors(), *measure_times(n)]
+
+
+def _count(plan: Any) -> int:
+    return int(plan.num_int8_gemms)
+
+
+def count_products() -> list[Statement]:
+    """Count the int8 products of plans."""
+    one, tiles = (64, 64), (2048, 2048)
+    by_2m = _count(td.plan_gemm(one, one, num_moduli=16, chunks=64))
+    by_3m = _count(td.plan_gemm(one, one, num_moduli=15, method="3m", chunks=64))
+    gemm = _count(td.plan_gemm(tiles, tiles, num_moduli=16, chunks=64))
+    herk = _count(td.plan_herk(tiles, num_moduli=16, chunks=64))
+    counts = {x: _least(x, 117) for x in ("2m", "3m", "real")}
+    return [
+        _judge("2M takes 2 real products a modulus", f"{by_2m} of 16", by_2m == 32),
+        _judge("3M takes 3", f"{by_3m} of 15 moduli", by_3m == 45),
+        _judge(
+            "2M takes 16 moduli for double precision, 3M and real products 15",
+            ", ".join(f"{method} {count}" for method, count in counts.items()),
+            counts == {"2m": 16, "3m": 15, "real": 15},
+        ),
+        _judge(
+            "HERK takes half the products of GEMM",
+            f"{herk / gemm:.3f} of them, in 32 x 32 tiles",
+            herk / gemm < 0.52,
+        ),
+    ]
+
+
+def _least(method: str, bits: int) -> int:
+    """Return the least number of moduli whose product has so many bits."""
+    counts = range(1, len(available_moduli(method)) + 1)
+    return next(n for n in counts if residue_system(method, n).modulus_bits >= bits)
+
+
+def list_bits() -> list[Statement]:
+    """Compare the products of moduli with the paper's."""
+    found = []
+    for what, method, count, said in (
+        ("16 moduli of 2M have 117 bits", "2m", 16, 117.0),
+        ("all moduli of 2M have 152 bits", "2m", 0, 152.0),
+        ("all real moduli have 342 bits", "real", 0, 342.0),
+        ("all Eisenstein moduli have 154.5 bits", "eisenstein", 0, 154.5),
+    ):
+        number = count or len(available_moduli(method))
+        bits = residue_system(method, number).modulus_bits
+        found.append(_judge(what, f"{bits:.2f}, {number} moduli", abs(bits - said) < 1))
+    return found
+
+
+def measure_errors() -> list[Statement]:
+    """Measure errors against products of twice the digits."""
+    a, b = (random_matrix(256, 256, phi=0.5, seed=seed) for seed in (1, 2))
+    high, low = td.gemm(a, b, out="dd")
+    size = abs(a) @ abs(b)
+    native, own = (
+        float((abs(c - high - low) / size).max())
+        for c in (a @ b, td.gemm(a, b, num_moduli=16))
+    )
+    # One scaling for [A, B] and [B, A] is a common one.
+    b = b * 2.0**-40
+    high, low = td.her2k(a, b, out="dd")
+    size = abs(a) @ abs(b).T + abs(b) @ abs(a).T
+    left, right = np.hstack([a, b]), np.hstack([b, a])
+    common, apart = (
+        float((abs(c - high - low) / size).max())
+        for c in (
+            td.gemm(left, right, op_b="C", num_moduli=16, equilibrate=False),
+            td.her2k(a, b, num_moduli=16),
+        )
+    )
+    return [
+        _judge(
+            "16 moduli are about 10 times as accurate as the native product",
+            f"{native / own:.1f} times: {own:.1e} and {native:.1e} of (|A||B|)_ij, "
+            "256 x 256, phi = 0.5",
+            native / own > 5,
+        ),
+        _judge(
+            "HER2K by a common scaling costs as much, and loses accuracy where A and B "
+            "differ in scale",
+            f"B 2^-40: {common:.1e}; with scalings of their own, as here, {apart:.1e}",
+            common > 1e6 * apart,
+        ),
+    ]
+
+
+def measure_times(n: int) -> list[Statement]:
+    """Time the methods in one process, interleaved."""
+    a, b = (random_matrix(n, n, seed=seed) for seed in (1, 2))
+    x, y = a.real.copy(), b.real.copy()
+    calls: dict[str, Callable[[], Any]] = {
+        "2m": lambda: td.gemm(a, b, num_moduli=16),
+        "3m": lambda: td.gemm(a, b, num_moduli=15, method="3m"),
+        "real": lambda: td.gemm(x, y, num_moduli=15),
+        "herk": lambda: td.herk(a, num_moduli=16),
+    }
+    seconds = {name: median(t) for name, t in interleave(calls, 5).items()}
+    over_real = seconds["2m"] / seconds["real"]
+    over_3m = seconds["3m"] / seconds["2m"]
+    over_herk = seconds["2m"] / seconds["herk"]
+    return [
+        _judge(
+            "2M costs little more than two real products",
+            f"{over_real:.2f} times a real product, n = {n}",
+            over_real < 2.6,
+        ),
+        _judge(
+            "2M is up to 45 / 32 times as fast as 3M",
+            f"{over_3m:.2f} times, n = {n}",
+            over_3m > 1.1,
+        ),
+        _judge(
+            "HERK is up to twice as fast as GEMM",
+            f"{over_herk:.2f} times, n = {n}",
+            over_herk > 1.3,
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    for statement in check_all(512):
+        print(*statement, sep=" | ")
