@@ -20,11 +20,11 @@ tensors = [
     (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) / BOND
     for _ in range(LENGTH)
 ]
-ket = [bonds[i - 1] + legs[i] + bonds[i] for i in range(LENGTH)]
-bra = [bonds[i - 1].lower() + legs[i] + bonds[i] for i in range(LENGTH)]
+kets = [bonds[i - 1] + legs[i] + bonds[i] for i in range(LENGTH)]
+bras = [bonds[i - 1].lower() + legs[i] + bonds[i] for i in range(LENGTH)]
 # The bonds of the conjugate are letters of their own.
 renamed = str.maketrans({x: chr(ord("m") + i) for i, x in enumerate(bonds)})
-terms = [*ket, *(term.translate(renamed) for term in bra)]
+terms = [*kets, *(term.translate(renamed) for term in bras)]
 operands = [*tensors, *(x.conj() for x in tensors)]
 
 expression = ",".join(terms) + "->"
