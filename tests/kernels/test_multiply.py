@@ -5,7 +5,7 @@ import pytest
 
 from tests.strategies import random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu import encode, microkernel, multiply, packed
+from twom_dist.kernels.cpu import blocks, encode, microkernel, multiply, packed
 from twom_dist.kernels.cpu.encoded import CpuEncoded, as_groups
 from twom_dist.kernels.cpu.tuning import BLOCK
 from twom_dist.moduli import ResidueSystem, residue_system
@@ -13,12 +13,14 @@ from twom_dist.moduli import ResidueSystem, residue_system
 BEYOND = BLOCK + 3  # more than one block of the GEMM
 
 
-@pytest.fixture(params=["microkernel", "gemm"], autouse=True)
+@pytest.fixture(params=["microkernel", "gemm", "loops"], autouse=True)
 def way(request, monkeypatch):
     """Take each way that this machine has."""
-    if request.param == "gemm":
+    if request.param != "microkernel":
         for module in (encode, multiply):
             monkeypatch.setattr(module, "is_supported", lambda: False)
+        smallest = 0 if request.param == "gemm" else 1 << 40
+        monkeypatch.setattr(blocks, "SMALLEST_GEMM", smallest)
     elif not microkernel.is_supported():
         # No such machine ever takes this way: the tests run the other one there.
         pytest.skip("this CPU has no AVX512-VNNI, and the GEMM is used")
@@ -69,6 +71,7 @@ def test_products_are_those_of_int64(shape):
 @pytest.mark.parametrize("shape", [(1, 1), (17, 3), (15, 130), (33, 64), (1, 2100)])
 @pytest.mark.parametrize("choice", [("2m", 1), ("2m", 8), ("hybrid", 30), ("real", 49)])
 @pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("way", ["microkernel", "gemm"], indirect=True)
 def test_planes_are_those_of_the_reference(choice, shape, across):
     system = residue_system(*choice)
     dtype = "float64" if choice[0] == "real" else "complex128"
@@ -113,20 +116,19 @@ def test_long_sums_are_those_of_int64(monkeypatch, choice, k, longest):
     assert all((plane[:, :19] == expected).all() for plane in found)
 
 
-@pytest.mark.parametrize("longest", [1 << 16])
-def test_large_sums_of_every_residue_are_reduced(monkeypatch, longest):
-    """Sums up to 120 * 2^16, in every residue class of every modulus."""
-    monkeypatch.setattr(packed, "LONGEST_SUM", longest)
+def test_large_sums_of_every_residue_are_reduced():
+    """Sums up to 2^25, in every residue class of every modulus."""
     system = residue_system("real", 49)
-    k, n = 2**16, 256
-    x, y = np.full((1, k), -1, np.float32), np.full((n, k), 40, np.float32)
-    for j in range(n):
-        y[j, :j] -= 1
+    large, n = 2**11, 256
+    left, right = np.full((49, 1, large + n), -1), np.zeros((49, n, large + n))
+    low = -(np.array(system.moduli) // 2)[:, np.newaxis, np.newaxis]
+    left[..., :large] = right[..., :large] = low
+    right[..., large:] = np.tri(n, k=-1)
     found = get_engine("cpu").multiply(
-        *(encode_integers(t, system) for t in (x, y)), system
+        *(as_planes(t.astype(np.int8)) for t in (left, right)), system
     )
-    exact = np.arange(n) - 40 * k
     for plane, p in zip(found, system.moduli, strict=True):
+        exact = large * (p // 2) ** 2 - np.arange(n)
         assert (plane[0] == (exact + p // 2) % p - p // 2).all()
 
 

@@ -11,7 +11,7 @@ from .encoded import DEPTH, GROUP, CpuEncoded
 from .int8_gemm import get_gemm
 from .requantise import multiplier, requantise, requantise_add
 from .threads import run_each, scratch
-from .tuning import BLOCK, LARGEST_K
+from .tuning import BLOCK, LARGEST_K, SMALLEST_GEMM
 
 
 @njit(nogil=True, cache=True)
@@ -35,6 +35,18 @@ def unpack_columns(plane, out):  # type: ignore[no-untyped-def]
                     out[DEPTH * w + t, GROUP * g + r] = plane[g, w, r, t]
 
 
+@njit(nogil=True, cache=True)
+def multiply_rows(a, b, sums):  # type: ignore[no-untyped-def]
+    """sums = a @ b, before a library is even called."""
+    for i in range(a.shape[0]):
+        target = sums[i]
+        target[:] = 0
+        for k in range(a.shape[1]):
+            x, source = np.int32(a[i, k]), b[k]
+            for j in range(target.size):
+                target[j] += x * np.int32(source[j])
+
+
 def multiply_blocks(
     left: CpuEncoded,
     right: CpuEncoded,
@@ -44,7 +56,7 @@ def multiply_blocks(
     own: Sequence[int],
 ) -> None:
     """Multiply the products listed in `own`, each block of a plane on its own."""
-    gemm, m, words = get_gemm(), left.rows, left.planes.shape[2]
+    m, words = left.rows, left.planes.shape[2]
     count, columns = residues.shape[1], residues.shape[3]
 
     def block(piece: tuple[int, int, int, int]) -> None:
@@ -64,6 +76,7 @@ def multiply_blocks(
             )
             unpack_rows(x, product.p, a)
             unpack_columns(y, b)
+            gemm = get_gemm() if sums.size * length > SMALLEST_GEMM else multiply_rows
             gemm(a, b, sums)
             m_p = multiplier(product.p)
             write(sums[:height], product.p, m_p, residues[q, matrix], row, column)

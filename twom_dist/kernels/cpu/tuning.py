@@ -9,6 +9,12 @@ BLOCK = 1024
 # |sum| <= 2^16 * 255 * 128 < 2^31.
 LARGEST_K = 1 << 16
 
+# Multiplications of one int8 product from which calling a library pays: products of 16,
+# 32, 64, 96 and 128 rows and columns took 1, 4, 72, 133 and 242 us, and 121, 117, 214,
+# 119 and 167 by ONNX Runtime's u8 x u8 (AMD EPYC without VNNI, one thread). Where all
+# are small, a process need not load it either, which takes 0.6 s.
+SMALLEST_GEMM = 1 << 18
+
 # Bytes of a plane of the left operand that stay in L2 while the right one passes by,
 # and columns of k that are summed before sums are reduced. They hardly matter: from 730
 # to 850 Gop/s for 2^16 to 2^20 bytes and 1024 to 4096 columns, n = 2048 (AMD EPYC
