@@ -20,8 +20,8 @@ from twom_dist.problem import find_routine, of_arrays
 from twom_dist.tiles.estimate import SAMPLE, Measured, choose_rows
 
 
-def largest_error(a, b, c):
-    """Largest ``|dC|_ij / (|A| |B|)_ij`` in units of u, by a product of 297 bits.
+def largest_errors(a, b, *products):
+    """Largest ``|dC|_ij / (|A| |B|)_ij`` of each, in units of u, by 297 bits.
 
     Rounded to double: of single precision products exact, of others up to half a unit.
     """
@@ -32,20 +32,20 @@ def largest_error(a, b, c):
     sizes = abs(x) @ abs(y)
     # What is left are sums of nothing, and what underflows.
     some = sizes > 1e-280
-    errors = abs(c[some] - exact[some]) / sizes[some]
-    return float(errors.max(initial=0)) / unit_roundoff(a.dtype)
+    errors = [abs(c[some] - exact[some]) / sizes[some] for c in products]
+    return [float(e.max(initial=0)) / unit_roundoff(a.dtype) for e in errors]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_default_is_as_good_as_numpy_or_better_than_the_bound(seed):
     for name, (a, b) in hard_pairs(100, 40, seed):
-        found, native = (largest_error(a, b, c) for c in (td.gemm(a, b), a @ b))
+        found, native = largest_errors(a, b, td.gemm(a, b), a @ b)
         assert found <= max(2 * native, sqrt(a.shape[1])), name
 
 
 def test_componentwise_holds_without_exception():
     for name, (a, b) in hard_pairs(100, 30, 17):
-        found = largest_error(a, b, td.gemm(a, b, accuracy="componentwise"))
+        (found,) = largest_errors(a, b, td.gemm(a, b, accuracy="componentwise"))
         assert found <= sqrt(a.shape[1]) + 1, name
 
 
@@ -56,13 +56,10 @@ def test_not_many_more_moduli_are_taken_than_needed(phi, most):
     a, b = (random_matrix(100, 100, "complex128", phi, seed) for seed in (1, 2))
     taken = td.explain(a, b).num_moduli
     assert taken <= most
-    needed = next(
-        count
-        for count in range(10, 30)
-        if largest_error(a, b, td.gemm(a, b, num_moduli=count, method="hybrid"))
-        <= max(2 * largest_error(a, b, a @ b), 10)
-    )
-    assert taken <= needed + 2
+    # Three fewer are worse than NumPy.
+    fewer = td.gemm(a, b, num_moduli=taken - 3, method="hybrid")
+    found, native = largest_errors(a, b, fewer, a @ b)
+    assert found > max(2 * native, 10)
 
 
 @pytest.mark.parametrize("accuracy", ["native", "componentwise"])

@@ -72,16 +72,26 @@ def _by_element(function: Callable[..., Any], *arrays: Array, results: int = 1) 
     return by_element(*arrays)
 
 
+def _scaled(x: float, shift: int) -> tuple[int, int]:
+    """|x| 2^shift as a quotient: of Fractions, each would seek a common divisor."""
+    above, below = abs(float(x)).as_integer_ratio()
+    return above << max(0, int(shift)), below << max(0, -int(shift))
+
+
 def _quantise(x: float, exponent: int) -> int:
     """rint(x 2^exponent), ties to even."""
     if exponent == NONFINITE_ROW:
         return 0
-    return round(Fraction(float(x)) * Fraction(2) ** int(exponent))
+    above, below = _scaled(x, exponent)
+    whole, rest = divmod(above, below)
+    whole += 2 * rest > below or (2 * rest == below and whole % 2)
+    return -whole if x < 0 else whole
 
 
 def _ceil_scaled(x: float, shift: int) -> int:
     """ceil(|x| 2^shift)."""
-    return -(-abs(Fraction(float(x))) * Fraction(2) ** int(shift) // 1)
+    above, below = _scaled(x, shift)
+    return -(-above // below)
 
 
 class ReferenceEngine:
@@ -195,9 +205,7 @@ class ReferenceEngine:
         for index, plane in enumerate(system.planes):
             sign = -1 if conjugate else 1
             value = plane.re_weight * re + sign * plane.im_weight * im
-            planes[index] = _by_element(
-                lambda t, p=plane.p: symmetric_residue(t, p), value
-            )
+            planes[index] = reduce_symmetric(value, plane.p)
         return ReferenceEncoded(planes)
 
     def reorder(
@@ -323,7 +331,8 @@ def _rounded(x: int, system: ResidueSystem, words: int) -> tuple[float, ...]:
     for t, digit in enumerate(digits[1:], start=1):
         term = digit * 2.0 ** (t * system.digit_bits)
         total = term + v
-        low += float(Fraction(term) + Fraction(v) - Fraction(total))
+        if words == 2:
+            low += float(Fraction(term) + Fraction(v) - Fraction(total))
         v = total
     return (sign * v, sign * low)[:words]
 
