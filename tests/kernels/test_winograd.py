@@ -40,8 +40,11 @@ def encode(engine, rows, k, kind, system, seed):
     return engine.encode(x, exponents, system)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("choice", SYSTEMS)
+# Each system with two of the shapes.
+@pytest.mark.parametrize(
+    ("choice", "shape"),
+    [(x, SHAPES[(i + j) % 5]) for i, x in enumerate(SYSTEMS) for j in (0, 2)],
+)
 def test_every_level_gives_the_same_residues(choice, shape):
     (kind, count), (m, n, k) = choice, shape
     system = residue_system(kind, count)

@@ -123,4 +123,4 @@ def test_small_workers_give_the_same_bits():
 
 def test_a_plan_of_more_waves_than_anybody_would_wait_for_is_refused():
     with raises(MemoryLimitError, "many-waves"):
-        lay_out((1_000_000,) * 3, "c16", Cluster(4, 1, MemoryBudget(16 << 30)))
+        lay_out((1_000_000,) * 3, "c16", Cluster(4, 1, MemoryBudget(8 << 30)))

@@ -203,13 +203,13 @@ def test_a_triangle_needs_less_than_the_product(workers):
     ("routine", "beta", "cache_bytes"),
     [
         ("herk", 0, "2 GiB"),
-        ("herk", 2, "2 MiB"),
-        ("her2k", 0, "2 MiB"),
+        ("herk", 2, "512 KiB"),
+        ("her2k", 0, "512 KiB"),
         ("her2k", 2, "2 GiB"),
     ],
 )
 def test_the_measured_peak_is_the_planned_one(routine, beta, cache_bytes):
-    n, k, tile = 1024, 512, 256
+    n, k, tile = 512, 256, 128
     settings = {"cache-bytes": cache_bytes, "reuse-bytes": 0, "threads": 1}
     count = operands(routine)
     with dask.config.set({f"twom-dist.{name}": x for name, x in settings.items()}):

@@ -61,7 +61,8 @@ def test_the_file_has_the_bits_of_the_routine(files, routine, uplo):
     all_options = {"op": op, "uplo": uplo, "alpha": alpha, "beta": 0.5, "c": "C0.h5"}
     zeros = {"alpha": 0, "beta": 2, "c": "C0.h5"}
     # The zeros have the signs of those in memory.
-    for options in (all_options, zeros, {"alpha": 0}):
+    others = {"full": [zeros], "lower": [{"alpha": 0}], "upper": []}
+    for options in (all_options, *others[uplo]):
         update(routine, output, overwrite=True, **options)
         assert same_bits(read(output), expect(routine, files, **options))
     found = contents(Path())

@@ -121,7 +121,7 @@ def test_strides_that_fit_no_element_are_refused(engine):
 
 
 def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
-    A, B = spread_matrix(300, 1100, seed=1), spread_matrix(1100, 280, seed=2)
+    A, B = spread_matrix(300, 550, seed=1), spread_matrix(550, 280, seed=2)
     device = cuda.device
     with dask.config.set({"twom-dist.workspace-bytes": 10**9}):
         whole = td.gemm(A, B, num_moduli=8)
