@@ -50,8 +50,7 @@ def lazily(call):
         *("a,a", "ab,ab->ab", "ii,ic->c", "abi,cj->", "abci,abcj->ij", "ab,bc,cd->ad"),
     ],
 )
-@pytest.mark.parametrize("chunk", [2, 3, 100])
-@pytest.mark.parametrize("method", ["2m", "auto"])
+@pytest.mark.parametrize(("chunk", "method"), [(2, "2m"), (3, "auto"), (100, "2m")])
 def test_einsum_is_that_of_numpy(subscripts, chunk, method):
     terms = subscripts.partition("->")[0].split(",")
     operands = [draw(term, i) for i, term in enumerate(terms)]

@@ -63,7 +63,7 @@ def moves(monkeypatch):
 
 
 # Tiles of A, B and C.
-READ, WRITTEN = 5 * 4 + 4 * 6, 5 * 6
+READ, WRITTEN = 5 * 2 + 2 * 6, 5 * 6
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -87,9 +87,10 @@ def test_c_and_other_dtypes_are_moved_too_in_waves(client, files, moves, monkeyp
     # Blocks of the host stand for those of the device.
     monkeypatch.setattr(blocks, "check_kind", lambda block, *_: block)
     np.save("R.npy", make(K, N, 5, "f4"))
-    options = {"beta": 0.5j, "c": "C0.h5", "client": client, "tile": 16}
+    given = {"beta": 0.5j, "num_moduli": 16}
+    options = {"c": "C0.h5", "client": client, "tile": 16, **given}
     summary = multiply_files("A.zarr", "R.npy", "C.zarr", **options)
-    expected = td.gemm(files[0], np.load("R.npy"), files[2], beta=0.5j)
+    expected = td.gemm(files[0], np.load("R.npy"), files[2], **given)
     assert same_bits(read("C.zarr"), expected)
     assert summary.waves > 1
     assert moves.counts["cupy"] >= READ + WRITTEN

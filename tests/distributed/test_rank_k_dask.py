@@ -1,5 +1,7 @@
 """Rank-k and rank-2k updates of dask arrays: the bits of NumPy's, half the tasks."""
 
+from itertools import product
+
 import dask
 import dask.array as da
 import numpy as np
@@ -13,6 +15,7 @@ from tests.strategies import random_matrix
 N, K = 61, 45
 CHUNKS = [(20, 45), ((30, 7, 24), (20, 25)), (61, 10), (16, 16)]
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
+METHODS = ["2m", "3m", "4m", "hybrid", "eisenstein"]
 
 
 def operands(routine):
@@ -24,21 +27,28 @@ def lazy(matrices, chunks):
     return [da.from_array(x, chunks=chunks) for x in matrices]
 
 
-@pytest.mark.parametrize("chunks", CHUNKS)
-@pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
-@pytest.mark.parametrize("routine", ROUTINES)
-def test_every_tiling_gives_the_bits_of_numpy(routine, uplo, chunks):
+def pairs(left, right, others):
+    """Combine each of `left` with each of `right`, and both with each other thing."""
+    return [
+        (x, y, others[(i + j) % len(others)])
+        for (i, x), (j, y) in product(enumerate(left), enumerate(right))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("routine", "chunks", "uplo"), pairs(ROUTINES, CHUNKS, ["full", "lower", "upper"])
+)
+def test_every_tiling_gives_the_bits_of_numpy(routine, chunks, uplo):
     matrices = operands(routine)
     C0 = random_matrix(N, N, "complex128", 1.0, 3)
     plain = routine(*matrices, uplo=uplo)
     added = routine(*matrices, C0, beta=0.5, uplo=uplo)
     arrays = lazy(matrices, chunks)
     C = da.from_array(C0, chunks=25)
-    for scheduler in ("sync", "threads"):
-        found = routine(*arrays, uplo=uplo).compute(scheduler=scheduler)
-        assert (found == plain).all()
-        found = routine(*arrays, C, beta=0.5, uplo=uplo).compute(scheduler=scheduler)
-        assert (found == added).all()
+    found = routine(*arrays, uplo=uplo).compute(scheduler="sync")
+    assert (found == plain).all()
+    found = routine(*arrays, C, beta=0.5, uplo=uplo).compute(scheduler="threads")
+    assert (found == added).all()
 
 
 @pytest.mark.parametrize("routine", ROUTINES)
@@ -101,11 +111,12 @@ def test_a_diagonal_tile_of_herk_needs_half_the_int8_products(counted):
     assert 2 * of_herk == sum(products for products, _ in counted) == 2 * 16 * 4 * 4
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
-@pytest.mark.parametrize("chunks", [((30, 7, 24), (20, 25)), (16, 16)])
-@pytest.mark.parametrize("routine", ROUTINES)
+@pytest.mark.parametrize(
+    ("routine", "method", "chunks"),
+    pairs(ROUTINES, METHODS, [((30, 7, 24), (20, 25)), (16, 16)]),
+)
 def test_the_int8_products_that_run_are_those_of_the_plan(
-    counted, routine, chunks, method
+    counted, routine, method, chunks
 ):
     matrices = operands(routine)
     plans = {
