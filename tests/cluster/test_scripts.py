@@ -19,7 +19,7 @@ from tests.jobs import wait_until
 pytestmark = pytest.mark.timeout(180)
 HERK = ("herk", "A.zarr", "-o", "C.zarr")
 # Not what they are about, and what starts fastest.
-PLAIN = ("--tile", "16", "--engine", "reference")
+PLAIN = ("--tile", "32", "--engine", "reference", "--num-moduli", "16")
 SLOTS = "localhost\nlocalhost\n127.0.0.1\n"
 
 
@@ -43,6 +43,16 @@ def log(name):
     """Read a log of the only job of this folder."""
     (path,) = Path("twom-logs").glob(f"*/{name}.log")
     return path.read_text()
+
+
+def links_in(folder, *names):
+    """Fill a folder with links to a file, which is returned."""
+    target = Path("precious").resolve()
+    target.write_text("as it was")
+    Path(folder).mkdir(parents=True)
+    for name in names:
+        Path(folder, name).symlink_to(target)
+    return target
 
 
 def assert_encrypted():
@@ -76,7 +86,7 @@ def test_one_machine_with_gpus(folder, monkeypatch):
     for name in ("PYTHONPATH", "PATH"):
         monkeypatch.setenv(name, gpu, prepend=os.pathsep)
     options = ("--protocol=tls", "--pool-size=0", "--interface", "lo")
-    code, out, err = run("local_cuda.sh", *options, *HERK)
+    code, out, err = run("local_cuda.sh", *options, *HERK, *PLAIN)
     assert (code, err) == (0, "")
     assert out.startswith(f"{folder}/C.zarr: herk, 60 x 60 complex128")
     assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
@@ -104,10 +114,12 @@ def test_pbs_with_tls(pbs):
 
 
 def test_lsf(folder, monkeypatch):
+    names = ("settings.sh", "scheduler.json", "scheduler.log", "launch.log", "tls.pem")
+    precious = links_in("twom-logs/mine", *names, "worker-localhost.log")
     Path("nodes").write_text(SLOTS)
     monkeypatch.setenv("LSB_JOBID", "12")
     monkeypatch.setenv("LSB_DJOB_HOSTFILE", "nodes")
-    code, _, err = run("lsf.sh", *HERK, *PLAIN)
+    code, _, err = run("lsf.sh", "--logs", "twom-logs/mine", *HERK, *PLAIN)
     assert (code, err) == (0, "")
     assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
     launched = sorted(Path("launched.txt").read_text().split())
@@ -116,6 +128,8 @@ def test_lsf(folder, monkeypatch):
     # A worker for each slot.
     for name in ("localhost:2-0", "localhost:2-1", "127.0.0.1:1"):
         assert f"name: {name}" in log("scheduler")
+    # Whoever can write to the folder of logs reaches no other file.
+    assert precious.read_text() == "as it was"
 
 
 @pytest.mark.parametrize(
@@ -159,19 +173,6 @@ def test_a_script_that_is_killed_leaves_no_process(folder, long_product):
     # Nobody is left to remove these.
     for left in (Path("twom-logs"), *(folder.parent / "scratch").iterdir()):
         shutil.rmtree(left)
-
-
-def test_links_in_a_folder_of_logs_are_not_followed(folder):
-    logs, target = Path("logs"), Path("precious")
-    logs.mkdir()
-    target.write_text("as it was")
-    names = ("settings.sh", "scheduler.json", "scheduler.log", "launch.log", "tls.pem")
-    for name in (*names, "worker-localhost.log"):
-        (logs / name).symlink_to(target.resolve())
-    options = ("--logs", "logs", "--workers", "1")
-    code, _, err = run("local_cuda.sh", *options, *HERK, *PLAIN)
-    assert (code, err) == (0, "")
-    assert target.read_text() == "as it was"
 
 
 @pytest.mark.parametrize("below", [".", "my scripts"])
@@ -236,7 +237,8 @@ def test_a_cluster_that_never_comes(folder, monkeypatch, mute, options, sentence
     dask.write_text(mute)
     dask.chmod(0o755)
     monkeypatch.setenv("PATH", f"{dask.parent}:{os.environ['PATH']}")
-    code, out, err = run("local_cuda.sh", *options, *HERK)
+    # Without credentials, which take a second.
+    code, out, err = run("local_cuda.sh", "--protocol", "tcp", *options, *HERK)
     assert (code, out) == (1, "")
     assert re.fullmatch(f"local_cuda.sh: error: {sentence}\n", err), err
     assert not Path("C.zarr").exists()

@@ -20,6 +20,8 @@ from twom_dist.jobs import multiply_files
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 SCRIPT = CLUSTER / "slurm.sbatch"
+# Not what a test is about, and what starts fastest.
+PLAIN = ("--tile", "32", "--engine", "reference", "--num-moduli", "16")
 
 
 def test_a_product_on_two_nodes(slurm, folder):
@@ -90,7 +92,7 @@ def test_one_cuda_worker_a_node_sees_the_gpus_of_the_job(slurm, folder, monkeypa
     # Three GPUs on two nodes: Slurm would give a step on both of them one each.
     job = slurm.submit(
         *("-N2", "--gpus=3", "--mem-per-gpu=1000", SCRIPT, "--pool-size", "0.5"),
-        *("herk", "A.zarr", "-o", "C.zarr"),
+        *("herk", "A.zarr", "-o", "C.zarr", *PLAIN),
     )
     state, code, output = slurm.wait(job)
     assert (state, code) == ("COMPLETED", 0), output
@@ -128,7 +130,8 @@ def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
         cluster.scale(jobs=2)
         client.wait_for_workers(2, timeout=100)
         assert listening_addresses(folder) == {"127.0.0.1"}
-        multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, tile=16)
+        options = {"tile": 32, "engine": "reference", "num_moduli": 16}
+        multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, **options)
     # dask-jobqueue leaves them to the garbage collector.
     for credential in ("ca_file", "cert", "key"):
         getattr(cluster, f"_job_{credential}").close()

@@ -133,31 +133,31 @@ def assert_loose_and_balanced(cluster, product):
     assert all(where[i, j] == where[i % 2, j % 2] for i, j in where)
 
 
-def tree_of_tasks(seed):
-    """A matrix of 8 x 8 tiles of 64 KiB that take several tasks each."""
+def tree_of_tasks(seed, tiles):
+    """A square matrix of tiles of 64 KiB that take several tasks each."""
     rng = da.random.default_rng(seed)
-    X, Y = (rng.random((512, 512), chunks=64) for _ in range(2))
+    X, Y = (rng.random((64 * tiles, 64 * tiles), chunks=64) for _ in range(2))
     return X + 1j * Y
 
 
 def test_traffic_is_that_of_summa_where_tiles_are_made_by_trees_of_tasks(client):
-    whole = 64 * 64 << 10
-    summa = summa_bytes(WorkerGrid(2, 2), 8, 8, whole, whole)
-    assert summa == 2 * whole
     # By default the products of the samples move besides, from each of 8 steps along k
     # 128 x 128 entries of 10 bytes, three quarters of them: 0.94 MiB beside 8.
-    for options, most in (({"num_moduli": 16}, 1.1), ({}, 1.2)):
+    for options, tiles, most in (({"num_moduli": 16}, 6, 1.1), ({}, 8, 1.2)):
+        whole = tiles**2 * 64 << 10
+        summa = summa_bytes(WorkerGrid(2, 2), tiles, tiles, whole, whole)
+        assert summa == 2 * whole
         client.run(forget_transfers)
-        pair = (tree_of_tasks(seed + len(options)) for seed in (10, 20))
+        pair = (tree_of_tasks(seed + tiles, tiles) for seed in (10, 20))
         product = client.persist(td.gemm(*pair, **options))
         wait(product)
         assert summa <= moved_bytes(client) <= most * summa
 
 
 def test_an_update_moves_no_more_where_tiles_are_made_by_trees_of_tasks(client):
-    update = client.persist(td.herk(tree_of_tasks(3), num_moduli=16))
+    update = client.persist(td.herk(tree_of_tasks(3, 6), num_moduli=16))
     wait(update)
-    assert moved_bytes(client) <= 1.1 * triangle_map(8, WORKERS).copies * (8 * 64 << 10)
+    assert moved_bytes(client) <= 1.1 * triangle_map(6, WORKERS).copies * (6 * 64 << 10)
 
 
 def test_traffic_is_the_least_where_inputs_lie_on_workers_already(client):
@@ -207,7 +207,9 @@ def test_a_worker_killed_in_mid_product_costs_time_and_no_bits(tmp_path):
         Client(cluster) as client,
     ):
         pids = client.run(os.getpid)
-        product = client.persist(td.gemm(A, B, num_moduli=16))
+        # What workers are ready for first.
+        options = {"engine": "reference", "num_moduli": 16}
+        product = client.persist(td.gemm(A, B, **options))
         wait_until(lambda: len(finished(cluster, product.name, 5)) == 20)
         os.kill(pids[finished(cluster, product.name, 5)[0]], signal.SIGKILL)
         gate.touch()
@@ -250,12 +252,12 @@ def cyclic_copies(rows, workers):
 def test_a_product_leaves_out_workers_that_would_not_help(six):
     cluster, client = six
     A = random_array(92, 5)
-    C = client.persist(td.gemm(A, A))
+    C = client.persist(td.gemm(A, A, num_moduli=16))
     wait(C)
     tiles = Counter(placed_tasks(cluster, C.name).values())
     assert sorted(tiles.values()) == [5] * 5  # of 25; 2 x 3 workers have up to 6
     x = A.compute(scheduler="sync")
-    assert (C.compute() == td.gemm(x, x)).all()
+    assert (C.compute() == td.gemm(x, x, num_moduli=16)).all()
 
 
 def test_an_update_moves_what_its_triangle_says_and_less_than_a_grid(six):

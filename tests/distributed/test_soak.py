@@ -29,6 +29,7 @@ def run_products(client, count):
         m, n, k = SHAPES[turn % len(SHAPES)]
         output = ("C.zarr", "C.npy", "C.h5")[turn % 3]
         options = {"client": client, "tile": 16 + turn % 5, "overwrite": True}
+        options |= {"num_moduli": 16} if turn % 2 else {}
         save("P.npy", make(m, k, turn))
         if turn % 4 == 3:
             update_files("herk", "P.npy", output, **options)
@@ -42,11 +43,11 @@ def run_products(client, count):
 def test_many_products_leave_nothing(client, here):
     # Errors of earlier tests, in circles with what they hold.
     gc.collect()
-    run_products(client, 8)
+    run_products(client, len(SHAPES))
     before = client.run(measure)
     process = psutil.Process()
     files_here, threads_here = process.num_fds(), process.num_threads()
-    run_products(client, 8)
+    run_products(client, len(SHAPES))
     wait_until(lambda: not task_names(client))
     # Workers forget a little later than the scheduler.
     wait_until(lambda: not any(tiles for tiles, *_ in client.run(measure).values()))
