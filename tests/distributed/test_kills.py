@@ -19,7 +19,7 @@ KILLS = 3
 SCRIPT = """if True:
     import os, random, signal, sys, time
     from functools import partial
-    import h5py, zarr, dask.array
+    import h5py, zarr, dask.array, distributed
     from twom_dist import multiply_files
     from twom_dist.errors import StoreError
     kills, overwrite, outputs = int(sys.argv[1]), sys.argv[2] == "True", sys.argv[3:]

@@ -207,9 +207,7 @@ def test_a_worker_killed_in_mid_product_costs_time_and_no_bits(tmp_path):
         Client(cluster) as client,
     ):
         pids = client.run(os.getpid)
-        # What workers are ready for first.
-        options = {"engine": "reference", "num_moduli": 16}
-        product = client.persist(td.gemm(A, B, **options))
+        product = client.persist(td.gemm(A, B, num_moduli=16))
         wait_until(lambda: len(finished(cluster, product.name, 5)) == 20)
         os.kill(pids[finished(cluster, product.name, 5)[0]], signal.SIGKILL)
         gate.touch()
