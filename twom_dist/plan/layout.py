@@ -1,7 +1,7 @@
 """Layouts of jobs: tiles, and waves of them that the workers can hold."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import lcm
@@ -249,11 +249,9 @@ def _lay_out_tiles(
         rows = columns = least + bisect_left(larger, True, key=lambda w: not fits(w, w))
         cut = partial(cut_triangle, nt, rows, upper=spec.uplo == "upper")
     else:
-        candidates = [(mt, nt)] if 0 in shape else _wave_shapes(mt, nt, shape)
-        rows, columns = candidates[-1]
-        # Where the least does not fit, none does: there may be thousands.
-        if fits(rows, columns):
-            rows, columns = next(c for c in candidates if fits(*c))
+        rows, columns = mt, nt
+        if 0 not in shape:
+            rows, columns = _choose_wave(mt, nt, shape, fits)
         cut = partial(cut_rectangle, mt, nt, rows, columns)
     waves = _count(mt, rows) * _count(nt, columns)
     if waves > MANY_TILES:
@@ -278,17 +276,30 @@ def _plan_wave(
         return make_plan(spec, chunks, stretched, mirrors=False)
 
 
-def _wave_shapes(mt: int, nt: int, shape: Shape) -> list[tuple[int, int]]:
-    """Rows and columns of possible waves: those that read the least first, 1 x 1 last.
+def _choose_wave(
+    mt: int, nt: int, shape: Shape, fits: Callable[[int, int], bool]
+) -> tuple[int, int]:
+    """Choose the rows and columns of a wave that reads the least; (1, 1) if none fits.
 
-    A is read once for every column of waves, B once for every row of them.
+    A is read once for every column of waves, B once for every row of them. Of some rows
+    the most columns that fit are best: what fits is found in few steps.
     """
     m, n, _ = shape
-    candidates = [
-        (rows, columns) for rows in _wave_sides(mt) for columns in _wave_sides(nt)
-    ]
-    return sorted(
-        candidates,
+    widths = sorted(_wave_sides(nt))
+
+    def count_fitting(rows: int) -> int:
+        return bisect_left(widths, True, key=lambda columns: not fits(rows, columns))
+
+    # Where the least does not fit, none does.
+    found = [(1, 1)]
+    if not fits(*found[0]):
+        return found[0]
+    for rows in sorted(_wave_sides(mt)):
+        if (count := count_fitting(rows)) == 0:
+            break
+        found.append((rows, widths[count - 1]))
+    return min(
+        found,
         key=lambda c: (m * _count(nt, c[1]) + n * _count(mt, c[0]), -c[0] * c[1], c),
     )
 
