@@ -104,3 +104,11 @@ def wait_until(condition, seconds=120):
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.02)
+
+
+def wait_until_gone(find, seconds=120):
+    """Wait until nothing is found any more."""
+    end = time.monotonic() + seconds
+    while found := find():
+        assert time.monotonic() < end, f"still there: {found[:5]}"
+        time.sleep(0.1)
