@@ -33,7 +33,7 @@ BENCHMARKS := $(filter-out %/bench_gpu.py %/bench_out_of_core.py, \
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check counts bench figures test-gpu sanitize-gpu bench-gpu kernels lint lint-ruff lint-mypy \
-        lint-numpydoc lint-codespell format clean
+        lint-numpydoc lint-codespell docs format clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1:\2/p' Makefile \
@@ -94,12 +94,15 @@ lint-numpydoc: $(TOOLS)
 lint-codespell: $(TOOLS)
 	$(BIN)/codespell
 
+docs: $(TOOLS) ## build the pages, docs/_build/html/index.html
+	$(BIN)/python -m sphinx -W --keep-going -n -q docs docs/_build/html
+
 format: $(TOOLS) ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean: ## remove caches and build products; .venv stays
-	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist docs/_build docs/generated .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 # --- the virtual environment ------------------------------------------------------

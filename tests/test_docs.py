@@ -2,14 +2,18 @@
 
 import doctest
 import re
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+import twom_dist
 from tests.buckets import serve_bucket
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 WITH_EXAMPLES = sorted(p for p in DOCS.glob("*.md") if ">>> " in p.read_text("utf-8"))
 NEEDS = re.compile(r"<!-- needs (.+) -->")
 SECTION = re.compile(r"^(?=## )", re.MULTILINE)
@@ -48,3 +52,22 @@ def test_there_are_pages_with_examples():
         "covariance.md",
         "recipes.md",
     ]
+
+
+@pytest.mark.slow
+def test_the_pages_build_without_a_warning(tmp_path):
+    for package in ("myst_parser", "numpydoc", "pydata_sphinx_theme", "sphinx"):
+        pytest.importorskip(package)
+    options = ["-W", "--keep-going", "-n", "-q", "-d", str(tmp_path / "read")]
+    call = [sys.executable, "-m", "sphinx", *options, str(DOCS), str(tmp_path)]
+    done = subprocess.run(call, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_reference_lists_the_public_names():
+    text = (DOCS / "api.md").read_text("utf-8")
+    listed = set(re.findall(r"^   (\w+)$", text, re.MULTILINE))
+    modules = {"__version__", "errors", "testing"}
+    assert listed == set(twom_dist.__all__) - modules
+    named = set(re.findall(r"^   (testing\.\w+)$", text, re.MULTILINE))
+    assert named == {f"testing.{name}" for name in twom_dist.testing.__all__}
