@@ -95,7 +95,7 @@ lint-codespell: $(TOOLS)
 	$(BIN)/codespell
 
 docs: $(TOOLS) ## build the pages, docs/_build/html/index.html
-	$(BIN)/python -m sphinx -W --keep-going -n -q docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -n -q -E -a docs docs/_build/html
 
 format: $(TOOLS) ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix .

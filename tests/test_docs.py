@@ -2,8 +2,10 @@
 
 import doctest
 import re
+import runpy
 import subprocess
 import sys
+import tomllib
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -11,10 +13,18 @@ import pytest
 
 import twom_dist
 from tests.buckets import serve_bucket
+from tests.figures import CODE, FILE, PAGES_WITH_FIGURES, RESULTS, find_unsourced
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-WITH_EXAMPLES = sorted(p for p in DOCS.glob("*.md") if ">>> " in p.read_text("utf-8"))
+BUILT = {"_build", "generated"}
+PAGES = sorted(p for p in DOCS.rglob("*.md") if not BUILT & set(p.parts))
+WITH_EXAMPLES = [p for p in PAGES if ">>> " in p.read_text("utf-8")]
+README_BLOCKS = re.findall(
+    r"^```python\n(.*?)^```$",
+    (ROOT / "README.md").read_text("utf-8"),
+    re.MULTILINE | re.DOTALL,
+)
 NEEDS = re.compile(r"<!-- needs (.+) -->")
 SECTION = re.compile(r"^(?=## )", re.MULTILINE)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -46,12 +56,27 @@ def test_examples_give_what_they_say(text, page, line):
 
 
 def test_there_are_pages_with_examples():
-    assert [x.name for x in WITH_EXAMPLES] == [
-        "accuracy.md",
-        "arrays.md",
-        "covariance.md",
-        "recipes.md",
+    assert [x.stem for x in WITH_EXAMPLES] == [
+        "accuracy",
+        "api",
+        "add-a-residue-system",
+        "covariance",
+        "how-it-works",
+        "i-have",
+        "index",
+        "performance",
+        "recipes",
+        "tutorial",
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(README_BLOCKS)))
+def test_blocks_of_the_readme_are_scripts(number, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "block.py"
+    script.write_text(README_BLOCKS[number])
+    runpy.run_path(str(script), run_name="__main__")
 
 
 @pytest.mark.slow
@@ -71,3 +96,43 @@ def test_the_reference_lists_the_public_names():
     assert listed == set(twom_dist.__all__) - modules
     named = set(re.findall(r"^   (testing\.\w+)$", text, re.MULTILINE))
     assert named == {f"testing.{name}" for name in twom_dist.testing.__all__}
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_FIGURES, ids=lambda page: page.stem)
+def test_measurements_name_their_file(page):
+    text = page.read_text("utf-8")
+    assert find_unsourced(text) == []
+    named = set(FILE.findall(text))
+    assert {name for name in named if not (RESULTS / name).exists()} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("It took 3 s on an H200.", 1),
+        ("It took 3 s\non an H200\n(`gpu.jsonl`).", 0),
+        ("It runs on an H200.", 0),
+        ("- fast: 80 TF/s (`gpu.jsonl`)\n- slow: 3 TF/s", 1),
+        ("On a Xeon (`x.jsonl`):\n\n| Xeon | 1.5 |\n|---|---|", 0),
+        ("On a Xeon.\n\n| Xeon | 1.5 |\n|---|---|", 1),
+        ("It was measured on a small machine.", 1),
+        ("It took 36 s.", 1),
+        ("This was computed, not measured on such a chip.", 0),
+        ("```\n3 s on an H200\n```\n", 0),
+    ],
+)
+def test_the_rule_itself(text, count):
+    assert len(find_unsourced(text)) == count
+
+
+def test_links_of_the_readme_are_absolute():
+    """It is shown by package indexes, too."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    base = project["urls"]["Source"] + "/blob/main/"
+    text = CODE.sub("", (ROOT / "README.md").read_text("utf-8"))
+    links = re.findall(r"\]\(([^)]+)\)|^\[[^\]]+\]: (\S+)$", text, re.MULTILINE)
+    for link in map("".join, links):
+        assert link.startswith("https://"), link
+        if "/blob/main/" in link:
+            assert link.startswith(base), link
+            assert (ROOT / link.removeprefix(base).partition("#")[0]).exists(), link

@@ -18,7 +18,7 @@ from .streams import discard, open_standard_streams, say, show, write_error
 DONE, FAILED, REFUSED = 0, 1, 2
 INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
-# Of every command. docs/scaling-out.md has the same table.
+# Of every command. docs/files.md has the same table.
 EXIT_CODES = {
     DONE: "done",
     FAILED: "failed while running, or doctor found a failure; the output is unchanged",

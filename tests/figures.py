@@ -1,0 +1,63 @@
+"""Which of a page states a measurement, and whether it names the file that holds it."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+# Decisions tell what was known when they were taken.
+LEFT_OUT = {"decisions", "_build", "generated", "_templates"}
+PAGES_WITH_FIGURES = [
+    ROOT / "README.md",
+    ROOT / "cluster" / "README.md",
+    *sorted(
+        page
+        for page in (ROOT / "docs").rglob("*.md")
+        if not LEFT_OUT & set(page.relative_to(ROOT).parts)
+    ),
+]
+DEVICE = re.compile(
+    r"\b(A100|B200|B300|EPYC|GB200|GH200|H100|H200|L40S?|MI300\w?|Ryzen|Xeon|Zen ?\d)\b"
+)
+FIGURE = re.compile(
+    r"\d\.\d|\d ?(%|[GMK]iB|[GMT]B|TF/s|m?s|us|µs|W|pJ|times|seconds)\b"
+)
+MEASURED = re.compile(
+    r"(?<!not )\bmeasured on\b|\d TF/s|\bTF/s\b.*\d|\d times as (fast|long|slow)"
+    r"|\b(took|ran at) [\d.]+ (m?s|us|µs|seconds|minutes|of)\b"
+)
+CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+ITEM = re.compile(r"^ *([-*]|\d+\.) ")
+FILE = re.compile(r"[\w-]+\.jsonl")
+
+
+def find_blocks(text):
+    """Split a page into paragraphs, list items and tables, each with what it says."""
+    blocks = []
+    before = ""
+    for line in CODE.sub("", text).splitlines():
+        begins = ITEM.match(line) or (line.startswith("|") != before.startswith("|"))
+        if not before.strip() or not line.strip() or begins:
+            blocks.append("")
+        blocks[-1] += line + "\n"
+        before = line
+    return [block for block in blocks if block.strip()]
+
+
+def states_a_measurement(block):
+    return bool(DEVICE.search(block) and FIGURE.search(DEVICE.sub("", block))) or bool(
+        MEASURED.search(block)
+    )
+
+
+def find_unsourced(text):
+    """Find what states a measurement and names no file; a table may leave it to what
+    introduces it.
+    """
+    before, found = "", []
+    for block in find_blocks(text):
+        source = before + block if block.startswith("|") else block
+        if states_a_measurement(block) and not FILE.search(source):
+            found.append(block)
+        before = block
+    return found
