@@ -1,6 +1,5 @@
 """Sphinx's settings. Build the pages with `make docs`; they land in docs/_build."""
 
-import importlib.metadata
 import os
 import re
 import shutil
@@ -8,6 +7,8 @@ import tomllib
 from pathlib import Path
 
 from sphinx.util import logging
+
+import twom_dist
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -17,7 +18,7 @@ SOURCE = PROJECT["urls"]["Source"]
 
 project = "twom_dist"
 author = "The twom_dist developers"
-version = release = importlib.metadata.version("twom-dist")
+version = release = twom_dist.__version__
 extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
