@@ -337,19 +337,3 @@ def test_a_conjugate_with_a_nan_is_one():
     x[1, 2] = np.nan
     found = td.matmul(x, x.conj().T, method="2m")
     assert same_bits(found, td.herk(x))
-
-
-@pytest.mark.parametrize("subscripts", ["ij->ji", "ij,jk->ki", "ij,jk,kl->l"])
-@pytest.mark.parametrize("dtype", ["complex128", "int64"])
-def test_einsum_writes_to_out(subscripts, dtype):
-    shapes = [(2, 3), (3, 4), (4, 5)][: subscripts.count(",") + 1]
-    operands = [integers(shape, dtype) for shape in shapes]
-    expected = np.einsum(subscripts, *operands)
-    whole = np.empty((2, *expected.shape), dtype)
-    assert td.einsum(subscripts, *operands, out=whole[1]) is not None
-    expect(whole[1], expected)
-    wrong = np.empty((*expected.shape, 1), dtype)
-    for out in (wrong, whole[1].astype("complex64"), operands[0]):
-        with pytest.raises(ValueError, match="out") as caught:
-            td.einsum(subscripts, *operands, out=out)
-        assert caught.value.code == "out"

@@ -153,3 +153,20 @@ def test_other_matrices_and_options_are_refused():
         td.Product(A.shape, B.shape, op_b="T", num_moduli=99)
     with raises(ArgumentError, "unknown-option"):
         td.Product(A.shape, routine="herk", op_a="T")
+
+
+@pytest.mark.parametrize("subscripts", ["ij->ji", "ij,jk->ki", "ij,jk,kl->l"])
+@pytest.mark.parametrize("dtype", ["complex128", "int64"])
+def test_einsum_writes_to_out(subscripts, dtype):
+    shapes = [(2, 3), (3, 4), (4, 5)][: subscripts.count(",") + 1]
+    operands = [random_matrix(*shape, "complex128") * 9 for shape in shapes]
+    operands = [np.rint(x.real).astype(dtype) for x in operands]
+    expected = np.einsum(subscripts, *operands)
+    whole = np.empty((2, *expected.shape), dtype)
+    out = whole[1]
+    assert td.einsum(subscripts, *operands, out=out) is out
+    assert (whole[1] == expected).all()
+    wrong = np.empty((*expected.shape, 1), dtype)
+    for out in (wrong, whole[1].astype("complex64"), operands[0]):
+        with raises(PlanError, "out"):
+            td.einsum(subscripts, *operands, out=out)

@@ -32,6 +32,7 @@ from ..stacks import row_sums, smallest_cosines
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
 from .magnitudes import largest_terms, magnitudes, multiply_magnitudes
+from .rounding import ceil_scaled, quantise
 
 
 @dataclass(frozen=True)
@@ -70,28 +71,6 @@ def _by_element(function: Callable[..., Any], *arrays: Array, results: int = 1) 
     """Apply an exact function elementwise, with broadcasting, to Python integers."""
     by_element: Callable[..., Any] = np.frompyfunc(function, len(arrays), results)
     return by_element(*arrays)
-
-
-def _scaled(x: float, shift: int) -> tuple[int, int]:
-    """|x| 2^shift as a quotient: of Fractions, each would seek a common divisor."""
-    above, below = abs(float(x)).as_integer_ratio()
-    return above << max(0, int(shift)), below << max(0, -int(shift))
-
-
-def _quantise(x: float, exponent: int) -> int:
-    """rint(x 2^exponent), ties to even."""
-    if exponent == NONFINITE_ROW:
-        return 0
-    above, below = _scaled(x, exponent)
-    whole, rest = divmod(above, below)
-    whole += 2 * rest > below or (2 * rest == below and whole % 2)
-    return -whole if x < 0 else whole
-
-
-def _ceil_scaled(x: float, shift: int) -> int:
-    """ceil(|x| 2^shift)."""
-    above, below = _scaled(x, shift)
-    return -(-above // below)
 
 
 class ReferenceEngine:
@@ -173,7 +152,7 @@ class ReferenceEngine:
         for i, (row, e) in enumerate(zip(_rows(x), largest.flat, strict=True)):
             if e not in (ZERO_ROW, NONFINITE_ROW):
                 shift = norm_bits - int(e)
-                sums.flat[i] = sum(_ceil_scaled(t, shift) ** 2 for t in row)
+                sums.flat[i] = sum(ceil_scaled(t, shift) ** 2 for t in row)
         return sums
 
     def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
@@ -200,7 +179,7 @@ class ReferenceEngine:
         if system.hexagonal:
             re, im = _by_element(nearest_point, re, im, masked, results=2)
         else:
-            re, im = (_by_element(_quantise, t, masked) for t in (re, im))
+            re, im = (_by_element(quantise, t, masked) for t in (re, im))
         planes = np.zeros((len(system.planes), *x.shape), dtype=np.int8)
         for index, plane in enumerate(system.planes):
             sign = -1 if conjugate else 1
