@@ -25,6 +25,10 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # wait, would take the cores from the others.
 PROCESSES = $$(( $$(nproc) + 1 ))
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+# What `make lowest` tests; tools of tests are there as they are today.
+LOWEST := .venv-lowest
+UV = $(LOWEST)/bin/uv
+BOUNDED = $(addprefix --extra ,cloud einsum jobqueue xarray)
 # Tests start Python some hundred times: nothing is compiled twice.
 unexport PYTHONDONTWRITEBYTECODE
 # Those for every machine: one asks for a GPU, one for 24 GiB of disk and 15 minutes.
@@ -32,8 +36,8 @@ BENCHMARKS := $(filter-out %/bench_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check counts bench figures test-gpu sanitize-gpu bench-gpu kernels lint lint-ruff lint-mypy \
-        lint-numpydoc lint-codespell docs format clean
+.PHONY: help demo test check lowest counts bench figures test-gpu sanitize-gpu bench-gpu kernels \
+        lint lint-ruff lint-mypy lint-numpydoc lint-codespell docs format clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1:\2/p' Makefile \
@@ -49,6 +53,15 @@ test: $(TOOLS) ## run every check; ARGS="-k name" is passed to pytest
 
 check: lint ## run the quick checks, in a minute: style, types and the fast tests
 	@$(PYTEST) -m fast tests $(ARGS)
+
+lowest: ## run the fast tests with each dependency at its lower bound, in .venv-lowest
+	@$(MAKE) --no-print-directory VENV=$(LOWEST) $(LOWEST)/bin/python
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(UV) pip compile --quiet --no-deps --resolution lowest-direct $(BOUNDED) pyproject.toml \
+	    --output-file $(LOWEST)/lowest.txt
+	VIRTUAL_ENV=$(LOWEST) $(UV) pip install --quiet -c $(LOWEST)/lowest.txt -e '.[test]'
+	@NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/kernels \
+	    $(subst $(BIN),$(LOWEST)/bin,$(PYTEST)) -m fast tests $(ARGS)
 
 counts: $(TOOLS) ## record what products cost in tasks, int8 products, bytes, calls, launches
 	@rm -f tests/data/counts.json

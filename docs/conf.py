@@ -14,7 +14,7 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 # The one place of the address, beside the links at the end of README.md.
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-SOURCE = PROJECT["urls"]["Source"]
+SOURCE = PROJECT["urls"]["Homepage"]
 
 project = "twom_dist"
 author = "The twom_dist developers"

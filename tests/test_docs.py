@@ -128,7 +128,7 @@ def test_the_rule_itself(text, count):
 def test_links_of_the_readme_are_absolute():
     """It is shown by package indexes, too."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    base = project["urls"]["Source"] + "/blob/main/"
+    base = project["urls"]["Homepage"] + "/blob/main/"
     text = CODE.sub("", (ROOT / "README.md").read_text("utf-8"))
     links = re.findall(r"\]\(([^)]+)\)|^\[[^\]]+\]: (\S+)$", text, re.MULTILINE)
     for link in map("".join, links):

@@ -1,18 +1,34 @@
-"""What is in the wheel, and that its launch scripts come out of it."""
+"""What is in the wheel, and that it multiplies and writes scripts where installed."""
 
-import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import venv
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from packaging.metadata import Metadata
 
 import twom_dist as td
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parent.parent
+# As little as a process can have: no compiler on its path, and no GPU.
+BARE = {"PATH": "", "CUDA_VISIBLE_DEVICES": "", "OPENBLAS_NUM_THREADS": "1"}
+PRODUCT = """if True:
+    import shutil
+    import numpy as np
+    import twom_dist as td
+    assert not shutil.which("cc") and not shutil.which("nvcc")
+    A = td.testing.random_matrix(20, 30)
+    C = td.zgemm(A, A, op_b="C")
+    assert np.allclose(C, A @ A.conj().T, rtol=1e-13)
+    assert (C == td.zgemm(A, A, op_b="C", engine="reference")).all()
+    print(td.__file__)
+"""
 
 
 def run(*command, **options):
@@ -54,17 +70,57 @@ def test_the_wheel_has_all_of_the_package_and_the_scripts_and_no_more(wheel):
     assert "twom_dist/py.typed" in expected
 
 
-def test_an_installed_wheel_writes_scripts_that_run(wheel, tmp_path):
-    site, folder = tmp_path / "site", tmp_path / "my scripts"
-    alone = ("--no-deps", "--no-index", "--no-compile", "--target", site)
-    run(sys.executable, "-m", "pip", "install", "-q", *alone, wheel)
-    python = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
-    command = (sys.executable, "-m", "twom_dist", "scripts", folder)
-    run(*command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": python})
-    modes = {path.name: path.stat().st_mode & 0o111 for path in folder.iterdir()}
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """Install the wheel where nothing but its dependencies is; the folder."""
+    folder = tmp_path_factory.mktemp("clean")
+    venv.create(folder, symlinks=True)
+    places = {"base": str(folder), "platbase": str(folder)}
+    site = Path(sysconfig.get_path("purelib", "venv", places))
+    # Of a folder in a .pth file no such files are read: an editable install stays out.
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python")
+    run(*pip, "install", "-q", "--no-deps", "--no-index", "--no-compile", wheel)
+    return folder, site / "twom_dist"
+
+
+def lend_kernels(package):
+    """Have a copy of the package find the kernels that this one has compiled.
+
+    Numba keeps them beside the sources, by the time and size of these.
+    """
+    kernels = ROOT / "twom_dist" / "kernels" / "cpu"
+    copy = package / "kernels" / "cpu"
+    for source in kernels.glob("*.py"):
+        shutil.copystat(source, copy / source.name)
+    (copy / "__pycache__").mkdir(exist_ok=True)
+    for kernel in kernels.glob("__pycache__/*.nb[ic]"):
+        shutil.copy(kernel, copy / "__pycache__")
+
+
+def test_metadata_are_those_of_the_standard(wheel):
+    text = ZipFile(wheel).read(f"twom_dist-{td.__version__}.dist-info/METADATA")
+    metadata = Metadata.from_email(text, validate=True)
+    assert (metadata.name, str(metadata.version)) == ("twom-dist", td.__version__)
+    assert metadata.description.startswith("# twom_dist")
+    assert metadata.description_content_type == "text/markdown"
+
+
+def test_an_installed_wheel_multiplies_without_compiler_and_gpu(installed, tmp_path):
+    folder, package = installed
+    lend_kernels(package)
+    product = (folder / "bin" / "python", "-I", "-W", "error", "-c", PRODUCT)
+    found = run(*product, cwd=tmp_path, env=BARE | {"HOME": str(tmp_path)})
+    assert Path(found.strip()).parent == package
+
+
+def test_an_installed_wheel_writes_scripts_that_run(installed, tmp_path):
+    scripts = tmp_path / "my scripts"
+    run(installed[0] / "bin" / "twom-dist", "scripts", scripts, cwd=tmp_path, env=BARE)
+    modes = {path.name: path.stat().st_mode & 0o111 for path in scripts.iterdir()}
     cluster = ROOT / "cluster"
     assert modes == {
         name: (cluster / name).stat().st_mode & 0o111 for name in sources(cluster)
     }
     for script in ("local_cuda.sh", "slurm.sbatch", "pbs.sh", "lsf.sh"):
-        assert run(folder / script, "--help", cwd=tmp_path).startswith(script)
+        assert run(scripts / script, "--help", cwd=tmp_path).startswith(script)
