@@ -117,8 +117,9 @@ def test_squares_of_a_triangle(calls, n, triangle, blocks):
     wanted = (squares if triangle == "lower" else squares.T)[:n, :n]
     with guarded(shape_of(n, n), np.int8) as whole:
         residues, before = whole[:, :, :n], whole[:, :, :n].copy()
-        multiply(calls, x, y, n, n, whole, blocks=blocks, triangle=triangle)
-        for _, _, q in JOBS:
+        jobs = JOBS if n < 2400 else JOBS[:1]
+        multiply(calls, x, y, n, n, whole, blocks=blocks, triangle=triangle, jobs=jobs)
+        for _, _, q in jobs:
             assert (residues[q] == expected(x, y, n, n, q))[wanted].all()
             assert (residues[q] == before[q])[~wanted].all()
 
