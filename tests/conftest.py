@@ -47,9 +47,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here not in item.path.parents:
             continue
-        if INTEGRATION.intersection(item.path.relative_to(here).parts):
-            item.add_marker("integration")
+        folders = item.path.relative_to(here).parts
+        if {"cluster", "distributed"}.intersection(folders):
             item.add_marker(pytest.mark.filterwarnings(UNRAISABLE))
+        if INTEGRATION.intersection(folders):
+            item.add_marker("integration")
         elif item.get_closest_marker("slow") is None:
             item.add_marker("fast")
 

@@ -62,7 +62,7 @@ def test_help_is_quick_and_names_the_exit_codes(call):
 
 
 def test_the_docs_have_the_exit_codes_of_the_help():
-    page = (ROOT / "docs" / "scaling-out.md").read_text("utf-8")
+    page = (ROOT / "docs" / "files.md").read_text("utf-8")
     table = page.partition("| exit code |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| (\d+) \| (.+) \|$", table, re.MULTILINE)
     assert {int(code): meaning for code, meaning in rows} == failures.EXIT_CODES
