@@ -10,8 +10,6 @@ EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda x: x.stem)
-# By quimb's and cotengra's imports, and by sums of theirs.
-@pytest.mark.filterwarnings("ignore")
 def test_scripts_run(path, here, capsys):
     runpy.run_path(str(path))
     assert capsys.readouterr().out

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-RECORDED = sorted((BENCHMARKS / "results").glob("figures-*.jsonl"))
+# Of tiny sizes, to see that they are drawn.
+TINY = Path(__file__).parent / "data" / "figures.jsonl"
+RECORDED = [TINY, *sorted((BENCHMARKS / "results").glob("figures-*.jsonl"))]
 
 
 @pytest.fixture
