@@ -8,7 +8,6 @@ seconds of products of persisted inputs, for a few numbers of workers).
 """
 
 import argparse
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -21,8 +20,8 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import psutil
-from distributed import Client, LocalCluster, futures_of, wait
-from harness import Report
+from distributed import Client, futures_of, wait
+from harness import Report, start_client
 from model import MACHINES, make_plan, predict
 
 import twom_dist as td
@@ -40,22 +39,6 @@ ROUTINES: dict[str, Callable[..., Any]] = {
     "gemm": lambda a, b, **more: td.gemm(a, b, op_b="T", num_moduli=16, **more),
     "herk": lambda a, b, **more: td.herk(a, num_moduli=16, **more),
 }
-
-
-@contextmanager
-def start_client(workers: int) -> Iterator[Client]:
-    """Start workers of one thread; the scheduler is a thread of this process."""
-    with (
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            dashboard_address=None,
-            # Tracebacks of heartbeats that the end of a cluster cuts off.
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
 
 
 def finish(collection: Any) -> None:

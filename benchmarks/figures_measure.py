@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from gpu_peers import EMULATION
-from harness import Report, interleave, transfer_counters
+from harness import Report, interleave, start_client, transfer_counters
 
 import twom_dist as td
 from twom_dist.moduli import available_moduli
@@ -134,22 +134,12 @@ def measure_peers(report: Report, sizes: list[int]) -> None:
 
 def measure_dask(report: Report, tile: int, worker_counts: list[int]) -> None:
     """Products of 8 x 8 tiles: time, bytes moved and memory, beside their plan."""
-    import logging
-
     import dask.array as da
-    from distributed import Client, LocalCluster, wait
+    from distributed import wait
 
     n = 8 * tile
     for workers in worker_counts:
-        with (
-            LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            ) as cluster,
-            Client(cluster) as client,
-        ):
+        with start_client(workers) as client:
             a, b = (
                 client.persist(
                     da.random.default_rng(s).random((n, n), chunks=tile) + 0j

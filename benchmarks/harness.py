@@ -5,6 +5,7 @@ same run: absolute times of shared machines say little, ratios say more.
 """
 
 import json
+import logging
 import os
 import platform
 import subprocess
@@ -107,6 +108,24 @@ def _short(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k}: {_short(v)}" for k, v in value.items()) + "}"
     return str(value)
+
+
+@contextmanager
+def start_client(workers: int) -> Iterator[Any]:
+    """Start workers of one thread; the scheduler is a thread of this process."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            # Tracebacks of heartbeats that the end of a cluster cuts off.
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
 
 
 @contextmanager
