@@ -129,7 +129,7 @@ def choose_system(
     if scaling_rule(system, k) is None:
         least = smallest_num_moduli(kind, k, len(available_moduli(kind)))
         raise AccuracyError(
-            f"rows of k={k} entries need more than {system.num_moduli} moduli",
+            f"rows of k={k} entries need more moduli than {system.num_moduli}",
             f"Use at least {least} moduli",
             "too-few-moduli",
         )

@@ -91,7 +91,8 @@ class Integers:
             problem = f"pairs=True multiplies exactly, not to accuracy={accuracy!r}"
             raise AccuracyError(problem, "Leave accuracy out", "pairs-accuracy")
         if names.get("out") is not None:
-            problem = "an exact product is one double for each part, not out='dd'"
+            found = names["out"]
+            problem = f"an exact product is one double for each part, not out={found!r}"
             raise PlanError(problem, "Call td.gaussian_matmul for more bits", "out")
         if names.get("equilibrate"):
             problem = "an exact product scales nothing"

@@ -259,10 +259,23 @@ def check_out(
         _check_device({"out": out})
     elif not out.flags.writeable:
         raise PlanError("out is read-only", "Copy it", "out")
-    if out.size and any(
-        step == 0 and size > 1 for step, size in zip(out.strides, shape, strict=True)
-    ):
+    if out.size and _overlaps_itself(out):
         raise PlanError("out has entries that share memory", "Copy it", "out")
     if any(namespace(out).may_share_memory(out, x) for x in given):
         problem = "out overlaps a matrix that is read"
         raise PlanError(problem, "Give an array of its own", "out")
+
+
+def _overlaps_itself(x: Any) -> bool:
+    """Whether one step along an axis may end within the axes of shorter steps."""
+    steps = sorted(
+        (abs(step), size)
+        for step, size in zip(x.strides, x.shape, strict=True)
+        if size > 1
+    )
+    taken = x.dtype.itemsize
+    for step, size in steps:
+        if step < taken:
+            return True
+        taken += step * (size - 1)
+    return False

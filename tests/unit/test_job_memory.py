@@ -73,6 +73,15 @@ def test_what_cannot_fit_is_told_from_the_least_wave(monkeypatch):
     assert set(shapes) == {(1, 1)}
 
 
+def test_a_wave_beyond_one_that_does_not_fit_is_found():
+    fitting = {(1, 1), (3, 1), (3, 3), (5, 1), (5, 3)}
+    shape = 500, 300, 100
+    choose = layout._choose_wave
+    assert choose(5, 3, shape, lambda *wave: wave in fitting) == (5, 3)
+    fitting.remove((5, 3))
+    assert choose(5, 3, shape, lambda *wave: wave in fitting) == (3, 3)
+
+
 def test_the_rule_that_asks_for_more_is_the_one_that_counts():
     """dask writes to disk at 0.7 of the limit with the process, at 0.6 of tiles."""
     for pause, share in ((0.8, 0.6), (0.4, 0.3)):

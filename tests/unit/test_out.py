@@ -170,3 +170,20 @@ def test_einsum_writes_to_out(subscripts, dtype):
     for out in (wrong, whole[1].astype("complex64"), operands[0]):
         with raises(PlanError, "out"):
             td.einsum(subscripts, *operands, out=out)
+
+
+def test_an_array_without_axes_is_returned_as_it_is():
+    x, out = np.ones(3), np.zeros(())
+    assert td.einsum("i,i->", x, x, out=out) is out
+    assert td.matmul(x, 2 * x, out=out) is out
+    assert out == 6
+
+
+def test_an_array_whose_entries_share_memory_is_refused():
+    a, b = np.ones((4, 5)), np.ones((5, 6))
+    steps = np.lib.stride_tricks.as_strided(np.zeros(10), (4, 6), (8, 8))
+    with raises(PlanError, "out"):
+        td.gemm(a, b, out=steps)
+    whole = np.zeros((8, 12))
+    for out in (whole[::-2, ::2], whole.T[:6, :4].T, whole.reshape(4, 2, 12)[:, 1, :6]):
+        assert (td.gemm(a, b, out=out) == 5).all()

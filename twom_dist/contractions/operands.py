@@ -24,6 +24,8 @@ def as_operands(
     if not all(type(x) is np.ndarray and x.dtype.kind in "biufc" for x in arrays):
         common_family(**dict(zip(names, arrays, strict=True)))
         arrays = [_as_operand(x, name) for x, name in zip(arrays, names, strict=True)]
+    if out is not None:
+        return arrays, out, give_back
     return arrays, out, lambda found: give_back(_as_scalar(found))
 
 

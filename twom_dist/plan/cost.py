@@ -33,7 +33,7 @@ class Cost(NamedTuple):
 
     def __str__(self) -> str:
         what = self.what
-        if self.products > 1:
+        if self.products != 1:
             what += f", {self.products} products"
         moduli = ""
         if self.num_moduli:

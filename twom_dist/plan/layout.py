@@ -4,6 +4,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from heapq import nsmallest
+from itertools import product
 from math import lcm
 from statistics import median_high
 from typing import Any
@@ -30,6 +32,8 @@ SMALL_PRODUCT = 1024**3
 # Side of a tile on a GPU: some 35 ms for k = 32768 at the 127 TF/s of 4096 on an H200
 # (benchmarks/results/gpu.jsonl), where dask spends 1 on a task.
 DEVICE_TILE = 4096
+# Shapes of waves beyond those that halving finds; planning one takes some 8 ms.
+_TRIED = 50
 
 Shape = tuple[int, int, int]
 
@@ -229,7 +233,7 @@ def _even_tile(length: int, largest: int, slots: int) -> int:
 def _lay_out_tiles(
     spec: Spec, shape: Shape, tile_shape: Shape, cluster: Cluster
 ) -> Layout:
-    """Find the largest waves that fit, in the shape that reads A and B the least."""
+    """Find the largest waves that fit, in a shape that reads A and B little."""
     m, n, k = map(cut_sizes, shape, tile_shape)
     mt, nt = len(m), len(n)
 
@@ -279,29 +283,29 @@ def _plan_wave(
 def _choose_wave(
     mt: int, nt: int, shape: Shape, fits: Callable[[int, int], bool]
 ) -> tuple[int, int]:
-    """Choose the rows and columns of a wave that reads the least; (1, 1) if none fits.
+    """Choose rows and columns of waves that read little; (1, 1) if none fits.
 
     A is read once for every column of waves, B once for every row of them. Of some rows
-    the most columns that fit are best: what fits is found in few steps.
+    the most columns that fit are found by halving. What fits may lie beyond what does
+    not: a few of those that read less are tried as well, the whole before all.
     """
     m, n, _ = shape
-    widths = sorted(_wave_sides(nt))
+    rows, columns = (sorted(_wave_sides(count)) for count in (mt, nt))
 
-    def count_fitting(rows: int) -> int:
-        return bisect_left(widths, True, key=lambda columns: not fits(rows, columns))
+    def reads(c: tuple[int, int]) -> tuple[int, int, tuple[int, int]]:
+        return m * _count(nt, c[1]) + n * _count(mt, c[0]), -c[0] * c[1], c
+
+    def widest(height: int) -> int:
+        return bisect_left(columns, True, key=lambda width: not fits(height, width))
 
     # Where the least does not fit, none does.
-    found = [(1, 1)]
-    if not fits(*found[0]):
-        return found[0]
-    for rows in sorted(_wave_sides(mt)):
-        if (count := count_fitting(rows)) == 0:
-            break
-        found.append((rows, widths[count - 1]))
-    return min(
-        found,
-        key=lambda c: (m * _count(nt, c[1]) + n * _count(mt, c[0]), -c[0] * c[1], c),
-    )
+    if not fits(1, 1):
+        return 1, 1
+    counts = ((height, widest(height)) for height in rows)
+    found = min(((x, columns[count - 1]) for x, count in counts if count), key=reads)
+    better = [c for c in product(rows, columns) if reads(c) < reads(found)]
+    fewer = nsmallest(_TRIED, better, key=reads)
+    return next((c for c in fewer if fits(*c)), found)
 
 
 def _wave_sides(count: int) -> Iterator[int]:
