@@ -69,7 +69,8 @@ def test_stacks_and_contractions_show_the_sum_of_their_products():
     a = da.from_array(A, chunks=CHUNKS)
     stack = td.herk(da.from_array(np.stack([A] * 4), chunks=(2, *CHUNKS)))
     assert cost_of(stack).startswith("herk, 4 products: 2 tasks, 64 int8 products of ")
-    assert cost_of(td.herk(da.ones((0, 3, 2), chunks=1))).startswith("herk, 0 products: 1 ")
+    nothing = td.herk(da.ones((0, 3, 2), chunks=1))
+    assert cost_of(nothing).startswith("herk, 0 products: 1 task, ")
     words = td.herk(da.from_array(np.stack([A] * 4), chunks=4), out="dd")
     assert cost_of(words[0]) == cost_of(words[1]) != ""
     given = {"method": "2m", "num_moduli": 15}
