@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -11,7 +10,7 @@ import pytest
 
 from tests.cluster.slurm import Slurm, running_slurm, why_not
 from tests.command import make, save
-from tests.jobs import listening, wait_until
+from tests.jobs import listening, wait_until_gone
 
 HERE = Path(__file__).parent
 CLUSTER = HERE.parents[1] / "cluster"
@@ -47,12 +46,11 @@ def folder(tmp_path, monkeypatch):
     save("B.zarr", make(40, 50, 2))
     yield path
     # Bash takes a moment to end after its last word.
-    with suppress(AssertionError):
-        wait_until(lambda: not processes_of(path), seconds=10)
-    left = processes_of(path)
-    for process in left:
-        process.kill()
-    assert not left
+    try:
+        wait_until_gone(lambda: processes_of(path), seconds=10)
+    finally:
+        for process in processes_of(path):
+            process.kill()
     assert not [*scratch.glob("twom-*"), *scratch.glob("dask-*")]
     for name in ("scheduler.json", "settings.sh", "tls.pem"):
         assert not list(path.rglob(name))

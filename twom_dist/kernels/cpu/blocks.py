@@ -37,7 +37,7 @@ def unpack_columns(plane, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def multiply_rows(a, b, sums):  # type: ignore[no-untyped-def]
-    """Write a @ b into sums, before a library is even called."""
+    """Write a @ b into sums: of few entries sooner than a library begins."""
     for i in range(a.shape[0]):
         target = sums[i]
         target[:] = 0
