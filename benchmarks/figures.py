@@ -43,7 +43,7 @@ def measure_all(path: Path, quick: bool) -> None:
     else:
         device, sizes = figures_measure.cpu(), [128, 256, 512, 1024, 2048]
     if quick:
-        sizes = [32, 64]
+        device, sizes = device._replace(sweep=64), [32, 64]
     figures_measure.measure_speeds(report, device, sizes, 240)
     most = 1 if quick else 2 * len(os.sched_getaffinity(0))
     workers = [count for count in (1, 2, 4, 8, 16) if count <= most]

@@ -132,9 +132,9 @@ def draw_sizes(lines: Lines) -> Figure:
 
 
 def draw_precisions(lines: Lines) -> Figure:
-    """Speed against precision at the largest size."""
+    """Speed against precision at the size that was measured with most moduli."""
     rates = _rates(lines)
-    n = _sizes(rates)[-1]
+    n = max(_sizes(rates), key=[n for *_, n in rates].count)
     figure, (axes,) = _panels(1, 7)
     for method in METHODS:
         points = [

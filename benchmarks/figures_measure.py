@@ -30,18 +30,20 @@ class Device(NamedTuple):
     name: str
     send: Callable[[np.ndarray], Any]
     wait: Callable[[], object]
+    # The size at which every method is timed with every number of moduli.
+    sweep: int
 
 
 def cpu() -> Device:
     """NumPy arrays."""
-    return Device("cpu", lambda x: x, lambda: None)
+    return Device("cpu", lambda x: x, lambda: None, 512)
 
 
 def gpu() -> Device:
     """CuPy arrays on the current device."""
     import cupy
 
-    return Device("gpu", cupy.asarray, cupy.cuda.Device().synchronize)
+    return Device("gpu", cupy.asarray, cupy.cuda.Device().synchronize, 4096)
 
 
 def measure_errors(report: Report, n: int) -> None:
@@ -74,16 +76,18 @@ def measure_speeds(
     """Speeds by size, method and number of moduli, as long as there is time."""
     end = time.monotonic() + seconds
     for n in sizes:
+        matrices = (random_matrix(n, n, seed=seed) for seed in (1, 2))
+        a, b = map(device.send, matrices)
+        products = _products(a, b, n == device.sweep)
         start = time.monotonic()
-        _measure_size(report, device, n)
-        taken = time.monotonic() - start
-        if time.monotonic() + 8 * taken > end:
+        _measure_size(report, device, n, products)
+        each = (time.monotonic() - start) / len(products)
+        if time.monotonic() + 8 * each * len(_products(a, b, False)) > end:
             break
 
 
-def _measure_size(report: Report, device: Device, n: int) -> None:
-    matrices = (random_matrix(n, n, seed=seed) for seed in (1, 2))
-    a, b = map(device.send, matrices)
+def _products(a: Any, b: Any, sweep: bool) -> dict[tuple[str, int], Callable[[], Any]]:
+    """Return what is timed: every number of moduli of "2m", or of all in a sweep."""
     x, y = a.real.copy(), b.real.copy()
     products: dict[tuple[str, int], Callable[[], Any]] = {
         ("native", 0): lambda: a @ b,
@@ -95,9 +99,18 @@ def _measure_size(report: Report, device: Device, n: int) -> None:
     }
     for method in METHODS:
         left, right = (x, y) if method == "real" else (a, b)
-        for count in COUNTS:
+        for count in COUNTS if sweep or method == "2m" else (AS_DOUBLE[method],):
             given = {"num_moduli": count, **_named(method)}
             products[method, count] = partial(td.gemm, left, right, **given)
+    return products
+
+
+def _measure_size(
+    report: Report,
+    device: Device,
+    n: int,
+    products: Mapping[tuple[str, int], Callable[[], Any]],
+) -> None:
     calls = {f"{x} {i}": _waiting(call, device) for (x, i), call in products.items()}
     seconds = interleave(calls, ROUNDS)
     for method, count in products:

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sys
 import tomllib
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from sphinx.util import logging
 import twom_dist
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+from measurements import PAGES, find_faults  # noqa: E402
+
 ROOT = DOCS.parent
 # The one place of the address, beside the links at the end of README.md.
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -57,7 +61,17 @@ def link_to_source(_app, page, source):
     source[0] = LINK.sub(replace, source[0])
 
 
+def check_measurements(_app):
+    """Warn of every number that names no file, which fails the build."""
+    for page in PAGES:
+        for fault in find_faults(page):
+            logging.getLogger(__name__).warning(
+                "a measurement without its file: %s", fault, location=str(page)
+            )
+
+
 def setup(app):
-    """Connect the link rule, and drop the pages of names that are gone."""
+    """Connect both rules, and drop the pages of names that are gone."""
     shutil.rmtree(DOCS / "generated", ignore_errors=True)
+    app.connect("builder-inited", check_measurements)
     app.connect("source-read", link_to_source)

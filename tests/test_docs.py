@@ -12,14 +12,17 @@ from pathlib import Path
 import pytest
 
 import twom_dist
+from docs.measurements import CODE, PAGES, find_faults, find_unsourced
 from tests.buckets import serve_bucket
-from tests.figures import CODE, FILE, PAGES_WITH_FIGURES, RESULTS, find_unsourced
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 BUILT = {"_build", "generated"}
-PAGES = sorted(p for p in DOCS.rglob("*.md") if not BUILT & set(p.parts))
-WITH_EXAMPLES = [p for p in PAGES if ">>> " in p.read_text("utf-8")]
+WITH_EXAMPLES = [
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if not BUILT & set(page.parts) and ">>> " in page.read_text("utf-8")
+]
 README_BLOCKS = re.findall(
     r"^```python\n(.*?)^```$",
     (ROOT / "README.md").read_text("utf-8"),
@@ -98,12 +101,9 @@ def test_the_reference_lists_the_public_names():
     assert named == {f"testing.{name}" for name in twom_dist.testing.__all__}
 
 
-@pytest.mark.parametrize("page", PAGES_WITH_FIGURES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_measurements_name_their_file(page):
-    text = page.read_text("utf-8")
-    assert find_unsourced(text) == []
-    named = set(FILE.findall(text))
-    assert {name for name in named if not (RESULTS / name).exists()} == set()
+    assert find_faults(page) == []
 
 
 @pytest.mark.parametrize(

@@ -282,13 +282,27 @@ def test_the_table_names_only_what_exists():
     assert named - modules == set()
 
 
-def test_import_loads_no_engine_and_no_cluster():
-    code = f"import sys, {PACKAGE}; print(*sys.modules)"
+def loaded_by(code: str, folder: Path) -> set[str]:
+    """Run code in a process of its own, and list the modules that it has loaded."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}; print(*sys.modules)"
     result = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
-    assert set(NOT_LOADED) & set(result.stdout.split()) == set()
+    return set(result.stdout.split())
+
+
+def test_import_loads_no_engine_and_no_cluster():
+    assert loaded_by(f"import {PACKAGE}", ROOT) & set(NOT_LOADED) == set()
+
+
+def test_jobs_do_without_dask_array(tmp_path):
+    """It imports what it finds of xarray, pandas and CuPy, which takes a second."""
+    code = (
+        "import numpy, twom_dist as td; numpy.save('A.npy', numpy.eye(4)); "
+        "td.multiply_files('A.npy', 'A.npy', 'C.npy', engine='reference')"
+    )
+    assert loaded_by(code, tmp_path) & {"dask.array", "pandas", "xarray"} == set()
 
 
 # --- the rule's own tests: each sees what it should see -----------------------------

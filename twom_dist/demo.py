@@ -142,16 +142,16 @@ def time_in_memory(dtype: str) -> tuple[float, float]:
 def compare(plan: td.Plan, speedup: float, ours: float, native: float) -> str:
     """Say whether int8 wins against NumPy's own product on this machine, and why."""
     more = plan.int8_operations / count_operations(*plan.shape, plan.dtype)
-    vnni = "yes" if "vnni" in Path("/proc/cpuinfo").read_text() else "no"
+    vnni = "with" if "vnni" in Path("/proc/cpuinfo").read_text() else "without"
     # Between them nobody can tell.
-    verdict = "wins" if ours < 0.9 * native else "comes out even"
+    verdict = "int8 is faster than" if ours < 0.9 * native else "int8 is as fast as"
     if ours > 1.1 * native:
-        verdict = "loses"
+        verdict = "int8 is slower than"
     return (
-        f"int8 {verdict} against NumPy here: {IN_MEMORY} x {IN_MEMORY} in memory takes "
-        f"{ours:.2g} s, NumPy's product {native:.2g}. A core multiplies int8 at "
-        f"{speedup:.1f} times its {plan.dtype} rate (VNNI: {vnni}), and {plan.method} "
-        f"takes {more:.1f} times the operations, and passes over the matrices besides"
+        f"On this machine {verdict} NumPy: two {IN_MEMORY} x {IN_MEMORY} arrays take "
+        f"{ours:.2g} s, by NumPy {native:.2g} s. This CPU, {vnni} VNNI, multiplies int8 "
+        f"{speedup:.1f} times as fast as {plan.dtype}, and {plan.method} has "
+        f"{more:.1f} times as many multiplications to do."
     )
 
 

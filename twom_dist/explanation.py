@@ -103,7 +103,8 @@ class Explanation:
         if self.choice:
             rows.insert(2, ("chosen", self.choice))
         if self.rho:
-            rows.append(("rho", f"{self.rho:.3g}"))
+            text = f"{self.rho:.3g}, the largest ||a_i|| ||b_j|| / (|A| |B|)_ij"
+            rows.append(("rho", text))
         scaled = f"by up to 2^{self.equilibrated}" if self.equilibrated else "no"
         rows.append(("equilibrated", scaled))
         if self.exponents:

@@ -1,23 +1,26 @@
-"""The tasks of a wave, as dask arrays: reading, multiplying and writing its tiles."""
+"""The tasks of a wave: reading, multiplying and writing its tiles."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
 
 from ..errors import portable_errors
 from ..kernels.family import convert, empty_block
 from ..kernels.registry import get_engine
-from ..lazy import as_dask
 from ..plan import Wave
 from ..store import Output, StoredMatrix
+from ..tiles.blocks import cast
 from ..tiles.collection import Settled, product_array, scaled_arrays, settle_arrays
 from ..tiles.graph import TileTask
 from ..tiles.scaled import Shifts
-from ..tiles.task_spec import TaskRef
+from ..tiles.task_spec import Task, TaskRef
 from ..typing import Array, Cell, Side
 from .job import Job, Mirror
+from .lazy_tiles import LazyTiles
 from .run import Run
 
 # Of a wave: so many ends of tasks the client is told of, each for some 0.6 ms of its
@@ -56,8 +59,8 @@ def settle_whole(run: Run, compute: Callable[[Any], Any]) -> Settled:
 
 def make_tasks(
     run: Run, wave: Wave, cells: list[Cell], shifts: Shifts | None = None
-) -> Any:
-    """Make an array of the tasks that write some tiles of a wave, in their order."""
+) -> LazyTiles:
+    """Make the tasks that write some tiles of a wave, in their order."""
     job, layout, spec = run.job, run.layout, run.layout.spec
     mb, nb, kb = layout.tile_shape
     rows: Blocks = wave.rows
@@ -84,64 +87,60 @@ def _read(
     tile: Cell,
     blocks: tuple[Blocks, Blocks],
     side: Side | None = None,
-) -> Any:
-    """Make a dask array of the blocks of op(stored), in the layout of the file.
+) -> LazyTiles:
+    """Make the lazy blocks of op(stored), in the layout of the file.
 
     `side`: that of an operand; C without.
     """
-    # Whatever back end is configured: arrays of the other one have no `blocks`.
-    from dask.array.core import from_array
-
     spec, dtype = job.spec, job.dtype
     if side is not None:
         dtype = spec.tile_dtype(side)
     if side is not None and spec.op(side) != "N":
         tile, blocks = tile[::-1], blocks[::-1]
     on_device = job.engine == "cuda"
-    whole = from_array(
-        stored,
-        chunks=tile,
-        getitem=read_to_device if on_device else read,
-        inline_array=True,
-        asarray=False,
-        meta=empty_block("cupy" if on_device else "numpy", stored.dtype),
-    )
-    rows, columns = blocks
-    part = whole.blocks[rows].blocks[:, columns]
-    # The plain name where the part is all: that of every other use of the file.
-    part = whole if part.numblocks == whole.numblocks else part
-    return as_dask(part, dtype, None)
+    regions = [
+        _regions(size, each, own)
+        for size, each, own in zip(stored.shape, tile, blocks, strict=True)
+    ]
+    # No stage of a product: an input, that is placed where it is needed.
+    name = f"read-{tokenize(stored, regions, np.dtype(dtype), on_device)}"
+    layer = {}
+    for i, rows in enumerate(regions[0]):
+        for j, columns in enumerate(regions[1]):
+            key, index = (name, i, j), (rows, columns)
+            layer[key] = Task(key, read_tile, stored, index, dtype, on_device)
+    graph = HighLevelGraph.from_collections(name, layer)
+    chunks = tuple(tuple(r.stop - r.start for r in side) for side in regions)
+    meta = empty_block("cupy" if on_device else "numpy", dtype)
+    return LazyTiles(graph, name, chunks, meta)
 
 
-def read(matrix: StoredMatrix, index: tuple[slice, slice]) -> Array:
-    """Read one region, as dask's getters do.
-
-    For theirs every worker would import dask.array, which imports what it finds of
-    xarray, pandas and CuPy: 50 MiB, and a second of each core.
-    """
-    return matrix[index]
+def _regions(size: int, each: int, blocks: Blocks) -> list[slice]:
+    starts = range(0, max(1, size), each)
+    own = starts[blocks] if isinstance(blocks, slice) else [starts[i] for i in blocks]
+    return [slice(start, min(start + each, size)) for start in own]
 
 
-def read_to_device(matrix: StoredMatrix, index: tuple[slice, slice]) -> Array:
-    """Read one region, as dask's getters do, to the device; the host's copy goes."""
+def read_tile(
+    matrix: StoredMatrix, index: tuple[slice, slice], dtype: Any, on_device: bool
+) -> Array:
+    """Read one region, to the device if it is wanted there, and promote it."""
     block = matrix[index]
-    # On leaving, the copy is there for every stream.
-    with portable_errors(), get_engine("cuda").task():
-        return convert(block, "cupy")
+    if on_device:
+        # On leaving, the copy is there for every stream.
+        with portable_errors(), get_engine("cuda").task():
+            return cast(convert(block, "cupy"), np.dtype(dtype))
+    return cast(block, np.dtype(dtype))
 
 
 def add_writing(
-    tiles: Any, places: dict[Cell, Cell], output: Output, mirror: Mirror | None
-) -> Any:
-    """Make an array of the tasks that write blocks of another, or groups of them.
+    tiles: LazyTiles, places: dict[Cell, Cell], output: Output, mirror: Mirror | None
+) -> LazyTiles:
+    """Make the tasks that write tiles, or groups of them, tiles in turn.
 
     Each carries what it needs: a task that all of them wait for would start when most
     tiles are computed. None is fused with its tile, which would lose its place.
     """
-    from dask.array.core import Array
-    from dask.base import tokenize
-    from dask.highlevelgraph import HighLevelGraph
-
     token = tokenize(tiles.name, places, output, mirror)
     name = f"twom-write-{token}"
     layer = {}
@@ -155,9 +154,7 @@ def add_writing(
             key = (name, n // size, 0)
             layer[key] = TileTask(key, _take_first, *map(TaskRef, keys[n : n + size]))
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[tiles])
-    # dask need not know the sizes.
-    chunks = ((np.nan,) * -(-len(places) // size), (np.nan,))
-    return Array(graph, name, chunks, dtype=tiles.dtype)
+    return LazyTiles(graph, name, ((1,) * -(-len(places) // size), (1,)), _crumb())
 
 
 def group_size(tiles: int) -> int:
@@ -165,8 +162,8 @@ def group_size(tiles: int) -> int:
     return max(1, -(-tiles // MOST_ENDS))
 
 
-def _take_first(crumb: Array, *_: Array) -> Array:
-    return crumb
+def _take_first(first: Array, *_: Array) -> Array:
+    return first
 
 
 def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) -> Any:
@@ -177,4 +174,9 @@ def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) 
         output.write(i, j, tile)
         if mirror is not None and i != j:
             output.write(j, i, mirror(tile))
+    return _crumb()
+
+
+def _crumb() -> Array:
+    """Return what stands for a tile that is written."""
     return np.ones((1, 1), np.int8)

@@ -1,4 +1,4 @@
-"""Lazy dask arrays made of our own tasks, in both of dask's array back ends."""
+"""Lazy matrices made of our own tasks: dask arrays of both back ends, tiles of jobs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def product_array(
     spec: Spec,
     cells: Sequence[Cell] | None = None,
 ) -> Any:
-    """Make the lazy result of dask arrays that are chunked as the grid says.
+    """Make the lazy result of matrices that are chunked as the grid says, of A's class.
 
     b is a for herk and syrk. `cells`: tiles of the result that are wanted; the array
     has no others.
@@ -33,15 +33,12 @@ def product_array(
         from .expression import product_expression
 
         return product_expression(a, b, c, grid, spec)
-    # `dask.array.Array` is the class of the back end that is configured.
-    from dask.array.core import Array
-
     names = (a.name, b.name, None if c is None else c.name)
     name = result_name(spec, *names, grid, cells)
     layer = build_layer(name, Operands(*names), grid, spec, cells)
     inputs = [x for x in ((c,) if spec.empty else (a, b, c)) if x is not None]
     graph = HighLevelGraph.from_collections(name, layer, dependencies=inputs)
-    return Array(graph, name, (grid.m, grid.n), meta=result_meta(a._meta, spec))
+    return type(a)(graph, name, (grid.m, grid.n), meta=result_meta(a._meta, spec))
 
 
 def scaled_arrays(
@@ -55,15 +52,13 @@ def scaled_arrays(
         from .expression import scaled_expressions
 
         return scaled_expressions(a, b, grid, spec)
-    from dask.array.core import Array
-
     operands = Operands(a.name, b.name)
     made = []
     for side, x in zip(SIDES, (a, b), strict=True):
         name = scaled_name(side, spec, operands, grid, shifts)
         layer = build_scaled(name, side, operands, grid, spec, shifts)
         graph = HighLevelGraph.from_collections(name, layer, dependencies=[a, b])
-        made.append(Array(graph, name, x.chunks, meta=x._meta))
+        made.append(type(x)(graph, name, x.chunks, meta=x._meta))
     return made
 
 

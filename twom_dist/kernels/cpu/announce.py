@@ -21,7 +21,7 @@ class _CompileListener(event.Listener):
             self.told = True
             logging.getLogger("twom_dist").warning(
                 "twom_dist compiles CPU kernels for this machine: up to a minute, once "
-                "for each dtype and kind of product (then they are cached on disk)"
+                "for each kind and dtype of product (then they are cached on disk)"
             )
 
     def on_end(self, event: Any) -> None:

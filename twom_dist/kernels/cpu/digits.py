@@ -77,7 +77,7 @@ def _add_group(small, weights, part, first, count, d):  # type: ignore[no-untype
 @njit(nogil=True, cache=True, _nrt=False)
 def sum_residues(r, i, start, count, forms, weights, small, d):  # type: ignore[no-untyped-def]
     """Sum the digits of the weights times residues: to d[digit, part, piece]."""
-    q = 0
+    q = np.int64(0)  # a literal would compile _combine for its type, too
     for first in range(0, len(forms), GROUP):
         for g in range(min(GROUP, len(forms) - first)):
             form = forms[first + g]

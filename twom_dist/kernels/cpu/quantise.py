@@ -49,6 +49,13 @@ def _split_piece(split, first, words, count):  # type: ignore[no-untyped-def]
             high[c] = h
 
 
+@njit(nogil=True, cache=True)
+def _add_piece(low, rest, count):  # type: ignore[no-untyped-def]
+    """low += rest, by a loop: the sum of arrays takes 3 s more to compile."""
+    for c in range(count):
+        low[c] += rest[c]
+
+
 @intrinsic
 def _store_sixteen(typing_context: Any, values: Any, out: Any) -> Any:
     """out[r] = values[r], FLIPPED, of 16 float64 at an address, as int32 to another.
@@ -138,7 +145,7 @@ def quantise_groups(  # type: ignore[no-untyped-def]
     split = np.zeros((2 * count, _PIECE))
     by_word = values.reshape(2, -1, GROUP, DEPTH)
     words, most = -(-k // DEPTH), _PIECE // _WORD
-    groups, at = -(-rows // GROUP), 0
+    groups, at = -(-rows // GROUP), np.int64(0)
     for group in range(lo, hi):
         matrix, row = group // groups, group % groups * GROUP
         own_rows = min(GROUP, rows - row)
@@ -169,7 +176,7 @@ def quantise_groups(  # type: ignore[no-untyped-def]
                 _split_piece(split, first, count, entries)
                 if hexagonal:
                     # |rest| <= 2 |r| + 1 <= 2^28 + 1
-                    split[first, :entries] += rest[part, :entries]
+                    _add_piece(split[first], rest[part], entries)
                 for t in range(first, first + count):
                     _store_word(split[t], entries, out, at, t)
             at += entries // GROUP

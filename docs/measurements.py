@@ -1,4 +1,7 @@
-"""Which of a page states a measurement, and whether it names the file that holds it."""
+"""The rule for numbers: who states a measurement names the file that holds it.
+
+The build of the pages fails where one does not, and so does a test.
+"""
 
 import re
 from pathlib import Path
@@ -7,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 # Decisions tell what was known when they were taken.
 LEFT_OUT = {"decisions", "_build", "generated", "_templates"}
-PAGES_WITH_FIGURES = [
+PAGES = [
     ROOT / "README.md",
     ROOT / "cluster" / "README.md",
     *sorted(
@@ -61,3 +64,10 @@ def find_unsourced(text):
             found.append(block)
         before = block
     return found
+
+
+def find_faults(page):
+    """Find what breaks the rule on a page, and files it names that do not exist."""
+    text = page.read_text("utf-8")
+    missing = {name for name in FILE.findall(text) if not (RESULTS / name).exists()}
+    return [*find_unsourced(text), *sorted(missing)]
