@@ -149,8 +149,8 @@ def compare(plan: td.Plan, speedup: float, ours: float, native: float) -> str:
         verdict = "int8 is slower than"
     return (
         f"On this machine {verdict} NumPy: two {IN_MEMORY} x {IN_MEMORY} arrays take "
-        f"{ours:.2g} s, by NumPy {native:.2g} s. This CPU, {vnni} VNNI, multiplies int8 "
-        f"{speedup:.1f} times as fast as {plan.dtype}, and {plan.method} has "
+        f"{ours:.2g} s, by NumPy {native:.2g} s. This CPU, {vnni} VNNI, multiplies "
+        f"int8 {speedup:.1f} times as fast as {plan.dtype}, and {plan.method} has "
         f"{more:.1f} times as many multiplications to do."
     )
 

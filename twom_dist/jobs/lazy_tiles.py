@@ -23,7 +23,7 @@ class LazyTiles(DaskMethodsMixin):
         self,
         dask: HighLevelGraph,
         name: str,
-        chunks: tuple[tuple[int, ...], tuple[int, ...]],
+        chunks: tuple[tuple[int, ...], ...],
         meta: Array,
     ) -> None:
         self.dask, self.name, self.chunks, self._meta = dask, name, chunks, meta

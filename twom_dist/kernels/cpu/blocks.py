@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
 from ...moduli import ResidueSystem
 from ...typing import Array
+from .compiled import kernel
 from .encoded import DEPTH, GROUP, CpuEncoded
 from .int8_gemm import get_gemm
 from .requantise import multiplier, requantise, requantise_add
@@ -14,7 +14,7 @@ from .threads import run_each, scratch
 from .tuning import BLOCK, LARGEST_K, SMALLEST_GEMM
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def unpack_rows(plane, p, out):  # type: ignore[no-untyped-def]
     """out[row, l] = residues in [0, p) of plane[groups, words, 16, 4]."""
     for g in range(plane.shape[0]):
@@ -25,7 +25,7 @@ def unpack_rows(plane, p, out):  # type: ignore[no-untyped-def]
                     out[GROUP * g + r, DEPTH * w + t] = v + (p if v < 0 else 0)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def unpack_columns(plane, out):  # type: ignore[no-untyped-def]
     """out[l, row] = plane[groups, words, 16, 4]."""
     for w in range(plane.shape[1]):
@@ -35,7 +35,7 @@ def unpack_columns(plane, out):  # type: ignore[no-untyped-def]
                     out[DEPTH * w + t, GROUP * g + r] = plane[g, w, r, t]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def multiply_rows(a, b, sums):  # type: ignore[no-untyped-def]
     """Write a @ b into sums: of few entries sooner than a library begins."""
     for i in range(a.shape[0]):

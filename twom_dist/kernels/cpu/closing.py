@@ -1,15 +1,14 @@
 """Diagonal tiles: one triangle becomes the mirror image of the other, or zero."""
 
-from numba import njit
-
 from ...typing import Array, Uplo
+from .compiled import kernel
 from .threads import ranges, run_each
 
 # Side of the squares that are turned at a time: both fit the first cache.
 _SQUARE = 32
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@kernel(_nrt=False)
 def _mirror_square(tile, top, left, conjugate, upper):  # type: ignore[no-untyped-def]
     """Mirror what a square of the lower triangle holds, or, if `upper`, its image."""
     n, parts = tile.shape[0], tile.shape[2]
@@ -23,7 +22,7 @@ def _mirror_square(tile, top, left, conjugate, upper):  # type: ignore[no-untype
                 target[1] = zero - source[1] if conjugate else source[1]
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@kernel(_nrt=False)
 def _close_bands(tiles, conjugate, upper, full, lo, hi):  # type: ignore[no-untyped-def]
     """Close bands lo..hi of rows of tiles[matrices, n, n, parts], matrix by matrix."""
     n, parts = tiles.shape[1], tiles.shape[3]

@@ -1,11 +1,11 @@
 """Smallest cosines of the rows of |X| and |Y|, of the matrices of a stack."""
 
 import numpy as np
-from numba import njit
 
 from ...moduli import NONFINITE_ROW
 from ...typing import Array
 from . import norms
+from .compiled import kernel
 from .layout import read_only
 from .threads import ranges, run_each
 
@@ -70,7 +70,7 @@ def _scaled(
     return flat, one.reshape(-1), two.reshape(-1)
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@kernel(fastmath=_ANY_ORDER)
 def _add_complex(parts, factor, lo, hi, out):  # type: ignore[no-untyped-def]
     """Add up the magnitudes of parts[rows, 2 k] times the factors of their rows."""
     for i in range(lo, hi):
@@ -83,7 +83,7 @@ def _add_complex(parts, factor, lo, hi, out):  # type: ignore[no-untyped-def]
         out[i] = total
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@kernel(fastmath=_ANY_ORDER)
 def _add_real(parts, factor, lo, hi, out):  # type: ignore[no-untyped-def]
     """Do the same for real numbers."""
     for i in range(lo, hi):
@@ -95,7 +95,7 @@ def _add_real(parts, factor, lo, hi, out):  # type: ignore[no-untyped-def]
         out[i] = total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _divide_complex(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
     """Take the magnitudes of x[rows, k] times the factors of their rows."""
     for i in range(lo, hi):
@@ -109,7 +109,7 @@ def _divide_complex(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untype
             row[t] = np.sqrt(np.float32(re * re + im * im))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _divide_real(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
     """Do the same for real numbers."""
     for i in range(lo, hi):
@@ -121,7 +121,7 @@ def _divide_real(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-d
             row[t] = np.float32(np.abs(np.float64(source[t])) * f1 * f2)
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@kernel(fastmath=_ANY_ORDER)
 def _smallest(left, of_left, right, of_right, twins, lo, hi, out):  # type: ignore[no-untyped-def]
     """Keep the smallest product of two rows of each matrix, of 4 x 2 at a time."""
     for matrix in range(lo, hi):

@@ -5,10 +5,10 @@ from functools import cache
 from math import ldexp
 
 import numpy as np
-from numba import njit
 
 from ...moduli import ResidueSystem, combined_weights, form_of
 from ...typing import Array
+from .compiled import inner, kernel
 from .digits import (
     FORMS,
     GROUP,
@@ -66,7 +66,7 @@ def scalar_mode(factor: complex) -> int:
     return REAL if complex(factor).imag == 0 else COMPLEX
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, lines, v, words):  # type: ignore[no-untyped-def]
     """Make v[word, part, piece] of the sums d[digit, part, piece]: steps 1 to 3.
 
@@ -86,7 +86,7 @@ def _reconstruct(d, digits, modulus, quotient, unit, hexagonal, count, lines, v,
         times_half_root(v, count)
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def _scale_down(v, words, at, row, columns, one):  # type: ignore[no-untyped-def]
     """Multiply v[word, part, piece] by 2^e1, and 2^min(e2, 0): step 4, from `at` on.
 
@@ -115,7 +115,7 @@ def _scale_down(v, words, at, row, columns, one):  # type: ignore[no-untyped-def
     return largest
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def _scale_up(v, words, at, row, columns):  # type: ignore[no-untyped-def]
     """Multiply v[word, part, piece] by 2^max(e2, 0) of step 4, from `at` on; rare."""
     for c in range(len(columns)):
@@ -126,7 +126,7 @@ def _scale_up(v, words, at, row, columns):  # type: ignore[no-untyped-def]
                     v[word, part, at + c] = ldexp(v[word, part, at + c], e2)
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def _normalise(v, count):  # type: ignore[no-untyped-def]
     """Round the sum of both words to the first: the end of step 4."""
     for part in range(v.shape[1]):
@@ -137,7 +137,7 @@ def _normalise(v, count):  # type: ignore[no-untyped-def]
             v[1, part, c] = low - (total - high) if np.isfinite(total) else 0.0
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def _scale(v, mode, re, im, count):  # type: ignore[no-untyped-def]
     """v *= alpha; nothing for 1."""
     if mode in (REAL, NONE):
@@ -151,7 +151,7 @@ def _scale(v, mode, re, im, count):  # type: ignore[no-untyped-def]
             v[0, 1, c] = re * y + im * x
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def _add_scaled(v, at, count, own, mode, re, im):  # type: ignore[no-untyped-def]
     """v += beta c, of which own[count * parts], from `at` on."""
     parts = v.shape[1]
@@ -169,14 +169,14 @@ def _add_scaled(v, at, count, own, mode, re, im):  # type: ignore[no-untyped-def
                 out[c] += factor * np.float64(own[parts * c + part])
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def _finish(x, real):  # type: ignore[no-untyped-def]
     """Round, make zeros positive and every NaN the same: step 6."""
     rounded = real(x) + real(0)
     return rounded if rounded == rounded else real(np.nan)
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def _write(v, word, at, count, out):  # type: ignore[no-untyped-def]
     """Write out[count * parts], from `at` on."""
     real = out.dtype.type
@@ -191,7 +191,7 @@ def _write(v, word, at, count, out):  # type: ignore[no-untyped-def]
             out[2 * c + 1] = _finish(im[c], real)
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@kernel(_nrt=False)
 def decode_rows(  # type: ignore[no-untyped-def]
     residues,
     rows,

@@ -8,7 +8,8 @@ Kernels without `_nrt` count the references to their arrays, by atomic operation
 """
 
 import numpy as np
-from numba import njit
+
+from .compiled import inner
 
 # Entries decoded together at most: their scratch arrays nearly fit the first cache.
 # Zen 5, 16 2M moduli, 1 thread: 6.3 ns an entry; with 512, 6.8.
@@ -24,7 +25,7 @@ _REAL, _TWO_M, _THREE_M, _FOUR_M = range(4)
 _PRODUCTS = (1, 2, 3, 4)
 
 
-@njit(nogil=True, cache=True, _nrt=False, forceinline=True)
+@inner(_nrt=False, forceinline=True)
 def _combine(r, q, form, i, start, count, small, g):  # type: ignore[no-untyped-def]
     """Combine the residues of products q, ... into small[g, part, piece]."""
     # An index that might be negative, and count from the end, is not vectorised.
@@ -53,7 +54,7 @@ def _combine(r, q, form, i, start, count, small, g):  # type: ignore[no-untyped-
             small[g, 1, c] = np.float64(x + y)
 
 
-@njit(nogil=True, cache=True, _nrt=False, forceinline=True, fastmath={"contract"})
+@inner(_nrt=False, forceinline=True, fastmath={"contract"})
 def _add_group(small, weights, part, first, count, d):  # type: ignore[no-untyped-def]
     """d[digit, part] += sum_g weights[part, digit, first + g] small[g, part]."""
     for t in range(len(d)):
@@ -74,7 +75,7 @@ def _add_group(small, weights, part, first, count, d):  # type: ignore[no-untype
             d[t, part, c] = total
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def sum_residues(r, i, start, count, forms, weights, small, d):  # type: ignore[no-untyped-def]
     """Sum the digits of the weights times residues: to d[digit, part, piece]."""
     q = np.int64(0)  # a literal would compile _combine for its type, too
@@ -87,7 +88,7 @@ def sum_residues(r, i, start, count, forms, weights, small, d):  # type: ignore[
             _add_group(small, weights, part, first, count, d)
 
 
-@njit(nogil=True, cache=True, _nrt=False, fastmath={"contract"})
+@inner(_nrt=False, fastmath={"contract"})
 def _carry(d, t, m, unit, quotients, carries):  # type: ignore[no-untyped-def]
     """Balance one digit but the last: steps 1 and 2."""
     inverse, half, halves = 1.0 / unit, unit / 2, np.int64(0)
@@ -101,7 +102,7 @@ def _carry(d, t, m, unit, quotients, carries):  # type: ignore[no-untyped-def]
     return halves
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def reduce_digits(d, modulus, factors, unit, quotients, carries):  # type: ignore[no-untyped-def]
     """Follow steps 1 and 2 of the contract on d[digit, piece].
 
@@ -122,7 +123,7 @@ def reduce_digits(d, modulus, factors, unit, quotients, carries):  # type: ignor
     return halves
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def add_digits(d, unit, v):  # type: ignore[no-untyped-def]
     """Sum the digits from the least up, to v[word, piece]: step 3.
 
@@ -147,7 +148,7 @@ def add_digits(d, unit, v):  # type: ignore[no-untyped-def]
                 v[0, c] = d[t, c] * scale + v[0, c]
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def mirror_digits(d, unit, v):  # type: ignore[no-untyped-def]
     """Give negative integers the digits of their magnitudes, negated; rare."""
     half, last = unit / 2, len(d) - 1

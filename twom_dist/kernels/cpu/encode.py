@@ -10,10 +10,10 @@ from functools import cache
 from math import isqrt
 
 import numpy as np
-from numba import njit
 
 from ...moduli import ResidueSystem, symmetric_residue
 from ...typing import Array
+from .compiled import inner, kernel
 from .encoded import DEPTH, GROUP, as_groups
 from .microkernel import is_supported
 from .packed import multiply_plane_bytes, reduction_table
@@ -135,7 +135,7 @@ def encode_planes(
     run_each(write, ranges(groups, each=per_group * count // 4))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _weigh_packed(given, weights, strip, per_group, lo, hi, found, out):  # type: ignore[no-untyped-def]
     """Write the planes of groups lo..hi by the microkernel, a strip at a time."""
     for first in range(lo, hi, strip):
@@ -146,7 +146,7 @@ def _weigh_packed(given, weights, strip, per_group, lo, hi, found, out):  # type
         multiply_plane_bytes(weights[0], words, weights[1], weights[2], target)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _weigh_groups(given, weights, strip, per_group, lo, hi, found, out):  # type: ignore[no-untyped-def]
     """Write them in float64."""
     for first in range(lo, hi, strip):
@@ -161,7 +161,7 @@ def _weigh_groups(given, weights, strip, per_group, lo, hi, found, out):  # type
 _EXACT = {"contract"}
 
 
-@njit(nogil=True, cache=True, fastmath=_EXACT)
+@inner(fastmath=_EXACT)
 def _add_words(split, first, w, count, y):  # type: ignore[no-untyped-def]
     """y += the weighted sum of four words."""
     s0, s1, s2, s3 = split[first], split[first + 1], split[first + 2], split[first + 3]
@@ -170,7 +170,7 @@ def _add_words(split, first, w, count, y):  # type: ignore[no-untyped-def]
         y[c] += w0 * s0[c] + w1 * s1[c] + w2 * s2[c] + w3 * s3[c]
 
 
-@njit(nogil=True, cache=True, fastmath=_EXACT)
+@inner(fastmath=_EXACT)
 def _reduce_words(split, first, w, y, p, out):  # type: ignore[no-untyped-def]
     """out = y + the last four words (mod p), symmetric."""
     s0, s1, s2, s3 = split[first], split[first + 1], split[first + 2], split[first + 3]
@@ -183,7 +183,7 @@ def _reduce_words(split, first, w, y, p, out):  # type: ignore[no-untyped-def]
         out[c] = np.int8(np.int32(v))
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _weigh_words(words, weights, moduli, out):  # type: ignore[no-untyped-def]
     """out[plane, entry] = the weighted sum of the words of each entry, modulo p."""
     padded = weights.shape[1]

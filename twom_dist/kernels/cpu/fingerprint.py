@@ -1,10 +1,11 @@
 """Fingerprint of a block, to tell whether it was refilled since it was encoded."""
 
 import numpy as np
-from numba import njit
+
+from .compiled import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def fingerprint_words(words):  # type: ignore[no-untyped-def]
     """Sum t ^ (t >> 29), t = (w + 1) odd_i, modulo 2^64 over 32-bit words w.
 

@@ -7,10 +7,11 @@ may be fused but what is named `fused`.
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from ..hexagonal import HALF_ROOT, INVERSE_ROOT
+from .compiled import inner
 
 _INVERSE_FIRST, _INVERSE_SECOND = INVERSE_ROOT
 _HALF_FIRST, _HALF_SECOND = HALF_ROOT
@@ -26,7 +27,7 @@ def fused(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
     return types.float64(types.float64, types.float64, types.float64), generate
 
 
-@njit(nogil=True, cache=True)
+@inner
 def nearest_points(values, factor1, factor2, count, im_sign, g, h, rest):  # type: ignore[no-untyped-def]
     """Find the parts of values[part, c] factor1[c] factor2[c].
 
@@ -53,7 +54,7 @@ def nearest_points(values, factor1, factor2, count, im_sign, g, h, rest):  # typ
         rest_h[c] = sign * (2.0 * r + (-one if v < 0.0 else one))
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def count_off_lattice(d, count):  # type: ignore[no-untyped-def]
     """Count the points of d[digit, part, piece] whose parts differ in parity."""
     odd = np.int64(0)
@@ -63,7 +64,7 @@ def count_off_lattice(d, count):  # type: ignore[no-untyped-def]
     return odd
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def lift_to_cell(d, modulus, quotient, unit, count):  # type: ignore[no-untyped-def]
     """Bring d[digit, part, piece] to one parity, by M in one part; rare.
 
@@ -91,7 +92,7 @@ def lift_to_cell(d, modulus, quotient, unit, count):  # type: ignore[no-untyped-
     return halves
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@inner(_nrt=False)
 def times_half_root(v, count):  # type: ignore[no-untyped-def]
     """Make v[word, 1, piece], the two words of h, those of ``h sqrt(3) / 2``."""
     for c in range(count):

@@ -5,10 +5,10 @@ in registers.
 """
 
 import numpy as np
-from numba import njit
 
 from ...moduli import ResidueSystem
 from ...typing import Array
+from .compiled import kernel
 from .requantise import SHIFT, multiplier
 from .threads import run_each
 from .turning import SIDE, turn_four, turn_one
@@ -17,7 +17,7 @@ from .turning import SIDE, turn_four, turn_one
 _TILE = 64
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def transpose(source, target, side):  # type: ignore[no-untyped-def]
     """target[m, j, i] = source[m, i, j] of int8 residues; rows are padded to 16.
 
@@ -46,7 +46,7 @@ def transpose(source, target, side):  # type: ignore[no-untyped-def]
                         words[matrix, j + c, i // 8 + w] = turned[c, w]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def combine(target, straight, source, transposed, weight, other, p, m, shift):  # type: ignore[no-untyped-def]
     """target = straight source + transposed target + weight other, modulo p."""
     for i in range(target.shape[0]):

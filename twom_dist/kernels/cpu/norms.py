@@ -5,15 +5,15 @@ transposed matrix is contiguous, and the rows are its vector lanes).
 """
 
 import numpy as np
-from numba import njit
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
+from .compiled import kernel
 
 # Numba keeps compiled code on disk, these constants in it, until this file changes.
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def largest_bits_inner(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
     """Maximum of the magnitude bits of each row of bits[rows, t]."""
     for i in range(lo, hi):
@@ -23,7 +23,7 @@ def largest_bits_inner(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
         out[i] = largest
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def largest_bits_outer(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
     """Maximum of the magnitude bits over k of bits[matrices, k, rows * parts].
 
@@ -44,7 +44,7 @@ def largest_bits_outer(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
 NO_EXPONENT = -(1 << 20)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def extreme_bits_inner(bits, kept, fields, mask, shift, lo, hi, relative, high, low):  # type: ignore[no-untyped-def]
     """Extremes of the magnitude bits of each row of bits[matrices, rows, t].
 
@@ -66,7 +66,7 @@ def extreme_bits_inner(bits, kept, fields, mask, shift, lo, hi, relative, high, 
         relative[i], high[i], low[i] = top, most, least
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def extreme_bits_outer(bits, kept, fields, mask, shift, lo, hi, relative, high, low):  # type: ignore[no-untyped-def]
     """Find the same over the middle axis of bits[matrices, t, lanes]."""
     width = bits.shape[2]
@@ -86,7 +86,7 @@ def extreme_bits_outer(bits, kept, fields, mask, shift, lo, hi, relative, high, 
                 least[j] = min(least[j], (magnitude - 1) & mask)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def square_sums_inner(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
     """Sum ceil(|t| factor1 factor2)^2 along x[rows, t]; at least 1 where t != 0."""
     for i in range(lo, hi):
@@ -104,7 +104,7 @@ def square_sums_inner(x, factor1, factor2, lo, hi, out):  # type: ignore[no-unty
         out[i] = total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def square_sums_outer(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
     """Sum the same squares over k of x[matrices, k, rows * parts]; lo..hi as above."""
     width = x.shape[2]
@@ -124,7 +124,7 @@ def square_sums_outer(x, factor1, factor2, lo, hi, out):  # type: ignore[no-unty
                 lanes[j] += q * q
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def relative_magnitudes(x, across, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
     """Find magnitudes of x[i, j, part] times factors, of i or, if across, of j."""
     for i in range(lo, hi):
@@ -141,7 +141,7 @@ def relative_magnitudes(x, across, factor1, factor2, lo, hi, out):  # type: igno
             out[i, j] = value if some and f1 != 0.0 else np.float32(0)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def rule_exponents(largest, sums, power, leading, norm_bits, out):  # type: ignore[no-untyped-def]
     """`ScalingRule.exponent` of each row, on unsigned integers."""
     for i in range(out.size):

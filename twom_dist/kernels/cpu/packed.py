@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from numba import njit
 
 from ...moduli import ResidueSystem, symmetric_residue
 from ...typing import Array
+from .compiled import kernel
 from .encoded import DEPTH, GROUP, CpuEncoded
 from .microkernel import (
     ROWS,
@@ -42,7 +42,7 @@ def product_table(system: ResidueSystem) -> Array:
     return reduction_table([product.p for product in system.products])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _multiply_rows(  # type: ignore[no-untyped-def]
     x, x_stride, y, y_stride, steps, out, row, rows, first, last, add, entry, starts
 ):
@@ -72,7 +72,7 @@ def _multiply_rows(  # type: ignore[no-untyped-def]
                 multiply_one(*where, add, table, 0)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _multiply_items(  # type: ignore[no-untyped-def]
     lo, hi, x, y, jobs, block, side, longest, add, table, out
 ):
@@ -114,7 +114,7 @@ def _multiply_items(  # type: ignore[no-untyped-def]
             )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def multiply_quarter(  # type: ignore[no-untyped-def]
     x, x_first, y, y_first, steps, out, rows, groups, block, longest, entry
 ):
@@ -182,7 +182,7 @@ def multiply_packed(
     run_each(lambda r: _multiply_items(*r, *args), ranges(items, each=each))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def multiply_plane_bytes(weights, words, starts, table, out):  # type: ignore[no-untyped-def]
     """out[plane, entry] = the sum of weighted bytes of the entry, modulo the plane's p.
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from .compiled import inner
 from .encoded import DEPTH, GROUP
 from .hexagonal import nearest_points
 
@@ -27,7 +28,7 @@ _WORD, _PIECE = GROUP * DEPTH, 512
 _EXACT = {"contract"}
 
 
-@njit(nogil=True, cache=True, fastmath=_EXACT)
+@inner(fastmath=_EXACT)
 def _quantise_piece(values, factor1, factor2, count, sign, high):  # type: ignore[no-untyped-def]
     """Round values to the nearest integers."""
     for c in range(count):
@@ -36,7 +37,7 @@ def _quantise_piece(values, factor1, factor2, count, sign, high):  # type: ignor
         high[c] = 0.0 if f == 0.0 else sign * v
 
 
-@njit(nogil=True, cache=True, fastmath=_EXACT)
+@inner(fastmath=_EXACT)
 def _split_piece(split, first, words, count):  # type: ignore[no-untyped-def]
     """Cut the last of split[first:first + words], least significant first."""
     high = split[first + words - 1]
@@ -49,7 +50,7 @@ def _split_piece(split, first, words, count):  # type: ignore[no-untyped-def]
             high[c] = h
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _add_piece(low, rest, count):  # type: ignore[no-untyped-def]
     """low += rest, by a loop: the sum of arrays takes 3 s more to compile."""
     for c in range(count):
@@ -80,7 +81,7 @@ def _store_sixteen(typing_context: Any, values: Any, out: Any) -> Any:
     return types.void(types.intp, types.intp), generate
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _store_word(values, count, out, at, t):  # type: ignore[no-untyped-def]
     """out[at + c // 16, t, c % 16] = values[c], some bits changed."""
     source, step = values.ctypes.data, out.strides[0]
@@ -89,7 +90,7 @@ def _store_word(values, count, out, at, t):  # type: ignore[no-untyped-def]
         _store_sixteen(source + g * GROUP * values.itemsize, target + g * step)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _load_along(x, row, rows, k_lo, k_hi, out):  # type: ignore[no-untyped-def]
     """out[part, w, r, t] = x[row + r, k_lo + 4 w + t, part]; zeros past the ends."""
     last = x.shape[2] - 1
@@ -112,7 +113,7 @@ def _load_along(x, row, rows, k_lo, k_hi, out):  # type: ignore[no-untyped-def]
                 im[whole, r, t] = source[c, last] if c < k_hi else 0.0
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _load_across(x, row, rows, k_lo, k_hi, out):  # type: ignore[no-untyped-def]
     """out[part, w, r, t] = x[k_lo + 4 w + t, row + r, part]; zeros past the ends."""
     last = x.shape[2] - 1
@@ -130,7 +131,7 @@ def _load_across(x, row, rows, k_lo, k_hi, out):  # type: ignore[no-untyped-def]
                 re[w, r, t], im[w, r, t] = 0.0, 0.0
 
 
-@njit(nogil=True, cache=True)
+@inner
 def quantise_groups(  # type: ignore[no-untyped-def]
     x, across, rows, k, factors, im_sign, parts, count, hexagonal, lo, hi, out
 ):

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ...moduli import ResidueSystem
 from ...typing import Array
 from .buffers import empty
+from .compiled import kernel
 from .encoded import DEPTH, GROUP, CpuEncoded
 from .modular import LONG, SHORT, join_long, join_short, sum_left, sum_right
 from .packed import cut_rows, multiply_quarter, product_table
@@ -46,7 +46,7 @@ class _Part(NamedTuple):
         ]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sum_quarters(x, group, word, groups, words, right, p, out):  # type: ignore[no-untyped-def]
     """out = S1, S2, S3, S4 of a plane of A, or T1, T2, T3, T4 of one of B^T."""
     height, width = out.shape[1], out.shape[2]
@@ -69,7 +69,7 @@ def _sum_quarters(x, group, word, groups, words, right, p, out):  # type: ignore
                 sum_left(upper + lo, *args)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _join_quarters(products, out, rows, columns, add, p):  # type: ignore[no-untyped-def]
     """out[rows, columns] = C, or what is there and C, of P1, ..., P7 in quarters."""
     height, width = products.shape[1], products.shape[2]

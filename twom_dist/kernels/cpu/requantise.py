@@ -1,7 +1,8 @@
 """Requantise: int32 sums of an int8 product -> symmetric int8 residues."""
 
 import numpy as np
-from numba import njit
+
+from .compiled import kernel
 
 # |v - p rint(v / p)| with rint from the multiplier m = rint(2^40 / p): the quotient is
 # off by |v| 2^-41 <= 2^-10, and v/p is at least 1/(2p) > 2^-9 away from a tie for odd
@@ -14,7 +15,7 @@ def multiplier(p: int) -> int:
     return ((1 << SHIFT + 1) // p + 1) >> 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def requantise(sums, p, m, residues, row, column):  # type: ignore[no-untyped-def]
     """Reduce sums[m, n] modulo p into the block of residues at (row, column)."""
     for i in range(sums.shape[0]):
@@ -26,7 +27,7 @@ def requantise(sums, p, m, residues, row, column):  # type: ignore[no-untyped-de
             target[j] = np.int8(v - ((v * m + (1 << (SHIFT - 1))) >> SHIFT) * p)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def requantise_add(sums, p, m, residues, row, column):  # type: ignore[no-untyped-def]
     """Add sums[m, n] to the block of residues at (row, column), modulo p."""
     for i in range(sums.shape[0]):
