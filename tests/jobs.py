@@ -3,9 +3,11 @@
 import time
 from contextlib import contextmanager
 
+import dask
 import psutil
 import pytest
 from distributed import Client, LocalCluster
+from distributed.utils import get_mp_context
 
 from twom_dist.jobs import Progress, begin, compute, multiply_files
 from twom_dist.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
@@ -18,11 +20,27 @@ TILES = 5 * 6
 OUTPUTS = ["C.zarr", "C.npy", "C.h5::g/C", "C.npz"]
 
 
+# How dask starts the processes of workers.
+METHOD = "distributed.worker.multiprocessing-method"
+# What workers need, but for what takes threads.
+IMPORTED = ["distributed", "twom_dist.jobs", "twom_dist.kernels.cpu.engine", "zarr"]
+
+
+@contextmanager
+def forked_workers():
+    """Have workers forked from a process that has imported what takes 2 s of each."""
+    with dask.config.set({METHOD: "forkserver"}):
+        # dask's own list of imports is set by the first who asks.
+        get_mp_context().set_forkserver_preload(IMPORTED)
+        yield
+
+
 @contextmanager
 def local_workers(count, **options):
     """Start workers, and yield a client that serves only who names it."""
     options |= {"n_workers": count, "dashboard_address": "127.0.0.1:0"}
     with (
+        forked_workers(),
         LocalCluster(threads_per_worker=1, **options) as cluster,
         Client(cluster, set_as_default=False) as made,
     ):

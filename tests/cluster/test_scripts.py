@@ -140,7 +140,6 @@ def test_lsf(folder, monkeypatch):
         ("pbs.sh", None, signal.SIGTERM, 143, "ended from outside"),
         ("local_cuda.sh", "dask scheduler", signal.SIGKILL, 1, "error: the scheduler"),
         ("local_cuda.sh", "dask worker", signal.SIGKILL, 1, "error: the workers of"),
-        ("local_cuda.sh", "worker.sh", signal.SIGTERM, 1, "error: the workers of"),
     ],
 )
 def test_a_job_that_is_ended_or_loses_its_cluster_leaves_nothing(

@@ -20,7 +20,7 @@ from distributed.comm import connect
 import twom_dist as td
 from tests.command import CommandLine, make, same_bits
 from tests.expect import raises
-from tests.jobs import listening
+from tests.jobs import METHOD, listening
 from twom_dist.cluster import cuda, local
 from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, PlanError
@@ -41,6 +41,13 @@ def processes():
             if "resource_tracker" not in " ".join(process.cmdline()):
                 found.add(process)
     return found
+
+
+@pytest.fixture(autouse=True)
+def spawned_workers():
+    """Start workers as users do."""
+    with dask.config.set({METHOD: "spawn"}):
+        yield
 
 
 def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from distributed import Client, LocalCluster, wait
 
 import twom_dist as td
-from tests.jobs import wait_until
+from tests.jobs import forked_workers, wait_until
 from twom_dist.kernels import get_engine
 from twom_dist.tiles.placement import (
     WorkerGrid,
@@ -45,6 +45,7 @@ def start_workers(count, **options):
     }
     with (
         dask.config.set({"distributed.scheduler.active-memory-manager.start": False}),
+        forked_workers(),
         LocalCluster(n_workers=count, **defaults | options) as cluster,
     ):
         yield cluster
