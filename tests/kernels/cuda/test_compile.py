@@ -34,8 +34,8 @@ except ImportError as error:
     )
 
 NVRTC_VERSION = repr(nvrtc.nvrtcVersion())
-# The architecture whose every module is compiled. Of the others the oldest and the newest
-# take one of each family, and those between what they differ in.
+# The architecture whose every module is compiled. Of the others the oldest and the
+# newest take one of each family, and those between what they differ in.
 MAIN = "sm_90"
 OTHERS = ("sm_75", "sm_120")
 METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein", "real")
