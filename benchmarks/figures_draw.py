@@ -143,8 +143,8 @@ def draw_precisions(lines: Lines) -> Figure:
             if name == method and size == n and count
         ]
         axes.plot(*zip(*points, strict=True), marker=_MARKERS[method], label=method)
-    for name in ("native", "native real"):
-        axes.axhline(rates[name, 0, n], color="black", linestyle="--", label=name)
+    for name, style in (("native", "--"), ("native real", ":")):
+        axes.axhline(rates[name, 0, n], color="black", linestyle=style, label=name)
     axes.set(
         xlabel="bits of the product of the moduli", ylabel="GFLOP/s", title=f"n = {n}"
     )
@@ -168,7 +168,8 @@ def draw_heat_map(lines: Lines) -> Figure:
     axes.set_yticks(range(len(counts)), map(str, counts))
     for i, row in enumerate(table):
         for j, value in enumerate(row):
-            axes.text(j, i, f"{value:.2f}", ha="center", va="center", color="white")
+            colour = "black" if image.norm(value) > 0.6 else "white"
+            axes.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour)
     figure.colorbar(image, label="speed-up over the native product")
     return figure
 

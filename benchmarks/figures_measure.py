@@ -21,7 +21,7 @@ METHODS = ("2m", "3m", "hybrid", "eisenstein", "real")
 AS_DOUBLE = {"2m": 16, "3m": 15, "hybrid": 16, "eisenstein": 16, "real": 15}
 COUNTS = (6, 8, 10, 12, 14, 15, 16, 18, 20)
 PHIS = (0.0, 1.0, 4.0)
-ROUNDS = 3
+ROUNDS = 5
 
 
 class Device(NamedTuple):
