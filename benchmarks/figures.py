@@ -44,11 +44,11 @@ def measure_all(path: Path, quick: bool) -> None:
         device, sizes = figures_measure.cpu(), [128, 256, 512, 1024, 2048]
     if quick:
         device, sizes = device._replace(sweep=64), [32, 64]
-    figures_measure.measure_speeds(report, device, sizes, 240)
+    figures_measure.measure_speeds(report, device, sizes, 360)
     most = 1 if quick else 2 * len(os.sched_getaffinity(0))
     workers = [count for count in (1, 2, 4, 8, 16) if count <= most]
     figures_measure.measure_dask(report, 16 if quick else 256, workers)
-    for found in check_all(64 if quick else 512):
+    for found in check_all(64 if quick else 1024):
         report.add("statement", **found._asdict())
 
 

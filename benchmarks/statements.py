@@ -4,7 +4,7 @@ P. Caday, "The 2M Multiplication Algorithm for Complex Matrices". Each is "pass"
 "differs" (and how), or "not measurable here".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -154,6 +154,12 @@ def measure_times(n: int) -> list[Statement]:
     ]
 
 
+def tabulate(statements: Iterable[Statement]) -> str:
+    """Make a table of Markdown."""
+    rows = [Statement._fields, ("---",) * 3, *statements]
+    cells = ([cell.replace("|", r"\|") for cell in row] for row in rows)
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+
 if __name__ == "__main__":
-    for statement in check_all(512):
-        print(*statement, sep=" | ")
+    print(tabulate(check_all(1024)))
