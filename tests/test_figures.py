@@ -1,14 +1,17 @@
 """The figures that were measured can be drawn, and statements of the paper hold."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+ROOT = Path(__file__).parents[1]
+BENCHMARKS, DOCS = ROOT / "benchmarks", ROOT / "docs"
+RESULTS = BENCHMARKS / "results"
 # Of tiny sizes, to see that they are drawn.
 TINY = Path(__file__).parent / "data" / "figures.jsonl"
-RECORDED = [TINY, *sorted((BENCHMARKS / "results").glob("figures-*.jsonl"))]
+RECORDED = [TINY, *sorted(RESULTS.glob("figures-*.jsonl"))]
 
 
 @pytest.fixture
@@ -27,6 +30,20 @@ def test_recorded_figures_are_drawn(benchmarks, tmp_path, path):
     assert page.count("data:image/png;base64,") == len(FIGURES)
     for part in (lines[0]["device"], lines[0]["commit"], "Statements of the paper"):
         assert part in page
+
+
+def test_the_page_shows_what_is_recorded(benchmarks):
+    from figures_draw import FIGURES
+    from statements import Statement, tabulate
+
+    page = (DOCS / "figures.md").read_text("utf-8")
+    (name,) = set(re.findall(r"figures-[\w-]+\.jsonl", page))
+    lines = map(json.loads, (RESULTS / name).read_text("utf-8").splitlines())
+    found = [line for line in lines if line["benchmark"] == "statement"]
+    assert tabulate([Statement(*(x[y] for y in Statement._fields)) for x in found]) in page
+    pictures = {f"pictures/figures/{name}.png" for name, *_ in FIGURES}
+    assert set(re.findall(r"pictures/figures/[\w-]+\.png", page)) == pictures
+    assert all((DOCS / picture).exists() for picture in pictures)
 
 
 def test_statements_that_are_counted_hold(benchmarks):

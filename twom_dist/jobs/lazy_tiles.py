@@ -6,7 +6,6 @@ the time in which a job starts.
 
 from typing import Any
 
-from dask import threaded
 from dask.base import DaskMethodsMixin
 from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
@@ -16,8 +15,6 @@ from ..typing import Array
 
 class LazyTiles(DaskMethodsMixin):
     """Tiles with the keys (name, i, j), made as `dask.array.core.Array` is."""
-
-    __dask_scheduler__ = staticmethod(threaded.get)
 
     def __init__(
         self,
@@ -49,10 +46,6 @@ class LazyTiles(DaskMethodsMixin):
     def __dask_optimize__(graph: Any, keys: Any, **_: Any) -> Any:
         """Leave out what nobody has asked for."""
         return graph.cull(set(flatten(keys)))
-
-    def __dask_postcompute__(self) -> tuple[Any, tuple[()]]:
-        """Return rows of tiles, as a list."""
-        return list, ()
 
     def __dask_postpersist__(self) -> tuple[Any, tuple[()]]:
         """Keep the name, now that of results."""
