@@ -48,7 +48,9 @@ def count_products() -> list[Statement]:
     herk = _count(td.plan_herk(tiles, num_moduli=16, chunks=64))
     counts = {x: _least(x, 117) for x in ("2m", "3m", "real")}
     return [
-        _judge("2M takes 2 real products a modulus", f"{by_2m} for 16 moduli", by_2m == 32),
+        _judge(
+            "2M takes 2 real products a modulus", f"{by_2m} for 16 moduli", by_2m == 32
+        ),
         _judge("3M takes 3", f"{by_3m} for 15 moduli", by_3m == 45),
         _judge(
             "2M takes 16 moduli for double precision, 3M and real products 15",
