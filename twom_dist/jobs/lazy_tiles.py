@@ -47,6 +47,10 @@ class LazyTiles(DaskMethodsMixin):
         """Leave out what nobody has asked for."""
         return graph.cull(set(flatten(keys)))
 
+    def __dask_postcompute__(self) -> tuple[Any, tuple[()]]:
+        """Return rows of tiles as they are; dask asks even where nobody computes."""
+        return list, ()
+
     def __dask_postpersist__(self) -> tuple[Any, tuple[()]]:
         """Keep the name, now that of results."""
         return self._with_results, ()

@@ -15,7 +15,7 @@ number of moduli, and `estimate` is asked about the others.
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -174,7 +174,7 @@ def _losses(measured: Sequence[Measured], spec: Spec) -> tuple[float, Array]:
     bits: each is off by at most 2^-7 of itself and 2^-b, and they are at most sqrt(2).
     Norms are such units, too.
     """
-    smallest = 1.0
+    smallest: Any = 1.0  # of each matrix of a stack
     for x in (measured[0], measured[-1]):
         sums = convert(x.sums, "numpy").astype(np.float64)
         smallest *= np.sqrt(

@@ -83,7 +83,7 @@ def sum_residues(r, i, start, count, forms, weights, small, d):  # type: ignore[
         for g in range(min(GROUP, len(forms) - first)):
             form = forms[first + g]
             _combine(r, q, form, i, start, count, small, g)
-            q += _PRODUCTS[form]
+            q += np.int64(_PRODUCTS[form])
         for part in range(d.shape[1]):
             _add_group(small, weights, part, first, count, d)
 
