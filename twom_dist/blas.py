@@ -26,11 +26,12 @@ def _typed(letter: str, routine: F) -> F:
         return call(name, letter=letter, **given)
 
     typed.__name__ = typed.__qualname__ = letter + name
-    summary, _, rest = (routine.__doc__ or "").partition("\n")
-    body = rest.partition("\n    Examples\n")[0].rstrip()
+    # Without its indent, which docstrings have no more from Python 3.13 on.
+    summary, _, rest = (inspect.getdoc(routine) or "").partition("\n")
+    body = rest.partition("\nExamples\n")[0].rstrip()
     typed.__doc__ = (
-        f"{summary}\n\n    `{name}` in {dtype}: every input is promoted to it where "
-        f'NumPy\'s "safe" casting\n    allows that.\n{body}\n    '
+        f"{summary}\n\n`{name}` in {dtype}: every input is promoted to it where "
+        f'NumPy\'s "safe" casting\nallows that.\n{body}\n'
     )
     return cast(F, typed)
 

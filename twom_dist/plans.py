@@ -201,7 +201,7 @@ def _like(plan: F, name: str) -> F:
         return _plan(name, bound.arguments)
 
     symmetric.__name__ = symmetric.__qualname__ = f"plan_{name}"
-    text = (plan.__doc__ or "").partition("\n    Examples\n")[0].rstrip() + "\n"
+    text = (inspect.getdoc(plan) or "").partition("\nExamples\n")[0].rstrip() + "\n"
     text = text.replace(ROUTINES[own].formula, ROUTINES[name].formula)
     symmetric.__doc__ = text.replace(f"`{own}`", f"`{name}`")
     return cast(F, symmetric)

@@ -35,7 +35,7 @@ def find_gpus() -> Gpus:
     try:
         import pynvml
     except ImportError:
-        return Gpus(reason="nvidia-ml-py, which counts them, is not installed")
+        return Gpus(reason="nvidia-ml-py, which would find them, is not installed")
     return ask_nvml(pynvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
