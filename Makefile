@@ -23,10 +23,10 @@ FIGURES := $(VENV)/.figures
 INSTALL = install() { VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet "$$@" 2>/dev/null || \
     $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile "$$@"; }; \
     install
-# A process for each core and one more, since many tests wait for clusters; tests of one
+# A process for each core and two more, since many tests wait for clusters; tests of one
 # file share theirs, and with it their cluster. Threads of OpenBLAS, which spin while they
 # wait, would take the cores from the others.
-PROCESSES = $$(( $$(nproc) + 1 ))
+PROCESSES = $$(( $$(nproc) + 2 ))
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # What `make lowest` tests; tools of tests are there as they are today.
 LOWEST := .venv-lowest
