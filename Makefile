@@ -18,9 +18,11 @@ BIN := $(VENV)/bin
 PACKAGE := $(VENV)/.package
 TOOLS := $(VENV)/.tools
 FIGURES := $(VENV)/.figures
-# uv takes a sixth of pip's time, but knows nothing of pip's settings, such as an index.
+# uv takes a sixth of pip's time, but knows nothing of an index that pip was given.
 # Python compiles what is imported, when it is: half of the time that pip takes.
-INSTALL = install() { VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet "$$@" 2>/dev/null || \
+INSTALL = install() { \
+    { ! $(BIN)/python -m pip config list | grep -q index && \
+      VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet "$$@" 2>/dev/null; } || \
     $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile "$$@"; }; \
     install
 # A process for each core and two more, since many tests wait for clusters; tests of one
@@ -59,6 +61,7 @@ check: lint ## run the quick checks, in a minute: style, types and the fast test
 
 lowest: ## run the fast tests with each dependency at its lower bound, in .venv-lowest
 	@$(MAKE) --no-print-directory VENV=$(LOWEST) $(LOWEST)/bin/python
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(UV) pip compile --quiet --no-deps --resolution lowest-direct $(BOUNDED) pyproject.toml \
 	    --output-file $(LOWEST)/lowest.txt
 	VIRTUAL_ENV=$(LOWEST) $(UV) pip install --quiet -c $(LOWEST)/lowest.txt -e '.[test]'

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -92,5 +93,9 @@ def processes_of(folder: Path, command: str = "") -> list[psutil.Process]:
 
 def listening_addresses(folder: Path) -> set[str]:
     """Find where dask's processes of a job can be reached."""
-    found = processes_of(folder)
-    return listening({process.pid for process in found if "python" in process.name()})
+    found = set()
+    for process in processes_of(folder):
+        with suppress(psutil.NoSuchProcess):  # it may have ended by now
+            if "python" in process.name():
+                found.add(process.pid)
+    return listening(found)

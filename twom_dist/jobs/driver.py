@@ -82,7 +82,7 @@ def multiply_files(
     -------
     JobSummary
         Shapes, method, time and speed. The result has the bits that `gemm` gives for
-        the same matrices in memory.
+        the same matrices in memory, but for a native product.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def update_files(
     -------
     JobSummary
         Shapes, method, time and speed. The result has the bits that the routine gives
-        for the same matrices in memory.
+        for the same matrices in memory, but for a native product.
 
     Raises
     ------
