@@ -14,6 +14,7 @@ import pytest
 import twom_dist
 from docs.measurements import CODE, PAGES, find_faults, find_unsourced
 from tests.buckets import serve_bucket
+from tests.packages import require
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -52,7 +53,7 @@ def find_examples():
 def test_examples_give_what_they_say(text, page, line):
     for packages in NEEDS.findall(text):
         for package in packages.split(", "):
-            pytest.importorskip(package)
+            require(package)
     test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), line)
     with serve_bucket("bucket") if "s3://bucket" in text else nullcontext():
         assert doctest.DocTestRunner(optionflags=FLAGS).run(test).failed == 0

@@ -9,9 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BENCHMARKS, DOCS = ROOT / "benchmarks", ROOT / "docs"
 RESULTS = BENCHMARKS / "results"
-# Of tiny sizes, to see that they are drawn.
-TINY = Path(__file__).parent / "data" / "figures.jsonl"
-RECORDED = [TINY, *sorted(RESULTS.glob("figures-*.jsonl"))]
+RECORDED = sorted(RESULTS.glob("figures-*.jsonl"))
 
 
 @pytest.fixture

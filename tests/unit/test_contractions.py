@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from opt_einsum.testing import rand_equation
 
 import twom_dist as td
+from tests.packages import require
 from tests.pipeline import same_bits
 from tests.strategies import random_matrix
 from twom_dist import routines
@@ -274,8 +275,8 @@ def test_libraries_take_our_functions():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import cotengra
-        import quimb.tensor as tensors
 
+        tensors = require("quimb.tensor")
         found = cotengra.einsum("ij,jk,kl->il", a, b, c, implementation=implementation)
         expect(found, a @ b @ c)
     network = tensors.TensorNetwork(

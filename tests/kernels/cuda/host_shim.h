@@ -1,6 +1,5 @@
 // CUDA as the host's C++ compiler sees it: what the kernels use, thread after thread.
 #include <cfenv>
-#include <cmath>
 #include <cstring>
 
 #define __global__

@@ -1,0 +1,17 @@
+"""Packages that tests do without where they are not installed."""
+
+from typing import Any
+from unittest.mock import patch
+
+import numba
+import pytest
+
+
+def require(package: str) -> Any:
+    """Import a package, or skip the test.
+
+    quimb's own kernels stay uncompiled: numba would take 17 s for them at every import
+    that finds no cache (two cores of an AMD EPYC).
+    """
+    with patch.object(numba.config, "DISABLE_JIT", 1):
+        return pytest.importorskip(package)
