@@ -8,6 +8,7 @@ import numpy as np
 from ..accuracy import AUTO_METHOD
 from ..crossover import is_small
 from ..errors import ArgumentError, PlanError
+from ..kernels.family import deliver
 from ..matrices import check_out
 from ..typing import Method
 from .axes import matmul_terms, read_each, tensordot_terms
@@ -95,15 +96,7 @@ def _matmul(x1: Any, x2: Any, out: Any, options: Mapping[str, Any]) -> Any:
         front = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         shape = (*front, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
         check_out(out, (a, b), shape, np.result_type(a.dtype, b.dtype))
-    return give_back(_deliver(contract_pair(a, b, terms, output, options), out))
-
-
-def _deliver(found: Any, out: Any) -> Any:
-    """Return what was found, where it is wanted."""
-    if out is None:
-        return found
-    out[...] = found
-    return out
+    return give_back(deliver(contract_pair(a, b, terms, output, options), out))
 
 
 @as_tensordot
@@ -235,7 +228,7 @@ def einsum(
         found = contract_pair(a, b, (terms[0], terms[1]), output, given)
     else:
         found = contract_network(arrays, terms, output, optimize, given)
-    return give_back(_deliver(found, out))
+    return give_back(deliver(found, out))
 
 
 def _number(count: int) -> Sequence[str]:

@@ -42,3 +42,11 @@ def empty_block(family: Family, dtype: Any) -> Any:
 def namespace(x: Any) -> Any:
     """Return the module whose functions take x: numpy, or cupy."""
     return sys.modules["cupy"] if family_of(x) == "cupy" else np
+
+
+def deliver(found: Any, out: Any) -> Any:
+    """Return what was found, in `out` if there is one."""
+    if out is None or found is out:
+        return found
+    out[...] = found
+    return out

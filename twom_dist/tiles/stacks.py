@@ -6,7 +6,7 @@ from math import prod
 from typing import NamedTuple
 
 from ..errors import PlanError
-from ..kernels.family import namespace
+from ..kernels.family import deliver, namespace
 from ..typing import Array
 from . import tasks
 from .cells import as_operand, compute_cell
@@ -50,7 +50,7 @@ def compute_stack(
         found = namespace(a).empty((*stack, m, n), spec.dtype)
     if found.size == 0 or (spec.empty and c is None):
         found[...] = 0
-        return Stacked(_deliver(found, out), [])
+        return Stacked(deliver(found, out), [])
     a, b, listed = (x.reshape(prod(stack), *x.shape[-2:]) for x in (a, b, found))
     c = None if c is None else c.reshape(listed.shape)
     alone: list[int] = []
@@ -67,15 +67,7 @@ def compute_stack(
         limits = engine.tile_limits(spec.system, shape)
         spec = replace(spec, cache_bytes=limits.cache_bytes if spec.twins else 0)
         engine.run_stack(compute, len(listed), spec.system, shape)
-    return Stacked(_deliver(found, out), sorted(alone))
-
-
-def _deliver(found: Array, out: Array | None) -> Array:
-    """Return what was found, where it was wanted."""
-    if out is None or found is out:
-        return found
-    out[...] = found
-    return out
+    return Stacked(deliver(found, out), sorted(alone))
 
 
 def _compute_piece(
