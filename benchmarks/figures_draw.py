@@ -127,7 +127,8 @@ def draw_sizes(lines: Lines) -> Figure:
     axes.set(xscale="log", yscale="log", xlabel="n", ylabel="GFLOP/s")
     axes.set_xticks(_sizes(rates), map(str, _sizes(rates)))
     axes.minorticks_off()
-    axes.legend(fontsize="small")
+    # Ten lines leave no room for it among them.
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 
