@@ -116,6 +116,15 @@ static inline float __fmaf_ieee_rn(float x, float y, float z) {
 }
 static inline double __dsqrt_rn(double x) { return __builtin_sqrt(x); }
 
+// Not by <cmath>, which takes the compiler as long as the rest.
+#define OF_BOTH(name)                                                 \
+  static inline double name(double x) { return __builtin_##name(x); } \
+  static inline float name(float x) { return __builtin_##name##f(x); }
+OF_BOTH(ceil)
+OF_BOTH(fabs)
+OF_BOTH(floor)
+OF_BOTH(rint)
+
 // --- conversions ------------------------------------------------------------------
 
 static inline int __float2int_rn(float x) { return (int)__builtin_nearbyintf(x); }
