@@ -6,15 +6,15 @@ python benchmarks/bench_gpu.py --part ours --sizes 1024,4096 --output FILE
 import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import cupy as cp
 from gpu_ceilings import measure_ceilings
 from gpu_clock import random_pair
+from gpu_device import cublas_version, describe_device
 from gpu_energy import Meter, measure_energy, open_meter
-from gpu_peers import find_peers, run_peer, version_name, warn_of_age
+from gpu_peers import compare, find_peers, warn_of_age
 from gpu_products import (
     NUM_MODULI,
     bench_dtypes,
@@ -69,15 +69,10 @@ def run_peers(report: Report, args: argparse.Namespace) -> None:
         bench_energy(report, n, meter)
     # The peers are other processes, and the device is theirs as well.
     cp.get_default_memory_pool().free_all_blocks()
-    script = Path(__file__).with_name("gpu_compare.py")
-    sizes = ",".join(map(str, args.sizes))
-    command = [sys.executable, str(script), sizes, str(NUM_MODULI), str(args.repeats)]
-    for name, environment in find_peers(args.gemmul8).items():
-        results, failure = run_peer(command, environment, PEER_SECONDS)
-        for found in results:
-            report.add("gpu-peer", peer=name, **found)
-        if failure:
-            print(f"warning: {name}: {failure}", file=sys.stderr)
+    peers = find_peers(args.gemmul8)
+    given = args.sizes, NUM_MODULI, args.repeats
+    for name, found in compare(peers, *given, timeout=PEER_SECONDS):
+        report.add("gpu-peer", peer=name, **found)
 
 
 def bench_energy(report: Report, n: int, meter: Meter) -> None:
@@ -104,21 +99,6 @@ def bench_energy(report: Report, n: int, meter: Meter) -> None:
             picojoules_per_operation=per_operation,
             **found,
         )
-
-
-def cublas_version() -> int:
-    """Ask the library that CuPy has loaded."""
-    return int(cp.cuda.cublas.getVersion(cp.cuda.device.get_cublas_handle()))
-
-
-def describe_device() -> str:
-    """Name, memory, CUDA and cuBLAS of the current device."""
-    properties = cp.cuda.runtime.getDeviceProperties(cp.cuda.Device().id)
-    return (
-        f"{properties['name'].decode()}, {properties['totalGlobalMem'] >> 30} GiB, "
-        f"CUDA {cp.cuda.runtime.runtimeGetVersion()}, "
-        f"cuBLAS {version_name(cublas_version())}"
-    )
 
 
 def parse_arguments(given: list[str] | None = None) -> argparse.Namespace:

@@ -36,12 +36,19 @@ def measure_all(path: Path, quick: bool) -> None:
     """Write all results to a new file."""
     path.unlink(missing_ok=True)
     report = Report(str(path))
-    figures_measure.measure_errors(report, 32 if quick else 256)
     if has_gpu():
+        import cupy
+        from gpu_device import describe_device
+
+        # Errors, dask and statements are the host's.
+        both = f"{describe_device()}; {report.common['device']}"
+        report.common |= {"device": both, "cupy": cupy.__version__}
         device, sizes = figures_measure.gpu(), [512, 1024, 2048, 4096, 8192]
+        # Before this process takes memory of the device.
         figures_measure.measure_peers(report, sizes)
     else:
         device, sizes = figures_measure.cpu(), [128, 256, 512, 1024, 2048]
+    figures_measure.measure_errors(report, 32 if quick else 256)
     if quick:
         device, sizes = device._replace(sweep=64), [32, 64]
     figures_measure.measure_speeds(report, device, sizes, 360)

@@ -1,15 +1,12 @@
 """What the figures show: errors, speeds, rank-k updates and dask, one line each."""
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from gpu_peers import EMULATION
+from gpu_peers import EMULATION, compare
 from harness import Report, interleave, start_client, transfer_counters
 
 import twom_dist as td
@@ -129,20 +126,11 @@ def _waiting(call: Callable[[], Any], device: Device) -> Callable[[], None]:
 
 def measure_peers(report: Report, sizes: list[int]) -> None:
     """cuBLAS's own emulation of doubles, which its environment switches on."""
-    for name, environment in EMULATION.items():
-        for n in sizes:
-            command = [sys.executable, __file__, str(n)]
-            done = subprocess.run(
-                command,
-                env={**os.environ, **environment},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode == 0:
-                times = [float(x) for x in done.stdout.split()]
-                given = {"method": name, "num_moduli": 0, "on": "gpu"}
-                report.add("figure-speeds", n=n, **given, seconds=times)
+    moduli = AS_DOUBLE["2m"]
+    for name, found in compare(EMULATION, sizes, moduli, ROUNDS, timeout=60):
+        given = {"method": name, "num_moduli": 0, "on": "gpu"}
+        seconds = found["seconds"]["peer"]
+        report.add("figure-speeds", n=found["n"], **given, seconds=seconds)
 
 
 def measure_dask(report: Report, tile: int, worker_counts: list[int]) -> None:
@@ -184,15 +172,3 @@ def measure_dask(report: Report, tile: int, worker_counts: list[int]) -> None:
                     bound["planned_peak"] = plan.peak_worker_bytes
                 given = {"workers": workers, "product": name, "n": n, "tile": tile}
                 report.add("figure-dask", **given, **moved, **bound, seconds=times[-1:])
-
-
-def main() -> None:
-    """Time `cupy.matmul` in the environment that this process was given."""
-    device = gpu()
-    a, b = (device.send(random_matrix(int(sys.argv[1]), seed=s)) for s in (1, 2))
-    seconds = interleave({"native": _waiting(lambda: a @ b, device)}, ROUNDS)
-    print(*seconds["native"])
-
-
-if __name__ == "__main__":
-    main()

@@ -12,6 +12,7 @@ from typing import Any
 
 import cupy as cp
 from gpu_clock import random_pair, time_calls
+from gpu_device import cublas_version
 from gpu_peers import find_unloaded
 from gpu_reference import Reference
 from harness import ratios
@@ -41,8 +42,7 @@ def compare(n: int, num_moduli: int, repeats: int) -> dict[str, Any]:
 
 def main(sizes: str, num_moduli: str, repeats: str) -> None:
     """Compare at each size, the small ones first."""
-    handle = cp.cuda.device.get_cublas_handle()
-    version = cp.cuda.cublas.getVersion(handle)
+    version = cublas_version()
     unloaded = find_unloaded(os.environ, Path("/proc/self/maps").read_text())
     if unloaded:
         sys.exit(f"the loader could not load {unloaded[0]}")

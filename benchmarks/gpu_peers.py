@@ -7,7 +7,9 @@ cuBLAS reads its environment once, and GEMMul8 is loaded before cuBLAS: what the
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 # As cublasGetVersion counts: 10000 major + 100 minor + patch. The wheel nvidia-cublas
@@ -65,6 +67,25 @@ def find_unloaded(environment: Mapping[str, str], maps: str) -> list[str]:
     those of the peer.
     """
     return [x for x in environment.get("LD_PRELOAD", "").split(":") if x not in maps]
+
+
+def compare(
+    peers: Mapping[str, Mapping[str, str]],
+    sizes: Sequence[int],
+    num_moduli: int,
+    repeats: int,
+    timeout: float,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each peer and what `gpu_compare.py` finds with it; warn of failures."""
+    script = Path(__file__).with_name("gpu_compare.py")
+    given = ",".join(map(str, sizes)), str(num_moduli), str(repeats)
+    for name, environment in peers.items():
+        command = [sys.executable, str(script), *given]
+        results, failure = run_peer(command, environment, timeout)
+        for found in results:
+            yield name, found
+        if failure:
+            print(f"warning: {name}: {failure}", file=sys.stderr)
 
 
 def run_peer(

@@ -15,6 +15,7 @@ from benchmarks.gpu_energy import Meter, measure_energy
 from benchmarks.gpu_peers import (
     FIRST_BY_2M,
     NEWEST_KNOWN,
+    compare,
     find_peers,
     find_unloaded,
     read_results,
@@ -135,6 +136,19 @@ def test_a_peer_prints_results_before_it_fails():
     lost = f"{script}\nraise SystemExit('no memory')"
     found = run_peer([sys.executable, "-c", lost], {"N": "5"}, 60)
     assert found == ([{"n": 5}], "no memory")
+
+
+def test_peers_are_compared_in_their_environment(monkeypatch, capsys):
+    def run(command, environment, timeout):
+        script, sizes, *others = command[1:]
+        assert Path(script).name == "gpu_compare.py"
+        assert (sizes, others, timeout) == ("8,16", ["16", "5"], 60)
+        return [environment], "no memory" if environment["on"] == "2" else ""
+
+    monkeypatch.setattr("benchmarks.gpu_peers.run_peer", run)
+    peers = {"a": {"on": "1"}, "b": {"on": "2"}}
+    assert dict(compare(peers, [8, 16], 16, 5, timeout=60)) == peers
+    assert capsys.readouterr().err == "warning: b: no memory\n"
 
 
 def test_a_peer_that_takes_too_long_is_stopped():
