@@ -94,7 +94,6 @@ bench-gpu: ## measure on a GPU; PART=ours or PART=peers is one half of it
 
 # Else each of many processes would compile them.
 kernels: $(TOOLS)
-	@$(BIN)/twom-dist doctor > /dev/null
 	@$(BIN)/python -m tests.compile_kernels > /dev/null
 
 lint: lint-ruff lint-mypy lint-numpydoc lint-codespell ## check style, types, docstrings, spelling
