@@ -61,6 +61,7 @@ def main(a: str | None, b: str | None, size: int | None, workers: int | None) ->
                 "one-matrix",
             )
         A, B = open_matrix(a), open_matrix(b)
+        td.plan_gemm(A.shape, B.shape)  # refuses shapes that do not fit
         click.echo("Preparing kernels (compiled once, for up to a minute) ...")
         # Otherwise each worker would compile them.
         td.gemm(*(np.ones((2, 2), x.dtype) for x in (A, B)))

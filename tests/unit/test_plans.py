@@ -42,7 +42,7 @@ def test_a_plan_says_what_is_expected_of_the_matrices():
     plan = td.plan_gemm((N, K), (K, N))
     assert (plan.grade, plan.num_moduli) == ("native", 16)
     assert plan.operations_per_modulus == 2 * 2 * N * N * K
-    assert "16 moduli, 117.7 bits, expected" in str(plan)
+    assert "16 moduli, 117.7 bits, expected: the data decide" in str(plan)
     assert "(|A| |B|)_ij, expected" in str(plan)
     given = td.plan_gemm((N, K), (K, N), num_moduli=16)
     assert (given.grade, given.int8_operations) == (None, plan.int8_operations)

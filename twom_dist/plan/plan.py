@@ -215,7 +215,8 @@ class Plan:
         bound = f"{self.error_bound:.1e} ||a_i|| ||b_j||"
         panels = name_count(self.panels, "panel")
         if self.grade:
-            moduli += f", expected; each costs {self.operations_per_modulus:.2g} ops"
+            each = f"{self.operations_per_modulus:.2g} ops each"
+            moduli += f", expected: the data decide, {each}"
             how = "guaranteed" if self.grade == "componentwise" else "expected"
             bound = f"{self.error_bound:.1e} (|A| |B|)_ij, {how}"
         if self.spec.exact:
