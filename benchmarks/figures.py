@@ -44,14 +44,14 @@ def measure_all(path: Path, quick: bool) -> None:
         both = f"{describe_device()}; {report.common['device']}"
         report.common |= {"device": both, "cupy": cupy.__version__}
         device, sizes = figures_measure.gpu(), [512, 1024, 2048, 4096, 8192]
-        # Before this process takes memory of the device.
-        figures_measure.measure_peers(report, sizes)
     else:
         device, sizes = figures_measure.cpu(), [128, 256, 512, 1024, 2048]
     figures_measure.measure_errors(report, 32 if quick else 256)
     if quick:
         device, sizes = device._replace(sweep=64), [32, 64]
-    figures_measure.measure_speeds(report, device, sizes, 360)
+    sizes = figures_measure.measure_speeds(report, device, sizes, 360)
+    if device.name == "gpu":
+        figures_measure.measure_peers(report, sizes)
     most = 1 if quick else 2 * len(os.sched_getaffinity(0))
     workers = [count for count in (1, 2, 4, 8, 16) if count <= most]
     figures_measure.measure_dask(report, 16 if quick else 256, workers)

@@ -19,28 +19,30 @@ AS_DOUBLE = {"2m": 16, "3m": 15, "hybrid": 16, "eisenstein": 16, "real": 15}
 COUNTS = (6, 8, 10, 12, 14, 15, 16, 18, 20)
 PHIS = (0.0, 1.0, 4.0)
 ROUNDS = 5
+Calls = Mapping[str, Callable[[], Any]]
 
 
 class Device(NamedTuple):
-    """Where products are timed: how arrays get there, and how they are waited for."""
+    """Where products are timed: how arrays get there, and by which clock."""
 
     name: str
     send: Callable[[np.ndarray], Any]
-    wait: Callable[[], object]
+    time: Callable[[Calls, int], dict[str, list[float]]]
     # The size at which every method is timed with every number of moduli.
     sweep: int
 
 
 def cpu() -> Device:
     """NumPy arrays."""
-    return Device("cpu", lambda x: x, lambda: None, 512)
+    return Device("cpu", lambda x: x, interleave, 512)
 
 
 def gpu() -> Device:
     """CuPy arrays on the current device."""
     import cupy
+    from gpu_clock import time_calls
 
-    return Device("gpu", cupy.asarray, cupy.cuda.Device().synchronize, 4096)
+    return Device("gpu", cupy.asarray, time_calls, 4096)
 
 
 def measure_errors(report: Report, n: int) -> None:
@@ -69,10 +71,10 @@ def _named(method: str) -> dict[str, str]:
 
 def measure_speeds(
     report: Report, device: Device, sizes: list[int], seconds: float
-) -> None:
-    """Speeds by size, method and number of moduli, as long as there is time."""
+) -> list[int]:
+    """Speeds by size, method and number of moduli; return what sizes fit."""
     end = time.monotonic() + seconds
-    for n in sizes:
+    for done, n in enumerate(sizes, 1):
         matrices = (random_matrix(n, n, seed=seed) for seed in (1, 2))
         a, b = map(device.send, matrices)
         products = _products(a, b, n == device.sweep)
@@ -80,7 +82,8 @@ def measure_speeds(
         _measure_size(report, device, n, products)
         each = (time.monotonic() - start) / len(products)
         if time.monotonic() + 8 * each * len(_products(a, b, False)) > end:
-            break
+            return sizes[:done]
+    return sizes
 
 
 def _products(a: Any, b: Any, sweep: bool) -> dict[tuple[str, int], Callable[[], Any]]:
@@ -108,24 +111,19 @@ def _measure_size(
     n: int,
     products: Mapping[tuple[str, int], Callable[[], Any]],
 ) -> None:
-    calls = {f"{x} {i}": _waiting(call, device) for (x, i), call in products.items()}
-    seconds = interleave(calls, ROUNDS)
+    calls = {f"{method} {count}": call for (method, count), call in products.items()}
+    seconds = device.time(calls, ROUNDS)
     for method, count in products:
         times = seconds[f"{method} {count}"]
         given = {"method": method, "num_moduli": count, "on": device.name}
         report.add("figure-speeds", n=n, **given, seconds=times)
 
 
-def _waiting(call: Callable[[], Any], device: Device) -> Callable[[], None]:
-    def run() -> None:
-        call()
-        device.wait()
-
-    return run
-
-
 def measure_peers(report: Report, sizes: list[int]) -> None:
     """cuBLAS's own emulation of doubles, which its environment switches on."""
+    import cupy
+
+    cupy.get_default_memory_pool().free_all_blocks()  # the device is the peers' as well
     moduli = AS_DOUBLE["2m"]
     for name, found in compare(EMULATION, sizes, moduli, ROUNDS, timeout=60):
         given = {"method": name, "num_moduli": 0, "on": "gpu"}

@@ -1,6 +1,6 @@
 """Print the speed and the errors of `cupy.matmul` and of our product, a size a line.
 
-bench_gpu.py runs this with an environment that has another library multiply.
+bench_gpu.py and figures.py run this where another library multiplies by environment.
 """
 
 import json
