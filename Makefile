@@ -21,7 +21,7 @@ FIGURES := $(VENV)/.figures
 # uv takes a sixth of pip's time, but knows nothing of an index that pip has in place of PyPI.
 # Python compiles what is imported, when it is: half of the time that pip takes.
 INSTALL = install() { \
-    { ! $(BIN)/python -m pip config list | grep '[.]index-url=' >/dev/null && \
+    { ! $(BIN)/python -m pip config list | grep -E '[.](index-url|no-index)=' >/dev/null && \
       VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet "$$@" 2>/dev/null; } || \
     $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile "$$@"; }; \
     install
