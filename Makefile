@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 PACKAGE := $(VENV)/.package
 TOOLS := $(VENV)/.tools
 FIGURES := $(VENV)/.figures
-# uv takes a sixth of pip's time, but knows nothing of an index that pip has in place of PyPI.
+# uv takes a sixth of pip's time, but knows nothing of what pip has in place of PyPI.
 # Python compiles what is imported, when it is: half of the time that pip takes.
 INSTALL = install() { \
     { ! $(BIN)/python -m pip config list | grep -E '[.](index-url|no-index)=' >/dev/null && \

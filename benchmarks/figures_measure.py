@@ -72,7 +72,7 @@ def _named(method: str) -> dict[str, str]:
 def measure_speeds(
     report: Report, device: Device, sizes: list[int], seconds: float
 ) -> list[int]:
-    """Speeds by size, method and number of moduli; return what sizes fit."""
+    """Speeds by size, method and number of moduli; return the sizes that fitted."""
     end = time.monotonic() + seconds
     for done, n in enumerate(sizes, 1):
         matrices = (random_matrix(n, n, seed=seed) for seed in (1, 2))

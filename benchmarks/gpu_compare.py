@@ -1,6 +1,7 @@
 """Print the speed and the errors of `cupy.matmul` and of our product, a size a line.
 
-bench_gpu.py and figures.py run this where another library multiplies by environment.
+bench_gpu.py and figures.py run this in an environment that has another library
+multiply.
 """
 
 import json

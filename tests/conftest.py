@@ -1,8 +1,6 @@
 """Engines that tests run through, how Hypothesis runs, Ctrl-C, and what is fast."""
 
 import signal
-from collections.abc import Iterator
-from itertools import chain, groupby, islice
 from pathlib import Path
 
 import pytest
@@ -32,43 +30,30 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Folders of tests that start processes: workers, batch schedulers, scripts, compilers.
 INTEGRATION = {"cluster", "distributed", "gpu", "cuda"}
-Own = list[pytest.Item]
 # dask's, of connections that are cut, as they are thrown away.
 UNRAISABLE = "ignore::pytest.PytestUnraisableExceptionWarning"
 
 
-# Of them those that mostly wait.
-WAITING = {"cluster", "distributed"}
+# The scripts of batch schedulers take longest and mostly wait: they come first, and
+# Slurm, which waits as well, later. Not by the order of pytest's arguments, of which
+# pytest 9 drops those within others.
+FIRST = ("cluster/test_scripts.py", "distributed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files; mark what starts processes, and the rest, if not slow."""
+    """Put the longest first; mark what starts processes, and the rest, if not slow."""
     here = Path(__file__).parent
-    waiting, computing = [], []
-    for path, group in groupby(items, key=lambda item: item.path):
-        own = list(group)
-        folders = set(path.relative_to(here).parts if path.is_relative_to(here) else ())
-        (waiting if WAITING & folders else computing).append(own)
-        for item in own if folders else ():
-            if WAITING & folders:
-                item.add_marker(pytest.mark.filterwarnings(UNRAISABLE))
-            if INTEGRATION & folders:
-                item.add_marker("integration")
-            elif item.get_closest_marker("slow") is None:
-                item.add_marker("fast")
-    items[:] = chain.from_iterable(mix(waiting, computing))
-
-
-def mix(waiting: list[Own], computing: list[Own]) -> Iterator[Own]:
-    """Yield a file that waits, then two that compute: no core is idle for long.
-
-    The longest, scripts of clusters and kernels of CUDA, are first by their names.
-    """
-    others = iter(computing)
-    for own in waiting:
-        yield own
-        yield from islice(others, 2)
-    yield from others
+    items.sort(key=lambda x: not any(x.path.is_relative_to(here / f) for f in FIRST))
+    for item in items:
+        if here not in item.path.parents:
+            continue
+        folders = item.path.relative_to(here).parts
+        if {"cluster", "distributed"}.intersection(folders):
+            item.add_marker(pytest.mark.filterwarnings(UNRAISABLE))
+        if INTEGRATION.intersection(folders):
+            item.add_marker("integration")
+        elif item.get_closest_marker("slow") is None:
+            item.add_marker("fast")
 
 
 @pytest.fixture

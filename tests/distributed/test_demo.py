@@ -51,6 +51,12 @@ def test_the_verdict_follows_the_times(monkeypatch):
     assert min(demo.time_in_memory("float32")) > 0
 
 
+def test_shapes_that_do_not_fit_are_refused_before_anything_starts(call):
+    save("A.npy", make(9, 8, 1))
+    code, out, err = call("--a", "A.npy", "--b", "A.npy")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

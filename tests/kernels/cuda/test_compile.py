@@ -88,18 +88,16 @@ def usual_modules() -> list[Module]:
 def every_module() -> list[Module]:
     """Those, and of double precision all others that differ in more than the moduli.
 
-    Of systems whose modules have the same macros, but for the digits, which take
-    registers, the one with the most products; of `SYSTEMS` alone what takes long: two
-    words, which more or less double the code, and scale_and_encode, which has that of
-    encode in its midst.
+    Of systems whose modules have the same macros, the one with the most products; of
+    `SYSTEMS` alone what takes long: two words, which more or less double the code, and
+    scale_and_encode, which has that of encode in its midst.
     """
     largest: dict[tuple[Any, ...], Module] = {}
     for method in METHODS:
         for count in range(1, len(available_moduli(method)) + 1):
             encode, _, decode, _ = modules_of_tables(method, count)
             for module in (encode, decode):
-                macros = (x for x in module.macros if x[0] != "DIGITS")
-                key = module.family, *macros
+                key = module.family, module.macros
                 other = largest.get(key, module)
                 if module.system.num_products >= other.system.num_products:
                     largest[key] = module
