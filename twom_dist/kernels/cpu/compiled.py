@@ -1,19 +1,41 @@
 """How kernels are compiled: to run without Python's lock, and once for a machine."""
 
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
+import llvmlite
+import numba
 from numba import njit
 from numba.core.caching import IndexDataCacheFile
 
+_PACKAGE = Path(__file__).parents[2]
+# Modules whose functions and constants are compiled into kernels.
+SOURCES = ("kernels/cpu/*.py", "kernels/*.py", "moduli/*.py")
+
+
+@cache
+def digest_sources() -> str:
+    """Digest everything that compiled code depends on but types and processor.
+
+    Numba looks at the file of a kernel alone, not at those of functions and constants
+    that it takes from elsewhere, and at when a file was written, not at what it says.
+    """
+    digest = sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
+    for pattern in SOURCES:
+        for path in sorted(_PACKAGE.glob(pattern)):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
 
 class CodeFiles(IndexDataCacheFile):
-    """Compiled code in files that are named by types, processor and source.
+    """Compiled code in files that are named by types and processor, stamped by source.
 
     Numba numbers them. Two processes that first compile a kernel at the same time, for
     other types or on other nodes of a cluster, would give their code one name, and then
     run that of the other. Here the index may lose one of them, which is compiled again.
+    A file carries the stamp, too: the index that names it may be of other sources.
     """
 
     def save(self, key: Any, data: Any) -> None:
@@ -21,7 +43,12 @@ class CodeFiles(IndexDataCacheFile):
         digest = sha256(repr(key).encode()).hexdigest()[:16]
         base = self._index_name.removesuffix(".nbi")
         self._data_name_pattern = f"{base}.{digest}.{{number}}.nbc"
-        super().save(key, data)
+        super().save(key, (self._source_stamp, data))
+
+    def load(self, key: Any) -> Any:
+        """Return what was compiled from these sources, or None."""
+        stamp, data = super().load(key) or (None, None)
+        return data if stamp == self._source_stamp else None
 
 
 def kernel(function: Any = None, **options: Any) -> Any:
@@ -30,7 +57,8 @@ def kernel(function: Any = None, **options: Any) -> Any:
         return partial(kernel, **options)
     compiled = njit(nogil=True, cache=True, **options)(function)
     if hasattr(compiled, "_cache"):  # not where Numba is switched off
-        compiled._cache._cache_file.__class__ = CodeFiles
+        files = compiled._cache._cache_file
+        files.__class__, files._source_stamp = CodeFiles, digest_sources()
     return compiled
 
 

@@ -10,8 +10,6 @@ from ...moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
 from .compiled import kernel
 
-# Numba keeps compiled code on disk, these constants in it, until this file changes.
-
 
 @kernel
 def largest_bits_inner(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
