@@ -2,7 +2,8 @@
 
 `test_counts.py` and `kernels/cuda/test_launches.py` compare; ``make counts`` has them
 write what they find instead. A change that costs more, or less, changes the record, and
-whoever reads the change sees it.
+whoever reads the change sees it. Calls of Python functions differ by a few between CPUs
+and versions of Python: of these the record is a bound.
 """
 
 import json
@@ -24,6 +25,9 @@ RECORD = Path(__file__).parent / "data" / "counts.json"
 PACKAGE = str(Path(td.__file__).parent)
 # Their calls depend on the machine's cores and kernels.
 KERNELS = str(Path(PACKAGE, "kernels"))
+
+# So many times the calls that are recorded may be made.
+MORE_CALLS = 1.1
 
 Counts = dict[str, dict[str, Any]]
 
@@ -152,13 +156,23 @@ def assert_as_recorded(counts: Counts) -> None:
     """Compare with the record, or write it where that is wanted."""
     if "TWOM_RECORD_COUNTS" in os.environ:
         write(counts)
+    assert not find_changes(counts), "if that is as it should be: make counts"
+
+
+def find_changes(counts: Counts) -> dict[str, str]:
+    """Compare with the record."""
     recorded = read()
-    differ = {
+    return {
         name: f"{recorded.get(name)} -> {found}"
         for name, found in counts.items()
-        if recorded.get(name) != found
+        if not _is_as_recorded(found, recorded.get(name, {}))
     }
-    assert not differ, "if that is as it should be: make counts"
+
+
+def _is_as_recorded(found: dict[str, Any], recorded: dict[str, Any]) -> bool:
+    if found.keys() == recorded.keys() == {"calls"}:
+        return bool(found["calls"] <= MORE_CALLS * recorded["calls"])
+    return found == recorded
 
 
 def read() -> Counts:
