@@ -27,9 +27,11 @@ INSTALL = install() { \
     install
 # A process for each core and two more, since many tests wait for clusters; tests of one
 # file share theirs, and with it their cluster. Threads of OpenBLAS, which spin while they
-# wait, would take the cores from the others.
+# wait, would take the cores from the others. pytest finds zarr's plugin, zarr CuPy, and
+# CuPy makes a folder: not in a home that may be read-only.
 PROCESSES = $$(( $$(nproc) + 2 ))
-PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+PYTEST = OPENBLAS_NUM_THREADS=1 CUPY_CACHE_DIR="$(CURDIR)/$(VENV)/cupy" \
+    $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # What `make lowest` tests; tools of tests are there as they are today.
 LOWEST := .venv-lowest
 UV = $(LOWEST)/bin/uv

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.skips import find_unexpected
 from tests.strategies import ENGINE_NAMES
 from twom_dist.kernels import Engine, get_engine
 
@@ -54,6 +55,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("integration")
         elif item.get_closest_marker("slow") is None:
             item.add_marker("fast")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that skipped what it need not."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is None:  # one of several processes, which the first one counts
+        return
+    skipped = [report.nodeid for report in terminal.stats.get("skipped", ())]
+    if unexpected := find_unexpected(skipped):
+        terminal.write_line("")
+        text = "skipped, though tests/skips.py does not expect it here: "
+        terminal.write_line(text + ", ".join(unexpected), red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture
