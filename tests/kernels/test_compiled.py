@@ -75,11 +75,12 @@ def test_an_edited_function_of_another_file_is_compiled_anew(tmp_path):
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "kernels" / "cpu" / "outer.py").write_text(OUTER, "utf-8")
     environment = {x: y for x, y in os.environ.items() if x != "NUMBA_CACHE_DIR"}
+    environment |= {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def run():
         command = [sys.executable, "-m", "twom_dist.kernels.cpu.outer"]
-        given = {"cwd": tmp_path, "env": environment | {"PYTHONPATH": str(tmp_path)}}
-        out = subprocess.run(command, **given, check=True, capture_output=True)
+        given = {"cwd": tmp_path, "env": environment, "capture_output": True}
+        out = subprocess.run(command, **given, check=True)
         digit, hits = out.stdout.split()
         return float(digit), int(hits)
 
