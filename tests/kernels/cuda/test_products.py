@@ -3,6 +3,7 @@
 import re
 from itertools import product as every
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -165,17 +166,33 @@ def test_a_map_puts_rows_at_the_slots_of_the_kernel(monkeypatch):
 
 
 def test_code_is_compiled_once_and_kept(tmp_path, monkeypatch):
-    pytest.importorskip("cupy", reason="NVRTC is called through CuPy")
+    cupy = pytest.importorskip("cupy", reason="NVRTC is called through CuPy")
+    nvrtc = cupy.cuda.nvrtc
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cache"))
     module = module_for("combine")  # smaller than what is for Hopper alone
     code = hopper.cubin_of(module)
     assert code.startswith(b"\x7fELF")
     assert kernel_names("combine")[0].encode() in code
     (path,) = (tmp_path / "cache").iterdir()
-    assert path.read_bytes() == code
+    kept = path.read_bytes()
+    assert kept.endswith(code)
     assert path.stat().st_mode & 0o777 == 0o644
-    path.write_bytes(b"kept")
-    assert hopper.cubin_of(module) == b"kept"
+    compiler = Mock(wraps=nvrtc.createProgram)
+    monkeypatch.setattr(nvrtc, "createProgram", compiler)
+    assert hopper.cubin_of(module) == code
+    assert compiler.call_count == 0
+    # Damaged, it is compiled again, and what is kept is whole again.
+    for damaged in (b"", code, kept[:-1], kept[:100] + b"?" + kept[101:]):
+        path.write_bytes(damaged)
+        assert hopper.cubin_of(module) == code
+        assert path.read_bytes() == kept
+    assert compiler.call_count == 4
+    # As CuPy has it: nothing is read or written.
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")
+    path.write_bytes(b"")
+    assert hopper.cubin_of(module) == code
+    assert path.read_bytes() == b""
+    monkeypatch.delenv("CUPY_CACHE_IN_MEMORY")
     # A folder that cannot be made: compiled again, and nothing is kept.
     (tmp_path / "file").touch()
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "file" / "cache"))

@@ -24,6 +24,7 @@ TENSOR_MAP = np.dtype([("word", "<u8", (16,))])
 
 _OPTIONS = ("--std=c++17", "-arch=sm_90a")
 _CACHE = "~/.cupy/kernel_cache"
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 # Rows of planes whose order the copies change, see row_of_slot in products.cu; and the
 # bytes of a row that are copied at once, a line of the cache if rows begin with one.
@@ -35,7 +36,8 @@ _UINT8, _NO_INTERLEAVE, _SWIZZLE_128B, _PROMOTE_256B, _FILL_ZEROS = 0, 0, 3, 3, 
 def cubin_of(module: Module) -> bytes:
     """Compile for sm_90a, or read what an earlier process has compiled.
 
-    It is kept beside what CuPy keeps, where that can be written to.
+    The code is kept beside CuPy's, where CuPy keeps any and that can be written to,
+    behind a digest by which damaged code is told, and compiled again.
     """
     from cupy.cuda import nvrtc
 
@@ -44,8 +46,12 @@ def cubin_of(module: Module) -> bytes:
     key = repr((nvrtc.getVersion(), options, text)).encode()
     folder = os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser(_CACHE)
     path = Path(folder) / f"twom_dist-{hashlib.sha256(key).hexdigest()}.cubin"
+    in_memory = os.environ.get("CUPY_CACHE_IN_MEMORY", "0") == "1"
     with suppress(OSError):
-        return path.read_bytes()
+        kept = b"" if in_memory else path.read_bytes()
+        digest, code = kept[:_DIGEST_BYTES], kept[_DIGEST_BYTES:]
+        if digest == _digest(code):
+            return code
     program = nvrtc.createProgram(text, f"{module.family}.cu", (), ())
     try:
         nvrtc.compileProgram(program, options)
@@ -60,8 +66,13 @@ def cubin_of(module: Module) -> bytes:
     finally:
         nvrtc.destroyProgram(program)
     with suppress(OSError):
-        _keep(path, code)
+        if not in_memory:
+            _keep(path, _digest(code) + code)
     return code
+
+
+def _digest(code: bytes) -> bytes:
+    return hashlib.sha256(code).digest()
 
 
 def _keep(path: Path, code: bytes) -> None:
