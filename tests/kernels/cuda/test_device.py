@@ -28,7 +28,8 @@ class OnDevice:
     def __init__(self, x):
         self.host = x
         self.shape, self.strides, self.dtype = x.shape, x.strides, x.dtype
-        self.itemsize, self.data = x.itemsize, SimpleNamespace(ptr=x.ctypes.data)
+        self.itemsize = x.itemsize
+        self.data = SimpleNamespace(ptr=x.ctypes.data, device_id=0)
 
 
 def column_major(address, ld, rows, columns, dtype):
@@ -156,6 +157,10 @@ def test_arguments_are_what_cupy_takes(cupy, monkeypatch):
     x.data.ptr += 8
     with raises(KernelError, "alignment"):
         CudaDevice().launch(module_for("combine"), "c", (1, 1, 1), (1, 1, 1), (x,))
+    x.data.device_id = 1
+    with raises(KernelError, "other-device"):
+        CudaDevice().launch(module_for("combine"), "c", (1, 1, 1), (1, 1, 1), (x,))
+    assert len(launched) == 1
 
 
 def test_a_full_device_says_what_would_make_room(cupy):

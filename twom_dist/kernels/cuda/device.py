@@ -64,14 +64,21 @@ def _function(module: Module, name: str, device: int) -> Any:
     return function
 
 
-def _argument(x: Any) -> Any:
-    """Check an array's address; CuPy takes None for no parameter, not for null."""
+def _argument(x: Any, device: int) -> Any:
+    """Check where an array lies; CuPy takes None for no parameter, not for null."""
     if x is None:
         return _NULL
     if isinstance(x, np.generic) or x.dtype == TENSOR_MAP:
         return x
+    # Either access would end the whole CUDA context.
+    if x.data.device_id != device:
+        raise KernelError(
+            f"an array lies on device {x.data.device_id}, and this thread works on "
+            f"device {device}",
+            f"Copy it there, or work within cupy.cuda.Device({x.data.device_id})",
+            "other-device",
+        )
     if x.data.ptr % x.itemsize:
-        # A misaligned access would end the whole CUDA context.
         raise KernelError(
             f"a {x.dtype} array does not start at a multiple of its {x.itemsize} bytes",
             "Copy the array it is a view of, then take the view",
@@ -209,10 +216,13 @@ class CudaDevice:
         args: Sequence[Any],
     ) -> None:
         """Launch a kernel; scalars come as NumPy scalars of the parameters' types."""
-        function = _function(module, name, _current())
+        device = _current()
+        function = _function(module, name, device)
         shared = SHARED_BYTES.get(module.family, 0)
         # A hundred scalars a product: no call for each.
-        given = tuple(x if isinstance(x, np.generic) else _argument(x) for x in args)
+        given = tuple(
+            x if isinstance(x, np.generic) else _argument(x, device) for x in args
+        )
         function(grid, block, given, shared)
 
     def multiply_int8(self, x: Array, y: Array, sums: Array) -> None:
