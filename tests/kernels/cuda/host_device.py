@@ -13,6 +13,7 @@ from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.kernels.cuda.hopper import TENSOR_MAP
 from twom_dist.kernels.cuda.launch import Parts, part_offsets
 from twom_dist.kernels.cuda.sources import Module
+from twom_dist.kernels.cuda.tuning import Element, tuning_for
 
 POISON = 0xA5
 
@@ -155,6 +156,10 @@ class HostDevice:
     def capability(self) -> int:
         """Give that of an H100, or the one chosen."""
         return self._capability
+
+    def element(self) -> Element:
+        """Give what is tuned: products are exact here."""
+        return tuning_for(self._capability).element
 
     def synchronize(self) -> None:
         """Nothing runs."""

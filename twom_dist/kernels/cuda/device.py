@@ -12,9 +12,11 @@ import numpy as np
 
 from ...errors import EngineUnavailableError, KernelError, MemoryLimitError
 from ...typing import Array
+from .check import choose_exact
 from .hopper import TENSOR_MAP, cubin_of, map_planes
 from .launch import Parts, Triple, part_offsets
 from .sources import HOPPER_FAMILIES, SHARED_BYTES, Module, source_of
+from .tuning import Element, tuning_for
 
 # cuBLAS and CUDA constants that CuPy does not name.
 _CUDA_R_32F, _CUDA_R_16F = 0, 2
@@ -140,6 +142,7 @@ class CudaDevice:
 
     def __init__(self) -> None:
         self._constants: dict[tuple[int, int], tuple[Array, Array]] = {}
+        self._elements: dict[int, Element] = {}
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Allocate from CuPy's pool, or say what would make room."""
@@ -268,6 +271,18 @@ class CudaDevice:
         """Compute capability of the current device."""
         properties = _properties(_current())
         return 10 * int(properties["major"]) + int(properties["minor"])
+
+    def element(self) -> Element:
+        """Choose what cuBLAS multiplies on the current device, checked once.
+
+        Not where products.cu multiplies in its place.
+        """
+        device, tuned = _current(), tuning_for(self.capability())
+        if tuned.fused:
+            return tuned.element
+        if device not in self._elements:
+            self._elements[device] = choose_exact(self, tuned.element)
+        return self._elements[device]
 
     def synchronize(self) -> None:
         """Wait for the current stream."""

@@ -86,7 +86,7 @@ class CudaEngine:
         """Cut by the setting workspace-bytes."""
         limit = workspace_bytes(self.device.total_bytes())
         sums, fused = sums_bytes(self.device.capability()), self._is_fused()
-        element = tuning.tuning_for(self.device.capability()).element
+        element = self.device.element()
         two = update is not None and update.two
         if update is not None and fused and not two:
             update = Update(halves=True, two=False)  # by leaving out squares

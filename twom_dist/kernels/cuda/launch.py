@@ -12,6 +12,7 @@ from ...typing import Array, Uplo
 from . import tuning
 from .sources import Module
 from .tables import scalar_mode
+from .tuning import Element
 
 Triple = tuple[int, int, int]
 # Shapes and dtypes of arrays that are allocated together.
@@ -82,6 +83,10 @@ class Device(Protocol):
 
     def capability(self) -> int:
         """Compute capability, such as 90."""
+        ...
+
+    def element(self) -> Element:
+        """Choose what `multiply_products` multiplies."""
         ...
 
     def synchronize(self) -> None:

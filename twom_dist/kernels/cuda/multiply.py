@@ -31,7 +31,7 @@ from .launch import (
     triangle_arg,
 )
 from .sources import module_for
-from .tuning import Element, tuning_for
+from .tuning import Element
 from .workspace import sums_bytes
 
 
@@ -63,7 +63,7 @@ def multiply_products(
     `residues`: (products, matrices, m, n or more).
     """
     m, n, count = left.rows, right.rows, residues.shape[1]
-    element = tuning_for(device.capability()).element
+    element = device.element()
     widened_k = choose_widened_k(system, left.k, element)
     cut = cut_sums(m, n, sums_bytes(device.capability()), count, widened_k)
     # Planes of a stack lie at constant distances where they are neighbours.
