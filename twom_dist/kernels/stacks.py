@@ -12,7 +12,7 @@ from .family import namespace
 def row_sums(x: Array, largest: Array, sums: Array, bits: int) -> Array:
     """Add up the rows, of norm 1."""
     xp = namespace(x)
-    total = _unit_rows(x, largest, sums, bits).sum(axis=-1)
+    total = unit_rows(x, largest, sums, bits).sum(axis=-1)
     most = np.float32(x.shape[-1] ** 0.5)
     found: Array = xp.where(_is_left_out(largest), most, total)
     return found
@@ -23,8 +23,8 @@ def smallest_cosines(
 ) -> Array:
     """Multiply all pairs of rows, of norm 1, and keep the smallest."""
     xp = namespace(x)
-    left = _unit_rows(x, *of_x, bits)
-    right = left if y is x else _unit_rows(y, *of_y, bits)
+    left = unit_rows(x, *of_x, bits)
+    right = left if y is x else unit_rows(y, *of_y, bits)
     products = left @ right.swapaxes(-1, -2)
     out_x, out_y = (_is_left_out(e) for e, _ in (of_x, of_y))
     out = out_x[..., np.newaxis] | out_y[..., np.newaxis, :]
@@ -36,14 +36,16 @@ def _is_left_out(largest: Array) -> Array:
     return (largest == ZERO_ROW) | (largest == NONFINITE_ROW)
 
 
-def _unit_rows(x: Array, largest: Array, sums: Array, norm_bits: int) -> Array:
-    """Divide magnitudes by the norms of their rows."""
+def unit_rows(
+    x: Array, largest: Array, sums: Array, norm_bits: int, left_out: float = 0
+) -> Array:
+    """Divide magnitudes by the norms of their rows, but in rows that are left out."""
     xp = namespace(x)
     some = ~_is_left_out(largest)
     e = xp.where(some, -largest, 0)[..., np.newaxis]
     squares = xp.zeros(x.shape)
     for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):
-        part = xp.where(some[..., np.newaxis], part.astype(np.float64), 0)
+        part = xp.where(some[..., np.newaxis], part.astype(np.float64), left_out)
         # In two steps, since 2^-e may be none of the numbers of float64.
         squares += xp.ldexp(xp.ldexp(part, e // 2), e - e // 2) ** 2
     norms = xp.sqrt(xp.where(some, sums, 1).astype(np.float64)) * 2.0**-norm_bits

@@ -43,6 +43,7 @@ def calls_of_every_kernel() -> Iterator[Call]:
     yield multiply_by_seven, [np.resize(A, (65, 129)), np.resize(B, (129, 65))], {}
     yield td.gemm, [A, B], {"method": "eisenstein"}
     yield td.gemm, [np.eye(37), np.eye(37)], {}
+    yield td.gemm, [np.stack([np.eye(37)] * 2), np.eye(37)], {}
     D = np.ldexp(1.0, np.arange(37) % 20)
     yield td.gemm, [A * D, B / D[:, None]], {"num_moduli": 3, "equilibrate": True}
     for dtype in ("complex64", "float64"):

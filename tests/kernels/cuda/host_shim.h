@@ -51,6 +51,12 @@ template <class T> static inline T atomicMax(T* address, T value) {
   return old;
 }
 
+template <class T> static inline T atomicMin(T* address, T value) {
+  T old = *address;
+  if (value < old) *address = value;
+  return old;
+}
+
 template <class T> static inline T atomicAdd(T* address, T value) {
   T old = *address;
   *address = old + value;

@@ -31,11 +31,52 @@ def test_bounds_do_not_see_the_pieces(engine, monkeypatch):
     bounds._bound_grid.cache_clear()
 
 
-def test_many_pairs_are_multiplied_by_the_blas(engine, monkeypatch):
-    monkeypatch.setattr(tuning, "LARGEST_BOUND", 5)
-    assert_bounds_agree(engine, 2, 3, 70)
-    assert "multiply_magnitudes" not in engine.device.launched
-    assert "largest_terms" in engine.device.launched
+class Unmultiplied(np.ndarray):
+    """An array that no BLAS multiplies: on a device it might be set to emulate."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        assert ufunc is not np.matmul
+        plain = [np.asarray(x) for x in inputs]
+        options["out"] = tuple(np.asarray(x) for x in options.get("out", ())) or None
+        found = getattr(ufunc, method)(*plain, **options)
+        return found.view(Unmultiplied) if isinstance(found, np.ndarray) else found
+
+
+def test_no_blas_multiplies_what_decides_about_moduli(engine):
+    with pytest.raises(AssertionError):
+        np.eye(2).view(Unmultiplied) @ np.eye(2)
+    x, y = (random_magnitudes(600, 40, seed).view(Unmultiplied) for seed in (1, 2))
+    found = engine.multiply_magnitudes(x, y, 20)
+    assert (found == REFERENCE.multiply_magnitudes(*map(np.asarray, (x, y)), 20)).all()
+    assert "multiply_magnitudes" in engine.device.launched
+    a = np.stack([spread_matrix(9, 40, "complex128")] * 2).view(Unmultiplied)
+    largest = engine.largest_exponents(a)
+    known = largest, engine.square_sums(a, largest, 20)
+    for stage in ("smallest_cosines", "row_sums"):
+        operands = (a, a, known, known) if stage == "smallest_cosines" else (a, *known)
+        expected = getattr(REFERENCE, stage)(*map(_plain, operands), 20)
+        assert getattr(engine, stage)(*operands, 20) == pytest.approx(expected, 1e-5)
+
+
+def _plain(x):
+    return tuple(map(_plain, x)) if isinstance(x, tuple) else np.asarray(x)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (70, 3, 33), (65, 130, 500)])
+def test_smallest_cosines_of_pieces_of_a_stack(engine, monkeypatch, m, n, k):
+    monkeypatch.setattr(bounds, "LARGEST_STACK", 2)
+    rng = np.random.default_rng(m)
+    x, y = rng.random((5, m, k)), rng.random((5, n, k)) ** 8
+    x[1, m // 2], y[2], y[3, 0, 0] = 0, np.nan, np.inf
+    known = []
+    for t in (x, y):
+        largest = engine.largest_exponents(t)
+        known.append((largest, engine.square_sums(t, largest, 20)))
+    found = engine.smallest_cosines(x, y, *known, 20)
+    expected = REFERENCE.smallest_cosines(x, y, *known, 20)
+    assert found.dtype == np.float32
+    assert found == pytest.approx(expected, rel=(k + 8) * 2.0**-23)
+    assert found[2] == 1
 
 
 def stages(x, columns):

@@ -1,4 +1,5 @@
-// Products of magnitudes of all pairs of rows: sums of integers, and largest terms.
+// Products of magnitudes of all pairs of rows: sums of integers, largest terms, and the
+// smallest sum of a matrix.
 //
 // Blocks of 256 threads on 64 x 64 pairs, 4 x 4 a thread, and on a piece of `span` along
 // k, a multiple of 32. What they find is added, or its maximum taken, by atomics: order
@@ -13,7 +14,9 @@
 
 // sum(floor(x 2^bits) floor(y 2^bits)): below 2^53 in total, so `bits` is 20 or less.
 struct Sums {
+  typedef uint16 Element;
   typedef uint64 Total;
+  static const int32 UNROLLED = 8;
   static __device__ __forceinline__ Total start() { return 0; }
   static __device__ __forceinline__ uint32 digit(uint32 x, int32 bits) {
     // x is (128 + its low 7 bits) 2^(field - 134), below 2: a digit has 21 bits.
@@ -25,14 +28,16 @@ struct Sums {
   static __device__ __forceinline__ Total add(Total total, uint32 x, uint32 y) {
     return total + (uint64)x * y;
   }
-  static __device__ __forceinline__ void put(uint64* out, Total total) {
-    if (total != 0) atomicAdd(out, total);
+  static __device__ __forceinline__ void put(uint64* out, int64 at, Total total) {
+    if (total != 0) atomicAdd(out + at, total);
   }
 };
 
 // max(exponent of x + exponent of y), where neither is 0.
 struct Terms {
+  typedef uint16 Element;
   typedef int32 Total;
+  static const int32 UNROLLED = 8;
   static const int32 NOTHING = -(1 << 20);
   static __device__ __forceinline__ Total start() { return NOTHING; }
   static __device__ __forceinline__ uint32 digit(uint32 x, int32) {
@@ -42,30 +47,50 @@ struct Terms {
     int32 term = (int32)x + (int32)y;
     return term > total ? term : total;
   }
-  static __device__ __forceinline__ void put(int32* out, Total total) {
-    if (total > NOTHING / 2) atomicMax(out, total);
+  static __device__ __forceinline__ void put(int32* out, int64 at, Total total) {
+    if (total > NOTHING / 2) atomicMax(out + at, total);
+  }
+};
+
+// min(sum(x y)) over all pairs but those with a NaN. Sums of k numbers that are not
+// negative are off by k 2^-24 of themselves; a BLAS may be set to round more.
+struct Smallest {
+  typedef float Element;
+  typedef float Total;
+  static const int32 UNROLLED = 2;  // with 8 it takes 137 registers
+  static __device__ __forceinline__ Total start() { return 0; }
+  static __device__ __forceinline__ uint32 digit(float x, int32) {
+    return __float_as_uint(x);
+  }
+  static __device__ __forceinline__ Total add(Total total, uint32 x, uint32 y) {
+    return __fmaf_ieee_rn(__uint_as_float(x), __uint_as_float(y), total);
+  }
+  // Their bits are in the order of the numbers, those of NaNs last.
+  static __device__ __forceinline__ void put(uint32* out, int64, Total total) {
+    atomicMin(out, __float_as_uint(total));
   }
 };
 
 // The digits of 64 rows and 32 entries along k; zeros where there are none.
 template <class Rule>
 __device__ __forceinline__ void load_digits(uint32 (&held)[DEPTH * PITCH],
-                                            const uint16* x, int64 rows, int64 k,
+                                            const typename Rule::Element* x,
+                                            int64 rows, int64 k,
                                             int64 first_row, int64 first, int64 last,
                                             int32 bits) {
   int64 c = first + threadIdx.x % DEPTH;
 #pragma unroll
   for (int32 i = threadIdx.x / DEPTH; i < SIDE; i += 256 / DEPTH) {
     int64 row = first_row + i;
-    uint32 own = row < rows && c < last ? x[row * k + c] : 0;
+    typename Rule::Element own = row < rows && c < last ? x[row * k + c] : 0;
     held[threadIdx.x % DEPTH * PITCH + i] = Rule::digit(own, bits);
   }
 }
 
 template <class Rule, class Out>
-__device__ __forceinline__ void bound_pairs(const uint16* x, int64 m, const uint16* y,
-                                            int64 n, int64 k, int64 span, int32 bits,
-                                            Out* out) {
+__device__ __forceinline__ void bound_pairs(const typename Rule::Element* x, int64 m,
+                                            const typename Rule::Element* y, int64 n,
+                                            int64 k, int64 span, int32 bits, Out* out) {
   alignas(16) __shared__ uint32 left[DEPTH * PITCH], right[DEPTH * PITCH];
   uint32 across = (uint32)((n + SIDE - 1) / SIDE);
   int64 row = (int64)(blockIdx.x / across) * SIDE;
@@ -82,7 +107,7 @@ __device__ __forceinline__ void bound_pairs(const uint16* x, int64 m, const uint
     load_digits<Rule>(left, x, m, k, row, first, last, bits);
     load_digits<Rule>(right, y, n, k, column, first, last, bits);
     __syncthreads();
-#pragma unroll 8
+#pragma unroll(Rule::UNROLLED)
     for (int32 c = 0; c < DEPTH; ++c) {
       uint4 a = *reinterpret_cast<const uint4*>(left + c * PITCH + own_row);
       uint4 b = *reinterpret_cast<const uint4*>(right + c * PITCH + own_column);
@@ -102,7 +127,7 @@ __device__ __forceinline__ void bound_pairs(const uint16* x, int64 m, const uint
 #pragma unroll
     for (int32 j = 0; j < 4; ++j) {
       int64 at = row + own_row + i, to = column + own_column + j;
-      if (at < m && to < n) Rule::put(out + at * n + to, total[i][j]);
+      if (at < m && to < n) Rule::put(out, at * n + to, total[i][j]);
     }
   }
 }
@@ -119,4 +144,14 @@ extern "C" __global__ void __launch_bounds__(256)
 largest_terms(const uint16* x, int64 m, const uint16* y, int64 n, int64 k, int64 span,
               int32* terms) {
   bound_pairs<Terms>(x, m, y, n, k, span, 0, terms);
+}
+
+// The smallest sum of each matrix of a stack, whose k is in one piece; filled with large
+// numbers before.
+extern "C" __global__ void __launch_bounds__(256)
+smallest_sums(const float* x, int64 m, const float* y, int64 n, int64 k,
+              uint32* smallest) {
+  int64 matrix = blockIdx.z;
+  bound_pairs<Smallest>(x + matrix * m * k, m, y + matrix * n * k, n, k, k, 0,
+                        smallest + matrix);
 }

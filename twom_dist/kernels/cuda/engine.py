@@ -16,7 +16,7 @@ from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from ..operands import Sample
 from ..stacks import column_exponents as columns_of_stack
-from ..stacks import row_sums, smallest_cosines
+from ..stacks import row_sums
 from ..survey import Surveyed
 from ..winograd import choose_levels
 from . import bounds, finish, norms, tables, tuning
@@ -51,7 +51,6 @@ class CudaEngine:
     name = "cuda"
     family: Family = "cupy"
     row_sums = staticmethod(row_sums)
-    smallest_cosines = staticmethod(smallest_cosines)
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -152,6 +151,17 @@ class CudaEngine:
     def multiply_magnitudes(self, x: Array, y: Array, bits: int) -> Array:
         """Sum products of magnitudes, as integers."""
         return bounds.multiply_magnitudes(self.device, x, y, bits)
+
+    def smallest_cosines(
+        self,
+        x: Array,
+        y: Array,
+        of_x: tuple[Array, Array],
+        of_y: tuple[Array, Array],
+        bits: int,
+    ) -> Array:
+        """Sum products of magnitudes in single precision, by one kernel."""
+        return bounds.smallest_cosines(self.device, x, y, of_x, of_y, bits)
 
     def largest_terms(self, x: Array, y: Array, wanted: Array) -> Array:
         """Find the exponents of the largest terms, of all pairs."""

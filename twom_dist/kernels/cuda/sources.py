@@ -33,7 +33,7 @@ FAMILIES = (
     "fill",
     "tile",
 )
-# Those without a floating-point operand: one module for all dtypes.
+# Those whose operands have one type: one module for all dtypes.
 INTEGER_FAMILIES = ("bounds", "requantise", "products", "combine")
 # Those whose text begins with a residue system: one module for each.
 _CONSTANTS = {

@@ -113,7 +113,3 @@ QUARTERS_BYTES = 1 << 29
 # some 4 us, fewer leave more to the atomics. Computed, not measured.
 BOUND_BLOCKS = 512
 SHORTEST_BOUND = 128
-
-# Pairs of rows above which cuBLAS multiplies magnitudes as doubles: some twelve small
-# operations, but tensor cores. Computed: at k = 8192 both take some 0.3 ms on an H200.
-LARGEST_BOUND = 512**2
