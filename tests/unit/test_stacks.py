@@ -8,7 +8,7 @@ import twom_dist as td
 from tests.expect import raises
 from tests.pipeline import same_bits
 from tests.stacks import assert_each_is_as_alone, random_stack
-from tests.strategies import DTYPES
+from tests.strategies import DTYPES, spread_pair
 from twom_dist import eager_stacks, lazy_stacks
 from twom_dist.errors import PlanError
 from twom_dist.tiles import certain, stacks
@@ -75,6 +75,22 @@ def test_what_is_certain_is_what_estimate_finds(grade, monkeypatch):
     numbers = {x.num_moduli for x in asked if x is not None}
     assert len(numbers) >= 3
     assert sum(x is None for x in asked) < 30
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_matrices_that_spread_along_k_are_equilibrated_as_alone(dtype):
+    """Too little for their moduli to be unknown, and enough to be equilibrated."""
+    pairs = [
+        spread_pair(5, 6, 20, decades, dtype, seed)
+        for decades in (0, 0.5, 1, 1.5)
+        for seed in range(4)
+    ]
+    a, b = map(np.array, zip(*pairs, strict=True))
+    for grade in ("native", "componentwise"):
+        found = td.gemm(a, b, accuracy=grade)
+        assert_each_is_as_alone(found, "gemm", a, b, accuracy=grade)
+        shifts = [td.explain(*pair, accuracy=grade).equilibrated for pair in pairs]
+        assert 0 < np.count_nonzero(shifts) < len(pairs)
 
 
 def test_axes_in_front_broadcast(engine_name):
