@@ -311,6 +311,28 @@ def test_small_products_are_those_of_numpy(monkeypatch):
     expect(td.matmul(a, a, num_moduli=16), td.gemm(a, a, num_moduli=16))
 
 
+@pytest.mark.parametrize("accuracy", ["native", "componentwise", "normwise", 1e-5])
+@pytest.mark.parametrize(
+    "contract",
+    [
+        td.matmul,
+        lambda a, b, **given: td.tensordot(a, b, 1, **given),
+        lambda a, b, **given: td.einsum("ij,jk", a, b, **given),
+    ],
+)
+def test_an_accuracy_is_that_of_gemm(contract, accuracy):
+    a, b = (random_matrix(9, 9, phi=2.0, seed=seed) for seed in (1, 2))
+    method = "2m" if accuracy == "native" else "auto"
+    found = contract(a, b, accuracy=accuracy, method=method)
+    assert same_bits(found, td.gemm(a, b, accuracy=accuracy))
+    norms = np.outer(*(np.linalg.norm(x, axis=i) for x, i in ((a, 1), (b, 0))))
+    error = (abs(found - a @ b) / norms).max()
+    if accuracy == 1e-5:
+        assert 1e-9 < error <= 3 * accuracy  # sqrt(k) eps; not that of another
+    else:
+        assert error <= 1e-14
+
+
 @pytest.mark.parametrize(
     ("subscripts", "dtypes"),
     [
