@@ -1,18 +1,21 @@
 """Moduli from the data: never worse than NumPy, and the same however it is cut."""
 
 import warnings
+from collections import Counter
 from itertools import pairwise
 from math import sqrt
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.callbacks import Callback
 
 import twom_dist as td
 from tests.command import same_bits
 from tests.expect import raises
 from tests.families import hard_pairs
-from tests.strategies import DTYPES, random_matrix
+from tests.strategies import DTYPES, random_matrix, spread_pair
 from twom_dist.accuracy import unit_roundoff
 from twom_dist.errors import AccuracyError, AccuracyWarning, ArgumentError
 from twom_dist.moduli import ZERO_ROW
@@ -231,6 +234,23 @@ def test_an_explanation_is_shown_and_told_as_json():
     assert td.explain(a, a, alpha=0).rho == 0
     with raises(AccuracyError, "accuracy"):
         td.explain(a, a, accuracy="best")
+
+
+@pytest.mark.parametrize(("decades", "passes"), [(0, 1), (6, 2)])
+@pytest.mark.parametrize("accuracy", ["native", "componentwise"])
+def test_no_tile_is_measured_twice(accuracy, decades, passes):
+    """But for those that are scaled after a first look: settling measures none."""
+    a, b = (da.from_array(x, chunks=10) for x in spread_pair(20, 30, 40, decades))
+    ends: list[tuple] = []
+    note = Callback(posttask=lambda key, *_: ends.append(key))
+    with dask.config.set(scheduler="sync"), note:
+        found = td.explain(a, b, accuracy=accuracy)
+    assert bool(found.equilibrated) == (passes == 2)
+    stages = Counter(key[0].rpartition("-")[0] for key in ends if len(key) == 4)
+    tiles = (2 + 3) * 4
+    # For each row of tiles one more combines what its tiles have.
+    for stage in ("twom-largest", "twom-sums"):
+        assert stages[stage] == passes * (tiles + 2 + 3)
 
 
 def test_files_are_explained_and_jobs_keep_what_they_found(tmp_path, monkeypatch):
