@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import dask.array as da
 import numpy as np
@@ -10,9 +12,13 @@ import pytest
 import twom_dist as td
 from tests.expect import raises
 from tests.stages import count_stages
+from tests.strategies import random_matrix
 from twom_dist.errors import ArgumentError, EngineUnavailableError, PlanError
 from twom_dist.kernels.family import empty_block
 from twom_dist.kernels.registry import get_engine
+from twom_dist.problem import find_routine, of_headers
+from twom_dist.tiles import tasks
+from twom_dist.tiles.cache import encoded_tiles
 
 cupy = pytest.importorskip("cupy")
 
@@ -84,6 +90,38 @@ def test_arrays_of_two_devices_are_refused():
 
     with raises(PlanError, "devices"):
         td.gemm(on(0), on(1))
+
+
+class DeviceExponents:
+    """Exponents on a device, whose values nobody may ask for: he would wait for it."""
+
+    __module__ = "cupy"
+
+
+def test_encoded_tiles_are_told_by_exponents_that_nobody_fetches(monkeypatch):
+    made = []
+
+    def encode(block, exponents, *args, **options):
+        made.append(exponents)
+        return SimpleNamespace(nbytes=block.nbytes)
+
+    engine = SimpleNamespace(encode=encode)
+    monkeypatch.setattr(tasks, "load_engine", lambda spec: engine)
+    block = random_matrix(4, 4)
+    posed = of_headers(find_routine("gemm"), block, block, None, num_moduli=4)
+    spec = replace(posed.with_engine("cuda").spec, cache_bytes=1 << 20)
+    first, other = DeviceExponents(), DeviceExponents()
+    encoded_tiles.clear()
+    tile = tasks.encode_tile(block, first, "left", spec)
+    assert tasks.encode_tile(block, first, "left", spec) is tile
+    assert tasks.encode_tile(block, other, "left", spec) is not tile
+    assert made == [first, other]
+    # On the host by their values.
+    x, y = np.arange(4), np.arange(4)
+    tile = tasks.encode_tile(block, x, "left", spec)
+    assert tasks.encode_tile(block, y, "left", spec) is tile
+    assert tasks.encode_tile(block, y + 1, "left", spec) is not tile
+    encoded_tiles.clear()
 
 
 @pytest.mark.skipif(
