@@ -31,6 +31,8 @@ def method_of(shape, routine="gemm", **options):
     [
         ((9000, 9000, 9000), "gemm", "blas"),
         ((2048, 2048, 2048), "herk", "2m"),
+        ((2046, 2046, 2046), "herk", "2m"),  # of size 682, which is the table's
+        ((2045, 2046, 2046), "herk", "blas"),
         ((2040, 2040, 2048), "herk", "blas"),
         ((100000, 100000, 300), "herk", "blas"),
         ((9000, 9000, 9000), "syrk", "blas"),
@@ -63,12 +65,21 @@ def test_what_the_native_product_does_not_give_is_int8(options):
     assert method_of((10, 10, 10), accuracy="native") == "blas"
 
 
+def test_pairs_of_integers_are_int8():
+    a = np.arange(-32, 32, dtype="int8").reshape(4, 8, 2)
+    given = {"routine": "herk", "pairs": True, "method": "auto"}
+    assert td.explain(a, **given).method != "blas"
+    z = a @ [1, 1j]
+    found = td.herk(a, pairs=True, method="auto")
+    assert (found == z @ z.conj().T).all()
+
+
 def test_the_setting_decides_where_it_is_given():
     with dask.config.set({BELOW: 0}):
         assert method_of((2, 2, 2)) == "2m"
     with dask.config.set({BELOW: 100}):
         assert method_of((299, 300, 300)) == "blas"
-        assert method_of((301, 300, 300)) == "2m"
+        assert method_of((300, 300, 300)) == "2m"
     assert method_of((2, 2, 2)) == "blas"
     for wrong in (-1, "big", True):
         with dask.config.set({BELOW: wrong}), raises(PlanError, "setting"):
