@@ -303,6 +303,9 @@ def test_bound_knows_native_products_and_hopeless_ones():
     C = td.gemm(A, B, method="blas")
     bound = error_bound(None, 9, "complex128")
     assert ExactProduct(A, B).normwise_error(C) <= bound == 36 * U
+    C = td.gemm(A.real, B.real, method="blas")
+    bound = error_bound(None, 9, "float64")
+    assert ExactProduct(A.real, B.real).normwise_error(C) <= bound == 9 * U
     assert error_bound(residue_system("2m", 1), 10**6, "complex128") == inf
     assert error_bound(residue_system("2m", 20), 1, "complex64") >= 2.0**-24
 

@@ -59,6 +59,31 @@ def test_absurd_numbers_of_tiles_are_refused_before_they_are_cut(monkeypatch):
     assert first_number(caught.value.remedy) == SMALLEST_TILE
 
 
+def test_the_least_size_of_tiles_that_is_advised_is_the_least_that_is_taken(
+    monkeypatch,
+):
+    class TakenError(Exception):
+        """Raised where tiles are cut."""
+
+    def cut_sizes(length, tile):
+        raise TakenError
+
+    monkeypatch.setattr(layout, "cut_sizes", cut_sizes)
+    for shape, most in (
+        ((10**5, 10**4, 10**4), layout.MANY_TILES),
+        ((4096,) * 3, 3 * 64**2),  # as many as there are of 64
+    ):
+        monkeypatch.setattr(layout, "MANY_TILES", most)
+        with raises(PlanError, "many-tiles") as caught:
+            make_layout(shape, 2000, tile=1)
+        least = first_number(caught.value.remedy)
+        assert 1 < least < SMALLEST_TILE
+        with raises(PlanError, "many-tiles"):
+            make_layout(shape, 2000, tile=least - 1)
+        with pytest.raises(TakenError):
+            make_layout(shape, 2000, tile=least)
+
+
 def test_what_cannot_fit_is_told_from_the_least_wave(monkeypatch):
     shapes = []
     plan = layout.make_plan
