@@ -1,11 +1,15 @@
 """The public names: exactly those of ``__all__``, each with its docstring."""
 
+import copy
 import enum
 import inspect
+import pickle
 import re
 import types
 import typing
+from multiprocessing.reduction import ForkingPickler
 
+import numpy as np
 import pytest
 
 import twom_dist
@@ -140,6 +144,20 @@ def test_callable_says_what_it_returns(name, function):
     if returned not in (None, "None"):
         doc = inspect.getdoc(function) or ""
         assert has_section(doc, "Returns", "Yields"), f"{name}: no Returns"
+
+
+@each_callable
+def test_callable_is_pickled_by_its_name(name, function):
+    """As processes of a pool are sent it."""
+    assert pickle.loads(ForkingPickler.dumps(function)) is function
+    assert copy.deepcopy(function) is function
+
+
+def test_a_call_can_be_sent_to_another_process():
+    a = np.arange(6.0).reshape(2, 3)
+    call = ForkingPickler.dumps((twom_dist.zgemm, (a, a), {"op_b": "T"}))
+    function, given, options = pickle.loads(call)
+    assert (function(*given, **options) == a @ a.T).all()
 
 
 OPTIONS = ("accuracy", "num_moduli", "method", "out", "engine")

@@ -25,7 +25,9 @@ def _typed(letter: str, routine: F) -> F:
             raise TypeError(f"{letter}{name}() {error}") from None
         return call(name, letter=letter, **given)
 
-    typed.__name__ = typed.__qualname__ = letter + name
+    # What pickle finds it by.
+    typed.__module__, typed.__name__ = __name__, letter + name
+    typed.__qualname__ = typed.__name__
     # Without its indent, which docstrings have no more from Python 3.13 on.
     summary, _, rest = (inspect.getdoc(routine) or "").partition("\n")
     body = rest.partition("\nExamples\n")[0].rstrip()
