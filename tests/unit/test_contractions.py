@@ -135,6 +135,30 @@ def test_tensordot_contracts_two_axes_by_default():
     expect(td.tensordot(a, b, method="2m"), np.tensordot(a, b))
 
 
+NUMBER, VECTOR, SQUARE = np.array(2.0), np.arange(3.0), np.eye(3)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(lambda lib, n=n: lib.tensordot(SQUARE, SQUARE, n) for n in (1, 2)),
+        *(lambda lib, x=x: lib.tensordot(x, x, 1) for x in (VECTOR, [1, 2])),
+        *(lambda lib, x=x: lib.tensordot(x, x, 0) for x in (NUMBER, 3.0)),
+        *(lambda lib, x=x: lib.matmul(x, x) for x in (VECTOR, [1, 2])),
+        *(lambda lib, x=x: lib.einsum("i,i->", x, x) for x in (VECTOR, [1, 2])),
+        *(lambda lib, x=x: lib.einsum(",", x, x) for x in (NUMBER, 3.0)),
+        lambda lib: lib.einsum("ij->", SQUARE),
+        lambda lib: lib.einsum("->", NUMBER),
+        lambda lib: lib.einsum("i,i,i->", VECTOR, VECTOR, VECTOR, optimize=False),
+        *(lambda lib, x=x: lib.transpose(x) for x in (NUMBER, 3.0)),
+    ],
+)
+def test_a_result_without_axes_is_a_number_where_it_is_one_in_numpy(call):
+    found, expected = call(td), call(np)
+    expect(found, expected)
+    assert type(found) is type(expected)
+
+
 def test_transpose_is_a_view():
     a = integers((2, 3, 4))
     for axes in (None, (2, 0, 1), [-1, 0, 1]):

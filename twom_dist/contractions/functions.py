@@ -96,7 +96,7 @@ def _matmul(x1: Any, x2: Any, out: Any, options: Mapping[str, Any]) -> Any:
         front = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         shape = (*front, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
         check_out(out, (a, b), shape, np.result_type(a.dtype, b.dtype))
-    return give_back(deliver(contract_pair(a, b, terms, output, options), out))
+    return give_back(_deliver(contract_pair(a, b, terms, output, options), out))
 
 
 @as_tensordot
@@ -146,7 +146,8 @@ def tensordot(
     check_options(given)
     (a, b), _, give_back = as_operands((a, b), ("a", "b"))
     terms, output = tensordot_terms(a.shape, b.shape, axes)
-    return give_back(contract_pair(a, b, terms, output, given))
+    found = contract_pair(a, b, terms, output, given)
+    return give_back(np.asarray(found) if isinstance(found, np.generic) else found)
 
 
 @as_einsum
@@ -228,7 +229,18 @@ def einsum(
         found = contract_pair(a, b, (terms[0], terms[1]), output, given)
     else:
         found = contract_network(arrays, terms, output, optimize, given)
-    return give_back(deliver(found, out))
+    return give_back(_deliver(found, out))
+
+
+def _deliver(found: Any, out: Any) -> Any:
+    """Return what was found, in `out` if there is one; NumPy's 0-d array as a number.
+
+    That is what numpy.matmul and numpy.einsum return; numpy.tensordot and
+    numpy.transpose return an array.
+    """
+    if out is None and isinstance(found, np.ndarray) and found.ndim == 0:
+        return found[()]
+    return deliver(found, out)
 
 
 def _number(count: int) -> Sequence[str]:

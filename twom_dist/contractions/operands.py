@@ -24,14 +24,7 @@ def as_operands(
     if not all(type(x) is np.ndarray and x.dtype.kind in "biufc" for x in arrays):
         common_family(**dict(zip(names, arrays, strict=True)))
         arrays = [_as_operand(x, name) for x, name in zip(arrays, names, strict=True)]
-    if out is not None:
-        return arrays, out, give_back
-    return arrays, out, lambda found: give_back(_as_scalar(found))
-
-
-def _as_scalar(x: Any) -> Any:
-    """Return the number of a NumPy array without axes, as NumPy does."""
-    return x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
+    return arrays, out, give_back
 
 
 def _as_operand(x: Any, name: str) -> Any:
