@@ -1,13 +1,14 @@
 """Target accuracy <-> moduli, and the error bound that a residue system guarantees."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from math import frexp, inf, isqrt, log2, sqrt
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from .errors import AccuracyError
+from .errors import AccuracyError, shown
 from .moduli import (
     METHODS,
     ResidueSystem,
@@ -80,21 +81,29 @@ def required_bits(accuracy: str | float, dtype: Any, words: int = 1) -> float:
         if accuracy not in NAMED_BITS:
             names = ", ".join(map(repr, (*NAMED_BITS, "exact")))
             raise AccuracyError(
-                f"accuracy={accuracy!r} is not one of {names}",
+                f"accuracy={shown(accuracy)} is not one of {names}",
                 "Use one of them, or a target such as 1e-12",
                 "accuracy",
             )
         return NAMED_BITS[accuracy][unit_roundoff(dtype, words)]
-    given: Any = accuracy
-    # Compared before it becomes a float, which an integer may exceed.
-    valid: Any = isinstance(given, Real) and 0 < accuracy <= 0.5
-    if not valid or float(given) == 0:
+    if not _is_target(accuracy):
         raise AccuracyError(
-            f"the target accuracy={accuracy!r} is not a number above 0 and up to 0.5",
+            f"the target accuracy={shown(accuracy)} is not a number above 0 and up to "
+            "0.5",
             "Use one such as 1e-12",
             "accuracy",
         )
-    return 4 + 2 * log2(1 / accuracy)
+    return 4 + 2 * log2(1 / float(accuracy))
+
+
+def _is_target(accuracy: Any) -> bool:
+    kinds: Any = (Real, Decimal)  # a type checker finds no order among them
+    try:
+        # Compared before it becomes a float, which an integer may exceed.
+        valid = isinstance(accuracy, kinds) and 0 < accuracy <= 0.5
+        return bool(valid and float(accuracy) > 0)
+    except ArithmeticError:  # NaN of Decimal
+        return False
 
 
 def choose_system(
@@ -113,13 +122,16 @@ def choose_system(
     """
     if accuracy is not None and num_moduli is not None:
         raise AccuracyError(
-            f"accuracy={accuracy!r} and num_moduli={num_moduli} are both given",
+            f"accuracy={shown(accuracy)} and num_moduli={shown(num_moduli)} are both "
+            "given",
             "Give one of them",
             "accuracy-twice",
         )
     if not isinstance(method, str) or method not in METHODS:
         allowed = ", ".join(repr(m) for m in (*METHODS, NATIVE_METHOD, AUTO_METHOD))
-        raise AccuracyError(f"method={method!r} is not one of {allowed}", "", "method")
+        raise AccuracyError(
+            f"method={shown(method)} is not one of {allowed}", "", "method"
+        )
     kind = method if is_complex(dtype) else "real"
     if num_moduli is None:
         target = "native" if accuracy is None else accuracy
@@ -142,12 +154,12 @@ def _counted(kind: str, dtype: Any, num_moduli: Any) -> ResidueSystem:
     count = as_integer(num_moduli)
     if count is None:
         raise AccuracyError(
-            f"num_moduli={num_moduli!r} is not an integer", "", "num-moduli"
+            f"num_moduli={shown(num_moduli)} is not an integer", "", "num-moduli"
         )
     if not 1 <= count <= limit:
         raise AccuracyError(
-            f"num_moduli={count}, but method {kind!r} on {np.dtype(dtype)} has 1 to "
-            f"{limit}",
+            f"num_moduli={shown(count)}, but method {kind!r} on {np.dtype(dtype)} has "
+            f"1 to {limit}",
             "",
             "num-moduli",
         )
@@ -172,7 +184,7 @@ def _shortest_accurate(
     if system is None:
         most = log2_product(p for p, _ in available_moduli(_longest(kind)))
         raise AccuracyError(
-            f"accuracy={accuracy!r} needs {bits:.0f} bits, and all moduli for "
+            f"accuracy={shown(accuracy)} needs {bits:.0f} bits, and all moduli for "
             f"{np.dtype(dtype)} have {most:.0f}",
             "Use a larger target",
             "accuracy-out-of-reach",

@@ -1,5 +1,6 @@
 """Exceptions of twom_dist: what is wrong, what to do, and a code that stays."""
 
+import reprlib
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,32 @@ class TwomError(Exception):
 
 def _sentence(text: str) -> str:
     return text if text.endswith(".") else text + "."
+
+
+class _Repr(reprlib.Repr):
+    """Representations that are shorter than a line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = 60
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python itself refuses to print more than 4300 digits.
+        return repr(x) if abs(x) < 10**20 else f"<integer of {x.bit_length()} bits>"
+
+
+_repr = _Repr()
+
+
+def shown(value: Any) -> str:
+    """Show an argument in a sentence about it.
+
+    Examples
+    --------
+    >>> shown(10**400), shown(1e-3)
+    ('<integer of 1329 bits>', '0.001')
+    """
+    return " ".join(_repr.repr(value).split())
 
 
 class ArgumentError(TwomError, TypeError):

@@ -157,12 +157,14 @@ def _take_dlpack(x: Any, name: str) -> Any:
     if getattr(x, "requires_grad", False):
         raise ArgumentError(
             f"{name} requires a gradient, and no product here has one",
-            f"Give {name}.detach()",
+            "Give what its method detach() returns",
             "gradient",
         )
     for note, remedy, word in _NOTES:
         if hasattr(x, note) and getattr(x, note)():
-            copied = f"Give {name}.{remedy}()" + _ELSE.get((name, remedy), "")
+            copied = f"Give what its method {remedy}() returns" + _ELSE.get(
+                (name, remedy), ""
+            )
             raise ArgumentError(
                 f"{name} is the {word} of what lies in its memory",
                 "Give a tensor of its own" if name == "out" else copied,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ArgumentError, PlanError
+from .errors import ArgumentError, PlanError, shown
 from .kernels.family import Family, family_of, namespace
 from .tiles.routine import Routine
 from .typing import Op, as_integer
@@ -101,7 +101,7 @@ def _refuse_other_kinds(x: Any, name: str) -> None:
     if _is_masked(meta):
         raise ArgumentError(
             f"{name} is a masked array, and masks have no product",
-            f"Fill it first, for example with {name}.filled(0)",
+            "Fill it first, for example by its method filled(0)",
             "masked",
         )
     kind = type(meta)
@@ -164,7 +164,7 @@ class Header:
         sizes = [size for size in map(as_integer, given) if size is not None]
         if not (len(given) == len(sizes) == 2 and min(sizes) >= 0):
             raise PlanError(
-                f"{name}={shape!r} is neither an array nor the shape of a matrix",
+                f"{name}={shown(shape)} is neither an array nor the shape of a matrix",
                 "Give rows and columns, such as (3000, 2000)",
                 "not-two-dimensional",
             )
@@ -192,7 +192,7 @@ def check_sizes(
         if any(size != size for size in x.shape):
             raise PlanError(
                 f"{name} has chunks of unknown size",
-                f"Call {name}.compute_chunk_sizes() first",
+                "Call its method compute_chunk_sizes() first",
                 "unknown-chunks",
             )
     if routine.triangle and tuple(b.shape[-2:]) != tuple(a.shape[-2:]):

@@ -19,7 +19,7 @@ from .accuracy import (
 )
 from .crossover import settle_method
 from .dtypes import result_dtype
-from .errors import AccuracyError, ArgumentError, PlanError
+from .errors import AccuracyError, ArgumentError, PlanError, shown
 from .exact import EXACT, Integers, check_pairs
 from .kernels.family import Family
 from .kernels.registry import ENGINES, engine_of
@@ -238,7 +238,7 @@ def _choose(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """Accept one of a few words."""
     if not isinstance(value, str) or value not in allowed:
         choices = ", ".join(map(repr, allowed))
-        raise PlanError(f"{name}={value!r} is not one of {choices}", "", name)
+        raise PlanError(f"{name}={shown(value)} is not one of {choices}", "", name)
     return value
 
 
@@ -287,7 +287,7 @@ def _check_ops(routine: Routine, names: Mapping[str, Any]) -> tuple[Op, Op]:
 def _check_equilibrate(value: Any, system: ResidueSystem | None) -> None:
     """Refuse what is neither yes nor no, and yes where nothing is rounded by rows."""
     if not isinstance(value, bool | np.bool_):
-        problem = f"equilibrate={value!r} is neither True nor False"
+        problem = f"equilibrate={shown(value)} is neither True nor False"
         raise PlanError(problem, "", "equilibrate")
     if value and system is None:
         problem = "method='blas' does not scale rows, and equilibrate helps nothing"

@@ -1,21 +1,30 @@
 """alpha and beta: numbers that the dtype of the result can hold."""
 
+from cmath import isinf
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from .errors import ArgumentError, PlanError
+from .errors import ArgumentError, PlanError, shown
 from .tiles.routine import Routine
 
 
 def as_number(value: Any, name: str) -> complex:
     """Return a factor as Python's number, or refuse what is not one."""
+    problem, remedy = "is not a number", ""
     try:
         if np.ndim(value) == 0 and not isinstance(value, str):
-            return complex(value)
-    except (TypeError, ValueError, OverflowError):
+            number = complex(value)
+            # Integers raise what other types do not.
+            if isinf(number) and abs(value) != inf:
+                raise OverflowError
+            return number
+    except OverflowError:
+        problem, remedy = "is larger than any double", "Scale the matrices instead"
+    except (TypeError, ValueError):
         pass
-    raise ArgumentError(f"{name}={value!r} is not a number", "", "scalar")
+    raise ArgumentError(f"{name}={shown(value)} {problem}", remedy, "scalar")
 
 
 def check_beta(beta: complex | None, C: Any) -> complex:

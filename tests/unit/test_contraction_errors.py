@@ -13,6 +13,7 @@ from twom_dist.errors import (
     ArgumentError,
     EngineUnavailableError,
     PlanError,
+    TwomError,
 )
 
 A, B, V = np.ones((2, 3)), np.ones((3, 4)), np.ones(3)
@@ -79,6 +80,16 @@ CALLS = [
 def test_calls_that_do_not_fit(error, code, call):
     with raises(error, code):
         call()
+
+
+def test_a_remedy_is_no_code_with_the_name_of_an_operand():
+    unknown = da.ones((3, 3), chunks=2)
+    unknown = unknown[unknown[:, 0] > 0]
+    for code, operand in (("masked", np.ma.array(A)), ("unknown-chunks", unknown)):
+        with raises(TwomError, code) as caught:
+            td.einsum("ij->ji", operand)
+        assert "operand 1" in caught.value.problem
+        assert "operand" not in caught.value.remedy
 
 
 def test_ragged_lists_are_told():

@@ -1,13 +1,18 @@
 """gemm: BLAS semantics, NaN and Inf, dtypes, and every input that is refused."""
 
+from decimal import Decimal
+from fractions import Fraction
+
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.expect import raises
 from tests.oracle import ExactProduct
 from tests.strategies import DTYPES, LAYOUTS, SHAPES, random_matrix
+from twom_dist.errors import ArgumentError
 
 METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein", "blas")
 OPS = {"N": lambda x: x, "T": lambda x: x.T, "C": lambda x: x.conj().T}
@@ -284,3 +289,25 @@ def test_strips_of_rows_change_nothing(monkeypatch, largest, order):
         found = td.gemm(A, B, C, **options)
         assert td.gemm(A, B, C, out=out, **options) is out
     assert found.tobytes() == out.tobytes() == expected.tobytes()
+
+
+def test_numbers_of_every_type_are_taken():
+    a = np.eye(3)
+    for number in (Decimal("0.25"), Fraction(1, 4), np.float16(0.25), np.array(0.25)):
+        assert td.gemm(a, a, alpha=number)[0, 0] == 0.25
+    expected = td.explain(a, a, accuracy=2.0**-20)
+    for number in (Decimal(2) ** -20, Fraction(1, 2**20), np.float32(2.0**-20)):
+        found = td.explain(a, a, accuracy=number)
+        assert (found.num_moduli, found.error_bound) == (
+            expected.num_moduli,
+            expected.error_bound,
+        )
+        assert (td.herk(a, accuracy=number) == td.herk(a, accuracy=2.0**-20)).all()
+    for infinite in (np.inf, Decimal("-Infinity"), complex(np.inf, np.nan)):
+        assert not np.isfinite(td.gemm(a + 0j, a, alpha=infinite)[0, 0])
+
+
+def test_a_number_beyond_doubles_is_called_one():
+    with raises(ArgumentError, "scalar") as caught:
+        td.gemm([[1.0]], [[1.0]], alpha=10**400)
+    assert "is not a number" not in caught.value.problem

@@ -38,7 +38,7 @@ def _as_operand(x: Any, name: str) -> Any:
     if any(size != size for size in x.shape):
         raise PlanError(
             f"{name} has chunks of unknown size",
-            f"Call {name}.compute_chunk_sizes() first",
+            "Call its method compute_chunk_sizes() first",
             "unknown-chunks",
         )
     return x

@@ -8,7 +8,7 @@ import numpy as np
 from .. import routines
 from ..accuracy import AUTO_METHOD, NATIVE_METHOD, OLD_NATIVE_METHOD
 from ..crossover import is_small, may_be_native, prefers_native
-from ..errors import AccuracyError, ArgumentError
+from ..errors import AccuracyError, ArgumentError, shown
 from ..exact import EXACT
 from ..kernels.family import family_of, namespace
 from ..matrices import is_dask
@@ -36,7 +36,9 @@ def check_options(options: Mapping[str, Any]) -> None:
     method, accuracy = options.get("method"), options.get("accuracy")
     if not isinstance(method, str) or method not in _METHODS:
         choices = ", ".join(map(repr, _METHODS))
-        raise AccuracyError(f"method={method!r} is not one of {choices}", "", "method")
+        raise AccuracyError(
+            f"method={shown(method)} is not one of {choices}", "", "method"
+        )
     if isinstance(accuracy, str) and accuracy == EXACT:
         raise AccuracyError(
             "a contraction of integers is NumPy's, and wraps around",
