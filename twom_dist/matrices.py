@@ -1,9 +1,11 @@
 """What may stand in the place of a matrix: arrays of one family, stacks of matrices."""
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from .errors import ArgumentError, PlanError, shown
 from .kernels.family import Family, family_of, namespace
@@ -261,9 +263,49 @@ def check_out(
         raise PlanError("out is read-only", "Copy it", "out")
     if out.size and _overlaps_itself(out):
         raise PlanError("out has entries that share memory", "Copy it", "out")
-    if any(namespace(out).may_share_memory(out, x) for x in given):
+    if any(_may_overlap(out, x) for x in given):
         problem = "out overlaps a matrix that is read"
         raise PlanError(problem, "Give an array of its own", "out")
+
+
+def _may_overlap(out: Any, x: Any) -> bool:
+    """Whether writing to out may change x: in memory, or in a file that both map."""
+    if namespace(out).may_share_memory(out, x):
+        return True
+    written, read = _find_mapping(out), _find_mapping(x)
+    # Copy-on-write memory keeps what is written to it from the file.
+    if written is None or read is None or written.mode == "c":
+        return False
+    if not out.size or not x.size or _identify(written) != _identify(read):
+        return False
+    (start, stop), (first, end) = _mapped_bytes(out, written), _mapped_bytes(x, read)
+    return start < end and first < stop
+
+
+def _find_mapping(x: Any) -> np.memmap[Any, Any] | None:
+    """Return the memory map of a file that an array is a view of."""
+    if family_of(x) != "numpy":
+        return None
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return x if isinstance(x, np.memmap) and x.filename is not None else None
+
+
+def _identify(mapping: np.memmap[Any, Any]) -> Any:
+    """Return what is equal for one file, whatever paths lead to it."""
+    assert mapping.filename is not None
+    try:
+        found = os.stat(mapping.filename)
+    except OSError:  # removed, but still mapped
+        return os.fspath(mapping.filename)
+    return found.st_dev, found.st_ino
+
+
+def _mapped_bytes(x: Any, mapping: np.memmap[Any, Any]) -> tuple[int, int]:
+    """Return the bytes of the file that an array has entries from, first and last."""
+    start, stop = byte_bounds(x)
+    shift = mapping.offset - byte_bounds(mapping)[0]
+    return int(start + shift), int(stop + shift)
 
 
 def _overlaps_itself(x: Any) -> bool:

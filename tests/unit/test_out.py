@@ -1,5 +1,8 @@
 """Results in arrays of the caller, and products that are computed again and again."""
 
+import os
+from functools import partial
+
 import dask
 import dask.array as da
 import numpy as np
@@ -61,6 +64,10 @@ def test_what_is_not_multiplied_is_written_as_well(options):
     assert not empty.any()
 
 
+class Subclass(np.ndarray):
+    """An array that may mean something else by what is written to it."""
+
+
 def read_only() -> np.ndarray:
     out = np.empty((23, 23), complex)
     out.flags.writeable = False
@@ -80,7 +87,7 @@ def read_only() -> np.ndarray:
             PlanError,
         ),
         (np.ma.masked_all((23, 23), complex), ArgumentError),
-        (np.asmatrix(np.empty((23, 23), complex)), ArgumentError),
+        (np.empty((23, 23), complex).view(Subclass), ArgumentError),
         (da.zeros((23, 23), dtype=complex), ArgumentError),
         ([[0j] * 23] * 23, ArgumentError),
         (7, ArgumentError),
@@ -101,6 +108,59 @@ def test_a_matrix_that_is_read_is_not_written_to():
         with raises(PlanError, "out"):
             td.gemm(A, A, op_b="T", out=out, **given)
         assert out.tobytes() == before
+
+
+def halves(path, mode="r+"):
+    """View the halves of a file of 46 x 23, by a memory map of its own."""
+    whole = np.memmap(path, complex, mode, shape=(46, 23))
+    return whole[:23], np.asarray(whole)[23:]
+
+
+def second_half(path, mode="r+"):
+    """Map the second half alone."""
+    return np.memmap(path, complex, mode, 23 * 23 * 16, (23, 23))
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_another_map_of_the_file_that_is_written_to_is_not_read(here, mode):
+    np.tile(random_matrix(23, 23), (2, 1)).tofile("file")
+    os.link("file", "hard")
+    os.symlink("file", "soft")
+    before = np.fromfile("file", complex)
+    for name in ("file", here / "file", "hard", "soft"):
+        first, second = halves(name, mode)
+        part = second_half(name, mode)
+        for x, y in ((first, 0), (second, 1), (part, 1), (second.T, 1), (part[3:], 1)):
+            out = (halves("file")[0], second_half("file"))[y]
+            for call in (
+                partial(td.gemm, np.ones((23, len(x))), x),
+                partial(td.matmul, np.ones((23, len(x))), x),
+                partial(td.einsum, "ij,jk->ik", np.ones((23, len(x))), x),
+            ):
+                with raises(PlanError, "out"):
+                    call(out=out)
+    assert np.fromfile("file", complex).tobytes() == before.tobytes()
+
+
+def test_other_parts_of_a_file_and_other_files_may_be_written_to(here):
+    values = random_matrix(46, 23)
+    for name in ("file", "other"):
+        values.tofile(name)
+    first, second = halves("file", "r")
+    expected = td.gemm(first, first)
+    for out in (second_half("file"), halves("other")[0], halves("file", "c")[0]):
+        assert td.gemm(first, first, out=out) is out
+        assert (out == expected).all()
+    assert (first == values[:23]).all()  # what is written to "c" stays in memory
+    assert (second == expected).all()
+
+
+def test_a_file_that_was_removed_is_still_one(here):
+    random_matrix(46, 23).tofile("file")
+    (x, _), (out, _) = halves("file"), halves("file")
+    os.remove("file")
+    with raises(PlanError, "out"):
+        td.gemm(x, x, out=out)
 
 
 def test_results_of_dask_arrays_are_lazy():
