@@ -61,7 +61,7 @@ def explain(
     (15, 29)
     """
     rule, dim = problem.find_routine(routine), options.pop("dim", None)
-    problem.check_names(rule, [name for name in options if name != "alpha"])
+    problem.check_names(rule, options, f"explain of {rule.name}", ("alpha", "dim"))
     problem.check_matrices(rule, A, B)
     if dim is not None:
         A, B = as_arrays(rule, dim, options, A, B)

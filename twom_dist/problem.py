@@ -242,10 +242,16 @@ def _choose(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def check_names(routine: Routine, names: Iterable[str]) -> None:
-    """Refuse arguments that the routine does not take."""
+def check_names(
+    routine: Routine, names: Iterable[str], caller: str = "", more: tuple[str, ...] = ()
+) -> None:
+    """Refuse arguments that the routine, or who calls for it, does not take.
+
+    `more`: what the caller takes besides.
+    """
     own = ("op", "uplo") if routine.triangle else ("op_a", "op_b")
     taken = (
+        *more,
         *own,
         *OPTIONS,
         *([_EQUILIBRATE] if routine.matrices == 2 else []),
@@ -254,7 +260,7 @@ def check_names(routine: Routine, names: Iterable[str]) -> None:
     for name in names:
         if name not in taken:
             raise ArgumentError(
-                f"{routine.name} takes no {name!r}",
+                f"{caller or routine.name} takes no {name!r}",
                 f"It takes {', '.join(taken)}",
                 "unknown-option",
             )

@@ -202,8 +202,11 @@ def test_what_cannot_be_explained():
         with pytest.raises(td.errors.TwomError):
             td.explain((3, 4), other)
     for name in ("C", "letter", "family", "beta"):
-        with raises(ArgumentError, "unknown-option"):
+        with raises(ArgumentError, "unknown-option") as caught:
             td.explain((3, 4), (4, 5), **{name: None})
+        # Of them gemm takes beta and C.
+        assert caught.value.problem.startswith("explain of gemm takes no")
+        assert "alpha, dim, op_a" in caught.value.remedy
 
 
 def test_products_that_overflow_before_they_are_scaled_do_not_overflow():
