@@ -7,6 +7,7 @@ in files. Everything that shapes, dtypes and options can tell is refused here.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -226,7 +227,8 @@ def _pose(
         empty=empty,
         **(integers.of_spec(engine) if integers else {}),
     )
-    return shape, spec, options, stack
+    # Of all who pose this problem: the cache hands the same one to each.
+    return shape, spec, MappingProxyType(options), stack
 
 
 def find_routine(name: Any) -> Routine:
