@@ -8,6 +8,7 @@ import re
 import types
 import typing
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +40,7 @@ PROMISED = BLAS_NAMES | {
     "testing",
     "transpose",
 }
+ROOT = Path(__file__).resolve().parent.parent
 # Names that an idiom brings into a module, not we.
 IDIOMS = {"annotations", "TYPE_CHECKING"}
 
@@ -109,6 +111,21 @@ def test_all_misses_no_public_name():
 
 def test_all_keeps_the_promise():
     assert set(twom_dist.__all__) >= PROMISED
+
+
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_for_users_have_public_names_alone(page):
+    text = page.read_text("utf-8")
+    # But for `twom_dist.yaml` and names such as `td.plan_*`.
+    for used in re.findall(r"\b(?:td|twom_dist)\.((?!yaml\b)[\w.]*\w\b)(?!\*)", text):
+        name, _, member = used.partition(".")
+        value = getattr(twom_dist, name, None)
+        assert name in twom_dist.__all__, used
+        if member and isinstance(value, types.ModuleType):
+            assert member.partition(".")[0] in value.__all__, used
 
 
 def test_star_import_gives_all():
