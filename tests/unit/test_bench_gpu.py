@@ -121,7 +121,7 @@ def test_the_command_line_is_read_without_a_gpu():
         assert done.returncode == status
 
 
-def test_each_half_takes_less_than_ten_minutes():
+def test_the_estimate_for_each_half_is_below_ten_minutes():
     for part in PARTS:
         assert 30 < estimate_seconds(part, SIZES, REPEATS) < 600
     # However slow the peers: they are stopped.

@@ -10,6 +10,7 @@ from tests.expect import raises
 from tests.stages import count_stages
 from twom_dist.errors import ArgumentError
 from twom_dist.plan import Cluster
+from twom_dist.tiles import triangle
 from twom_dist.tiles.graph import Extent
 from twom_dist.tiles.routine import ROUTINES
 from twom_dist.tiles.spec import Spec
@@ -149,10 +150,20 @@ def test_integers_of_numpy_are_integers():
     )
 
 
-def test_a_large_update_is_planned_at_once():
-    plan = td.plan_herk((2**21, 2**10), workers=64)
-    assert plan.tiles == (1024, 1024, 1)
+def test_a_large_update_is_planned_by_some_of_its_rows(monkeypatch):
+    place, placed = triangle.place_triangle, []
+
+    def note(count, workers):
+        assert count <= triangle.PLACED
+        placed.append(count)
+        return place(count, workers)
+
+    triangle.triangle_map.cache_clear()
+    monkeypatch.setattr(triangle, "place_triangle", note)
+    plan = td.plan_herk((2**24, 2**10), workers=64)
+    assert plan.tiles == (8192, 8192, 1)
     assert plan.held_fraction < 0.25
+    assert 0 < len(placed) <= 4
 
 
 def test_a_plan_is_shown_in_a_line():

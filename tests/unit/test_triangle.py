@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twom_dist.tiles import triangle
 from twom_dist.tiles.covers import DIFFERENCES, bits, greedy_cover, plane_cover
 from twom_dist.tiles.placement import worker_grids
 from twom_dist.tiles.triangle import (
@@ -158,7 +159,11 @@ def test_rows_beyond_those_that_are_placed_follow_them(count, workers):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [10**3, 27720, 10**6])
-def test_any_number_of_workers_is_served_at_once(workers):
+def test_many_workers_are_served_without_a_search(workers, monkeypatch):
+    assert workers > triangle.SEARCHED
+    triangle_map.cache_clear()
+    for search in ("_search_cover", "greedy_cover"):
+        monkeypatch.setattr(triangle, search, pytest.fail)
     found = triangle_map(1000, workers)
     assert found.held_fraction < 0.1
 
