@@ -6,6 +6,8 @@
 # functions under "what a batch system may know better", and calls `run_job "$@"`.
 
 cluster=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+# shellcheck source=cluster/folders.sh
+source "$cluster/folders.sh"
 script=${0##*/}              # for messages
 job=local-$$                 # names the folder of logs
 nodes=(localhost)            # this machine first
@@ -48,9 +50,11 @@ for name in workers memory-limit interface protocol tls-{ca-file,cert,key} dashb
     option[$name]=''
 done
 
+# Folders that others can write to hold no modules: neither the current one, nor that of
+# the workers that multiprocessing starts.
+export PYTHONSAFEPATH=1
 arguments=() launchers=() # the command; the processes that started workers elsewhere
 scheduler='' child='' stopping='' forward=true
-tls=DASK_DISTRIBUTED__COMM__TLS # dask's own settings; the options only fill them in
 
 say() { echo "$script: $*" >&2; }
 fail() { say "error: $1"; exit "${2:-1}"; }
@@ -58,7 +62,10 @@ refuse() { fail "$1" 2; } # before any work, as twom-dist has it
 alive() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
 pause() { sleep 0.2 & wait $!; } # a signal ends `wait`, and not `sleep`
 has_module() { python3 -c "import importlib.util as i, sys; sys.exit(not i.find_spec('$1'))"; }
-last_line() { grep -s '[^ ]' "$1" | tail -n 1; }
+last_line() { # LOG...: of the last one that has any
+    local name
+    for name; do cat "$folder/$name.log"; done 2>/dev/null | grep '[^ ]' | tail -n 1
+}
 
 # --- what a batch system may know better ----------------------------------------------
 
@@ -149,57 +156,6 @@ check_devices() {
     fi
 }
 
-check_certificates() {
-    local name role ca=${option[tls-ca-file]} cert=${option[tls-cert]} key=${option[tls-key]}
-    if [[ -n $ca$cert$key ]]; then
-        [[ -n $ca && -n $cert ]] || refuse "--tls-ca-file and --tls-cert belong together"
-        export "${tls}__CA_FILE=$(realpath -m "$ca")"
-        for role in SCHEDULER WORKER CLIENT; do
-            export "${tls}__${role}__CERT=$(realpath -m "$cert")"
-            [[ -z $key ]] || export "${tls}__${role}__KEY=$(realpath -m "$key")"
-        done
-        export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true
-    fi
-    for name in $(compgen -e "${tls}__" | grep -E '(FILE|CERT|KEY)$'); do
-        [[ -f ${!name} && -r ${!name} ]] ||
-            refuse "the TLS file '${!name}' cannot be read; give one that dask can"
-    done
-}
-
-make_folders() {
-    logs=$(realpath -m "${option[logs]:-twom-logs/$job}")
-    # Afresh: a link that somebody put there would be followed.
-    { mkdir -p "$logs" &&
-        rm -f "$logs"/{settings.sh,scheduler.log,launch.log,worker-*.log} &&
-        touch "$logs/scheduler.log"; } 2>/dev/null ||
-        refuse "cannot write to '$logs'; name another folder with --logs"
-    make_scratch || refuse "cannot write to the scratch folder; name another with --scratch"
-    scheduler_file=$logs/scheduler.json
-}
-
-make_scratch() {
-    scratch=$(mktemp -d "${option[scratch]:-${TMPDIR:-/tmp}}/twom-XXXXXX" 2>/dev/null)
-}
-
-# For this job alone, where dask is not configured with others.
-make_credentials() {
-    local file=$logs/tls.pem
-    [[ $protocol == tls ]] || return 0
-    rm -f "$file"
-    (umask 077 && python3 - "$file") <<'END' || fail "no TLS credentials could be made; --protocol tcp does without"
-import sys
-from distributed import Security
-
-if Security().tls_scheduler_cert is None:
-    made = Security.temporary()
-    with open(sys.argv[1], "w") as stream:
-        stream.write(made.tls_scheduler_key + made.tls_scheduler_cert)
-END
-    [[ -f $file ]] || return 0
-    option[tls-ca-file]=$file option[tls-cert]=$file
-    check_certificates
-}
-
 # The address of this machine on the way to the node $1; nothing is sent.
 address_towards() {
     python3 - "$1" 2>/dev/null <<'END'
@@ -213,28 +169,39 @@ END
 
 # --- start, watch, stop ---------------------------------------------------------------
 
+# Without a dashboard dask still serves pages, on all addresses unless told where, and they
+# tell everybody of the job: none is left but the one that says "ok".
+choose_pages() {
+    local routes=__HTTP__ROUTES health='["distributed.http.health"]'
+    export "DASK_DISTRIBUTED__WORKER$routes=$health"
+    web=(--dashboard --dashboard-address "${option[dashboard]}")
+    if [[ -z ${option[dashboard]} ]]; then
+        export "DASK_DISTRIBUTED__SCHEDULER$routes=$health"
+        web=(--no-dashboard --dashboard-address 127.0.0.1:0)
+    fi
+}
+
 start_scheduler() {
-    local last=${nodes[-1]} address=127.0.0.1 web=(--no-dashboard --dashboard-address 127.0.0.1:0)
+    local last=${nodes[-1]} address=127.0.0.1 web
     local bind=(--interface "${option[interface]}") end=$((SECONDS + option[wait]))
     if [[ -z ${option[interface]} ]]; then
         ((${#nodes[@]} == 1)) || address=$(address_towards "$(address_of "$last")") ||
             refuse "no address leads to the node $last; name the network with --interface"
         bind=(--host "$address")
     fi
-    # Without a dashboard dask still serves pages, on all addresses unless told where.
-    [[ -z ${option[dashboard]} ]] || web=(--dashboard --dashboard-address "${option[dashboard]}")
-    rm -f "$scheduler_file"
+    choose_pages
     DASK_TEMPORARY_DIRECTORY=$scratch \
         "${detach[@]}" dask scheduler --protocol "$protocol" "${bind[@]}" --port 0 "${web[@]}" \
-        --scheduler-file "$scheduler_file" >"$logs/scheduler.log" 2>&1 &
+        --scheduler-file "$scratch/scheduler.json" >"$folder/scheduler.log" 2>&1 &
     scheduler=$!
-    until [[ -s $scheduler_file ]]; do
+    until scheduler_address=$(sed -n 's|.*"address": "\([^"]*\)".*|\1|p' "$scratch/scheduler.json" 2>/dev/null) &&
+        [[ -n $scheduler_address ]]; do
         if [[ -n $stopping ]]; then
             say "$stopping"
             exit 143 # as twom-dist after SIGTERM
         fi
         alive "$scheduler" ||
-            fail "the scheduler did not start ($(last_line "$logs/scheduler.log")); see $logs"
+            fail "the scheduler did not start ($(last_line scheduler)); see $logs"
         ((SECONDS < end)) ||
             fail "no scheduler file after ${option[wait]} s; see $logs, or wait longer with --wait"
         pause
@@ -247,21 +214,20 @@ write_settings() {
     mapfile -t names < <(compgen -e | grep -E \
         '^(PATH|LD_LIBRARY_PATH|VIRTUAL_ENV|(CONDA|CUPY|DASK|NUMBA|OMP|PYTHON|RMM|UCX)[A-Z_0-9]*)$')
     directory=$PWD
-    (umask 077 && set -C && declare -p directory logs scheduler_file protocol probe_gpus option cpus memory \
-        "${names[@]}" >"$logs/settings.sh") || fail "cannot write '$logs/settings.sh'"
+    (umask 077 && set -C && declare -p directory scheduler_address certificates protocol probe_gpus \
+        option cpus memory "${names[@]}" >"$folder/settings.sh") || fail "cannot write '$logs/settings.sh'"
 }
 
 start_workers() {
     local node
     write_settings
     for node in "${nodes[@]}"; do
-        launch "$node" bash "$cluster/worker.sh" "$logs/settings.sh" "$node" \
-            >>"$logs/launch.log" 2>&1 &
+        launch "$node" bash "$cluster/worker.sh" "$logs" "$node" >>"$folder/launch.log" 2>&1 &
         launchers+=($!)
     done
     ready=false
     supervise python3 "$cluster/wait_for_workers.py" \
-        "$scheduler_file" "${#nodes[@]}" "${option[wait]}" "$script: error: " || exit
+        "$scheduler_address" "${#nodes[@]}" "${option[wait]}" "$script: error: %s; see $logs" || exit
     ready=true
 }
 
@@ -271,9 +237,9 @@ check_cluster() {
     for i in "${!launchers[@]}"; do
         alive "${launchers[i]}" || lost+=("${nodes[i]}")
     done
-    alive "$scheduler" || sentence="the scheduler ended ($(last_line "$logs/scheduler.log"))"
+    alive "$scheduler" || sentence="the scheduler ended ($(last_line scheduler))"
     if ((${#lost[@]} > 0)) && { ! $ready || ((${#lost[@]} == ${#nodes[@]})); }; then
-        sentence="the workers of ${lost[0]} ended ($(last_line "$logs/worker-${lost[0]}.log"))"
+        sentence="the workers of ${lost[0]} ended ($(last_line launch "worker-${lost[0]}"))"
     fi
     [[ -n $sentence ]] || return 0
     sleep 1 # whoever ends the job may have told them first
@@ -328,7 +294,8 @@ tear_down() {
     end $((patience / 2)) "$child"
     end_workers
     end $((patience / 8 + 1)) "$scheduler" # last, or all the others complain
-    rm -rf "$scheduler_file" "$logs/settings.sh" "$logs/tls.pem" "$scratch"
+    rm -f "$folder"/{settings.sh,tls.pem}
+    remove_scratch
     exit "$status"
 }
 
@@ -345,7 +312,7 @@ run_job() {
     make_credentials
     start_scheduler
     start_workers
-    supervise twom-dist "${arguments[0]}" --scheduler-file "$scheduler_file" \
+    supervise twom-dist "${arguments[0]}" --scheduler "$scheduler_address" \
         --timeout "${option[wait]}" "${arguments[@]:1}"
     exit
 }

@@ -11,11 +11,12 @@ set -u
 cluster=$(dirname "$0")
 if [[ ! -r $cluster/common.sh ]]; then # a copy runs, and the original is near
     for cluster in "${PBS_O_WORKDIR-}"{,/*} ''; do
-        ! cmp -s "$0" "$cluster/pbs.sh" || break
+        # In a shared folder anybody may have put a copy, beside a common.sh of his.
+        [[ ! -O $cluster || ! -O $cluster/common.sh ]] || ! cmp -s "$0" "$cluster/pbs.sh" || break
     done
 fi
 if [[ ! -r $cluster/common.sh ]]; then
-    echo "pbs.sh: error: common.sh is not beside it; submit from the folder of the scripts, or from the one above" >&2
+    echo "pbs.sh: error: common.sh is not beside it; submit from a folder of scripts that is yours, or from the one above" >&2
     exit 2
 fi
 # shellcheck source=cluster/common.sh

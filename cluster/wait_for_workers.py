@@ -1,10 +1,10 @@
-"""Wait for the workers of all nodes: wait_for_workers.py FILE NODES SECONDS PREFIX.
+"""Wait for the workers of all nodes: wait_for_workers.py ADDRESS NODES SECONDS MESSAGE.
 
 A worker's name tells how many there will be on its node: worker.sh has them called
-``NODE:COUNT``, and dask adds ``-0``, ``-1`` and so on where there are several.
+``NODE:COUNT``, and dask adds ``-0``, ``-1`` and so on where there are several. MESSAGE
+has a %s in the place of what is missing.
 """
 
-import json
 import logging
 import sys
 import time
@@ -18,12 +18,10 @@ def count_workers(names: Iterable[str]) -> tuple[int, int, int]:
     return len(parts), len(expected), sum(expected.values())
 
 
-def wait_for_workers(file: str, nodes: int, seconds: float) -> str:
+def wait_for_workers(address: str, nodes: int, seconds: float) -> str:
     """Return "" when all are there, or say what is missing."""
     from distributed import Client
 
-    with open(file, encoding="utf-8") as stream:
-        address = json.load(stream)["address"]
     end = time.monotonic() + seconds
     with Client(address, timeout=seconds) as client:
         while True:
@@ -50,4 +48,4 @@ if __name__ == "__main__":
     except Exception as error:
         sentence = f"the scheduler does not answer ({error})"
     if sentence:
-        sys.exit(f"{sys.argv[4]}{sentence}; see {sys.argv[1].rpartition('/')[0]}")
+        sys.exit(sys.argv[4].replace("%s", sentence, 1))

@@ -1,12 +1,13 @@
 #!/bin/bash
-# Runs the workers of one node: worker.sh SETTINGS NODE. common.sh has it started on each.
+# Runs the workers of one node: worker.sh LOGS NODE. common.sh has it started on each.
 set -u
 # shellcheck source=cluster/common.sh
 source "${0%/*}/common.sh"
+logs=$1 node=$2
+hold_logs || fail "'$logs' $flaw"
 # shellcheck source=/dev/null
-source "$1"
-node=$2
-cd "$directory" && exec >"$logs/worker-$node.log" 2>&1 || exit
+source "$folder/settings.sh" && cd "$directory" && exec >"$folder/worker-$node.log" 2>&1 || exit
+hold_certificates 1
 
 gpus=0
 [[ ${option[device]} == cpu ]] || gpus=$(count_gpus)
@@ -22,18 +23,18 @@ fi
 
 bind=(--interface "${option[interface]}")
 if [[ -z ${option[interface]} ]]; then
-    host=$(sed -n 's|.*"address": "[a-z]*://\(.*\):[0-9]*".*|\1|p' "$scheduler_file")
-    bind=(--host "$(address_towards "$host")") || fail "no address leads to the scheduler"
+    host=${scheduler_address#*://}
+    bind=(--host "$(address_towards "${host%:*}")") || fail "no address leads to the scheduler"
 fi
 limit=${option[memory-limit]:-auto}
 if [[ $limit == auto && -n ${memory[$node]-} ]]; then
     limit=$((memory[$node] / count))MB # Slurm means MiB: the rest is for the nanny
 fi
-make_scratch || fail "cannot write to the scratch folder of $node; name another with --scratch"
+make_scratch 1
 
-# wait_for_workers.py reads the name. Without a dashboard dask still serves pages.
+# wait_for_workers.py reads the name.
 common=(
-    --scheduler-file "$scheduler_file" --protocol "$protocol" "${bind[@]}"
+    "$scheduler_address" --protocol "$protocol" "${bind[@]}"
     --name "$node:$count" --nthreads "${option[threads]}" --memory-limit "$limit"
     --local-directory "$scratch" --death-timeout "${option[wait]}"
     --no-dashboard --dashboard-address 127.0.0.1:0
@@ -70,5 +71,5 @@ while alive "$worker"; do
 done
 wait "$worker"
 status=$?
-rm -rf "$scratch"
+remove_scratch
 exit "$status"

@@ -75,7 +75,7 @@ def test_the_scripts_are_clean():
         pytest.skip("shellcheck is missing: apt-get install shellcheck")
     scripts = [*CLUSTER.glob("*.sh"), *CLUSTER.glob("*.sbatch")]
     stand_ins = [STAND_INS / name for name in ("pbsdsh", "blaunch", "gpu/nvidia-smi")]
-    assert len(scripts) == 6
+    assert len(scripts) == 7
     command = ["shellcheck", "-x", *scripts, *stand_ins]
     done = subprocess.run(command, cwd=CLUSTER.parent, capture_output=True, text=True)
     assert done.stdout == ""
@@ -100,6 +100,7 @@ def test_one_machine_with_gpus(folder, monkeypatch):
 def test_pbs_with_tls(pbs):
     own = Security.temporary()
     Path("key.pem").write_text(own.tls_client_key)
+    Path("key.pem").chmod(0o600)
     for name in ("ca", "cert"):
         Path(f"{name}.pem").write_text(own.tls_client_cert)
     files = ("--tls-ca-file=ca.pem", "--tls-cert=cert.pem", "--tls-key", "key.pem")
@@ -114,7 +115,7 @@ def test_pbs_with_tls(pbs):
 
 
 def test_lsf(folder, monkeypatch):
-    names = ("settings.sh", "scheduler.json", "scheduler.log", "launch.log", "tls.pem")
+    names = ("settings.sh", "scheduler.log", "launch.log", "tls.pem")
     precious = links_in("twom-logs/mine", *names, "worker-localhost.log")
     Path("nodes").write_text(SLOTS)
     monkeypatch.setenv("LSB_JOBID", "12")

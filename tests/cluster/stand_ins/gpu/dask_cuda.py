@@ -17,7 +17,7 @@ def cuda() -> None:
 
 
 @cuda.command(name="worker")
-@click.option("--scheduler-file")
+@click.argument("scheduler")
 @click.option("--protocol")
 @click.option("--host")
 @click.option("--interface")
@@ -32,6 +32,7 @@ def cuda() -> None:
 @click.option("--dashboard/--no-dashboard", default=True)
 @click.option("--dashboard-address", default=":0")
 def worker(
+    scheduler: str,
     name: str,
     device_memory_limit: str,
     rmm_pool_size: str,
@@ -49,15 +50,18 @@ def worker(
         "memory": options["memory_limit"],
     }
     Path(f"{name.partition(':')[0]}.json").write_text(json.dumps(record))
-    asyncio.run(_run(name, devices, options))
+    asyncio.run(_run(scheduler, name, devices, options))
 
 
-async def _run(name: str, devices: list[str], options: dict[str, object]) -> None:
+async def _run(
+    scheduler: str, name: str, devices: list[str], options: dict[str, object]
+) -> None:
     from distributed import Nanny
     from distributed._signals import wait_for_signals
 
     nannies = [
         Nanny(
+            scheduler,
             name=f"{name}-{i}" if len(devices) > 1 else name,
             env={"CUDA_VISIBLE_DEVICES": ",".join(devices[i:] + devices[:i])},
             **{**options, "memory_limit": 2**30},
