@@ -1,7 +1,7 @@
 # Two commands for a newcomer:
 #
 #   make demo      multiply two matrices and see how long and how exact
-#   make test      run every check
+#   make test      run the checks for every change
 #
 # Both build .venv first, in either order; `make help` lists the rest.
 
@@ -43,7 +43,7 @@ BENCHMARKS := $(filter-out %/bench_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lowest counts bench figures test-gpu sanitize-gpu bench-gpu kernels \
+.PHONY: help demo test nightly check lowest counts bench figures test-gpu sanitize-gpu bench-gpu kernels \
         lint lint-ruff lint-mypy lint-numpydoc lint-codespell docs format clean
 
 help: ## print this list
@@ -54,9 +54,13 @@ demo: $(PACKAGE) ## multiply two matrices; A=file B=file N=size W=workers, all o
 	@$(BIN)/python -m twom_dist.demo $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
 	    $(if $(N),--size "$(N)") $(if $(W),--workers "$(W)")
 
-test: $(TOOLS) ## run every check; ARGS="-k name" is passed to pytest
+test: TESTS = -m "not nightly"
+test nightly: $(TOOLS)
 	@$(MAKE) --no-print-directory -j2 lint kernels
-	@$(PYTEST) --doctest-modules tests twom_dist $(ARGS)
+	@$(PYTEST) $(TESTS) --doctest-modules tests twom_dist $(ARGS)
+
+test: ## run the checks for every change; ARGS="-k name" is passed to pytest
+nightly: ## run every check, those as well that take long
 
 check: lint ## run the quick checks, in a minute: style, types and the fast tests
 	@$(PYTEST) -m fast tests $(ARGS)

@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings(UNRAISABLE))
         if INTEGRATION.intersection(folders):
             item.add_marker("integration")
-        elif item.get_closest_marker("slow") is None:
+        elif not any(map(item.get_closest_marker, ("slow", "nightly"))):
             item.add_marker("fast")
 
 

@@ -116,12 +116,12 @@ def listening(pids):
     }
 
 
-def wait_until(condition, seconds=120):
-    """Wait for what takes a moment."""
+def wait_until(condition, seconds=120, every=0.02):
+    """Wait for what takes a moment; `every`: seconds between two looks."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
+        time.sleep(every)
 
 
 def wait_until_gone(find, seconds=120):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tests.jobs import wait_until
 
+_ASK_SECONDS = 0.3  # from one command of Slurm's to the next, which take a core's time
 _NVIDIA = 195  # the major number of its devices
 
 _SLURM_CONF = """
@@ -102,7 +103,7 @@ class Slurm:
         """Return the last state of a job, its exit code and its output."""
         # `sbatch --wait` asks less and less often, up to half a minute apart.
         ended = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
-        wait_until(lambda: self.ask(job, "JobState") in ended)
+        wait_until(lambda: self.ask(job, "JobState") in ended, every=_ASK_SECONDS)
         code = int(self.ask(job, "ExitCode").partition(":")[0])
         return self.ask(job, "JobState"), code, Path("job.out").read_text()
 
@@ -156,7 +157,10 @@ def running_slurm() -> Iterator[Slurm]:
         start("slurmctld", "-D", "-c")
         start("slurmd", "-D", "-c", "-N", "n1")
         start("slurmd", "-D", "-c", "-N", "n2")
-        wait_until(lambda: slurm("sinfo", "-hNo", "%T").split() == ["idle"] * 2)
+        idle = ["idle"] * 2
+        wait_until(
+            lambda: slurm("sinfo", "-hNo", "%T").split() == idle, every=_ASK_SECONDS
+        )
         yield slurm
     finally:
         slurm("scancel", "--state=PENDING,RUNNING")

@@ -97,6 +97,7 @@ def test_one_machine_with_gpus(folder, monkeypatch):
     assert "tcp://" not in log("scheduler") + log("worker-localhost")
 
 
+@pytest.mark.nightly
 def test_pbs_with_tls(pbs):
     own = Security.temporary()
     Path("key.pem").write_text(own.tls_client_key)
@@ -114,6 +115,7 @@ def test_pbs_with_tls(pbs):
     assert_encrypted()
 
 
+@pytest.mark.nightly
 def test_lsf(folder, monkeypatch):
     names = ("settings.sh", "scheduler.log", "launch.log", "tls.pem")
     precious = links_in("twom-logs/mine", *names, "worker-localhost.log")
@@ -133,6 +135,7 @@ def test_lsf(folder, monkeypatch):
     assert precious.read_text() == "as it was"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("script", "lost", "number", "code", "sentence"),
     [
@@ -162,6 +165,7 @@ def test_a_job_that_is_ended_or_loses_its_cluster_leaves_nothing(
     assert not Path("C.zarr").exists()
 
 
+@pytest.mark.nightly
 def test_a_script_that_is_killed_leaves_no_process(folder, long_product):
     process = start("local_cuda.sh", "--protocol", "tcp", *long_product)
     wait_until(parts_of_c)
@@ -219,6 +223,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(folder, monkeypatch):
         assert err.startswith(f"{script}: error: this is no job of a batch system, ")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("mute", "options", "sentence"),
     [

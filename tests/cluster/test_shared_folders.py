@@ -1,6 +1,6 @@
 """Jobs in folders that others can write to: nobody else becomes the job's owner.
 
-dask, python3 and twom-dist are stand-ins that do nothing, at once, but where it is said.
+dask, python3 and twom-dist are stand-ins that start at once and do nothing.
 """
 
 import os
@@ -28,7 +28,7 @@ exec "${@:3}"
 
 
 def bash(script: str, *arguments: object, cwd: Path | None = None) -> str:
-    """Run some lines of bash with the functions of the scripts, and return the output."""
+    """Run lines of bash with the functions of the scripts; return the output."""
     lines = f'source "{CLUSTER}/common.sh"\n{script}'
     command = ["bash", "-uc", lines, "test", *map(str, arguments)]
     return subprocess.check_output(command, cwd=cwd, text=True).strip()
@@ -59,7 +59,7 @@ class Shared:
         return subprocess.Popen(
             [*command, "herk", "A", "-o", "C"],
             cwd=self.folder,
-            env={"PATH": path, "TWOM_DIST": "true", **batch, **variables},
+            env={"PATH": path, **batch, **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

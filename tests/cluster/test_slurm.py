@@ -41,6 +41,7 @@ def test_a_product_on_two_nodes(slurm, folder):
     assert "1.86 GiB" in (logs / "worker-n2.log").read_text()
 
 
+@pytest.mark.nightly
 def test_a_job_ends_as_its_command_does(slurm, folder):
     shutil.copytree(CLUSTER, "my scripts")
     before = contents(folder)
@@ -62,6 +63,7 @@ def test_a_job_ends_as_its_command_does(slurm, folder):
     assert not Path("twom-logs").exists()
 
 
+@pytest.mark.nightly
 def test_a_cancelled_job_leaves_nothing(slurm, folder, long_product):
     job = slurm.submit("-N2", SCRIPT, *long_product)
     wait_until(parts_of_c)
@@ -74,6 +76,7 @@ def test_a_cancelled_job_leaves_nothing(slurm, folder, long_product):
     assert not Path("C.zarr").exists()
 
 
+@pytest.mark.nightly
 def test_a_job_ends_in_good_order_before_its_time_limit(slurm, folder, long_product):
     job = slurm.submit(SCRIPT, *long_product)
     wait_until(parts_of_c)
@@ -87,6 +90,7 @@ def test_a_job_ends_in_good_order_before_its_time_limit(slurm, folder, long_prod
     assert not Path("C.zarr").exists()
 
 
+@pytest.mark.nightly
 def test_one_cuda_worker_a_node_sees_the_gpus_of_the_job(slurm, folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STAND_INS / "gpu"))
     # Three GPUs on two nodes: Slurm would give a step on both of them one each.
@@ -107,6 +111,7 @@ def test_one_cuda_worker_a_node_sees_the_gpus_of_the_job(slurm, folder, monkeypa
     assert "ucx://127.0.0.1" in next(Path().rglob("scheduler.log")).read_text()
 
 
+@pytest.mark.nightly
 def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
     jobqueue = pytest.importorskip("dask_jobqueue", reason="pip install .[jobqueue]")
     from distributed import Client
