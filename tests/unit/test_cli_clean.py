@@ -62,22 +62,49 @@ def test_a_folder_that_a_run_is_in_stays_and_a_damaged_one_goes(call, left):
     assert left_behind() == [".C.npy.unfinished"]
 
 
-@pytest.mark.parametrize("stranger", ["notes.txt", "lock.zarr"])
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        "notes.txt",
+        "lock.zarr",
+        "lock",
+        "room/notes.txt",
+        "C.npy/notes.txt",
+        "0123456789ab.zarr",
+        "0123456789ab.zarr/notes.txt",
+        "*.zarr/notes.txt",
+        "*.zarr/c/0/notes.txt",
+    ],
+)
 def test_a_folder_with_anything_else_stays(call, left, stranger):
-    path = Path(".C.npy.unfinished", stranger)
+    inside = Path(".C.npy.unfinished")
+    stranger = stranger.replace("*.zarr", next(inside.glob("*.zarr")).name)
+    path = inside / stranger
+    if path.parent != inside and path.parent.is_file():
+        path.parent.unlink()
+    path.parent.mkdir(exist_ok=True)
     path.write_text("mine")
-    before = contents(path.parent)
+    before = contents(inside)
     code, found = listed(call, "--yes")
     assert (code, found["C.npy"]["removed"]) == (1, False)
-    assert stranger in found["C.npy"]["obstacle"]
+    assert stranger.removesuffix("/notes.txt") in found["C.npy"]["obstacle"]
     # One that comes in between listing and removing is seen as well.
     with raises(StoreError, "not-removed"):
         remove_leftover(find_unfinished("C.npy"))
     for overwrite in (False, True):
         with pytest.raises(StoreError):
             update_files("herk", "A.npy", "C.npy", overwrite=overwrite)
-    assert contents(path.parent) == before
+    assert contents(inside) == before
     assert found["H.zarr"]["removed"]
+
+
+def test_a_matrix_that_no_job_has_made_stays(call, left):
+    Path("C.npy").unlink()
+    save(".C.npy.unfinished/0123456789ab.zarr", np.eye(3))
+    code, found = listed(call, "--yes")
+    assert (code, found["C.npy"]["removed"]) == (1, False)
+    assert "0123456789ab.zarr" in found["C.npy"]["obstacle"]
+    assert read(".C.npy.unfinished/0123456789ab.zarr").shape == (3, 3)
 
 
 def test_what_is_left_of_a_run_that_was_killed_after_its_end_is_removed(

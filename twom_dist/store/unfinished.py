@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,12 +17,12 @@ from ._export import export, export_bytes
 from ._location import parse_location
 from ._place import Commit, Place
 from ._publish import publish
+from ._strangers import find_stranger
 from .output import Manifest, Output, open_output
 from .reader import matrix_class
 
 # The folder's list of names is synced, and so opened, when the output gets its name.
 _ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
-_STORE = re.compile(r"[0-9a-f]{12}\.zarr(\.draft|\.old)?")
 # Of file systems that cannot lock: runs there are not kept apart.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
@@ -205,13 +204,9 @@ class Unfinished(Place):
     def find_obstacle(self) -> str:
         """Say why what is in the folder must stay; empty if nothing must."""
         output = os.path.basename(self.location.path)
-        names = [path.name for path in Path(self.folder).glob("*")]
-        # Of an .npz an .npy file is made first.
-        ours = ("lock", "room", output, f"{output}.npy")
-        for name in names:
-            if name not in ours and not _STORE.fullmatch(name):
-                return f"it holds {name!r}, which is not of a job"
-        aside = any(name.endswith(".old") for name in names)
+        if stranger := find_stranger(self.folder, self.location.path):
+            return f"it holds {stranger!r}, which is not of a job"
+        aside = any(Path(self.folder).glob("*.old"))
         if aside and not os.path.lexists(self.location.path):
             # A run was killed between the two renames of `publish`.
             return f"it holds what {output!r} was before; the same job puts it in order"
