@@ -1,5 +1,8 @@
 """``twom-dist scripts``: the launch scripts, all or none."""
 
+import errno
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,4 +45,25 @@ def test_what_cannot_be_replaced_is_refused(call, here, place, code):
     (here / place).touch()
     before = contents(here)
     call.assert_refuses("scripts", "jobs", "--overwrite", why=code)
+    assert contents(here) == before
+
+
+@pytest.mark.parametrize("module", [shutil, os])
+def test_what_fails_in_the_middle_changes_nothing(call, here, monkeypatch, module):
+    """As on a full disk, and where one of the files may not be renamed."""
+    assert call("scripts", "jobs")[0] == 0
+    for path in (here / "jobs").iterdir():
+        path.write_text(f"{path.name}, as it was")
+    (here / "jobs" / "worker.sh").unlink()
+    before, name = contents(here), {shutil: "copy", os: "rename"}[module]
+    act, count = getattr(module, name), iter(range(100))
+
+    def fail_once(*args, **kwargs):
+        if next(count) == 4:
+            raise OSError(errno.EPERM, "Operation not permitted")
+        return act(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, fail_once)
+    why = "scripts-not-written"
+    call.assert_refuses("scripts", "jobs", "--overwrite", why=why)
     assert contents(here) == before

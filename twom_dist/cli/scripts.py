@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -47,12 +49,31 @@ def write_scripts(folder: Path, overwrite: bool) -> list[str]:
             raise StoreError(f"{str(path)!r} exists", remedy, "scripts-exist")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            # Where it is a link, what it leads to stays as it is.
-            (folder / name).unlink(missing_ok=True)
-            shutil.copy(source / name, folder)
+        with TemporaryDirectory(dir=folder, prefix=".twom-") as beside:
+            new, old = Path(beside, "new"), Path(beside, "old")
+            new.mkdir()
+            old.mkdir()
+            for name in names:
+                shutil.copy(source / name, new)
+            _exchange(names, new, folder, old)
     except OSError as error:
         problem = f"cannot write to {str(folder)!r}: {error.strerror}"
         remedy = "Name a folder that you can write to"
         raise StoreError(problem, remedy, "scripts-not-written") from error
     return names
+
+
+def _exchange(names: list[str], new: Path, folder: Path, old: Path) -> None:
+    """Move files into a folder, and those that were there out of it: all or none.
+
+    A link moves as one; what it leads to stays as it is.
+    """
+    with ExitStack() as undo:
+        for name in names:
+            steps = [(new / name, folder / name)]
+            if os.path.lexists(folder / name):
+                steps.insert(0, (folder / name, old / name))
+            for here, there in steps:
+                os.rename(here, there)
+                undo.callback(os.rename, there, here)
+        undo.pop_all()
