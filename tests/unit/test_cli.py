@@ -12,6 +12,7 @@ import pytest
 
 import twom_dist as td
 from tests.command import K, M, N, contents, make, read, same_bits, save, visible
+from tests.jobs import stop_after
 from tests.layouts import lay_out
 from twom_dist import jobs
 from twom_dist.cli import failures, main
@@ -124,6 +125,7 @@ def test_info_describes_a_matrix(call):
         assert part in out
 
 
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
     ("command", "shape", "tile", "options"),
     [
@@ -132,10 +134,12 @@ def test_info_describes_a_matrix(call):
         (("--shape-a", "8000,4000", "--shape-b", "4000x80"), (8000, 80, 4000), 90, {}),
     ],
 )
-def test_a_plan_is_that_of_the_job(call, a, b, command, shape, tile, options):
+def test_a_plan_is_that_of_the_job(call, a, b, command, shape, tile, options, threads):
     """With whole tiles, the last ones smaller, and the share of the processes."""
     flags = ("--workers", "2", "--worker-memory", "550MiB", "--tile", str(tile))
-    cluster = Cluster(2, 1, MemoryBudget(550 * 2**20, "job"))
+    # One is what is planned for where nothing is said.
+    flags += ("--threads-per-worker", str(threads)) if threads > 1 else ()
+    cluster = Cluster(2, threads, MemoryBudget(550 * 2**20, "job"))
     routine = "herk" if options else "gemm"
     layout = lay_out(shape, "c16", cluster, tile=tile, routine=routine, **options)
     waves = len(layout.waves)
@@ -151,6 +155,19 @@ def test_numbers_and_shapes_are_parsed():
     numbers = {"1+2j": 1 + 2j, "-.5": -0.5, "1e3": 1000, "j": 1j}
     assert {text: NUMBER(text) for text in numbers} == numbers
     assert SHAPE("3,4") == SHAPE("3x4") == SHAPE(" 3 , 4") == (3, 4)
+
+
+def test_resume_keeps_the_tiles_that_overwrite_would_compute_again(call, a):
+    def run(progress):
+        options = {"tile": 16, "op_b": "C", "overwrite": True, "progress": progress}
+        jobs.multiply_files("A.npy", "A.npy", "C.npy", **options)
+
+    np.save("C.npy", np.eye(2))
+    command = ("gemm", "A.npy", "A.npy", "-oC.npy", "--op-b=C", *HERE, "--overwrite")
+    for flags, kept in (((), False), (("--resume",), True)):
+        stop_after(2, run)
+        code, out, _ = call(*command, *flags, "--json")
+        assert (code, json.loads(out)["resumed"] >= 2) == (0, kept)
 
 
 # --- failures while running ---------------------------------------------------------

@@ -1,6 +1,7 @@
 """A line a minute, or one that changes on a terminal: tiles, speed, workers."""
 
 import math
+import os
 import re
 import sys
 import time
@@ -9,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.jobs import wait_until
+from twom_dist.cli import following
 from twom_dist.cli.following import follow
 from twom_dist.jobs import Progress
 
@@ -69,3 +71,29 @@ def test_on_a_terminal_one_line_changes_and_goes(capsys, monkeypatch):
     said.append(capsys.readouterr().err)
     assert said[-2].startswith("\r0 of 9 tiles\x1b[K")
     assert said[-1].endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left"), [(3.0, "6 s"), (299.0, "598 s"), (301.0, "10m 2s")]
+)
+def test_the_time_left_is_that_of_the_tiles_of_this_run(seconds, left):
+    # Three of nine were there, and one took so long.
+    told = following._describe(Progress(7, 9, 4 * 10**9, 4 * seconds), 3)
+    assert told == f"7 of 9 tiles, {1 / seconds:.1f} GFLOP/s, {left} left"
+
+
+def test_a_line_is_as_long_as_the_terminal_is_wide(capsys, monkeypatch):
+    asked = []
+
+    def measure(number):
+        asked.append(number)
+        return os.terminal_size((20, 5))
+
+    monkeypatch.setattr(os, "get_terminal_size", measure)
+    following._show_in_place("x" * 100)
+    # Room is left for the cursor, or the terminal would go on in the next line.
+    assert capsys.readouterr().err == f"\r{'x' * 19}\x1b[K"
+    assert asked == [2]
+    monkeypatch.setattr(os, "get_terminal_size", Mock(side_effect=OSError))
+    following._show_in_place("x" * 100)
+    assert capsys.readouterr().err == f"\r{'x' * 79}\x1b[K"

@@ -179,3 +179,9 @@ def test_the_command_tells_whether_all_is_in_order(call):
     *_, last = out.splitlines()
     assert last.startswith("failure  workers")
     assert "tcp://127.0.0.1:9" in last
+
+
+def test_two_addresses_of_a_scheduler_are_refused(call):
+    """Not reported: the mistake is in the command, and nothing was examined."""
+    flags = ("--scheduler", "tcp://127.0.0.1:9", "--scheduler-file", "none")
+    call.assert_refuses("doctor", *flags, why="workers-of-scheduler")
