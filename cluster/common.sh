@@ -32,8 +32,7 @@ patience=60                  # seconds between SIGTERM and SIGKILL
 #                             moves them to the host; products take up to half of the
 #                             GPU besides                                      [0.4]
 #   --interface NAME          network interface, e.g. ib0   [the one to the other nodes]
-#   --protocol NAME           tls, or without encryption tcp or ucx  [ucx on GPUs where
-#                             it is installed; tls]
+#   --protocol NAME           tls, or without encryption tcp or ucx               [tls]
 #   --tls-ca-file FILE        CA certificate: admit only processes with a certificate of
 #                             this authority     [temporary credentials for the job]
 #   --tls-cert FILE           certificate of scheduler, workers and client (PEM)
@@ -151,8 +150,6 @@ check_devices() {
     if [[ -n $(compgen -e "${tls}__SCHEDULER__CERT") ]]; then
         [[ $protocol == tls ]] ||
             refuse "--protocol $protocol given, and only tls is encrypted; leave it out"
-    elif ((found > 0)) && [[ -z ${option[protocol]} ]] && has_module distributed_ucxx; then
-        protocol=ucx
     fi
 }
 

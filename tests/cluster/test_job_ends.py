@@ -72,14 +72,15 @@ def test_a_job_that_is_told_to_end_ends_its_command_first(number):
 @pytest.mark.parametrize(
     ("acts", "sentence"),
     [
-        ({"SCHEDULER": "exec sleep 9"}, "no scheduler file after 1 s"),
+        ({"SCHEDULER": "exec sleep 60"}, "no scheduler file after 1 s"),
         ({"SCHEDULER": "echo no luck; exit"}, r"the scheduler did not .*\(no luck\)"),
         ({"SCHEDULER": "(sleep 0.6; kill $$) &"}, r"the scheduler ended \(.*\)"),
         ({"WORKER": "echo no luck; exit"}, r"the workers of .* ended \(no luck\)"),
     ],
 )
 def test_a_job_without_a_cluster_ends(acts, sentence):
-    code, err = end_of(start("--wait", "1", TWOM_DIST="exec sleep 9", **acts))
+    wait = "1" if "no scheduler file" in sentence else "60"
+    code, err = end_of(start("--wait", wait, TWOM_DIST="exec sleep 60", **acts))
     assert code == 1
     assert re.fullmatch(f"local_cuda.sh: error: {sentence}; see /.*\n", err), err
 

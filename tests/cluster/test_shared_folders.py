@@ -166,7 +166,7 @@ def test_the_folder_of_another_is_refused_before_anything_starts(shared):
 
 
 def test_a_folder_that_is_exchanged_while_workers_start_is_not_trusted(shared):
-    process = shared.start("--logs", "logs/12", TWOM_DIST="exec sleep 9")
+    process = shared.start("--logs", "logs/12", TWOM_DIST="exec sleep 60")
     wait_until((shared.folder / "launching").exists, 20)
     (shared.folder / "logs").rename(shared.folder / "aside")
     shared.plant(shared.folder / "logs" / "12")

@@ -96,7 +96,7 @@ def test_one_cuda_worker_a_node_sees_the_gpus_of_the_job(slurm, folder, monkeypa
     # Three GPUs on two nodes: Slurm would give a step on both of them one each.
     job = slurm.submit(
         *("-N2", "--gpus=3", "--mem-per-gpu=1000", SCRIPT, "--pool-size", "0.5"),
-        *("herk", "A.zarr", "-o", "C.zarr", *PLAIN),
+        *("--protocol", "ucx", "herk", "A.zarr", "-o", "C.zarr", *PLAIN),
     )
     state, code, output = slurm.wait(job)
     assert (state, code) == ("COMPLETED", 0), output
