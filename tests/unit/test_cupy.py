@@ -105,7 +105,7 @@ def test_encoded_tiles_are_told_by_exponents_that_nobody_fetches(monkeypatch):
         made.append(exponents)
         return SimpleNamespace(nbytes=block.nbytes)
 
-    engine = SimpleNamespace(encode=encode)
+    engine = SimpleNamespace(encode=encode, keep=lambda x: x)
     monkeypatch.setattr(tasks, "load_engine", lambda spec: engine)
     block = random_matrix(4, 4)
     posed = of_headers(find_routine("gemm"), block, block, None, num_moduli=4)

@@ -46,6 +46,10 @@ class Engine(Looks, Protocol):
         """Scope of one dask task: its share of threads; device work done on exit."""
         ...
 
+    def keep(self, encoded: Encoded) -> Encoded:
+        """Return a tile that others share, and keep it until the task has ended."""
+        ...
+
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:

@@ -130,7 +130,7 @@ def encode_tile(
         exponents.tobytes() if on_host and not spec.exact else None,
     )
     beside = None if on_host else exponents
-    return encoded_tiles.get(block, key, encode, spec.cache_bytes, beside)
+    return engine.keep(encoded_tiles.get(block, key, encode, spec.cache_bytes, beside))
 
 
 def multiply_panel(

@@ -57,6 +57,10 @@ class CpuEngine:
         """Bound the threads to a task's share."""
         return limit_threads(task_threads())
 
+    def keep(self, encoded: Any) -> Any:
+        """Nothing runs on when a call has returned."""
+        return encoded
+
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:

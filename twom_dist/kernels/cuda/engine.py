@@ -3,8 +3,8 @@
 Nothing here waits for the device but `task` on its exit, `fetch`, and `fingerprint`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from .encoded import CudaEncoded
 from .fill import CudaFill, fill_nonfinite, mark_nonfinite
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
+from .kept import Kept
 from .launch import (
     LARGEST_STACK,
     Device,
@@ -54,12 +55,16 @@ class CudaEngine:
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        self._kept = Kept()
 
-    @contextmanager
-    def task(self) -> Iterator[None]:
+    def task(self) -> AbstractContextManager[None]:
         """Wait for the stream on exit: dask takes a result that is there for done."""
-        yield
-        self.device.synchronize()
+        return self._kept.until(self.device.synchronize)
+
+    def keep(self, encoded: CudaEncoded) -> CudaEncoded:
+        """Keep planes that another thread may drop while this stream reads them."""
+        self._kept.add(encoded)
+        return encoded
 
     def run_stack(
         self,

@@ -96,6 +96,10 @@ class ReferenceEngine:
         """Nothing to share."""
         return nullcontext()
 
+    def keep(self, encoded: Any) -> Any:
+        """Nothing runs on when a call has returned."""
+        return encoded
+
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
