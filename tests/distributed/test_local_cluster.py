@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from types import SimpleNamespace
 
 import dask
@@ -26,6 +27,8 @@ from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, PlanError
 
 GIB = 1 << 30
+# A distribution whose entry point says that dask can speak UCX.
+WITH_UCX = Path(__file__).parent.parent / "cluster/stand_ins/gpu"
 TWO_GPUS = Gpus((Gpu("A", 100 * GIB, 80 * GIB), Gpu("A", 100 * GIB, 90 * GIB)), (13, 0))
 
 
@@ -144,7 +147,7 @@ def recorded(monkeypatch):
     monkeypatch.setattr(local, "find_gpus", lambda: TWO_GPUS)
     for module in (local, cuda):
         monkeypatch.setattr(module, "find_spec", lambda _: True)
-    monkeypatch.setattr(local, "entry_points", lambda **_: ["ucx"])
+    monkeypatch.syspath_prepend(WITH_UCX)
     return calls
 
 
@@ -174,7 +177,7 @@ POOL = {
 
 def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(recorded):
     shared = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": GIB}
-    expected = LOOPBACK_ONLY | POOL | shared | {"protocol": "ucx", "security": None}
+    expected = LOOPBACK_ONLY | POOL | shared
     assert start(recorded, memory_limit=GIB) == expected
     own = {"rmm_pool_size": "1 GiB", "local_directory": "/fast"}
     assert start(recorded, memory_limit=GIB, **own) == expected | own
@@ -191,38 +194,35 @@ def test_a_pool_is_of_rmm_and_leaves_outputs_a_share(monkeypatch):
     assert cuda.choose_pool(TWO_GPUS) == {}
 
 
-# What is given and what dask gets, with UCX and without.
+# What is given, and the protocol and the security that dask gets.
 OWN = Security(require_encryption=True)
+PLAIN = {"security": False}
 TRANSPORTS = [
-    ({}, ("ucx", None), (None, True)),
-    ({"security": False}, ("ucx", None), (None, None)),
-    ({"security": True}, (None, True), (None, True)),
-    ({"security": OWN}, (None, OWN), (None, OWN)),
-    ({"protocol": "tls"}, ("tls", True), ("tls", True)),
-    ({"protocol": "tcp", "security": False}, ("tcp", None), ("tcp", None)),
-    ({"protocol": "ucx", "security": False}, ("ucx", None), ("ucx", None)),
+    ({}, (None, True)),
+    (PLAIN, (None, None)),
+    ({"security": True}, (None, True)),
+    ({"security": OWN}, (None, OWN)),
+    ({"protocol": "tls"}, ("tls", True)),
+    ({"protocol": "tcp", **PLAIN}, ("tcp", None)),
+    ({"protocol": "ucx", **PLAIN}, ("ucx", None)),
 ]
 
 
-@pytest.mark.parametrize(("given", "with_ucx", "without"), TRANSPORTS)
-def test_only_ucx_and_who_says_so_leave_a_cluster_open(
-    recorded, monkeypatch, given, with_ucx, without
-):
-    def chosen(**where):
-        call = start(recorded, **given, **where)
-        return call["protocol"], call["security"]
-
-    assert chosen() == with_ucx
-    assert chosen(gpus=False) == without
-    monkeypatch.setattr(local, "entry_points", lambda **_: [])
-    assert chosen() == without
+@pytest.mark.parametrize("where", [{}, {"gpus": False}])
+@pytest.mark.parametrize(("given", "chosen"), TRANSPORTS)
+def test_only_who_says_so_leaves_a_cluster_open(recorded, where, given, chosen):
+    call = start(recorded, **given, **where)
+    assert (call["protocol"], call["security"]) == chosen
 
 
 def test_what_cannot_be_is_refused_before_anything_starts(recorded, monkeypatch):
-    for protocol in ("tcp", "ucx"):
+    # dask takes UCX by its options, too.
+    open_ones = [{"protocol": x} for x in ("tcp", "ucx", "ucxx")]
+    open_ones += [{"enable_nvlink": True}, {"host": "ucx://127.0.0.1"}]
+    for asked in open_ones:
         for security in ({}, {"security": True}, {"security": OWN}):
             with raises(PlanError, "unencrypted-protocol"):
-                start(recorded, protocol=protocol, **security)
+                start(recorded, **asked, **security)
     monkeypatch.setitem(sys.modules, "dask_cuda", None)
     with raises(EngineUnavailableError, "no-dask-cuda"):
         cuda.find_cluster_class(TWO_GPUS)

@@ -2,7 +2,6 @@
 
 import inspect
 from contextlib import ExitStack
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from multiprocessing import current_process
 from typing import Any
@@ -26,6 +25,9 @@ _START = (
     'In a script, start them under `if __name__ == "__main__":`; else run twom-dist '
     "doctor"
 )
+
+# Options by which dask-cuda takes UCX.
+_OF_UCX = ("enable_tcp_over_ucx", "enable_infiniband", "enable_nvlink", "enable_rdmacm")
 
 MemoryLimit = int | float | str | None
 
@@ -148,8 +150,9 @@ def local_cluster(
     `dask_cuda.LocalCUDACluster` with one worker for each GPU and a pool of device
     memory that CuPy shares; otherwise it is a `distributed.LocalCluster`. Whoever can
     connect can run programs as you: by default only this process and the workers can,
-    which share temporary TLS credentials. UCX cannot encrypt, so where it is the
-    protocol, every user of this machine can connect.
+    which share temporary TLS credentials, on GPUs as well. UCX cannot encrypt and
+    listens on every interface of this machine, whichever is named: with
+    ``protocol="ucx", security=False`` everybody who reaches one can connect.
 
     Parameters
     ----------
@@ -168,14 +171,13 @@ def local_cluster(
     dashboard : bool
         Whether to serve dask's dashboard, on port 8787 of the loopback address.
     protocol : str, optional
-        Default: "ucx" for GPUs if distributed-ucxx is installed and no credentials are
-        given; otherwise "tls", or "tcp" with ``security=False``. A protocol that does
-        not encrypt is refused without ``security=False``.
+        Default: "tls", or "tcp" with ``security=False``. A protocol that does not
+        encrypt, such as "ucx", is refused without ``security=False``.
     interface : str, optional
         Listen on this network interface, such as "ib0", instead of the loopback.
     security : distributed.Security or bool, optional
-        Default: True, temporary credentials of this cluster (with UCX, none). False is
-        what dask is configured to do, which is not to encrypt unless you set it.
+        Default: True, temporary credentials of this cluster. False is what dask is
+        configured to do, which is not to encrypt unless you set it.
     **options
         Options of the cluster class, which override what is chosen here: for example
         `rmm_pool_size` and `device_memory_limit` of dask-cuda, `local_directory`,
@@ -216,7 +218,7 @@ def local_cluster(
 
     found = choose_gpus(gpus, n_workers)
     local = choose_workers(n_workers, threads_per_worker, memory_limit, gpus=found)
-    protocol, security = _choose_transport(protocol, security, found)
+    protocol, security = _choose_transport(protocol, security, options)
     chosen = {
         "n_workers": local.workers,
         "threads_per_worker": local.threads,
@@ -264,18 +266,25 @@ def _check_options(make: Any, options: dict[str, Any]) -> None:
 
 
 def _choose_transport(
-    protocol: str | None, security: Any, gpus: Gpus
+    protocol: str | None, security: Any, options: dict[str, Any]
 ) -> tuple[str | None, Any]:
-    """Choose temporary credentials and a protocol that encrypts, if none are given."""
-    plain = protocol is not None and not protocol.startswith(("tls", "wss"))
-    if plain and security is not False:
-        problem = f"the protocol {protocol!r} does not encrypt"
+    """Choose temporary credentials, and refuse what does not encrypt without a word.
+
+    Without a protocol dask takes tls where there are credentials, and tcp elsewhere.
+    """
+    asked = protocol or _implied_protocol(options)
+    if asked and not asked.startswith(("tls", "wss")) and security is not False:
+        problem = f"the protocol {asked!r} does not encrypt"
         remedy = "Leave it out, or give security=False as well"
+        if asked.startswith("ucx"):
+            remedy += ", with which every network interface is open to everybody"
         raise PlanError(problem, remedy, "unencrypted-protocol")
-    ucx = entry_points(group="distributed.comm.backends", name="ucx")
-    if protocol is None and gpus.visible and not security and ucx:
-        protocol = "ucx"
-    if security is None:
-        security = protocol != "ucx"
-    # Without a protocol dask takes tls where there are credentials, and tcp elsewhere.
-    return protocol, security or None
+    return protocol, (security is None or security) or None
+
+
+def _implied_protocol(options: dict[str, Any]) -> str | None:
+    """Return the protocol that dask takes by these options, if none is named."""
+    if any(options.get(name) for name in _OF_UCX):
+        return "ucx"
+    scheme, found, _ = str(options.get("host")).partition("://")
+    return scheme if found else None
