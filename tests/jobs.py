@@ -109,8 +109,13 @@ def task_names(client):
 
 def listening(pids):
     """Addresses that these processes listen on."""
+    return {port.ip for port in open_ports(pids)}
+
+
+def open_ports(pids):
+    """Addresses and ports that these processes listen on."""
     return {
-        x.laddr.ip
+        x.laddr
         for x in psutil.net_connections("inet")
         if x.pid in pids and x.status == psutil.CONN_LISTEN
     }

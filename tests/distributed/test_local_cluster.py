@@ -7,7 +7,8 @@ import inspect
 import os
 import subprocess
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,8 +22,8 @@ from distributed.comm import connect
 import twom_dist as td
 from tests.command import CommandLine, make, same_bits
 from tests.expect import raises
-from tests.jobs import METHOD, listening
-from twom_dist.cluster import cuda, local
+from tests.jobs import METHOD, listening, open_ports
+from twom_dist.cluster import cuda, local, pages
 from twom_dist.cluster.nvml import Gpu, Gpus
 from twom_dist.errors import EngineUnavailableError, PlanError
 
@@ -53,6 +54,26 @@ def spawned_workers():
         yield
 
 
+# Of the scheduler, of workers, and of both.
+PAGES = [
+    *("/info/main/workers.html", "/json/counts.json", "/status"),
+    *("/metrics", "/sitemap.json", "/statics/js/dask.js", "/"),
+]
+
+
+def find_pages(port):
+    """The web pages of dask that answer there."""
+    found = set()
+    for page in PAGES:
+        asking = HTTPConnection(*port, timeout=5)
+        # What listens for workers hangs up.
+        with closing(asking), suppress(OSError, HTTPException):
+            asking.request("GET", page)
+            if asking.getresponse().status == 200:
+                found.add(page)
+    return found
+
+
 def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, tmp_path):
     before = processes()
     a, b = make(90, 70, 1), make(70, 50, 2)
@@ -68,6 +89,7 @@ def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, tmp_path):
         started = {process.pid for process in processes() - before}
         assert started >= set(client.run(os.getpid).values())
         assert listening({os.getpid(), *started}) == {"127.0.0.1"}
+        assert not any(map(find_pages, open_ports({os.getpid(), *started})))
         _examine(client, CommandLine(capsys), tmp_path)
         _knock(client)
     assert processes() <= before
@@ -83,6 +105,8 @@ def test_a_cluster_that_is_kept_runs_until_it_is_closed():
     assert cluster.client.scheduler.address.startswith("tcp://127.0.0.1:")
     assert "workers=1, threads=2, memory=1.00 GiB" in repr(cluster)
     assert cluster.client.dashboard_link in repr(cluster)
+    found = map(find_pages, open_ports({os.getpid()}))
+    assert "/info/main/workers.html" in set().union(*found)
     cluster.close()
     assert processes() <= before
     cluster.close()
@@ -144,6 +168,7 @@ def recorded(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask_cuda", dask_cuda)
     monkeypatch.setattr("distributed.LocalCluster", record)
     monkeypatch.setattr("distributed.Client", nullcontext)
+    monkeypatch.setattr(pages, "close_pages", lambda client: None)
     monkeypatch.setattr(local, "find_gpus", lambda: TWO_GPUS)
     for module in (local, cuda):
         monkeypatch.setattr(module, "find_spec", lambda _: True)

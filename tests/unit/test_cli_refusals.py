@@ -32,6 +32,7 @@ REFUSALS = [
     (("A.npy", "-o", "C.npy"), UsageError),
     ((*PRODUCT, "--alpha", "two"), UsageError),
     ((*PRODUCT, "--memory-limit", "1e400"), UsageError),
+    ((*PRODUCT, "--dashboard"), "dashboard-of-threads"),
     ((*PRODUCT, "--scheduler", "tcp://h:1"), "workers-of-scheduler"),
     ((*AT, "--insecure", "--scheduler", "tcp://h:1"), "workers-of-scheduler"),
     (

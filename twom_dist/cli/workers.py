@@ -35,6 +35,10 @@ def find_workers(
     limits: dict[str, Any] = {"threads_per_worker": threads_per_worker}
     limits["memory_limit"] = memory_limit
     own = {"workers": workers, "dashboard": dashboard, "insecure": insecure, **limits}
+    if workers == 0 and dashboard:
+        problem = "--workers 0 and --dashboard exclude each other"
+        remedy = "Give one of them: threads of this process have no dashboard"
+        raise TwomError(problem, remedy, "dashboard-of-threads")
     with ExitStack() as stack:
         client = stack.enter_context(connect(**of_scheduler, **own))
         if client is None and workers == 0:

@@ -170,6 +170,7 @@ def local_cluster(
         there are enough for the workers and dask-cuda is installed.
     dashboard : bool
         Whether to serve dask's dashboard, on port 8787 of the loopback address.
+        Without it no web page of scheduler and workers answers.
     protocol : str, optional
         Default: "tls", or "tcp" with ``security=False``. A protocol that does not
         encrypt, such as "ucx", is refused without ``security=False``.
@@ -228,7 +229,7 @@ def local_cluster(
         "protocol": protocol,
         "security": security,
         "dashboard_address": f"{LOOPBACK}:{8787 if dashboard else 0}",
-        # An address alone would serve it; what remains is /health and the like.
+        # An address alone would serve it.
         "scheduler_kwargs": {"dashboard": dashboard},
     }
     make = LocalCluster
@@ -249,6 +250,10 @@ def local_cluster(
             code = "workers-did-not-start"
             raise EngineUnavailableError(problem, _START, code) from None
         client = started.enter_context(Client(cluster))
+        if not dashboard:
+            from .pages import close_pages
+
+            close_pages(client)
         return RunningCluster(client, started.pop_all(), dashboard)
 
 
