@@ -1,41 +1,9 @@
 """Counting GPUs, by a stand-in for the module pynvml: no GPU is needed."""
 
-from types import SimpleNamespace
-
 import pytest
 
+from tests.nvml import UUIDS, fail, fake_nvml
 from twom_dist.cluster.nvml import Gpu, ask_nvml, find_gpus
-
-UUIDS = ("GPU-aa", "GPU-bb", "GPU-cc")
-
-
-class NVMLError(Exception):
-    """The error of pynvml."""
-
-
-def fail(*_):
-    raise NVMLError("not here")
-
-
-def find(handle):
-    return handle if handle in range(len(UUIDS)) else fail()
-
-
-def fake_nvml(**others):
-    """Stand in for pynvml on a machine with three GPUs."""
-    functions = {
-        "nvmlInit": lambda: None,
-        "nvmlShutdown": lambda: None,
-        "nvmlDeviceGetCount": lambda: len(UUIDS),
-        "nvmlSystemGetCudaDriverVersion_v2": lambda: 12080,
-        "nvmlDeviceGetHandleByIndex": find,
-        "nvmlDeviceGetHandleByUUID": lambda x: UUIDS.index(x) if x in UUIDS else fail(),
-        "nvmlDeviceGetName": lambda handle: f"GPU {handle}",
-        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(
-            total=100 * handle, free=90 * handle
-        ),
-    }
-    return SimpleNamespace(NVMLError=NVMLError, **functions | others)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +19,8 @@ def fake_nvml(**others):
 )
 def test_gpus_are_those_that_cuda_would_see(named, found):
     gpus = ask_nvml(fake_nvml(), named)
-    assert gpus.visible == tuple(Gpu(f"GPU {i}", 100 * i, 90 * i) for i in found)
+    expected = (Gpu(f"GPU {i}", 100 * i, 90 * i, UUIDS[i]) for i in found)
+    assert gpus.visible == tuple(expected)
     assert gpus.cuda == (12, 8)
     assert bool(gpus.reason) != bool(found)
 
@@ -69,3 +38,14 @@ def test_nvml_that_fails_is_a_reason():
 def test_gpus_may_not_tell_their_memory():
     gpus = ask_nvml(fake_nvml(nvmlDeviceGetMemoryInfo=fail), None)
     assert [gpu.total_bytes for gpu in gpus.visible] == [0, 0, 0]
+
+
+def test_slices_of_a_gpu_are_found():
+    places = {0: 3, 4: 4}
+    cut = {
+        "nvmlDeviceGetMigMode": lambda gpu: (int(gpu == 1), 0),
+        "nvmlDeviceGetMaxMigDeviceCount": lambda _: 7,
+        "nvmlDeviceGetMigDeviceHandleByIndex": lambda _, i: places.get(i) or fail(),
+    }
+    gpus = ask_nvml(fake_nvml(**cut), None)
+    assert [gpu.slices for gpu in gpus.visible] == [(), ("MIG-dd", "MIG-ee"), ()]

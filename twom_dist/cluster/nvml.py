@@ -2,17 +2,24 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU that this process may use; 0 bytes where nobody has said."""
+    """A GPU that this process may use, or a slice of one (MIG).
+
+    0 bytes where nobody has said; `slices`: UUIDs of those that it is cut into, and of
+    which CUDA uses the first alone.
+    """
 
     name: str
     total_bytes: int
     free_bytes: int
+    uuid: str = ""
+    slices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,4 +81,19 @@ def _find_visible(nvml: Any, present: int, named: str | None) -> Iterator[Gpu]:
         except nvml.NVMLError:
             # GPUs that share the host's memory do not support the question.
             total = free = 0
-        yield Gpu(nvml.nvmlDeviceGetName(handle), total, free)
+        name, uuid = nvml.nvmlDeviceGetName(handle), nvml.nvmlDeviceGetUUID(handle)
+        yield Gpu(name, total, free, uuid, tuple(_find_slices(nvml, handle)))
+
+
+def _find_slices(nvml: Any, handle: Any) -> Iterator[str]:
+    """List the UUIDs of the slices that a GPU is cut into, if it is."""
+    try:
+        current, _ = nvml.nvmlDeviceGetMigMode(handle)
+    except nvml.NVMLError:
+        # Neither GPUs that cannot be cut nor slices support the question.
+        return
+    if current:
+        for place in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+            with suppress(nvml.NVMLError):  # nothing lies there
+                part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)
+                yield nvml.nvmlDeviceGetUUID(part)
