@@ -23,14 +23,18 @@ import twom_dist as td
 from tests.command import CommandLine, make, same_bits
 from tests.expect import raises
 from tests.jobs import METHOD, listening, open_ports
+from tests.nvml import fake_nvml
 from twom_dist.cluster import cuda, local, pages
-from twom_dist.cluster.nvml import Gpu, Gpus
+from twom_dist.cluster.nvml import Gpu, Gpus, ask_nvml
 from twom_dist.errors import EngineUnavailableError, PlanError
 
 GIB = 1 << 30
 # A distribution whose entry point says that dask can speak UCX.
 WITH_UCX = Path(__file__).parent.parent / "cluster/stand_ins/gpu"
-TWO_GPUS = Gpus((Gpu("A", 100 * GIB, 80 * GIB), Gpu("A", 100 * GIB, 90 * GIB)), (13, 0))
+TWO_GPUS = Gpus(
+    (Gpu("A", 100 * GIB, 90 * GIB, "GPU-a"), Gpu("A", 100 * GIB, 80 * GIB, "GPU-b")),
+    (13, 0),
+)
 
 
 # --- for real -------------------------------------------------------------------------
@@ -192,31 +196,74 @@ LOOPBACK_ONLY = {
     "dashboard_address": "127.0.0.1:0",
     "scheduler_kwargs": {"dashboard": False},
 }
+# Of the tasks of a product of such tiles, and of the tiles that they encode.
+TILES = {"chunks": 8192, "engine": "cuda"}
+TASKS = td.plan_gemm((16384, 16384), (16384, 16384), **TILES).memory
 POOL = {
-    # 0.9 of the 80 GiB that are free, less half of 100 GiB.
+    # 0.9 of the 80 GiB that are free.
     "rmm_pool_size": 72 * GIB,
     "rmm_allocator_external_lib_list": ["cupy"],
-    "device_memory_limit": 22 * GIB,
+    "device_memory_limit": int(
+        0.85 * (72 * GIB - TASKS.temporaries - TASKS.encoded),
+    ),
 }
+BOTH = {"CUDA_VISIBLE_DEVICES": ["GPU-a", "GPU-b"]}
 
 
 def test_dask_cuda_is_asked_for_a_pool_that_cupy_shares(recorded):
     shared = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": GIB}
-    expected = LOOPBACK_ONLY | POOL | shared
+    expected = LOOPBACK_ONLY | POOL | BOTH | shared
     assert start(recorded, memory_limit=GIB) == expected
     own = {"rmm_pool_size": "1 GiB", "local_directory": "/fast"}
     assert start(recorded, memory_limit=GIB, **own) == expected | own
 
 
-def test_a_pool_is_of_rmm_and_leaves_outputs_a_share(monkeypatch):
+def test_only_the_gpus_that_workers_get_decide(recorded):
+    call = start(recorded, n_workers=1)
+    assert call["CUDA_VISIBLE_DEVICES"] == ["GPU-a"]
+    assert call["rmm_pool_size"] == 81 * GIB
+
+
+def test_a_pool_is_of_rmm_and_of_gpus_with_memory(monkeypatch):
     monkeypatch.setattr(cuda, "find_spec", lambda _: True)
-    assert cuda.choose_pool(TWO_GPUS) == POOL
-    with dask.config.set({"twom-dist.workspace-bytes": "71 GiB"}):
-        assert cuda.choose_pool(TWO_GPUS)["device_memory_limit"] == 72 * GIB // 10
-    # Of a GPU that has no memory of its own there is none.
-    assert cuda.choose_pool(Gpus((Gpu("GB10", 0, 0),), (13, 0))) == {}
+    assert cuda.choose_pool(TWO_GPUS.visible) == POOL
+    # A GPU may share the memory of the host.
+    assert cuda.choose_pool([Gpu("GB10", 0, 0)]) == {}
     monkeypatch.setattr(cuda, "find_spec", lambda _: None)
-    assert cuda.choose_pool(TWO_GPUS) == {}
+    assert cuda.choose_pool(TWO_GPUS.visible) == {}
+
+
+@pytest.mark.parametrize(("gib", "share"), [(8, 0.63), (16, 0.63), (80, 0.7)])
+def test_outputs_of_tasks_stay_on_the_device(monkeypatch, gib, share):
+    monkeypatch.setattr(cuda, "find_spec", lambda _: True)
+    memory = SimpleNamespace(total=gib * GIB, free=gib * GIB - GIB // 2)
+    nvml = fake_nvml(nvmlDeviceGetMemoryInfo=lambda _: memory)
+    pool = cuda.choose_pool(ask_nvml(nvml, "0").visible)
+    size, outputs = pool["rmm_pool_size"], pool["device_memory_limit"]
+    assert size == int(0.9 * memory.free)
+    assert outputs >= share * size
+    # What tasks take beside them fits as well.
+    tasks = min(TASKS.temporaries + TASKS.encoded, size // 4)
+    assert outputs + tasks <= 0.97 * size
+
+
+def test_a_gpu_that_others_use_is_named(monkeypatch):
+    monkeypatch.setattr(cuda, "find_spec", lambda _: True)
+    busy = Gpu("A", 100 * GIB, 10 * GIB, "GPU-busy")
+    with pytest.warns(UserWarning, match=r"GPU-busy.* 10.00 GiB of 100.00 GiB free"):
+        pool = cuda.choose_pool([*TWO_GPUS.visible, busy])
+    assert pool["rmm_pool_size"] == 9 * GIB
+
+
+def test_slices_of_a_gpu_have_to_be_named(recorded, monkeypatch):
+    cut = Gpu("A", 80 * GIB, 80 * GIB, "GPU-c", ("MIG-d", "MIG-e"))
+    found = Gpus((*TWO_GPUS.visible, cut), (13, 0))
+    monkeypatch.setattr(local, "find_gpus", lambda: found)
+    for gpus in (None, True):
+        with raises(EngineUnavailableError, "gpu-slices") as caught:
+            start(recorded, gpus=gpus)
+        assert "GPU-a,GPU-b,MIG-d,MIG-e" in caught.value.remedy
+    assert start(recorded, gpus=False)
 
 
 # What is given, and the protocol and the security that dask gets.
@@ -265,7 +312,7 @@ def test_dask_cuda_has_these_parameters():
     dask_cuda = pytest.importorskip("dask_cuda")
     known = inspect.signature(dask_cuda.LocalCUDACluster).parameters
     common = inspect.signature(LocalCluster).parameters
-    assert {*LOOPBACK_ONLY, *POOL} <= set(known) | set(common)
+    assert {*LOOPBACK_ONLY, *POOL, *BOTH} <= set(known) | set(common)
 
 
 def test_a_script_without_a_guard_says_what_it_lacks(tmp_path):

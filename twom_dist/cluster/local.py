@@ -42,6 +42,12 @@ def choose_gpus(gpus: bool | None = None, n_workers: int | None = None) -> Gpus:
     usable = find_spec("dask_cuda") is not None
     if gpus is None and not (usable and (n_workers or 1) <= len(found.visible)):
         found = NO_GPUS
+    if any(gpu.slices for gpu in found.visible):
+        # CUDA shows the first slice of all, and NVML the memory of the whole.
+        parts = ",".join(x for gpu in found.visible for x in gpu.slices or [gpu.uuid])
+        problem = "a GPU is cut into slices (MIG), and CUDA uses one that is not named"
+        remedy = f"Name those to use in CUDA_VISIBLE_DEVICES, of {parts}"
+        raise EngineUnavailableError(problem, remedy, "gpu-slices")
     return found
 
 
@@ -205,7 +211,8 @@ def local_cluster(
     -----
     Workers are new processes that import the main script again: in a script, call
     `local_cluster` under ``if __name__ == "__main__":``. On GPUs, dask-cuda moves
-    outputs to the host when they exceed the pool less `twom-dist.workspace-bytes`.
+    outputs to the host when they exceed 0.85 of the pool less what tasks of tiles of
+    8192 x 8192 take, which is at most a quarter of it.
 
     Examples
     --------
@@ -234,8 +241,10 @@ def local_cluster(
     }
     make = LocalCluster
     if found.visible:
-        make = cuda.find_cluster_class(found)
-        chosen |= cuda.choose_pool(found)
+        make, used = cuda.find_cluster_class(found), found.visible[: local.workers]
+        # Numbers would be CUDA's, which counts the fastest first, and not NVML's.
+        chosen["CUDA_VISIBLE_DEVICES"] = [gpu.uuid for gpu in used]
+        chosen |= cuda.choose_pool(used)
     _check_options(make, options)
     # As multiprocessing itself tells it.
     if getattr(current_process(), "_inheriting", False):
