@@ -32,7 +32,7 @@ LAYERS = (
     ("tiles",),
     ("memory", "plan", "explanation", "crossover"),
     ("dtypes", "exact", "limbs", "matrices", "pairs", "problem", "scalars"),
-    ("execute",),
+    ("devices", "execute"),
     ("planned",),
     ("eager", "lazy", "exchange", "labelled", "on_disk"),
     ("eager_stacks", "lazy_stacks"),

@@ -7,6 +7,7 @@ from typing import Any
 from dask.system import CPU_COUNT
 
 from .config import flag_setting
+from .devices import budget_for_products
 from .errors import ArgumentError
 from .memory import MemoryBudget
 from .plan import Cluster
@@ -50,27 +51,28 @@ def check_client(client: Any) -> None:
         )
 
 
-def current_cluster() -> Cluster:
+def current_cluster(engine: str = "cpu") -> Cluster:
     """Describe the workers of the current client; one unlimited worker without.
 
-    The smallest memory limit counts; a worker without one has none to count.
+    The smallest memory limit counts; a worker without one has none to count. With the
+    engine "cuda" it is that of their devices, since what dask limits is the host's.
     """
-    client = current_client()
+    client, on_devices = current_client(), engine == "cuda"
     if client is None:
-        return Cluster(threads=CPU_COUNT)
+        memory = budget_for_products(None, ()) if on_devices else MemoryBudget()
+        return Cluster(threads=CPU_COUNT, memory=memory)
     workers = _list_workers(client)
     if not workers:
         return Cluster()
-    limits = [int(x["memory_limit"]) for x in workers if x["memory_limit"]]
-    return Cluster(
-        len(workers),
-        max(worker["nthreads"] for worker in workers),
-        MemoryBudget(min(limits, default=None)),
-    )
+    limits = [x["memory_limit"] for x in workers if x["memory_limit"]]
+    memory = MemoryBudget(min(limits, default=None))
+    if on_devices:
+        memory = budget_for_products(client, [x["address"] for x in workers])
+    return Cluster(len(workers), max(x["nthreads"] for x in workers), memory)
 
 
-def _list_workers(client: Any) -> list[dict[str, int]]:
-    """Ask the scheduler for its workers' threads and memory limits."""
+def _list_workers(client: Any) -> list[dict[str, Any]]:
+    """Ask the scheduler for its workers, their threads and memory limits."""
     if not client.asynchronous:
         return list(client.run_on_scheduler(describe_workers))
     from distributed import Client, Scheduler
@@ -98,10 +100,14 @@ def _list_workers(client: Any) -> list[dict[str, int]]:
         ) from error
 
 
-def describe_workers(dask_scheduler: Any) -> list[dict[str, int]]:
-    """List threads and memory limits of the workers; runs on the scheduler."""
+def describe_workers(dask_scheduler: Any) -> list[dict[str, Any]]:
+    """List the workers, their threads and memory limits; runs on the scheduler."""
     return [
-        {"nthreads": ws.nthreads, "memory_limit": int(ws.memory_limit or 0)}
+        {
+            "address": ws.address,
+            "nthreads": ws.nthreads,
+            "memory_limit": int(ws.memory_limit or 0),
+        }
         for ws in dask_scheduler.workers.values()
     ]
 

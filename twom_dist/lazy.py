@@ -22,7 +22,7 @@ from .tiles.spec import SIDES, Spec
 def compute(problem: Problem) -> Any:
     """Return the result as a lazy dask array: one of the matrices is one."""
     a, b, c = align(problem)
-    plan = plan_aligned(problem.spec, a, b, current_cluster())
+    plan = plan_aligned(problem.spec, a, b, current_cluster(problem.spec.engine))
     ensure_placement()
     if plan.spec.equilibrate:
         a, b = scaled_arrays(a, b, plan.grid, plan.spec)
@@ -39,8 +39,7 @@ def compute(problem: Problem) -> Any:
 
 def plan_aligned(spec: Spec, a: Any, b: Any, cluster: Cluster) -> Plan:
     """Plan the product of aligned arrays."""
-    if spec.engine == "cuda" or spec.empty:
-        # What dask limits is the host's memory, not a device's.
+    if spec.empty:
         cluster = replace(cluster, memory=MemoryBudget())
     (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]
     return make_plan(replace(spec, lazy=True), (m, n, k), cluster)

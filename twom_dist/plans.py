@@ -244,7 +244,7 @@ def _plan(name: str, given: dict[str, Any]) -> Plan:
         c = Header("C", posed.shape[:2], posed.dtype)
         posed = problem.of_headers(routine, a, b, c, beta=beta, **given)
     lazy_inputs = any(map(is_dask, whole))
-    cluster = _cluster(*on, current=lazy_inputs)
+    cluster = _cluster(*on, engine=posed.spec.engine if lazy_inputs else None)
     if lazy_inputs and chunks is None:
         from .lazy import align, plan_aligned
 
@@ -266,11 +266,11 @@ def _header(x: Any, name: str, dtype: Any) -> Any:
 
 
 def _cluster(
-    workers: int | None, threads: int | None, memory: int | None, *, current: bool
+    workers: int | None, threads: int | None, memory: int | None, *, engine: str | None
 ) -> Cluster:
-    """Return the cluster that is described, or the current one if none is."""
-    if current and workers is None and threads is None and memory is None:
-        return current_cluster()
+    """Return the cluster that is described, or that of a lazy product's engine."""
+    if engine and workers is None and threads is None and memory is None:
+        return current_cluster(engine)
     count, side_by_side = (1 if x is None else x for x in (workers, threads))
     return Cluster(count, side_by_side, MemoryBudget(memory))
 

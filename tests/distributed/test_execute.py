@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import dask.array as da
 import pytest
@@ -10,8 +11,12 @@ from distributed import Client, LocalCluster, Scheduler, Worker
 
 import twom_dist as td
 from tests.expect import raises
+from tests.jobs import wait_until
+from twom_dist import devices
+from twom_dist.devices import Device
 from twom_dist.errors import MemoryLimitError
 from twom_dist.execute import current_cluster
+from twom_dist.memory import MemoryBudget
 
 # More than this process takes, or its workers would pause.
 LIMIT = 4 * 2**30
@@ -105,3 +110,40 @@ def test_the_smallest_memory_limit_counts(limits, smallest):
 def test_without_a_client_nothing_is_limited():
     found = current_cluster()
     assert (found.workers, found.memory.limit) == (1, None)
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Workers whose devices hold 2 GiB each, and two of which share one."""
+    monkeypatch.setattr(devices, "measure_device", tell_device)
+    with (
+        LocalCluster(**WORKERS | {"n_workers": 3}) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def tell_device(dask_worker):
+    """Tell what stands for the device of a worker."""
+    return Device(f"GPU {dask_worker.name // 2}", free_bytes=2 * 2**30)
+
+
+def test_workers_are_asked_once_for_their_devices(measured, monkeypatch):
+    run = Mock(side_effect=measured.run)
+    monkeypatch.setattr(measured, "run", run)
+    for _ in range(2):
+        found = current_cluster("cuda")
+        assert found.memory == MemoryBudget(2**30, "device")
+        assert found.workers == 3
+    assert current_cluster().memory == MemoryBudget(LIMIT)
+    assert run.call_count == 1
+    measured.cluster.scale(2)
+    wait_until(lambda: current_cluster().workers == 2)
+    # The other one has the second device alone, or the first.
+    assert current_cluster("cuda").memory.limit in (2**30, 2 * 2**30)
+    assert run.call_count == 2
+
+
+def test_workers_without_a_device_limit_nothing(measured, monkeypatch):
+    monkeypatch.setattr(devices, "measure_device", lambda: Device(reason="none"))
+    assert current_cluster("cuda").memory.limit is None

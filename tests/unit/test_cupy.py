@@ -10,10 +10,17 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.expect import raises
+from tests.expect import first_number, raises
 from tests.stages import count_stages
 from tests.strategies import random_matrix
-from twom_dist.errors import ArgumentError, EngineUnavailableError, PlanError
+from twom_dist import devices, execute
+from twom_dist.devices import Device
+from twom_dist.errors import (
+    ArgumentError,
+    EngineUnavailableError,
+    MemoryLimitError,
+    PlanError,
+)
 from twom_dist.kernels.family import empty_block
 from twom_dist.kernels.registry import get_engine
 from twom_dist.problem import find_routine, of_headers
@@ -52,6 +59,37 @@ def test_a_client_without_a_gpu_builds_the_graph(build):
     assert product.shape == (64, 64)
     assert isinstance(product._meta, cupy.ndarray)
     assert count_stages(product).total() >= 16
+
+
+def large(chunks=2000):
+    """A dask array of 1.4 GiB."""
+    x = da.ones((10000, 10000), chunks=chunks, dtype=complex)
+    return x.map_blocks(cupy.asarray, meta=empty_block("cupy", "complex128"))
+
+
+def test_a_product_that_the_device_cannot_hold_is_refused(monkeypatch):
+    def holds(mib):
+        device = Device("here", free_bytes=(mib - 1024) << 20, own_bytes=1 << 30)
+        monkeypatch.setattr(devices, "measure_device", lambda: device)
+
+    holds(5 * 1024)
+    for call in (td.gemm, td.plan_gemm):
+        with raises(MemoryLimitError, "memory") as caught:
+            call(large(), large())
+    assert "devices of 5.00 GiB have 3.60 GiB for tiles" in caught.value.problem
+    assert "more workers or smaller chunks" in caught.value.remedy
+    # What the refusal names is enough.
+    holds(first_number(caught.value.remedy))
+    assert td.gemm(large(), large()).shape == (10000, 10000)
+    assert td.plan_gemm(large(), large()).cluster.memory.kind == "device"
+
+
+def test_tasks_side_by_side_are_no_more_than_tiles(monkeypatch):
+    monkeypatch.setattr(execute, "CPU_COUNT", 512)
+    one_tile = large(chunks=10000)
+    planned = td.plan_gemm(one_tile, one_tile)
+    alone = td.plan_gemm(one_tile, one_tile, threads_per_worker=1)
+    assert planned.memory.temporaries == alone.memory.temporaries
 
 
 def test_blocks_are_promoted_on_the_device():

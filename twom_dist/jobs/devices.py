@@ -1,16 +1,15 @@
-"""The GPUs of the workers: the engine that a job gets by them, and room for tiles."""
+"""The GPUs of a job's workers: its engine, and the memory of its tiles."""
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from platform import node
+from dataclasses import replace
 from typing import Any
 
 from ..cluster.cuda import INSTALL
 from ..cluster.nvml import find_gpus
-from ..errors import EngineUnavailableError, TwomError
-from ..kernels.registry import get_engine
-from ..memory import DEVICE_SHARE, MemoryBudget
+from ..devices import Device, measure_device
+from ..errors import EngineUnavailableError
+from ..memory import MemoryBudget
 from ..plan import Cluster
 from .watchdog import ask
 
@@ -18,76 +17,11 @@ from .watchdog import ask
 DEVICE_THREADS = 2
 
 
-@dataclass(frozen=True)
-class Device:
-    """The GPU that a process multiplies on, or the reason why there is none."""
-
-    # The same for all processes that share it; empty without one.
-    name: str = ""
-    reason: str = ""
-    # Of all that share it.
-    free_bytes: int = 0
-    # That the process has taken and does not use.
-    own_bytes: int = 0
-    # That it may allocate yet, and before dask moves tiles to host or disk, if limited.
-    most_bytes: int | None = None
-
-    def room(self, sharers: int) -> int:
-        """Return the bytes to lay out a job for, where so many share the device."""
-        room = self.free_bytes // sharers + self.own_bytes
-        return max(1, room if self.most_bytes is None else min(room, self.most_bytes))
-
-
 def find_device(dask_worker: Any = None) -> Device:
-    """Open the device of this process as the engine does; runs on the workers."""
+    """Measure the device of this process, if NVML finds one; runs on the workers."""
     # Workers without a GPU need not load CuPy to say so.
     gpus = find_gpus()
-    if not gpus.visible:
-        return Device(reason=gpus.reason)
-    try:
-        get_engine("cuda")
-        return _measure(dask_worker)
-    except Exception as error:  # a broken driver raises what it likes
-        said = error.problem if isinstance(error, TwomError) else str(error)
-        return Device(reason=" ".join(said.split()) or type(error).__name__)
-
-
-def _measure(dask_worker: Any) -> Device:
-    import cupy
-
-    device = cupy.cuda.Device()
-    # Parts of a partitioned device have a UUID each.
-    uuid = cupy.cuda.runtime.getDeviceProperties(device.id).get("uuid")
-    free, _ = cupy.cuda.runtime.memGetInfo()
-    pool = cupy.get_default_memory_pool()
-    data = getattr(dask_worker, "data", None)
-    limits = []
-    # dask-cuda counts the tiles on the device; dask counts them as if on the host.
-    if tile_bytes := getattr(getattr(data, "device_buffer", data), "n", None):
-        # The most that is planned of a device is tiles, or little else.
-        limits.append(int(tile_bytes / DEVICE_SHARE))
-    if limit := int(pool.get_limit()):
-        limits.append(limit - pool.used_bytes())
-    return Device(
-        f"{node()} {device.pci_bus_id} {uuid}",
-        free_bytes=int(free),
-        own_bytes=_pool_bytes(cupy, pool),
-        most_bytes=min(limits, default=None),
-    )
-
-
-def _pool_bytes(cupy: Any, pool: Any) -> int:
-    """Bytes left of the pool that CuPy allocates from, or all of RMM's, if it has."""
-    allocator = cupy.cuda.get_allocator()
-    if (getattr(allocator, "__module__", None) or "").partition(".")[0] != "rmm":
-        return int(pool.free_bytes())
-    import rmm
-
-    resource = rmm.mr.get_current_device_resource()
-    # Below what logs or counts allocations.
-    while resource is not None and not hasattr(resource, "pool_size"):
-        resource = getattr(resource, "upstream_mr", None)
-    return 0 if resource is None else int(resource.pool_size())
+    return measure_device(dask_worker) if gpus.visible else Device(reason=gpus.reason)
 
 
 def find_devices(engine: str, client: Any = None) -> dict[str, Device]:
@@ -137,5 +71,5 @@ def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
 def budget_for_devices(cluster: Cluster, devices: Mapping[str, Device]) -> Cluster:
     """Put the memory of the workers' devices in the place of the hosts'."""
     sharers = Counter(x.name for x in devices.values())
-    rooms = [x.room(sharers[x.name]) for x in devices.values()]
+    rooms = [x.room_beside(sharers[x.name]) for x in devices.values()]
     return replace(cluster, memory=MemoryBudget(min(rooms), "device"))

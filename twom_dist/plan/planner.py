@@ -64,9 +64,11 @@ def _fit_memory(
 
     These are kept in what is free beside the rest: they can be made again.
     """
+    # The panels of a tile come one after the other.
+    threads = min(cluster.threads, spec.routine.count_cells(grid.mt, grid.nt))
 
     def predict(cache_bytes: int) -> WorkerMemory:
-        tasks = cluster.threads, cache_bytes
+        tasks = threads, cache_bytes
         return predict_memory(grid, spec, placement, *tasks, mirrors=mirrors)
 
     budget = cluster.memory
@@ -89,20 +91,22 @@ def _describe_need(least: WorkerMemory, cluster: Cluster) -> tuple[str, str]:
     assert budget.tile_bytes is not None
     room = "no room" if budget.tile_bytes == 1 else format_bytes(budget.tile_bytes)
     taken = f" (the process takes {format_bytes(budget.taken_bytes)})"
+    holders = "devices" if budget.kind == "device" else "workers"
     problem = (
-        f"not enough memory: workers of {format_bytes(budget.limit)} have {room} for "
+        f"not enough memory: {holders} of {format_bytes(budget.limit)} have {room} for "
         f"tiles{taken if budget.kind == 'job' else ''}, and the fullest of "
         f"{cluster.workers} needs {format_bytes(least.total)} "
         f"({format_bytes(least.inputs)} for inputs, {format_bytes(least.outputs)} for "
         f"results, {format_bytes(least.temporaries)} inside tasks)"
     )
     ways = [f"Give each at least {budget.least_limit(least.total) // 2**20} MiB"]
-    if budget.kind == "product":
+    # Only the least wave of a job is refused.
+    if not budget.stretched:
         ways.append("use more workers or smaller chunks")
     elif cluster.workers > 1:
         home = "GPU" if budget.kind == "device" else "machine"
         ways.append(f"start fewer workers on each {home}")
-    if budget.kind != "product" and budget.tile_bytes > 1:
+    if budget.stretched and budget.tile_bytes > 1:
         ways.append("use smaller tiles")
     return problem, ", or ".join(ways)
 
