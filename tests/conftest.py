@@ -1,6 +1,7 @@
 """Engines that tests run through, how Hypothesis runs, Ctrl-C, and what is fast."""
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.skips import find_unexpected
 from tests.strategies import ENGINE_NAMES
+from twom_dist.execute import current_client
 from twom_dist.kernels import Engine, get_engine
 
 # Derandomised: a failure is the same for everyone. No deadline: the first call of a
@@ -69,6 +71,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         text = "skipped, though tests/skips.py does not expect it here: "
         terminal.write_line(text + ", ".join(unexpected), red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture
+def no_client_left() -> Iterator[None]:
+    """Close the default client that a broken example leaves, or later tests take it."""
+    yield
+    while (client := current_client()) is not None:
+        client.close()
+        if client.cluster is not None:
+            client.cluster.close()
 
 
 @pytest.fixture

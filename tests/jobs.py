@@ -26,6 +26,14 @@ METHOD = "distributed.worker.multiprocessing-method"
 IMPORTED = ["distributed", "twom_dist.jobs", "twom_dist.kernels.cpu.engine", "zarr"]
 
 
+# Workers of this process. By default these talk within it, for which dask looks for a
+# route to the internet and warns if there is none.
+IN_PROCESS = {
+    **{"processes": False, "protocol": "tcp", "host": "127.0.0.1"},
+    "dashboard_address": "127.0.0.1:0",
+}
+
+
 @contextmanager
 def forked_workers():
     """Have workers forked from a process that has imported what takes 2 s of each."""

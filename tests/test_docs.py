@@ -16,6 +16,7 @@ from docs.measurements import CODE, PAGES, find_faults, find_unsourced
 from tests.buckets import serve_bucket
 from tests.packages import require
 
+pytestmark = pytest.mark.usefixtures("no_client_left")
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 BUILT = {"_build", "generated"}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("no_client_left")
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
 

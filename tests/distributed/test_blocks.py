@@ -11,6 +11,7 @@ from scipy import sparse
 
 import twom_dist as td
 from tests.expect import raises
+from tests.jobs import IN_PROCESS
 from tests.strategies import random_matrix
 from twom_dist.errors import KernelError
 
@@ -24,11 +25,7 @@ def pair(dtype="complex128"):
 @pytest.fixture(scope="module")
 def client():
     cluster = LocalCluster(
-        n_workers=3,
-        threads_per_worker=1,
-        processes=False,
-        dashboard_address="localhost:0",
-        resources={"UNIT": 1},
+        n_workers=3, threads_per_worker=1, resources={"UNIT": 1}, **IN_PROCESS
     )
     with cluster, Client(cluster) as client:
         yield client

@@ -5,7 +5,7 @@ import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import dask
 import dask.array as da
@@ -14,6 +14,8 @@ import pytest
 from distributed import Client
 
 import twom_dist as td
+from tests.jobs import IN_PROCESS
+from twom_dist.testing import random_matrix
 from twom_dist.tiles.cache import EncodedCache
 
 
@@ -150,11 +152,17 @@ def test_threads_that_want_a_tile_at_once_share_it(cache, get):
     assert (cache.counters.encoded, cache.counters.reused) == (1, 3)
 
 
+@lru_cache
+def find_matrix():
+    """Return the array of the user, which is the same in all of this process."""
+    return random_matrix(9, 9, seed=1)
+
+
 def test_a_worker_in_the_clients_process_sees_a_matrix_that_was_refilled():
     """The block that it holds is the array of the user."""
-    A, B = (td.testing.random_matrix(9, 9, seed=seed) for seed in (1, 2))
-    with Client(processes=False, n_workers=1, dashboard_address="127.0.0.1:0"):
-        delayed = dask.delayed(lambda: A)()
+    A, B = find_matrix(), random_matrix(9, 9, seed=2)
+    with Client(n_workers=1, **IN_PROCESS):
+        delayed = dask.delayed(find_matrix)()
         a = da.from_delayed(delayed, A.shape, A.dtype).persist()
         b = da.from_array(B, chunks=5).persist()
         before = td.gemm(a, b).compute()

@@ -9,6 +9,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import twom_dist as td
+from tests.jobs import IN_PROCESS
 from tests.stages import count_stages
 from tests.strategies import LAYOUTS, random_matrix
 from twom_dist.tiles.cache import encoded_tiles
@@ -160,9 +161,9 @@ def test_dtypes_are_promoted(a, b, matrices):
     ],
 )
 def test_every_number_of_workers(workers, threads, tilings, matrices, expected):
-    local = {"processes": False, "dashboard_address": ":0"}
+    options = {"n_workers": workers, "threads_per_worker": threads}
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=threads, **local) as cluster,
+        LocalCluster(**options, **IN_PROCESS) as cluster,
         Client(cluster),
         dask.config.set({"twom-dist.panel-bytes": "3 kB"}),
     ):

@@ -11,7 +11,7 @@ from distributed import Client, LocalCluster, Scheduler, Worker
 
 import twom_dist as td
 from tests.expect import raises
-from tests.jobs import wait_until
+from tests.jobs import IN_PROCESS, wait_until
 from twom_dist import devices
 from twom_dist.devices import Device
 from twom_dist.errors import MemoryLimitError
@@ -20,16 +20,14 @@ from twom_dist.memory import MemoryBudget
 
 # More than this process takes, or its workers would pause.
 LIMIT = 4 * 2**30
-WORKERS = {
+WORKERS = IN_PROCESS | {
     "n_workers": 2,
     "threads_per_worker": 1,
-    "processes": False,
     "memory_limit": LIMIT,
-    "dashboard_address": ":0",
 }
 ELSEWHERE = f"""
 from distributed import LocalCluster
-with LocalCluster(**{WORKERS!r}, protocol="tcp") as cluster:
+with LocalCluster(**{WORKERS!r}) as cluster:
     print(cluster.scheduler_address, flush=True)
     input()
 """
@@ -89,11 +87,12 @@ def test_an_asynchronous_client_asks_workers_of_another_process(address):
 )
 def test_the_smallest_memory_limit_counts(limits, smallest):
     async def describe():
-        async with Scheduler(
-            protocol="inproc", dashboard_address="127.0.0.1:0"
-        ) as scheduler:
+        here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+        async with Scheduler(**here) as scheduler:
             workers = [
-                await Worker(scheduler.address, nthreads=1 + n, memory_limit=limit)
+                await Worker(
+                    scheduler.address, nthreads=1 + n, memory_limit=limit, **here
+                )
                 for n, limit in enumerate(limits)
             ]
             async with Client(scheduler.address, asynchronous=True):

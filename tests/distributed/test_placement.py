@@ -13,7 +13,7 @@ import pytest
 from distributed import Client, LocalCluster, wait
 
 import twom_dist as td
-from tests.jobs import forked_workers, wait_until
+from tests.jobs import IN_PROCESS, forked_workers, wait_until
 from twom_dist.kernels import get_engine
 from twom_dist.tiles.placement import (
     WorkerGrid,
@@ -40,8 +40,8 @@ def start_workers(count, **options):
     The workers share this process, which starts them in no time, and talk over TCP.
     """
     defaults = {
-        **{"threads_per_worker": 1, "memory_limit": 0, "processes": False},
-        **{"protocol": "tcp://", "dashboard_address": "127.0.0.1:0"},
+        **{"threads_per_worker": 1, "memory_limit": 0},
+        **IN_PROCESS,
     }
     with (
         dask.config.set({"distributed.scheduler.active-memory-manager.start": False}),

@@ -9,6 +9,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import twom_dist as td
+from tests.jobs import IN_PROCESS
 from tests.stages import count_stages
 from tests.strategies import random_matrix
 
@@ -147,12 +148,7 @@ def test_an_update_is_not_computed_while_it_is_built():
 
 def test_workers_give_the_bits_of_numpy():
     with (
-        LocalCluster(
-            n_workers=3,
-            threads_per_worker=1,
-            processes=False,
-            dashboard_address="localhost:0",
-        ) as cluster,
+        LocalCluster(n_workers=3, threads_per_worker=1, **IN_PROCESS) as cluster,
         Client(cluster),
     ):
         for routine in ROUTINES:

@@ -13,6 +13,7 @@ from distributed import Client, LocalCluster
 import twom_dist as td
 from tests.command import CommandLine
 from tests.expect import raises
+from tests.jobs import IN_PROCESS
 from tests.layouts import lay_out
 from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import budget_for_job, open_job
@@ -41,9 +42,9 @@ def advised(make, memory, **options):
 @contextmanager
 def workers(count, memory):
     """Workers of this process that say they have so much memory."""
-    options = {"processes": False, "dashboard_address": ":0", "memory_limit": memory}
+    options = IN_PROCESS | {"n_workers": count, "memory_limit": memory}
     with (
-        LocalCluster(n_workers=count, threads_per_worker=1, **options) as cluster,
+        LocalCluster(threads_per_worker=1, **options) as cluster,
         Client(cluster),
     ):
         yield
