@@ -26,12 +26,10 @@ METHOD = "distributed.worker.multiprocessing-method"
 IMPORTED = ["distributed", "twom_dist.jobs", "twom_dist.kernels.cpu.engine", "zarr"]
 
 
-# Workers of this process. By default these talk within it, for which dask looks for a
-# route to the internet and warns if there is none.
-IN_PROCESS = {
-    **{"processes": False, "protocol": "tcp", "host": "127.0.0.1"},
-    "dashboard_address": "127.0.0.1:0",
-}
+# Where clusters start. By default workers of this process talk within it, for which
+# dask looks for a route to the internet and warns if there is none.
+HERE = {"protocol": "tcp", "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+IN_PROCESS = HERE | {"processes": False}
 
 
 @contextmanager
@@ -46,7 +44,7 @@ def forked_workers():
 @contextmanager
 def local_workers(count, **options):
     """Start workers, and yield a client that serves only who names it."""
-    options |= {"n_workers": count, "dashboard_address": "127.0.0.1:0"}
+    options = HERE | options | {"n_workers": count}
     with (
         forked_workers(),
         LocalCluster(threads_per_worker=1, **options) as cluster,

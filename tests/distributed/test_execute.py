@@ -11,7 +11,7 @@ from distributed import Client, LocalCluster, Scheduler, Worker
 
 import twom_dist as td
 from tests.expect import raises
-from tests.jobs import IN_PROCESS, wait_until
+from tests.jobs import HERE, IN_PROCESS, wait_until
 from twom_dist import devices
 from twom_dist.devices import Device
 from twom_dist.errors import MemoryLimitError
@@ -87,11 +87,10 @@ def test_an_asynchronous_client_asks_workers_of_another_process(address):
 )
 def test_the_smallest_memory_limit_counts(limits, smallest):
     async def describe():
-        here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-        async with Scheduler(**here) as scheduler:
+        async with Scheduler(**HERE) as scheduler:
             workers = [
                 await Worker(
-                    scheduler.address, nthreads=1 + n, memory_limit=limit, **here
+                    scheduler.address, nthreads=1 + n, memory_limit=limit, **HERE
                 )
                 for n, limit in enumerate(limits)
             ]
