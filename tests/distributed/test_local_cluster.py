@@ -61,7 +61,7 @@ def spawned_workers():
 # Of the scheduler, of workers, and of both.
 PAGES = [
     *("/info/main/workers.html", "/json/counts.json", "/status"),
-    *("/metrics", "/sitemap.json", "/statics/js/dask.js", "/"),
+    *("/metrics", "/sitemap.json", "/health"),
 ]
 
 
