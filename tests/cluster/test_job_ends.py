@@ -37,7 +37,8 @@ def end_of(process):
     logs = {Path(name).name for name in contents(Path("twom-logs"))}
     job = f"local-{process.pid}"
     assert logs <= {job, "scheduler.log", "launch.log", "worker-localhost.log"}
-    assert not list(Path("scratch").iterdir())
+    # That of the workers is removed by their script, which may end a moment later.
+    wait_until(lambda: not list(Path("scratch").iterdir()), 20)
     return process.returncode, err
 
 
