@@ -24,7 +24,7 @@ from tests.jobs import (
     multiply,
     stop_after,
 )
-from tests.stored import left_behind
+from tests.stored import disguise, left_behind
 from twom_dist.errors import StoreError
 from twom_dist.jobs import multiply_files, open_job, update_files
 
@@ -161,17 +161,32 @@ def test_another_job_input_or_version_is_refused(files, monkeypatch):
         with raises(StoreError, "unfinished-differs"):
             multiply()
     assert contents(Path()) == before
-    # Of a zarr one chunk: the metadata file stays as it is.
-    for changed in ("B.npy", "A.zarr/c/0/0"):
-        Path(changed).write_bytes(Path(changed).read_bytes())
-        with raises(StoreError, "unfinished-input-changed") as caught:
-            multiply()
-        assert changed.partition("/")[0] in caught.value.problem
     (metadata,) = Path().glob(".C.zarr.unfinished/*/zarr.json")
     metadata.write_text("{")
     with raises(StoreError, "unfinished-damaged"):
         multiply()
     assert multiply(overwrite=True).resumed == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path.write_bytes(path.read_bytes()),
+        disguise,
+        # Its content may have changed as well.
+        lambda path: path.chmod(0o600),
+    ],
+)
+def test_inputs_that_may_be_others_are_refused(files, change):
+    # Of a zarr one chunk: the metadata file stays as it is.
+    for changed in ("B.npy", "A.zarr/c/0/0"):
+        stop_after(3, partial(multiply, overwrite=True))
+        change(Path(changed))
+        before = contents(Path())
+        with raises(StoreError, "unfinished-input-changed") as caught:
+            multiply()
+        assert changed.partition("/")[0] in caught.value.problem
+        assert contents(Path()) == before
 
 
 def test_the_member_of_a_zarr_stays_what_it_was(files):

@@ -1,6 +1,7 @@
 """What a stored matrix is: what it refers to, what it lacks, where it comes from."""
 
 import os
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -8,10 +9,11 @@ import h5py
 import numpy as np
 import pytest
 import zarr
+from dask.base import tokenize
 
 import twom_dist as td
 from tests.expect import raises
-from tests.stored import make_matrix, save, write_output
+from tests.stored import NAMES, disguise, make_matrix, save, write_output
 from twom_dist.errors import StoreError
 from twom_dist.store import open_matrix
 from twom_dist.store._tree import stamp_file
@@ -43,12 +45,28 @@ def test_all_that_hdf5_refers_to_belongs_to_the_matrix(virtual, part):
     matrix = open_matrix(virtual)
     assert matrix[:, :].tobytes() == make_matrix((4, 6), "f8").tobytes()
     before = matrix.stamp()
+    disguise(part)
+    after = matrix.stamp()
+    assert after != before
     os.utime(part, ns=(1, 1))
-    assert matrix.stamp() != before
+    assert matrix.stamp() not in (before, after)
     os.unlink(part)
     # HDF5 itself finds that a linked file is missing.
     with raises(StoreError, "no-such-member" if part == "V.h5" else "source-missing"):
         open_matrix(virtual)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_of_the_same_size_and_time_is_another_one(name):
+    save(name, make_matrix())
+    matrix = open_matrix(name)
+    before = matrix.stamp()
+    disguise(f"{name}/c/1/2" if name == "C.zarr" else name)
+    assert matrix.stamp() != before
+    # Nor is it read by a task that has the name of another one.
+    disguise(f"{name}/zarr.json" if name == "C.zarr" else name)
+    with suppress(StoreError):  # what is not JSON any more
+        assert tokenize(open_matrix(name)) != tokenize(matrix)
 
 
 def test_a_virtual_source_must_be_in_its_file(virtual):

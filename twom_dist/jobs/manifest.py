@@ -81,10 +81,11 @@ def check_same(output: str, then: Manifest, now: Manifest) -> None:
             raise _differ(output, *(f"{x[0]!r} as {matrix}" for x in (old, new)))
         stamps = {x["stamps"][matrix] for x in (then, now)}
         if old != new or len(stamps) > 1:
-            problem = f"{old[0]!r} has changed since {output!r} was begun"
-            remedy = (
-                "Bring back that input, or start anew (overwrite=True, --overwrite)"
+            problem = (
+                f"{old[0]!r} is not the file with which {output!r} was begun: it, or "
+                "its owner or permissions, have changed, or it is a copy"
             )
+            remedy = "Start anew (overwrite=True, --overwrite)"
             raise StoreError(problem, remedy, "unfinished-input-changed")
 
 

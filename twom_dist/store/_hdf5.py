@@ -17,7 +17,7 @@ from ._errors import store_errors
 from ._location import DEFAULT_MEMBER, Location
 from ._matrix import StoredMatrix, name_member, refuse_member
 from ._region import Region
-from ._tree import stamp_file
+from ._tree import Stamp, stamp_file
 from .output import MANIFEST, read_manifest
 
 
@@ -30,8 +30,8 @@ class Hdf5Matrix(StoredMatrix):
             location = name_member(location, partial(_matrices, file))
             dataset = _dataset(file, location)
             files = sorted({location.path, *_files(dataset)})
-            fingerprint = " ".join(map(stamp_file, files))
-            return cls._checked(location, dataset, dataset.chunks, fingerprint)
+            stamp = Stamp(*map(" ".join, zip(*map(stamp_file, files), strict=True)))
+            return cls._checked(location, dataset, dataset.chunks, stamp)
 
     @staticmethod
     def list_others(path: str) -> list[str]:

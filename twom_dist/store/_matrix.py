@@ -13,6 +13,7 @@ from ..errors import StoreError, portable_errors
 from ._errors import store_errors
 from ._location import Location
 from ._region import Region, split_index
+from ._tree import Stamp
 
 # Of elements, without their byte order.
 _DTYPE = re.compile(r"b1|[iu][1248]|f[48]|c8|c16")
@@ -39,8 +40,11 @@ class StoredMatrix(ABC):
     chunks : tuple of int or None
         Rows and columns of the pieces it is stored in; None where it is stored whole.
     fingerprint : str
-        Changes when the file is rewritten: its size and modification time; for zarr
-        those of the metadata file, with shape and dtype.
+        Size and modification time of the file, which a copy may keep; for zarr those
+        of the metadata file, with shape and dtype.
+    changed : str
+        When the file, its name, owner or permissions last changed, which no copy keeps.
+        Empty at a URL.
     """
 
     location: Location
@@ -48,6 +52,7 @@ class StoredMatrix(ABC):
     dtype: np.dtype[Any]
     chunks: tuple[int, int] | None
     fingerprint: str
+    changed: str
     ndim: ClassVar = 2
 
     @property
@@ -73,7 +78,8 @@ class StoredMatrix(ABC):
         For zarr that is every file of it, each of which is looked up.
         """
         with store_errors(self.location, "read"):
-            return self.find(self.location).fingerprint
+            found = self.find(self.location)
+        return f"{found.fingerprint} {found.changed}"
 
     def count_chunks(self) -> tuple[int, int]:
         """Count the chunks of a zarr array, by their names, and those that could be.
@@ -94,7 +100,8 @@ class StoredMatrix(ABC):
     def __dask_tokenize__(self) -> tuple[str, ...]:
         """Return what names the matrix in a dask graph."""
         kind = f"{self.shape}-{self.dtype.str}"
-        return ("twom-stored-matrix", str(self.location), kind, self.fingerprint)
+        stamp = f"{self.fingerprint} {self.changed}"
+        return ("twom-stored-matrix", str(self.location), kind, stamp)
 
     @classmethod
     @abstractmethod
@@ -115,7 +122,7 @@ class StoredMatrix(ABC):
 
     @classmethod
     def _checked(
-        cls, location: Location, array: Any, chunks: Any, fingerprint: str
+        cls, location: Location, array: Any, chunks: Any, stamp: Stamp
     ) -> Self:
         """Take shape and dtype of an array, or refuse what is not a matrix."""
         # That of an HDF5 dataset may be None.
@@ -137,7 +144,7 @@ class StoredMatrix(ABC):
         # Without the metadata that HDF5 gives to some.
         dtype = np.dtype(array.dtype.str).newbyteorder("=")
         m, n = map(int, shape)
-        return cls(location, (m, n), dtype, chunks, fingerprint)
+        return cls(location, (m, n), dtype, chunks, *stamp)
 
     def _check_unchanged(self, array: Any) -> None:
         """Refuse a file that was rewritten as another matrix after it was opened."""

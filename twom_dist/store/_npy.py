@@ -34,10 +34,10 @@ class NpyMatrix(StoredMatrix):
 
     @classmethod
     def find(cls, location: Location) -> Self:
-        fingerprint = stamp_file(location.path)
+        stamp = stamp_file(location.path)
         with open(location.path, "rb") as stream:
             header = read_header(stream)
-            found = cls._checked(location, header, None, fingerprint)
+            found = cls._checked(location, header, None, stamp)
             check_size(location, header, os.fstat(stream.fileno()).st_size)
         return found
 

@@ -20,11 +20,11 @@ class NpzMatrix(StoredMatrix):
 
     @classmethod
     def find(cls, location: Location) -> Self:
-        fingerprint = stamp_file(location.path)
+        stamp = stamp_file(location.path)
         with ZipFile(location.path) as archive:
             location = name_member(location, partial(_matrices, archive))
             header, info, _ = _read_member(archive, location)
-            found = cls._checked(location, header, None, fingerprint)
+            found = cls._checked(location, header, None, stamp)
             check_size(location, header, info.file_size)
         return found
 

@@ -5,11 +5,18 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import StoreError
+
+# Threads that look at files, and how many each takes in turn. With 0.3 ms for a file,
+# as over a network, 10^5 take 2.7 s in place of 37; on a local disk 0.5 s in place of
+# 0.7 (AMD EPYC, 2 shared and busy cores).
+_LOOKERS, _FILES = 16, 256
 
 # What tells a new object from the old one, by the names of several stores.
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "updated", "created")
@@ -21,6 +28,19 @@ _OWN = re.compile(
     r"zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata"
     rf"|{CHUNK.pattern}(\.[0-9a-f]+\.partial)?"
 )
+
+
+class Stamp(NamedTuple):
+    """What tells a file from another one."""
+
+    content: str
+    """Size and modification time, which a copy may keep."""
+    change: str
+    """When its content, name, owner or permissions changed, which nobody can set.
+
+    Not the number of its inode: exFAT, sshfs and others give a file a new one now and
+    then. Empty for objects, whose modification time or digest nobody can set, either.
+    """
 
 
 def is_url(path: str) -> bool:
@@ -86,11 +106,12 @@ def list_files(path: str) -> Iterator[str]:
 def look_at_files(path: str) -> Iterator[tuple[str, int, str]]:
     """Yield name, size and what a change alters; each file of a folder is looked up."""
     if not is_url(path):
-        for name in list_files(path):
-            # What has gone meanwhile is not there.
-            with suppress(FileNotFoundError):
-                status = os.stat(os.path.join(path, name))
-                yield name, status.st_size, str(status.st_mtime_ns)
+        names = list_files(path)
+        with ThreadPoolExecutor(_LOOKERS) as pool:
+            while batch := [*islice(names, _LOOKERS * _FILES)]:
+                parts = [batch[n : n + _FILES] for n in range(0, len(batch), _FILES)]
+                for found in pool.map(lambda part: _look(path, part), parts):
+                    yield from found
         return
     fs, place = _open(path)
     with suppress(FileNotFoundError):
@@ -99,17 +120,28 @@ def look_at_files(path: str) -> Iterator[tuple[str, int, str]]:
             yield inside, int(info["size"]), _mark(info)
 
 
-def stamp_file(path: str) -> str:
-    """Return what changes when a file or object is rewritten: its size and time."""
+def _look(folder: str, names: list[str]) -> list[tuple[str, int, str]]:
+    found = []
+    for name in names:
+        # What has gone meanwhile is not there.
+        with suppress(FileNotFoundError):
+            status = os.stat(os.path.join(folder, name))
+            times = f"{status.st_mtime_ns}-{status.st_ctime_ns}"
+            found.append((name, status.st_size, times))
+    return found
+
+
+def stamp_file(path: str) -> Stamp:
+    """Return what changes when a file or object is rewritten."""
     if is_url(path):
         fs, place = _open(path)
         info = fs.info(place)
-        return f"{info.get('size')}-{_mark(info)}"
+        return Stamp(f"{info.get('size')}-{_mark(info)}", "")
     check_kind(path)
     # Opened: a network file system may answer for a name from its cache.
     with open(path, "rb") as stream:
         status = os.fstat(stream.fileno())
-    return f"{status.st_size}-{status.st_mtime_ns}"
+    return Stamp(f"{status.st_size}-{status.st_mtime_ns}", str(status.st_ctime_ns))
 
 
 def check_kind(path: str) -> None:

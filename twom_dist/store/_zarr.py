@@ -50,8 +50,8 @@ class ZarrMatrix(StoredMatrix):
         # cheapest sign of a new matrix, not a proof of the old one.
         metadata = ".zarray" if node.metadata.zarr_format == 2 else "zarr.json"
         stamp = tree.stamp_file(os.path.join(_folder(location), metadata))
-        fingerprint = f"{stamp}-{node.shape}-{node.dtype}"
-        return cls._checked(location, node, node.chunks, fingerprint)
+        stamp = stamp._replace(content=f"{stamp.content}-{node.shape}-{node.dtype}")
+        return cls._checked(location, node, node.chunks, stamp)
 
     @staticmethod
     def list_others(path: str) -> list[str]:
