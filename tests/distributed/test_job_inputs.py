@@ -1,7 +1,6 @@
 """Inputs that change during a run, or are other files on a worker: refused."""
 
 import os
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,10 +11,10 @@ import twom_dist as td
 from tests.command import contents, read, same_bits
 from tests.expect import raises
 from tests.jobs import TILES, at, multiply
-from tests.stored import left_behind
+from tests.stored import disguise, left_behind
 from twom_dist.errors import StoreError
-from twom_dist.jobs import multiply_files, run
-from twom_dist.store import StoredMatrix
+from twom_dist.jobs import multiply_files
+from twom_dist.store import StoredMatrix, _tree
 
 # Each process finds the folder that it works in here.
 OWN = "/proc/self/cwd"
@@ -28,6 +27,10 @@ OWN = "/proc/self/cwd"
         (True, 3, lambda: Path("A.zarr/c/4/3").write_bytes(bytes(16**3))),
         (False, 3, lambda: np.save("B.npy", 2 * read("B.npy"))),
         (True, TILES, lambda: Path("B.npy").unlink()),
+        (True, 9, lambda: disguise("A.zarr/c/0/0")),
+        (True, 9, lambda: disguise("B.npy")),
+        # Its content may have changed as well.
+        (True, 9, lambda: Path("B.npy").chmod(0o600)),
     ],
 )
 def test_an_input_that_changes_during_a_run_leaves_no_output(
@@ -90,16 +93,22 @@ def test_a_worker_that_sees_another_file_is_refused(client, files, kind, code):
     assert contents(Path()) == before
 
 
-def test_no_file_of_an_input_is_looked_at_before_the_first_tile(files, monkeypatch):
-    """There may be a million of them."""
-    first, found = threading.Event(), []
-    stamp = StoredMatrix.stamp
+def test_every_file_of_the_inputs_is_looked_at_before_any_is_read(files, monkeypatch):
+    """What changes between would be taken for what was read."""
+    seen, read = [], StoredMatrix.__getitem__
+    look_at_files = _tree.look_at_files
 
-    def wait(stored):
-        found.append(first.wait(60))
-        return stamp(stored)
+    def look(path):
+        yield from look_at_files(path)
+        if path.endswith("A.zarr"):
+            seen.append("looked")
 
-    monkeypatch.setattr(StoredMatrix, "stamp", wait)
-    monkeypatch.setattr(run, "MANY_CHUNKS", 0)
-    multiply(progress=lambda _: first.set())
-    assert found == [True] * 4
+    def note(stored, index):
+        seen.append("read")
+        return read(stored, index)
+
+    monkeypatch.setattr(_tree, "look_at_files", look)
+    monkeypatch.setattr(StoredMatrix, "__getitem__", note)
+    multiply()
+    first, last = seen.index("read"), len(seen) - seen[::-1].index("read")
+    assert (seen[:first], seen[last:]) == (["looked"], ["looked"])

@@ -3,18 +3,13 @@
 from pathlib import Path
 
 import h5py
-import numpy as np
 import pytest
 import zarr
 
-import twom_dist as td
 from tests.command import contents
 from tests.expect import raises
-from tests.jobs import stop_after
-from tests.stored import everything, make_matrix, save
+from tests.stored import make_matrix, save
 from twom_dist.errors import StoreError
-from twom_dist.jobs import run
-from twom_dist.jobs.inputs import InputGuard
 from twom_dist.store import find_unfinished, open_matrix
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -39,19 +34,6 @@ def test_a_store_that_holds_others_is_not_replaced(here, group, other):
     with raises(StoreError, "output-holds-others"):
         find_unfinished("C.zarr").check(overwrite=True)
     assert contents(here) == before
-
-
-def test_tiles_of_nobody_knows_what_are_not_continued(monkeypatch):
-    """As where a job is killed before all chunks of its inputs were looked at."""
-    product, ones = ("A.zarr", "A.zarr", "C.zarr"), np.ones((6, 6))
-    save("A.zarr", ones)
-    monkeypatch.setattr(run, "MANY_CHUNKS", 0)
-    with monkeypatch.context() as patch:
-        patch.setattr(InputGuard, "note", lambda _: None)
-        stop_after(3, lambda **k: td.multiply_files(*product, tile=2, **k))
-    zarr.open_array("A.zarr", mode="r+")[:] = 2 * ones
-    assert td.multiply_files(*product, tile=2).resumed == 0
-    assert np.array_equal(everything("C.zarr"), 24 * ones)
 
 
 def test_attributes_of_others_are_no_provenance():

@@ -8,7 +8,7 @@ from typing import Any
 from ..cluster.local import choose_workers
 from ..execute import check_client, current_client, current_cluster, ensure_placement
 from .arrays import make_tasks, settle_whole
-from .inputs import InputGuard
+from .inputs import check_unchanged
 from .job import Path, open_job
 from .manifest import explain_job
 from .report import JobSummary, Progress, count_operations
@@ -208,7 +208,6 @@ def compute(
     start = perf_counter()
     job, layout, earlier = run.job, run.layout, run.finished()
     done, total, operations = len(earlier), layout.num_computed, 0
-    guard = InputGuard(job, run.output, run.manifest.get("stamps"))
 
     def count(i: int, j: int) -> None:
         nonlocal done, operations
@@ -218,7 +217,6 @@ def compute(
         each = count_operations(rows, columns, job.shape[2], job.dtype, job.routine)
         operations += tiles * each
         done += 1
-        guard.note()
         if progress is not None:
             progress(Progress(done, total, operations, perf_counter() - start))
 
@@ -234,7 +232,7 @@ def compute(
             if cells:
                 tasks = make_tasks(run, wave, cells, shifts)
                 compute_wave(tasks, cells, client, run.cluster.threads, count)
-        guard.check()
+        check_unchanged(job, run.manifest["stamps"])
         checked: tuple[float | None, float | None] = None, None
         if job.verify:
             begun = perf_counter()

@@ -1,11 +1,11 @@
-"""Whether the inputs are what they were when a run began, here and on the workers."""
+"""Checks that inputs are what they were when a run began, here and on the workers."""
 
 from typing import Any
 
 from ..errors import StoreError
-from ..store import Output, Place, StoredMatrix, open_matrix
+from ..store import Place, StoredMatrix, open_matrix
 from .job import Job
-from .watchdog import ask, start
+from .watchdog import ask
 
 # Of each input by letter: what changes when any file of it does.
 Stamps = dict[str, str]
@@ -43,39 +43,23 @@ def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
 
 
 def stamp_inputs(job: Job) -> Stamps:
-    """Look at every file of the inputs, which may take long where there are many."""
+    """Look at every file of the inputs, before any is read: none may change later."""
     stamps = {stored: stored.stamp() for stored in {*job.inputs.values()}}
     return {name: stamps[stored] for name, stored in job.inputs.items()}
 
 
-class InputGuard:
-    """Looks at every file of the inputs while the first tasks run, and at the end.
-
-    `known`: what an earlier run has found, by the manifest of the output.
-    """
-
-    def __init__(self, job: Job, output: Output, known: Stamps | None) -> None:
-        self._job, self._output, self._noted = job, output, known is not None
-        self._begun = start(lambda: known or stamp_inputs(job))
-
-    def note(self) -> None:
-        """Put into the manifest what was found, once it is known."""
-        if not self._noted and self._begun.done() and not self._begun.exception():
-            self._noted = True
-            self._output.record(stamps=self._begun.result())
-
-    def check(self) -> None:
-        """Refuse a result of inputs that have changed since the run began."""
-        for name, stored in self._job.inputs.items():
-            try:
-                same = self._begun.result()[name] == stored.stamp()
-            except StoreError:
-                same = False
-            if not same:
-                changed = f"{stored.path!r} has changed since the run began"
-                problem = f"{changed}, so the result may be a mixture and is discarded"
-                remedy = "Run the job again, and leave its inputs alone meanwhile"
-                raise StoreError(problem, remedy, "input-changed")
+def check_unchanged(job: Job, stamps: Stamps) -> None:
+    """Refuse a result of inputs that have changed since they were stamped."""
+    for name, stored in job.inputs.items():
+        try:
+            same = stamps[name] == stored.stamp()
+        except StoreError:
+            same = False
+        if not same:
+            changed = f"{stored.path!r}, or its owner or permissions, changed"
+            problem = f"{changed} since the run began, so the result may be a mixture"
+            remedy = "Run the job again, and leave its inputs alone meanwhile"
+            raise StoreError(f"{problem} and is discarded", remedy, "input-changed")
 
 
 def check_workers(

@@ -29,10 +29,6 @@ from .manifest import (
 )
 from .watchdog import ask
 
-# Of the inputs: so many are looked at before the first task, in some 0.1 s (a hundredth
-# of the 8 s for 10^6 on a local disk; AMD EPYC, 2 shared cores, at load 6).
-MANY_CHUNKS = 10_000
-
 
 @dataclass(frozen=True)
 class Run:
@@ -138,27 +134,21 @@ def _lay_out(
     """Lay a job out, or find what an earlier run of it has left; tell which."""
     inputs, missing = identify_inputs(job)
     manifest = describe_job(job, inputs)
-    if sum(count for *_, count in inputs.values()) <= MANY_CHUNKS:
-        manifest["stamps"] = stamp_inputs(job)
+    manifest["stamps"] = stamp_inputs(job)
     left = None if job.overwrite else place.find()
-    # One that was stopped very early does not say what its tiles were made of.
-    anew = left is None or "stamps" not in left[1]
-    if left is None or anew:
-        manifest["overwrite"] |= left is not None and left[1]["overwrite"]
+    if left is None:
         place.check(manifest["overwrite"])
         layout = job.lay_out(cluster, tile)
         output = place.output(job.shape[:2], layout.tile_shape[:2], job.dtype)
         manifest |= describe_layout(layout)
     else:
         output, begun = left
-        if "stamps" not in manifest:
-            manifest["stamps"] = stamp_inputs(job)
         check_same(place.location.path, begun, manifest)
         # Who stopped it had said that it may replace what is there.
         place.check(begun["overwrite"], anew=False)
         layout = job.lay_out(cluster, tuple(begun["tile"]))
         manifest = begun
-    return Run(job, layout, cluster, place, output, manifest, missing), anew
+    return Run(job, layout, cluster, place, output, manifest, missing), left is None
 
 
 def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
