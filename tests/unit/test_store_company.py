@@ -3,6 +3,8 @@
 import os
 import pickle
 import shutil
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import dask.array as da
@@ -11,6 +13,7 @@ import pytest
 import zarr
 from dask.base import tokenize
 
+import twom_dist as td
 from tests.expect import raises
 from tests.stored import NAMES, assert_same_bits, make_matrix, save
 from twom_dist.errors import StoreError
@@ -63,3 +66,60 @@ def test_damage_is_found_when_it_is_read():
         matrix = open_matrix(name)
         with raises(StoreError, "file-damaged"):
             matrix[:1, :1]
+
+
+def multiply_by_itself(path):
+    """Run a job on one matrix."""
+    return td.multiply_files(path, path, "C.npy", engine="reference", num_moduli=16)
+
+
+def test_a_flipped_bit_of_a_stored_member_is_found_by_a_job():
+    save("A.npz", td.testing.random_matrix(64, 64))
+    multiply_by_itself("A.npz")
+    data = bytearray(Path("A.npz").read_bytes())
+    data[9000] ^= 1
+    Path("A.npz").write_bytes(data)
+    with raises(StoreError, "file-damaged") as caught:
+        td.multiply_files("A.npz", "A.npz", "D.npy")
+    assert "CRC" in caught.value.problem
+    assert sorted(os.listdir()) == ["A.npz", "C.npy"]
+
+
+def test_a_compressed_member_takes_little_memory_and_time(monkeypatch):
+    values = np.tile(np.arange(1024.0), (1024, 1))
+    np.savez_compressed("A.npz", A=values)
+    matrix = open_matrix("A.npz")
+    tracemalloc.start()
+    try:
+        for order in ("C", "F"):
+            np.savez_compressed("A.npz", A=np.asarray(values, order=order))
+            tracemalloc.reset_peak()
+            matrix = open_matrix("A.npz")
+            assert_same_bits(matrix[512:520, 10:20], values[512:520, 10:20])
+            assert tracemalloc.get_traced_memory()[1] < values.nbytes
+    finally:
+        tracemalloc.stop()
+    monkeypatch.setattr("twom_dist.store._npz._MOST_UNPACKED", values.nbytes)
+    with raises(StoreError, "npz-compressed") as caught:
+        multiply_by_itself("A.npz")
+    assert caught.value.remedy.startswith("Store it as .npy")
+    assert os.listdir() == ["A.npz"]
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("there", [1000, 2**18])
+def test_a_member_that_claims_more_than_it_has(compression, there):
+    """In its own header, and in the list of the archive as well."""
+    save("A.npy", np.zeros((500, 500)))
+    data = Path("A.npy").read_bytes()
+    with zipfile.ZipFile("A.npz", "w", compression) as archive:
+        archive.writestr("A.npy", data[:there])
+    with raises(StoreError, "file-truncated"):
+        open_matrix("A.npz")
+    listed = bytearray(Path("A.npz").read_bytes())
+    size = listed.index(b"PK\1\2") + 24
+    listed[size : size + 4] = len(data).to_bytes(4, "little")
+    Path("A.npz").write_bytes(listed)
+    # Of what is compressed some bytes may stand for many.
+    with raises(StoreError, "file-truncated"):
+        open_matrix("A.npz")[:, :]

@@ -24,7 +24,10 @@ def identify(stored: StoredMatrix) -> tuple[Identity, int]:
 def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
     """Identify all inputs, and count the chunks that are missing, if any."""
     # One file may be two inputs.
-    seen = {stored: identify(stored) for stored in {*job.inputs.values()}}
+    matrices = {*job.inputs.values()}
+    seen = {stored: identify(stored) for stored in matrices}
+    for stored in matrices:
+        stored.check_content()
     missing = {}
     for name, stored in job.inputs.items():
         (*_, there), lacking = seen[stored]

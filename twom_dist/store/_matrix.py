@@ -89,6 +89,10 @@ class StoredMatrix(ABC):
         """
         return 1, 1
 
+    def check_content(self) -> None:
+        """Check what reading parts of it does not, for a job; reads an .npz whole."""
+        return
+
     def provenance(self) -> dict[str, Any]:
         """Return what an output of `multiply_files` or `update_files` says of itself.
 

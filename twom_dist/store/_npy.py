@@ -2,6 +2,7 @@
 
 import math
 import os
+from io import BufferedIOBase
 from threading import Lock
 from typing import IO, Any, NamedTuple, Self
 
@@ -18,6 +19,9 @@ from ._tree import stamp_file
 # NumPy parses a header as Python, and CPython 3.11 may fail where two threads do so at
 # once: SystemError, "AST constructor recursion depth mismatch".
 _PARSING = Lock()
+
+# At once, of what takes memory beside the elements.
+READ_BYTES = 2**20
 
 
 class NpyHeader(NamedTuple):
@@ -44,8 +48,8 @@ class NpyMatrix(StoredMatrix):
     def _read(self, region: Region) -> NDArray[Any]:
         with open(self.path, "rb") as stream:
             header = read_header(stream)
-        self._check_unchanged(header)
-        return read_region(self.path, header, region)
+            self._check_unchanged(header)
+            return read_region(stream, self.path, header, region)
 
 
 def read_header(stream: IO[bytes]) -> NpyHeader:
@@ -71,7 +75,9 @@ def check_size(location: Location, header: NpyHeader, available: int) -> None:
         )
 
 
-def read_region(path: str, header: NpyHeader, region: Region) -> NDArray[Any]:
+def read_region(
+    stream: BufferedIOBase, path: str, header: NpyHeader, region: Region
+) -> NDArray[Any]:
     """Read one rectangle, a run of bytes for each of its rows, or of its columns."""
     outer, inner = region[::-1] if header.fortran_order else region
     width = header.shape[0 if header.fortran_order else 1]
@@ -80,12 +86,16 @@ def read_region(path: str, header: NpyHeader, region: Region) -> NDArray[Any]:
     runs = lines.reshape(1, -1) if inner == slice(0, width) else lines
     # Not a memory map: a rectangle of 12 MiB in rows of 430 KiB counted as 680 MiB of
     # the process, with all that the kernel maps around it.
-    with open(path, "rb") as stream:
-        for number, run in enumerate(runs, start=outer.start):
-            place = (number * width + inner.start) * header.dtype.itemsize
-            stream.seek(header.offset + place)
-            if stream.readinto(run.view(np.uint8)) < run.nbytes:
-                problem = f"{path!r} was cut while it was read"
+    for number, run in enumerate(runs, start=outer.start):
+        place = (number * width + inner.start) * header.dtype.itemsize
+        stream.seek(header.offset + place)
+        left = run.view(np.uint8)
+        while left.size:
+            # What is compressed is unpacked in memory of its own first.
+            read = stream.readinto(left[:READ_BYTES])
+            if not read:
+                problem = f"{path!r} ends before its last element"
                 raise StoreError(problem, "Write it again", "file-truncated")
+            left = left[read:]
     values = lines.T if header.fortran_order else lines
     return np.ascontiguousarray(values, dtype=header.dtype.newbyteorder("="))

@@ -43,7 +43,8 @@ def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
     -----
     A zarr store may lack chunks, which then hold its fill value; a damaged chunk is
     found when it is read. Nothing is ever unpickled. A compressed ``.npz`` member is
-    decompressed whole for every read.
+    unpacked whole for every read, if not at once; jobs take up to 64 MiB of it. The
+    checksum of one that is not compressed is compared by jobs alone, once.
 
     Examples
     --------
