@@ -1,6 +1,8 @@
 """Stopped jobs: what they keep, and the same bits when the same job continues."""
 
+import json
 import shutil
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -83,6 +85,40 @@ def test_tiles_that_go_during_the_run_leave_no_output(files):
     assert not Path("C.npy").exists()
     multiply("C.npy")
     assert same_bits(read("C.npy"), td.gemm(*files[:2]))
+
+
+def flip(output, i, j):
+    """Flip a bit of a tile of what is unfinished of an output."""
+    (chunk,) = Path().glob(f".{output}.unfinished/*.zarr/c/{i}/{j}")
+    data = bytearray(chunk.read_bytes())
+    data[100] ^= 1
+    chunk.write_bytes(data)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_tiles_that_the_disk_has_damaged_are_computed_again(request, files, alone):
+    client = None if alone else request.getfixturevalue("client")
+    stop_after(7, partial(multiply, "C.npy"))
+    (flipped, zeroed, *_), there = sorted(finished("C.npy")), len(finished("C.npy"))
+    flip("C.npy", *flipped)
+    (chunk,) = Path().glob(".C.npy.unfinished/*.zarr/c/{}/{}".format(*zeroed))
+    chunk.write_bytes(bytes(chunk.stat().st_size))
+    summary = multiply("C.npy", client=client)
+    assert (summary.resumed, summary.damaged) == (there - 2, 2)
+    assert "2 tiles from before were damaged on disk" in str(summary)
+    assert same_bits(read("C.npy"), td.gemm(*files[:2]))
+
+
+@pytest.mark.parametrize(("output", "verify"), [("C.npy", False), ("C.zarr", True)])
+def test_tiles_damaged_during_the_run_leave_no_output(files, output, verify):
+    """Where they are read once more: for an export, or to verify them."""
+    damage = at(TILES, lambda: flip(output, 1, 2))
+    with raises(StoreError, "tile-damaged") as caught:
+        multiply(output, verify=verify, progress=damage)
+    assert f"{TILES} of {TILES} tiles are kept" in caught.value.__notes__[0]
+    assert not Path(output).exists()
+    assert multiply(output).damaged == 1
+    assert same_bits(read(output), td.gemm(*files[:2]))
 
 
 def test_other_workers_take_other_waves_of_the_same_tiles(files):
@@ -187,6 +223,32 @@ def test_inputs_that_may_be_others_are_refused(files, change):
             multiply()
         assert changed.partition("/")[0] in caught.value.problem
         assert contents(Path()) == before
+
+
+def test_damaged_manifests_are_refused_in_one_way(files):
+    stop_after(3, multiply)
+    (metadata,) = Path().glob(".C.zarr.unfinished/*/zarr.json")
+    whole = json.loads(metadata.read_text())
+    changes = [
+        lambda x: x.update(attributes={}),
+        lambda x: x.update(attributes={"twom_dist": []}),
+        lambda x: x["attributes"]["twom_dist"].pop("id"),
+        lambda x: x["attributes"]["twom_dist"].pop("made"),
+        lambda x: x["attributes"]["twom_dist"].update(made=3),
+        lambda x: x["attributes"]["twom_dist"].update(tile=["x", None]),
+        lambda x: x["attributes"]["twom_dist"]["inputs"].update(A=None),
+        lambda x: x["attributes"]["twom_dist"]["stamps"].pop("B"),
+        lambda x: x["attributes"]["twom_dist"].update(overwrite=True),
+        lambda x: x.update(shape=[3, 4]),
+    ]
+    for change in changes:
+        damaged = deepcopy(whole)
+        change(damaged)
+        metadata.write_text(json.dumps(damaged))
+        with raises(StoreError, "unfinished-damaged"):
+            multiply()
+    metadata.write_text(json.dumps(whole))
+    assert multiply().resumed >= 3
 
 
 def test_the_member_of_a_zarr_stays_what_it_was(files):

@@ -177,6 +177,24 @@ def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) 
     return _crumb()
 
 
+def check_tiles(output: Output, cells: list[Cell]) -> LazyTiles:
+    """Make the tasks that read tiles of an earlier run, and remove damaged ones."""
+    name, size = f"twom-check-{tokenize(output, cells)}", group_size(len(cells))
+    layer = {}
+    for n in range(0, len(cells), size):
+        key = (name, n // size, 0)
+        layer[key] = Task(key, _check_tiles, output, cells[n : n + size])
+    graph = HighLevelGraph.from_collections(name, layer)
+    return LazyTiles(graph, name, ((1,) * len(layer), (1,)), _crumb())
+
+
+def _check_tiles(output: Output, cells: list[Cell]) -> Array:
+    with portable_errors():
+        for cell in cells:
+            output.check(*cell)
+    return _crumb()
+
+
 def _crumb() -> Array:
     """Return what stands for a tile that is written."""
     return np.ones((1, 1), np.int8)

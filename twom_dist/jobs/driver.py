@@ -7,7 +7,7 @@ from typing import Any
 
 from ..cluster.local import choose_workers
 from ..execute import check_client, current_client, current_cluster, ensure_placement
-from .arrays import make_tasks, settle_whole
+from .arrays import check_tiles, make_tasks, settle_whole
 from .inputs import check_unchanged
 from .job import Path, open_job
 from .manifest import explain_job
@@ -206,6 +206,7 @@ def compute(
     raises from then on would take a result for a failure.
     """
     start = perf_counter()
+    damaged = _drop_damaged(run, client)
     job, layout, earlier = run.job, run.layout, run.finished()
     done, total, operations = len(earlier), layout.num_computed, 0
 
@@ -254,8 +255,18 @@ def compute(
         seconds=perf_counter() - start,
         resumed=len(earlier),
         operations=operations,
+        damaged=damaged,
         missing=run.missing,
         residual=checked[0],
         residual_bound=checked[1],
         explanation=explain_job(job, settled),
     )
+
+
+def _drop_damaged(run: Run, client: Any) -> int:
+    """Have tiles of an earlier run read, and damaged ones removed; count these."""
+    cells = sorted(run.output.finished())
+    if cells:
+        tasks = check_tiles(run.output, cells)
+        compute_wave(tasks, cells, client, run.cluster.threads, lambda *_: None)
+    return len(cells) - len(run.output.finished())

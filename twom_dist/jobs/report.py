@@ -68,8 +68,9 @@ class JobSummary:
     waves : int
         Parts of the result that were computed one after the other; more than one
         where the workers cannot hold the inputs at once.
-    num_moduli, resumed : int
-        0 for the native product; tiles that an earlier run had finished.
+    num_moduli, resumed, damaged : int
+        0 for the native product; tiles that an earlier run had finished; such tiles
+        that the disk had damaged, and that were computed again.
     seconds, gflops : float
         From the first task to the finished file, without the check of `verify`;
         effective GFLOP/s of this run.
@@ -99,6 +100,7 @@ class JobSummary:
     resumed: int
     operations: int
     missing: dict[str, int]
+    damaged: int = 0
     residual: float | None = None
     residual_bound: float | None = None
     explanation: Explanation | None = None
@@ -157,6 +159,10 @@ class JobSummary:
             ("input", f"{count} chunks of {name} {read}")
             for name, count in self.missing.items()
         ]
+        if self.damaged:
+            tiles = name_count(self.damaged, "tile", "tiles")
+            damage = f"{tiles} from before were damaged on disk, and computed again"
+            notes.append(("damage", damage))
         if self.residual is not None:
             allowed = f"{self.residual_bound:.1e} allowed"
             notes.append(("check", f"residual {self.residual:.1e} ({allowed})"))

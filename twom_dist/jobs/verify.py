@@ -43,8 +43,10 @@ def measure_residual(
     bound = error_bound(job.system, k, job.dtype) + roundings
     if found > bound:
         raise KernelError(
-            f"|C x - A (B x)| is {found:.1e} of |A| |B|, above {bound:.1e}",
-            "Do not use this installation, and report the output of `twom-dist doctor`",
+            f"|C x - A (B x)| is {found:.1e} of |A| |B|, above {bound:.1e}: a disk or "
+            "a processor has erred, or this installation does",
+            "Run the job again on other disks and workers; if that fails too, do not "
+            "use this installation, and report the output of `twom-dist doctor`",
             "wrong-result",
         )
     return found, bound
@@ -92,7 +94,7 @@ def _read(job: Job, output: Output, shifts: Shifts | None) -> tuple[Any, Any, An
     # The lower triangle of C0 is what makes a full result.
     used = "upper" if spec.uplo == "upper" else "lower"
     added = None if job.c is None else (spec.beta, whole(job.c, used))
-    return products, added, whole(output.open(), spec.uplo)
+    return products, added, whole(output, spec.uplo)
 
 
 def _mirror(x: Any, upper: bool, hermitian: bool) -> Any:

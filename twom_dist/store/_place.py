@@ -49,7 +49,11 @@ class Place:
             path = os.path.join(self.location.path, self._member, "zarr.json")
             if not tree.exists(path):
                 return None
-            found = open_output(self.location.path, self._member)
+            try:
+                found = open_output(self.location.path, self._member)
+            except ValueError:
+                # That of somebody else, or a damaged one, which `check` finds there.
+                return None
         return found if found[1].get(COMPLETE) is False else None
 
     def output(

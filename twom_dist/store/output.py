@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from ..errors import StoreError
 from ..typing import Array, Cell
 from . import _tree as tree
 from ._errors import store_errors
@@ -21,7 +23,10 @@ from ._region import Region
 MANIFEST = "twom_dist"
 # Of a manifest, when the array is whole.
 COMPLETE = "complete"
+_DIGEST = "digest"
 _CHUNK = re.compile(r"(\d+)/(\d+)")
+# That zarr's codec crc32c adds to each chunk.
+_CHECKSUM_BYTES = 4
 
 Manifest = dict[str, Any]
 
@@ -58,7 +63,7 @@ class Output:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all chunks."""
+        """Bytes of all chunks, but for their checksums."""
         return math.prod((*self.counts, *self.tile)) * self.dtype.itemsize
 
     def region(self, i: int, j: int) -> Region:
@@ -69,7 +74,9 @@ class Output:
     def create(self, manifest: Manifest) -> None:
         """Create the array, uncompressed, with no chunk yet; the manifest is JSON."""
         import zarr
+        from zarr.codecs import Crc32cCodec
 
+        manifest = manifest | {"id": self.id, COMPLETE: False}
         with store_errors(self.store, "written"):
             # A folder gets its name when all of its metadata are there.
             draft = self.store if tree.is_url(self.store) else f"{self.store}.draft"
@@ -80,11 +87,11 @@ class Output:
                 dtype=self.dtype,
                 chunks=self.tile,
                 # The low bits of a product look random: compressing takes time only.
-                compressors=None,
+                compressors=[Crc32cCodec()],
                 filters=None,
                 fill_value=0,
                 zarr_format=3,
-                attributes={MANIFEST: manifest | {"id": self.id, COMPLETE: False}},
+                attributes={MANIFEST: self._sealed(manifest)},
             )
             if draft != self.store:
                 tree.sync_all(draft)
@@ -95,8 +102,14 @@ class Output:
         """Add to the manifest."""
         with store_errors(self.store, "written"):
             array = self.open()
-            array.attrs[MANIFEST] = read_manifest(array.attrs) | more
+            array.attrs[MANIFEST] = self._sealed(read_manifest(array.attrs) | more)
             tree.sync(os.path.join(self.array, "zarr.json"))
+
+    def _sealed(self, manifest: Manifest) -> Manifest:
+        """Return a manifest with a digest of it and of the header of the array."""
+        header = self.shape, self.tile, np.dtype(self.dtype).str
+        text = json.dumps([*header, manifest], sort_keys=True)
+        return manifest | {_DIGEST: sha256(text.encode()).hexdigest()}
 
     def check_id(self) -> None:
         """Raise FileNotFoundError where there is another output at the URL by now.
@@ -125,12 +138,35 @@ class Output:
                 tree.remove(chunk)
                 raise
 
+    def __getitem__(self, region: Region) -> Array:
+        """Read a rectangle; refuse to where a chunk is not what was written."""
+        with store_errors(self.store, "read"):
+            array = self.open()
+            try:
+                found: Array = array[region]
+            except ValueError as error:
+                raise StoreError(
+                    f"a tile in {self.store!r} is not what was written ({error})",
+                    "Look after the disk, and run the same job again, which computes "
+                    "such tiles again",
+                    "tile-damaged",
+                ) from error
+        return found
+
     def read(self) -> Iterator[tuple[Region, Array]]:
         """Yield region and values of every tile."""
-        array = self.open()
         for i, j in product(*map(range, self.counts)):
             region = self.region(i, j)
-            yield region, array[region]
+            yield region, self[region]
+
+    def check(self, i: int, j: int) -> None:
+        """Read tile (i, j), and remove it if it is damaged: it is not finished."""
+        try:
+            self[self.region(i, j)]
+        except StoreError as error:
+            if error.code != "tile-damaged":
+                raise
+            tree.remove(os.path.join(self.array, "c", str(i), str(j)))
 
     def finished(self) -> set[Cell]:
         """Return the tiles that are stored.
@@ -139,7 +175,7 @@ class Output:
         a power failure, has another size.
         """
         files = tree.look_at_files(os.path.join(self.array, "c"))
-        whole = math.prod(self.tile) * self.dtype.itemsize
+        whole = math.prod(self.tile) * self.dtype.itemsize + _CHECKSUM_BYTES
         found = (_CHUNK.fullmatch(name) for name, size, _ in files if size == whole)
         return {(int(x[1]), int(x[2])) for x in found if x}
 
@@ -179,12 +215,17 @@ _open_once = lru_cache(maxsize=4)(Output.open)
 def read_manifest(attributes: Mapping[str, Any]) -> Manifest:
     """Return the manifest among the attributes of an array; empty if there is none."""
     found = attributes.get(MANIFEST)
-    return dict(found) if isinstance(found, Mapping) and "id" in found else {}
+    if not isinstance(found, Mapping) or "id" not in found:
+        return {}
+    return {name: x for name, x in found.items() if name != _DIGEST}
 
 
 def open_output(store: str, member: str) -> tuple[Output, Manifest]:
-    """Open an output that was begun, and its manifest, which may be empty."""
+    """Open an output that was begun, and its manifest; raise what it likes if none."""
     array = tree.open_array(os.path.join(store, member).rstrip("/"), zarr_format=3)
     manifest = read_manifest(array.attrs)
     id = str(manifest.get("id", ""))
-    return Output(store, member, array.shape, array.chunks, array.dtype, id), manifest
+    output = Output(store, member, array.shape, array.chunks, array.dtype, id)
+    if output._sealed(manifest) != array.attrs.get(MANIFEST):
+        raise ValueError("its manifest is missing or damaged")
+    return output, manifest

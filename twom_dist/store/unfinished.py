@@ -59,17 +59,21 @@ class Unfinished(Place):
         for store in stores:
             try:
                 output, manifest = open_output(str(store), self._member)
+                if output.id != store.stem:
+                    raise ValueError("it is the output of another run")
             # A damaged file makes zarr raise errors of every kind.
             except Exception as error:
-                raise StoreError(
-                    f"what is unfinished in {self.folder!r} holds no array "
-                    f"{self._member!r} that can be continued ({type(error).__name__})",
-                    "Name the output as before, or start anew (overwrite=True, "
-                    "--overwrite)",
-                    "unfinished-damaged",
-                ) from error
-            # What an output has replaced lies here under its name until it is removed.
-            if store.stem == output.id:
+                # Of a finished run: what its output has replaced.
+                if not tree.exists(self.location.path):
+                    kind = type(error).__name__
+                    raise StoreError(
+                        f"what is unfinished in {self.folder!r} holds no array "
+                        f"{self._member!r} that can be continued ({kind})",
+                        "Name the output as before, or start anew (overwrite=True, "
+                        "--overwrite)",
+                        "unfinished-damaged",
+                    ) from error
+            else:
                 return output, manifest
         return None
 
