@@ -23,7 +23,7 @@ PACKAGE = "twom_dist"
 # From the bottom: modules and packages of each layer. The longest entry that fits a
 # module counts.
 LAYERS = (
-    ("errors", "typing", "protocols", "config", "tables"),
+    ("errors", "typing", "protocols", "config", "tables", "ownership"),
     ("moduli",),
     ("kernels.family", "kernels.at_once", "kernels.operands", "kernels.survey"),
     ("kernels.limits", "kernels.contract", "kernels.registry"),
@@ -51,7 +51,7 @@ AT_MOST: dict[str, tuple[str, ...]] = {
     "kernels": ("errors", "typing", "config", "moduli"),
     "signatures": ("typing", "protocols"),
     "testing": ("errors",),
-    "store": ("errors", "typing"),
+    "store": ("errors", "typing", "ownership"),
 }
 # Engines are loaded by their names; what is inside them is for those who examine it.
 ENGINES = tuple(f"kernels.{name}" for name in ("cpu", "cuda", "reference"))

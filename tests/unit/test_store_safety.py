@@ -1,16 +1,19 @@
 """What is not ours is neither replaced, nor removed, nor believed."""
 
+import os
 from pathlib import Path
 
 import h5py
+import numpy as np
 import pytest
 import zarr
 
 from tests.command import contents
 from tests.expect import raises
-from tests.stored import make_matrix, save
+from tests.stored import begun, left_behind, make_matrix, save
 from twom_dist.errors import StoreError
 from twom_dist.store import find_unfinished, open_matrix
+from twom_dist.store.leftovers import remove_leftover
 
 pytestmark = pytest.mark.usefixtures("here")
 FOLDER = Path(".C.npy.unfinished")
@@ -34,6 +37,82 @@ def test_a_store_that_holds_others_is_not_replaced(here, group, other):
     with raises(StoreError, "output-holds-others"):
         find_unfinished("C.zarr").check(overwrite=True)
     assert contents(here) == before
+
+
+def lay_out_as_a_job_does():
+    """Make the hidden folder of C.npy as a stopped job leaves it."""
+    with begun("C.npy", np.eye(4)):
+        pass
+
+
+def hidden(kind):
+    """Turn what a job has left into what somebody else may have put there."""
+    lay_out_as_a_job_does()
+    (metadata,) = FOLDER.glob("*.zarr/zarr.json")
+    target = Path("target")
+    if kind == "open":
+        FOLDER.chmod(0o777)
+    elif kind == "open to a group":
+        FOLDER.chmod(0o770)
+    elif kind == "link":
+        FOLDER.rename(target)
+        FOLDER.symlink_to(target)
+    elif kind == "link as lock":
+        Path(FOLDER, "lock").unlink()
+        Path(FOLDER, "lock").symlink_to(Path("made").absolute())
+    elif kind == "pipe as lock":
+        Path(FOLDER, "lock").unlink()
+        os.mkfifo(Path(FOLDER, "lock"))
+    elif kind == "link as manifest":
+        metadata.rename(target)
+        metadata.symlink_to(target.absolute())
+    else:
+        owned = {"folder": FOLDER, "lock": FOLDER / "lock", "manifest": metadata}
+        os.chown(owned[kind], 4711, 4711)
+
+
+ROOT_ALONE = pytest.mark.skipif(os.geteuid() != 0, reason="root alone gives files away")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("open", "open to a group", "link"),
+        *("link as lock", "pipe as lock", "link as manifest"),
+        *(pytest.param(x, marks=ROOT_ALONE) for x in ("folder", "lock", "manifest")),
+    ],
+)
+def test_what_others_may_have_written_is_not_continued(here, kind):
+    hidden(kind)
+    place, before = find_unfinished("C.npy"), sorted(here.rglob("*"))
+    with raises(StoreError, "not-own"), place.lock():
+        place.find()
+    assert sorted(here.rglob("*")) == before
+    # Nor removed, but for what is in a folder of ours.
+    if "manifest" not in kind:
+        with pytest.raises(StoreError):
+            remove_leftover(place)
+        assert sorted(here.rglob("*")) == before
+
+
+def test_a_file_system_may_show_all_files_as_those_of_one_user(monkeypatch):
+    """And none of them is a mark of another run; as NFS does that squashes users."""
+    lay_out_as_a_job_does()
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    with find_unfinished("C.npy").lock():
+        assert find_unfinished("C.npy").find() is not None
+    assert left_behind() == [str(FOLDER)]
+
+
+def test_what_is_unfinished_is_for_its_user_alone():
+    mask = os.umask(0)
+    try:
+        with begun("C.zarr", np.eye(4)) as (place, output):
+            assert os.stat(place.folder).st_mode & 0o777 == 0o700
+            place.finish(output, overwrite=False)
+    finally:
+        os.umask(mask)
+    assert os.stat("C.zarr").st_mode & 0o777 == 0o777
 
 
 def test_attributes_of_others_are_no_provenance():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from ..errors import StoreError
+from ..ownership import make_own_folder, open_own
 from . import _tree as tree
 from ._errors import store_errors
 from ._export import export, export_bytes
@@ -58,9 +59,12 @@ class Unfinished(Place):
             stores = sorted(Path(self.folder).glob("*.zarr"))
         for store in stores:
             try:
+                os.close(open_own(os.path.join(store, self._member, "zarr.json")))
                 output, manifest = open_output(str(store), self._member)
                 if output.id != store.stem:
                     raise ValueError("it is the output of another run")
+            except StoreError:
+                raise
             # A damaged file makes zarr raise errors of every kind.
             except Exception as error:
                 # Of a finished run: what its output has replaced.
@@ -146,12 +150,10 @@ class Unfinished(Place):
             )
         path = self.lock_path
         with store_errors(self.folder, "written"):
-            os.makedirs(self.folder, exist_ok=True)
-            if os.path.islink(self.folder):
-                raise NotADirectoryError(errno.ENOTDIR, "It is a link")
+            make_own_folder(self.folder)
             # Until it is closed.
-            stream = open(path, "ab")  # noqa: SIM115
-        with stream:
+            descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
+        with open(descriptor, "ab") as stream:
             busy = StoreError(
                 f"{self.location.path!r} is being written by another run",
                 "Let it finish, or choose another name",
