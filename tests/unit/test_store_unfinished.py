@@ -3,16 +3,26 @@
 import errno
 import os
 import resource
+from functools import partial
+from itertools import chain, count, repeat
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.expect import raises
-from tests.stored import NAMES, assert_same_bits, begun, everything, write_output
+from tests.stored import (
+    NAMES,
+    assert_same_bits,
+    begun,
+    everything,
+    left_behind,
+    save,
+    write_output,
+)
 from twom_dist.errors import StoreError
 from twom_dist.store import _publish as publishing
-from twom_dist.store import find_unfinished
+from twom_dist.store import find_unfinished, unfinished
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -41,6 +51,46 @@ def test_what_an_output_has_replaced_is_not_taken_for_unfinished():
         assert place.find() is None
         place.remove()
     assert_same_bits(everything("C.zarr"), 2 * np.eye(4))
+
+
+@pytest.mark.parametrize("name", ["C.zarr", "C.npy"])
+def test_a_kill_while_leftovers_are_removed_leaves_a_finished_output(monkeypatch, name):
+    """After whatever file: it exists, and nothing is left that could be continued."""
+    finish, left = publishing.publish, count()
+
+    def stop(step, *names, **options):
+        if not next(removals):
+            raise OSError(errno.EIO, "as if killed")
+        step(*names, **options)
+
+    def publish(*names):
+        finish(*names)
+        for step in ("unlink", "rmdir"):
+            patch.setattr(os, step, partial(stop, getattr(os, step)))
+
+    while True:
+        removals = chain(repeat(True, next(left)), repeat(False))
+        with monkeypatch.context() as patch:
+            patch.setattr(unfinished, "publish", publish)
+            write_output(name, np.eye(4), overwrite=True)
+        place = find_unfinished(name)
+        assert place.find() is None
+        with raises(StoreError, "output-exists"):
+            place.check(overwrite=False)
+        if not left_behind():
+            break
+    assert next(left) > 8
+
+
+def test_a_folder_that_holds_part_of_an_array_beside_its_output():
+    save("C.npy", np.eye(4))
+    place = find_unfinished("C.npy")
+    with place.lock():
+        Path(place.folder, "0123456789ab.zarr/c/0").mkdir(parents=True)
+        assert place.find() is None
+        Path("C.npy").unlink()
+        with raises(StoreError, "unfinished-damaged"):
+            place.find()
 
 
 def test_an_array_gets_its_name_when_its_metadata_are_there(monkeypatch):

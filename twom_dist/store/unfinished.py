@@ -221,6 +221,9 @@ class Unfinished(Place):
     def _clear(self) -> None:
         """Remove all but the file to lock."""
         with store_errors(self.folder, "removed"):
+            for store in Path(self.folder).glob("*.zarr"):
+                # A part of it, after a kill, is nothing that can be continued.
+                os.rename(store, f"{store}.draft")
             for path in Path(self.folder).iterdir():
                 if path.name != "lock":
                     tree.remove(str(path))
