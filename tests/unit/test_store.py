@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 import zarr
+from numpy.lib import format as npy_format
 
 from tests.expect import raises
 from tests.stored import NAMES, assert_same_bits, everything, make_matrix, save
@@ -131,6 +133,54 @@ def test_a_file_of_another_kind_is_refused():
     os.mkfifo("pipe.npy")
     with raises(StoreError, "file-kind"):
         open_matrix("pipe.npy")
+
+
+@pytest.mark.parametrize("kind", [os.mkfifo, os.mkdir, partial(os.symlink, "none")])
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"zarr_format": 2}, "1.2"),
+        ({"zarr_format": 3}, "c/1/2"),
+        ({"zarr_format": 3, "chunks": (1, 3), "shards": (2, 3)}, "c/1/2"),
+    ],
+)
+def test_a_chunk_that_is_no_file_is_refused(kind, options, name):
+    values = make_matrix()
+    zarr.create_array("A.zarr", data=values, **{"chunks": (2, 3), **options})
+    matrix, chunk = open_matrix("A.zarr"), Path("A.zarr", name)
+    chunk.unlink()
+    kind(chunk)
+    with raises(StoreError, "file-kind"):
+        matrix[:, :]
+    with raises(StoreError, "file-kind"):
+        matrix[3:4, 6:7]
+    assert_same_bits(matrix[2:, :6], values[2:, :6])
+    assert_same_bits(matrix[:2, :], values[:2, :])
+
+
+def test_metadata_that_are_no_file_are_refused():
+    save("A.zarr", make_matrix())
+    Path("A.zarr/zarr.json").unlink()
+    os.mkfifo("A.zarr/zarr.json")
+    with raises(StoreError, "file-kind"):
+        open_matrix("A.zarr")
+
+
+def test_a_header_that_no_array_has_is_refused():
+    for shape in ((-120, 80), (-120, -80), (120, -1)):
+        with open("A.npy", "wb") as stream:
+            header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+            npy_format.write_array_header_1_0(stream, header)
+            stream.write(bytes(120 * 80 * 8))
+        with raises(StoreError, "matrix-shape"):
+            open_matrix("A.npy")
+    save("A.npy", make_matrix())
+    data = bytearray(Path("A.npy").read_bytes())
+    for version in ((9, 0), (1, 1), (0, 0)):
+        data[6:8] = bytes(version)
+        Path("A.npy").write_bytes(data)
+        with raises(StoreError, "file-damaged"):
+            open_matrix("A.npy")
 
 
 @pytest.mark.parametrize("dtype", ["f2", "g", "G", "M8[s]", "S3", "i4,f8"])

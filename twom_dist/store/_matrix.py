@@ -131,10 +131,10 @@ class StoredMatrix(ABC):
         """Take shape and dtype of an array, or refuse what is not a matrix."""
         # That of an HDF5 dataset may be None.
         shape = array.shape or ()
-        if len(shape) != 2:
+        if len(shape) != 2 or min(shape) < 0:
             raise StoreError(
                 f"{str(location)!r} is an array of shape {shape}, and a matrix has two "
-                "dimensions",
+                "dimensions, none below 0",
                 "Reshape it first or name another array",
                 "matrix-shape",
             )

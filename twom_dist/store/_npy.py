@@ -20,6 +20,8 @@ from ._tree import stamp_file
 # once: SystemError, "AST constructor recursion depth mismatch".
 _PARSING = Lock()
 
+_VERSIONS = ((1, 0), (2, 0), (3, 0))
+
 # At once, of what takes memory beside the elements.
 READ_BYTES = 2**20
 
@@ -55,7 +57,10 @@ class NpyMatrix(StoredMatrix):
 def read_header(stream: IO[bytes]) -> NpyHeader:
     """Parse the header at the start of a stream; nothing is ever unpickled."""
     with _PARSING:
-        if npy_format.read_magic(stream) == (1, 0):
+        version = npy_format.read_magic(stream)
+        if version not in _VERSIONS:
+            raise ValueError(f"version {version[0]}.{version[1]} is not known")
+        if version == (1, 0):
             fields = npy_format.read_array_header_1_0(stream)
         else:
             # Version 3 differs in the encoding of names of fields, which no matrix has.

@@ -63,7 +63,11 @@ def exists(path: str) -> bool:
 def is_store(path: str) -> bool:
     """Tell whether a folder or prefix is the root of a zarr array or group."""
     names = ("zarr.json", ".zarray", ".zgroup")
-    return any(exists(os.path.join(path, name)) for name in names)
+    paths = (os.path.join(path, name) for name in names)
+    found = next(filter(exists, paths), None)
+    if found is not None and not is_url(path):
+        check_file(found)
+    return found is not None
 
 
 def is_own(name: str) -> bool:
@@ -150,6 +154,14 @@ def check_kind(path: str) -> None:
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         problem = f"{path!r} is neither a file nor a folder"
         raise StoreError(problem, "Name a file", "file-kind")
+
+
+def check_file(path: str) -> None:
+    """Refuse what has the name of a file and is none; nothing need be there."""
+    # A link that leads nowhere is something.
+    if not os.path.isfile(path) and os.path.lexists(path):
+        problem = f"{path!r} is not a file"
+        raise StoreError(problem, "Copy the matrix again", "file-kind")
 
 
 def read_bytes(url: str) -> bytes:

@@ -6,6 +6,7 @@ import re
 import warnings
 from functools import lru_cache
 from hashlib import sha256
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -65,7 +66,21 @@ class ZarrMatrix(StoredMatrix):
         once = _open_once if tree.is_url(self.path) else _open
         array = once(self.location, self.fingerprint)
         self._check_unchanged(array)
+        self._check_chunks(array, region)
         return np.ascontiguousarray(array[region], dtype=self.dtype)
+
+    def _check_chunks(self, array: Any, region: Region) -> None:
+        """Refuse chunks that are no files: zarr waits for pipes, and skips folders."""
+        if tree.is_url(self.path):
+            return
+        sides = getattr(array, "shards", None) or array.chunks
+        ranges = (
+            range(part.start // side, -(-part.stop // side))
+            for part, side in zip(region, sides, strict=True)
+        )
+        for index in product(*ranges):
+            name = array.metadata.encode_chunk_key(index)
+            tree.check_file(os.path.join(_folder(self.location), name))
 
     def stamp(self) -> str:
         found = sha256(super().stamp().encode())
