@@ -69,6 +69,14 @@ def test_members_are_found_by_name():
                 open_matrix(f"{name}::{member}")
 
 
+def test_a_store_that_is_an_array_has_no_members():
+    save("A.zarr", make_matrix())
+    for member in ("A", "g/A"):
+        with raises(StoreError, "no-such-member") as caught:
+            open_matrix(f"A.zarr::{member}")
+        assert "nothing that has a name" in caught.value.problem
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_regions_of_every_kind(name):
     values = make_matrix()

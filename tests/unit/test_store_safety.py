@@ -1,6 +1,7 @@
 """What is not ours is neither replaced, nor removed, nor believed."""
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import h5py
@@ -122,3 +123,8 @@ def test_attributes_of_others_are_no_provenance():
     with h5py.File("A.h5", "r+") as file:
         file["matrix"].attrs["twom_dist"] = "not JSON"
     assert [open_matrix(x).provenance() for x in ("A.zarr", "A.h5")] == [{}, {}]
+    for held in ({"complete": False}, {"complete": False, "id": 3}, [], "id", None):
+        zarr.open_array("A.zarr", mode="r+").attrs["twom_dist"] = held
+        whole = not isinstance(held, dict) or "id" not in held
+        with nullcontext() if whole else raises(StoreError, "input-unfinished"):
+            assert open_matrix("A.zarr").provenance() == {}

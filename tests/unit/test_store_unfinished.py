@@ -1,11 +1,14 @@
 """What is unfinished of an output: what counts, what is kept, and for whom."""
 
+import ctypes
 import errno
+import fcntl
 import os
 import resource
 from functools import partial
 from itertools import chain, count, repeat
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +26,7 @@ from tests.stored import (
 from twom_dist.errors import StoreError
 from twom_dist.store import _publish as publishing
 from twom_dist.store import find_unfinished, unfinished
+from twom_dist.store._errors import store_errors
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -121,6 +125,85 @@ def test_a_chunk_that_cannot_be_synced_is_not_finished(monkeypatch):
         with raises(StoreError, "disk-broken"):
             output.write(0, 0, np.ones((2, 3)))
         assert (0, 0) not in output.finished()
+
+
+@pytest.mark.parametrize("name", ["C.zarr", "C.npy", "C.h5"])
+def test_an_output_is_on_disk_before_it_gets_its_name(monkeypatch, name):
+    """Or a power cut might leave the name of a file without its bytes."""
+    events = []
+    fsync = os.fsync
+
+    def note_fsync(descriptor):
+        events.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    def rename(finished, target):
+        events.append("named")
+        publishing.publish(finished, target)
+
+    with begun(name, np.eye(4)) as (place, output):
+        made = [*Path(output.array).rglob("*/*"), Path(output.array, "zarr.json")]
+        if name != "C.zarr":
+            made = [Path(place.folder, name)]
+        monkeypatch.setattr(os, "fsync", note_fsync)
+        monkeypatch.setattr(unfinished, "publish", rename)
+        place.finish(output, overwrite=False)
+    named = events.index("named")
+    assert {str(path) for path in made} <= {*events[:named]}
+    assert os.getcwd() in events[named:]
+
+
+def test_a_lock_that_its_run_has_removed_is_no_lock(monkeypatch):
+    """As where a run ends between another's opening of the file and its lock."""
+    place, flock = find_unfinished("C.npy"), fcntl.flock
+
+    def end_first(stream, how):
+        patch.undo()
+        place.remove()
+        flock(stream, how)
+        if again:
+            os.mkdir(place.folder)
+            Path(place.lock_path).touch()
+
+    for again in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(fcntl, "flock", end_first)
+            with raises(StoreError, "output-busy"), place.lock():
+                pass
+        # What is there now is of the run that made it.
+        assert left_behind() == [".C.npy.unfinished"] * again
+
+
+def test_an_exchange_that_fails_is_told_from_a_system_that_has_none(monkeypatch):
+    numbers = iter([errno.ENOSYS, errno.EINVAL, errno.EIO])
+
+    def renameat2(*_):
+        ctypes.set_errno(next(numbers))
+        return -1
+
+    library = SimpleNamespace(renameat2=renameat2)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
+    assert [publishing._exchange("C", "D") for _ in range(2)] == [False, False]
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)) as caught:
+        publishing._exchange("C", "D")
+    assert caught.value.filename == "D"
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "code"),
+    [
+        ("A.zarr", OSError(errno.EIO, "x"), "disk-broken"),
+        ("s3://b/A.zarr", OSError(errno.EIO, "x"), "store-unreachable"),
+        ("s3://b/A.zarr", PermissionError(errno.EACCES, "x"), "store-unreachable"),
+        ("s3://b/A.zarr", FileNotFoundError("x"), "file-missing"),
+        ("A.zarr", FileNotFoundError("x"), "file-missing"),
+        ("A.zarr", ValueError("x"), "file-damaged"),
+    ],
+)
+def test_advice_is_for_the_place_that_fails(name, error, code):
+    with raises(StoreError, code) as caught, store_errors(name, "read"):
+        raise error
+    assert ("credentials" in caught.value.remedy) == name.startswith("s3")
 
 
 def test_room_for_an_export_is_taken_first():

@@ -122,11 +122,11 @@ def _open_node(path: str) -> Any:
 
 
 def _matrices(path: str) -> list[str]:
-    """Name the matrices of a store; that which is the store has the empty name."""
+    """Name the matrices of a store; one that is the store has no name."""
     with warnings.catch_warnings():
         # Of files that are no part of the store.
         warnings.simplefilter("ignore")
         root = _open_node(path)
-        nodes = [("", root)] if isinstance(root, zarr.Array) else root.members(None)
+        nodes = () if isinstance(root, zarr.Array) else root.members(None)
     found = (name for name, x in nodes if isinstance(x, zarr.Array) and x.ndim == 2)
     return sorted(found)
