@@ -1,5 +1,6 @@
 """Jobs that are killed at random moments: the same bits, the old matrix or the new."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -69,7 +70,8 @@ def test_jobs_that_are_killed_again_and_again(tmp_path, monkeypatch, old):
     for name in OUTPUTS if old else ():
         save(name, np.eye(48) + 0j)
     command = [sys.executable, "-c", SCRIPT, str(KILLS), str(old), *OUTPUTS]
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "", "OPENBLAS_NUM_THREADS": "1"}
+    own = {"PYTHONPATH": str(ROOT), "PATH": "", "OPENBLAS_NUM_THREADS": "1"}
+    environment = os.environ | own
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     new = td.gemm(a, a, num_moduli=16)
