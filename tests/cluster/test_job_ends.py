@@ -89,7 +89,8 @@ def test_a_job_without_a_cluster_ends(acts, sentence):
 @pytest.mark.parametrize("dashboard", [False, True])
 def test_only_a_dashboard_serves_pages_that_tell_of_the_job(dashboard):
     options = ("--dashboard", "127.0.0.1:0") * dashboard
-    wait = "until [[ -s $(ls twom-logs/*/worker-localhost.log) ]]; do sleep 0.01; done"
+    log = "$(echo twom-logs/*/worker-localhost.log)"  # a pattern until there is one
+    wait = f"until [[ -s {log} ]]; do sleep 0.01; done"
     assert end_of(start(*options, TWOM_DIST=wait)) == (0, "")
     for process in ("scheduler", "worker-localhost"):
         (log,) = Path("twom-logs").glob(f"*/{process}.log")
