@@ -26,6 +26,7 @@ LAYERS = (
     ("errors", "typing", "protocols", "config", "tables", "ownership"),
     ("moduli",),
     ("kernels.family", "kernels.at_once", "kernels.operands", "kernels.survey"),
+    ("kernels.room",),
     ("kernels.limits", "kernels.contract", "kernels.registry"),
     ("kernels",),
     ("accuracy",),

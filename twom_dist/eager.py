@@ -6,6 +6,7 @@ from typing import Any
 from .explanation import warn_of_native
 from .kernels.family import namespace
 from .kernels.limits import TileLimits, Update, host_limits
+from .kernels.room import empty
 from .problem import Problem
 from .tiles import tasks
 from .tiles.blocks import cast
@@ -95,7 +96,7 @@ def _compute(
         return compute_cell(whole, spec, routine.triangle, None, c, out)
     out = problem.out
     if out is None:
-        out = namespace(a).empty(spec.tile_shape(*problem.shape[:2]), problem.dtype)
+        out = empty(namespace(a), spec.tile_shape(*problem.shape[:2]), problem.dtype)
     if routine.triangle and spec.uplo != "full":
         out[...] = 0
     cells = routine.cells(len(rows), len(columns), spec.uplo)

@@ -8,6 +8,7 @@ import numpy as np
 
 from . import eager
 from .kernels.family import namespace
+from .kernels.room import empty
 from .problem import Problem
 from .tiles.blocks import cast
 from .tiles.spec import SIDES
@@ -35,7 +36,7 @@ def compute(problem: Problem) -> Any:
         left = (_place(i, stack) for i in found.alone)
     else:
         shape = *stack, *problem.shape[:2]
-        results = [namespace(a).empty(shape, dtype) for _ in range(spec.words)]
+        results = [empty(namespace(a), shape, dtype) for _ in range(spec.words)]
         if problem.out is not None:
             results = [problem.out]
     for place in left:

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import problem
 from .exchange import adopt
+from .kernels.room import try_with_less
 from .matrices import is_dask
 from .problem import Problem
 from .signatures import as_gemm
@@ -50,7 +51,8 @@ def compute(posed: Problem) -> Any:
         return (lazy_stacks if posed.stack else lazy).compute(posed)
     from . import eager, eager_stacks
 
-    return (eager_stacks if posed.stack else eager).compute(posed)
+    driver = eager_stacks if posed.stack else eager
+    return try_with_less(partial(driver.compute, posed))
 
 
 @as_gemm

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from ..kernels.operands import Encoded
+from ..kernels.room import on_full
 from ..typing import Array
 
 _Owners = tuple[weakref.ref[Array], ...]
@@ -116,3 +117,4 @@ class EncodedCache:
 
 
 encoded_tiles = EncodedCache()
+on_full.append(encoded_tiles.clear)

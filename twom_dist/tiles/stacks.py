@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..errors import PlanError
 from ..kernels.family import deliver, namespace
+from ..kernels.room import empty
 from ..typing import Array
 from . import tasks
 from .cells import as_operand, compute_cell
@@ -47,7 +48,7 @@ def compute_stack(
     stack, m, n = _check(a, b, c, spec, out)
     found = out
     if found is None or not found.flags.c_contiguous:
-        found = namespace(a).empty((*stack, m, n), spec.dtype)
+        found = empty(namespace(a), (*stack, m, n), spec.dtype)
     if found.size == 0 or (spec.empty and c is None):
         found[...] = 0
         return Stacked(deliver(found, out), [])
@@ -101,7 +102,7 @@ def _compute_piece(
         beside = None if c is None else c[places]
         left = a[places]
         right = left if spec.twins else b[places]
-        tiles = namespace(out).empty((len(places), *out.shape[1:]), out.dtype)
+        tiles = empty(namespace(out), (len(places), *out.shape[1:]), out.dtype)
         _compute_settled(left, right, beside, _choose(own, settled), settled, tiles)
         out[places] = tiles
     return alone

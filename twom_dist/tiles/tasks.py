@@ -15,6 +15,7 @@ import numpy as np
 from ..kernels.at_once import AtOnce
 from ..kernels.family import family_of
 from ..kernels.operands import Encoded, Fill
+from ..kernels.room import copy
 from ..moduli import norm_bits, scaling_rule
 from ..typing import Array, Side, Uplo
 from .cache import encoded_tiles
@@ -153,7 +154,7 @@ def multiply_panel(
         return _multiply_native(a_tiles, b_tiles, spec, before)
     engine = load_engine(spec)
     # A copy: the accumulator belongs to dask once its task has ended.
-    values = None if before is None else before.values.copy()
+    values = None if before is None else copy(before.values)
     fill = None if before is None else before.fill
     conjugate = is_conjugated(spec.op_a), is_conjugated(spec.op_b)
     for a, b in zip(a_tiles, b_tiles, strict=True):

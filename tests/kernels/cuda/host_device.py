@@ -58,6 +58,8 @@ class HostDevice:
         self._capability = capability
         self.launched: list[str] = []
         self.allocated: list[int] = []
+        self.free: int | None = None
+        self.asked = 0
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Allocate as CuPy does, at multiples of 512 bytes, with something in it."""
@@ -148,6 +150,11 @@ class HostDevice:
     def total_bytes(self) -> int:
         """Give the memory of a small device."""
         return 8 << 30
+
+    def free_bytes(self) -> int | None:
+        """Give what a test says is free."""
+        self.asked += 1
+        return self.free
 
     def multiprocessors(self) -> int:
         """Give fewer than large products have blocks."""

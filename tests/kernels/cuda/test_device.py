@@ -98,6 +98,7 @@ def cupy(monkeypatch):
         memGetInfo=lambda: (5, 10),
     )
     cuda.Device = lambda: SimpleNamespace(id=0, compute_capability="90")
+    cuda.MemoryPool, cuda.get_allocator = SimpleNamespace, lambda: print
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
     return module

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import EngineUnavailableError, KernelError, MemoryLimitError
+from ...errors import EngineUnavailableError, KernelError
 from ...typing import Array
+from .. import room
 from .check import choose_exact
 from .hopper import TENSOR_MAP, cubin_of, map_planes
 from .launch import Parts, Triple, part_offsets
@@ -145,21 +146,10 @@ class CudaDevice:
         self._elements: dict[int, Element] = {}
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Allocate from CuPy's pool, or say what would make room."""
+        """Allocate from CuPy's current allocator, or say what would make room."""
         import cupy
 
-        try:
-            return cupy.empty(shape, dtype)
-        except MemoryError:  # of CuPy's pool, or of RMM's
-            wanted = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-            free, total = cupy.cuda.runtime.memGetInfo()
-            raise MemoryLimitError(
-                f"the device has no room for {wanted:,} more bytes: {free:,} of its "
-                f"{total:,} are free outside CuPy's pool",
-                "Free other arrays, use smaller chunks for dask arrays, or set "
-                "twom-dist.workspace-bytes in dask.config to less than what is free",
-                "device-memory",
-            ) from None
+        return room.empty(cupy, shape, dtype)
 
     def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> Array:
         """Allocate, every byte alike."""
@@ -262,6 +252,12 @@ class CudaDevice:
     def total_bytes(self) -> int:
         """Memory of the current device."""
         return int(_properties(_current())["totalGlobalMem"])
+
+    def free_bytes(self) -> int | None:
+        """Count what CuPy's pool can still give, if it is the allocator."""
+        import cupy
+
+        return room.free_bytes(cupy)
 
     def multiprocessors(self) -> int:
         """Count the multiprocessors of the current device."""

@@ -18,7 +18,6 @@ from ..operands import Sample
 from ..stacks import column_exponents as columns_of_stack
 from ..stacks import row_sums
 from ..survey import Surveyed
-from ..winograd import choose_levels
 from . import bounds, finish, norms, tables, tuning
 from .at_once import multiply_at_once
 from .decode import decode_residues
@@ -41,9 +40,9 @@ from .launch import (
 )
 from .multiply import combine_mirrors, multiply_products
 from .products import deriving_pays, multiply_fused
-from .quarters import group_bytes, multiply_in_quarters
+from .quarters import choose_levels, multiply_in_quarters
 from .sources import module_for
-from .workspace import fit_tiles, sums_bytes, working_bytes, workspace_bytes
+from .workspace import available_bytes, fit_tiles, sums_bytes, working_bytes
 
 
 class CudaEngine:
@@ -74,8 +73,8 @@ class CudaEngine:
         shape: Shape,
     ) -> None:
         """Cut by the setting workspace-bytes, and by the largest grid."""
-        limit = workspace_bytes(self.device.total_bytes())
-        fitting = limit // working_bytes(system, shape, 0)
+        each = working_bytes(system, shape, 0)
+        fitting = available_bytes(self.device, count * each) // each
         step = max(1, min(LARGEST_STACK, fitting))
         for lo in range(0, count, step):
             compute(slice(lo, min(lo + step, count)))
@@ -88,33 +87,24 @@ class CudaEngine:
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
         """Cut by the setting workspace-bytes."""
-        limit = workspace_bytes(self.device.total_bytes())
         sums, fused = sums_bytes(self.device.capability()), self._is_fused()
         element = self.device.element()
         two = update is not None and update.two
         if update is not None and fused and not two:
             update = Update(halves=True, two=False)  # by leaving out squares
+        needed = working_bytes(system, shape, sums, update, element)
+        limit = available_bytes(self.device, needed)
         limits = fit_tiles(system, shape, limit, sums, update, element)
         tile = limits.mb, limits.nb, limits.kb
         small = fused and not two and tile == shape
         small = small and max(tile) <= tuning.LARGEST_AT_ONCE
-        if small and self._choose_levels(system, shape) == 0:
+        if small and choose_levels(self.device, system, shape) == 0:
             return TileLimits(*tile, limits.cache_bytes, self.multiply_at_once)
         return limits
 
     def _is_fused(self) -> bool:
         """Whether products.cu multiplies."""
         return tuning.tuning_for(self.device.capability()).fused
-
-    def _choose_levels(self, system: ResidueSystem, shape: Shape) -> int:
-        """Choose levels of Winograd's algorithm whose quarters fit the workspace."""
-        grain = (ROW_GROUP, ROW_GROUP, LINE)
-        levels = choose_levels(shape, grain, tuning.CROSSOVERS)
-        limit = workspace_bytes(self.device.total_bytes())
-        rest = limit - working_bytes(system, shape, 0) if levels else 0
-        while levels and group_bytes(shape, levels, system.num_products) > rest:
-            levels -= 1
-        return levels
 
     def largest_exponents(self, x: Array) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
@@ -235,7 +225,7 @@ class CudaEngine:
         residues = self.device.empty(shape, np.int8) if into is None else into
         fused, add = self._is_fused(), into is not None
         alone = fused and not left.stack
-        levels = self._choose_levels(system, (m, n, k)) if alone else 0
+        levels = choose_levels(self.device, system, (m, n, k)) if alone else 0
         if fused and hermitian and triangle != "full":
             # Nothing can be derived of sums that were made of one triangle.
             hermitian = not add and (levels > 0 or deriving_pays(system, n, k))

@@ -43,8 +43,12 @@ class CudaFill:
         return int(self.marks.nbytes)
 
     def plus(self, other: "CudaFill") -> "CudaFill":
-        """Add the marks of another panel along k."""
-        return replace(self, marks=np.bitwise_or(self.marks, other.marks))
+        """Add these marks to those of another panel along k, whose memory they take.
+
+        What came before may belong to dask.
+        """
+        marks = np.bitwise_or(self.marks, other.marks, out=other.marks)
+        return replace(self, marks=marks)
 
 
 def mark_nonfinite(

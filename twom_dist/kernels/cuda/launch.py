@@ -77,6 +77,10 @@ class Device(Protocol):
         """Memory of the device."""
         ...
 
+    def free_bytes(self) -> int | None:
+        """Count what can still be allocated, or None where nobody can tell."""
+        ...
+
     def multiprocessors(self) -> int:
         """Count the multiprocessors."""
         ...

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...moduli import ResidueSystem
 from ...typing import Array
+from .. import winograd
 from ..limits import Shape
 from ..winograd import LEFT, RESULT, RIGHT
 from . import tables, tuning
@@ -21,6 +22,7 @@ from .launch import Device, flag_args, size_args, tile_grid
 from .multiply import product_indices
 from .products import launch_products
 from .sources import module_for
+from .workspace import available_bytes, working_bytes, workspace_bytes
 
 # Biases of a byte that became unsigned, and of sums of four of them: what is
 # subtracted is subtracted from these.
@@ -46,6 +48,23 @@ def group_bytes(shape: Shape, levels: int, products: int) -> int:
     """Bytes that quarters of planes and residues take, of a few products at a time."""
     each, most = _take_products(shape, levels)
     return each * min(most, products)
+
+
+def choose_levels(device: Device, system: ResidueSystem, shape: Shape) -> int:
+    """Choose levels of Winograd's algorithm whose quarters fit the workspace."""
+    grain = (ROW_GROUP, ROW_GROUP, LINE)
+    levels = winograd.choose_levels(shape, grain, tuning.CROSSOVERS)
+    if levels == 0:
+        return 0
+    limit = workspace_bytes(device.total_bytes())
+    rest = limit - working_bytes(system, shape, 0)
+    while levels > 0:
+        quarters = group_bytes(shape, levels, system.num_products)
+        # Of what is free: planes and residues lie there already.
+        if quarters <= min(rest, available_bytes(device, quarters)):
+            break
+        levels -= 1
+    return levels
 
 
 def multiply_in_quarters(

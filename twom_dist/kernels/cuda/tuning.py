@@ -70,9 +70,14 @@ STRIP = 64
 # Atomics of a fingerprint spread over so many words.
 FINGERPRINT_SLOTS = 1024
 
-# Share of the device's memory that planes, residues and sums may take where the setting
-# workspace-bytes is null: beside them lie A, B and C.
+# Where the setting workspace-bytes is null, planes, residues and sums may take the
+# first of these shares of the device, since A, B and C lie beside them, and the second
+# of what is free, since free blocks do not all fit and C may come later. Products that
+# take at most the third of the device do not ask what is free: the driver's answer may
+# take 1 ms, and they themselves take little more. By reasoning; not measured.
 WORKSPACE_SHARE = 0.5
+FREE_SHARE = 0.8
+UNASKED_SHARE = 1 / 32
 
 # Deriving a triangle of a product from another product takes as long as multiplying all
 # of it along so much of k. On an H200, n = 8192: 1.01 ms for both triangles of 16

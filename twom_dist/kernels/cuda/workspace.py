@@ -6,9 +6,11 @@ from ...config import bytes_setting, setting
 from ...errors import MemoryLimitError
 from ...moduli import ResidueSystem
 from ..limits import Shape, TileLimits, Update
+from ..room import workspace_share
 from . import tuning
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align, choose_widened_k, cut_sums, widened_bytes
+from .launch import Device
 
 _SMALLEST_TILE = 256
 
@@ -18,6 +20,21 @@ def workspace_bytes(total: int) -> int:
     if setting("workspace-bytes") is None:
         return int(total * tuning.WORKSPACE_SHARE)
     return bytes_setting("workspace-bytes")
+
+
+def available_bytes(device: Device, needed: int) -> int:
+    """Limit the workspace of a product that would take `needed` bytes.
+
+    In a second attempt: half of that, or of what is needed if it is less, and much.
+    """
+    total = device.total_bytes()
+    limit, unasked = workspace_bytes(total), int(total * tuning.UNASKED_SHARE)
+    if setting("workspace-bytes") is None and needed > unasked:
+        free = device.free_bytes()
+        if free is not None:
+            limit = min(limit, max(unasked, int(free * tuning.FREE_SHARE)))
+    share = workspace_share()
+    return limit if share == 1 else int(share * min(limit, max(needed, unasked)))
 
 
 def sums_bytes(capability: int) -> int:

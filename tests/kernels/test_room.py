@@ -1,0 +1,170 @@
+"""Memory of a device that others use as well: what is taken of it, and given up."""
+
+import sys
+import weakref
+from types import ModuleType, SimpleNamespace
+
+import dask
+import numpy as np
+import pytest
+
+from tests.expect import raises
+from twom_dist.errors import MemoryLimitError, PlanError
+from twom_dist.kernels import room
+from twom_dist.kernels.cuda import workspace
+from twom_dist.tiles.cache import encoded_tiles
+
+
+class Pool:
+    """A pool of CuPy on a device with 1000 bytes, all of them free."""
+
+    def __init__(self, held=0, used=0, limit=0):
+        self.held, self.used, self.limit = held, used, limit
+
+    def malloc(self, size):
+        raise NotImplementedError
+
+    def free_all_blocks(self):
+        self.held = 0
+
+    def free_bytes(self):
+        return self.held
+
+    def used_bytes(self):
+        return self.used
+
+    def get_limit(self):
+        return self.limit
+
+
+class OnDevice(np.ndarray):
+    """An array that counts as one of CuPy's."""
+
+    __module__ = "cupy"
+
+
+@pytest.fixture
+def pool():
+    return Pool()
+
+
+@pytest.fixture
+def cupy(monkeypatch, pool):
+    """Stand in for CuPy; `room_for` bytes can be allocated at once."""
+    module = ModuleType("cupy")
+
+    def empty(shape, dtype):
+        found = np.empty(shape, dtype)
+        if found.nbytes > module.room_for() - pool.held:
+            raise MemoryError
+        return found.view(OnDevice)
+
+    module.empty, module.room_for = empty, lambda: 1000
+    runtime = SimpleNamespace(memGetInfo=lambda: (1000, 2000))
+    module.cuda = SimpleNamespace(
+        runtime=runtime, MemoryPool=Pool, get_allocator=lambda: pool.malloc
+    )
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return module
+
+
+def test_what_a_pool_keeps_is_given_up_for_an_array(cupy, pool):
+    pool.held = 400
+    assert room.empty(cupy, (100,), np.float64).nbytes == 800
+    assert pool.held == 0
+
+
+def test_encoded_tiles_are_given_up_for_an_array(cupy, monkeypatch):
+    block = np.zeros(3)
+    tile = SimpleNamespace(nbytes=10)
+    encoded_tiles.get(block, "left", lambda: tile, 1 << 20)
+    cupy.room_for = lambda: 500 if len(encoded_tiles) else 1000
+    assert room.empty(cupy, (100,), np.float64).nbytes == 800
+    assert len(encoded_tiles) == encoded_tiles.nbytes == 0
+
+
+def test_a_full_device_says_so_of_new_arrays_and_of_copies(cupy):
+    with raises(MemoryLimitError, "device-memory"):
+        room.empty(cupy, (2000,), np.int8)
+    x = np.arange(600, dtype=np.int8).view(OnDevice)
+    found = room.copy(x)
+    assert (found == x).all()
+    assert found.base is not x
+    cupy.room_for = lambda: 500
+    with raises(MemoryLimitError, "device-memory"):
+        room.copy(x)
+
+
+def test_a_full_host_raises_its_own_error():
+    with pytest.raises(MemoryError):
+        room.empty(np, (1 << 60,), np.int8)
+
+
+def test_what_is_free_is_the_devices_and_the_pools_within_its_limit(cupy, pool):
+    pool.held = 300
+    assert room.free_bytes(cupy) == 1300
+    pool.used, pool.limit = 200, 800
+    assert room.free_bytes(cupy) == 600
+    cupy.cuda.get_allocator = lambda: print  # of others: RMM, PyTorch
+    assert room.free_bytes(cupy) is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "needed", "free", "expected"),
+    [
+        (None, 100, 0, 1600),  # so little that it does not ask
+        (None, 101, 4000, 1600),
+        (None, 101, 1000, 800),
+        (None, 5000, 1000, 800),
+        (None, 5000, 10, 100),
+        (None, 5000, None, 1600),
+        (700, 5000, 10, 700),
+    ],
+)
+def test_a_workspace_is_of_what_is_free(setting, needed, free, expected):
+    asked = []
+
+    def free_bytes():
+        asked.append(free)
+        return free
+
+    device = SimpleNamespace(total_bytes=lambda: 3200, free_bytes=free_bytes)
+    with dask.config.set({"twom-dist.workspace-bytes": setting}):
+        assert workspace.available_bytes(device, needed) == expected
+    assert bool(asked) == (setting is None and needed > 100)
+
+
+class Attempts:
+    """A product that needs `least` of 1600 bytes, and takes what it may."""
+
+    def __init__(self, least, code="device-memory"):
+        self.least, self.code, self.taken, self.arrays = least, code, [], []
+
+    def __call__(self):
+        device = SimpleNamespace(total_bytes=lambda: 3200, free_bytes=lambda: None)
+        self.taken.append(workspace.available_bytes(device, 1000))
+        # Of an attempt nothing is left when the next one begins.
+        assert all(array() is None for array in self.arrays)
+        array = np.zeros(3)
+        self.arrays.append(weakref.ref(array))
+        if min(self.taken[-1], 1000) > self.least:
+            raise MemoryLimitError("full", "", self.code)
+        return array
+
+
+def test_a_full_device_is_tried_once_more_with_half_of_what_was_needed():
+    product = Attempts(500)
+    assert room.try_with_less(product).shape == (3,)
+    assert product.taken == [1600, 500]
+    assert room.workspace_share() == 1
+
+
+def test_a_device_that_stays_full_is_tried_no_more():
+    product = Attempts(499)
+    with raises(MemoryLimitError, "device-memory"):
+        room.try_with_less(product)
+    assert product.taken == [1600, 500]
+    other = Attempts(0, "workspace")
+    with raises(PlanError, "workspace"):
+        room.try_with_less(other)
+    assert other.taken == [1600]
