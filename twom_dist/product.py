@@ -9,6 +9,7 @@ from . import problem
 from .errors import ArgumentError, PlanError
 from .exchange import adopt
 from .kernels.family import family_of
+from .kernels.room import OwnMemory
 from .matrices import Header, as_matrix, is_dask
 from .routines import compute
 from .scalars import as_number
@@ -21,8 +22,10 @@ class Product:
     `out` can be captured into a CUDA graph: after a first call, which compiles and
     allocates, and with moduli that do not depend on the data (`num_moduli`,
     ``accuracy="normwise"`` or a number). The graph reads and writes the arrays of the
-    call that was captured; it needs this object as long as it lives. It takes a Hopper
-    GPU: elsewhere cuBLAS multiplies, which CuPy does not let a graph capture.
+    call that was captured; it needs this object as long as it lives. All graphs and
+    calls of one object share its memory: wait for one replay before the next, and
+    before a call, on whatever streams they are. Capturing takes a Hopper GPU: elsewhere
+    cuBLAS multiplies, which CuPy does not let a graph capture.
 
     Parameters
     ----------
@@ -81,7 +84,7 @@ class Product:
         left, right = (self._headers.get(name) for name in ("A", "B"))
         known = {name: x for name, x in options.items() if name != "beta"}
         problem.of_headers(self._rule, left, right, None, **known)
-        self._pool: Any = None
+        self._own: OwnMemory | None = None
 
     def __call__(self, A: Any, B: Any = None, C: Any = None, *, out: Any = None) -> Any:
         """Compute the routine of these matrices, into `out` if that is given.
@@ -120,18 +123,13 @@ class Product:
             )
         return x
 
-    def _memory(self, x: Any) -> AbstractContextManager[Any]:
-        """Allocate on a GPU from a pool that nobody else takes from."""
+    def _memory(self, x: Any) -> AbstractContextManager[None]:
+        """Allocate on a GPU from memory that nobody else takes from."""
         if family_of(x) == "numpy":
             return nullcontext()
-        import cupy
-
-        if self._pool is None:
-            self._pool = cupy.cuda.MemoryPool()
-        context: AbstractContextManager[Any] = cupy.cuda.using_allocator(
-            self._pool.malloc
-        )
-        return context
+        if self._own is None:
+            self._own = OwnMemory()
+        return self._own.use()
 
 
 def _name(x: Any) -> str:

@@ -2,13 +2,16 @@
 
 import sys
 import weakref
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 
 import dask
 import numpy as np
 import pytest
 
+import twom_dist as td
 from tests.expect import raises
+from twom_dist import product as product_module
 from twom_dist.errors import MemoryLimitError, PlanError
 from twom_dist.kernels import room
 from twom_dist.kernels.cuda import workspace
@@ -18,11 +21,24 @@ from twom_dist.tiles.cache import encoded_tiles
 class Pool:
     """A pool of CuPy on a device with 1000 bytes, all of them free."""
 
-    def __init__(self, held=0, used=0, limit=0):
-        self.held, self.used, self.limit = held, used, limit
+    def __init__(self, allocator=None):
+        self.allocator = allocator
+        self.held = self.used = self.limit = 0
+        self.taken, self.asked = [], []
 
     def malloc(self, size):
-        raise NotImplementedError
+        """Hand out what was given back, or a block of the allocator below."""
+        self.asked.append(size)
+        if self.held < size:
+            self.taken.append(self.allocator(size - self.held))
+            self.held = size
+        self.held -= size
+        block = Block()
+        weakref.finalize(block, self.free, size)
+        return block
+
+    def free(self, size):
+        self.held += size
 
     def free_all_blocks(self):
         self.held = 0
@@ -35,6 +51,10 @@ class Pool:
 
     def get_limit(self):
         return self.limit
+
+
+class Block:
+    """What an allocator hands out."""
 
 
 class OnDevice(np.ndarray):
@@ -61,8 +81,19 @@ def cupy(monkeypatch, pool):
 
     module.empty, module.room_for = empty, lambda: 1000
     runtime = SimpleNamespace(memGetInfo=lambda: (1000, 2000))
+    allocators = [pool.malloc]
+
+    @contextmanager
+    def using_allocator(allocator):
+        allocators.append(allocator)
+        yield
+        allocators.pop()
+
     module.cuda = SimpleNamespace(
-        runtime=runtime, MemoryPool=Pool, get_allocator=lambda: pool.malloc
+        runtime=runtime,
+        MemoryPool=Pool,
+        get_allocator=lambda: allocators[-1],
+        using_allocator=using_allocator,
     )
     monkeypatch.setitem(sys.modules, "cupy", module)
     return module
@@ -168,3 +199,23 @@ def test_a_device_that_stays_full_is_tried_no_more():
     with raises(PlanError, "workspace"):
         room.try_with_less(other)
     assert other.taken == [1600]
+
+
+def test_a_product_keeps_memory_of_the_current_allocator(cupy, pool, monkeypatch):
+    pool.allocator, free = lambda size: Block(), []
+
+    def compute(posed):
+        blocks = [cupy.cuda.get_allocator()(size) for size in (300, 200)]
+        free.append(room.free_bytes(cupy))
+        blocks.clear()
+
+    monkeypatch.setattr(product_module, "family_of", lambda x: "cupy")
+    monkeypatch.setattr(product_module, "compute", compute)
+    A, product = np.eye(2), td.Product((2, 2), (2, 2), "float64")
+    product(A, A)
+    assert pool.asked == [300, 200]
+    pool.held = 700
+    product(A, A)  # as while a stream is captured
+    assert pool.asked == [300, 200]
+    assert free == [1000, 1000]
+    assert room.free_bytes(cupy) == 1700

@@ -18,6 +18,8 @@ _Result = TypeVar("_Result")
 on_full: list[Callable[[], object]] = []
 
 _share: ContextVar[float] = ContextVar("share", default=1.0)
+# What was free when `OwnMemory` was made, in its uses.
+_free_once: ContextVar[tuple[int | None] | None] = ContextVar("free", default=None)
 
 
 def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -65,6 +67,9 @@ def free_bytes(cupy: Any) -> int | None:
 
     What RMM's or PyTorch's pool still holds cannot be asked for.
     """
+    once = _free_once.get()
+    if once is not None:
+        return once[0]
     pool = _current_pool(cupy)
     if pool is None:
         return None
@@ -77,6 +82,32 @@ def _current_pool(cupy: Any) -> Any:
     """Return the pool whose method is CuPy's current allocator, or None."""
     owner = getattr(cupy.cuda.get_allocator(), "__self__", None)
     return owner if isinstance(owner, cupy.cuda.MemoryPool) else None
+
+
+class OwnMemory:
+    """Memory of CuPy's current allocator that is kept from one use to the next.
+
+    A use that allocates what the one before did takes nothing from that allocator, so
+    that it can be captured: tiles are chosen by what was free at first.
+    """
+
+    def __init__(self) -> None:
+        import cupy
+
+        self._free = free_bytes(cupy)
+        self._pool = cupy.cuda.MemoryPool(cupy.cuda.get_allocator())
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Allocate from it."""
+        import cupy
+
+        token = _free_once.set((self._free,))
+        try:
+            with cupy.cuda.using_allocator(self._pool.malloc):
+                yield
+        finally:
+            _free_once.reset(token)
 
 
 def try_with_less(compute: Callable[[], _Result]) -> _Result:
