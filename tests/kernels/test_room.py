@@ -1,8 +1,9 @@
 """Memory of a device that others use as well: what is taken of it, and given up."""
 
+import gc
 import sys
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType, SimpleNamespace
 
 import dask
@@ -34,11 +35,12 @@ class Pool:
             self.held = size
         self.held -= size
         block = Block()
-        weakref.finalize(block, self.free, size)
+        weakref.finalize(block, Pool.free, weakref.proxy(self), size)
         return block
 
     def free(self, size):
-        self.held += size
+        with suppress(ReferenceError):  # as CuPy's, which a block does not keep
+            self.held += size
 
     def free_all_blocks(self):
         self.held = 0
@@ -55,6 +57,8 @@ class Pool:
 
 class Block:
     """What an allocator hands out."""
+
+    ptr, device_id = 4096, 0
 
 
 class OnDevice(np.ndarray):
@@ -91,6 +95,8 @@ def cupy(monkeypatch, pool):
 
     module.cuda = SimpleNamespace(
         runtime=runtime,
+        UnownedMemory=lambda ptr, size, owner, device: owner,
+        MemoryPointer=lambda memory, offset: memory,
         MemoryPool=Pool,
         get_allocator=lambda: allocators[-1],
         using_allocator=using_allocator,
@@ -103,6 +109,16 @@ def test_what_a_pool_keeps_is_given_up_for_an_array(cupy, pool):
     pool.held = 400
     assert room.empty(cupy, (100,), np.float64).nbytes == 800
     assert pool.held == 0
+
+
+def test_memory_of_a_product_is_not_given_up(cupy, pool):
+    own = room.OwnMemory()
+    pool.held = 400
+    kept = own._pool
+    kept.held = 300
+    with own.use():
+        assert room.empty(cupy, (100,), np.float64).nbytes == 800
+    assert (pool.held, kept.held) == (0, 300)
 
 
 def test_encoded_tiles_are_given_up_for_an_array(cupy, monkeypatch):
@@ -202,20 +218,26 @@ def test_a_device_that_stays_full_is_tried_no_more():
 
 
 def test_a_product_keeps_memory_of_the_current_allocator(cupy, pool, monkeypatch):
-    pool.allocator, free = lambda size: Block(), []
+    pool.allocator, free, result = lambda size: Block(), [], []
 
     def compute(posed):
         blocks = [cupy.cuda.get_allocator()(size) for size in (300, 200)]
         free.append(room.free_bytes(cupy))
-        blocks.clear()
+        result.append(blocks[0])
 
     monkeypatch.setattr(product_module, "family_of", lambda x: "cupy")
     monkeypatch.setattr(product_module, "compute", compute)
     A, product = np.eye(2), td.Product((2, 2), (2, 2), "float64")
     product(A, A)
     assert pool.asked == [300, 200]
+    result.clear()
     pool.held = 700
     product(A, A)  # as while a stream is captured
     assert pool.asked == [300, 200]
     assert free == [1000, 1000]
     assert room.free_bytes(cupy) == 1700
+    # What a call returned may outlive the product.
+    memory = weakref.ref(result[0][1])
+    del product
+    gc.collect()
+    assert memory() is not None

@@ -1,7 +1,7 @@
 """Room on a device: what is free, and what is given up where an array does not fit."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -18,8 +18,6 @@ _Result = TypeVar("_Result")
 on_full: list[Callable[[], object]] = []
 
 _share: ContextVar[float] = ContextVar("share", default=1.0)
-# What was free when `OwnMemory` was made, in its uses.
-_free_once: ContextVar[tuple[int | None] | None] = ContextVar("free", default=None)
 
 
 def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -37,9 +35,11 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
             raise
     for give_up in on_full:
         give_up()
-    pool = _current_pool(xp)
-    if pool is not None:
-        # Its own limit, or another allocator below it, lets CuPy keep what is free.
+    pool = _owner_of_allocator(xp)
+    if isinstance(pool, OwnMemory):
+        pool = pool.below  # graphs may use what is kept
+    if isinstance(pool, xp.cuda.MemoryPool):
+        # CuPy does not where the pool's limit is reached.
         pool.free_all_blocks()
     try:
         return xp.empty(shape, dtype)
@@ -67,47 +67,56 @@ def free_bytes(cupy: Any) -> int | None:
 
     What RMM's or PyTorch's pool still holds cannot be asked for.
     """
-    once = _free_once.get()
-    if once is not None:
-        return once[0]
-    pool = _current_pool(cupy)
-    if pool is None:
+    owner = _owner_of_allocator(cupy)
+    if isinstance(owner, OwnMemory):
+        return owner.free_bytes
+    if not isinstance(owner, cupy.cuda.MemoryPool):
         return None
-    free = int(cupy.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())
-    limit = int(pool.get_limit())
-    return min(free, limit - int(pool.used_bytes())) if limit else free
+    free = int(cupy.cuda.runtime.memGetInfo()[0]) + int(owner.free_bytes())
+    limit = int(owner.get_limit())
+    return min(free, limit - int(owner.used_bytes())) if limit else free
 
 
-def _current_pool(cupy: Any) -> Any:
-    """Return the pool whose method is CuPy's current allocator, or None."""
-    owner = getattr(cupy.cuda.get_allocator(), "__self__", None)
-    return owner if isinstance(owner, cupy.cuda.MemoryPool) else None
+def _owner_of_allocator(cupy: Any) -> Any:
+    """Return the pool whose method is CuPy's current allocator, if it is one."""
+    return getattr(cupy.cuda.get_allocator(), "__self__", None)
 
 
 class OwnMemory:
     """Memory of CuPy's current allocator that is kept from one use to the next.
 
     A use that allocates what the one before did takes nothing from that allocator, so
-    that it can be captured: tiles are chosen by what was free at first.
+    that it can be captured.
+
+    Attributes
+    ----------
+    free_bytes : int, optional
+        Of the first use, so that tiles stay as they were.
+    below : object
+        The owner of that allocator.
     """
 
     def __init__(self) -> None:
         import cupy
 
-        self._free = free_bytes(cupy)
+        self.free_bytes, self.below = free_bytes(cupy), _owner_of_allocator(cupy)
         self._pool = cupy.cuda.MemoryPool(cupy.cuda.get_allocator())
 
-    @contextmanager
-    def use(self) -> Iterator[None]:
+    def use(self) -> AbstractContextManager[None]:
         """Allocate from it."""
         import cupy
 
-        token = _free_once.set((self._free,))
-        try:
-            with cupy.cuda.using_allocator(self._pool.malloc):
-                yield
-        finally:
-            _free_once.reset(token)
+        context: AbstractContextManager[None] = cupy.cuda.using_allocator(self.malloc)
+        return context
+
+    def malloc(self, size: int) -> Any:
+        """Allocate a block that keeps the pool: those of CuPy 14.0 do not."""
+        import cupy
+
+        block = self._pool.malloc(size)
+        owner = block, self._pool
+        memory = cupy.cuda.UnownedMemory(block.ptr, size, owner, block.device_id)
+        return cupy.cuda.MemoryPointer(memory, 0)
 
 
 def try_with_less(compute: Callable[[], _Result]) -> _Result:
