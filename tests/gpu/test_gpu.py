@@ -294,21 +294,16 @@ def test_a_product_is_captured_into_a_graph(cp, engine, name, count):
     product = td.Product(*[(70, 70)] * count, routine=name, num_moduli=16)
     given = [cp.asarray(spread_matrix(70, 70, seed=i)) for i in range(count)]
     out, stream = cp.empty((70, 70), complex), cp.cuda.Stream(non_blocking=True)
-    allocated, current = [], cp.cuda.get_allocator()
-
-    def allocate(size):
-        allocated.append(size)
-        return current(size)
-
-    with stream:
-        with cp.cuda.using_allocator(allocate):
-            product(*given, out=out)
-            first = len(allocated)
-            assert first > 0
-            stream.begin_capture()
-            product(*given, out=out)
-            graph = stream.end_capture()
-        assert len(allocated) == first
+    allocated, below = [], cp.cuda.get_allocator()
+    counting = cp.cuda.using_allocator(lambda x: allocated.append(x) or below(x))
+    with stream, counting:
+        product(*given, out=out)
+        assert allocated
+        allocated.clear()
+        stream.begin_capture()
+        product(*given, out=out)
+        graph = stream.end_capture()
+        assert not allocated
         others = [spread_matrix(70, 70, seed=5 + i) for i in range(count)]
         for x, other in zip(given, others, strict=True):
             x.set(other)

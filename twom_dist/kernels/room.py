@@ -35,9 +35,8 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
             raise
     for give_up in on_full:
         give_up()
-    pool = _owner_of_allocator(xp)
-    if isinstance(pool, OwnMemory):
-        pool = pool.below  # graphs may use what is kept
+    # Not what a product keeps: graphs may use it.
+    pool = _owner(shared_allocator(xp))
     if isinstance(pool, xp.cuda.MemoryPool):
         # CuPy does not where the pool's limit is reached.
         pool.free_all_blocks()
@@ -67,7 +66,7 @@ def free_bytes(cupy: Any) -> int | None:
 
     What RMM's or PyTorch's pool still holds cannot be asked for.
     """
-    owner = _owner_of_allocator(cupy)
+    owner = _owner(cupy.cuda.get_allocator())
     if isinstance(owner, OwnMemory):
         return owner.free_bytes
     if not isinstance(owner, cupy.cuda.MemoryPool):
@@ -77,9 +76,16 @@ def free_bytes(cupy: Any) -> int | None:
     return min(free, limit - int(owner.used_bytes())) if limit else free
 
 
-def _owner_of_allocator(cupy: Any) -> Any:
-    """Return the pool whose method is CuPy's current allocator, if it is one."""
-    return getattr(cupy.cuda.get_allocator(), "__self__", None)
+def shared_allocator(cupy: Any) -> Any:
+    """Return CuPy's current allocator, or the one below a product's own memory."""
+    allocator = cupy.cuda.get_allocator()
+    owner = _owner(allocator)
+    return owner.below if isinstance(owner, OwnMemory) else allocator
+
+
+def _owner(allocator: Any) -> Any:
+    """Return the pool whose method an allocator is, or None."""
+    return getattr(allocator, "__self__", None)
 
 
 class OwnMemory:
@@ -92,15 +98,15 @@ class OwnMemory:
     ----------
     free_bytes : int, optional
         Of the first use, so that tiles stay as they were.
-    below : object
-        The owner of that allocator.
+    below : callable
+        That allocator.
     """
 
     def __init__(self) -> None:
         import cupy
 
-        self.free_bytes, self.below = free_bytes(cupy), _owner_of_allocator(cupy)
-        self._pool = cupy.cuda.MemoryPool(cupy.cuda.get_allocator())
+        self.free_bytes, self.below = free_bytes(cupy), cupy.cuda.get_allocator()
+        self._pool = cupy.cuda.MemoryPool(self.below)
 
     def use(self) -> AbstractContextManager[None]:
         """Allocate from it."""

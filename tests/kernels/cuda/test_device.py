@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from tests.expect import raises
 from twom_dist.errors import EngineUnavailableError, KernelError, MemoryLimitError
+from twom_dist.kernels import room
 from twom_dist.kernels.cuda import device as device_module
 from twom_dist.kernels.cuda.device import CudaDevice, open_device
 from twom_dist.kernels.cuda.launch import part_offsets
@@ -226,6 +228,57 @@ def test_arrays_of_one_allocation_are_filled_and_fetched_by_one_call(cupy):
     assert second.tolist() == list(range(5))
     assert third.tolist() == [-64, -64]
     assert (device.fetch([first])[0] == np.full((3, 50), ZERO_ROW)).all()
+
+
+class Streams:
+    """Streams of a device, and which one is current; one may be captured."""
+
+    def __init__(self):
+        self.captured = self.current = SimpleNamespace(synchronize=self.refuse)
+        self.waited = 0
+
+    def refuse(self):
+        raise RuntimeError("cudaErrorStreamCaptureUnsupported")
+
+    @contextmanager
+    def stream(self, non_blocking):
+        assert non_blocking  # others wait for the legacy stream, and it for them
+        before, self.current = self.current, SimpleNamespace(synchronize=self.wait)
+        yield self.current
+        self.current = before
+
+    def wait(self):
+        self.waited += 1
+
+
+def test_a_table_is_copied_once_while_a_stream_is_captured(cupy, monkeypatch):
+    streams, copies, allocators = Streams(), [], []
+
+    @contextmanager
+    def using_allocator(allocator):
+        allocators.append(allocator)
+        yield
+
+    def asarray(table):
+        assert streams.current is not streams.captured
+        copies.append(table)
+        return table.copy()
+
+    cupy.asarray, cupy.cuda.Stream = asarray, streams.stream
+    cupy.cuda.using_allocator = using_allocator
+    cupy.cuda.get_current_stream = lambda: streams.current
+    table, device = np.arange(5), CudaDevice()
+    first = device.constant(table)
+    assert device.constant(table) is first
+    assert (len(copies), streams.waited) == (1, 1)
+    assert allocators == [print]
+    # Of the memory that a product keeps, it would keep all.
+    monkeypatch.setattr(room, "free_bytes", lambda cupy: None)
+    cupy.cuda.MemoryPool = lambda below: None
+    own = room.OwnMemory()
+    cupy.cuda.get_allocator = lambda: own.malloc
+    device.constant(np.arange(6))
+    assert allocators == [print, print]
 
 
 def test_a_device_that_is_new_enough_is_opened(cupy):

@@ -1,7 +1,7 @@
 """The CuPy calls of the CUDA engine, all but that of NVRTC in hopper.py.
 
-Everything runs on the current device and stream, and nothing here waits for them but
-`synchronize`, `fetch`, and a table's first copy.
+Everything runs on the current device and stream, but a table's first copy, and nothing
+here waits for them but `synchronize` and `fetch`.
 """
 
 from collections.abc import Sequence
@@ -194,9 +194,12 @@ class CudaDevice:
 
         key = (_current(), id(table))
         if key not in self._constants:
-            copied = cupy.asarray(table)
-            # Other streams may use it next.
-            self.synchronize()
+            # Any stream may use it next, and the current one may be captured, which
+            # refuses to be waited for; a product's own memory goes with the product.
+            shared = cupy.cuda.using_allocator(room.shared_allocator(cupy))
+            with shared, cupy.cuda.Stream(non_blocking=True) as own:
+                copied = cupy.asarray(table)
+                own.synchronize()
             self._constants.setdefault(key, (table, copied))
         return self._constants[key][1]
 
