@@ -17,9 +17,9 @@ from ..kernels.double_double import add_pairs
 from ..kernels.family import namespace
 from ..typing import Array, Side, Uplo
 from . import tasks
+from .accumulator import Accumulator
 from .integers import no_exponents
 from .spec import Spec, as_rows, load_engine
-from .tasks import Accumulator
 
 
 class Operand(NamedTuple):

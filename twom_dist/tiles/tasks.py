@@ -6,7 +6,6 @@ Inputs are never written to: dask may hold them, send them or compute from them 
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
@@ -18,6 +17,7 @@ from ..kernels.operands import Encoded, Fill
 from ..kernels.room import copy
 from ..moduli import norm_bits, scaling_rule
 from ..typing import Array, Side, Uplo
+from .accumulator import Accumulator
 from .cache import encoded_tiles
 from .integers import widen
 from .spec import (
@@ -30,15 +30,13 @@ from .spec import (
 )
 
 
-@dataclass(frozen=True)
-class Accumulator:
-    """A C tile between two panels: residues (or native sums) and non-finite fill."""
+def _accumulator(values: Array, fill: Fill | None) -> Accumulator:
+    """Make one that distributed, if it is there, sends as it sends its arrays."""
+    if family_of(values) == "cupy" and "distributed" in sys.modules:
+        from .moving import DeviceAccumulator
 
-    values: Array
-    fill: Fill | None
-
-    def __sizeof__(self) -> int:
-        return int(self.values.nbytes)
+        return DeviceAccumulator(values, fill)
+    return Accumulator(values, fill)
 
 
 def largest_exponents(block: Array, side: Side, spec: Spec) -> Array:
@@ -172,7 +170,7 @@ def multiply_panel(
         found = engine.find_fill(x, y, rows, columns, conjugate)
         fill = found if fill is None or found is None else fill.plus(found)
     assert values is not None
-    return Accumulator(values, fill)
+    return _accumulator(values, fill)
 
 
 def _multiply_native(
@@ -189,7 +187,7 @@ def _multiply_native(
             product = np.matmul(x, y.swapaxes(-1, -2))
             total = product if total is None else total + product
     assert total is not None
-    return Accumulator(total, None)
+    return _accumulator(total, None)
 
 
 def decode_tile(
