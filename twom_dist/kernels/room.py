@@ -116,7 +116,7 @@ class OwnMemory:
         return context
 
     def malloc(self, size: int) -> Any:
-        """Allocate a block that keeps the pool: those of CuPy 14.0 do not."""
+        """Allocate a block that keeps the pool alive, whatever those of CuPy do."""
         import cupy
 
         block = self._pool.malloc(size)
