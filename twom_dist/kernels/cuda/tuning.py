@@ -71,10 +71,10 @@ STRIP = 64
 FINGERPRINT_SLOTS = 1024
 
 # Most that planes, residues and sums take where the setting workspace-bytes is null: a
-# share of the device, since A, B and C lie beside them, and of what is free of it, since
-# free blocks do not all fit and C may come later. Products that take less than the last
-# share do not ask what is free: the driver's answer may take 1 ms, and they themselves
-# take little more. By reasoning; not measured.
+# share of the device, since A, B and C lie beside them, and a share of what is free,
+# since free blocks do not all fit and C may come later. Products that take less than
+# the last share do not ask what is free: the driver's answer may take 1 ms, and they
+# themselves take little more. By reasoning; not measured.
 WORKSPACE_SHARE = 0.5
 FREE_SHARE = 0.8
 UNASKED_SHARE = 1 / 32
