@@ -106,7 +106,9 @@ def test_a_cluster_that_is_kept_runs_until_it_is_closed():
     before = processes()
     ports = open_ports({os.getpid()})
     given = {"n_workers": 1, "threads_per_worker": 2, "memory_limit": "1 GiB"}
-    cluster = td.local_cluster(**given, security=False, dashboard=True)
+    # Its own port may be that of somebody else's dashboard.
+    given |= {"dashboard": True, "dashboard_address": "127.0.0.1:0"}
+    cluster = td.local_cluster(**given, security=False)
     assert default_client() is cluster.client
     assert cluster.client.scheduler.address.startswith("tcp://127.0.0.1:")
     assert "workers=1, threads=2, memory=1.00 GiB" in repr(cluster)
