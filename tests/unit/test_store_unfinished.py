@@ -24,8 +24,8 @@ from tests.stored import (
     write_output,
 )
 from twom_dist.errors import StoreError
+from twom_dist.store import Output, find_unfinished, unfinished
 from twom_dist.store import _publish as publishing
-from twom_dist.store import find_unfinished, unfinished
 from twom_dist.store._errors import store_errors
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -204,6 +204,20 @@ def test_advice_is_for_the_place_that_fails(name, error, code):
     with raises(StoreError, code) as caught, store_errors(name, "read"):
         raise error
     assert ("credentials" in caught.value.remedy) == name.startswith("s3")
+
+
+def test_a_tile_that_cannot_be_read_is_not_taken_for_damaged(monkeypatch):
+    """It may be there again when its disk is."""
+    with begun("C.npy", np.eye(4)) as (_, output):
+        there = output.finished()
+        with monkeypatch.context() as patch:
+            patch.setattr(Output, "open", partial(os.stat, "gone"))
+            with raises(StoreError, "file-missing"):
+                output.check(0, 0)
+        assert output.finished() == there
+        Path(output.array, "c/0/0").write_bytes(bytes(2 * 3 * 8 + 4))
+        output.check(0, 0)
+        assert output.finished() == there - {(0, 0)}
 
 
 def test_room_for_an_export_is_taken_first():
