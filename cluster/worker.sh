@@ -60,16 +60,19 @@ told=''
 trap 'told=${told:-$SECONDS}' TERM INT
 trap : USR1
 "${workers[@]}" &
-worker=$!
+worker=$! status=0
 while alive "$worker"; do
     if [[ -z $told ]]; then
         wait "$worker" # or for a signal
+        status=$?
     else
         ((SECONDS < told + 2)) || ! expects_sigterm "$worker" || kill "$worker"
         pause
     fi
 done
-wait "$worker"
-status=$?
+# Bash 5.3 tells the status of a process once, and 127 from then on.
+wait "$worker" 2>/dev/null
+last=$?
+((last == 127)) || status=$last
 remove_scratch
 exit "$status"

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +32,9 @@ def bash(script: str, *arguments: object, cwd: Path | None = None) -> str:
     """Run lines of bash with the functions of the scripts; return the output."""
     lines = f'source "{CLUSTER}/common.sh"\n{script}'
     command = ["bash", "-uc", lines, "test", *map(str, arguments)]
-    return subprocess.check_output(command, cwd=cwd, text=True).strip()
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    given = {"cwd": cwd, "env": os.environ | {"PATH": path}, "text": True}
+    return subprocess.check_output(command, **given).strip()
 
 
 def trust(path: Path, bits: int = 22) -> str:

@@ -253,7 +253,7 @@ def local_cluster(
     with ExitStack() as started:
         try:
             cluster = started.enter_context(make(**chosen | options))
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:  # what closing half a cluster raises
             reason = str(error.__cause__ or error).rstrip(".")
             problem = f"the worker processes did not start ({reason})"
             code = "workers-did-not-start"
