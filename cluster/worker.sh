@@ -30,6 +30,10 @@ limit=${option[memory-limit]:-auto}
 if [[ $limit == auto && -n ${memory[$node]-} ]]; then
     limit=$((memory[$node] / count))MB # Slurm means MiB: the rest is for the nanny
 fi
+# Before there is anything to put away.
+told=''
+trap 'told=${told:-$SECONDS}' TERM INT
+trap : USR1
 make_scratch 1
 
 # wait_for_workers.py reads the name.
@@ -56,9 +60,7 @@ expects_sigterm() {
     caught=$(sed -n 's/^SigCgt:\s*//p' "/proc/$1/status" 2>/dev/null)
     (((0x${caught:-0} >> (15 - 1)) & 1))
 }
-told=''
-trap 'told=${told:-$SECONDS}' TERM INT
-trap : USR1
+[[ -z $told ]] || { remove_scratch; exit 143; }
 "${workers[@]}" &
 worker=$! status=0
 while alive "$worker"; do

@@ -39,6 +39,10 @@ def _always() -> bool:
     return True
 
 
+def _is_not_root() -> bool:
+    return os.geteuid() != 0
+
+
 def _has_no_slurm() -> bool:
     from tests.cluster.slurm import why_not  # takes what only the whole suite has
 
@@ -51,7 +55,8 @@ EXPECTED = (
     Skips("tests/cluster/test_slurm.py", 6, _has_no_slurm),
     Skips("tests/cluster/test_scripts.py", 1, _program("shellcheck")),
     # Only root may act as other users; what needs one user alone runs everywhere.
-    Skips("tests/cluster/test_shared_folders.py", 6, lambda: os.geteuid() != 0),
+    Skips("tests/cluster/test_shared_folders.py", 6, _is_not_root),
+    Skips("tests/unit/test_store_safety.py", 3, _is_not_root),
     Skips("tests/distributed/test_local_cluster.py", 1, _package("dask_cuda")),
     # Torch and JAX take gigabytes.
     Skips("tests/unit/test_exchange.py", 13, _package("torch", "jax")),

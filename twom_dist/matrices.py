@@ -269,7 +269,7 @@ def check_out(
 
 
 def _may_overlap(out: Any, x: Any) -> bool:
-    """Whether writing to out may change x: in memory, or in a file that both map."""
+    """Tell whether writing to out may change x: in memory, or in a file of both."""
     if namespace(out).may_share_memory(out, x):
         return True
     written, read = _find_mapping(out), _find_mapping(x)

@@ -227,7 +227,7 @@ def _pose(
         empty=empty,
         **(integers.of_spec(engine) if integers else {}),
     )
-    # Of all who pose this problem: the cache hands the same one to each.
+    # The cache hands the same ones to all who pose this problem.
     return shape, spec, MappingProxyType(options), stack
 
 

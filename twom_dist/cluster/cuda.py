@@ -15,14 +15,14 @@ INSTALL = "pip install 'twom-dist[cuda12]', or cuda13 as the driver is"
 # Of a device's free memory; contexts, cuBLAS and the modules of the kernels need the
 # rest. By arithmetic; not measured.
 _POOL_SHARE = 0.9
-# Of the pool less what tasks take: blocks on their way and the gaps between blocks need
-# the rest. By arithmetic; not measured.
+# Share of what tasks leave of the pool; blocks on their way and the gaps between blocks
+# need the rest. By arithmetic; not measured.
 _OUTPUT_SHARE = 0.85
 # Side of the largest tiles whose tasks are left room, and the share of the pool which
 # that is at most: small devices get small tiles.
 _TILE = 8192
 _TASK_SHARE = 0.25
-# Of the memory of the largest GPU: one that has less to give is worth a word.
+# A GPU with less free than this share of the largest one is worth a word.
 _BUSY_SHARE = 0.5
 
 

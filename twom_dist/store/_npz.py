@@ -14,8 +14,8 @@ from ._npy import READ_BYTES, NpyHeader, check_size, read_header, read_region
 from ._region import Region
 from ._tree import stamp_file
 
-# Of a compressed member that a job reads: 2048 x 2048 complex numbers, whose product
-# took 7 s in place of 2.3 (AMD EPYC, 2 shared cores).
+# Most bytes of a compressed member that a job reads: 2048 x 2048 complex numbers, whose
+# product took 7 s in place of 2.3 (AMD EPYC, 2 shared cores).
 _MOST_UNPACKED = 2**26
 # Bytes that one byte may stand for: https://zlib.net/zlib_tech.html
 _MOST_DEFLATED = 1032

@@ -31,7 +31,7 @@ _OWN = re.compile(
 
 
 class Stamp(NamedTuple):
-    """What tells a file from another one."""
+    """Marks that tell a file from another one."""
 
     content: str
     """Size and modification time, which a copy may keep."""

@@ -11,7 +11,7 @@ from ...errors import KernelError
 from .launch import Device
 from .tuning import Element
 
-# Of the matrices that are multiplied; tensor cores take multiples of 16.
+# Rows of both matrices; tensor cores take multiples of 16.
 _ROWS = 32
 # As long as sums may become: 2^16 * 128^2 = 2^30, and 1040 * 127^2 < 2^24.
 _EXTREMES: dict[Element, tuple[int, int, int]] = {

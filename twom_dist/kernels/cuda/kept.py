@@ -1,4 +1,4 @@
-"""What a thread's stream may still read, kept until the thread has waited.
+"""Things that a thread's stream may still read, kept until the thread has waited.
 
 Memory that is given back belongs to the stream that allocated it, at once: CuPy's pool
 does not know who reads it (cupy/cupy#8068). While all threads share one stream, what

@@ -60,7 +60,7 @@ def choose_levels(device: Device, system: ResidueSystem, shape: Shape) -> int:
     rest = limit - working_bytes(system, shape, 0)
     while levels > 0:
         quarters = group_bytes(shape, levels, system.num_products)
-        # Of what is free: planes and residues lie there already.
+        # Planes and residues lie there already, beside what is free.
         if quarters <= min(rest, available_bytes(device, quarters)):
             break
         levels -= 1
