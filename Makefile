@@ -62,7 +62,7 @@ test nightly: $(TOOLS)
 test: ## run the checks for every change; ARGS="-k name" is passed to pytest
 nightly: ## run every check, those as well that take long
 
-check: lint ## run the quick checks, in a minute: style, types and the fast tests
+check: lint ## run the quick checks, in two minutes: style, types and the fast tests
 	@$(PYTEST) -m fast tests $(ARGS)
 
 lowest: ## run the fast tests with each dependency at its lower bound, in .venv-lowest
