@@ -32,8 +32,10 @@ def check_own_folder(path: str) -> None:
         return
     with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(path)) as own:
         expected = _look(os.lstat(own))
+    if found.st_uid != expected[0]:
+        raise _refuse(path, "belongs to another user")
     if _look(found) != expected:
-        raise _refuse(path, "belongs to another user, or others may write to it")
+        raise _refuse(path, "can be written to by others")
 
 
 def open_own(path: str, flags: int = os.O_RDONLY) -> int:

@@ -14,6 +14,7 @@ from tests.expect import raises
 from tests.stored import begun, left_behind, make_matrix, save
 from twom_dist.errors import StoreError
 from twom_dist.store import find_unfinished, open_matrix
+from twom_dist.store._strangers import find_stranger
 from twom_dist.store.leftovers import remove_leftover
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -128,3 +129,28 @@ def test_attributes_of_others_are_no_provenance():
         whole = not isinstance(held, dict) or "id" not in held
         with nullcontext() if whole else raises(StoreError, "input-unfinished"):
             assert open_matrix("A.zarr").provenance() == {}
+
+
+@pytest.mark.parametrize("name", [".zattrs", "g/.zattrs"])
+def test_metadata_that_are_no_files_are_not_waited_for(name):
+    group = zarr.open_group("Z.zarr", mode="w", zarr_format=2)
+    group.create_array("g", data=np.eye(3))
+    Path("Z.zarr", name).unlink(missing_ok=True)
+    os.mkfifo(Path("Z.zarr", name))
+    with raises(StoreError, "file-kind"):
+        open_matrix("Z.zarr::g")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"attributes": null}', "null", "[1]", "[" * 10**5, ""],
+    ids=["no attributes", "nothing", "a list", "too deep", "a pipe"],
+)
+def test_whatever_calls_itself_a_store_is_looked_at(text):
+    folder = Path(".C.npy.unfinished", "0123456789ab.zarr")
+    folder.mkdir(parents=True, mode=0o700)
+    if text:
+        (folder / "zarr.json").write_text(text)
+    else:
+        os.mkfifo(folder / "zarr.json")
+    assert find_stranger(".C.npy.unfinished", "C.npy") in ("", folder.name)

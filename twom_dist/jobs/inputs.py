@@ -59,7 +59,7 @@ def check_unchanged(job: Job, stamps: Stamps) -> None:
         except StoreError:
             same = False
         if not same:
-            changed = f"{stored.path!r}, or its owner or permissions, changed"
+            changed = f"{stored.path!r}, or its owner, permissions or links, changed"
             problem = f"{changed} since the run began, so the result may be a mixture"
             remedy = "Run the job again, and leave its inputs alone meanwhile"
             raise StoreError(f"{problem} and is discarded", remedy, "input-changed")

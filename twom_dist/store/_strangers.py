@@ -5,6 +5,7 @@ import os
 import re
 from pathlib import Path
 
+from ..errors import StoreError
 from . import _tree as tree
 from .output import read_manifest
 
@@ -48,8 +49,9 @@ def _is_of_another(store: Path, id: str) -> bool:
     found = []
     for path in store.rglob("zarr.json"):
         try:
-            attributes = json.loads(path.read_bytes()).get("attributes", {})
-        except (OSError, ValueError, AttributeError):
+            tree.check_file(str(path))
+            attributes = json.loads(path.read_bytes()).get("attributes")
+            found.append(read_manifest(attributes or {}).get("id"))
+        except (OSError, ValueError, AttributeError, RecursionError, StoreError):
             return False
-        found.append(read_manifest(attributes).get("id"))
     return bool(found) and id not in found

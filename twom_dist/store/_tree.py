@@ -62,12 +62,16 @@ def exists(path: str) -> bool:
 
 def is_store(path: str) -> bool:
     """Tell whether a folder or prefix is the root of a zarr array or group."""
+    if not is_url(path):
+        check_metadata(path)
     names = ("zarr.json", ".zarray", ".zgroup")
-    paths = (os.path.join(path, name) for name in names)
-    found = next(filter(exists, paths), None)
-    if found is not None and not is_url(path):
-        check_file(found)
-    return found is not None
+    return any(exists(os.path.join(path, name)) for name in names)
+
+
+def check_metadata(folder: str) -> None:
+    """Refuse metadata of a zarr node that are no files: zarr waits for pipes."""
+    for name in ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"):
+        check_file(os.path.join(folder, name))
 
 
 def is_own(name: str) -> bool:

@@ -38,6 +38,8 @@ class ZarrMatrix(StoredMatrix):
         node = _open_node(_folder(location))
         if isinstance(node, zarr.Group):
             location = name_member(location, lambda: _matrices(location.path))
+            if not tree.is_url(location.path):
+                tree.check_metadata(_folder(location))
             node = _open_node(_folder(location))
         if not isinstance(node, zarr.Array):
             raise refuse_member(location, _matrices(location.path))

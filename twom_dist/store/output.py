@@ -177,7 +177,12 @@ class Output:
         files = tree.look_at_files(os.path.join(self.array, "c"))
         whole = math.prod(self.tile) * self.dtype.itemsize + _CHECKSUM_BYTES
         found = (_CHUNK.fullmatch(name) for name, size, _ in files if size == whole)
-        return {(int(x[1]), int(x[2])) for x in found if x}
+        return {
+            (int(x[1]), int(x[2]))
+            for x in found
+            # Nobody knows what a link leads to.
+            if x and not os.path.islink(os.path.join(self.array, "c", x[0]))
+        }
 
     def complete(self) -> None:
         """Remove what killed processes left among the chunks, and sync the rest."""
