@@ -47,7 +47,7 @@ class Engine(Looks, Protocol):
         ...
 
     def keep(self, encoded: Encoded) -> Encoded:
-        """Return a tile that others share, and keep it until the task has ended."""
+        """Return a tile that others share, kept until the task or a wait has ended."""
         ...
 
     def tile_limits(

@@ -129,7 +129,7 @@ def encode_tile(
         exponents.tobytes() if on_host and not spec.exact else None,
     )
     beside = None if on_host else exponents
-    return engine.keep(encoded_tiles.get(block, key, encode, spec.cache_bytes, beside))
+    return encoded_tiles.get(block, key, encode, spec.cache_bytes, beside)
 
 
 def multiply_panel(
@@ -157,8 +157,7 @@ def multiply_panel(
     conjugate = is_conjugated(spec.op_a), is_conjugated(spec.op_b)
     for a, b in zip(a_tiles, b_tiles, strict=True):
         values = engine.multiply(
-            encode_tile(a, rows, "left", spec),
-            encode_tile(b, columns, "right", spec),
+            *_encode_pair(a, b, rows, columns, spec),
             spec.system,
             into=values,
             hermitian=hermitian,
@@ -171,6 +170,17 @@ def multiply_panel(
         fill = found if fill is None or found is None else fill.plus(found)
     assert values is not None
     return _accumulator(values, fill)
+
+
+def _encode_pair(
+    a: Array, b: Array, rows: Array, columns: Array, spec: Spec
+) -> tuple[Encoded, Encoded]:
+    """Encode or find both sides, and keep them for their product."""
+    engine = load_engine(spec)
+    left = encode_tile(a, rows, "left", spec)
+    right = encode_tile(b, columns, "right", spec)
+    # Not before: making a tile waits, and then nothing of before is kept.
+    return engine.keep(left), engine.keep(right)
 
 
 def _multiply_native(

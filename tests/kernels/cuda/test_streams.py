@@ -2,7 +2,9 @@
 
 import itertools
 import threading
+import weakref
 from contextlib import contextmanager
+from dataclasses import replace
 
 import dask
 import dask.array as da
@@ -14,11 +16,11 @@ from tests.kernels.cuda.deferred_device import deferred_engine
 from tests.kernels.cuda.on_cpu import on_cpu
 from tests.pipeline import same_bits
 from tests.strategies import random_matrix
-from twom_dist.moduli import residue_system
+from twom_dist.problem import find_routine, of_headers
+from twom_dist.tiles import tasks
 from twom_dist.tiles.cache import encoded_tiles
 
 PATIENCE = 30  # seconds, for a thread that has failed
-SYSTEM = residue_system("2m", 3)
 
 
 @pytest.fixture
@@ -64,43 +66,66 @@ def test_what_is_given_back_is_overwritten_and_others_do_not_wait(engine):
     assert engine.other.ctypes.data != address
 
 
-def test_planes_that_the_cache_drops_stay_for_who_multiplies_them(engine):
+def tiles_of_a_panel(steps):
+    """Give tiles of both sides, their exponents, and a spec for tasks."""
+    left, right = (
+        [random_matrix(70, 40, "complex128", 1.0, 10 * side + i) for i in range(steps)]
+        for side in (1, 2)
+    )
+    posed = of_headers(find_routine("gemm"), left[0], right[0].T, None, num_moduli=3)
+    spec = replace(posed.with_engine("cuda").spec, op_b="T", lazy=True)
+    return left, right, np.full(70, 9, np.int32), replace(spec, cache_bytes=1 << 20)
+
+
+def test_planes_that_the_cache_drops_stay_for_who_multiplies_them(cuda):
     """One thread launches a product; another drops its planes and encodes anew."""
-    x = random_matrix(70, 40, "complex128", 1.0, 1)
-    exponents = np.full(70, 9, np.int32)
+    (x,), (y,), exponents, spec = tiles_of_a_panel(1)
+    given = [x], [y], exponents, exponents, spec
     made, launched, dropped = (threading.Event() for _ in range(3))
     encoded_tiles.clear()
 
-    def encode():
-        planes = engine.encode(x, exponents, SYSTEM)
-        engine.synchronize()
-        return planes
-
-    def find():
-        return engine.keep(encoded_tiles.get(x, "x", encode, 1 << 20))
-
     def drop():
-        with engine.task():
-            find()
+        with cuda.task():
+            tasks.encode_tile(x, exponents, "left", spec)
         made.set()
         launched.wait(PATIENCE)
         encoded_tiles.clear()
-        with engine.task():
-            engine.encode(-x, exponents, SYSTEM)
+        cuda.encode(-x, exponents, spec.system)
+        cuda.device.run_own()
         dropped.set()
 
     with in_a_thread(drop):
         made.wait(PATIENCE)
-        with engine.task():
-            planes = find()
-            residues = engine.multiply(planes, planes, SYSTEM)
-            del planes
+        with cuda.task():
+            # Finds the left planes, and then waits until it has made the right ones.
+            found = tasks.multiply_panel(*given).values
             launched.set()
             dropped.wait(PATIENCE)
-    with engine.task():
-        planes = encode()
-        expected = engine.multiply(planes, planes, SYSTEM)
-    assert same_bits(np.asarray(residues)[..., :70], np.asarray(expected)[..., :70])
+    with cuda.task():
+        expected = tasks.multiply_panel(*given).values
+    assert same_bits(np.asarray(found)[..., :70], np.asarray(expected)[..., :70])
+    encoded_tiles.clear()
+
+
+def test_a_task_keeps_no_more_planes_than_its_stream_reads(cuda, monkeypatch):
+    """A panel has many tiles: what has been waited for makes room for the next."""
+    held, most = [], []
+    encode = cuda.encode
+
+    def count(*args, **options):
+        made = encode(*args, **options)
+        held.append(weakref.ref(made.planes))
+        most.append(sum(planes() is not None for planes in held))
+        return made
+
+    monkeypatch.setattr(cuda, "encode", count)
+    left, right, exponents, spec = tiles_of_a_panel(6)
+    with cuda.task():
+        given = left, right, exponents, exponents, replace(spec, cache_bytes=1)
+        tasks.multiply_panel(*given)
+    # The pair that is multiplied, and one that is made for the next product.
+    assert (len(most), max(most)) == (12, 3)
+    encoded_tiles.clear()
 
 
 @pytest.mark.parametrize("engine", [(0, 80), (1, 90), (2, 90)], indirect=True)

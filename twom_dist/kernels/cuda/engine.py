@@ -80,8 +80,9 @@ class CudaEngine:
             compute(slice(lo, min(lo + step, count)))
 
     def synchronize(self) -> None:
-        """Wait for the current stream."""
+        """Wait for the current stream, which then reads nothing any more."""
         self.device.synchronize()
+        self._kept.clear()
 
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None

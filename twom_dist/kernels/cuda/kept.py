@@ -22,6 +22,11 @@ class Kept(threading.local):
         if self.things is not None:
             self.things.append(thing)
 
+    def clear(self) -> None:
+        """Keep nothing of before."""
+        if self.things:
+            self.things.clear()
+
     @contextmanager
     def until(self, wait: Callable[[], None]) -> Iterator[None]:
         """Keep things while a block runs, and until its end has been waited for."""
