@@ -24,14 +24,20 @@ _CUDA_R_32F, _CUDA_R_16F = 0, 2
 _CUDA_R_8I, _CUDA_R_32I = 3, 10
 _CUBLAS_COMPUTE_32F, _CUBLAS_COMPUTE_32I = 68, 72
 _CUBLAS_GEMM_DEFAULT = -1
-_CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16
+_CUBLAS_DEFAULT_MATH, _CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 0, 16
 _OP_N, _OP_T = 0, 1
 _MAX_DYNAMIC_SHARED_SIZE = 8
 
 _NULL = np.uintp(0)
-# Types of operands, sums and arithmetic, and the factors of products and sums.
-_INT8 = _CUDA_R_8I, _CUDA_R_32I, _CUBLAS_COMPUTE_32I, np.array([1, 0], np.int32)
-_FLOAT16 = _CUDA_R_16F, _CUDA_R_32F, _CUBLAS_COMPUTE_32F, np.array([1, 0], np.float32)
+# Types of operands, sums and arithmetic; the factors of products and sums; math mode.
+_INT8 = (
+    *(_CUDA_R_8I, _CUDA_R_32I, _CUBLAS_COMPUTE_32I),
+    *(np.array([1, 0], np.int32), _CUBLAS_DEFAULT_MATH),
+)
+_FLOAT16 = (
+    *(_CUDA_R_16F, _CUDA_R_32F, _CUBLAS_COMPUTE_32F),
+    *(np.array([1, 0], np.float32), _CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
+)
 
 # The oldest with dp4a and int8 tensor cores (Turing).
 OLDEST_CAPABILITY = 75
@@ -116,26 +122,32 @@ def _split(whole: Array, parts: Parts) -> list[Array]:
 
 
 def _multiply(types: Any, x: Array, y: Array, sums: Array) -> None:
-    """sums[b] = x[b] y[b]^T by cuBLAS."""
+    """sums[b] = x[b] y[b]^T by cuBLAS, in the mode that this needs."""
     from cupy.cuda import cublas, device
 
-    of_operands, of_sums, arithmetic, factors = types
+    of_operands, of_sums, arithmetic, factors, mode = types
+    handle = device.get_cublas_handle()  # this thread's own
     batch, m, n = sums.shape
     # Row-major sums are the column-major Y X^T, of Y^T and X in column-major terms.
     left = (y.data.ptr, of_operands, y.strides[1] // y.itemsize)
     right = (x.data.ptr, of_operands, x.strides[1] // x.itemsize)
     out = (sums.data.ptr, of_sums, sums.strides[1] // 4)
-    head = (device.get_cublas_handle(), _OP_T, _OP_N, n, m, x.shape[2])
+    head = (handle, _OP_T, _OP_N, n, m, x.shape[2])
     one, zero = factors.ctypes.data, factors[1:].ctypes.data
     tail = (arithmetic, _CUBLAS_GEMM_DEFAULT)
-    if batch == 1:
-        cublas.gemmEx(*head, one, *left, *right, zero, *out, *tail)
-    else:
-        of_left, of_right, of_out = (t.strides[0] // t.itemsize for t in (y, x, sums))
-        cublas.gemmStridedBatchedEx(
-            *(*head, one, *left, of_left, *right, of_right),
-            *(zero, *out, of_out, batch, *tail),
-        )
+    steps = [t.strides[0] // t.itemsize for t in (y, x, sums)]
+    before = cublas.getMathMode(handle)
+    cublas.setMathMode(handle, mode)
+    try:
+        if batch == 1:
+            cublas.gemmEx(*head, one, *left, *right, zero, *out, *tail)
+        else:
+            cublas.gemmStridedBatchedEx(
+                *(*head, one, *left, steps[0], *right, steps[1]),
+                *(zero, *out, steps[2], batch, *tail),
+            )
+    finally:
+        cublas.setMathMode(handle, before)
 
 
 class CudaDevice:
@@ -238,15 +250,7 @@ class CudaDevice:
         As `multiply_int8`, of integers in float16. Exact: no partial sum reaches 2^24,
         and none is rounded to less than float32 on its way.
         """
-        from cupy.cuda import cublas, device
-
-        handle = device.get_cublas_handle()  # this thread's own
-        mode = cublas.getMathMode(handle)
-        cublas.setMathMode(handle, _CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)
-        try:
-            _multiply(_FLOAT16, x, y, sums)
-        finally:
-            cublas.setMathMode(handle, mode)
+        _multiply(_FLOAT16, x, y, sums)
 
     def map_planes(self, planes: Array) -> Any:
         """Describe planes to the copies of products.cu."""
