@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -11,6 +12,7 @@ from dask.utils import parse_bytes
 
 from . import eager_stacks, execute, lazy
 from .kernels.family import empty_block, family_of, namespace
+from .kernels.room import try_with_less
 from .matrices import is_dask
 from .plan import LARGEST_TILE, Cluster, Cost, add_costs, make_plan
 from .planned import cost_of, with_cost
@@ -165,15 +167,19 @@ def _empty(family: Any, dtype: Any, ndim: int) -> Any:
     return empty_block(family, dtype).reshape((0,) * ndim)
 
 
-def _compute_block(
-    a: Any, *others: Any, template: Problem, dtypes: tuple[Any, ...]
-) -> Any:
+def _compute_block(*blocks: Any, template: Problem, dtypes: tuple[Any, ...]) -> Any:
     """Compute the products of one block of each stack."""
-    spec = template.spec
+    # What a task keeps, an attempt gives back.
+    return try_with_less(partial(_run_block, blocks, template, dtypes))
+
+
+def _run_block(
+    given: tuple[Any, ...], template: Problem, dtypes: tuple[Any, ...]
+) -> Any:
+    spec, family = template.spec, family_of(given[0])
     with running(spec):
         blocks = [
-            check_kind(x, family_of(a), dtype)
-            for x, dtype in zip((a, *others), dtypes, strict=True)
+            check_kind(x, family, dtype) for x, dtype in zip(given, dtypes, strict=True)
         ]
         a = blocks.pop(0)
         b = a if spec.twins else blocks.pop(0)

@@ -151,8 +151,8 @@ def test_a_product_takes_of_what_is_free(cuda, monkeypatch):
     assert max(device.allocated) <= largest // 4
 
 
-@pytest.mark.parametrize("stack", [(), (4,)])
-def test_a_full_device_is_tried_with_smaller_tiles(cuda, stack, monkeypatch):
+@pytest.mark.parametrize(("stack", "lazy"), [((), 0), ((4,), 0), ((4,), 1)])
+def test_a_full_device_is_tried_with_smaller_tiles(cuda, stack, lazy, monkeypatch):
     A, B = random_matrix(40, 1000).reshape(*stack, -1, 1000), random_matrix(1000, 40)
     device, empty = cuda.device, cuda.device.empty
     monkeypatch.setattr(device, "total_bytes", lambda: 8 << 20)
@@ -165,7 +165,9 @@ def test_a_full_device_is_tried_with_smaller_tiles(cuda, stack, monkeypatch):
         return empty(shape, dtype)
 
     monkeypatch.setattr(device, "empty", fill)
-    assert same_bits(td.gemm(A, B, num_moduli=2), whole)
+    given = da.from_array(A, chunks=-1) if lazy else A
+    found = td.gemm(given, B, num_moduli=2)
+    assert same_bits(found.compute(scheduler="sync") if lazy else found, whole)
     most = 100
     with raises(MemoryLimitError, "device-memory"):
         td.gemm(A, B, num_moduli=2)
