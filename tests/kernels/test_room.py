@@ -185,7 +185,8 @@ class Attempts:
     """A product that needs `least` of 1600 bytes, and takes what it may."""
 
     def __init__(self, least, code="device-memory"):
-        self.least, self.code, self.taken, self.arrays = least, code, [], []
+        self.full = MemoryLimitError("full", "", code)
+        self.least, self.taken, self.arrays = least, [], []
 
     def __call__(self):
         device = SimpleNamespace(total_bytes=lambda: 3200, free_bytes=lambda: None)
@@ -195,8 +196,14 @@ class Attempts:
         array = np.zeros(3)
         self.arrays.append(weakref.ref(array))
         if min(self.taken[-1], 1000) > self.least:
-            raise MemoryLimitError("full", "", self.code)
+            raise self.full
         return array
+
+
+class OutOfMemoryError(MemoryError):
+    """What CuPy raises of its own temporaries."""
+
+    __module__ = "cupy.cuda.memory"
 
 
 def test_a_full_device_is_tried_once_more_with_half_of_what_was_needed():
@@ -211,10 +218,31 @@ def test_a_device_that_stays_full_is_tried_no_more():
     with raises(MemoryLimitError, "device-memory"):
         room.try_with_less(product)
     assert product.taken == [1600, 500]
+    assert room.workspace_share() == 1
     other = Attempts(0, "workspace")
     with raises(PlanError, "workspace"):
         room.try_with_less(other)
     assert other.taken == [1600]
+
+
+def test_temporaries_of_cupy_that_do_not_fit_are_told_alike():
+    given_up, product = [], Attempts(500)
+    product.full = OutOfMemoryError("allocating 1000 bytes")
+    room.on_full.append(lambda: given_up.append(product.taken[:]))
+    try:
+        assert room.try_with_less(product).shape == (3,)
+        assert given_up == [[1600]]
+        product.least = 0
+        with raises(MemoryLimitError, "device-memory") as caught:
+            room.try_with_less(product)
+    finally:
+        room.on_full.pop()
+    assert "allocating 1000 bytes" in caught.value.problem
+    on_the_host = Attempts(0)
+    on_the_host.full = MemoryError()
+    with pytest.raises(MemoryError):
+        room.try_with_less(on_the_host)
+    assert on_the_host.taken == [1600]
 
 
 def test_a_product_keeps_memory_of_the_current_allocator(cupy, pool, monkeypatch):

@@ -12,6 +12,10 @@ from ..typing import Array
 from .family import namespace
 
 _FULL = "device-memory"
+_REMEDY = (
+    "Free other arrays, use smaller chunks for dask arrays, or set "
+    "twom-dist.workspace-bytes in dask.config to less than what is free"
+)
 _Result = TypeVar("_Result")
 
 # Called where a device is full: they drop what can be made again.
@@ -33,8 +37,7 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     except MemoryError:  # of CuPy's pool, or of RMM's
         if xp.__name__ != "cupy":
             raise
-    for give_up in on_full:
-        give_up()
+    _give_up()
     # Not what a product keeps: graphs may use it.
     pool = _owner(shared_allocator(xp))
     if isinstance(pool, xp.cuda.MemoryPool):
@@ -48,10 +51,14 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
         raise MemoryLimitError(
             f"the device has no room for {wanted:,} more bytes: {free:,} of its "
             f"{total:,} are free outside CuPy's pool",
-            "Free other arrays, use smaller chunks for dask arrays, or set "
-            "twom-dist.workspace-bytes in dask.config to less than what is free",
+            _REMEDY,
             _FULL,
         ) from None
+
+
+def _give_up() -> None:
+    for give_up in on_full:
+        give_up()
 
 
 def copy(x: Array) -> Array:
@@ -129,16 +136,28 @@ def try_with_less(compute: Callable[[], _Result]) -> _Result:
     """Compute; where the device is full, once more in half of the workspace."""
     try:
         return compute()
-    except MemoryLimitError as error:
-        if error.code != _FULL:
+    except (MemoryLimitError, MemoryError) as error:
+        full = _find_full(error)
+        if full is None:
             raise
-        # The frames of its traceback hold the arrays of this attempt.
-        full = error.with_traceback(None)
+        # The frames of tracebacks hold the arrays of this attempt.
+        for each in (error, full):
+            each.with_traceback(None)
+    _give_up()  # CuPy's own temporaries have not
     with _half():
         try:
             return compute()
-        except MemoryLimitError:
+        except (MemoryLimitError, MemoryError):
             raise full from None
+
+
+def _find_full(error: Exception) -> MemoryLimitError | None:
+    """Return what to raise of a full device; None of other errors."""
+    if isinstance(error, MemoryLimitError):
+        return error if error.code == _FULL else None
+    if not type(error).__module__.startswith("cupy"):
+        return None
+    return MemoryLimitError(f"the device is full: {error}", _REMEDY, _FULL)
 
 
 @contextmanager
