@@ -105,7 +105,7 @@ def test_tiles_that_the_disk_has_damaged_are_computed_again(request, files, alon
     chunk.write_bytes(bytes(chunk.stat().st_size))
     summary = multiply("C.npy", client=client)
     assert (summary.resumed, summary.damaged) == (there - 2, 2)
-    assert "2 tiles from before were damaged on disk" in str(summary)
+    assert "2 tiles from before found damaged on disk" in str(summary)
     assert same_bits(read("C.npy"), td.gemm(*files[:2]))
 
 

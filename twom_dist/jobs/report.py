@@ -161,7 +161,7 @@ class JobSummary:
         ]
         if self.damaged:
             tiles = name_count(self.damaged, "tile", "tiles")
-            damage = f"{tiles} from before were damaged on disk, and computed again"
+            damage = f"{tiles} from before found damaged on disk and computed again"
             notes.append(("damage", damage))
         if self.residual is not None:
             allowed = f"{self.residual_bound:.1e} allowed"
