@@ -18,13 +18,13 @@ class Device:
     # The same for all processes that share it; empty without one.
     name: str = ""
     reason: str = ""
-    # Of all that share it.
+    # What nobody has taken of the device.
     free_bytes: int = 0
-    # That the process has taken, used or not.
+    # What the process has taken, used or not.
     own_bytes: int = 0
-    # Of these, what arrays hold.
+    # What arrays hold of that.
     held_bytes: int = 0
-    # That it may take at all, and before dask moves tiles to host or disk, if limited.
+    # The most that it may take before dask moves tiles to host or disk, if limited.
     most_bytes: int | None = None
 
     def room(self, sharers: int) -> int:
@@ -92,7 +92,7 @@ def _rmm_bytes() -> int:
 
 
 def _weigh(cupy: Any, data: Any) -> int:
-    """Bytes of the blocks that a worker keeps on its device, under whatever keys."""
+    """Count the bytes of the blocks that a worker keeps on its device, each once."""
     kept = getattr(getattr(data, "device_buffer", data), "fast", data)
     # Below zict's LRU, which takes a look for a use.
     blocks = getattr(kept, "d", kept) or {}

@@ -104,9 +104,9 @@ class OwnMemory:
     Attributes
     ----------
     free_bytes : int, optional
-        Of the first use, so that tiles stay as they were.
+        What was free when it was made, so that all uses choose the same tiles.
     below : callable
-        That allocator.
+        The allocator that it takes from.
     """
 
     def __init__(self) -> None:

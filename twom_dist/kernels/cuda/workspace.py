@@ -25,7 +25,8 @@ def workspace_bytes(total: int) -> int:
 def available_bytes(device: Device, needed: int) -> int:
     """Limit the workspace of a product that would take `needed` bytes.
 
-    In a second attempt: half of that, or of what is needed if it is less, and much.
+    A second attempt gets half of it, or half of what is needed where that is less but
+    more than `UNASKED_SHARE` of the device.
     """
     total = device.total_bytes()
     limit, unasked = workspace_bytes(total), int(total * tuning.UNASKED_SHARE)
