@@ -51,7 +51,7 @@ help: ## print this list
 	    | awk -F: '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 demo: $(PACKAGE) ## multiply two matrices; A=file B=file N=size W=workers, all optional
-	@$(BIN)/python -m twom_dist.demo $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
+	@$(BIN)/python benchmarks/demo.py $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
 	    $(if $(N),--size "$(N)") $(if $(W),--workers "$(W)")
 
 test: TESTS = -m "not nightly"

@@ -2,7 +2,8 @@
 
 python benchmarks/bench_crossover.py --dtypes complex128 --shapes 1024,4096x4096x256
 
-By default accuracy, for `twom_dist/crossover.py`; ratios are above 1 where int8 wins.
+By default accuracy, for `twom_dist/problem/crossover.py`; ratios are above 1 where
+int8 wins.
 """
 
 import argparse

@@ -30,11 +30,11 @@ from harness import Report
 import twom_dist as td
 from tests.distributed.test_soak import measure, run_products
 from tests.jobs import task_names, wait_until
-from twom_dist.execute import current_cluster
 from twom_dist.jobs import JobSummary, begin, compute, open_job
-from twom_dist.memory import INTERPRETER_BYTES
 from twom_dist.plan import Cluster, Layout
-from twom_dist.tiles import plugin
+from twom_dist.plan.memory import INTERPRETER_BYTES
+from twom_dist.run.client import current_cluster
+from twom_dist.tiles.placement import plugin
 
 ITEM_BYTES = 16
 STRIP = 512

@@ -20,7 +20,7 @@ import numpy as np
 import twom_dist as td
 from twom_dist.moduli import residue_system
 from twom_dist.plan import Plan
-from twom_dist.tiles.triangle import triangle_map
+from twom_dist.tiles.placement.triangle import triangle_map
 
 # Two processes of one machine, arrays of 64 MiB through dask's TCP.
 LINK_BYTES_PER_SECOND = 2.0e9

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.skips import find_unexpected
 from tests.strategies import ENGINE_NAMES
-from twom_dist.execute import current_client
 from twom_dist.kernels import Engine, get_engine
+from twom_dist.run.client import current_client
 
 # Derandomised: a failure is the same for everyone. No deadline: the first call of a
 # kernel compiles it.

@@ -9,9 +9,10 @@ import pytest
 from distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
 
-from twom_dist.jobs import Progress, begin, compute, multiply_files
-from twom_dist.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
+from twom_dist.api.files import multiply_files
+from twom_dist.jobs import Progress, begin, compute
 from twom_dist.plan import Cluster
+from twom_dist.plan.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
 from twom_dist.store import find_unfinished
 
 # Of A.zarr, B.npy and C0.h5; in tiles of 16.

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from twom_dist import problem
-from twom_dist.matrices import Header
-from twom_dist.memory import MemoryBudget
 from twom_dist.plan import Cluster, Layout
 from twom_dist.plan import lay_out as lay_out_spec
+from twom_dist.plan.memory import MemoryBudget
+from twom_dist.problem import problem
+from twom_dist.problem.matrices import Header
 
 Shape = tuple[int, int, int]
 

@@ -8,10 +8,10 @@ import numpy as np
 import twom_dist as td
 from tests.pipeline import same_bits
 from tests.strategies import random_matrix
-from twom_dist.problem import of_arrays
+from twom_dist.problem.problem import of_arrays
+from twom_dist.run.stacks import compute_stack
 from twom_dist.tiles.routine import ROUTINES
 from twom_dist.tiles.spec import Spec
-from twom_dist.tiles.stacks import compute_stack
 
 
 def random_stack(

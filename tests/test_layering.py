@@ -23,40 +23,36 @@ PACKAGE = "twom_dist"
 # From the bottom: modules and packages of each layer. The longest entry that fits a
 # module counts.
 LAYERS = (
-    ("errors", "typing", "protocols", "config", "tables", "ownership"),
+    ("errors", "typing", "config"),
     ("moduli",),
     ("kernels.family", "kernels.at_once", "kernels.operands", "kernels.survey"),
     ("kernels.room",),
     ("kernels.limits", "kernels.contract", "kernels.registry"),
     ("kernels",),
-    ("accuracy",),
     ("tiles",),
-    ("memory", "plan", "explanation", "crossover"),
-    ("dtypes", "exact", "limbs", "matrices", "pairs", "problem", "scalars"),
-    ("devices", "execute"),
-    ("planned",),
-    ("eager", "lazy", "exchange", "labelled", "on_disk"),
-    ("eager_stacks", "lazy_stacks"),
-    ("routines", "updates", "blas", "plans", "signatures", "testing"),
-    ("gaussian", "product", "store", "contractions"),
-    ("explainer",),
-    ("cluster",),
+    ("plan",),
+    ("problem",),
+    ("run", "store", "testing"),
+    ("interop",),
+    ("cluster", "integers"),
     ("jobs",),
-    # "": twom_dist/__init__.py, public names only, which the demo uses.
-    ("cli", "demo", "__main__", ""),
+    ("api",),
+    ("contract",),
+    # "": twom_dist/__init__.py, public names only.
+    ("cli", "__main__", ""),
 )
 # What knows less than lies below it.
 AT_MOST: dict[str, tuple[str, ...]] = {
     "config": ("errors",),
-    "moduli": ("errors",),
+    "moduli": ("errors", "typing"),
     "kernels": ("errors", "typing", "config", "moduli"),
-    "signatures": ("typing", "protocols"),
+    "api.signatures": ("typing",),
     "testing": ("errors",),
-    "store": ("errors", "typing", "ownership"),
+    "store": ("errors", "typing"),
 }
 # Engines are loaded by their names; what is inside them is for those who examine it.
 ENGINES = tuple(f"kernels.{name}" for name in ("cpu", "cuda", "reference"))
-EXAMINERS = ("cluster", "cli.info", "demo", "jobs.budget")
+EXAMINERS = ("cluster", "cli.info", "jobs.budget")
 
 # Third party -> layers that import it at the top of a module, and layers that import it
 # where it is needed: inside a function, or for the type checker alone.
@@ -70,7 +66,7 @@ THIRD_PARTIES = {
 }
 
 # Exact integers and plans are pure: they neither build graphs nor ask a cluster.
-PURE_LAYERS = ("moduli", "accuracy", "memory", "plan")
+PURE_LAYERS = ("moduli", "plan")
 IMPURE = ("dask", "distributed")
 STILL_PURE = ("dask.utils",)
 

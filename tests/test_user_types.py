@@ -139,7 +139,7 @@ def findings(tmp_path_factory):
 @pytest.mark.parametrize("expression", TYPES)
 def test_results_have_the_type_of_the_inputs(findings, expression):
     assert f'Revealed type is "{TYPES[expression]}' in findings[expression].replace(
-        "twom_dist.plan.plan.", ""
+        "twom_dist.plan.record.", ""
     )
     assert "error:" not in findings[expression]
 

@@ -19,7 +19,7 @@ cluster and checks
 """
 
 from . import errors, testing
-from .blas import (
+from .api.blas import (
     cgemm,
     cher2k,
     cherk,
@@ -37,18 +37,19 @@ from .blas import (
     zsyr2k,
     zsyrk,
 )
+from .api.explain import explain
+from .api.files import multiply_files, update_files
+from .api.gemm import gemm
+from .api.plans import plan_gemm, plan_her2k, plan_herk, plan_syr2k, plan_syrk
+from .api.prepared import Product
+from .api.updates import her2k, herk, syr2k, syrk
 from .cluster import doctor, local_cluster
 from .config import load_defaults as _load_defaults
-from .contractions import einsum, matmul, tensordot, transpose
-from .explainer import explain
-from .explanation import Explanation
-from .gaussian import gaussian_matmul
-from .jobs import JobSummary, multiply_files, update_files
+from .contract import einsum, matmul, tensordot, transpose
+from .integers.product import gaussian_matmul
+from .jobs import JobSummary
 from .plan import Plan
-from .plans import plan_gemm, plan_her2k, plan_herk, plan_syr2k, plan_syrk
-from .product import Product
-from .routines import gemm
-from .updates import her2k, herk, syr2k, syrk
+from .plan.explanation import Explanation
 
 __version__ = "0.1.0"
 

@@ -16,7 +16,7 @@ from tests.cluster.conftest import (
 )
 from tests.command import contents, read, same_bits
 from tests.jobs import wait_until
-from twom_dist.jobs import multiply_files
+from twom_dist.api.files import multiply_files
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 SCRIPT = CLUSTER / "slurm.sbatch"

@@ -27,8 +27,9 @@ from tests.jobs import (
     stop_after,
 )
 from tests.stored import disguise, left_behind
+from twom_dist.api.files import multiply_files, update_files
 from twom_dist.errors import StoreError
-from twom_dist.jobs import multiply_files, open_job, update_files
+from twom_dist.jobs import open_job
 
 # Every thread may finish the tile that it has begun.
 MORE = 8

@@ -94,13 +94,13 @@ def test_integers_stay_integers():
     ],
 )
 def test_updates_are_told_by_names(monkeypatch, call, name):
-    seen, original = [], td.routines.call
+    seen, original = [], td.api.gemm.call
 
     def watch(routine, *args, **options):
         seen.append(routine)
         return original(routine, *args, **options)
 
-    monkeypatch.setattr(td.routines, "call", watch)
+    monkeypatch.setattr(td.api.gemm, "call", watch)
     x = da.from_array(draw("ai"), chunks=(2, 3))
     found = lazily(lambda: call(x))
     assert seen == [name]

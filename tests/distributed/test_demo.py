@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import twom_dist as td
+from benchmarks import demo
 from tests.command import make, save
 from tests.jobs import local_workers
-from twom_dist import demo
 from twom_dist.store import open_matrix
 
 

@@ -19,8 +19,9 @@ from tests.distributed.test_placement import (  # noqa: F401  (fixtures)
 )
 from tests.jobs import compute_in_waves, stop_after
 from tests.strategies import spread_pair
-from twom_dist.jobs import multiply_files, open_job, update_files
-from twom_dist.tiles.placement import WorkerGrid, summa_bytes
+from twom_dist.api.files import multiply_files, update_files
+from twom_dist.jobs import open_job
+from twom_dist.tiles.placement.grids import WorkerGrid, summa_bytes
 
 
 @pytest.mark.parametrize("spread", [0, 20])

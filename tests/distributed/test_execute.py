@@ -12,11 +12,11 @@ from distributed import Client, LocalCluster, Scheduler, Worker
 import twom_dist as td
 from tests.expect import raises
 from tests.jobs import HERE, IN_PROCESS, wait_until
-from twom_dist import devices
-from twom_dist.devices import Device
 from twom_dist.errors import MemoryLimitError
-from twom_dist.execute import current_cluster
-from twom_dist.memory import MemoryBudget
+from twom_dist.plan.memory import MemoryBudget
+from twom_dist.run import devices
+from twom_dist.run.client import current_cluster
+from twom_dist.run.devices import Device
 
 # More than this process takes, or its workers would pause.
 LIMIT = 4 * 2**30

@@ -22,8 +22,8 @@ from tests.command import ENVIRONMENT, read, same_bits, visible
 from tests.expect import raises
 from tests.jobs import at, compute_in_waves, local_workers, task_names, wait_until
 from twom_dist.errors import StoreError
-from twom_dist.jobs import open_job, running, watchdog
-from twom_dist.tiles import plugin
+from twom_dist.jobs import execution, open_job, watchdog
+from twom_dist.tiles.placement import plugin
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -33,7 +33,7 @@ FAST = {"engine": "reference", "num_moduli": 16}
 multiply = partial(jobs.multiply, **FAST)
 STAGES = {
     "product": "twom_dist.tiles.graph.compute_cell",
-    "writing": "twom_dist.jobs.arrays.write_tile",
+    "writing": "twom_dist.jobs.tiles.write_tile",
 }
 
 
@@ -51,7 +51,7 @@ def impatient(monkeypatch):
     """Give up after a second or two."""
     monkeypatch.setattr(watchdog, "LOOK_SECONDS", 0.2)
     monkeypatch.setattr(watchdog, "PATIENCE_SECONDS", 1.5)
-    monkeypatch.setattr(running, "CANCEL_SECONDS", 0.5)
+    monkeypatch.setattr(execution, "CANCEL_SECONDS", 0.5)
 
 
 @pytest.fixture

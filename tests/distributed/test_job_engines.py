@@ -12,9 +12,10 @@ import pytest
 import twom_dist as td
 from tests.command import CommandLine, make, read, same_bits
 from tests.jobs import K, N, local_workers, multiply
+from twom_dist.api.files import multiply_files
 from twom_dist.cli import workers
-from twom_dist.jobs import arrays, devices, multiply_files
-from twom_dist.jobs.devices import Device
+from twom_dist.jobs import gpus, tiles
+from twom_dist.jobs.gpus import Device
 from twom_dist.kernels.cpu.engine import CpuEngine
 from twom_dist.kernels.registry import get_engine
 from twom_dist.tiles import blocks
@@ -54,8 +55,8 @@ def client():
 def moves(monkeypatch):
     """The device, with what is moved to it and back."""
     made = Moves()
-    monkeypatch.setattr(arrays, "convert", made.convert)
-    monkeypatch.setattr(devices, "find_device", tell_device)
+    monkeypatch.setattr(tiles, "convert", made.convert)
+    monkeypatch.setattr(gpus, "find_device", tell_device)
     monkeypatch.setattr("twom_dist.kernels.cuda.engine.make_engine", CpuEngine)
     get_engine.cache_clear()
     yield made
@@ -83,7 +84,7 @@ def test_c_and_other_dtypes_are_moved_too_in_waves(client, files, moves, monkeyp
     def tell_small(dask_worker=None):
         return Device(str(dask_worker.address), free_bytes=2**18)
 
-    monkeypatch.setattr(devices, "find_device", tell_small)
+    monkeypatch.setattr(gpus, "find_device", tell_small)
     # Blocks of the host stand for those of the device.
     monkeypatch.setattr(blocks, "check_kind", lambda block, *_: block)
     np.save("R.npy", make(K, N, 5, "f4"))

@@ -12,8 +12,8 @@ from tests.command import contents, read, same_bits
 from tests.expect import raises
 from tests.jobs import TILES, at, multiply
 from tests.stored import disguise, left_behind
+from twom_dist.api.files import multiply_files
 from twom_dist.errors import StoreError
-from twom_dist.jobs import multiply_files
 from twom_dist.store import StoredMatrix, _tree
 
 # Each process finds the folder that it works in here.

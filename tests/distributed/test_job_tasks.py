@@ -6,7 +6,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 import twom_dist as td
 from tests.command import make, read, same_bits, save
 from tests.jobs import TILES, multiply
-from twom_dist.jobs import arrays, multiply_files, update_files
+from twom_dist.api.files import multiply_files, update_files
+from twom_dist.jobs import tiles
 
 
 def stage_of(key):
@@ -70,7 +71,7 @@ def test_tiles_are_written_while_others_are_computed(client, here, notes, routin
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_many_tiles_are_told_of_in_groups(client, files, notes, monkeypatch, alone):
-    monkeypatch.setattr(arrays, "MOST_ENDS", 7)
+    monkeypatch.setattr(tiles, "MOST_ENDS", 7)
     seen = []
     multiply(client=None if alone else client, progress=seen.append)
     assert [p.done for p in seen] == list(range(1, TILES + 1))

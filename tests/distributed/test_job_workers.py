@@ -11,8 +11,8 @@ import twom_dist as td
 from tests.command import ENVIRONMENT, CommandLine, contents, read, same_bits
 from tests.expect import raises
 from tests.jobs import wait_until
+from twom_dist.api.files import multiply_files
 from twom_dist.errors import StoreError
-from twom_dist.jobs import multiply_files
 
 GIB = 2**30
 

@@ -22,10 +22,11 @@ from tests.jobs import (
     wait_until,
 )
 from tests.layouts import lay_out
+from twom_dist.api.files import multiply_files
 from twom_dist.errors import PlanError
-from twom_dist.jobs import Progress, multiply_files, open_job
-from twom_dist.memory import MemoryBudget
+from twom_dist.jobs import Progress, open_job
 from twom_dist.plan import Cluster
+from twom_dist.plan.memory import MemoryBudget
 
 GIB = 2**30
 

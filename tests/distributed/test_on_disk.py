@@ -7,8 +7,8 @@ import pytest
 import zarr
 
 import twom_dist as td
+import twom_dist.interop.stored
 from tests.expect import raises
-from twom_dist import on_disk
 from twom_dist.errors import ArgumentError, StoreError
 
 A, B = td.testing.random_matrix(50, 70), td.testing.random_matrix(70, 40)
@@ -16,7 +16,7 @@ A, B = td.testing.random_matrix(50, 70), td.testing.random_matrix(70, 40)
 
 @pytest.fixture
 def stored(here, monkeypatch):
-    monkeypatch.setattr(on_disk, "LARGEST_TILE", 32)
+    monkeypatch.setattr(td.interop.stored, "LARGEST_TILE", 32)
     with h5py.File("B.h5", "w") as file:
         file.create_dataset("group/B", data=B, chunks=(10, 10))
     return zarr.create_array(here / "A.zarr", data=A, chunks=(8, 9))

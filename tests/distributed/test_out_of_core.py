@@ -13,10 +13,11 @@ import zarr
 import twom_dist as td
 from tests.command import make, same_bits
 from tests.jobs import local_workers
-from twom_dist.jobs import Job, budget_for_job, multiply_files, open_job
+from twom_dist.api.files import multiply_files
+from twom_dist.jobs import Job, budget_for_job, open_job
 from twom_dist.kernels.cpu import buffers
-from twom_dist.memory import INTERPRETER_BYTES, MemoryBudget
 from twom_dist.plan import Cluster
+from twom_dist.plan.memory import INTERPRETER_BYTES, MemoryBudget
 from twom_dist.store import open_matrix
 
 MIB = 2**20

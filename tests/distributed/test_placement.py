@@ -15,12 +15,8 @@ from distributed import Client, LocalCluster, wait
 import twom_dist as td
 from tests.jobs import IN_PROCESS, forked_workers, wait_until
 from twom_dist.kernels import get_engine
-from twom_dist.tiles.placement import (
-    WorkerGrid,
-    summa_bytes,
-    worker_grids,
-)
-from twom_dist.tiles.triangle import held_rows, triangle_map
+from twom_dist.tiles.placement.grids import WorkerGrid, summa_bytes, worker_grids
+from twom_dist.tiles.placement.triangle import held_rows, triangle_map
 
 WORKERS = 4
 TILE, TILES = 40, 6

@@ -15,7 +15,7 @@ from dask.utils import key_split
 
 import twom_dist as td
 from tests.strategies import random_matrix
-from twom_dist.lazy_stacks import STAGE as STACK
+from twom_dist.run.lazy_stacks import STAGE as STACK
 from twom_dist.tiles.graph import PANEL, PRODUCT, UPDATE
 from twom_dist.tiles.scaling import SCALED, SCALING_STAGES
 

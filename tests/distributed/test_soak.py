@@ -6,8 +6,8 @@ import psutil
 
 from tests.command import make, save
 from tests.jobs import task_names, wait_until_gone
-from twom_dist.jobs import multiply_files, update_files
-from twom_dist.tiles import plugin
+from twom_dist.api.files import multiply_files, update_files
+from twom_dist.tiles.placement import plugin
 
 
 def measure(dask_worker):

@@ -17,8 +17,8 @@ from tests.buckets import serve_bucket
 from tests.command import CommandLine, make, same_bits
 from tests.expect import raises
 from tests.jobs import at, stop_after, wait_until
+from twom_dist.api.files import multiply_files, update_files
 from twom_dist.errors import PlanError, StoreError
-from twom_dist.jobs import multiply_files, update_files
 from twom_dist.store import open_matrix
 
 BUCKET = "s3://bucket"

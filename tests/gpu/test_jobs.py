@@ -93,7 +93,7 @@ def compare(job, *arguments, output="C.zarr", **options):
     ],
 )
 def test_products_on_workers_that_share_the_device(client, files, output, options):
-    from twom_dist.jobs import multiply_files
+    from twom_dist.api.files import multiply_files
 
     options = {"client": client, "engine": "cuda", **options}
     summary = compare(multiply_files, "A.zarr", "B.zarr", output=output, **options)
@@ -106,7 +106,7 @@ def test_products_on_workers_that_share_the_device(client, files, output, option
     [("herk", "full"), ("syrk", "upper"), ("her2k", "full"), ("syr2k", "lower")],
 )
 def test_updates_on_workers_that_share_the_device(client, files, routine, uplo):
-    from twom_dist.jobs import update_files
+    from twom_dist.api.files import update_files
 
     options = {"client": client, "engine": "cuda", "uplo": uplo}
     if routine.endswith("2k"):
@@ -117,14 +117,14 @@ def test_updates_on_workers_that_share_the_device(client, files, routine, uplo):
 
 @pytest.mark.slow
 def test_workers_that_share_the_device_stay_on_the_cores_unasked(client, files):
-    from twom_dist.jobs import multiply_files
+    from twom_dist.api.files import multiply_files
 
     summary = multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, tile=TILE)
     assert summary.engine == "cpu"
 
 
 def test_this_process_uses_its_device_unasked(files, alone):
-    from twom_dist.jobs import multiply_files, update_files
+    from twom_dist.api.files import multiply_files, update_files
 
     options = {"op_a": "C", "op_b": "C"}
     summary = compare(multiply_files, "B.zarr", "A.zarr", **options)
@@ -134,7 +134,7 @@ def test_this_process_uses_its_device_unasked(files, alone):
 
 def test_waves_stay_within_the_limit_of_the_pool(files, alone):
     cp = pytest.importorskip("cupy")
-    from twom_dist.jobs import multiply_files
+    from twom_dist.api.files import multiply_files
 
     m, k, n = 2048, 512, 2048
     for name, shape in {"L.npy": (m, k), "R.npy": (k, n)}.items():

@@ -18,10 +18,10 @@ from tests.points import (
     residues_of_points,
 )
 from tests.strategies import random_matrix
-from twom_dist.accuracy import error_bound
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.hexagonal import HALF_ROOT, INVERSE_ROOT
 from twom_dist.moduli import available_moduli, residue_system
+from twom_dist.moduli.accuracy import error_bound
 
 COUNTS = range(1, len(available_moduli("eisenstein")) + 1)
 WIDEST = residue_system("eisenstein", COUNTS[-1])

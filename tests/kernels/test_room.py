@@ -12,7 +12,7 @@ import pytest
 
 import twom_dist as td
 from tests.expect import raises
-from twom_dist import product as product_module
+from twom_dist.api import prepared as product_module
 from twom_dist.errors import MemoryLimitError, PlanError
 from twom_dist.kernels import room
 from twom_dist.kernels.cuda import workspace

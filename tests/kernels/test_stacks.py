@@ -13,7 +13,7 @@ from twom_dist.errors import PlanError
 from twom_dist.kernels.cpu import encode, multiply
 from twom_dist.kernels.cpu import engine as engine_module
 from twom_dist.moduli import residue_system
-from twom_dist.tiles.stacks import compute_stack
+from twom_dist.run.stacks import compute_stack
 
 # The stages whose first axis is that of planes, products or words.
 BY_PLANE = ("left planes", "right planes", "residues", "pair")

@@ -9,14 +9,6 @@ import twom_dist as td
 from tests.expect import raises
 from tests.oracle import ExactProduct, exact, residual
 from tests.strategies import random_matrix
-from twom_dist.accuracy import (
-    choose_system,
-    componentwise_system,
-    error_bound,
-    quantisation_bound,
-    required_bits,
-    unit_roundoff,
-)
 from twom_dist.errors import AccuracyError
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import (
@@ -25,6 +17,14 @@ from twom_dist.moduli import (
     scaling_rule,
     smallest_num_moduli,
     two_m_moduli,
+)
+from twom_dist.moduli.accuracy import (
+    choose_system,
+    componentwise_system,
+    error_bound,
+    quantisation_bound,
+    required_bits,
+    unit_roundoff,
 )
 
 U = 2.0**-53

@@ -17,8 +17,8 @@ from tests.layouts import lay_out
 from twom_dist import jobs
 from twom_dist.cli import failures, main
 from twom_dist.cli.options import NUMBER, SHAPE
-from twom_dist.memory import MemoryBudget
 from twom_dist.plan import Cluster
+from twom_dist.plan.memory import MemoryBudget
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUTINES = ["gemm", "herk", "syrk", "her2k", "syr2k"]
@@ -160,7 +160,7 @@ def test_numbers_and_shapes_are_parsed():
 def test_resume_keeps_the_tiles_that_overwrite_would_compute_again(call, a):
     def run(progress):
         options = {"tile": 16, "op_b": "C", "overwrite": True, "progress": progress}
-        jobs.multiply_files("A.npy", "A.npy", "C.npy", **options)
+        td.multiply_files("A.npy", "A.npy", "C.npy", **options)
 
     np.save("C.npy", np.eye(2))
     command = ("gemm", "A.npy", "A.npy", "-oC.npy", "--op-b=C", *HERE, "--overwrite")

@@ -11,8 +11,8 @@ from tests.command import contents, read, save
 from tests.expect import raises
 from tests.jobs import stop_after
 from tests.stored import begun, left_behind, write_output
+from twom_dist.api.files import multiply_files, update_files
 from twom_dist.errors import StoreError
-from twom_dist.jobs import multiply_files, update_files
 from twom_dist.store import Unfinished, find_unfinished
 from twom_dist.store.leftovers import remove_leftover
 

@@ -14,9 +14,9 @@ import twom_dist as td
 from tests.packages import require
 from tests.pipeline import same_bits
 from tests.strategies import random_matrix
-from twom_dist import routines
-from twom_dist.contractions import pair
-from twom_dist.contractions.subscripts import parse
+from twom_dist.api import gemm
+from twom_dist.contract import pair
+from twom_dist.contract.subscripts import parse
 
 SIZES = dict(zip("abcde", (1, 2, 3, 2, 4), strict=True))
 DTYPES = ("float64", "complex128", "complex64", "int64", "int8")
@@ -149,8 +149,8 @@ def watch(monkeypatch):
         seen.append((name, A, B, options))
         return original(name, A, B, **options)
 
-    original = routines.call
-    monkeypatch.setattr(routines, "call", call)
+    original = gemm.call
+    monkeypatch.setattr(gemm, "call", call)
     return seen
 
 

@@ -8,8 +8,8 @@ import pytest
 import twom_dist as td
 from tests.expect import raises
 from tests.strategies import random_matrix
-from twom_dist import crossover
 from twom_dist.errors import PlanError
+from twom_dist.problem import crossover
 
 BELOW = "twom-dist.native-below"
 

@@ -13,8 +13,6 @@ import twom_dist as td
 from tests.expect import first_number, raises
 from tests.stages import count_stages
 from tests.strategies import random_matrix
-from twom_dist import devices, execute
-from twom_dist.devices import Device
 from twom_dist.errors import (
     ArgumentError,
     EngineUnavailableError,
@@ -23,7 +21,9 @@ from twom_dist.errors import (
 )
 from twom_dist.kernels.family import empty_block
 from twom_dist.kernels.registry import get_engine
-from twom_dist.problem import find_routine, of_headers
+from twom_dist.problem.problem import find_routine, of_headers
+from twom_dist.run import client, devices
+from twom_dist.run.devices import Device
 from twom_dist.tiles import tasks
 from twom_dist.tiles.cache import encoded_tiles
 
@@ -85,7 +85,7 @@ def test_a_product_that_the_device_cannot_hold_is_refused(monkeypatch):
 
 
 def test_tasks_side_by_side_are_no_more_than_tiles(monkeypatch):
-    monkeypatch.setattr(execute, "CPU_COUNT", 512)
+    monkeypatch.setattr(client, "CPU_COUNT", 512)
     one_tile = large(chunks=10000)
     planned = td.plan_gemm(one_tile, one_tile)
     alone = td.plan_gemm(one_tile, one_tile, threads_per_worker=1)

@@ -11,7 +11,7 @@ from tests.strategies import DTYPES, random_matrix, spread_pair
 from twom_dist.errors import ArgumentError, PlanError
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import ZERO_ROW
-from twom_dist.tiles.equilibration import choose_shifts
+from twom_dist.tiles.look.equilibration import choose_shifts
 
 
 def exponents(x):

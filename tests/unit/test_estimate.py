@@ -16,11 +16,11 @@ from tests.command import same_bits
 from tests.expect import raises
 from tests.families import hard_pairs
 from tests.strategies import DTYPES, random_matrix, spread_pair
-from twom_dist.accuracy import unit_roundoff
 from twom_dist.errors import AccuracyError, AccuracyWarning, ArgumentError
 from twom_dist.moduli import ZERO_ROW
-from twom_dist.problem import find_routine, of_arrays
-from twom_dist.tiles.estimate import SAMPLE, Measured, choose_rows
+from twom_dist.moduli.accuracy import unit_roundoff
+from twom_dist.problem.problem import find_routine, of_arrays
+from twom_dist.tiles.look.estimate import SAMPLE, Measured, choose_rows
 
 
 def largest_errors(a, b, *products):

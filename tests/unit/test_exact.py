@@ -12,8 +12,8 @@ from tests.expect import raises
 from tests.integers import as_parts, conjugate, full, multiply, random_integers
 from tests.pipeline import same_bits
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
-from twom_dist.exact import shortest_exact
 from twom_dist.moduli import available_moduli, residue_system
+from twom_dist.problem.exact import shortest_exact
 
 NARROW = ("bool", "int8", "uint8", "int16", "uint16")
 # (m, n, k)

@@ -11,7 +11,7 @@ import zarr
 import twom_dist as td
 from tests.expect import raises
 from twom_dist.errors import ArgumentError, EngineUnavailableError, PlanError
-from twom_dist.exchange import adopt
+from twom_dist.interop.dlpack import adopt
 
 A, B = td.testing.random_matrix(5, 7), td.testing.random_matrix(7, 4)
 AB = td.gemm(A, B)

@@ -79,7 +79,7 @@ def test_lists_of_python_integers():
 
 
 def test_few_bits_take_few_moduli(monkeypatch):
-    import twom_dist.gaussian as module
+    import twom_dist.integers.product as module
 
     taken = []
 

@@ -11,15 +11,15 @@ from zict import LRU
 
 from tests.command import contents
 from tests.expect import raises
-from twom_dist import devices
 from twom_dist.cluster import local
 from twom_dist.cluster.nvml import Gpu, Gpus
-from twom_dist.devices import Device
 from twom_dist.errors import EngineUnavailableError
-from twom_dist.jobs import devices as jobs_devices
-from twom_dist.jobs.devices import budget_for_devices, choose_engine, find_device
-from twom_dist.memory import MemoryBudget
+from twom_dist.jobs import gpus as jobs_devices
+from twom_dist.jobs.gpus import budget_for_devices, choose_engine, find_device
 from twom_dist.plan import Cluster
+from twom_dist.plan.memory import MemoryBudget
+from twom_dist.run import devices
+from twom_dist.run.devices import Device
 
 GIB, MIB = 2**30, 2**20
 NONE = Device(reason="CUDA finds no device")

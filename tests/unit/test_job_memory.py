@@ -8,10 +8,10 @@ from tests.layouts import lay_out
 from twom_dist.errors import MemoryLimitError, PlanError
 from twom_dist.jobs import begin
 from twom_dist.jobs.job import open_job
-from twom_dist.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
 from twom_dist.moduli import residue_system
-from twom_dist.plan import SMALLEST_TILE, Cluster, layout
-from twom_dist.tiles.collection import Settled
+from twom_dist.plan import SMALLEST_TILE, Cluster, tiling
+from twom_dist.plan.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
+from twom_dist.run.collection import Settled
 
 MIB = 2**20
 
@@ -49,7 +49,7 @@ def test_what_would_help_is_named():
 
 
 def test_absurd_numbers_of_tiles_are_refused_before_they_are_cut(monkeypatch):
-    monkeypatch.setattr(layout, "cut_sizes", pytest.fail)
+    monkeypatch.setattr(tiling, "cut_sizes", pytest.fail)
     with raises(PlanError, "many-tiles") as caught:
         make_layout((4096,) * 3, 450, tile=1)
     assert "50,331,648" in caught.value.problem
@@ -68,12 +68,12 @@ def test_the_least_size_of_tiles_that_is_advised_is_the_least_that_is_taken(
     def cut_sizes(length, tile):
         raise TakenError
 
-    monkeypatch.setattr(layout, "cut_sizes", cut_sizes)
+    monkeypatch.setattr(tiling, "cut_sizes", cut_sizes)
     for shape, most in (
-        ((10**5, 10**4, 10**4), layout.MANY_TILES),
+        ((10**5, 10**4, 10**4), tiling.MANY_TILES),
         ((4096,) * 3, 3 * 64**2),  # as many as there are of 64
     ):
-        monkeypatch.setattr(layout, "MANY_TILES", most)
+        monkeypatch.setattr(tiling, "MANY_TILES", most)
         with raises(PlanError, "many-tiles") as caught:
             make_layout(shape, 2000, tile=1)
         least = first_number(caught.value.remedy)
@@ -86,13 +86,13 @@ def test_the_least_size_of_tiles_that_is_advised_is_the_least_that_is_taken(
 
 def test_what_cannot_fit_is_told_from_the_least_wave(monkeypatch):
     shapes = []
-    plan = layout.make_plan
+    plan = tiling.make_plan
 
     def note(spec, chunks, *args, **options):
         shapes.append((len(chunks[0]), len(chunks[1])))
         return plan(spec, chunks, *args, **options)
 
-    monkeypatch.setattr(layout, "make_plan", note)
+    monkeypatch.setattr(tiling, "make_plan", note)
     with raises(MemoryLimitError, "memory"):
         lay_out((5000,) * 3, "c16", Cluster(1, 1, MemoryBudget(MIB)), tile=16)
     assert set(shapes) == {(1, 1)}
@@ -101,7 +101,7 @@ def test_what_cannot_fit_is_told_from_the_least_wave(monkeypatch):
 def test_a_wave_beyond_one_that_does_not_fit_is_found():
     fitting = {(1, 1), (3, 1), (3, 3), (5, 1), (5, 3)}
     shape = 500, 300, 100
-    choose = layout._choose_wave
+    choose = tiling._choose_wave
     assert choose(5, 3, shape, lambda *wave: wave in fitting) == (5, 3)
     fitting.remove((5, 3))
     assert choose(5, 3, shape, lambda *wave: wave in fitting) == (3, 3)

@@ -10,8 +10,8 @@ import zarr
 from zarr.storage import MemoryStore
 
 import twom_dist as td
+import twom_dist.interop.stored
 from tests.expect import raises
-from twom_dist import on_disk
 from twom_dist.errors import ArgumentError, PlanError
 
 A, B = td.testing.random_matrix(50, 70), td.testing.random_matrix(70, 40)
@@ -29,8 +29,8 @@ def file(here):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(on_disk, "LARGEST_TILE", 32)
-    monkeypatch.setattr(on_disk, "_LARGEST_CHUNK", 64)
+    monkeypatch.setattr(td.interop.stored, "LARGEST_TILE", 32)
+    monkeypatch.setattr(td.interop.stored, "_LARGEST_CHUNK", 64)
 
 
 @pytest.mark.parametrize("options", [{}, {"shards": (16, 18)}, {"zarr_format": 2}])
@@ -69,13 +69,14 @@ def test_a_matrix_in_two_places_is_read_once(here):
 def test_tiles_are_whole_chunks_where_these_are_small(shape, chunks, read, tile):
     options = {"shape": shape, "chunks": chunks, "dtype": "c16"}
     stored = zarr.create_array(MemoryStore(), **options)
-    found = on_disk._choose_chunks(stored)
+    found = td.interop.stored._choose_chunks(stored)
     assert found == read
     assert all(
         f % min(c, s or 1) == 0 for f, c, s in zip(found, chunks, shape, strict=True)
     )
-    assert prod(found) <= max(prod(chunks), on_disk.LARGEST_TILE**2)
-    opened, drawn = on_disk.open_lazily(stored, "A"), on_disk.outline(stored, "A")
+    assert prod(found) <= max(prod(chunks), td.interop.stored.LARGEST_TILE**2)
+    where = td.interop.stored
+    opened, drawn = where.open_lazily(stored, "A"), where.outline(stored, "A")
     assert opened.chunksize == tile
     assert (drawn.chunks, drawn.dtype) == (opened.chunks, opened.dtype)
 

@@ -9,7 +9,7 @@ import pytest
 from dask.core import get_deps, toposort
 
 import twom_dist as td
-from twom_dist.tiles.placement import (
+from twom_dist.tiles.placement.grids import (
     WorkerGrid,
     assign_slots,
     balanced_grids,
@@ -18,8 +18,8 @@ from twom_dist.tiles.placement import (
     summa_bytes,
     worker_grids,
 )
-from twom_dist.tiles.plugin import PlacementPlugin, with_ancestors
-from twom_dist.tiles.triangle import triangle_map
+from twom_dist.tiles.placement.plugin import PlacementPlugin, with_ancestors
+from twom_dist.tiles.placement.triangle import triangle_map
 
 
 @pytest.mark.parametrize("workers", range(1, 13))

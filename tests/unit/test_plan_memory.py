@@ -17,8 +17,8 @@ from tests.jobs import IN_PROCESS
 from tests.layouts import lay_out
 from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import budget_for_job, open_job
-from twom_dist.memory import PRODUCT_SHARE, MemoryBudget
 from twom_dist.plan import Cluster
+from twom_dist.plan.memory import PRODUCT_SHARE, MemoryBudget
 from twom_dist.tiles.spec import Spec
 
 MIB = 2**20

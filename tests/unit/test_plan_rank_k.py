@@ -14,8 +14,8 @@ from tests.stages import count_stages
 from tests.strategies import random_matrix
 from twom_dist.tiles.cache import encoded_tiles
 from twom_dist.tiles.graph import PANEL, PRODUCT, UPDATE
+from twom_dist.tiles.placement.triangle import triangle_map
 from twom_dist.tiles.scaling import SCALED, SCALING_STAGES
-from twom_dist.tiles.triangle import triangle_map
 
 PLANS = {
     "herk": td.plan_herk,

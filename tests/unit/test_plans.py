@@ -10,8 +10,8 @@ from tests.expect import raises
 from tests.stages import count_stages
 from twom_dist.errors import ArgumentError
 from twom_dist.plan import Cluster
-from twom_dist.tiles import triangle
 from twom_dist.tiles.graph import Extent
+from twom_dist.tiles.placement import triangle
 from twom_dist.tiles.routine import ROUTINES
 from twom_dist.tiles.spec import Spec
 

@@ -14,7 +14,7 @@ from tests.expect import raises
 from tests.strategies import DTYPES
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
 from twom_dist.plan import Cluster, lay_out
-from twom_dist.problem import of_headers
+from twom_dist.problem.problem import of_headers
 from twom_dist.tiles.routine import ROUTINES
 
 # --- dtypes -----------------------------------------------------------------------

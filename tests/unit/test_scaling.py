@@ -12,7 +12,6 @@ import twom_dist as td
 from tests.expect import raises
 from tests.oracle import exact
 from tests.strategies import LAYOUTS, random_matrix, seeds
-from twom_dist.accuracy import choose_system
 from twom_dist.errors import AccuracyError
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import (
@@ -24,6 +23,7 @@ from twom_dist.moduli import (
     scaling_rule,
     smallest_num_moduli,
 )
+from twom_dist.moduli.accuracy import choose_system
 
 KINDS = ("2m", "3m", "hybrid", "real")
 # Bits behind the point of the exact square roots.

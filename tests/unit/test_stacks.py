@@ -9,9 +9,9 @@ from tests.expect import raises
 from tests.pipeline import same_bits
 from tests.stacks import assert_each_is_as_alone, random_stack
 from tests.strategies import DTYPES, spread_pair
-from twom_dist import eager_stacks, lazy_stacks
 from twom_dist.errors import PlanError
-from twom_dist.tiles import certain, stacks
+from twom_dist.run import lazy_stacks, stacks
+from twom_dist.tiles.look import certain
 
 
 def hard_stack(count: int, m: int, k: int, dtype: str) -> np.ndarray:
@@ -44,8 +44,8 @@ def test_moduli_are_certain_for_most_matrices(monkeypatch):
         counts.append(len(found.alone))
         return found
 
-    compute = eager_stacks.compute_stack
-    monkeypatch.setattr(eager_stacks, "compute_stack", count)
+    compute = stacks.compute_stack
+    monkeypatch.setattr(stacks, "compute_stack", count)
     a = random_stack((30,), 24, 64, "complex128", 1)
     td.herk(a)
     td.gemm(a, a, op_b="C")
@@ -109,7 +109,7 @@ def test_axes_in_front_broadcast(engine_name):
 
 @pytest.mark.parametrize("largest", [512, 3])
 def test_large_matrices_and_pairs_of_words_are_computed_alone(monkeypatch, largest):
-    monkeypatch.setattr(eager_stacks, "LARGEST", largest)
+    monkeypatch.setattr(stacks, "LARGEST", largest)
     a = random_stack((2, 2), 5, 6, "complex128", 1)
     assert_each_is_as_alone(td.herk(a), "herk", a)
     hi, lo = td.herk(a, out="dd")

@@ -10,7 +10,7 @@ import pytest
 import twom_dist as td
 from twom_dist.cluster import Finding, Report
 from twom_dist.jobs import JobSummary
-from twom_dist.tables import as_html, as_text
+from twom_dist.plan.show import as_html, as_text
 
 HOSTILE = "<script>alert('&amp;')</script>"
 JOB = JobSummary(

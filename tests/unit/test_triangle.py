@@ -7,10 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twom_dist.tiles import triangle
-from twom_dist.tiles.covers import DIFFERENCES, bits, greedy_cover, plane_cover
-from twom_dist.tiles.placement import worker_grids
-from twom_dist.tiles.triangle import (
+from twom_dist.tiles.placement import triangle
+from twom_dist.tiles.placement.covers import (
+    DIFFERENCES,
+    bits,
+    greedy_cover,
+    plane_cover,
+)
+from twom_dist.tiles.placement.grids import worker_grids
+from twom_dist.tiles.placement.triangle import (
     TriangleMap,
     held_rows,
     loads,

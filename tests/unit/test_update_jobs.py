@@ -9,9 +9,9 @@ import pytest
 import twom_dist as td
 from tests.command import contents, make, read, same_bits, save
 from tests.layouts import lay_out
-from twom_dist.jobs import update_files
-from twom_dist.memory import MemoryBudget
+from twom_dist.api.files import update_files
 from twom_dist.plan import Cluster
+from twom_dist.plan.memory import MemoryBudget
 from twom_dist.plan.waves import cut_triangle
 
 N, K = 45, 37

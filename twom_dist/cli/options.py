@@ -7,7 +7,7 @@ from typing import Any
 import click
 from dask.utils import parse_bytes
 
-from ..problem import OPS, UPLOS
+from ..problem.problem import OPS, UPLOS
 
 
 def _value(name: str, example: str, read: Callable[[str], Any]) -> Any:

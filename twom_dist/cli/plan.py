@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from ..dtypes import letter_of
 from ..errors import TwomError
+from ..problem.dtypes import letter_of
 from ..tiles.routine import ROUTINES
 from .options import (
     COMMON_OPTIONS,
@@ -81,11 +81,11 @@ def plan(
 
     Only the headers of the files are read, and nothing is computed.
     """
-    from .. import problem
     from ..cluster.local import choose_workers
     from ..jobs import budget_for_job
-    from ..memory import MemoryBudget
     from ..plan import Cluster, find_chunks, lay_out
+    from ..plan.memory import MemoryBudget
+    from ..problem import problem
 
     rule = ROUTINES[routine]
     letter = None if dtype is None else letter_of(dtype)
@@ -120,7 +120,7 @@ def _find(
     name: str, path: str | None, shape: tuple[int, int] | None, dtype: str | None
 ) -> Any:
     """Open the header of a file, or take a shape."""
-    from ..matrices import Header
+    from ..problem.matrices import Header
     from ..store import open_matrix
 
     if (path is None) == (shape is None):

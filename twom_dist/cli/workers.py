@@ -10,8 +10,8 @@ from typing import Any
 
 from ..cluster.local import choose_workers, local_cluster
 from ..errors import TwomError
-from ..execute import current_cluster
 from ..plan import Cluster
+from ..run.client import current_cluster
 from .options import given
 from .signals import undisturbed
 

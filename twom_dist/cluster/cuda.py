@@ -8,7 +8,10 @@ from typing import Any
 from dask.utils import format_bytes
 
 from ..errors import EngineUnavailableError
-from ..plans import plan_gemm
+from ..plan import Cluster, make_plan
+from ..problem.matrices import Header
+from ..problem.problem import of_headers
+from ..tiles.routine import ROUTINES
 from .nvml import Gpu, Gpus
 
 INSTALL = "pip install 'twom-dist[cuda12]', or cuda13 as the driver is"
@@ -50,8 +53,10 @@ def choose_pool(gpus: Sequence[Gpu]) -> dict[str, Any]:
 
 def _task_bytes() -> int:
     """Bytes inside the task of a complex128 product, and of the tiles it encodes."""
-    shape = 2 * _TILE, 2 * _TILE
-    memory = plan_gemm(shape, shape, chunks=_TILE, engine="cuda").memory
+    x = Header("A", (2 * _TILE, 2 * _TILE), "complex128")
+    posed = of_headers(ROUTINES["gemm"], x, x, None, engine="cuda")
+    tiles = (_TILE, _TILE)
+    memory = make_plan(posed.spec, (tiles, tiles, tiles), Cluster()).memory
     return memory.encoded + memory.temporaries
 
 

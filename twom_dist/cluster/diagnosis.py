@@ -13,11 +13,13 @@ import numpy as np
 from dask.system import CPU_COUNT
 
 from ..errors import EngineUnavailableError, TwomError
-from ..execute import check_client, current_client
 from ..kernels.family import convert
-from ..routines import gemm
-from ..tables import Rows, as_html, as_text, name_count
+from ..plan.show import Rows, as_html, as_text, name_count
+from ..problem.problem import of_arrays
+from ..run.client import check_client, current_client
+from ..run.compute import compute
 from ..testing import random_matrix
+from ..tiles.routine import ROUTINES
 from ..typing import EngineName
 from . import cuda
 from .nvml import Gpus, find_gpus
@@ -155,12 +157,16 @@ def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:
     """Compare a product with the one of Python's integers, bit for bit."""
     m, n, k = _SHAPE
     a, b = random_matrix(m, k, seed=1), random_matrix(k, n, seed=2)
-    product = convert(gemm(xp.asarray(a), xp.asarray(b), engine=name), "numpy")
-    if product.tobytes() == gemm(a, b, engine="reference").tobytes():
+    product = convert(_multiply(xp.asarray(a), xp.asarray(b), name), "numpy")
+    if product.tobytes() == _multiply(a, b, "reference").tobytes():
         yield Finding(f"engine {name}", "ok", "exact, to the last bit")
     else:
         advice = "Update the driver, test the memory of this machine, or report it"
         yield Finding(f"engine {name}", "failure", "its products are not exact", advice)
+
+
+def _multiply(a: Any, b: Any, engine: EngineName) -> Any:
+    return compute(of_arrays(ROUTINES["gemm"], a, b, None, None, engine=engine))
 
 
 def check_gpu(gpus: Gpus) -> Iterator[Finding]:

@@ -10,8 +10,8 @@ from dask.system import CPU_COUNT
 from dask.utils import format_bytes, parse_bytes
 
 from ..errors import ArgumentError, EngineUnavailableError, MemoryLimitError, PlanError
-from ..memory import MemoryBudget
 from ..plan import Cluster
+from ..plan.memory import MemoryBudget
 from ..typing import as_integer
 from . import cuda
 from .nvml import Gpus, find_gpus

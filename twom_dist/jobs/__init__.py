@@ -1,10 +1,10 @@
 """Products and updates of stored matrices: files in, a file out, in bounded memory."""
 
 from .budget import budget_for_job
-from .driver import compute, multiply_files, update_files
+from .driver import compute, run_job
 from .job import Job, open_job
-from .report import JobSummary, Progress
 from .run import Run, begin
+from .summary import JobSummary, Progress
 
 __all__ = [
     "Job",
@@ -14,7 +14,6 @@ __all__ = [
     "begin",
     "budget_for_job",
     "compute",
-    "multiply_files",
     "open_job",
-    "update_files",
+    "run_job",
 ]

@@ -6,8 +6,8 @@ from typing import Any
 import dask
 
 from ..kernels.cpu.buffers import kept_bytes
-from ..memory import INTERPRETER_BYTES, PAUSE, MemoryBudget
 from ..plan import Cluster
+from ..plan.memory import INTERPRETER_BYTES, PAUSE, MemoryBudget
 from .watchdog import ask
 
 

@@ -7,11 +7,11 @@ from functools import partial
 from itertools import permutations
 from typing import Any
 
-from .. import problem
 from ..errors import PlanError
 from ..kernels.finish import mirror_tile
 from ..plan import Cluster, Layout, find_chunks, lay_out
-from ..problem import Problem
+from ..problem import problem
+from ..problem.problem import Problem
 from ..store import StoredMatrix, find_unfinished, open_matrix
 from ..typing import Array
 

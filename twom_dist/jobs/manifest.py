@@ -3,11 +3,11 @@
 from importlib import import_module
 from typing import Any
 
-from ..accuracy import find_grade
 from ..errors import StoreError
-from ..explanation import Explanation, add_findings, explain_spec
+from ..moduli.accuracy import find_grade
 from ..plan import Layout
-from ..tiles.collection import Settled
+from ..plan.explanation import Explanation, add_findings, explain_spec
+from ..run.collection import Settled
 from .inputs import Identity
 from .job import Job
 

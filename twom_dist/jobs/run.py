@@ -9,14 +9,14 @@ import dask
 
 from ..cluster.diagnosis import compare_processes
 from ..errors import MemoryLimitError, PlanError, StoreError
-from ..explanation import warn_of_native
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
+from ..plan.explanation import warn_of_native
+from ..run.collection import Settled
 from ..store import Output, Place, find_unfinished
-from ..tiles.collection import Settled
 from ..typing import Cell
 from .budget import budget_for_job
-from .devices import DEVICE_THREADS, budget_for_devices, choose_engine, find_devices
+from .gpus import DEVICE_THREADS, budget_for_devices, choose_engine, find_devices
 from .inputs import check_workers, identify_inputs, stamp_inputs
 from .job import Job
 from .manifest import (

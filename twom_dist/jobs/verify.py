@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..accuracy import error_bound
 from ..errors import KernelError
+from ..moduli.accuracy import error_bound
 from ..store import Output
 from ..testing import row_residuals
 from ..tiles.scaled import Shifts

@@ -9,9 +9,9 @@ from .chunks import (
 )
 from .cluster import Cluster
 from .cost import Cost, add_costs
-from .layout import Layout, find_chunks, lay_out
-from .plan import Plan
 from .planner import make_plan
+from .record import Plan
+from .tiling import Layout, find_chunks, lay_out
 from .waves import Wave
 
 __all__ = [

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import PlanError
-from ..memory import MemoryBudget
 from ..typing import as_integer
+from .memory import MemoryBudget
 
 # No cluster has more; figures beyond would overflow a float.
 _MOST = 2**20

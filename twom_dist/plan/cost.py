@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from dask.utils import format_bytes
 
-from ..tables import name_count
+from .show import name_count
 
 
 class Cost(NamedTuple):

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..kernels.winograd import quarters_bytes
 from ..tiles.grid import Grid
-from ..tiles.placement import WorkerGrid
+from ..tiles.placement.grids import WorkerGrid
+from ..tiles.placement.triangle import TriangleMap
 from ..tiles.spec import Spec
-from ..tiles.triangle import TriangleMap
 
 Placement = WorkerGrid | TriangleMap
 

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from ..errors import MemoryLimitError
 from ..tiles.grid import Chunks, Grid, group_panels
-from ..tiles.placement import choose_grid, summa_bytes
+from ..tiles.placement.grids import choose_grid, summa_bytes
+from ..tiles.placement.triangle import TriangleMap, triangle_map
 from ..tiles.spec import SIDES, Spec
-from ..tiles.triangle import TriangleMap, triangle_map
 from .cluster import Cluster
 from .footprint import Placement, WorkerMemory, predict_memory
-from .plan import Plan
+from .record import Plan
 
 
 def make_plan(

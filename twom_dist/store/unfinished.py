@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO
 
 from ..errors import StoreError
-from ..ownership import make_own_folder, open_own
 from . import _tree as tree
 from ._errors import store_errors
 from ._export import export, export_bytes
@@ -20,6 +19,7 @@ from ._place import Commit, Place
 from ._publish import publish
 from ._strangers import find_stranger
 from .output import Manifest, Output, open_output
+from .ownership import make_own_folder, open_own
 from .reader import matrix_class
 
 # The folder's list of names is synced, and so opened, when the output gets its name.

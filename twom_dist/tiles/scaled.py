@@ -14,8 +14,8 @@ from typing import Any
 from dask.base import tokenize
 
 from ..typing import Array, Side
-from .equilibration import choose_of_tiles, column_exponents, scale_tile
 from .grid import Grid
+from .look.equilibration import choose_of_tiles, column_exponents, scale_tile
 from .scaling import SCALED, Key, Operands, ScalingTasks, run_scaling, running
 from .spec import SIDES, Spec, is_straight
 from .task_spec import List, Task, TaskRef

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 from ..errors import portable_errors
 from ..kernels.family import convert
 from ..typing import Array, Side
-from . import estimate, tasks
+from . import tasks
 from .blocks import check_tile
 from .grid import Grid
+from .look import estimate
 from .spec import SIDES, Spec, is_straight, load_engine
 from .task_spec import List, Task, TaskRef
 

@@ -5,10 +5,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..accuracy import NATIVE_METHOD, unit_roundoff
 from ..kernels.contract import Engine
 from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem, make_system
+from ..moduli.accuracy import NATIVE_METHOD, unit_roundoff
 from ..typing import Array, Op, Side, Uplo
 from .routine import Routine
 

@@ -16,7 +16,7 @@ from tests.kernels.cuda.deferred_device import deferred_engine
 from tests.kernels.cuda.on_cpu import on_cpu
 from tests.pipeline import same_bits
 from tests.strategies import random_matrix
-from twom_dist.problem import find_routine, of_headers
+from twom_dist.problem.problem import find_routine, of_headers
 from twom_dist.tiles import tasks
 from twom_dist.tiles.cache import encoded_tiles
 

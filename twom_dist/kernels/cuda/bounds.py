@@ -10,8 +10,8 @@ import numpy as np
 
 from ...moduli import ZERO_ROW
 from ...typing import Array
+from ..fallbacks import unit_rows
 from ..family import namespace
-from ..stacks import unit_rows
 from . import tuning
 from .launch import LARGEST_STACK, Device, Triple, remember
 from .sources import module_for

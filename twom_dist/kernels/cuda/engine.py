@@ -12,11 +12,11 @@ import numpy as np
 
 from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
+from ..fallbacks import column_exponents as columns_of_stack
+from ..fallbacks import row_sums
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from ..operands import Sample
-from ..stacks import column_exponents as columns_of_stack
-from ..stacks import row_sums
 from ..survey import Surveyed
 from . import bounds, finish, norms, tables, tuning
 from .at_once import multiply_at_once

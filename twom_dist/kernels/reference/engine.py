@@ -18,6 +18,7 @@ from ...moduli import (
 )
 from ...typing import Array, Uplo
 from ..bounds import fetch
+from ..fallbacks import row_sums, smallest_cosines
 from ..family import Family
 from ..finish import (
     close_diagonal,
@@ -28,7 +29,6 @@ from ..finish import (
 )
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
-from ..stacks import row_sums, smallest_cosines
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
 from .magnitudes import largest_terms, magnitudes, multiply_magnitudes

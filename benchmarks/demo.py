@@ -1,0 +1,160 @@
+"""``make demo``: multiply two stored matrices on this machine, and check the result."""
+
+import logging
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from time import sleep, thread_time
+from timeit import repeat, timeit
+from typing import Any
+
+import click
+import numpy as np
+import zarr
+from threadpoolctl import threadpool_limits
+
+import twom_dist as td
+from twom_dist.cli.failures import SentenceCommand, begin_work
+from twom_dist.cli.following import follow
+from twom_dist.cli.options import COUNT, DEBUG_OPTION, option
+from twom_dist.errors import PlanError
+from twom_dist.jobs.summary import count_operations
+from twom_dist.store import open_matrix
+
+FOLDER = Path("demo-output")
+SEED = 2026
+SIZE = 2048
+# Of the matrices that NumPy multiplies as well.
+IN_MEMORY = 1024
+# Rows of the random matrices that are made at once.
+ROWS = 256
+
+_OPTIONS = [
+    option("--a", str, "File of the left matrix [default: a random one]."),
+    option("--b", str, "File of the right matrix [default: a random one]."),
+    option(
+        "--size", COUNT, f"Rows and columns of the random matrices [default: {SIZE}]."
+    ),
+    option(
+        "--workers", COUNT, "Worker processes [default: as many as suit this machine]."
+    ),
+    DEBUG_OPTION,
+]
+
+
+@click.command(cls=SentenceCommand, params=_OPTIONS)
+def main(a: str | None, b: str | None, size: int | None, workers: int | None) -> None:
+    """Multiply two stored matrices on a local dask cluster, and check the result.
+
+    The result is written to ./demo-output/C.zarr.
+    """
+    with ExitStack() as stack:
+        if a is None and b is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            a, b = write_random(folder, size or SIZE)
+        elif a is None or b is None or size is not None:
+            raise PlanError(
+                "the demo multiplies two matrices of yours or two random ones",
+                "Give both A=file and B=file (--a and --b), or at most N=size (--size)",
+                "one-matrix",
+            )
+        A, B = open_matrix(a), open_matrix(b)
+        td.plan_gemm(A.shape, B.shape)  # refuses shapes that do not fit
+        click.echo("Preparing kernels (compiled once, for up to a minute) ...")
+        # Otherwise each worker would compile them.
+        td.gemm(*(np.ones((2, 2), x.dtype) for x in (A, B)))
+        FOLDER.mkdir(exist_ok=True)
+        # Keeps the folder out of anybody's repository.
+        (FOLDER / ".gitignore").write_text("*\n")
+        click.echo("Starting workers ...")
+        # As quiet as this process.
+        level = max(logging.WARNING, logging.root.manager.disable)
+        client = stack.enter_context(
+            td.local_cluster(n_workers=workers, silence_logs=level)
+        )
+        report = stack.enter_context(follow())
+        click.echo("Multiplying ...")
+        begin_work()
+        summary = td.multiply_files(
+            *(a, b, FOLDER / "C.zarr"),
+            client=client,
+            overwrite=True,
+            verify=True,
+            progress=report,
+        )
+    click.echo(summary)
+    plan = td.plan_gemm(A.shape, B.shape, dtype=summary.dtype)
+    if summary.engine == "cpu":
+        rate = measure_speedup(plan.dtype)
+        click.echo(compare(plan, rate, *time_in_memory(plan.dtype)))
+
+
+def write_random(folder: str, n: int) -> list[str]:
+    """Write two random matrices, and return their paths."""
+    click.echo(f"Writing two {n} x {n} complex128 matrices ...")
+    paths = [f"{folder}/A.zarr", f"{folder}/B.zarr"]
+    for index, path in enumerate(paths):
+        out = zarr.create_array(
+            path,
+            shape=(n, n),
+            dtype="complex128",
+            chunks=(ROWS, n),
+            compressors=None,  # random digits only cost time
+        )
+        for start in range(0, n, ROWS):
+            rows = min(ROWS, n - start)
+            seed = [SEED, index, start]
+            out[start : start + rows] = td.testing.random_matrix(rows, n, seed=seed)
+    return paths
+
+
+def measure_speedup(dtype: str) -> float:
+    """Divide the rate of int8 products on one core by that of NumPy's own."""
+    from twom_dist.kernels import get_engine
+    from twom_dist.kernels.cpu.threads import limit_threads
+    from twom_dist.moduli import residue_system
+
+    n, count, engine = 1024, 4, get_engine("cpu")
+    x = td.testing.random_matrix(n, n, dtype=dtype)
+    system = residue_system("real", count)
+    planes = engine.encode(x.real, np.zeros(n, np.int32), system)
+    calls = (lambda: x @ x, lambda: engine.multiply(planes, planes, system))
+    with threadpool_limits(1, "blas"), limit_threads(1):
+        native, int8 = (min(repeat(f, timer=thread_time, number=1)) for f in calls)
+    operations = 2 * n**3 * count
+    return native / int8 * (operations / count_operations(n, n, n, dtype))
+
+
+def time_in_memory(dtype: str) -> tuple[float, float]:
+    """Time our product in memory and NumPy's, in turns: the seconds of the best."""
+    x = td.testing.random_matrix(IN_MEMORY, IN_MEMORY, dtype=dtype)
+    calls: tuple[Callable[[], Any], ...] = (lambda: td.gemm(x, x), lambda: x @ x)
+    seconds: tuple[list[float], list[float]] = [], []
+    for _ in range(5):
+        for call, times in zip(calls, seconds, strict=True):
+            # Idle BLAS threads spin for some 20 ms after a call: not on our time.
+            sleep(0.1)
+            times.append(timeit(call, number=1))
+    ours, native = map(min, seconds)
+    return ours, native
+
+
+def compare(plan: td.Plan, speedup: float, ours: float, native: float) -> str:
+    """Say whether int8 wins against NumPy's own product on this machine, and why."""
+    more = plan.int8_operations / count_operations(*plan.shape, plan.dtype)
+    vnni = "with" if "vnni" in Path("/proc/cpuinfo").read_text() else "without"
+    # Between them nobody can tell.
+    verdict = "faster than" if ours < 0.9 * native else "as fast as"
+    if ours > 1.1 * native:
+        verdict = "slower than"
+    return (
+        f"On this machine it is {verdict} NumPy: the product of two {IN_MEMORY} x "
+        f"{IN_MEMORY} arrays takes {ours:.2g} s, and {native:.2g} s with NumPy. Here, "
+        f"{vnni} VNNI, int8 is {speedup:.1f} times as fast as {plan.dtype}, but there "
+        f"are {more:.1f} times as many multiplications to do."
+    )
+
+
+if __name__ == "__main__":
+    main()

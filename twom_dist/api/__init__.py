@@ -1,0 +1,1 @@
+"""Routines, plans, prepared products and jobs on files, as users call them."""

@@ -1,0 +1,175 @@
+"""Products and updates of matrices in files: multiply_files and update_files."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..jobs import JobSummary, Progress, open_job, run_job
+from ..jobs.job import Path
+
+Report = Callable[[Progress], None]
+
+
+def multiply_files(
+    a: Path,
+    b: Path,
+    output: Path,
+    *,
+    client: Any = None,
+    tile: int | None = None,
+    overwrite: bool = False,
+    refuse_missing: bool = False,
+    verify: bool = False,
+    op_a: str = "N",
+    op_b: str = "N",
+    alpha: complex = 1,
+    beta: complex | None = None,
+    c: Path | None = None,
+    progress: Report | None = None,
+    **options: Any,
+) -> JobSummary:
+    """Compute ``alpha op(A) op(B) + beta C`` of stored matrices into a new file.
+
+    Parameters
+    ----------
+    a, b : str or os.PathLike
+        Matrices that `twom_dist.store.open_matrix` reads, such as "A.zarr" or
+        "data.h5::A". All workers must see the same files under these paths. They must
+        not change during the job.
+    output : str or os.PathLike
+        The file to write, in one of the same formats; "data.h5::C" names the member of
+        a container (default: "matrix"). Never one of the inputs. An existing output is
+        unchanged until the new one is complete. If the job is stopped, the same job
+        continues it from the tiles that are on disk.
+    client : distributed.Client, optional
+        Default: the current client. Without a client, threads of this process compute.
+    tile : int, optional
+        Side of the tiles that are read, computed and written, and of the chunks of zarr
+        and HDF5 outputs. Default: chosen for the workers. A job that is continued keeps
+        its tiles.
+    overwrite : bool
+        Whether to replace a matrix at `output`, but not a container that holds other
+        arrays nor what is at a URL, and to start anew where the job was stopped before.
+    refuse_missing : bool
+        Whether to refuse inputs that lack chunks, which zarr reads as its fill value.
+        By default they are counted, and only an array without any chunk is refused.
+    verify : bool
+        Whether to check the result by its product with a random vector, for which all
+        matrices are read twice more.
+    op_a, op_b : {"N", "T", "C"}
+    alpha, beta : number
+        As in `gemm`.
+    c : str or os.PathLike, optional
+        The matrix C, given with beta. It is not read if beta is 0.
+    progress : callable, optional
+        Called with a `Progress` after every tile that has been written.
+    **options
+        accuracy, num_moduli, method, equilibrate: as in `gemm`; engine: "auto"
+        (default), "cpu", "cuda" or "reference" (for comparison). "auto" is "cuda" if
+        every worker has a GPU of its own, and "cpu" if none has. All inputs are read
+        two or three times more at the start, unless the moduli are given.
+
+    Returns
+    -------
+    JobSummary
+        Shapes, method, time and speed. The result has the bits that `gemm` gives for
+        the same matrices in memory, but for a native product.
+
+    Raises
+    ------
+    StoreError
+        If a file cannot be read or written, the disk is full, the output exists or is
+        another job's, an input changes, or workers do not see the files, have other
+        versions of twom_dist, dask or Python, or are gone.
+    ArgumentError, PlanError, AccuracyError
+        As `gemm` does; ArgumentError also for an asynchronous client.
+    EngineUnavailableError
+        If only some workers have a GPU, or if "cuda" is asked for and none has.
+    MemoryLimitError
+        If not even one tile fits into the memory of a worker.
+    KernelError
+        If `verify` finds the result wrong, which is then discarded.
+
+    Examples
+    --------
+    >>> import numpy as np, os, tempfile
+    >>> import twom_dist as td
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     a, c = (os.path.join(folder, name) for name in ("A.npy", "C.npy"))
+    ...     np.save(a, np.array([[1 + 2j, 3], [0, 1j]]))
+    ...     summary = td.multiply_files(a, a, c, op_b="C")
+    ...     print(summary.tiles, np.load(c)[0])
+    (1, 1, 1) [14.+0.j  0.-3.j]
+    """
+    files = {"c": c, "overwrite": overwrite, "refuse_missing": refuse_missing}
+    scalars = {"op_a": op_a, "op_b": op_b, "alpha": alpha, "beta": beta}
+    options |= {**files, **scalars, "verify": verify, "client": client, "tile": tile}
+    return _run_job("gemm", a, b, output, progress=progress, **options)
+
+
+def update_files(
+    routine: str,
+    a: Path,
+    output: Path,
+    b: Path | None = None,
+    *,
+    op: str = "N",
+    uplo: str = "full",
+    **options: Any,
+) -> JobSummary:
+    """Compute a rank-k or rank-2k update of stored matrices into a new file.
+
+    Parameters
+    ----------
+    routine : {"herk", "syrk", "her2k", "syr2k"}
+        See `twom_dist.herk` and the others.
+    a, output : str or os.PathLike
+        As in `multiply_files`.
+    b : str or os.PathLike, optional
+        The matrix B of her2k and syr2k.
+    op : {"N", "C"} or {"N", "T"}
+        As in the routine.
+    uplo : {"full", "lower", "upper"}
+        Write the whole matrix (default), or one triangle. The other triangle is then
+        neither computed nor written, and reads as zeros.
+    **options
+        client, tile, overwrite, refuse_missing, verify, c and progress: as in
+        `multiply_files`; alpha, beta and all others: as in the routine.
+
+    Returns
+    -------
+    JobSummary
+        Shapes, method, time and speed. The result has the bits that the routine gives
+        for the same matrices in memory, but for a native product.
+
+    Raises
+    ------
+    TwomError
+        As `multiply_files` and the routine do.
+
+    Examples
+    --------
+    >>> import numpy as np, os, tempfile
+    >>> import twom_dist as td
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     a, c = (os.path.join(folder, name) for name in ("A.npy", "C.npy"))
+    ...     np.save(a, np.array([[1 + 2j, 3], [0, 1j]]))
+    ...     summary = td.update_files("herk", a, c, uplo="lower")
+    ...     print(summary.tiles, np.load(c)[1])
+    (1, 1, 1) [0.+3.j 1.+0.j]
+    """
+    return _run_job(routine, a, b, output, op=op, uplo=uplo, **options)
+
+
+def _run_job(
+    routine: str,
+    a: Path,
+    b: Path | None,
+    output: Path,
+    *,
+    client: Any = None,
+    tile: int | None = None,
+    progress: Report | None = None,
+    **options: Any,
+) -> JobSummary:
+    job = open_job(routine, a, b, output, **options)
+    return run_job(job, client, tile, progress)

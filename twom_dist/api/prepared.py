@@ -1,0 +1,136 @@
+"""A product that is computed again and again: checked once, its memory kept."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, PlanError
+from ..interop.dlpack import adopt
+from ..kernels.family import family_of
+from ..kernels.room import OwnMemory
+from ..problem import problem
+from ..problem.matrices import Header, as_matrix, is_dask
+from ..problem.scalars import as_number
+from ..run.compute import compute
+
+
+class Product:
+    """A routine for NumPy or CuPy arrays of given shapes, called any number of times.
+
+    On a GPU the memory of a call stays for the next one, so that a call that writes to
+    `out` can be captured into a CUDA graph: after a first call, which compiles and
+    allocates, and with moduli that do not depend on the data (`num_moduli`,
+    ``accuracy="normwise"`` or a number). The graph reads and writes the arrays of the
+    call that was captured; it needs this object as long as it lives. All graphs and
+    calls of one object share its memory: wait for one replay before the next, and
+    before a call, on whatever streams they are. Capturing takes a Hopper GPU: elsewhere
+    cuBLAS multiplies, which CuPy does not let a graph capture.
+
+    Parameters
+    ----------
+    A : (int, int)
+        Shape of A.
+    B : (int, int), optional
+        Shape of B, for gemm, her2k and syr2k.
+    dtype : dtype
+        Of the matrices.
+    routine : {"gemm", "herk", "syrk", "her2k", "syr2k"}
+    **options
+        As in the routine, but for out.
+
+    Raises
+    ------
+    TwomError
+        As the routine does, and if a matrix has another shape or dtype.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import twom_dist as td
+    >>> product = td.Product((2, 2), (2, 2), "complex128", num_moduli=16)
+    >>> A, C = np.array([[1, 2j], [0, 1]]), np.empty((2, 2), complex)
+    >>> product(A, A, out=C) is C
+    True
+    >>> C
+    array([[1.+0.j, 0.+4.j],
+           [0.+0.j, 1.+0.j]])
+    """
+
+    def __init__(
+        self,
+        A: tuple[int, int],
+        B: tuple[int, int] | None = None,
+        dtype: Any = "complex128",
+        *,
+        routine: str = "gemm",
+        **options: Any,
+    ) -> None:
+        if "out" in options:
+            text = "a Product has no out of its own"
+            raise ArgumentError(text, "Give it to each call", "out")
+        if options.get("pairs"):
+            text = "a Product takes matrices of two dimensions, not pairs"
+            raise ArgumentError(text, "Call the routine itself", "pairs")
+        for name in ("alpha", "beta"):
+            if options.get(name) is not None:
+                options[name] = as_number(options[name], name)
+        self._rule, self._options = problem.find_routine(routine), options
+        self._headers = {
+            name: Header(name, shape, dtype)
+            for name, shape in (("A", A), ("B", B))
+            if shape is not None
+        }
+        left, right = (self._headers.get(name) for name in ("A", "B"))
+        known = {name: x for name, x in options.items() if name != "beta"}
+        problem.of_headers(self._rule, left, right, None, **known)
+        self._own: OwnMemory | None = None
+
+    def __call__(self, A: Any, B: Any = None, C: Any = None, *, out: Any = None) -> Any:
+        """Compute the routine of these matrices, into `out` if that is given.
+
+        Parameters
+        ----------
+        A, B, C : array
+            Arrays in memory that `gemm` takes, of the host or of a GPU.
+        out : (m, n) array, optional
+            As in the routine.
+
+        Returns
+        -------
+        array
+        """
+        (A, B, C, out), give_back = adopt(A=A, B=B, C=C, out=out)
+        A, B = self._check("A", A), self._check("B", B)
+        posed = problem.of_arrays(self._rule, A, B, C, None, out=out, **self._options)
+        with self._memory(A):
+            return give_back(compute(posed))
+
+    def _check(self, name: str, x: Any) -> Any:
+        """Return a matrix; refuse what the product was not made for."""
+        made = self._headers.get(name)
+        if made is None or x is None:
+            return x  # the routine knows how many it takes
+        if is_dask(x):
+            text = f"{name} is a dask array, and a Product is of arrays in memory"
+            raise ArgumentError(text, "Call the routine itself", "dask")
+        x = as_matrix(x, name)
+        if (x.shape, x.dtype) != (made.shape, made.dtype):
+            raise PlanError(
+                f"{name} is {_name(x)}, and the product was made for {_name(made)}",
+                "Make another Product",
+                "other-matrix",
+            )
+        return x
+
+    def _memory(self, x: Any) -> AbstractContextManager[None]:
+        """Allocate on a GPU from memory that nobody else takes from."""
+        if family_of(x) == "numpy":
+            return nullcontext()
+        if self._own is None:
+            self._own = OwnMemory()
+        return self._own.use()
+
+
+def _name(x: Any) -> str:
+    return f"{' x '.join(map(str, x.shape))} of {np.dtype(x.dtype)}"

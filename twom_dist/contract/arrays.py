@@ -1,0 +1,80 @@
+"""What may be contracted: arrays of numbers of any number of axes, of one family."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, PlanError
+from ..interop.dlpack import GiveBack, adopt
+from ..problem.matrices import as_array, common_family, is_dask
+from .letters import Reduction, Shape, reduce_each
+from .subscripts import Term
+
+
+def as_operands(
+    given: Sequence[Any], names: Sequence[str], out: Any = None
+) -> tuple[list[Any], Any, GiveBack]:
+    """Return NumPy, CuPy or dask arrays of numbers, or say what cannot be one.
+
+    With them `out` as it is written to, and what gives a result back in the kind of
+    array that was given.
+    """
+    (*arrays, out), give_back = adopt(**dict(zip(names, given, strict=True)), out=out)
+    if not all(type(x) is np.ndarray and x.dtype.kind in "biufc" for x in arrays):
+        common_family(**dict(zip(names, arrays, strict=True)))
+        arrays = [_as_operand(x, name) for x, name in zip(arrays, names, strict=True)]
+    return arrays, out, give_back
+
+
+def _as_operand(x: Any, name: str) -> Any:
+    x = as_array(x, name)
+    if x.dtype.kind not in "biufc":
+        raise ArgumentError(
+            f"{name} has dtype {x.dtype}, which is not a dtype of numbers",
+            "Convert it with astype",
+            "dtype",
+        )
+    if any(size != size for size in x.shape):
+        raise PlanError(
+            f"{name} has chunks of unknown size",
+            "Call its method compute_chunk_sizes() first",
+            "unknown-chunks",
+        )
+    return x
+
+
+def strides_of(x: Any) -> Shape:
+    """Return the strides of an array; of a dask array, those of one that is whole."""
+    if not is_dask(x):
+        strides: Shape = x.strides
+        return strides
+    found, step = [], 1
+    for size in reversed(x.shape):
+        found.append(step)
+        step *= max(1, size)
+    return tuple(reversed(found))
+
+
+def reduce_operand(x: Any, reduction: Reduction) -> Any:
+    """Take diagonals, drop what is broadcast and sum what nothing else has."""
+    if reduction.empty:
+        return x
+    for first, second in reduction.diagonals:
+        x = np.diagonal(x, 0, first, second)  # of each family its own
+    if reduction.summed:
+        x = x.sum(axis=reduction.summed, dtype=x.dtype.newbyteorder("="), keepdims=True)
+    gone = {*reduction.dropped, *reduction.summed}
+    return x[tuple(0 if axis in gone else slice(None) for axis in range(x.ndim))]
+
+
+def reduce_to(x: Any, term: Term, output: Term) -> Any:
+    """Contract one operand."""
+    (reduction,) = reduce_each((term,), output, (x.shape,))
+    axes = tuple(reduction.term.index(letter) for letter in output)
+    return permute(reduce_operand(x, reduction), axes)
+
+
+def permute(x: Any, axes: tuple[int, ...]) -> Any:
+    """Transpose an array, unless that is nothing to do."""
+    return x if axes == tuple(range(len(axes))) else x.transpose(axes)

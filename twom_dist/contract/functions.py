@@ -1,0 +1,284 @@
+"""The public functions. See `pair` for what they do to two operands."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+import numpy as np
+
+from ..errors import ArgumentError, PlanError
+from ..kernels.family import deliver
+from ..moduli.accuracy import AUTO_METHOD
+from ..problem.crossover import is_small
+from ..problem.matrices import check_out
+from ..typing import Method
+from .arrays import as_operands, reduce_to
+from .axes import matmul_terms, read_each, tensordot_terms
+from .letters import find_sizes
+from .network import contract_network
+from .overloads import ContractionOptions, as_einsum, as_matmul, as_tensordot
+from .pair import contract_pair
+from .products import PRODUCT_KINDS, check_options
+from .subscripts import parse
+
+
+@as_matmul
+def matmul(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    out: Any = None,
+    method: Method = "auto",
+    **options: Unpack[ContractionOptions],
+) -> Any:
+    """Multiply matrices, vectors and stacks of matrices, as numpy.matmul does.
+
+    Parameters
+    ----------
+    x1, x2 : (..., m, k) and (..., k, n) arrays, or vectors of k entries
+        NumPy, CuPy or dask arrays, what NumPy makes an array of, or arrays of other
+        libraries by DLPack, whose kind the result has. Axes in front are broadcast.
+        float32, float64, complex64 and complex128 go through int8 products or the BLAS;
+        integers, booleans and other numbers to NumPy's own product.
+    out : array, optional
+        Array in memory, of the shape and dtype of the result, that is written to and
+        returned; it may not overlap x1 or x2.
+    method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
+        "auto" (default): the native product where it was measured to be faster, or
+        nothing was, by the size ``1 / (1/m + 1/n + 1/k)`` of each product of matrices,
+        the dtype and the engine; else "2m". A given accuracy other than "native", and
+        num_moduli, always mean "2m". All others as in `gemm`.
+    **options
+        accuracy, num_moduli, engine, equilibrate: as in `gemm`.
+
+    Returns
+    -------
+    array
+        Of the kind of x1 and x2; dask arrays are lazy. Where x2 is the transpose of
+        x1 (the same memory, or the same dask array), or its conjugate transpose, the
+        bits are those of `syrk` and `herk`, which take half the int8 products and
+        equilibrate nothing.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `gemm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import twom_dist as td
+    >>> A = np.arange(12.0).reshape(2, 2, 3)
+    >>> td.matmul(A, [1, 0, 1])
+    array([[ 2.,  8.],
+           [14., 20.]])
+    """
+    if (
+        out is None
+        and not options
+        and method == AUTO_METHOD
+        and type(x1) is type(x2) is np.ndarray
+        and x1.ndim == x2.ndim == 2
+        and x1.shape[1] == x2.shape[0]
+        and x1.dtype.char == x2.dtype.char
+        and x1.dtype.char in PRODUCT_KINDS
+        and is_small(x1.dtype, (*x1.shape, x2.shape[1]))
+    ):
+        return np.matmul(x1, x2)
+    return _matmul(x1, x2, out, {"method": method, **options})
+
+
+def _matmul(x1: Any, x2: Any, out: Any, options: Mapping[str, Any]) -> Any:
+    check_options(options)
+    (a, b), out, give_back = as_operands((x1, x2), ("x1", "x2"), out)
+    terms, output = matmul_terms(a.shape, b.shape)
+    if out is not None:
+        front = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        shape = (*front, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
+        check_out(out, (a, b), shape, np.result_type(a.dtype, b.dtype))
+    return give_back(_deliver(contract_pair(a, b, terms, output, options), out))
+
+
+@as_tensordot
+def tensordot(
+    a: Any,
+    b: Any,
+    axes: Any = 2,
+    *,
+    method: Method = "auto",
+    **options: Unpack[ContractionOptions],
+) -> Any:
+    """Sum products over axes of two arrays, as numpy.tensordot does.
+
+    Parameters
+    ----------
+    a, b : arrays
+        As in `matmul`.
+    axes : int, or two sequences of int
+        The last so many axes of a and the first of b, or the axes of a and of b that
+        are contracted.
+    method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
+        As in `matmul`; m, n and k are the numbers of entries of the axes of a, of b,
+        and of those that are contracted.
+    **options
+        As in `matmul`.
+
+    Returns
+    -------
+    array
+        The axes of a, then those of b, without those that are contracted; as in
+        `matmul`. Without contracted axes entries are multiplied, by no method.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `matmul`, and for axes that do not match.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import twom_dist as td
+    >>> A = np.arange(24.0).reshape(2, 3, 4)
+    >>> td.tensordot(A, A, axes=([0, 2], [0, 2]))[0]
+    array([ 748.,  988., 1228.])
+    """
+    given: Mapping[str, Any] = {"method": method, **options}
+    check_options(given)
+    (a, b), _, give_back = as_operands((a, b), ("a", "b"))
+    terms, output = tensordot_terms(a.shape, b.shape, axes)
+    found = contract_pair(a, b, terms, output, given)
+    return give_back(np.asarray(found) if isinstance(found, np.generic) else found)
+
+
+@as_einsum
+def einsum(
+    subscripts: str,
+    /,
+    *operands: Any,
+    out: Any = None,
+    optimize: Any = "auto",
+    method: Method = "auto",
+    **options: Unpack[ContractionOptions],
+) -> Any:
+    """Sum products of operands over letters of their axes, as numpy.einsum does.
+
+    Two operands become one (stack of) matrix products: letters of both that the result
+    lacks are contracted, others of both are a stack. Axes are copied only where no view
+    of them is a matrix. Letters that one operand alone has are summed first, by NumPy,
+    CuPy or dask, and entries that are multiplied without a sum are multiplied by these:
+    the bits of such sums may depend on the chunks.
+
+    Parameters
+    ----------
+    subscripts : str
+        Letters of the axes of each operand and, after "->", of the result. An ellipsis
+        stands for axes that are broadcast.
+    *operands : arrays
+        As in `matmul`.
+    out : array, optional
+        As in `matmul`.
+    optimize : str, path, bool or optimizer
+        Of three or more operands: how opt_einsum finds the path (extra "einsum"), or a
+        path as it has them. False: one operand after the other, without opt_einsum.
+    method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
+        As in `tensordot`, for each pair of operands.
+    **options
+        As in `matmul`.
+
+    Returns
+    -------
+    array
+        As in `matmul`. Without out it may be a view of a single operand.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `matmul`, and for subscripts that do not fit the operands.
+    EngineUnavailableError
+        (An ImportError.) Without opt_einsum, where it is needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import twom_dist as td
+    >>> A = np.arange(6.0).reshape(2, 3)
+    >>> td.einsum("ij,kj->ik", A, A)
+    array([[ 5., 14.],
+           [14., 50.]])
+    """
+    given: Mapping[str, Any] = {"method": method, **options}
+    check_options(given)
+    if not isinstance(subscripts, str):
+        raise ArgumentError(
+            f"the subscripts are a {type(subscripts).__name__}, not a string",
+            "Write letters, such as 'ij,jk->ik'",
+            "subscripts",
+        )
+    arrays, out, give_back = as_operands(operands, _number(len(operands)), out)
+    terms, output = parse(subscripts, tuple(x.ndim for x in arrays))
+    # Before anything is summed, as NumPy does.
+    dtype = np.result_type(*(x.dtype for x in arrays))
+    if out is not None:
+        sizes = find_sizes(terms, tuple(x.shape for x in arrays))
+        check_out(out, arrays, tuple(sizes[letter] for letter in output), dtype)
+    arrays = [x if x.dtype == dtype else x.astype(dtype) for x in arrays]
+    if len(arrays) == 1:
+        found = reduce_to(arrays[0], terms[0], output)
+    elif len(arrays) == 2:
+        a, b = arrays
+        found = contract_pair(a, b, (terms[0], terms[1]), output, given)
+    else:
+        found = contract_network(arrays, terms, output, optimize, given)
+    return give_back(_deliver(found, out))
+
+
+def _deliver(found: Any, out: Any) -> Any:
+    """Return what was found, in `out` if there is one; NumPy's 0-d array as a number.
+
+    That is what numpy.matmul and numpy.einsum return; numpy.tensordot and
+    numpy.transpose return an array.
+    """
+    if out is None and isinstance(found, np.ndarray) and found.ndim == 0:
+        return found[()]
+    return deliver(found, out)
+
+
+def _number(count: int) -> Sequence[str]:
+    return [f"operand {i}" for i in range(1, count + 1)]
+
+
+def transpose(a: Any, axes: Any = None) -> Any:
+    """Permute the axes of an array, as numpy.transpose does.
+
+    Parameters
+    ----------
+    a : array
+        As in `matmul`.
+    axes : sequence of int, optional
+        Which axis of a each axis of the result is. Default: all in reverse.
+
+    Returns
+    -------
+    array
+        A view; of a dask array a lazy one.
+
+    Raises
+    ------
+    PlanError
+        For axes that are not those of a.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import twom_dist as td
+    >>> td.transpose(np.ones((2, 3, 4)), (1, 0, 2)).shape
+    (3, 2, 4)
+    """
+    (a,), _, give_back = as_operands((a,), ("a",))
+    if axes is None:
+        return give_back(a.transpose())
+    order = read_each(axes, a.ndim, "a")
+    if len(order) != a.ndim:
+        text = f"axes={axes!r} are {len(order)}, and a has {a.ndim} axes"
+        raise PlanError(text, "Give each axis once", "axes")
+    return give_back(a.transpose(order))

@@ -1,0 +1,144 @@
+"""Axes fused to rows and columns of matrices, and split again.
+
+Of arrays in memory by reshape, which copies only what is no view. Of dask arrays block
+by block: contracted axes come in the order of their blocks, in both operands alike, and
+of the others only the first is cut, so that blocks are neither merged nor made small.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+from ..errors import PlanError
+from ..problem.matrices import is_dask
+from .arrays import permute
+from .layout import Layout, Side
+from .subscripts import Term
+
+Chunks = tuple[tuple[int, ...], ...]
+
+
+def fuse(x: Any, side: Side) -> Any:
+    """View an operand as (a stack of) matrices."""
+    x = permute(x, side.axes)
+    return x if x.shape == side.shape else x.reshape(side.shape)
+
+
+def split(x: Any, layout: Layout) -> Any:
+    """View a product as the result: its axes, in their order."""
+    if x.shape != layout.split:
+        x = x.reshape(layout.split)
+    return permute(x, layout.order)
+
+
+def align(a: Any, b: Any, layout: Layout) -> tuple[Any, Any]:
+    """Make both dask arrays, and cut alike what is fused in both."""
+    import dask.array as da
+
+    terms = [_own_term(side) for side in (layout.left, layout.right)]
+    arrays = [a, b]
+    for own, other in ((0, 1), (1, 0)):
+        if is_dask(arrays[own]):
+            continue
+        known = dict(zip(terms[other], arrays[other].chunks, strict=True))
+        cut = tuple(known.get(letter, "auto") for letter in terms[own])
+        arrays[own] = da.from_array(arrays[own], chunks=cut)
+    if len(layout.inner) > 1:
+        # One axis is left to the product, which does the same.
+        small = 0 if arrays[0].size < arrays[1].size else 1
+        chunks = dict(zip(terms[1 - small], arrays[1 - small].chunks, strict=True))
+        like = {terms[small].index(x): chunks[x] for x in layout.inner}
+        arrays[small] = arrays[small].rechunk(like, method="tasks")
+    return arrays[0], arrays[1]
+
+
+def _own_term(side: Side) -> Term:
+    """Return the letters of an operand in the order of its axes."""
+    place = dict(zip(side.axes, side.term, strict=True))
+    return tuple(place[axis] for axis in range(len(place)))
+
+
+def fuse_blocks(x: Any, side: Side, inner: Term) -> tuple[Any, Chunks]:
+    """Fuse a dask array; return its chunks before that, too, for `split_blocks`.
+
+    What both sides contract has to be cut alike.
+    """
+    x = permute(x, side.axes)
+    first = len(side.term) - side.rows - side.columns
+    middle = first + side.rows
+    for start, stop in ((first, middle), (middle, len(side.term))):
+        if side.term[start:stop] != inner:
+            x = _cut_first(x, start, stop)
+    chunks = x.chunks
+    if x.shape != side.shape:
+        x = _drop_ones(x, first)
+        shape = tuple(size for size in side.shape[first:] if size != 1)
+        x = _reshape(x, (*side.shape[:first], *shape))
+        x = x[(*(slice(None),) * first, *(_take(size) for size in side.shape[first:]))]
+    return x, chunks
+
+
+def _take(size: int) -> slice | None:
+    return slice(None) if size != 1 else None
+
+
+def _cut_first(x: Any, start: int, stop: int) -> Any:
+    """Leave of some axes only the first long one cut, as finely as all were."""
+    long = [axis for axis in range(start, stop) if x.shape[axis] != 1]
+    pieces = prod(len(x.chunks[axis]) for axis in long[1:])
+    if pieces <= 1:
+        return x
+    leading = max(1, max(x.chunks[long[0]]) // pieces)
+    cut = {**dict.fromkeys(long[1:], -1), long[0]: leading}
+    return x.rechunk(cut, method="tasks")
+
+
+def _drop_ones(x: Any, first: int) -> Any:
+    """Drop axes of one entry behind the stack."""
+    return x[
+        tuple(
+            0 if axis >= first and size == 1 else slice(None)
+            for axis, size in enumerate(x.shape)
+        )
+    ]
+
+
+def _reshape(x: Any, shape: Sequence[int], chunks: Chunks | None = None) -> Any:
+    """Reshape block by block."""
+    import dask.array as da
+
+    if x.shape == tuple(shape):
+        return x
+    if hasattr(x, "expr"):
+        text = "several axes become one, and dask's array expressions cannot do that"
+        remedy = "Set array.query-planning to False in dask.config"
+        raise PlanError(text, remedy, "no-reshape")
+    return da.reshape_blockwise(x, tuple(shape), chunks=chunks)
+
+
+def _join(chunks: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the chunks of axes that are fused block by block."""
+    return tuple(map(prod, product(*chunks)))
+
+
+def split_blocks(x: Any, layout: Layout, left: Chunks, right: Chunks) -> Any:
+    """Split a lazy product, whose operands had these chunks before they were fused."""
+    first = x.ndim - 2
+    known = dict(zip(layout.left.term, left, strict=True))
+    known.update(zip(layout.right.term, right, strict=True))
+    # Stacks are cut as the product has cut them.
+    known.update(zip(layout.result[:first], x.chunks[:first], strict=True))
+    if x.shape != layout.split:
+        chunks = [known[letter] for letter in layout.result]
+        rows = len(set(layout.left.term) - set(layout.right.term)) + first
+        # A stack has whole matrices.
+        whole = _join(chunks[first:rows]), _join(chunks[rows:])
+        x = x.rechunk((*x.chunks[:first], *whole), method="tasks")
+        x = _drop_ones(x, first)
+        long = [i for i, size in enumerate(layout.split) if i < first or size != 1]
+        shape = tuple(layout.split[i] for i in long)
+        x = _reshape(x, shape, tuple(chunks[i] for i in long))
+        kept = (slice(None) if i in long else None for i in range(len(layout.split)))
+        x = x[tuple(kept)]
+    return permute(x, layout.order)

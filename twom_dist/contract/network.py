@@ -1,0 +1,124 @@
+"""Contractions of three or more operands, pair by pair along a path."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ..errors import EngineUnavailableError, PlanError
+from ..plan import add_costs
+from ..run.planned import cost_of, with_cost
+from ..typing import as_integer
+from .arrays import reduce_operand, reduce_to
+from .letters import Shape, reduce_each
+from .pair import contract_pair
+from .subscripts import Term
+
+# Positions of operands that are contracted, of those that are left; the result comes
+# last. As opt_einsum and NumPy have it.
+Path = Sequence[Sequence[int]]
+
+
+def contract_network(
+    operands: Sequence[Any],
+    terms: tuple[Term, ...],
+    output: Term,
+    optimize: Any,
+    options: Mapping[str, Any],
+) -> Any:
+    """Contract operands along a path that opt_einsum finds, or that is given."""
+    shapes = tuple(x.shape for x in operands)
+    reductions = reduce_each(terms, output, shapes)
+    left = [
+        (reduce_operand(x, reduction), reduction.term)
+        for x, reduction in zip(operands, reductions, strict=True)
+    ]
+    path = _find_path(left, output, optimize)
+    _check_path(path, len(left))
+    costs = []
+    for positions in path:
+        taken = [left.pop(i) for i in sorted(positions, reverse=True)][::-1]
+        x, term = taken[0]
+        for step, (y, other) in enumerate(taken[1:], 2):
+            beside = [t for _, t in (*left, *taken[step:])]
+            kept = _kept(term, other, {*output}.union(*beside))
+            result = kept if beside else output
+            x, term = contract_pair(x, y, (term, other), result, options), result
+            costs.append(cost_of(x))
+        left.append((x, term))
+    ((x, term),) = left
+    x = x if term == output else reduce_to(x, term, output)
+    return with_cost(x, add_costs("einsum", costs))
+
+
+def _kept(a: Term, b: Term, wanted: set[str]) -> Term:
+    """Return the letters of a pair that something else has, as its product has them."""
+    batch = [x for x in a if x in b]
+    letters = (*batch, *(x for x in a if x not in b), *(x for x in b if x not in a))
+    return tuple(x for x in letters if x in wanted)
+
+
+def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) -> Path:
+    if optimize is False:
+        return _in_order(len(left))
+    if isinstance(optimize, list | tuple) and not isinstance(optimize[:1], str):
+        given = optimize[1:] if "einsum_path" in optimize[:1] else optimize
+        if all(isinstance(step, list | tuple) for step in given):
+            return given
+    terms, shapes = tuple(t for _, t in left), tuple(x.shape for x, _ in left)
+    optimize = "auto" if optimize is True or optimize is None else optimize
+    if isinstance(optimize, str):
+        return _remembered(terms, output, shapes, optimize)
+    return _search(terms, output, shapes, optimize)
+
+
+def _in_order(count: int) -> Path:
+    return [(0, 1), *((0, last) for last in range(count - 2, 0, -1))]
+
+
+def _search(
+    terms: tuple[Term, ...], output: Term, shapes: tuple[Shape, ...], optimize: Any
+) -> Path:
+    """Have opt_einsum find a path."""
+    try:
+        import opt_einsum
+    except ImportError:
+        raise EngineUnavailableError(
+            "contractions of three or more operands take their path from opt_einsum",
+            "Install the extra 'einsum' (pip install 'twom-dist[einsum]'), or give a "
+            "path, or optimize=False",
+            "no-opt-einsum",
+        ) from None
+    names = {
+        x: opt_einsum.get_symbol(i)
+        for i, x in enumerate(
+            dict.fromkeys(letter for term in terms for letter in term)
+        )
+    }
+    texts = ["".join(names[x] for x in term) for term in (*terms, output)]
+    equation = f"{','.join(texts[:-1])}->{texts[-1]}"
+    try:
+        path, _ = opt_einsum.contract_path(
+            equation, *shapes, shapes=True, optimize=optimize
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        text = f"opt_einsum finds no path with optimize={optimize!r} ({error})"
+        raise PlanError(text, "", "path") from None
+    found: Path = path
+    return found
+
+
+_remembered = lru_cache(maxsize=256)(_search)
+
+
+def _check_path(path: Path, count: int) -> None:
+    """Refuse a path that does not lead to one result."""
+    for step in path:
+        positions = {as_integer(i) for i in step}
+        whole = all(i is not None and 0 <= i < count for i in positions)
+        if not whole or len(positions) != len(step) or not step:
+            text = f"the step {tuple(step)} of the path is not one of {count} operands"
+            raise PlanError(text, "Give a path as opt_einsum has them", "path")
+        count -= len(step) - 1
+    if count != 1:
+        text = f"the path leaves {count} operands"
+        raise PlanError(text, "Give a path as opt_einsum has them", "path")

@@ -1,0 +1,1 @@
+"""Products of integers without any rounding, beyond what a double holds, too."""

@@ -1,0 +1,126 @@
+"""Integers as sums of limbs of 32 bits, and products put together of those of limbs.
+
+``x = sum_i x_i 2^(32 i)`` with x_i from 0 on, but for the last, which has the sign. The
+products of limbs are exact sums of one or two doubles, below 2^94 in magnitude, so that
+the 32-bit digits of all of them and their carries fit int64.
+"""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from ..errors import PlanError
+from ..typing import Array
+
+BITS = 32
+_MASK = (1 << BITS) - 1
+# Of sums whose digits, and what is above them, fit int64.
+LARGEST_SUM = 1 << 94
+# Integers that are not split: doubles hold them.
+LARGEST_WHOLE = 1 << 53
+
+
+def count_limbs(largest: int) -> int:
+    """Count the limbs of integers up to a magnitude, the last one up to 2^32."""
+    count = 1
+    while largest_limbs(largest, count)[-1] > _MASK + 1:
+        count += 1
+    return count
+
+
+def largest_limbs(largest: int, count: int) -> list[int]:
+    """Return the largest magnitudes of the limbs of integers up to a magnitude."""
+    # Rounded down, a negative integer may be one more.
+    last = min((largest >> BITS * (count - 1)) + 1, largest)
+    return [_MASK] * (count - 1) + [last]
+
+
+def limb_dtype(dtype: Any, index: int, count: int) -> np.dtype[Any]:
+    """Return the dtype of a limb of integers of a dtype."""
+    found = np.dtype(dtype)
+    if index < count - 1 or found.kind == "u":
+        return np.dtype("u4")
+    return np.dtype("i8" if found.hasobject else "i4")
+
+
+def take_limb(x: Array, index: int, count: int) -> Array:
+    """Take a limb of integers of 64 bits, or of Python's."""
+    shift, mask = BITS * index, _MASK
+    if not x.dtype.hasobject:
+        shift, mask = x.dtype.type(shift), x.dtype.type(mask)
+    above = x >> shift
+    if index < count - 1:
+        above = above & mask
+    return above.astype(limb_dtype(x.dtype, index, count))
+
+
+def combine_products(
+    words: Sequence[Array], places: Sequence[tuple[int, int]], dtype: Any
+) -> Array:
+    """Add up products of limbs as int64, or as Python integers.
+
+    Parameters
+    ----------
+    words : sequence of float64 arrays
+        One or two of each product, large ones first.
+    places : sequence of (int, int)
+        Of each product: the sum of its limbs' indices, and its number of words.
+    dtype : dtype
+        int64, where a sum that does not fit is refused, or object.
+    """
+    sums: dict[int, list[Array]] = {}
+    given = iter(words)
+    for place, count in places:
+        found = _cut([next(given) for _ in range(count)])
+        sums[place] = [
+            x if y is None else x + y
+            for x, y in zip_longest(found, sums.get(place, ()))
+        ]
+    digits, carry = [], 0
+    for place in sorted(sums):
+        above, low = sums[place]
+        low = low + carry
+        digits.append(low & _MASK)
+        carry = above + (low >> BITS)
+    if np.dtype(dtype).hasobject:
+        return _as_objects(digits, carry)
+    return _as_int64(digits, carry)
+
+
+def _cut(words: list[Array]) -> tuple[Array, Array]:
+    """Return q and r of ``q 2^32 + r``, 0 <= r < 2^32, as int64."""
+    high = np.floor(words[0] * 2.0**-BITS)
+    above = high.astype(np.int64)
+    low = (words[0] - high * 2.0**BITS).astype(np.int64)
+    for rest in words[1:]:
+        low += rest.astype(np.int64)
+    return above + (low >> BITS), low & _MASK
+
+
+def _as_objects(digits: list[Array], carry: Array) -> Array:
+    found = carry.astype(object)
+    for digit in reversed(digits):
+        found = (found << BITS) + digit.astype(object)
+    return found
+
+
+def _as_int64(digits: list[Array], carry: Array) -> Array:
+    """Return the lowest 64 bits, if all others repeat their sign."""
+    first, second, *above = [*digits, carry]
+    found = (second << BITS) | first
+    sign = found >> 63
+    if not above:
+        fits = (found >> BITS) == second
+    else:
+        fits = above[-1] == sign
+        for digit in above[:-1]:
+            fits &= digit == (sign & _MASK)
+    if not fits.all():
+        raise PlanError(
+            "an entry of the product does not fit int64",
+            "Give dtype=object for Python integers",
+            "integer-overflow",
+        )
+    return found

@@ -1,0 +1,263 @@
+"""Exact products of any integers, with results of 64 bits or Python's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import ArgumentError, PlanError, portable_errors
+from ..interop.dlpack import adopt
+from ..kernels.family import Family, empty_block, family_of
+from ..plan import add_costs
+from ..problem import problem
+from ..problem.exact import LARGEST_RESULT, check_pairs, describe_tiles, shortest_exact
+from ..problem.matrices import as_matrix, common_family, is_dask
+from ..problem.pairs import as_pairs, check_parts
+from ..problem.problem import Problem
+from ..run.compute import compute
+from ..run.planned import cost_of, with_cost
+from ..tiles.integers import largest_magnitude
+from ..tiles.routine import ROUTINES
+from ..typing import EngineName
+from .limbs import (
+    LARGEST_SUM,
+    LARGEST_WHOLE,
+    combine_products,
+    count_limbs,
+    largest_limbs,
+    limb_dtype,
+    take_limb,
+)
+
+# The prefix that dashboards group the tasks by.
+STAGE = "twom-gaussian"
+
+
+@dataclass(frozen=True)
+class _Integers:
+    """A matrix of integers, or a limb of one: at most `largest` in magnitude."""
+
+    x: Any
+    largest: int
+
+
+def gaussian_matmul(
+    A: Any,
+    B: Any,
+    *,
+    pairs: bool = False,
+    dtype: Any = None,
+    engine: EngineName = "auto",
+) -> Any:
+    """Multiply matrices of integers, or of Gaussian integers, exactly: ``A B``.
+
+    Parameters
+    ----------
+    A : (..., m, k) array, or (..., m, k, 2) with pairs
+        A matrix or a stack of them: NumPy, CuPy or dask array of integers or booleans,
+        up to int64 and uint64; or a NumPy array of Python integers of any size.
+    B : (..., k, n) array, or (..., k, n, 2) with pairs
+        As A.
+    pairs : bool
+        Whether the last axes hold real and imaginary parts.
+    dtype : {int64, object}, optional
+        Of the result: int64 (default), or Python integers of any size.
+    engine : {"auto", "cpu", "cuda", "reference"}
+        As in `gemm`.
+
+    Returns
+    -------
+    (..., m, n) array, or (..., m, n, 2) with pairs
+        A dask array if one of the inputs is one.
+
+    Raises
+    ------
+    ArgumentError
+        (A TypeError.) For other dtypes.
+    PlanError
+        (A ValueError.) For shapes that do not fit, and where an entry of the product
+        does not fit int64; of dask arrays when that chunk is computed.
+
+    Notes
+    -----
+    The moduli grow with the entries: with those found in arrays in memory, with the
+    dtypes of dask arrays. Results beyond 2^53 leave the integers as sums of two
+    doubles. Entries whose products may exceed 2^94 are split into limbs of 32 bits:
+    four products, or three with one side small, and as much time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import twom_dist as td
+    >>> A = np.array([[2**40 + 1, 3], [-5, 2**40]])
+    >>> td.gaussian_matmul(A, np.array([[7, 0], [1, 2**22]]))
+    array([[      7696581394442,            12582912],
+           [      1099511627741, 4611686018427387904]])
+    >>> td.gaussian_matmul(A, A, dtype=object)[0, 0] == (2**40 + 1) ** 2 - 15
+    True
+    """
+    kind = _check_dtype(dtype)
+    check_pairs({"pairs": pairs})
+    (A, B), give_back = adopt(A=A, B=B)
+    family = common_family(A=A, B=B)
+    if kind.hasobject and family == "cupy":
+        text = "CuPy has no arrays of Python integers"
+        raise ArgumentError(text, "Leave dtype out", "gaussian-dtype")
+    a, b = (_as_integers(x, name) for x, name in ((A, "A"), (B, "B")))
+    posed = _pose(a.x, b.x, pairs, engine, family)
+    parts, k = 1 + bool(pairs), posed.shape[2]
+    bound = parts * k * a.largest * b.largest
+    whole = max(a.largest, b.largest) <= LARGEST_WHOLE and bound <= LARGEST_SUM
+    left, right = ([x] if whole else _split(x) for x in (a, b))
+    made = []
+    for (i, x), (j, y) in product(enumerate(left), enumerate(right)):
+        words = _multiply(x, y, posed, bool(pairs))
+        made.append((i + j, words))
+    places = tuple((place, len(words)) for place, words in made)
+    words = [x for _, own in made for x in own]
+    finish = partial(_finish, places, np.dtype(kind).str, bool(pairs))
+    if not is_dask(words[0]):
+        found = finish(*words)
+        return found if kind.hasobject else give_back(found)
+    costs = [cost_of(own[0]) for _, own in made]
+    found = _finish_lazily(finish, words, kind, bool(pairs))
+    return with_cost(found, add_costs("gaussian_matmul", costs))
+
+
+def _check_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return the dtype of the result: int64 or object."""
+    try:
+        found = np.dtype(np.int64 if dtype is None else dtype)
+    except (TypeError, ValueError):
+        found = None
+    if found not in (np.dtype(np.int64), np.dtype(object)):
+        problem = f"there is no exact product in {dtype!r}"
+        raise ArgumentError(problem, "Use int64 or object", "gaussian-dtype")
+    return found
+
+
+def _as_integers(x: Any, name: str) -> _Integers:
+    """Return a matrix of integers with its largest magnitude."""
+    x = as_matrix(x, name)
+    if not is_dask(x) and x.dtype.hasobject:
+        x = _as_fixed(x)
+    kinds = "biu" if is_dask(x) else "biuO"
+    if x.dtype.kind not in kinds:
+        problem = f"{name} has dtype {x.dtype}, and not one of integers"
+        raise ArgumentError(problem, "Convert it with astype", "gaussian-dtype")
+    if is_dask(x) or x.dtype.kind == "b":
+        return _Integers(x, largest_magnitude(x.dtype))
+    if x.size == 0:
+        return _Integers(x.astype(np.int8), 0)
+    return _Integers(x, max(int(x.max()), -int(x.min())))
+
+
+def _as_fixed(x: Any) -> Any:
+    """Return Python integers as integers of 64 bits where they fit; others as given."""
+    if not all(isinstance(t, int | np.integer) for t in x.flat):
+        problem = "an array of objects that are not all integers has no exact product"
+        raise ArgumentError(problem, "Convert them with int", "gaussian-dtype")
+    least, most = (int(f(x)) if x.size else 0 for f in (np.min, np.max))
+    for dtype in (np.int64, np.uint64):
+        info = np.iinfo(dtype)
+        if info.min <= least and most <= info.max:
+            return x.astype(dtype)
+    return np.frompyfunc(int, 1, 1)(x)
+
+
+class _Header(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def _pose(a: Any, b: Any, pairs: bool, engine: EngineName, family: Family) -> Problem:
+    """Pose the product of matrices of these shapes, whose moduli are chosen later."""
+    headers = []
+    for x, name in ((a, "A"), (b, "B")):
+        if pairs:
+            check_parts(x, name)
+        shape = x.shape[:-1] if pairs else x.shape
+        headers.append(_Header(shape, np.dtype(np.int8)))
+    return problem.of_headers(
+        ROUTINES["gemm"],
+        headers[0],
+        headers[1],
+        None,
+        family=family,
+        accuracy="exact",
+        pairs=pairs,
+        engine=engine,
+    )
+
+
+def _split(x: _Integers) -> list[_Integers]:
+    """Return the limbs of a matrix, or the matrix itself if one will do."""
+    count = count_limbs(x.largest)
+    if count == 1:
+        return [x]
+    made = []
+    for index, largest in enumerate(largest_limbs(x.largest, count)):
+        if is_dask(x.x):
+            dtype = limb_dtype(x.x.dtype, index, count)
+            meta = empty_block(family_of(x.x._meta), dtype)
+            given = {"dtype": dtype, "meta": meta, "token": STAGE}
+            limb = x.x.map_blocks(take_limb, index, count, **given)
+        else:
+            limb = take_limb(x.x, index, count)
+        made.append(_Integers(limb, largest))
+    return made
+
+
+def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[Any]:
+    """Return the words of the exact product of two matrices, or limbs."""
+    bound = (1 + pairs) * posed.shape[2] * x.largest * y.largest
+    if bound > LARGEST_SUM:
+        raise PlanError(
+            f"sums of k={posed.shape[2]} products of 64 bits have more than 94 bits",
+            "Cut the matrices along k, and add up",
+            "integer-range",
+        )
+    system = shortest_exact("2m", pairs, bound, x.largest, y.largest)
+    assert system is not None  # of 95 bits
+    a, b = (
+        as_pairs(limb.x, name) if pairs else as_matrix(limb.x, name)
+        for limb, name in ((x, "A"), (y, "B"))
+    )
+    spec = replace(
+        posed.spec,
+        method=system.method,
+        moduli=system.choice,
+        words=1 if bound <= LARGEST_RESULT else 2,
+        **describe_tiles(
+            a.dtype, b.dtype, max(x.largest, y.largest), posed.spec.engine
+        ),
+    )
+    found = compute(replace(posed, a=a, b=b, spec=spec))
+    return list(found) if spec.words == 2 else [found]
+
+
+def _finish(
+    places: Sequence[tuple[int, int]], dtype: str, pairs: bool, *words: Any
+) -> Any:
+    """Put the product together of its words in memory."""
+    with portable_errors():
+        if pairs:
+            words = tuple(x.view(np.float64).reshape(*x.shape, 2) for x in words)
+        if len(words) == 1:
+            return words[0].astype(np.int64).astype(dtype, copy=False)
+        return combine_products(words, places, dtype)
+
+
+def _finish_lazily(finish: Any, words: list[Any], dtype: Any, pairs: bool) -> Any:
+    """Put the product together chunk by chunk."""
+    from dask.array import map_blocks
+
+    first = words[0]
+    more = {}
+    if pairs:
+        more = {"new_axis": first.ndim, "chunks": (*first.chunks, (2,))}
+    meta = empty_block(family_of(first._meta), dtype)
+    return map_blocks(finish, *words, dtype=dtype, meta=meta, token=STAGE, **more)

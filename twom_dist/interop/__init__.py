@@ -1,0 +1,1 @@
+"""Arrays of other libraries: DLPack, xarray, zarr and h5py."""

@@ -1,0 +1,221 @@
+"""Arrays of other libraries: taken without a copy, and results given back as theirs.
+
+They are exchanged by DLPack, which PyTorch, JAX and all that follow the array API know.
+"""
+
+import sys
+from collections.abc import Callable
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, EngineUnavailableError
+from ..kernels.family import family_of
+from .stored import is_on_disk, open_lazily
+
+GiveBack = Callable[[Any], Any]
+
+# Of most calls: a word is an option of out.
+_OURS = {np.ndarray, NoneType, str}
+
+# Devices of DLPack, by its DLDeviceType. Memory of the host, of whatever origin:
+_HOST = (1, 3, 11)
+_CUDA = (2, 13)
+_OTHERS = {
+    4: "OpenCL",
+    7: "Vulkan",
+    8: "Metal",
+    10: "ROCm",
+    14: "oneAPI",
+    15: "WebGPU",
+    16: "Hexagon",
+    17: "MAIA",
+    18: "Trainium",
+}
+
+# What PyTorch notes on a tensor instead of computing it. NumPy would not see a minus.
+_NOTES = (
+    ("is_conj", "resolve_conj", "conjugate"),
+    ("is_neg", "resolve_neg", "negative"),
+)
+# What gemm does itself.
+_ELSE = {
+    (name, "resolve_conj"): f", or in gemm X and op_{name.lower()}='C' for X.mH"
+    for name in "AB"
+}
+
+
+def adopt(*, labelled: bool = False, **arrays: Any) -> tuple[list[Any], GiveBack]:
+    """Take arrays of any library as NumPy, CuPy or dask arrays of the same memory.
+
+    Returns them in their order, and a function that gives back what is computed of
+    them: in the kind of the first that is of another library. Arrays on disk become
+    lazy ones; what nobody knows (a list, a shape) stays as it is, for others to check.
+
+    Parameters
+    ----------
+    labelled : bool
+        Whether the caller has `dim`, for DataArrays.
+    **arrays : array or None
+        By the names that errors call them. ``out`` is one to write to: it is given
+        back itself.
+    """
+    if _OURS.issuperset(map(type, arrays.values())):
+        return [*arrays.values()], _as_it_is
+    # One array in two places stays one.
+    taken: dict[int, Any] = {}
+    importer = None
+    for name, x in arrays.items():
+        if id(x) in taken:
+            continue
+        taken[id(x)] = view = _take(x, name, labelled)
+        if importer is None and _is_foreign(x) and name != "out":
+            importer = _importer_of(x)
+        if name == "out" and view is not x:
+            taken[id(x)] = _writable(x, view)
+    found = [taken[id(x)] for x in arrays.values()]
+    out = arrays.get("out")
+    if importer is None and taken.get(id(out)) is out:
+        return found, _as_it_is
+    return found, _giver(importer, out, taken.get(id(out)))
+
+
+def _as_it_is(result: Any) -> Any:
+    return result
+
+
+def _giver(importer: GiveBack | None, out: Any, written: Any) -> GiveBack:
+    """Make what gives back a result, or several: `out` where that was written to."""
+
+    def give_back(result: Any) -> Any:
+        if isinstance(result, tuple):
+            return tuple(map(give_back, result))
+        if out is not None and result is written:
+            if family_of(result) == "cupy" and written is not out:
+                # An import makes the stream of that library wait for ours.
+                _import(_importer_of(out), result)
+            return out
+        ours = isinstance(result, np.ndarray | np.generic)
+        return _import(importer, result) if ours or _is_cupy(result) else result
+
+    return give_back
+
+
+def _import(importer: GiveBack | None, result: Any) -> Any:
+    if importer is None:
+        return result
+    given = np.asarray(result) if isinstance(result, np.generic) else result
+    found = importer(given)
+    if getattr(found.dtype, "itemsize", given.itemsize) != given.itemsize:
+        raise ArgumentError(
+            f"the result is {given.dtype}, and its library would cut it to "
+            f"{found.dtype}",
+            "Have JAX keep 64 bits (jax_enable_x64), or give NumPy arrays",
+            "narrowed",
+        )
+    return found
+
+
+def _is_cupy(x: Any) -> bool:
+    return family_of(x) == "cupy"
+
+
+def _is_foreign(x: Any) -> bool:
+    """Tell an array of another library that speaks DLPack."""
+    ours = isinstance(x, np.ndarray) or _is_cupy(x)
+    return not ours and hasattr(type(x), "__dlpack__")
+
+
+def _importer_of(x: Any) -> GiveBack | None:
+    """Return the function that makes arrays of this library, if it has one."""
+    if hasattr(x, "__array_namespace__"):
+        library = x.__array_namespace__()
+    else:
+        library = sys.modules.get(type(x).__module__.split(".")[0])
+    found: GiveBack | None = getattr(library, "from_dlpack", None)
+    return found
+
+
+def _take(x: Any, name: str, labelled: bool) -> Any:
+    if _is_foreign(x):
+        return _take_dlpack(x, name)
+    if name == "out":
+        return x
+    kind = type(x)
+    if kind.__module__.split(".")[0] == "xarray":
+        problem = f"{name} is an xarray.{kind.__name__}, whose dimensions have names"
+        remedy = "Give its values, or call td.gemm or td.herk with dim"
+        if labelled:
+            remedy = "Give dim, as in herk(A, dim='time')"
+        raise ArgumentError(problem, remedy, "labelled")
+    return open_lazily(x, name) if is_on_disk(x) else x
+
+
+def _take_dlpack(x: Any, name: str) -> Any:
+    """View an array of another library as one of NumPy, or of CuPy."""
+    if getattr(x, "requires_grad", False):
+        raise ArgumentError(
+            f"{name} requires a gradient, and no product here has one",
+            "Give what its method detach() returns",
+            "gradient",
+        )
+    for note, remedy, word in _NOTES:
+        if hasattr(x, note) and getattr(x, note)():
+            copied = f"Give what its method {remedy}() returns" + _ELSE.get(
+                (name, remedy), ""
+            )
+            raise ArgumentError(
+                f"{name} is the {word} of what lies in its memory",
+                "Give a tensor of its own" if name == "out" else copied,
+                "lazy-view",
+            )
+    try:
+        device = int(x.__dlpack_device__()[0])
+        if device in _HOST:
+            return np.from_dlpack(x)
+    except Exception as error:  # of whatever the other library says
+        raise _refuse(x, name, error) from None
+    if device not in _CUDA:
+        raise ArgumentError(
+            f"{name} lies on a device of {_OTHERS.get(device, f'type {device}')}, "
+            "where no engine multiplies",
+            "Copy it to the host",
+            "device-kind",
+        )
+    return _take_cuda(x, name)
+
+
+def _take_cuda(x: Any, name: str) -> Any:
+    try:
+        import cupy
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"{name} lies on a CUDA device, and CuPy is not installed",
+            "Install twom-dist[cuda13] or twom-dist[cuda12]",
+            "no-cupy",
+        ) from error
+    try:
+        return cupy.from_dlpack(x)
+    except Exception as error:
+        raise _refuse(x, name, error) from None
+
+
+def _refuse(x: Any, name: str, error: Exception) -> ArgumentError:
+    kind, reason = type(x), f"{type(error).__name__}: {error}".splitlines()[0]
+    return ArgumentError(
+        f"the memory of {name}, a {kind.__module__}.{kind.__qualname__}, cannot be "
+        f"taken ({reason})",
+        "",
+        "not-a-matrix",
+    )
+
+
+def _writable(x: Any, view: Any) -> Any:
+    """Return a view that may be written to, where an old DLPack cannot say so."""
+    if isinstance(view, np.ndarray) and not view.flags.writeable:
+        # PyTorch before 2.9, say: what it shows NumPy directly is the same memory.
+        other = np.asarray(x) if hasattr(type(x), "__array__") else view
+        if other.flags.writeable and np.shares_memory(other, view):
+            return other
+    return view

@@ -1,0 +1,133 @@
+"""zarr arrays and HDF5 datasets as lazy dask arrays, cut where they are stored cut."""
+
+import os
+from math import prod
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from ..errors import ArgumentError, StoreError, portable_errors
+from ..plan import LARGEST_TILE
+from ..run.client import current_client
+
+# Sides of chunks that are tiles themselves, though larger than those that plans choose.
+_LARGEST_CHUNK = 2 * LARGEST_TILE
+# Where HDF5 keeps a file that no other process can open.
+_IN_MEMORY = ("core", "fileobj")
+
+
+class SharedDataset:
+    """An HDF5 dataset that other processes open by its path, in the tasks that read it.
+
+    distributed would open it where it unpacks a graph, by a path that may be relative,
+    and a worker that does not find it there dies.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self.path, self.name = os.path.abspath(dataset.file.filename), dataset.name
+        self.shape, self.dtype, self.ndim = dataset.shape, dataset.dtype, dataset.ndim
+        self._token = uuid4().hex  # what lies there may change
+        self._dataset = dataset
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_dataset": None}
+
+    def __dask_tokenize__(self) -> str:
+        return self._token
+
+    def __getitem__(self, index: Any) -> Any:
+        if self._dataset:  # false once its file is closed
+            return self._dataset[index]
+        import h5py
+
+        with portable_errors():
+            try:
+                with h5py.File(self.path, "r") as file:
+                    return file[self.name][index]
+            except (OSError, KeyError) as error:
+                raise StoreError(
+                    f"cannot read {self.name!r} of {self.path!r}: {error}",
+                    "Keep the file where all workers find it",
+                    "file-not-on-worker",
+                ) from error
+
+
+def is_on_disk(x: Any) -> bool:
+    """Tell what comes from zarr or h5py without importing them."""
+    return type(x).__module__.split(".")[0] in ("zarr", "h5py")
+
+
+def open_lazily(x: Any, name: str) -> Any:
+    """Make a dask array that reads an array of zarr or h5py when it is computed."""
+    from dask.array.core import from_array
+
+    _check(x, name)
+    chunks = _choose_chunks(x)
+    meta = np.empty((0,) * len(x.shape), x.dtype)
+    if type(x).__module__.startswith("h5py"):
+        x = SharedDataset(x)
+    whole = from_array(x, chunks=chunks, inline_array=True, meta=meta)
+    # Long strips: read once, then cut, as a tile would read parts of many.
+    cut = _cut_strips(chunks)
+    return whole if cut == chunks else whole.rechunk(cut, method="tasks")
+
+
+def outline(x: Any, name: str) -> Any:
+    """Make a dask array of zeros, cut as one that reads x: for plans of large ones.
+
+    To cut the graph of what is read took half a minute for 10^6 x 10^6 entries, in
+    chunks of 10,000 (AMD EPYC, one core).
+    """
+    from dask.array import zeros
+
+    _check(x, name)
+    return zeros(x.shape, dtype=x.dtype, chunks=_cut_strips(_choose_chunks(x)))
+
+
+def _cut_strips(chunks: tuple[int, ...]) -> tuple[int, ...]:
+    if max(chunks[-2:], default=0) <= _LARGEST_CHUNK:
+        return chunks
+    return (*chunks[:-2], *(LARGEST_TILE for _ in chunks[-2:]))
+
+
+def _check(x: Any, name: str) -> None:
+    """Refuse what is no array, and what those who compute could not read."""
+    kind = type(x)
+    library = kind.__module__.split(".")[0]
+    if not (hasattr(kind, "chunks") and hasattr(kind, "__getitem__")):
+        raise ArgumentError(
+            f"{name} is a {library}.{kind.__name__}, not an array",
+            "Give an array in it",
+            "not-a-matrix",
+        )
+    if library != "h5py":
+        return
+    if not x or x.shape is None:
+        state = "is empty" if x else "belongs to a closed file"
+        problem = f"{name} is a dataset of HDF5 that {state}"
+        raise ArgumentError(problem, "", "not-a-matrix")
+    file = x.file
+    if current_client() is not None and (file.mode != "r" or file.driver in _IN_MEMORY):
+        raise ArgumentError(
+            f"{name} is a dataset of a file that is open here alone, for writing or "
+            "in memory, and the workers of the current client cannot read it",
+            "Open the file on disk with mode 'r'",
+            "open-file",
+        )
+
+
+def _choose_chunks(x: Any) -> tuple[int, ...]:
+    """Choose whole multiples of the stored chunks, near the tiles that plans choose.
+
+    Rows and columns grow first, to at most `LARGEST_TILE` each and so many entries in
+    all, then what they are stacked along.
+    """
+    stored = getattr(x, "shards", None) or x.chunks or (1,) * len(x.shape)
+    sizes = [max(1, size) for size in x.shape]
+    chunks = [max(1, min(pair)) for pair in zip(stored, sizes, strict=True)]
+    for axis in reversed(range(len(chunks))):
+        chunk = chunks[axis]
+        room = min(LARGEST_TILE // chunk, LARGEST_TILE**2 // prod(chunks))
+        chunks[axis] *= max(1, min(room, -(-sizes[axis] // chunk)))
+    return tuple(chunks)

@@ -1,0 +1,243 @@
+"""DataArrays of xarray: names of dimensions say what is contracted and what is kept."""
+
+import sys
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
+
+from ..errors import ArgumentError, PlanError
+from ..problem.exact import check_pairs
+from ..problem.problem import check_matrices
+from ..tiles.routine import Routine
+
+Dims = tuple[Hashable, ...]
+
+
+class Arranged(NamedTuple):
+    """Which dimensions of DataArrays are the rows and columns of matrices.
+
+    `inner`: of each array, in the order of its matrix; `stack`: those that all share,
+    along which matrices are stacked; `outer`: rows and columns of the result.
+    """
+
+    inner: dict[str, Dims]
+    stack: Dims
+    outer: Dims
+
+
+def apply(
+    function: Callable[..., Any],
+    routine: Routine,
+    dim: Hashable,
+    options: Mapping[str, Any],
+    A: Any,
+    B: Any = None,
+    C: Any = None,
+) -> Any:
+    """Apply a function of plain arrays to DataArrays: it contracts `dim`."""
+    check_matrices(routine, A, B)
+    given = {name: x for name, x in (("A", A), ("B", B), ("C", C)) if x is not None}
+    arranged = arrange(routine, dim, options, given)
+    labels = None
+    if routine.triangle:
+        labels = _label_columns(A, *arranged.outer)
+    _check_aligned(*given.values(), *([] if labels is None else [labels]))
+
+    def compute(*arrays: Any) -> Any:
+        return function(**dict(zip(given, arrays, strict=True)))
+
+    pair = isinstance(options.get("out"), str)
+    results = sys.modules["xarray"].apply_ufunc(
+        compute,
+        *given.values(),
+        input_core_dims=[*arranged.inner.values()],
+        output_core_dims=[arranged.outer] * (2 if pair else 1),
+        join="exact",
+        dask="allowed",
+    )
+    named = tuple(_name(x, labels) for x in (results if pair else (results,)))
+    return named if pair else named[0]
+
+
+def as_arrays(
+    routine: Routine, dim: Hashable, options: Mapping[str, Any], A: Any, B: Any
+) -> list[Any]:
+    """Return the plain arrays that DataArrays hold, of matrices to be multiplied."""
+    check_matrices(routine, A, B)
+    given = {name: x for name, x in (("A", A), ("B", B)) if x is not None}
+    arranged = arrange(routine, dim, options, given)
+    _check_aligned(*given.values())
+    if arranged.stack:
+        one = ", ".join(f"{x}=0" for x in arranged.stack)
+        raise PlanError(
+            f"these are stacks along {_list(arranged.stack)}, and one matrix is taken "
+            "here",
+            "Give one of the stack, such as "
+            + " and ".join(f"{x}.isel({one})" for x in given),
+            "stack",
+        )
+    found = [given[name].transpose(*x).data for name, x in arranged.inner.items()]
+    return found if B is not None else [*found, None]
+
+
+def arrange(
+    routine: Routine, dim: Hashable, options: Mapping[str, Any], given: dict[str, Any]
+) -> Arranged:
+    """Find the rows and columns of DataArrays, or say why there are none."""
+    for name, x in given.items():
+        _check_kind(name, x)
+    for name, op in options.items():
+        if name in ("op", "op_a", "op_b") and op != "N":
+            raise ArgumentError(
+                f"{name}={op!r} beside dim={dim!r}, which says how matrices lie",
+                f"Leave {name} out, and call conj() for a conjugate",
+                "dim-op",
+            )
+    matrices = {name: x for name, x in given.items() if name != "C"}
+    parts = _find_parts(dim, matrices) if check_pairs(options) else ()
+    kept = {name: _kept(name, x, dim, parts) for name, x in matrices.items()}
+    if routine.triangle:
+        arranged = _arrange_update(dim, kept)
+    else:
+        arranged = _arrange_product(dim, kept)
+    for name, dims in arranged.inner.items():
+        arranged.inner[name] = (*dims, *parts)
+    if "C" in given:
+        arranged.inner["C"] = arranged.outer
+        result = (*arranged.stack, *arranged.outer)
+        if {*given["C"].dims} != {*result}:
+            raise PlanError(
+                f"C has the dimensions {_list(given['C'].dims)}, and the result "
+                f"{_list(result)}",
+                "",
+                "dims",
+            )
+    return arranged
+
+
+def _check_kind(name: str, x: Any) -> None:
+    kind = type(x)
+    data_array = getattr(sys.modules.get("xarray"), "DataArray", None)
+    if data_array is not None and isinstance(x, data_array):
+        return
+    found = f"{kind.__module__.split('.')[0]}.{kind.__name__}"
+    remedy = "Make DataArrays of all matrices, or leave dim out"
+    if found == "xarray.Dataset":
+        remedy = f"Choose one of its variables, as {name}['variable']"
+    raise ArgumentError(
+        f"dim names a dimension of DataArrays, and {name} is a {found}",
+        remedy,
+        "not-labelled",
+    )
+
+
+def _find_parts(dim: Hashable, given: Mapping[str, Any]) -> Dims:
+    """Return the dimension that holds real and imaginary parts: the last of all."""
+    last: dict[str, Dims] = {name: x.dims[-1:] for name, x in given.items()}
+    first = next(iter(last.values()))
+    if first == (dim,) or any(x != first for x in last.values()):
+        raise PlanError(
+            f"pairs=True says that the last dimension holds the parts, beside "
+            f"dim={dim!r}; it is "
+            + " and ".join(f"{_list(x)} of {name}" for name, x in last.items()),
+            "Put that of the parts last with transpose",
+            "pairs-shape",
+        )
+    return first
+
+
+def _kept(name: str, x: Any, dim: Hashable, parts: Dims) -> Dims:
+    """Return the dimensions that are not contracted, and hold no parts."""
+    if dim not in x.dims:
+        problem = f"{name} has the dimensions {_list(x.dims)}, and dim is {dim!r}"
+        raise PlanError(problem, "Name a dimension of both matrices", "dim")
+    return tuple(other for other in x.dims if other not in (dim, *parts))
+
+
+def _arrange_product(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
+    """Of a product: what only one has are its rows, or its columns."""
+    stack = tuple(x for x in kept["A"] if x in kept["B"])
+    own = {name: [x for x in dims if x not in stack] for name, dims in kept.items()}
+    if stack and not any(own.values()):
+        last = stack[-1]
+        raise PlanError(
+            f"besides dim={dim!r}, A and B share all dimensions ({_list(stack)}), "
+            "which are stacks, and none is left for rows and columns",
+            f"Rename the columns, as B.rename({last}='{_second(last)}')",
+            "dims",
+        )
+    for name, dims in own.items():
+        if len(dims) != 1:
+            raise PlanError(
+                f"besides dim={dim!r} and what A and B share ({_list(stack)}), {name} "
+                f"has {_list(dims)}, and a matrix has one such dimension",
+                f"Rename what is not to be shared with {name}.rename, or make one "
+                f"dimension of several with {name}.stack",
+                "dims",
+            )
+    rows, columns = *own["A"], *own["B"]
+    return Arranged({"A": (rows, dim), "B": (dim, columns)}, stack, (rows, columns))
+
+
+def _arrange_update(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
+    """Of an update: the last one is the rows, and once more the columns."""
+    first = kept["A"]
+    for name, dims in kept.items():
+        if not dims:
+            problem = f"{name} has no dimension besides dim={dim!r}, and no rows"
+            raise PlanError(problem, "", "dims")
+        if {*dims} != {*first}:
+            raise PlanError(
+                f"besides dim={dim!r}, A has the dimensions {_list(first)} and {name} "
+                f"{_list(dims)}, and both have the same",
+                "",
+                "dims",
+            )
+    *stack, rows = first
+    columns = _second(rows)
+    if columns in stack or columns == dim:
+        problem = f"the columns would be called {columns!r}, as a dimension of A is"
+        raise PlanError(problem, "Rename that", "dims")
+    inner: dict[str, Dims] = dict.fromkeys(kept, (rows, dim))
+    return Arranged(inner, tuple(stack), (rows, columns))
+
+
+def _second(name: Hashable) -> str:
+    return f"{name}_2"
+
+
+def _list(dims: Any) -> str:
+    return ", ".join(map(repr, dims)) or "none"
+
+
+def _label_columns(x: Any, rows: Hashable, columns: Hashable) -> Any:
+    """Copy the coordinates of the rows, renamed, as those of the columns."""
+    labels = x.coords.to_dataset()
+    labels = labels.drop_vars([y for y in labels.coords if labels[y].dims != (rows,)])
+    # What an index is made of may be several coordinates.
+    names = {y: _second(y) for y in labels.coords if y != rows}
+    taken = {*names.values(), columns} & {*x.coords}
+    if taken:
+        raise PlanError(
+            f"coordinates of the columns would be called {_list(sorted(taken))}, as "
+            "some of A are",
+            "Rename those, or drop them",
+            "dims",
+        )
+    return labels.rename({**names, rows: columns} if rows in labels.dims else names)
+
+
+def _check_aligned(*given: Any) -> None:
+    """Refuse labels of a dimension that differ, in what they are or in their order."""
+    try:
+        sys.modules["xarray"].align(*given, join="exact", copy=False)
+    except ValueError as error:
+        raise PlanError(
+            f"labels or sizes of a dimension that matrices share differ ({error})",
+            "Select what they have in common with xarray.align",
+            "labels",
+        ) from None
+
+
+def _name(result: Any, labels: Any) -> Any:
+    result.name = None
+    return result if labels is None else result.assign_coords(labels.coords)

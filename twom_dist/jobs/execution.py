@@ -1,0 +1,83 @@
+"""Computing the tiles of a wave and writing each as soon as it is there."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any
+
+from ..tiles.scaling import Key
+from ..typing import Cell
+from .tiles import group_size
+from .watchdog import Watch, ask, start
+
+# After an error, for a scheduler that may be the reason. Tasks that go on meanwhile do
+# no harm: they write what a later run would, or find their array gone.
+CANCEL_SECONDS = 1.0
+# Called with the index of a tile.
+Done = Callable[[int, int], None]
+
+
+def compute_wave(
+    tasks: Any, cells: list[Cell], client: Any, threads: int, done: Done
+) -> None:
+    """Run the tasks of tiles, without a client in threads, and tell of each tile."""
+    size = group_size(len(cells))
+
+    def tell(key: Key) -> None:
+        for cell in cells[key[1] * size : (key[1] + 1) * size]:
+            done(*cell)
+
+    if client is None:
+        _compute_in_threads(tasks, threads, tell)
+    else:
+        _collect(tasks, client, lambda future: tell(future.key))
+
+
+def compute_value(delayed: Any, client: Any, threads: int) -> Any:
+    """Compute one value, without a client in threads."""
+    if client is None:
+        return delayed.compute(scheduler="threads", num_workers=threads)
+    found: list[Any] = []
+    _collect(delayed, client, lambda future: found.append(ask(future.result)))
+    return found[0]
+
+
+def _collect(collection: Any, client: Any, done: Callable[[Any], None]) -> None:
+    """Call back with the future of each task that is done, and let go of it."""
+    from distributed import futures_of
+
+    watch = Watch(client)
+    ended: SimpleQueue[Any] = SimpleQueue()
+    futures = futures_of(client.persist(collection))
+    try:
+        for future in futures:
+            future.add_done_callback(ended.put)
+        for _ in futures:
+            future = watch.next_done(ended)
+            done(future)
+            # The workers may forget the tile now.
+            future.release()
+    except BaseException:
+        with suppress(Exception):
+            start(client.cancel, futures, force=True).result(CANCEL_SECONDS)
+        raise
+
+
+def _compute_in_threads(
+    written: Any, threads: int, done: Callable[[Key], None]
+) -> None:
+    from dask.callbacks import Callback
+
+    def count(key: Any, *_: Any) -> None:
+        if isinstance(key, tuple) and key[0] == written.name:
+            done(key)
+
+    pool = ThreadPoolExecutor(threads)
+    try:
+        with Callback(posttask=count):
+            # Not `compute`, whose last task may take a single tile into itself.
+            written.persist(scheduler="threads", pool=pool)
+    finally:
+        # After an error, for the tiles under way.
+        pool.shutdown(cancel_futures=True)

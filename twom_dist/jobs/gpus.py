@@ -1,0 +1,75 @@
+"""The GPUs of a job's workers: its engine, and the memory of its tiles."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..cluster.cuda import INSTALL
+from ..cluster.nvml import find_gpus
+from ..errors import EngineUnavailableError
+from ..plan import Cluster
+from ..plan.memory import MemoryBudget
+from ..run.devices import Device, measure_device
+from .watchdog import ask
+
+# Tasks of this process that share its device: one reads while another multiplies.
+DEVICE_THREADS = 2
+
+
+def find_device(dask_worker: Any = None) -> Device:
+    """Measure the device of this process, if NVML finds one; runs on the workers."""
+    # Workers without a GPU need not load CuPy to say so.
+    gpus = find_gpus()
+    return measure_device(dask_worker) if gpus.visible else Device(reason=gpus.reason)
+
+
+def find_devices(engine: str, client: Any = None) -> dict[str, Device]:
+    """Ask the workers, or this process, for their GPUs, if the engine hangs on them."""
+    if engine not in ("auto", "cuda"):
+        return {}
+    if client is None:
+        return {"this process": find_device()}
+    # One that has just died is no matter.
+    return dict(ask(client.run, find_device, on_error="ignore"))
+
+
+def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
+    """Choose the engine of a job, the same for all of its tiles.
+
+    Workers that share a GPU were started for the cores, unless somebody asks for cuda.
+    """
+    if engine not in ("auto", "cuda"):
+        return engine
+    sharers = Counter(x.name for x in devices.values())
+    lacking = {
+        address: x.reason or "other workers share it"
+        for address, x in devices.items()
+        if not x.name or (engine == "auto" and sharers[x.name] > 1)
+    }
+    if engine == "auto" and len(lacking) == len(devices):
+        return "cpu"
+    if lacking or not devices:
+        none = ("the scheduler", "it has no worker")
+        address, reason = next(iter(lacking.items()), none)
+        raise EngineUnavailableError(
+            f"{len(lacking)} of {len(devices)} processes have no GPU to use, such as "
+            f"{address} ({reason})",
+            "Start workers on GPUs only, or name engine='cpu'",
+            "gpu-missing" if len(lacking) < len(devices) else "no-gpu",
+        )
+    try:
+        # The client has to know the type of the workers' blocks.
+        import cupy  # noqa: F401
+    except ImportError as error:
+        problem = f"the workers have GPUs, and here CuPy is missing ({error})"
+        remedy = f"Install it, which takes no GPU: {INSTALL}; or name engine='cpu'"
+        raise EngineUnavailableError(problem, remedy, "no-cupy") from None
+    return "cuda"
+
+
+def budget_for_devices(cluster: Cluster, devices: Mapping[str, Device]) -> Cluster:
+    """Put the memory of the workers' devices in the place of the hosts'."""
+    sharers = Counter(x.name for x in devices.values())
+    rooms = [x.room_beside(sharers[x.name]) for x in devices.values()]
+    return replace(cluster, memory=MemoryBudget(min(rooms), "device"))

@@ -1,0 +1,200 @@
+"""The tasks of a wave: reading, multiplying and writing its tiles."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+
+from ..errors import portable_errors
+from ..kernels.family import convert, empty_block
+from ..kernels.registry import get_engine
+from ..plan import Wave
+from ..run.collection import Settled, product_array, scaled_arrays, settle_arrays
+from ..store import Output, StoredMatrix
+from ..tiles.blocks import cast
+from ..tiles.graph import TileTask
+from ..tiles.scaled import Shifts
+from ..tiles.task_spec import Task, TaskRef
+from ..typing import Array, Cell, Side
+from .job import Job, Mirror
+from .lazy_tiles import LazyTiles
+from .run import Run
+
+# Of a wave: so many ends of tasks the client is told of, each for some 0.6 ms of its
+# time (AMD EPYC, 2 shared cores).
+MOST_ENDS = 2048
+
+# Of a row of tiles that is looked at by one task: beyond, multiplying its tiles takes
+# far longer than the tasks that look at each.
+STRIP_BYTES = 2**26
+
+_ALL = slice(None)
+
+# Tile indices.
+Blocks = slice | list[int]
+
+
+def settle_whole(run: Run, compute: Callable[[Any], Any]) -> Settled:
+    """Look at whole matrices, which no wave may hold: shifts along k, and moduli.
+
+    What is found does not depend on the tiling: in whole rows it takes fewest tasks.
+    """
+    job, layout, spec = run.job, run.layout, run.layout.spec
+    mb, nb, kb = layout.tile_shape
+    grid, (_, _, k) = layout.grid, layout.shape
+    if max(mb, nb) * k * spec.input_itemsize <= STRIP_BYTES:
+        grid, kb = replace(grid, k=(k,), panels=((0, 1),)), max(1, k)
+    a = _read(job, job.a, (mb, kb), (_ALL, _ALL), "left")
+    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, _ALL), "right")
+    found = settle_arrays(a, b, grid, spec, compute)
+    if found.shifts is None:
+        return found
+    shifts = np.concatenate([*found.shifts])
+    ends = np.cumsum(layout.grid.k)[:-1]
+    return found._replace(shifts=np.split(shifts, ends))
+
+
+def make_tasks(
+    run: Run, wave: Wave, cells: list[Cell], shifts: Shifts | None = None
+) -> LazyTiles:
+    """Make the tasks that write some tiles of a wave, in their order."""
+    job, layout, spec = run.job, run.layout, run.layout.spec
+    mb, nb, kb = layout.tile_shape
+    rows: Blocks = wave.rows
+    columns: Blocks = wave.columns
+    places = {(i - wave.rows.start, j - wave.columns.start): (i, j) for i, j in cells}
+    if spec.routine.triangle:
+        # The tiles of a wave are some of those of the square of all its rows.
+        rows = columns = layout.rows_of(wave)
+        index = {row: n for n, row in enumerate(rows)}
+        places = {(index[i], index[j]): (i, j) for i, j in cells}
+    a = _read(job, job.a, (mb, kb), (rows, _ALL), "left")
+    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, columns), "right")
+    c = None if job.c is None else _read(job, job.c, (mb, nb), (rows, columns))
+    grid = layout.grid_of(wave)
+    if shifts is not None:
+        a, b = scaled_arrays(a, b, grid, spec, shifts)
+    tiles = product_array(a, b, c, grid, spec, sorted(places))
+    return add_writing(tiles, places, run.output, job.mirror)
+
+
+def _read(
+    job: Job,
+    stored: StoredMatrix,
+    tile: Cell,
+    blocks: tuple[Blocks, Blocks],
+    side: Side | None = None,
+) -> LazyTiles:
+    """Make the lazy blocks of op(stored), in the layout of the file.
+
+    `side`: that of an operand; C without.
+    """
+    spec, dtype = job.spec, job.dtype
+    if side is not None:
+        dtype = spec.tile_dtype(side)
+    if side is not None and spec.op(side) != "N":
+        tile, blocks = tile[::-1], blocks[::-1]
+    on_device = job.engine == "cuda"
+    regions = [
+        _regions(size, each, own)
+        for size, each, own in zip(stored.shape, tile, blocks, strict=True)
+    ]
+    # No stage of a product: an input, that is placed where it is needed.
+    name = f"read-{tokenize(stored, regions, np.dtype(dtype), on_device)}"
+    layer = {}
+    for i, rows in enumerate(regions[0]):
+        for j, columns in enumerate(regions[1]):
+            key, index = (name, i, j), (rows, columns)
+            layer[key] = Task(key, read_tile, stored, index, dtype, on_device)
+    graph = HighLevelGraph.from_collections(name, layer)
+    chunks = tuple(tuple(r.stop - r.start for r in side) for side in regions)
+    meta = empty_block("cupy" if on_device else "numpy", dtype)
+    return LazyTiles(graph, name, chunks, meta)
+
+
+def _regions(size: int, each: int, blocks: Blocks) -> list[slice]:
+    starts = range(0, max(1, size), each)
+    own = starts[blocks] if isinstance(blocks, slice) else [starts[i] for i in blocks]
+    return [slice(start, min(start + each, size)) for start in own]
+
+
+def read_tile(
+    matrix: StoredMatrix, index: tuple[slice, slice], dtype: Any, on_device: bool
+) -> Array:
+    """Read one region, to the device if it is wanted there, and promote it."""
+    block = matrix[index]
+    if on_device:
+        # On leaving, the copy is there for every stream.
+        with portable_errors(), get_engine("cuda").task():
+            return cast(convert(block, "cupy"), np.dtype(dtype))
+    return cast(block, np.dtype(dtype))
+
+
+def add_writing(
+    tiles: LazyTiles, places: dict[Cell, Cell], output: Output, mirror: Mirror | None
+) -> LazyTiles:
+    """Make the tasks that write tiles, or groups of them, tiles in turn.
+
+    Each carries what it needs: a task that all of them wait for would start when most
+    tiles are computed. None is fused with its tile, which would lose its place.
+    """
+    token = tokenize(tiles.name, places, output, mirror)
+    name = f"twom-write-{token}"
+    layer = {}
+    for n, (block, place) in enumerate(places.items()):
+        key, tile = (name, n, 0), TaskRef((tiles.name, *block))
+        layer[key] = TileTask(key, write_tile, tile, place, output, mirror)
+    keys = [*layer]
+    if (size := group_size(len(places))) > 1:
+        name = f"twom-written-{token}"
+        for n in range(0, len(places), size):
+            key = (name, n // size, 0)
+            layer[key] = TileTask(key, _take_first, *map(TaskRef, keys[n : n + size]))
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[tiles])
+    return LazyTiles(graph, name, ((1,) * -(-len(places) // size), (1,)), _crumb())
+
+
+def group_size(tiles: int) -> int:
+    """Tiles whose ends the client is told of together."""
+    return max(1, -(-tiles // MOST_ENDS))
+
+
+def _take_first(first: Array, *_: Array) -> Array:
+    return first
+
+
+def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) -> Any:
+    """Write a tile, and its image; return a crumb for dask to keep."""
+    i, j = place
+    with portable_errors():
+        tile = convert(tile, "numpy")
+        output.write(i, j, tile)
+        if mirror is not None and i != j:
+            output.write(j, i, mirror(tile))
+    return _crumb()
+
+
+def check_tiles(output: Output, cells: list[Cell]) -> LazyTiles:
+    """Make the tasks that read tiles of an earlier run, and remove damaged ones."""
+    name, size = f"twom-check-{tokenize(output, cells)}", group_size(len(cells))
+    layer = {}
+    for n in range(0, len(cells), size):
+        key = (name, n // size, 0)
+        layer[key] = Task(key, _check_tiles, output, cells[n : n + size])
+    graph = HighLevelGraph.from_collections(name, layer)
+    return LazyTiles(graph, name, ((1,) * len(layer), (1,)), _crumb())
+
+
+def _check_tiles(output: Output, cells: list[Cell]) -> Array:
+    with portable_errors():
+        for cell in cells:
+            output.check(*cell)
+    return _crumb()
+
+
+def _crumb() -> Array:
+    """Return what stands for a tile that is written."""
+    return np.ones((1, 1), np.int8)

@@ -1,0 +1,203 @@
+"""How accurate a product is: what was asked for, found in the matrices, and chosen."""
+
+import json
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import AccuracyWarning
+from ..moduli import NONFINITE_ROW, ZERO_ROW
+from ..moduli.accuracy import NATIVE_METHOD, componentwise_bound, error_bound
+from ..tiles.scaled import Shifts
+from ..tiles.scaling import AllMeasured
+from ..tiles.spec import Spec
+from .show import Rows, as_html, as_text, name_count
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """How accurate a product is, and why; print it.
+
+    Attributes
+    ----------
+    routine, asked : str
+        What is computed, and the accuracy, or method "auto", that was asked for.
+    method : str
+        That of the moduli; "blas" where no residue system suffices, and then the bits
+        depend on tiling and machine.
+    num_moduli, num_products : int
+        Number of moduli, and of int8 products for each product of tiles.
+    modulus_bits : float
+        Binary logarithm of the product of the moduli.
+    error_bound : float
+        Bound of ``|C - C_exact|_ij`` for alpha = 1, beta = 0, without under- and
+        overflow, relative to what `relative_to` says; 0 for an exact product.
+    relative_to : str
+        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``; with equilibration, the norms are
+        those of the matrices that result.
+    guaranteed : bool
+        Whether the bound is proven; "native" looks at a sample of rows and columns.
+    rho : float
+        Largest ``||a_i|| ||b_j|| / (|A| |B|)_ij`` that was found; 0 where nobody has
+        looked.
+    equilibrated : int
+        Largest number of bits by which columns of op(A) were scaled along k.
+    exponents : tuple
+        Least and largest binary exponents of the rows of op(A), and of the columns of
+        op(B); empty where nobody has looked.
+    nonfinite : tuple of int
+        Rows of op(A), and columns of op(B), with a NaN or an Inf.
+    choice : str
+        What ``method="auto"`` has chosen, and why; empty for other methods.
+    """
+
+    routine: str
+    asked: str
+    method: str
+    num_moduli: int
+    num_products: int
+    modulus_bits: float
+    error_bound: float
+    relative_to: str
+    guaranteed: bool
+    rho: float = 0.0
+    equilibrated: int = 0
+    exponents: tuple[tuple[int, int], ...] = ()
+    nonfinite: tuple[int, ...] = ()
+    choice: str = ""
+
+    def to_json(self) -> str:
+        """Return all of it as one line of JSON.
+
+        Returns
+        -------
+        str
+            The attributes by name.
+        """
+        return json.dumps({x.name: getattr(self, x.name) for x in fields(self)})
+
+    def __repr__(self) -> str:
+        return f"<{self.routine}: {self._show_moduli()}; print it for more>"
+
+    def __str__(self) -> str:
+        return as_text(self._list_rows())
+
+    def _repr_html_(self) -> str:
+        return as_html(f"Accuracy of {self.routine}", self._list_rows())
+
+    def _list_rows(self) -> Rows:
+        how = "guaranteed" if self.guaranteed else "expected"
+        bound = f"{self.error_bound:.1e} {self.relative_to}, {how}"
+        if self.error_bound == 0:
+            bound = "0: integers, multiplied exactly"
+        rows = [
+            ("routine", self.routine),
+            ("asked for", self.asked),
+            ("taken", self._show_moduli()),
+            ("error bound", bound),
+        ]
+        if self.choice:
+            rows.insert(2, ("chosen", self.choice))
+        if self.rho:
+            text = f"{self.rho:.3g}, the largest ||a_i|| ||b_j|| / (|A| |B|)_ij"
+            rows.append(("rho", text))
+        scaled = f"by up to 2^{self.equilibrated}" if self.equilibrated else "no"
+        rows.append(("equilibrated", scaled))
+        if self.exponents:
+            (a, b), (rows_a, columns_b) = self.exponents, self.nonfinite
+            text = "op(A) 2^{} to 2^{}, op(B) 2^{} to 2^{}".format(*a, *b)
+            rows.append(("largest entries", text))
+            if rows_a or columns_b:
+                text = f"{rows_a} rows of op(A), {columns_b} columns of op(B)"
+                rows.append(("not finite", text))
+        return rows
+
+    def _show_moduli(self) -> str:
+        if not self.num_moduli:
+            return "the native product"
+        moduli = name_count(self.num_moduli, "modulus", "moduli")
+        products = name_count(self.num_products, "int8 product")
+        return (
+            f"{self.method}, {moduli}, {self.modulus_bits:.1f} bits, {products} a tile"
+        )
+
+
+def add_findings(
+    known: Explanation, shifts: Shifts | None, measured: AllMeasured | None
+) -> Explanation:
+    """Add what was found in the matrices."""
+    sides = [np.concatenate([x.largest for x in side]) for side in measured or ()]
+    if len(sides) == 1:
+        # Of A A^H both are the same rows.
+        sides *= 2
+    return replace(
+        known,
+        equilibrated=max([0, *(_largest(e) for e in shifts or ())]),
+        exponents=tuple(map(_range, sides)),
+        nonfinite=tuple(int((e == NONFINITE_ROW).sum()) for e in sides),
+    )
+
+
+def _largest(shifts: Any) -> int:
+    return int(abs(shifts).max(initial=0))
+
+
+def _range(exponents: Any) -> tuple[int, int]:
+    """Least and largest exponent of rows that are finite and not zero."""
+    known = exponents[(exponents != ZERO_ROW) & (exponents != NONFINITE_ROW)]
+    return (int(known.min()), int(known.max())) if known.size else (0, 0)
+
+
+_NATIVE = (
+    "the matrices need more bits than any residue system has: the product is the "
+    "native one, whose last bits depend on the BLAS and its threads. Give num_moduli "
+    "or accuracy='normwise' for a product through integers"
+)
+
+
+def warn_of_native() -> None:
+    """Warn that a product became a native one, in the line that called the package."""
+    frame, level = sys._getframe(), 1
+    package = __name__.partition(".")[0]
+    while frame.f_back and frame.f_globals["__name__"].partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(_NATIVE, AccuracyWarning, stacklevel=level)
+
+
+def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanation:
+    """Explain what a spec says, before anybody has looked at the matrices.
+
+    `grade`: what the matrices decide about; `options`: what was asked for.
+    """
+    system = None if spec.native else spec.system
+    relative_to = "(|A| |B|)_ij" if grade or system is None else "||a_i|| ||b_j||"
+    bound = error_bound(system, spec.k, spec.dtype, spec.words)
+    if grade and system is not None:
+        bound = componentwise_bound(spec.k, spec.unit_roundoff)
+    if spec.exact:
+        bound = 0.0
+    return Explanation(
+        routine=spec.routine.name,
+        asked=_name_accuracy(options),
+        method=spec.method,
+        num_moduli=len(spec.moduli),
+        num_products=0 if system is None else system.num_products,
+        modulus_bits=0.0 if system is None else system.modulus_bits,
+        error_bound=bound,
+        relative_to=relative_to,
+        guaranteed=grade != "native" or system is None,
+        rho=spec.rho,
+    )
+
+
+def _name_accuracy(options: Mapping[str, Any]) -> str:
+    """Name what the moduli are chosen by."""
+    if options.get("method") == NATIVE_METHOD:
+        return "the native product"
+    if options.get("num_moduli") is not None:
+        return f"{options['num_moduli']} moduli"
+    return f"accuracy {options.get('accuracy') or 'native'}"

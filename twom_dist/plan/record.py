@@ -1,0 +1,248 @@
+"""The plan of a product: how it is cut, and what it will cost."""
+
+import json
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import numpy as np
+from dask.utils import format_bytes
+
+from ..moduli.accuracy import componentwise_bound, error_bound
+from ..tiles.grid import Grid
+from ..tiles.spec import Spec
+from .cluster import Cluster
+from .cost import Cost
+from .footprint import WorkerMemory
+from .show import Rows, as_html, as_text, name_count
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """How a product or an update is cut, and what it costs; print it to see both.
+
+    Attributes
+    ----------
+    spec : Spec
+        What the tasks are told, `cache_bytes` included.
+    grid : Grid
+        Tiles, and panels along k.
+    cluster : Cluster
+        The workers that the plan is made for.
+    memory : WorkerMemory
+        Predicted bytes on the fullest worker.
+    num_tasks : int
+        Number of tasks, those of an update's mirrored tiles included.
+    num_int8_gemms : int
+        Number of int8 products of tiles.
+    int8_operations : int
+        ``2 m n k`` for each product of two planes, summed over the tiles computed.
+    bytes_moved : int
+        Bytes that move between workers if each input tile starts on a worker that needs
+        it: the volume of a 2-D SUMMA, or of a triangle's placement. Entries travel, not
+        planes, of which 16 moduli take twice the bytes of complex128: to encode an
+        entry again took 16 ps on an H200, and to send it takes 36 at 450 GB/s.
+    idle_workers : int
+        Number of workers that get no tile of C.
+    worker_grid : tuple of int or None
+        (pr, pc): C tile (i, j) belongs to worker (i mod pr, j mod pc). None for
+        updates, whose triangles have a placement of their own.
+    held_fraction : float or None
+        Share of the rows of op(A) that the fullest worker needs; None for gemm.
+    """
+
+    spec: Spec
+    grid: Grid
+    cluster: Cluster
+    memory: WorkerMemory
+    num_tasks: int
+    num_int8_gemms: int
+    int8_operations: int
+    bytes_moved: int
+    idle_workers: int
+    worker_grid: tuple[int, int] | None
+    held_fraction: float | None
+    # All others are figures.
+    _PARTS: ClassVar = ("spec", "grid", "cluster", "memory")
+
+    @property
+    def routine(self) -> str:
+        """Name of the routine: "gemm", "herk", "syrk", "her2k" or "syr2k"."""
+        return self.spec.routine.name
+
+    @property
+    def uplo(self) -> str | None:
+        """The part that an update returns: "full", "lower", "upper"; None for gemm."""
+        return self.spec.uplo if self.spec.routine.triangle else None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(m, n, k): op(A) is m x k and op(B) k x n; m = n for updates."""
+        return self.grid.shape
+
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype of the result."""
+        return np.dtype(self.spec.dtype).name
+
+    @property
+    def method(self) -> str:
+        """Name of the method.
+
+        "2m", "hybrid", "blas", or "real" for real products; "3m", "4m" and "eisenstein"
+        are for comparison.
+        """
+        return self.spec.method
+
+    @property
+    def grade(self) -> str | None:
+        """Where the matrices decide about the moduli: "native" or "componentwise"."""
+        return self.spec.grade or None
+
+    @property
+    def num_moduli(self) -> int:
+        """Number of moduli, where the matrices decide what is expected.
+
+        0 for the native product.
+        """
+        return len(self.spec.moduli)
+
+    @property
+    def modulus_bits(self) -> float:
+        """Binary logarithm of the product of the moduli; 0 for the native product."""
+        return 0.0 if self.spec.native else self.spec.system.modulus_bits
+
+    @property
+    def tiles(self) -> tuple[int, int, int]:
+        """(mt, nt, kt): number of tiles along m, n and k."""
+        return self.grid.mt, self.grid.nt, self.grid.kt
+
+    @property
+    def tile_shape(self) -> tuple[int, int, int]:
+        """(mb, nb, kb): sizes of the largest tile."""
+        return max(self.grid.m), max(self.grid.n), max(self.grid.k)
+
+    @property
+    def panels(self) -> int:
+        """Number of tasks along k for each C tile that is computed."""
+        return len(self.grid.panels)
+
+    @property
+    def workers(self) -> int:
+        """Number of worker processes."""
+        return self.cluster.workers
+
+    @property
+    def peak_worker_bytes(self) -> int:
+        """Predicted bytes of tiles on the fullest worker."""
+        return self.memory.total
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of encoded tiles that a worker may keep."""
+        return self.spec.cache_bytes
+
+    @property
+    def operations_per_modulus(self) -> float:
+        """int8 operations that one modulus more, or less, would cost."""
+        return self.int8_operations / max(1, self.num_moduli)
+
+    @property
+    def error_bound(self) -> float:
+        """Bound of ``|dC_ij|`` for alpha = 1, beta = 0.
+
+        Relative to ``(|A| |B|)_ij`` with a `grade`, else to ``||a_i|| ||b_j||``; 0 for
+        an exact product.
+
+        For a rank-2k update it holds for each of the two products.
+        """
+        if self.spec.exact:
+            return 0.0
+        if self.spec.grade:
+            return componentwise_bound(self.spec.k, self.spec.unit_roundoff)
+        system = None if self.spec.native else self.spec.system
+        return error_bound(system, self.spec.k, self.spec.dtype, self.spec.words)
+
+    def to_json(self) -> str:
+        """Return the plan as one line of JSON.
+
+        Returns
+        -------
+        str
+            All figures by name.
+        """
+        own = [x.name for x in fields(self) if x.name not in self._PARTS]
+        own += [name for name, x in vars(Plan).items() if isinstance(x, property)]
+        figures = dict(zip("mnk", self.shape, strict=True))
+        return json.dumps(figures | {name: getattr(self, name) for name in own})
+
+    def __repr__(self) -> str:
+        m, n, k = self.shape
+        mt, nt, _ = self.tiles
+        workers = name_count(self.workers, "worker")
+        return (
+            f"<plan of {self.routine}: {m} x {k} times {k} x {n}, {self.dtype}, "
+            f"{mt} x {nt} tiles on {workers}, up to "
+            f"{format_bytes(self.peak_worker_bytes)} on each; print it for more>"
+        )
+
+    def cost(self) -> Cost:
+        """Return the cost alone: printed, the line that a lazy result shows.
+
+        Returns
+        -------
+        Cost
+            Tasks, int8 products of tiles, moduli, bytes moved and memory.
+        """
+        return Cost(
+            self.routine,
+            products=1,
+            tasks=self.num_tasks,
+            int8_gemms=self.num_int8_gemms,
+            num_moduli=self.num_moduli,
+            bytes_moved=self.bytes_moved,
+            peak_bytes=self.peak_worker_bytes,
+        )
+
+    def __str__(self) -> str:
+        return as_text(self._list_rows())
+
+    def _repr_html_(self) -> str:
+        return as_html(f"Plan of {self.routine}", self._list_rows())
+
+    def _list_rows(self) -> Rows:
+        (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
+        moduli = f"{self._name_moduli()}, {self.modulus_bits:.1f} bits"
+        bound = f"{self.error_bound:.1e} ||a_i|| ||b_j||"
+        panels = name_count(self.panels, "panel")
+        if self.grade:
+            each = f"{self.operations_per_modulus:.2g} ops each"
+            moduli += f", expected: the data decide, {each}"
+            how = "guaranteed" if self.grade == "componentwise" else "expected"
+            bound = f"{self.error_bound:.1e} (|A| |B|)_ij, {how}"
+        if self.spec.exact:
+            bound = "0: integers, multiplied exactly"
+        return [
+            ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
+            ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
+            ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
+            ("error bound", bound),
+            ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
+            ("tasks", f"{self.num_tasks}, k in {panels} for each C tile"),
+            (
+                "int8 products",
+                f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops",
+            ),
+            ("workers", self._show_workers()),
+            ("idle workers", f"{self.idle_workers}"),
+            ("moved", f"{format_bytes(self.bytes_moved)}, entries of op(A) and op(B)"),
+            ("peak of a worker", format_bytes(self.peak_worker_bytes)),
+        ]
+
+    def _name_moduli(self) -> str:
+        return name_count(self.num_moduli, "modulus", "moduli")
+
+    def _show_workers(self) -> str:
+        if self.worker_grid is not None:
+            pr, pc = self.worker_grid
+            return f"{self.workers}, as {pr} x {pc}"
+        return f"{self.workers}, each with up to {self.held_fraction:.0%} of the rows"

@@ -1,0 +1,1 @@
+"""A problem: what was asked of which matrices, checked once."""

@@ -1,0 +1,67 @@
+"""The four dtypes of products, by the letters of their BLAS-typed names."""
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError
+
+DTYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
+
+
+def result_dtype(letter: str | None, **matrices: Any) -> np.dtype[Any]:
+    """Return the dtype of the product, or refuse what cannot be promoted to it.
+
+    That of the letter of a BLAS-typed routine; without one, matrices are promoted
+    together.
+    """
+    given = {name: x.dtype for name, x in matrices.items() if x is not None}
+    for name, source in given.items():
+        if source.kind not in "biufc":
+            raise ArgumentError(
+                f"{name} has dtype {source}, which is not a dtype of numbers",
+                "Convert it with astype",
+                "dtype",
+            )
+    dtype = np.dtype(DTYPES[letter]) if letter else _promote(given.values())
+    for name, source in given.items():
+        if not np.can_cast(source, dtype, "safe"):
+            raise ArgumentError(
+                f"{name} has dtype {source}, which {dtype} cannot hold safely",
+                "Convert it with astype, or call the routine of its own type",
+                "dtype-unsafe",
+            )
+    return dtype
+
+
+def _promote(dtypes: Any) -> np.dtype[Any]:
+    dtype = np.result_type(*dtypes)
+    if dtype.kind in "biu":
+        dtype = np.result_type(dtype, np.float64)
+    if dtype == np.float16:
+        dtype = np.dtype(np.float32)
+    return product_dtype(dtype)
+
+
+def product_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return one of the four dtypes of products."""
+    found: np.dtype[Any] | None
+    try:
+        found = np.dtype(dtype)
+    except (TypeError, ValueError):
+        found = None
+    if found is None or found.name not in DTYPES.values():
+        raise ArgumentError(
+            f"there is no product in {dtype!r}"
+            if found is None
+            else f"there is no product in {found}",
+            f"Use {', '.join(DTYPES.values())}",
+            "dtype",
+        )
+    return found
+
+
+def letter_of(dtype: Any) -> str:
+    """Return the letter of the BLAS-typed names for a dtype of products."""
+    name = product_dtype(dtype).name
+    return next(letter for letter, of_letter in DTYPES.items() if of_letter == name)

@@ -1,0 +1,323 @@
+"""What may stand in the place of a matrix: arrays of one family, stacks of matrices."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from ..errors import ArgumentError, PlanError, shown
+from ..kernels.family import Family, family_of, namespace
+from ..tiles.routine import Routine
+from ..typing import Op, as_integer
+
+
+def is_dask(x: Any) -> bool:
+    """Tell a dask array without importing dask."""
+    kind = type(x)  # a Delayed has every attribute, its class has not
+    return kind.__module__.split(".")[0] == "dask" and hasattr(kind, "chunks")
+
+
+def common_family(**arrays: Any) -> Family:
+    """Return the family of all blocks: NumPy or CuPy, inside dask arrays or not."""
+    given = {name: x for name, x in arrays.items() if x is not None}
+    families = {name: family_of(getattr(x, "_meta", x)) for name, x in given.items()}
+    if len(set(families.values())) > 1:
+        parts = ", ".join(f"{name} is {family}" for name, family in families.items())
+        raise ArgumentError(
+            f"NumPy and CuPy are mixed ({parts}; of a dask array its blocks count)",
+            "Move some of them with cupy.asarray or cupy.asnumpy, blocks with "
+            "map_blocks",
+            "families",
+        )
+    family: Family = next(iter(families.values()), "numpy")
+    if family == "cupy":
+        _check_device({name: x for name, x in given.items() if not is_dask(x)})
+    return family
+
+
+def _check_device(arrays: dict[str, Any]) -> None:
+    """Refuse CuPy arrays that do not lie on the current device."""
+    devices = {name: x.device.id for name, x in arrays.items()}
+    if len(set(devices.values())) > 1:
+        where = ", ".join(f"{name} lies on device {i}" for name, i in devices.items())
+        raise PlanError(
+            where,
+            "Copy all of them to one device, with cupy.asarray in a `with "
+            "cupy.cuda.Device(i):` block",
+            "devices",
+        )
+    for name, i in devices.items():
+        current = namespace(arrays[name]).cuda.Device().id
+        if i != current:
+            raise PlanError(
+                f"{name} lies on device {i}, but the current device is {current}",
+                f"Multiply inside `with cupy.cuda.Device({i}):`",
+                "device",
+            )
+
+
+def as_matrix(x: Any, name: str) -> Any:
+    """Return x as a NumPy, CuPy or dask array of (..., rows, columns)."""
+    x = as_array(x, name)
+    if x.ndim < 2:
+        raise PlanError(
+            f"{name} has shape {tuple(x.shape)}, but a matrix has two dimensions",
+            f"Use {name}.reshape(rows, columns)",
+            "not-two-dimensional",
+        )
+    return x
+
+
+def check_single(x: Any, name: str) -> Any:
+    """Return a matrix; refuse a stack, of which there is no such thing."""
+    if len(x.shape) > 2:
+        raise PlanError(
+            f"{name} has shape {tuple(x.shape)}, and one matrix is taken here",
+            f"Give one of the stack, such as {name}[0]",
+            "stack",
+        )
+    return x
+
+
+def as_array(x: Any, name: str) -> Any:
+    """Return x as a NumPy, CuPy or dask array."""
+    if type(x) is not np.ndarray:
+        _refuse_other_kinds(x, name)
+        if not is_dask(x) and family_of(x) == "numpy":
+            x = _as_numpy(x, name)
+    if x.dtype.names is not None:
+        raise ArgumentError(
+            f"{name} has the fields {', '.join(map(repr, x.dtype.names))}",
+            "Give numpy.stack of its integers, axis=-1, and pairs=True; of other "
+            "numbers a complex array",
+            "dtype",
+        )
+    return x
+
+
+def _refuse_other_kinds(x: Any, name: str) -> None:
+    """Refuse what NumPy would convert and lose something."""
+    meta = getattr(x, "_meta", x)
+    if _is_masked(meta):
+        raise ArgumentError(
+            f"{name} is a masked array, and masks have no product",
+            "Fill it first, for example by its method filled(0)",
+            "masked",
+        )
+    kind = type(meta)
+    if kind.__module__.split(".")[0] == "dask" and not is_dask(x):
+        raise ArgumentError(
+            f"{name} is a {kind.__module__}.{kind.__qualname__}, not a dask array",
+            "Make one with dask.array.from_delayed",
+            "not-a-matrix",
+        )
+    if hasattr(kind, "toarray") or hasattr(kind, "todense"):
+        raise ArgumentError(
+            f"{name} is a sparse matrix ({kind.__name__})",
+            "Convert it with toarray()",
+            "sparse",
+        )
+
+
+def _is_masked(x: Any) -> bool:
+    """Tell a masked array, or a list of rows that has one or a masked entry in it."""
+    rows = x if isinstance(x, list | tuple) else (x,)
+    kinds = set(map(type, rows))
+    for row in rows:
+        if isinstance(row, list | tuple):
+            kinds.update(map(type, row))
+    return any(issubclass(kind, np.ma.MaskedArray) for kind in kinds)
+
+
+def _as_numpy(x: Any, name: str) -> Any:
+    try:
+        x = np.asarray(x)
+    except Exception as error:  # an object's __array__ raises what it likes
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ArgumentError(
+            f"{name} cannot be converted to a NumPy array ({reason})",
+            "",
+            "not-a-matrix",
+        ) from None
+    if x.ndim == 0 and x.dtype.kind in "US":
+        raise ArgumentError(
+            f"{name} holds text, not numbers",
+            "Load the file first, or call td.multiply_files or td.update_files",
+            "not-a-matrix",
+        )
+    if x.ndim == 0 and x.dtype.kind not in "biufc":
+        raise ArgumentError(
+            f"{name} is not a matrix of numbers but has dtype {x.dtype}",
+            "",
+            "not-a-matrix",
+        )
+    return x
+
+
+class Header:
+    """A shape and a dtype in the place of an array."""
+
+    def __init__(
+        self, name: str, shape: Any, dtype: Any = "complex128", chunks: Any = None
+    ) -> None:
+        given = tuple(shape) if isinstance(shape, Iterable) else ()
+        sizes = [size for size in map(as_integer, given) if size is not None]
+        if not (len(given) == len(sizes) == 2 and min(sizes) >= 0):
+            raise PlanError(
+                f"{name}={shown(shape)} is neither an array nor the shape of a matrix",
+                "Give rows and columns, such as (3000, 2000)",
+                "not-two-dimensional",
+            )
+        self.shape = (sizes[0], sizes[1])
+        self.dtype = np.dtype(dtype)
+        self.chunks = chunks
+
+
+def op_shape(x: Any, op: Op) -> tuple[int, int]:
+    """Shape of op(x), or of the matrices of a stack."""
+    rows, columns = x.shape[-2:]
+    return (rows, columns) if op == "N" else (columns, rows)
+
+
+def check_sizes(
+    routine: Routine, a: Any, b: Any, c: Any, op_a: Op, op_b: Op
+) -> tuple[tuple[int, int, int], tuple[int, ...]]:
+    """Return (m, n, k) of ``op(A) op(B)``, and the axes in front of stacks.
+
+    Or say which dimensions disagree.
+    """
+    named = [(x, name) for x, name in ((a, "A"), (b, "B"), (c, "C")) if x is not None]
+    for x, name in named:
+        # dask does not know the sizes of some chunks: NaN.
+        if any(size != size for size in x.shape):
+            raise PlanError(
+                f"{name} has chunks of unknown size",
+                "Call its method compute_chunk_sizes() first",
+                "unknown-chunks",
+            )
+    if routine.triangle and tuple(b.shape[-2:]) != tuple(a.shape[-2:]):
+        raise PlanError(
+            f"A has shape {tuple(a.shape)} and B {tuple(b.shape)}, but "
+            f"{routine.name} takes matrices of one shape",
+            "",
+            "shapes",
+        )
+    (m, k), (k_b, n) = op_shape(a, op_a), op_shape(b, op_b)
+    if k != k_b:
+        raise PlanError(
+            f"op(A) is {m} x {k} and op(B) is {k_b} x {n} (op_a={op_a!r}, "
+            f"op_b={op_b!r}), but their inner dimensions must agree",
+            "",
+            "shapes",
+        )
+    if c is not None and tuple(c.shape[-2:]) != (m, n):
+        raise PlanError(
+            f"C has shape {tuple(c.shape)}, but the result is {m} x {n}", "", "shapes"
+        )
+    return (int(m), int(n), int(k)), _broadcast_stacks(named)
+
+
+def _broadcast_stacks(named: Iterable[tuple[Any, str]]) -> tuple[int, ...]:
+    """Broadcast the axes in front of matrices, as NumPy does."""
+    stacks = [(x.shape[:-2], name) for x, name in named]
+    if not any(stack for stack, _ in stacks):
+        return ()
+    try:
+        return tuple(map(int, np.broadcast_shapes(*(stack for stack, _ in stacks))))
+    except ValueError:
+        given = ", ".join(f"{stack} of {name}" for stack, name in stacks)
+        raise PlanError(
+            f"the axes in front of the matrices ({given}) do not broadcast",
+            "",
+            "stack-shapes",
+        ) from None
+
+
+def check_out(
+    out: Any,
+    matrices: Iterable[Any],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+) -> None:
+    """Refuse what a result of the matrices cannot be written to."""
+    given = [x for x in matrices if x is not None]
+    if any(map(is_dask, given)):
+        problem = "out is an array, and the result of dask arrays is lazy"
+        raise PlanError(problem, "Leave out out", "out")
+    family = family_of(given[0])
+    plain = type(out).__name__ in ("ndarray", "memmap")  # no masks, no matrices
+    if family_of(out) != family or not plain:
+        problem = f"out is a {type(out).__name__}, and the matrices are {family} arrays"
+        raise ArgumentError(problem, f"Give a {family} array", "out")
+    if out.shape != shape or out.dtype != dtype:
+        problem = (
+            f"out is {' x '.join(map(str, out.shape))} of {out.dtype}, and the result "
+            f"{' x '.join(map(str, shape))} of {dtype}"
+        )
+        raise PlanError(problem, f"Give empty({shape}, {str(dtype)!r})", "out")
+    if family == "cupy":
+        _check_device({"out": out})
+    elif not out.flags.writeable:
+        raise PlanError("out is read-only", "Copy it", "out")
+    if out.size and _overlaps_itself(out):
+        raise PlanError("out has entries that share memory", "Copy it", "out")
+    if any(_may_overlap(out, x) for x in given):
+        problem = "out overlaps a matrix that is read"
+        raise PlanError(problem, "Give an array of its own", "out")
+
+
+def _may_overlap(out: Any, x: Any) -> bool:
+    """Tell whether writing to out may change x: in memory, or in a file of both."""
+    if namespace(out).may_share_memory(out, x):
+        return True
+    written, read = _find_mapping(out), _find_mapping(x)
+    # Copy-on-write memory keeps what is written to it from the file.
+    if written is None or read is None or written.mode == "c":
+        return False
+    if not out.size or not x.size or _identify(written) != _identify(read):
+        return False
+    (start, stop), (first, end) = _mapped_bytes(out, written), _mapped_bytes(x, read)
+    return start < end and first < stop
+
+
+def _find_mapping(x: Any) -> np.memmap[Any, Any] | None:
+    """Return the memory map of a file that an array is a view of."""
+    if family_of(x) != "numpy":
+        return None
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return x if isinstance(x, np.memmap) and x.filename is not None else None
+
+
+def _identify(mapping: np.memmap[Any, Any]) -> Any:
+    """Return what is equal for one file, whatever paths lead to it."""
+    assert mapping.filename is not None
+    try:
+        found = os.stat(mapping.filename)
+    except OSError:  # removed, but still mapped
+        return os.fspath(mapping.filename)
+    return found.st_dev, found.st_ino
+
+
+def _mapped_bytes(x: Any, mapping: np.memmap[Any, Any]) -> tuple[int, int]:
+    """Return the bytes of the file that an array has entries from, first and last."""
+    start, stop = byte_bounds(x)
+    shift = mapping.offset - byte_bounds(mapping)[0]
+    return int(start + shift), int(stop + shift)
+
+
+def _overlaps_itself(x: Any) -> bool:
+    """Whether one step along an axis may end within the axes of shorter steps."""
+    steps = sorted(
+        (abs(step), size)
+        for step, size in zip(x.strides, x.shape, strict=True)
+        if size > 1
+    )
+    taken = x.dtype.itemsize
+    for step, size in steps:
+        if step < taken:
+            return True
+        taken += step * (size - 1)
+    return False

@@ -1,0 +1,78 @@
+"""Gaussian integers as pairs: the last axis holds their real and imaginary parts.
+
+A NumPy array of pairs, or a dask array of such blocks, goes on as the same memory with
+one axis less and a dtype of two fields, which any cutting leaves alone: its tiles
+become complex where they are encoded. CuPy has no such dtypes and converts at once.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import ArgumentError, PlanError
+from ..kernels.family import Family, empty_block, family_of
+from ..tiles.integers import pair_dtype, working_dtype
+from .matrices import as_matrix, is_dask
+
+
+def check_parts(x: Any, name: str) -> None:
+    """Refuse what has no axis of two parts."""
+    shape = tuple(x.shape)
+    if len(shape) < 3 or shape[-1] != 2:
+        raise PlanError(
+            f"{name} has shape {shape}, and with pairs=True its last axis holds real "
+            "and imaginary parts",
+            "Use numpy.stack((re, im), axis=-1)",
+            "pairs-shape",
+        )
+
+
+class PairHeader(NamedTuple):
+    """The shape of a matrix of pairs, and the dtype of their parts."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def header_of(x: Any, name: str) -> PairHeader:
+    """Describe (..., rows, columns, 2) integers as a matrix of pairs."""
+    if x.dtype.kind not in "biu":
+        raise ArgumentError(
+            f"{name} has dtype {x.dtype}, and pairs=True takes integers",
+            "Convert it with astype, or multiply complex matrices without pairs",
+            "pairs-dtype",
+        )
+    check_parts(x, name)
+    return PairHeader(x.shape[:-1], x.dtype)
+
+
+def as_pairs(x: Any, name: str) -> Any:
+    """View (..., rows, columns, 2) integers as (..., rows, columns) pairs."""
+    x = as_matrix(x, name)
+    dtype = header_of(x, name).dtype
+    if not is_dask(x):
+        return pack(x, dtype.str)
+    x = x.rechunk({x.ndim - 1: 2})
+    family = family_of(x._meta)
+    meta = empty_block(family, _packed_dtype(family, dtype))
+    last = x.ndim - 1
+    return x.map_blocks(pack, dtype.str, drop_axis=last, dtype=meta.dtype, meta=meta)
+
+
+def _packed_dtype(family: Family, dtype: Any) -> np.dtype[Any]:
+    pairs = pair_dtype(dtype)
+    return pairs if family == "numpy" else working_dtype(pairs)
+
+
+def pack(x: Any, dtype: str) -> Any:
+    """Return an array in memory with one axis less; `dtype`: what it says it is of."""
+    found = np.dtype(dtype)
+    if family_of(x) == "cupy":
+        parts = working_dtype(found)
+        kind = working_dtype(pair_dtype(found))
+        return x.astype(parts, order="C").view(kind)[..., 0]
+    # In the machine's byte order, as blocks are sent.
+    native = x.astype(found.newbyteorder("="), copy=False)
+    if native.strides[-1] != native.itemsize:
+        native = np.ascontiguousarray(native)
+    return native.view(pair_dtype(found))[..., 0]

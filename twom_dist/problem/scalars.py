@@ -1,0 +1,61 @@
+"""alpha and beta: numbers that the dtype of the result can hold."""
+
+from cmath import isinf
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, PlanError, shown
+from ..tiles.routine import Routine
+
+
+def as_number(value: Any, name: str) -> complex:
+    """Return a factor as Python's number, or refuse what is not one."""
+    problem, remedy = "is not a number", ""
+    try:
+        if np.ndim(value) == 0 and not isinstance(value, str):
+            number = complex(value)
+            # Integers raise what other types do not.
+            if isinf(number) and abs(value) != inf:
+                raise OverflowError
+            return number
+    except OverflowError:
+        problem, remedy = "is larger than any double", "Scale the matrices instead"
+    except (TypeError, ValueError):
+        pass
+    raise ArgumentError(f"{name}={shown(value)} {problem}", remedy, "scalar")
+
+
+def check_beta(beta: complex | None, C: Any) -> complex:
+    """Return beta; refuse a C that would be ignored, and a beta without C."""
+    if beta is None:
+        if C is not None:
+            raise PlanError("C without beta", "Give beta, 1 to add C", "no-beta")
+        return 0
+    number = as_number(beta, "beta")
+    if C is None and number != 0:
+        raise PlanError(f"beta={beta} without C", "Give C, or leave beta out", "no-c")
+    return number
+
+
+def check_scalars(
+    routine: Routine, dtype: np.dtype[Any], alpha: complex, beta: complex
+) -> None:
+    """Refuse scalars that the dtype cannot hold, or that cost C its symmetry."""
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if value.imag == 0:
+            continue
+        if dtype.kind != "c":
+            raise ArgumentError(
+                f"{name}={value} is complex and the product is {dtype}",
+                f"Use a real {name}, or convert the matrices to a complex dtype",
+                "scalar-complex",
+            )
+        if routine.hermitian and not (routine.sums and name == "alpha"):
+            raise ArgumentError(
+                f"with the complex {name}={value} the result of {routine.name} would "
+                "not be Hermitian",
+                f"Use a real {name}, or gemm",
+                "scalar-not-real",
+            )

@@ -1,0 +1,1 @@
+"""A problem computed: arrays in memory now, dask arrays lazily."""

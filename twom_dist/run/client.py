@@ -1,0 +1,128 @@
+"""The live cluster of a product: what its workers can hold, and its placement."""
+
+import asyncio
+import sys
+from typing import Any
+
+from dask.system import CPU_COUNT
+
+from ..config import flag_setting
+from ..errors import ArgumentError
+from ..plan import Cluster
+from ..plan.memory import MemoryBudget
+from .devices import budget_for_products
+
+# For a scheduler to answer while an asynchronous client waits.
+ANSWER_SECONDS = 10
+
+
+def current_client() -> Any:
+    """Return the distributed client that a compute would use, or None.
+
+    Looks only at what is loaded: a program without distributed never imports it.
+    """
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+def check_client(client: Any) -> None:
+    """Refuse what is given as a client and is none that can be waited for."""
+    if client is None:
+        return
+    from distributed import Client
+
+    if not isinstance(client, Client):
+        raise ArgumentError(
+            f"a {type(client).__name__} was given as the client",
+            "Give a distributed.Client",
+            "not-a-client",
+        )
+    if client.asynchronous:
+        raise ArgumentError(
+            "the client is asynchronous, and its answers are waited for",
+            "Give a client made without asynchronous=True",
+            "asynchronous-client",
+        )
+
+
+def current_cluster(engine: str = "cpu") -> Cluster:
+    """Describe the workers of the current client; one unlimited worker without.
+
+    The smallest memory limit counts; a worker without one has none to count. With the
+    engine "cuda" it is that of their devices, since what dask limits is the host's.
+    """
+    client, on_devices = current_client(), engine == "cuda"
+    if client is None:
+        memory = budget_for_products(None, ()) if on_devices else MemoryBudget()
+        return Cluster(threads=CPU_COUNT, memory=memory)
+    workers = _list_workers(client)
+    if not workers:
+        return Cluster()
+    limits = [x["memory_limit"] for x in workers if x["memory_limit"]]
+    memory = MemoryBudget(min(limits, default=None))
+    if on_devices:
+        memory = budget_for_products(client, [x["address"] for x in workers])
+    return Cluster(len(workers), max(x["nthreads"] for x in workers), memory)
+
+
+def _list_workers(client: Any) -> list[dict[str, Any]]:
+    """Ask the scheduler for its workers, their threads and memory limits."""
+    if not client.asynchronous:
+        return list(client.run_on_scheduler(describe_workers))
+    from distributed import Client, Scheduler
+
+    # Its loop waits for us: what answers must have another one, or none at all.
+    address = client.scheduler.address
+    for scheduler in Scheduler._instances:
+        if scheduler.address == address:
+            return describe_workers(scheduler)
+    try:
+        with Client(
+            address,
+            security=client.security,
+            set_as_default=False,
+            asynchronous=False,
+            timeout=ANSWER_SECONDS,
+        ) as other:
+            return list(other.run_on_scheduler(describe_workers))
+    except OSError as error:
+        raise ArgumentError(
+            f"the scheduler at {address} does not say what its workers can hold "
+            f"({error})",
+            "Make the product in a thread, with a client without asynchronous=True",
+            "asynchronous-client",
+        ) from error
+
+
+def describe_workers(dask_scheduler: Any) -> list[dict[str, Any]]:
+    """List the workers, their threads and memory limits; runs on the scheduler."""
+    return [
+        {
+            "address": ws.address,
+            "nthreads": ws.nthreads,
+            "memory_limit": int(ws.memory_limit or 0),
+        }
+        for ws in dask_scheduler.workers.values()
+    ]
+
+
+def ensure_placement() -> None:
+    """Register the placement plugin with the current client's scheduler, once."""
+    client = current_client()
+    if client is None or not flag_setting("placement"):
+        return
+    from ..tiles.placement.plugin import PLUGIN_NAME, PlacementPlugin
+
+    if getattr(client, "_twom_placement", None) is not None:
+        return
+    registration = client.register_plugin(PlacementPlugin(), name=PLUGIN_NAME)
+    if client.asynchronous:
+        # Runs when the loop is next free, and so before a graph is sent.
+        registration = asyncio.ensure_future(registration)
+    client._twom_placement = registration or True

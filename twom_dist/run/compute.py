@@ -1,0 +1,20 @@
+"""The way that a problem takes, by its matrices."""
+
+from functools import partial
+from typing import Any
+
+from ..kernels.room import try_with_less
+from ..problem.matrices import is_dask
+from ..problem.problem import Problem
+
+
+def compute(posed: Problem) -> Any:
+    """Compute a problem of arrays: now, or lazily if one of them is a dask array."""
+    if any(map(is_dask, (posed.a, posed.b, posed.c))):
+        from . import lazy, lazy_stacks
+
+        return (lazy_stacks if posed.stack else lazy).compute(posed)
+    from . import eager, stacks
+
+    driver = stacks if posed.stack else eager
+    return try_with_less(partial(driver.compute, posed))

@@ -1,0 +1,125 @@
+"""The GPUs of the workers: what is free there, and what products have room for."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from platform import node
+from typing import Any
+
+from ..errors import TwomError
+from ..kernels.registry import get_engine
+from ..plan.memory import DEVICE_SHARE, MemoryBudget
+
+
+@dataclass(frozen=True)
+class Device:
+    """The GPU that a process multiplies on, or the reason why there is none."""
+
+    # The same for all processes that share it; empty without one.
+    name: str = ""
+    reason: str = ""
+    # What nobody has taken of the device.
+    free_bytes: int = 0
+    # What the process has taken, used or not.
+    own_bytes: int = 0
+    # What arrays hold of that.
+    held_bytes: int = 0
+    # The most that it may take before dask moves tiles to host or disk, if limited.
+    most_bytes: int | None = None
+
+    def room(self, sharers: int) -> int:
+        """Return the bytes of a process, where so many share the device."""
+        room = self.free_bytes // sharers + self.own_bytes
+        return max(1, room if self.most_bytes is None else min(room, self.most_bytes))
+
+    def room_beside(self, sharers: int) -> int:
+        """Return what arrays leave of these: what is planned takes but a share."""
+        return max(1, self.room(sharers) - int(self.held_bytes / DEVICE_SHARE))
+
+
+def measure_device(dask_worker: Any = None) -> Device:
+    """Open the device of this process as the engine does; runs on the workers."""
+    try:
+        get_engine("cuda")
+        return _measure(getattr(dask_worker, "data", None))
+    except Exception as error:  # a broken driver raises what it likes
+        said = error.problem if isinstance(error, TwomError) else str(error)
+        return Device(reason=" ".join(said.split()) or type(error).__name__)
+
+
+def _measure(data: Any) -> Device:
+    import cupy
+
+    device = cupy.cuda.Device()
+    # Parts of a partitioned device have a UUID each.
+    uuid = cupy.cuda.runtime.getDeviceProperties(device.id).get("uuid")
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    pool = cupy.get_default_memory_pool()
+    own, held = int(pool.total_bytes()), int(pool.used_bytes())
+    limits = []
+    if _takes_from_rmm(cupy):
+        # It does not tell what is used of its pool.
+        own, held = _rmm_bytes(), _weigh(cupy, data)
+    elif limit := int(pool.get_limit()):
+        limits.append(limit)
+    # dask-cuda counts the tiles on the device; dask counts them as if on the host.
+    if tile_bytes := getattr(getattr(data, "device_buffer", data), "n", None):
+        # The most that is planned of a device is tiles, or little else.
+        limits.append(int(tile_bytes / DEVICE_SHARE))
+    return Device(
+        f"{node()} {device.pci_bus_id} {uuid}",
+        free_bytes=int(free),
+        own_bytes=own,
+        held_bytes=held,
+        most_bytes=min(limits, default=None),
+    )
+
+
+def _takes_from_rmm(cupy: Any) -> bool:
+    module = getattr(cupy.cuda.get_allocator(), "__module__", None) or ""
+    return bool(module.partition(".")[0] == "rmm")
+
+
+def _rmm_bytes() -> int:
+    """Return the size of RMM's pool, if it has one."""
+    import rmm
+
+    resource = rmm.mr.get_current_device_resource()
+    # Below what logs or counts allocations.
+    while resource is not None and not hasattr(resource, "pool_size"):
+        resource = getattr(resource, "upstream_mr", None)
+    return 0 if resource is None else int(resource.pool_size())
+
+
+def _weigh(cupy: Any, data: Any) -> int:
+    """Count the bytes of the blocks that a worker keeps on its device, each once."""
+    kept = getattr(getattr(data, "device_buffer", data), "fast", data)
+    # Below zict's LRU, which takes a look for a use.
+    blocks = getattr(kept, "d", kept) or {}
+    arrays = {id(x): x for x in blocks.values() if isinstance(x, cupy.ndarray)}
+    return sum(int(x.nbytes) for x in arrays.values())
+
+
+def budget_for_products(client: Any, workers: Iterable[str]) -> MemoryBudget:
+    """Plan products by the smallest device, with what persisted inputs hold there.
+
+    Without a client it is the device of this process; where there is none to be asked,
+    nothing is limited. Workers are asked once, and again when others are there.
+    """
+    if client is None:
+        return _smallest([measure_device()])
+    addresses = frozenset(workers)
+    asked, found = getattr(client, "_twom_devices", (None, MemoryBudget()))
+    # The workers of an asynchronous client may wait for this very thread.
+    if asked != addresses and not client.asynchronous:
+        # One that has just died is no matter.
+        found = _smallest(client.run(measure_device, on_error="ignore").values())
+        client._twom_devices = addresses, found
+    return found
+
+
+def _smallest(devices: Iterable[Device]) -> MemoryBudget:
+    there = [x for x in devices if x.name]
+    sharers = Counter(x.name for x in there)
+    rooms = [x.room(sharers[x.name]) for x in there]
+    return MemoryBudget(min(rooms), "device") if rooms else MemoryBudget()

@@ -1,0 +1,103 @@
+"""Results of dask arrays: aligned, planned, and left lazy."""
+
+from dataclasses import replace
+from operator import getitem
+from typing import Any
+
+import numpy as np
+
+from ..kernels.family import empty_block, family_of
+from ..plan import LARGEST_TILE, Cluster, Plan, cut_evenly, make_plan
+from ..plan.memory import MemoryBudget
+from ..problem.matrices import Header, is_dask
+from ..problem.problem import Problem
+from ..tiles.blocks import cast_block
+from ..tiles.spec import SIDES, Spec
+from .align import align_inner, align_result, op_chunks
+from .client import current_cluster, ensure_placement
+from .collection import product_array, scaled_arrays
+from .planned import with_cost
+
+
+def compute(problem: Problem) -> Any:
+    """Return the result as a lazy dask array: one of the matrices is one."""
+    a, b, c = align(problem)
+    plan = plan_aligned(problem.spec, a, b, current_cluster(problem.spec.engine))
+    ensure_placement()
+    if plan.spec.equilibrate:
+        a, b = scaled_arrays(a, b, plan.grid, plan.spec)
+    out = product_array(a, b, c, plan.grid, plan.spec)
+    if plan.spec.words == 1:
+        return with_cost(out, plan.cost())
+    cost = plan.cost()
+    # Blocks are (2, m, n), whatever the array says of them.
+    return tuple(
+        with_cost(out.map_blocks(getitem, x, dtype=out.dtype, meta=out._meta), cost)
+        for x in range(plan.spec.words)
+    )
+
+
+def plan_aligned(spec: Spec, a: Any, b: Any, cluster: Cluster) -> Plan:
+    """Plan the product of aligned arrays."""
+    if spec.empty:
+        cluster = replace(cluster, memory=MemoryBudget())
+    (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]
+    return make_plan(replace(spec, lazy=True), (m, n, k), cluster)
+
+
+def align(problem: Problem) -> tuple[Any, Any, Any]:
+    """Make A, B and C dask arrays of the result's dtype that are cut alike."""
+    spec = problem.spec
+    left, right = map(spec.tile_dtype, SIDES)
+    a_chunks, b_chunks = _choose_chunks(problem)
+    a = as_dask(problem.a, left, a_chunks)
+    if spec.twins:
+        b = a
+    else:
+        b = as_dask(problem.b, right, b_chunks)
+        if not spec.routine.triangle:
+            a, b = align_inner(a, b, spec.op_a, spec.op_b)
+        elif a.chunks != b.chunks:
+            b = b.rechunk(a.chunks, method="tasks")
+    if problem.c is None:
+        return a, b, None
+    chunks = op_chunks(a, spec.op_a)[0], op_chunks(b, spec.op_b)[1]
+    return a, b, align_result(as_dask(problem.c, problem.dtype, chunks), chunks)
+
+
+def _choose_chunks(problem: Problem) -> tuple[Any, Any]:
+    """Choose chunks for what is not chunked: those of the other, else large tiles."""
+    a, b, c, spec = problem.a, problem.b, problem.c, problem.spec
+    if spec.routine.triangle:
+        chunked = next((x.chunks for x in (a, b) if is_dask(x)), None)
+        return (chunked or (LARGEST_TILE, LARGEST_TILE),) * 2
+    tile = max(1, *map(max, c.chunks)) if is_dask(c) else LARGEST_TILE
+    k = tile
+    if is_dask(a):
+        k = op_chunks(a, spec.op_a)[1]
+    elif is_dask(b):
+        k = op_chunks(b, spec.op_b)[0]
+    return (
+        (tile, k) if spec.op_a == "N" else (k, tile),
+        (k, tile) if spec.op_b == "N" else (tile, k),
+    )
+
+
+def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
+    """Promote an array to a dask array; a NumPy one is cut into the given chunks."""
+    if not is_dask(x):
+        import dask.array as da
+
+        if isinstance(x, Header):
+            # The shape of a plan, which is never computed.
+            for size in x.shape:
+                cut_evenly(size, LARGEST_TILE)
+            x = da.zeros(x.shape, x.dtype, chunks=chunks)
+        else:
+            x = da.from_array(x, chunks=chunks)
+    if x.dtype == dtype:
+        return x
+    # dask's own astype asks a block what it becomes, which takes a device for CuPy's.
+    family = family_of(x._meta)
+    meta = empty_block(family, dtype)
+    return x.map_blocks(cast_block, family, x.dtype, dtype, dtype=dtype, meta=meta)

@@ -1,0 +1,202 @@
+"""Stacks of NumPy and CuPy arrays: small matrices together, others one by one."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import PlanError
+from ..kernels.family import deliver, namespace
+from ..kernels.room import empty
+from ..problem.problem import Problem
+from ..tiles import tasks
+from ..tiles.blocks import cast
+from ..tiles.cells import as_operand, compute_cell
+from ..tiles.look.certain import certain_systems
+from ..tiles.look.estimate import Measured
+from ..tiles.spec import SIDES, Spec, as_rows, load_engine
+from ..typing import Array
+from . import eager
+
+# Rows, columns and k of matrices that are computed together: larger ones gain nothing,
+# and tiles, strips and Winograd's algorithm are for one.
+LARGEST = 512
+
+
+def compute(problem: Problem) -> Any:
+    """Compute the products of stacks: one array, or two with two words."""
+    stack, spec, dtype = problem.stack, problem.spec, problem.dtype
+    a, b = (
+        _broadcast(eager.as_tiles(x, side, spec), stack)
+        for x, side in zip((problem.a, problem.b), SIDES, strict=True)
+    )
+    c = None if problem.c is None else _broadcast(cast(problem.c, dtype), stack)
+    left: Iterable[tuple[int, ...]] = np.ndindex(*stack)
+    together = max(problem.shape) <= LARGEST or spec.native or spec.empty
+    if together and spec.words == 1:
+        found = compute_stack(a, b, spec, c, problem.out)
+        results = [found.values]
+        left = (_place(i, stack) for i in found.alone)
+    else:
+        shape = *stack, *problem.shape[:2]
+        results = [empty(namespace(a), shape, dtype) for _ in range(spec.words)]
+        if problem.out is not None:
+            results = [problem.out]
+    for place in left:
+        # Of two words the routine makes its own arrays.
+        out = results[0][place] if spec.words == 1 else None
+        beside = None if c is None else c[place]
+        one = replace(problem, a=a[place], b=b[place], c=beside, stack=(), out=out)
+        words = eager.compute(one)
+        if spec.words == 2:
+            for result, word in zip(results, words, strict=True):
+                result[place] = word
+    return tuple(results) if spec.words == 2 else results[0]
+
+
+def _broadcast(x: Array, stack: tuple[int, ...]) -> Array:
+    """View a stack with all the axes in front."""
+    return namespace(x).broadcast_to(x, (*stack, *x.shape[-2:]))
+
+
+def _place(index: int, stack: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(int, np.unravel_index(index, stack)))
+
+
+class Stacked(NamedTuple):
+    """Products of stacks, and the places of those that are still to be computed."""
+
+    values: Array
+    alone: list[int]
+
+
+def compute_stack(
+    a: Array, b: Array, spec: Spec, c: Array | None = None, out: Array | None = None
+) -> Stacked:
+    """Compute ``alpha op(A) op(B) + beta C`` of every A, B and C of three stacks.
+
+    Parameters
+    ----------
+    a, b : (..., rows, columns)
+        Of the dtype of the result, or integers of an exact product; the same axes in
+        front; b is a for an update.
+    spec : Spec
+        Of each product: its k. With a grade each takes its own moduli.
+    c : (..., m, n), optional
+    out : (..., m, n), optional
+        Where it is written, of the dtype of the result; it overlaps no other.
+
+    Returns
+    -------
+    Stacked
+        With the places, in the list of all matrices, of products whose moduli this
+        could not tell: what is there means nothing.
+    """
+    stack, m, n = _check(a, b, c, spec, out)
+    found = out
+    if found is None or not found.flags.c_contiguous:
+        found = empty(namespace(a), (*stack, m, n), spec.dtype)
+    if found.size == 0 or (spec.empty and c is None):
+        found[...] = 0
+        return Stacked(deliver(found, out), [])
+    a, b, listed = (x.reshape(prod(stack), *x.shape[-2:]) for x in (a, b, found))
+    c = None if c is None else c.reshape(listed.shape)
+    alone: list[int] = []
+
+    def compute(own: slice) -> None:
+        given = a[own], b[own], None if c is None else c[own]
+        missing = _compute_piece(*given, spec, listed[own])
+        alone.extend(own.start + place for place in missing)
+
+    if spec.native:
+        compute(slice(0, len(listed)))
+    else:
+        engine, shape = load_engine(spec), (m, n, spec.k)
+        limits = engine.tile_limits(spec.system, shape)
+        spec = replace(spec, cache_bytes=limits.cache_bytes if spec.twins else 0)
+        engine.run_stack(compute, len(listed), spec.system, shape)
+    return Stacked(deliver(found, out), sorted(alone))
+
+
+def _compute_piece(
+    a: Array, b: Array, c: Array | None, spec: Spec, out: Array
+) -> list[int]:
+    """Compute products; return the places of those whose moduli are not certain."""
+    if spec.native or spec.empty or spec.exact:
+        _compute_settled(a, b, c, (None, None), spec, out)
+        return []
+    if spec.equilibrate and not spec.grade:
+        # Which takes the shifts of each matrix.
+        return list(range(len(a)))
+    sides = tuple(zip((a, b), SIDES[:1] if spec.twins else SIDES, strict=False))
+    measured = []
+    for x, side in sides:
+        largest = tasks.largest_exponents(x, side, spec)
+        measured.append(Measured(largest, tasks.square_sums(x, largest, side, spec)))
+    if not spec.grade:
+        _compute_settled(a, b, c, _choose(measured, spec), spec, out)
+        return []
+    found = defaultdict(list)
+    for place, system in enumerate(certain_systems(a, b, measured, spec)):
+        found[system].append(place)
+    alone = found.pop(None, [])
+    for system, places in found.items():
+        settled = replace(spec.settle(system, 0.0), equilibrate=False)
+        if len(places) == len(a):
+            _compute_settled(a, b, c, _choose(measured, settled), settled, out)
+            continue
+        own = [Measured(*(t[places] for t in x)) for x in measured]
+        beside = None if c is None else c[places]
+        left = a[places]
+        right = left if spec.twins else b[places]
+        tiles = empty(namespace(out), (len(places), *out.shape[1:]), out.dtype)
+        _compute_settled(left, right, beside, _choose(own, settled), settled, tiles)
+        out[places] = tiles
+    return alone
+
+
+def _choose(measured: list[Measured], spec: Spec) -> tuple[Array, Array]:
+    exponents = [tasks.choose_exponents(*x, spec) for x in measured]
+    return exponents[0], exponents[-1]
+
+
+def _compute_settled(
+    a: Array,
+    b: Array,
+    c: Array | None,
+    exponents: tuple[Array | None, Array | None],
+    spec: Spec,
+    out: Array,
+) -> None:
+    """Compute products of one residue system, or of the BLAS."""
+    products = []
+    if not spec.empty:
+        left = as_operand([a], exponents[0], "left", spec)
+        right = left
+        if not spec.twins:
+            right = as_operand([b], exponents[1], "right", spec)
+        products = [(left, right)]
+    tile = compute_cell(products, spec, spec.routine.triangle, None, c, out)
+    if tile is not out:
+        out[...] = tile
+
+
+def _check(
+    a: Array, b: Array, c: Array | None, spec: Spec, out: Array | None
+) -> tuple[tuple[int, ...], int, int]:
+    """Return the axes in front, m and n, or say what does not fit."""
+    left, right = as_rows(a, "left", spec.op_a), as_rows(b, "right", spec.op_b)
+    *stack, m, k = left.shape
+    shape = *stack, m, right.shape[-2]
+    fits = right.shape == (*stack, shape[-1], k) and k == spec.k
+    if not fits or any(x is not None and x.shape != shape for x in (c, out)):
+        shapes = " and ".join(str(x.shape) for x in (a, b, c, out) if x is not None)
+        raise PlanError(
+            f"stacks of the shapes {shapes} do not multiply matrix by matrix",
+            "Give all the same axes in front of matrices that fit",
+            "stack-shapes",
+        )
+    return tuple(stack), m, shape[-1]

@@ -1,0 +1,155 @@
+"""Equilibration along k: op(A) D^-1 times D op(B), D diagonal, of powers of two.
+
+Rows of op(A) and columns of op(B) are scaled as wholes, so that spread along k costs
+accuracy: the error is relative to ``||a_i|| ||b_j||``, which large columns of A make
+large even where they meet small rows of B. By Cauchy-Schwarz
+
+    sum_l |a_l| |b_l| <= sqrt(sum_l |a_l|^2) sqrt(sum_l |b_l|^2)
+
+and the left side is what the norms become where ``|a_l| = |b_l|``. The products are the
+same, exactly: no entry leaves the normal numbers.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...kernels.family import convert
+from ...moduli import ZERO_ROW
+from ...typing import Array, Side
+from ..spec import Spec, as_rows, is_straight, load_engine
+
+# Of the norms, at least, that equilibration must gain: data without spread keep their
+# bits, those of any sub-block of the result.
+GAIN = 2
+# Bits of a square that is summed.
+_BITS = 40
+
+
+def column_exponents(block: Array, largest: Array, side: Side, spec: Spec) -> Array:
+    """Extreme exponents of each column of op(A), or row of op(B), in this tile."""
+    return load_engine(spec).column_exponents(
+        as_rows(block, side, spec.op(side)), largest
+    )
+
+
+def scale_tile(block: Array, shifts: Array | None, side: Side, spec: Spec) -> Array:
+    """Scale op(A) by ``2^-e`` or op(B) by ``2^e`` along k; the block itself by None."""
+    if shifts is None:
+        return block
+    engine, op = load_engine(spec), spec.op(side)
+    e = convert(-shifts if side == "left" else shifts, engine.family)
+    scaled = engine.scale_columns(as_rows(block, side, op), e)
+    return scaled if is_straight(side, op) else scaled.T
+
+
+def choose_of_tiles(
+    left: Sequence[Array], right: Sequence[Array], spec: Spec
+) -> Sequence[Array | None]:
+    """Choose the shifts of each tile along k, from the exponents of all."""
+    sizes = [x.shape[1] for x in left]
+    of_a, of_b = (
+        np.concatenate([convert(x, "numpy") for x in tiles], axis=1)
+        for tiles in (left, right)
+    )
+    shifts = choose_shifts(of_a, of_b, spec.dtype)
+    if shifts is None:
+        return [None] * len(sizes)
+    return np.split(shifts, np.cumsum(sizes)[:-1])
+
+
+def choose_shifts(left: Array, right: Array, dtype: Any) -> Array | None:
+    """Choose e of ``op(A)[:, l] 2^-e_l`` and ``op(B)[l] 2^e_l``.
+
+    Integers only, so that all who find the same exponents find the same e.
+
+    Parameters
+    ----------
+    left, right : (3, k) int32
+        Exponents of the columns of op(A) and of the rows of op(B), all tiles together:
+        see `Engine.column_exponents`.
+    dtype : dtype
+        Of both.
+
+    Returns
+    -------
+    (k,) int32, or None
+        None where the norms gain less than a factor of `GAIN`.
+    """
+    (a, a_largest, a_least), (b, b_largest, b_least) = (
+        x.astype(np.int64) for x in (left, right)
+    )
+    both = (a != ZERO_ROW) & (b != ZERO_ROW)
+    if not both.any() or not _gains(a, b, both):
+        return None
+    e = _halve(a - b)
+    e -= _halve(e[both].max() + e[both].min())
+    # What meets zeros alone becomes as small as the least of the others.
+    least = _halve((a + b)[both].min())
+    e = np.where(both, e, np.where(b == ZERO_ROW, a - least, least - b))
+    info = np.finfo(dtype)
+    # Exponents of normal numbers; the factors are some, too.
+    low, high, most = info.minexp + 1, info.maxexp, info.maxexp - 8
+    room_a, room_b = (np.maximum(0, -x - low) for x in (a_least, b_least))
+    e = np.clip(e, np.maximum(a_largest - high, -room_b), room_a)
+    e = np.minimum(e, high - b_largest)
+    e = np.clip(e, -most, most)
+    return e.astype(np.int32) if e.any() else None
+
+
+def _halve(x: Any) -> Any:
+    """Halve integers, towards zero: A and B may change places."""
+    return np.sign(x) * (abs(x) // 2)
+
+
+def _gains(a: Array, b: Array, both: Array) -> bool:
+    """Whether the norms of the columns' largest entries gain by a factor of `GAIN`.
+
+    Relative to their rows, which are scaled anyway: a row times a power of two changes
+    nothing.
+    """
+    bits = min(_BITS, 62 - len(a).bit_length())
+
+    def add_up(exponents: Array) -> tuple[int, int]:
+        """Return the sum of 2^(x - top + bits), and top."""
+        top = int(exponents.max())
+        terms = np.int64(1) << np.maximum(exponents - top + bits, 0)
+        return int(terms.sum()), top
+
+    (of_a, top_a), (of_b, top_b) = (add_up(2 * x[x != ZERO_ROW]) for x in (a, b))
+    of_both, top = add_up((a + b)[both])
+    # sqrt(of_a 2^top_a of_b 2^top_b) >= GAIN of_both 2^top
+    return of_a * of_b << (top_a + top_b - 2 * top) >= (GAIN * of_both) ** 2
+
+
+def may_gain(a: Array, b: Array) -> Array:
+    """Tell the matrices of stacks for which `choose_shifts` may not be None.
+
+    Parameters
+    ----------
+    a, b : (count, k) int32
+        The first of the exponents of `Engine.column_exponents`.
+
+    Returns
+    -------
+    (count,) bool
+        True wherever it gains, and where rounding leaves that open.
+    """
+    both = (a != ZERO_ROW) & (b != ZERO_ROW)
+    a, b = (x.astype(np.int64) for x in (a, b))
+
+    def log2_sums(exponents: Array, some: Array) -> Array:
+        """Return the logarithms of the sums that `_gains` takes, or 0."""
+        x = np.where(some, exponents, ZERO_ROW)
+        top = x.max(axis=-1, keepdims=True, initial=ZERO_ROW)
+        terms = np.where(some, np.exp2(np.maximum(x - top, -_BITS)), 0)
+        sums = terms.sum(axis=-1)
+        return np.where(sums > 0, np.log2(np.maximum(sums, 1)) + top[..., 0], 0)
+
+    of_a, of_b = log2_sums(2 * a, a != ZERO_ROW), log2_sums(2 * b, b != ZERO_ROW)
+    of_both = log2_sums(a + b, both)
+    # Less than what the rounding of these sums, and theirs to fewer bits, can hide.
+    gains = of_a + of_b + 2.0**-20 >= 2 * (np.log2(GAIN) + of_both)
+    found: Array = gains & both.any(axis=-1)
+    return found

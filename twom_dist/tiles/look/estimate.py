@@ -1,0 +1,240 @@
+"""How many moduli the data take: from the ratio of norms to magnitudes, on a sample.
+
+The error of a product is relative to ``||a_i|| ||b_j||``. That of the native one is
+relative to ``(|A| |B|)_ij``, which may be much smaller: by a factor of
+
+    rho = max_ij ||a_i|| ||b_j|| / (|A| |B|)_ij
+
+so that ``|dC_ij| <= sqrt(k) u (|A| |B|)_ij`` takes ``2 log2 rho`` bits of M more than
+the same bound relative to the norms. Entries that are 0 for lack of common nonzeros
+have no error, and do not count.
+
+For `accuracy="componentwise"` the maximum is taken over all rows and columns, which
+takes a real product in double precision. For "native" it is taken over some, all of
+them in small matrices: those that a few entries dominate, where rho is large, and short
+runs of the others, since near ones meet where a matrix is banded.
+
+All is exact integers, IEEE operations that round each by itself, and maxima: the same
+for every tiling, engine and machine.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import AccuracyError
+from ...kernels.family import convert, family_of, namespace
+from ...kernels.operands import Sample
+from ...moduli import NONFINITE_ROW, ZERO_ROW, norm_bits
+from ...moduli.accuracy import componentwise_system
+from ...typing import Array, Side
+from ..spec import Spec, as_rows, load_engine
+
+# Rows, and columns, of a sample; half of them the dominated ones, half in runs.
+SAMPLE = 128
+_RUN = 8
+# Rows and columns whose product is held at once.
+_BLOCK = 2048
+
+
+class Measured(NamedTuple):
+    """Rows of op(A), or columns of op(B): largest exponents and sums of squares."""
+
+    largest: Array
+    sums: Array
+
+
+class Known(NamedTuple):
+    """A matrix as rows, and what is known of them: where it is, and on the host."""
+
+    rows: Array
+    measured: Measured
+    on_host: Measured
+
+
+class Bounds(NamedTuple):
+    """Bounds of ``|A| |B|`` from below, for the rows and columns of a sample.
+
+    Attributes
+    ----------
+    sums : (r, c) float64 or int64
+        Of integers: exact.
+    powers : (r, c) int32, or None
+        Exponents of the largest terms, where sums are too small to tell.
+    """
+
+    sums: Array
+    powers: Array | None
+
+
+def choose_rows(measured: Sequence[Measured], spec: Spec) -> list[Array]:
+    """Choose the rows to look at, tile by tile: indices within each."""
+    sizes = [len(tile.largest) for tile in measured]
+    largest, sums = (_join(tiles) for tiles in zip(*measured, strict=True))
+    finite = np.flatnonzero((largest != ZERO_ROW) & (largest != NONFINITE_ROW))
+    chosen = finite
+    if spec.grade == "native" and len(finite) > SAMPLE:
+        # The sums are relative to the largest entry.
+        looked_at = _mark_smallest(sums[finite], SAMPLE // 2)
+        runs = SAMPLE // 2 // _RUN
+        starts = np.arange(runs) * (len(finite) - _RUN) // (runs - 1)
+        looked_at[starts[:, np.newaxis] + np.arange(_RUN)] = True
+        chosen = finite[looked_at]
+    if len(sizes) == 1:
+        return [chosen]
+    ends = np.cumsum(sizes)
+    return [
+        chosen[(chosen >= end - size) & (chosen < end)] - (end - size)
+        for end, size in zip(ends, sizes, strict=True)
+    ]
+
+
+def _join(tiles: Sequence[Array]) -> Array:
+    found = [convert(x, "numpy") for x in tiles]
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def _mark_smallest(x: Array, count: int) -> Array:
+    """Tell the smallest numbers, of equal ones the first: as a stable sort would."""
+    last = np.partition(x, count - 1)[count - 1]
+    found = x < last
+    equal = np.flatnonzero(x == last)
+    found[equal[: count - np.count_nonzero(found)]] = True
+    return found
+
+
+def sample_rows(
+    block: Array, largest: Array, rows: Array, side: Side, spec: Spec
+) -> Array:
+    """Take the magnitudes of some rows, in units of each row's power of two.
+
+    As `Engine.magnitudes` has them: samples are sent to where they meet.
+    """
+    x = as_rows(block, side, spec.op(side))
+    largest = convert(largest, family_of(block))
+    (found,) = load_engine(spec).magnitudes([Sample(x, largest, rows)])
+    return found
+
+
+def bound_products(left: Array, right: Array, spec: Spec) -> Bounds:
+    """Bound ``|A| |B|^T`` from below, for the samples of one tile along k.
+
+    The sums are those of magnitudes rounded down to b bits. Where they are below 2^-b,
+    which terms of less than that decide, the largest term stands for all. Elsewhere it
+    does no harm, for it is not larger: one with a factor below 2^-b is at most
+    2^(-b-1), and the power of two of any other is in the sum.
+    """
+    engine, bits = load_engine(spec), magnitude_bits(spec.k)
+    sums = engine.multiply_magnitudes(left, right, bits)
+    # One copy takes less than ten operations on a device.
+    few = sums.size <= SAMPLE**2
+    if few:
+        (sums,) = engine.fetch([sums])
+    small = sums < 2**bits
+    if not small.any():
+        return Bounds(sums, None)
+    powers = engine.largest_terms(left, right, small)
+    if few:
+        (powers,) = engine.fetch([powers])
+    return Bounds(sums, powers)
+
+
+def add_bounds(bounds: Iterable[Bounds]) -> Bounds:
+    """Combine the bounds of tiles along k."""
+    return reduce(_add_two, bounds)
+
+
+def _add_two(x: Bounds, y: Bounds) -> Bounds:
+    both = [powers for powers in (x.powers, y.powers) if powers is not None]
+    return Bounds(x.sums + y.sums, reduce(np.maximum, both) if both else None)
+
+
+def magnitude_bits(k: int) -> int:
+    """Bits b of a magnitude such that sums of products, each below 2^(2b+1), fit 53."""
+    return min(20, (52 - k.bit_length()) // 2)
+
+
+def square_ratio(bounds: Bounds, squares: Sequence[Array], k: int) -> float:
+    """Return the largest rho_ij^2, and 0 where nothing meets.
+
+    `squares`: sums of squares of the rows, and of the columns.
+    """
+    if 0 in bounds.sums.shape:
+        return 0.0
+    xp = namespace(bounds.sums)
+    lower = bounds.sums * 2.0 ** (-2 * magnitude_bits(k))
+    if bounds.powers is not None and (bounds.powers != ZERO_ROW).any():
+        # 0 where there is no term, by underflow.
+        largest = xp.ldexp(xp.ones_like(lower), bounds.powers)
+        lower = xp.maximum(lower, largest)
+    left, right = (xp.asarray(x).astype(np.float64) for x in squares)
+    # A power of two, which rounds nothing wherever it is multiplied.
+    left *= 2.0 ** (-4 * norm_bits(k))
+    ratios = left[:, np.newaxis] * right
+    # Where nothing meets, nothing is divided.
+    lower[lower == 0] = np.inf
+    ratios /= lower
+    ratios /= lower
+    return float(ratios.max())
+
+
+def cell_ratio(
+    left: Sequence[Array], right: Sequence[Array], squares: Sequence[Array], spec: Spec
+) -> float:
+    """Return the largest rho_ij^2 of rows and columns, from their tiles along k."""
+    found = [0.0]
+    for i in range(0, left[0].shape[0], _BLOCK):
+        for j in range(0, right[0].shape[0], _BLOCK):
+            rows, columns = slice(i, i + _BLOCK), slice(j, j + _BLOCK)
+            bounds = (
+                bound_products(x[rows], y[columns], spec)
+                for x, y in zip(left, right, strict=True)
+            )
+            own = squares[0][rows], squares[1][columns]
+            found.append(square_ratio(add_bounds(bounds), own, spec.k))
+    return max(found)
+
+
+def bound_tiles(left: Sequence[Array], right: Sequence[Array], spec: Spec) -> Bounds:
+    """Bound the products of the samples of all tiles, of one step along k."""
+    xp = namespace(left[0])
+    return bound_products(xp.concatenate(left), xp.concatenate(right), spec)
+
+
+def sample_sums(rows: Sequence[Array], measured: Sequence[Any]) -> Array:
+    """Square sums of chosen rows."""
+    pairs = zip(rows, measured, strict=True)
+    return _join([convert(sums, "numpy")[i] for i, (_, sums) in pairs])
+
+
+def choose_moduli(spec: Spec, square: float) -> Spec:
+    """Settle the moduli by rho^2, or the native product beyond all residue systems."""
+    system = componentwise_system(spec.method, spec.k, square, spec.unit_roundoff)
+    if system is None and spec.words == 2:
+        raise AccuracyError(
+            "the matrices need more bits than any residue system has",
+            "Give num_moduli or accuracy='normwise'",
+            "accuracy-out-of-reach",
+        )
+    return spec.settle(system, sqrt(square))
+
+
+def settle_in_memory(spec: Spec, left: Known, right: Known) -> Spec:
+    """Settle the moduli of a product of matrices in memory."""
+    sides = [left] if spec.twins else [left, right]
+    rows = [choose_rows([x.on_host], spec)[0] for x in sides]
+    found = load_engine(spec).magnitudes(
+        [
+            Sample(x.rows, x.measured.largest, chosen)
+            for x, chosen in zip(sides, rows, strict=True)
+        ]
+    )
+    squares = [
+        sample_sums([chosen], [x.on_host])
+        for x, chosen in zip(sides, rows, strict=True)
+    ]
+    both = squares[0], squares[-1]
+    return choose_moduli(spec, cell_ratio(found[:1], found[-1:], both, spec))

@@ -1,0 +1,1 @@
+"""Where tiles of C are computed: grids, triangles, and the scheduler plugin."""
