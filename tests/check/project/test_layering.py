@@ -274,21 +274,6 @@ def test_planning_is_pure():
     assert wrong == []
 
 
-def test_the_program_is_one_page_and_alone_calls_its_stages():
-    program = ROOT / PACKAGE / "tiles" / "program.py"
-    assert len(program.read_text("utf-8").splitlines()) <= 200
-    callers = {name for name, _, target in our_imports() if target == "tiles.stages"}
-    assert callers == {"tiles.program"}
-
-
-def test_how_it_works_shows_the_program():
-    shown = (ROOT / "docs" / "how-it-works.md").read_text("utf-8")
-    code = (ROOT / PACKAGE / "tiles" / "program.py").read_text("utf-8")
-    for name in ("look", "multiply"):
-        text = code[code.index(f"def {name}(") :]
-        assert text[: text.index("\n\n\n")] in shown
-
-
 def test_the_table_names_only_what_exists():
     named = {*(x for layer in LAYERS for x in layer), *AT_MOST, *ENGINES, *EXAMINERS}
     modules = {module_name(path) for path in source_files()}
