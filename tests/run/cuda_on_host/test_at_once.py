@@ -128,7 +128,7 @@ def test_what_is_scaled_is_looked_at_again(cuda):
     A, B = (random_matrix(40, 40, "complex128", 1.0, seed) for seed in (1, 2))
     D = np.ldexp(1.0, np.arange(40))
     calls, _ = calls_of_default(cuda, td.gemm, A * D, B / D[:, np.newaxis])
-    assert calls["scale_columns"] == calls["largest_exponents"] == 2
+    assert calls["largest_exponents"] == calls["sums_and_extremes"] == 2
     assert (calls["fetch"], calls["scale_and_encode"]) == (3, 1)
 
 
