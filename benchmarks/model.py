@@ -233,7 +233,7 @@ def main() -> None:
     routines = ["gemm", "herk", "syrk", "her2k", "syr2k"]
     parser.add_argument("--routine", choices=routines, default="gemm")
     parser.add_argument("--size", type=int, default=16384)
-    parser.add_argument("--tile", type=int, default=2048)
+    parser.add_argument("--chunks", type=int, default=2048)
     parser.add_argument(
         "--workers",
         type=lambda text: [*map(int, text.split(","))],

@@ -34,10 +34,10 @@ LAYERS = (
     ("problem",),
     ("run", "store", "testing"),
     ("interop",),
-    ("cluster", "integers"),
+    ("cluster",),
     ("jobs",),
     ("api",),
-    ("contract",),
+    ("contract", "integers"),
     # "": twom_dist/__init__.py, public names only.
     ("cli", "__main__", ""),
 )
@@ -46,7 +46,7 @@ AT_MOST: dict[str, tuple[str, ...]] = {
     "config": ("errors",),
     "moduli": ("errors", "typing"),
     "kernels": ("errors", "typing", "config", "moduli"),
-    "api.signatures": ("typing",),
+    "api.types": ("typing", "problem.call"),
     "testing": ("errors",),
     "store": ("errors", "typing"),
 }

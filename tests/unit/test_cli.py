@@ -12,7 +12,6 @@ import pytest
 
 import twom_dist as td
 from tests.command import K, M, N, contents, make, read, same_bits, save, visible
-from tests.jobs import stop_after
 from tests.layouts import lay_out
 from twom_dist import jobs
 from twom_dist.cli import failures, main
@@ -22,7 +21,8 @@ from twom_dist.plan.memory import MemoryBudget
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUTINES = ["gemm", "herk", "syrk", "her2k", "syr2k"]
-HERE = ("--workers", "0", "--tile", "16")
+BY_SHAPE = ("--shape-a", "8000,4000", "--shape-b", "4000x80")
+HERE = ("--n-workers", "0", "--chunks", "16")
 
 
 @pytest.mark.parametrize("routine", ROUTINES)
@@ -77,7 +77,7 @@ def test_the_docs_have_the_exit_codes_of_the_help():
             {"resumed": 0, "shape": [M, N, K]},
         ),
         (("herk", "A.npy", "-o", "H.npy", *HERE, "--quiet"), {"dtype": "complex128"}),
-        (("plan", "A.npy", "B.npy"), {"waves": 1}),
+        (("plan", "gemm", "A.npy", "B.npy"), {"waves": 1}),
         (("info", "A.npy"), {"shape": [M, K], "chunks": None, "missing_chunks": 0}),
         (("doctor",), {"ok": True}),
         (("clean", "."), {"leftovers": []}),
@@ -94,7 +94,7 @@ def test_every_command_prints_a_line_of_json(call, a, b, command, fields):
     ("command", "code"),
     [
         (("info", "none.npy"), "file-missing"),
-        (("plan", "A.npy", "A.npy"), "shapes"),
+        (("plan", "gemm", "A.npy", "A.npy"), "shapes"),
         (("gemm", "--fast"), "usage"),
         (("clean", "none"), "usage"),
     ],
@@ -110,7 +110,7 @@ def test_errors_are_json_beside_the_sentence(call, a, command, code):
 def test_python_and_dask_have_the_command():
     (entry,) = entry_points(group="dask_cli", name="twom")
     assert (entry.load(), main.name) == (main, "twom")
-    command = [sys.executable, "-m", "twom_dist", "plan"]
+    command = [sys.executable, "-m", "twom_dist", "plan", "gemm"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr.startswith("twom-dist: error: ")
@@ -129,14 +129,14 @@ def test_info_describes_a_matrix(call):
 @pytest.mark.parametrize(
     ("command", "shape", "tile", "options"),
     [
-        (("A.npy", "B.npy"), (M, N, K), 10, {}),
-        (("A.npy", "--op", "C", "--routine", "herk"), (K, K, M), 10, {"op": "C"}),
-        (("--shape-a", "8000,4000", "--shape-b", "4000x80"), (8000, 80, 4000), 90, {}),
+        (("gemm", "A.npy", "B.npy"), (M, N, K), 10, {}),
+        (("herk", "A.npy", "--op", "C"), (K, K, M), 10, {"op": "C"}),
+        (("gemm", *BY_SHAPE), (8000, 80, 4000), 90, {}),
     ],
 )
 def test_a_plan_is_that_of_the_job(call, a, b, command, shape, tile, options, threads):
     """With whole tiles, the last ones smaller, and the share of the processes."""
-    flags = ("--workers", "2", "--worker-memory", "550MiB", "--tile", str(tile))
+    flags = ("--n-workers", "2", "--memory-limit", "550MiB", "--chunks", str(tile))
     # One is what is planned for where nothing is said.
     flags += ("--threads-per-worker", str(threads)) if threads > 1 else ()
     cluster = Cluster(2, threads, MemoryBudget(550 * 2**20, "job"))
@@ -155,19 +155,6 @@ def test_numbers_and_shapes_are_parsed():
     numbers = {"1+2j": 1 + 2j, "-.5": -0.5, "1e3": 1000, "j": 1j}
     assert {text: NUMBER(text) for text in numbers} == numbers
     assert SHAPE("3,4") == SHAPE("3x4") == SHAPE(" 3 , 4") == (3, 4)
-
-
-def test_resume_keeps_the_tiles_that_overwrite_would_compute_again(call, a):
-    def run(progress):
-        options = {"tile": 16, "op_b": "C", "overwrite": True, "progress": progress}
-        td.multiply_files("A.npy", "A.npy", "C.npy", **options)
-
-    np.save("C.npy", np.eye(2))
-    command = ("gemm", "A.npy", "A.npy", "-oC.npy", "--op-b=C", *HERE, "--overwrite")
-    for flags, kept in (((), False), (("--resume",), True)):
-        stop_after(2, run)
-        code, out, _ = call(*command, *flags, "--json")
-        assert (code, json.loads(out)["resumed"] >= 2) == (0, kept)
 
 
 # --- failures while running ---------------------------------------------------------

@@ -14,7 +14,7 @@ from twom_dist import gemm
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 # The engine that starts fastest.
-PRODUCT = "gemm A.npy B.npy -o C.npy --workers 0 --engine reference"
+PRODUCT = "gemm A.npy B.npy -o C.npy --n-workers 0 --engine reference"
 
 
 def shell(line):

@@ -8,8 +8,7 @@ import numpy as np
 from ..errors import ArgumentError, PlanError
 from ..interop.dlpack import GiveBack, adopt
 from ..problem.matrices import as_array, common_family, is_dask
-from .letters import Reduction, Shape, reduce_each
-from .subscripts import Term
+from .letters import Reduction, Shape, Term, reduce_each
 
 
 def as_operands(

@@ -13,8 +13,7 @@ from math import inf, prod
 from typing import NamedTuple
 
 from ..typing import Op
-from .letters import Roles, Shape, find_roles
-from .subscripts import Term
+from .letters import Roles, Shape, Term, find_roles
 
 
 class Side(NamedTuple):

@@ -6,9 +6,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..errors import PlanError
-from .subscripts import Term
 
 Shape = tuple[int, ...]
+# Letters of the axes of an operand. Those of an ellipsis are "...0", "...1" from the
+# right; a letter is else one character, or whatever else tells axes apart.
+Term = tuple[str, ...]
 
 
 class Reduction(NamedTuple):

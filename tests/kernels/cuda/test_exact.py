@@ -28,11 +28,13 @@ def test_dask(cuda):
     a = random_integers((9, 8), "int16", True)
     x = da.from_array(a, chunks=(4, 5, 2))
     with dask.config.set(scheduler="sync"):
-        assert same_bits(td.herk(x, pairs=True).compute(), td.herk(a, pairs=True))
+        assert same_bits(
+            td.integers.herk(x, pairs=True).compute(), td.integers.herk(a, pairs=True)
+        )
 
 
 def test_results_of_64_bits(cuda):
     a = random_integers((3, 4), "int64", True, 1)
     b = random_integers((4, 2), "int64", True, 2)
-    found = td.gaussian_matmul(a, b, pairs=True, dtype=object)
+    found = td.integers.matmul(a, b, pairs=True, dtype=object)
     assert (found == multiply(a, b, True)).all()

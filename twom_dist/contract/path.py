@@ -1,17 +1,15 @@
 """Contractions of three or more operands, pair by pair along a path."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from ..errors import EngineUnavailableError, PlanError
-from ..plan import add_costs
-from ..run.planned import cost_of, with_cost
+from ..problem.choice import Choice
 from ..typing import as_integer
 from .arrays import reduce_operand, reduce_to
-from .letters import Shape, reduce_each
+from .letters import Shape, Term, reduce_each
 from .pair import contract_pair
-from .subscripts import Term
 
 # Positions of operands that are contracted, of those that are left; the result comes
 # last. As opt_einsum and NumPy have it.
@@ -23,7 +21,7 @@ def contract_network(
     terms: tuple[Term, ...],
     output: Term,
     optimize: Any,
-    options: Mapping[str, Any],
+    choice: Choice,
 ) -> Any:
     """Contract operands along a path that opt_einsum finds, or that is given."""
     shapes = tuple(x.shape for x in operands)
@@ -34,7 +32,6 @@ def contract_network(
     ]
     path = _find_path(left, output, optimize)
     _check_path(path, len(left))
-    costs = []
     for positions in path:
         taken = [left.pop(i) for i in sorted(positions, reverse=True)][::-1]
         x, term = taken[0]
@@ -42,12 +39,10 @@ def contract_network(
             beside = [t for _, t in (*left, *taken[step:])]
             kept = _kept(term, other, {*output}.union(*beside))
             result = kept if beside else output
-            x, term = contract_pair(x, y, (term, other), result, options), result
-            costs.append(cost_of(x))
+            x, term = contract_pair(x, y, (term, other), result, choice), result
         left.append((x, term))
     ((x, term),) = left
-    x = x if term == output else reduce_to(x, term, output)
-    return with_cost(x, add_costs("einsum", costs))
+    return x if term == output else reduce_to(x, term, output)
 
 
 def _kept(a: Term, b: Term, wanted: set[str]) -> Term:

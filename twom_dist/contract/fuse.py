@@ -14,7 +14,7 @@ from ..errors import PlanError
 from ..problem.matrices import is_dask
 from .arrays import permute
 from .layout import Layout, Side
-from .subscripts import Term
+from .letters import Term
 
 Chunks = tuple[tuple[int, ...], ...]
 

@@ -1,0 +1,314 @@
+"""What the functions look like to a type checker: results are of the inputs' family.
+
+Options are those of each function itself, which a parameter specification carries over.
+"""
+
+from collections.abc import Callable
+from typing import (
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    Unpack,
+    cast,
+    overload,
+)
+
+from ..problem.call import Call
+from ..typing import (
+    Accuracy,
+    CuPyLike,
+    Device,
+    DLPackLike,
+    EngineName,
+    Foreign,
+    InMemory,
+    Labelled,
+    Lazy,
+    Method,
+    NumPyArray,
+    NumPyLike,
+    TensorLike,
+)
+
+P = ParamSpec("P")
+# What a result may be written to.
+Writable = NumPyArray | CuPyLike | DLPackLike
+
+
+class Routine(Protocol):
+    """A function that says what it is asked, and computes that."""
+
+    __name__: str
+    ask: Callable[..., Call]
+
+
+class SumOfTwo(Routine, Protocol[P]):
+    """gemm, her2k and syr2k: two matrices, and C."""
+
+    @overload
+    def __call__(
+        self,
+        A: NumPyLike,
+        B: NumPyLike,
+        C: NumPyLike | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self,
+        A: Device,
+        B: Device,
+        C: Device | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Device: ...
+    @overload
+    def __call__(
+        self,
+        A: Lazy,
+        B: Lazy | InMemory,
+        C: Lazy | InMemory | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: InMemory,
+        B: Lazy,
+        C: Lazy | InMemory | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, A: InMemory, B: InMemory, C: Lazy, *args: P.args, **kwargs: P.kwargs
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: Foreign,
+        B: Foreign | NumPyLike,
+        C: Foreign | NumPyLike | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Foreign: ...
+
+
+class SumOfOne(Routine, Protocol[P]):
+    """herk and syrk: a matrix, and C."""
+
+    @overload
+    def __call__(
+        self,
+        A: NumPyLike,
+        C: NumPyLike | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self, A: Device, C: Device | None = None, *args: P.args, **kwargs: P.kwargs
+    ) -> Device: ...
+    @overload
+    def __call__(
+        self,
+        A: Lazy,
+        C: Lazy | InMemory | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, A: InMemory, C: Lazy, *args: P.args, **kwargs: P.kwargs
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: Foreign,
+        C: Foreign | NumPyLike | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Foreign: ...
+
+
+class OfTwo(Protocol[P]):
+    """Products of two matrices alone."""
+
+    @overload
+    def __call__(
+        self, A: TensorLike, B: TensorLike, *args: P.args, **kwargs: P.kwargs
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self, A: Device, B: Device, *args: P.args, **kwargs: P.kwargs
+    ) -> Device: ...
+    @overload
+    def __call__(
+        self, A: Lazy, B: Lazy | InMemory, *args: P.args, **kwargs: P.kwargs
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, A: InMemory, B: Lazy, *args: P.args, **kwargs: P.kwargs
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, A: Foreign, B: Foreign | NumPyLike, *args: P.args, **kwargs: P.kwargs
+    ) -> Foreign: ...
+
+
+class OfOne(Protocol[P]):
+    """Updates of one matrix alone."""
+
+    @overload
+    def __call__(
+        self, A: TensorLike, *args: P.args, **kwargs: P.kwargs
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(self, A: Device, *args: P.args, **kwargs: P.kwargs) -> Device: ...
+    @overload
+    def __call__(self, A: Lazy, *args: P.args, **kwargs: P.kwargs) -> Lazy: ...
+    @overload
+    def __call__(self, A: Foreign, *args: P.args, **kwargs: P.kwargs) -> Foreign: ...
+
+
+class PairOfTwo(Protocol[P]):
+    """Products of two matrices, as two arrays."""
+
+    @overload
+    def __call__(
+        self, A: NumPyLike, B: NumPyLike, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[NumPyArray, NumPyArray]: ...
+    @overload
+    def __call__(
+        self, A: Device, B: Device, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Device, Device]: ...
+    @overload
+    def __call__(
+        self, A: Lazy, B: Lazy | InMemory, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Lazy, Lazy]: ...
+    @overload
+    def __call__(
+        self, A: InMemory, B: Lazy, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Lazy, Lazy]: ...
+    @overload
+    def __call__(
+        self, A: Foreign, B: Foreign | NumPyLike, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Foreign, Foreign]: ...
+
+
+class PairOfOne(Protocol[P]):
+    """Updates of one matrix, as two arrays."""
+
+    @overload
+    def __call__(
+        self, A: NumPyLike, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[NumPyArray, NumPyArray]: ...
+    @overload
+    def __call__(
+        self, A: Device, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Device, Device]: ...
+    @overload
+    def __call__(
+        self, A: Lazy, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Lazy, Lazy]: ...
+    @overload
+    def __call__(
+        self, A: Foreign, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Foreign, Foreign]: ...
+
+
+class LabelledOfTwo(Protocol[P]):
+    """Products of DataArrays."""
+
+    def __call__(
+        self,
+        A: Labelled,
+        B: Labelled,
+        C: Labelled | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Labelled:
+        """Return a DataArray."""
+        ...
+
+
+class LabelledOfOne(Protocol[P]):
+    """Updates of a DataArray."""
+
+    def __call__(
+        self, A: Labelled, C: Labelled | None = None, *args: P.args, **kwargs: P.kwargs
+    ) -> Labelled:
+        """Return a DataArray."""
+        ...
+
+
+class Contraction(Protocol[P]):
+    """matmul and tensordot."""
+
+    @overload
+    def __call__(
+        self, x1: TensorLike, x2: TensorLike, /, *args: P.args, **kwargs: P.kwargs
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self, x1: Device, x2: Device, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Device: ...
+    @overload
+    def __call__(
+        self, x1: Lazy, x2: Lazy | InMemory, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, x1: InMemory, x2: Lazy, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Lazy: ...
+
+
+class EinsumOptions(TypedDict, total=False):
+    """The options of einsum: a specification carries none over past *operands."""
+
+    out: Any
+    optimize: Any
+    accuracy: Accuracy | float | None
+    num_moduli: int | None
+    method: Method
+    engine: EngineName
+    equilibrate: bool | None
+
+
+class Einsum(Protocol):
+    """The signature of einsum."""
+
+    @overload
+    def __call__(
+        self,
+        subscripts: str,
+        /,
+        *operands: TensorLike,
+        **options: Unpack[EinsumOptions],
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self, subscripts: str, /, *operands: Device, **options: Unpack[EinsumOptions]
+    ) -> Device: ...
+    @overload
+    def __call__(
+        self, subscripts: str, /, *operands: Lazy, **options: Unpack[EinsumOptions]
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, subscripts: str, /, *operands: Any, **options: Unpack[EinsumOptions]
+    ) -> Any: ...
+
+
+def as_contraction(function: Callable[Concatenate[Any, Any, P], Any]) -> Contraction[P]:
+    """Show a type checker that the result is of the operands' family."""
+    return cast(Contraction[P], function)
+
+
+def as_einsum(function: Callable[..., Any]) -> Einsum:
+    """Show a type checker the signature of einsum."""
+    return cast(Einsum, function)
