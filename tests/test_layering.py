@@ -37,7 +37,7 @@ LAYERS = (
     ("cluster",),
     ("jobs",),
     ("api",),
-    ("contract", "integers"),
+    ("contract", "integers", "twofold", "xarray"),
     # "": twom_dist/__init__.py, public names only.
     ("cli", "__main__", ""),
 )

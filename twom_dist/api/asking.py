@@ -13,10 +13,11 @@ from typing import Any, Concatenate, TypeVar, cast
 from ..errors import ArgumentError, PlanError, shown
 from ..interop import labelled
 from ..interop.dlpack import adopt
-from ..problem.call import Call
+from ..problem.call import Call, Terms
 from ..problem.dtypes import DTYPES
 from ..problem.problem import of_arrays
 from ..run.compute import compute
+from ..tiles.routine import ROUTINES
 from .types import (
     LabelledOfOne,
     LabelledOfTwo,
@@ -31,6 +32,13 @@ from .types import (
 )
 
 F = TypeVar("F", bound=Routine)
+# What the texts of the symmetric routines have for those of the Hermitian ones.
+_SYMMETRIC = {
+    "Hermitian": "symmetric",
+    "^H": "^T",
+    "conj(alpha)": "alpha",
+    '"C"': '"T"',
+}
 
 
 def compute_call(call: Call) -> Any:
@@ -102,29 +110,44 @@ def labelled_of_one(
 
 def type_by_letter(routine: F, letters: str) -> tuple[F, ...]:
     """Make the BLAS-typed names of a routine, with its signature."""
-    return tuple(cast(F, _computing(_ask_in(x, routine.ask))) for x in letters)
+    return tuple(_type(routine, letter) for letter in letters)
 
 
-def _ask_in(letter: str, ask: Any) -> Callable[..., Call]:
-    # Errors of Python are about a function of the typed name.
-    own: Any = FunctionType(ask.__code__, ask.__globals__, letter + ask.__name__)
-    own.__defaults__, own.__kwdefaults__ = ask.__defaults__, ask.__kwdefaults__
-    own.__qualname__, own.__module__ = own.__name__, ask.__module__
-    own.__annotations__ = ask.__annotations__
-    # Without its indent, which docstrings have no more from Python 3.13 on.
-    summary, _, rest = cleandoc(ask.__doc__ or "").partition("\n")
+def _type(routine: F, letter: str) -> F:
+    name = routine.__name__
+    summary, _, rest = cleandoc(routine.__doc__ or "").partition("\n")
     body = rest.partition("\nExamples\n")[0].rstrip()
-    own.__doc__ = (
-        f"{summary}\n\n`{ask.__name__}` in {DTYPES[letter]}: every input is promoted "
-        f'to it where NumPy\'s "safe" casting\nallows that.\n{body}\n'
+    text = (
+        f"{summary}\n\n`{name}` in {DTYPES[letter]}: every input is promoted to it "
+        f'where NumPy\'s "safe" casting\nallows that.\n{body}\n'
     )
+    return _vary(routine, letter + name, text, lambda x: x._replace(letter=letter))
+
+
+def as_symmetric(routine: F) -> F:
+    """Make syrk or syr2k of herk or her2k, where they differ in nothing else."""
+    name = routine.__name__.replace("her", "syr")
+    text = cleandoc(routine.__doc__ or "").replace(routine.__name__, name)
+    for old, new in _SYMMETRIC.items():
+        text = text.replace(old, new)
+    symmetric = ROUTINES[name]
+    return _vary(routine, name, text, lambda x: x._replace(routine=symmetric))
+
+
+def _vary(routine: F, name: str, text: str, change: Callable[[Terms], Terms]) -> F:
+    """Make a routine of the same parameters whose calls have other terms."""
+    like: Any = routine.ask
+    # Errors of Python are about a function of this name.
+    own: Any = FunctionType(like.__code__, like.__globals__, name, like.__defaults__)
+    own.__kwdefaults__, own.__annotations__ = like.__kwdefaults__, like.__annotations__
+    own.__qualname__, own.__module__, own.__doc__ = name, like.__module__, text
 
     @wraps(own)
-    def typed(*args: Any, **kwargs: Any) -> Call:
+    def ask(*args: Any, **kwargs: Any) -> Call:
         call: Call = own(*args, **kwargs)
-        return call._replace(terms=call.terms._replace(letter=letter))
+        return call._replace(terms=change(call.terms))
 
-    return typed
+    return cast(F, _computing(ask))
 
 
 def ask(routine: Any, matrices: tuple[Any, ...], options: Mapping[str, Any]) -> Call:

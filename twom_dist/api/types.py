@@ -135,7 +135,7 @@ class SumOfOne(Routine, Protocol[P]):
     ) -> Foreign: ...
 
 
-class OfTwo(Protocol[P]):
+class OfTwo(Routine, Protocol[P]):
     """Products of two matrices alone."""
 
     @overload
@@ -160,7 +160,7 @@ class OfTwo(Protocol[P]):
     ) -> Foreign: ...
 
 
-class OfOne(Protocol[P]):
+class OfOne(Routine, Protocol[P]):
     """Updates of one matrix alone."""
 
     @overload
@@ -175,7 +175,7 @@ class OfOne(Protocol[P]):
     def __call__(self, A: Foreign, *args: P.args, **kwargs: P.kwargs) -> Foreign: ...
 
 
-class PairOfTwo(Protocol[P]):
+class PairOfTwo(Routine, Protocol[P]):
     """Products of two matrices, as two arrays."""
 
     @overload
@@ -200,7 +200,7 @@ class PairOfTwo(Protocol[P]):
     ) -> tuple[Foreign, Foreign]: ...
 
 
-class PairOfOne(Protocol[P]):
+class PairOfOne(Routine, Protocol[P]):
     """Updates of one matrix, as two arrays."""
 
     @overload
@@ -221,7 +221,7 @@ class PairOfOne(Protocol[P]):
     ) -> tuple[Foreign, Foreign]: ...
 
 
-class LabelledOfTwo(Protocol[P]):
+class LabelledOfTwo(Routine, Protocol[P]):
     """Products of DataArrays."""
 
     def __call__(
@@ -236,7 +236,7 @@ class LabelledOfTwo(Protocol[P]):
         ...
 
 
-class LabelledOfOne(Protocol[P]):
+class LabelledOfOne(Routine, Protocol[P]):
     """Updates of a DataArray."""
 
     def __call__(

@@ -6,7 +6,7 @@ which has to stay within 2^53 for all integers of these dtypes; `matmul` takes o
 
 from typing import Any
 
-from ..api.asking import of_one, of_two
+from ..api.asking import as_symmetric, of_one, of_two
 from ..api.types import Writable
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
@@ -110,40 +110,7 @@ def herk(
     return Call(Terms(ROUTINES["herk"], choice, (op,), uplo), A, None, None, out)
 
 
-@of_one
-def syrk(
-    A: Any,
-    *,
-    op: Op = "N",
-    uplo: Uplo = "full",
-    pairs: bool = False,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-    out: Writable | None = None,
-) -> Call:
-    """Compute the symmetric ``A A^T`` of integers without any rounding.
-
-    Parameters
-    ----------
-    A : (..., n, k) array, or (..., n, k, 2) with pairs
-        As in `gemm`.
-    op, uplo : optional
-        As in `twom_dist.syrk`.
-    pairs, method, engine, out : optional
-        As in `gemm`.
-
-    Returns
-    -------
-    (..., n, n) array
-        As in `gemm`.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
-    """
-    choice = Choice.exact(pairs=pairs, method=method, engine=engine)
-    return Call(Terms(ROUTINES["syrk"], choice, (op,), uplo), A, None, None, out)
+syrk = as_symmetric(herk)
 
 
 @of_two
@@ -183,38 +150,4 @@ def her2k(
     return Call(Terms(ROUTINES["her2k"], choice, (op,), uplo), A, B, None, out)
 
 
-@of_two
-def syr2k(
-    A: Any,
-    B: Any,
-    *,
-    op: Op = "N",
-    uplo: Uplo = "full",
-    pairs: bool = False,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-    out: Writable | None = None,
-) -> Call:
-    """Compute ``A B^T + B A^T`` of integers without any rounding.
-
-    Parameters
-    ----------
-    A, B : (..., n, k) arrays, or (..., n, k, 2) with pairs
-        As in `gemm`.
-    op, uplo : optional
-        As in `twom_dist.syr2k`.
-    pairs, method, engine, out : optional
-        As in `gemm`.
-
-    Returns
-    -------
-    (..., n, n) array
-        As in `gemm`.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
-    """
-    choice = Choice.exact(pairs=pairs, method=method, engine=engine)
-    return Call(Terms(ROUTINES["syr2k"], choice, (op,), uplo), A, B, None, out)
+syr2k = as_symmetric(her2k)

@@ -7,11 +7,11 @@ and C. Their sum is the product to 2^-106, which takes the place of u in the bou
 
 from typing import Any
 
-from ..problem.call import Call, Terms
-from ..problem.choice import Choice
-from ..tiles.routine import ROUTINES
-from ..typing import Accuracy, EngineName, Method, Op, Uplo
-from .asking import pair_of_one, pair_of_two
+from .api.asking import as_symmetric, pair_of_one, pair_of_two
+from .problem.call import Call, Terms
+from .problem.choice import Choice
+from .tiles.routine import ROUTINES
+from .typing import Accuracy, EngineName, Method, Op, Uplo
 
 __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
 
@@ -109,44 +109,7 @@ def herk(
     return Call(Terms(ROUTINES["herk"], choice, (op,), uplo), A)
 
 
-@pair_of_one
-def syrk(
-    A: Any,
-    *,
-    op: Op = "N",
-    uplo: Uplo = "full",
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-) -> Call:
-    """Compute the symmetric ``A A^T`` as the sum of two arrays, to twice the digits.
-
-    Parameters
-    ----------
-    A : (..., n, k) array, or (..., k, n) with op "T"
-        As in `gemm`.
-    op, uplo, accuracy, num_moduli, method, engine : optional
-        As in `twom_dist.syrk`, with u = 2^-106; method is not "blas".
-
-    Returns
-    -------
-    hi, lo : (..., n, n) arrays
-        As in `gemm`.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
-    """
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        words=2,
-    )
-    return Call(Terms(ROUTINES["syrk"], choice, (op,), uplo), A)
+syrk = as_symmetric(herk)
 
 
 @pair_of_two
@@ -192,44 +155,4 @@ def her2k(
     return Call(Terms(ROUTINES["her2k"], choice, (op,), uplo), A, B)
 
 
-@pair_of_two
-def syr2k(
-    A: Any,
-    B: Any,
-    *,
-    op: Op = "N",
-    uplo: Uplo = "full",
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-    equilibrate: bool | None = None,
-) -> Call:
-    """Compute ``A B^T + B A^T`` as the sum of two arrays, to twice the digits.
-
-    Parameters
-    ----------
-    A, B : (..., n, k) arrays, or (..., k, n) with op "T"
-        As in `gemm`.
-    op, uplo, accuracy, num_moduli, method, engine, equilibrate : optional
-        As in `twom_dist.syr2k`, with u = 2^-106; method is not "blas".
-
-    Returns
-    -------
-    hi, lo : (..., n, n) arrays
-        As in `gemm`.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
-    """
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        equilibrate=equilibrate,
-        words=2,
-    )
-    return Call(Terms(ROUTINES["syr2k"], choice, (op,), uplo), A, B)
+syr2k = as_symmetric(her2k)

@@ -7,11 +7,11 @@ rows and columns.
 from collections.abc import Hashable
 from typing import Any
 
-from ..problem.call import Call, Terms
-from ..problem.choice import Choice
-from ..tiles.routine import ROUTINES
-from ..typing import Accuracy, EngineName, Method, Uplo
-from .asking import labelled_of_one, labelled_of_two
+from .api.asking import as_symmetric, labelled_of_one, labelled_of_two
+from .problem.call import Call, Terms
+from .problem.choice import Choice
+from .tiles.routine import ROUTINES
+from .typing import Accuracy, EngineName, Method, Uplo
 
 __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
 
@@ -116,50 +116,7 @@ def herk(
     return Call(terms, A, None, C, dim=dim)
 
 
-@labelled_of_one
-def syrk(
-    A: Any,
-    C: Any = None,
-    *,
-    dim: Hashable,
-    alpha: complex = 1,
-    beta: complex | None = None,
-    uplo: Uplo = "full",
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-) -> Call:
-    """Compute the symmetric ``alpha A A^T + beta C`` of a DataArray.
-
-    Parameters
-    ----------
-    A : DataArray
-        As in `gemm`.
-    C : DataArray, optional
-        Has the dimensions of the result.
-    dim : hashable
-        As in `herk`.
-    alpha, beta, uplo : optional
-        As in `twom_dist.syrk`.
-    accuracy, num_moduli, method, engine : optional
-        As in `twom_dist.gemm`.
-
-    Returns
-    -------
-    DataArray
-        As in `gemm`.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
-    """
-    choice = Choice.of(
-        accuracy=accuracy, num_moduli=num_moduli, method=method, engine=engine
-    )
-    terms = Terms(ROUTINES["syrk"], choice, uplo=uplo, alpha=alpha, beta=beta)
-    return Call(terms, A, None, C, dim=dim)
+syrk = as_symmetric(herk)
 
 
 @labelled_of_two
@@ -214,53 +171,4 @@ def her2k(
     return Call(terms, A, B, C, dim=dim)
 
 
-@labelled_of_two
-def syr2k(
-    A: Any,
-    B: Any,
-    C: Any = None,
-    *,
-    dim: Hashable,
-    alpha: complex = 1,
-    beta: complex | None = None,
-    uplo: Uplo = "full",
-    accuracy: Accuracy | float | None = None,
-    num_moduli: int | None = None,
-    method: Method = "2m",
-    engine: EngineName = "auto",
-    equilibrate: bool | None = None,
-) -> Call:
-    """Compute ``alpha A B^T + alpha B A^T + beta C`` of DataArrays.
-
-    Parameters
-    ----------
-    A, B : DataArray
-        As in `gemm`, with the same dimensions.
-    C : DataArray, optional
-        Has the dimensions of the result.
-    dim : hashable
-        As in `herk`.
-    alpha, beta, uplo : optional
-        As in `twom_dist.syr2k`.
-    accuracy, num_moduli, method, engine, equilibrate : optional
-        As in `twom_dist.gemm`.
-
-    Returns
-    -------
-    DataArray
-        As in `gemm`.
-
-    Raises
-    ------
-    ArgumentError, PlanError, AccuracyError, MemoryLimitError
-        As `gemm`.
-    """
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        equilibrate=equilibrate,
-    )
-    terms = Terms(ROUTINES["syr2k"], choice, uplo=uplo, alpha=alpha, beta=beta)
-    return Call(terms, A, B, C, dim=dim)
+syr2k = as_symmetric(her2k)
