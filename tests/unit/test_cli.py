@@ -157,6 +157,18 @@ def test_numbers_and_shapes_are_parsed():
     assert SHAPE("3,4") == SHAPE("3x4") == SHAPE(" 3 , 4") == (3, 4)
 
 
+def test_integers_are_multiplied_exactly(call):
+    a = np.random.default_rng(0).integers(-99, 99, (20, 30)).astype("i2")
+    np.save("I.npy", a)
+    code, out, _ = call("syrk", "I.npy", "-oC.npy", "--exact", *HERE, "--json")
+    assert (code, json.loads(out)["num_moduli"]) == (0, 5)
+    assert (np.load("C.npy") == a.astype(int) @ a.T).all()
+    code, out, _ = call("plan", "syrk", "I.npy", "--exact", "--json")
+    assert (code, json.loads(out)["error_bound"]) == (0, 0)
+    code, _, err = call("syrk", "I.npy", "-oC.npy", "--exact", "--alpha", "2")
+    assert (code, "takes no 'alpha'" in err) == (2, True)
+
+
 # --- failures while running ---------------------------------------------------------
 
 

@@ -17,7 +17,9 @@ from .asking import ask
 from .given import is_header, take_matrices
 
 
-def explain(routine: Any, *matrices: Any, **options: Any) -> Explanation:
+def explain(
+    routine: Any, *matrices: Any, dtype: Any = None, **options: Any
+) -> Explanation:
     """Say how accurate a product will be, and why; nothing is multiplied.
 
     Parameters
@@ -27,6 +29,8 @@ def explain(routine: Any, *matrices: Any, **options: Any) -> Explanation:
     *matrices : array, (int, int) or path
         As in `plan`. Arrays and files are looked at; of shapes all is known that the
         matrices do not decide.
+    dtype : dtype, optional
+        As in `plan`.
     **options
         As in the routine. With beta, C may be left out.
 
@@ -50,7 +54,7 @@ def explain(routine: Any, *matrices: Any, **options: Any) -> Explanation:
     >>> found.num_moduli, found.equilibrated
     (15, 29)
     """
-    call = take_matrices(ask(routine, matrices, options), reading=True)
+    call = take_matrices(ask(routine, matrices, options), dtype, reading=True)
     terms, A, B, C = call[:4]
     if C is None:
         # The accuracy is that of the product that is added to C.

@@ -31,9 +31,9 @@ def multiply_files(
     Parameters
     ----------
     a, b : str or os.PathLike
-        Matrices that `twom_dist.store.open_matrix` reads, such as "A.zarr" or
-        "data.h5::A". All workers must see the same files under these paths. They must
-        not change during the job.
+        Matrices in .zarr, .npy, .npz or HDF5 files, or members of these: "data.h5::A".
+        All workers must see the same files under these paths. They must not change
+        during the job.
     output : str or os.PathLike
         The file to write, in one of the same formats; "data.h5::C" names the member of
         a container (default: "matrix"). Never one of the inputs. An existing output is

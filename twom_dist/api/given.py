@@ -10,8 +10,10 @@ from ..interop.labelled import as_plain
 from ..interop.stored import is_on_disk, outline
 from ..plan import LARGEST_TILE
 from ..problem.call import Call
+from ..problem.dtypes import letter_of
 from ..problem.matrices import Header, as_matrix, check_single
 from ..problem.pairs import header_of
+from ..problem.target import Exact
 from ..store import StoredMatrix, open_matrix
 
 
@@ -23,12 +25,15 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     call : Call
         Of arrays, of shapes, and of paths.
     dtype : dtype, optional
-        Of shapes. Default: that of an array beside them, or complex128.
+        Of shapes, and of the result unless that is exact. Default: that of an array
+        beside them, or complex128.
     reading : bool
         Whether entries are looked at: files become dask arrays, not headers.
     """
     if call.dim is not None:
         call = as_plain(call)
+    if dtype is not None and not isinstance(call.terms.choice.target, Exact):
+        call = call._replace(terms=call.terms._replace(letter=letter_of(dtype)))
     named = {"A": call.A, "B": call.B, "C": call.C}
     opened = {name: _open(x, name, reading) for name, x in named.items()}
     found, _ = adopt(**opened)

@@ -7,12 +7,10 @@ from typing import Any
 from ..plan import Cluster, Plan, make_plan, tile_sizes
 from ..plan.memory import MemoryBudget
 from ..problem.call import Call
-from ..problem.dtypes import letter_of
 from ..problem.matrices import Header, common_family, is_dask
 from ..problem.pairs import as_pairs, header_of
 from ..problem.problem import Problem, of_headers
 from ..problem.scalars import as_number
-from ..problem.target import Exact
 from ..run.client import current_cluster
 from ..tiles.grid import Chunks
 from .asking import ask
@@ -81,11 +79,7 @@ def plan(
     >>> herk.num_int8_gemms / gemm.num_int8_gemms
     0.5
     """
-    call = ask(routine, matrices, options)
-    exact = isinstance(call.terms.choice.target, Exact)
-    if dtype is not None and not exact:
-        call = call._replace(terms=call.terms._replace(letter=letter_of(dtype)))
-    call = take_matrices(call, dtype)
+    call = take_matrices(ask(routine, matrices, options), dtype)
     posed = _pose(call)
     lazy_inputs = any(map(is_dask, (call.A, call.B)))
     described = (n_workers, threads_per_worker, memory_limit) != (None, None, None)
