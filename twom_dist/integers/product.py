@@ -32,7 +32,7 @@ from .limbs import (
 )
 
 # The prefix that dashboards group the tasks by.
-STAGE = "twom-gaussian"
+STAGE = "twom-integers"
 
 
 @dataclass(frozen=True)

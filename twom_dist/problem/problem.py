@@ -135,10 +135,10 @@ def of_headers(
     a, b, c = (
         None if x is None else _Header(x.shape, part_dtype(x.dtype)) for x in (A, B, C)
     )
-    found = _pose_by_size(terms, a, b, c, engine)
-    right, added = A if terms.routine.matrices == 1 else B, C
-    if found.spec.beta == 0:
-        added = None
+    by_size = terms.choice.method == AUTO_METHOD
+    found = (_pose_by_size if by_size else _look_up)(terms, a, b, c, engine)
+    right = A if terms.routine.matrices == 1 else B
+    added = C if found.spec.beta != 0 else None
     return Problem(A, right, added, *found[:3], stack=found.stack)
 
 
@@ -157,28 +157,24 @@ class _Posed(NamedTuple):
 
 
 def _pose_by_size(terms: Terms, *headers_and_engine: Any) -> _Posed:
-    """Pose a problem, by the method that is faster where "auto" is asked for."""
+    """Pose a problem by the method that is faster, where "auto" is asked for."""
     choice = terms.choice
-    if choice.method != AUTO_METHOD:
-        return _look_up(terms, *headers_and_engine)
     posed = _look_up(terms._replace(choice=choice.by("2m")), *headers_and_engine)
-    spec = posed.spec
-    if choice.decisive or not prefers_native(
-        spec.engine, spec.routine.name, spec.dtype, posed.shape
-    ):
+    engine, routine, dtype = posed.spec.engine, terms.routine.name, posed.spec.dtype
+    if choice.decisive or not prefers_native(engine, routine, dtype, posed.shape):
         return posed
     natively = terms._replace(choice=choice.by(NATIVE_METHOD))
     return _look_up(natively, *headers_and_engine)
 
 
-def _look_up(*given: Any) -> _Posed:
+def _look_up(terms: Terms, *headers_and_engine: Any) -> _Posed:
     """Pose a problem, or remember it; a number in an array cannot be looked up."""
     try:
-        return _pose(*given)
+        return _pose(terms, *headers_and_engine)
     except TwomError:
         raise
     except TypeError:
-        return _pose.__wrapped__(*given)
+        return _pose.__wrapped__(terms, *headers_and_engine)
 
 
 # To pose the same problem again took a fifth of our Python's time for a small product:
