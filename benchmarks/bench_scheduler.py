@@ -227,7 +227,7 @@ def main() -> None:
     parser.add_argument("--tiles", type=_integers, default=[1000, 5000, 20000])
     parser.add_argument("--routines", type=lambda t: t.split(","), default=[*ROUTINES])
     parser.add_argument("--size", type=int, default=3072)
-    parser.add_argument("--chunks", type=int, default=512)
+    parser.add_argument("--tile", type=int, default=512)
     parser.add_argument("--workers", type=_integers, default=[1, 2, 4])
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--output", help="append JSON lines to this file")
