@@ -1,7 +1,7 @@
-"""Routines as functions that say what they are asked, and compute that.
+"""Decorators that make a public routine of a function that returns a `Call`.
 
-The function with the documentation and the parameters returns a `Call`. What is public
-computes it; plans, explanations, prepared products and jobs take the call itself.
+That function has the parameters and the documentation. The routine computes the call;
+plans, explanations, prepared products and jobs use it without computing it.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ def compute_call(call: Call) -> Any:
 
 
 def _computing(ask: Callable[..., Call]) -> Any:
-    """Make the public function of one that returns a call."""
+    """Return the public function, which computes the call that `ask` returns."""
 
     @wraps(ask)
     def routine(*args: Any, **kwargs: Any) -> Any:
@@ -125,7 +125,7 @@ def _type(routine: F, letter: str) -> F:
 
 
 def as_symmetric(routine: F) -> F:
-    """Make syrk or syr2k of herk or her2k, where they differ in nothing else."""
+    """Make syrk of herk, or syr2k of her2k, where nothing else differs."""
     name = routine.__name__.replace("her", "syr")
     text = cleandoc(routine.__doc__ or "").replace(routine.__name__, name)
     for old, new in _SYMMETRIC.items():
@@ -135,7 +135,7 @@ def as_symmetric(routine: F) -> F:
 
 
 def _vary(routine: F, name: str, text: str, change: Callable[[Terms], Terms]) -> F:
-    """Make a routine of the same parameters whose calls have other terms."""
+    """Make a routine with the same parameters whose calls have other terms."""
     like: Any = routine.ask
     # Errors of Python are about a function of this name.
     own: Any = FunctionType(like.__code__, like.__globals__, name, like.__defaults__)
@@ -151,7 +151,7 @@ def _vary(routine: F, name: str, text: str, change: Callable[[Terms], Terms]) ->
 
 
 def ask(routine: Any, matrices: tuple[Any, ...], options: Mapping[str, Any]) -> Call:
-    """Return the call of a routine, without computing it.
+    """Return the call of a routine without computing it.
 
     Raises
     ------

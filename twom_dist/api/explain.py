@@ -20,7 +20,7 @@ from .given import is_header, take_matrices
 def explain(
     routine: Any, *matrices: Any, dtype: Any = None, **options: Any
 ) -> Explanation:
-    """Say how accurate a product will be, and why; nothing is multiplied.
+    """Tell how accurate a product will be, and why; nothing is multiplied.
 
     Parameters
     ----------

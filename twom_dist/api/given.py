@@ -18,7 +18,7 @@ from ..store import StoredMatrix, open_matrix
 
 
 def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Call:
-    """Return the call of arrays and headers of single matrices.
+    """Replace the matrices of a call by arrays and headers; refuse stacks.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
 
 
 def is_header(x: Any) -> bool:
-    """Tell what has a shape and a dtype alone."""
+    """Tell whether x is only a shape and a dtype."""
     return isinstance(x, Header | StoredMatrix)
 
 

@@ -1,6 +1,6 @@
-"""What the functions look like to a type checker: results are of the inputs' family.
+"""Signatures for type checkers: results are of the same array library as the inputs.
 
-Options are those of each function itself, which a parameter specification carries over.
+Each function's own options reach its signature through a parameter specification.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ Writable = NumPyArray | CuPyLike | DLPackLike
 
 
 class Routine(Protocol):
-    """A function that says what it is asked, and computes that."""
+    """A public routine; `ask` returns its call without computing it."""
 
     __name__: str
     ask: Callable[..., Call]

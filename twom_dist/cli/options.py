@@ -41,7 +41,7 @@ def _read_seconds(text: str) -> float:
 
 
 def _read_accuracy(text: str) -> str | float:
-    """Leave words to the checks, which know them."""
+    """Read a number; leave words to the library, which checks them."""
     try:
         return float(text)
     except ValueError:

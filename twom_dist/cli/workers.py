@@ -124,7 +124,7 @@ def _reach(address: str, timeout: float) -> Any:
         # A client of what is not an address, or has no port, stays half-made, and fails
         # again when it is collected.
         scheme, place = parse_address(address)
-        # Of transports whose addresses have no host and port, nothing can be said here.
+        # Some transports have addresses without host and port.
         with suppress(NotImplementedError):
             get_backend(scheme).get_address_host_port(place)
         # A client that may not connect stays half-made as well.

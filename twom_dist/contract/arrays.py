@@ -1,4 +1,4 @@
-"""What may be contracted: arrays of numbers of any number of axes, of one family."""
+"""Operands of contractions: arrays of numbers with any axes, of one family."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -75,5 +75,5 @@ def reduce_to(x: Any, term: Term, output: Term) -> Any:
 
 
 def permute(x: Any, axes: tuple[int, ...]) -> Any:
-    """Transpose an array, unless that is nothing to do."""
+    """Transpose an array, unless its axes are in this order already."""
     return x if axes == tuple(range(len(axes))) else x.transpose(axes)

@@ -1,8 +1,9 @@
 """Axes fused to rows and columns of matrices, and split again.
 
-Of arrays in memory by reshape, which copies only what is no view. Of dask arrays block
-by block: contracted axes come in the order of their blocks, in both operands alike, and
-of the others only the first is cut, so that blocks are neither merged nor made small.
+Arrays in memory are reshaped, which copies only where a view will not do. Dask arrays
+are fused block by block: contracted axes come in the order of their blocks, in both
+operands alike, and only the first of the other axes is cut, so that blocks are neither
+merged nor made small.
 """
 
 from collections.abc import Sequence
@@ -84,7 +85,7 @@ def _take(size: int) -> slice | None:
 
 
 def _cut_first(x: Any, start: int, stop: int) -> Any:
-    """Leave of some axes only the first long one cut, as finely as all were."""
+    """Cut only the first long axis of a group, as finely as all of them were cut."""
     long = [axis for axis in range(start, stop) if x.shape[axis] != 1]
     pieces = prod(len(x.chunks[axis]) for axis in long[1:])
     if pieces <= 1:
@@ -95,7 +96,7 @@ def _cut_first(x: Any, start: int, stop: int) -> Any:
 
 
 def _drop_ones(x: Any, first: int) -> Any:
-    """Drop axes of one entry behind the stack."""
+    """Drop axes of length one behind the stack."""
     return x[
         tuple(
             0 if axis >= first and size == 1 else slice(None)

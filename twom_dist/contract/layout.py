@@ -1,4 +1,4 @@
-"""How two operands are laid out as (stacks of) matrices, copying as little as can be.
+"""Layout of two operands as (stacks of) matrices, with as few copies as possible.
 
 Axes are permuted into stack, rows and columns, and rows and columns are fused. Axes
 fuse without a copy where each ends where the next one begins, so each group is taken in
@@ -137,7 +137,7 @@ def _by_memory(letters: Term, strides: dict[str, int]) -> Term:
 
 
 def _fuses(letters: Term, sizes: dict[str, int], strides: dict[str, int]) -> bool:
-    """Whether axes are one in memory, in this order."""
+    """Tell whether axes are one in memory, in this order."""
     long = [x for x in letters if sizes[x] != 1]
     return all(strides[x] == strides[y] * sizes[y] for x, y in pairwise(long))
 

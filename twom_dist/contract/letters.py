@@ -1,4 +1,4 @@
-"""What becomes of the letters of a contraction: kept, contracted, or summed alone."""
+"""Letters of a contraction: which are kept, contracted, or summed in one operand."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ Term = tuple[str, ...]
 
 
 class Reduction(NamedTuple):
-    """What is done to one operand before it is multiplied.
+    """Reduction of one operand before it is multiplied.
 
     Attributes
     ----------
     diagonals : pairs of axes
         Taken one after the other; a diagonal comes last, as NumPy has it.
     dropped, summed : axes
-        Of those that result: of one entry where other operands have more, and of
-        letters that nothing else has. All are counted before any is removed.
+        Axes of the diagonals: those of one entry where other operands have more, and
+        those whose letters nothing else has. All are counted before any is removed.
     term : letters
         What is left.
     """
@@ -34,7 +34,7 @@ class Reduction(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is done."""
+        """True if the operand stays as it is."""
         return not (self.diagonals or self.dropped or self.summed)
 
 
@@ -78,7 +78,7 @@ def find_sizes(terms: Sequence[Term], shapes: Sequence[Shape]) -> dict[str, int]
 def reduce_each(
     terms: tuple[Term, ...], output: Term, shapes: tuple[Shape, ...]
 ) -> tuple[Reduction, ...]:
-    """Say what is done to each operand before a product."""
+    """Find the reduction of each operand that precedes a product."""
     sizes = find_sizes(terms, shapes)
     straightened = [
         _straighten(term, shape, sizes)

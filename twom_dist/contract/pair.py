@@ -19,7 +19,7 @@ from .fuse import align, fuse, fuse_blocks, split, split_blocks
 from .layout import Layout, Side, lay_out
 from .letters import Term, reduce_each
 
-# Of products through int8 and BLAS: float32, float64, complex64, complex128.
+# float32, float64, complex64 and complex128 go through int8 products or the BLAS.
 PRODUCT_KINDS = "fdFD"
 _ENGINES = {"numpy": "cpu", "cupy": "cuda"}
 # X X^H or X X^T, which take half the int8 products.
@@ -97,7 +97,7 @@ def _find_twin(a: Any, b: Any, layout: Layout, choice: Choice) -> Twin | None:
 
 
 def _multiply_entries(a: Any, b: Any, left: Term, right: Term, output: Term) -> Any:
-    """Multiply entries that no sum joins."""
+    """Multiply entries where no letter is contracted."""
     x, y = (
         permute(x, tuple(term.index(t) for t in output if t in term))[
             tuple(slice(None) if t in term else None for t in output)
@@ -125,7 +125,7 @@ def is_faster_natively(
 
 
 def is_surely_native(a: Any, b: Any, layout: Layout, choice: Choice) -> bool:
-    """Tell NumPy arrays that are left to NumPy, whatever else is found out."""
+    """Tell whether NumPy arrays are left to NumPy, whatever else is found out."""
     return (
         isinstance(a, np.ndarray)
         and a.dtype.char == b.dtype.char
@@ -162,7 +162,7 @@ def _compute(name: str, ops: tuple[Op, ...], choice: Choice, *matrices: Any) -> 
 
 
 def multiply_natively(a: Any, b: Any, layout: Layout) -> Any:
-    """Multiply by the library of the arrays."""
+    """Multiply with the arrays' own library."""
     x, y = _straight(a, layout.left), _straight(b, layout.right)
     if not is_dask(a):
         return namespace(a).matmul(x, y)

@@ -46,7 +46,7 @@ def contract_network(
 
 
 def _kept(a: Term, b: Term, wanted: set[str]) -> Term:
-    """Return the letters of a pair that something else has, as its product has them."""
+    """Return the letters of a pair's product: those that are wanted, in its order."""
     batch = [x for x in a if x in b]
     letters = (*batch, *(x for x in a if x not in b), *(x for x in b if x not in a))
     return tuple(x for x in letters if x in wanted)

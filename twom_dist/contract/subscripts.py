@@ -18,7 +18,7 @@ _ELLIPSIS = "..."
 
 
 class Subscripts(NamedTuple):
-    """What einsum sums: the letters of each operand, and of the result."""
+    """Letters of each operand of einsum, and of the result."""
 
     terms: tuple[Term, ...]
     output: Term

@@ -231,7 +231,7 @@ def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[A
 def _finish(
     places: Sequence[tuple[int, int]], dtype: str, pairs: bool, *words: Any
 ) -> Any:
-    """Put the product together of its words in memory."""
+    """Combine words in memory to the product."""
     with portable_errors():
         if pairs:
             words = tuple(x.view(np.float64).reshape(*x.shape, 2) for x in words)
@@ -241,7 +241,7 @@ def _finish(
 
 
 def _finish_lazily(finish: Any, words: list[Any], dtype: Any, pairs: bool) -> Any:
-    """Put the product together chunk by chunk."""
+    """Combine words to the product, chunk by chunk."""
     from dask.array import map_blocks
 
     first = words[0]

@@ -84,7 +84,7 @@ def _as_it_is(result: Any) -> Any:
 
 
 def _giver(importer: GiveBack | None, out: Any, written: Any) -> GiveBack:
-    """Make what gives back a result, or several: `out` where that was written to."""
+    """Make the function that gives results back, as `out` where that was written to."""
 
     def give_back(result: Any) -> Any:
         if isinstance(result, tuple):

@@ -13,7 +13,7 @@ Dims = tuple[Hashable, ...]
 
 
 class Arranged(NamedTuple):
-    """Which dimensions of DataArrays are the rows and columns of matrices.
+    """Dimensions of DataArrays that are the rows and columns of matrices.
 
     `inner`: of each array, in the order of its matrix; `stack`: those that all share,
     along which matrices are stacked; `outer`: rows and columns of the result.
@@ -25,7 +25,7 @@ class Arranged(NamedTuple):
 
 
 def apply(function: Callable[[Call], Any], call: Call) -> Any:
-    """Apply a function of calls of plain arrays to one of DataArrays."""
+    """Apply a function that computes calls of plain arrays to a call of DataArrays."""
     routine = call.terms.routine
     check_matrices(routine, call.A, call.B)
     given = _list_given(A=call.A, B=call.B, C=call.C)
@@ -52,7 +52,7 @@ def apply(function: Callable[[Call], Any], call: Call) -> Any:
 
 
 def as_plain(call: Call) -> Call:
-    """Return the call of the plain arrays that DataArrays hold: one of matrices."""
+    """Return the same call of the plain arrays in DataArrays; refuse stacks."""
     check_matrices(call.terms.routine, call.A, call.B)
     given = _list_given(A=call.A, B=call.B, C=call.C)
     arranged = arrange(call.terms.routine, call.dim, given)
@@ -121,7 +121,7 @@ def _kept(name: str, x: Any, dim: Hashable) -> Dims:
 
 
 def _arrange_product(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
-    """Of a product: what only one has are its rows, or its columns."""
+    """Take the dimensions that only A has as rows, and those of B as columns."""
     stack = tuple(x for x in kept["A"] if x in kept["B"])
     own = {name: [x for x in dims if x not in stack] for name, dims in kept.items()}
     if stack and not any(own.values()):
@@ -146,7 +146,7 @@ def _arrange_product(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
 
 
 def _arrange_update(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
-    """Of an update: the last one is the rows, and once more the columns."""
+    """Take the last dimension of an update as its rows, and again as its columns."""
     first = kept["A"]
     for name, dims in kept.items():
         if not dims:

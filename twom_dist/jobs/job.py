@@ -53,7 +53,7 @@ class Job(Problem):
 
     @property
     def mirror(self) -> Mirror | None:
-        """What makes a tile that of the other triangle, where both are written."""
+        """Function that mirrors a tile to the other triangle, if both are written."""
         routine = self.spec.routine
         if not routine.triangle or self.spec.uplo != "full":
             return None

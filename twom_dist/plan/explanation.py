@@ -1,4 +1,4 @@
-"""How accurate a product is: what was asked for, found in the matrices, and chosen."""
+"""Accuracy of a product: what was asked for, found in the matrices, and chosen."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ from .show import Rows, as_html, as_text, name_count
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """How accurate a product is, and why; print it.
+    """Accuracy of a product and the reasons for it; print it to see them.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ def add_findings(
     """Add what was found in the matrices."""
     sides = [np.concatenate([x.largest for x in side]) for side in measured or ()]
     if len(sides) == 1:
-        # Of A A^H both are the same rows.
+        # A A^H has the same rows on both sides.
         sides *= 2
     return replace(
         known,

@@ -1,6 +1,6 @@
-"""What a call asks for, apart from its matrices: parsed once, where the call enters.
+"""Choices: the options of a call, parsed once, where the call enters.
 
-A `Choice` cannot contradict itself, so nobody below looks at options again.
+A `Choice` cannot contradict itself, so no code below checks options again.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ _EXACT_METHODS = tuple(method for method in METHODS if method != "eisenstein")
 
 @dataclass(frozen=True)
 class Choice:
-    """How accurate a result is to be, and who multiplies.
+    """The accuracy that was asked for, and the engine that is to multiply.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Choice:
         equilibrate: Any = None,
         words: Literal[1, 2] = 1,
     ) -> Self:
-        """Parse the options of a routine, or refuse what contradicts itself.
+        """Parse the options of a routine; refuse contradictions.
 
         Raises
         ------
@@ -98,7 +98,7 @@ class Choice:
 
     @property
     def pairs(self) -> bool:
-        """Whether entries are pairs of integers."""
+        """True if entries are pairs of integers."""
         return isinstance(self.target, Exact) and self.target.pairs
 
     @property
@@ -113,7 +113,7 @@ class Choice:
 
     @property
     def asked(self) -> str:
-        """Name what decides about the moduli."""
+        """Text that names what was asked for."""
         if self.method == NATIVE_METHOD:
             return "the native product"
         if isinstance(self.target, Moduli):

@@ -31,8 +31,8 @@ class Crossover(NamedTuple):
 _XEON = "Intel Xeon with AVX512-VNNI and AMX, 2 cores"
 _H200 = "NVIDIA H200"
 
-# Of the default accuracy against NumPy's and CuPy's products, by engine, routine and
-# dtype; what is missing was not measured to be faster on all devices, at any size.
+# The default accuracy against NumPy's and CuPy's products, by engine, routine and
+# dtype. What is missing was not measured to be faster on all devices, at any size.
 # CPU: gemm of complex128 0.44, 0.76, 0.83 times as fast as NumPy on the Xeon, n = 1024,
 #      2048, 3072, and 0.81, 0.99, 1.02 on an AMD EPYC of family 26, n = 1024, 2048,
 #      4096; herk of complex128 1.05, 1.26, 1.41 (and 1.43, 1.76, 2.05 with 16 moduli on
@@ -73,7 +73,7 @@ def measure(shape: Shape) -> float:
 
 
 def prefers_native(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
-    """Whether the native product was measured to be faster, or nothing was.
+    """Tell whether the native product was measured to be faster, or nothing was.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def prefers_native(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
 
 
 def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:
-    """Whether all products of NumPy arrays of this shape are native; quick, if so."""
+    """Tell whether all products of NumPy arrays of this shape are native."""
     return measure(shape) < _least(dtype.char) and setting("blas-below") is None
 
 

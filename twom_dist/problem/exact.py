@@ -60,7 +60,7 @@ class Integers:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the result."""
+        """Dtype of the result."""
         return np.dtype("complex128" if self.pairs else "float64")
 
     @property

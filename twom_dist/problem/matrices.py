@@ -1,4 +1,4 @@
-"""What may stand in the place of a matrix: arrays of one family, stacks of matrices."""
+"""Matrices and whatever stands for them: arrays of one family, stacks, headers."""
 
 import os
 from collections.abc import Iterable
@@ -71,7 +71,7 @@ def as_matrix(x: Any, name: str) -> Any:
 
 
 def check_single(x: Any, name: str) -> Any:
-    """Return a matrix; refuse a stack, of which there is no such thing."""
+    """Return a matrix; refuse a stack of them."""
     if len(x.shape) > 2:
         raise PlanError(
             f"{name} has shape {tuple(x.shape)}, and one matrix is taken here",
@@ -98,7 +98,7 @@ def as_array(x: Any, name: str) -> Any:
 
 
 def _refuse_other_kinds(x: Any, name: str) -> None:
-    """Refuse what NumPy would convert and lose something."""
+    """Refuse kinds of arrays that NumPy would convert with a loss."""
     meta = getattr(x, "_meta", x)
     if _is_masked(meta):
         raise ArgumentError(
@@ -176,7 +176,7 @@ class Header:
 
 
 def op_shape(x: Any, op: Op) -> tuple[int, int]:
-    """Shape of op(x), or of the matrices of a stack."""
+    """Return the shape of op(x), or of the matrices of a stack."""
     rows, columns = x.shape[-2:]
     return (rows, columns) if op == "N" else (columns, rows)
 
@@ -241,11 +241,11 @@ def check_out(
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
 ) -> None:
-    """Refuse what a result of the matrices cannot be written to."""
+    """Refuse an `out` that the result of the matrices cannot be written to."""
     given = [x for x in matrices if x is not None]
     if any(map(is_dask, given)):
         problem = "out is an array, and the result of dask arrays is lazy"
-        raise PlanError(problem, "Leave out out", "out")
+        raise PlanError(problem, "Omit the argument out", "out")
     family = family_of(given[0])
     plain = type(out).__name__ in ("ndarray", "memmap")  # no masks, no matrices
     if family_of(out) != family or not plain:
@@ -292,7 +292,7 @@ def _find_mapping(x: Any) -> np.memmap[Any, Any] | None:
 
 
 def _identify(mapping: np.memmap[Any, Any]) -> Any:
-    """Return what is equal for one file, whatever paths lead to it."""
+    """Return a value that is equal for one file, whatever paths lead to it."""
     assert mapping.filename is not None
     try:
         found = os.stat(mapping.filename)
@@ -309,7 +309,7 @@ def _mapped_bytes(x: Any, mapping: np.memmap[Any, Any]) -> tuple[int, int]:
 
 
 def _overlaps_itself(x: Any) -> bool:
-    """Whether one step along an axis may end within the axes of shorter steps."""
+    """Tell whether one step along an axis may end within the axes of shorter steps."""
     steps = sorted(
         (abs(step), size)
         for step, size in zip(x.strides, x.shape, strict=True)

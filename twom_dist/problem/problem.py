@@ -53,7 +53,7 @@ class Problem:
         Everything that tasks are told; its engine is "auto" until somebody knows whose
         blocks are multiplied.
     choice : Choice
-        What was asked for; its method is no longer "auto".
+        What was asked for; its method is settled, and not "auto".
     stack : tuple of int
         Axes in front of the matrices of the result, to which those of a, b and c
         broadcast; empty for one product.
@@ -72,7 +72,7 @@ class Problem:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the result."""
+        """Dtype of the result."""
         return np.dtype(self.spec.dtype)
 
     @property
@@ -233,7 +233,7 @@ def _pose(terms: Terms, A: Any, B: Any, C: Any, engine: str) -> _Posed:
 
 
 def check_matrices(routine: Routine, a: Any, b: Any) -> None:
-    """Refuse a matrix too many, or one too few."""
+    """Refuse one matrix too many, or too few."""
     if a is None:
         raise ArgumentError(f"{routine.name} has no A", "Pass a matrix", "no-a")
     if routine.matrices == 2 and b is None:
@@ -243,7 +243,9 @@ def check_matrices(routine: Routine, a: Any, b: Any) -> None:
             "no-b",
         )
     if routine.matrices == 1 and b is not None:
-        raise ArgumentError(f"{routine.name} takes one matrix", "Leave B out", "two-b")
+        raise ArgumentError(
+            f"{routine.name} takes one matrix", "Omit the argument B", "two-b"
+        )
 
 
 def _check_ops(routine: Routine, ops: tuple[Op, ...]) -> tuple[Op, Op]:

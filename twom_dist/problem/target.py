@@ -1,4 +1,4 @@
-"""How accurate a result is to be: a bound by name or number, moduli, or exactness."""
+"""Targets of accuracy: a bound by name or number, a number of moduli, or exactness."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -44,7 +44,7 @@ Target = Grade | Bound | Moduli | Exact
 
 
 def parse_target(accuracy: Any, num_moduli: Any) -> Target:
-    """Return what is asked for, or refuse what does not exist, or is given twice."""
+    """Return the target; refuse unknown values, and two at once."""
     if accuracy is not None and num_moduli is not None:
         raise AccuracyError(
             f"accuracy={shown(accuracy)} and num_moduli={shown(num_moduli)} are both "
