@@ -30,7 +30,7 @@ def plan(
     memory_limit: int | None = None,
     **options: Any,
 ) -> Plan:
-    """Plan a call of a routine: nothing is computed, and only headers of files are read.
+    """Plan a call of a routine: nothing is computed, only headers of files are read.
 
     Parameters
     ----------
