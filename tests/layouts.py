@@ -7,7 +7,7 @@ from twom_dist.plan import Cluster, Layout
 from twom_dist.plan import lay_out as lay_out_spec
 from twom_dist.plan.memory import MemoryBudget
 from twom_dist.problem import problem
-from twom_dist.problem.matrices import Header
+from twom_dist.problem.matrices import read_shape
 from twom_dist.tiles.routine import ROUTINES
 
 Shape = tuple[int, int, int]
@@ -27,8 +27,8 @@ def pose(
         a, b = (m, k), (n, k) if rule.triangle else (k, n)
     else:
         a = b = (k, n)
-    c = Header("C", (m, n), dtype) if arguments.get("beta", 0) != 0 else None
-    left, right = Header("A", a, dtype), Header("B", b, dtype)
+    c = read_shape("C", (m, n), dtype) if arguments.get("beta", 0) != 0 else None
+    left, right = read_shape("A", a, dtype), read_shape("B", b, dtype)
     matrices = {"A": left, "B": right} if rule.matrices == 2 else {"A": left}
     call = getattr(td, routine).ask(**matrices, C=c, **arguments)
     return problem.of_headers(*call[:4])

@@ -84,7 +84,7 @@ class DataArrayLike(Protocol):
 Lazy = TypeVar("Lazy", bound=DaskLike)
 Foreign = TypeVar("Foreign", bound=DLPackLike)
 Labelled = TypeVar("Labelled", bound=DataArrayLike)
-Device = TypeVar("Device", bound=CuPyLike)
+OnDevice = TypeVar("OnDevice", bound=CuPyLike)
 
 
 # What NumPy makes an array of any number of axes of.

@@ -19,6 +19,7 @@ from ..problem.problem import of_arrays
 from ..run.compute import compute
 from ..tiles.routine import ROUTINES
 from .types import (
+    Askable,
     LabelledOfOne,
     LabelledOfTwo,
     OfOne,
@@ -26,12 +27,11 @@ from .types import (
     P,
     PairOfOne,
     PairOfTwo,
-    Routine,
     SumOfOne,
     SumOfTwo,
 )
 
-F = TypeVar("F", bound=Routine)
+F = TypeVar("F", bound=Askable)
 # What the texts of the symmetric routines have for those of the Hermitian ones.
 _SYMMETRIC = {
     "Hermitian": "symmetric",

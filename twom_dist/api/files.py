@@ -1,14 +1,12 @@
 """Products and updates of matrices in files: multiply_files and update_files."""
 
-from collections.abc import Callable
 from typing import Any
 
-from ..jobs import JobSummary, Progress, open_job, run_job
+from ..jobs import JobSummary, open_job, run_job
+from ..jobs.driver import Report
 from ..jobs.job import Path
 from .asking import ask
 from .gemm import gemm
-
-Report = Callable[[Progress], None]
 
 
 def multiply_files(

@@ -11,7 +11,7 @@ from ..interop.stored import is_on_disk, outline
 from ..plan import LARGEST_TILE
 from ..problem.call import Call
 from ..problem.dtypes import letter_of
-from ..problem.matrices import Header, as_matrix, check_single
+from ..problem.matrices import Header, as_matrix, check_single, read_shape
 from ..problem.pairs import header_of
 from ..problem.target import Exact
 from ..store import StoredMatrix, open_matrix
@@ -35,16 +35,14 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     if dtype is not None and not isinstance(call.terms.choice.target, Exact):
         call = call._replace(terms=call.terms._replace(letter=letter_of(dtype)))
     named = {"A": call.A, "B": call.B, "C": call.C}
-    opened = {name: _open(x, name, reading) for name, x in named.items()}
-    found, _ = adopt(**opened)
+    given = {x: _open(y, x, reading) for x, y in named.items() if y is not None}
+    found, _ = adopt(**given)
     if dtype is None:
         dtypes = (x.dtype for x in found if hasattr(x, "dtype"))
         dtype = next(dtypes, "complex128")
     pairs = call.terms.choice.pairs
-    taken = {
-        name: _take(x, name, dtype, pairs) for name, x in zip(named, found, strict=True)
-    }
-    return call._replace(**taken)
+    taken = (_take(x, y, dtype, pairs) for x, y in zip(found, given, strict=True))
+    return call._replace(**dict(zip(given, taken, strict=True)))
 
 
 def is_header(x: Any) -> bool:
@@ -67,10 +65,10 @@ def _open(x: Any, name: str, reading: bool) -> Any:
 
 def _take(x: Any, name: str, dtype: Any, pairs: bool) -> Any:
     """Return the header of a shape, or a matrix; refuse stacks."""
-    if x is None or is_header(x):
+    if is_header(x):
         return x
     if isinstance(x, tuple) and len(x) == 2 and all(np.ndim(t) == 0 for t in x):
-        return Header(name, x, dtype)
+        return read_shape(name, x, dtype)
     x = as_matrix(x, name)
     check_single(header_of(x, name) if pairs else x, name)
     return x

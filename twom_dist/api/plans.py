@@ -108,7 +108,7 @@ def _pose(call: Call) -> Problem:
         )
     if c is None and terms.beta is not None and as_number(terms.beta, "beta") != 0:
         alone = of_headers(terms._replace(beta=None), a, b, None, family)
-        c = Header("C", alone.shape[:2], alone.dtype)
+        c = Header(alone.shape[:2], alone.dtype)
     return of_headers(terms, a, b, c, family)
 
 

@@ -9,7 +9,7 @@ from ..errors import ArgumentError, PlanError
 from ..interop.dlpack import adopt
 from ..kernels.family import family_of
 from ..kernels.room import OwnMemory
-from ..problem.matrices import Header, as_matrix, is_dask
+from ..problem.matrices import as_matrix, is_dask, read_shape
 from ..problem.problem import of_arrays, of_headers
 from ..problem.scalars import as_number
 from ..run.compute import compute
@@ -85,7 +85,7 @@ class Product:
             terms = terms._replace(beta=as_number(terms.beta, "beta"))
         self._terms = terms._replace(alpha=as_number(terms.alpha, "alpha"))
         self._headers = {
-            name: Header(name, shape, dtype)
+            name: read_shape(name, shape, dtype)
             for name, shape in (("A", call.A), ("B", call.B))
             if shape is not None
         }

@@ -19,7 +19,6 @@ from ..problem.call import Call
 from ..typing import (
     Accuracy,
     CuPyLike,
-    Device,
     DLPackLike,
     EngineName,
     Foreign,
@@ -29,6 +28,7 @@ from ..typing import (
     Method,
     NumPyArray,
     NumPyLike,
+    OnDevice,
     TensorLike,
 )
 
@@ -37,14 +37,14 @@ P = ParamSpec("P")
 Writable = NumPyArray | CuPyLike | DLPackLike
 
 
-class Routine(Protocol):
+class Askable(Protocol):
     """A public routine; `ask` returns its call without computing it."""
 
     __name__: str
     ask: Callable[..., Call]
 
 
-class SumOfTwo(Routine, Protocol[P]):
+class SumOfTwo(Askable, Protocol[P]):
     """gemm, her2k and syr2k: two matrices, and C."""
 
     @overload
@@ -59,12 +59,12 @@ class SumOfTwo(Routine, Protocol[P]):
     @overload
     def __call__(
         self,
-        A: Device,
-        B: Device,
-        C: Device | None = None,
+        A: OnDevice,
+        B: OnDevice,
+        C: OnDevice | None = None,
         *args: P.args,
         **kwargs: P.kwargs,
-    ) -> Device: ...
+    ) -> OnDevice: ...
     @overload
     def __call__(
         self,
@@ -98,7 +98,7 @@ class SumOfTwo(Routine, Protocol[P]):
     ) -> Foreign: ...
 
 
-class SumOfOne(Routine, Protocol[P]):
+class SumOfOne(Askable, Protocol[P]):
     """herk and syrk: a matrix, and C."""
 
     @overload
@@ -111,8 +111,8 @@ class SumOfOne(Routine, Protocol[P]):
     ) -> NumPyArray: ...
     @overload
     def __call__(
-        self, A: Device, C: Device | None = None, *args: P.args, **kwargs: P.kwargs
-    ) -> Device: ...
+        self, A: OnDevice, C: OnDevice | None = None, *args: P.args, **kwargs: P.kwargs
+    ) -> OnDevice: ...
     @overload
     def __call__(
         self,
@@ -135,7 +135,7 @@ class SumOfOne(Routine, Protocol[P]):
     ) -> Foreign: ...
 
 
-class OfTwo(Routine, Protocol[P]):
+class OfTwo(Askable, Protocol[P]):
     """Products of two matrices alone."""
 
     @overload
@@ -144,8 +144,8 @@ class OfTwo(Routine, Protocol[P]):
     ) -> NumPyArray: ...
     @overload
     def __call__(
-        self, A: Device, B: Device, *args: P.args, **kwargs: P.kwargs
-    ) -> Device: ...
+        self, A: OnDevice, B: OnDevice, *args: P.args, **kwargs: P.kwargs
+    ) -> OnDevice: ...
     @overload
     def __call__(
         self, A: Lazy, B: Lazy | InMemory, *args: P.args, **kwargs: P.kwargs
@@ -160,7 +160,7 @@ class OfTwo(Routine, Protocol[P]):
     ) -> Foreign: ...
 
 
-class OfOne(Routine, Protocol[P]):
+class OfOne(Askable, Protocol[P]):
     """Updates of one matrix alone."""
 
     @overload
@@ -168,14 +168,14 @@ class OfOne(Routine, Protocol[P]):
         self, A: TensorLike, *args: P.args, **kwargs: P.kwargs
     ) -> NumPyArray: ...
     @overload
-    def __call__(self, A: Device, *args: P.args, **kwargs: P.kwargs) -> Device: ...
+    def __call__(self, A: OnDevice, *args: P.args, **kwargs: P.kwargs) -> OnDevice: ...
     @overload
     def __call__(self, A: Lazy, *args: P.args, **kwargs: P.kwargs) -> Lazy: ...
     @overload
     def __call__(self, A: Foreign, *args: P.args, **kwargs: P.kwargs) -> Foreign: ...
 
 
-class PairOfTwo(Routine, Protocol[P]):
+class PairOfTwo(Askable, Protocol[P]):
     """Products of two matrices, as two arrays."""
 
     @overload
@@ -184,8 +184,8 @@ class PairOfTwo(Routine, Protocol[P]):
     ) -> tuple[NumPyArray, NumPyArray]: ...
     @overload
     def __call__(
-        self, A: Device, B: Device, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Device, Device]: ...
+        self, A: OnDevice, B: OnDevice, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[OnDevice, OnDevice]: ...
     @overload
     def __call__(
         self, A: Lazy, B: Lazy | InMemory, *args: P.args, **kwargs: P.kwargs
@@ -200,7 +200,7 @@ class PairOfTwo(Routine, Protocol[P]):
     ) -> tuple[Foreign, Foreign]: ...
 
 
-class PairOfOne(Routine, Protocol[P]):
+class PairOfOne(Askable, Protocol[P]):
     """Updates of one matrix, as two arrays."""
 
     @overload
@@ -209,8 +209,8 @@ class PairOfOne(Routine, Protocol[P]):
     ) -> tuple[NumPyArray, NumPyArray]: ...
     @overload
     def __call__(
-        self, A: Device, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Device, Device]: ...
+        self, A: OnDevice, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[OnDevice, OnDevice]: ...
     @overload
     def __call__(
         self, A: Lazy, *args: P.args, **kwargs: P.kwargs
@@ -221,7 +221,7 @@ class PairOfOne(Routine, Protocol[P]):
     ) -> tuple[Foreign, Foreign]: ...
 
 
-class LabelledOfTwo(Routine, Protocol[P]):
+class LabelledOfTwo(Askable, Protocol[P]):
     """Products of DataArrays."""
 
     def __call__(
@@ -236,7 +236,7 @@ class LabelledOfTwo(Routine, Protocol[P]):
         ...
 
 
-class LabelledOfOne(Routine, Protocol[P]):
+class LabelledOfOne(Askable, Protocol[P]):
     """Updates of a DataArray."""
 
     def __call__(
@@ -255,8 +255,8 @@ class Contraction(Protocol[P]):
     ) -> NumPyArray: ...
     @overload
     def __call__(
-        self, x1: Device, x2: Device, /, *args: P.args, **kwargs: P.kwargs
-    ) -> Device: ...
+        self, x1: OnDevice, x2: OnDevice, /, *args: P.args, **kwargs: P.kwargs
+    ) -> OnDevice: ...
     @overload
     def __call__(
         self, x1: Lazy, x2: Lazy | InMemory, /, *args: P.args, **kwargs: P.kwargs
@@ -292,8 +292,8 @@ class Einsum(Protocol):
     ) -> NumPyArray: ...
     @overload
     def __call__(
-        self, subscripts: str, /, *operands: Device, **options: Unpack[EinsumOptions]
-    ) -> Device: ...
+        self, subscripts: str, /, *operands: OnDevice, **options: Unpack[EinsumOptions]
+    ) -> OnDevice: ...
     @overload
     def __call__(
         self, subscripts: str, /, *operands: Lazy, **options: Unpack[EinsumOptions]

@@ -11,8 +11,6 @@ from dask.utils import format_time
 
 from .streams import say, write_error
 
-Report = Callable[[Any], None]
-
 
 @contextmanager
 def follow(
@@ -21,7 +19,7 @@ def follow(
     client: Any = None,
     workers: int = 0,
     seconds: float | None = None,
-) -> Iterator[Report]:
+) -> Iterator[Callable[[Any], None]]:
     """Yield a callback for the progress of a job, and tell of it.
 
     `done`: tiles of an earlier run; `workers`: of the client, at the start; `seconds`:

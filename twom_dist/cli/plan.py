@@ -127,11 +127,11 @@ def _find(
     name: str, path: str | None, shape: tuple[int, int] | None, dtype: str | None
 ) -> Any:
     """Open the header of a file, or take a shape."""
-    from ..problem.matrices import Header
+    from ..problem.matrices import read_shape
     from ..store import open_matrix
 
     if (path is None) == (shape is None):
         both = "both" if path is not None else "neither"
         problem = f"the path of {name} and --shape-{name.lower()}: {both} given"
         raise TwomError(problem, "Give one of them for each matrix", "one-input")
-    return open_matrix(path) if path else Header(name, shape, dtype or "complex128")
+    return open_matrix(path) if path else read_shape(name, shape, dtype or "complex128")

@@ -11,7 +11,7 @@ from ..errors import EngineUnavailableError
 from ..plan import Cluster, make_plan
 from ..problem.call import Terms
 from ..problem.choice import Choice
-from ..problem.matrices import Header
+from ..problem.matrices import read_shape
 from ..problem.problem import of_headers
 from ..tiles.routine import ROUTINES
 from .nvml import Gpu, Gpus
@@ -55,7 +55,7 @@ def choose_pool(gpus: Sequence[Gpu]) -> dict[str, Any]:
 
 def _task_bytes() -> int:
     """Bytes inside the task of a complex128 product, and of the tiles it encodes."""
-    x = Header("A", (2 * _TILE, 2 * _TILE), "complex128")
+    x = read_shape("A", (2 * _TILE, 2 * _TILE), "complex128")
     posed = of_headers(Terms(ROUTINES["gemm"], Choice(engine="cuda")), x, x)
     tiles = (_TILE, _TILE)
     memory = make_plan(posed.spec, (tiles, tiles, tiles), Cluster()).memory

@@ -8,7 +8,7 @@ import numpy as np
 from ..errors import ArgumentError, PlanError
 from ..interop.dlpack import GiveBack, adopt
 from ..problem.matrices import as_array, common_family, is_dask
-from .letters import Reduction, Shape, Term, reduce_each
+from .letters import Reduction, Sizes, Term, reduce_each
 
 
 def as_operands(
@@ -43,10 +43,10 @@ def _as_operand(x: Any, name: str) -> Any:
     return x
 
 
-def strides_of(x: Any) -> Shape:
+def strides_of(x: Any) -> Sizes:
     """Return the strides of an array; of a dask array, those of one that is whole."""
     if not is_dask(x):
-        strides: Shape = x.strides
+        strides: Sizes = x.strides
         return strides
     found, step = [], 1
     for size in reversed(x.shape):

@@ -14,26 +14,26 @@ from typing import Any
 from ..errors import PlanError
 from ..problem.matrices import is_dask
 from .arrays import permute
-from .layout import Layout, Side
+from .layout import FusedSide, PairLayout
 from .letters import Term
 
-Chunks = tuple[tuple[int, ...], ...]
+AllChunks = tuple[tuple[int, ...], ...]
 
 
-def fuse(x: Any, side: Side) -> Any:
+def fuse(x: Any, side: FusedSide) -> Any:
     """View an operand as (a stack of) matrices."""
     x = permute(x, side.axes)
     return x if x.shape == side.shape else x.reshape(side.shape)
 
 
-def split(x: Any, layout: Layout) -> Any:
+def split(x: Any, layout: PairLayout) -> Any:
     """View a product as the result: its axes, in their order."""
     if x.shape != layout.split:
         x = x.reshape(layout.split)
     return permute(x, layout.order)
 
 
-def align(a: Any, b: Any, layout: Layout) -> tuple[Any, Any]:
+def align(a: Any, b: Any, layout: PairLayout) -> tuple[Any, Any]:
     """Make both dask arrays, and cut alike what is fused in both."""
     import dask.array as da
 
@@ -54,13 +54,13 @@ def align(a: Any, b: Any, layout: Layout) -> tuple[Any, Any]:
     return arrays[0], arrays[1]
 
 
-def _own_term(side: Side) -> Term:
+def _own_term(side: FusedSide) -> Term:
     """Return the letters of an operand in the order of its axes."""
     place = dict(zip(side.axes, side.term, strict=True))
     return tuple(place[axis] for axis in range(len(place)))
 
 
-def fuse_blocks(x: Any, side: Side, inner: Term) -> tuple[Any, Chunks]:
+def fuse_blocks(x: Any, side: FusedSide, inner: Term) -> tuple[Any, AllChunks]:
     """Fuse a dask array; return its chunks before that, too, for `split_blocks`.
 
     What both sides contract has to be cut alike.
@@ -105,7 +105,7 @@ def _drop_ones(x: Any, first: int) -> Any:
     ]
 
 
-def _reshape(x: Any, shape: Sequence[int], chunks: Chunks | None = None) -> Any:
+def _reshape(x: Any, shape: Sequence[int], chunks: AllChunks | None = None) -> Any:
     """Reshape block by block."""
     import dask.array as da
 
@@ -123,7 +123,7 @@ def _join(chunks: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(map(prod, product(*chunks)))
 
 
-def split_blocks(x: Any, layout: Layout, left: Chunks, right: Chunks) -> Any:
+def split_blocks(x: Any, layout: PairLayout, left: AllChunks, right: AllChunks) -> Any:
     """Split a lazy product, whose operands had these chunks before they were fused."""
     first = x.ndim - 2
     known = dict(zip(layout.left.term, left, strict=True))

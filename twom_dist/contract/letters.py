@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..errors import PlanError
 
-Shape = tuple[int, ...]
+Sizes = tuple[int, ...]
 # Letters of the axes of an operand. Those of an ellipsis are "...0", "...1" from the
 # right; a letter is else one character, or whatever else tells axes apart.
 Term = tuple[str, ...]
@@ -54,7 +54,7 @@ class Roles(NamedTuple):
     contracted: Term
 
 
-def find_sizes(terms: Sequence[Term], shapes: Sequence[Shape]) -> dict[str, int]:
+def find_sizes(terms: Sequence[Term], shapes: Sequence[Sizes]) -> dict[str, int]:
     """Find the size of each letter, or say for which letter sizes differ.
 
     An axis of one entry stands for an axis of any size, as in NumPy.
@@ -76,7 +76,7 @@ def find_sizes(terms: Sequence[Term], shapes: Sequence[Shape]) -> dict[str, int]
 
 @lru_cache(maxsize=4096)
 def reduce_each(
-    terms: tuple[Term, ...], output: Term, shapes: tuple[Shape, ...]
+    terms: tuple[Term, ...], output: Term, shapes: tuple[Sizes, ...]
 ) -> tuple[Reduction, ...]:
     """Find the reduction of each operand that precedes a product."""
     sizes = find_sizes(terms, shapes)
@@ -106,7 +106,7 @@ def reduce_each(
 
 
 def _straighten(
-    term: Term, shape: Shape, sizes: dict[str, int]
+    term: Term, shape: Sizes, sizes: dict[str, int]
 ) -> tuple[tuple[tuple[int, int], ...], Term, tuple[int, ...]]:
     """Find diagonals, the letters after they are taken, and axes that are broadcast."""
     letters, own = list(term), dict(zip(term, shape, strict=True))

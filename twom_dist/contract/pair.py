@@ -16,7 +16,7 @@ from ..tiles.routine import ROUTINES
 from ..typing import Op
 from .arrays import permute, reduce_operand, strides_of
 from .fuse import align, fuse, fuse_blocks, split, split_blocks
-from .layout import Layout, Side, lay_out
+from .layout import FusedSide, PairLayout, lay_out
 from .letters import Term, reduce_each
 
 # float32, float64, complex64 and complex128 go through int8 products or the BLAS.
@@ -55,7 +55,7 @@ def contract_pair(
     return split(multiply(a, b, layout, choice), layout)
 
 
-def _contract_lazily(a: Any, b: Any, layout: Layout, choice: Choice) -> Any:
+def _contract_lazily(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
     twin = _find_twin(a, b, layout, choice)
     dtype = np.result_type(a.dtype, b.dtype)
     if 0 in (*layout.shape, *layout.split):
@@ -74,7 +74,7 @@ def _contract_lazily(a: Any, b: Any, layout: Layout, choice: Choice) -> Any:
     return split_blocks(found, layout, left, right)
 
 
-def _find_twin(a: Any, b: Any, layout: Layout, choice: Choice) -> Twin | None:
+def _find_twin(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Twin | None:
     """Name the update that the product is, if it is to be computed as one."""
     # Updates equilibrate nothing.
     known = choice.equilibrate is not None
@@ -117,14 +117,14 @@ def may_choose(choice: Choice) -> bool:
 
 
 def is_faster_natively(
-    x: Any, routine: str, dtype: Any, layout: Layout, choice: Choice
+    x: Any, routine: str, dtype: Any, layout: PairLayout, choice: Choice
 ) -> bool:
     """Tell whether a product of arrays in memory is left to NumPy or CuPy."""
     engine = _ENGINES[family_of(x)] if choice.engine == "auto" else choice.engine
     return prefers_native(engine, routine, dtype, layout.shape)
 
 
-def is_surely_native(a: Any, b: Any, layout: Layout, choice: Choice) -> bool:
+def is_surely_native(a: Any, b: Any, layout: PairLayout, choice: Choice) -> bool:
     """Tell whether NumPy arrays are left to NumPy, whatever else is found out."""
     return (
         isinstance(a, np.ndarray)
@@ -135,7 +135,7 @@ def is_surely_native(a: Any, b: Any, layout: Layout, choice: Choice) -> bool:
     )
 
 
-def multiply(a: Any, b: Any, layout: Layout, choice: Choice) -> Any:
+def multiply(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
     """Multiply (stacks of) matrices, fused as their layout says."""
     dtype = np.result_type(a.dtype, b.dtype)
     if dtype.char not in PRODUCT_KINDS:
@@ -146,7 +146,7 @@ def multiply(a: Any, b: Any, layout: Layout, choice: Choice) -> Any:
     return _compute("gemm", (layout.left.op, layout.right.op), choice, a, b)
 
 
-def update(twin: Twin, a: Any, b: Any, layout: Layout, choice: Choice) -> Any:
+def update(twin: Twin, a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
     """Compute a product whose right side is the transpose of the left one, or ^H."""
     if layout.left.op == "N":
         return _compute(twin, ("N",), choice, a)
@@ -161,7 +161,7 @@ def _compute(name: str, ops: tuple[Op, ...], choice: Choice, *matrices: Any) -> 
     return compute_call(Call(Terms(ROUTINES[name], choice, ops), *matrices))
 
 
-def multiply_natively(a: Any, b: Any, layout: Layout) -> Any:
+def multiply_natively(a: Any, b: Any, layout: PairLayout) -> Any:
     """Multiply with the arrays' own library."""
     x, y = _straight(a, layout.left), _straight(b, layout.right)
     if not is_dask(a):
@@ -172,14 +172,14 @@ def multiply_natively(a: Any, b: Any, layout: Layout) -> Any:
     return da.matmul(x, y).astype(np.result_type(a.dtype, b.dtype))
 
 
-def _straight(x: Any, side: Side) -> Any:
+def _straight(x: Any, side: FusedSide) -> Any:
     return x if side.op == "N" else x.swapaxes(-1, -2)
 
 
 # --- one operand twice --------------------------------------------------------------
 
 
-def find_twin(a: Any, b: Any, layout: Layout) -> Twin | None:
+def find_twin(a: Any, b: Any, layout: PairLayout) -> Twin | None:
     """Name the update that the product is; None where the operands differ.
 
     NumPy and CuPy arrays are one where they share memory, and conjugate where all

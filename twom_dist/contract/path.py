@@ -8,12 +8,12 @@ from ..errors import EngineUnavailableError, PlanError
 from ..problem.choice import Choice
 from ..typing import as_integer
 from .arrays import reduce_operand, reduce_to
-from .letters import Shape, Term, reduce_each
+from .letters import Sizes, Term, reduce_each
 from .pair import contract_pair
 
 # Positions of operands that are contracted, of those that are left; the result comes
 # last. As opt_einsum and NumPy have it.
-Path = Sequence[Sequence[int]]
+Steps = Sequence[Sequence[int]]
 
 
 def contract_network(
@@ -52,7 +52,7 @@ def _kept(a: Term, b: Term, wanted: set[str]) -> Term:
     return tuple(x for x in letters if x in wanted)
 
 
-def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) -> Path:
+def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) -> Steps:
     if optimize is False:
         return _in_order(len(left))
     if isinstance(optimize, list | tuple) and not isinstance(optimize[:1], str):
@@ -66,13 +66,13 @@ def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) ->
     return _search(terms, output, shapes, optimize)
 
 
-def _in_order(count: int) -> Path:
+def _in_order(count: int) -> Steps:
     return [(0, 1), *((0, last) for last in range(count - 2, 0, -1))]
 
 
 def _search(
-    terms: tuple[Term, ...], output: Term, shapes: tuple[Shape, ...], optimize: Any
-) -> Path:
+    terms: tuple[Term, ...], output: Term, shapes: tuple[Sizes, ...], optimize: Any
+) -> Steps:
     """Have opt_einsum find a path."""
     try:
         import opt_einsum
@@ -98,14 +98,14 @@ def _search(
     except (KeyError, TypeError, ValueError) as error:
         text = f"opt_einsum finds no path with optimize={optimize!r} ({error})"
         raise PlanError(text, "", "path") from None
-    found: Path = path
+    found: Steps = path
     return found
 
 
 _remembered = lru_cache(maxsize=256)(_search)
 
 
-def _check_path(path: Path, count: int) -> None:
+def _check_path(path: Steps, count: int) -> None:
     """Refuse a path that does not lead to one result."""
     for step in path:
         positions = {as_integer(i) for i in step}

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import ArgumentError, PlanError
 from ..typing import as_integer
-from .letters import Shape, Term
+from .letters import Sizes, Term
 
 # Beyond a to Z, as networks of many letters have them.
 _TERM = re.compile(r"(?:(?![\x00-@\[-`{-\x7f]|\s).)*")
@@ -110,7 +110,7 @@ _Pair = tuple[tuple[Term, Term], Term]
 
 
 @lru_cache(maxsize=4096)
-def matmul_terms(left: Shape, right: Shape) -> _Pair:
+def matmul_terms(left: Sizes, right: Sizes) -> _Pair:
     """Name the axes of a matrix product; vectors stand for a row and a column."""
     for name, shape in (("x1", left), ("x2", right)):
         if not shape:
@@ -140,7 +140,7 @@ def matmul_terms(left: Shape, right: Shape) -> _Pair:
     return terms, (*dots, *rows, *columns)
 
 
-def tensordot_terms(left: Shape, right: Shape, axes: Any) -> _Pair:
+def tensordot_terms(left: Sizes, right: Sizes, axes: Any) -> _Pair:
     """Name the axes of a tensor product that contracts these axes."""
     first, second = _read_axes(axes, len(left), len(right))
     for x, y in zip(first, second, strict=True):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..kernels.family import Family, empty_block, family_of
 from ..problem.call import Terms
 from ..problem.choice import Choice
 from ..problem.exact import LARGEST_RESULT, describe_tiles, shortest_exact
-from ..problem.matrices import as_matrix, common_family, is_dask
+from ..problem.matrices import Header, as_matrix, common_family, is_dask
 from ..problem.pairs import as_pairs, check_parts
 from ..problem.problem import Problem, of_headers
 from ..run.compute import compute
@@ -165,19 +165,14 @@ def _as_fixed(x: Any) -> Any:
     return np.frompyfunc(int, 1, 1)(x)
 
 
-class _Header(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
 def _pose(terms: Terms, a: Any, b: Any, family: Family) -> Problem:
     """Pose the product of matrices of these shapes, whose moduli are chosen later."""
     pairs = terms.choice.pairs
 
-    def outline(x: Any, name: str) -> _Header:
+    def outline(x: Any, name: str) -> Header:
         if pairs:
             check_parts(x, name)
-        return _Header(x.shape[:-1] if pairs else x.shape, np.dtype(np.int8))
+        return Header(x.shape[:-1] if pairs else x.shape, np.dtype(np.int8))
 
     return of_headers(terms, outline(a, "A"), outline(b, "B"), family=family)
 

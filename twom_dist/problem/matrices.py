@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -156,23 +156,24 @@ def _as_numpy(x: Any, name: str) -> Any:
     return x
 
 
-class Header:
+class Header(NamedTuple):
     """A shape and a dtype in the place of an array."""
 
-    def __init__(
-        self, name: str, shape: Any, dtype: Any = "complex128", chunks: Any = None
-    ) -> None:
-        given = tuple(shape) if isinstance(shape, Iterable) else ()
-        sizes = [size for size in map(as_integer, given) if size is not None]
-        if not (len(given) == len(sizes) == 2 and min(sizes) >= 0):
-            raise PlanError(
-                f"{name}={shown(shape)} is neither an array nor the shape of a matrix",
-                "Give rows and columns, such as (3000, 2000)",
-                "not-two-dimensional",
-            )
-        self.shape = (sizes[0], sizes[1])
-        self.dtype = np.dtype(dtype)
-        self.chunks = chunks
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def read_shape(name: str, shape: Any, dtype: Any = "complex128") -> Header:
+    """Return the header of a matrix of this shape, which may be of any integers."""
+    given = tuple(shape) if isinstance(shape, Iterable) else ()
+    sizes = [size for size in map(as_integer, given) if size is not None]
+    if not (len(given) == len(sizes) == 2 and min(sizes) >= 0):
+        raise PlanError(
+            f"{name}={shown(shape)} is neither an array nor the shape of a matrix",
+            "Give rows and columns, such as (3000, 2000)",
+            "not-two-dimensional",
+        )
+    return Header((sizes[0], sizes[1]), np.dtype(dtype))
 
 
 def op_shape(x: Any, op: Op) -> tuple[int, int]:

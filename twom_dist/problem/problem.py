@@ -29,7 +29,7 @@ from .choice import Choice, choose
 from .crossover import prefers_native
 from .dtypes import result_dtype
 from .exact import Integers
-from .matrices import as_matrix, check_out, check_sizes, common_family
+from .matrices import Header, as_matrix, check_out, check_sizes, common_family
 from .pairs import as_pairs, header_of
 from .scalars import as_number, check_beta, check_scalars
 from .target import Bound, Exact, Moduli
@@ -133,18 +133,13 @@ def of_headers(
     engine: str = terms.choice.engine
     engine = engine if family is None else engine_of(engine, family)
     a, b, c = (
-        None if x is None else _Header(x.shape, part_dtype(x.dtype)) for x in (A, B, C)
+        None if x is None else Header(x.shape, part_dtype(x.dtype)) for x in (A, B, C)
     )
     by_size = terms.choice.method == AUTO_METHOD
     found = (_pose_by_size if by_size else _look_up)(terms, a, b, c, engine)
     right = A if terms.routine.matrices == 1 else B
     added = C if found.spec.beta != 0 else None
     return Problem(A, right, added, *found[:3], stack=found.stack)
-
-
-class _Header(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
 
 
 class _Posed(NamedTuple):
