@@ -76,8 +76,8 @@ lowest: ## run the fast tests with each dependency at its lower bound, in .venv-
 
 counts: $(TOOLS) ## record what products cost in tasks, int8 products, bytes, calls, launches
 	@rm -f tests/data/counts.json
-	@TWOM_RECORD_COUNTS=1 $(BIN)/python -m pytest -q tests/test_counts.py \
-	    tests/kernels/cuda/test_launches.py
+	@TWOM_RECORD_COUNTS=1 $(BIN)/python -m pytest -q tests/check/project/test_counts.py \
+	    tests/run/cuda_on_host/test_launches.py
 
 bench: $(TOOLS) ## run the benchmarks; ARGS is passed to each
 	@set -e; for script in $(BENCHMARKS); do $(BIN)/python $$script $(ARGS); done
@@ -100,7 +100,7 @@ bench-gpu: ## measure on a GPU; PART=ours or PART=peers is one half of it
 
 # Else each of many processes would compile them.
 kernels: $(TOOLS)
-	@$(BIN)/python -m tests.compile_kernels > /dev/null
+	@$(BIN)/python -m tests.support.compile_kernels > /dev/null
 
 lint: lint-ruff lint-mypy lint-numpydoc lint-codespell ## check style, types, docstrings, spelling
 

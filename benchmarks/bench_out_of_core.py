@@ -28,8 +28,8 @@ from dask.utils import parse_bytes
 from harness import Report
 
 import twom_dist as td
-from tests.distributed.test_soak import measure, run_products
-from tests.jobs import task_names, wait_until
+from tests.nightly.soak.test_soak import measure, run_products
+from tests.support.jobs import task_names, wait_until
 from twom_dist.jobs import JobSummary, begin, compute, open_job
 from twom_dist.plan import Cluster, Layout
 from twom_dist.plan.memory import INTERPRETER_BYTES

@@ -28,7 +28,7 @@ exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
 myst_heading_anchors = 3
-# Examples are tested by tests/test_docs.py; the comments say what they need.
+# Examples are tested by tests/run/docs/test_docs.py; the comments say what they need.
 myst_enable_extensions = ["colon_fence"]
 numpydoc_show_class_members = False
 autodoc_typehints = "none"  # overloads fill a page, and the docstrings name the types

@@ -4,11 +4,13 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.skips import find_unexpected
-from tests.strategies import ENGINE_NAMES
+from tests.support.command import CommandLine, K, M, N, make, save_operands
+from tests.support.skips import find_unexpected
+from tests.support.strategies import ENGINE_NAMES
 from twom_dist.kernels import Engine, get_engine
 from twom_dist.run.client import current_client
 
@@ -32,7 +34,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 # Folders of tests that start processes: workers, batch schedulers, scripts, compilers.
-INTEGRATION = {"cluster", "distributed", "gpu", "cuda"}
+INTEGRATION = {"run", "nightly", "gpu"}
 # dask's, of connections that are cut, as they are thrown away.
 UNRAISABLE = "ignore::pytest.PytestUnraisableExceptionWarning"
 
@@ -40,7 +42,7 @@ UNRAISABLE = "ignore::pytest.PytestUnraisableExceptionWarning"
 # The scripts of batch schedulers take longest and mostly wait: they come first, and
 # Slurm, which waits as well, later. Not by the order of pytest's arguments, of which
 # pytest 9 drops those within others.
-FIRST = ("cluster/test_scripts.py", "distributed")
+FIRST = ("run/commands/test_scripts.py", "run")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -51,7 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here not in item.path.parents:
             continue
         folders = item.path.relative_to(here).parts
-        if {"cluster", "distributed"}.intersection(folders):
+        if {"run", "nightly"}.intersection(folders):
             item.add_marker(pytest.mark.filterwarnings(UNRAISABLE))
         if INTEGRATION.intersection(folders):
             item.add_marker("integration")
@@ -68,7 +70,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     skipped = [report.nodeid for report in terminal.stats.get("skipped", ())]
     if unexpected := find_unexpected(skipped):
         terminal.write_line("")
-        text = "skipped, though tests/skips.py does not expect it here: "
+        text = "skipped, though tests/support/skips.py does not expect it here: "
         terminal.write_line(text + ", ".join(unexpected), red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -88,6 +90,32 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def files(here: Path) -> list[np.ndarray]:
+    """A.zarr, B.npy and C0.h5 in a folder of their own, which is the current one."""
+    return save_operands(70, 30, 90)
+
+
+@pytest.fixture
+def call(here: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """The command, in a folder of its own."""
+    return CommandLine(capsys)
+
+
+@pytest.fixture
+def a(here: Path) -> np.ndarray:
+    """A.npy in the current folder."""
+    np.save("A.npy", values := make(M, K, 1))
+    return values
+
+
+@pytest.fixture
+def b(here: Path) -> np.ndarray:
+    """B.npy in the current folder."""
+    np.save("B.npy", values := make(K, N, 2))
+    return values
 
 
 @pytest.fixture(params=ENGINE_NAMES)

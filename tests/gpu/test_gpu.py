@@ -6,7 +6,7 @@ import pytest
 
 import twom_dist as td
 from tests.gpu.ways import WAYS, chosen_way
-from tests.strategies import SHAPES, random_matrix
+from tests.support.strategies import SHAPES, random_matrix
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import tuning

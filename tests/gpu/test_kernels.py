@@ -6,7 +6,7 @@ import pytest
 
 import twom_dist as td
 from tests.gpu.ways import WAYS, chosen_way
-from tests.kernels.cuda.every_kernel import calls_of_every_kernel, kernels_of
+from tests.support.cuda.every_kernel import calls_of_every_kernel, kernels_of
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import tuning

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.pipeline import same_bits
-from tests.strategies import DTYPES, random_matrix
+from tests.support.pipeline import same_bits
+from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.operands import Sample

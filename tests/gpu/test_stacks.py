@@ -5,8 +5,8 @@ import pytest
 
 import twom_dist as td
 from tests.gpu.ways import WAYS, chosen_way
-from tests.stacks import assert_each_is_as_alone, compute, random_stack
-from tests.strategies import DTYPES
+from tests.support.stacks import assert_each_is_as_alone, compute, random_stack
+from tests.support.strategies import DTYPES
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import tuning

@@ -10,7 +10,7 @@ from ..problem import problem
 from ..problem.crossover import tell_choice
 from ..problem.problem import Problem
 from ..run.align import op_chunks
-from ..run.collection import settle_arrays
+from ..run.collection import look_at_arrays
 from ..run.lazy import align
 from ..tiles.spec import Spec
 from .asking import ask
@@ -89,6 +89,6 @@ def _look(posed: Problem) -> Explanation:
     plan = make_plan(replace(spec, lazy=True), (m, n, k), Cluster())
     # Looked at even where the moduli are given.
     looking = replace(plan.spec, grade=grade or "native")
-    found = settle_arrays(a, b, plan.grid, looking, lambda x: x.compute())
+    found = look_at_arrays(a, b, plan.grid, looking, lambda x: x.compute())
     settled = found.spec if grade else replace(plan.spec, rho=found.spec.rho)
-    return add_findings(_explain(posed, settled), found.shifts, found.measured)
+    return add_findings(_explain(posed, settled), found)

@@ -6,7 +6,7 @@ from typing import Any
 from ..errors import StoreError
 from ..plan import Layout
 from ..plan.explanation import Explanation, add_findings, explain_spec
-from ..run.collection import Settled
+from ..tiles.interpreter import Found
 from .inputs import Identity
 from .job import Job
 
@@ -47,12 +47,12 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
     }
 
 
-def explain_job(job: Job, settled: Settled | None = None) -> Explanation:
+def explain_job(job: Job, found: Found | None = None) -> Explanation:
     """Explain the accuracy of a job, with what its matrices have settled."""
     known = explain_spec(job.spec, job.choice.grade, job.choice.asked)
-    if settled is None:
+    if found is None:
         return known
-    return add_findings(known, settled.shifts, settled.measured)
+    return add_findings(known, found)
 
 
 def describe_layout(layout: Layout) -> Manifest:

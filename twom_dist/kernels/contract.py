@@ -5,7 +5,7 @@ Both operands of a product enter as *rows x k* views: ``op(A)`` itself and
 and masking then always run along rows, and a rank-k update passes one matrix twice.
 
 Every engine gives the same integers in every stage but `multiply`'s intermediate
-sums, and the same bits out of `decode`; `tests/kernels` runs over each of them.
+sums, and the same bits out of `decode`; `tests/check/kernels` runs over each of them.
 
 References
 ----------

@@ -16,7 +16,7 @@ from ..plan import LARGEST_TILE
 from ..problem.matrices import is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import check_kind
-from ..tiles.scaling import running
+from ..tiles.graph import running
 from . import lazy, stacks
 
 # The prefix that dashboards group the tasks by.

@@ -1,0 +1,258 @@
+"""Laws of the product that hold bit for bit, whatever the data."""
+
+import dask
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import twom_dist as td
+from tests.support.oracle import exact
+from tests.support.strategies import gaussian_integers, operands, random_matrix, seeds
+from twom_dist.kernels import get_engine
+from twom_dist.moduli import residue_system, scaling_rule
+
+METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
+methods = st.sampled_from(METHODS)
+# The hexagonal lattice has neither i nor all Gaussian integers.
+square_methods = st.sampled_from([m for m in METHODS if m != "eisenstein"])
+dtypes = st.sampled_from(["float32", "float64", "complex64", "complex128"])
+any_operands = dtypes.flatmap(operands)
+law = settings(max_examples=40)
+
+
+def assert_equal(x, y):
+    """Equal in every entry, NaN never; zeros of either sign are one number."""
+    assert x.dtype == y.dtype
+    assert x.shape == y.shape
+    assert (x == y).all()
+
+
+def shuffle(length, seed):
+    return np.random.default_rng(seed).permutation(length)
+
+
+@law
+@given(any_operands, methods, seeds)
+def test_permutation_of_k(pair, method, seed):
+    A, B = pair
+    order = shuffle(A.shape[1], seed)
+    C = td.gemm(A, B, method=method)
+    assert_equal(td.gemm(A[:, order], B[order], method=method), C)
+
+
+@law
+@given(any_operands, methods, seeds)
+def test_permutation_of_rows_and_columns(pair, method, seed):
+    A, B = pair
+    C = td.gemm(A, B, method=method)
+    rows, columns = shuffle(len(A), seed), shuffle(B.shape[1], seed + 1)
+    found = td.gemm(A[rows], B[:, columns], method=method)
+    assert_equal(found, C[rows][:, columns])
+
+
+@law
+@given(any_operands, methods)
+def test_transpose(pair, method):
+    A, B = pair
+    C = td.gemm(A, B, method=method)
+    assert_equal(td.gemm(B.T, A.T, method=method), C.T)
+    assert_equal(td.gemm(B, A, op_a="T", op_b="T", method=method), C.T)
+
+
+@law
+@given(any_operands, methods)
+def test_conjugate(pair, method):
+    A, B = pair
+    C = td.gemm(A, B, method=method)
+    assert_equal(td.gemm(A.conj(), B.conj(), method=method), C.conj())
+
+
+@law
+@given(any_operands, methods)
+def test_conjugate_transpose(pair, method):
+    A, B = pair
+    H = td.gemm(A, B, method=method).conj().T
+    assert_equal(td.gemm(B.conj().T, A.conj().T, method=method), H)
+    assert_equal(td.gemm(B, A, op_a="C", op_b="C", method=method), H)
+
+
+@law
+@given(operands(), methods)
+def test_a_times_its_conjugate_transpose_is_hermitian(pair, method):
+    A, _ = pair
+    C = td.gemm(A, A, op_b="C", method=method)
+    assert_equal(C, C.conj().T)
+    assert (C.imag.diagonal() == 0).all()
+
+
+@law
+@given(gaussian_integers(3), methods, st.sampled_from([1, -1, 0, -0.5]), st.booleans())
+def test_herk_has_the_bits_of_gemm(pair, method, alpha, tiny):
+    """Zeros of integers that cancel, and of results below the smallest number."""
+    A, _ = pair
+    A = np.vstack([A, -A, 1j * A]) * (2.0**-538 if tiny else 1)
+    options = {"method": method, "alpha": alpha}
+    expected = td.gemm(A, A, op_b="C", **options)
+    for tile in (4096, 2):
+        with dask.config.set({"twom-dist.largest-tile": tile}):
+            found = td.herk(A, **options)
+            assert found.tobytes() == expected.tobytes()
+            found = td.gemm(A, A, op_b="C", **options)
+            assert found.tobytes() == expected.tobytes()
+
+
+@law
+@given(any_operands, seeds, st.sampled_from([1, -1, 2.5]), st.sampled_from([0, 1, -1]))
+def test_tiles_leave_the_bits_of_nan_and_inf(pair, seed, alpha, beta):
+    A, B = (x.copy() for x in pair)
+    rng = np.random.default_rng(seed)
+    for x in (A, B):
+        parts = x.view(x.real.dtype)
+        bad = rng.choice([np.nan, -np.nan, np.inf, -np.inf, 0], parts.shape)
+        parts[...] = np.where(rng.random(parts.shape) < 0.2, bad, parts)
+    C = np.full((len(A), B.shape[1]), -np.nan, A.dtype)
+    found = []
+    for tile in (4096, 3, 1):
+        with dask.config.set({"twom-dist.largest-tile": tile}):
+            found.append(td.gemm(A, B, C, alpha=alpha, beta=beta).tobytes())
+    assert found[1:] == found[:-1]
+
+
+@law
+@given(operands(), square_methods)
+def test_times_i(pair, method):
+    A, B = pair
+    C = td.gemm(A, B, method=method)
+    iA, iC = np.empty_like(A), np.empty_like(C)
+    for x, ix in ((A, iA), (C, iC)):
+        ix.real, ix.imag = -x.imag, x.real
+    assert_equal(td.gemm(iA, B, method=method), iC)
+
+
+@law
+@given(any_operands, methods)
+def test_negation(pair, method):
+    A, B = pair
+    C = td.gemm(A, B, method=method)
+    assert_equal(td.gemm(-A, B, method=method), -C)
+    assert_equal(td.gemm(A, -B, method=method), -C)
+
+
+def half_digit_operands(num_moduli):
+    """Real A (1, 3) and B (3, 8) whose integer products have a digit ±2^(b-1).
+
+    With s, t the exponents that A and B get: ``c' = 2^s b1' + b2'``, where b2' decides
+    how the last bit of c is rounded. The third row of B fixes t and meets a zero.
+    """
+    engine, system = get_engine("cpu"), residue_system("real", num_moduli)
+    rule = scaling_rule(system, 3)
+
+    def exponent(row):
+        x = np.array([row])
+        largest = engine.largest_exponents(x)
+        sums = engine.square_sums(x, largest, rule.norm_bits)
+        return int(engine.choose_exponents(largest, sums, rule)[0])
+
+    b = system.digit_bits
+    s, t = exponent([1.0, 2.0**-50, 0.0]), exponent([0.0, 0.0, 1.0])
+    below = 9 * 2 ** (2 * b - 54) // 10
+    small = [((2 * i + 1) << (2 * b - 53)) + below for i in range(8)]
+    A = np.array([[1.0, 2.0**-s, 0.0]])
+    B = np.array(
+        [[2.0 ** (2 * b - 1 - s - t)] * 8, np.ldexp(1.0 * np.array(small), -t), [1] * 8]
+    )
+    return A, B
+
+
+@pytest.mark.parametrize("num_moduli", [15, 16])
+def test_negation_where_a_digit_is_half_its_base(num_moduli):
+    A, B = half_digit_operands(num_moduli)
+    C = td.gemm(A, B, num_moduli=num_moduli)
+    assert_equal(td.gemm(-A, B, num_moduli=num_moduli), -C)
+
+
+@law
+@given(any_operands, methods, seeds)
+def test_power_of_two_scalings(pair, method, seed):
+    A, B = pair
+    rng = np.random.default_rng(seed)
+    span = 20 if A.real.dtype == "float32" else 200
+    rows = np.ldexp(1.0, rng.integers(-span, span, len(A))).astype(A.real.dtype)
+    columns = np.ldexp(1.0, rng.integers(-span, span, B.shape[1])).astype(B.real.dtype)
+    C = td.gemm(A, B, method=method)
+    found = td.gemm(rows[:, np.newaxis] * A, B * columns, method=method)
+    assert_equal(found, rows[:, np.newaxis] * C * columns)
+
+
+@law
+@given(any_operands, methods, seeds)
+def test_sub_blocks(pair, method, seed):
+    """Of given moduli, and without equilibration: both depend on whole matrices."""
+    A, B = pair
+    options = {"method": method, "accuracy": "normwise"}
+    C = td.gemm(A, B, **options)
+    rng = np.random.default_rng(seed)
+    i, j = rng.integers(len(A)), rng.integers(B.shape[1])
+    assert_equal(td.gemm(A[i:], B[:, j:], **options), C[i:, j:])
+    assert_equal(td.gemm(A[i : i + 1], B[:, : j + 1], **options), C[[i], : j + 1])
+
+
+@law
+@given(any_operands, methods, st.integers(1, 300))
+def test_zero_padding_of_k(pair, method, zeros):
+    """Conditional in theory: k enters the room left for roundings.
+
+    An exponent changes only where a row's scaled norm lies within sqrt(k) of the
+    radius sqrt(M/2): with the moduli of the named accuracies, a part in 2^26 or less.
+    """
+    A, B = pair
+    C = td.gemm(A, B, method=method)
+    wide = np.hstack([A, np.zeros((len(A), zeros), A.dtype)])
+    tall = np.vstack([B, np.zeros((zeros, B.shape[1]), B.dtype)])
+    assert_equal(td.gemm(wide, tall, method=method), C)
+
+
+def test_zero_padding_of_k_may_cost_a_bit_with_very_few_moduli():
+    """The exception: one modulus, where sqrt(k) is no longer small beside sqrt(M/2)."""
+    A = random_matrix(20, 3, seed=1)
+    wide = np.hstack([A, np.zeros((20, 100))])
+    C, padded = (td.gemm(x, x, op_b="C", num_moduli=1) for x in (A, wide))
+    assert not np.array_equal(C, padded)
+
+
+@law
+@given(gaussian_integers(2**24), square_methods)
+def test_integers_are_exact(pair, method):
+    A, B = pair
+    truth = exact(A) @ exact(B)
+    C = td.gemm(A, B, method=method)
+    assert_equal(C, truth.rounded())
+    assert (exact(C) - truth).magnitudes().re.tolist() == np.zeros(C.shape).tolist()
+    assert_equal(td.gemm(A.real, B.real), (A.real @ B.real))
+
+
+@given(gaussian_integers(2**10), square_methods)
+def test_integers_are_exact_in_single_precision(pair, method):
+    A, B = (x.astype("complex64") for x in pair)
+    truth = (exact(A) @ exact(B)).rounded()
+    assert_equal(td.gemm(A, B, method=method), truth.astype("complex64"))
+
+
+@law
+@given(operands())
+def test_methods_agree_where_the_integers_do(pair):
+    """Enough moduli to hold every bit: each method rounds the same exact product."""
+    A, B = (np.rint(x * 2**20) for x in pair)
+    expected = td.gemm(A, B, num_moduli=22)
+    for method in ("3m", "4m", "hybrid"):
+        assert_equal(td.gemm(A, B, method=method, num_moduli=24), expected)
+
+
+@law
+@given(operands(), methods, st.integers(-300, 300))
+def test_a_power_of_two_may_move_from_one_operand_to_the_other(pair, method, exponent):
+    A, B = pair
+    D = 2.0**exponent
+    C = td.gemm(A, B, method=method)
+    assert_equal(td.gemm(A * D, B / D, method=method), C)

@@ -1,0 +1,253 @@
+"""Results in arrays of the caller, and products that are computed again and again."""
+
+import os
+from functools import partial
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.expect import raises
+from tests.support.strategies import ENGINE_NAMES, random_matrix
+from twom_dist.errors import ArgumentError, PlanError
+
+
+def matrices(dtype="complex128", k=17):
+    return [random_matrix(23, k, dtype, 1.0, seed) for seed in (1, 2)]
+
+
+CALLS = [
+    ("gemm", 2, {"op_b": "C"}),
+    *(("herk", 1, {"uplo": uplo}) for uplo in ("full", "lower", "upper")),
+    *((name, 2, {"uplo": "lower"}) for name in ("her2k", "syr2k")),
+    ("syrk", 1, {}),
+    ("gemm", 2, {"op_b": "C", "method": "blas"}),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINE_NAMES)
+@pytest.mark.parametrize("layout", ["C", "F", "strided"])
+@pytest.mark.parametrize("tile", [64, 10])
+@pytest.mark.parametrize(("name", "count", "options"), CALLS)
+def test_a_result_is_written_where_it_is_wanted(
+    name, count, options, tile, layout, engine
+):
+    call, given = getattr(td, name), matrices()[:count]
+    C = random_matrix(23, 23, seed=3)
+    C += C.conj().T
+    given[0][2, 3], given[-1][5, 1] = np.nan, np.inf
+    options = options | {"engine": engine, "beta": 2.0, "C": C}
+    if options.get("method") != "blas":
+        options["num_moduli"] = 4
+    with dask.config.set({"twom-dist.largest-tile": tile}):
+        expected = call(*given, **options)
+        whole = np.full((23, 50), 77 + 1j)
+        out = (
+            whole[:, ::2][:, :23] if layout == "strided" else whole[:, :23].copy(layout)
+        )
+        assert call(*given, out=out, **options) is out
+    assert out.tobytes() == expected.tobytes()
+    if layout == "strided":
+        assert (whole[:, 1::2] == 77 + 1j).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"alpha": 0}, {"accuracy": "componentwise"}])
+def test_what_is_not_multiplied_is_written_as_well(options):
+    A, B = matrices()
+    out = np.full((23, 23), np.nan, complex)
+    assert td.zgemm(A, B, op_b="T", out=out, **options) is out
+    assert out.tobytes() == td.zgemm(A, B, op_b="T", **options).tobytes()
+    empty = np.full((23, 23), np.nan, complex)
+    td.gemm(A[:, :0], B[:, :0], op_b="T", out=empty, **options)
+    assert not empty.any()
+
+
+class Subclass(np.ndarray):
+    """An array that may mean something else by what is written to it."""
+
+
+def read_only() -> np.ndarray:
+    out = np.empty((23, 23), complex)
+    out.flags.writeable = False
+    return out
+
+
+@pytest.mark.parametrize(
+    ("out", "kind"),
+    [
+        (np.empty((23, 22), complex), PlanError),
+        (np.empty((23, 23), "complex64"), PlanError),
+        (np.empty((23, 23)), PlanError),
+        (np.empty(23 * 23, complex), PlanError),
+        (read_only(), PlanError),
+        (
+            np.lib.stride_tricks.as_strided(np.empty(23, complex), (23, 23), (0, 16)),
+            PlanError,
+        ),
+        (np.ma.masked_all((23, 23), complex), ArgumentError),
+        (np.empty((23, 23), complex).view(Subclass), ArgumentError),
+        (da.zeros((23, 23), dtype=complex), ArgumentError),
+        ([[0j] * 23] * 23, ArgumentError),
+        (7, ArgumentError),
+        ("C", PlanError),
+    ],
+)
+def test_what_cannot_be_written_to_is_refused(out, kind):
+    A, B = matrices()
+    with raises(kind, "out"):
+        td.gemm(A, B, op_b="T", out=out)
+
+
+def test_a_matrix_that_is_read_is_not_written_to():
+    whole = random_matrix(40, 40, seed=1)
+    A, C = whole[:23, :17], random_matrix(23, 23, seed=2)
+    for out, given in ((whole[:23, 3:26], {}), (C, {"beta": 1, "C": C})):
+        before = out.tobytes()
+        with raises(PlanError, "out"):
+            td.gemm(A, A, op_b="T", out=out, **given)
+        assert out.tobytes() == before
+
+
+def halves(path, mode="r+"):
+    """View the halves of a file of 46 x 23, by a memory map of its own."""
+    whole = np.memmap(path, complex, mode, shape=(46, 23))
+    return whole[:23], np.asarray(whole)[23:]
+
+
+def second_half(path, mode="r+"):
+    """Map the second half alone."""
+    return np.memmap(path, complex, mode, 23 * 23 * 16, (23, 23))
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_another_map_of_the_file_that_is_written_to_is_not_read(here, mode):
+    np.tile(random_matrix(23, 23), (2, 1)).tofile("file")
+    os.link("file", "hard")
+    os.symlink("file", "soft")
+    before = np.fromfile("file", complex)
+    for name in ("file", here / "file", "hard", "soft"):
+        first, second = halves(name, mode)
+        part = second_half(name, mode)
+        for x, y in ((first, 0), (second, 1), (part, 1), (second.T, 1), (part[3:], 1)):
+            out = (halves("file")[0], second_half("file"))[y]
+            for call in (
+                partial(td.gemm, np.ones((23, len(x))), x),
+                partial(td.matmul, np.ones((23, len(x))), x),
+                partial(td.einsum, "ij,jk->ik", np.ones((23, len(x))), x),
+            ):
+                with raises(PlanError, "out"):
+                    call(out=out)
+    assert np.fromfile("file", complex).tobytes() == before.tobytes()
+
+
+def test_other_parts_of_a_file_and_other_files_may_be_written_to(here):
+    values = random_matrix(46, 23)
+    for name in ("file", "other"):
+        values.tofile(name)
+    first, second = halves("file", "r")
+    expected = td.gemm(first, first)
+    for out in (second_half("file"), halves("other")[0], halves("file", "c")[0]):
+        assert td.gemm(first, first, out=out) is out
+        assert (out == expected).all()
+    assert (first == values[:23]).all()  # what is written to "c" stays in memory
+    assert (second == expected).all()
+
+
+def test_a_file_that_was_removed_is_still_one(here):
+    random_matrix(46, 23).tofile("file")
+    (x, _), (out, _) = halves("file"), halves("file")
+    os.remove("file")
+    with raises(PlanError, "out"):
+        td.gemm(x, x, out=out)
+
+
+def test_results_of_dask_arrays_are_lazy():
+    A, B = matrices()
+    with raises(PlanError, "out"):
+        td.gemm(da.from_array(A), B, op_b="T", out=np.empty((23, 23), complex))
+
+
+@pytest.mark.parametrize(("name", "count", "options"), CALLS)
+def test_a_product_is_the_routine(name, count, options):
+    product = (
+        td.Product(
+            *[(23, 17)] * count, "complex128", routine=getattr(td, name), **options
+        )
+        if (count == 2)
+        else td.Product(
+            (23, 17), dtype="complex128", routine=getattr(td, name), **options
+        )
+    )
+    for seed in (1, 5):
+        given = [random_matrix(23, 17, seed=seed + i) for i in range(count)]
+        expected = getattr(td, name)(*given, **options)
+        out = np.empty((23, 23), complex)
+        assert product(*given, out=out) is out
+        assert out.tobytes() == product(*given).tobytes() == expected.tobytes()
+
+
+def test_a_product_adds_to_another_matrix():
+    A, B = matrices()
+    C = random_matrix(23, 23, seed=9)
+    product = td.Product(A.shape, B.shape, op_b="C", alpha=2, beta=0.5)
+    expected = td.gemm(A, B, C, op_b="C", alpha=2, beta=0.5)
+    assert product(A, B, C).tobytes() == expected.tobytes()
+
+
+def test_other_matrices_and_options_are_refused():
+    A, B = matrices()
+    product = td.Product(A.shape, B.shape, op_b="T", num_moduli=8)
+    for left, right in ((A[:-1], B), (A, B[:, :-1]), (A.astype("complex64"), B)):
+        with raises(PlanError, "other-matrix"):
+            product(left, right)
+    with raises(ArgumentError, "no-b"):
+        product(A)
+    with raises(ArgumentError, "dask"):
+        product(da.from_array(A), B)
+    with raises(ArgumentError, "out"):
+        td.Product(A.shape, B.shape, op_b="T", out="dd")
+    alpha = np.array(2.0)
+    product = td.Product(A.shape, B.shape, op_b="T", alpha=alpha)
+    expected = product(A, B)
+    alpha[...] = 3
+    assert product(A, B).tobytes() == expected.tobytes()
+    with raises(PlanError, "num-moduli"):
+        td.Product(A.shape, B.shape, op_b="T", num_moduli=99)
+    with raises(ArgumentError, "unknown-option"):
+        td.Product(A.shape, routine=td.herk, op_a="T")
+
+
+@pytest.mark.parametrize("subscripts", ["ij->ji", "ij,jk->ki", "ij,jk,kl->l"])
+@pytest.mark.parametrize("dtype", ["complex128", "int64"])
+def test_einsum_writes_to_out(subscripts, dtype):
+    shapes = [(2, 3), (3, 4), (4, 5)][: subscripts.count(",") + 1]
+    operands = [random_matrix(*shape, "complex128") * 9 for shape in shapes]
+    operands = [np.rint(x.real).astype(dtype) for x in operands]
+    expected = np.einsum(subscripts, *operands)
+    whole = np.empty((2, *expected.shape), dtype)
+    out = whole[1]
+    assert td.einsum(subscripts, *operands, out=out) is out
+    assert (whole[1] == expected).all()
+    wrong = np.empty((*expected.shape, 1), dtype)
+    for out in (wrong, whole[1].astype("complex64"), operands[0]):
+        with raises(PlanError, "out"):
+            td.einsum(subscripts, *operands, out=out)
+
+
+def test_an_array_without_axes_is_returned_as_it_is():
+    x, out = np.ones(3), np.zeros(())
+    assert td.einsum("i,i->", x, x, out=out) is out
+    assert td.matmul(x, 2 * x, out=out) is out
+    assert out == 6
+
+
+def test_an_array_whose_entries_share_memory_is_refused():
+    a, b = np.ones((4, 5)), np.ones((5, 6))
+    steps = np.lib.stride_tricks.as_strided(np.zeros(10), (4, 6), (8, 8))
+    with raises(PlanError, "out"):
+        td.gemm(a, b, out=steps)
+    whole = np.zeros((8, 12))
+    for out in (whole[::-2, ::2], whole.T[:6, :4].T, whole.reshape(4, 2, 12)[:, 1, :6]):
+        assert (td.gemm(a, b, out=out) == 5).all()

@@ -1,0 +1,215 @@
+"""Plans of arrays and of shapes: those of the products that are computed."""
+
+from functools import partial
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.expect import raises
+from tests.support.stages import count_stages
+from twom_dist.errors import ArgumentError
+from twom_dist.plan import Cluster
+from twom_dist.tiles.graph import PANEL, PRODUCT
+from twom_dist.tiles.placement import triangle
+from twom_dist.tiles.routine import ROUTINES
+from twom_dist.tiles.spec import Spec
+from twom_dist.tiles.task_spec import Task
+
+N, K = 40, 30
+
+
+def arguments(array, kind):
+    """Arguments of this kind that the tasks of a lazy array have."""
+    tasks = [x for x in dict(array.__dask_graph__()).values() if hasattr(x, "args")]
+    given = [(task.key, x) for task in tasks for x in task.args]
+    return [(key, x) for key, x in given if isinstance(x, kind)]
+
+
+def assert_is_the_plan_of(plan, product):
+    """The tasks of the product are told what the plan says, and are as many."""
+    assert {spec for _, spec in arguments(product, Spec)} == {plan.spec}
+    assert plan.num_tasks == count_stages(product).total()
+    assert product.chunks == (plan.grid.m, plan.grid.n)
+    panels = {}
+    for (stage, *where), row in arguments(product, Task):
+        if stage.startswith((PRODUCT, PANEL)) and row.args[1] == "left":
+            panels.setdefault(tuple(where[:2]), set()).add(row.args[2][1])
+    expected = {plan.grid.k[slice(*panel)] for panel in plan.grid.panels}
+    for (i, j), steps in panels.items():
+        # The last panel belongs to the task of the tile, whose key is shorter.
+        assert steps == expected, (i, j)
+
+
+def test_a_plan_says_what_is_expected_of_the_matrices():
+    plan = td.plan(td.gemm, (N, K), (K, N))
+    assert (plan.grade, plan.num_moduli) == ("native", 16)
+    assert plan.operations_per_modulus == 2 * 2 * N * N * K
+    assert "16 moduli, 117.7 bits, expected: the data decide" in str(plan)
+    assert "(|A| |B|)_ij, expected" in str(plan)
+    given = td.plan(td.gemm, (N, K), (K, N), num_moduli=16)
+    assert (given.grade, given.int8_operations) == (None, plan.int8_operations)
+    assert given.error_bound < plan.error_bound
+
+
+def lazy(shape, chunks, dtype="c16"):
+    return da.zeros(shape, chunks=chunks, dtype=dtype)
+
+
+UNEVEN = ((30, 3, 7), (20, 10))
+CALLS = {
+    "gemm": ("gemm", [lazy((N, K), 7), lazy((K, N), 7)], {}),
+    "other ops": (
+        *("gemm", [lazy((K, N), (7, 9)), lazy((N, K), (9, 7), "f4")]),
+        {"op_a": "C", "op_b": "T", "num_moduli": 12},
+    ),
+    "unaligned": ("gemm", [lazy((N, K), UNEVEN), lazy((K, N), 11)], {}),
+    "NumPy on the left": ("gemm", [np.ones((N, K)), lazy((K, N), 9, "f8")], {}),
+    "NumPy on the right": ("gemm", [lazy((N, K), 9), np.ones((K, N), "i4")], {}),
+    "native": ("gemm", [lazy((N, K), 7), lazy((K, N), 7)], {"method": "blas"}),
+    "nothing": ("gemm", [lazy((N, K), 7), lazy((K, N), 7)], {"alpha": 0}),
+    "no triangle": ("herk", [lazy((N, K), 7)], {"alpha": 0}),
+    "herk": ("herk", [lazy((N, K), UNEVEN)], {"uplo": "lower"}),
+    "syrk": ("syrk", [lazy((K, N), 13, "f4")], {"op": "T", "method": "blas"}),
+    "componentwise": (
+        *("gemm", [lazy((N, K), 7), lazy((K, N), 7)]),
+        {"accuracy": "componentwise"},
+    ),
+    "componentwise updates": (
+        *("syr2k", [lazy((N, K), UNEVEN), lazy((N, K), UNEVEN)]),
+        {"accuracy": "componentwise", "uplo": "upper"},
+    ),
+    "her2k": ("her2k", [lazy((N, K), UNEVEN), lazy((N, K), 11)], {"alpha": 1j}),
+    "syr2k": ("syr2k", [np.ones((N, K)), lazy((N, K), 11)], {"uplo": "upper"}),
+}
+
+
+@pytest.mark.parametrize("panel_bytes", [1, 20_000, "1 GiB"])
+@pytest.mark.parametrize("call", CALLS)
+def test_the_plan_of_dask_arrays_is_that_of_their_product(call, panel_bytes):
+    routine, arrays, options = CALLS[call]
+    with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
+        plan = td.plan(getattr(td, routine), *arrays, **options)
+        product = getattr(td, routine)(*arrays, **options)
+    assert_is_the_plan_of(plan, product)
+
+
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_a_plan_with_beta_is_that_of_a_product_with_c(routine):
+    A = lazy((N, N), 9)
+    arrays = [A] * ROUTINES[routine].matrices
+    plan = td.plan(getattr(td, routine), *arrays, beta=2)
+    product = getattr(td, routine)(*arrays, lazy((N, N), 5), beta=2)
+    assert_is_the_plan_of(plan, product)
+    assert plan.peak_worker_bytes > td.plan(getattr(td, routine), *arrays).memory.total
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_arrays_and_shapes_have_one_plan(routine, dtype):
+    make = partial(td.plan, getattr(td, routine))
+    shapes = [(N, K), (K, N)] if routine == "gemm" else [(N, K)] * 2
+    shapes = shapes[: ROUTINES[routine].matrices]
+    on = {"n_workers": 4, "threads_per_worker": 2, "memory_limit": 2**30}
+    plans = [
+        make(*shapes, dtype=dtype, chunks=10, **on),
+        make(*(np.ones(s, dtype) for s in shapes), chunks=10, **on),
+        make(*(np.ones(s, "f4") for s in shapes), dtype=dtype, chunks=10, **on),
+        make(*(lazy(s, 10, dtype) for s in shapes), **on),
+        make(*(lazy(s, 10, "f4") for s in shapes), dtype=dtype, **on),
+        make(*(lazy(s, 9, dtype) for s in shapes), chunks=10, **on),
+    ]
+    assert len({plan.to_json() for plan in plans}) == 1
+    assert {plan.cluster for plan in plans} == {plans[0].cluster}
+    (chosen,) = {
+        make(*given, dtype=dtype).to_json()
+        for given in (shapes, [np.ones(s, "f4") for s in shapes])
+    }
+    assert chosen != plans[0].to_json()
+
+
+@pytest.mark.parametrize(
+    "given", [{"n_workers": 2}, {"threads_per_worker": 3}, {"memory_limit": 2**30}]
+)
+def test_workers_that_are_described_are_those_of_the_plan(given):
+    plan = td.plan(td.herk, lazy((N, K), 7), **given)
+    cluster = plan.cluster
+    assert (cluster.workers, cluster.threads, cluster.memory.limit) == (
+        given.get("n_workers", 1),
+        given.get("threads_per_worker", 1),
+        given.get("memory_limit"),
+    )
+    assert td.plan(td.herk, (N, K), chunks=7, **given).cluster == cluster
+    assert td.plan(td.herk, (N, K)).cluster == Cluster()
+
+
+def test_integers_of_numpy_are_integers():
+    given = {
+        "n_workers": 4,
+        "threads_per_worker": 2,
+        "memory_limit": 2**30,
+        "chunks": 7,
+    }
+    own = {name: np.int64(x) for name, x in given.items()}
+    shape = (np.int64(N), np.int32(K))
+    assert (
+        td.plan(td.herk, shape, **own).to_json()
+        == td.plan(td.herk, (N, K), **given).to_json()
+    )
+
+
+def test_a_large_update_is_planned_by_some_of_its_rows(monkeypatch):
+    place, placed = triangle.place_triangle, []
+
+    def note(count, workers):
+        assert count <= triangle.PLACED
+        placed.append(count)
+        return place(count, workers)
+
+    triangle.triangle_map.cache_clear()
+    monkeypatch.setattr(triangle, "place_triangle", note)
+    plan = td.plan(td.herk, (2**24, 2**10), n_workers=64)
+    assert plan.tiles == (8192, 8192, 1)
+    assert plan.held_fraction < 0.25
+    assert 0 < len(placed) <= 4
+
+
+def test_a_plan_is_shown_in_a_line():
+    plan = td.plan(td.gemm, (3000, 2000), (2000, 1000), n_workers=4, dtype="c8")
+    shown = repr(plan)
+    assert len(shown) < 200
+    for part in ("gemm", "3000 x 2000", "complex64", "4 workers"):
+        assert part in shown
+    huge = td.plan(td.gemm, (10**9, 3), (3, 10**9), n_workers=4)
+    assert len(repr(huge)) < 200
+
+
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_what_is_not_multiplied_is_neither_read_nor_moved(routine):
+    make, count = partial(td.plan, getattr(td, routine)), ROUTINES[routine].matrices
+    sizes = {"chunks": 10, "n_workers": 4, "beta": 1}
+    whole, scaled = (make(*[(N, N)] * count, alpha=x, **sizes) for x in (1, 0))
+    assert (scaled.num_int8_gemms, scaled.int8_operations, scaled.bytes_moved) == (
+        0,
+    ) * 3
+    assert scaled.num_tasks == N // 10 * N // 10
+    assert scaled.memory.encoded == 0
+    assert scaled.memory.inputs < whole.memory.inputs
+    assert whole.bytes_moved > 0
+
+
+@pytest.mark.parametrize("routine", ["gemm", "her2k"])
+def test_a_shape_may_stand_beside_an_array(routine):
+    make, x = partial(td.plan, getattr(td, routine)), np.zeros((30, 30), "float64")
+    lazy = da.from_array(x, chunks=10)
+    for other in (x, lazy):
+        assert make(other, x.shape).to_json() == make(other, x).to_json()
+        assert make(x.shape, other).to_json() == make(x, other).to_json()
+
+
+@pytest.mark.parametrize("name", ["letter", "family", "worker_memory", "tile"])
+def test_what_is_no_option_of_a_plan_is_refused(name):
+    with raises(ArgumentError, "unknown-option"):
+        td.plan(td.gemm, (3, 3), (3, 3), **{name: None})

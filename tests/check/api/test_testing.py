@@ -1,0 +1,109 @@
+"""Error measures for users: true, at every scale, of NumPy and of dask arrays."""
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.expect import raises
+from tests.support.oracle import ExactProduct
+from twom_dist.errors import ArgumentError, PlanError
+from twom_dist.testing import random_matrix, residual, sampled_errors
+
+U = 2.0**-53
+# Powers of two for A and B whose squares overflow or underflow, while C does neither.
+SCALES = [(0, 0), (600, 0), (0, 600), (-600, 0), (0, -600), (900, -950), (-700, 740)]
+
+
+def operands(dtype="complex128", m=20, k=30, n=17):
+    A, B = random_matrix(m, k, dtype=dtype, seed=1), random_matrix(k, n, seed=2)
+    return A, B.astype(dtype) if dtype[0] == "c" else B.real.astype(dtype)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_a_residual_does_not_see_the_scale(dtype, scale):
+    A, B = operands(dtype)
+    C = td.gemm(A, B)
+    expected = residual(A, B, C)
+    assert 0 < expected < 4 * U
+    a, b = A * 2.0 ** scale[0], B * 2.0 ** scale[1]
+    assert residual(a, b, td.gemm(a, b)) == expected
+
+
+def test_every_row_has_its_own_scale():
+    A, B = operands()
+    C = td.gemm(A, B)
+    rows = np.ldexp(1.0, np.linspace(-900, 900, len(A)).astype(int))[:, np.newaxis]
+    assert residual(rows * A, B, rows * C) == residual(A, B, C)
+    C[3, 4] += 1e-3 * np.linalg.norm(A[3]) * np.linalg.norm(B, axis=0).sum()
+    assert residual(rows * A, B, rows * C) == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize("exponent", [0, 600])
+def test_residuals_of_dask_arrays(exponent):
+    A, B = operands()
+    A *= 2.0**exponent
+    C = td.gemm(A, B)
+    a, b, c = (da.from_array(x, chunks=7) for x in (A, B, C))
+    for given in ((a, b, c), (A, b, C), (a, B, c)):
+        assert residual(*given) == pytest.approx(residual(A, B, C), rel=0.5)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (3, 2, 0)])
+def test_residuals_of_nothing(shape):
+    m, k, n = shape
+    A, B = np.zeros((m, k)), np.zeros((k, n))
+    assert residual(A, B, np.zeros((m, n))) == 0
+    assert sampled_errors(A, B, np.zeros((m, n))) == {
+        "componentwise": 0,
+        "normwise": 0,
+    }
+    if m * n:
+        assert residual(A, B, np.ones((m, n))) > 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [("complex64", SCALES[0]), ("float64", SCALES[1])]
+    + [("complex128", scale) for scale in SCALES],
+)
+def test_sampled_errors_are_the_exact_ones(dtype, scale):
+    A, B = operands(dtype, 1, 30, 1)
+    if scale != (0, 0):
+        A, B = A * 2.0 ** scale[0], B * 2.0 ** scale[1]
+    C = A @ B
+    truth, found = ExactProduct(A, B), sampled_errors(A, B, C, samples=1)
+    assert found["normwise"] == pytest.approx(truth.normwise_error(C))
+    assert found["componentwise"] == pytest.approx(truth.componentwise_error(C))
+    assert found["componentwise"] >= found["normwise"] > 0
+
+
+def test_sampled_errors_where_large_meets_small():
+    A, B = np.array([[1e300, 1e-300]]), np.array([[1e-300], [1e300]])
+    found = sampled_errors(A, B, np.array([[2.5]]))
+    assert found == pytest.approx({"componentwise": 0.25, "normwise": 0})
+    tiny = np.array([[1e-200]])
+    errors = sampled_errors(tiny, tiny, np.array([[1e300]]))
+    assert errors == {"componentwise": np.inf, "normwise": np.inf}
+
+
+def test_an_entry_that_is_not_finite_is_infinitely_wrong():
+    A, B = operands()
+    errors = sampled_errors(A, B, np.full((len(A), B.shape[1]), np.nan))
+    assert errors == {"componentwise": np.inf, "normwise": np.inf}
+
+
+def test_what_sampled_errors_refuses():
+    A, B = operands()
+    with raises(ArgumentError, "not-numpy"):
+        sampled_errors(da.from_array(A), B, A @ B)
+    with raises(PlanError, "shapes-do-not-fit"):
+        sampled_errors(A, B, A)
+
+
+def test_a_residual_is_that_of_three_matrices_that_fit():
+    A, B = operands()
+    for wrong in ((A, B, A), (A, A, A), (A[0], B, A @ B), (A, 3, A @ B)):
+        with raises(PlanError, "shapes-do-not-fit"):
+            residual(*wrong)

@@ -1,0 +1,241 @@
+"""The command line: files in, a file out, an exit code for every end."""
+
+import json
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.command import (
+    K,
+    M,
+    N,
+    contents,
+    make,
+    read,
+    same_bits,
+    save,
+    visible,
+)
+from tests.support.layouts import lay_out
+from tests.support.places import ROOT
+from twom_dist import jobs
+from twom_dist.cli import failures, main
+from twom_dist.cli.options import NUMBER, SHAPE
+from twom_dist.plan import Cluster
+from twom_dist.plan.memory import MemoryBudget
+
+ROUTINES = ["gemm", "herk", "syrk", "her2k", "syr2k"]
+BY_SHAPE = ("--shape-a", "8000,4000", "--shape-b", "4000x80")
+HERE = ("--n-workers", "0", "--chunks", "16")
+
+
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_every_routine_is_a_command_with_all_options(call, a, routine):
+    gemm, hermitian = routine == "gemm", routine[:2] == "he"
+    op = {"op_b": "C"} if gemm else {"op": "C" if hermitian else "T", "uplo": "lower"}
+    method = "eisenstein" if hermitian else "3m"
+    options = {**op, "method": method, "accuracy": 1e-10, "beta": -0.5}
+    options["alpha"] = 2 if hermitian else 1 + 2j
+    two = gemm or routine.endswith("2k")
+    matrices = [a, make(M, K, 3)][: 1 + two]
+    save("data.h5::g/B", matrices[-1])
+    paths = ["A.npy", "data.h5::g/B"][: 1 + two]
+    c = make(M, M, 5) if gemm else make(K, K, 5)
+    np.save("C0.npy", c)
+    save("C.zarr", make(3, 3, 7))
+    flags = [f"--{name}={value}".replace("_", "-") for name, value in options.items()]
+    product = (routine, *paths, "-o", "C.zarr", *flags, "--c", "C0.npy", "--overwrite")
+    code, out, err = call(*product, *HERE)
+    assert (code, err) == (0, "")
+    assert f"{routine}, {'37 x 37' if gemm else '29 x 29'} complex128, " in out
+    assert same_bits(read("C.zarr"), getattr(td, routine)(*matrices, c, **options))
+    assert not list(Path().glob(".*"))
+    assert call(*product, *HERE, "--quiet") == (0, "", "")
+
+
+def test_help_is_quick_and_names_the_exit_codes(call):
+    for command in ((), ("gemm",)):
+        code, out, _ = call(*command, "--help")
+        assert code == 0
+        for line in ("0    done", "2    refused", "130  interrupted"):
+            assert line in out
+    assert set(ROUTINES) <= set(main.commands)
+    code = "import sys, twom_dist.cli; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
+    slow = {"distributed", "zarr", "h5py", "numba", "onnxruntime"}
+    assert slow & set(loaded.split()) == set()
+
+
+def test_the_docs_have_the_exit_codes_of_the_help():
+    page = (ROOT / "docs" / "files.md").read_text("utf-8")
+    table = page.partition("| exit code |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", table, re.MULTILINE)
+    assert {int(code): meaning for code, meaning in rows} == failures.EXIT_CODES
+
+
+@pytest.mark.parametrize(
+    ("command", "fields"),
+    [
+        (
+            ("gemm", "A.npy", "B.npy", "-o", "C.npy", *HERE),
+            {"resumed": 0, "shape": [M, N, K]},
+        ),
+        (("herk", "A.npy", "-o", "H.npy", *HERE, "--quiet"), {"dtype": "complex128"}),
+        (("plan", "gemm", "A.npy", "B.npy"), {"waves": 1}),
+        (("info", "A.npy"), {"shape": [M, K], "chunks": None, "missing_chunks": 0}),
+        (("doctor",), {"ok": True}),
+        (("clean", "."), {"leftovers": []}),
+    ],
+)
+def test_every_command_prints_a_line_of_json(call, a, b, command, fields):
+    code, out, err = call(*command, "--json")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    found = json.loads(out)
+    assert {name: found[name] for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("info", "none.npy"), "file-missing"),
+        (("plan", "gemm", "A.npy", "A.npy"), "shapes"),
+        (("gemm", "--fast"), "usage"),
+        (("clean", "none"), "usage"),
+    ],
+)
+def test_errors_are_json_beside_the_sentence(call, a, command, code):
+    exit_code, out, err = call(*command, "--json")
+    found = json.loads(out)
+    assert (exit_code, found["code"], found["exit"]) == (2, code, 2)
+    assert err.startswith(f"twom-dist: error: {found['error']}")
+    assert found["remedy"] in err
+
+
+def test_python_and_dask_have_the_command():
+    (entry,) = entry_points(group="dask_cli", name="twom")
+    assert (entry.load(), main.name) == (main, "twom")
+    command = [sys.executable, "-m", "twom_dist", "plan", "gemm"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.startswith("twom-dist: error: ")
+    assert found.stderr.count("\n") == 1
+
+
+def test_info_describes_a_matrix(call):
+    save("A.zarr", make(40, 20, 8, "c8"))
+    code, out, _ = call("info", "A.zarr")
+    assert code == 0
+    for part in ("40 x 20", "complex64", "16 x 16", "6.25 kiB"):
+        assert part in out
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    ("command", "shape", "tile", "options"),
+    [
+        (("gemm", "A.npy", "B.npy"), (M, N, K), 10, {}),
+        (("herk", "A.npy", "--op", "C"), (K, K, M), 10, {"op": "C"}),
+        (("gemm", *BY_SHAPE), (8000, 80, 4000), 90, {}),
+    ],
+)
+def test_a_plan_is_that_of_the_job(call, a, b, command, shape, tile, options, threads):
+    """With whole tiles, the last ones smaller, and the share of the processes."""
+    flags = ("--n-workers", "2", "--memory-limit", "550MiB", "--chunks", str(tile))
+    # One is what is planned for where nothing is said.
+    flags += ("--threads-per-worker", str(threads)) if threads > 1 else ()
+    cluster = Cluster(2, threads, MemoryBudget(550 * 2**20, "job"))
+    routine = "herk" if options else "gemm"
+    layout = lay_out(shape, "c16", cluster, tile=tile, routine=routine, **options)
+    waves = len(layout.waves)
+    assert (waves > 1) == (tile == 90)
+    expected = json.loads(layout.plan(layout.waves[0], cluster).to_json())
+    code, out, _ = call("plan", *command, *flags, "--json")
+    assert (code, json.loads(out)) == (0, {"waves": waves, **expected})
+    code, out, _ = call("plan", *command, *flags)
+    assert (code, f" in {waves} waves, " in out) == (0, waves > 1)
+
+
+def test_numbers_and_shapes_are_parsed():
+    numbers = {"1+2j": 1 + 2j, "-.5": -0.5, "1e3": 1000, "j": 1j}
+    assert {text: NUMBER(text) for text in numbers} == numbers
+    assert SHAPE("3,4") == SHAPE("3x4") == SHAPE(" 3 , 4") == (3, 4)
+
+
+def test_integers_are_multiplied_exactly(call):
+    a = np.random.default_rng(0).integers(-99, 99, (20, 30)).astype("i2")
+    np.save("I.npy", a)
+    code, out, _ = call("syrk", "I.npy", "-oC.npy", "--exact", *HERE, "--json")
+    assert (code, json.loads(out)["num_moduli"]) == (0, 5)
+    assert (np.load("C.npy") == a.astype(int) @ a.T).all()
+    code, out, _ = call("plan", "syrk", "I.npy", "--exact", "--json")
+    assert (code, json.loads(out)["error_bound"]) == (0, 0)
+    code, _, err = call("syrk", "I.npy", "-oC.npy", "--exact", "--alpha", "2")
+    assert (code, "takes no 'alpha'" in err) == (2, True)
+
+
+# --- failures while running ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_failure_leaves_what_was_there(call, tmp_path, b, debug):
+    save("A.zarr", make(M, K, 9))
+    save("C.npy", np.eye(3))
+    chunk = Path("A.zarr/c/1/0")
+    chunk.write_bytes(chunk.read_bytes()[:-3])
+    before = visible(tmp_path)
+    # So many, that no other tile is read before the first is computed.
+    flags = ("--overwrite", "--num-moduli", "16", *HERE, *(("--debug",) * debug))
+    code, out, err = call("gemm", "A.zarr", "B.npy", "-o", "C.npy", *flags)
+    assert (code, out) == (1, "")
+    kept, *trace, sentence = err.splitlines()
+    assert re.match(r"twom-dist: error: '.*A\.zarr \[.*\]' could not be read", sentence)
+    assert (trace[:1] == ["Traceback (most recent call last):"]) == debug
+    assert debug or not trace
+    assert "tiles are kept in '" in kept
+    assert visible(tmp_path) == before
+
+
+def test_verbose_says_how_accurate_the_result_is(call, a, b):
+    code, out, _ = call("gemm", "A.npy", "B.npy", "-o", "V.zarr", "--verbose", *HERE)
+    assert code == 0
+    assert "asked for        accuracy native" in out
+    asked = ("--accuracy", "componentwise", "--no-equilibrate")
+    code, out, _ = call(
+        "gemm", "A.npy", "B.npy", "-o", "W.zarr", "--json", *asked, *HERE
+    )
+    found = json.loads(out)["explanation"]
+    assert (code, found["guaranteed"], found["equilibrated"]) == (0, True, 0)
+    assert "accuracy componentwise" in call("info", "W.zarr")[1]
+
+
+ENDINGS = [
+    (KeyboardInterrupt, 130, "interrupted"),
+    (MemoryError, 1, "out-of-memory"),
+    (ZeroDivisionError, 1, "unexpected"),
+    # Of distributed, and told by its name.
+    ("KilledWorker", 1, "worker-killed"),
+    ("FutureCancelledError", 1, "job-cancelled"),
+    ("CommClosedError", 1, "scheduler-gone"),
+]
+
+
+@pytest.mark.parametrize(("kind", "exit_code", "code"), ENDINGS)
+def test_every_end_has_its_code(
+    call, tmp_path, a, b, monkeypatch, kind, exit_code, code
+):
+    before = contents(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise type(kind, (Exception,), {}) if isinstance(kind, str) else kind
+
+    monkeypatch.setattr(jobs, "compute", fail)
+    found, out, err = call("gemm", "A.npy", "B.npy", "-o", "C.h5", *HERE, "--json")
+    assert (found, json.loads(out)["code"]) == (exit_code, code)
+    assert err.startswith("twom-dist: error: ")
+    assert contents(tmp_path) == before

@@ -1,0 +1,89 @@
+"""What cannot be is refused in one sentence, and nothing is written.
+
+These are refusals of the command itself, and of jobs whose output would take the place
+of an input; what a problem, a store or a plan refuses is tested with them.
+"""
+
+import os
+
+import dask
+import numpy as np
+import pytest
+from click import UsageError
+
+from tests.support.command import M, contents, save
+
+TO = ("--n-workers", "0", "-o")
+PAIR = ("A.npy", "B.npy", *TO)
+PRODUCT = (*PAIR, "C.npy")
+AT = ("A.npy", "B.npy", "-o", "C.npy", "--timeout", "0.3")
+# What is refused, and the code or the kind of the error.
+REFUSALS = [
+    ((*PAIR, "old.npy"), "output-exists"),
+    ((*PAIR, 250 * "C" + ".npy"), "name-too-long"),
+    ((*PAIR, "A.npy"), "output-is-input"),
+    ((*PAIR, "./x/../B.npy"), "output-is-input"),
+    (("link.npy", "B.npy", *TO, "A.npy", "--overwrite"), "output-is-input"),
+    ((*PAIR, "link.npy", "--overwrite"), "output-is-input"),
+    ((*PAIR, "hard.npy", "--overwrite"), "output-is-input"),
+    (("A.zarr", "B.npy", *TO, "A.zarr/C.zarr"), "output-is-input"),
+    (("A.zarr", "B.npy", *TO, "A.zarr::C"), "output-is-input"),
+    ((*PAIR, "c.npy", "--c", "c.npy", "--beta", "1"), "output-is-input"),
+    (("A.npy", "-o", "C.npy"), UsageError),
+    ((*PRODUCT, "--alpha", "two"), UsageError),
+    ((*PRODUCT, "--memory-limit", "1e400"), UsageError),
+    ((*PRODUCT, "--dashboard"), "dashboard-of-threads"),
+    ((*PRODUCT, "--scheduler", "tcp://h:1"), "workers-of-scheduler"),
+    ((*AT, "--insecure", "--scheduler", "tcp://h:1"), "workers-of-scheduler"),
+    (
+        (*AT, "--scheduler", "tcp://h:1", "--scheduler-file", "f"),
+        "workers-of-scheduler",
+    ),
+    ((*AT, "--scheduler", "tcp://h:1", "--timeout", "nan"), UsageError),
+    ((*AT, "--scheduler", "tcp://127.0.0.1:9"), "no-scheduler"),
+    # A client of such an address would complain once more when it is collected.
+    ((*AT, "--scheduler", "here"), "no-scheduler"),
+    ((*AT, "--scheduler", "tcp://h"), "no-scheduler"),
+    ((*AT, "--scheduler", "tcp://h:port"), "no-scheduler"),
+    ((*AT, "--scheduler", "http://h:1"), "no-scheduler"),
+    ((*AT, "--scheduler-file", "none.json"), "no-scheduler-file"),
+    ((*AT, "--scheduler-file", "broken.json"), "no-scheduler-file"),
+]
+# Of other commands.
+OTHER_REFUSALS = [
+    (("multiply",), UsageError),
+    (("syr2k", "A.npy", "A.zarr", "-o", "A.zarr"), "output-is-input"),
+    (("plan", "gemm", "A.npy"), "one-input"),
+    (("plan", "gemm", "A.npy", "B.npy", "--shape-b", "2,2"), "one-input"),
+    (("plan", "herk", "A.npy", "--op-a", "T"), "unknown-option"),
+    (("plan", "gemm", "--shape-a", "4"), UsageError),
+    (("plan", "gemm", "A.npy", "B.npy", "--dtype", "1+2j"), "dtype"),
+    (("plan", "gemm", "--shape-a", "2,2", "--shape-b", "2,100000000000"), "many-tiles"),
+    (("plan", "gemm", "A.npy", "B.npy", "--n-workers", "0"), UsageError),
+]
+
+
+@pytest.fixture
+def before(call, here, a, b):
+    """Store more matrices beside A and B; all that is there."""
+    os.symlink("A.npy", "link.npy")
+    os.link("A.npy", "hard.npy")
+    (here / "broken.json").write_text("{}")
+    save("A.zarr", a)
+    save("old.npy", np.eye(2))
+    save("c.npy", np.zeros((M, b.shape[1])))
+    return contents(here)
+
+
+def test_what_cannot_be_is_refused_before_any_work(call, here, before):
+    refusals = [(("gemm", *arguments), why) for arguments, why in REFUSALS]
+    for arguments, why in refusals + OTHER_REFUSALS:
+        call.assert_refuses(*arguments, why=why)
+        assert contents(here) == before, arguments
+
+
+def test_workers_that_do_not_start_leave_nothing(call, here, before):
+    product = ("gemm", *AT[:4], "--n-workers", "1")
+    with dask.config.set({"temporary-directory": str(here / "A.npy")}):
+        call.assert_refuses(*product, why="workers-did-not-start")
+    assert contents(here) == before

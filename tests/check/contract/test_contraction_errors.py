@@ -1,0 +1,122 @@
+"""What contractions refuse, each in one sentence and by a code."""
+
+import sys
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.expect import raises
+from twom_dist.errors import (
+    AccuracyError,
+    ArgumentError,
+    EngineUnavailableError,
+    PlanError,
+    TwomError,
+)
+
+A, B, V = np.ones((2, 3)), np.ones((3, 4)), np.ones(3)
+STACK = np.ones((5, 3, 4))
+
+SUBSCRIPTS = [
+    ("subscripts", "i1,jk", (A, B)),
+    ("subscripts", "ij,jk->i->k", (A, B)),
+    ("subscripts", "i..j,jk", (A, B)),
+    ("subscripts", "i......,jk", (A, B)),
+    ("subscripts", "...j,jk->k", (A, B)),
+    ("operand-count", "ij,jk", (A,)),
+    ("operand-count", "ij,jk", ()),
+    ("operand-axes", "ij,jkl", (A, B)),
+    ("operand-axes", "ijkl...,jk", (A, B)),
+    ("letter-sizes", "ij,ik", (A, B)),
+    ("letter-sizes", "ii", (A,)),
+    ("letter-sizes", "...,...", (A, B)),
+    ("letter-sizes", "ij,jk,ik", (A, B, B)),
+    ("output-letter", "ij,jk->il", (A, B)),
+    ("output-letter", "ij,jk->ii", (A, B)),
+]
+
+
+@pytest.mark.parametrize(("code", "subscripts", "operands"), SUBSCRIPTS)
+def test_subscripts_that_do_not_fit(code, subscripts, operands):
+    for made in (lambda x: x, lambda x: da.from_array(x, chunks=2)):
+        with raises(PlanError, code):
+            td.einsum(subscripts, *map(made, operands))
+
+
+CALLS = [
+    (PlanError, "shapes", lambda: td.matmul(A, A)),
+    (PlanError, "shapes", lambda: td.matmul(A, V[:2])),
+    (PlanError, "shapes", lambda: td.matmul(np.ones((2, 1)), B)),
+    (PlanError, "no-axes", lambda: td.matmul(A, 2.0)),
+    (PlanError, "stack-shapes", lambda: td.matmul(np.ones((2, 4, 3)), STACK)),
+    (PlanError, "shapes", lambda: td.tensordot(A, A, 1)),
+    (PlanError, "axes", lambda: td.tensordot(A, B, 3)),
+    (PlanError, "axes", lambda: td.tensordot(A, B, -1)),
+    (PlanError, "axes", lambda: td.tensordot(A, B, ([2], [0]))),
+    (PlanError, "axes", lambda: td.tensordot(A, B, ([1, 0], [0]))),
+    (PlanError, "axes", lambda: td.tensordot(A, A, ([1, 1], [1, 1]))),
+    (ArgumentError, "axes", lambda: td.tensordot(A, B, "ij")),
+    (ArgumentError, "axes", lambda: td.tensordot(A, B, 1.5)),
+    (PlanError, "axes", lambda: td.transpose(A, (0, 0))),
+    (PlanError, "axes", lambda: td.transpose(A, (0,))),
+    (ArgumentError, "subscripts", lambda: td.einsum(A, [0, 1])),
+    (ArgumentError, "dtype", lambda: td.matmul(A.astype(object), B)),
+    (ArgumentError, "dtype", lambda: td.einsum("i", ["a", "b"])),
+    (ArgumentError, "masked", lambda: td.matmul(np.ma.array(A), B)),
+    (PlanError, "out", lambda: td.matmul(A, B, out=np.empty((2, 3)))),
+    (ArgumentError, "out", lambda: td.matmul(A, B, out=[1])),
+    (PlanError, "out", lambda: td.matmul(da.ones((2, 3)), B, out=np.empty((2, 4)))),
+    (PlanError, "path", lambda: td.einsum("i,i,i", V, V, V, optimize=[(0, 3)])),
+    (PlanError, "path", lambda: td.einsum("i,i,i", V, V, V, optimize=[(0, 1)])),
+    (PlanError, "path", lambda: td.einsum("i,i,i", V, V, V, optimize="fastest")),
+    (PlanError, "engine", lambda: td.matmul(A, B, engine="gpu")),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "call"), CALLS)
+def test_calls_that_do_not_fit(error, code, call):
+    with raises(error, code):
+        call()
+
+
+def test_a_remedy_is_no_code_with_the_name_of_an_operand():
+    unknown = da.ones((3, 3), chunks=2)
+    unknown = unknown[unknown[:, 0] > 0]
+    for code, operand in (("masked", np.ma.array(A)), ("unknown-chunks", unknown)):
+        with raises(TwomError, code) as caught:
+            td.einsum("ij->ji", operand)
+        assert "operand 1" in caught.value.problem
+        assert "operand" not in caught.value.remedy
+
+
+def test_ragged_lists_are_told():
+    with raises(ArgumentError, "not-a-matrix"):
+        td.matmul([[1, 2], [3]], A)
+
+
+def test_methods_that_do_not_exist():
+    with raises(PlanError, "method"):
+        td.matmul(A, B, method="5m")
+
+
+def test_without_opt_einsum_its_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opt_einsum", None)
+    with raises(EngineUnavailableError, "no-opt-einsum") as caught:
+        td.einsum("ij,jk,kl", A, B, B.T, optimize="greedy")
+    assert "[einsum]" in str(caught.value)
+    assert td.einsum("ij,jk,kl", A, B, B.T, optimize=False).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("code", "call"),
+    [
+        ("method", lambda: td.einsum("ij->ji", np.ones((2, 2)), method="foo")),
+        ("method", lambda: td.matmul([[1]], [[1]], method="foo")),
+        ("accuracy", lambda: td.matmul([[1]], [[1]], accuracy="exact")),
+    ],
+)
+def test_options_are_checked_whatever_is_multiplied(code, call):
+    with raises(AccuracyError, code):
+        call()

@@ -1,0 +1,285 @@
+"""Exact products of integers and of pairs, compared with Python integers."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import twom_dist as td
+from tests.support.expect import raises
+from tests.support.integers import as_parts, conjugate, full, multiply, random_integers
+from tests.support.pipeline import same_bits
+from twom_dist.errors import AccuracyError, ArgumentError, PlanError
+from twom_dist.moduli import available_moduli, residue_system
+from twom_dist.problem.exact import shortest_exact
+
+NARROW = ("bool", "int8", "uint8", "int16", "uint16")
+# (m, n, k)
+SHAPES = st.tuples(*(st.integers(1, 9),) * 3)
+
+
+@given(SHAPES, st.sampled_from(NARROW), st.sampled_from(NARROW), st.booleans())
+def test_products_are_those_of_python_integers(shape, left, right, pairs):
+    m, n, k = shape
+    a = random_integers((m, k), left, pairs, 1)
+    b = random_integers((k, n), right, pairs, 2)
+    c = td.integers.gemm(a, b, pairs=pairs)
+    assert c.dtype == ("complex128" if pairs else "float64")
+    assert (as_parts(c) == multiply(a, b, pairs)).all()
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_updates_of_pairs(dtype):
+    a, b = (random_integers((7, 5), dtype, True, seed) for seed in (1, 2))
+    h = multiply(a, conjugate(a), True)
+    assert (as_parts(td.integers.herk(a, pairs=True)) == h).all()
+    s = multiply(a, conjugate(b), True)
+    expected = as_parts(td.integers.her2k(a, b, pairs=True))
+    assert (expected == s + conjugate(s)).all()
+    t = multiply(a, b.swapaxes(0, 1), True)
+    twice = t + t.swapaxes(0, 1)
+    assert (as_parts(td.integers.syr2k(a, b, pairs=True)) == twice).all()
+    c = multiply(a.swapaxes(0, 1), a, True)
+    assert (as_parts(td.integers.syrk(a, pairs=True, op="T")) == c).all()
+
+
+def test_updates_of_integers():
+    a, b = (random_integers((7, 5), "int16", seed=seed) for seed in (1, 2))
+    s = multiply(a, b.T)
+    assert (as_parts(td.integers.syrk(a)) == multiply(a, a.T)).all()
+    assert (as_parts(td.integers.syr2k(a, b)) == s + s.T).all()
+    lower = as_parts(td.integers.syrk(a, uplo="lower"))
+    assert (lower == np.tril(multiply(a, a.T))).all()
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_extremes_on_both_sides_of_a_modulus(dtype, pairs):
+    """The longest k of a number of moduli, and one more, with the largest entries."""
+    largest = -int(np.iinfo(dtype).min)
+    kind, parts = ("2m", 2) if pairs else ("real", 1)
+    count = 3 if dtype == "int8" else 5 if pairs else 4
+    k = residue_system(kind, count).capacity // (parts * largest**2)
+    for length, moduli in ((k, count), (k + 1, count + 1)):
+        plan = td.plan(
+            td.integers.gemm, (1, length), (length, 1), dtype=dtype, pairs=pairs
+        )
+        assert plan.num_moduli == moduli
+        assert plan.error_bound == 0
+        if length > 2**20:
+            continue
+        a = full((1, length), -largest, dtype, pairs)
+        c = as_parts(td.integers.gemm(a, a.swapaxes(0, 1), pairs=pairs))
+        assert c.flat[-1] == parts * largest**2 * length
+        assert c.flat[0] == (0 if pairs else c.flat[-1])
+
+
+def test_samples_of_8_bits_take_four_moduli():
+    plan = td.plan(td.integers.herk, (1024, 4096), dtype="int8", pairs=True)
+    assert plan.num_moduli == 4
+    assert "exactly" in str(plan)
+
+
+@given(st.sampled_from(["2m", "3m", "4m", "hybrid", "real"]), st.integers(0, 150))
+def test_the_shortest_system_suffices(method, bits):
+    is_complex = method != "real"
+    for bound in (2**bits - 1, 2**bits):
+        system = shortest_exact(method, is_complex, bound, 1)
+        assert system.capacity >= bound
+        count = system.num_moduli
+        if count > 1 and method != "hybrid":
+            assert count <= len(available_moduli(method))
+            assert residue_system(method, count - 1).capacity < bound
+
+
+def test_entries_fit_even_where_their_products_are_few():
+    a, b = random_integers((2, 1), "int32"), random_integers((1, 3), "bool")
+    c = td.integers.gemm(a, b)
+    assert (as_parts(c) == multiply(a, b)).all()
+
+
+@pytest.mark.parametrize("method", ["3m", "4m", "hybrid"])
+def test_other_methods(method):
+    a = random_integers((6, 4), "int8", True)
+    c = td.integers.herk(a, pairs=True, method=method)
+    assert same_bits(c, td.integers.herk(a, pairs=True))
+
+
+def test_engines_agree():
+    for pairs in (False, True):
+        a = random_integers((6, 9), "int16", pairs, 1)
+        b = random_integers((9, 5), "uint8", pairs, 2)
+        c = td.integers.gemm(a, b, pairs=pairs)
+        slowly = td.integers.gemm(a, b, pairs=pairs, engine="reference")
+        assert same_bits(slowly, c)
+
+
+LAYOUTS = {
+    "transposed": lambda x: np.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1),
+    "parts in front": lambda x: (
+        np.moveaxis(np.ascontiguousarray(x[..., 0:2].T), 0, -1).swapaxes(0, 1).copy("K")
+    ),
+    "strided": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+    "backwards": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
+    "read-only": lambda x: np.frombuffer(x.tobytes(), x.dtype).reshape(x.shape),
+    "other byte order": lambda x: x.astype(x.dtype.newbyteorder()),
+    "lists": lambda x: x.tolist(),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout):
+    a = random_integers((6, 4), "int16", True, 1)
+    b = random_integers((4, 3), "int16", True, 2)
+    x, y = (LAYOUTS[layout](t) for t in (a, b))
+    if layout == "lists":
+        x, y = (np.array(t, np.int16) for t in (x, y))
+    c = td.integers.gemm(a, b, pairs=True)
+    assert same_bits(td.integers.gemm(x, y, pairs=True), c)
+    turned = (np.swapaxes(t, 0, 1) for t in (x, y))
+    assert same_bits(td.integers.gemm(*turned, pairs=True, op_a="T", op_b="T"), c)
+
+
+@pytest.mark.parametrize("tile", [3, 1024])
+def test_tiles_do_not_show(tile):
+    a = random_integers((11, 8), "int8", True)
+    with dask.config.set({"twom-dist.largest-tile": tile}):
+        for call in (
+            lambda: td.integers.herk(a, pairs=True),
+            lambda: td.integers.syrk(a, pairs=True),
+        ):
+            assert same_bits(call(), call())
+        found = td.integers.herk(a, pairs=True)
+    assert (as_parts(found) == multiply(a, conjugate(a), True)).all()
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+@pytest.mark.parametrize("pairs", [False, True])
+def test_dask(pairs, scheduler):
+    a = random_integers((11, 8), "int8", pairs, 1)
+    b = random_integers((8, 7), "uint16", pairs, 2)
+    x = da.from_array(a, chunks=(4, 3, 1) if pairs else (4, 3))
+    y = da.from_array(b, chunks=5)
+    lazily = td.integers.gemm(x, y, pairs=pairs)
+    c = td.integers.gemm(a, b, pairs=pairs)
+    assert (lazily.shape, lazily.dtype) == (c.shape, c.dtype)
+    assert same_bits(lazily.compute(scheduler=scheduler), c)
+    assert same_bits(td.integers.gemm(x, b, pairs=pairs).compute(scheduler="sync"), c)
+    h = td.integers.syrk(x, pairs=pairs).compute(scheduler=scheduler)
+    assert same_bits(h, td.integers.syrk(a, pairs=pairs))
+
+
+def test_chunks_stay_integers():
+    a = random_integers((8, 8), "int8", True)
+    x = da.from_array(a, chunks=(4, 4, 2))
+    c = td.integers.herk(x, pairs=True)
+    graph = dict(c.__dask_graph__())
+    stages = {str(key[0]).rpartition("-")[0] for key in graph if type(key) is tuple}
+    assert not any("exponents" in stage or "largest" in stage for stage in stages)
+    seen = []
+    with dask.callbacks.Callback(
+        posttask=lambda key, value, *_: seen.append((key, value))
+    ):
+        c.persist(scheduler="sync", optimize_graph=False)
+    inputs = [
+        value.nbytes
+        for key, value in seen
+        if isinstance(value, np.ndarray) and not str(key[0]).startswith("twom")
+    ]
+    assert max(inputs) <= 2 * 8 * 8
+
+
+def test_a_block_that_was_refilled_is_encoded_again():
+    buffer = random_integers((7, 3), "int8")
+    load = dask.delayed(lambda: buffer, pure=False)
+    x = da.from_delayed(load(), buffer.shape, "int8")
+    c = td.integers.syrk(x)
+    for value in (1, -2):
+        buffer[2, 1] = value
+        expected = multiply(buffer, buffer.T)
+        assert (as_parts(c.compute(scheduler="sync")) == expected).all()
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+@pytest.mark.parametrize("pairs", [False, True])
+def test_stacks(pairs, lazily):
+    a = np.array([random_integers((5, 4), "int8", pairs, i) for i in range(3)])
+    b = random_integers((4, 6), "uint8", pairs, 9)
+    options = {"pairs": pairs}
+    expected = [td.integers.gemm(x, b, **options) for x in a]
+    squares = [td.integers.syrk(x, **options) for x in a]
+    if lazily:
+        a = da.from_array(a, chunks=(2, 3, 4, 2)[: a.ndim])
+    assert same_bits(np.asarray(td.integers.gemm(a, b, **options)), np.array(expected))
+    assert same_bits(np.asarray(td.integers.syrk(a, **options)), np.array(squares))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0)])
+def test_nothing(shape):
+    m, n, k = shape
+    a, b = np.zeros((m, k, 2), np.int8), np.zeros((k, n, 2), np.int8)
+    c = td.integers.gemm(a, b, pairs=True)
+    assert same_bits(c, np.zeros((m, n), complex))
+
+
+def test_out_is_written_to():
+    a = random_integers((5, 4), "int8", True)
+    out = np.empty((5, 5), complex)
+    assert td.integers.herk(a, pairs=True, out=out) is out
+    assert same_bits(out, td.integers.herk(a, pairs=True))
+
+
+def test_products_of_one_shape():
+    a = random_integers((5, 4), "int8")
+    product = td.Product((5, 4), dtype="int8", routine=td.integers.syrk)
+    assert same_bits(product(a), td.integers.syrk(a))
+    with raises(ArgumentError, "pairs"):
+        td.Product((5, 4), dtype="int8", routine=td.integers.herk, pairs=True)
+
+
+def test_explain_says_that_nothing_is_rounded():
+    a = random_integers((5, 4), "int8", True)
+    found = td.explain(td.integers.herk, a, pairs=True)
+    assert (found.asked, found.error_bound, found.guaranteed) == (
+        "an exact product",
+        0,
+        True,
+    )
+    assert "exactly" in str(found)
+
+
+a8, p8 = np.ones((3, 3), np.int8), np.ones((3, 3, 2), np.int8)
+wide = np.ones((3, 3), np.int64)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "call"),
+    [
+        (ArgumentError, "exact-dtype", lambda: td.integers.syrk(a8 * 1.0)),
+        (ArgumentError, "exact-dtype", lambda: td.integers.syrk(a8 * 1j)),
+        (ArgumentError, "pairs-dtype", lambda: td.integers.herk(p8 * 1.0, pairs=True)),
+        (PlanError, "pairs-shape", lambda: td.integers.herk(a8, pairs=True)),
+        (PlanError, "pairs", lambda: td.integers.herk(p8, pairs="yes")),
+        (PlanError, "out", lambda: td.integers.syrk(a8, out="dd")),
+        (AccuracyError, "exact-range", lambda: td.integers.syrk(wide)),
+        (AccuracyError, "accuracy", lambda: td.gemm(a8, a8, accuracy="exact")),
+        *(
+            (
+                AccuracyError,
+                "method",
+                lambda m=method: td.integers.herk(p8, pairs=True, method=m),
+            )
+            for method in ("blas", "auto", "native", "eisenstein", "5m", None)
+        ),
+    ],
+)
+def test_refusals(kind, code, call):
+    with raises(kind, code):
+        call()
+
+
+def test_a_refused_range_names_what_takes_it():
+    with pytest.raises(AccuracyError, match=r"td\.integers.matmul"):
+        td.plan(td.integers.gemm, (1, 2**24), (2**24, 1), dtype="int16")

@@ -1,0 +1,106 @@
+"""zarr arrays and HDF5 datasets: read where they are computed, in whole chunks."""
+
+from math import prod
+
+import dask.array as da
+import h5py
+import numpy as np
+import pytest
+import zarr
+from zarr.storage import MemoryStore
+
+import twom_dist as td
+import twom_dist.interop.stored
+from tests.support.expect import raises
+from twom_dist.errors import ArgumentError, PlanError
+
+A, B = td.testing.random_matrix(50, 70), td.testing.random_matrix(70, 40)
+AB = td.gemm(A, B)
+
+
+@pytest.fixture
+def file(here):
+    with h5py.File(here / "data.h5", "w") as file:
+        file.create_dataset("B", data=B, chunks=(10, 10))
+        file.create_dataset("whole", data=B.astype(">c16"))
+        file.create_dataset("empty", data=h5py.Empty("f8"))
+        yield file
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(td.interop.stored, "LARGEST_TILE", 32)
+    monkeypatch.setattr(td.interop.stored, "_LARGEST_CHUNK", 64)
+
+
+@pytest.mark.parametrize("options", [{}, {"shards": (16, 18)}, {"zarr_format": 2}])
+def test_products_are_lazy_and_read_what_is_stored(options, here, file, small_tiles):
+    stored = zarr.create_array(here / "A.zarr", data=A, chunks=(8, 9), **options)
+    for right in (file["B"], file["whole"], B):
+        found = td.gemm(stored, right)
+        assert isinstance(found, da.Array)
+        assert found.numblocks[0] == 2
+        assert found.compute().tobytes() == AB.tobytes()
+    assert td.herk(stored).compute().tobytes() == td.herk(A).tobytes()
+    assert td.plan(td.gemm, stored, file["B"]).tiles[:2] == (2, 2)
+    assert (
+        td.explain(td.gemm, stored, file["B"]).num_moduli
+        == td.explain(td.gemm, A, B).num_moduli
+    )
+
+
+def test_a_matrix_in_two_places_is_read_once(here):
+    stored = zarr.create_array(here / "A.zarr", data=A, chunks=(8, 9))
+    layers = td.gemm(stored, stored, op_b="C").dask.layers
+    assert sum(name.startswith("array-") for name in layers) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks", "read", "tile"),
+    [
+        ((20000, 20000), (100, 100), (2000, 2000), (2000, 2000)),
+        ((20000, 3000), (16, 512), (2048, 2048), (2048, 2048)),
+        ((20000, 20000), (4096, 4096), (4096, 4096), (4096, 4096)),
+        # Strips are read once, as many as a tile has entries, and then cut.
+        ((20000, 20000), (1, 20000), (209, 20000), (2048, 2048)),
+        ((20000, 20000), (20000, 1), (20000, 209), (2048, 2048)),
+        ((1000, 100, 100), (1, 100, 100), (419, 100, 100), (419, 100, 100)),
+        ((30, 5000, 5000), (1, 5000, 5000), (1, 5000, 5000), (1, 2048, 2048)),
+        ((0, 70), (8, 9), (1, 72), (0, 70)),
+    ],
+)
+def test_tiles_are_whole_chunks_where_these_are_small(shape, chunks, read, tile):
+    options = {"shape": shape, "chunks": chunks, "dtype": "c16"}
+    stored = zarr.create_array(MemoryStore(), **options)
+    found = td.interop.stored._choose_chunks(stored)
+    assert found == read
+    assert all(
+        f % min(c, s or 1) == 0 for f, c, s in zip(found, chunks, shape, strict=True)
+    )
+    assert prod(found) <= max(prod(chunks), td.interop.stored.LARGEST_TILE**2)
+    where = td.interop.stored
+    opened, drawn = where.open_lazily(stored, "A"), where.outline(stored, "A")
+    assert opened.chunksize == tile
+    assert (drawn.chunks, drawn.dtype) == (opened.chunks, opened.dtype)
+
+
+def test_what_is_no_matrix_is_refused(here, file):
+    group = zarr.open_group(here / "group.zarr", mode="w")
+    for x in (group, file, file["empty"], file["B"].astype("c8")):
+        with raises(ArgumentError, "not-a-matrix"):
+            td.gemm(x, B)
+    line = zarr.create_array(MemoryStore(), data=B[0], chunks=(8,))
+    with raises(PlanError, "not-two-dimensional"):
+        td.gemm(line, B)
+    stored = file["B"]
+    file.close()
+    with raises(ArgumentError, "not-a-matrix"):
+        td.gemm(A, stored)
+
+
+def test_a_result_on_disk_is_nobodys_out(here):
+    stored = zarr.create_array(here / "C.zarr", data=AB, chunks=(8, 9))
+    with raises(ArgumentError, "out"):
+        td.gemm(A, B, out=stored)
+    with raises(PlanError, "out"):
+        td.herk(stored, out=np.zeros((50, 50), complex))

@@ -1,0 +1,113 @@
+"""Memory that is used again: only when nobody holds it, and within its limit."""
+
+import gc
+import subprocess
+import sys
+
+import dask
+import numpy as np
+import pytest
+
+from tests.support.places import ROOT
+from twom_dist.kernels.cpu import buffers
+
+SIZE = 3 << 20
+
+
+@pytest.fixture(autouse=True)
+def no_memory_kept():
+    gc.collect()  # what earlier tests left in cycles would come back at any time
+    buffers.kept.limit(0)
+    yield
+    buffers.kept.limit(0)
+
+
+def address(x):
+    return x.__array_interface__["data"][0]
+
+
+def test_memory_comes_back_when_the_last_view_dies():
+    x = buffers.empty((SIZE,), np.uint8)
+    where, view = address(x), x.reshape(3, -1)[1:, ::2].view(np.int8)
+    del x
+    assert address(buffers.empty((SIZE,), np.uint8)) != where
+    del view
+    again = buffers.empty((SIZE // 16, 2), np.float64)
+    assert address(again) == where
+    assert again.shape == (SIZE // 16, 2)
+    assert again.flags.c_contiguous
+    assert again.flags.writeable
+
+
+def test_two_arrays_never_share_memory():
+    kept = [buffers.empty((SIZE,), np.uint8) for _ in range(3)]
+    for value, x in enumerate(kept):
+        x[...] = value
+    assert all((x == value).all() for value, x in enumerate(kept))
+
+
+def test_no_more_than_the_limit_is_kept():
+    with dask.config.set({"twom-dist.reuse-bytes": 2 * SIZE + SIZE // 2}):
+        kept = [buffers.empty((SIZE,), np.uint8) for _ in range(5)]
+        del kept
+        assert buffers.kept.nbytes == 2 * SIZE
+
+
+def test_memory_of_other_sizes_makes_room():
+    """Least recently used first, or one size would block the reuse of any other."""
+    with dask.config.set({"twom-dist.reuse-bytes": 4 * SIZE}):
+        blocks = [buffers.empty((SIZE,), np.uint8) for _ in range(4)]
+        where = [address(x) for x in blocks]
+        while blocks:
+            del blocks[0]
+        buffers.empty((2 * SIZE,), np.uint8)
+        assert buffers.kept.nbytes == 4 * SIZE
+        larger = buffers.empty((2 * SIZE,), np.uint8)
+        assert buffers.kept.nbytes == 2 * SIZE  # it came from there
+        rest = [buffers.empty((SIZE,), np.uint8) for _ in range(2)]
+        assert [address(x) for x in rest] == where[:1:-1]
+        del larger, rest
+
+
+def test_a_lower_limit_lets_go_of_memory():
+    buffers.empty((SIZE,), np.uint8)
+    assert buffers.kept.nbytes == SIZE
+    with dask.config.set({"twom-dist.reuse-bytes": 2 * SIZE}):
+        other = buffers.empty((2 * SIZE,), np.uint8)
+    del other
+    assert buffers.kept.nbytes == 2 * SIZE
+
+
+def test_nothing_is_kept_where_nothing_may_be():
+    with dask.config.set({"twom-dist.reuse-bytes": 0}):
+        buffers.empty((SIZE,), np.uint8)
+    assert not buffers.kept.nbytes
+
+
+FORK = """
+import os, signal, threading
+from twom_dist.kernels.cpu import buffers
+
+held, done = threading.Event(), threading.Event()
+
+def hold():
+    with buffers.kept._lock:
+        held.set()
+        done.wait()
+
+threading.Thread(target=hold).start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    buffers.empty((1 << 21,), "u1")
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+done.set()
+assert status == 0
+"""
+
+
+def test_a_forked_child_does_not_wait_for_a_thread_that_it_has_not():
+    command = [sys.executable, "-W", "ignore", "-c", FORK]
+    assert subprocess.run(command, cwd=ROOT).returncode == 0

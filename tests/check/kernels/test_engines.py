@@ -1,0 +1,219 @@
+"""Engines agree in every stage of the contract, and with exact integers."""
+
+import json
+from math import isqrt
+
+import dask
+import numpy as np
+import pytest
+
+from tests.support.pipeline import dtype_for, run_stages, same_bits
+from tests.support.places import DATA
+from tests.support.strategies import DTYPES, LAYOUTS, SHAPES, random_matrix
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.cpu.tuning import BLOCK
+from twom_dist.kernels.operands import Sample
+from twom_dist.moduli import (
+    available_moduli,
+    residue_system,
+    symmetric_residue,
+)
+
+SYSTEMS = (
+    *(("2m", 1), ("2m", 2), ("2m", 16), ("2m", 22), ("3m", 1), ("3m", 15), ("3m", 49)),
+    *(("4m", 1), ("4m", 11), ("hybrid", 21), ("hybrid", 24), ("hybrid", 42)),
+    *(("eisenstein", 1), ("eisenstein", 2), ("eisenstein", 16), ("eisenstein", 23)),
+    *(("real", 1), ("real", 8), ("real", 15), ("real", 49)),
+)
+BEYOND = BLOCK + 3  # tiles are cut into blocks of C, rows into shorter pieces
+
+
+def assert_engines_agree(x, y, system, **options) -> dict[str, np.ndarray]:
+    found = run_stages(get_engine("cpu"), x, y, system, **options)
+    expected = run_stages(get_engine("reference"), x, y, system, **options)
+    for name, value in expected.items():
+        assert same_bits(found[name], value), name
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("choice", SYSTEMS)
+def test_every_stage_is_equal(choice, shape):
+    (kind, count), (m, n, k) = choice, shape
+    x = random_matrix(m, k, dtype_for(kind), 1.0, [k, 1])
+    y = random_matrix(n, k, dtype_for(kind), 1.0, [k, 2])
+    assert_engines_agree(x, y, residue_system(kind, count), conjugate=k % 2 == 0)
+
+
+@pytest.mark.parametrize("conjugate", [False, True])
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_stage_is_equal_for_every_dtype(dtype, method, conjugate):
+    kind = method if dtype.startswith("complex") else "real"
+    x, y = random_matrix(4, 9, dtype, 4.0, 1), random_matrix(3, 9, dtype, 4.0, 2)
+    x[1], y[0], x[2, 3], y[1, 0] = 0, 0, np.inf, np.nan
+    stages = assert_engines_agree(x, y, residue_system(kind, 9), conjugate=conjugate)
+    assert (stages["left planes"][:, 1:3] == 0).all()
+    assert stages["C"].dtype == dtype
+
+
+@pytest.mark.parametrize("shape", [(BEYOND, 2, 3), (2, BEYOND, 3), (2, 3, BEYOND)])
+@pytest.mark.parametrize(
+    "choice", [("2m", 3), ("3m", 2), ("eisenstein", 3), ("real", 9)]
+)
+def test_every_stage_is_equal_beyond_one_block(choice, shape):
+    (kind, count), (m, n, k) = choice, shape
+    x = random_matrix(m, k, dtype_for(kind), 1.0, 1)
+    y = random_matrix(n, k, dtype_for(kind), 1.0, 2)
+    assert_engines_agree(x, y, residue_system(kind, count))
+
+
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_encode_does_not_see_the_layout(layout, swap):
+    system = residue_system("2m", 3)
+    x = random_matrix(6, 11, "complex128", 1.0)
+    exponents = np.arange(6, dtype=np.int32) + 3
+    reference = get_engine("reference").encode(x, exponents, system)
+    y = LAYOUTS[layout](x.T).T if swap else LAYOUTS[layout](x)
+    before = y.tobytes()
+    found = get_engine("cpu").encode(y, exponents, system)
+    assert same_bits(found.residues(), reference.residues())
+    assert y.tobytes() == before
+
+
+@pytest.mark.parametrize("method", ["2m", "3m", "hybrid", "eisenstein", "real"])
+def test_the_largest_entries_are_encoded_exactly(method):
+    """Norms up to the square root of the capacity, in each number of splits."""
+    for count in range(1, len(available_moduli(method)) + 1):
+        system = residue_system(method, count)
+        top = np.nextafter(float(isqrt(system.capacity)), 0)
+        x = np.array([[top, -top, 0.7 * top, top * 2.0**-30, top / 2 + 1]])
+        if method != "real":
+            x = np.concatenate([x, 1j * x, (0.6 + 0.7j) * x, (0.8 - 0.5j) * x], axis=1)
+        planes = [
+            engine.encode(x, np.zeros(1, np.int32), system)
+            for engine in map(get_engine, ("cpu", "reference"))
+        ]
+        assert same_bits(*(t.residues() for t in planes))
+
+
+@pytest.mark.parametrize(
+    "choice", [("2m", 16), ("hybrid", 24), ("eisenstein", 23), ("real", 49)]
+)
+def test_ends_of_the_format_are_encoded_exactly(choice):
+    dtype = dtype_for(choice[0])
+    values = [5e-324, -2.3e-308, 1.0, -1.79e308, 0.0, 3e-310]
+    x = np.array([values, [5e-324] * 6, [1e-320, 0, 0, 0, 5e-324, 0]], dtype)
+    y = np.array([[5e-324] * 6, [1.79e308] * 6], dtype)
+    assert_engines_agree(x, y, residue_system(*choice))
+
+
+def test_planes_are_symmetric_residues_of_the_quantised_matrix(engine):
+    system = residue_system("hybrid", 22)
+    x = np.array([[1.5 - 2.5j, 0.5 + 1e9j], [-7 + 3.5j, 2.0**70 - 1j]])
+    whole = [[(2, -2), (0, 10**9)], [(-7, 4), (2**70, -1)]]  # ties go to even
+    exponents = np.zeros(2, np.int32)
+    for sign in (1, -1):
+        tile = engine.encode(x, exponents, system, conjugate=sign < 0)
+        for plane, found in zip(system.planes, tile.residues(), strict=True):
+            weights = plane.re_weight, sign * plane.im_weight
+            expected = [
+                [symmetric_residue(weights[0] * re + weights[1] * im, plane.p)]
+                for row in whole
+                for re, im in row
+            ]
+            assert found.reshape(-1, 1).tolist() == expected
+
+
+def test_panels_accumulate_to_the_whole_product(engine):
+    system = residue_system("3m", 5)
+    x, y = random_matrix(3, 14, seed=1), random_matrix(5, 14, seed=2)
+    rows, columns = np.full(3, 9, np.int32), np.full(5, 8, np.int32)
+
+    def tiles(piece: slice):
+        left = engine.encode(x[:, piece], rows, system)
+        return left, engine.encode(y[:, piece], columns, system)
+
+    whole = engine.multiply(*tiles(slice(None)), system)
+    into = engine.multiply(*tiles(slice(0, 6)), system)
+    for piece in (slice(6, 7), slice(7, 14)):
+        assert engine.multiply(*tiles(piece), system, into=into) is into
+    assert same_bits(into[..., :5], whole[..., :5])
+
+
+@pytest.mark.parametrize("shape", [(40, 40, 0), (0, 3, 2), (3, 0, 2), (0, 0, 0)])
+def test_empty_tiles_multiply_to_zeros(engine, shape):
+    m, n, k = shape
+    system = residue_system("2m", 16)
+    x, y = np.zeros((m, k), complex), np.zeros((n, k), complex)
+    rows, columns = np.zeros(m, np.int32), np.zeros(n, np.int32)
+    left = engine.encode(x, rows, system)
+    right = engine.encode(y, columns, system)
+    for _ in range(5):
+        junk = np.full((system.num_products, m, n), 77, np.int8)
+        del junk  # so that memory that nobody clears is not zero by chance
+        residues = engine.multiply(left, right, system)
+        assert residues[..., :n].shape == (system.num_products, m, n)
+        assert not residues.any()
+    found = engine.decode(residues, rows, columns, system, np.dtype(complex))
+    assert found.shape == (m, n)
+    assert not found.any()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_change_nothing(threads):
+    engine, system = get_engine("cpu"), residue_system("2m", 3)
+    x, y = random_matrix(600, 40, seed=1), random_matrix(530, 40, seed=2)
+    with dask.config.set({"twom-dist.threads": 3}):
+        expected = run_stages(engine, x, y, system)
+    with dask.config.set({"twom-dist.threads": threads}):
+        found = run_stages(engine, x, y, system)
+    assert all(same_bits(found[name], expected[name]) for name in expected)
+
+
+RECORDED = json.loads((DATA / "recorded_products.json").read_text())
+
+
+def parts(rows: list[list[str]]) -> np.ndarray:
+    """Read hexadecimal floats, the parts of an entry one after the other."""
+    return np.array([[float.fromhex(t) for t in row] for row in rows])
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=lambda c: f"{c['method']}-{c['N']}")
+def test_recorded_products(engine, case):
+    """The bits of earlier versions; the exact errors were checked when recorded."""
+    a, b, c = (parts(case[name]) for name in "ABC")
+    kind = np.float64 if case["method"] == "real" else np.complex128
+    x, y = a.view(kind), np.ascontiguousarray(b.view(kind).T)
+    stages = run_stages(engine, x, y, residue_system(case["method"], case["N"]))
+    assert stages["left exponents"].tolist() == case["rows"]
+    assert stages["right exponents"].tolist() == case["columns"]
+    assert stages["residues"][:, 0, 0].tolist() == case["residues"]
+    assert same_bits(stages["C"].view(float), c)
+
+
+# --- magnitudes ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_magnitudes(dtype):
+    x = random_matrix(4, 9, dtype, 4.0, 1)
+    x[1], x[2, 3], x[3, 1] = 0, np.nan, np.finfo(dtype).smallest_subnormal
+    below_one = np.nextafter(x.real.dtype.type(1), 0)
+    x[0, 1:] = below_one * (1 + 1j) if "complex" in dtype else below_one
+    x[0, 0] = 0
+    largest = get_engine("cpu").largest_exponents(x)
+    rows = np.arange(len(x))
+    (expected,) = get_engine("reference").magnitudes([Sample(x, largest, rows)])
+    for layout in LAYOUTS.values():
+        for chosen in (rows, rows[::2]):
+            sample = Sample(layout(x), largest, chosen)
+            (found,) = get_engine("cpu").magnitudes([sample])
+            assert same_bits(found, expected[chosen])
+    assert not expected[1:3].any()
+    assert expected[0, 0] == 0 < expected[3, 1]
+    values = (expected.astype(np.uint32) << 16).view(np.float32)
+    sizes = np.hypot(x[0].real, x[0].imag) * 2.0 ** -float(largest[0])
+    # Cut to 8 bits.
+    assert np.allclose(values[0], sizes, rtol=2.0**-7)

@@ -1,0 +1,82 @@
+"""Finished tiles: every zero is positive, every NaN has the same bits."""
+
+import numpy as np
+import pytest
+
+from tests.support.strategies import DTYPES, LAYOUTS
+from twom_dist.kernels.finish import mirror_tile
+from twom_dist.moduli import NONFINITE_ROW
+
+NAN_BITS = {"float32": 0x7FC00000, "float64": 0x7FF8000000000000}
+VALUES = [0.0, -0.0, 1.5, -2.0, np.nan, -np.nan, np.inf, -np.inf, 5e-324, -1e-45]
+
+
+def assert_canonical(x: np.ndarray) -> None:
+    """Check the signs of zeros and the bits of NaNs."""
+    parts = x.view(x.real.dtype)
+    bits = parts.view(f"u{parts.itemsize}")
+    assert not np.signbit(parts[parts == 0]).any()
+    assert (bits[np.isnan(parts)] == NAN_BITS[parts.dtype.name]).all()
+
+
+def every_pair(dtype: str) -> np.ndarray:
+    """Every pair of values as the parts of an entry, or of two neighbours."""
+    pairs = [[re, im] for re in VALUES for im in VALUES]
+    with np.errstate(under="ignore"):
+        real = np.array(pairs).astype(np.dtype(dtype).type(0).real.dtype)
+    return np.ascontiguousarray(real.view(dtype).reshape(10, -1))
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-0.5, 2), (1, -1)]
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scaled_and_added(engine, dtype, alpha, beta):
+    x = every_pair(dtype)
+    given = x if alpha else None, alpha, beta, x[::-1] if beta else None
+    before = x.tobytes()
+    assert_canonical(engine.scale_and_add(*given, x.dtype))
+    assert x.tobytes() == before
+
+
+@pytest.mark.parametrize("layout", ["C", "fortran", "strided", "read-only"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_mirrored(engine, dtype, layout):
+    x = engine.scale_and_add(every_pair(dtype), 1, 0, None, dtype)
+    given = LAYOUTS[layout](x)
+    for conjugate in (False, True):
+        found = engine.mirror_tile(given, conjugate=conjugate)
+        assert_canonical(found)
+        expected = x.conj().T if conjugate else x.T
+        assert np.array_equal(found, expected, equal_nan=True)
+        assert found.flags.c_contiguous
+        again = engine.mirror_tile(found, conjugate=conjugate)
+        assert again.tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_closed(engine, dtype, uplo):
+    values = engine.scale_and_add(every_pair(dtype), 1, 0, None, dtype)
+    n = 150  # more rows than are mirrored at once
+    square = np.resize(values, (n, n))
+    for conjugate in (False, True):
+        found = engine.close_diagonal(square.copy(), conjugate=conjugate, uplo=uplo)
+        assert_canonical(found)
+        if uplo == "full":
+            image = mirror_tile(found, conjugate=conjugate)
+            assert image.tobytes() == found.tobytes()
+
+
+@pytest.mark.parametrize("alpha", [1, -1])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_filled(engine, dtype, alpha):
+    x = np.ascontiguousarray(every_pair(dtype)[:, :7])
+    y, zeros = np.ascontiguousarray(x[::-1]), np.zeros((10, 10), dtype)
+    bad = np.full(10, NONFINITE_ROW, np.int32)
+    fill = engine.find_fill(x, y, bad, bad, (False, True))
+    for beta, c in ((0, None), (-1.0, zeros)):
+        out = zeros.copy()
+        engine.apply_fill(fill, out, alpha, beta, c)
+        assert np.isnan(out).any()
+        assert_canonical(out)

@@ -1,0 +1,76 @@
+"""Rank-k stages of the engines: one encoding for both sides, products that follow."""
+
+import numpy as np
+import pytest
+
+from tests.support.strategies import random_matrix
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.cpu.tuning import BLOCK
+from twom_dist.moduli import residue_system
+
+SYSTEMS = (
+    *(("2m", 1), ("2m", 16), ("2m", 22), ("3m", 1), ("3m", 15), ("3m", 49)),
+    *(("4m", 1), ("4m", 11), ("hybrid", 21), ("hybrid", 42), ("real", 49)),
+    *(("eisenstein", 1), ("eisenstein", 23)),
+)
+SHAPES = [(1, 1), (7, 0), (0, 5), (8, 9), (61, 33)]
+# The reference is slow, and knows no blocks.
+CASES = [
+    *(("reference", shape) for shape in SHAPES),
+    *(("cpu", shape) for shape in (*SHAPES, (16, 520), (BLOCK + 8, 3))),
+]
+
+
+@pytest.mark.parametrize(("name", "shape"), CASES)
+@pytest.mark.parametrize(
+    "choice", [("2m", 3), ("real", 3), ("3m", 2), ("eisenstein", 3)]
+)
+@pytest.mark.parametrize("conjugate", [False, True])
+def test_a_left_operand_becomes_the_right_one(name, choice, shape, conjugate):
+    engine, (kind, count), (rows, _) = get_engine(name), choice, shape
+    system = residue_system(kind, count)
+    dtype = "float64" if kind == "real" else "complex128"
+    x, e = random_matrix(*shape, dtype, 1.0, 1), np.full(rows, 9, np.int32)
+    order = tuple(range(len(system.planes)))
+    if conjugate:
+        order = system.conjugate_planes
+        assert (order is None) == (kind == "3m")
+        if order is None:
+            return
+    left = engine.encode(x, e, system)
+    right = engine.encode(x, e, system, conjugate=conjugate)
+    found = engine.reorder(left, order)
+    assert found.shape == right.shape
+    assert (found.residues() == right.residues()).all()
+    product = engine.multiply(left, found, system)
+    expected = engine.multiply(left, right, system)
+    assert (product == expected)[..., :rows].all()
+
+
+@pytest.mark.parametrize(("name", "shape"), CASES)
+@pytest.mark.parametrize("choice", SYSTEMS)
+def test_products_with_a_mirror_follow_from_the_others(name, choice, shape):
+    engine, (kind, count), (rows, _) = get_engine(name), choice, shape
+    # Blocks are cut alike for every modulus.
+    system = residue_system(kind, count if rows < BLOCK else min(count, 3))
+    dtype = "float64" if kind == "real" else "complex128"
+    x, e = random_matrix(*shape, dtype, 1.0, 1), np.full(rows, 9, np.int32)
+    left = engine.encode(x, e, system)
+    right = engine.encode(x, e, system, conjugate=True)
+    whole = engine.multiply(left, right, system)
+    half = engine.multiply(left, right, system, hermitian=True)
+    assert (half == whole)[..., :rows].all()
+    twice = engine.multiply(left, right, system, into=whole.copy())
+    again = engine.multiply(left, right, system, into=whole.copy(), hermitian=True)
+    assert (again == twice)[..., :rows].all()
+
+
+def test_what_a_hermitian_tile_costs():
+    products = {
+        kind: (system.num_hermitian_products, system.num_products)
+        for kind in ("2m", "3m", "4m", "eisenstein", "real")
+        for system in [residue_system(kind, 8)]
+    }
+    # 256 is even: 3M has no half to derive T1 with.
+    twos = {"2m": (8, 16), "eisenstein": (8, 16)}
+    assert products == twos | {"3m": (17, 24), "4m": (24, 32), "real": (8, 8)}

@@ -1,0 +1,252 @@
+"""Moduli, CRT and residue systems, against recorded numbers and exact integers."""
+
+import json
+from fractions import Fraction
+from math import gcd, prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.expect import raises
+from tests.support.places import DATA
+from tests.support.strategies import seeds
+from twom_dist.errors import AccuracyError
+from twom_dist.moduli import (
+    ResidueSystem,
+    available_moduli,
+    balanced_digits,
+    crt_weights,
+    eisenstein_moduli,
+    hybrid_moduli,
+    log2_product,
+    make_system,
+    real_moduli,
+    reconstruct,
+    residue_system,
+    root_of_minus_one,
+    root_of_unity_cube,
+    shortest_system,
+    symmetric_residue,
+    two_m_moduli,
+)
+
+KINDS = ("2m", "3m", "4m", "hybrid", "eisenstein", "real")
+GEMMS_PER_MODULUS = {"2m": 2, "3m": 3, "4m": 4, "eisenstein": 2, "real": 1}
+
+TWO_M_ROOTS = {
+    **{241: 64, 233: 89, 229: 107, 221: 21, 205: 32, 197: 14, 193: 81, 181: 19},
+    **{173: 80, 157: 28, 149: 44, 137: 37, 113: 15, 109: 33, 101: 10, 97: 22},
+    **{89: 34, 73: 27, 61: 11, 53: 23, 37: 6, 29: 12},
+}
+REAL_START = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199)
+REAL_START += (197, 193, 191, 181, 179, 173)
+EISENSTEIN = (247, 241, 229, 223, 217, 211, 199, 193, 181, 163, 157, 151, 139, 127)
+EISENSTEIN += (109, 103, 97, 79, 73, 67, 61, 43, 37)
+HYBRID_3M_START = (256, 253, 251, 249, 239, 227, 223, 217, 211, 199, 191, 179, 167)
+HYBRID_3M_START += (163, 151, 139, 131, 127, 107, 103)
+HYBRID_COSTS = json.loads((DATA / "hybrid_costs.json").read_text())
+
+
+def all_systems(kind: str) -> list[ResidueSystem]:
+    return [residue_system(kind, n + 1) for n in range(len(available_moduli(kind)))]
+
+
+def chosen_systems(kind: str) -> list[ResidueSystem]:
+    """All systems, and those that are the cheapest for some precision."""
+    chosen = (shortest_system(kind, row["T"]) for row in HYBRID_COSTS)
+    return all_systems(kind) + [system for system in chosen if system]
+
+
+def largest_residue(p: int) -> int:
+    """Largest magnitude of a symmetric residue."""
+    return p // 2
+
+
+def test_two_m_moduli_and_their_smallest_roots():
+    assert {p: root_of_minus_one(p) for p in two_m_moduli()} == TWO_M_ROOTS
+    assert list(two_m_moduli()) == list(TWO_M_ROOTS)
+
+
+def test_roots_exist_exactly_for_products_of_primes_1_mod_4():
+    for p in range(3, 257, 2):
+        factors = [q for q in range(2, p + 1) if p % q == 0 and _is_prime(q)]
+        assert (root_of_minus_one(p) is not None) == all(q % 4 == 1 for q in factors)
+        w = root_of_unity_cube(p)
+        assert w is None or (w * w + w + 1) % p == 0
+
+
+def _is_prime(q: int) -> bool:
+    return q > 1 and all(q % d for d in range(2, q))
+
+
+def test_real_moduli():
+    assert len(real_moduli()) == 49
+    assert real_moduli()[: len(REAL_START)] == REAL_START
+    assert log2_product(real_moduli()) == pytest.approx(341.877, abs=5e-4)
+
+
+def test_eisenstein_moduli():
+    assert eisenstein_moduli() == EISENSTEIN
+    for p in EISENSTEIN:
+        w = root_of_unity_cube(p)
+        assert w is not None
+        assert gcd(2 * w + 1, p) == 1
+
+
+def test_other_moduli_are_refused():
+    for kind, wrong in (("2m", 239), ("eisenstein", 239), ("eisenstein", 3)):
+        with raises(AccuracyError, "modulus"):
+            make_system(kind, ((wrong, kind),))
+
+
+def test_hybrid_order():
+    moduli, kinds = zip(*hybrid_moduli(), strict=True)
+    assert moduli[:20] == two_m_moduli()[:20]
+    assert kinds == ("2m",) * 20 + ("3m",) * (len(kinds) - 20)
+    assert moduli[20 : 20 + len(HYBRID_3M_START)] == HYBRID_3M_START
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_moduli_are_pairwise_coprime_and_fit_int8(kind):
+    moduli = [p for p, _ in available_moduli(kind)]
+    assert all(gcd(p, q) == 1 for i, p in enumerate(moduli) for q in moduli[:i])
+    assert all(2 <= p <= 256 for p in moduli)
+
+
+@pytest.mark.parametrize("row", HYBRID_COSTS, ids=lambda row: f"{row['T']} bits")
+def test_hybrid_is_within_one_int8_gemm_of_the_optimum(row):
+    system = shortest_system("hybrid", row["T"])
+    assert system is not None
+    assert row["cost"] <= system.num_products <= row["cost"] + 1
+    for kind, best in (("2m", row["g2"]), ("3m", row["g3"])):
+        alone = shortest_system(kind, row["T"])
+        assert (alone and alone.num_products) == best
+
+
+def test_shortest_system_is_the_shortest():
+    assert shortest_system("2m", 153) is None
+    for kind in KINDS:
+        for longer in all_systems(kind)[1::5]:
+            found = shortest_system(kind, log2_product(longer.moduli) - 1e-9)
+            assert found is not None
+            assert log2_product(found.moduli) >= log2_product(longer.moduli) - 1e-9
+            assert found.num_products <= longer.num_products
+            assert kind == "hybrid" or found.moduli == longer.moduli
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_systems_count_their_products(kind):
+    for system in all_systems(kind):
+        kinds = [k for _, k in available_moduli(kind)[: system.num_moduli]]
+        assert system.num_products == sum(GEMMS_PER_MODULUS[k] for k in kinds)
+        assert system.parts == (1 if kind == "real" else 2)
+    count = len(available_moduli(kind))
+    for wrong in (0, count + 1):
+        with raises(AccuracyError, "num-moduli"):
+            residue_system(kind, wrong)
+
+
+@given(st.integers(), st.integers(2, 256))
+def test_symmetric_residue(x, p):
+    r = symmetric_residue(x, p)
+    assert (r - x) % p == 0
+    assert -(p // 2) <= r <= (p - 1) // 2
+
+
+@given(st.integers(-(2**400), 2**400), st.integers(1, 60), st.integers(1, 12))
+def test_balanced_digits(x, digit_bits, count):
+    digits = balanced_digits(x, digit_bits, count)
+    assert len(digits) == count
+    assert sum(d << (t * digit_bits) for t, d in enumerate(digits)) == x
+    assert all(abs(d) <= 1 << (digit_bits - 1) for d in digits[:-1])
+
+
+@given(st.data())
+def test_reconstruct_inverts_the_residues(data):
+    moduli = data.draw(st.sampled_from([two_m_moduli(), real_moduli()]))
+    moduli = moduli[: data.draw(st.integers(1, len(moduli)))]
+    m = prod(moduli)
+    x = data.draw(st.integers(-(m // 2), (m - 1) // 2))
+    assert reconstruct([x % p for p in moduli], moduli) == x
+    assert reconstruct([symmetric_residue(x, p) for p in moduli], moduli) == x
+    for weight, p in zip(crt_weights(moduli), moduli, strict=True):
+        assert weight % p == 1 % p
+        assert weight % (m // p) == 0
+
+
+def multiply_in_residues(system, a, b, modulo):
+    """Encode, multiply modulo p and decode, by the formulas of the system alone."""
+    (ar, ai), (br, bi) = a, b
+    residues = []
+    for product in system.products:
+        x, y = system.planes[product.left], system.planes[product.right]
+        left = modulo(x.re_weight * ar + x.im_weight * ai, product.p)
+        right = modulo(y.re_weight * br + y.im_weight * bi, product.p)
+        residues.append(modulo(left @ right, product.p))
+    totals = [
+        sum(w * r for w, r in zip(row, residues, strict=True)) for row in system.weights
+    ]
+    return [modulo(t, system.modulus_product) for t in totals]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data(), seed=seeds)
+def test_decode_multiply_encode_is_the_exact_product(kind, data, seed):
+    system = data.draw(st.sampled_from(chosen_systems(kind)))
+    k = 3
+    # |Re c|, |Im c| <= 2 k limit^2 <= capacity; |g|, |h| as well
+    limit = int((system.capacity // (2 * k)) ** 0.5 * (1 - 1e-9))
+    rng = np.random.default_rng(seed)
+
+    def whole(rows: int, columns: int) -> np.ndarray:
+        draw = rng.random((rows, columns)) * 2 - 1
+        return np.array([[int(t * limit) for t in row] for row in draw], dtype=object)
+
+    modulo = np.frompyfunc(symmetric_residue, 2, 1)
+    a, b = [whole(2, k), whole(2, k)], [whole(k, 4), whole(k, 4)]
+    if kind == "real":
+        a[1], b[1] = 0 * a[1], 0 * b[1]
+    if system.hexagonal:  # g and h of one parity, |g| and |h| a little larger
+        a, b = ([x[0] + (x[0] + x[1]) % 2, x[1]] for x in (a, b))
+    found = multiply_in_residues(system, a, b, modulo)
+    exact = [a[0] @ b[0] - a[1] @ b[1], a[0] @ b[1] + a[1] @ b[0]]
+    if system.hexagonal:
+        exact = [(exact[0] - 2 * a[1] @ b[1]) // 2, exact[1] // 2]
+    for part, expected in zip(found, exact, strict=False):
+        assert (part == expected).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_digit_sums_are_exact_in_float64_and_the_quotient_is_right(kind):
+    for system in chosen_systems(kind):
+        b, count = system.digit_bits, system.num_digits
+        m = system.modulus_product
+        modulus = system.digits(m)
+        # Sums of four of them, as fast matrix multiplication forms.
+        residues = [4 * largest_residue(q.p) for q in system.products]
+        for row in system.weights:
+            digits = [system.digits(w) for w in row]
+            sums = [
+                sum(abs(d[t]) * r for d, r in zip(digits, residues, strict=True))
+                for t in range(count)
+            ]
+            largest_x = sum(s << (t * b) for t, s in enumerate(sums))
+            quotient = largest_x // m + 1
+            # Sums, and what is left once the quotient times M is taken off.
+            bounds = [s + quotient * abs(d) for s, d in zip(sums, modulus, strict=True)]
+            assert max(bounds) + (1 << (b - 1)) < 1 << 53
+            # The quotient comes from two digits; each product and the sum round.
+            neglected = sum(s << (t * b) for t, s in enumerate(sums[:-2]))
+            rounding = Fraction(5 * quotient, 1 << 53)
+            margin = Fraction(1, 2) - Fraction(system.capacity, m)
+            assert Fraction(neglected, m) + rounding < Fraction(1, 1 << 20) <= margin
+        # The balanced digits of M/2 and of every weight fit the digits there are.
+        assert abs(modulus[-1]) < 1 << (b - 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_capacity_decodes_uniquely(kind):
+    for system in chosen_systems(kind):
+        assert 0 < 2 * system.capacity + 1 <= system.modulus_product

@@ -1,0 +1,252 @@
+"""Scaling exponents: the largest valid ones, and proof that nothing overflows M."""
+
+from fractions import Fraction
+from math import isqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import twom_dist as td
+from tests.support.expect import raises
+from tests.support.oracle import exact
+from tests.support.strategies import LAYOUTS, random_matrix, seeds
+from twom_dist.errors import AccuracyError
+from twom_dist.kernels import get_engine
+from twom_dist.moduli import (
+    NONFINITE_ROW,
+    ZERO_ROW,
+    available_moduli,
+    norm_bits,
+    residue_system,
+    scaling_rule,
+    smallest_num_moduli,
+)
+from twom_dist.moduli.accuracy import counted_system
+
+KINDS = ("2m", "3m", "hybrid", "real")
+# Bits behind the point of the exact square roots.
+BITS = 1600
+
+
+def root(x: Fraction | int, *, up: bool) -> Fraction:
+    """Square root, rounded up or down at 2^-BITS."""
+    scaled = Fraction(x) * (1 << 2 * BITS)
+    whole = isqrt(scaled.numerator // scaled.denominator)
+    return Fraction(whole + 1 if up else whole, 1 << BITS)
+
+
+def room(system, k: int, *, up: bool) -> Fraction:
+    """R - h: what a row's scaled norm may take."""
+    h = root(Fraction(system.parts * k, 4), up=not up)
+    return root(system.capacity, up=up) - h
+
+
+def square_norm(row: np.ndarray) -> Fraction:
+    """Exact ``||row||^2``."""
+    x = exact(row[np.newaxis])
+    return Fraction(int((x.re**2 + x.im**2).sum()), 1) / Fraction(4) ** x.shift
+
+
+def two_to(e: int) -> Fraction:
+    return Fraction(2) ** int(e)
+
+
+def exponents(engine, x: np.ndarray, system, k: int | None = None) -> list[int]:
+    rule = scaling_rule(system, k or x.shape[1])
+    largest = engine.largest_exponents(x)
+    sums = engine.square_sums(x, largest, rule.norm_bits)
+    return engine.choose_exponents(largest, sums, rule).tolist()
+
+
+def assert_largest_valid(x, found, system, k):
+    """The exponent fits, and the next one does not beyond the stated slack."""
+    slack = 1 + root(2 * k, up=True) / (1 << 19)
+    for row, s in zip(x, found, strict=True):
+        square = square_norm(row)
+        assert root(square, up=True) * two_to(s) <= room(system, k, up=False)
+        assert root(square, up=True) * slack * two_to(s + 1) > room(system, k, up=False)
+
+
+@given(
+    kind=st.sampled_from(KINDS),
+    count=st.integers(2, 22),
+    k=st.sampled_from([1, 2, 7, 1000, 2**16, 2**22 - 1, 2**30]),
+    mantissa=st.integers(1, 2**63 - 1),
+    cut=st.integers(0, 62),
+    largest=st.integers(-1073, 1024),
+)
+def test_rule_gives_the_largest_valid_exponent(kind, count, k, mantissa, cut, largest):
+    system = residue_system(kind, count)
+    rule = scaling_rule(system, k)
+    if rule is None:
+        assert room(system, k, up=False) <= Fraction(1, 2**30)
+        return
+    square_sum = max(1, mantissa >> cut)
+    s = rule.exponent(largest, square_sum)
+    # sqrt(S) 2^(e - norm_bits) stands for the norm.
+    norm = root(square_sum, up=True) * two_to(largest - rule.norm_bits)
+    assert norm * two_to(s) <= room(system, k, up=False)
+    # T is rounded down at 2^-32, and S 4^31 at one part in 2^62.
+    tolerance = Fraction(1, 2**30)
+    assert norm * two_to(s + 1) > room(system, k, up=False) * (1 - tolerance)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("phi", [0.0, 4.0])
+@pytest.mark.parametrize("count", [2, 7, 16])
+def test_exponents_are_the_largest_valid_ones(engine, kind, phi, count):
+    system = residue_system(kind, count)
+    dtype = "float64" if kind == "real" else "complex128"
+    x = random_matrix(12, 9, dtype, phi, seed=3)
+    x *= np.exp2(np.arange(12) * 1.7 - 9)[:, np.newaxis]
+    assert_largest_valid(x, exponents(engine, x, system), system, 9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "float64", "complex128"])
+@pytest.mark.parametrize("end", ["tiny", "huge"])
+def test_exponents_at_the_ends_of_the_format(engine, dtype, end):
+    info = np.finfo(dtype)
+    value = info.smallest_subnormal if end == "tiny" else info.max
+    x = np.array([[value, 0, value], [-value, value, 0], [value, value, value]], dtype)
+    if x.dtype.kind == "c":
+        x = x * np.array([[1], [-1j], [1]], dtype)
+    system = residue_system("2m" if x.dtype.kind == "c" else "real", 8)
+    assert_largest_valid(x, exponents(engine, x, system), system, 3)
+
+
+def test_largest_exponents(engine):
+    x = np.array([[1, 0.5], [0.999, -0.1], [0, 0], [-5e-324, 0], [-1.79e308, 3]])
+    found = engine.largest_exponents(x)
+    assert found.dtype == np.int32
+    assert found.tolist() == [1, 0, ZERO_ROW, -1073, 1024]
+    assert engine.largest_exponents(x[:4] * (1 - 4j))[0] == 3
+
+
+def test_zero_and_nonfinite_rows(engine):
+    x = np.zeros((7, 3), complex)
+    x[1, 2], x[2, 0], x[3, 1] = np.nan, np.inf, complex(1, -np.inf)
+    x[4, 1], x[5, 1], x[6] = complex(np.nan, np.inf), -0.0, [1e308, np.inf, 5e-324]
+    system = residue_system("2m", 16)
+    bad = [1, 2, 3, 4, 6]
+    largest = engine.largest_exponents(x)
+    assert [i for i, e in enumerate(largest) if e == NONFINITE_ROW] == bad
+    assert [i for i, e in enumerate(largest) if e == ZERO_ROW] == [0, 5]
+    assert engine.square_sums(x, largest, 20).tolist() == [0] * 7
+    expected = [NONFINITE_ROW if i in bad else 0 for i in range(7)]
+    assert exponents(engine, x, system) == expected
+
+
+@given(shift=st.integers(-900, 900), seed=seeds, phi=st.sampled_from([0.0, 1.0, 4.0]))
+def test_powers_of_two_shift_the_exponent(shift, seed, phi):
+    engine, system = get_engine("cpu"), residue_system("2m", 16)
+    x = random_matrix(4, 6, "complex128", phi, seed)
+    before, after = (exponents(engine, y, system) for y in (x, np.ldexp(1, shift) * x))
+    assert after == [s - shift for s in before]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_exponents_do_not_see_the_layout_or_the_order(engine, layout):
+    system = residue_system("2m", 16)
+    x = random_matrix(5, 11, "complex128", 2.0)
+    expected = exponents(engine, x, system)
+    assert exponents(engine, LAYOUTS[layout](x), system) == expected
+    order = np.random.default_rng(0).permutation(11)
+    assert exponents(engine, x[:, order], system) == expected
+
+
+def test_tiles_combine_to_the_whole_row(engine):
+    x = random_matrix(4, 23, "complex128", 4.0)
+    rule = scaling_rule(residue_system("2m", 16), 23)
+    tiles = [x[:, :5], x[:, 5:6], x[:, 6:]]
+    largest = np.max([engine.largest_exponents(t) for t in tiles], axis=0)
+    assert (largest == engine.largest_exponents(x)).all()
+    sums = sum(engine.square_sums(t, largest, rule.norm_bits) for t in tiles)
+    assert (sums == engine.square_sums(x, largest, rule.norm_bits)).all()
+
+
+def test_square_sums_are_exact(engine):
+    x = random_matrix(5, 7, "complex128", 4.0)
+    x[0, 0] = 5e-324
+    largest = engine.largest_exponents(x)
+    expected = []
+    for row, e in zip(x, largest, strict=True):
+        parts = [Fraction(float(t)) for z in row for t in (z.real, z.imag)]
+        scaled = [-(-abs(t) * two_to(20 - e) // 1) for t in parts]
+        expected.append(sum(int(t) ** 2 for t in scaled))
+    found = engine.square_sums(x, largest, 20)
+    assert found.dtype == np.int64
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("k", [1, 2**10, 2**22 - 1, 2**22, 2**30, 2**40])
+def test_norm_bits_are_the_most_that_int64_sums_carry(k):
+    bits = norm_bits(k)
+    assert 2 * k * 4**bits < 2**63
+    assert bits == 20 or 2 * k * 4 ** (bits + 1) >= 2**61
+    assert (bits == 20) == (k < 2**22)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_integer_products_stay_within_the_capacity(kind, seed):
+    """Parallel rows and columns: Cauchy-Schwarz is sharp there."""
+    engine = get_engine("cpu")
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(1, 40))
+    count = smallest_num_moduli(kind, k, 22) + int(rng.integers(3 * (seed % 2) + 1))
+    system = residue_system(kind, count)
+    x = random_matrix(3, k, "float64" if kind == "real" else "complex128", 0.3, seed)
+    x[1] = 0.75 if seed % 2 else rng.choice([-1.0, 1.0], k)
+    y = x.conj() * np.array([[1.0], [3.0], [0.7]])
+    s, t = exponents(engine, x, system), exponents(engine, y, system)
+    product = quantised(x, s) @ quantised(y, t).T
+    largest_part = max(max(abs(c.real), abs(c.imag)) for c in product.flat)
+    assert system.capacity / 2**10 < largest_part <= system.capacity
+
+
+class Gaussian:
+    """A Gaussian integer of any size."""
+
+    def __init__(self, real: int, imag: int) -> None:
+        self.real, self.imag = real, imag
+
+    def __mul__(self, o: "Gaussian") -> "Gaussian":
+        return Gaussian(
+            self.real * o.real - self.imag * o.imag,
+            self.real * o.imag + self.imag * o.real,
+        )
+
+    def __add__(self, o: "Gaussian") -> "Gaussian":
+        return Gaussian(self.real + o.real, self.imag + o.imag)
+
+
+def quantised(x: np.ndarray, exponents: list[int]) -> np.ndarray:
+    """Gaussian integers rint(x 2^s), ties to even."""
+    out = np.empty(x.shape, object)
+    for (i, j), z in np.ndenumerate(x):
+        parts = (Fraction(float(t)) * two_to(exponents[i]) for t in (z.real, z.imag))
+        out[i, j] = Gaussian(*map(round, parts))
+    return out
+
+
+@pytest.mark.parametrize("kind", ["2m", "3m", "hybrid"])
+@pytest.mark.parametrize("k", [300, 5000, 10**9])
+def test_too_few_moduli_for_a_long_k_are_refused(kind, k):
+    limit = len(available_moduli(kind))
+    least = smallest_num_moduli(kind, k, limit)
+    assert least > 1
+    assert counted_system(kind, "complex128", k, least).num_moduli == least
+    with raises(AccuracyError, "too-few-moduli") as caught:
+        counted_system(kind, "complex128", k, least - 1)
+    assert f"{least} moduli" in caught.value.remedy
+    assert room(residue_system(kind, least), k, up=True) > 0
+    assert room(residue_system(kind, least - 1), k, up=False) < Fraction(1, 2**30)
+
+
+def test_gemm_refuses_where_no_exponent_is_valid():
+    A = np.ones((1, 400), complex)
+    with raises(AccuracyError, "too-few-moduli"):
+        td.gemm(A, A.T, num_moduli=1)
+    assert td.gemm(A, A.T, num_moduli=16)[0, 0] == 400

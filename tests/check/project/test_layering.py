@@ -1,0 +1,342 @@
+"""The import rule: a module imports only from its own layer and from those below it.
+
+The tests read the sources; the one that imports the package does so in a process of its
+own.
+"""
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+from tests.support.places import ROOT
+
+PACKAGE = "twom_dist"
+
+# From the bottom: modules and packages of each layer. The longest entry that fits a
+# module counts.
+LAYERS = (
+    ("errors", "typing", "config"),
+    ("moduli",),
+    ("kernels.family", "kernels.at_once", "kernels.operands", "kernels.survey"),
+    ("kernels.room",),
+    ("kernels.limits", "kernels.contract", "kernels.registry"),
+    ("kernels",),
+    ("tiles",),
+    ("plan",),
+    ("problem",),
+    ("run", "store", "testing"),
+    ("interop",),
+    ("cluster",),
+    ("jobs",),
+    ("api",),
+    ("contract", "integers", "twofold", "xarray"),
+    # "": twom_dist/__init__.py, public names only.
+    ("cli", "__main__", ""),
+)
+# What knows less than lies below it.
+AT_MOST: dict[str, tuple[str, ...]] = {
+    "config": ("errors",),
+    "moduli": ("errors", "typing"),
+    "kernels": ("errors", "typing", "config", "moduli"),
+    "api.types": ("typing", "problem.call"),
+    "testing": ("errors",),
+    "store": ("errors", "typing"),
+}
+# Engines are loaded by their names; what is inside them is for those who examine it.
+ENGINES = tuple(f"kernels.{name}" for name in ("cpu", "cuda", "reference"))
+EXAMINERS = ("cluster", "cli.info", "jobs.budget")
+
+# Third party -> layers that import it at the top of a module, and layers that import it
+# where it is needed: inside a function, or for the type checker alone.
+ANYWHERE = ("",)
+THIRD_PARTIES = {
+    "cupy": (("kernels.cuda", "cluster"), ANYWHERE),
+    "cupyx": (("kernels.cuda",), ("kernels.cuda",)),
+    "llvmlite": (("kernels.cpu",), ("kernels.cpu",)),
+    "numba": (("kernels.cpu",), ("kernels.cpu",)),
+    "onnxruntime": (("kernels.cpu",), ("kernels.cpu",)),
+}
+
+# Exact integers and plans are pure: they neither build graphs nor ask a cluster.
+PURE_LAYERS = ("moduli", "plan")
+IMPURE = ("dask", "distributed")
+STILL_PURE = ("dask.utils",)
+
+# What `import twom_dist` leaves alone, so that it is quick and works everywhere.
+NOT_LOADED = (
+    *("cupy", "llvmlite", "numba", "onnxruntime", "zarr", "h5py", "distributed"),
+    "xarray",
+)
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name: ``target`` in full, and where the statement stands.
+
+    ``deferred``: inside a function or under ``if TYPE_CHECKING:``, so that importing
+    the module does not import ``target``.
+    """
+
+    target: str
+    line: int
+    deferred: bool
+
+
+def module_name(path: Path) -> str:
+    """Name a source file by its place in the package: ``tiles.grid``, or ``""``."""
+    parts = path.relative_to(ROOT / PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def source_files() -> list[Path]:
+    """Find the modules of the package."""
+    return sorted((ROOT / PACKAGE).rglob("*.py"))
+
+
+def covers(prefix: str, name: str) -> bool:
+    """Tell whether ``name`` is ``prefix`` or lies in it; ``""`` covers everything."""
+    return not prefix or name == prefix or name.startswith(prefix + ".")
+
+
+def layer_of(name: str) -> int | None:
+    """Find the layer of a module, by the longest entry that fits."""
+    fits = {
+        entry: height
+        for height, entries in enumerate(LAYERS)
+        for entry in entries
+        if name == entry or (entry and covers(entry, name))
+    }
+    return fits[max(fits, key=len)] if fits else None
+
+
+def defers(node: ast.AST) -> bool:
+    """Tell whether the statements in a node do not run when its module is imported."""
+    if isinstance(node, ast.If):
+        return ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def find_imports(
+    node: ast.AST, package: str, deferred: bool = False
+) -> Iterator[Import]:
+    """List the imports under a node; ``package`` resolves the relative ones."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield Import(alias.name, node.lineno, deferred)
+    elif isinstance(node, ast.ImportFrom):
+        relative_name = "." * node.level + (node.module or "")
+        base = importlib.util.resolve_name(relative_name, package)
+        for alias in node.names:
+            yield Import(f"{base}.{alias.name}", node.lineno, deferred)
+    for child in ast.iter_child_nodes(node):
+        yield from find_imports(child, package, deferred or defers(node))
+
+
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
+    """List the imports of a file."""
+    name = module_name(path)
+    parts = [PACKAGE, *name.split(".")] if name else [PACKAGE]
+    package = ".".join(parts if path.stem == "__init__" else parts[:-1])
+    return tuple(find_imports(ast.parse(path.read_text("utf-8")), package))
+
+
+def our_module(target: str) -> str | None:
+    """Cut an imported name down to the module of ours that holds it, else None."""
+    if not covers(PACKAGE, target):
+        return None
+    parts = target.split(".")[1:]
+    while parts:
+        place = ROOT.joinpath(PACKAGE, *parts)
+        if place.is_dir() or place.with_suffix(".py").is_file():
+            break
+        parts.pop()
+    return ".".join(parts)
+
+
+def relative(path: Path) -> str:
+    """Name a file in a test's id and in a message."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def all_imports() -> Iterator[tuple[str, str, Import]]:
+    """List every import of the package: a module, the place for a message, what."""
+    for path in source_files():
+        for found in imports_of(path):
+            place = f"{relative(path)}:{found.line} imports {found.target}"
+            yield module_name(path), place, found
+
+
+def our_imports() -> Iterator[tuple[str, str, str]]:
+    """List those of modules of ours: a module, the place for a message, a module."""
+    for name, place, found in all_imports():
+        target = our_module(found.target)
+        if target is not None:
+            yield name, place, target
+
+
+def packages_of(name: str) -> set[str]:
+    """Name the packages that a module lies in, itself included."""
+    return {"", *accumulate(name.split("."), lambda x, y: f"{x}.{y}")}
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Collect what each module imports anywhere, and the packages around that.
+
+    Its own packages do not count: Python is importing those already.
+    """
+    graph: dict[str, set[str]] = {}
+    for name, _, target in our_imports():
+        graph.setdefault(name, set()).update(packages_of(target) - packages_of(name))
+    return graph
+
+
+def find_circle(graph: dict[str, set[str]]) -> list[str]:
+    """Find modules that import each other in a circle, if there are any."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1]
+        return circle
+    return []
+
+
+# --- the rules ----------------------------------------------------------------------
+
+
+def test_every_module_has_a_layer():
+    names = [module_name(path) for path in source_files()]
+    assert [name for name in names if layer_of(name) is None] == []
+
+
+def test_modules_import_only_from_below():
+    wrong = [
+        place
+        for name, place, target in our_imports()
+        if layer_of(target) > layer_of(name)
+    ]
+    assert wrong == []
+
+
+def test_some_layers_know_even_less():
+    wrong = [
+        place
+        for name, place, target in our_imports()
+        for layer, allowed in AT_MOST.items()
+        if covers(layer, name) and not any(covers(x, target) for x in (layer, *allowed))
+    ]
+    assert wrong == []
+
+
+def test_engines_are_imported_by_name_alone():
+    wrong = [
+        place
+        for name, place, target in our_imports()
+        for engine in ENGINES
+        if covers(engine, target)
+        and not any(covers(x, name) for x in (engine, *EXAMINERS))
+    ]
+    assert wrong == []
+
+
+def test_no_module_is_imported_by_what_it_imports():
+    assert find_circle(import_graph()) == []
+
+
+def test_third_parties_stay_in_their_layers():
+    wrong = []
+    for name, place, found in all_imports():
+        package = found.target.split(".")[0]
+        top, inside = THIRD_PARTIES.get(package, (ANYWHERE, ANYWHERE))
+        allowed = (*top, *inside) if found.deferred else top
+        if not any(covers(prefix, name) for prefix in allowed):
+            wrong.append(place)
+    assert wrong == []
+
+
+def test_planning_is_pure():
+    wrong = [
+        place
+        for name, place, found in all_imports()
+        if any(covers(layer, name) for layer in PURE_LAYERS)
+        and any(covers(package, found.target) for package in IMPURE)
+        and not any(covers(module, found.target) for module in STILL_PURE)
+    ]
+    assert wrong == []
+
+
+def test_the_table_names_only_what_exists():
+    named = {*(x for layer in LAYERS for x in layer), *AT_MOST, *ENGINES, *EXAMINERS}
+    modules = {module_name(path) for path in source_files()}
+    assert named - modules == set()
+
+
+def loaded_by(code: str, folder: Path) -> set[str]:
+    """Run code in a process of its own, and list the modules that it has loaded."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}; print(*sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    return set(result.stdout.split())
+
+
+def test_import_loads_no_engine_and_no_cluster():
+    assert loaded_by(f"import {PACKAGE}", ROOT) & set(NOT_LOADED) == set()
+
+
+def test_jobs_do_without_dask_array(tmp_path):
+    """It imports what it finds of xarray, pandas and CuPy, which takes a second."""
+    code = (
+        "import numpy, twom_dist as td; numpy.save('A.npy', numpy.eye(4)); "
+        "td.multiply_files('A.npy', 'A.npy', 'C.npy', engine='reference')"
+    )
+    assert loaded_by(code, tmp_path) & {"dask.array", "pandas", "xarray"} == set()
+
+
+# --- the rule's own tests: each sees what it should see -----------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "package", "expected"),
+    [
+        ("import cupy.cuda", "twom_dist", ("cupy.cuda", False)),
+        ("def f():\n import cupy", "twom_dist", ("cupy", True)),
+        ("from . import grid", "twom_dist.tiles", ("twom_dist.tiles.grid", False)),
+        ("from ..plan import Plan", "twom_dist.tiles", ("twom_dist.plan.Plan", False)),
+        ("if x:\n from a import b", "twom_dist", ("a.b", False)),
+        ("if TYPE_CHECKING:\n import cupy", "twom_dist", ("cupy", True)),
+        ("class K:\n def f(self):\n  from a import b", "twom_dist", ("a.b", True)),
+    ],
+)
+def test_imports_are_found_and_resolved(source, package, expected):
+    (found,) = find_imports(ast.parse(source), package)
+    assert (found.target, found.deferred) == expected
+
+
+def test_layer_is_that_of_the_longest_entry_that_fits():
+    assert layer_of("kernels.contract") < layer_of("kernels.cpu.gemm")
+    assert layer_of("kernels.cpu.gemm") == layer_of("kernels")
+    assert layer_of("kernels_of_another_kind") is None
+    assert layer_of("") == len(LAYERS) - 1
+
+
+@pytest.mark.parametrize(
+    ("graph", "circle"),
+    [
+        ({"a": {"b"}, "b": {"c"}}, set()),
+        ({"a": {"b"}, "b": {"c"}, "c": {"b"}}, {"b", "c"}),
+        ({"p.a": {"p.b"}, "p.b": {"p.c"}, "p.c": {"p.a"}}, {"p.a", "p.b", "p.c"}),
+    ],
+)
+def test_circles_are_found(graph, circle):
+    assert set(find_circle(graph)) == circle

@@ -1,0 +1,106 @@
+"""What is declared, in pyproject.toml and beside it, against what is imported."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import twom_dist as td
+from tests.support.places import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+# Of GPUs: not installed here, or under names that hold the version of CUDA.
+OF_GPUS = {
+    "cupy": "cupy-cuda{}x",
+    "cupyx": "cupy-cuda{}x",
+    "dask_cuda": "dask-cuda",
+    "pynvml": "nvidia-ml-py",
+    "rmm": "rmm-cu{}",
+}
+
+
+def read_yaml(name):
+    """Read a file of the repository."""
+    return yaml.safe_load((ROOT / name).read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def imported():
+    """List what is imported, wherever the statement stands, and is not Python's."""
+    names = set()
+    for path in (x for y in ("twom_dist", "cluster") for x in (ROOT / y).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names.update(x.name.partition(".")[0] for x in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names.add(node.module.partition(".")[0])
+    return names - {"twom_dist", *sys.stdlib_module_names}
+
+
+def declare(*extras):
+    """List the packages that the project installs, with some of its extras."""
+    asked = [*PROJECT["dependencies"], *(x for name in extras for x in EXTRAS[name])]
+    return {canonicalize_name(Requirement(x).name) for x in asked}
+
+
+@pytest.mark.parametrize("cuda", ["12", "13"])
+def test_what_the_package_imports_is_declared(imported, cuda):
+    declared, installed = declare(f"cuda{cuda}", "einsum"), packages_distributions()
+    for name in imported:
+        packages = [OF_GPUS[name]] if name in OF_GPUS else installed[name]
+        given = {canonicalize_name(x.format(cuda)) for x in packages}
+        assert given & declared, name
+
+
+def test_what_is_declared_has_a_lower_bound_and_no_other():
+    extras = ("cloud", "einsum", "jobqueue", "xarray")
+    for text in [*PROJECT["dependencies"], *(x for y in extras for x in EXTRAS[y])]:
+        operators = [x.operator for x in Requirement(text).specifier]
+        assert operators == [">="], text
+
+
+def test_the_conda_recipe_asks_for_the_same():
+    recipe = read_yaml("recipe/recipe.yaml")
+    # dask[array] is dask-core and NumPy there.
+    wanted = {
+        re.sub("^dask$", "dask-core", x.name): str(x.specifier)
+        for x in map(Requirement, PROJECT["dependencies"])
+    }
+    wanted["python"] = ">=${{ python_min }}"
+    run = (x.partition(" ") for x in recipe["requirements"]["run"])
+    assert {name: bound for name, _, bound in run if name != "__linux"} == wanted
+    context, about = recipe["context"], recipe["about"]
+    assert (context["name"], context["version"]) == (PROJECT["name"], td.__version__)
+    assert ">=" + context["python_min"] == PROJECT["requires-python"]
+    assert (about["license"], about["summary"]) == (
+        PROJECT["license"],
+        PROJECT["description"],
+    )
+    scripts = [" = ".join(x) for x in PROJECT["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == scripts
+
+
+def test_the_citation_is_that_of_this_release():
+    citation = read_yaml("CITATION.cff")
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    first, *_ = re.findall(r"^## \[([\d.]+)\] - (.+)$", changes, re.MULTILINE)
+    assert (citation["version"], str(citation["date-released"])) == first
+    assert first[0] == td.__version__
+    assert citation["license"] == PROJECT["license"]
+    assert citation["authors"] == PROJECT["authors"]
+
+
+def test_there_is_one_address():
+    home = PROJECT["urls"]["Homepage"]
+    assert all(x.startswith(home) for x in PROJECT["urls"].values())
+    assert read_yaml("CITATION.cff")["repository-code"] == home
+    assert read_yaml("recipe/recipe.yaml")["about"]["homepage"] == home
+    links = read_yaml(".github/ISSUE_TEMPLATE/config.yml")["contact_links"]
+    assert all(x["url"].startswith(home) for x in links)

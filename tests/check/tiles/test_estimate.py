@@ -1,0 +1,272 @@
+"""Moduli from the data: never worse than NumPy, and the same however it is cut."""
+
+import warnings
+from collections import Counter
+from itertools import pairwise
+from math import sqrt
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.callbacks import Callback
+
+import twom_dist as td
+from tests.support.command import same_bits
+from tests.support.expect import raises
+from tests.support.families import hard_pairs
+from tests.support.strategies import DTYPES, random_matrix, spread_pair
+from twom_dist.errors import AccuracyError, AccuracyWarning, ArgumentError
+from twom_dist.moduli import ZERO_ROW
+from twom_dist.moduli.accuracy import unit_roundoff
+from twom_dist.problem.problem import of_arrays
+from twom_dist.tiles.look.estimate import SAMPLE, Measured, choose_rows
+
+
+def largest_errors(a, b, *products):
+    """Largest ``|dC|_ij / (|A| |B|)_ij`` of each, in units of u, by 297 bits.
+
+    Rounded to double: of single precision products exact, of others up to half a unit.
+    """
+    wide = "c16" if a.dtype.kind == "c" else "f8"
+    x, y = a.astype(wide), b.astype(wide)
+    method = {"method": "hybrid"} if wide == "c16" else {}
+    exact = td.gemm(x, y, num_moduli=40, equilibrate=True, **method)
+    sizes = abs(x) @ abs(y)
+    # What is left are sums of nothing, and what underflows.
+    some = sizes > 1e-280
+    errors = [abs(c[some] - exact[some]) / sizes[some] for c in products]
+    return [float(e.max(initial=0)) / unit_roundoff(a.dtype) for e in errors]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_default_is_as_good_as_numpy_or_better_than_the_bound(seed):
+    for name, (a, b) in hard_pairs(100, 40, seed):
+        found, native = largest_errors(a, b, td.gemm(a, b), a @ b)
+        assert found <= max(2 * native, sqrt(a.shape[1])), name
+
+
+def test_componentwise_holds_without_exception():
+    for name, (a, b) in hard_pairs(100, 30, 17):
+        (found,) = largest_errors(a, b, td.gemm(a, b, accuracy="componentwise"))
+        assert found <= sqrt(a.shape[1]) + 1, name
+
+
+@pytest.mark.parametrize(
+    ("phi", "most"), [(0, 16), (0.5, 17), (1, 17), (2, 19), (4, 24)]
+)
+def test_not_many_more_moduli_are_taken_than_needed(phi, most):
+    a, b = (random_matrix(100, 100, "complex128", phi, seed) for seed in (1, 2))
+    taken = td.explain(td.gemm, a, b).num_moduli
+    assert taken <= most
+    # Three fewer are worse than NumPy.
+    fewer = td.gemm(a, b, num_moduli=taken - 3, method="hybrid")
+    found, native = largest_errors(a, b, fewer, a @ b)
+    assert found > max(2 * native, 10)
+
+
+@pytest.mark.parametrize("accuracy", ["native", "componentwise"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_moduli_and_bits_are_those_of_every_tiling_and_engine(accuracy, dtype):
+    a, b = (random_matrix(*x, dtype, 1.5, 3) for x in ((150, 40), (40, 30)))
+    a[7] *= 1e-5
+    a[8, 3], b[4, 9], a[11], b[:, 2] = np.nan, np.inf, 0, 0
+    asked = {"accuracy": accuracy}
+    expected = td.gemm(a, b, **asked)
+    assert same_bits(td.gemm(a, b, engine="reference", **asked), expected)
+    explained = td.explain(td.gemm, a, b, **asked)
+    for rows, k in ((150, 13), (64, 40), (37, 31)):
+        x, y = (da.from_array(t, chunks=c) for t, c in ((a, (rows, k)), (b, (k, rows))))
+        assert same_bits(td.gemm(x, y, **asked).compute(scheduler="sync"), expected)
+        assert td.explain(td.gemm, x, y, **asked) == explained
+
+
+@pytest.mark.parametrize("accuracy", ["native", "componentwise"])
+@pytest.mark.parametrize("routine", ["herk", "syrk", "her2k", "syr2k"])
+def test_updates_take_what_their_product_takes(routine, accuracy):
+    a, b = (random_matrix(150, 40, "complex128", 2, seed) for seed in (1, 2))
+    given = [a, b] if routine.endswith("2k") else [a]
+    expected = getattr(td, routine)(*given, accuracy=accuracy)
+    lazy = [da.from_array(x, chunks=(40, 17)) for x in given]
+    found = getattr(td, routine)(*lazy, accuracy=accuracy)
+    assert same_bits(found.compute(scheduler="sync"), expected)
+    # The same rows and columns in another routine.
+    op = "C" if routine.startswith("her") else "T"
+    product = td.explain(td.gemm, a, given[-1], op_b=op, accuracy=accuracy)
+    update = td.explain(getattr(td, routine), *given, accuracy=accuracy)
+    assert update.num_moduli == product.num_moduli > 16
+
+
+@pytest.mark.parametrize("values", [2, 30, 10**6])
+def test_of_equally_dominated_rows_the_first_are_sampled(values):
+    rng = np.random.default_rng(values)
+    sums = rng.integers(1, 1 + values, 5 * SAMPLE)
+    largest = np.zeros(len(sums), np.int32)
+    largest[rng.random(len(sums)) < 0.2] = ZERO_ROW
+    a = random_matrix(5, 5, "complex128", 1, 1)
+    spec = of_arrays(*td.gemm.ask(a, a)[:3]).spec
+    (rows,) = choose_rows([Measured(largest, sums)], spec)
+    finite = np.flatnonzero(largest == 0)
+    dominated = finite[np.argsort(sums[finite], kind="stable")[: SAMPLE // 2]]
+    assert set(dominated) <= set(rows)
+    assert (np.diff(rows) > 0).all()
+    assert SAMPLE // 2 < len(rows) <= SAMPLE
+    # However the rows are cut.
+    cuts = [0, 7, 300, len(sums)]
+    pieces = [Measured(largest[i:j], sums[i:j]) for i, j in pairwise(cuts)]
+    found = choose_rows(pieces, spec)
+    joined = [x + i for x, i in zip(found, cuts, strict=False)]
+    assert np.concatenate(joined).tolist() == rows.tolist()
+
+
+def test_rows_of_large_matrices_are_sampled():
+    a, b = (random_matrix(4 * SAMPLE, 30, "complex128", 0, seed) for seed in (1, 2))
+    plain = td.explain(td.gemm, a, b, op_b="C", equilibrate=False)
+    # Dominated rows are found wherever they are, and so are near ones.
+    a[301] = 1e-6
+    a[301, 5] = 1
+    b[77, :] = 1e-6
+    b[77, 6] = 1
+    found = td.explain(td.gemm, a, b, op_b="C", equilibrate=False)
+    assert plain.rho < 2 < 1e5 < found.rho
+    whole = td.explain(
+        td.gemm, a, b, op_b="C", equilibrate=False, accuracy="componentwise"
+    )
+    assert whole.rho == found.rho
+
+
+def test_terms_far_below_the_largest_decide_where_there_are_no_others():
+    """Rows and columns that meet where both are tiny."""
+    tiny = 2.0**-40
+    a, b = np.array([[1.0, tiny]]), np.array([[tiny], [1.0]])
+    found = td.explain(td.gemm, a, b, equilibrate=False)
+    assert 2.0**38 < found.rho < 2.0**41
+    assert found.num_moduli == 25
+    assert td.gemm(a, b, equilibrate=False)[0, 0] == 2 * tiny
+
+
+def test_beyond_all_moduli_the_product_is_native_and_told():
+    tiny = 2.0**-400
+    a, b = np.array([[1.0, tiny], [1, 1]]), np.array([[tiny, 1.0], [1, 1]])
+    with pytest.warns(AccuracyWarning, match="native"):
+        found = td.gemm(a, b, equilibrate=False)
+    assert same_bits(found, a @ b)
+    explained = td.explain(td.gemm, a, b, equilibrate=False)
+    assert (explained.method, explained.num_moduli) == ("blas", 0)
+    assert "native product" in str(explained)
+    lazy = td.gemm(*(da.from_array(x, chunks=1) for x in (a, b)), equilibrate=False)
+    assert np.allclose(lazy.compute(), a @ b)
+
+
+@pytest.mark.parametrize("accuracy", ["native", "componentwise"])
+@pytest.mark.parametrize("bits", [100, 120, 124, 130, 140])
+def test_single_precision_has_no_more_range_than_its_magnitudes(accuracy, bits):
+    half = 2.0 ** (bits // 2)
+    a, b = np.array([[half, 1.1 / half], [1.3, 1.7]]), [[0, 1.9], [1.234567, 1.1]]
+    a, b = a.astype("f4"), np.array(b, "f4")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = td.gemm(a, b, accuracy=accuracy)
+    exact = float(a[0, 1]) * float(b[1, 0])
+    assert abs(found[0, 0] - exact) <= 3 * 2.0**-24 * exact
+    assert bool(told) == (bits > 122)
+
+
+def test_the_warning_names_the_line_of_the_call():
+    a, b = np.array([[1, 2.0**-130, 0], [1, 1, 1]]), np.array([[0, 1], [1, 1], [1, 1]])
+    for call in (td.gemm, td.dgemm):
+        with pytest.warns(AccuracyWarning) as told:
+            call(a, b, equilibrate=False)
+        assert told[0].filename == __file__
+
+
+def test_finite_entries_beside_an_inf_keep_their_signs():
+    s = 2.0**-600
+    a, b = np.array([[1e308, np.inf], [1, 1 / s]]), np.array([[1.0, 1], [-s, s]])
+    assert td.gemm(a, b)[0].tolist() == [-np.inf, np.inf]
+    a, b = np.array([[np.inf, 1e-300], [1, 1 / s]]), np.array([[1, 1], [np.inf, s]])
+    assert td.gemm(a, b)[0].tolist() == [np.inf, np.inf]
+
+
+def test_finite_entries_beside_an_inf_in_another_tile_stay_finite():
+    a = np.array(
+        [[2.0**100, 2.0**-100, 2.0**100, 2.0**-100], [np.inf, 1, 1, -(2.0**1000)]]
+    )
+    b = np.array([[2.0**-100], [2.0**100], [2.0**-100], [2.0**100]])
+    whole = td.gemm(a, b)
+    assert whole[1, 0] == np.inf
+    lazy = td.gemm(da.from_array(a, chunks=2), da.from_array(b, chunks=(2, 1)))
+    assert same_bits(lazy.compute(scheduler="sync"), whole)
+
+
+def test_what_cannot_be_explained():
+    for other in (5, np.ones(4), np.ones((4, 2, 2)), np.ma.ones((4, 2))):
+        with pytest.raises(td.errors.TwomError):
+            td.explain(td.gemm, (3, 4), other)
+    for name in ("letter", "family", "uplo"):
+        with raises(ArgumentError, "unknown-option") as caught:
+            td.explain(td.gemm, (3, 4), (4, 5), **{name: None})
+        assert caught.value.problem.startswith("gemm takes no")
+        assert "alpha, beta, op_a" in caught.value.remedy
+
+
+def test_products_that_overflow_before_they_are_scaled_do_not_overflow():
+    a, b = (random_matrix(6, 6, "complex128", 0, seed) for seed in (1, 2))
+    found = td.gemm(a * 1e200, b * 1e200, alpha=1e-300)
+    assert np.allclose(found, (a @ b) * 1e100, rtol=1e-12)
+
+
+def test_given_moduli_are_taken_and_nothing_is_equilibrated():
+    a, b = (random_matrix(20, 20, "complex128", 4, seed) for seed in (1, 2))
+    for asked in ({"num_moduli": 16}, {"accuracy": "normwise"}, {"accuracy": 1e-9}):
+        found = td.explain(td.gemm, a * 10.0 ** np.arange(20), b, **asked)
+        assert found.equilibrated == 0
+        assert found.relative_to == "||a_i|| ||b_j||"
+        assert found.num_moduli == td.plan(td.gemm, a, b, **asked).num_moduli
+        assert found.guaranteed
+
+
+def test_an_explanation_is_shown_and_told_as_json():
+    a = random_matrix(20, 20, "complex128", 1, 1)
+    shapes = td.explain(td.gemm, (20, 20), (20, 20))
+    assert (shapes.num_moduli, shapes.rho, shapes.exponents) == (16, 0, ())
+    found = td.explain(td.gemm, a, a)
+    assert f"{found.num_moduli} moduli" in repr(found)
+    assert '"rho": ' in found.to_json()
+    assert "expected" in str(found)
+    assert "guaranteed" in str(td.explain(td.gemm, a, a, accuracy="componentwise"))
+    assert td.explain(td.gemm, a, a, alpha=0).rho == 0
+    with raises(AccuracyError, "accuracy"):
+        td.explain(td.gemm, a, a, accuracy="best")
+
+
+@pytest.mark.parametrize(("decades", "passes"), [(0, 1), (6, 2)])
+@pytest.mark.parametrize("accuracy", ["native", "componentwise"])
+def test_no_tile_is_measured_twice(accuracy, decades, passes):
+    """But for those that are scaled after a first look: settling measures none."""
+    a, b = (da.from_array(x, chunks=10) for x in spread_pair(20, 30, 40, decades))
+    ends: list[tuple] = []
+    note = Callback(posttask=lambda key, *_: ends.append(key))
+    with dask.config.set(scheduler="sync"), note:
+        found = td.explain(td.gemm, a, b, accuracy=accuracy)
+    assert bool(found.equilibrated) == (passes == 2)
+    stages = Counter(key[0].rpartition("-")[0] for key in ends if len(key) >= 4)
+    tiles = (2 + 3) * 4
+    # For each row of tiles one more combines what its tiles have.
+    for stage in ("twom-largest", "twom-sums"):
+        assert stages[stage] == passes * (tiles + 2 + 3)
+
+
+def test_files_are_explained_and_jobs_keep_what_they_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    a = random_matrix(40, 30, "complex128", 2, 1)
+    np.save("A.npy", a)
+    expected = td.explain(td.gemm, a, a, op_b="C")
+    assert td.explain(td.gemm, "A.npy", "A.npy", op_b="C") == expected
+    summary = td.multiply_files("A.npy", "A.npy", "C.zarr", op_b="C", chunks=16)
+    assert summary.explanation == expected
+    assert summary.num_moduli == expected.num_moduli > 16
+    from twom_dist.store import open_matrix
+
+    kept = open_matrix("C.zarr").provenance()["accuracy"]
+    assert (kept["rho"], kept["num_moduli"]) == (expected.rho, expected.num_moduli)

@@ -1,0 +1,283 @@
+"""Placement: grids of workers, slots, and the tasks that follow a tile."""
+
+from collections import Counter, defaultdict
+from itertools import product as product_of
+from types import SimpleNamespace
+
+import dask.array as da
+import pytest
+from dask.core import get_deps, toposort
+
+import twom_dist as td
+from twom_dist.tiles.placement.grids import (
+    WorkerGrid,
+    assign_slots,
+    balanced_grids,
+    choose_grid,
+    spread,
+    summa_bytes,
+    worker_grids,
+)
+from twom_dist.tiles.placement.plugin import PlacementPlugin, with_ancestors
+from twom_dist.tiles.placement.triangle import triangle_map
+
+
+@pytest.mark.parametrize("workers", range(1, 13))
+def test_grids_are_the_factorisations(workers):
+    grids = worker_grids(workers)
+    assert all(g.pr * g.pc == workers for g in grids)
+    assert len(set(grids)) == sum(workers % p == 0 for p in range(1, workers + 1))
+
+
+@pytest.mark.parametrize(
+    ("grid", "mt", "nt", "load"),
+    [((1, 1), 3, 5, 15), ((2, 2), 8, 8, 16), ((2, 2), 3, 3, 4), ((4, 1), 3, 7, 7)],
+)
+def test_slots_are_cyclic_and_the_load_is_counted(grid, mt, nt, load):
+    grid = WorkerGrid(*grid)
+    slots = Counter(grid.slot(i, j) for i in range(mt) for j in range(nt))
+    assert set(slots) <= set(range(grid.pr * grid.pc))
+    assert max(slots.values()) == grid.largest_load(mt, nt) == load
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 6])
+@pytest.mark.parametrize(("mt", "nt"), [(8, 8), (12, 4), (1, 5), (3, 2)])
+def test_summa_bytes_are_those_of_tiles_that_start_on_a_consumer(workers, mt, nt):
+    for grid in worker_grids(workers):
+        rows = [{grid.slot(i, j) for j in range(nt)} for i in range(mt)]
+        columns = [{grid.slot(i, j) for i in range(mt)} for j in range(nt)]
+        moved_a = sum(len(users) - 1 for users in rows) * 7
+        moved_b = sum(len(users) - 1 for users in columns) * 5
+        found = summa_bytes(grid, mt, nt, 7 * mt, 5 * nt)
+        assert found == moved_a + moved_b
+
+
+@pytest.mark.parametrize(
+    ("workers", "tiles", "a_bytes", "b_bytes", "grid"),
+    [
+        (4, (8, 8), 1, 1, (2, 2)),
+        (4, (8, 8), 100, 1, (4, 1)),
+        (4, (8, 8), 1, 100, (1, 4)),
+        (6, (12, 12), 1, 1, (2, 3)),
+        (6, (2, 3), 1, 1, (2, 3)),
+        (6, (3, 2), 1, 1, (3, 2)),
+        (3, (9, 1), 1, 1, (3, 1)),
+        (5, (1, 10), 1, 1, (1, 5)),
+        (1, (4, 4), 1, 1, (1, 1)),
+        (0, (4, 4), 1, 1, (1, 1)),
+        # Some workers had better have nothing.
+        (7, (6, 6), 1, 1, (2, 3)),
+        (7, (4, 4), 1, 1, (2, 2)),
+        (6, (5, 5), 1, 1, (1, 5)),
+        (97, (10, 10), 1, 1, (5, 10)),
+        (10**9, (5, 5), 1, 1, (5, 5)),
+    ],
+)
+def test_the_grid_balances_first_and_then_moves_least(
+    workers, tiles, a_bytes, b_bytes, grid
+):
+    found = choose_grid(workers, *tiles, a_bytes, b_bytes)
+    assert (found.pr, found.pc) == grid
+
+
+@pytest.mark.parametrize("workers", [5, 12, 27, 35, 97])
+def test_fewer_workers_neither_work_nor_hold_more(workers):
+    for mt, nt in product_of(range(1, 21, 3), range(1, 21, 4)):
+        exact = min(
+            (g.largest_load(mt, nt), -g.largest_edges(mt, nt))
+            for g in worker_grids(workers)
+        )
+        for g in balanced_grids(workers, mt, nt):
+            assert g.pr * g.pc <= workers
+            assert g.largest_load(mt, nt) <= exact[0]
+            assert g.largest_edges(mt, nt) <= -exact[1]
+
+
+def test_slots_go_where_the_bytes_are():
+    gains = [{"b": 5}, {"c": 5, "a": 1}, {"a": 5, "b": 4}]
+    assert assign_slots(gains, ["a", "b", "c"]) == ["b", "c", "a"]
+    assert assign_slots([{}, {}], ["a", "b"]) == ["a", "b"]
+    assert assign_slots([], []) == []
+
+
+def test_spread_takes_turns():
+    either = {1: "ab", 2: "ab", 3: "a", 4: "ba"}
+    assert spread(either, either.__getitem__) == {1: "a", 2: "b", 3: "a", 4: "b"}
+
+
+class FakeTask:
+    """What the placement reads of a task of the scheduler."""
+
+    def __init__(self, key, *dependencies, state="waiting", restricted=(), held=()):
+        self.key, self.state, self.who_has = key, state, held
+        self.dependencies, self.dependents = dependencies, []
+        self.worker_restrictions = set(restricted)
+        self.host_restrictions = self.resource_restrictions = None
+        for needed in dependencies:
+            needed.dependents.append(self)
+
+    def get_nbytes(self):
+        return 1000
+
+
+def test_what_only_one_worker_needs_follows_the_tile_that_needs_it():
+    both, memory = FakeTask("both"), FakeTask("memory", state="memory")
+    outside, placed = FakeTask("outside"), FakeTask("placed", restricted="z")
+    behind = FakeTask("behind", FakeTask("leaf"), both, outside)
+    twice = FakeTask("twice", behind)
+    other_product = FakeTask(("twom-product-1", 0, 0), FakeTask("its input"))
+    a = FakeTask("a", FakeTask("x", twice), FakeTask("y", twice, memory, placed))
+    b, c = FakeTask("b", both, other_product), FakeTask("c", FakeTask("z"))
+    FakeTask("bystander", outside)
+    found = list(with_ancestors([(a, "p"), (b, "q"), (c, "q")]))
+    expected = dict.fromkeys(["a", "x", "y", "twice", "behind", "leaf"], "p")
+    expected |= dict.fromkeys(["b", "c", "z"], "q")
+    assert {task.key: worker for task, worker in found} == expected
+    assert len(found) == len(expected)
+
+
+WORKERS = "abcdef"
+
+
+class FakeScheduler:
+    """Workers by their addresses, and the tasks of a lazy array.
+
+    `held`: the worker that holds each chunk of the inputs.
+    """
+
+    def __init__(self, array, count, held=None):
+        states = {
+            w: SimpleNamespace(address=w, status=SimpleNamespace(name="running"))
+            for w in WORKERS[:count]
+        }
+        self.workers, self.tasks, self.extensions = states, {}, {}
+        graph = dict(array.__dask_graph__())
+        dependencies, _ = get_deps(graph)
+        for key in toposort(graph):
+            needed = (self.tasks[x] for x in sorted(dependencies[key], key=str))
+            holders = [states[w] for w in (held or {}).get(key, "")]
+            state = "memory" if holders else "waiting"
+            self.tasks[key] = FakeTask(key, *needed, state=state, held=holders)
+
+    def place(self):
+        plugin = PlacementPlugin()
+        plugin.start(self)
+        plugin.update_graph(self, tasks=sorted(self.tasks, key=str))
+        return plugin
+
+    def homes(self, name):
+        """Worker of each placed task of a name, by the rest of its key."""
+        return {
+            key[1:]: worker
+            for key, task in self.tasks.items()
+            if key[0] == name
+            for worker in task.worker_restrictions or ()
+        }
+
+
+def starts(scheduler, *arrays):
+    """Count the tiles that begin on each worker."""
+    return Counter(w for x in arrays for w in scheduler.homes(x.name).values())
+
+
+def test_tiles_begin_evenly_on_the_workers_that_multiply_them():
+    A, B = da.ones((6, 4), chunks=1), da.zeros((4, 6), chunks=1)
+    product = td.gemm(A, B)
+    scheduler = FakeScheduler(product, 4)
+    scheduler.place()
+    cells = scheduler.homes(product.name)
+    assert len(cells) == 36
+    assert all(w == cells[i % 2, j % 2] for (i, j), w in cells.items())
+    assert Counter(cells.values()) == dict.fromkeys("abcd", 9)
+    for x, place in ((A, 0), (B, 1)):
+        for index, worker in scheduler.homes(x.name).items():
+            line = index[place]
+            assert worker in {w for c, w in cells.items() if c[place] == line}
+    assert starts(scheduler, A, B) == dict.fromkeys("abcd", 12)
+    # What looks at a tile is where it begins.
+    token = product.name.rpartition("-")[2]
+    for side, x in (("left", A), ("right", B)):
+        homes = scheduler.homes(f"twom-sums-{token}")
+        for (own, i, step, *_), worker in homes.items():
+            if own == side:
+                tile = (i, step) if side == "left" else (step, i)
+                assert worker == scheduler.homes(x.name)[tile]
+    assert all(
+        task.loose_restrictions
+        for task in scheduler.tasks.values()
+        if task.worker_restrictions
+    )
+
+
+@pytest.mark.parametrize("uplo", ["full", "lower"])
+@pytest.mark.parametrize(("rows", "steps"), [(12, 5), (6, 1), (7, 3)])
+def test_rows_of_an_update_begin_evenly_where_its_triangle_needs_them(
+    rows, steps, uplo
+):
+    A = da.ones((rows, steps), chunks=1)
+    update = td.herk(A, uplo=uplo)
+    scheduler = FakeScheduler(update, 6)
+    scheduler.place()
+    needed = defaultdict(set)
+    name = update.name.replace("update", "product")
+    for cell, worker in scheduler.homes(name).items():
+        needed[worker].update(cell)
+    triangle = triangle_map(rows, 6)
+    held = (triangle.rows_of(slot) for slot in range(6))
+    assert sorted(map(sorted, needed.values())) == sorted(
+        map(sorted, filter(None, held))
+    )
+    homes = scheduler.homes(A.name)
+    assert all(i in needed[worker] for (i, _), worker in homes.items())
+    assert len(homes) == rows * steps
+    counts = starts(scheduler, A)
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_products_go_where_their_inputs_lie():
+    A, B = da.ones((4, 4), chunks=1), da.zeros((4, 4), chunks=1)
+    product = td.gemm(A, B, num_moduli=4)
+    # On a grid that is turned: slots 0, 1, 2, 3 are workers d, c, b, a.
+    held = {
+        (x.name, i, j): "dcba"[i % 2 * 2 + j % 2]
+        for x in (A, B)
+        for i, j in product_of(range(4), repeat=2)
+    }
+    scheduler = FakeScheduler(product, 4, held)
+    scheduler.place()
+    cells = scheduler.homes(product.name)
+    assert [cells[c] for c in ((0, 0), (0, 1), (1, 0), (1, 1))] == [*"dcba"]
+    assert not starts(scheduler, A, B)  # they lie somewhere already
+
+
+def test_a_product_that_somebody_has_placed_is_left_alone():
+    product = td.gemm(*(da.ones((4, 4), chunks=1) for _ in range(2)))
+    scheduler = FakeScheduler(product, 4)
+    scheduler.tasks[product.name, 3, 3].worker_restrictions = {"b"}
+    assert scheduler.place().placed == set()
+    assert scheduler.homes(product.name) == {(3, 3): "b"}
+
+
+def test_only_the_tasks_of_a_worker_that_goes_lose_their_place():
+    product = td.gemm(*(da.ones((4, 4), chunks=1) for _ in range(2)))
+    scheduler = FakeScheduler(product, 4)
+    plugin = scheduler.place()
+    before = scheduler.homes(product.name)
+    forgotten = scheduler.tasks.pop((product.name, 1, 1))
+    plugin.remove_worker(scheduler, "a")
+    left = {c: w for c, w in before.items() if w != "a" and c != (1, 1)}
+    assert len(left) == 11
+    assert scheduler.homes(product.name) == left
+    assert forgotten.worker_restrictions == {before[1, 1]}
+
+
+@pytest.mark.parametrize("status", ["running", None])
+def test_a_pause_that_is_over_is_forgotten(status):
+    product = td.gemm(*(da.ones((4, 4), chunks=1) for _ in range(2)))
+    scheduler = FakeScheduler(product, 4)
+    plugin = scheduler.place()
+    plugin.paused["a"] = None
+    if status is None:
+        del scheduler.workers["a"]
+    plugin._let_go("a")
+    assert plugin.paused == {}

@@ -1,0 +1,58 @@
+"""The CUDA kernels on the host."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cuda.calls import Calls
+from tests.support.cuda.host import COMPILER, HostKernels
+from tests.support.cuda.host_device import host_engine
+from tests.support.cuda.kept import Kept
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.cuda.engine import CudaEngine
+
+
+@pytest.fixture(scope="session")
+def kept(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Kept:
+    """What compilers have made, in pytest's cache if it has one."""
+    cache = getattr(request.config, "cache", None)
+    folder = cache.mkdir("cuda") if cache else tmp_path_factory.mktemp("cuda")
+    return Kept(Path(folder))
+
+
+@pytest.fixture(scope="session")
+def host_kernels(kept: Kept) -> HostKernels:
+    """Kernels built by the host's compiler."""
+    if COMPILER is None:
+        # A program, not a Python package; CI installs it.
+        pytest.skip("g++ is not installed: the kernels' text cannot run on the host")
+    return HostKernels(kept)
+
+
+@pytest.fixture(scope="session")
+def calls(host_kernels: HostKernels) -> Calls:
+    """One call for each kernel."""
+    return Calls(host_kernels)
+
+
+# Products by cuBLAS, and in one pass.
+@pytest.fixture(params=[80, 90], ids=["sm_80", "sm_90"])
+def engine(host_kernels: HostKernels, request: pytest.FixtureRequest) -> CudaEngine:
+    """The CUDA engine of two kinds of device."""
+    return host_engine(host_kernels, request.param)
+
+
+@pytest.fixture
+def cuda(engine, monkeypatch):
+    """Make engine="auto" the CUDA engine, for NumPy arrays."""
+    import twom_dist.kernels.registry as registry
+    import twom_dist.tiles.spec as spec
+
+    def load(name):
+        return engine if name == "cuda" else get_engine(name)
+
+    monkeypatch.setattr(spec, "get_engine", load)
+    monkeypatch.setitem(registry._OF_FAMILY, "numpy", "cuda")
+    return engine

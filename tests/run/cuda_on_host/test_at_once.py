@@ -1,0 +1,167 @@
+"""Small products in four launches: the bits of the CPU engine, and what is launched."""
+
+from collections import Counter
+
+import dask
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.cuda.host_device import host_engine
+from tests.support.cuda.on_cpu import on_cpu
+from tests.support.pipeline import same_bits
+from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
+from twom_dist.kernels.cuda import tuning
+
+UPDATES = [td.herk, td.syrk]
+STAGES = {"scale_and_encode", "products", "decode"}
+
+
+@pytest.fixture
+def engine(host_kernels):
+    """The device whose products are small products at once."""
+    return host_engine(host_kernels, 90)
+
+
+def assert_at_once(cuda, routine, *matrices, **options):
+    """Compare with the CPU, and see that it was computed so."""
+    cuda.device.launched.clear()
+    cuda.device.allocated.clear()
+    found = routine(*matrices, **options)
+    last = "fill_product" if routine is td.gemm else "fill_and_close"
+    # No memset, and nobody waits.
+    assert Counter(cuda.device.launched) == dict.fromkeys(STAGES | {last}, 1)
+    assert len(cuda.device.allocated) == 2
+    with np.errstate(invalid="ignore"):
+        assert same_bits(found, on_cpu(routine, *matrices, **options))
+    return found
+
+
+@pytest.mark.parametrize("routine", [td.gemm, *UPDATES])
+@pytest.mark.parametrize("count", [3, 16])
+def test_four_launches_and_two_allocations(cuda, routine, count):
+    A = random_matrix(40, 40, "complex128", 1.0, 1)
+    matrices = (A, A) if routine is td.gemm else (A,)
+    assert_at_once(cuda, routine, *matrices, num_moduli=count)
+
+
+@pytest.mark.parametrize("routine", [td.gemm, *UPDATES])
+def test_results_are_written_where_they_are_wanted(cuda, routine):
+    A, out = random_matrix(40, 40, "complex128", 1.0, 1), np.empty((40, 40), complex)
+    matrices = (A, A) if routine is td.gemm else (A,)
+    cuda.device.allocated.clear()
+    assert routine(*matrices, num_moduli=3, out=out) is out
+    assert len(cuda.device.allocated) == 1
+    assert same_bits(out, on_cpu(routine, *matrices, num_moduli=3))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gemm_of_every_layout(cuda, dtype, layout):
+    A = random_matrix(19, 23, dtype, 2.0, 1)
+    B = random_matrix(17, 23, dtype, 2.0, 2)
+    C = random_matrix(19, 17, dtype, 2.0, 3)
+    A[3, 5], B[2], C[1, 1] = np.nan, 0, np.inf
+    A, B, C = map(LAYOUTS[layout], (A, B, C))
+    options = {"op_b": "C", "alpha": -1.5, "beta": 0.25, "num_moduli": 8}
+    assert_at_once(cuda, td.gemm, A, B, C, **options)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, complex(0, -np.inf)])
+@pytest.mark.parametrize("ops", ["NN", "CN", "NT", "CC"])
+def test_what_is_not_finite_reaches_the_same_entries(cuda, ops, value):
+    A, B = random_matrix(9, 9, "complex128", 1.0, 1), random_matrix(9, 9, seed=2)
+    A[2, 3], A[4], A[6, 1] = value, 0, -np.inf
+    B[5, 5], B[:, 7], B[3, 2] = value, 0, 0
+    options = {"op_a": ops[0], "op_b": ops[1], "alpha": 0.5 - 1j, "num_moduli": 4}
+    assert not np.isfinite(assert_at_once(cuda, td.gemm, A, B, **options)).all()
+
+
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
+@pytest.mark.parametrize("routine", UPDATES)
+def test_updates_of_every_method(cuda, routine, method):
+    A = random_matrix(37, 23, "complex128", 1.0, 1)
+    for op in ("N", "C" if routine is td.herk else "T"):
+        assert_at_once(cuda, routine, A, op=op, method=method, num_moduli=4)
+
+
+@pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
+@pytest.mark.parametrize("routine", UPDATES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_updates_with_c_and_what_is_not_finite(cuda, dtype, routine, uplo):
+    A, C = random_matrix(33, 20, dtype, 1.0, 1), random_matrix(33, 33, dtype, 1.0, 2)
+    beyond = np.triu_indices(33, 1) if uplo != "upper" else np.tril_indices(33, -1)
+    C[beyond] = np.nan
+    A[3, 2], A[20, 5], A[20, 6] = np.inf, -np.inf, np.nan
+    for scalars in ({}, {"alpha": -0.5, "beta": 2.5}):
+        c = (C,) if scalars else ()
+        options = {"uplo": uplo, "num_moduli": 5, **scalars}
+        assert_at_once(cuda, routine, A, *c, **options)
+
+
+def calls_of_default(cuda, routine, *matrices, **options):
+    """Compare with the CPU; return what was launched, and count allocations."""
+    cuda.device.launched.clear()
+    cuda.device.allocated.clear()
+    found = routine(*matrices, **options)
+    with np.errstate(invalid="ignore"):
+        assert same_bits(found, on_cpu(routine, *matrices, **options))
+    return Counter(cuda.device.launched), len(cuda.device.allocated)
+
+
+@pytest.mark.parametrize("routine", [td.gemm, *UPDATES])
+def test_by_default_four_kernels_and_two_waits_choose_the_moduli(cuda, routine):
+    A, B = (random_matrix(140, 140, "complex128", 1.0, seed) for seed in (1, 2))
+    last = "fill_product" if routine is td.gemm else "fill_and_close"
+    looks = ["largest_exponents", "sums_and_extremes", "magnitudes"]
+    expected = {
+        **dict.fromkeys([*looks, "multiply_magnitudes", *STAGES, last, "send"], 1),
+        **{"memset": 2, "fetch": 2},
+    }
+    matrices = (A, B) if routine is td.gemm else (A,)
+    calls, allocated = calls_of_default(cuda, routine, *matrices)
+    assert calls == expected
+    assert allocated == 6
+
+
+def test_what_is_scaled_is_looked_at_again(cuda):
+    A, B = (random_matrix(40, 40, "complex128", 1.0, seed) for seed in (1, 2))
+    D = np.ldexp(1.0, np.arange(40))
+    calls, _ = calls_of_default(cuda, td.gemm, A * D, B / D[:, np.newaxis])
+    assert calls["scale_columns"] == calls["largest_exponents"] == 2
+    assert (calls["fetch"], calls["scale_and_encode"]) == (3, 1)
+
+
+def test_sums_that_are_too_small_to_tell_take_another_wait(cuda):
+    A = np.eye(40) + 0j
+    calls, _ = calls_of_default(cuda, td.gemm, A, A)
+    assert (calls["largest_terms"], calls["multiply_magnitudes"]) == (1, 1)
+    assert (calls["fetch"], calls["scale_and_encode"]) == (3, 1)
+
+
+def test_more_than_one_square_of_256(cuda):
+    A = random_matrix(262, 20, "complex64", 1.0, 1)
+    for routine, matrices in ((td.gemm, (A, A.T)), (td.herk, (A,))):
+        assert_at_once(cuda, routine, *matrices, num_moduli=2)
+
+
+def test_other_products_go_through_their_stages(cuda, monkeypatch):
+    A = random_matrix(20, 20, "complex128", 1.0, 1)
+    large = random_matrix(300, 20, "complex128", 1.0, 3)
+    workspace = {"twom-dist.workspace-bytes": 1_000_000}
+    long = random_matrix(20, 301, "complex128", 1.0, 2)
+    monkeypatch.setattr(tuning, "LARGEST_AT_ONCE", 300)
+    for routine, matrices, options, settings in (
+        (td.twofold.gemm, (A, A), {}, {}),
+        (td.twofold.gemm, (A, A), {"accuracy": "normwise"}, {}),
+        (td.gemm, (A, long), {}, {}),
+        (td.gemm, (A, long), {"num_moduli": 3}, {}),
+        (td.her2k, (A, A), {"num_moduli": 3}, {}),
+        (td.gemm, (large, large.T), {"num_moduli": 3}, workspace),
+    ):
+        cuda.device.launched.clear()
+        with dask.config.set(settings):
+            found = routine(*matrices, **options)
+        assert "scale_and_encode" not in cuda.device.launched
+        expected = on_cpu(routine, *matrices, **options)
+        assert all(map(same_bits, np.array(found), np.array(expected)))

@@ -1,0 +1,178 @@
+"""The decode kernel against the reference."""
+
+import numpy as np
+import pytest
+
+from tests.support.strategies import DTYPES, random_matrix
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.cuda.tables import decode_table
+from twom_dist.moduli import (
+    NONFINITE_ROW,
+    available_moduli,
+    residue_system,
+    symmetric_residue,
+)
+
+REFERENCE = get_engine("reference")
+
+SYSTEMS = (
+    *(("2m", 1), ("2m", 2), ("2m", 8), ("2m", 16), ("2m", 17), ("2m", 22)),
+    *(("3m", 1), ("3m", 15), ("3m", 16), ("3m", 30), ("3m", 49)),
+    *(("4m", 11), ("4m", 20), ("4m", 49), ("hybrid", 22), ("hybrid", 49)),
+    *(("eisenstein", n) for n in (1, 2, 8, 16, 17, 23)),
+    *(("real", 1), ("real", 8), ("real", 15), ("real", 30), ("real", 49)),
+)
+
+
+def equal_bits(x: np.ndarray, y: np.ndarray) -> bool:
+    """Compare bit for bit."""
+    assert (x.dtype, x.shape) == (y.dtype, y.shape)
+    return x.tobytes() == y.tobytes()
+
+
+def random_residues(system, m, n, seed=0) -> np.ndarray:
+    """Residues of random integers below the capacity, and of its ends."""
+    rng = np.random.default_rng(seed)
+    residues = np.empty((system.num_products, m, n), np.int8)
+    for q, product in enumerate(system.products):
+        low, high = -(product.p // 2), (product.p - 1) // 2
+        residues[q] = rng.integers(low, high, (m, n), endpoint=True)
+    residues[:, 0, 0] = 0
+    return residues
+
+
+@pytest.mark.parametrize("choice", SYSTEMS)
+def test_tiles_of_every_system(calls, choice):
+    system = residue_system(*choice)
+    dtype = np.float64 if choice[0] == "real" else np.complex128
+    for m, n in ((3, 16), (5, 7), (2, 33)):
+        residues = random_residues(system, m, n, n)
+        rows, columns = np.arange(m, dtype=np.int32), np.arange(n, dtype=np.int32) - 9
+        for blocks, pad in ((1, 0), (2, 3)):
+            args = residues, rows, columns, system, dtype
+            for words in (1, 2):
+                options = {"blocks": blocks, "pad": pad, "words": words}
+                found = calls.decode(*args, **options)
+                assert equal_bits(found, REFERENCE.decode(*args, words=words))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "choice"),
+    [
+        *(("complex128", (method, 16)) for method in ("2m", "3m", "4m", "eisenstein")),
+        *(("complex128", ("hybrid", 30)), ("float64", ("real", 14))),
+        *(
+            ("complex64", ("2m", 8)),
+            ("float32", ("real", 8)),
+            ("float64", ("real", 49)),
+        ),
+    ],
+)
+def test_sums_of_integers_give_the_same_bits(calls, dtype, choice):
+    system, (m, n) = residue_system(*choice), (5, 19)
+    residues = random_residues(system, m, n)
+    # Both ends of every residue: the largest sums.
+    for column, end in ((1, -1), (2, 1)):
+        for q, product in enumerate(system.products):
+            half = product.p // 2
+            residues[q, :, column] = end * (half if end < 0 else (product.p - 1) // 2)
+    rows, columns = np.arange(m, dtype=np.int32), np.arange(n, dtype=np.int32) - 9
+    args = residues, rows, columns, system, np.dtype(dtype)
+    for words in (1, 2) if np.dtype(dtype).char in "dD" else (1,):
+        found = calls.decode(*args, words=words, integer=True)
+        assert equal_bits(found, REFERENCE.decode(*args, words=words))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (9, 2), (4, 68), (70, 5), (17, 130)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tiles_of_every_shape(calls, dtype, shape):
+    system = residue_system("2m" if dtype.startswith("complex") else "real", 8)
+    m, n = shape
+    residues = random_residues(system, m, n, m)
+    rows, columns = np.full(m, 3, np.int32), np.full(n, -40, np.int32)
+    rows[-1] = NONFINITE_ROW
+    found = calls.decode(residues, rows, columns, system, dtype, pad=n % 3)
+    assert equal_bits(found, REFERENCE.decode(residues, rows, columns, system, dtype))
+
+
+@pytest.mark.parametrize("beta", [0, 1, -0.3, 1j])
+@pytest.mark.parametrize("alpha", [1, 0, -1, 2.5, 1e-300, 0.5 - 2j])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scalars_give_the_same_bits(calls, dtype, alpha, beta):
+    kind = "2m" if dtype.startswith("complex") else "real"
+    if kind == "real":
+        alpha, beta = complex(alpha).real, complex(beta).real
+    system = residue_system(kind, 9)
+    residues = random_residues(system, 5, 27)
+    rows = np.array([0, 1100, -1100, 600, NONFINITE_ROW], np.int32)
+    columns = np.arange(-13, 14, dtype=np.int32)
+    columns[:4] = [-1000, 1000, 500, NONFINITE_ROW]
+    c = random_matrix(5, 27, dtype, 4.0)
+    c[0, 5], c[1, 6] = np.inf, np.nan
+    for own in (
+        c,
+        np.asfortranarray(c),
+        np.ascontiguousarray(c[::-1, ::-1])[::-1, ::-1],
+    ):
+        options = {"alpha": alpha, "beta": beta, "c": None if beta == 0 else own}
+        found = calls.decode(residues, rows, columns, system, dtype, **options)
+        expected = REFERENCE.decode(residues, rows, columns, system, dtype, **options)
+        assert equal_bits(found, expected)
+
+
+def residues_of(values: list[int], system) -> np.ndarray:
+    table = [[symmetric_residue(v, q.p) for v in values] for q in system.products]
+    return np.array(table, np.int8)[:, np.newaxis, :]
+
+
+def assert_integers_agree(calls, values, system, exponent=0) -> np.ndarray:
+    residues = residues_of(values, system)
+    rows, columns = np.zeros(1, np.int32), np.full(len(values), exponent, np.int32)
+    args = residues, rows, columns, system, np.float64
+    for words in (2, 1):
+        found = calls.decode(*args, words=words)
+        assert equal_bits(found, REFERENCE.decode(*args, words=words))
+    return found[0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 6, 8, 12, 16, 20, 26, 31, 38, 44, 49])
+def test_digits_of_every_pattern(calls, count):
+    """Digits of half their base among them, and both ends of what decodes."""
+    system = residue_system("real", count)
+    b, half, m = system.digit_bits, 1 << (system.digit_bits - 1), system.capacity
+    rng = np.random.default_rng(count)
+    choices = np.array([0, 1, -1, half - 1, half, -half, 1 - half, 7], object)
+    values = [0, 1, -1, m, -m, m - 1, min(m, 2**53 + 1), min(m, 2**62 - 1)]
+    for _ in range(200):
+        digits = choices[rng.integers(0, len(choices), system.num_digits)]
+        x = sum(int(d) << (t * b) for t, d in enumerate(digits))
+        while abs(x) > m:
+            x >>= b + 2
+        values += [x, -x]
+    found = assert_integers_agree(calls, values, system)
+    assert (found[8::2] == -found[9::2]).all()
+
+
+def test_every_exponent_is_reached(calls):
+    system = residue_system("real", 16)
+    for exponent in (1074, 1075, 1174, -1023, -1024, -1000, 2300, -2300, 1022, 0):
+        values = [1, 3, 2**100 + 1, -1, 2**60, -(2**60), 7, 0]
+        assert_integers_agree(calls, values, system, exponent)
+
+
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein", "real"])
+def test_every_sum_of_digits_is_exact(method):
+    """Sums of combined residues, with 2^52 the bound that quotients count on."""
+    bounds = {"2m": (2, 2), "3m": (2, 3), "4m": (2, 2), "real": (1,)}
+    bounds["eisenstein"] = bounds["2m"]
+    for count in range(1, len(available_moduli(method)) + 1):
+        system = residue_system(method, count)
+        table = decode_table(system)
+        shape = (system.num_moduli, system.num_digits, system.parts)
+        weights = np.abs(table[system.num_digits + 2 :].reshape(shape))
+        residues = [bounds[kind] for kind in system.kinds]
+        largest = np.array(residues) * (np.array(system.moduli) // 2)[:, np.newaxis]
+        sums = (weights * largest[:, np.newaxis, :]).sum(axis=0)
+        assert sums.max() < 2.0**52
+        # The bias of the combined residues.
+        assert largest.max() <= 512

@@ -1,0 +1,39 @@
+"""Exact products of integers by the CUDA engine on the host: the CPU engine's bits."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.cuda.on_cpu import on_cpu
+from tests.support.integers import multiply, random_integers
+from tests.support.pipeline import same_bits
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "uint16"])
+def test_tiles_are_narrower_than_results(cuda, dtype, pairs):
+    a = random_integers((19, 23), dtype, pairs, 1)
+    b = random_integers((23, 17), dtype, pairs, 2)
+    calls = [(td.integers.gemm, a, b), (td.integers.gemm, np.stack([a, a[::-1]]), b)]
+    calls += [(td.integers.syrk, a)] + [(td.integers.herk, a)] * pairs
+    for routine, *given in calls:
+        expected = on_cpu(routine, *given, pairs=pairs)
+        assert same_bits(routine(*given, pairs=pairs), expected)
+
+
+def test_dask(cuda):
+    a = random_integers((9, 8), "int16", True)
+    x = da.from_array(a, chunks=(4, 5, 2))
+    with dask.config.set(scheduler="sync"):
+        assert same_bits(
+            td.integers.herk(x, pairs=True).compute(), td.integers.herk(a, pairs=True)
+        )
+
+
+def test_results_of_64_bits(cuda):
+    a = random_integers((3, 4), "int64", True, 1)
+    b = random_integers((4, 2), "int64", True, 2)
+    found = td.integers.matmul(a, b, pairs=True, dtype=object)
+    assert (found == multiply(a, b, True)).all()

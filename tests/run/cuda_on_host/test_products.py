@@ -1,0 +1,212 @@
+"""The fused products against exact integers: text, maps and code for Hopper."""
+
+import re
+from itertools import product as every
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+
+from tests.support.cuda.calls import guarded
+from tests.support.expect import raises
+from twom_dist.errors import KernelError
+from twom_dist.kernels.cuda import hopper, tables
+from twom_dist.kernels.cuda import products as launcher
+from twom_dist.kernels.cuda.launch import triangle_arg
+from twom_dist.kernels.cuda.sources import (
+    SHARED_BYTES,
+    kernel_names,
+    module_for,
+    source_of,
+)
+from twom_dist.moduli import residue_system
+
+SYSTEM = residue_system("2m", 4)
+JOBS = [(0, 1, 0), (1, 0, 1), (5, 4, 5)]
+
+
+def planes(rows, k, seed):
+    """Six planes with their zeros, and the extreme values in the corners."""
+    shape = 6, -(-rows // 64) * 64, -(-k // 128) * 128
+    with guarded(shape, np.int8) as out:
+        out[...] = 0
+        rng = np.random.default_rng(seed)
+        out[:, :rows, :k] = rng.integers(-128, 128, (6, rows, k))
+        out[:, 0, :k], out[:, rows - 1, :k] = -128, 127
+    return out
+
+
+def multiply(
+    calls, x, y, m, n, residues, *, add=False, blocks=4, triangle="full", jobs=JOBS
+):
+    maps = []
+    for t in (x, y):
+        one = np.zeros((), hopper.TENSOR_MAP)
+        one["word"][:3] = t.ctypes.data, t.shape[0] * t.shape[1], t.shape[2]
+        maps.append(one)
+    args = (
+        *maps,
+        *(np.int32(t.shape[1] // 64) for t in (x, y)),
+        np.int32(x.shape[2] // 128),
+        np.array([(*job, job[2]) for job in jobs], np.int32),
+        np.int32(len(jobs)),
+        tables.requantise_table(SYSTEM),
+        *(np.int64(m), np.int64(n), residues),
+        *(np.int64(residues.strides[1]), np.int64(residues.strides[0]), np.int32(add)),
+        *(triangle_arg(triangle), np.int32(1)),
+    )
+    grid, block = (blocks, 1, 1), (384, 1, 1)
+    calls.kernels.launch(module_for("products"), "products", grid, block, args)
+
+
+def shape_of(m, n):
+    """Residues of eight products, with the zeros at the ends of their rows."""
+    return 8, m, -(-n // 16) * 16
+
+
+def expected(x, y, m, n, q, before=0):
+    left, right, _ = next(job for job in JOBS if job[2] == q)
+    exact = x[left, :m].astype(np.int64) @ y[right, :n].astype(np.int64).T + before
+    p = SYSTEM.products[q].p
+    return (exact + p // 2) % p - p // 2
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(1, 1, 1), (64, 64, 16), (65, 63, 130), (129, 257, 48), (300, 270, 20)],
+)
+def test_every_size(calls, m, n, k):
+    x, y = planes(m, k, 1), planes(n, k, 2)
+    with guarded(shape_of(m, n), np.int8) as residues:
+        before = residues.copy()
+        multiply(calls, x, y, m, n, residues)
+        for q in range(8):
+            if q in (job[2] for job in JOBS):
+                assert (residues[q, :, :n] == expected(x, y, m, n, q)).all()
+                assert not residues[q, :, n:].any()
+            else:
+                assert (residues[q] == before[q]).all()
+        earlier = residues[:, :, :n].astype(np.int64)
+        multiply(calls, x, y, m, n, residues, add=True, blocks=2)
+        for _, _, q in JOBS:
+            assert (residues[q, :, :n] == expected(x, y, m, n, q, earlier[q])).all()
+            assert not residues[q, :, n:].any()
+
+
+@pytest.mark.parametrize("blocks", [2, 6, 40])
+def test_blocks_that_walk_over_several_bands(calls, blocks):
+    m, n, k = 2100, 300, 16  # 17 rows of blocks: one band of 16, and one more
+    x, y = planes(m, k, 3), planes(n, k, 4)
+    with guarded(shape_of(m, n), np.int8) as residues:
+        multiply(calls, x, y, m, n, residues, blocks=blocks)
+        for _, _, q in JOBS:
+            assert (residues[q, :, :n] == expected(x, y, m, n, q)).all()
+
+
+# 10 rows of squares: a band of 8 and one of 2, both with their diagonal.
+@pytest.mark.parametrize(
+    ("n", "triangle", "blocks"),
+    [
+        *every([2, 256, 300], ["lower", "upper"], [2, 14]),
+        *[(2400, "lower", 14), (2400, "upper", 2)],
+    ],
+)
+def test_squares_of_a_triangle(calls, n, triangle, blocks):
+    x, y = planes(n, 16, 7), planes(n, 16, 8)
+    squares = np.kron(np.tri(-(-n // 256), dtype=bool), np.ones((256, 256), bool))
+    wanted = (squares if triangle == "lower" else squares.T)[:n, :n]
+    with guarded(shape_of(n, n), np.int8) as whole:
+        residues, before = whole[:, :, :n], whole[:, :, :n].copy()
+        jobs = JOBS if n < 2400 else JOBS[:1]
+        multiply(calls, x, y, n, n, whole, blocks=blocks, triangle=triangle, jobs=jobs)
+        for _, _, q in jobs:
+            assert (residues[q] == expected(x, y, n, n, q))[wanted].all()
+            assert (residues[q] == before[q])[~wanted].all()
+
+
+# Beyond 2^17 the sums would not fit 32 bits.
+@pytest.mark.parametrize("k", [65536, 65552, (1 << 17) + 144])
+def test_sums_of_long_k_are_reduced_in_between(calls, k):
+    x, y = planes(2, k, 5), planes(2, k, 6)
+    x[:, :2, :k], y[:, :2, :k] = -128, -128
+    with guarded(shape_of(2, 2), np.int8) as residues:
+        multiply(calls, x, y, 2, 2, residues, jobs=JOBS[:1])
+        q = JOBS[0][2]
+        assert (residues[q, :, :2] == expected(x, y, 2, 2, q)).all()
+
+
+def test_a_map_puts_rows_at_the_slots_of_the_kernel(monkeypatch):
+    seen = {}
+
+    def encode(out, kind, rank, address, lengths, distances, box, steps, *flags):
+        seen.update(lengths=[*lengths], distances=[*distances], box=[*box], flags=flags)
+        return seen["status"]
+
+    monkeypatch.setattr(hopper, "_encode_tiled", lambda: encode)
+    hopper._map.cache_clear()
+    given = np.zeros((3, 128, 48), np.int8)
+    on_device = SimpleNamespace(data=SimpleNamespace(ptr=4096), shape=given.shape)
+    seen["status"] = 0
+    assert hopper.map_planes(on_device).shape == ()
+    assert seen["lengths"] == [48, 2, 4, 8, 6]
+    assert np.prod(seen["box"]) == 128 * 128
+    strides = [1, *seen["distances"]]
+    # The innermost axes first: the order in which a copy fills shared memory.
+    order = [
+        sum(i * s for i, s in zip(index[::-1], strides, strict=True))
+        for index in every(range(1), range(8), range(4), range(2), [0])
+    ]
+    rows = [16 * (s >> 1 & 3) + 2 * (s >> 3) + (s & 1) for s in range(64)]
+    assert order == [48 * row for row in rows]
+    seen["status"] = 1
+    with raises(KernelError, "tensor-map"):
+        hopper.map_planes(SimpleNamespace(data=on_device.data, shape=(3, 128, 64)))
+    hopper._map.cache_clear()
+
+
+def test_code_is_compiled_once_and_kept(tmp_path, monkeypatch):
+    cupy = pytest.importorskip("cupy", reason="NVRTC is called through CuPy")
+    nvrtc = cupy.cuda.nvrtc
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cache"))
+    module = module_for("combine")  # smaller than what is for Hopper alone
+    code = hopper.cubin_of(module)
+    assert code.startswith(b"\x7fELF")
+    assert kernel_names("combine")[0].encode() in code
+    (path,) = (tmp_path / "cache").iterdir()
+    kept = path.read_bytes()
+    assert kept.endswith(code)
+    assert path.stat().st_mode & 0o777 == 0o644
+    compiler = Mock(wraps=nvrtc.createProgram)
+    monkeypatch.setattr(nvrtc, "createProgram", compiler)
+    assert hopper.cubin_of(module) == code
+    assert compiler.call_count == 0
+    # Damaged, it is compiled again, and what is kept is whole again.
+    for damaged in (b"", code, kept[:-1], kept[:100] + b"?" + kept[101:]):
+        path.write_bytes(damaged)
+        assert hopper.cubin_of(module) == code
+        assert path.read_bytes() == kept
+    assert compiler.call_count == 4
+    # As CuPy has it: nothing is read or written.
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")
+    path.write_bytes(b"")
+    assert hopper.cubin_of(module) == code
+    assert path.read_bytes() == b""
+    monkeypatch.delenv("CUPY_CACHE_IN_MEMORY")
+    # A folder that cannot be made: compiled again, and nothing is kept.
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    assert hopper.cubin_of(module) == code
+
+
+def test_numbers_agree_with_the_text():
+    text = source_of(module_for("products"))
+    found = dict(re.findall(r"^#define (\w+) (\d+)", text, re.MULTILINE))
+    stages, rows, k, block_m, block_n, cluster = (
+        int(found[name])
+        for name in ("STAGES", "TILE_ROWS", "TILE_K", "BLOCK_M", "BLOCK_N", "CLUSTER")
+    )
+    assert SHARED_BYTES["products"] == stages * 3 * rows * k + 1024
+    assert cluster * block_m == block_n == launcher._SIDE
+    assert (k, 128 + 2 * 128) == (hopper.LINE, launcher._THREADS)
+    assert f"__launch_bounds__({launcher._THREADS}, 1)" in text

@@ -1,0 +1,58 @@
+"""Exponents and planes of both operands at once, against the reference."""
+
+import numpy as np
+import pytest
+
+from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
+from tests.support.strategies import DTYPES, random_matrix
+from twom_dist.kernels import get_engine
+from twom_dist.moduli import residue_system, scaling_rule
+
+REFERENCE = get_engine("reference")
+
+
+def method_for(dtype: str, method: str = "2m") -> str:
+    return method if dtype.startswith("complex") else "real"
+
+
+def assert_stages_agree(calls, operands, system) -> None:
+    k = operands[0][0].shape[1]
+    rule = scaling_rule(system, k)
+    found = calls.scale_and_encode(operands, system, rule)
+    for (x, conjugate), (exponents, planes) in zip(operands, found, strict=True):
+        largest = REFERENCE.largest_exponents(x)
+        sums = REFERENCE.square_sums(x, largest, rule.norm_bits)
+        expected = REFERENCE.choose_exponents(largest, sums, rule)
+        assert (exponents == expected).all()
+        options = {"conjugate": conjugate}
+        own = REFERENCE.encode(x, expected, system, **options).residues()
+        assert (planes[:, : len(x), :k] == own).all()
+        assert not planes[:, len(x) :].any()
+        assert not planes[:, :, k:].any()
+
+
+@pytest.mark.parametrize("shape", [s for s in OPERAND_SHAPES if 0 not in s])
+def test_operands_of_every_shape(calls, shape):
+    x = random_matrix(*shape, "complex128", 2.0, list(shape))
+    y = random_matrix(11, shape[1], "complex128", 2.0, 1)
+    system = residue_system("2m", 16)
+    assert_stages_agree(calls, [(x, False), (y, True)], system)
+    assert_stages_agree(calls, [(np.asfortranarray(x), True)], system)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_operands_of_every_layout(calls, dtype, layout):
+    x, y = (random_matrix(rows, 37, dtype, 2.0, rows) for rows in (11, 70))
+    operands = [(LAYOUTS[layout](x), False), (LAYOUTS[layout](y), True)]
+    assert_stages_agree(calls, operands, residue_system(method_for(dtype), 3))
+
+
+@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_ends_of_the_format(calls, dtype, method):
+    x = extreme_matrix(dtype)
+    operands = [(x, False), (np.asfortranarray(x[::-1]), True)]
+    for count in (8, 16, 20):
+        system = residue_system(method_for(dtype, method), count)
+        assert_stages_agree(calls, operands, system)

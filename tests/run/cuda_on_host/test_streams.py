@@ -1,0 +1,182 @@
+"""Threads with streams of their own: nothing that one still reads is given back."""
+
+import itertools
+import threading
+import weakref
+from contextlib import contextmanager
+from dataclasses import replace
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.cuda.deferred_device import deferred_engine
+from tests.support.cuda.on_cpu import on_cpu
+from tests.support.pipeline import same_bits
+from tests.support.strategies import random_matrix
+from twom_dist.problem.problem import of_headers
+from twom_dist.tiles import tasks
+from twom_dist.tiles.cache import encoded_tiles
+from twom_dist.tiles.rows import Row
+
+PATIENCE = 30  # seconds, for a thread that has failed
+
+
+@pytest.fixture
+def engine(host_kernels, request):
+    """Give an engine on a device that defers, for `cuda` as well."""
+    seed, capability = getattr(request, "param", (0, 90))
+    return deferred_engine(host_kernels, capability, seed)
+
+
+@contextmanager
+def in_a_thread(function, *args):
+    """Run a function beside a block, and raise what it raises."""
+    failed = []
+
+    def run():
+        try:
+            function(*args)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
+def test_what_is_given_back_is_overwritten_and_others_do_not_wait(engine):
+    device = engine.device
+    ones = device.filled((4,), np.uint8, 1)
+    assert np.asarray(ones).tolist() != [1] * 4
+    device.synchronize()
+    assert np.asarray(ones).tolist() == [1] * 4
+    address = ones.ctypes.data
+    del ones
+    again = device.empty((4,), np.uint8)
+    assert again.ctypes.data == address
+    device.synchronize()
+    assert np.asarray(again).tolist() != [1] * 4
+    with in_a_thread(lambda: setattr(engine, "other", device.empty((4,), np.uint8))):
+        del again
+    assert engine.other.ctypes.data != address
+
+
+def tiles_of_a_panel(steps):
+    """Give tiles of both sides, their exponents, and a spec for tasks."""
+    left, right = (
+        [random_matrix(70, 40, "complex128", 1.0, 10 * side + i) for i in range(steps)]
+        for side in (1, 2)
+    )
+    posed = of_headers(*td.gemm.ask(left[0], right[0].T, num_moduli=3)[:3])
+    spec = replace(posed.with_engine("cuda").spec, op_b="T", lazy=True)
+    return left, right, np.full(70, 9, np.int32), replace(spec, cache_bytes=1 << 20)
+
+
+def test_planes_that_the_cache_drops_stay_for_who_multiplies_them(cuda):
+    """One thread launches a product; another drops its planes and encodes anew."""
+    (x,), (y,), exponents, spec = tiles_of_a_panel(1)
+    given = Row("left", [x]), Row("right", [y]), exponents, exponents, spec
+    made, launched, dropped = (threading.Event() for _ in range(3))
+    encoded_tiles.clear()
+
+    def drop():
+        with cuda.task():
+            tasks.encode_tile(Row("left", [x]), 0, exponents, spec)
+        made.set()
+        launched.wait(PATIENCE)
+        encoded_tiles.clear()
+        cuda.encode(-x, exponents, spec.system)
+        cuda.device.run_own()
+        dropped.set()
+
+    with in_a_thread(drop):
+        made.wait(PATIENCE)
+        with cuda.task():
+            # Finds the left planes, and then waits until it has made the right ones.
+            found = tasks.multiply_panel(*given).values
+            launched.set()
+            dropped.wait(PATIENCE)
+    with cuda.task():
+        expected = tasks.multiply_panel(*given).values
+    assert same_bits(np.asarray(found)[..., :70], np.asarray(expected)[..., :70])
+    encoded_tiles.clear()
+
+
+def test_a_task_keeps_no_more_planes_than_its_stream_reads(cuda, monkeypatch):
+    """A panel has many tiles: what has been waited for makes room for the next."""
+    held, most = [], []
+    encode = cuda.encode
+
+    def count(*args, **options):
+        made = encode(*args, **options)
+        held.append(weakref.ref(made.planes))
+        most.append(sum(planes() is not None for planes in held))
+        return made
+
+    monkeypatch.setattr(cuda, "encode", count)
+    left, right, exponents, spec = tiles_of_a_panel(6)
+    with cuda.task():
+        rows = Row("left", left), Row("right", right)
+        given = *rows, exponents, exponents, replace(spec, cache_bytes=1)
+        tasks.multiply_panel(*given)
+    # The pair that is multiplied, and one that is made for the next product.
+    assert (len(most), max(most)) == (12, 3)
+    encoded_tiles.clear()
+
+
+@pytest.mark.parametrize("engine", [(0, 80), (1, 90), (2, 90)], indirect=True)
+def test_threads_of_dask_share_planes(cuda):
+    A, B = (
+        random_matrix(*shape, "complex128", 1.0, 3) for shape in ((90, 60), (60, 70))
+    )
+    a, b = da.from_array(A, chunks=30), da.from_array(B, chunks=30)
+    small = {"twom-dist.cache-bytes": 20_000, "twom-dist.panel-bytes": 1}
+    with dask.config.set(small):
+        found = td.gemm(a, b, num_moduli=3).compute(scheduler="threads", num_workers=3)
+    assert same_bits(found, on_cpu(td.gemm, A, B, num_moduli=3))
+    encoded_tiles.clear()
+
+
+def test_planes_are_made_when_others_find_them(cuda):
+    launched = cuda.device.launched = []
+    a = da.from_array(np.ones((4, 4)), chunks=2)
+    td.gemm(a, a, num_moduli=2).compute(scheduler="sync")
+    # What is queued is listed when it runs: in the wait that follows an encode.
+    waits = [x for x in launched if x in ("encode", "synchronize")]
+    pairs = list(itertools.pairwise(waits))
+    assert pairs.count(("synchronize", "encode")) == 2 * 2 * 2
+    encoded_tiles.clear()
+
+
+def test_a_task_that_fails_waits_as_well(engine):
+    waited, broken = [], RuntimeError("an illegal address")
+
+    def wait():
+        waited.append(list(engine._kept.things))
+        if len(waited) > 1:
+            raise broken
+
+    def run(*kept):
+        with engine.task():
+            for x in kept:
+                engine.keep(x)
+            raise KeyError("the body's own")
+
+    engine.device.synchronize = wait
+    with pytest.raises(KeyError) as caught:
+        run("planes")
+    assert (caught.value.__cause__, waited) == (None, [["planes"]])
+    with pytest.raises(KeyError) as caught:
+        run()
+    assert caught.value.__cause__ is broken
+    with pytest.raises(RuntimeError, match="illegal"), engine.task():
+        pass
+    assert waited == [["planes"], [], []]
+    engine.keep("outside of tasks nothing is kept")
+    assert engine._kept.things is None

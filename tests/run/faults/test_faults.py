@@ -1,0 +1,283 @@
+"""Workers and schedulers that die, stop or fill up: the right bits, or a sentence."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import dask
+import pytest
+from distributed import Client
+from distributed.core import Status
+from distributed.scheduler import KilledWorker
+
+import twom_dist as td
+from tests.support import jobs
+from tests.support.command import ENVIRONMENT, read, same_bits, visible
+from tests.support.expect import raises
+from tests.support.jobs import (
+    at,
+    compute_in_waves,
+    local_workers,
+    task_names,
+    wait_until,
+)
+from twom_dist.errors import StoreError
+from twom_dist.jobs import execution, open_job, watchdog
+from twom_dist.tiles.placement import plugin
+
+pytestmark = pytest.mark.timeout(90)
+
+WORKERS = 2
+# What starts fastest: each worker that dies is started again.
+FAST = {"engine": "reference", "num_moduli": 16}
+multiply = partial(jobs.multiply, **FAST)
+STAGES = {
+    "product": "twom_dist.tiles.cells.compute_cell",
+    "writing": "twom_dist.jobs.tiles.write_tile",
+}
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Workers to harm."""
+    # Else a cluster gives up a worker that dies twice within a quarter of a minute.
+    patient = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
+    with dask.config.set(patient), local_workers(WORKERS, memory_limit="2 GiB") as made:
+        yield made
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Give up after a second or two."""
+    monkeypatch.setattr(watchdog, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(watchdog, "PATIENCE_SECONDS", 1.5)
+    monkeypatch.setattr(execution, "CANCEL_SECONDS", 0.5)
+
+
+@pytest.fixture
+def expected(files):
+    """A B, of the files of this folder."""
+    return td.gemm(*files[:2], num_moduli=16)
+
+
+# --- what goes wrong, inside the workers ----------------------------------------------
+
+
+def wrap(stage, before=None):
+    """Have this process do something before each call of a stage, or stop doing so."""
+    import twom_dist.jobs  # noqa: F401
+
+    module, _, name = STAGES[stage].rpartition(".")
+    found = getattr(sys.modules[module], name)
+    original = getattr(found, "original", found)
+
+    def wrapped(*args, **kwargs):
+        before()
+        return original(*args, **kwargs)
+
+    wrapped.original = original
+    setattr(sys.modules[module], name, wrapped if before else original)
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fill_up():
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def doze():
+    time.sleep(0.05)
+
+
+@contextmanager
+def interference(client, stage, before, victim=None):
+    """Wrap a stage on all workers, or on one, which dies of it."""
+    client.run(wrap, stage, before, workers=None if victim is None else [victim])
+    try:
+        yield
+    finally:
+        wait_until(lambda: victim not in client.nthreads(), 60)
+        wait_until(lambda: len(client.nthreads()) == WORKERS, 60)
+        client.run(wrap, stage)
+
+
+def pause(dask_worker):
+    # Else the next look at its memory would let it go on.
+    dask_worker.memory_manager.memory_pause_fraction = False
+    dask_worker.status = Status.paused
+
+
+def unpause(dask_worker):
+    dask_worker.memory_manager.memory_pause_fraction = 0.8
+    dask_worker.status = Status.running
+
+
+# --- workers --------------------------------------------------------------------------
+
+
+def test_a_worker_killed_as_it_writes_costs_time_alone(client, expected):
+    (victim, *_) = client.run(os.getpid)
+    with interference(client, "writing", die, victim):
+        multiply("C.h5", client=client)
+    assert same_bits(read("C.h5"), expected)
+    assert not list(Path().glob(".*"))
+
+
+def test_all_workers_killed_at_once_cost_time_alone(client, expected):
+    def kill():
+        for pid in client.run(os.getpid).values():
+            os.kill(pid, signal.SIGKILL)
+
+    # The look for moduli is lost with them.
+    multiply(progress=at(9, kill), client=client, num_moduli=None)
+    assert same_bits(read("C.zarr"), expected)
+    wait_until(lambda: len(client.nthreads()) == WORKERS, 60)
+
+
+def test_a_worker_that_joins_late_is_no_harm(client, expected):
+    def grow(progress):
+        if progress.done == 3:
+            client.cluster.scale(WORKERS + 1)
+        if progress.done == 4:
+            client.wait_for_workers(WORKERS + 1, timeout=60)
+
+    job = open_job(td.gemm.ask("A.zarr", "B.npy", **FAST), "C.zarr")
+    compute_in_waves(job, client, grow)
+    assert same_bits(read("C.zarr"), expected)
+    client.cluster.scale(WORKERS)
+    wait_until(lambda: len(client.nthreads()) == WORKERS)
+
+
+def test_a_paused_worker_gives_its_tasks_away(client, expected, monkeypatch):
+    monkeypatch.setattr(plugin, "PAUSE_SECONDS", 0.3)
+    (victim, *_) = client.run(os.getpid)
+
+    pause_one = partial(client.run, pause, workers=[victim])
+    with interference(client, "product", doze):
+        try:
+            # For ever, if it did not.
+            multiply(client=client, progress=at(2, pause_one))
+        finally:
+            client.run(unpause, workers=[victim])
+    assert same_bits(read("C.zarr"), expected)
+    wait_until(lambda: not task_names(client))
+
+
+def test_workers_that_all_stay_paused_are_told_of(client, files, impatient):
+    before = visible(Path())
+    try:
+        with raises(StoreError, "workers-paused"):
+            multiply(client=client, progress=at(2, partial(client.run, pause)))
+    finally:
+        client.run(unpause)
+    wait_until(lambda: not task_names(client))
+    assert visible(Path()) == before
+
+
+def test_workers_that_die_again_and_again_end_the_job(client, expected, monkeypatch):
+    # As out of memory, which Linux answers with SIGKILL, and dask near the limit.
+    monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
+    before = visible(Path())
+    (victim, *_) = client.run(os.getpid)
+    dying = interference(client, "product", die, victim)
+    with dying, pytest.raises(KilledWorker):
+        multiply(client=client)
+    wait_until(lambda: not task_names(client))
+    assert visible(Path()) == before
+
+
+def test_after_a_disk_that_fills_up_the_job_goes_on(client, expected):
+    fill_later = at(7, partial(client.run, wrap, "writing", fill_up))
+    # Slow enough to be met at work.
+    with interference(client, "product", doze):
+        with pytest.raises(OSError, match=r"No space left on device") as caught:
+            multiply("C.npy", client=client, progress=fill_later)
+        client.run(wrap, "writing")
+    wait_until(lambda: not task_names(client))
+    assert "of 30 tiles are kept in" in caught.value.__notes__[-1]
+    assert not Path("C.npy").exists()
+    assert multiply("C.npy", client=client).resumed >= 7
+    assert same_bits(read("C.npy"), expected)
+
+
+def test_an_output_whose_folder_goes_is_told_of(client, expected):
+    os.mkdir("out")
+    move = at(2, partial(os.rename, "out", "elsewhere"))
+    with raises(StoreError, "file-missing"):
+        multiply("out/C.npy", client=client, progress=move)
+    assert not list(Path("elsewhere").glob("C*"))
+
+
+# --- schedulers -----------------------------------------------------------------------
+
+
+@contextmanager
+def remote_cluster():
+    """Yield the process of a scheduler with a worker, and a client."""
+    file = Path("dask.json").resolve()
+    processes = []
+
+    def start(*command):
+        flags = ("--scheduler-file", file, "--no-dashboard", "--host", "127.0.0.1")
+        options = {"env": ENVIRONMENT, "stderr": subprocess.DEVNULL}
+        command = [sys.executable, "-m", "dask", *command, *flags]
+        processes.append(subprocess.Popen(command, **options))
+
+    try:
+        start("scheduler", "--port", "0")
+        wait_until(file.exists)
+        start("worker", "--nthreads", "1", "--no-nanny")
+        client = Client(scheduler_file=str(file), set_as_default=False, timeout=5)
+        client.wait_for_workers(1, timeout=60)
+        yield processes[0], client
+        processes[0].kill()
+        client.close(timeout=2)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait(timeout=10)
+
+
+def test_a_cluster_without_workers_ends_the_job(expected, impatient):
+    with local_workers(1, processes=False) as client:
+        client.run(wrap, "product", doze)
+        leave = at(5, partial(client.cluster.scale, 0))
+        try:
+            with raises(StoreError, "no-workers") as caught:
+                multiply(client=client, progress=leave)
+        finally:
+            wrap("product")
+    assert "of 30 tiles are kept" in caught.value.__notes__[-1]
+    assert multiply().resumed >= 5
+    assert same_bits(read("C.zarr"), expected)
+
+
+def test_a_lost_scheduler_ends_the_job_and_what_is_there_finishes_it(
+    expected, impatient, monkeypatch
+):
+    def stop():
+        # Not before: a busy machine may take longer to begin.
+        monkeypatch.setattr(watchdog, "ANSWER_SECONDS", 1.5)
+        scheduler.send_signal(signal.SIGSTOP)
+
+    with remote_cluster() as (scheduler, client):
+        # Slow enough to be noticed at work.
+        client.run(wrap, "product", doze)
+        with raises(StoreError, "cluster-silent") as silent:
+            multiply(client=client, progress=at(5, stop))
+        monkeypatch.setattr(watchdog, "ANSWER_SECONDS", 60)
+        scheduler.send_signal(signal.SIGCONT)
+        with raises(StoreError, "scheduler-gone") as gone:
+            multiply(client=client, progress=at(20, scheduler.kill))
+    for caught in (silent, gone):
+        assert "of 30 tiles are kept" in caught.value.__notes__[-1]
+    assert multiply().resumed >= 20
+    assert same_bits(read("C.zarr"), expected)

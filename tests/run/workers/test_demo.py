@@ -1,0 +1,73 @@
+"""The demonstration: what it prints, and what it says of a wrong result."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+import twom_dist as td
+from benchmarks import demo
+from tests.support.command import make, save
+from tests.support.jobs import local_workers
+from twom_dist.store import open_matrix
+
+
+@pytest.fixture
+def call(here, capsys, monkeypatch):
+    monkeypatch.setattr(demo, "IN_MEMORY", 8)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as caught:
+            demo.main(list(arguments), prog_name="demo")
+        captured = capsys.readouterr()
+        return int(caught.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+def test_random_matrices_and_ones_own_are_multiplied_and_checked(call, monkeypatch):
+    code, out, err = call("--size", "90", "--workers", "1")
+    assert (code, err) == (0, "")
+    for part in ("gemm, 90 x 90 complex128", "residual", "On this machine"):
+        assert part in out
+    assert open_matrix("demo-output/C.zarr").shape == (90, 90)
+    # Nothing of it gets into a repository by chance.
+    assert Path("demo-output/.gitignore").read_text() == "*\n"
+    save("A.npy", make(40, 30, 1, "f8"))
+    save("B.zarr", make(30, 50, 2))
+    with local_workers(1, processes=False) as client:
+        monkeypatch.setattr(td, "local_cluster", lambda **_: nullcontext(client))
+        monkeypatch.setattr(demo, "measure_speedup", lambda _: 4.0)
+        code, out, _ = call("--a", "A.npy", "--b", "B.zarr")
+    assert (code, "residual" in out) == (0, True)
+
+
+def test_the_verdict_follows_the_times(monkeypatch):
+    plan = td.plan(td.gemm, (64, 64), (64, 64))
+    for seconds, verdict in ((1.2, "slower"), (1.0, "as fast"), (0.8, "faster")):
+        assert verdict in demo.compare(plan, 8.1, seconds, 1.0)
+    assert demo.measure_speedup("float32") > 0
+    monkeypatch.setattr(demo, "IN_MEMORY", 8)
+    assert min(demo.time_in_memory("float32")) > 0
+
+
+def test_shapes_that_do_not_fit_are_refused_before_anything_starts(call):
+    save("A.npy", make(9, 8, 1))
+    code, out, err = call("--a", "A.npy", "--b", "A.npy")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--a", "A.npy"),
+        ("--a", "A.npy", "--b", "A.npy", "--size", "9"),
+        ("--a", "A.npy", "--b", "none.npy"),
+        ("--size", "0"),
+        ("--size", "9", "--workers", "1000000"),
+    ],
+)
+def test_what_cannot_be_is_refused(call, arguments):
+    save("A.npy", make(9, 9, 1))
+    code, _, err = call(*arguments)
+    assert (code, err.count("\n")) == (2, 1)

@@ -1,0 +1,99 @@
+"""A folder to submit from, and what the scripts find on PATH."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.command import make, save
+from tests.support.jobs import listening, wait_until_gone
+from tests.support.places import STAND_INS
+from tests.support.slurm import Slurm, running_slurm, why_not
+
+BATCH = ("DASK_", "SLURM_", "PBS_", "LSB_")
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[Slurm]:
+    """Start a Slurm of two nodes, once for all tests."""
+    # Root and Slurm's daemons, which not every machine has; CI has both.
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    with running_slurm() as started:
+        yield started
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Make a folder with matrices; afterwards, nothing of a job is left anywhere."""
+    home, scratch, path = tmp_path / "home", tmp_path / "scratch", tmp_path / "a b"
+    for each in (home, scratch, path):
+        each.mkdir()
+    monkeypatch.chdir(path)
+    for name in [name for name in os.environ if name.startswith(BATCH)]:
+        monkeypatch.delenv(name)
+    bins = [str(STAND_INS), str(Path(sys.executable).parent), os.environ["PATH"]]
+    monkeypatch.setenv("PATH", os.pathsep.join(bins))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    save("A.zarr", make(60, 40, 1))
+    save("B.zarr", make(40, 50, 2))
+    yield path
+    # Bash takes a moment to end after its last word.
+    try:
+        wait_until_gone(lambda: processes_of(path), seconds=10)
+    finally:
+        for process in processes_of(path):
+            process.kill()
+    assert not [*scratch.glob("twom-*"), *scratch.glob("dask-*")]
+    for name in ("scheduler.json", "settings.sh", "tls.pem"):
+        assert not list(path.rglob(name))
+
+
+@pytest.fixture
+def long_product(folder, monkeypatch) -> tuple[str, ...]:
+    """Make a product that takes a minute, most of it asleep: its command."""
+    preload = str(STAND_INS / "slow_tasks.py")
+    monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__PRELOAD", preload)
+    save("long.npy", make(240, 16, 3))
+    slow = ("--op-b", "T", "--engine", "reference", "--chunks", "16")
+    # Not looked at first, which would take longer than the tests wait.
+    given = ("--num-moduli", "16")
+    return ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow, *given)
+
+
+def parts_of_c() -> list[Path]:
+    """List the tiles of an output that is not whole."""
+    return list(Path().glob(".C.zarr.unfinished/*/c/*/*"))
+
+
+def processes_of(folder: Path, command: str = "") -> list[psutil.Process]:
+    """Find the processes of a job: they were told of its folder, or work in it.
+
+    `command`: part of their command lines.
+    """
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words, place = process.cmdline(), process.cwd()
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+        line = " ".join(words)
+        if process.pid != os.getpid() and str(folder) in line + place:
+            found += [process] * (command in line)
+    return found
+
+
+def listening_addresses(folder: Path) -> set[str]:
+    """Find where dask's processes of a job can be reached."""
+    found = set()
+    for process in processes_of(folder):
+        with suppress(psutil.NoSuchProcess):  # it may have ended by now
+            if "python" in process.name():
+                found.add(process.pid)
+    return listening(found)

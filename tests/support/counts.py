@@ -1,0 +1,188 @@
+"""What products cost in numbers that do not depend on the machine, and their record.
+
+`test_counts.py` and `kernels/cuda/test_launches.py` compare; ``make counts`` has them
+write what they find instead. A change that costs more, or less, changes the record, and
+whoever reads the change sees it. Calls of Python functions differ by a few between CPUs
+and versions of Python: of these the record is a bound.
+"""
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+import twom_dist as td
+from tests.support.places import DATA
+from tests.support.stages import count_stages
+
+RECORD = DATA / "counts.json"
+PACKAGE = str(Path(td.__file__).parent)
+# Their calls depend on the machine's cores and kernels.
+KERNELS = str(Path(PACKAGE, "kernels"))
+
+# So many times the calls that are recorded may be made.
+MORE_CALLS = 1.1
+
+Counts = dict[str, dict[str, Any]]
+
+
+def count_plans() -> Counts:
+    """Count the tasks, int8 products and bytes of plans, for clusters of 1 to 16."""
+    cases: dict[str, Callable[..., td.Plan]] = {
+        "gemm": lambda **on: td.plan(td.gemm, (8192, 4096), (4096, 8192), **on),
+        "gemm of 1e-8": lambda **on: td.plan(
+            td.gemm, (8192, 4096), (4096, 8192), accuracy=1e-8, **on
+        ),
+        "gemm of float32": lambda **on: td.plan(
+            td.gemm, (8192, 4096), (4096, 8192), dtype="float32", **on
+        ),
+        "herk": lambda **on: td.plan(td.herk, (8192, 4096), **on),
+        "her2k, lower": lambda **on: td.plan(
+            td.her2k, (8192, 4096), (8192, 4096), uplo="lower", **on
+        ),
+    }
+    names = ("num_tasks", "num_int8_gemms", "bytes_moved", "peak_worker_bytes")
+    found = {}
+    for name, plan in cases.items():
+        for workers in (1, 4, 16):
+            made = plan(n_workers=workers, chunks=1024)
+            figures = {x: getattr(made, x) for x in names}
+            found[f"plan of {name}, {workers} workers"] = figures
+    return found
+
+
+def _lazy(m: int, n: int, chunk: int = 16) -> Any:
+    return da.zeros((m, n), dtype=complex, chunks=chunk)
+
+
+def count_graphs() -> Counts:
+    """Count the tasks of graphs by stage."""
+    a, b = _lazy(128, 96), _lazy(96, 128)
+    stack = da.zeros((12, 8, 16), dtype=complex, chunks=(3, 4, 16))
+    results = {
+        "gemm": td.gemm(a, b),
+        "gemm, 16 moduli": td.gemm(a, b, num_moduli=16),
+        "herk": td.herk(a),
+        "her2k, upper": td.her2k(a, a + 1, uplo="upper"),
+        "herk of a stack": td.herk(stack),
+        "einsum": td.einsum("ij,kj->ki", a, 2 * a, method="2m"),
+    }
+    return {
+        f"tasks of {name}": dict(sorted(count_stages(x).items()))
+        for name, x in results.items()
+    }
+
+
+@contextmanager
+def counting_calls(counts: dict[str, int]) -> Any:
+    """Count the calls of this package's functions, those of kernels apart."""
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        code = frame.f_code
+        path = code.co_filename
+        own = path.startswith(PACKAGE) and not path.startswith(KERNELS)
+        # Comprehensions are no functions from Python 3.12 on.
+        if event == "call" and own and not code.co_name.startswith("<"):
+            counts["calls"] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def count_calls() -> Counts:
+    """Count what planning, building and a small product call, once warm."""
+    rng = np.random.default_rng(0)
+    small = rng.random((16, 16)) + 1j * rng.random((16, 16))
+    a, b = _lazy(512, 512), _lazy(512, 512)
+    size = (2**17, 2**17)
+    cases: dict[str, Callable[[], Any]] = {
+        "a plan of 128 x 128 tiles": lambda: td.plan(
+            td.gemm, size, size, chunks=1024, n_workers=16
+        ),
+        "a plan of a triangle of 128": lambda: td.plan(
+            td.herk, size, chunks=1024, n_workers=16
+        ),
+        "building 32 x 32 tiles": lambda: dict(td.gemm(a, b).__dask_graph__()),
+        "building a triangle of 32": lambda: dict(td.herk(a).__dask_graph__()),
+        "gemm of 16 x 16": lambda: td.gemm(small, small, num_moduli=16),
+        "gemm of 16 x 16 by default": lambda: td.gemm(small, small),
+        "matmul of 16 x 16": lambda: td.matmul(small, small),
+    }
+    found = {}
+    for name, run in cases.items():
+        run()
+        run()
+        counts = {"calls": 0}
+        with counting_calls(counts):
+            run()
+        found[f"calls of {name}"] = dict(counts)
+    return found
+
+
+def count_launches(device: Any, capability: int) -> Counts:
+    """Count the launches of products on a device that lists them, warm.
+
+    `capability`: that of the device, whose engine is that of NumPy arrays.
+    """
+    rng = np.random.default_rng(0)
+    x = rng.random((48, 40)) + 1j * rng.random((48, 40))
+    cases: dict[str, Callable[[], Any]] = {
+        "gemm": lambda: td.gemm(x, x, op_b="C", num_moduli=16),
+        "gemm by default": lambda: td.gemm(x, x, op_b="C"),
+        "herk": lambda: td.herk(x, num_moduli=16),
+        "herk of a stack": lambda: td.herk(np.stack([x] * 3), num_moduli=16),
+    }
+    found = {}
+    for name, run in cases.items():
+        run()
+        device.launched.clear()
+        run()
+        launched = dict(sorted(Counter(device.launched).items()))
+        found[f"launches of {name}, sm_{capability}"] = launched
+    return found
+
+
+def assert_as_recorded(counts: Counts) -> None:
+    """Compare with the record, or write it where that is wanted."""
+    if "TWOM_RECORD_COUNTS" in os.environ:
+        write(counts)
+    assert not find_changes(counts), "if that is as it should be: make counts"
+
+
+def find_changes(counts: Counts) -> dict[str, str]:
+    """Compare with the record."""
+    recorded = read()
+    return {
+        name: f"{recorded.get(name)} -> {found}"
+        for name, found in counts.items()
+        if not _is_as_recorded(found, recorded.get(name, {}))
+    }
+
+
+def _is_as_recorded(found: dict[str, Any], recorded: dict[str, Any]) -> bool:
+    if found.keys() == recorded.keys() == {"calls"}:
+        return bool(found["calls"] <= MORE_CALLS * recorded["calls"])
+    return found == recorded
+
+
+def read() -> Counts:
+    """Read the record."""
+    recorded: Counts = json.loads(RECORD.read_text("utf-8"))
+    return recorded
+
+
+def write(counts: Counts) -> None:
+    """Put counts into the record."""
+    recorded = read() if RECORD.exists() else {}
+    RECORD.write_text(json.dumps(recorded | counts, indent=1) + "\n", "utf-8")

@@ -1,0 +1,52 @@
+"""Products that launch every kernel of the CUDA engine, as small as they may be."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dask
+import numpy as np
+
+import twom_dist as td
+from tests.support.strategies import random_matrix
+from twom_dist.kernels.cuda.sources import FAMILIES, kernel_names
+from twom_dist.kernels.cuda.tuning import Tuning
+
+Call = tuple[Callable[..., Any], list[np.ndarray], dict[str, Any]]
+
+
+def kernels_of(own: Tuning) -> set[str]:
+    """Name the kernels that one way of multiplying needs."""
+    others = {"products", "scale_and_encode", "fill_product", "fill_and_close"}
+    others |= {"spread", "join"}
+    if own.fused:
+        others = {"requantise", "combine"}
+    if own.element == "int8":
+        others |= {"widen"}
+    return {name for family in FAMILIES for name in kernel_names(family)} - others
+
+
+def multiply_by_seven(A: Any, B: Any) -> Any:
+    """Multiply by a level of Winograd's algorithm."""
+    with dask.config.set({"twom-dist.winograd-levels": 1}):
+        return td.gemm(A, B, num_moduli=2)
+
+
+def calls_of_every_kernel() -> Iterator[Call]:
+    """Yield routine, arrays and options; ragged, and two squares of 256 a side."""
+    A, B, C = (
+        random_matrix(*shape, "complex128", 1.0, seed)
+        for seed, shape in enumerate([(70, 37), (37, 51), (70, 51)])
+    )
+    A[3, 5], C[1, 1] = np.nan, np.inf
+    yield td.gemm, [A, B, C], {"alpha": 2, "beta": 0.5j, "num_moduli": 3}
+    yield td.gemm, [A, B], {}
+    yield multiply_by_seven, [np.resize(A, (65, 129)), np.resize(B, (129, 65))], {}
+    yield td.gemm, [A, B], {"method": "eisenstein"}
+    yield td.gemm, [np.eye(37), np.eye(37)], {}
+    yield td.gemm, [np.stack([np.eye(37)] * 2), np.eye(37)], {}
+    D = np.ldexp(1.0, np.arange(37) % 20)
+    yield td.gemm, [A * D, B / D[:, None]], {"num_moduli": 3, "equilibrate": True}
+    for dtype in ("complex64", "float64"):
+        X = random_matrix(262, 20, dtype, 1.0, 4)
+        yield td.herk, [X], {"num_moduli": 2, "uplo": "upper"}
+        yield td.syr2k, [X[:40], X[40:80]], {"num_moduli": 2}

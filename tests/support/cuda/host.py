@@ -1,0 +1,260 @@
+"""Run the CUDA kernels on the host: the same text, built by the host's compiler.
+
+The grid is a loop over blocks and threads. Arguments are checked as strictly as a
+launch on a device would need them: every scalar of the parameter's own type.
+"""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from tests.support.cuda.kept import Kept
+from twom_dist.kernels.cuda.hopper import TENSOR_MAP
+from twom_dist.kernels.cuda.sources import Module, source_of, text_of
+from twom_dist.kernels.cuda.tables import Constants
+
+COMPILER = shutil.which("g++")
+_SHIM = Path(__file__).with_name("host_shim.h")
+_BARRIER = Path(__file__).with_name("host_barrier.h")
+# What only a device can do, and what stands for it here.
+_RING = files("twom_dist.kernels.cuda").joinpath("ring.cuh").read_text("utf-8")
+_HOST_RING = Path(__file__).with_name("host_ring.h").read_text("utf-8")
+# The handlers of the checks for undefined behaviour are in the shim: no library needed.
+_CHECKS = "alignment,shift,signed-integer-overflow,bounds,float-cast-overflow"
+_OPTIONS = (
+    *("-std=c++17", "-O1", "-fPIC", "-w", "-ffp-contract=off", "-frounding-math"),
+    *("-fno-strict-aliasing", f"-fsanitize={_CHECKS}"),
+)
+_SIGNATURE = re.compile(
+    r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(([^)]*)\)'
+)
+_QUALIFIERS = ("const", "*", "__grid_constant__")
+_TYPES = {
+    "int8": np.int8,
+    "uint8": np.uint8,
+    "uint16": np.uint16,
+    "int32": np.int32,
+    "uint32": np.uint32,
+    "int64": np.int64,
+    "uint64": np.uint64,
+    "uint4": np.uint32,
+    "float16": np.float16,
+    "float": np.float32,
+    "double": np.float64,
+    "Job": np.int32,
+    "Mirror": np.uint32,
+    "TensorMap": TENSOR_MAP,
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel."""
+
+    name: str
+    dtype: Any
+    pointer: bool
+    constant: bool
+
+
+@cache
+def parse_kernels(module: Module) -> dict[str, list[Parameter]]:
+    """Read the kernels' signatures from the text."""
+    real = dict(module.macros).get("REAL", "double")
+    kernels = {}
+    for name, text in _SIGNATURE.findall(text_of(module.family)):
+        parameters = []
+        for parameter in text.split(","):
+            *kind, own = parameter.replace("*", " * ").split()
+            (word,) = (t for t in kind if t not in _QUALIFIERS)
+            dtype = np.dtype(_TYPES[real if word == "REAL" else word])
+            parameters.append(Parameter(own, dtype, "*" in kind, "const" in kind))
+        kernels[name] = parameters
+    return kernels
+
+
+@cache
+def _threads(module: Module, name: str) -> int:
+    """Read the most threads of a block that a kernel is compiled for."""
+    bounds = re.compile(rf"__launch_bounds__\((\d+)[, \w]*\)\s*{name}\(")
+    (threads,) = bounds.findall(text_of(module.family))
+    return int(threads)
+
+
+def _wrapper(name: str, count: int, block: str) -> str:
+    """Loop over the grid; parameters arrive as an array of pointers, as CUDA's do."""
+    return f"""
+template <class... T, unsigned long... I>
+static void call_{name}(void (*kernel)(T...), Indices<I...>) {{
+  kernel(*static_cast<std_decay<T>*>(arguments[I])...);
+}}
+static void thread_of_{name}() {{ call_{name}({name}, Range<{count}>::type()); }}
+extern "C" unsigned int launch_{name}(const unsigned int* shape, void** args) {{
+  gridDim = {{shape[0], shape[1], shape[2]}};
+  blockDim = {{shape[3], shape[4], shape[5]}};
+  arguments = args;
+  undefined_line = 0;
+  FOR_EACH(blockIdx, gridDim) {block}(thread_of_{name});
+  return undefined_line;
+}}
+"""
+
+
+_PRELUDE = """
+#define FOR_EACH(i, count) for (i.z = 0; i.z < count.z; ++i.z) \\
+  for (i.y = 0; i.y < count.y; ++i.y) for (i.x = 0; i.x < count.x; ++i.x)
+template <unsigned long... I> struct Indices {};
+template <int N, unsigned long... I> struct Range : Range<N - 1, N - 1, I...> {};
+template <unsigned long... I> struct Range<0, I...> { typedef Indices<I...> type; };
+template <class T> using std_decay = T;
+static void** arguments;
+static void run_alone(void (*thread)()) { FOR_EACH(threadIdx, blockDim) thread(); }
+"""
+
+
+def _variables(constants: Constants) -> str:
+    """Write constants as variables, so that systems share what is built."""
+    names = [name for name, _ in constants.numbers]
+    numbers = "".join(f"{name} = numbers[{i}]; " for i, name in enumerate(names))
+    kind = "double" if constants.table.dtype == np.float64 else "unsigned int"
+    return f"""
+static int {", ".join(names)};
+static const {kind}* TABLE;
+extern "C" void set_constants(const int* numbers, const {kind}* table) {{
+  {numbers}TABLE = table;
+}}
+"""
+
+
+def host_text(module: Module, extra: str = "", specialised: bool = False) -> str:
+    """Write the text that the host's compiler builds, with constants or variables."""
+    kernels = parse_kernels(module).items()
+    text = source_of(module) if specialised else text_of(module.family)
+    text = text.replace(_RING, _HOST_RING)
+    if module.constants is not None and not specialised:
+        text = _variables(module.constants) + text
+    # Coroutines take time: for those alone that wait for one another.
+    block, head = "run_alone", ""
+    if "__syncthreads" in text:
+        block, head = "run_together", f'#include "{_BARRIER}"\n'
+    wrappers = "".join(_wrapper(name, len(p), block) for name, p in kernels)
+    head = f'#include "{_SHIM}"\n{head}#line 1 "{module.family}"\n'
+    return f"{head}{text}{extra}{_PRELUDE}{wrappers}"
+
+
+@cache
+def _compiler_version() -> str:
+    assert COMPILER is not None
+    return subprocess.run([COMPILER, "-v"], capture_output=True, text=True).stderr
+
+
+class HostKernels:
+    """Modules built and kept, each when first asked for.
+
+    `specialised`: one for each residue system, as on a device, where otherwise systems
+    share what is built.
+    """
+
+    def __init__(self, kept: Kept, specialised: bool = False) -> None:
+        self._kept = kept
+        self._specialised = specialised
+        self._built: dict[tuple[Any, ...], Any] = {}
+        self._lock = Lock()
+
+    def launch(
+        self,
+        module: Module,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        args: Sequence[Any],
+    ) -> None:
+        """Run every thread of a launch, one after the other.
+
+        `args`: NumPy arrays for pointers, NumPy scalars otherwise, for null ones too.
+        """
+        with self._lock:
+            library = self._library(module)
+            parameters = parse_kernels(module)[name]
+            values = [_value(name, p, a) for p, a in zip(parameters, args, strict=True)]
+            shape = np.array([*grid, *block], np.uint32)
+            assert shape.size == 6, f"{name}: grid {grid}, block {block}"
+            assert np.prod(shape[3:]) <= _threads(module, name), f"{name}: {block}"
+            assert (shape[1:3] <= 65535).all(), f"{name}: grid {grid}"
+            pointers = (ctypes.c_void_p * len(values))(*(v.ctypes.data for v in values))
+            run = getattr(library, f"launch_{name}")
+            run.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+            run.restype = ctypes.c_uint
+            line = run(shape.ctypes.data, ctypes.addressof(pointers))
+        assert line == 0, f"undefined behaviour in {name}, line {line} of its module"
+
+    def _library(self, module: Module) -> Any:
+        """Return what runs a module, built if it is not, with its constants set."""
+        system = module.system if self._specialised else None
+        key, constants = (module.family, module.macros, system), module.constants
+        if key not in self._built:
+            text = host_text(module, specialised=self._specialised)
+            self._built[key] = self.compile(text, module.options)
+        library = self._built[key]
+        if constants is not None and not self._specialised:
+            numbers = np.array([value for _, value in constants.numbers], np.int32)
+            set_constants = library.set_constants
+            set_constants.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+            set_constants.restype = None
+            set_constants(numbers.ctypes.data, constants.table.ctypes.data)
+        return library
+
+    def compile(self, text: str, options: Sequence[str] = ()) -> Any:
+        """Build a text into a library and load it."""
+        options = (*_OPTIONS, *options)
+        shim = _SHIM.read_text("utf-8") + _BARRIER.read_text("utf-8")
+
+        def make(library: Path) -> None:
+            source, unit = library.with_suffix(".cpp"), library.with_suffix(".o")
+            source.write_text(text, "utf-8")
+            for command in (
+                (*options, "-c", source, "-o", unit),
+                ("-shared", unit, "-o", library),
+            ):
+                command = [COMPILER, *command]
+                done = subprocess.run(command, capture_output=True, text=True)
+                assert done.returncode == 0, done.stderr
+
+        parts = (_compiler_version(), *options, shim, text)
+        return ctypes.CDLL(str(self._kept.get(".so", parts, make)))
+
+
+def _aligned(value: np.ndarray) -> np.ndarray:
+    """Copy to an address that 64 divides, as structures of parameters may want."""
+    buffer = np.zeros(value.nbytes + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    out = buffer[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+    out[...] = value
+    return out
+
+
+def _value(kernel: str, parameter: Parameter, given: Any) -> np.ndarray:
+    """Return the bytes that a launch would pass, after a check of the type."""
+    where = f"{kernel}, {parameter.name}"
+    if not parameter.pointer:
+        assert np.ndim(given) == 0, f"{where}: {given!r} is no NumPy scalar"
+        assert given.dtype == parameter.dtype, f"{where}: {given.dtype} given"
+        return _aligned(np.array(given))
+    if given is None or (isinstance(given, np.generic) and given == 0):
+        return np.zeros(1, np.uint64)
+    assert isinstance(given, np.ndarray), f"{where}: {type(given)} given"
+    real = given.real.dtype
+    assert real.itemsize == parameter.dtype.itemsize, f"{where}: {given.dtype} given"
+    assert (real.kind == "f") == (parameter.dtype.kind == "f"), where
+    assert parameter.constant or given.flags.writeable, f"{where} is read-only"
+    return np.array([given.ctypes.data], np.uint64)

@@ -1,0 +1,180 @@
+"""A device of the CUDA engine on the host: its kernels' text, an exact product.
+
+It refuses what cuBLAS or a launch would refuse, or do slowly.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.support.cuda.host import HostKernels
+from twom_dist.kernels.cuda.engine import CudaEngine
+from twom_dist.kernels.cuda.hopper import TENSOR_MAP
+from twom_dist.kernels.cuda.launch import Parts, part_offsets
+from twom_dist.kernels.cuda.sources import Module
+from twom_dist.kernels.cuda.tuning import Element, tuning_for
+
+POISON = 0xA5
+
+
+def _split(whole: np.ndarray, parts: Parts) -> list[np.ndarray]:
+    """View the arrays of one allocation."""
+    sizes = (int(np.prod(shape)) * np.dtype(t).itemsize for shape, t in parts)
+    return [
+        whole[start : start + size].view(dtype).reshape(shape)
+        for (shape, dtype), start, size in zip(
+            parts, part_offsets(parts)[0], sizes, strict=True
+        )
+    ]
+
+
+def _allocation(x: np.ndarray) -> np.ndarray:
+    """Return the array that owns the memory."""
+    while x.base is not None:
+        x = x.base
+    return x
+
+
+def _multiply(x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
+    """Check what tensor cores want, and multiply exactly: in doubles."""
+    (batch, m, n), k = sums.shape, x.shape[2]
+    assert (x.shape, y.shape) == ((batch, m, k), (batch, n, k))
+    for t in (x, y, sums):
+        assert t.strides[2] == t.itemsize, "rows are contiguous"
+        assert t.ctypes.data % 16 == 0
+        assert t.strides[1] % 16 == 0
+        assert batch == 1 or t.strides[0] > 0
+    assert m % 16 == n % 16 == k % 16 == 0
+    for a, b, out in zip(x, y, sums, strict=True):
+        out[...] = a.astype(np.float64) @ b.astype(np.float64).T
+
+
+class HostDevice:
+    """NumPy arrays in the place of device memory; the calls in `launched`."""
+
+    def __init__(self, kernels: HostKernels, capability: int = 90) -> None:
+        self.kernels = kernels
+        self._capability = capability
+        self.launched: list[str] = []
+        self.allocated: list[int] = []
+        self.free: int | None = None
+        self.asked = 0
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Allocate as CuPy does, at multiples of 512 bytes, with something in it."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        self.allocated.append(size)
+        whole = np.full(size + 512, POISON, np.uint8)
+        start = -whole.ctypes.data % 512
+        return whole[start : start + size].view(dtype).reshape(shape)
+
+    def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> np.ndarray:
+        """Allocate, every byte alike."""
+        self.launched.append("memset")
+        out = self.empty(shape, dtype)
+        out.reshape(-1).view(np.uint8)[...] = byte
+        return out
+
+    def empty_together(self, parts: Parts) -> list[np.ndarray]:
+        """Allocate once; what lies between the arrays belongs to none."""
+        return _split(self.empty((part_offsets(parts)[1],), np.uint8), parts)
+
+    def filled_together(self, parts: Parts, byte: int) -> list[np.ndarray]:
+        """Allocate once, every byte alike."""
+        return _split(self.filled((part_offsets(parts)[1],), np.uint8, byte), parts)
+
+    def send(self, x: np.ndarray) -> np.ndarray:
+        """Copy to the device."""
+        self.launched.append("send")
+        out = self.empty(x.shape, x.dtype)
+        out[...] = x
+        return out
+
+    def fetch(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Copy arrays of one allocation."""
+        self.launched.append("fetch")
+        assert len({id(_allocation(x)) for x in arrays}) == 1
+        assert all(x.flags.c_contiguous for x in arrays)
+        return [x.copy() for x in arrays]
+
+    def constant(self, table: np.ndarray) -> np.ndarray:
+        """Give the table itself."""
+        return table
+
+    def launch(
+        self,
+        module: Module,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        args: Sequence[Any],
+    ) -> None:
+        """Run every thread."""
+        assert min(*grid, *block) > 0, f"{name}: empty launch {grid} x {block}"
+        for t in args:
+            if isinstance(t, np.ndarray) and t.dtype == np.int8:
+                # Residues and planes: rows are read by words.
+                assert t.ndim < 3 or t.ctypes.data % 16 == t.strides[1] % 16 == 0
+        self.launched.append(name)
+        self.kernels.launch(module, name, grid, block, args)
+
+    def multiply_int8(self, x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
+        """Multiply integers below 2^31."""
+        self.launched.append("multiply_int8")
+        assert (x.dtype, y.dtype, sums.dtype) == (np.int8, np.int8, np.int32)
+        assert 0 < x.shape[2] <= 1 << 16  # |sum| <= 2^16 2^14
+        _multiply(x, y, sums)
+
+    def multiply_float16(self, x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
+        """Multiply where float32 holds every partial sum, in any order."""
+        self.launched.append("multiply_float16")
+        types = np.float16, np.float16, np.float32
+        assert (x.dtype, y.dtype, sums.dtype) == types
+        for a, b in zip(x, y, strict=True):
+            largest = abs(a.astype(np.float64)) @ abs(b.astype(np.float64)).T
+            assert largest.max() < 1 << 24
+            assert (a % 1 == 0).all()
+            assert (b % 1 == 0).all()
+        _multiply(x, y, sums)
+
+    def map_planes(self, planes: np.ndarray) -> np.ndarray:
+        """Check what the driver would refuse, and write down what host_ring.h reads."""
+        count, rows, k = planes.shape
+        assert planes.flags.c_contiguous
+        assert rows % 64 == planes.ctypes.data % 128 == k % 128 == 0
+        out = np.zeros((), TENSOR_MAP)
+        out["word"][:3] = planes.ctypes.data, count * rows, k
+        return out
+
+    def total_bytes(self) -> int:
+        """Give the memory of a small device."""
+        return 8 << 30
+
+    def free_bytes(self) -> int | None:
+        """Give what a test says is free."""
+        self.asked += 1
+        return self.free
+
+    def multiprocessors(self) -> int:
+        """Give fewer than large products have blocks."""
+        return 6
+
+    def capability(self) -> int:
+        """Give that of an H100, or the one chosen."""
+        return self._capability
+
+    def element(self) -> Element:
+        """Give what is tuned: products are exact here."""
+        return tuning_for(self._capability).element
+
+    def synchronize(self) -> None:
+        """Nothing runs."""
+        self.launched.append("synchronize")
+
+
+def host_engine(kernels: HostKernels, capability: int = 90) -> CudaEngine:
+    """Make a CUDA engine that takes NumPy arrays."""
+    engine = CudaEngine(HostDevice(kernels, capability))
+    engine.family = "numpy"
+    return engine

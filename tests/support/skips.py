@@ -1,0 +1,93 @@
+"""Skips that a run may have: how many, and only where what they miss is missing.
+
+A run with any other is red, however many tests passed: nobody reads a list of skips.
+"""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+
+@dataclass(frozen=True)
+class Skips:
+    """Tests of a file or folder, at most so many, that do without something."""
+
+    where: str
+    most: int
+    is_missing: Callable[[], bool]
+
+
+def _package(*names: str) -> Callable[[], bool]:
+    return lambda: any(_is_absent(name) for name in names)
+
+
+def _is_absent(name: str) -> bool:
+    try:
+        return find_spec(name) is None
+    except ModuleNotFoundError:  # its parent is
+        return True
+
+
+def _program(name: str) -> Callable[[], bool]:
+    return lambda: shutil.which(name) is None
+
+
+def _always() -> bool:
+    return True
+
+
+def _is_not_root() -> bool:
+    return os.geteuid() != 0
+
+
+def _has_no_slurm() -> bool:
+    from tests.support.slurm import why_not  # takes what only the whole suite has
+
+    return why_not() is not None
+
+
+EXPECTED = (
+    # A driver, a device, its capability, packages: each says itself what it misses.
+    Skips("tests/gpu/", 100, _always),
+    Skips("tests/run/slurm/test_slurm.py", 6, _has_no_slurm),
+    Skips("tests/run/commands/test_scripts.py", 1, _program("shellcheck")),
+    # Only root may act as other users; what needs one user alone runs everywhere.
+    Skips("tests/run/commands/test_shared_folders.py", 6, _is_not_root),
+    Skips("tests/check/store/test_store_safety.py", 3, _is_not_root),
+    Skips("tests/run/workers/test_local_cluster.py", 1, _package("dask_cuda")),
+    # Torch and JAX take gigabytes.
+    Skips("tests/check/interop/test_exchange.py", 13, _package("torch", "jax")),
+    Skips("tests/run/docs/test_docs.py", 1, _package("torch")),
+    # Below: programs that CI installs, and packages that are for some machines alone,
+    # or too new for the oldest dependencies.
+    Skips("tests/run/cuda_on_host/", 1500, _program("g++")),
+    Skips("tests/nightly/architectures/test_compile.py", 300, _package("cuda.core")),
+    Skips("tests/run/cuda_on_host/test_products.py", 1, _package("cupy")),
+    Skips("tests/check/kernels/test_cupy.py", 2, _package("cupy")),
+    Skips("tests/check/project/test_bench_gpu.py", 1, _package("cupy")),
+    Skips("tests/run/workers/test_job_engines.py", 1, _package("cupy")),
+    Skips("tests/nightly/users_types/test_user_types.py", 1, _package("mypy")),
+    Skips("tests/", 20, _package("dask.array._array_expr")),
+    Skips(
+        "tests/run/docs/test_docs.py",
+        9,
+        _package("s3fs", "xarray", "quimb", "opt_einsum"),
+    ),
+)
+
+
+def find_unexpected(node_ids: Iterable[str]) -> list[str]:
+    """List files with more skipped tests than this machine is a reason for."""
+    left = Counter(node_id.partition("::")[0] for node_id in node_ids)
+    for expected in EXPECTED:
+        if not expected.is_missing():
+            continue
+        most = expected.most
+        for path in sorted(x for x in left if x.startswith(expected.where)):
+            taken = min(most, left[path])
+            left[path] -= taken
+            most -= taken
+    return sorted((+left).elements())
