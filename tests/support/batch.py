@@ -61,7 +61,7 @@ def long_product(folder, monkeypatch) -> tuple[str, ...]:
     preload = str(STAND_INS / "slow_tasks.py")
     monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__PRELOAD", preload)
     save("long.npy", make(240, 16, 3))
-    slow = ("--op-b", "T", "--engine", "reference", "--tile", "16")
+    slow = ("--op-b", "T", "--engine", "reference", "--chunks", "16")
     # Not looked at first, which would take longer than the tests wait.
     given = ("--num-moduli", "16")
     return ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow, *given)

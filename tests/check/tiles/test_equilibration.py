@@ -127,13 +127,13 @@ def test_what_cannot_be_equilibrated():
     with pytest.raises(TypeError, match="equilibrate"):
         td.herk(a, equilibrate=True)
     with raises(ArgumentError, "unknown-option"):
-        td.plan_herk(a, equilibrate=True)
+        td.plan(td.herk, a, equilibrate=True)
 
 
 def test_the_plan_counts_the_tasks_and_nothing_is_read_for_no_result():
     a, b = (da.from_array(x, chunks=10) for x in spread_pair(30, 30, 50, 6))
     product = td.gemm(a, b, equilibrate=True)
     keys = [k for k in product.__dask_graph__().to_dict() if k[0].startswith("twom")]
-    assert len(keys) == td.plan_gemm(a, b, equilibrate=True).num_tasks
+    assert len(keys) == td.plan(td.gemm, a, b, equilibrate=True).num_tasks
     empty = td.gemm(a, b, alpha=0, equilibrate=True)
     assert len(empty.__dask_graph__().to_dict()) == 9

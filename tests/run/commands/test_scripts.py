@@ -20,7 +20,7 @@ from tests.support.places import CLUSTER, STAND_INS
 pytestmark = pytest.mark.timeout(180)
 HERK = ("herk", "A.zarr", "-o", "C.zarr")
 # Not what they are about, and what starts fastest.
-PLAIN = ("--tile", "32", "--engine", "reference", "--num-moduli", "16")
+PLAIN = ("--chunks", "32", "--engine", "reference", "--num-moduli", "16")
 SLOTS = "localhost\nlocalhost\n127.0.0.1\n"
 
 

@@ -152,8 +152,8 @@ def test_other_products_go_through_their_stages(cuda, monkeypatch):
     long = random_matrix(20, 301, "complex128", 1.0, 2)
     monkeypatch.setattr(tuning, "LARGEST_AT_ONCE", 300)
     for routine, matrices, options, settings in (
-        (td.gemm, (A, A), {"out": "dd"}, {}),
-        (td.gemm, (A, A), {"accuracy": "normwise", "out": "dd"}, {}),
+        (td.twofold.gemm, (A, A), {}, {}),
+        (td.twofold.gemm, (A, A), {"accuracy": "normwise"}, {}),
         (td.gemm, (A, long), {}, {}),
         (td.gemm, (A, long), {"num_moduli": 3}, {}),
         (td.her2k, (A, A), {"num_moduli": 3}, {}),
