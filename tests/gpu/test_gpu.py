@@ -312,7 +312,6 @@ def test_a_product_is_captured_into_a_graph(cp, engine, name, count):
     assert same_bits(cp, out, getattr(td, name)(*others, num_moduli=16))
 
 
-@pytest.mark.slow
 def test_workers_that_share_the_device(cp):
     distributed = pytest.importorskip("distributed")
     da = pytest.importorskip("dask.array")

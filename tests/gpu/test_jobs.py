@@ -82,7 +82,6 @@ def compare(job, *arguments, output="C.zarr", **options):
     return summary
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("output", "options"),
     [
@@ -100,7 +99,6 @@ def test_products_on_workers_that_share_the_device(client, files, output, option
     assert summary.engine == "cuda"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("routine", "uplo"),
     [("herk", "full"), ("syrk", "upper"), ("her2k", "full"), ("syr2k", "lower")],
@@ -115,7 +113,6 @@ def test_updates_on_workers_that_share_the_device(client, files, routine, uplo):
     assert summary.engine == "cuda"
 
 
-@pytest.mark.slow
 def test_workers_that_share_the_device_stay_on_the_cores_unasked(client, files):
     from twom_dist.api.files import multiply_files
 

@@ -136,17 +136,3 @@ def test_progress_counts_blocks_of_stacks():
     with Callback(posttask=lambda key, *_: seen.update([key_split(key)])):
         td.herk(stacks).compute(scheduler="sync")
     assert seen[STACK] == 2
-
-
-def test_a_cluster_shows_progress_by_stage(client, capsys):
-    from distributed import progress
-
-    result = client.persist(make("herk"))
-    progress(result, notebook=False, scheduler=client.scheduler.address)
-    assert "100% Completed" in capsys.readouterr().out
-    stages = client.run_on_scheduler(
-        lambda dask_scheduler: [*dask_scheduler.task_prefixes]
-    )
-    own = {stage for stage in stages if stage.startswith("twom-")}
-    assert own >= {PRODUCT, UPDATE, "twom-sums"}
-    assert not [stage for stage in own if any(x.isdigit() for x in stage)]

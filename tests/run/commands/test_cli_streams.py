@@ -11,7 +11,7 @@ from tests.support.command import ENVIRONMENT, read, same_bits
 from twom_dist import gemm
 
 # Each starts the command.
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
+pytestmark = pytest.mark.usefixtures("here")
 
 # The engine that starts fastest.
 PRODUCT = "gemm A.npy B.npy -o C.npy --workers 0 --engine reference"

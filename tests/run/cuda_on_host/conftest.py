@@ -1,7 +1,5 @@
 """The CUDA kernels on the host."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.cuda.calls import Calls
@@ -10,16 +8,6 @@ from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.kept import Kept
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.engine import CudaEngine
-
-
-@pytest.fixture(scope="session")
-def kept(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Kept:
-    """What compilers have made, in pytest's cache if it has one."""
-    cache = getattr(request.config, "cache", None)
-    folder = cache.mkdir("cuda") if cache else tmp_path_factory.mktemp("cuda")
-    return Kept(Path(folder))
 
 
 @pytest.fixture(scope="session")
