@@ -14,7 +14,7 @@ ASKED = ("uname", "ldconfig")
 
 
 class Watch:
-    """The threads of clusters, before a test of this folder; None between such tests."""
+    """Threads of clusters, as a test of this folder begins; None between such tests."""
 
     others: frozenset[threading.Thread] | None = None
 
