@@ -17,7 +17,7 @@ from ..problem.exact import check_pairs
 from ..problem.matrices import Header, as_matrix, check_single
 from ..problem.problem import Problem
 from ..run.align import op_chunks
-from ..run.collection import settle_arrays
+from ..run.collection import look_at_arrays
 from ..run.lazy import align
 from ..store import open_matrix
 from ..tiles.spec import Spec
@@ -100,9 +100,9 @@ def _look(posed: Problem) -> Explanation:
     plan = make_plan(replace(spec, lazy=True), (m, n, k), Cluster())
     # Looked at even where the moduli are given.
     looking = replace(plan.spec, grade=grade or "native")
-    found = settle_arrays(a, b, plan.grid, looking, lambda x: x.compute())
+    found = look_at_arrays(a, b, plan.grid, looking, lambda x: x.compute())
     settled = found.spec if grade else replace(plan.spec, rho=found.spec.rho)
-    return add_findings(_explain(posed, settled), found.shifts, found.measured)
+    return add_findings(_explain(posed, settled), found)
 
 
 def _open(x: Any, name: str) -> Any:

@@ -13,7 +13,7 @@ from .job import Job
 from .manifest import explain_job
 from .run import Run, begin
 from .summary import JobSummary, Progress, count_operations
-from .tiles import check_tiles, make_tasks, settle_whole
+from .tiles import check_tiles, look_at_whole, make_tasks
 from .verify import measure_residual
 
 Report = Callable[[Progress], None]
@@ -66,21 +66,21 @@ def compute(
 
     with nullcontext() if client is None else client.as_current():
         ensure_placement()
-        settled = settle_whole(
+        found = look_at_whole(
             run, lambda delayed: compute_value(delayed, client, run.cluster.threads)
         )
-        run, shifts = run.settle(settled), settled.shifts
+        run = run.settle(found)
         job, layout = run.job, run.layout
         for wave in layout.waves:
             cells = [cell for cell in wave.cells if cell not in earlier]
             if cells:
-                tasks = make_tasks(run, wave, cells, shifts)
+                tasks = make_tasks(run, wave, cells, found)
                 compute_wave(tasks, cells, client, run.cluster.threads, count)
         check_unchanged(job, run.manifest["stamps"])
         checked: tuple[float | None, float | None] = None, None
         if job.verify:
             begun = perf_counter()
-            checked = measure_residual(job, run.output, shifts)
+            checked = measure_residual(job, run.output, found.shifts)
             # The time that is told is that of the product.
             start += perf_counter() - begun
     run.finish(commit)
@@ -102,7 +102,7 @@ def compute(
         missing=run.missing,
         residual=checked[0],
         residual_bound=checked[1],
-        explanation=explain_job(job, settled),
+        explanation=explain_job(job, found),
     )
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
-from ..tiles.scaling import Key
+from ..tiles.graph import Key
 from ..typing import Cell
 from .tiles import group_size
 from .watchdog import Watch, ask, start

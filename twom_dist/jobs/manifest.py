@@ -7,7 +7,7 @@ from ..errors import StoreError
 from ..moduli.accuracy import find_grade
 from ..plan import Layout
 from ..plan.explanation import Explanation, add_findings, explain_spec
-from ..run.collection import Settled
+from ..tiles.interpreter import Found
 from .inputs import Identity
 from .job import Job
 
@@ -48,12 +48,12 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
     }
 
 
-def explain_job(job: Job, settled: Settled | None = None) -> Explanation:
+def explain_job(job: Job, found: Found | None = None) -> Explanation:
     """Explain the accuracy of a job, with what its matrices have settled."""
     known = explain_spec(job.spec, find_grade(job.options), job.options)
-    if settled is None:
+    if found is None:
         return known
-    return add_findings(known, settled.shifts, settled.measured)
+    return add_findings(known, found)
 
 
 def describe_layout(layout: Layout) -> Manifest:

@@ -12,8 +12,8 @@ from ..errors import MemoryLimitError, PlanError, StoreError
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
 from ..plan.explanation import warn_of_native
-from ..run.collection import Settled
 from ..store import Output, Place, find_unfinished
+from ..tiles.interpreter import Found
 from ..typing import Cell
 from .budget import budget_for_job
 from .gpus import DEVICE_THREADS, budget_for_devices, choose_engine, find_devices
@@ -55,16 +55,16 @@ class Run:
             if (i, j) in found and (not mirrored or (j, i) in found)
         }
 
-    def settle(self, settled: Settled) -> Self:
+    def settle(self, found: Found) -> Self:
         """Return the same run with what its matrices have settled, and record it.
 
         More moduli take more memory, and so smaller waves of the same tiles. A
         continued run finds the same, and keeps to the panels of a native product.
         """
-        job, layout = self.job, replace(self.layout, spec=settled.spec)
+        job, layout = self.job, replace(self.layout, spec=found.spec)
         if job.spec.grade:
-            system = None if settled.spec.native else settled.spec.system
-            job = replace(job, spec=job.spec.settle(system, settled.spec.rho))
+            system = None if found.spec.native else found.spec.system
+            job = replace(job, spec=job.spec.settle(system, found.spec.rho))
             if system is None:
                 warn_of_native()
         if job.system is None:
@@ -73,7 +73,7 @@ class Run:
             # Where they leave no room for a tile, dask has to find some.
             with suppress(MemoryLimitError):
                 layout = job.lay_out(self.cluster, layout.tile_shape)
-        self.output.record(accuracy=vars(explain_job(job, settled)))
+        self.output.record(accuracy=vars(explain_job(job, found)))
         return replace(self, job=job, layout=layout)
 
     def finish(self, commit: Callable[[], None] = lambda: None) -> None:

@@ -12,11 +12,12 @@ from ..errors import portable_errors
 from ..kernels.family import convert, empty_block
 from ..kernels.registry import get_engine
 from ..plan import Wave
-from ..run.collection import Settled, product_array, scaled_arrays, settle_arrays
+from ..run.collection import look_at_arrays, product_array
 from ..store import Output, StoredMatrix
 from ..tiles.blocks import cast
 from ..tiles.graph import TileTask
-from ..tiles.scaled import Shifts
+from ..tiles.interpreter import Found
+from ..tiles.spec import Spec
 from ..tiles.task_spec import Task, TaskRef
 from ..typing import Array, Cell, Side
 from .job import Job, Mirror
@@ -37,7 +38,7 @@ _ALL = slice(None)
 Blocks = slice | list[int]
 
 
-def settle_whole(run: Run, compute: Callable[[Any], Any]) -> Settled:
+def look_at_whole(run: Run, compute: Callable[[Any], Any]) -> Found:
     """Look at whole matrices, which no wave may hold: shifts along k, and moduli.
 
     What is found does not depend on the tiling: in whole rows it takes fewest tasks.
@@ -49,7 +50,7 @@ def settle_whole(run: Run, compute: Callable[[Any], Any]) -> Settled:
         grid, kb = replace(grid, k=(k,), panels=((0, 1),)), max(1, k)
     a = _read(job, job.a, (mb, kb), (_ALL, _ALL), "left")
     b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, _ALL), "right")
-    found = settle_arrays(a, b, grid, spec, compute)
+    found = look_at_arrays(a, b, grid, spec, compute)
     if found.shifts is None:
         return found
     shifts = np.concatenate([*found.shifts])
@@ -58,7 +59,7 @@ def settle_whole(run: Run, compute: Callable[[Any], Any]) -> Settled:
 
 
 def make_tasks(
-    run: Run, wave: Wave, cells: list[Cell], shifts: Shifts | None = None
+    run: Run, wave: Wave, cells: list[Cell], found: Found | None = None
 ) -> LazyTiles:
     """Make the tasks that write some tiles of a wave, in their order."""
     job, layout, spec = run.job, run.layout, run.layout.spec
@@ -74,11 +75,23 @@ def make_tasks(
     a = _read(job, job.a, (mb, kb), (rows, _ALL), "left")
     b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, columns), "right")
     c = None if job.c is None else _read(job, job.c, (mb, nb), (rows, columns))
+    found = None if found is None else _of_wave(found, rows, columns, spec)
     grid = layout.grid_of(wave)
-    if shifts is not None:
-        a, b = scaled_arrays(a, b, grid, spec, shifts)
-    tiles = product_array(a, b, c, grid, spec, sorted(places))
+    tiles = product_array(a, b, c, grid, spec, sorted(places), found)
     return add_writing(tiles, places, run.output, job.mirror)
+
+
+def _of_wave(found: Found, rows: Blocks, columns: Blocks, spec: Spec) -> Found:
+    """Take what is known of the rows of a wave."""
+    if found.measured is None:
+        return found._replace(spec=spec)
+    measured = {}
+    for side, blocks in zip(spec.sides, (rows, columns), strict=False):
+        own = sorted(i for x, i in found.measured if x == side)
+        taken = own[blocks] if isinstance(blocks, slice) else blocks
+        for n, i in enumerate(taken):
+            measured[side, n] = found.measured[side, i]
+    return found._replace(spec=spec, measured=measured)
 
 
 def _read(

@@ -1,6 +1,7 @@
 """A result, checked by its product with a random vector."""
 
 import warnings
+from collections.abc import Sequence
 from math import sqrt
 from typing import Any
 
@@ -10,7 +11,7 @@ from ..errors import KernelError
 from ..moduli.accuracy import error_bound
 from ..store import Output
 from ..testing import row_residuals
-from ..tiles.scaled import Shifts
+from ..typing import Array
 from .job import Job
 
 # Of the random vector: another one finds the same errors, as good as certainly.
@@ -20,7 +21,7 @@ _SIDE = 724
 
 
 def measure_residual(
-    job: Job, output: Output, shifts: Shifts | None = None
+    job: Job, output: Output, shifts: Sequence[Array] | None = None
 ) -> tuple[float, float]:
     """Return the residual of a finished output, and its bound; refuse a wrong one.
 
@@ -52,7 +53,9 @@ def measure_residual(
     return found, bound
 
 
-def _read(job: Job, output: Output, shifts: Shifts | None) -> tuple[Any, Any, Any]:
+def _read(
+    job: Job, output: Output, shifts: Sequence[Array] | None
+) -> tuple[Any, Any, Any]:
     """Make dask arrays of the products, of what is added, and of the result."""
     import dask.array as da
 

@@ -12,9 +12,8 @@ import numpy as np
 from ..errors import AccuracyWarning
 from ..moduli import NONFINITE_ROW, ZERO_ROW
 from ..moduli.accuracy import NATIVE_METHOD, componentwise_bound, error_bound
-from ..tiles.scaled import Shifts
-from ..tiles.scaling import AllMeasured
-from ..tiles.spec import Spec
+from ..tiles.interpreter import Found
+from ..tiles.spec import SIDES, Spec
 from .show import Rows, as_html, as_text, name_count
 
 
@@ -126,17 +125,19 @@ class Explanation:
         )
 
 
-def add_findings(
-    known: Explanation, shifts: Shifts | None, measured: AllMeasured | None
-) -> Explanation:
+def add_findings(known: Explanation, found: Found) -> Explanation:
     """Add what was found in the matrices."""
-    sides = [np.concatenate([x.largest for x in side]) for side in measured or ()]
-    if len(sides) == 1:
-        # Of A A^H both are the same rows.
-        sides *= 2
+    sides: list[Any] = []
+    if found.measured is not None:
+        left, right = (
+            [x.largest for (own, _), x in found.measured.items() if own == side]
+            for side in SIDES
+        )
+        # Both are the same rows in A A^H.
+        sides = [np.concatenate(left), np.concatenate(right or left)]
     return replace(
         known,
-        equilibrated=max([0, *(_largest(e) for e in shifts or ())]),
+        equilibrated=max([0, *(_largest(e) for e in found.shifts or ())]),
         exponents=tuple(map(_range, sides)),
         nonfinite=tuple(int((e == NONFINITE_ROW).sum()) for e in sides),
     )

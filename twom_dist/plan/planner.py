@@ -31,15 +31,12 @@ def make_plan(
     grid = Grid(m, n, k, panels)
     placement = _place(grid, spec, cluster.workers)
     memory, cache_bytes = _fit_memory(grid, spec, placement, cluster, mirrors)
-    gemms, operations = _count_products(grid, spec)
     return Plan(
         spec=replace(spec, cache_bytes=cache_bytes),
         grid=grid,
         cluster=cluster,
         memory=memory,
-        num_tasks=_count_tasks(grid, spec, mirrors),
-        num_int8_gemms=gemms,
-        int8_operations=operations,
+        mirrors=mirrors,
         **_traffic(grid, spec, placement, cluster.workers)._asdict(),
     )
 
@@ -134,60 +131,3 @@ def _traffic(grid: Grid, spec: Spec, placement: Placement, workers: int) -> _Tra
     a_bytes = _input_bytes(grid, spec)[0] * spec.routine.matrices
     moved = (sum(held) - n) * a_bytes // max(n, 1)
     return _Traffic(moved, workers - len(held), None, fraction)
-
-
-def _count_tasks(grid: Grid, spec: Spec, mirrors: bool) -> int:
-    """Count the tasks that `tiles.graph` makes.
-
-    A computed tile under its key in an update's result is an alias, which is no task.
-    """
-    routine, cells = spec.routine, grid.mt * grid.nt
-    computed = routine.count_cells(grid.mt, grid.nt)
-    panels = 1 if spec.empty else len(grid.panels)
-    tasks = computed * panels + (cells - computed if mirrors else 0)
-    if spec.native or spec.empty or spec.exact:
-        return tasks
-    return tasks + _count_scaling(grid, spec)
-
-
-def _count_scaling(grid: Grid, spec: Spec) -> int:
-    """Count the tasks that `tiles.scaling` and `tiles.scaled` make."""
-    sides, kt = [grid.mt] if spec.twins else [grid.mt, grid.nt], grid.kt
-    rows = sum(sides)
-    # Of what a pass over a row of tiles finds, and what it is combined to.
-    scanned = rows * (kt + (kt > 1))
-    if spec.grade:
-        # Largest exponents, sums, samples, and exponents; rows, bounds, and moduli.
-        bounds = kt if spec.grade == "native" else _count_pairs(grid, spec)
-        tasks = 2 * scanned + rows * (kt + 1) + len(sides) + bounds + 1
-    else:
-        tasks = rows if kt == 1 else 2 * scanned + rows
-    if spec.equilibrate:
-        # Largest exponents, columns, and scaled tiles; e of all, and of each tile.
-        tasks += scanned + rows * 2 * kt + kt + 1
-        tasks += kt * sum(count > 1 for count in sides)
-    return tasks
-
-
-def _count_pairs(grid: Grid, spec: Spec) -> int:
-    """Count the products of rows of tiles that make the computed tiles."""
-    cells = spec.routine.count_cells(grid.mt, grid.nt)
-    return 2 * cells - grid.mt if spec.routine.sums else cells
-
-
-def _count_products(grid: Grid, spec: Spec) -> tuple[int, int]:
-    """Count int8 products of tiles, and their operations."""
-    m, n, k = grid.shape
-    if spec.native or spec.empty:
-        return 0, 0
-    each = spec.system.num_products
-    if not spec.routine.triangle:
-        return each * grid.mt * grid.nt * grid.kt, each * 2 * m * n * k
-    on = spec.system.num_hermitian_products if spec.halves else each
-    below = (2 if spec.routine.sums else 1) * each
-    tiles_below = grid.nt * (grid.nt - 1) // 2
-    # Entries of C on diagonal tiles, and of the tiles below.
-    on_entries = sum(size**2 for size in grid.n)
-    below_entries = (n**2 - on_entries) // 2
-    gemms = (on * grid.nt + below * tiles_below) * grid.kt
-    return gemms, 2 * k * (on * on_entries + below * below_entries)

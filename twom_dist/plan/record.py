@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..tiles.grid import Grid
 from ..tiles.spec import Spec
 from .cluster import Cluster
 from .cost import Cost
+from .count import Counts, count
 from .footprint import WorkerMemory
 from .show import Rows, as_html, as_text, name_count
 
@@ -30,12 +32,8 @@ class Plan:
         The workers that the plan is made for.
     memory : WorkerMemory
         Predicted bytes on the fullest worker.
-    num_tasks : int
-        Number of tasks, those of an update's mirrored tiles included.
-    num_int8_gemms : int
-        Number of int8 products of tiles.
-    int8_operations : int
-        ``2 m n k`` for each product of two planes, summed over the tiles computed.
+    mirrors : bool
+        Whether the tiles of an update's other triangle are made as well.
     bytes_moved : int
         Bytes that move between workers if each input tile starts on a worker that needs
         it: the volume of a 2-D SUMMA, or of a triangle's placement. Entries travel, not
@@ -54,15 +52,33 @@ class Plan:
     grid: Grid
     cluster: Cluster
     memory: WorkerMemory
-    num_tasks: int
-    num_int8_gemms: int
-    int8_operations: int
+    mirrors: bool
     bytes_moved: int
     idle_workers: int
     worker_grid: tuple[int, int] | None
     held_fraction: float | None
     # All others are figures.
-    _PARTS: ClassVar = ("spec", "grid", "cluster", "memory")
+    _PARTS: ClassVar = ("spec", "grid", "cluster", "memory", "mirrors")
+
+    @cached_property
+    def _counts(self) -> Counts:
+        # When somebody asks: a layout is chosen among hundreds of plans.
+        return count(self.grid, self.spec, self.mirrors)
+
+    @property
+    def num_tasks(self) -> int:
+        """Number of tasks, those of an update's mirrored tiles included."""
+        return self._counts.tasks
+
+    @property
+    def num_int8_gemms(self) -> int:
+        """Number of int8 products of tiles."""
+        return self._counts.gemms
+
+    @property
+    def int8_operations(self) -> int:
+        """``2 m n k`` for each product of two planes, summed over tiles."""
+        return self._counts.operations
 
     @property
     def routine(self) -> str:

@@ -1,18 +1,19 @@
 """Lazy matrices made of our own tasks: dask arrays of both back ends, tiles of jobs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
+from ..tiles import program
 from ..tiles.blocks import result_meta
-from ..tiles.graph import build_layer, result_name
+from ..tiles.graph import Graph, Operands, build_layer, result_name
 from ..tiles.grid import Grid
-from ..tiles.scaled import Shifts, build_scaled, build_survey, scaled_name
-from ..tiles.scaling import AllMeasured, Key, Operands, ScalingTasks
-from ..tiles.spec import SIDES, Spec
+from ..tiles.interpreter import Found, Line
+from ..tiles.look.estimate import Measured
+from ..tiles.spec import Spec
+from ..tiles.task_spec import List
 from ..typing import Cell
 
 
@@ -23,98 +24,99 @@ def product_array(
     grid: Grid,
     spec: Spec,
     cells: Sequence[Cell] | None = None,
+    found: Found | None = None,
 ) -> Any:
     """Make the lazy result of matrices that are chunked as the grid says, of A's class.
 
     b is a for herk and syrk. `cells`: tiles of the result that are wanted; the array
-    has no others.
+    has no others. `found`: what an earlier look has found.
     """
     if hasattr(a, "expr"):
         from .expression import product_expression
 
         return product_expression(a, b, c, grid, spec)
     names = (a.name, b.name, None if c is None else c.name)
-    name = result_name(spec, *names, grid, cells)
-    layer = build_layer(name, Operands(*names), grid, spec, cells)
+    name = result_name(spec, *names, grid, cells, found)
+    layer = build_layer(name, Operands(*names), grid, spec, cells, found)
     inputs = [x for x in ((c,) if spec.empty else (a, b, c)) if x is not None]
     graph = HighLevelGraph.from_collections(name, layer, dependencies=inputs)
     return type(a)(graph, name, (grid.m, grid.n), meta=result_meta(a._meta, spec))
 
 
-def scaled_arrays(
-    a: Any, b: Any, grid: Grid, spec: Spec, shifts: Shifts | None = None
-) -> Any:
-    """Make A and B, dask arrays that are chunked as the grid says, equilibrated.
-
-    `shifts`: of each tile along k, where they are known.
-    """
-    if hasattr(a, "expr"):
-        from .expression import scaled_expressions
-
-        return scaled_expressions(a, b, grid, spec)
-    operands = Operands(a.name, b.name)
-    made = []
-    for side, x in zip(SIDES, (a, b), strict=True):
-        name = scaled_name(side, spec, operands, grid, shifts)
-        layer = build_scaled(name, side, operands, grid, spec, shifts)
-        graph = HighLevelGraph.from_collections(name, layer, dependencies=[a, b])
-        made.append(type(x)(graph, name, x.chunks, meta=x._meta))
-    return made
-
-
-class Settled(NamedTuple):
-    """What whole matrices have settled.
-
-    Attributes
-    ----------
-    spec : Spec
-        With its moduli.
-    shifts : sequence of array, or None
-        Of each tile along k; None where nothing is scaled.
-    measured : sequence, or None
-        Of the rows of both sides, scaled; None where nobody has looked.
-    """
-
-    spec: Spec
-    shifts: Shifts | None = None
-    measured: AllMeasured | None = None
-
-
-def settle_arrays(
+def look_at_arrays(
     a: Any, b: Any, grid: Grid, spec: Spec, compute: Callable[[Any], Any]
-) -> Settled:
-    """Look at whole dask arrays, chunked as the grid says, and settle the spec.
+) -> Found:
+    """Look at whole dask arrays, chunked as the grid says.
 
     `compute` is given one lazy value after the other: of one, all chunks of a row are
     held; from one to the next all are read again.
     """
-    if not (spec.equilibrate or spec.grade):
-        return Settled(spec)
-    shifts, measured = compute(_survey(a, b, grid, spec))
-    # Where nothing is gained, nothing is scaled.
-    shifts = None if shifts is None or shifts[0] is None else shifts
-    if shifts is not None:
-        a, b = scaled_arrays(a, b, grid, spec, shifts)
-        if spec.grade:
-            scaled = replace(spec, equilibrate=False)
-            _, measured = compute(_survey(a, b, grid, scaled))
-    if spec.grade:
+    return _Passes(a, b, grid, spec, compute).look()
+
+
+class _Passes(Graph):
+    """Tasks that are computed as soon as the program has to know what they find."""
+
+    def __init__(
+        self, a: Any, b: Any, grid: Grid, spec: Spec, compute: Callable[[Any], Any]
+    ) -> None:
         operands = Operands(a.name, b.name)
-        token = tokenize(operands, grid, spec)
-        layer = ScalingTasks(token, operands, grid, spec, measured)
-        spec = compute(_delay(layer.tasks, layer.settle().key, a, b))
-    return Settled(spec, shifts, measured)
+        super().__init__(f"look-{tokenize(operands, grid, spec)}", operands, grid, spec)
+        self._inputs, self._compute, self._passes = (a, b), compute, 0
+        self._shifts: Any = None
+        self._measured: dict[Line, Measured] | None = None
+
+    def look(self) -> Found:
+        """Run the look of the program."""
+        spec = program.look(self, self.spec).spec
+        return Found(spec, self._shifts, self._measured)
+
+    def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
+        """Compute the shifts, and what holds without any."""
+        whole = {line: x for line, (x, _) in before.items()} if self.spec.grade else {}
+        *found, known = self._compute_all([*shifts, List(*whole.values())])
+        if found[0] is not None:
+            self._shifts = found
+            return [self.constant("shifts", (s,), x) for s, x in enumerate(found)], {}
+        self._measured = dict(zip(whole, known, strict=True))
+        return None, {line: (x, ()) for line, x in self._measured.items()}
+
+    def settle(self, found: Any) -> Any:
+        """Compute what is known of all rows, or the spec."""
+        if not isinstance(found, dict):
+            return self._compute_all([found])[0]
+        if self._measured is None:
+            known = self._compute_all([*found.values()])
+            self._measured = dict(zip(found, known, strict=True))
+            self._hold_shifts()
+        return {x: self.constant("sums", x, y) for x, y in self._measured.items()}
+
+    def _hold_shifts(self) -> None:
+        for s, x in enumerate(self._shifts or ()):
+            self.constant("shifts", (s,), x)
+
+    def _compute_all(self, refs: list[Any]) -> list[Any]:
+        """Compute values, and begin a graph that reads the tiles again."""
+        from dask.delayed import Delayed
+
+        # A key of its own: the scheduler may still hold what the last one found.
+        self._passes += 1
+        ref = self.call("spec", ("pass", self._passes), _together, self.spec, refs)
+        graph = HighLevelGraph.from_collections(
+            self.name, self.tasks, dependencies=self._inputs
+        )
+        found = self._compute(Delayed(ref.key, graph, layer=self.name))
+        self.tasks, self._rows = {}, {}
+        return list(found)
 
 
-def _survey(a: Any, b: Any, grid: Grid, spec: Spec) -> Any:
-    """Make what `build_survey` finds, lazily."""
-    layer, key = build_survey(Operands(a.name, b.name), grid, spec)
-    return _delay(layer, key, a, b)
+def _together(spec: Spec, found: Sequence[Any]) -> list[Any]:
+    """Bring values to the host; of rows what later stages take."""
+    return [
+        [x.on_host() for x in one] if isinstance(one, list) else _on_host(one)
+        for one in found
+    ]
 
 
-def _delay(layer: dict[Key, Any], key: Key, a: Any, b: Any) -> Any:
-    from dask.delayed import Delayed
-
-    name = str(key[0])
-    graph = HighLevelGraph.from_collections(name, layer, dependencies=[a, b])
-    return Delayed(key, graph, layer=name)
+def _on_host(x: Any) -> Any:
+    return x.on_host() if isinstance(x, Measured) else x

@@ -1,5 +1,6 @@
-"""Results of NumPy and CuPy arrays, now: the cells over views of the matrices."""
+"""Results of NumPy and CuPy arrays, now: the program over views of the matrices."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,16 +9,15 @@ from ..kernels.limits import TileLimits, Update, host_limits
 from ..kernels.room import empty
 from ..plan.explanation import warn_of_native
 from ..problem.problem import Problem
-from ..tiles import tasks
+from ..tiles import program, tasks
 from ..tiles.blocks import cast
-from ..tiles.cells import Operand, as_operand, compute_cell, mirror_tile
-from ..tiles.grid import offsets, split_evenly
-from ..tiles.look.estimate import Known, settle_in_memory
-from ..tiles.look.in_memory import Looked, look
+from ..tiles.grid import Chunks, Grid, offsets, split_evenly
+from ..tiles.interpreter import Found, Line
+from ..tiles.look.estimate import Measured
+from ..tiles.look.in_memory import survey_matrices
+from ..tiles.rows import Row
 from ..tiles.spec import Spec, is_straight, load_engine
-from ..typing import Array, Side
-
-Slices = list[slice]
+from ..typing import Array, Cell, Side
 
 
 def compute(problem: Problem) -> Any:
@@ -30,31 +30,32 @@ def compute(problem: Problem) -> Any:
 
 
 def _compute_words(problem: Problem) -> Array:
-    dtype, spec, (m, n, _) = problem.dtype, problem.spec, problem.shape
+    dtype, spec, shape = problem.dtype, problem.spec, problem.shape
     c = None if problem.c is None else cast(problem.c, dtype)
     if spec.empty:
         if c is None:
-            return namespace(problem.a).zeros(spec.tile_shape(m, n), dtype)
-        return compute_cell([], spec, spec.routine.triangle, None, c)
+            return namespace(problem.a).zeros(spec.tile_shape(*shape[:2]), dtype)
+        ex = Eager(problem.a, problem.b, c, whole(shape), spec, problem.out)
+        return ex.run(Found(spec))
     a = as_tiles(problem.a, "left", spec)
     b = a if spec.twins else as_tiles(problem.b, "right", spec)
-    if spec.native or spec.exact:
-        return _compute(a, b, c, problem, None)
-    looked = None
+    found, rows = Found(spec), (Row("left", [a]), Row("right", [b]))
     if spec.equilibrate or spec.grade:
-        looked = look(a, b, spec)
-        a, b = looked.a, looked.b
-    if looked is not None and spec.grade:
-        spec = settle_in_memory(spec, looked.left, looked.right)
-        problem = replace(problem, spec=spec)
-        if spec.native:
+        found = look(rows, spec, shape)
+    if spec.grade:
+        problem = replace(problem, spec=found.spec)
+        if found.spec.native:
             warn_of_native()
-    if not spec.native and spec.words == 1:
-        at_once = _limit_tiles(problem).at_once
-        if at_once is not None:
-            out = _contiguous(problem.out)
-            return tasks.multiply_at_once(at_once, a, b, spec, c, out)
-    return _compute(a, b, c, problem, looked or look(a, b, spec))
+    spec = problem.spec
+    limits = _limit_tiles(problem)
+    if limits.at_once is not None and spec.words == 1 and not spec.exact:
+        out = _contiguous(problem.out)
+        return tasks.multiply_at_once(limits.at_once, *rows, spec, c, out)
+    if found.measured is None and not (spec.native or spec.exact):
+        survey = load_engine(spec).survey
+        if survey is not None:
+            found = look(rows, spec, shape)
+    return _multiply(problem, a, b, c, found, limits)
 
 
 def as_tiles(x: Array, side: Side, spec: Spec) -> Array:
@@ -62,64 +63,41 @@ def as_tiles(x: Array, side: Side, spec: Spec) -> Array:
     return x if spec.stored else cast(x, spec.operand_dtype)
 
 
-def _compute(
+def whole(shape: tuple[int, ...]) -> Grid:
+    """Return the grid of one tile."""
+    m, n, k = shape
+    return Grid((m,), (n,), (k,), ((0, 1),))
+
+
+def look(rows: tuple[Row, Row], spec: Spec, shape: tuple[int, ...]) -> Found:
+    """Look at whole matrices: at once, if the engine has a survey."""
+    survey = load_engine(spec).survey
+    if survey is not None:
+        return survey_matrices(rows[: len(spec.sides)], spec, survey)
+    (a,), (b,) = (row.tiles for row in rows)
+    return program.look(Views(a, b, whole(shape), spec), spec)
+
+
+def _multiply(
+    problem: Problem,
     a: Array,
     b: Array,
     c: Array | None,
-    problem: Problem,
-    looked: Looked | None,
+    found: Found,
+    limits: TileLimits,
 ) -> Array:
-    spec, routine = problem.spec, problem.spec.routine
-    limits = _limit_tiles(problem)
-    rows, columns, steps = (
-        cut(size, largest)
-        for size, largest in zip(
-            problem.shape, (limits.mb, limits.nb, limits.kb), strict=True
-        )
-    )
-    alone = len(rows) == len(columns) == 1
-    # Of one tile nothing is encoded twice, but for the right side that is made of the
-    # left one: planes go before the tile is decoded.
+    spec, largest = problem.spec, (limits.mb, limits.nb, limits.kb)
+    m, n, k = map(cut, problem.shape, largest)
+    panels = ((0, len(k)),)
+    # A single tile is encoded once, so caching helps only if the right planes are made
+    # from the left ones.
+    alone = len(m) == len(n) == 1
     kept = 0 if alone and not spec.twins else limits.cache_bytes
     if kept != spec.cache_bytes:
         spec = replace(spec, cache_bytes=kept)
-    # The views live as long as these lists: so do their encoded tiles in the cache.
-    left = _view_operands(a, "left", rows, steps, spec, looked and looked.left)
-    right = left
-    if not spec.twins:
-        right = _view_operands(
-            b, "right", columns, steps, spec, looked and looked.right
-        )
-    if alone:
-        whole = [(left[0], right[0])]
-        out = _contiguous(problem.out)
-        return compute_cell(whole, spec, routine.triangle, None, c, out)
-    out = problem.out
-    if out is None:
-        out = empty(namespace(a), spec.tile_shape(*problem.shape[:2]), problem.dtype)
-    if routine.triangle and spec.uplo != "full":
-        out[...] = 0
-    cells = routine.cells(len(rows), len(columns), spec.uplo)
-    if not routine.triangle:
-        # Flat tiles: those of one right operand after one another, in squares.
-        flat = max(1, limits.nb // limits.mb)
-        cells.sort(key=lambda cell: (cell[0] // flat, cell[1], cell[0]))
-    for i, j in cells:
-        products = [(left[x], right[y]) for x, y in routine.pairs(i, j)]
-        c_tile = None if c is None else c[rows[i], columns[j]]
-        diagonal = routine.triangle and i == j
-        place = out[..., rows[i], columns[j]]
-        given = _contiguous(place)
-        tile = compute_cell(products, spec, diagonal, None, c_tile, given)
-        if tile is not given:
-            place[...] = tile
-        if len(columns) == 1:
-            # Of a product nothing needs these rows again, nor their planes.
-            products.clear()
-            left[i] = Operand((), None)
-        if routine.triangle and spec.uplo == "full" and i != j:
-            out[..., rows[j], columns[i]] = mirror_tile(tile, spec)
-    return out
+    grid, flat = Grid(m, n, k, panels), max(1, limits.nb // limits.mb)
+    ex = Eager(a, b, c, grid, spec, problem.out, flat)
+    return ex.run(found._replace(spec=spec))
 
 
 def _contiguous(out: Any) -> Any:
@@ -140,32 +118,132 @@ def _limit_tiles(problem: Problem) -> TileLimits:
     return load_engine(spec).tile_limits(spec.system, shape, update)
 
 
-def cut(size: int, largest: int) -> Slices:
+def cut(size: int, largest: int) -> Chunks:
     """Cut a dimension into even pieces."""
-    if size <= largest:
-        return [slice(0, size)]
-    return [slice(*r) for r in offsets(split_evenly(size, largest))]
+    return (size,) if size <= largest else split_evenly(size, largest)
 
 
-def _view_operands(
-    x: Array,
-    side: Side,
-    rows: Slices,
-    steps: Slices,
-    spec: Spec,
-    known: Known | None,
-) -> list[Operand]:
-    """View the tiles of op(A), or of op(B)^T, by rows, with their exponents."""
-    straight = is_straight(side, spec.op(side))
-    exponents = None
-    if known is not None and not spec.native:
-        exponents = tasks.choose_exponents(*known.measured, spec)
-    return [
-        as_operand(
-            [x[(i, step) if straight else (step, i)] for step in steps],
-            None if exponents is None else exponents[i],
-            side,
-            spec,
-        )
-        for i in rows
-    ]
+def _slice(sizes: Chunks) -> list[slice]:
+    return [slice(*ends) for ends in offsets(sizes)]
+
+
+class Views:
+    """The interpreter of `program` that calls each stage, with views of matrices."""
+
+    def __init__(self, a: Array, b: Array, grid: Grid, spec: Spec) -> None:
+        self.grid, self._spec = grid, spec
+        self._matrices = {"left": a, "right": b}
+        self._slices = {"left": _slice(grid.m), "right": _slice(grid.n)}
+        self._steps = _slice(grid.k)
+        # Encoded tiles live in the cache as long as the views that they are made of.
+        self._views: dict[tuple[Side, int, range], list[Array]] = {}
+
+    def lines(self, side: Side, wanted: bool) -> Iterable[int]:
+        """List rows of tiles."""
+        return range(len(self._slices[side]))
+
+    def cells(self) -> Iterable[Cell]:
+        """List the tiles of C."""
+        return self._spec.routine.cells(self.grid.mt, self.grid.nt, self._spec.uplo)
+
+    def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Row:
+        """View a row of tiles."""
+        (side, i), own = line, slice(steps.start, steps.stop)
+        # Views of one tile are one object, by which its planes are found.
+        key = self._spec.own(side), i, steps
+        found = self._views.get(key)
+        if found is None:
+            found = self._views[key] = self._view(side, i, self._steps[own])
+        return Row(side, found, None if shifts is None else shifts[own])
+
+    def _view(self, side: Side, i: int, steps: Sequence[slice]) -> list[Array]:
+        x, rows = self._matrices[side], self._slices[side][i]
+        if is_straight(side, self._spec.op(side)):
+            return [x[..., rows, step] for step in steps]
+        return [x[..., step, rows] for step in steps]
+
+    def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
+        """Call a stage."""
+        return function(*given)
+
+    def gather(self, stage: str, where: Any, function: Any, parts: Any) -> Any:
+        """Combine parts."""
+        return parts[0] if len(parts) == 1 else function(parts)
+
+    def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
+        """Tell whether anything is shifted; if so, forget the rows without."""
+        return (None, before) if shifts[0] is None else (shifts, {})
+
+    def settle(self, found: Any) -> Any:
+        """Return what is known already."""
+        return found
+
+
+class Eager(Views):
+    """The interpreter that puts the tiles into a result."""
+
+    def __init__(
+        self,
+        a: Array,
+        b: Array,
+        c: Array | None,
+        grid: Grid,
+        spec: Spec,
+        out: Array | None,
+        flat: int = 1,
+    ) -> None:
+        super().__init__(a, b, grid, spec)
+        self._c, self._flat, self.out = c, flat, out
+        # Where a stage may write its tile.
+        self._place: Array | None = None
+        if out is None and (grid.mt, grid.nt) != (1, 1):
+            shape = spec.tile_shape(*grid.shape[:2])
+            self.out = empty(namespace(a), shape, spec.dtype)
+
+    def run(self, found: Found) -> Array:
+        """Multiply, by what whole matrices have settled, and return the result."""
+        spec, shifts, measured = found
+        if shifts is not None:
+            shifts = [shifts[0][step] for step in self._steps]
+        if measured is not None:
+            lines = program.lines(self, spec)
+            measured = {x: self._cut(x, measured) for x in lines}
+        program.multiply(self, self._spec, Found(spec, shifts, measured))
+        return self.out
+
+    def _cut(self, line: Line, measured: Mapping[Line, Measured]) -> Measured:
+        side, i = line
+        return measured[side, 0].take((..., self._slices[side][i]))
+
+    def cells(self) -> Iterable[Cell]:
+        """List the tiles of C: flat ones with the same right operand together."""
+        found = [*super().cells()]
+        if not self._spec.routine.triangle:
+            found.sort(key=lambda cell: (cell[0] // self._flat, cell[1], cell[0]))
+        return found
+
+    def added(self, cell: Cell) -> Array | None:
+        """View the tile of C that is added."""
+        return None if self._c is None else self._c[self._at(cell)]
+
+    def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
+        """Call a stage; the last one may write where its tile belongs."""
+        if stage != "product":
+            return function(*given)
+        place = None if self.out is None else self.out[self._at(where)]
+        self._place = _contiguous(place)
+        return function(*given, out=self._place)
+
+    def emit(self, cell: Cell, tile: Array) -> None:
+        """Put a tile into the result."""
+        if self.out is None:
+            self.out = tile
+        elif tile is not self._place:
+            self.out[self._at(cell)] = tile
+        if self.grid.nt == 1:
+            # Nothing of a product needs these rows again, nor their planes.
+            for key in [x for x in self._views if x[:2] == ("left", cell[0])]:
+                del self._views[key]
+
+    def _at(self, cell: Cell) -> tuple[Any, ...]:
+        return ..., self._slices["left"][cell[0]], self._slices["right"][cell[1]]

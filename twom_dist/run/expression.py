@@ -9,11 +9,9 @@ from dask.array._array_expr._collection import new_collection
 from dask.array._array_expr._expr import ArrayExpr
 
 from ..tiles.blocks import result_meta
-from ..tiles.graph import build_layer, result_name
+from ..tiles.graph import Operands, build_layer, result_name
 from ..tiles.grid import Chunks, Grid
-from ..tiles.scaled import build_scaled, scaled_name
-from ..tiles.scaling import Operands
-from ..tiles.spec import SIDES, Spec
+from ..tiles.spec import Spec
 
 
 class TwomProduct(ArrayExpr):
@@ -44,36 +42,3 @@ def product_expression(a: Any, b: Any, c: Any, grid: Grid, spec: Spec) -> Any:
     """Make the lazy product of arrays that carry expressions."""
     c_expression = None if c is None else c.expr
     return new_collection(TwomProduct(a.expr, b.expr, c_expression, grid, spec))
-
-
-class TwomScaled(ArrayExpr):
-    """An operand of a product, equilibrated."""
-
-    _parameters = ("a", "b", "grid", "spec", "side")
-
-    @property
-    def _name(self) -> str:
-        return scaled_name(self.side, self.spec, self.deterministic_token)
-
-    @property
-    def _own(self) -> Any:
-        return self.a if self.side == "left" else self.b
-
-    @property
-    def _meta(self) -> Any:
-        return self._own._meta
-
-    @property
-    def chunks(self) -> Any:
-        """Chunks of the operand."""
-        return self._own.chunks
-
-    def _layer(self) -> dict[Any, Any]:
-        operands = Operands(self.a._name, self.b._name)
-        return dict(build_scaled(self._name, self.side, operands, self.grid, self.spec))
-
-
-def scaled_expressions(a: Any, b: Any, grid: Grid, spec: Spec) -> Any:
-    """Make equilibrated operands of arrays that carry expressions."""
-    parts = a.expr, b.expr, grid, spec
-    return [new_collection(TwomScaled(*parts, side)) for side in SIDES]

@@ -15,7 +15,7 @@ from ..tiles.blocks import cast_block
 from ..tiles.spec import SIDES, Spec
 from .align import align_inner, align_result, op_chunks
 from .client import current_cluster, ensure_placement
-from .collection import product_array, scaled_arrays
+from .collection import product_array
 from .planned import with_cost
 
 
@@ -24,8 +24,6 @@ def compute(problem: Problem) -> Any:
     a, b, c = align(problem)
     plan = plan_aligned(problem.spec, a, b, current_cluster(problem.spec.engine))
     ensure_placement()
-    if plan.spec.equilibrate:
-        a, b = scaled_arrays(a, b, plan.grid, plan.spec)
     out = product_array(a, b, c, plan.grid, plan.spec)
     if plan.spec.words == 1:
         return with_cost(out, plan.cost())

@@ -16,7 +16,7 @@ from ..plan import LARGEST_TILE, Cluster, Cost, add_costs, make_plan
 from ..problem.matrices import is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import check_kind
-from ..tiles.scaling import running
+from ..tiles.graph import running
 from . import client, lazy, stacks
 from .planned import cost_of, with_cost
 

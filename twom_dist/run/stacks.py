@@ -12,9 +12,9 @@ from ..errors import PlanError
 from ..kernels.family import deliver, namespace
 from ..kernels.room import empty
 from ..problem.problem import Problem
-from ..tiles import tasks
+from ..tiles import program
 from ..tiles.blocks import cast
-from ..tiles.cells import as_operand, compute_cell
+from ..tiles.interpreter import Found, Line
 from ..tiles.look.certain import certain_systems
 from ..tiles.look.estimate import Measured
 from ..tiles.spec import SIDES, Spec, as_rows, load_engine
@@ -126,62 +126,47 @@ def _compute_piece(
 ) -> list[int]:
     """Compute products; return the places of those whose moduli are not certain."""
     if spec.native or spec.empty or spec.exact:
-        _compute_settled(a, b, c, (None, None), spec, out)
+        _multiply(a, b, c, spec, None, out)
         return []
     if spec.equilibrate and not spec.grade:
         # Which takes the shifts of each matrix.
         return list(range(len(a)))
-    sides = tuple(zip((a, b), SIDES[:1] if spec.twins else SIDES, strict=False))
-    measured = []
-    for x, side in sides:
-        largest = tasks.largest_exponents(x, side, spec)
-        measured.append(Measured(largest, tasks.square_sums(x, largest, side, spec)))
+    ex = eager.Views(a, b, eager.whole((*out.shape[1:], spec.k)), spec)
+    measured = {x: program.measure(ex, spec, x)[0] for x in program.lines(ex, spec)}
     if not spec.grade:
-        _compute_settled(a, b, c, _choose(measured, spec), spec, out)
+        _multiply(a, b, c, spec, measured, out)
         return []
     found = defaultdict(list)
-    for place, system in enumerate(certain_systems(a, b, measured, spec)):
+    systems = certain_systems(a, b, [*measured.values()], spec)
+    for place, system in enumerate(systems):
         found[system].append(place)
     alone = found.pop(None, [])
     for system, places in found.items():
         settled = replace(spec.settle(system, 0.0), equilibrate=False)
         if len(places) == len(a):
-            _compute_settled(a, b, c, _choose(measured, settled), settled, out)
+            _multiply(a, b, c, settled, measured, out)
             continue
-        own = [Measured(*(t[places] for t in x)) for x in measured]
+        own = {x: y.take(places) for x, y in measured.items()}
         beside = None if c is None else c[places]
         left = a[places]
         right = left if spec.twins else b[places]
         tiles = empty(namespace(out), (len(places), *out.shape[1:]), out.dtype)
-        _compute_settled(left, right, beside, _choose(own, settled), settled, tiles)
+        _multiply(left, right, beside, settled, own, tiles)
         out[places] = tiles
     return alone
 
 
-def _choose(measured: list[Measured], spec: Spec) -> tuple[Array, Array]:
-    exponents = [tasks.choose_exponents(*x, spec) for x in measured]
-    return exponents[0], exponents[-1]
-
-
-def _compute_settled(
+def _multiply(
     a: Array,
     b: Array,
     c: Array | None,
-    exponents: tuple[Array | None, Array | None],
     spec: Spec,
+    measured: dict[Line, Measured] | None,
     out: Array,
 ) -> None:
     """Compute products of one residue system, or of the BLAS."""
-    products = []
-    if not spec.empty:
-        left = as_operand([a], exponents[0], "left", spec)
-        right = left
-        if not spec.twins:
-            right = as_operand([b], exponents[1], "right", spec)
-        products = [(left, right)]
-    tile = compute_cell(products, spec, spec.routine.triangle, None, c, out)
-    if tile is not out:
-        out[...] = tile
+    grid = eager.whole((*out.shape[1:], spec.k))
+    eager.Eager(a, b, c, grid, spec, out).run(Found(spec, None, measured))
 
 
 def _check(

@@ -11,35 +11,36 @@ References
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..kernels.double_double import add_pairs
 from ..kernels.family import namespace
-from ..typing import Array, Side, Uplo
+from ..typing import Array, Uplo
 from . import tasks
 from .accumulator import Accumulator
 from .integers import no_exponents
-from .spec import Spec, as_rows, load_engine
+from .rows import Row
+from .spec import Spec, load_engine
 
 
 class Operand(NamedTuple):
-    """The tiles of one row of op(A), or of op(B)^T, along a panel, with exponents."""
+    """One row of tiles of op(A), or of op(B)^T, and the exponents of its rows."""
 
-    tiles: Sequence[Array]
+    row: Row
     exponents: Array | None
 
 
-def as_operand(
-    tiles: Sequence[Array], exponents: Array | None, side: Side, spec: Spec
-) -> Operand:
-    """Join tiles and exponents; those of integers, which nothing scales, are 0."""
-    if exponents is None and spec.exact:
-        exponents = no_exponents(as_rows(tiles[0], side, spec.op(side)))
-    return Operand(tiles, exponents)
-
-
-# Of rows of op(A) and columns of op(B), as `Routine.pairs` lists them.
+# Rows of op(A) and of op(B)^T, as `Routine.pairs` lists them.
 Product = tuple[Operand, Operand]
+
+
+def as_products(given: Sequence[Any], spec: Spec) -> list[Product]:
+    """Pair rows of both sides, each of which comes before its exponents."""
+    operands = [*map(Operand, given[::2], given[1::2])]
+    if spec.exact:
+        # Nothing scales integers.
+        operands = [Operand(x, no_exponents(x.view(0, spec))) for x, _ in operands]
+    return [*zip(operands[::2], operands[1::2], strict=True)]
 
 
 def compute_cell(
@@ -77,8 +78,8 @@ def multiply_cell(
     """Multiply one panel of a cell: an accumulator for each product."""
     return tuple(
         tasks.multiply_panel(
-            left.tiles,
-            right.tiles,
+            left.row,
+            right.row,
             left.exponents,
             right.exponents,
             spec,

@@ -1,31 +1,43 @@
-"""The task graph of every routine: the only maker of task keys.
+"""The program as a dask graph: each stage a task.
 
-Keys are ``twom-<stage>-<token>`` so that dashboards group them by stage; besides those
-of `scaling`:
+Keys are ``twom-<stage>-<token>`` with
 
+* ``twom-largest``, ``twom-sums`` (side, i, step): rows of a tile; (side, i, "all"): of
+  a row of tiles; with "shifted" behind, a second time, where columns are shifted;
+* ``twom-columns`` (side, step), ``twom-shifts`` ("all",) and (step,): shifts along k;
+* ``twom-sample`` (side,), (side, i, step), (step,) or ("cell", i, j), ``twom-spec``
+  (0,): the moduli; ``twom-exponents`` (side, i): the scaling;
 * ``twom-panel`` (i, j, step): panels along k but the last;
 * ``twom-product`` (i, j): the last panel and the epilogue, a tile of C;
 * ``twom-update`` (i, j): a tile of an update's result: an alias of a computed one, its
-  mirror image, or zeros, made only if somebody asks for it.
+  mirror image, or zeros.
 """
 
-from collections.abc import Iterable, Sequence
-from importlib import import_module
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import getitem
+from typing import Any
 
 from dask.base import tokenize
 
-from ..typing import Cell, Side
+from ..errors import portable_errors
+from ..typing import Array, Cell, Side
+from . import program
 from .blocks import check_block, check_tile
-from .cells import Product, as_operand, compute_cell, mirror_tile, multiply_cell
 from .grid import Grid
-from .scaling import Key, Operands, ScalingTasks, running
-from .spec import SIDES, Spec, load_engine
+from .interpreter import Found, Line
+from .rows import Row
+from .spec import SIDES, Spec, is_straight, load_engine
 from .task_spec import Alias, List, Task, TaskRef
 
 PRODUCT = "twom-product"
 PANEL = "twom-panel"
 UPDATE = "twom-update"
+_SCALING = ("largest", "columns", "shifts", "sums", "sample", "spec", "exponents")
+SCALING_STAGES = tuple(f"twom-{stage}" for stage in _SCALING)
+
+Key = tuple[Any, ...]
 
 
 def result_name(spec: Spec, *parts: Any) -> str:
@@ -45,194 +57,208 @@ class TileTask(Task):
         return True
 
 
+@dataclass(frozen=True)
+class Operands:
+    """Names of the arrays whose chunks the tasks take; b is a for herk and syrk."""
+
+    a: str
+    b: str
+    c: str | None = None
+
+
 def build_layer(
     name: str,
     operands: Operands,
     grid: Grid,
     spec: Spec,
     cells: Iterable[Cell] | None = None,
+    found: Found | None = None,
 ) -> dict[Key, Task]:
     """Return the tasks of a result by key; `name` is from `result_name`.
 
-    The grid of an update is square, m and n alike. `cells`: tiles of the result that
-    are wanted; all of them by default.
+    The grid of an update is square, m and n alike. `cells`: computed tiles that are
+    wanted; by default all tiles of the result. `found`: what an earlier look has found.
     """
-    return _Layer(name, operands, grid, spec).build(cells)
+    graph = Graph(name, operands, grid, spec, cells)
+    if found is None:
+        program.product(graph, spec)
+    else:
+        program.multiply(graph, spec, graph.hold(found))
+    return graph.tasks
 
 
-class _Layer:
-    def __init__(self, name: str, operands: Operands, grid: Grid, spec: Spec) -> None:
+class Graph:
+    """The interpreter of `program` that makes tasks."""
+
+    def __init__(
+        self,
+        name: str,
+        operands: Operands,
+        grid: Grid,
+        spec: Spec,
+        cells: Iterable[Cell] | None = None,
+    ) -> None:
         self.name, token = name, name.rpartition("-")[2]
         # One string a stage: a string remembers its hash, and keys are hashed often.
-        self._stages = {stage: f"{stage}-{token}" for stage in (PRODUCT, PANEL)}
+        stages = (PRODUCT, PANEL, UPDATE, *SCALING_STAGES)
+        self._stages = {x.removeprefix("twom-"): f"{x}-{token}" for x in stages}
         self.operands, self.grid, self.spec = operands, grid, spec
-        self._scaling = ScalingTasks(token, operands, grid, spec)
-        # What the tasks of products are told: as soon as its moduli are settled.
-        self._settled = self._scaling.settle() if spec.grade else spec
-        self.tasks: dict[Key, Task] = self._scaling.tasks
-        self._lists: dict[Any, List] = {}
-        self._scaled: dict[tuple[Side, int], TaskRef] = {}
+        computed = spec.routine.cells(grid.mt, grid.nt, spec.uplo)
+        # Of an update the other triangle as well.
+        self._others = cells is None
+        self._cells = computed if cells is None else [*cells]
+        self.tasks: dict[Key, Task] = {}
+        self._rows: dict[Any, Task] = {}
 
-    def build(self, cells: Iterable[Cell] | None) -> dict[Key, Task]:
-        """Return every task by key."""
-        routine, mt, nt = self.spec.routine, self.grid.mt, self.grid.nt
-        if not routine.triangle:
-            for cell in routine.cells(mt, nt) if cells is None else cells:
-                self._compute(cell)
-            return self.tasks
-        computed = set(routine.cells(mt, nt, self.spec.uplo))
-        for cell in _square(mt) if cells is None else cells:
-            self._place(cell, computed)
-        return self.tasks
-
-    def _place(self, cell: Cell, computed: set[Cell]) -> None:
-        """Add the tile of an update's result, and the computed tile behind it."""
-        (i, j), key = cell, (self.name, *cell)
-        if cell not in computed and self.spec.uplo != "full":
-            shape = (self.grid.m[i], self.grid.n[j])
-            self.tasks[key] = Task(key, zero_tile, shape, self.spec)
-            return
-        source = self._compute(cell if cell in computed else (j, i))
-        self.tasks[key] = (
-            Alias(key, source)
-            if cell in computed
-            else Task(key, run_mirror, TaskRef(source), self.spec)
+    def lines(self, side: Side, wanted: bool) -> Iterable[int]:
+        """List rows of tiles."""
+        if not wanted:
+            return range(self.grid.mt if side == "left" else self.grid.nt)
+        pairs = self.spec.routine.pairs
+        both = self.spec.twins
+        return sorted(
+            {
+                x
+                for cell in self._cells
+                for pair in pairs(*cell)
+                for own, x in zip(SIDES, pair, strict=True)
+                if both or own == side
+            }
         )
 
-    def _compute(self, cell: Cell) -> Key:
-        """Chain the panels of a computed tile; the last one finishes it."""
-        (i, j), spec = cell, self.spec
-        key = (self._stages[PRODUCT], i, j)
-        if key in self.tasks:
-            return key
-        c = None if self.operands.c is None else TaskRef((self.operands.c, i, j))
-        if spec.empty and c is None:
-            shape = (self.grid.m[i], self.grid.n[j])
-            self.tasks[key] = TileTask(key, zero_tile, shape, spec)
-            return key
-        before: TaskRef | None = None
-        *others, last = ((0, 0),) if spec.empty else self.grid.panels
-        for step, panel in enumerate(others):
-            call = (run_panel, self._settled, self._extent(cell, panel), before)
-            own = (self._stages[PANEL], i, j, step)
-            self.tasks[own] = Task(own, *call, *self._products(cell, panel))
-            before = TaskRef(own)
-        call = (run_cell, self._settled, self._extent(cell, last), before)
-        self.tasks[key] = TileTask(key, *call, c, *self._products(cell, last))
-        return key
+    def cells(self) -> Iterable[Cell]:
+        """List the wanted tiles that are computed."""
+        return self._cells
 
-    def _extent(self, cell: Cell, panel: tuple[int, int]) -> "Extent":
-        (i, j), steps = cell, self.grid.k[slice(*panel)]
-        diagonal = self.spec.routine.triangle and i == j
-        return Extent(self.grid.m[i], self.grid.n[j], steps, diagonal)
+    def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Task:
+        """Make a row of tiles, checked where it enters a task."""
+        # One for all tasks: a line has shifts or not, and always the same.
+        key = (line, steps, shifts is None)
+        if key not in self._rows:
+            (side, i), own = line, slice(steps.start, steps.stop)
+            sizes = self.grid.m if side == "left" else self.grid.n
+            name = self.operands.a if side == "left" else self.operands.b
+            straight = is_straight(side, self.spec.op(side))
+            refs = [TaskRef((name, i, s) if straight else (name, s, i)) for s in steps]
+            self._rows[key] = Task(
+                None,
+                receive,
+                self.spec,
+                side,
+                (sizes[i], self.grid.k[own]),
+                _together(refs),
+                None if shifts is None else _together(shifts[own]),
+            )
+        return self._rows[key]
 
-    def _products(self, cell: Cell, panel: tuple[int, int]) -> list[Any]:
-        """List tiles and exponents of both sides of each product, one after another."""
-        if self.spec.empty:
-            return []
-        steps = range(*panel)
-        return [
-            given
-            for pair in self.spec.routine.pairs(*cell)
-            for side, index in zip(SIDES, pair, strict=True)
-            for given in self._operand(side, index, steps)
-        ]
+    def added(self, cell: Cell) -> Task | None:
+        """Name the tile of C that is added."""
+        if self.operands.c is None:
+            return None
+        shape = self.grid.m[cell[0]], self.grid.n[cell[1]]
+        ref = TaskRef((self.operands.c, *cell))
+        return Task(None, receive_added, self.spec, ref, shape)
 
-    def _operand(self, side: Side, index: int, steps: range) -> tuple[Any, Any]:
-        tiles = self._tiles(side, index, steps)
-        given = not (self.spec.native or self.spec.exact)
-        return tiles, self._exponents(side, index) if given else None
+    def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
+        """Add the task of a stage."""
+        if stage == "update" and not self._others:
+            return None
+        key = (self._stages[stage], *where)
+        make = TileTask if stage == "product" else Task
+        given = tuple(_as_given(x) if isinstance(x, list | tuple) else x for x in given)
+        self.tasks[key] = make(key, run, function, *given)
+        return TaskRef(key)
 
-    def _tiles(self, side: Side, index: int, steps: range) -> List:
-        """List a row of tiles; one object for all the tasks that take it."""
-        side = "left" if self.spec.twins else side
-        key = (side, index, steps)
-        if key not in self._lists:
-            refs = self._scaling.row(side, index)[steps.start : steps.stop]
-            self._lists[key] = List(*refs)
-        return self._lists[key]
+    def gather(self, stage: str, where: Any, function: Any, parts: Any) -> Any:
+        """Add a task that combines parts."""
+        if len(parts) == 1:
+            return parts[0]
+        key = (self._stages[stage], *where, "all")
+        self.tasks[key] = Task(key, function, List(*parts))
+        return TaskRef(key)
 
-    def _exponents(self, side: Side, index: int) -> TaskRef:
-        """Exponents of one row of tiles; those of A serve both sides of A A^H."""
-        side = "left" if self.spec.twins else side
-        if (side, index) not in self._scaled:
-            exponents = self._scaling.exponents(side, index, self._settled)
-            self._scaled[side, index] = exponents
-        return self._scaled[side, index]
+    def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
+        """Leave to the tasks whether anything is shifted."""
+        return shifts, before
+
+    def settle(self, found: Any) -> Any:
+        """Leave it to the scheduler when what is computed."""
+        return found
+
+    def emit(self, cell: Cell, tile: Any) -> None:
+        """Put a tile under its key in the result."""
+        key = (self.name, *cell)
+        if tile is not None and key not in self.tasks:
+            self.tasks[key] = Alias(key, tile.key)
+
+    def hold(self, found: Found) -> Found:
+        """Make tasks of arrays, each of which goes to the scheduler by itself."""
+        shifts, measured = found.shifts, found.measured
+        if shifts is not None:
+            held = [self.constant("shifts", (s,), x) for s, x in enumerate(shifts)]
+            shifts = held
+        if measured is not None:
+            lines = {x for side in self.spec.sides for x in self._wanted(side)}
+            measured = {x: self.constant("sums", x, measured[x]) for x in lines}
+        return found._replace(shifts=shifts, measured=measured)
+
+    def _wanted(self, side: Side) -> Iterator[Line]:
+        for i in self.lines(side, wanted=True):
+            yield side, i
+
+    def constant(self, stage: str, where: Any, value: Any) -> TaskRef:
+        """Add a task that is a value."""
+        key = (self._stages[stage], *where)
+        self.tasks[key] = Task(key, getitem, [value], 0)
+        return TaskRef(key)
 
 
-def _square(count: int) -> Iterable[Cell]:
-    return ((i, j) for i in range(count) for j in range(count))
+def _together(refs: Sequence[Any]) -> Any:
+    """List references; a single one is no list, of which there are very many."""
+    return refs[0] if len(refs) == 1 else List(*refs)
+
+
+def _as_given(x: Any) -> Any:
+    """Have dask find the references in lists of them."""
+    return List(*map(_as_given, x)) if isinstance(x, list | tuple) else x
 
 
 # --- what the tasks call ----------------------------------------------------------
 
 
-class Extent(NamedTuple):
-    """Sizes of a cell along m, n and a panel, and whether it is on the diagonal."""
-
-    rows: int
-    columns: int
-    steps: tuple[int, ...]
-    diagonal: bool
+@contextmanager
+def running(spec: Spec) -> Iterator[None]:
+    """Scope of a task: the engine's, with errors that any process can receive."""
+    with portable_errors(), load_engine(spec).task():
+        yield
 
 
-def run_panel(spec: Spec, extent: Extent, before: Any, *given: Any) -> Any:
-    """Multiply one panel of a cell."""
+def run(function: Callable[..., Any], spec: Spec, *given: Any) -> Any:
+    """Call a stage."""
     with running(spec):
-        products = _receive(spec, extent, given)
-        return multiply_cell(products, spec, extent.diagonal, before)
+        return function(spec, *given)
 
 
-def run_cell(spec: Spec, extent: Extent, before: Any, c: Any, *given: Any) -> Any:
-    """Multiply the last panel of a cell and finish it."""
-    with running(spec):
-        if spec.beta != 0:
-            c = check_block(c, (extent.rows, extent.columns), spec)
-        products = _receive(spec, extent, given)
-        return compute_cell(products, spec, extent.diagonal, before, c)
+def receive(
+    spec: Spec,
+    side: Side,
+    sizes: tuple[int, Sequence[int]],
+    tiles: Any,
+    shifts: Any,
+) -> Row:
+    """Check the tiles of a row, which are lists of several."""
+    rows, steps = sizes
+    if len(steps) == 1:
+        tiles, shifts = [tiles], None if shifts is None else [shifts]
+    with portable_errors():
+        checked = [
+            check_tile(tile, (rows, k), side, spec)
+            for tile, k in zip(tiles, steps, strict=True)
+        ]
+    return Row(side, checked, shifts)
 
 
-def _receive(spec: Spec, extent: Extent, given: Sequence[Any]) -> list[Product]:
-    """Check the tiles of a task, and pair them with their exponents.
-
-    `given`: for each product left tiles, exponents, right tiles, exponents.
-    """
-    products = []
-    # The second product of a cell is that of the cell on the other side.
-    for n, sizes in enumerate(((extent.rows, extent.columns), extent[1::-1])):
-        operands = given[4 * n : 4 * n + 4]
-        if not operands:
-            break
-        left, right = (
-            as_operand(
-                _check_tiles(tiles, rows, side, spec, extent), exponents, side, spec
-            )
-            for tiles, exponents, rows, side in zip(
-                operands[::2], operands[1::2], sizes, SIDES, strict=True
-            )
-        )
-        products.append((left, right))
-    return products
-
-
-def _check_tiles(
-    tiles: Sequence[Any], rows: int, side: Side, spec: Spec, extent: Extent
-) -> list[Any]:
-    return [
-        check_tile(tile, (rows, k), side, spec)
-        for tile, k in zip(tiles, extent.steps, strict=True)
-    ]
-
-
-def run_mirror(tile: Any, spec: Spec) -> Any:
-    """Mirror a tile of the computed triangle."""
-    with running(spec):
-        return mirror_tile(tile, spec)
-
-
-def zero_tile(shape: tuple[int, int], spec: Spec) -> Any:
-    """Return a tile of the triangle that was not asked for."""
-    with running(spec):
-        family = import_module(load_engine(spec).family)
-        return family.zeros(spec.tile_shape(*shape), spec.dtype)
+def receive_added(spec: Spec, block: Array, shape: tuple[int, int]) -> Array:
+    """Check a tile of C that is added."""
+    with portable_errors():
+        return check_block(block, shape, spec)

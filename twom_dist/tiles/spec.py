@@ -123,6 +123,15 @@ class Spec:
         return unit_roundoff(self.dtype, self.words)
 
     @property
+    def sides(self) -> tuple[Side, ...]:
+        """The operands that differ."""
+        return SIDES[:1] if self.twins else SIDES
+
+    def own(self, side: Side) -> Side:
+        """Return the side whose tiles, and exponents, one side has."""
+        return "left" if self.twins else side
+
+    @property
     def twins(self) -> bool:
         """Whether B is A, so that one encoding of a tile serves both sides."""
         return self.routine.matrices == 1

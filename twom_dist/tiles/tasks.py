@@ -1,13 +1,6 @@
-"""The block tasks of a product: scale, multiply, decode one tile.
-
-Plain functions of blocks, the same for eager products and for every dask scheduler.
-Inputs are never written to: dask may hold them, send them or compute from them again.
-"""
+"""One tile of C: rows of tiles are encoded, multiplied and decoded."""
 
 import sys
-from collections.abc import Sequence
-from functools import reduce
-from operator import add
 
 import numpy as np
 
@@ -15,14 +8,13 @@ from ..kernels.at_once import AtOnce
 from ..kernels.family import family_of
 from ..kernels.operands import Encoded, Fill
 from ..kernels.room import copy
-from ..moduli import norm_bits, scaling_rule
-from ..typing import Array, Side, Uplo
+from ..moduli import scaling_rule
+from ..typing import Array, Uplo
 from .accumulator import Accumulator
 from .cache import encoded_tiles
-from .integers import widen
+from .rows import Row
 from .spec import (
     Spec,
-    as_rows,
     is_conjugated,
     is_straight,
     load_engine,
@@ -39,41 +31,6 @@ def _accumulator(values: Array, fill: Fill | None) -> Accumulator:
     return Accumulator(values, fill)
 
 
-def largest_exponents(block: Array, side: Side, spec: Spec) -> Array:
-    """Largest exponent of each row of op(A), or column of op(B), in this tile."""
-    rows = as_rows(block, side, spec.op(side))
-    return load_engine(spec).largest_exponents(rows)
-
-
-def combine_largest(tiles: Sequence[Array]) -> Array:
-    """Largest exponents over all tiles along k."""
-    return reduce(np.maximum, tiles)
-
-
-def add_sums(tiles: Sequence[Array]) -> Array:
-    """Sum over all tiles along k."""
-    return reduce(add, tiles)
-
-
-def square_sums(block: Array, largest: Array, side: Side, spec: Spec) -> Array:
-    """Exact square sums of the rows in this tile."""
-    rows = as_rows(block, side, spec.op(side))
-    return load_engine(spec).square_sums(rows, largest, norm_bits(spec.k))
-
-
-def choose_exponents(largest: Array, sums: Array, spec: Spec) -> Array:
-    """Scaling exponents from the exact sums over all of k."""
-    rule = scaling_rule(spec.system, spec.k)
-    assert rule is not None
-    return load_engine(spec).choose_exponents(largest, sums, rule)
-
-
-def scale_in_one(block: Array, side: Side, spec: Spec) -> Array:
-    """Both passes at once, for a tile that holds the whole of k."""
-    largest = largest_exponents(block, side, spec)
-    return choose_exponents(largest, square_sums(block, largest, side, spec), spec)
-
-
 def on_worker() -> bool:
     """Whether this runs on a worker whose process has no client.
 
@@ -86,26 +43,21 @@ def on_worker() -> bool:
     return client is not None and not client.Client._instances
 
 
-def encode_tile(
-    block: Array,
-    exponents: Array,
-    side: Side,
-    spec: Spec,
-) -> Encoded:
+def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
     """Encode a tile, or find it in this process's cache.
 
     Where B is A, a right operand is not encoded again: its planes are those of the left
     one in another order.
     """
-    engine, op = load_engine(spec), spec.op(side)
+    engine, side = load_engine(spec), row.side
     if side == "right" and spec.twin_order is not None:
-        return engine.reorder(
-            encode_tile(block, exponents, "left", spec), spec.twin_order
-        )
+        left = encode_tile(Row("left", row.tiles), step, exponents, spec)
+        return engine.reorder(left, spec.twin_order)
+    block, op = row.tiles[step], spec.op(side)
 
     def encode() -> Encoded:
         encoded = engine.encode(
-            as_rows(widen(block, spec.operand_dtype), side, op),
+            row.widened(step, spec),
             exponents,
             spec.system,
             conjugate=is_conjugated(op),
@@ -120,6 +72,7 @@ def encode_tile(
     # On a device they are told by identity: their values would have to be waited for.
     # Where nothing is scaled they tell nothing.
     on_host = spec.exact or family_of(exponents) == "numpy"
+    e = row.shifts_of(step)
     key = (
         is_straight(side, op),
         is_conjugated(op),
@@ -127,14 +80,15 @@ def encode_tile(
         spec.engine,
         engine.fingerprint(block) if spec.lazy and not on_worker() else 0,
         exponents.tobytes() if on_host and not spec.exact else None,
+        None if e is None else e.tobytes(),
     )
     beside = None if on_host else exponents
     return encoded_tiles.get(block, key, encode, spec.cache_bytes, beside)
 
 
 def multiply_panel(
-    a_tiles: Sequence[Array],
-    b_tiles: Sequence[Array],
+    left: Row,
+    right: Row,
     rows: Array,
     columns: Array,
     spec: Spec,
@@ -149,15 +103,15 @@ def multiply_panel(
     `triangle`: what `decode_tile` will be asked for.
     """
     if spec.native:
-        return _multiply_native(a_tiles, b_tiles, spec, before)
+        return _multiply_native(left, right, spec, before)
     engine = load_engine(spec)
     # A copy: the accumulator belongs to dask once its task has ended.
     values = None if before is None else copy(before.values)
     fill = None if before is None else before.fill
     conjugate = is_conjugated(spec.op_a), is_conjugated(spec.op_b)
-    for a, b in zip(a_tiles, b_tiles, strict=True):
+    for step in range(len(left.tiles)):
         values = engine.multiply(
-            *_encode_pair(a, b, rows, columns, spec),
+            *_encode_pair(left, right, step, rows, columns, spec),
             spec.system,
             into=values,
             hermitian=hermitian,
@@ -165,32 +119,34 @@ def multiply_panel(
         )
         if spec.exact:
             continue
-        x, y = as_rows(a, "left", spec.op_a), as_rows(b, "right", spec.op_b)
-        found = engine.find_fill(x, y, rows, columns, conjugate)
+        found = engine.find_fill(
+            left.view(step, spec),
+            right.view(step, spec),
+            rows,
+            columns,
+            conjugate,
+        )
         fill = found if fill is None or found is None else fill.plus(found)
     assert values is not None
     return _accumulator(values, fill)
 
 
 def _encode_pair(
-    a: Array, b: Array, rows: Array, columns: Array, spec: Spec
+    left: Row, right: Row, step: int, rows: Array, columns: Array, spec: Spec
 ) -> tuple[Encoded, Encoded]:
     """Encode or find both sides, and keep them for their product."""
     engine = load_engine(spec)
-    left = encode_tile(a, rows, "left", spec)
-    right = encode_tile(b, columns, "right", spec)
+    x = encode_tile(left, step, rows, spec)
+    y = encode_tile(right, step, columns, spec)
     # Not before: making a tile waits, and then nothing of before is kept.
-    return engine.keep(left), engine.keep(right)
+    return engine.keep(x), engine.keep(y)
 
 
 def _multiply_native(
-    a_tiles: Sequence[Array],
-    b_tiles: Sequence[Array],
-    spec: Spec,
-    before: Accumulator | None,
+    left: Row, right: Row, spec: Spec, before: Accumulator | None
 ) -> Accumulator:
     total = None if before is None else before.values
-    for a, b in zip(a_tiles, b_tiles, strict=True):
+    for a, b in zip(left.tiles, right.tiles, strict=True):
         x = native_rows(a, "left", spec.op_a)
         y = native_rows(b, "right", spec.op_b)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -240,8 +196,8 @@ def decode_tile(
 
 def multiply_at_once(
     multiply: AtOnce,
-    a: Array,
-    b: Array,
+    left: Row,
+    right: Row,
     spec: Spec,
     c: Array | None,
     out: Array | None,
@@ -250,8 +206,8 @@ def multiply_at_once(
     rule, routine = scaling_rule(spec.system, spec.k), spec.routine
     assert rule is not None
     return multiply(
-        as_rows(a, "left", spec.op_a),
-        as_rows(b, "right", spec.op_b),
+        left.view(0, spec),
+        right.view(0, spec),
         (is_conjugated(spec.op_a), is_conjugated(spec.op_b)),
         spec.system,
         rule,

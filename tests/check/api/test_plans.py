@@ -10,10 +10,11 @@ from tests.support.expect import raises
 from tests.support.stages import count_stages
 from twom_dist.errors import ArgumentError
 from twom_dist.plan import Cluster
-from twom_dist.tiles.graph import Extent
+from twom_dist.tiles.graph import PANEL, PRODUCT
 from twom_dist.tiles.placement import triangle
 from twom_dist.tiles.routine import ROUTINES
 from twom_dist.tiles.spec import Spec
+from twom_dist.tiles.task_spec import Task
 
 N, K = 40, 30
 
@@ -31,12 +32,13 @@ def assert_is_the_plan_of(plan, product):
     assert plan.num_tasks == count_stages(product).total()
     assert product.chunks == (plan.grid.m, plan.grid.n)
     panels = {}
-    for (_, i, j, *_), extent in arguments(product, Extent):
-        panels.setdefault((i, j), []).append(extent.steps)
-    expected = [plan.grid.k[slice(*panel)] for panel in plan.grid.panels]
+    for (stage, *where), row in arguments(product, Task):
+        if stage.startswith((PRODUCT, PANEL)) and row.args[1] == "left":
+            panels.setdefault(tuple(where[:2]), set()).add(row.args[2][1])
+    expected = {plan.grid.k[slice(*panel)] for panel in plan.grid.panels}
     for (i, j), steps in panels.items():
         # The last panel belongs to the task of the tile, whose key is shorter.
-        assert sorted(steps) == sorted(expected), (i, j)
+        assert steps == expected, (i, j)
 
 
 def test_a_plan_says_what_is_expected_of_the_matrices():

@@ -11,7 +11,7 @@ from twom_dist.jobs.job import open_job
 from twom_dist.moduli import residue_system
 from twom_dist.plan import SMALLEST_TILE, Cluster, tiling
 from twom_dist.plan.memory import INTERPRETER_BYTES, SPILL, MemoryBudget
-from twom_dist.run.collection import Settled
+from twom_dist.tiles.interpreter import Found
 
 MIB = 2**20
 
@@ -133,7 +133,7 @@ def test_more_moduli_than_expected_take_smaller_waves(here):
     job = open_job("gemm", "A.npy", "B.npy", "C.zarr")
     with begin(job, Cluster(memory=MemoryBudget(530 * MIB)), 64) as run:
         system = residue_system("hybrid", 45)
-        after = run.settle(Settled(run.layout.spec.settle(system, 2.0**90)))
+        after = run.settle(Found(run.layout.spec.settle(system, 2.0**90)))
         assert after.layout.spec.system is system
         assert after.layout.tile_shape == run.layout.tile_shape
         assert len(after.layout.waves) > len(run.layout.waves)

@@ -24,6 +24,7 @@ from twom_dist.run import client, devices
 from twom_dist.run.devices import Device
 from twom_dist.tiles import tasks
 from twom_dist.tiles.cache import encoded_tiles
+from twom_dist.tiles.rows import Row
 
 cupy = pytest.importorskip("cupy")
 
@@ -148,15 +149,15 @@ def test_encoded_tiles_are_told_by_exponents_that_nobody_fetches(monkeypatch):
     spec = replace(posed.with_engine("cuda").spec, cache_bytes=1 << 20)
     first, other = DeviceExponents(), DeviceExponents()
     encoded_tiles.clear()
-    tile = tasks.encode_tile(block, first, "left", spec)
-    assert tasks.encode_tile(block, first, "left", spec) is tile
-    assert tasks.encode_tile(block, other, "left", spec) is not tile
+    tile = tasks.encode_tile(Row("left", [block]), 0, first, spec)
+    assert tasks.encode_tile(Row("left", [block]), 0, first, spec) is tile
+    assert tasks.encode_tile(Row("left", [block]), 0, other, spec) is not tile
     assert made == [first, other]
     # On the host by their values.
     x, y = np.arange(4), np.arange(4)
-    tile = tasks.encode_tile(block, x, "left", spec)
-    assert tasks.encode_tile(block, y, "left", spec) is tile
-    assert tasks.encode_tile(block, y + 1, "left", spec) is not tile
+    tile = tasks.encode_tile(Row("left", [block]), 0, x, spec)
+    assert tasks.encode_tile(Row("left", [block]), 0, y, spec) is tile
+    assert tasks.encode_tile(Row("left", [block]), 0, y + 1, spec) is not tile
     encoded_tiles.clear()
 
 

@@ -13,9 +13,8 @@ import twom_dist as td
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
 from twom_dist.tiles.cache import encoded_tiles
-from twom_dist.tiles.graph import PANEL, PRODUCT, UPDATE
+from twom_dist.tiles.graph import PANEL, PRODUCT, SCALING_STAGES, UPDATE
 from twom_dist.tiles.placement.triangle import triangle_map
-from twom_dist.tiles.scaling import SCALED, SCALING_STAGES
 
 PLANS = {
     "herk": td.plan_herk,
@@ -121,7 +120,7 @@ def test_tasks_are_those_of_the_graph(routine, chunks, panel_bytes, options):
         assert stages[PRODUCT] == nt * (nt + 1) // 2
         assert stages[PANEL] == stages[PRODUCT] * (found.panels - 1)
         assert stages[UPDATE] == nt * (nt - 1) // 2
-        own = {PRODUCT, PANEL, UPDATE, SCALED, *SCALING_STAGES}
+        own = {PRODUCT, PANEL, UPDATE, *SCALING_STAGES}
         assert set(stages) <= own
 
 

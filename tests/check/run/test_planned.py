@@ -16,8 +16,7 @@ from dask.utils import key_split
 import twom_dist as td
 from tests.support.strategies import random_matrix
 from twom_dist.run.lazy_stacks import STAGE as STACK
-from twom_dist.tiles.graph import PANEL, PRODUCT, UPDATE
-from twom_dist.tiles.scaling import SCALED, SCALING_STAGES
+from twom_dist.tiles.graph import PANEL, PRODUCT, SCALING_STAGES, UPDATE
 
 A = random_matrix(12, 9, seed=1)
 CHUNKS = (4, 3)
@@ -30,7 +29,7 @@ RESULTS = {
     "syr2k": lambda a: td.syr2k(a, a),
     "dd": lambda a: td.gemm(a, a, op_b="C", out="dd")[1],
 }
-STAGES = {PRODUCT, PANEL, UPDATE, SCALED, *SCALING_STAGES}
+STAGES = {PRODUCT, PANEL, UPDATE, *SCALING_STAGES}
 
 
 def make(name):

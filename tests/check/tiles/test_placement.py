@@ -197,7 +197,8 @@ def test_tiles_begin_evenly_on_the_workers_that_multiply_them():
     # What looks at a tile is where it begins.
     token = product.name.rpartition("-")[2]
     for side, x in (("left", A), ("right", B)):
-        for (own, i, step), worker in scheduler.homes(f"twom-sums-{token}").items():
+        homes = scheduler.homes(f"twom-sums-{token}")
+        for (own, i, step, *_), worker in homes.items():
             if own == side:
                 tile = (i, step) if side == "left" else (step, i)
                 assert worker == scheduler.homes(x.name)[tile]

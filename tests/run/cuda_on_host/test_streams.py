@@ -19,6 +19,7 @@ from tests.support.strategies import random_matrix
 from twom_dist.problem.problem import find_routine, of_headers
 from twom_dist.tiles import tasks
 from twom_dist.tiles.cache import encoded_tiles
+from twom_dist.tiles.rows import Row
 
 PATIENCE = 30  # seconds, for a thread that has failed
 
@@ -80,13 +81,13 @@ def tiles_of_a_panel(steps):
 def test_planes_that_the_cache_drops_stay_for_who_multiplies_them(cuda):
     """One thread launches a product; another drops its planes and encodes anew."""
     (x,), (y,), exponents, spec = tiles_of_a_panel(1)
-    given = [x], [y], exponents, exponents, spec
+    given = Row("left", [x]), Row("right", [y]), exponents, exponents, spec
     made, launched, dropped = (threading.Event() for _ in range(3))
     encoded_tiles.clear()
 
     def drop():
         with cuda.task():
-            tasks.encode_tile(x, exponents, "left", spec)
+            tasks.encode_tile(Row("left", [x]), 0, exponents, spec)
         made.set()
         launched.wait(PATIENCE)
         encoded_tiles.clear()
@@ -121,7 +122,8 @@ def test_a_task_keeps_no_more_planes_than_its_stream_reads(cuda, monkeypatch):
     monkeypatch.setattr(cuda, "encode", count)
     left, right, exponents, spec = tiles_of_a_panel(6)
     with cuda.task():
-        given = left, right, exponents, exponents, replace(spec, cache_bytes=1)
+        rows = Row("left", left), Row("right", right)
+        given = *rows, exponents, exponents, replace(spec, cache_bytes=1)
         tasks.multiply_panel(*given)
     # The pair that is multiplied, and one that is made for the next product.
     assert (len(most), max(most)) == (12, 3)

@@ -38,7 +38,7 @@ WORKERS = 2
 FAST = {"engine": "reference", "num_moduli": 16}
 multiply = partial(jobs.multiply, **FAST)
 STAGES = {
-    "product": "twom_dist.tiles.graph.compute_cell",
+    "product": "twom_dist.tiles.cells.compute_cell",
     "writing": "twom_dist.jobs.tiles.write_tile",
 }
 

@@ -65,7 +65,9 @@ def certain_systems(
     # Rounded down: bounds grow with them.
     down = 1 - _rounding(spec.k)
     seen = [
-        Seen(x, known, down * _fetch(engine.row_sums(x, *known, bits)))
+        Seen(
+            x, known, down * _fetch(engine.row_sums(x, known.largest, known.sums, bits))
+        )
         for x, known in sides
     ]
     found: list[ResidueSystem | None] = [None] * len(a)
@@ -99,7 +101,7 @@ def _bound_by_products(seen: Sequence[Seen], spec: Spec) -> tuple[Array, Array]:
     for x, other in zip(seen, smallest[::-1], strict=False):
         bounds = _bound_by_sums(x.row_sums, other[:, np.newaxis], spec.k)
         matter = convert(bounds < safe[:, np.newaxis], family_of(x.rows))
-        largest, sums = x.measured
+        largest, sums, _ = x.measured
         xp = namespace(largest)
         operands.append((x.rows, (xp.where(matter, largest, ZERO_ROW), sums)))
     (x, of_x), (y, of_y) = operands[0], operands[-1]
@@ -113,7 +115,7 @@ def _fetch(x: Array) -> Array:
 
 
 def _choose(seen: Seen, places: list[int]) -> Seen:
-    known = Measured(*(t[places] for t in seen.measured))
+    known = seen.measured.take(places)
     return Seen(seen.rows[places], known, seen.row_sums[places])
 
 
@@ -129,15 +131,13 @@ def _sample(seen: Seen, spec: Spec) -> Seen:
     count, size = seen.row_sums.shape
     if spec.grade != "native" or size <= SAMPLE:
         return seen
-    on_host = [convert(t, "numpy") for t in seen.measured]
-    rows = [
-        choose_rows([Measured(*known)], spec)[0] for known in zip(*on_host, strict=True)
-    ]
+    on_host = seen.measured.on_host()
+    rows = [choose_rows([on_host.take(i)], spec)[0] for i in range(count)]
     # Of none any will do: they are left out.
     chosen = np.array([np.resize(t if len(t) else [0], SAMPLE) for t in rows])
     matrices = np.arange(count)[:, np.newaxis]
     which = matrices, convert(chosen, family_of(seen.rows))
-    known = Measured(*(t[which] for t in seen.measured))
+    known = seen.measured.take(which)
     return Seen(seen.rows[which], known, seen.row_sums[matrices, chosen])
 
 

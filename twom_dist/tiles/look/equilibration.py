@@ -10,53 +10,18 @@ and the left side is what the norms become where ``|a_l| = |b_l|``. The products
 same, exactly: no entry leaves the normal numbers.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ...kernels.family import convert
 from ...moduli import ZERO_ROW
-from ...typing import Array, Side
-from ..spec import Spec, as_rows, is_straight, load_engine
+from ...typing import Array
 
 # Of the norms, at least, that equilibration must gain: data without spread keep their
 # bits, those of any sub-block of the result.
 GAIN = 2
 # Bits of a square that is summed.
 _BITS = 40
-
-
-def column_exponents(block: Array, largest: Array, side: Side, spec: Spec) -> Array:
-    """Extreme exponents of each column of op(A), or row of op(B), in this tile."""
-    return load_engine(spec).column_exponents(
-        as_rows(block, side, spec.op(side)), largest
-    )
-
-
-def scale_tile(block: Array, shifts: Array | None, side: Side, spec: Spec) -> Array:
-    """Scale op(A) by ``2^-e`` or op(B) by ``2^e`` along k; the block itself by None."""
-    if shifts is None:
-        return block
-    engine, op = load_engine(spec), spec.op(side)
-    e = convert(-shifts if side == "left" else shifts, engine.family)
-    scaled = engine.scale_columns(as_rows(block, side, op), e)
-    return scaled if is_straight(side, op) else scaled.T
-
-
-def choose_of_tiles(
-    left: Sequence[Array], right: Sequence[Array], spec: Spec
-) -> Sequence[Array | None]:
-    """Choose the shifts of each tile along k, from the exponents of all."""
-    sizes = [x.shape[1] for x in left]
-    of_a, of_b = (
-        np.concatenate([convert(x, "numpy") for x in tiles], axis=1)
-        for tiles in (left, right)
-    )
-    shifts = choose_shifts(of_a, of_b, spec.dtype)
-    if shifts is None:
-        return [None] * len(sizes)
-    return np.split(shifts, np.cumsum(sizes)[:-1])
 
 
 def choose_shifts(left: Array, right: Array, dtype: Any) -> Array | None:

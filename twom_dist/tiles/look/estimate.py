@@ -30,8 +30,9 @@ from ...kernels.family import convert, family_of, namespace
 from ...kernels.operands import Sample
 from ...moduli import NONFINITE_ROW, ZERO_ROW, norm_bits
 from ...moduli.accuracy import componentwise_system
-from ...typing import Array, Side
-from ..spec import Spec, as_rows, load_engine
+from ...typing import Array
+from ..rows import Row
+from ..spec import Spec, load_engine
 
 # Rows, and columns, of a sample; half of them the dominated ones, half in runs.
 SAMPLE = 128
@@ -41,18 +42,27 @@ _BLOCK = 2048
 
 
 class Measured(NamedTuple):
-    """Rows of op(A), or columns of op(B): largest exponents and sums of squares."""
+    """Rows of op(A), or columns of op(B): largest exponents and sums of squares.
+
+    Attributes
+    ----------
+    largest : (rows,) int32
+    sums : (rows,) int64
+    columns : (3, k) int32, optional
+        Extreme exponents of each column: see `Engine.column_exponents`.
+    """
 
     largest: Array
     sums: Array
+    columns: Array | None = None
 
+    def take(self, which: Any) -> "Measured":
+        """Return some rows, or those of some matrices of a stack."""
+        return Measured(self.largest[which], self.sums[which])
 
-class Known(NamedTuple):
-    """A matrix as rows, and what is known of them: where it is, and on the host."""
-
-    rows: Array
-    measured: Measured
-    on_host: Measured
+    def on_host(self) -> "Measured":
+        """Return NumPy arrays, without the columns."""
+        return Measured(convert(self.largest, "numpy"), convert(self.sums, "numpy"))
 
 
 class Bounds(NamedTuple):
@@ -73,7 +83,8 @@ class Bounds(NamedTuple):
 def choose_rows(measured: Sequence[Measured], spec: Spec) -> list[Array]:
     """Choose the rows to look at, tile by tile: indices within each."""
     sizes = [len(tile.largest) for tile in measured]
-    largest, sums = (_join(tiles) for tiles in zip(*measured, strict=True))
+    largest = _join([tile.largest for tile in measured])
+    sums = _join([tile.sums for tile in measured])
     finite = np.flatnonzero((largest != ZERO_ROW) & (largest != NONFINITE_ROW))
     chosen = finite
     if spec.grade == "native" and len(finite) > SAMPLE:
@@ -106,16 +117,14 @@ def _mark_smallest(x: Array, count: int) -> Array:
     return found
 
 
-def sample_rows(
-    block: Array, largest: Array, rows: Array, side: Side, spec: Spec
-) -> Array:
-    """Take the magnitudes of some rows, in units of each row's power of two.
+def sample_rows(row: Row, largest: Array, rows: Array, spec: Spec) -> Array:
+    """Take the magnitudes of some rows of a tile, in units of each row's power of two.
 
     As `Engine.magnitudes` has them: samples are sent to where they meet.
     """
-    x = as_rows(block, side, spec.op(side))
-    largest = convert(largest, family_of(block))
-    (found,) = load_engine(spec).magnitudes([Sample(x, largest, rows)])
+    x = row.view(0, spec)
+    sample = Sample(x, convert(largest, family_of(x)), rows)
+    (found,) = load_engine(spec).magnitudes([sample])
     return found
 
 
@@ -204,10 +213,10 @@ def bound_tiles(left: Sequence[Array], right: Sequence[Array], spec: Spec) -> Bo
     return bound_products(xp.concatenate(left), xp.concatenate(right), spec)
 
 
-def sample_sums(rows: Sequence[Array], measured: Sequence[Any]) -> Array:
+def sample_sums(rows: Sequence[Array], measured: Sequence[Measured]) -> Array:
     """Square sums of chosen rows."""
     pairs = zip(rows, measured, strict=True)
-    return _join([convert(sums, "numpy")[i] for i, (_, sums) in pairs])
+    return _join([convert(tile.sums, "numpy")[i] for i, tile in pairs])
 
 
 def choose_moduli(spec: Spec, square: float) -> Spec:
@@ -222,19 +231,20 @@ def choose_moduli(spec: Spec, square: float) -> Spec:
     return spec.settle(system, sqrt(square))
 
 
-def settle_in_memory(spec: Spec, left: Known, right: Known) -> Spec:
-    """Settle the moduli of a product of matrices in memory."""
-    sides = [left] if spec.twins else [left, right]
-    rows = [choose_rows([x.on_host], spec)[0] for x in sides]
+def settle_in_memory(
+    spec: Spec,
+    rows: Sequence[Row],
+    measured: Sequence[Measured],
+    on_host: Sequence[Measured],
+) -> Spec:
+    """Settle the moduli of whole matrices, whose samples are taken in one launch."""
+    chosen = [choose_rows([x], spec)[0] for x in on_host]
     found = load_engine(spec).magnitudes(
         [
-            Sample(x.rows, x.measured.largest, chosen)
-            for x, chosen in zip(sides, rows, strict=True)
+            Sample(row.view(0, spec), x.largest, own)
+            for row, x, own in zip(rows, measured, chosen, strict=True)
         ]
     )
-    squares = [
-        sample_sums([chosen], [x.on_host])
-        for x, chosen in zip(sides, rows, strict=True)
-    ]
+    squares = [sample_sums([own], [x]) for own, x in zip(chosen, on_host, strict=True)]
     both = squares[0], squares[-1]
     return choose_moduli(spec, cell_ratio(found[:1], found[-1:], both, spec))

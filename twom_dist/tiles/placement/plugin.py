@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ...typing import Cell
-from ..graph import PANEL, PRODUCT, UPDATE
-from ..scaling import SCALED, SCALING_STAGES
+from ..graph import PANEL, PRODUCT, SCALING_STAGES, UPDATE
 from .grids import WorkerGrid, assign_slots, balanced_grids, spread
 from .triangle import TriangleMap, triangle_map
 
@@ -41,8 +40,9 @@ def _stage_and_token(key: Any) -> tuple[str, str]:
 def _split(name: Any) -> tuple[str, str]:
     if not (isinstance(name, str) and name.startswith("twom-")):
         return "", ""
-    stage, _, token = name.rpartition("-")
-    return stage, token
+    # dask names a chain of tasks that it has made one by the stages of all.
+    stage, token = name.split("-")[1], name.rpartition("-")[2]
+    return f"twom-{stage}", token
 
 
 class PlacementPlugin(SchedulerPlugin):
@@ -174,29 +174,12 @@ def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
     placed = spread(_take_turns(consumers), lambda tile: _homes(tile, consumers[tile]))
     chunks: dict[Any, str] = {}
     for tile, worker in placed.items():
-        stage = _stage_and_token(tile.key)[0]
-        if stage == SCALED:
-            yield tile, worker
-            yield from _place_beside(tile, worker, chunks)
-        elif stage not in RESULTS:
+        if _stage_and_token(tile.key)[0] not in RESULTS:
             chunks[tile] = worker
     yield from with_ancestors([*chunks.items()])
     for task in _list_scaling(needed):
         for tile in placed.keys() & task.dependencies:
             yield task, placed[tile]
-
-
-def _place_beside(
-    scaled: Any, worker: str, chunks: dict[Any, str]
-) -> Iterator[tuple[Any, str]]:
-    """Place what looks at the chunk of a scaled tile, and note the chunk."""
-    for chunk in scaled.dependencies:
-        if not _is_tile(chunk, ""):
-            continue
-        chunks[chunk] = worker
-        for task in chunk.dependents:
-            if _stage_and_token(task.key)[0] in SCALING_STAGES:
-                yield task, worker
 
 
 def _is_restricted(ts: Any) -> bool:
@@ -219,7 +202,7 @@ def _collect_needed(states: list[Any]) -> dict[Any, set[Cell]]:
 def _is_tile(task: Any, own: str) -> bool:
     """Tell a chunk of A, B or C from what a product makes for itself."""
     stage, token = _stage_and_token(task.key)
-    return stage in ("", SCALED) or (stage in RESULTS and token != own)
+    return not stage or (stage in RESULTS and token != own)
 
 
 def _list_scaling(needed: Iterable[Any]) -> set[Any]:

@@ -1,0 +1,156 @@
+"""Tasks and int8 products of a product: the program, run by counting.
+
+Rows and cells of one size stand for one another, so that a plan takes as long for a few
+tiles as for thousands.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from math import comb
+from typing import Any, NamedTuple
+
+from ..tiles import program
+from ..tiles.grid import Chunks, Grid
+from ..tiles.interpreter import Line
+from ..tiles.spec import Spec
+from ..typing import Cell, Side
+
+
+class Counts(NamedTuple):
+    """Tasks of a graph, int8 products of tiles, and the operations of these."""
+
+    tasks: int
+    gemms: int
+    operations: int
+
+
+def count(grid: Grid, spec: Spec, mirrors: bool) -> Counts:
+    """Count; `mirrors`: whether the other triangle of an update is made as well."""
+    ex = _Counting(grid, spec, mirrors)
+    program.product(ex, spec)
+    return Counts(ex.tasks, ex.gemms, ex.operations)
+
+
+class _Counting:
+    """The interpreter of `program` whose values are numbers of instances."""
+
+    def __init__(self, grid: Grid, spec: Spec, mirrors: bool) -> None:
+        self.grid, self._spec, self._mirrors = grid, spec, mirrors
+        self.tasks = self.gemms = self.operations = 0
+        # Instances that the lines of the program stand for where it is now.
+        self._weight = 1
+
+    def _each(self, items: Iterable[tuple[Any, int]]) -> Iterator[Any]:
+        outside = self._weight
+        for item, number in items:
+            self._weight = outside * number
+            yield item
+        self._weight = outside
+
+    def lines(self, side: Side, wanted: bool) -> Iterable[int]:
+        """List rows of tiles, two of each size."""
+        sizes = self.grid.m if side == "left" else self.grid.n
+        return self._each(_representatives(sizes))
+
+    def cells(self) -> Iterable[Cell]:
+        """List cells of each kind."""
+        return self._each(
+            _kinds(self.grid, self._spec.routine.triangle, self._spec.uplo)
+        )
+
+    def row(self, line: Line, steps: range, shifts: Any) -> range:
+        """Return the steps along k."""
+        return steps
+
+    def added(self, cell: Cell) -> int | None:
+        """Tell whether a tile is added."""
+        return self._weight if self._spec.beta != 0 else None
+
+    def call(self, stage: str, where: Any, function: Any, *given: Any) -> int:
+        """Count a task, and its products."""
+        if stage != "update" or self._mirrors:
+            self.tasks += self._weight
+        if stage in ("panel", "product") and not (
+            self._spec.native or self._spec.empty
+        ):
+            rows = [x for x in given if isinstance(x, range)]
+            self._count_products(where, rows)
+        return self._weight
+
+    def _count_products(self, where: tuple[int, ...], rows: Sequence[range]) -> None:
+        i, j, *_ = where
+        spec, grid = self._spec, self.grid
+        each = spec.system.num_products
+        if spec.halves and i == j:
+            each = spec.system.num_hermitian_products
+        # Rows of both sides for each product of the cell.
+        number = self._weight * each * len(rows) // 2
+        k = sum(grid.k[rows[0].start : rows[0].stop])
+        self.gemms += number * len(rows[0])
+        self.operations += number * 2 * grid.m[i] * grid.n[j] * k
+
+    def gather(
+        self, stage: str, where: Any, function: Any, parts: Sequence[int]
+    ) -> int:
+        """Count a task if there is more than one part."""
+        self.tasks += self._weight if sum(parts) > self._weight else 0
+        return self._weight
+
+    def decide(self, shifts: Any, before: Any) -> Any:
+        """Count what a graph holds before anything is known."""
+        return shifts, before
+
+    def settle(self, found: Any) -> Any:
+        """Count on."""
+        return found
+
+    def emit(self, cell: Cell, tile: Any) -> None:
+        """Count nothing: an alias is no task."""
+
+
+@lru_cache(maxsize=64)
+def _representatives(sizes: Chunks) -> list[tuple[int, int]]:
+    """List rows of tiles with the numbers of those that they stand for.
+
+    Examples
+    --------
+    >>> _representatives((4, 4, 4, 2))
+    [(0, 2), (1, 1), (3, 1)]
+    """
+    found = []
+    for size, number in Counter(sizes).items():
+        first = sizes.index(size)
+        if number > 1:
+            found.append((first, number - 1))
+            first = sizes.index(size, first + 1)
+        found.append((first, 1))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _kinds(grid: Grid, triangle: bool, uplo: str) -> list[tuple[Cell, int]]:
+    """List cells with the numbers of those that they stand for.
+
+    Examples
+    --------
+    >>> _kinds(Grid((4, 4), (4, 4), (1,), ()), True, "full")
+    [((0, 0), 2), ((1, 0), 1)]
+    """
+    rows, columns = (
+        [(sizes.index(size), number) for size, number in Counter(sizes).items()]
+        for sizes in (grid.m, grid.n)
+    )
+    if not triangle:
+        return [((i, j), x * y) for i, x in rows for j, y in columns]
+    found = [((i, i), x) for i, x in rows]
+    for place, (i, x) in enumerate(rows):
+        if x > 1:
+            second = grid.m.index(grid.m[i], i + 1)
+            found.append((_order(second, i, uplo), comb(x, 2)))
+        found += [(_order(i, j, uplo), x * y) for j, y in rows[:place]]
+    return found
+
+
+def _order(i: int, j: int, uplo: str) -> Cell:
+    return (min(i, j), max(i, j)) if uplo == "upper" else (max(i, j), min(i, j))

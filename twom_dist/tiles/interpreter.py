@@ -1,0 +1,97 @@
+"""The words of `program`: what it asks of an interpreter, and what a look finds.
+
+`run.eager` calls each stage, `tiles.graph` makes it a task, `plan.count` counts it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ..typing import Cell, Side
+from .grid import Grid
+
+# An array or a record of some; or the reference of a task that makes it; or a count.
+Value = Any
+# A row of tiles of op(A), or of op(B)^T, by its index.
+Line = tuple[Side, int]
+
+
+class Found(NamedTuple):
+    """What the matrices have settled.
+
+    Attributes
+    ----------
+    spec : Spec, or a value
+        With its moduli.
+    shifts : sequence, or None
+        For each tile along k the e of ``op(A) 2^-e`` and ``2^e op(B)``, or None.
+    measured : mapping, or None
+        `Measured` of each line; None where nobody has looked.
+    """
+
+    spec: Value
+    shifts: Sequence[Value] | None = None
+    measured: Mapping[Line, Value] | None = None
+
+
+class Looking(Protocol):
+    """Gives a meaning to the stages that look at the matrices."""
+
+    grid: Grid
+
+    def lines(self, side: Side, wanted: bool) -> Iterable[int]:
+        """List the rows of tiles of a side: all, or those of `cells`."""
+        ...
+
+    def cells(self) -> Iterable[Cell]:
+        """List the tiles of C that are wanted and computed, in a suitable order."""
+        ...
+
+    def row(self, line: Line, steps: range, shifts: Sequence[Value] | None) -> Value:
+        """Make a `Row` of tiles along k."""
+        ...
+
+    def call(
+        self,
+        stage: str,
+        where: tuple[Any, ...],
+        function: Callable[..., Any],
+        *given: Value,
+    ) -> Value:
+        """Call a stage, or arrange for it; `given` begins with a spec."""
+        ...
+
+    def gather(
+        self,
+        stage: str,
+        where: tuple[Any, ...],
+        function: Callable[..., Any],
+        parts: Sequence[Value],
+    ) -> Value:
+        """Combine parts; a single one is returned as it is."""
+        ...
+
+    def decide(
+        self, shifts: Sequence[Value], before: Mapping[Line, Any]
+    ) -> tuple[Sequence[Value] | None, Mapping[Line, Any]]:
+        """Return None for shifts that are known to be none, and what holds then.
+
+        `before`: rows as they are stored. Where the shifts are known, and some, nothing
+        of it is left; where they are not known yet, all.
+        """
+        ...
+
+    def settle(self, found: Value) -> Value:
+        """Let `found` be computed before tiles are read again, if they are not held."""
+        ...
+
+
+class Interpreter(Looking, Protocol):
+    """Gives a meaning to all stages."""
+
+    def added(self, cell: Cell) -> Value:
+        """Return the tile of C that is added, or None."""
+        ...
+
+    def emit(self, cell: Cell, tile: Value) -> None:
+        """Take a tile of the result."""
+        ...
