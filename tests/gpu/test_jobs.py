@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
+from tests.support.bits import same_bits
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.testing import random_matrix
@@ -65,12 +66,11 @@ def alone(monkeypatch):
     monkeypatch.setattr("twom_dist.jobs.driver.current_client", lambda: None)
 
 
-def same_bits(first, second):
+def same_files(first, second):
     """Compare two files, bit for bit."""
     from twom_dist.store import open_matrix
 
-    x, y = (open_matrix(path)[:, :] for path in (first, second))
-    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
+    return same_bits(*(open_matrix(path)[:, :] for path in (first, second)))
 
 
 def compare(job, *arguments, output="C.zarr", **options):
@@ -78,7 +78,7 @@ def compare(job, *arguments, output="C.zarr", **options):
     options = {"tile": TILE, **options}
     summary = job(*arguments, output, **options)
     job(*arguments, "cpu.npy", **{**options, "engine": "cpu"})
-    assert same_bits(output, "cpu.npy")
+    assert same_files(output, "cpu.npy")
     return summary
 
 
@@ -157,4 +157,4 @@ def test_the_command_multiplies_on_the_device(files, capsys):
             main(call)
         assert not caught.value.code
         assert f"moduli, {engine}, " in capsys.readouterr().out
-    assert same_bits("C.zarr", "cpu.npy")
+    assert same_files("C.zarr", "cpu.npy")

@@ -8,17 +8,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import (
-    K,
-    M,
-    N,
-    contents,
-    make,
-    read,
-    same_bits,
-    save,
-    visible,
-)
+from tests.support.bits import same_bits
+from tests.support.command import K, M, N, contents, make, read, save, visible
 from tests.support.jobs import stop_after
 from tests.support.layouts import lay_out
 from tests.support.places import ROOT

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support.pipeline import same_bits
+from tests.support.bits import same_bits
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix, spread_matrix
 from twom_dist.kernels import fallbacks, get_engine
 from twom_dist.moduli import ZERO_ROW

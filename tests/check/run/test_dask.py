@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.stages import count_stages
 from tests.support.strategies import LAYOUTS, random_matrix
 from twom_dist.tiles.cache import encoded_tiles
@@ -46,10 +47,6 @@ def chunked(matrices, tiling):
     m, n, k = TILINGS[tiling]
     chunks = ((m, k), (k, n), (m, n))
     return [da.from_array(x, chunks=c) for x, c in zip(matrices, chunks, strict=True)]
-
-
-def same_bits(x, y):
-    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
 
 
 # --- the same bits ----------------------------------------------------------------

@@ -20,7 +20,8 @@ from tests.support.batch import (
     run,
     start,
 )
-from tests.support.command import read, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import read
 from tests.support.jobs import wait_until
 
 pytestmark = pytest.mark.timeout(180)

@@ -10,8 +10,9 @@ import pytest
 from fsspec.core import url_to_fs
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.buckets import remove, save, serve_bucket
-from tests.support.command import CommandLine, make, same_bits
+from tests.support.command import CommandLine, make
 from tests.support.expect import raises
 from tests.support.jobs import wait_until
 from twom_dist.api.files import multiply_files

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tests.support.command import ENVIRONMENT, read, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import ENVIRONMENT, read
 from twom_dist import gemm
 
 # Each starts the command.

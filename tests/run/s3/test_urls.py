@@ -10,8 +10,9 @@ import zarr
 from fsspec.implementations.memory import MemoryFileSystem
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.buckets import remove, save, serve_bucket
-from tests.support.command import CommandLine, make, same_bits
+from tests.support.command import CommandLine, make
 from tests.support.expect import raises
 from tests.support.jobs import at, stop_after
 from twom_dist.api.files import multiply_files, update_files

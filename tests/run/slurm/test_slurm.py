@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import twom_dist as td
-from tests.support.command import read, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import read
 from tests.support.places import CLUSTER
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]

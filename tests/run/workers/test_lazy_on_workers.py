@@ -8,8 +8,8 @@ import pytest
 from distributed import Client, LocalCluster, progress
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.jobs import IN_PROCESS
-from tests.support.pipeline import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.tiles.graph import PRODUCT, UPDATE
 

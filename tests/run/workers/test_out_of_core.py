@@ -8,7 +8,8 @@ import psutil
 import pytest
 
 import twom_dist as td
-from tests.support.command import make, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import make
 from tests.support.jobs import local_workers
 from twom_dist.api.files import multiply_files
 from twom_dist.jobs import Job
