@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.testing import random_matrix
@@ -66,12 +67,11 @@ def alone(monkeypatch):
     monkeypatch.setattr("twom_dist.jobs.driver.current_client", lambda: None)
 
 
-def same_bits(first, second):
+def same_files(first, second):
     """Compare two files, bit for bit."""
     from twom_dist.store import open_matrix
 
-    x, y = (open_matrix(path)[:, :] for path in (first, second))
-    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
+    return same_bits(*(open_matrix(path)[:, :] for path in (first, second)))
 
 
 def compare(job, *arguments, output="C.zarr", **options):
@@ -79,11 +79,10 @@ def compare(job, *arguments, output="C.zarr", **options):
     options = {"chunks": TILE, **options}
     summary = job(*arguments, output, **options)
     job(*arguments, "cpu.npy", **{**options, "engine": "cpu"})
-    assert same_bits(output, "cpu.npy")
+    assert same_files(output, "cpu.npy")
     return summary
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("output", "options"),
     [
@@ -101,7 +100,6 @@ def test_products_on_workers_that_share_the_device(client, files, output, option
     assert summary.engine == "cuda"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("routine", "uplo"),
     [("herk", "full"), ("syrk", "upper"), ("her2k", "full"), ("syr2k", "lower")],
@@ -116,7 +114,6 @@ def test_updates_on_workers_that_share_the_device(client, files, routine, uplo):
     assert summary.engine == "cuda"
 
 
-@pytest.mark.slow
 def test_workers_that_share_the_device_stay_on_the_cores_unasked(client, files):
     from twom_dist.api.files import multiply_files
 
@@ -161,4 +158,4 @@ def test_the_command_multiplies_on_the_device(files, capsys):
             main(call)
         assert not caught.value.code
         assert f"moduli, {engine}, " in capsys.readouterr().out
-    assert same_bits("C.zarr", "cpu.npy")
+    assert same_files("C.zarr", "cpu.npy")

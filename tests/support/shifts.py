@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.pipeline import same_bits
+from tests.support.bits import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.finish import shift_columns

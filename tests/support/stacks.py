@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import twom_dist as td
-from tests.support.pipeline import same_bits
+from tests.support.bits import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.problem.problem import of_arrays
 from twom_dist.run.stacks import compute_stack

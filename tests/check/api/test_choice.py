@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.expect import raises
-from tests.support.pipeline import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
 from twom_dist.problem.choice import Choice

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.expect import raises
 from tests.support.families import hard_pairs
 from tests.support.oracle import ExactProduct, exact
-from tests.support.pipeline import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.errors import AccuracyError, PlanError
 from twom_dist.kernels.double_double import add_pairs

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.expect import raises
-from tests.support.pipeline import same_bits
 from tests.support.stacks import assert_each_is_as_alone, random_stack
 from tests.support.strategies import DTYPES, spread_pair
 from twom_dist.errors import PlanError

@@ -2,30 +2,18 @@
 
 import json
 import re
-import subprocess
-import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import (
-    K,
-    M,
-    N,
-    contents,
-    make,
-    read,
-    same_bits,
-    save,
-    visible,
-)
+from tests.support.bits import same_bits
+from tests.support.command import K, M, N, contents, make, read, save, visible
 from tests.support.layouts import lay_out
 from tests.support.places import ROOT
 from twom_dist import jobs
-from twom_dist.cli import failures, main
+from twom_dist.cli import failures
 from twom_dist.cli.options import NUMBER, SHAPE
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import MemoryBudget
@@ -57,19 +45,6 @@ def test_every_routine_is_a_command_with_all_options(call, a, routine):
     assert same_bits(read("C.zarr"), getattr(td, routine)(*matrices, c, **options))
     assert not list(Path().glob(".*"))
     assert call(*product, *HERE, "--quiet") == (0, "", "")
-
-
-def test_help_is_quick_and_names_the_exit_codes(call):
-    for command in ((), ("gemm",)):
-        code, out, _ = call(*command, "--help")
-        assert code == 0
-        for line in ("0    done", "2    refused", "130  interrupted"):
-            assert line in out
-    assert set(ROUTINES) <= set(main.commands)
-    code = "import sys, twom_dist.cli; print(*sys.modules)"
-    loaded = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
-    slow = {"distributed", "zarr", "h5py", "numba", "onnxruntime"}
-    assert slow & set(loaded.split()) == set()
 
 
 def test_the_docs_have_the_exit_codes_of_the_help():
@@ -115,16 +90,6 @@ def test_errors_are_json_beside_the_sentence(call, a, command, code):
     assert (exit_code, found["code"], found["exit"]) == (2, code, 2)
     assert err.startswith(f"twom-dist: error: {found['error']}")
     assert found["remedy"] in err
-
-
-def test_python_and_dask_have_the_command():
-    (entry,) = entry_points(group="dask_cli", name="twom")
-    assert (entry.load(), main.name) == (main, "twom")
-    command = [sys.executable, "-m", "twom_dist", "plan", "gemm"]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr.startswith("twom-dist: error: ")
-    assert found.stderr.count("\n") == 1
 
 
 def test_info_describes_a_matrix(call):

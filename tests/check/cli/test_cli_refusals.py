@@ -6,7 +6,6 @@ of an input; what a problem, a store or a plan refuses is tested with them.
 
 import os
 
-import dask
 import numpy as np
 import pytest
 from click import UsageError
@@ -80,10 +79,3 @@ def test_what_cannot_be_is_refused_before_any_work(call, here, before):
     for arguments, why in refusals + OTHER_REFUSALS:
         call.assert_refuses(*arguments, why=why)
         assert contents(here) == before, arguments
-
-
-def test_workers_that_do_not_start_leave_nothing(call, here, before):
-    product = ("gemm", *AT[:4], "--n-workers", "1")
-    with dask.config.set({"temporary-directory": str(here / "A.npy")}):
-        call.assert_refuses(*product, why="workers-did-not-start")
-    assert contents(here) == before

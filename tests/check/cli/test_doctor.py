@@ -1,7 +1,7 @@
 """The doctor: its findings about engines, GPUs, dask-cuda and workers; the command.
 
 What is broken is a stand-in. What is in order is real; real workers are examined in
-tests/run/workers/test_local_cluster.py and test_job_workers.py.
+tests/run/workers/test_local_cluster.py and tests/nightly/versions.
 """
 
 import sys

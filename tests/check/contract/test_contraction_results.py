@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.pipeline import same_bits
+from tests.support.bits import same_bits
 from tests.support.strategies import random_matrix
 
 NUMBER, VECTOR, SQUARE = np.array(2.0), np.arange(3.0), np.eye(3)

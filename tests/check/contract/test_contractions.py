@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from opt_einsum.testing import rand_equation
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.packages import require
-from tests.support.pipeline import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.contract import pair
 from twom_dist.contract.subscripts import parse

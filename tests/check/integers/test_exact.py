@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.expect import raises
 from tests.support.integers import as_parts, conjugate, full, multiply, random_integers
-from tests.support.pipeline import same_bits
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
 from twom_dist.moduli import available_moduli, residue_system
 from twom_dist.problem.exact import shortest_exact

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import contents, make, read, same_bits, save
+from tests.support.bits import same_bits
+from tests.support.command import contents, make, read, save
 from tests.support.layouts import lay_out
 from twom_dist.api.files import update_files
 from twom_dist.plan import Cluster

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support.pipeline import same_bits
+from tests.support.bits import same_bits
 from tests.support.shifts import assert_shifts_are_exact
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix, spread_matrix
 from twom_dist.kernels import fallbacks, get_engine

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.pipeline import same_bits
+from tests.support.bits import same_bits
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import NONFINITE_ROW, residue_system, symmetric_residue

@@ -7,7 +7,8 @@ import dask
 import numpy as np
 import pytest
 
-from tests.support.pipeline import dtype_for, run_stages, same_bits
+from tests.support.bits import same_bits
+from tests.support.pipeline import dtype_for, run_stages
 from tests.support.places import DATA
 from tests.support.strategies import DTYPES, LAYOUTS, SHAPES, random_matrix
 from twom_dist.kernels import get_engine

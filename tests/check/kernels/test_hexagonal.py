@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.oracle import ExactProduct
-from tests.support.pipeline import same_bits
 from tests.support.points import (
     ROOT_3,
     awkward_entries,

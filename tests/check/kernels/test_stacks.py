@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.expect import raises
-from tests.support.pipeline import dtype_for, run_stages, same_bits
+from tests.support.pipeline import dtype_for, run_stages
 from tests.support.stacks import assert_each_is_as_alone, compute, random_stack, spec_of
 from tests.support.strategies import DTYPES
 from twom_dist.errors import PlanError

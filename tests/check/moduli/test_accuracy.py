@@ -169,7 +169,6 @@ GOLDEN = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("phi", PHIS)
 def test_errors_are_those_of_other_implementations(phi):
     """Within a factor of 2, where one draw decides the largest error that of some."""

@@ -4,8 +4,6 @@ import json
 import re
 from contextlib import contextmanager
 
-import dask.array as da
-import numpy as np
 import pytest
 import zarr
 from distributed import Client, LocalCluster
@@ -19,7 +17,6 @@ from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import budget_for_job, open_job
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import PRODUCT_SHARE, MemoryBudget
-from twom_dist.tiles.spec import Spec
 
 MIB = 2**20
 ROUTINES = [td.gemm, td.herk, td.syrk, td.her2k, td.syr2k]
@@ -68,29 +65,6 @@ def test_encoded_tiles_give_way_before_anything_is_refused(routine):
     assert needed - 1 <= kept[2] <= needed  # a quarter of what there is
 
 
-def test_tasks_keep_what_their_plan_has_room_for():
-    memory = advised(td.gemm, 40 * MIB) * MIB
-    A = da.zeros((SIDE, SIDE), dtype=complex, chunks=500)
-    with workers(2, memory):
-        products = td.gemm(A, A), td.herk(A)
-    for product, routine in zip(products, (td.gemm, td.herk), strict=True):
-        tasks = product.__dask_graph__().values()
-        given = [x for task in tasks for x in getattr(task, "args", ())]
-        specs = {x for x in given if isinstance(x, Spec)}
-        assert {x.cache_bytes for x in specs} == {plan(routine, memory).cache_bytes}
-
-
-def test_lazy_updates_are_refused_by_the_memory_of_the_triangle():
-    A = da.zeros((SIDE, SIDE), dtype=complex, chunks=500)
-    needed = advised(td.herk, MIB, uplo="lower") * MIB
-    with workers(2, needed):
-        td.herk(A, uplo="lower")
-        with raises(MemoryLimitError, "memory"):
-            td.gemm(A, A, op_b="C")
-    with workers(2, needed // 2), raises(MemoryLimitError, "memory"):
-        td.herk(A, uplo="lower")
-
-
 def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name in "AB":
@@ -107,19 +81,6 @@ def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
     assert (code, found["waves"]) == (0, len(layout.waves))
     assert found["tile_shape"] == list(layout.tile_shape)
     assert layout.tile_shape[2] % 700 == 0
-
-
-def test_small_workers_give_the_same_bits():
-    rng = np.random.default_rng(1)
-    A = rng.standard_normal((60, 50)) + 1j * rng.standard_normal((60, 50))
-    a = da.from_array(A, chunks=20)
-    sizes = {"chunks": 20, "n_workers": 1}
-    with raises(MemoryLimitError, "memory") as caught:
-        td.plan(td.gemm, A.shape, A.shape, op_b="C", memory_limit=1024, **sizes)
-    assert "1 MiB" in caught.value.remedy
-    with workers(1, MIB):
-        found = td.gemm(a, a, op_b="C").compute(scheduler="sync")
-    assert (found == td.gemm(A, A, op_b="C")).all()
 
 
 def test_a_plan_of_more_waves_than_anybody_would_wait_for_is_refused():

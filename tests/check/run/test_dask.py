@@ -6,10 +6,9 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 import twom_dist as td
-from tests.support.jobs import IN_PROCESS
+from tests.support.bits import same_bits
 from tests.support.stages import count_stages
 from tests.support.strategies import LAYOUTS, random_matrix
 from twom_dist.tiles.cache import encoded_tiles
@@ -48,10 +47,6 @@ def chunked(matrices, tiling):
     m, n, k = TILINGS[tiling]
     chunks = ((m, k), (k, n), (m, n))
     return [da.from_array(x, chunks=c) for x, c in zip(matrices, chunks, strict=True)]
-
-
-def same_bits(x, y):
-    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
 
 
 # --- the same bits ----------------------------------------------------------------
@@ -150,27 +145,6 @@ def test_dtypes_are_promoted(a, b, matrices):
     found = td.gemm(left, right)
     assert found.dtype == found._meta.dtype == expected.dtype
     assert same_bits(found.compute(scheduler="sync"), expected)
-
-
-@pytest.mark.parametrize(
-    ("workers", "threads", "tilings"),
-    [
-        (1, 2, ("even", "ragged")),
-        (2, 1, ("ragged", "k alone")),
-        (3, 2, ("k alone", "even")),
-        (4, 1, ("even", "ragged")),
-    ],
-)
-def test_every_number_of_workers(workers, threads, tilings, matrices, expected):
-    options = {"n_workers": workers, "threads_per_worker": threads}
-    with (
-        LocalCluster(**options, **IN_PROCESS) as cluster,
-        Client(cluster),
-        dask.config.set({"twom-dist.panel-bytes": "3 kB"}),
-    ):
-        for tiling in tilings:
-            found = td.gemm(*chunked(matrices, tiling), **OPTIONS)
-            assert same_bits(found.compute(), expected)
 
 
 # --- the graph --------------------------------------------------------------------

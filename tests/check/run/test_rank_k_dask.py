@@ -6,10 +6,8 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 import twom_dist as td
-from tests.support.jobs import IN_PROCESS
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
 
@@ -138,17 +136,6 @@ def test_an_update_is_not_computed_while_it_is_built():
     for routine in ROUTINES:
         td_args = (x, x) if routine in (td.her2k, td.syr2k) else (x,)
         assert routine(*td_args).shape == (8, 8)
-
-
-def test_workers_give_the_bits_of_numpy():
-    with (
-        LocalCluster(n_workers=3, threads_per_worker=1, **IN_PROCESS) as cluster,
-        Client(cluster),
-    ):
-        for routine in ROUTINES:
-            matrices = operands(routine)
-            arrays = lazy(matrices, (16, 16))
-            assert (routine(*arrays).compute() == routine(*matrices)).all()
 
 
 @pytest.mark.parametrize("alpha", [0, 1])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import same_bits
+from tests.support.bits import same_bits
 from tests.support.expect import raises
 from tests.support.strategies import DTYPES, random_matrix, spread_pair
 from twom_dist.errors import ArgumentError, PlanError

@@ -12,7 +12,7 @@ import pytest
 from dask.callbacks import Callback
 
 import twom_dist as td
-from tests.support.command import same_bits
+from tests.support.bits import same_bits
 from tests.support.expect import raises
 from tests.support.families import hard_pairs
 from tests.support.strategies import DTYPES, random_matrix, spread_pair

@@ -52,7 +52,6 @@ def test_each_difference_is_that_of_one_pair():
         assert found == list(range(1, count))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("projective", [0, 1])
 @pytest.mark.parametrize("order", DIFFERENCES)
 def test_two_points_of_a_plane_share_one_line(order, projective):
@@ -142,7 +141,6 @@ def test_rows_beyond_those_of_the_search_come_out_as_even():
     assert large.held_fraction == pytest.approx(small.held_fraction, abs=0.02)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("count", "workers"), [(270, 64), (300, 31), (515, 6)])
 def test_rows_beyond_those_that_are_placed_follow_them(count, workers):
     found = triangle_map(count, workers)
@@ -162,7 +160,6 @@ def test_rows_beyond_those_that_are_placed_follow_them(count, workers):
     assert {slot: found.rows_of(slot) for slot in rows} == rows
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [10**3, 27720, 10**6])
 def test_many_workers_are_served_without_a_search(workers, monkeypatch):
     assert workers > triangle.SEARCHED

@@ -18,7 +18,7 @@ from tests.support.jobs import wait_until
 from twom_dist.cli.signals import undisturbed
 
 # Each starts the command and ends it.
-pytestmark = [pytest.mark.timeout(90), pytest.mark.slow]
+pytestmark = pytest.mark.timeout(90)
 
 INT, TERM = signal.SIGINT, signal.SIGTERM
 STILL = "twom-dist: cleaning up; once more ends it at once\n"

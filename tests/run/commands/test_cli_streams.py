@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
-from tests.support.command import ENVIRONMENT, read, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import ENVIRONMENT, read
 from twom_dist import gemm
 
 # Each starts the command.
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
+pytestmark = pytest.mark.usefixtures("here")
 
 # The engine that starts fastest.
 PRODUCT = "gemm A.npy B.npy -o C.npy --n-workers 0 --engine reference"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.on_cpu import on_cpu
-from tests.support.pipeline import same_bits
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
 from twom_dist.kernels.cuda import tuning
 

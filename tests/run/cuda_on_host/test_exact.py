@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cuda.host_device import BOTH
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.integers import multiply, random_integers
-from tests.support.pipeline import same_bits
 
 
 @pytest.mark.parametrize("pairs", [False, True])
@@ -32,6 +33,7 @@ def test_dask(cuda):
         )
 
 
+@BOTH
 def test_results_of_64_bits(cuda):
     a = random_integers((3, 4), "int64", True, 1)
     b = random_integers((4, 2), "int64", True, 2)

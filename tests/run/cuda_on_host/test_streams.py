@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.cuda.deferred_device import deferred_engine
 from tests.support.cuda.on_cpu import on_cpu
-from tests.support.pipeline import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.problem.problem import of_headers
 from twom_dist.tiles import tasks

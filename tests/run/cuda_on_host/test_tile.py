@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.support.bits import same_bits
 from tests.support.cuda.operands import LAYOUTS
-from tests.support.pipeline import same_bits
 from tests.support.shifts import assert_shifts_are_exact
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine

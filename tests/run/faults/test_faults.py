@@ -18,7 +18,8 @@ from distributed.scheduler import KilledWorker
 
 import twom_dist as td
 from tests.support import jobs
-from tests.support.command import ENVIRONMENT, read, same_bits, visible
+from tests.support.bits import same_bits
+from tests.support.command import ENVIRONMENT, read, visible
 from tests.support.expect import raises
 from tests.support.jobs import (
     at,

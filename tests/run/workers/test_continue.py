@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import contents, read, same_bits, save
+from tests.support.bits import same_bits
+from tests.support.command import contents, read, save
 from tests.support.expect import first_number, raises
 from tests.support.jobs import (
     OUTPUTS,

@@ -16,7 +16,8 @@ from tests.run.workers.test_placement_on_workers import (  # noqa: F401  (fixtur
     moved_tiles,
     random_array,
 )
-from tests.support.command import read, same_bits, save
+from tests.support.bits import same_bits
+from tests.support.command import read, save
 from tests.support.jobs import compute_in_waves, stop_after
 from tests.support.strategies import spread_pair
 from twom_dist.api.files import multiply_files, update_files

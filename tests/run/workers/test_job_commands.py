@@ -7,7 +7,8 @@ from threading import Timer
 import pytest
 
 import twom_dist as td
-from tests.support.command import CommandLine, contents, read, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import CommandLine, contents, read
 from tests.support.jobs import local_workers
 from twom_dist import jobs
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import CommandLine, make, read, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import CommandLine, make, read
 from tests.support.jobs import K, N, local_workers, multiply
 from twom_dist.api.files import multiply_files
 from twom_dist.cli import workers

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import contents, read, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import contents, read
 from tests.support.expect import raises
 from tests.support.jobs import TILES, at, multiply
 from tests.support.stored import disguise, left_behind

@@ -4,7 +4,8 @@ import pytest
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 import twom_dist as td
-from tests.support.command import make, read, same_bits, save
+from tests.support.bits import same_bits
+from tests.support.command import make, read, save
 from tests.support.jobs import TILES, multiply
 from twom_dist.api.files import multiply_files, update_files
 from twom_dist.jobs import tiles

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import read, same_bits, save, visible
+from tests.support.bits import same_bits
+from tests.support.command import read, save, visible
 from tests.support.expect import raises
 from tests.support.jobs import (
     OUTPUTS,
