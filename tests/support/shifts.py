@@ -7,8 +7,8 @@ import numpy as np
 from tests.support.bits import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.finish import shift_columns
 from twom_dist.kernels.operands import Sample
+from twom_dist.kernels.reference.rounding import shift_columns
 from twom_dist.moduli import norm_bits, residue_system, scaling_rule
 
 ROWS, K = 21, 70
@@ -23,6 +23,11 @@ def make_shifted(dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     x[3, 5], x[2, 60] = info.smallest_subnormal, info.max
     shifts = np.arange(K, dtype=np.int32) * 2 - 60
     shifts[5], shifts[60] = 60, 60
+    # From either end of the numbers, as far as any shift may be.
+    x[:, 7:10], most = 0, info.maxexp - 8
+    x[5:7, 7], shifts[7] = (info.max, -info.max), -most
+    x[6:9, 8] = info.smallest_subnormal, -info.smallest_subnormal, info.tiny
+    x[9, 9], shifts[8:10] = -0.0, most
     return x, shifts
 
 
@@ -31,7 +36,7 @@ def find_stages(engine: Any, x: Any, shifts: Any, methods: Any) -> dict[str, Any
     given = {} if shifts is None else {"shifts": shifts}
     largest = engine.largest_exponents(x, **given)
     sums = engine.square_sums(x, largest, norm_bits(K), **given)
-    rows = np.array([0, 1, 3, 20])
+    rows = np.array([0, 1, 3, 6, 20])
     (magnitudes,) = engine.magnitudes([Sample(x, largest, rows, shifts)])
     found = {"largest": largest, "sums": sums, "magnitudes": magnitudes}
     for method, count in methods:

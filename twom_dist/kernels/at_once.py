@@ -51,6 +51,6 @@ class AtOnce(Protocol):
         out : (m, n), optional
             Where it is written, C-contiguous; overlaps none of the others.
         shifts : ((k,) int32, (k,) int32), optional
-            Of the columns of x and y.
+            Exponents of the columns of x and of y, as for `Engine.largest_exponents`.
         """
         ...

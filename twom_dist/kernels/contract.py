@@ -37,6 +37,21 @@ class Engine(Looks, Protocol):
     `column_exponents`, `square_sums`, `choose_exponents`, `encode`, `reorder`,
     `multiply`, `find_fill`, `apply_fill`, `decode`, `scale_and_add`, `mirror_tile` and
     `close_diagonal`.
+
+    Stages that take `shifts` read column l as ``x[:, l] 2^shifts[l]``: the parts are
+    multiplied as they are loaded, and the stage gives the bits that it gives for a
+    matrix that was multiplied before, since the products are exact in x's own format:
+
+    * The factors are normal numbers: ``|shifts| <= 1016`` in double, 120 in single.
+    * The caller sees to it that what is not 0, NaN or Inf becomes a normal number, or
+      grows from a subnormal one; ``x 2^e`` has the significant bits of x, and so is
+      a number of the format.
+    * Zeros, NaN and Inf stay what they are, with their signs: rows without a nonzero
+      entry are told as before, and rows that are not finite, too.
+    * Rows that hold a NaN or an Inf, here or in another tile, may overflow or
+      underflow. They are masked by then: their exponent is `NONFINITE_ROW`, which is
+      the largest of all tiles', their sums and planes are 0, and `find_fill` reads the
+      signs of x alone, which positive factors do not change.
     """
 
     name: str
@@ -77,11 +92,8 @@ class Engine(Looks, Protocol):
         ----------
         x : (rows, k) float32, float64, complex64 or complex128, any strides
         shifts : (k,) int32, optional
-            Column l counts as ``x[:, l] 2^shifts[l]`` here, in `square_sums`, `encode`
-            and `magnitudes`; no stack has any. The caller sees to it that what is not
-            0, NaN or Inf stays a normal number, or grows from a subnormal one, so that
-            the product is exact, but for rows with a NaN or an Inf, where an overflow
-            does no harm: they are masked. Up to 2^1000 double, 2^120 single.
+            Here, in `square_sums`, `encode` and `magnitudes`: see above. Stacks take
+            none.
 
         Returns
         -------
@@ -124,6 +136,7 @@ class Engine(Looks, Protocol):
         norm_bits : int
             At most 20; the sum over all tiles stays below 2^63.
         shifts : (k,) int32, optional
+            As for `largest_exponents`.
 
         Returns
         -------

@@ -31,19 +31,6 @@ def scale_and_add(
         return make_canonical(np.ascontiguousarray(total.astype(dtype, copy=given)))
 
 
-def shift_columns(x: Array, shifts: Array | None) -> Array:
-    """Multiply columns by powers of two, part by part, into a new array."""
-    if shifts is None:
-        return x
-    out = np.empty(x.shape, x.dtype.newbyteorder("="))
-    factors = np.ldexp(out.real.dtype.type(1), shifts)
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        np.multiply(x.real, factors, out=out.real)
-        if np.iscomplexobj(x):
-            np.multiply(x.imag, factors, out=out.imag)
-    return out
-
-
 def make_canonical(x: Array) -> Array:
     """Make every zero of a contiguous array positive and every NaN the same, in place.
 

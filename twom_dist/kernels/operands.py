@@ -15,7 +15,7 @@ class Sample(NamedTuple):
         Exponents of the whole rows.
     rows : (count,) integers, on the host
     shifts : (k,) int32, optional
-        Of its columns: see `Engine.largest_exponents`.
+        Exponents of the columns, as for `Engine.largest_exponents`.
     """
 
     x: Array

@@ -10,7 +10,7 @@ from tests.support.expect import raises
 from tests.support.strategies import DTYPES, random_matrix, spread_pair
 from twom_dist.errors import ArgumentError, PlanError
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.finish import shift_columns
+from twom_dist.kernels.reference.rounding import shift_columns
 from twom_dist.moduli import ZERO_ROW
 from twom_dist.tiles.look.equilibration import choose_shifts
 

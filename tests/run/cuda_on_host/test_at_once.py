@@ -10,7 +10,7 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.on_cpu import on_cpu
-from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
+from tests.support.strategies import DTYPES, LAYOUTS, random_matrix, spread_pair
 from twom_dist.kernels.cuda import tuning
 
 UPDATES = [td.herk, td.syrk]
@@ -124,10 +124,11 @@ def test_by_default_four_kernels_and_two_waits_choose_the_moduli(cuda, routine):
     assert allocated == 6
 
 
-def test_what_is_scaled_is_looked_at_again(cuda):
-    A, B = (random_matrix(40, 40, "complex128", 1.0, seed) for seed in (1, 2))
-    D = np.ldexp(1.0, np.arange(40))
-    calls, _ = calls_of_default(cuda, td.gemm, A * D, B / D[:, np.newaxis])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_shifted_is_looked_at_again(cuda, dtype):
+    A, B = spread_pair(40, 36, 44, 6, dtype)
+    A[3, 4], B[5, 6] = np.nan, -np.inf
+    calls, _ = calls_of_default(cuda, td.gemm, A, B)
     assert calls["largest_exponents"] == calls["sums_and_extremes"] == 2
     assert (calls["fetch"], calls["scale_and_encode"]) == (3, 1)
 

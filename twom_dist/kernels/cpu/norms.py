@@ -63,7 +63,7 @@ def largest_shifted_outer(x, factors, lo, hi, out):  # type: ignore[no-untyped-d
         row, factor = x[t, lo:hi], factors[t]
         for j in range(lanes.size):
             magnitude = np.abs(row[j] * factor)
-            # Of a NaN, too, which no comparison finds.
+            # A NaN, too, counts as Inf: no comparison holds.
             largest = max(lanes[j], magnitude) if magnitude < np.inf else np.inf
             lanes[j] = largest
 
@@ -165,15 +165,18 @@ def square_sums_outer(x, factor1, factor2, columns, lo, hi, out):  # type: ignor
 def relative_magnitudes(x, across, columns, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
     """Find magnitudes of x[i, j, part] times factors, of i or, if across, of j.
 
-    `columns`: what the entries of the other axis are multiplied by before.
+    `columns`: what the entries of the other axis are multiplied by before, or nothing.
     """
+    shifted = columns.size > 0
     for i in range(lo, hi):
         for j in range(x.shape[1]):
             row, column = (j, i) if across else (i, j)
             f1, f2 = factor1[row], factor2[row]
             square, some = 0.0, False
             for part in range(x.shape[2]):
-                t = np.float64(x[i, j, part]) * columns[column]
+                t = np.float64(x[i, j, part])
+                if shifted:
+                    t *= columns[column]
                 some |= t != 0.0
                 t = t * f1 * f2
                 square += t * t
@@ -233,7 +236,7 @@ def power_factors(exponents: Array) -> tuple[Array, Array]:
 def column_factors(
     shifts: Array | None, parts: int = 1, dtype: Any = np.float64
 ) -> Array:
-    """Powers of two, once for each of the parts of an entry; none without shifts."""
+    """Return 2^shifts, repeated for the parts of an entry; nothing without shifts."""
     if shifts is None:
         return np.empty(0, dtype)
     found: Array = np.repeat(np.ldexp(np.dtype(dtype).type(1), shifts), parts)

@@ -27,9 +27,7 @@ def _magnitudes(x: Array, largest: Array, shifts: Array | None) -> Array:
     )
     source, across = straighten(x)
     parts = read_only(as_parts(source))
-    columns = norms.column_factors(
-        np.zeros(x.shape[1], int) if shifts is None else shifts
-    )
+    columns = norms.column_factors(shifts)
     out = np.empty(source.shape, np.float32)
     run_each(
         lambda r: norms.relative_magnitudes(parts, across, columns, one, two, *r, out),

@@ -66,16 +66,6 @@ __device__ __forceinline__ uint64 magnitude_bits(double t) {
   return (uint64)__double_as_longlong(t) & 0x7FFFFFFFFFFFFFFFull;
 }
 
-// A number of these magnitude bits and the sign of t.
-__device__ __forceinline__ float copy_sign(uint32 bits, float t) {
-  return __uint_as_float(bits | (__float_as_uint(t) & 0x80000000u));
-}
-
-__device__ __forceinline__ double copy_sign(uint64 bits, double t) {
-  uint64 sign = (uint64)__double_as_longlong(t) & (1ull << 63);
-  return __longlong_as_double((int64)(bits | sign));
-}
-
 // A part of a result: zeros positive, every NaN the same. Of floats integers decide, for
 // what CuPy appends (see below) has comparisons take subnormal ones for zeros.
 __device__ __forceinline__ float make_canonical(float t) {
@@ -129,8 +119,8 @@ __device__ __forceinline__ double power_of_two(int32 e) {
   return __hiloint2double((e + 1023) << 20, 0);
 }
 
-// An element times 2^e, exactly: `shifts` and `c` tell e; null shifts nothing. Rows with
-// a NaN or an Inf, where this may overflow, are masked.
+// An element times 2^shifts[c], exactly, or as it is where shifts is null. What may
+// overflow lies in rows with a NaN or an Inf, which are masked: see kernels/contract.py.
 __device__ __forceinline__ Element shift_element(Element element, const int32* shifts,
                                                  int64 c) {
   if (shifts != nullptr) {

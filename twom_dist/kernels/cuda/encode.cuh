@@ -118,10 +118,13 @@ __device__ __forceinline__ void load_group(Element (&element)[4], const REAL* ro
   for (int32 c = 0; c < 4; ++c) {
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) element[c].part[part] = 0;
-    if (first + c < k) {
-      element[c] = load_element(row, (first + c) * k_stride);
-      element[c] = shift_element(element[c], shifts, first + c);
-    }
+    if (first + c < k) element[c] = load_element(row, (first + c) * k_stride);
+  }
+  // After all loads, so that none of them waits for a branch.
+  if (shifts == nullptr) return;
+#pragma unroll
+  for (int32 c = 0; c < 4; ++c) {
+    if (first + c < k) element[c] = shift_element(element[c], shifts, first + c);
   }
 }
 

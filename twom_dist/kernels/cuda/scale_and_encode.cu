@@ -90,15 +90,15 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
 // Exponents and planes of x by the first x_blocks blocks, and of y by the others. Blocks
 // of 256 on rows_of_block whole rows, the padded ones included, in the order of `Group`.
 extern "C" __global__ void __launch_bounds__(256, BLOCKS)
-scale_and_encode(const REAL* x, const int32* x_shifts, int64 x_rows, int64 x_row_stride, int64 x_k_stride,
-                 int32 x_conjugate, int32 x_across, int32 x_rows_of_block,
-                 int64 x_plane_stride, int8* x_out, int32* x_exponents, const REAL* y,
-                 const int32* y_shifts,
-                 int64 y_rows, int64 y_row_stride, int64 y_k_stride,
-                 int32 y_conjugate, int32 y_across, int32 y_rows_of_block,
-                 int64 y_plane_stride, int8* y_out, int32* y_exponents,
-                 uint32 x_blocks, int64 k, int64 k_padded, int32 power,
-                 uint64 leading, int32 norm_bits) {
+scale_and_encode(const REAL* x, const int32* x_shifts, int64 x_rows,
+                 int64 x_row_stride, int64 x_k_stride, int32 x_conjugate,
+                 int32 x_across, int32 x_rows_of_block, int64 x_plane_stride,
+                 int8* x_out, int32* x_exponents, const REAL* y,
+                 const int32* y_shifts, int64 y_rows, int64 y_row_stride,
+                 int64 y_k_stride, int32 y_conjugate, int32 y_across,
+                 int32 y_rows_of_block, int64 y_plane_stride, int8* y_out,
+                 int32* y_exponents, uint32 x_blocks, int64 k, int64 k_padded,
+                 int32 power, uint64 leading, int32 norm_bits) {
   __shared__ uint64 magnitudes[256], squares[256];
   Rule rule = {power, norm_bits, leading};
   bool second = blockIdx.x >= x_blocks;

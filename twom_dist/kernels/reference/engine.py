@@ -25,14 +25,13 @@ from ..finish import (
     make_canonical,
     mirror_tile,
     scale_and_add,
-    shift_columns,
 )
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
 from .magnitudes import largest_terms, magnitudes, multiply_magnitudes
-from .rounding import ceil_scaled, quantise
+from .rounding import ceil_scaled, quantise, shift_columns
 
 
 @dataclass(frozen=True)

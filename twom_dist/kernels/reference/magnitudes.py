@@ -7,8 +7,8 @@ import numpy as np
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW
 from ...typing import Array
-from ..finish import shift_columns
 from ..operands import Sample
+from .rounding import shift_columns
 
 
 def magnitudes(samples: Sequence[Sample]) -> list[Array]:

@@ -1,6 +1,23 @@
-"""Numbers times powers of two, rounded exactly."""
+"""Numbers times powers of two: exactly, or rounded once."""
+
+import numpy as np
 
 from ...moduli import NONFINITE_ROW
+from ...typing import Array
+
+
+def shift_columns(x: Array, shifts: Array | None) -> Array:
+    """Multiply column l by 2^shifts[l] into a new array; x itself without shifts."""
+    if shifts is None:
+        return x
+    out = np.empty(x.shape, x.dtype.newbyteorder("="))
+    factors = np.ldexp(out.real.dtype.type(1), shifts)
+    # Rows with a NaN or an Inf, here or in another tile, may leave the numbers.
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        np.multiply(x.real, factors, out=out.real)
+        if np.iscomplexobj(x):
+            np.multiply(x.imag, factors, out=out.imag)
+    return out
 
 
 def _scaled(x: float, shift: int) -> tuple[int, int]:
