@@ -6,7 +6,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 
 def close_pages(client: Any) -> None:
-    """Close the ports for web pages at the scheduler and at all workers, later ones too.
+    """Close the ports for web pages at the scheduler and at present and later workers.
 
     Configuring dask without routes would affect all clusters of this process, and
     leave /sitemap.json.

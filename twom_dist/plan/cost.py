@@ -1,4 +1,4 @@
-"""What products cost, in a line."""
+"""Costs of products, each printed as one line."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,18 +9,18 @@ from .show import name_count
 
 
 class Cost(NamedTuple):
-    """What a product costs, or several together.
+    """Cost of one product, or of several together.
 
     Attributes
     ----------
     what : str
-        The routine.
+        Name of the routine.
     products : int
-        Products of matrices.
+        Number of products of matrices.
     tasks, int8_gemms, bytes_moved, peak_bytes : int
-        As a plan has them.
+        Figures as in a `Plan`.
     num_moduli : int
-        Of each product; 0 where they differ.
+        Number of moduli of each product; 0 if products differ in it.
     """
 
     what: str
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
 
 
 def add_costs(what: str, costs: Sequence[Cost | None]) -> Cost | None:
-    """Add up the costs of products that come one after the other, of those known.
+    """Add up the known costs of products that run one after the other.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How accurate a product is: what was asked for, found in the matrices, and chosen."""
+"""The accuracy of a product: what was requested, found in the matrices, and chosen."""
 
 import json
 import sys
@@ -19,39 +19,39 @@ from .show import Rows, as_html, as_text, name_count
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """How accurate a product is, and why; print it.
+    """The accuracy of a product, and the reasons for it; print it.
 
     Attributes
     ----------
     routine, asked : str
-        What is computed, and the accuracy, or method "auto", that was asked for.
+        Name of the routine, and the accuracy, or method "auto", that was requested.
     method : str
-        That of the moduli; "blas" where no residue system suffices, and then the bits
+        Method of the moduli; "blas" if no residue system suffices, and then the bits
         depend on tiling and machine.
     num_moduli, num_products : int
         Number of moduli, and of int8 products for each product of tiles.
     modulus_bits : float
         Binary logarithm of the product of the moduli.
     error_bound : float
-        Bound of ``|C - C_exact|_ij`` for alpha = 1, beta = 0, without under- and
-        overflow, relative to what `relative_to` says; 0 for an exact product.
+        Bound on ``|C - C_exact|_ij`` for alpha = 1, beta = 0, without under- and
+        overflow, relative to `relative_to`; 0 for an exact product.
     relative_to : str
-        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``; with equilibration, the norms are
-        those of the matrices that result.
+        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``; with equilibration, the norms of
+        the equilibrated matrices.
     guaranteed : bool
-        Whether the bound is proven; "native" looks at a sample of rows and columns.
+        True if the bound is proven; "native" looks at a sample of rows and columns.
     rho : float
-        Largest ``||a_i|| ||b_j|| / (|A| |B|)_ij`` that was found; 0 where nobody has
-        looked.
+        Largest ``||a_i|| ||b_j|| / (|A| |B|)_ij`` found; 0 if the matrices have not
+        been examined.
     equilibrated : int
         Largest number of bits by which columns of op(A) were scaled along k.
     exponents : tuple
         Least and largest binary exponents of the rows of op(A), and of the columns of
-        op(B); empty where nobody has looked.
+        op(B); empty if the matrices have not been examined.
     nonfinite : tuple of int
-        Rows of op(A), and columns of op(B), with a NaN or an Inf.
+        Numbers of rows of op(A) and of columns of op(B) with a NaN or an Inf.
     choice : str
-        What ``method="auto"`` has chosen, and why; empty for other methods.
+        Choice of ``method="auto"`` and its reason; empty for other methods.
     """
 
     routine: str
@@ -70,7 +70,7 @@ class Explanation:
     choice: str = ""
 
     def to_json(self) -> str:
-        """Return all of it as one line of JSON.
+        """Return all attributes as one line of JSON.
 
         Returns
         -------
@@ -126,14 +126,14 @@ class Explanation:
 
 
 def add_findings(known: Explanation, found: Found) -> Explanation:
-    """Add what was found in the matrices."""
+    """Add to an explanation what was found in the matrices."""
     sides: list[Any] = []
     if found.measured is not None:
         left, right = (
             [x.largest for (own, _), x in found.measured.items() if own == side]
             for side in SIDES
         )
-        # Both are the same rows in A A^H.
+        # In A A^H both sides are the same rows.
         sides = [np.concatenate(left), np.concatenate(right or left)]
     return replace(
         known,
@@ -148,7 +148,7 @@ def _largest(shifts: Any) -> int:
 
 
 def _range(exponents: Any) -> tuple[int, int]:
-    """Least and largest exponent of rows that are finite and not zero."""
+    """Return the least and the largest exponent of finite, nonzero rows."""
     known = exponents[(exponents != ZERO_ROW) & (exponents != NONFINITE_ROW)]
     return (int(known.min()), int(known.max())) if known.size else (0, 0)
 
@@ -161,7 +161,7 @@ _NATIVE = (
 
 
 def warn_of_native() -> None:
-    """Warn that a product became a native one, in the line that called the package."""
+    """Warn at the line that called the package that the product is the native one."""
     frame, level = sys._getframe(), 1
     package = __name__.partition(".")[0]
     while frame.f_back and frame.f_globals["__name__"].partition(".")[0] == package:
@@ -170,9 +170,10 @@ def warn_of_native() -> None:
 
 
 def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanation:
-    """Explain what a spec says, before anybody has looked at the matrices.
+    """Explain a spec before the matrices are examined.
 
-    `grade`: what the matrices decide about; `options`: what was asked for.
+    `grade`: the accuracy for which the matrices determine the moduli, or "";
+    `options`: the options that were given.
     """
     system = None if spec.native else spec.system
     relative_to = "(|A| |B|)_ij" if grade or system is None else "||a_i|| ||b_j||"
@@ -196,7 +197,7 @@ def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanat
 
 
 def _name_accuracy(options: Mapping[str, Any]) -> str:
-    """Name what the moduli are chosen by."""
+    """Name the option that determines the moduli."""
     if options.get("method") == NATIVE_METHOD:
         return "the native product"
     if options.get("num_moduli") is not None:
