@@ -17,7 +17,7 @@ from tests.support.slurm import Slurm, running_slurm, why_not
 
 HERK = ("herk", "A.zarr", "-o", "C.zarr")
 # Not what they are about, and what starts fastest.
-PLAIN = ("--tile", "32", "--engine", "reference", "--num-moduli", "16")
+PLAIN = ("--chunks", "32", "--engine", "reference", "--num-moduli", "16")
 SLOTS = "localhost\nlocalhost\n127.0.0.1\n"
 BATCH = ("DASK_", "SLURM_", "PBS_", "LSB_")
 
@@ -66,7 +66,7 @@ def long_product(folder, monkeypatch) -> tuple[str, ...]:
     preload = str(STAND_INS / "slow_tasks.py")
     monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__PRELOAD", preload)
     save("long.npy", make(240, 16, 3))
-    slow = ("--op-b", "T", "--engine", "reference", "--tile", "16")
+    slow = ("--op-b", "T", "--engine", "reference", "--chunks", "16")
     # Not looked at first, which would take longer than the tests wait.
     given = ("--num-moduli", "16")
     return ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow, *given)

@@ -28,7 +28,8 @@ def random_stack(
 
 def spec_of(name: str, a: Any, b: Any = None, c: Any = None, **options: Any) -> Spec:
     """Pose the problem of one of the products."""
-    return of_arrays(ROUTINES[name], a, b, c, None, **options).spec
+    given = {"A": a, "C": c} | ({} if b is None else {"B": b})
+    return of_arrays(*getattr(td, name).ask(**given, **options)[:4]).spec
 
 
 def compute(name: str, *given: np.ndarray | None, out: Any = None, **options: Any):

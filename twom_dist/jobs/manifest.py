@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import Any
 
 from ..errors import StoreError
-from ..moduli.accuracy import find_grade
 from ..plan import Layout
 from ..plan.explanation import Explanation, add_findings, explain_spec
 from ..tiles.interpreter import Found
@@ -50,7 +49,7 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
 
 def explain_job(job: Job, found: Found | None = None) -> Explanation:
     """Explain the accuracy of a job, with what its matrices have settled."""
-    known = explain_spec(job.spec, find_grade(job.options), job.options)
+    known = explain_spec(job.spec, job.choice.grade, job.choice.asked)
     if found is None:
         return known
     return add_findings(known, found)

@@ -14,11 +14,14 @@ class Sample(NamedTuple):
     largest : (rows,) int32
         Exponents of the whole rows.
     rows : (count,) integers, on the host
+    shifts : (k,) int32, optional
+        Of its columns: see `Engine.largest_exponents`.
     """
 
     x: Array
     largest: Array
     rows: Array
+    shifts: Array | None = None
 
 
 class Encoded(Protocol):

@@ -1,9 +1,8 @@
-"""How accurate a product is: what was asked for, found in the matrices, and chosen."""
+"""Accuracy of a product: what was asked for, found in the matrices, and chosen."""
 
 import json
 import sys
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from ..errors import AccuracyWarning
 from ..moduli import NONFINITE_ROW, ZERO_ROW
-from ..moduli.accuracy import NATIVE_METHOD, componentwise_bound, error_bound
+from ..moduli.accuracy import componentwise_bound, error_bound
 from ..tiles.interpreter import Found
 from ..tiles.spec import SIDES, Spec
 from .show import Rows, as_html, as_text, name_count
@@ -19,7 +18,7 @@ from .show import Rows, as_html, as_text, name_count
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """How accurate a product is, and why; print it.
+    """Accuracy of a product and the reasons for it; print it to see them.
 
     Attributes
     ----------
@@ -169,10 +168,10 @@ def warn_of_native() -> None:
     warnings.warn(_NATIVE, AccuracyWarning, stacklevel=level)
 
 
-def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanation:
+def explain_spec(spec: Spec, grade: str, asked: str) -> Explanation:
     """Explain what a spec says, before anybody has looked at the matrices.
 
-    `grade`: what the matrices decide about; `options`: what was asked for.
+    `grade`: what the matrices decide about; `asked`: names what was asked for.
     """
     system = None if spec.native else spec.system
     relative_to = "(|A| |B|)_ij" if grade or system is None else "||a_i|| ||b_j||"
@@ -183,7 +182,7 @@ def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanat
         bound = 0.0
     return Explanation(
         routine=spec.routine.name,
-        asked=_name_accuracy(options),
+        asked=asked,
         method=spec.method,
         num_moduli=len(spec.moduli),
         num_products=0 if system is None else system.num_products,
@@ -193,12 +192,3 @@ def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanat
         guaranteed=grade != "native" or system is None,
         rho=spec.rho,
     )
-
-
-def _name_accuracy(options: Mapping[str, Any]) -> str:
-    """Name what the moduli are chosen by."""
-    if options.get("method") == NATIVE_METHOD:
-        return "the native product"
-    if options.get("num_moduli") is not None:
-        return f"{options['num_moduli']} moduli"
-    return f"accuracy {options.get('accuracy') or 'native'}"

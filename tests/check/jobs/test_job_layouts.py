@@ -45,6 +45,6 @@ def test_what_a_worker_keeps_for_the_next_product_is_its_own(monkeypatch):
 def test_tiles_do_not_cut_the_chunks_of_the_files(here, options, shape):
     for name, chunks in {"A.zarr": (512, 100), "B.zarr": (500, 256)}.items():
         zarr.create_array(name, shape=(4000, 4000), dtype="c16", chunks=chunks)
-    job = open_job("gemm", "A.zarr", "B.zarr", "C.zarr", **options)
+    job = open_job(td.gemm.ask("A.zarr", "B.zarr", **options), "C.zarr")
     assert job.lay_out(Cluster(4, 1), tile=64).tile_shape == (64, 64, 64)
     assert job.lay_out(Cluster(4, 1)).tile_shape == shape

@@ -23,7 +23,7 @@ from twom_dist.moduli import (
     scaling_rule,
     smallest_num_moduli,
 )
-from twom_dist.moduli.accuracy import choose_system
+from twom_dist.moduli.accuracy import counted_system
 
 KINDS = ("2m", "3m", "hybrid", "real")
 # Bits behind the point of the exact square roots.
@@ -237,9 +237,9 @@ def test_too_few_moduli_for_a_long_k_are_refused(kind, k):
     limit = len(available_moduli(kind))
     least = smallest_num_moduli(kind, k, limit)
     assert least > 1
-    assert choose_system(kind, "complex128", k, num_moduli=least).num_moduli == least
+    assert counted_system(kind, "complex128", k, least).num_moduli == least
     with raises(AccuracyError, "too-few-moduli") as caught:
-        choose_system(kind, "complex128", k, num_moduli=least - 1)
+        counted_system(kind, "complex128", k, least - 1)
     assert f"{least} moduli" in caught.value.remedy
     assert room(residue_system(kind, least), k, up=True) > 0
     assert room(residue_system(kind, least - 1), k, up=False) < Fraction(1, 2**30)

@@ -19,20 +19,20 @@ from twom_dist.plan import Cluster
 from twom_dist.plan.memory import PRODUCT_SHARE, MemoryBudget
 
 MIB = 2**20
-PLANS = [td.plan_gemm, td.plan_herk, td.plan_syrk, td.plan_her2k, td.plan_syr2k]
+ROUTINES = [td.gemm, td.herk, td.syrk, td.her2k, td.syr2k]
 SIDE = 3000
 
 
-def plan(make, memory, **options):
-    count = 1 if make in (td.plan_herk, td.plan_syrk) else 2
-    sizes = {"chunks": 500, "workers": 2, "worker_memory": memory}
-    return make(*[(SIDE, SIDE)] * count, **sizes, **options)
+def plan(routine, memory, **options):
+    count = 1 if routine in (td.herk, td.syrk) else 2
+    sizes = {"chunks": 500, "n_workers": 2, "memory_limit": memory}
+    return td.plan(routine, *[(SIDE, SIDE)] * count, **sizes, **options)
 
 
-def advised(make, memory, **options):
+def advised(routine, memory, **options):
     """MiB that the refusal of so much memory names."""
     with raises(MemoryLimitError, "memory") as caught:
-        plan(make, memory, **options)
+        plan(routine, memory, **options)
     return int(re.search(r"(\d+) MiB", caught.value.remedy)[1])
 
 
@@ -48,18 +48,18 @@ def workers(count, memory):
 
 
 @pytest.mark.parametrize("options", [{}, {"beta": 2}, {"method": "blas"}])
-@pytest.mark.parametrize("make", PLANS)
-def test_following_the_advice_is_enough(make, options):
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_following_the_advice_is_enough(routine, options):
     for given in (1, 40, 150):
-        needed = advised(make, given * MIB, **options)
-        found = plan(make, needed * MIB, **options)
+        needed = advised(routine, given * MIB, **options)
+        found = plan(routine, needed * MIB, **options)
         assert found.peak_worker_bytes <= needed * MIB * PRODUCT_SHARE
 
 
-@pytest.mark.parametrize("make", PLANS)
-def test_encoded_tiles_give_way_before_anything_is_refused(make):
-    needed = advised(make, 40 * MIB) * MIB
-    kept = [plan(make, needed * half // 2).cache_bytes for half in (2, 3, 8)]
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_encoded_tiles_give_way_before_anything_is_refused(routine):
+    needed = advised(routine, 40 * MIB) * MIB
+    kept = [plan(routine, needed * half // 2).cache_bytes for half in (2, 3, 8)]
     assert kept[0] < kept[1] < kept[2]
     assert kept[0] < 0.05 * needed
     assert needed - 1 <= kept[2] <= needed  # a quarter of what there is
@@ -74,9 +74,9 @@ def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
         )
     memory = 1000 * MIB
     cluster = budget_for_job(Cluster(4, 1, MemoryBudget(memory)))
-    layout = open_job("gemm", "A.zarr", "B.zarr", "C.zarr").lay_out(cluster)
-    flags = ("--workers", "4", "--worker-memory", str(memory), "--json")
-    code, out, _ = CommandLine(capsys)("plan", "A.zarr", "B.zarr", *flags)
+    layout = open_job(td.gemm.ask("A.zarr", "B.zarr"), "C.zarr").lay_out(cluster)
+    flags = ("--n-workers", "4", "--memory-limit", str(memory), "--json")
+    code, out, _ = CommandLine(capsys)("plan", "gemm", "A.zarr", "B.zarr", *flags)
     found = json.loads(out)
     assert (code, found["waves"]) == (0, len(layout.waves))
     assert found["tile_shape"] == list(layout.tile_shape)

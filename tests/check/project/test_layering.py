@@ -33,10 +33,10 @@ LAYERS = (
     ("problem",),
     ("run", "store", "testing"),
     ("interop",),
-    ("cluster", "integers"),
+    ("cluster",),
     ("jobs",),
     ("api",),
-    ("contract",),
+    ("contract", "integers", "twofold", "xarray"),
     # "": twom_dist/__init__.py, public names only.
     ("cli", "__main__", ""),
 )
@@ -45,7 +45,7 @@ AT_MOST: dict[str, tuple[str, ...]] = {
     "config": ("errors",),
     "moduli": ("errors", "typing"),
     "kernels": ("errors", "typing", "config", "moduli"),
-    "api.signatures": ("typing",),
+    "api.types": ("typing", "problem.call"),
     "testing": ("errors",),
     "store": ("errors", "typing"),
 }

@@ -166,7 +166,7 @@ def test_nothing_is_computed_while_the_graph_is_built():
     with dask.config.set(scheduler=refuse_to_compute):
         found = td.gemm(A, B, C, alpha=2, beta=1j, op_a="T")
         found = td.gemm(found, np.eye(20))
-        td.herk(found), td.plan_gemm(A, B, op_a="T")
+        td.herk(found), td.plan(td.gemm, A, B, op_a="T")
         repr(found)
     assert isinstance(found, da.Array)
     assert type(found._meta) is np.ndarray

@@ -118,15 +118,9 @@ def test_the_int8_products_that_run_are_those_of_the_plan(
     counted, routine, method, chunks
 ):
     matrices = operands(routine)
-    plans = {
-        td.herk: td.plan_herk,
-        td.syrk: td.plan_syrk,
-        td.her2k: td.plan_her2k,
-        td.syr2k: td.plan_syr2k,
-    }
     arrays = lazy(matrices, chunks)
     shapes = [x.shape for x in matrices]
-    plan = plans[routine](*shapes, chunks=arrays[0].chunks, method=method)
+    plan = td.plan(routine, *shapes, chunks=arrays[0].chunks, method=method)
     routine(*arrays, method=method).compute(scheduler="sync")
     assert tuple(map(sum, zip(*counted, strict=True))) == (
         plan.num_int8_gemms,

@@ -17,7 +17,7 @@ from twom_dist.api.files import multiply_files
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 SCRIPT = CLUSTER / "slurm.sbatch"
 # Not what a test is about, and what starts fastest.
-PLAIN = ("--tile", "32", "--engine", "reference", "--num-moduli", "16")
+PLAIN = ("--chunks", "32", "--engine", "reference", "--num-moduli", "16")
 
 
 def test_a_job_ends_as_its_command_does(slurm, folder):
@@ -109,7 +109,7 @@ def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
         cluster.scale(jobs=2)
         client.wait_for_workers(2, timeout=100)
         assert listening_addresses(folder) == {"127.0.0.1"}
-        options = {"tile": 32, "engine": "reference", "num_moduli": 16}
+        options = {"chunks": 32, "engine": "reference", "num_moduli": 16}
         multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, **options)
     # dask-jobqueue leaves them to the garbage collector.
     for credential in ("ca_file", "cert", "key"):

@@ -38,8 +38,8 @@ def test_a_job_that_is_killed_continues_in_the_bucket(matrices, capsys):
     output = f"{BUCKET}/C.zarr"
     paths = (f"{BUCKET}/A.zarr", f"{BUCKET}/B.zarr/g/B")
     command = [sys.executable, "-m", "twom_dist", "gemm", *paths, "-o", output]
-    command += ["--tile", "16", "--num-moduli", "16"]
-    command += ["--workers", "1", "--engine", "reference"]
+    command += ["--chunks", "16", "--num-moduli", "16"]
+    command += ["--n-workers", "1", "--engine", "reference"]
     fs, place = url_to_fs(f"{output}/c", use_listings_cache=False)
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as job:
         wait_until(lambda: len(fs.find(place)) >= 3, 60)
@@ -47,7 +47,7 @@ def test_a_job_that_is_killed_continues_in_the_bucket(matrices, capsys):
     assert job.returncode == -signal.SIGKILL
     with raises(StoreError, "input-unfinished"):
         open_matrix(output)
-    assert multiply_files(*paths, output, tile=16, num_moduli=16).resumed >= 3
+    assert multiply_files(*paths, output, chunks=16, num_moduli=16).resumed >= 3
     assert same_bits(open_matrix(output)[:, :], td.gemm(a, b, num_moduli=16))
     code, out, _ = CommandLine(capsys)("info", output)
     assert (code, "complete" in out) == (0, True)

@@ -32,7 +32,7 @@ def test_help_is_quick_and_names_the_exit_codes(call):
 def test_python_and_dask_have_the_command():
     (entry,) = entry_points(group="dask_cli", name="twom")
     assert (entry.load(), main.name) == (main, "twom")
-    command = [sys.executable, "-m", "twom_dist", "plan"]
+    command = [sys.executable, "-m", "twom_dist", "plan", "gemm"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr.startswith("twom-dist: error: ")
@@ -55,7 +55,7 @@ def before(call, here, a, b):
 
 
 def test_workers_that_do_not_start_leave_nothing(call, here, before):
-    product = ("gemm", *AT[:4], "--workers", "1")
+    product = ("gemm", *AT[:4], "--n-workers", "1")
     with dask.config.set({"temporary-directory": str(here / "A.npy")}):
         call.assert_refuses(*product, why="workers-did-not-start")
     assert contents(here) == before

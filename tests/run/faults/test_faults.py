@@ -150,7 +150,7 @@ def test_a_worker_that_joins_late_is_no_harm(client, expected):
         if progress.done == 4:
             client.wait_for_workers(WORKERS + 1, timeout=60)
 
-    job = open_job("gemm", "A.zarr", "B.npy", "C.zarr", **FAST)
+    job = open_job(td.gemm.ask("A.zarr", "B.npy", **FAST), "C.zarr")
     compute_in_waves(job, client, grow)
     assert same_bits(read("C.zarr"), expected)
     client.cluster.scale(WORKERS)

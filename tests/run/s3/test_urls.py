@@ -85,7 +85,7 @@ def test_an_address_that_cannot_be_used_is_refused(url, code, monkeypatch):
 
 def test_an_output_is_continued_as_a_file_is_and_never_replaced(square):
     a, paths = square
-    run = partial(multiply_files, *paths, tile=16)
+    run = partial(multiply_files, *paths, chunks=16)
     stop_after(5, run)
     with raises(StoreError, "input-unfinished"):
         open_matrix(paths[2])
@@ -105,10 +105,10 @@ def test_what_another_run_has_made_is_neither_taken_nor_removed(square):
 
     def replace():
         remove(paths[2])
-        multiply_files(*paths, tile=32, alpha=2)
+        multiply_files(*paths, chunks=32, alpha=2)
 
     with raises(StoreError, "tiles-gone"):
-        multiply_files(*paths, tile=16, progress=at(16, replace))
+        multiply_files(*paths, chunks=16, progress=at(16, replace))
     assert same_bits(open_matrix(paths[2])[:, :], td.gemm(a, a, alpha=2))
 
 
@@ -125,7 +125,7 @@ def test_an_input_that_changes_in_the_bucket_is_noticed(matrices):
 
     paths = (f"{BUCKET}/D.zarr", f"{BUCKET}/E.zarr")
     with raises(StoreError, "input-changed"):
-        update_files("herk", *paths, tile=16, num_moduli=16, progress=at(2, change))
+        update_files(td.herk, *paths, chunks=16, num_moduli=16, progress=at(2, change))
     with raises(StoreError, "file-missing"):
         open_matrix(f"{BUCKET}/E.zarr")
 
@@ -137,6 +137,6 @@ def test_a_bucket_that_does_not_exist_is_refused(matrices, capsys):
         ("s3://none/A.zarr", source, "-o", f"{BUCKET}/N.zarr"),
         (source, source, "--op-b", "C", "-o", "s3://none/N.zarr"),
     ):
-        code, out, err = command("gemm", *paths, "--workers", "0")
+        code, out, err = command("gemm", *paths, "--n-workers", "0")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "s3://none/" in err

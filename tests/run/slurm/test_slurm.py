@@ -14,7 +14,7 @@ SCRIPT = CLUSTER / "slurm.sbatch"
 
 
 def test_a_product_on_two_nodes(slurm, folder):
-    options = ("--tile", "16", "--op-a", "C")
+    options = ("--chunks", "16", "--op-a", "C")
     job = slurm.submit("-N2", SCRIPT, "gemm", "A.zarr", "A.zarr", "-oC.zarr", *options)
     state, code, output = slurm.wait(job)
     assert (state, code) == ("COMPLETED", 0), output

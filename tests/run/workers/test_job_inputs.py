@@ -85,7 +85,7 @@ def test_a_worker_that_sees_another_file_is_refused(client, files, kind, code):
     paths = (os.path.abspath("A.zarr"), f"{OWN}/B.npy", os.path.abspath("C.zarr"))
     with elsewhere(client, "other") as worker:
         if code is None:
-            multiply_files(*paths, client=client, tile=16)
+            multiply_files(*paths, client=client, chunks=16)
             assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
             return
         with raises(StoreError, code) as caught:

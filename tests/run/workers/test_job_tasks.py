@@ -55,10 +55,10 @@ def test_tiles_are_written_while_others_are_computed(client, here, notes, routin
     save("B.npy", make(96, 128, 2))
     with client.as_current():
         if routine == "gemm":
-            summary = multiply_files("A.npy", "B.npy", "C.zarr", tile=16)
+            summary = multiply_files("A.npy", "B.npy", "C.zarr", chunks=16)
             tiles, result = 64, "twom-product"
         else:
-            summary = update_files("herk", "A.npy", "C.zarr", tile=16)
+            summary = update_files(td.herk, "A.npy", "C.zarr", chunks=16)
             tiles, result = 36, "twom-update"
     assert summary.waves == 1
     # Which dask has not fused with what follows.

@@ -17,16 +17,16 @@ MIB = 2**20
 SIDE = 3000
 
 
-def plan(make, memory, **options):
-    count = 1 if make in (td.plan_herk, td.plan_syrk) else 2
-    sizes = {"chunks": 500, "workers": 2, "worker_memory": memory}
-    return make(*[(SIDE, SIDE)] * count, **sizes, **options)
+def plan(routine, memory, **options):
+    count = 1 if routine in (td.herk, td.syrk) else 2
+    sizes = {"chunks": 500, "n_workers": 2, "memory_limit": memory}
+    return td.plan(routine, *[(SIDE, SIDE)] * count, **sizes, **options)
 
 
-def advised(make, memory, **options):
+def advised(routine, memory, **options):
     """MiB that the refusal of so much memory names."""
     with raises(MemoryLimitError, "memory") as caught:
-        plan(make, memory, **options)
+        plan(routine, memory, **options)
     return int(re.search(r"(\d+) MiB", caught.value.remedy)[1])
 
 
@@ -42,20 +42,20 @@ def workers(count, memory):
 
 
 def test_tasks_keep_what_their_plan_has_room_for():
-    memory = advised(td.plan_gemm, 40 * MIB) * MIB
+    memory = advised(td.gemm, 40 * MIB) * MIB
     A = da.zeros((SIDE, SIDE), dtype=complex, chunks=500)
     with workers(2, memory):
         products = td.gemm(A, A), td.herk(A)
-    for product, make in zip(products, (td.plan_gemm, td.plan_herk), strict=True):
+    for product, routine in zip(products, (td.gemm, td.herk), strict=True):
         tasks = product.__dask_graph__().values()
         given = [x for task in tasks for x in getattr(task, "args", ())]
         specs = {x for x in given if isinstance(x, Spec)}
-        assert {x.cache_bytes for x in specs} == {plan(make, memory).cache_bytes}
+        assert {x.cache_bytes for x in specs} == {plan(routine, memory).cache_bytes}
 
 
 def test_lazy_updates_are_refused_by_the_memory_of_the_triangle():
     A = da.zeros((SIDE, SIDE), dtype=complex, chunks=500)
-    needed = advised(td.plan_herk, MIB, uplo="lower") * MIB
+    needed = advised(td.herk, MIB, uplo="lower") * MIB
     with workers(2, needed):
         td.herk(A, uplo="lower")
         with raises(MemoryLimitError, "memory"):
@@ -68,9 +68,9 @@ def test_small_workers_give_the_same_bits():
     rng = np.random.default_rng(1)
     A = rng.standard_normal((60, 50)) + 1j * rng.standard_normal((60, 50))
     a = da.from_array(A, chunks=20)
-    sizes = {"chunks": 20, "workers": 1}
+    sizes = {"chunks": 20, "n_workers": 1}
     with raises(MemoryLimitError, "memory") as caught:
-        td.plan_gemm(A.shape, A.shape, op_b="C", worker_memory=1024, **sizes)
+        td.plan(td.gemm, A.shape, A.shape, op_b="C", memory_limit=1024, **sizes)
     assert "1 MiB" in caught.value.remedy
     with workers(1, MIB):
         found = td.gemm(a, a, op_b="C").compute(scheduler="sync")
