@@ -75,7 +75,7 @@ LOOPBACK_ONLY = {
 }
 # Of the tasks of a product of such tiles, and of the tiles that they encode.
 TILES = {"chunks": 8192, "engine": "cuda"}
-TASKS = td.plan_gemm((16384, 16384), (16384, 16384), **TILES).memory
+TASKS = td.plan(td.gemm, (16384, 16384), (16384, 16384), **TILES).memory
 POOL = {
     # 0.9 of the 80 GiB that are free.
     "rmm_pool_size": 72 * GIB,

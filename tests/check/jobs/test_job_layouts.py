@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import zarr
 
+import twom_dist as td
 from twom_dist.jobs import budget_for_job, open_job
 from twom_dist.kernels.cpu import buffers
 from twom_dist.plan import Cluster
