@@ -26,8 +26,7 @@ from twom_dist.tiles.cache import encoded_tiles
 
 SYSTEMS = (
     *(("2m", 2), ("2m", 16), ("3m", 15), ("4m", 11), ("hybrid", 24)),
-    *(("eisenstein", 2), ("eisenstein", 16)),
-    *(("real", 1), ("real", 15)),
+    *(("eisenstein", 2), ("eisenstein", 16), ("real", 1), ("real", 15)),
 )
 # Where small products have no launches of their own: those are in test_at_once.py.
 BY_STAGES = pytest.mark.parametrize("engine", [80], indirect=True)
