@@ -9,6 +9,7 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.stages import count_stages
 from tests.support.strategies import LAYOUTS, random_matrix
 from twom_dist.tiles.cache import encoded_tiles
@@ -61,9 +62,9 @@ def test_every_tiling_and_engine(engine_name, scheduler, tiling, matrices, expec
     assert same_bits(found.compute(scheduler=scheduler), expected)
 
 
-@pytest.mark.parametrize("panel_bytes", [1, "4 kB", "10 kB"])
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
-@pytest.mark.parametrize("tiling", ["even", "k alone", "single rows", "empty pieces"])
+@cases("panel_bytes", [1, "4 kB", "10 kB"])
+@cases("scheduler", SCHEDULERS)
+@cases("tiling", ["even", "k alone", "single rows", "empty pieces"])
 def test_panels_change_nothing(panel_bytes, scheduler, tiling, matrices, expected):
     m, n, k = TILINGS[tiling]
     A, B, C = chunked(matrices, tiling)
@@ -87,7 +88,7 @@ def test_methods(method, matrices):
 
 
 @each_tiling
-@pytest.mark.parametrize("panel_bytes", [1, "1 GiB"])
+@cases("panel_bytes", [1, "1 GiB"])
 def test_nonfinite_entries_across_tiles(tiling, panel_bytes, matrices):
     A, B, C = (x.copy() for x in matrices)
     A[3, 2], A[3, 30], A[22, 17] = np.inf, -np.inf, np.nan

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
 
@@ -34,7 +35,7 @@ def pairs(left, right, others):
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("routine", "chunks", "uplo"), pairs(ROUTINES, CHUNKS, ["full", "lower", "upper"])
 )
 def test_every_tiling_gives_the_bits_of_numpy(routine, chunks, uplo):

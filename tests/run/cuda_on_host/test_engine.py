@@ -9,10 +9,8 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.cuda.every_kernel import (
-    calls_of_every_kernel,
-    kernels_of,
-)
+from tests.support.cases import cases
+from tests.support.cuda.every_kernel import calls_of_every_kernel, kernels_of
 from tests.support.cuda.host_device import BOTH, POISON
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.expect import raises
@@ -280,10 +278,8 @@ def test_long_rows_derive_what_follows_from_other_products(cuda):
 
 
 @BOTH
-@pytest.mark.parametrize("triangle", ["lower", "upper"])
-@pytest.mark.parametrize(
-    "choice", [("2m", 16), ("3m", 15), ("4m", 3), ("eisenstein", 3)]
-)
+@cases("triangle", ["lower", "upper"])
+@cases("choice", [("2m", 16), ("3m", 15), ("4m", 3), ("eisenstein", 3)])
 def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle):
     system, n = residue_system(*choice), 41
     x, e = spread_matrix(n, 70, seed=1), np.full(n, 20, np.int32)
