@@ -16,6 +16,11 @@ DONE = (
     "twom_dist/cluster",
     "twom_dist/moduli",
     "twom_dist/plan",
+    "twom_dist/errors.py",
+    "twom_dist/config.py",
+    "twom_dist/testing.py",
+    "twom_dist/twom_dist.yaml",
+    "cluster",
 )
 
 NOT_FIRST = re.compile(r"(What|Whether|Who|How|Of|As in)\b")
