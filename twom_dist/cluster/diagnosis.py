@@ -215,7 +215,7 @@ def check_dask_cuda(gpus: Gpus) -> Iterator[Finding]:
         return
     unmet = [*find_unmet("dask-cuda"), *find_unmet("rapids-dask-dependency")]
     for asked in unmet:
-        found = f"it requires {asked}, but another version or none is installed"
+        found = f"it requires {asked}, which is not installed"
         yield Finding("dask-cuda", "warning", found, f"Run pip install '{asked}'")
     if not unmet:
         yield Finding("dask-cuda", "ok", str(dask_cuda.__version__))
