@@ -21,6 +21,7 @@ DONE = (
     "twom_dist/testing.py",
     "twom_dist/twom_dist.yaml",
     "cluster",
+    "docs",
 )
 
 NOT_FIRST = re.compile(r"(What|Whether|Who|How|Of|As in)\b")
