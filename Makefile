@@ -25,11 +25,11 @@ INSTALL = install() { \
       VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet "$$@" 2>/dev/null; } || \
     $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile "$$@"; }; \
     install
-# A process for each core and two more, since many tests wait for clusters; tests of one
-# file share theirs, and with it their cluster. Threads of OpenBLAS, which spin while they
+# A process for each core, and one more where tests wait for clusters; tests of one file
+# share theirs, and with it their cluster. Threads of OpenBLAS, which spin while they
 # wait, would take the cores from the others. pytest finds zarr's plugin, zarr CuPy, and
 # CuPy makes a folder: not in a home that may be read-only.
-PROCESSES = $$(( $$(nproc) + 2 ))
+PROCESSES = $$(( $$(nproc) + 1 ))
 PYTEST = OPENBLAS_NUM_THREADS=1 CUPY_CACHE_DIR="$(CURDIR)/$(VENV)/cupy" \
     $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # What `make lowest` tests; tools of tests are there as they are today.
@@ -54,25 +54,26 @@ demo: $(PACKAGE) ## multiply two matrices; A=file B=file N=size W=workers, all o
 	@$(BIN)/python benchmarks/demo.py $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
 	    $(if $(N),--size "$(N)") $(if $(W),--workers "$(W)")
 
-test: TESTS = -m "not nightly"
-test nightly: $(TOOLS)
+check: PROCESSES = $$(nproc)
+check: TESTS = tests/check
+test: TESTS = tests/check tests/run tests/gpu --doctest-modules twom_dist
+nightly: TESTS = tests/check tests/run tests/gpu tests/nightly --doctest-modules twom_dist
+check test nightly: $(TOOLS)
 	@$(MAKE) --no-print-directory -j2 lint kernels
-	@$(PYTEST) $(TESTS) --doctest-modules tests twom_dist $(ARGS)
+	@$(PYTEST) $(TESTS) $(ARGS)
 
+check: ## run the quick checks, in a minute: style, types, and tests that start nothing
 test: ## run the checks for every change; ARGS="-k name" is passed to pytest
 nightly: ## run every check, those as well that take long
 
-check: lint ## run the quick checks, in two minutes: style, types and the fast tests
-	@$(PYTEST) -m fast tests $(ARGS)
-
-lowest: ## run the fast tests with each dependency at its lower bound, in .venv-lowest
+lowest: ## run the quick tests with each dependency at its lower bound, in .venv-lowest
 	@$(MAKE) --no-print-directory VENV=$(LOWEST) $(LOWEST)/bin/python
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(UV) pip compile --quiet --no-deps --resolution lowest-direct $(BOUNDED) pyproject.toml \
 	    --output-file $(LOWEST)/lowest.txt
 	VIRTUAL_ENV=$(LOWEST) $(UV) pip install --quiet -c $(LOWEST)/lowest.txt -e '.[test]'
 	@NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/kernels \
-	    $(subst $(BIN),$(LOWEST)/bin,$(PYTEST)) -m fast tests $(ARGS)
+	    $(subst $(BIN),$(LOWEST)/bin,$(PYTEST)) tests/check $(ARGS)
 
 counts: $(TOOLS) ## record what products cost in tasks, int8 products, bytes, calls, launches
 	@rm -f tests/data/counts.json

@@ -102,7 +102,7 @@ def products(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 def measure(a: np.ndarray, b: np.ndarray) -> dict[str, dict[str, float]]:
     """Measure the errors of every product, in units of u."""
-    high, low = td.gemm(a, b, out="dd", accuracy="componentwise")
+    high, low = td.twofold.gemm(a, b, accuracy="componentwise")
     scales = {
         "componentwise": abs(a) @ abs(b),
         "normwise": np.outer(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=0)),
@@ -128,7 +128,7 @@ def main() -> None:
     for kind, make in KINDS.items():
         a, b = make(args.size)
         errors = measure(a, b)
-        taken = td.explain(a, b)
+        taken = td.explain(td.gemm, a, b)
         found = {"num_moduli": taken.num_moduli, "rho": taken.rho}
         report.add("accuracy", kind=kind, n=args.size, errors=errors, **found)
         rows[f"{kind}, {taken.num_moduli}"] = errors

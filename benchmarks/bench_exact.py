@@ -29,16 +29,18 @@ def bench(report: Report, n: int, k: int, dtype: str, repeats: int) -> None:
     candidates: dict[str, Callable[[], Any]] = {
         "numpy complex64": lambda: multiply("f4", "c8"),
         "numpy complex128": lambda: multiply("f8", "c16"),
-        "exact": lambda: td.herk(pairs, pairs=True),
+        "exact": lambda: td.integers.herk(pairs, pairs=True),
         "16 moduli": lambda: td.herk(convert("f8", "c16"), num_moduli=16),
     }
-    expected, found = multiply("f8", "c16"), td.herk(pairs, pairs=True)
+    expected, found = multiply("f8", "c16"), td.integers.herk(pairs, pairs=True)
     seconds = interleave(candidates, repeats)
     report.add(
         "exact",
         shape=f"{n}x{k}",
         dtype=dtype,
-        num_moduli=td.plan_herk((n, k), dtype=dtype, pairs=True).num_moduli,
+        num_moduli=td.plan(
+            td.integers.herk, (n, k), dtype=dtype, pairs=True
+        ).num_moduli,
         equal=bool((expected == found).all()),
         over_complex64=ratios(seconds, "numpy complex64"),
         over_complex128=ratios(seconds, "numpy complex128"),

@@ -52,7 +52,7 @@ def bench_eager(report: Report, args: argparse.Namespace) -> None:
             ratio_to_numpy=ratios(seconds, "numpy"),
             gflops={name: gflops(n, n, n, t) for name, t in seconds.items()},
             seconds=seconds,
-            plan=td.plan_gemm((n, n), (n, n)).to_json(),
+            plan=td.plan(td.gemm, (n, n), (n, n)).to_json(),
         )
 
 
@@ -89,7 +89,7 @@ def bench_dask(report: Report, args: argparse.Namespace) -> None:
                 _random_block, chunks=chunks, seed=seed, tile=tile, dtype="c16"
             )
 
-        plan = td.plan_gemm((n, n), (n, n), chunks=tile, workers=args.workers)
+        plan = td.plan(td.gemm, (n, n), (n, n), chunks=tile, n_workers=args.workers)
         for persisted in (False, True):
             routines: dict[str, Any] = {
                 "da.matmul": da.matmul,

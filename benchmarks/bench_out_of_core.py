@@ -183,7 +183,7 @@ def multiply(
     client: Any, output: str, num_moduli: int, threads: tuple[Any, ...] = ()
 ) -> tuple[Layout, JobSummary]:
     """Multiply the files, with these threads beside it."""
-    job = open_job("gemm", "A.npy", "B.npy", output, num_moduli=num_moduli)
+    job = open_job(td.gemm.ask("A.npy", "B.npy", num_moduli=num_moduli), output)
     with begin(job, current_cluster(), client=client) as run:
         for thread in threads:
             thread.start()

@@ -33,7 +33,7 @@ def bench(report: Report, m: int, k: int, dtype: str, repeats: int) -> None:
         "stacks",
         shape=f"{count}x{m}x{k}",
         dtype=dtype,
-        num_moduli=td.explain(X[0], routine="herk").num_moduli,
+        num_moduli=td.explain(td.herk, X[0]).num_moduli,
         over_numpy=ratios(seconds, "numpy"),
         seconds=seconds,
     )

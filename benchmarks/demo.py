@@ -25,7 +25,7 @@ from twom_dist.store import open_matrix
 FOLDER = Path("demo-output")
 SEED = 2026
 SIZE = 2048
-# Of the matrices that NumPy multiplies as well.
+# Rows and columns of the matrices that NumPy multiplies as well.
 IN_MEMORY = 1024
 # Rows of the random matrices that are made at once.
 ROWS = 256
@@ -60,7 +60,7 @@ def main(a: str | None, b: str | None, size: int | None, workers: int | None) ->
                 "one-matrix",
             )
         A, B = open_matrix(a), open_matrix(b)
-        td.plan_gemm(A.shape, B.shape)  # refuses shapes that do not fit
+        td.plan(td.gemm, A.shape, B.shape)  # refuses shapes that do not fit
         click.echo("Preparing kernels (compiled once, for up to a minute) ...")
         # Otherwise each worker would compile them.
         td.gemm(*(np.ones((2, 2), x.dtype) for x in (A, B)))
@@ -84,7 +84,7 @@ def main(a: str | None, b: str | None, size: int | None, workers: int | None) ->
             progress=report,
         )
     click.echo(summary)
-    plan = td.plan_gemm(A.shape, B.shape, dtype=summary.dtype)
+    plan = td.plan(td.gemm, A.shape, B.shape, dtype=summary.dtype)
     if summary.engine == "cpu":
         rate = measure_speedup(plan.dtype)
         click.echo(compare(plan, rate, *time_in_memory(plan.dtype)))

@@ -1,4 +1,4 @@
-"""What the figures show: errors, speeds, rank-k updates and dask, one line each."""
+"""Measurements for the figures: errors, speeds, updates and dask, one line each."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -50,7 +50,7 @@ def measure_errors(report: Report, n: int) -> None:
     for phi in PHIS:
         a, b = (random_matrix(n, n, phi=phi, seed=seed) for seed in (1, 2))
         for kind, x, y in (("complex", a, b), ("real", a.real.copy(), b.real.copy())):
-            high, low = td.gemm(x, y, out="dd", accuracy="componentwise")
+            high, low = td.twofold.gemm(x, y, accuracy="componentwise")
             size = abs(x) @ abs(y)
             methods = ("real",) if kind == "real" else METHODS[:-1]
             products: Iterator[tuple[str, int, Any]] = (
@@ -150,11 +150,11 @@ def measure_dask(report: Report, tile: int, worker_counts: list[int]) -> None:
                 "da.matmul": (lambda a=a, b=b: a @ b, None),
                 "gemm": (
                     lambda a=a, b=b: td.gemm(a, b, num_moduli=16),
-                    td.plan_gemm(a, b, num_moduli=16),
+                    td.plan(td.gemm, a, b, num_moduli=16),
                 ),
                 "herk": (
                     lambda a=a: td.herk(a, num_moduli=16),
-                    td.plan_herk(a, num_moduli=16),
+                    td.plan(td.herk, a, num_moduli=16),
                 ),
             }
             for name, (make, plan) in products.items():

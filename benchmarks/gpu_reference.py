@@ -15,7 +15,7 @@ class Reference:
         self.rows = slice(None, None, -(-len(A) // most_rows))
         wide = "complex128" if A.dtype.kind == "c" else "float64"
         a, b = A[self.rows].astype(wide), B.astype(wide, copy=False)
-        self.high, self.low = td.gemm(a, b, out="dd")
+        self.high, self.low = td.twofold.gemm(a, b)
         self.magnitudes = abs(a) @ abs(b)
 
     def errors(self, C: Any) -> dict[str, float]:

@@ -31,7 +31,7 @@ SECONDS_PER_TASK = 6.0e-4
 
 @dataclass(frozen=True)
 class Machine:
-    """What one worker computes with."""
+    """The machine that one worker computes with."""
 
     int8_ops_per_second: float
     pass_bytes_per_second: float
@@ -82,7 +82,7 @@ class Prediction:
 
     @property
     def dominant(self) -> str:
-        """What takes the longest."""
+        """Return the part that takes the longest."""
         if self.seconds == self.scheduling:
             return "scheduling"
         names = ("products", "passes", "exposed")
@@ -91,7 +91,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Part:
-    """What falls to the busiest worker; the lengths are entries."""
+    """The share of the busiest worker; lengths are entries."""
 
     share: float  # of the int8 products
     scaled: float  # of the inputs
@@ -129,7 +129,7 @@ def part_of_triangle(plan: Plan) -> Part:
     (_, n, k), nt, nb = plan.shape, plan.tiles[1], plan.tile_shape[1]
     matrices = 2 if plan.routine.endswith("2k") else 1
     inputs = matrices * n * k
-    share = triangle_map(nt, plan.workers).balance / plan.workers
+    share = triangle_map(nt, plan.n_workers).balance / plan.n_workers
     needed = (plan.held_fraction or 0) * inputs
     moved = plan.bytes_moved / np.dtype(plan.dtype).itemsize
     cells = nt * (nt + 1) // 2
@@ -138,7 +138,7 @@ def part_of_triangle(plan: Plan) -> Part:
     of_task = matrices * 2 * nb * k
     return Part(
         share=share,
-        scaled=inputs / plan.workers,
+        scaled=inputs / plan.n_workers,
         needed=needed,
         taken=cells * share * of_task,
         received=needed * moved / (moved + inputs) if moved else 0.0,
@@ -178,7 +178,7 @@ def predict(
     moving = itemsize * part.received / link
     first = min(moving, itemsize * part.first / link)
     return Prediction(
-        plan.workers,
+        plan.n_workers,
         ideal,
         products,
         passes,
@@ -190,8 +190,7 @@ def predict(
 def make_plan(routine: str, n: int, tile: int, workers: int) -> Plan:
     """Plan a square complex128 product or update."""
     operands = [(n, n)] * (1 if routine in ("herk", "syrk") else 2)
-    make = getattr(td, f"plan_{routine}")
-    return make(*operands, chunks=tile, workers=workers)
+    return td.plan(getattr(td, routine), *operands, chunks=tile, n_workers=workers)
 
 
 def show_table(args: argparse.Namespace) -> None:

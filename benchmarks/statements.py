@@ -42,10 +42,10 @@ def _count(plan: Any) -> int:
 def count_products() -> list[Statement]:
     """Count the int8 products of plans."""
     one, tiles = (64, 64), (2048, 2048)
-    by_2m = _count(td.plan_gemm(one, one, num_moduli=16, chunks=64))
-    by_3m = _count(td.plan_gemm(one, one, num_moduli=15, method="3m", chunks=64))
-    gemm = _count(td.plan_gemm(tiles, tiles, num_moduli=16, chunks=64))
-    herk = _count(td.plan_herk(tiles, num_moduli=16, chunks=64))
+    by_2m = _count(td.plan(td.gemm, one, one, num_moduli=16, chunks=64))
+    by_3m = _count(td.plan(td.gemm, one, one, num_moduli=15, method="3m", chunks=64))
+    gemm = _count(td.plan(td.gemm, tiles, tiles, num_moduli=16, chunks=64))
+    herk = _count(td.plan(td.herk, tiles, num_moduli=16, chunks=64))
     counts = {x: _least(x, 117) for x in ("2m", "3m", "real")}
     return [
         _judge(
@@ -89,7 +89,7 @@ def list_bits() -> list[Statement]:
 def measure_errors() -> list[Statement]:
     """Measure errors against products of twice the digits."""
     a, b = (random_matrix(256, 256, phi=0.5, seed=seed) for seed in (1, 2))
-    high, low = td.gemm(a, b, out="dd")
+    high, low = td.twofold.gemm(a, b)
     size = abs(a) @ abs(b)
     native, own = (
         float((abs(c - high - low) / size).max())
@@ -97,7 +97,7 @@ def measure_errors() -> list[Statement]:
     )
     # One scaling for [A, B] and [B, A] is a common one.
     b = b * 2.0**-40
-    high, low = td.her2k(a, b, out="dd")
+    high, low = td.twofold.her2k(a, b)
     size = abs(a) @ abs(b).T + abs(b) @ abs(a).T
     left, right = np.hstack([a, b]), np.hstack([b, a])
     common, apart = (

@@ -1,4 +1,4 @@
-"""Engines that tests run through, how Hypothesis runs, Ctrl-C, and what is fast."""
+"""Engines that tests run through, how Hypothesis runs, Ctrl-C, and what comes first."""
 
 import signal
 from collections.abc import Iterator
@@ -26,6 +26,9 @@ settings.register_profile(
 )
 settings.load_profile("twom")
 
+# Fixtures that folders share.
+pytest_plugins = [f"tests.support.{name}" for name in ("batch", "workers", "cuda.kept")]
+
 
 # Shells have what they start in the background ignore Ctrl-C, and so would everything
 # that tests start and interrupt.
@@ -33,32 +36,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Folders of tests that start processes: workers, batch schedulers, scripts, compilers.
-INTEGRATION = {"run", "nightly", "gpu"}
 # dask's, of connections that are cut, as they are thrown away.
 UNRAISABLE = "ignore::pytest.PytestUnraisableExceptionWarning"
-
-
-# The scripts of batch schedulers take longest and mostly wait: they come first, and
-# Slurm, which waits as well, later. Not by the order of pytest's arguments, of which
-# pytest 9 drops those within others.
-FIRST = ("run/commands/test_scripts.py", "run")
+# These start clusters, and mostly wait: they come first, those of batch schedulers
+# before all others. Not by the order of pytest's arguments, of which pytest 9 drops
+# those within others.
+WAITING = ("nightly/batch", "run/commands/test_scripts.py", "nightly", "run")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest first; mark what starts processes, and the rest, if not slow."""
+    """Put first what waits; what starts processes may lose connections."""
     here = Path(__file__).parent
-    items.sort(key=lambda x: not any(x.path.is_relative_to(here / f) for f in FIRST))
+
+    def place(item: pytest.Item) -> int:
+        path = item.path
+        found = (i for i, x in enumerate(WAITING) if path.is_relative_to(here / x))
+        return next(found, len(WAITING))
+
+    items.sort(key=place)
     for item in items:
-        if here not in item.path.parents:
-            continue
-        folders = item.path.relative_to(here).parts
-        if {"run", "nightly"}.intersection(folders):
+        if place(item) < len(WAITING):
             item.add_marker(pytest.mark.filterwarnings(UNRAISABLE))
-        if INTEGRATION.intersection(folders):
-            item.add_marker("integration")
-        elif not any(map(item.get_closest_marker, ("slow", "nightly"))):
-            item.add_marker("fast")
 
 
 @pytest.hookimpl(tryfirst=True)

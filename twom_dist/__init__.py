@@ -5,48 +5,46 @@ NumPy and CuPy arrays are multiplied at once, dask arrays lazily; see `twom_dist
 multiply
     ``gemm``, ``herk``, ``syrk``, ``her2k``, ``syr2k``, and their BLAS-typed names, such
     as ``zgemm``; ``Product``, for calls of the same shapes
+the same routines otherwise
+    ``integers``: exactly; ``twofold``: to twice the digits, as two arrays; ``xarray``:
+    of DataArrays, by the names of their dimensions
 contract
     ``matmul``, ``tensordot``, ``einsum``, ``transpose``
-exactly
-    ``gaussian_matmul``; ``accuracy="exact"`` and ``pairs=True`` of the routines
 plan and explain
-    ``plan_gemm``, ``plan_herk``, ``plan_syrk``, ``plan_her2k``, ``plan_syr2k``,
-    ``explain``; they return a ``Plan`` or an ``Explanation``
+    ``plan``, ``explain``; they return a ``Plan`` or an ``Explanation``
 files
     ``multiply_files``, ``update_files``; they return a ``JobSummary``
 cluster and checks
     ``local_cluster``, ``doctor``, ``testing``, ``errors``
 """
 
-from . import errors, testing
-from .api.blas import (
-    cgemm,
+from . import errors, integers, testing, twofold, xarray
+from .api.explain import explain
+from .api.files import multiply_files, update_files
+from .api.gemm import cgemm, dgemm, gemm, sgemm, zgemm
+from .api.plans import plan
+from .api.prepared import Product
+from .api.updates import (
     cher2k,
     cherk,
     csyr2k,
     csyrk,
-    dgemm,
     dsyr2k,
     dsyrk,
-    sgemm,
+    her2k,
+    herk,
     ssyr2k,
     ssyrk,
-    zgemm,
+    syr2k,
+    syrk,
     zher2k,
     zherk,
     zsyr2k,
     zsyrk,
 )
-from .api.explain import explain
-from .api.files import multiply_files, update_files
-from .api.gemm import gemm
-from .api.plans import plan_gemm, plan_her2k, plan_herk, plan_syr2k, plan_syrk
-from .api.prepared import Product
-from .api.updates import her2k, herk, syr2k, syrk
 from .cluster import doctor, local_cluster
 from .config import load_defaults as _load_defaults
 from .contract import einsum, matmul, tensordot, transpose
-from .integers.product import gaussian_matmul
 from .jobs import JobSummary
 from .plan import Plan
 from .plan.explanation import Explanation
@@ -71,18 +69,14 @@ __all__ = [
     "einsum",
     "errors",
     "explain",
-    "gaussian_matmul",
     "gemm",
     "her2k",
     "herk",
+    "integers",
     "local_cluster",
     "matmul",
     "multiply_files",
-    "plan_gemm",
-    "plan_her2k",
-    "plan_herk",
-    "plan_syr2k",
-    "plan_syrk",
+    "plan",
     "sgemm",
     "ssyr2k",
     "ssyrk",
@@ -91,7 +85,9 @@ __all__ = [
     "tensordot",
     "testing",
     "transpose",
+    "twofold",
     "update_files",
+    "xarray",
     "zgemm",
     "zher2k",
     "zherk",

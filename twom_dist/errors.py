@@ -18,8 +18,7 @@ __all__ = [
     "TwomError",
 ]
 
-# Most characters and frames kept of a cause. dask cuts texts at 10,000 characters, and
-# drops codes.
+# How much of a cause is kept: dask cuts texts of 10,000 characters, and drops codes.
 _CAUSE_CHARACTERS = 2000
 _CAUSE_FRAMES = 4
 

@@ -15,9 +15,8 @@ Cell = tuple[int, int]
 Op = Literal["N", "T", "C"]
 Side = Literal["left", "right"]
 Uplo = Literal["full", "lower", "upper"]
-# "native" is an old name of "blas".
-Method = Literal["2m", "3m", "4m", "hybrid", "eisenstein", "blas", "native", "auto"]
-Accuracy = Literal["native", "componentwise", "normwise", "exact"]
+Method = Literal["2m", "3m", "4m", "hybrid", "eisenstein", "blas", "auto"]
+Accuracy = Literal["native", "componentwise", "normwise"]
 EngineName = Literal["auto", "cpu", "cuda", "reference"]
 
 
@@ -85,8 +84,10 @@ class DataArrayLike(Protocol):
 Lazy = TypeVar("Lazy", bound=DaskLike)
 Foreign = TypeVar("Foreign", bound=DLPackLike)
 Labelled = TypeVar("Labelled", bound=DataArrayLike)
-Device = TypeVar("Device", bound=CuPyLike)
+OnDevice = TypeVar("OnDevice", bound=CuPyLike)
 
 
+# What NumPy makes an array of any number of axes of.
+TensorLike = NumPyLike | Sequence[complex]
 # What may stand beside a dask array.
-InMemory = NumPyLike | CuPyLike
+InMemory = TensorLike | CuPyLike

@@ -23,7 +23,7 @@ weights = 10.0 ** -np.linspace(0, 10, PAIRS) / energies
 
 left = overlaps * weights
 screened = td.gemm(left, overlaps, op_b="C")
-print(td.explain(left, overlaps, op_b="C"))
+print(td.explain(td.gemm, left, overlaps, op_b="C"))
 
 # Errors relative to (|A| |B|)_ij, which is what cannot be had back once it is lost.
 right = overlaps.conj().T

@@ -5,6 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
+import twom_dist as td
+from tests.support.bits import same_bits
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.testing import random_matrix
@@ -65,24 +67,22 @@ def alone(monkeypatch):
     monkeypatch.setattr("twom_dist.jobs.driver.current_client", lambda: None)
 
 
-def same_bits(first, second):
+def same_files(first, second):
     """Compare two files, bit for bit."""
     from twom_dist.store import open_matrix
 
-    x, y = (open_matrix(path)[:, :] for path in (first, second))
-    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
+    return same_bits(*(open_matrix(path)[:, :] for path in (first, second)))
 
 
 def compare(job, *arguments, output="C.zarr", **options):
     """Run a job on the device and on the CPU; return what it tells of the first."""
-    options = {"tile": TILE, **options}
+    options = {"chunks": TILE, **options}
     summary = job(*arguments, output, **options)
     job(*arguments, "cpu.npy", **{**options, "engine": "cpu"})
-    assert same_bits(output, "cpu.npy")
+    assert same_files(output, "cpu.npy")
     return summary
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("output", "options"),
     [
@@ -100,7 +100,6 @@ def test_products_on_workers_that_share_the_device(client, files, output, option
     assert summary.engine == "cuda"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("routine", "uplo"),
     [("herk", "full"), ("syrk", "upper"), ("her2k", "full"), ("syr2k", "lower")],
@@ -111,15 +110,14 @@ def test_updates_on_workers_that_share_the_device(client, files, routine, uplo):
     options = {"client": client, "engine": "cuda", "uplo": uplo}
     if routine.endswith("2k"):
         options["b"] = "A.zarr"
-    summary = compare(update_files, routine, "A.zarr", **options)
+    summary = compare(update_files, getattr(td, routine), "A.zarr", **options)
     assert summary.engine == "cuda"
 
 
-@pytest.mark.slow
 def test_workers_that_share_the_device_stay_on_the_cores_unasked(client, files):
     from twom_dist.api.files import multiply_files
 
-    summary = multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, tile=TILE)
+    summary = multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, chunks=TILE)
     assert summary.engine == "cpu"
 
 
@@ -129,7 +127,7 @@ def test_this_process_uses_its_device_unasked(files, alone):
     options = {"op_a": "C", "op_b": "C"}
     summary = compare(multiply_files, "B.zarr", "A.zarr", **options)
     assert summary.engine == "cuda"
-    assert compare(update_files, "herk", "A.zarr", overwrite=True).engine == "cuda"
+    assert compare(update_files, td.herk, "A.zarr", overwrite=True).engine == "cuda"
 
 
 def test_waves_stay_within_the_limit_of_the_pool(files, alone):
@@ -143,7 +141,7 @@ def test_waves_stay_within_the_limit_of_the_pool(files, alone):
     pool.free_all_blocks()
     pool.set_limit(size=pool.total_bytes() + 64 * MIB)
     try:
-        summary = compare(multiply_files, "L.npy", "R.npy", tile=256)
+        summary = compare(multiply_files, "L.npy", "R.npy", chunks=256)
     finally:
         pool.set_limit(size=0)
     assert (summary.engine, summary.waves > 1) == ("cuda", True)
@@ -153,11 +151,11 @@ def test_the_command_multiplies_on_the_device(files, capsys):
     pytest.importorskip("click")
     from twom_dist.cli import main
 
-    flags = ["--workers", "0", "--tile", str(TILE)]
+    flags = ["--n-workers", "0", "--chunks", str(TILE)]
     for engine, output in (("cuda", "C.zarr"), ("cpu", "cpu.npy")):
         call = ["gemm", "A.zarr", "B.zarr", "-o", output, "--engine", engine, *flags]
         with pytest.raises(SystemExit) as caught:
             main(call)
         assert not caught.value.code
         assert f"moduli, {engine}, " in capsys.readouterr().out
-    assert same_bits("C.zarr", "cpu.npy")
+    assert same_files("C.zarr", "cpu.npy")

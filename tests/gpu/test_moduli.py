@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.pipeline import same_bits
+from tests.support.bits import same_bits
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine

@@ -1,6 +1,7 @@
 """A folder to submit from, and what the scripts find on PATH."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,9 +12,13 @@ import pytest
 
 from tests.support.command import make, save
 from tests.support.jobs import listening, wait_until_gone
-from tests.support.places import STAND_INS
+from tests.support.places import CLUSTER, STAND_INS
 from tests.support.slurm import Slurm, running_slurm, why_not
 
+HERK = ("herk", "A.zarr", "-o", "C.zarr")
+# Not what they are about, and what starts fastest.
+PLAIN = ("--chunks", "32", "--engine", "reference", "--num-moduli", "16")
+SLOTS = "localhost\nlocalhost\n127.0.0.1\n"
 BATCH = ("DASK_", "SLURM_", "PBS_", "LSB_")
 
 
@@ -61,7 +66,7 @@ def long_product(folder, monkeypatch) -> tuple[str, ...]:
     preload = str(STAND_INS / "slow_tasks.py")
     monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__PRELOAD", preload)
     save("long.npy", make(240, 16, 3))
-    slow = ("--op-b", "T", "--engine", "reference", "--tile", "16")
+    slow = ("--op-b", "T", "--engine", "reference", "--chunks", "16")
     # Not looked at first, which would take longer than the tests wait.
     given = ("--num-moduli", "16")
     return ("gemm", "long.npy", "long.npy", "-o", "C.zarr", *slow, *given)
@@ -97,3 +102,34 @@ def listening_addresses(folder: Path) -> set[str]:
             if "python" in process.name():
                 found.add(process.pid)
     return listening(found)
+
+
+@pytest.fixture
+def pbs(folder, monkeypatch):
+    """What PBS tells a job on two hosts, the first with two slots."""
+    Path("nodes").write_text(SLOTS)
+    monkeypatch.setenv("PBS_JOBID", "12.server")
+    monkeypatch.setenv("PBS_NODEFILE", str(folder / "nodes"))
+    monkeypatch.setenv("PBS_O_WORKDIR", str(folder))
+
+
+def start(script, *arguments):
+    """Start a script in a group of its own."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+    pipes |= {"stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(
+        [CLUSTER / script, *arguments], start_new_session=True, **pipes
+    )
+
+
+def run(script, *arguments):
+    """Return exit status, stdout and stderr."""
+    process = start(script, *arguments)
+    out, err = process.communicate(timeout=150)
+    return process.returncode, out, err
+
+
+def log(name):
+    """Read a log of the only job of this folder."""
+    (path,) = Path("twom-logs").glob(f"*/{name}.log")
+    return path.read_text()

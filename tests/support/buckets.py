@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+import zarr
 from fsspec.core import url_to_fs
 
 SERVER = """if True:
@@ -51,3 +52,15 @@ def serve_bucket(name: str) -> Iterator[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+
+
+def save(url, values, name=None):
+    """Store a matrix in chunks of 16 x 16."""
+    chunks = (16, 16)
+    zarr.create_array(url, name=name, data=values, chunks=chunks, overwrite=True)
+
+
+def remove(url):
+    """Remove all objects of a store."""
+    fs, place = url_to_fs(url, use_listings_cache=False)
+    fs.rm(place, recursive=True)

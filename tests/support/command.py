@@ -43,11 +43,6 @@ def read(path):
     return open_matrix(path)[:, :]
 
 
-def same_bits(x, y):
-    """Compare dtype, shape and every bit."""
-    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
-
-
 def contents(folder):
     """Read every file of a folder."""
     return {

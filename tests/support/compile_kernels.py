@@ -24,7 +24,7 @@ def main() -> None:
         for method in ("2m", "3m", "hybrid", "eisenstein"):
             td.gemm(x, x.T, method=method, num_moduli=9)
         if not single:
-            td.gemm(x, x.T, out="dd")
+            td.twofold.gemm(x, x.T)
         get_engine("cpu").fingerprint(x)
     large = td.testing.random_matrix(300, 300)
     td.herk(large, num_moduli=4)

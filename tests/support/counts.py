@@ -36,23 +36,23 @@ Counts = dict[str, dict[str, Any]]
 def count_plans() -> Counts:
     """Count the tasks, int8 products and bytes of plans, for clusters of 1 to 16."""
     cases: dict[str, Callable[..., td.Plan]] = {
-        "gemm": lambda **on: td.plan_gemm((8192, 4096), (4096, 8192), **on),
-        "gemm of 1e-8": lambda **on: td.plan_gemm(
-            (8192, 4096), (4096, 8192), accuracy=1e-8, **on
+        "gemm": lambda **on: td.plan(td.gemm, (8192, 4096), (4096, 8192), **on),
+        "gemm of 1e-8": lambda **on: td.plan(
+            td.gemm, (8192, 4096), (4096, 8192), accuracy=1e-8, **on
         ),
-        "gemm of float32": lambda **on: td.plan_gemm(
-            (8192, 4096), (4096, 8192), dtype="float32", **on
+        "gemm of float32": lambda **on: td.plan(
+            td.gemm, (8192, 4096), (4096, 8192), dtype="float32", **on
         ),
-        "herk": lambda **on: td.plan_herk((8192, 4096), **on),
-        "her2k, lower": lambda **on: td.plan_her2k(
-            (8192, 4096), (8192, 4096), uplo="lower", **on
+        "herk": lambda **on: td.plan(td.herk, (8192, 4096), **on),
+        "her2k, lower": lambda **on: td.plan(
+            td.her2k, (8192, 4096), (8192, 4096), uplo="lower", **on
         ),
     }
     names = ("num_tasks", "num_int8_gemms", "bytes_moved", "peak_worker_bytes")
     found = {}
     for name, plan in cases.items():
         for workers in (1, 4, 16):
-            made = plan(workers=workers, chunks=1024)
+            made = plan(n_workers=workers, chunks=1024)
             figures = {x: getattr(made, x) for x in names}
             found[f"plan of {name}, {workers} workers"] = figures
     return found
@@ -107,11 +107,11 @@ def count_calls() -> Counts:
     a, b = _lazy(512, 512), _lazy(512, 512)
     size = (2**17, 2**17)
     cases: dict[str, Callable[[], Any]] = {
-        "a plan of 128 x 128 tiles": lambda: td.plan_gemm(
-            size, size, chunks=1024, workers=16
+        "a plan of 128 x 128 tiles": lambda: td.plan(
+            td.gemm, size, size, chunks=1024, n_workers=16
         ),
-        "a plan of a triangle of 128": lambda: td.plan_herk(
-            size, chunks=1024, workers=16
+        "a plan of a triangle of 128": lambda: td.plan(
+            td.herk, size, chunks=1024, n_workers=16
         ),
         "building 32 x 32 tiles": lambda: dict(td.gemm(a, b).__dask_graph__()),
         "building a triangle of 32": lambda: dict(td.herk(a).__dask_graph__()),

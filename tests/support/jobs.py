@@ -56,7 +56,7 @@ def local_workers(count, **options):
 
 def multiply(output="C.zarr", **options):
     """Multiply A and B in tiles of 16."""
-    return multiply_files("A.zarr", "B.npy", output, **{"tile": 16, **options})
+    return multiply_files("A.zarr", "B.npy", output, **{"chunks": 16, **options})
 
 
 def small_cluster(tile_bytes):

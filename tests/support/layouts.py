@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import twom_dist as td
 from twom_dist.plan import Cluster, Layout
 from twom_dist.plan import lay_out as lay_out_spec
 from twom_dist.plan.memory import MemoryBudget
 from twom_dist.problem import problem
-from twom_dist.problem.matrices import Header
+from twom_dist.problem.matrices import read_shape
+from twom_dist.tiles.routine import ROUTINES
 
 Shape = tuple[int, int, int]
 
@@ -20,15 +22,16 @@ def pose(
     shape: Shape, dtype: Any = "c16", routine: str = "gemm", **arguments: Any
 ) -> problem.Problem:
     """Pose the problem of a routine on matrices of shape (m, n, k)."""
-    rule, (m, n, k) = problem.find_routine(routine), shape
+    rule, (m, n, k) = ROUTINES[routine], shape
     if arguments.get("op", "N") == "N":
         a, b = (m, k), (n, k) if rule.triangle else (k, n)
     else:
         a = b = (k, n)
-    c = Header("C", (m, n), dtype) if arguments.get("beta", 0) != 0 else None
-    left, right = Header("A", a, dtype), Header("B", b, dtype)
-    right_or_none = right if rule.matrices == 2 else None
-    return problem.of_headers(rule, left, right_or_none, c, **arguments)
+    c = read_shape("C", (m, n), dtype) if arguments.get("beta", 0) != 0 else None
+    left, right = read_shape("A", a, dtype), read_shape("B", b, dtype)
+    matrices = {"A": left, "B": right} if rule.matrices == 2 else {"A": left}
+    call = getattr(td, routine).ask(**matrices, C=c, **arguments)
+    return problem.of_headers(*call[:4])
 
 
 def lay_out(

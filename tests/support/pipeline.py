@@ -8,12 +8,6 @@ from twom_dist.kernels import Engine
 from twom_dist.moduli import ResidueSystem, scaling_rule
 
 
-def same_bits(x: Any, y: Any) -> bool:
-    """Compare dtype, shape and every bit."""
-    x, y = np.asarray(x), np.asarray(y)
-    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
-
-
 def dtype_for(kind: str) -> str:
     """Return the double dtype of a kind of modulus, or of a method."""
     return "float64" if kind == "real" else "complex128"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import twom_dist as td
-from tests.support.pipeline import same_bits
+from tests.support.bits import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.problem.problem import of_arrays
 from twom_dist.run.stacks import compute_stack
@@ -28,7 +28,8 @@ def random_stack(
 
 def spec_of(name: str, a: Any, b: Any = None, c: Any = None, **options: Any) -> Spec:
     """Pose the problem of one of the products."""
-    return of_arrays(ROUTINES[name], a, b, c, None, **options).spec
+    given = {"A": a, "C": c} | ({} if b is None else {"B": b})
+    return of_arrays(*getattr(td, name).ask(**given, **options)[:4]).spec
 
 
 def compute(name: str, *given: np.ndarray | None, out: Any = None, **options: Any):

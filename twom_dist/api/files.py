@@ -1,12 +1,12 @@
 """Products and updates of matrices in files: multiply_files and update_files."""
 
-from collections.abc import Callable
 from typing import Any
 
-from ..jobs import JobSummary, Progress, open_job, run_job
+from ..jobs import JobSummary, open_job, run_job
+from ..jobs.driver import Report
 from ..jobs.job import Path
-
-Report = Callable[[Progress], None]
+from .asking import ask
+from .gemm import gemm
 
 
 def multiply_files(
@@ -14,16 +14,13 @@ def multiply_files(
     b: Path,
     output: Path,
     *,
+    c: Path | None = None,
+    routine: Any = gemm,
     client: Any = None,
-    tile: int | None = None,
+    chunks: int | None = None,
     overwrite: bool = False,
     refuse_missing: bool = False,
     verify: bool = False,
-    op_a: str = "N",
-    op_b: str = "N",
-    alpha: complex = 1,
-    beta: complex | None = None,
-    c: Path | None = None,
     progress: Report | None = None,
     **options: Any,
 ) -> JobSummary:
@@ -32,17 +29,21 @@ def multiply_files(
     Parameters
     ----------
     a, b : str or os.PathLike
-        Matrices that `twom_dist.store.open_matrix` reads, such as "A.zarr" or
-        "data.h5::A". All workers must see the same files under these paths. They must
-        not change during the job.
+        Matrices in .zarr, .npy, .npz or HDF5 files, or members of these: "data.h5::A".
+        All workers must see the same files under these paths. They must not change
+        during the job.
     output : str or os.PathLike
         The file to write, in one of the same formats; "data.h5::C" names the member of
         a container (default: "matrix"). Never one of the inputs. An existing output is
         unchanged until the new one is complete. If the job is stopped, the same job
         continues it from the tiles that are on disk.
+    c : str or os.PathLike, optional
+        The matrix C, given with beta. It is not read if beta is 0.
+    routine : function
+        `gemm` (default), a BLAS-typed name of it, or ``integers.gemm``.
     client : distributed.Client, optional
         Default: the current client. Without a client, threads of this process compute.
-    tile : int, optional
+    chunks : int, optional
         Side of the tiles that are read, computed and written, and of the chunks of zarr
         and HDF5 outputs. Default: chosen for the workers. A job that is continued keeps
         its tiles.
@@ -55,18 +56,14 @@ def multiply_files(
     verify : bool
         Whether to check the result by its product with a random vector, for which all
         matrices are read twice more.
-    op_a, op_b : {"N", "T", "C"}
-    alpha, beta : number
-        As in `gemm`.
-    c : str or os.PathLike, optional
-        The matrix C, given with beta. It is not read if beta is 0.
     progress : callable, optional
         Called with a `Progress` after every tile that has been written.
     **options
-        accuracy, num_moduli, method, equilibrate: as in `gemm`; engine: "auto"
-        (default), "cpu", "cuda" or "reference" (for comparison). "auto" is "cuda" if
-        every worker has a GPU of its own, and "cpu" if none has. All inputs are read
-        two or three times more at the start, unless the moduli are given.
+        op_a, op_b, alpha, beta, accuracy, num_moduli, method, equilibrate: as in the
+        routine; engine: "auto" (default), "cpu", "cuda" or "reference" (for
+        comparison). "auto" is "cuda" if every worker has a GPU of its own, and "cpu" if
+        none has. All inputs are read two or three times more at the start, unless the
+        moduli are given.
 
     Returns
     -------
@@ -100,40 +97,49 @@ def multiply_files(
     ...     print(summary.tiles, np.load(c)[0])
     (1, 1, 1) [14.+0.j  0.-3.j]
     """
-    files = {"c": c, "overwrite": overwrite, "refuse_missing": refuse_missing}
-    scalars = {"op_a": op_a, "op_b": op_b, "alpha": alpha, "beta": beta}
-    options |= {**files, **scalars, "verify": verify, "client": client, "tile": tile}
-    return _run_job("gemm", a, b, output, progress=progress, **options)
+    call = ask(routine, (), _list_given(A=a, B=b, C=c) | options)
+    job = open_job(
+        call,
+        output,
+        overwrite=overwrite,
+        refuse_missing=refuse_missing,
+        verify=verify,
+    )
+    return run_job(job, client, chunks, progress)
 
 
 def update_files(
-    routine: str,
+    routine: Any,
     a: Path,
     output: Path,
     b: Path | None = None,
     *,
-    op: str = "N",
-    uplo: str = "full",
+    c: Path | None = None,
+    client: Any = None,
+    chunks: int | None = None,
+    overwrite: bool = False,
+    refuse_missing: bool = False,
+    verify: bool = False,
+    progress: Report | None = None,
     **options: Any,
 ) -> JobSummary:
     """Compute a rank-k or rank-2k update of stored matrices into a new file.
 
     Parameters
     ----------
-    routine : {"herk", "syrk", "her2k", "syr2k"}
-        See `twom_dist.herk` and the others.
+    routine : function
+        `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name such as `zherk`, or one of
+        ``integers``.
     a, output : str or os.PathLike
         As in `multiply_files`.
     b : str or os.PathLike, optional
         The matrix B of her2k and syr2k.
-    op : {"N", "C"} or {"N", "T"}
-        As in the routine.
-    uplo : {"full", "lower", "upper"}
-        Write the whole matrix (default), or one triangle. The other triangle is then
-        neither computed nor written, and reads as zeros.
+    c, client, chunks, overwrite, refuse_missing, verify, progress : optional
+        As in `multiply_files`.
     **options
-        client, tile, overwrite, refuse_missing, verify, c and progress: as in
-        `multiply_files`; alpha, beta and all others: as in the routine.
+        As in the routine, but for out; engine as in `multiply_files`. Of a result with
+        uplo "lower" or "upper" the other triangle is neither computed nor written, and
+        reads as zeros.
 
     Returns
     -------
@@ -153,23 +159,20 @@ def update_files(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     a, c = (os.path.join(folder, name) for name in ("A.npy", "C.npy"))
     ...     np.save(a, np.array([[1 + 2j, 3], [0, 1j]]))
-    ...     summary = td.update_files("herk", a, c, uplo="lower")
+    ...     summary = td.update_files(td.herk, a, c, uplo="lower")
     ...     print(summary.tiles, np.load(c)[1])
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
-    return _run_job(routine, a, b, output, op=op, uplo=uplo, **options)
+    call = ask(routine, (), _list_given(A=a, B=b, C=c) | options)
+    job = open_job(
+        call,
+        output,
+        overwrite=overwrite,
+        refuse_missing=refuse_missing,
+        verify=verify,
+    )
+    return run_job(job, client, chunks, progress)
 
 
-def _run_job(
-    routine: str,
-    a: Path,
-    b: Path | None,
-    output: Path,
-    *,
-    client: Any = None,
-    tile: int | None = None,
-    progress: Report | None = None,
-    **options: Any,
-) -> JobSummary:
-    job = open_job(routine, a, b, output, **options)
-    return run_job(job, client, tile, progress)
+def _list_given(**matrices: Path | None) -> dict[str, Any]:
+    return {name: path for name, path in matrices.items() if path is not None}

@@ -9,10 +9,12 @@ from ..errors import ArgumentError, PlanError
 from ..interop.dlpack import adopt
 from ..kernels.family import family_of
 from ..kernels.room import OwnMemory
-from ..problem import problem
-from ..problem.matrices import Header, as_matrix, is_dask
+from ..problem.matrices import as_matrix, is_dask, read_shape
+from ..problem.problem import of_arrays, of_headers
 from ..problem.scalars import as_number
 from ..run.compute import compute
+from .asking import ask
+from .gemm import gemm
 
 
 class Product:
@@ -35,9 +37,11 @@ class Product:
         Shape of B, for gemm, her2k and syr2k.
     dtype : dtype
         Of the matrices.
-    routine : {"gemm", "herk", "syrk", "her2k", "syr2k"}
+    routine : function
+        `gemm` (default), `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name of these,
+        or one of ``integers`` and ``twofold``.
     **options
-        As in the routine, but for out.
+        As in the routine, but for out and pairs.
 
     Raises
     ------
@@ -63,27 +67,30 @@ class Product:
         B: tuple[int, int] | None = None,
         dtype: Any = "complex128",
         *,
-        routine: str = "gemm",
+        routine: Any = gemm,
         **options: Any,
     ) -> None:
         if "out" in options:
             text = "a Product has no out of its own"
             raise ArgumentError(text, "Give it to each call", "out")
-        if options.get("pairs"):
+        call = ask(routine, (A,) if B is None else (A, B), options)
+        terms = call.terms
+        if terms.choice.pairs:
             text = "a Product takes matrices of two dimensions, not pairs"
             raise ArgumentError(text, "Call the routine itself", "pairs")
-        for name in ("alpha", "beta"):
-            if options.get(name) is not None:
-                options[name] = as_number(options[name], name)
-        self._rule, self._options = problem.find_routine(routine), options
+        if call.dim is not None:
+            text = "a Product has no named dimensions"
+            raise ArgumentError(text, "Give a routine of plain arrays", "routine")
+        if terms.beta is not None:
+            terms = terms._replace(beta=as_number(terms.beta, "beta"))
+        self._terms = terms._replace(alpha=as_number(terms.alpha, "alpha"))
         self._headers = {
-            name: Header(name, shape, dtype)
-            for name, shape in (("A", A), ("B", B))
+            name: read_shape(name, shape, dtype)
+            for name, shape in (("A", call.A), ("B", call.B))
             if shape is not None
         }
         left, right = (self._headers.get(name) for name in ("A", "B"))
-        known = {name: x for name, x in options.items() if name != "beta"}
-        problem.of_headers(self._rule, left, right, None, **known)
+        of_headers(terms._replace(beta=None), left, right)
         self._own: OwnMemory | None = None
 
     def __call__(self, A: Any, B: Any = None, C: Any = None, *, out: Any = None) -> Any:
@@ -102,7 +109,7 @@ class Product:
         """
         (A, B, C, out), give_back = adopt(A=A, B=B, C=C, out=out)
         A, B = self._check("A", A), self._check("B", B)
-        posed = problem.of_arrays(self._rule, A, B, C, None, out=out, **self._options)
+        posed = of_arrays(self._terms, A, B, C, out)
         with self._memory(A):
             return give_back(compute(posed))
 

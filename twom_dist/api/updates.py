@@ -1,13 +1,16 @@
-"""The rank-k and rank-2k updates: herk, syrk, her2k and syr2k."""
+"""The rank-k and rank-2k updates and their BLAS-typed names."""
 
 from typing import Any
 
+from ..problem.call import Call, Terms
+from ..problem.choice import Choice
+from ..tiles.routine import ROUTINES
 from ..typing import Accuracy, EngineName, Method, Op, Uplo
-from .gemm import call
-from .signatures import as_update, as_update2
+from .asking import sum_of_one, sum_of_two, type_by_letter
+from .types import Writable
 
 
-@as_update
+@sum_of_one
 def herk(
     A: Any,
     C: Any = None,
@@ -15,15 +18,13 @@ def herk(
     alpha: complex = 1,
     beta: complex | None = None,
     op: Op = "N",
-    dim: str | None = None,
     uplo: Uplo = "full",
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
-    out: Any = None,
+    out: Writable | None = None,
     engine: EngineName = "auto",
-    pairs: bool = False,
-) -> Any:
+) -> Call:
     """Compute the Hermitian ``alpha A A^H + beta C``, one triangle only.
 
     Parameters
@@ -38,14 +39,10 @@ def herk(
         Has to be given with C.
     op : {"N", "C"}
         Use A as stored (N), or its conjugate transpose: ``A^H A``.
-    dim : str, optional
-        The dimension to contract, of a DataArray of xarray. Of the others the last is
-        the rows, those before it are stacks; the columns are called as the rows, with
-        "_2" behind, and have their labels.
     uplo : {"full", "lower", "upper"}
         Return the whole matrix (default), or one triangle with zeros in the other,
         which is not computed.
-    accuracy, num_moduli, method, out, engine, pairs : optional
+    accuracy, num_moduli, method, out, engine : optional
         As in `gemm`.
 
     Returns
@@ -68,10 +65,18 @@ def herk(
     ----------
     .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
     """
-    return call("herk", **locals())
+    choice = Choice.of(
+        accuracy=accuracy, num_moduli=num_moduli, method=method, engine=engine
+    )
+    return Call(
+        Terms(ROUTINES["herk"], choice, (op,), uplo, alpha, beta), A, None, C, out
+    )
 
 
-@as_update
+cherk, zherk = type_by_letter(herk, "cz")
+
+
+@sum_of_one
 def syrk(
     A: Any,
     C: Any = None,
@@ -79,15 +84,13 @@ def syrk(
     alpha: complex = 1,
     beta: complex | None = None,
     op: Op = "N",
-    dim: str | None = None,
     uplo: Uplo = "full",
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
-    out: Any = None,
+    out: Writable | None = None,
     engine: EngineName = "auto",
-    pairs: bool = False,
-) -> Any:
+) -> Call:
     """Compute the symmetric ``alpha A A^T + beta C``, one triangle only.
 
     Parameters
@@ -101,11 +104,9 @@ def syrk(
         As in `gemm`.
     op : {"N", "T"}
         Use A as stored (N), or its transpose: ``A^T A``.
-    dim : str, optional
-        As in `herk`.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
-    accuracy, num_moduli, method, out, engine, pairs : optional
+    accuracy, num_moduli, method, out, engine : optional
         As in `gemm`.
 
     Returns
@@ -122,10 +123,18 @@ def syrk(
     -----
     Costs the int8 products of one triangle of tiles.
     """
-    return call("syrk", **locals())
+    choice = Choice.of(
+        accuracy=accuracy, num_moduli=num_moduli, method=method, engine=engine
+    )
+    return Call(
+        Terms(ROUTINES["syrk"], choice, (op,), uplo, alpha, beta), A, None, C, out
+    )
 
 
-@as_update2
+ssyrk, dsyrk, csyrk, zsyrk = type_by_letter(syrk, "sdcz")
+
+
+@sum_of_two
 def her2k(
     A: Any,
     B: Any,
@@ -134,16 +143,14 @@ def her2k(
     alpha: complex = 1,
     beta: complex | None = None,
     op: Op = "N",
-    dim: str | None = None,
     uplo: Uplo = "full",
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
-    out: Any = None,
+    out: Writable | None = None,
     engine: EngineName = "auto",
     equilibrate: bool | None = None,
-    pairs: bool = False,
-) -> Any:
+) -> Call:
     """Compute the Hermitian ``alpha A B^H + conj(alpha) B A^H + beta C``.
 
     Parameters
@@ -157,11 +164,9 @@ def her2k(
         Has to be given with C.
     op : {"N", "C"}
         Use A and B as stored (N), or their conjugate transposes.
-    dim : str, optional
-        As in `herk`; A and B have the same dimensions.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
-    accuracy, num_moduli, method, out, engine, equilibrate, pairs : optional
+    accuracy, num_moduli, method, out, engine, equilibrate : optional
         As in `gemm`.
 
     Returns
@@ -185,10 +190,22 @@ def her2k(
     ----------
     .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices", section 5.
     """
-    return call("her2k", **locals())
+    choice = Choice.of(
+        accuracy=accuracy,
+        num_moduli=num_moduli,
+        method=method,
+        engine=engine,
+        equilibrate=equilibrate,
+    )
+    return Call(
+        Terms(ROUTINES["her2k"], choice, (op,), uplo, alpha, beta), A, B, C, out
+    )
 
 
-@as_update2
+cher2k, zher2k = type_by_letter(her2k, "cz")
+
+
+@sum_of_two
 def syr2k(
     A: Any,
     B: Any,
@@ -197,16 +214,14 @@ def syr2k(
     alpha: complex = 1,
     beta: complex | None = None,
     op: Op = "N",
-    dim: str | None = None,
     uplo: Uplo = "full",
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
-    out: Any = None,
+    out: Writable | None = None,
     engine: EngineName = "auto",
     equilibrate: bool | None = None,
-    pairs: bool = False,
-) -> Any:
+) -> Call:
     """Compute the symmetric ``alpha A B^T + alpha B A^T + beta C``.
 
     Parameters
@@ -220,11 +235,9 @@ def syr2k(
         As in `gemm`.
     op : {"N", "T"}
         Use A and B as stored (N), or their transposes.
-    dim : str, optional
-        As in `herk`; A and B have the same dimensions.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
-    accuracy, num_moduli, method, out, engine, equilibrate, pairs : optional
+    accuracy, num_moduli, method, out, engine, equilibrate : optional
         As in `gemm`.
 
     Returns
@@ -242,4 +255,16 @@ def syr2k(
     Costs the int8 products of one `gemm` instead of two: ``C = S + S^T`` with
     ``S = alpha A B^T``.
     """
-    return call("syr2k", **locals())
+    choice = Choice.of(
+        accuracy=accuracy,
+        num_moduli=num_moduli,
+        method=method,
+        engine=engine,
+        equilibrate=equilibrate,
+    )
+    return Call(
+        Terms(ROUTINES["syr2k"], choice, (op,), uplo, alpha, beta), A, B, C, out
+    )
+
+
+ssyr2k, dsyr2k, csyr2k, zsyr2k = type_by_letter(syr2k, "sdcz")

@@ -18,7 +18,7 @@ from .streams import discard, open_standard_streams, say, show, write_error
 DONE, FAILED, REFUSED = 0, 1, 2
 INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
-# Of every command. docs/files.md has the same table.
+# All commands have these. docs/files.md has the same table.
 EXIT_CODES = {
     DONE: "done",
     FAILED: "failed while running, or doctor found a failure; the output is unchanged",
@@ -33,7 +33,7 @@ EPILOG = "\b\nExit codes:\n" + "\n".join(
 
 _CANCELLED = "the scheduler went away, or somebody cancelled the job"
 _KILLED = "the worker processes died again and again, most likely out of memory"
-_SMALLER = "Use a smaller --tile, fewer --workers or a larger --memory-limit"
+_SMALLER = "Use smaller --chunks, fewer --n-workers or a larger --memory-limit"
 # What is said of errors of others, by name: distributed need not be loaded for it.
 _FOREIGN = {
     "KeyboardInterrupt": ("interrupted; the output is unchanged", "", "interrupted"),
@@ -49,7 +49,7 @@ _ARGUMENTS, _AT_WORK = "twom_dist.arguments", "twom_dist.at_work"
 
 
 def begin_work() -> Any:
-    """Take errors from here on for failures; return what a job calls to commit."""
+    """Treat errors from here on as failures; return the function to commit with."""
     context = click.get_current_context()
     context.meta[_AT_WORK] = True
     return context.obj
@@ -103,7 +103,7 @@ def _end(ctx: click.Context, error: BaseException) -> int:
 
 
 class _OneSentence:
-    """What users start: its errors are one line, and signals end it in order.
+    """Base of commands: errors are one line, and signals end the command in order.
 
     While it runs, the context's object is the function of `leaving_in_order`.
     """

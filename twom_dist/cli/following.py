@@ -1,4 +1,4 @@
-"""How far a job is, on stderr: a line each second on a terminal, a minute elsewhere."""
+"""Progress of a job on stderr: a line every second on a terminal, else every minute."""
 
 import os
 import sys
@@ -11,8 +11,6 @@ from dask.utils import format_time
 
 from .streams import say, write_error
 
-Report = Callable[[Any], None]
-
 
 @contextmanager
 def follow(
@@ -21,7 +19,7 @@ def follow(
     client: Any = None,
     workers: int = 0,
     seconds: float | None = None,
-) -> Iterator[Report]:
+) -> Iterator[Callable[[Any], None]]:
     """Yield a callback for the progress of a job, and tell of it.
 
     `done`: tiles of an earlier run; `workers`: of the client, at the start; `seconds`:
@@ -60,7 +58,7 @@ def follow(
 def _show_in_place(line: str) -> None:
     """Put a line in the place of the one before: erase to its end (ECMA-48, EL)."""
     try:
-        # Of stderr: stdout may be a file.
+        # Ask stderr: stdout may be a file.
         columns = os.get_terminal_size(2).columns
     except OSError:
         columns = 80

@@ -41,7 +41,7 @@ def _read_seconds(text: str) -> float:
 
 
 def _read_accuracy(text: str) -> str | float:
-    """Leave words to the checks, which know them."""
+    """Read a number; leave words to the library, which checks them."""
     try:
         return float(text)
     except ValueError:
@@ -70,6 +70,13 @@ def flag(names: str, about: str, **more: Any) -> click.Option:
 def given(**options: Any) -> dict[str, Any]:
     """Keep the options that were given: the library knows the defaults."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def find_routine(name: str, exact: bool) -> Any:
+    """Return the function of a routine, or of its product of integers."""
+    import twom_dist
+
+    return getattr(twom_dist.integers if exact else twom_dist, name)
 
 
 OP_OPTIONS = [
@@ -109,13 +116,16 @@ METHOD_OPTIONS = [
         "reference.",
     ),
 ]
+EXACT_OPTION = flag("--exact", "Multiply integers without any rounding.")
 EQUILIBRATE_OPTION = flag(
     "--equilibrate/--no-equilibrate",
     "Scale A and B against each other along k, or not [default: if accuracy is native "
     "or componentwise].",
     default=None,
 )
-TILE_OPTION = option("--tile", COUNT, "Rows and columns of a tile [default: chosen].")
+CHUNKS_OPTION = option(
+    "--chunks", COUNT, "Rows and columns of a tile [default: chosen]."
+)
 SCHEDULER_OPTIONS = [
     option("--scheduler", str, "Address of the dask scheduler to use."),
     option("--scheduler-file", str, "Use the dask scheduler that wrote this file."),

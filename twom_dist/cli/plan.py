@@ -7,17 +7,20 @@ import click
 
 from ..errors import TwomError
 from ..problem.dtypes import letter_of
+from ..problem.target import Exact
 from ..tiles.routine import ROUTINES
 from .options import (
+    CHUNKS_OPTION,
     COMMON_OPTIONS,
     COUNT,
     EQUILIBRATE_OPTION,
+    EXACT_OPTION,
     METHOD_OPTIONS,
     OP_OPTIONS,
     SHAPE,
     SIZE,
-    TILE_OPTION,
     UPDATE_OPTIONS,
+    find_routine,
     given,
     option,
 )
@@ -33,47 +36,47 @@ _OPTIONS = [
     option(
         "--dtype", str, "Dtype of the result [default: of the files, or complex128]."
     ),
-    option(
-        "--routine",
-        click.Choice(list(ROUTINES)),
-        "Routine to plan [default: gemm]; updates take --op and --uplo.",
-        default="gemm",
-    ),
     *UPDATE_OPTIONS,
     *OP_OPTIONS,
     *METHOD_OPTIONS,
     EQUILIBRATE_OPTION,
+    EXACT_OPTION,
     option(
-        "--workers", COUNT, "Number of workers [default: as gemm would start here]."
+        "--n-workers", COUNT, "Number of workers [default: as gemm would start here]."
     ),
     option(
         "--threads-per-worker", COUNT, "Threads of each [default: 1, or all cores]."
     ),
     option(
-        "--worker-memory --memory-limit",
+        "--memory-limit",
         SIZE,
         "Memory limit of each worker, e.g. 16GiB [default: none].",
     ),
-    TILE_OPTION,
+    CHUNKS_OPTION,
     *COMMON_OPTIONS,
 ]
 
 
 @click.command(
-    params=[*(click.Argument([x], required=False) for x in "ab"), *_OPTIONS],
+    params=[
+        click.Argument(["routine"], type=click.Choice(list(ROUTINES))),
+        *(click.Argument([x], required=False) for x in "ab"),
+        *_OPTIONS,
+    ],
     short_help="Show what a product will cost.",
 )
 def plan(
+    routine: str,
     a: str | None,
     b: str | None,
     shape_a: tuple[int, int] | None,
     shape_b: tuple[int, int] | None,
     dtype: str | None,
-    routine: str,
-    workers: int | None,
+    exact: bool,
+    n_workers: int | None,
     threads_per_worker: int | None,
-    worker_memory: int | None,
-    tile: int | None,
+    memory_limit: int | None,
+    chunks: int | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -81,29 +84,33 @@ def plan(
 
     Only the headers of the files are read, and nothing is computed.
     """
+    from ..api.asking import ask
     from ..cluster.local import choose_workers
     from ..jobs import budget_for_job
     from ..plan import Cluster, find_chunks, lay_out
     from ..plan.memory import MemoryBudget
-    from ..problem import problem
+    from ..problem.problem import of_headers
 
     rule = ROUTINES[routine]
-    letter = None if dtype is None else letter_of(dtype)
-    A, B = _find("A", a, shape_a, dtype), None
+    matrices = [_find("A", a, shape_a, dtype)]
     if rule.matrices == 2 or b or shape_b:
-        B = _find("B", b, shape_b, dtype)
-    posed = problem.of_headers(rule, A, B, None, letter, **given(**options))
+        matrices.append(_find("B", b, shape_b, dtype))
+    call = ask(find_routine(routine, exact), tuple(matrices), given(**options))
+    terms = call.terms
+    if dtype is not None and not isinstance(terms.choice.target, Exact):
+        terms = terms._replace(letter=letter_of(dtype))
+    posed = of_headers(terms, call.A, call.B, call.C)
     threads = threads_per_worker
-    if workers is None:
-        own = choose_workers(None, threads, worker_memory)
-        workers, threads = own.workers, own.threads
+    if n_workers is None:
+        own = choose_workers(None, threads, memory_limit)
+        n_workers, threads = own.workers, own.threads
     on_device = posed.spec.engine == "cuda"
-    budget = MemoryBudget(worker_memory, "device" if on_device else "product")
-    cluster = Cluster(workers, threads or 1, budget)
+    budget = MemoryBudget(memory_limit, "device" if on_device else "product")
+    cluster = Cluster(n_workers, threads or 1, budget)
     # A job leaves room for the processes, and so does its plan.
     cluster = cluster if on_device else budget_for_job(cluster)
-    chunks = find_chunks(posed.spec, posed.a, posed.b)
-    layout = lay_out(posed.spec, posed.shape, cluster, tile=tile, chunks=chunks)
+    stored = find_chunks(posed.spec, posed.a, posed.b)
+    layout = lay_out(posed.spec, posed.shape, cluster, tile=chunks, chunks=stored)
     result, count = layout.plan(layout.waves[0], cluster), len(layout.waves)
     if as_json:
         show(json.dumps({"waves": count, **json.loads(result.to_json())}))
@@ -120,11 +127,11 @@ def _find(
     name: str, path: str | None, shape: tuple[int, int] | None, dtype: str | None
 ) -> Any:
     """Open the header of a file, or take a shape."""
-    from ..problem.matrices import Header
+    from ..problem.matrices import read_shape
     from ..store import open_matrix
 
     if (path is None) == (shape is None):
         both = "both" if path is not None else "neither"
         problem = f"the path of {name} and --shape-{name.lower()}: {both} given"
         raise TwomError(problem, "Give one of them for each matrix", "one-input")
-    return open_matrix(path) if path else Header(name, shape, dtype or "complex128")
+    return open_matrix(path) if path else read_shape(name, shape, dtype or "complex128")

@@ -7,16 +7,18 @@ import click
 from ..tiles.routine import ROUTINES, Routine
 from .failures import EPILOG
 from .options import (
+    CHUNKS_OPTION,
     COMMON_OPTIONS,
     COUNT,
     EQUILIBRATE_OPTION,
+    EXACT_OPTION,
     METHOD_OPTIONS,
     NUMBER,
     OP_OPTIONS,
     SCHEDULER_OPTIONS,
     SIZE,
-    TILE_OPTION,
     UPDATE_OPTIONS,
+    find_routine,
     flag,
     given,
     option,
@@ -33,16 +35,16 @@ before any work. The same command, without --overwrite, continues a stopped job.
 _TRIANGLE = """
 Only one triangle of C is computed, and only that triangle of C0 is read."""
 
+_OUTPUT = option(
+    "-o --output",
+    str,
+    "File to write, or its member: data.h5::C [default member: matrix].",
+    required=True,
+    metavar="C",
+)
 _SUM_OPTIONS = [
-    option(
-        "-o --output",
-        str,
-        "File to write, or its member: data.h5::C [default member: matrix].",
-        required=True,
-        metavar="C",
-    ),
     option("--c", str, "File of the matrix to add, times --beta.", metavar="C0"),
-    option("--alpha", NUMBER, "Factor of the product [default: 1].", default=1),
+    option("--alpha", NUMBER, "Factor of the product [default: 1]."),
     option("--beta", NUMBER, "Factor of C0; has to be given with --c."),
 ]
 _FILE_OPTIONS = [
@@ -53,7 +55,7 @@ _FILE_OPTIONS = [
 _RUN_OPTIONS = [
     *SCHEDULER_OPTIONS,
     option(
-        "--workers",
+        "--n-workers",
         click.IntRange(0),
         "Worker processes to start; 0 uses threads of this process [default: one for "
         "each GPU, or as many as suit the cores and the memory].",
@@ -73,9 +75,7 @@ _RUN_OPTIONS = [
         "--insecure",
         "Do not encrypt: every user of this machine can then run programs as you.",
     ),
-    # What every run does, unless it overwrites.
-    flag("--resume", "Continue a stopped job.", hidden=True),
-    TILE_OPTION,
+    CHUNKS_OPTION,
     flag("--verbose", "Say how accurate the result is, and why."),
     flag("--quiet", "Print nothing but errors and what --json prints."),
     *COMMON_OPTIONS,
@@ -86,20 +86,36 @@ def _make_command(routine: Routine) -> click.Command:
     letters = ["a", "b"][: routine.matrices]
     ops = UPDATE_OPTIONS if routine.triangle else OP_OPTIONS
     more = [EQUILIBRATE_OPTION] if routine.matrices == 2 else []
-    of_job = [*_SUM_OPTIONS, *ops, *METHOD_OPTIONS, *more, *_FILE_OPTIONS]
-    names = [str(option.name) for option in of_job]
+    of_call = [*_SUM_OPTIONS, *ops, *METHOD_OPTIONS, *more]
+    of_call_names, of_job_names = (
+        [str(option.name) for option in options] for options in (of_call, _FILE_OPTIONS)
+    )
 
-    def run(a: str, b: str | None = None, **options: Any) -> None:
+    def run(
+        a: str, output: str, exact: bool, b: str | None = None, **options: Any
+    ) -> None:
+        from ..api.asking import ask
         from ..jobs import open_job
 
-        asked = given(**{name: options.pop(name) for name in names})
-        asked["overwrite"] &= not options.pop("resume")
-        run_job(open_job(routine.name, a, b, **asked), **options)
+        asked = given(**{name: options.pop(name) for name in of_call_names})
+        of_job = {name: options.pop(name) for name in of_job_names}
+        if "c" in asked:
+            asked["C"] = asked.pop("c")
+        matrices = (a,) if b is None else (a, b)
+        call = ask(find_routine(routine.name, exact), matrices, asked)
+        run_job(open_job(call, output, **of_job), **options)
 
     formula = f"{routine.formula}0"
     return click.Command(
         routine.name,
-        params=[*(click.Argument([x]) for x in letters), *of_job, *_RUN_OPTIONS],
+        params=[
+            *(click.Argument([x]) for x in letters),
+            _OUTPUT,
+            *of_call,
+            EXACT_OPTION,
+            *_FILE_OPTIONS,
+            *_RUN_OPTIONS,
+        ],
         callback=run,
         short_help=f"Compute {formula}.",
         help=_HELP.format(

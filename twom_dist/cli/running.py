@@ -11,7 +11,7 @@ from .streams import say, show
 def run_job(
     job: Any,
     *,
-    tile: int | None,
+    chunks: int | None,
     quiet: bool,
     verbose: bool,
     as_json: bool,
@@ -23,7 +23,7 @@ def run_job(
 
     with ExitStack() as stack:
         client, cluster = stack.enter_context(find_workers(job.engine, **options))
-        running = begin(job, cluster, tile, client=client, tell=say)
+        running = begin(job, cluster, chunks, client=client, tell=say)
         run = stack.enter_context(running)
         report = None
         if not quiet:

@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM do to a command, once, twice and three times."""
+"""Ctrl-C and SIGTERM: their effect on a command, the first, second and third time."""
 
 import os
 import signal

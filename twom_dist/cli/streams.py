@@ -1,4 +1,4 @@
-"""What the command prints: its answer on stdout, and what happens on stderr."""
+"""Output of the commands: the answer on stdout, and what happens on stderr."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ def show(answer: object, *, done: bool = False) -> None:
     try:
         print(answer, flush=True)
     except UnicodeEncodeError:
-        # Of a name that the encoding of the terminal does not have.
+        # The terminal's encoding lacks a character of some name.
         print(ascii(str(answer))[1:-1], flush=True)
     except OSError as error:
         discard(sys.stdout)

@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.1
 @contextmanager
 def find_workers(
     engine: str,
-    workers: int | None,
+    n_workers: int | None,
     threads_per_worker: int | None,
     memory_limit: int | None,
     dashboard: bool,
@@ -34,20 +34,25 @@ def find_workers(
     """
     limits: dict[str, Any] = {"threads_per_worker": threads_per_worker}
     limits["memory_limit"] = memory_limit
-    own = {"workers": workers, "dashboard": dashboard, "insecure": insecure, **limits}
-    if workers == 0 and dashboard:
-        problem = "--workers 0 and --dashboard exclude each other"
+    own = {
+        "n_workers": n_workers,
+        "dashboard": dashboard,
+        "insecure": insecure,
+        **limits,
+    }
+    if n_workers == 0 and dashboard:
+        problem = "--n-workers 0 and --dashboard exclude each other"
         remedy = "Give one of them: threads of this process have no dashboard"
         raise TwomError(problem, remedy, "dashboard-of-threads")
     with ExitStack() as stack:
         client = stack.enter_context(connect(**of_scheduler, **own))
-        if client is None and workers == 0:
+        if client is None and n_workers == 0:
             yield None, choose_workers(1, **limits)
             return
         if client is None:
             with undisturbed():
                 cluster = local_cluster(
-                    n_workers=workers,
+                    n_workers=n_workers,
                     gpus={"auto": None, "cuda": True}.get(engine, False),
                     dashboard=dashboard,
                     security=False if insecure else None,
@@ -74,7 +79,7 @@ def connect(
     if not named:
         yield None
         return
-    # --workers 0 counts as given.
+    # --n-workers 0 counts as given.
     more = [name for name, x in given(**others).items() if x is not False]
     one, *more = (f"--{name}".replace("_", "-") for name in (*named, *more))
     if more:
@@ -119,7 +124,7 @@ def _reach(address: str, timeout: float) -> Any:
         # A client of what is not an address, or has no port, stays half-made, and fails
         # again when it is collected.
         scheme, place = parse_address(address)
-        # Of transports whose addresses have no host and port, nothing can be said here.
+        # Some transports have addresses without host and port.
         with suppress(NotImplementedError):
             get_backend(scheme).get_address_host_port(place)
         # A client that may not connect stays half-made as well.

@@ -9,7 +9,9 @@ from dask.utils import format_bytes
 
 from ..errors import EngineUnavailableError
 from ..plan import Cluster, make_plan
-from ..problem.matrices import Header
+from ..problem.call import Terms
+from ..problem.choice import Choice
+from ..problem.matrices import read_shape
 from ..problem.problem import of_headers
 from ..tiles.routine import ROUTINES
 from .nvml import Gpu, Gpus
@@ -53,8 +55,8 @@ def choose_pool(gpus: Sequence[Gpu]) -> dict[str, Any]:
 
 def _task_bytes() -> int:
     """Return the bytes that a complex128 task takes inside, encoded tiles included."""
-    x = Header("A", (2 * _TILE, 2 * _TILE), "complex128")
-    posed = of_headers(ROUTINES["gemm"], x, x, None, engine="cuda")
+    x = read_shape("A", (2 * _TILE, 2 * _TILE), "complex128")
+    posed = of_headers(Terms(ROUTINES["gemm"], Choice(engine="cuda")), x, x)
     tiles = (_TILE, _TILE)
     memory = make_plan(posed.spec, (tiles, tiles, tiles), Cluster()).memory
     return memory.encoded + memory.temporaries

@@ -15,6 +15,8 @@ from dask.system import CPU_COUNT
 from ..errors import EngineUnavailableError, TwomError
 from ..kernels.family import convert
 from ..plan.show import Rows, as_html, as_text, name_count
+from ..problem.call import Terms
+from ..problem.choice import Choice
 from ..problem.problem import of_arrays
 from ..run.client import check_client, current_client
 from ..run.compute import compute
@@ -166,7 +168,8 @@ def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:
 
 
 def _multiply(a: Any, b: Any, engine: EngineName) -> Any:
-    return compute(of_arrays(ROUTINES["gemm"], a, b, None, None, engine=engine))
+    terms = Terms(ROUTINES["gemm"], Choice.of(engine=engine))
+    return compute(of_arrays(terms, a, b))
 
 
 def check_gpu(gpus: Gpus) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""What may be contracted: arrays of numbers of any number of axes, of one family."""
+"""Operands of contractions: arrays of numbers with any axes, of one family."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,8 +8,7 @@ import numpy as np
 from ..errors import ArgumentError, PlanError
 from ..interop.dlpack import GiveBack, adopt
 from ..problem.matrices import as_array, common_family, is_dask
-from .letters import Reduction, Shape, reduce_each
-from .subscripts import Term
+from .letters import Reduction, Sizes, Term, reduce_each
 
 
 def as_operands(
@@ -44,10 +43,10 @@ def _as_operand(x: Any, name: str) -> Any:
     return x
 
 
-def strides_of(x: Any) -> Shape:
+def strides_of(x: Any) -> Sizes:
     """Return the strides of an array; of a dask array, those of one that is whole."""
     if not is_dask(x):
-        strides: Shape = x.strides
+        strides: Sizes = x.strides
         return strides
     found, step = [], 1
     for size in reversed(x.shape):
@@ -76,5 +75,5 @@ def reduce_to(x: Any, term: Term, output: Term) -> Any:
 
 
 def permute(x: Any, axes: tuple[int, ...]) -> Any:
-    """Transpose an array, unless that is nothing to do."""
+    """Transpose an array, unless its axes are in this order already."""
     return x if axes == tuple(range(len(axes))) else x.transpose(axes)

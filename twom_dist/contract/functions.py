@@ -1,35 +1,37 @@
 """The public functions. See `pair` for what they do to two operands."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from ..api.types import as_contraction, as_einsum
 from ..errors import ArgumentError, PlanError
 from ..kernels.family import deliver
 from ..moduli.accuracy import AUTO_METHOD
+from ..problem.choice import Choice
 from ..problem.crossover import is_small
 from ..problem.matrices import check_out
-from ..typing import Method
+from ..typing import Accuracy, EngineName, Method
 from .arrays import as_operands, reduce_to
-from .axes import matmul_terms, read_each, tensordot_terms
 from .letters import find_sizes
-from .network import contract_network
-from .overloads import ContractionOptions, as_einsum, as_matmul, as_tensordot
-from .pair import contract_pair
-from .products import PRODUCT_KINDS, check_options
-from .subscripts import parse
+from .pair import PRODUCT_KINDS, contract_pair
+from .path import contract_network
+from .subscripts import matmul_terms, parse, read_each, tensordot_terms
 
 
-@as_matmul
+@as_contraction
 def matmul(
     x1: Any,
     x2: Any,
     /,
     *,
     out: Any = None,
+    accuracy: Accuracy | float | None = None,
+    num_moduli: int | None = None,
+    engine: EngineName = "auto",
+    equilibrate: bool | None = None,
     method: Method = "auto",
-    **options: Unpack[ContractionOptions],
 ) -> Any:
     """Multiply matrices, vectors and stacks of matrices, as numpy.matmul does.
 
@@ -43,13 +45,13 @@ def matmul(
     out : array, optional
         Array in memory, of the shape and dtype of the result, that is written to and
         returned; it may not overlap x1 or x2.
+    accuracy, num_moduli, engine, equilibrate : optional
+        As in `gemm`.
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
         "auto" (default): the native product where it was measured to be faster, or
         nothing was, by the size ``1 / (1/m + 1/n + 1/k)`` of each product of matrices,
         the dtype and the engine; else "2m". A given accuracy other than "native", and
         num_moduli, always mean "2m". All others as in `gemm`.
-    **options
-        accuracy, num_moduli, engine, equilibrate: as in `gemm`.
 
     Returns
     -------
@@ -75,8 +77,9 @@ def matmul(
     """
     if (
         out is None
-        and not options
+        and accuracy is num_moduli is equilibrate is None
         and method == AUTO_METHOD
+        and engine == "auto"
         and type(x1) is type(x2) is np.ndarray
         and x1.ndim == x2.ndim == 2
         and x1.shape[1] == x2.shape[0]
@@ -85,28 +88,33 @@ def matmul(
         and is_small(x1.dtype, (*x1.shape, x2.shape[1]))
     ):
         return np.matmul(x1, x2)
-    return _matmul(x1, x2, out, {"method": method, **options})
-
-
-def _matmul(x1: Any, x2: Any, out: Any, options: Mapping[str, Any]) -> Any:
-    check_options(options)
+    choice = Choice.of(
+        accuracy=accuracy,
+        num_moduli=num_moduli,
+        method=method,
+        engine=engine,
+        equilibrate=equilibrate,
+    )
     (a, b), out, give_back = as_operands((x1, x2), ("x1", "x2"), out)
     terms, output = matmul_terms(a.shape, b.shape)
     if out is not None:
         front = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         shape = (*front, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
         check_out(out, (a, b), shape, np.result_type(a.dtype, b.dtype))
-    return give_back(_deliver(contract_pair(a, b, terms, output, options), out))
+    return give_back(_deliver(contract_pair(a, b, terms, output, choice), out))
 
 
-@as_tensordot
+@as_contraction
 def tensordot(
     a: Any,
     b: Any,
     axes: Any = 2,
     *,
+    accuracy: Accuracy | float | None = None,
+    num_moduli: int | None = None,
+    engine: EngineName = "auto",
+    equilibrate: bool | None = None,
     method: Method = "auto",
-    **options: Unpack[ContractionOptions],
 ) -> Any:
     """Sum products over axes of two arrays, as numpy.tensordot does.
 
@@ -117,11 +125,11 @@ def tensordot(
     axes : int, or two sequences of int
         The last so many axes of a and the first of b, or the axes of a and of b that
         are contracted.
+    accuracy, num_moduli, engine, equilibrate : optional
+        As in `gemm`.
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
         As in `matmul`; m, n and k are the numbers of entries of the axes of a, of b,
         and of those that are contracted.
-    **options
-        As in `matmul`.
 
     Returns
     -------
@@ -142,11 +150,16 @@ def tensordot(
     >>> td.tensordot(A, A, axes=([0, 2], [0, 2]))[0]
     array([ 748.,  988., 1228.])
     """
-    given: Mapping[str, Any] = {"method": method, **options}
-    check_options(given)
+    choice = Choice.of(
+        accuracy=accuracy,
+        num_moduli=num_moduli,
+        method=method,
+        engine=engine,
+        equilibrate=equilibrate,
+    )
     (a, b), _, give_back = as_operands((a, b), ("a", "b"))
     terms, output = tensordot_terms(a.shape, b.shape, axes)
-    found = contract_pair(a, b, terms, output, given)
+    found = contract_pair(a, b, terms, output, choice)
     return give_back(np.asarray(found) if isinstance(found, np.generic) else found)
 
 
@@ -157,8 +170,11 @@ def einsum(
     *operands: Any,
     out: Any = None,
     optimize: Any = "auto",
+    accuracy: Accuracy | float | None = None,
+    num_moduli: int | None = None,
+    engine: EngineName = "auto",
+    equilibrate: bool | None = None,
     method: Method = "auto",
-    **options: Unpack[ContractionOptions],
 ) -> Any:
     """Sum products of operands over letters of their axes, as numpy.einsum does.
 
@@ -180,10 +196,10 @@ def einsum(
     optimize : str, path, bool or optimizer
         Of three or more operands: how opt_einsum finds the path (extra "einsum"), or a
         path as it has them. False: one operand after the other, without opt_einsum.
+    accuracy, num_moduli, engine, equilibrate : optional
+        As in `gemm`.
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
         As in `tensordot`, for each pair of operands.
-    **options
-        As in `matmul`.
 
     Returns
     -------
@@ -206,8 +222,13 @@ def einsum(
     array([[ 5., 14.],
            [14., 50.]])
     """
-    given: Mapping[str, Any] = {"method": method, **options}
-    check_options(given)
+    choice = Choice.of(
+        accuracy=accuracy,
+        num_moduli=num_moduli,
+        method=method,
+        engine=engine,
+        equilibrate=equilibrate,
+    )
     if not isinstance(subscripts, str):
         raise ArgumentError(
             f"the subscripts are a {type(subscripts).__name__}, not a string",
@@ -226,9 +247,9 @@ def einsum(
         found = reduce_to(arrays[0], terms[0], output)
     elif len(arrays) == 2:
         a, b = arrays
-        found = contract_pair(a, b, (terms[0], terms[1]), output, given)
+        found = contract_pair(a, b, (terms[0], terms[1]), output, choice)
     else:
-        found = contract_network(arrays, terms, output, optimize, given)
+        found = contract_network(arrays, terms, output, optimize, choice)
     return give_back(_deliver(found, out))
 
 

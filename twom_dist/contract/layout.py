@@ -1,4 +1,4 @@
-"""How two operands are laid out as (stacks of) matrices, copying as little as can be.
+"""PairLayout of two operands as (stacks of) matrices, with as few copies as possible.
 
 Axes are permuted into stack, rows and columns, and rows and columns are fused. Axes
 fuse without a copy where each ends where the next one begins, so each group is taken in
@@ -13,11 +13,10 @@ from math import inf, prod
 from typing import NamedTuple
 
 from ..typing import Op
-from .letters import Roles, Shape, find_roles
-from .subscripts import Term
+from .letters import Roles, Sizes, Term, find_roles
 
 
-class Side(NamedTuple):
+class FusedSide(NamedTuple):
     """One operand as matrices.
 
     Attributes
@@ -38,16 +37,16 @@ class Side(NamedTuple):
     term: Term
     rows: int
     columns: int
-    shape: Shape
+    shape: Sizes
     op: Op
 
 
-class Layout(NamedTuple):
+class PairLayout(NamedTuple):
     """The product of two reduced operands, as that of (stacks of) matrices.
 
     Attributes
     ----------
-    left, right : Side
+    left, right : FusedSide
     result : letters
         Of the product: stack, left and right.
     split : tuple of int
@@ -64,10 +63,10 @@ class Layout(NamedTuple):
         it is not.
     """
 
-    left: Side
-    right: Side
+    left: FusedSide
+    right: FusedSide
     result: Term
-    split: Shape
+    split: Sizes
     order: tuple[int, ...]
     inner: Term
     shape: tuple[int, int, int]
@@ -79,9 +78,9 @@ def lay_out(
     a: Term,
     b: Term,
     output: Term,
-    shapes: tuple[Shape, Shape],
-    strides: tuple[Shape, Shape],
-) -> Layout:
+    shapes: tuple[Sizes, Sizes],
+    strides: tuple[Sizes, Sizes],
+) -> PairLayout:
     """Choose the layout of the product of two reduced operands."""
     roles = find_roles(a, b, output)
     sizes = dict(zip((*a, *b), (*shapes[0], *shapes[1]), strict=True))
@@ -102,7 +101,7 @@ def lay_out(
 
     inner = min(orders, key=count_copied)
     result = (*roles.batch, *left, *right)
-    return Layout(
+    return PairLayout(
         _make_side(a, roles.batch, (left, inner), sizes, steps[0]),
         _make_side(b, roles.batch, (inner, right), sizes, steps[1]),
         result,
@@ -138,7 +137,7 @@ def _by_memory(letters: Term, strides: dict[str, int]) -> Term:
 
 
 def _fuses(letters: Term, sizes: dict[str, int], strides: dict[str, int]) -> bool:
-    """Whether axes are one in memory, in this order."""
+    """Tell whether axes are one in memory, in this order."""
     long = [x for x in letters if sizes[x] != 1]
     return all(strides[x] == strides[y] * sizes[y] for x, y in pairwise(long))
 
@@ -149,14 +148,14 @@ def _make_side(
     groups: tuple[Term, Term],
     sizes: dict[str, int],
     strides: dict[str, int],
-) -> Side:
+) -> FusedSide:
     """Take rows and columns as they lie, or the other way round, transposed."""
     rows, columns = groups
     turned = _finest(rows, sizes, strides) < _finest(columns, sizes, strides)
     if turned:
         rows, columns = columns, rows
     letters = (*batch, *rows, *columns)
-    return Side(
+    return FusedSide(
         tuple(term.index(x) for x in letters),
         letters,
         len(rows),

@@ -1,4 +1,4 @@
-"""What becomes of the letters of a contraction: kept, contracted, or summed alone."""
+"""Letters of a contraction: which are kept, contracted, or summed in one operand."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,21 +6,23 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..errors import PlanError
-from .subscripts import Term
 
-Shape = tuple[int, ...]
+Sizes = tuple[int, ...]
+# Letters of the axes of an operand. Those of an ellipsis are "...0", "...1" from the
+# right; a letter is else one character, or whatever else tells axes apart.
+Term = tuple[str, ...]
 
 
 class Reduction(NamedTuple):
-    """What is done to one operand before it is multiplied.
+    """Reduction of one operand before it is multiplied.
 
     Attributes
     ----------
     diagonals : pairs of axes
         Taken one after the other; a diagonal comes last, as NumPy has it.
     dropped, summed : axes
-        Of those that result: of one entry where other operands have more, and of
-        letters that nothing else has. All are counted before any is removed.
+        Axes of the diagonals: those of one entry where other operands have more, and
+        those whose letters nothing else has. All are counted before any is removed.
     term : letters
         What is left.
     """
@@ -32,7 +34,7 @@ class Reduction(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is done."""
+        """True if the operand stays as it is."""
         return not (self.diagonals or self.dropped or self.summed)
 
 
@@ -52,7 +54,7 @@ class Roles(NamedTuple):
     contracted: Term
 
 
-def find_sizes(terms: Sequence[Term], shapes: Sequence[Shape]) -> dict[str, int]:
+def find_sizes(terms: Sequence[Term], shapes: Sequence[Sizes]) -> dict[str, int]:
     """Find the size of each letter, or say for which letter sizes differ.
 
     An axis of one entry stands for an axis of any size, as in NumPy.
@@ -74,9 +76,9 @@ def find_sizes(terms: Sequence[Term], shapes: Sequence[Shape]) -> dict[str, int]
 
 @lru_cache(maxsize=4096)
 def reduce_each(
-    terms: tuple[Term, ...], output: Term, shapes: tuple[Shape, ...]
+    terms: tuple[Term, ...], output: Term, shapes: tuple[Sizes, ...]
 ) -> tuple[Reduction, ...]:
-    """Say what is done to each operand before a product."""
+    """Find the reduction of each operand that precedes a product."""
     sizes = find_sizes(terms, shapes)
     straightened = [
         _straighten(term, shape, sizes)
@@ -104,7 +106,7 @@ def reduce_each(
 
 
 def _straighten(
-    term: Term, shape: Shape, sizes: dict[str, int]
+    term: Term, shape: Sizes, sizes: dict[str, int]
 ) -> tuple[tuple[tuple[int, int], ...], Term, tuple[int, ...]]:
     """Find diagonals, the letters after they are taken, and axes that are broadcast."""
     letters, own = list(term), dict(zip(term, shape, strict=True))

@@ -1,32 +1,35 @@
-"""The contraction of two operands, whatever function asked for it."""
+"""The contraction of two operands: one gemm of stacks, an update, or the BLAS."""
 
-from collections.abc import Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
-from ..moduli.accuracy import NATIVE_METHOD, OLD_NATIVE_METHOD
+from ..api.asking import compute_call
+from ..kernels.family import family_of, namespace
+from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
+from ..problem.call import Call, Terms
+from ..problem.choice import Choice
+from ..problem.crossover import is_small, prefers_native
 from ..problem.matrices import is_dask
-from ..run.planned import cost_of, with_cost
+from ..tiles.routine import ROUTINES
+from ..typing import Op
 from .arrays import permute, reduce_operand, strides_of
-from .fusing import align, fuse, fuse_blocks, split, split_blocks
-from .layout import Layout, lay_out
-from .letters import reduce_each
-from .products import (
-    PRODUCT_KINDS,
-    is_faster_natively,
-    is_surely_native,
-    may_choose,
-    multiply,
-    multiply_natively,
-    update,
-)
-from .subscripts import Term
-from .twins import Twin, find_twin
+from .fuse import align, fuse, fuse_blocks, split, split_blocks
+from .layout import FusedSide, PairLayout, lay_out
+from .letters import Term, reduce_each
+
+# float32, float64, complex64 and complex128 go through int8 products or the BLAS.
+PRODUCT_KINDS = "fdFD"
+_ENGINES = {"numpy": "cpu", "cupy": "cuda"}
+# X X^H or X X^T, which take half the int8 products.
+Twin = Literal["herk", "syrk"]
+# Entries that are compared before all are.
+_FEW = 64
 
 
 def contract_pair(
-    a: Any, b: Any, terms: tuple[Term, Term], output: Term, options: Mapping[str, Any]
+    a: Any, b: Any, terms: tuple[Term, Term], output: Term, choice: Choice
 ) -> Any:
     """Sum the products of the entries of two operands."""
     first, second = reduce_each(terms, output, (a.shape, b.shape))
@@ -41,19 +44,19 @@ def contract_pair(
     if not layout.inner:
         return _multiply_entries(a, b, first.term, second.term, output)
     if is_dask(a) or is_dask(b):
-        return _contract_lazily(a, b, layout, options)
-    small = is_surely_native(a, b, layout, options)
-    twin = None if small else _find_twin(a, b, layout, options)
+        return _contract_lazily(a, b, layout, choice)
+    small = is_surely_native(a, b, layout, choice)
+    twin = None if small else _find_twin(a, b, layout, choice)
     a, b = fuse(a, layout.left), fuse(b, layout.right)
     if small:
         return split(multiply_natively(a, b, layout), layout)
     if twin:
-        return split(update(twin, a, b, layout, options), layout)
-    return split(multiply(a, b, layout, options), layout)
+        return split(update(twin, a, b, layout, choice), layout)
+    return split(multiply(a, b, layout, choice), layout)
 
 
-def _contract_lazily(a: Any, b: Any, layout: Layout, options: Mapping[str, Any]) -> Any:
-    twin = _find_twin(a, b, layout, options)
+def _contract_lazily(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
+    twin = _find_twin(a, b, layout, choice)
     dtype = np.result_type(a.dtype, b.dtype)
     if 0 in (*layout.shape, *layout.split):
         import dask.array as da
@@ -65,37 +68,36 @@ def _contract_lazily(a: Any, b: Any, layout: Layout, options: Mapping[str, Any])
     a, left = fuse_blocks(a, layout.left, layout.inner)
     b, right = fuse_blocks(b, layout.right, layout.inner)
     if twin:
-        found = update(twin, a, b, layout, options)
+        found = update(twin, a, b, layout, choice)
     else:
-        found = multiply(a, b, layout, options)
-    return with_cost(split_blocks(found, layout, left, right), cost_of(found))
+        found = multiply(a, b, layout, choice)
+    return split_blocks(found, layout, left, right)
 
 
-def _find_twin(
-    a: Any, b: Any, layout: Layout, options: Mapping[str, Any]
-) -> Twin | None:
+def _find_twin(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Twin | None:
     """Name the update that the product is, if it is to be computed as one."""
-    known = options.get("equilibrate") is not None
+    # Updates equilibrate nothing.
+    known = choice.equilibrate is not None
     if layout.mirror is None or known or a.dtype.char not in PRODUCT_KINDS:
         return None
     if is_dask(a) or is_dask(b):
         return find_twin(a, b, layout)
-    if options.get("method") in (NATIVE_METHOD, OLD_NATIVE_METHOD):
+    if choice.method == NATIVE_METHOD:
         return None
-    if not may_choose(options):
+    if not may_choose(choice):
         return find_twin(a, b, layout)
     # All entries are compared only where that may spare int8 products.
     twins = [
         name
         for name in ("herk", "syrk")
-        if not is_faster_natively(a, name, a.dtype, layout, options)
+        if not is_faster_natively(a, name, a.dtype, layout, choice)
     ]
     found = find_twin(a, b, layout) if twins else None
     return found if found in twins else None
 
 
 def _multiply_entries(a: Any, b: Any, left: Term, right: Term, output: Term) -> Any:
-    """Multiply entries that no sum joins."""
+    """Multiply entries where no letter is contracted."""
     x, y = (
         permute(x, tuple(term.index(t) for t in output if t in term))[
             tuple(slice(None) if t in term else None for t in output)
@@ -103,3 +105,130 @@ def _multiply_entries(a: Any, b: Any, left: Term, right: Term, output: Term) -> 
         for x, term in ((a, left), (b, right))
     )
     return x * y
+
+
+# --- the product --------------------------------------------------------------------
+
+
+def may_choose(choice: Choice) -> bool:
+    """Tell whether the product may be native, if it is small."""
+    by_size = choice.method == AUTO_METHOD and not choice.decisive
+    return by_size and choice.engine != "reference"
+
+
+def is_faster_natively(
+    x: Any, routine: str, dtype: Any, layout: PairLayout, choice: Choice
+) -> bool:
+    """Tell whether a product of arrays in memory is left to NumPy or CuPy."""
+    engine = _ENGINES[family_of(x)] if choice.engine == "auto" else choice.engine
+    return prefers_native(engine, routine, dtype, layout.shape)
+
+
+def is_surely_native(a: Any, b: Any, layout: PairLayout, choice: Choice) -> bool:
+    """Tell whether NumPy arrays are left to NumPy, whatever else is found out."""
+    return (
+        isinstance(a, np.ndarray)
+        and a.dtype.char == b.dtype.char
+        and a.dtype.char in PRODUCT_KINDS
+        and may_choose(choice)
+        and is_small(a.dtype, layout.shape)
+    )
+
+
+def multiply(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
+    """Multiply (stacks of) matrices, fused as their layout says."""
+    dtype = np.result_type(a.dtype, b.dtype)
+    if dtype.char not in PRODUCT_KINDS:
+        return multiply_natively(a, b, layout)
+    small = not is_dask(a) and may_choose(choice)
+    if small and is_faster_natively(a, "gemm", dtype, layout, choice):
+        return multiply_natively(a, b, layout)
+    return _compute("gemm", (layout.left.op, layout.right.op), choice, a, b)
+
+
+def update(twin: Twin, a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
+    """Compute a product whose right side is the transpose of the left one, or ^H."""
+    if layout.left.op == "N":
+        return _compute(twin, ("N",), choice, a)
+    if twin == "syrk":
+        return _compute(twin, ("T",), choice, a)
+    if layout.right.op == "N":
+        return _compute(twin, ("C",), choice, b)
+    return _compute(twin, ("N",), choice, a.swapaxes(-1, -2))
+
+
+def _compute(name: str, ops: tuple[Op, ...], choice: Choice, *matrices: Any) -> Any:
+    return compute_call(Call(Terms(ROUTINES[name], choice, ops), *matrices))
+
+
+def multiply_natively(a: Any, b: Any, layout: PairLayout) -> Any:
+    """Multiply with the arrays' own library."""
+    x, y = _straight(a, layout.left), _straight(b, layout.right)
+    if not is_dask(a):
+        return namespace(a).matmul(x, y)
+    import dask.array as da
+
+    # dask sums small integers and booleans in larger ones.
+    return da.matmul(x, y).astype(np.result_type(a.dtype, b.dtype))
+
+
+def _straight(x: Any, side: FusedSide) -> Any:
+    return x if side.op == "N" else x.swapaxes(-1, -2)
+
+
+# --- one operand twice --------------------------------------------------------------
+
+
+def find_twin(a: Any, b: Any, layout: PairLayout) -> Twin | None:
+    """Name the update that the product is; None where the operands differ.
+
+    NumPy and CuPy arrays are one where they share memory, and conjugate where all
+    entries are; dask arrays tell both by their names.
+    """
+    if layout.mirror is None or a.dtype != b.dtype or is_dask(a) != is_dask(b):
+        return None
+    left, right = layout.mirror
+    if is_dask(a):
+        return _compare_names(a, b, left, right)
+    x, y = a.transpose(left), b.transpose(right)
+    if _pointer(x) == _pointer(y) and x.strides == y.strides:
+        return "syrk"
+    if x.dtype.kind != "c" or not _is_conjugate(x, y):
+        return None
+    return "herk"
+
+
+def _pointer(x: Any) -> int:
+    """Return the address of the first entry."""
+    described = getattr(x, "__array_interface__", None) or x.__cuda_array_interface__
+    return int(described["data"][0])
+
+
+def _is_conjugate(x: Any, y: Any) -> bool:
+    """Compare a few entries, and if they agree all, with those of the conjugate."""
+    few = tuple(slice(None, None, -(-size // 2) or 1) for size in x.shape)
+    # dask arrays with a NaN are told by their names.
+    equal = partial(namespace(x).array_equal, equal_nan=True)
+    if x.size > _FEW and not equal(x[few], y[few].conj()):
+        return False
+    return bool(equal(x, y.conj()))
+
+
+def _compare_names(
+    a: Any, b: Any, left: tuple[int, ...], right: tuple[int, ...]
+) -> Twin | None:
+    # Axis right[i] of b is axis left[i] of a.
+    turn = tuple(left[right.index(axis)] for axis in range(len(right)))
+    back = tuple(right[left.index(axis)] for axis in range(len(left)))
+    for x, y, axes in ((a, b, turn), (b, a, back)):
+        straight = axes == tuple(range(len(axes)))
+        turned = x if straight else x.transpose(axes)
+        if turned.name == y.name:
+            return "syrk"
+        if x.dtype.kind == "c":
+            conjugates = {turned.conj().name}
+            if not straight:
+                conjugates.add(x.conj().transpose(axes).name)
+            if y.name in conjugates:
+                return "herk"
+    return None

@@ -1,15 +1,16 @@
-"""Subscripts such as "...ij,jk->...ik", as letters of axes."""
+"""Letters of axes: of subscripts such as "...ij,jk->...ik", matmul and tensordot."""
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..errors import PlanError
+import numpy as np
 
-# Letters of the axes of an operand. Those of an ellipsis are "...0", "...1" from the
-# right; a letter is else one character, or whatever else tells axes apart.
-Term = tuple[str, ...]
+from ..errors import ArgumentError, PlanError
+from ..typing import as_integer
+from .letters import Sizes, Term
 
 # Beyond a to Z, as networks of many letters have them.
 _TERM = re.compile(r"(?:(?![\x00-@\[-`{-\x7f]|\s).)*")
@@ -17,7 +18,7 @@ _ELLIPSIS = "..."
 
 
 class Subscripts(NamedTuple):
-    """What einsum sums: the letters of each operand, and of the result."""
+    """Letters of each operand of einsum, and of the result."""
 
     terms: tuple[Term, ...]
     output: Term
@@ -103,3 +104,100 @@ def _check_output(output: str, counts: Counter[str], subscripts: str) -> None:
             continue
         text = f"{problem} (subscripts {subscripts!r})"
         raise PlanError(text, "", "output-letter")
+
+
+_Pair = tuple[tuple[Term, Term], Term]
+
+
+@lru_cache(maxsize=4096)
+def matmul_terms(left: Sizes, right: Sizes) -> _Pair:
+    """Name the axes of a matrix product; vectors stand for a row and a column."""
+    for name, shape in (("x1", left), ("x2", right)):
+        if not shape:
+            text = f"{name} is a scalar, and matmul multiplies vectors and matrices"
+            raise PlanError(text, "Use multiply", "no-axes")
+    k, other = left[-1], right[max(0, len(right) - 2)]
+    if k != other:
+        raise PlanError(
+            f"x1 has shape {left} and x2 {right}, but the last axis of x1 and the last "
+            "but one of x2 must agree",
+            "",
+            "shapes",
+        )
+    try:
+        np.broadcast_shapes(left[:-2], right[:-2])
+    except ValueError:
+        raise PlanError(
+            f"the stacks {left[:-2]} of x1 and {right[:-2]} of x2 do not broadcast",
+            "Give axes in front that are equal, or of one entry",
+            "stack-shapes",
+        ) from None
+    dots = tuple(f"...{i}" for i in reversed(range(max(len(left), len(right)) - 2)))
+    front = [dots[len(dots) - len(x[:-2]) :] for x in (left, right)]
+    rows = ("i",) if len(left) > 1 else ()
+    columns = ("j",) if len(right) > 1 else ()
+    terms = (*front[0], *rows, "k"), (*front[1], "k", *columns)
+    return terms, (*dots, *rows, *columns)
+
+
+def tensordot_terms(left: Sizes, right: Sizes, axes: Any) -> _Pair:
+    """Name the axes of a tensor product that contracts these axes."""
+    first, second = _read_axes(axes, len(left), len(right))
+    for x, y in zip(first, second, strict=True):
+        if left[x] != right[y]:
+            text = (
+                f"axis {x} of a has {left[x]} entries and axis {y} of b {right[y]}, "
+                "but axes that are contracted must agree"
+            )
+            raise PlanError(text, "", "shapes")
+    return _name(len(left), len(right), tuple(first), tuple(second))
+
+
+@lru_cache(maxsize=4096)
+def _name(
+    left: int, right: int, first: tuple[int, ...], second: tuple[int, ...]
+) -> _Pair:
+    a = [f"a{axis}" for axis in range(left)]
+    b = [f"b{axis}" for axis in range(right)]
+    for x, y in zip(first, second, strict=True):
+        b[y] = a[x]
+    output = [x for axis, x in enumerate(a) if axis not in first]
+    output += [x for axis, x in enumerate(b) if axis not in second]
+    return (tuple(a), tuple(b)), tuple(output)
+
+
+def _read_axes(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
+    """Read a number of axes, or two lists of them."""
+    count = as_integer(axes)
+    if count is not None:
+        if not 0 <= count <= min(left, right):
+            text = f"axes={count}, and a has {left} axes and b {right}"
+            raise PlanError(text, "", "axes")
+        return list(range(left - count, left)), list(range(count))
+    pair = list(axes) if isinstance(axes, Iterable) else []
+    if len(pair) != 2 or isinstance(axes, str):
+        text = f"axes={axes!r} is neither a number of axes nor axes of a and of b"
+        raise ArgumentError(text, "Give 2, or ([0], [1])", "axes")
+    first, second = (
+        read_each(given, ndim, name)
+        for given, ndim, name in zip(pair, (left, right), "ab", strict=True)
+    )
+    if len(first) != len(second):
+        text = f"{len(first)} axes of a and {len(second)} of b are to be contracted"
+        raise PlanError(text, "Give as many of each", "axes")
+    return first, second
+
+
+def read_each(given: Any, ndim: int, name: str) -> list[int]:
+    """Read axes of an array; negative ones count from the end."""
+    listed = list(given) if isinstance(given, Iterable) else [given]
+    found = []
+    for value in listed:
+        axis = as_integer(value)
+        if axis is None or not -ndim <= axis < ndim:
+            text = f"{value!r} is not one of the {ndim} axes of {name}"
+            raise PlanError(text, "", "axes")
+        found.append(axis % ndim)
+    if len(set(found)) < len(found):
+        raise PlanError(f"axes of {name} are given twice: {given}", "", "axes")
+    return found

@@ -1,1 +1,6 @@
-"""Products of integers without any rounding, beyond what a double holds, too."""
+"""Exact products of integers, and of Gaussian integers as pairs."""
+
+from .product import matmul
+from .routines import gemm, her2k, herk, syr2k, syrk
+
+__all__ = ["gemm", "her2k", "herk", "matmul", "syr2k", "syrk"]

@@ -16,7 +16,7 @@ from ..typing import Array
 
 BITS = 32
 _MASK = (1 << BITS) - 1
-# Of sums whose digits, and what is above them, fit int64.
+# The digits of such sums, and the rest above them, fit int64.
 LARGEST_SUM = 1 << 94
 # Integers that are not split: doubles hold them.
 LARGEST_WHOLE = 1 << 53

@@ -4,21 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..errors import ArgumentError, PlanError, portable_errors
 from ..interop.dlpack import adopt
 from ..kernels.family import Family, empty_block, family_of
-from ..plan import add_costs
-from ..problem import problem
-from ..problem.exact import LARGEST_RESULT, check_pairs, describe_tiles, shortest_exact
-from ..problem.matrices import as_matrix, common_family, is_dask
+from ..problem.call import Terms
+from ..problem.choice import Choice
+from ..problem.exact import LARGEST_RESULT, describe_tiles, shortest_exact
+from ..problem.matrices import Header, as_matrix, common_family, is_dask
 from ..problem.pairs import as_pairs, check_parts
-from ..problem.problem import Problem
+from ..problem.problem import Problem, of_headers
 from ..run.compute import compute
-from ..run.planned import cost_of, with_cost
 from ..tiles.integers import largest_magnitude
 from ..tiles.routine import ROUTINES
 from ..typing import EngineName
@@ -33,7 +32,7 @@ from .limbs import (
 )
 
 # The prefix that dashboards group the tasks by.
-STAGE = "twom-gaussian"
+STAGE = "twom-integers"
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class _Integers:
     largest: int
 
 
-def gaussian_matmul(
+def matmul(
     A: Any,
     B: Any,
     *,
@@ -93,21 +92,21 @@ def gaussian_matmul(
     >>> import numpy as np
     >>> import twom_dist as td
     >>> A = np.array([[2**40 + 1, 3], [-5, 2**40]])
-    >>> td.gaussian_matmul(A, np.array([[7, 0], [1, 2**22]]))
+    >>> td.integers.matmul(A, np.array([[7, 0], [1, 2**22]]))
     array([[      7696581394442,            12582912],
            [      1099511627741, 4611686018427387904]])
-    >>> td.gaussian_matmul(A, A, dtype=object)[0, 0] == (2**40 + 1) ** 2 - 15
+    >>> td.integers.matmul(A, A, dtype=object)[0, 0] == (2**40 + 1) ** 2 - 15
     True
     """
     kind = _check_dtype(dtype)
-    check_pairs({"pairs": pairs})
+    terms = Terms(ROUTINES["gemm"], Choice.exact(pairs=pairs, engine=engine))
     (A, B), give_back = adopt(A=A, B=B)
     family = common_family(A=A, B=B)
     if kind.hasobject and family == "cupy":
         text = "CuPy has no arrays of Python integers"
         raise ArgumentError(text, "Leave dtype out", "gaussian-dtype")
     a, b = (_as_integers(x, name) for x, name in ((A, "A"), (B, "B")))
-    posed = _pose(a.x, b.x, pairs, engine, family)
+    posed = _pose(terms, a.x, b.x, family)
     parts, k = 1 + bool(pairs), posed.shape[2]
     bound = parts * k * a.largest * b.largest
     whole = max(a.largest, b.largest) <= LARGEST_WHOLE and bound <= LARGEST_SUM
@@ -122,9 +121,7 @@ def gaussian_matmul(
     if not is_dask(words[0]):
         found = finish(*words)
         return found if kind.hasobject else give_back(found)
-    costs = [cost_of(own[0]) for _, own in made]
-    found = _finish_lazily(finish, words, kind, bool(pairs))
-    return with_cost(found, add_costs("gaussian_matmul", costs))
+    return _finish_lazily(finish, words, kind, bool(pairs))
 
 
 def _check_dtype(dtype: Any) -> np.dtype[Any]:
@@ -168,29 +165,16 @@ def _as_fixed(x: Any) -> Any:
     return np.frompyfunc(int, 1, 1)(x)
 
 
-class _Header(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
-def _pose(a: Any, b: Any, pairs: bool, engine: EngineName, family: Family) -> Problem:
+def _pose(terms: Terms, a: Any, b: Any, family: Family) -> Problem:
     """Pose the product of matrices of these shapes, whose moduli are chosen later."""
-    headers = []
-    for x, name in ((a, "A"), (b, "B")):
+    pairs = terms.choice.pairs
+
+    def outline(x: Any, name: str) -> Header:
         if pairs:
             check_parts(x, name)
-        shape = x.shape[:-1] if pairs else x.shape
-        headers.append(_Header(shape, np.dtype(np.int8)))
-    return problem.of_headers(
-        ROUTINES["gemm"],
-        headers[0],
-        headers[1],
-        None,
-        family=family,
-        accuracy="exact",
-        pairs=pairs,
-        engine=engine,
-    )
+        return Header(x.shape[:-1] if pairs else x.shape, np.dtype(np.int8))
+
+    return of_headers(terms, outline(a, "A"), outline(b, "B"), family=family)
 
 
 def _split(x: _Integers) -> list[_Integers]:
@@ -242,7 +226,7 @@ def _multiply(x: _Integers, y: _Integers, posed: Problem, pairs: bool) -> list[A
 def _finish(
     places: Sequence[tuple[int, int]], dtype: str, pairs: bool, *words: Any
 ) -> Any:
-    """Put the product together of its words in memory."""
+    """Combine words in memory to the product."""
     with portable_errors():
         if pairs:
             words = tuple(x.view(np.float64).reshape(*x.shape, 2) for x in words)
@@ -252,7 +236,7 @@ def _finish(
 
 
 def _finish_lazily(finish: Any, words: list[Any], dtype: Any, pairs: bool) -> Any:
-    """Put the product together chunk by chunk."""
+    """Combine words to the product, chunk by chunk."""
     from dask.array import map_blocks
 
     first = words[0]

@@ -16,8 +16,8 @@ from .stored import is_on_disk, open_lazily
 
 GiveBack = Callable[[Any], Any]
 
-# Of most calls: a word is an option of out.
-_OURS = {np.ndarray, NoneType, str}
+# Those of most calls.
+_OURS = {np.ndarray, NoneType}
 
 # Devices of DLPack, by its DLDeviceType. Memory of the host, of whatever origin:
 _HOST = (1, 3, 11)
@@ -46,7 +46,7 @@ _ELSE = {
 }
 
 
-def adopt(*, labelled: bool = False, **arrays: Any) -> tuple[list[Any], GiveBack]:
+def adopt(**arrays: Any) -> tuple[list[Any], GiveBack]:
     """Take arrays of any library as NumPy, CuPy or dask arrays of the same memory.
 
     Returns them in their order, and a function that gives back what is computed of
@@ -55,8 +55,6 @@ def adopt(*, labelled: bool = False, **arrays: Any) -> tuple[list[Any], GiveBack
 
     Parameters
     ----------
-    labelled : bool
-        Whether the caller has `dim`, for DataArrays.
     **arrays : array or None
         By the names that errors call them. ``out`` is one to write to: it is given
         back itself.
@@ -69,7 +67,7 @@ def adopt(*, labelled: bool = False, **arrays: Any) -> tuple[list[Any], GiveBack
     for name, x in arrays.items():
         if id(x) in taken:
             continue
-        taken[id(x)] = view = _take(x, name, labelled)
+        taken[id(x)] = view = _take(x, name)
         if importer is None and _is_foreign(x) and name != "out":
             importer = _importer_of(x)
         if name == "out" and view is not x:
@@ -86,7 +84,7 @@ def _as_it_is(result: Any) -> Any:
 
 
 def _giver(importer: GiveBack | None, out: Any, written: Any) -> GiveBack:
-    """Make what gives back a result, or several: `out` where that was written to."""
+    """Make the function that gives results back, as `out` where that was written to."""
 
     def give_back(result: Any) -> Any:
         if isinstance(result, tuple):
@@ -137,7 +135,7 @@ def _importer_of(x: Any) -> GiveBack | None:
     return found
 
 
-def _take(x: Any, name: str, labelled: bool) -> Any:
+def _take(x: Any, name: str) -> Any:
     if _is_foreign(x):
         return _take_dlpack(x, name)
     if name == "out":
@@ -145,9 +143,7 @@ def _take(x: Any, name: str, labelled: bool) -> Any:
     kind = type(x)
     if kind.__module__.split(".")[0] == "xarray":
         problem = f"{name} is an xarray.{kind.__name__}, whose dimensions have names"
-        remedy = "Give its values, or call td.gemm or td.herk with dim"
-        if labelled:
-            remedy = "Give dim, as in herk(A, dim='time')"
+        remedy = "Give its values, or call td.xarray.gemm or td.xarray.herk with dim"
         raise ArgumentError(problem, remedy, "labelled")
     return open_lazily(x, name) if is_on_disk(x) else x
 

@@ -92,7 +92,7 @@ def _cut_strips(chunks: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _check(x: Any, name: str) -> None:
-    """Refuse what is no array, and what those who compute could not read."""
+    """Refuse anything but arrays, and files that the workers could not read."""
     kind = type(x)
     library = kind.__module__.split(".")[0]
     if not (hasattr(kind, "chunks") and hasattr(kind, "__getitem__")):

@@ -5,13 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
-from typing import Any
 
 from ..errors import PlanError
 from ..kernels.finish import mirror_tile
 from ..plan import Cluster, Layout, find_chunks, lay_out
-from ..problem import problem
-from ..problem.problem import Problem
+from ..problem.call import Call
+from ..problem.problem import Problem, check_matrices, of_headers
 from ..store import StoredMatrix, find_unfinished, open_matrix
 from ..typing import Array
 
@@ -54,7 +53,7 @@ class Job(Problem):
 
     @property
     def mirror(self) -> Mirror | None:
-        """What makes a tile that of the other triangle, where both are written."""
+        """Function that mirrors a tile to the other triangle, if both are written."""
         routine = self.spec.routine
         if not routine.triangle or self.spec.uplo != "full":
             return None
@@ -69,32 +68,28 @@ class Job(Problem):
 
 
 def open_job(
-    routine: str,
-    a: Path,
-    b: Path | None,
+    call: Call,
     output: Path,
     *,
-    c: Path | None = None,
     overwrite: bool = False,
     refuse_missing: bool = False,
     verify: bool = False,
-    **arguments: Any,
 ) -> Job:
-    """Open the inputs of `multiply_files` or `update_files`, and check the headers."""
-    rule = problem.find_routine(routine)
-    if arguments.get("pairs"):
+    """Open the inputs of a call of paths, and check the headers."""
+    terms, a, b, c = call[:4]
+    check_matrices(terms.routine, a, b)
+    if terms.choice.pairs:
         text = "files hold matrices of two dimensions, not pairs"
         raise PlanError(text, "Store complex numbers", "pairs")
-    problem.check_matrices(rule, a, b)
+    if terms.choice.words > 1 or call.out is not None or call.dim is not None:
+        text = "a file is neither one of two arrays, nor an array to write to"
+        raise PlanError(text, "Call another routine, such as td.gemm", "routine")
     given = {"A": a, "B": b, "C0": c}
     stored = {x: open_matrix(path) for x, path in given.items() if path is not None}
     _check_output(output, stored)
-    A, B, C = (stored.get(name) for name in given)
-    checked = vars(problem.of_headers(rule, A, B, C, **arguments))
-    if checked["spec"].words > 1:
-        raise PlanError("an output is one matrix", "Leave out='dd' out", "out")
+    posed = of_headers(terms, stored["A"], stored.get("B"), stored.get("C0"))
     return Job(
-        **checked,
+        **vars(posed),
         output=output,
         overwrite=overwrite,
         refuse_missing=refuse_missing,

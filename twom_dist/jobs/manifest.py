@@ -1,17 +1,16 @@
-"""What a job makes, in words that a later run can compare with its own."""
+"""A description of a job that a later run compares with its own."""
 
 from importlib import import_module
 from typing import Any
 
 from ..errors import StoreError
-from ..moduli.accuracy import find_grade
 from ..plan import Layout
 from ..plan.explanation import Explanation, add_findings, explain_spec
 from ..tiles.interpreter import Found
 from .inputs import Identity
 from .job import Job
 
-# Of a spec, what the bits hang on beside routine, shape, dtype and method.
+# Fields of a spec that determine the bits, beside routine, shape, dtype and method.
 _ARGUMENTS = ("alpha", "beta", "op_a", "op_b", "uplo", "equilibrate")
 
 Manifest = dict[str, Any]
@@ -50,7 +49,7 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
 
 def explain_job(job: Job, found: Found | None = None) -> Explanation:
     """Explain the accuracy of a job, with what its matrices have settled."""
-    known = explain_spec(job.spec, find_grade(job.options), job.options)
+    known = explain_spec(job.spec, job.choice.grade, job.choice.asked)
     if found is None:
         return known
     return add_findings(known, found)

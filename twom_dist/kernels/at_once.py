@@ -1,5 +1,6 @@
 """The AtOnce protocol: a small product by one call, where an engine has it."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ..moduli import ResidueSystem, ScalingRule
@@ -7,7 +8,7 @@ from ..typing import Array, Uplo
 
 
 class AtOnce(Protocol):
-    """What all stages of `Engine` give, one after the other, bit for bit."""
+    """Gives what all stages of `Engine` give one after the other, bit for bit."""
 
     def __call__(
         self,
@@ -25,6 +26,7 @@ class AtOnce(Protocol):
         uplo: Uplo | None = None,
         hermitian: bool = False,
         out: Array | None = None,
+        shifts: Sequence[Array] | None = None,
     ) -> Array:
         """Compute ``alpha X Y^T + beta c`` from operands that hold all of k.
 
@@ -48,5 +50,7 @@ class AtOnce(Protocol):
             Whether its image is conjugated.
         out : (m, n), optional
             Where it is written, C-contiguous; overlaps none of the others.
+        shifts : ((k,) int32, (k,) int32), optional
+            Of the columns of x and y.
         """
         ...

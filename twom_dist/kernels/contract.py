@@ -70,12 +70,18 @@ class Engine(Looks, Protocol):
         """Wait for the device."""
         ...
 
-    def largest_exponents(self, x: Array) -> Array:
+    def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
         """Find the smallest e with ``|Re|, |Im| < 2^e`` for each row of x.
 
         Parameters
         ----------
         x : (rows, k) float32, float64, complex64 or complex128, any strides
+        shifts : (k,) int32, optional
+            Column l counts as ``x[:, l] 2^shifts[l]`` here, in `square_sums`, `encode`
+            and `magnitudes`; no stack has any. The caller sees to it that what is not
+            0, NaN or Inf stays a normal number, or grows from a subnormal one, so that
+            the product is exact, but for rows with a NaN or an Inf, where an overflow
+            does no harm: they are masked. Up to 2^1000 double, 2^120 single.
 
         Returns
         -------
@@ -105,17 +111,9 @@ class Engine(Looks, Protocol):
         """
         ...
 
-    def scale_columns(self, x: Array, shifts: Array) -> Array:
-        """Multiply column l by ``2^shifts[l]`` into a new array, exactly.
-
-        The caller sees to it that what is not 0, NaN or Inf stays a normal number, or
-        grows from a subnormal one; but for rows with a NaN or an Inf, where entries
-        stop at the largest number and at the smallest subnormal one. Up to 2^1000
-        double, 2^120 single.
-        """
-        ...
-
-    def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
+    def square_sums(
+        self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
+    ) -> Array:
         """Sum ``ceil(|t| 2^(norm_bits - e))^2`` over the parts t of each row.
 
         Parameters
@@ -125,6 +123,7 @@ class Engine(Looks, Protocol):
             Of the whole rows, all tiles together.
         norm_bits : int
             At most 20; the sum over all tiles stays below 2^63.
+        shifts : (k,) int32, optional
 
         Returns
         -------
@@ -144,6 +143,7 @@ class Engine(Looks, Protocol):
         system: ResidueSystem,
         *,
         conjugate: bool = False,
+        shifts: Array | None = None,
     ) -> Encoded:
         """Quantise ``x' = rint(x 2^s)`` (ties to even) and take its planes modulo p.
 

@@ -31,23 +31,16 @@ def scale_and_add(
         return make_canonical(np.ascontiguousarray(total.astype(dtype, copy=given)))
 
 
-def scale_columns(x: Array, shifts: Array) -> Array:
+def shift_columns(x: Array, shifts: Array | None) -> Array:
     """Multiply columns by powers of two, part by part, into a new array."""
+    if shifts is None:
+        return x
     out = np.empty(x.shape, x.dtype.newbyteorder("="))
     factors = np.ldexp(out.real.dtype.type(1), shifts)
-    parts = [(x.real, out.real)]
-    if np.iscomplexobj(x):
-        parts.append((x.imag, out.imag))
-    info = np.finfo(factors.dtype)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        for t, scaled in parts:
-            np.multiply(t, factors, out=scaled)
-            # Of rows with a NaN or an Inf, here or in another tile, which the exponents
-            # leave out.
-            lost = np.isinf(scaled) & np.isfinite(t)
-            np.copysign(info.max, t, out=scaled, where=lost)
-            lost = (scaled == 0) & (t != 0)
-            np.copysign(info.smallest_subnormal, t, out=scaled, where=lost)
+        np.multiply(x.real, factors, out=out.real)
+        if np.iscomplexobj(x):
+            np.multiply(x.imag, factors, out=out.imag)
     return out
 
 

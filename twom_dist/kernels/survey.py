@@ -1,4 +1,4 @@
-"""What is looked at before the moduli are chosen: the stages of an engine for it."""
+"""The stages of an engine that look at operands before moduli are chosen."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -8,7 +8,7 @@ from .operands import Sample
 
 
 class Surveyed(NamedTuple):
-    """What the stages of `Engine` of these names find of one operand.
+    """Findings of the stages of `Engine` of these names, for one operand.
 
     Attributes
     ----------
@@ -26,7 +26,12 @@ class Survey(Protocol):
     """Stages that an engine launches at once, since to wait costs it more."""
 
     def __call__(
-        self, operands: Sequence[Array], norm_bits: int, *, columns: bool
+        self,
+        operands: Sequence[Array],
+        norm_bits: int,
+        *,
+        columns: bool,
+        shifts: Sequence[Array] | None = None,
     ) -> list[Surveyed]:
         """Look at one or two operands that hold all of k.
 
@@ -37,7 +42,9 @@ class Survey(Protocol):
         norm_bits : int
             Of `Engine.square_sums`.
         columns : bool
-            Whether to look at columns.
+            Whether to look at columns, as they are without shifts.
+        shifts : sequence of (k,) int32, optional
+            One for each operand.
 
         Returns
         -------

@@ -8,7 +8,6 @@ from .chunks import (
     tile_sizes,
 )
 from .cluster import Cluster
-from .cost import Cost, add_costs
 from .planner import make_plan
 from .record import Plan
 from .tiling import Layout, find_chunks, lay_out
@@ -19,11 +18,9 @@ __all__ = [
     "SMALLEST_TILE",
     "TILES_PER_WORKER",
     "Cluster",
-    "Cost",
     "Layout",
     "Plan",
     "Wave",
-    "add_costs",
     "cut_evenly",
     "find_chunks",
     "lay_out",

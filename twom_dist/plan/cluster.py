@@ -31,10 +31,10 @@ class Cluster:
     def __post_init__(self) -> None:
         # A frozen dataclass can only be changed this way.
         fill = object.__setattr__
-        fill(self, "workers", _read("workers", self.workers, _MOST))
+        fill(self, "workers", _read("n_workers", self.workers, _MOST))
         fill(self, "threads", _read("threads_per_worker", self.threads, _MOST))
         if self.memory.limit is not None:
-            limit = _read("worker_memory", self.memory.limit, _MOST_BYTES)
+            limit = _read("memory_limit", self.memory.limit, _MOST_BYTES)
             fill(self, "memory", replace(self.memory, limit=limit))
 
 

@@ -1,9 +1,8 @@
-"""The accuracy of a product: what was requested, found in the matrices, and chosen."""
+"""Accuracy of a product: what was asked for, found in the matrices, and chosen."""
 
 import json
 import sys
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from ..errors import AccuracyWarning
 from ..moduli import NONFINITE_ROW, ZERO_ROW
-from ..moduli.accuracy import NATIVE_METHOD, componentwise_bound, error_bound
+from ..moduli.accuracy import componentwise_bound, error_bound
 from ..tiles.interpreter import Found
 from ..tiles.spec import SIDES, Spec
 from .show import Rows, as_html, as_text, name_count
@@ -19,7 +18,7 @@ from .show import Rows, as_html, as_text, name_count
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """The accuracy of a product, and the reasons for it; print it.
+    """Accuracy of a product and the reasons for it; print it to see them.
 
     Attributes
     ----------
@@ -169,11 +168,10 @@ def warn_of_native() -> None:
     warnings.warn(_NATIVE, AccuracyWarning, stacklevel=level)
 
 
-def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanation:
-    """Explain a spec before the matrices are examined.
+def explain_spec(spec: Spec, grade: str, asked: str) -> Explanation:
+    """Explain what a spec says, before anybody has looked at the matrices.
 
-    `grade`: the accuracy for which the matrices determine the moduli, or "";
-    `options`: the options that were given.
+    `grade`: what the matrices decide about; `asked`: names what was asked for.
     """
     system = None if spec.native else spec.system
     relative_to = "(|A| |B|)_ij" if grade or system is None else "||a_i|| ||b_j||"
@@ -184,7 +182,7 @@ def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanat
         bound = 0.0
     return Explanation(
         routine=spec.routine.name,
-        asked=_name_accuracy(options),
+        asked=asked,
         method=spec.method,
         num_moduli=len(spec.moduli),
         num_products=0 if system is None else system.num_products,
@@ -194,12 +192,3 @@ def explain_spec(spec: Spec, grade: str, options: Mapping[str, Any]) -> Explanat
         guaranteed=grade != "native" or system is None,
         rho=spec.rho,
     )
-
-
-def _name_accuracy(options: Mapping[str, Any]) -> str:
-    """Name the option that determines the moduli."""
-    if options.get("method") == NATIVE_METHOD:
-        return "the native product"
-    if options.get("num_moduli") is not None:
-        return f"{options['num_moduli']} moduli"
-    return f"accuracy {options.get('accuracy') or 'native'}"

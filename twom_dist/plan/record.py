@@ -12,7 +12,6 @@ from ..moduli.accuracy import componentwise_bound, error_bound
 from ..tiles.grid import Grid
 from ..tiles.spec import Spec
 from .cluster import Cluster
-from .cost import Cost
 from .count import Counts, count
 from .footprint import WorkerMemory
 from .show import Rows, as_html, as_text, name_count
@@ -146,7 +145,7 @@ class Plan:
         return len(self.grid.panels)
 
     @property
-    def workers(self) -> int:
+    def n_workers(self) -> int:
         """Number of worker processes."""
         return self.cluster.workers
 
@@ -196,29 +195,11 @@ class Plan:
     def __repr__(self) -> str:
         m, n, k = self.shape
         mt, nt, _ = self.tiles
-        workers = name_count(self.workers, "worker")
+        workers = name_count(self.n_workers, "worker")
         return (
             f"<plan of {self.routine}: {m} x {k} times {k} x {n}, {self.dtype}, "
             f"{mt} x {nt} tiles on {workers}, up to "
             f"{format_bytes(self.peak_worker_bytes)} on each; print it for more>"
-        )
-
-    def cost(self) -> Cost:
-        """Return only the cost, which prints as the line that a lazy result shows.
-
-        Returns
-        -------
-        Cost
-            Tasks, int8 products of tiles, moduli, bytes moved and memory.
-        """
-        return Cost(
-            self.routine,
-            products=1,
-            tasks=self.num_tasks,
-            int8_gemms=self.num_int8_gemms,
-            num_moduli=self.num_moduli,
-            bytes_moved=self.bytes_moved,
-            peak_bytes=self.peak_worker_bytes,
         )
 
     def __str__(self) -> str:
@@ -262,5 +243,5 @@ class Plan:
     def _show_workers(self) -> str:
         if self.worker_grid is not None:
             pr, pc = self.worker_grid
-            return f"{self.workers}, as {pr} x {pc}"
-        return f"{self.workers}, each with up to {self.held_fraction:.0%} of the rows"
+            return f"{self.n_workers}, as {pr} x {pc}"
+        return f"{self.n_workers}, each with up to {self.held_fraction:.0%} of the rows"

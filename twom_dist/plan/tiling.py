@@ -157,7 +157,7 @@ def _check_tile(tile: Any, shape: Shape) -> int:
     """Return a tile size; refuse one with more tiles than anybody would wait for."""
     side = as_integer(tile)
     if side is None or side < 1:
-        raise PlanError(f"tile={tile!r} is not a positive integer", "", "tile")
+        raise PlanError(f"chunks={tile!r} is not a positive integer", "", "tile")
 
     def count(tile: int) -> int:
         mt, nt, kt = (_count(length, tile) for length in shape)
@@ -167,8 +167,8 @@ def _check_tile(tile: Any, shape: Shape) -> int:
         sides = range(1, SMALLEST_TILE)
         least = 1 + bisect_left(sides, True, key=lambda t: count(t) <= MANY_TILES)
         raise PlanError(
-            f"tile={side} cuts the matrices into {count(side):,} tiles, and dask takes "
-            "some 0.7 ms for each",
+            f"chunks={side} cuts the matrices into {count(side):,} tiles, and dask "
+            "takes some 0.7 ms for each",
             f"Use tiles of {least} or larger ones",
             "many-tiles",
         )

@@ -7,7 +7,6 @@ product is taken. m, n and k are those of the whole product, or of each in a sta
 choice does not depend on tiles or chunks.
 """
 
-from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from math import inf
 from typing import Any, NamedTuple
@@ -17,11 +16,8 @@ import numpy as np
 from ..config import setting, size_setting
 from ..kernels.limits import Shape
 from ..kernels.registry import load_engine
-from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
 from ..tiles.spec import Spec
-
-# What a product is where it is not native.
-_METHOD = "2m"
+from .choice import Choice
 
 
 class Crossover(NamedTuple):
@@ -35,8 +31,8 @@ class Crossover(NamedTuple):
 _XEON = "Intel Xeon with AVX512-VNNI and AMX, 2 cores"
 _H200 = "NVIDIA H200"
 
-# Of the default accuracy against NumPy's and CuPy's products, by engine, routine and
-# dtype; what is missing was not measured to be faster on all devices, at any size.
+# The default accuracy against NumPy's and CuPy's products, by engine, routine and
+# dtype. What is missing was not measured to be faster on all devices, at any size.
 # CPU: gemm of complex128 0.44, 0.76, 0.83 times as fast as NumPy on the Xeon, n = 1024,
 #      2048, 3072, and 0.81, 0.99, 1.02 on an AMD EPYC of family 26, n = 1024, 2048,
 #      4096; herk of complex128 1.05, 1.26, 1.41 (and 1.43, 1.76, 2.05 with 16 moduli on
@@ -77,7 +73,7 @@ def measure(shape: Shape) -> float:
 
 
 def prefers_native(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
-    """Whether the native product was measured to be faster, or nothing was.
+    """Tell whether the native product was measured to be faster, or nothing was.
 
     Parameters
     ----------
@@ -91,7 +87,7 @@ def prefers_native(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
     """
     if engine == "reference":
         return False
-    given = size_setting("native-below")
+    given = size_setting("blas-below")
     if given is not None:
         return measure(shape) < given
     known = _find(engine, routine, np.dtype(dtype).char)
@@ -101,8 +97,8 @@ def prefers_native(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
 
 
 def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:
-    """Whether all products of NumPy arrays of this shape are native; quick, if so."""
-    return measure(shape) < _least(dtype.char) and setting("native-below") is None
+    """Tell whether all products of NumPy arrays of this shape are native."""
+    return measure(shape) < _least(dtype.char) and setting("blas-below") is None
 
 
 @cache
@@ -126,58 +122,20 @@ def _has_vnni() -> bool:
     return bool(load_engine("cpu").name_kernel() == "avx512-vnni")
 
 
-def may_be_native(options: Mapping[str, Any]) -> bool:
-    """Whether options leave the choice: no accuracy, scaling, or pair of any kind."""
-    return next(_list_decisive(options), None) is None
-
-
-def _list_decisive(options: Mapping[str, Any]) -> Iterator[str]:
-    """Name the options that only a product through int8 has."""
-    accuracy = options.get("accuracy")
-    if not (accuracy is None or (isinstance(accuracy, str) and accuracy == "native")):
-        yield "accuracy"
-    if options.get("num_moduli") is not None:
-        yield "num_moduli"
-    if options.get("equilibrate") not in (None, False):
-        yield "equilibrate"
-    if isinstance(options.get("out"), str):
-        yield "out"
-    if options.get("pairs"):
-        yield "pairs"
-
-
-# Shape, spec, options and stack of a problem.
-_Posed = tuple[Shape, Spec, Mapping[str, Any], tuple[int, ...]]
-
-
-def settle_method(pose: Callable[..., _Posed], arguments: Mapping[str, Any]) -> _Posed:
-    """Pose a problem, by the method that is faster where "auto" is asked for."""
-    method = arguments.get("method")
-    if not (isinstance(method, str) and method == AUTO_METHOD):
-        return pose(**arguments)
-    posed = pose(**{**arguments, "method": _METHOD})
-    shape, spec = posed[:2]
-    if not may_be_native(arguments):
-        return posed
-    if not prefers_native(spec.engine, spec.routine.name, spec.dtype, shape):
-        return posed
-    return pose(**{**arguments, "method": NATIVE_METHOD})
-
-
-def tell_choice(spec: Spec, shape: Shape, options: Mapping[str, Any]) -> str:
+def tell_choice(spec: Spec, shape: Shape, choice: Choice) -> str:
     """Say why a method was chosen by "auto"."""
-    if decisive := next(_list_decisive(options), None):
-        return f"int8, since {decisive}={options[decisive]!r} was given"
+    if choice.decisive:
+        return f"int8, since {choice.decisive} was given"
     if spec.engine == "reference":
         return "int8, which is all that the reference engine does"
     name, size = spec.routine.name, measure(shape)
-    given = size_setting("native-below")
+    given = size_setting("blas-below")
     known = _find(spec.engine, name, np.dtype(spec.dtype).char)
     if given is None and known is None:
         kind = f"{name} of {np.dtype(spec.dtype).name}"
         return f"native, since int8 was not measured to be faster for {kind}"
     limit, source = (
-        (given, "the setting twom-dist.native-below")
+        (given, "the setting twom-dist.blas-below")
         if known is None or given is not None
         else (known.size, f"{known.device}, {known.results}")
     )

@@ -1,4 +1,4 @@
-"""Products of integers without any rounding: accuracy="exact".
+"""Products of integers without any rounding.
 
 Integers need no scaling. With all exponents 0 every entry is encoded as it is, and
 
@@ -8,49 +8,31 @@ So a residue system whose capacity reaches this bound gives the product exactly,
 what fits 53 bits leaves it in a double without rounding.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log2
 from typing import Any, Self
 
 import numpy as np
 
-from ..errors import AccuracyError, ArgumentError, PlanError
+from ..errors import AccuracyError, ArgumentError
 from ..moduli import (
-    METHODS,
     ResidueSystem,
     available_moduli,
     residue_system,
     shortest_system,
 )
-from ..moduli.accuracy import NATIVE_METHOD
 from ..tiles.integers import largest_magnitude, pair_dtype, working_dtype
 from ..tiles.routine import Routine
+from .choice import Choice
+from .target import Exact
 
-EXACT = "exact"
 # Larger integers do not all fit a double.
 LARGEST_RESULT = 1 << 53
-# Eisenstein integers have no place for all others.
-_METHODS = tuple(method for method in METHODS if method != "eisenstein")
-
-
-def is_asked(names: Mapping[str, Any]) -> bool:
-    """Tell whether an exact product is asked for, pairs having no other."""
-    accuracy = names.get("accuracy")
-    return check_pairs(names) or (isinstance(accuracy, str) and accuracy == EXACT)
-
-
-def check_pairs(names: Mapping[str, Any]) -> bool:
-    """Return pairs, which is True or False."""
-    pairs = names.get("pairs", False)
-    if not isinstance(pairs, bool | np.bool_):
-        raise PlanError(f"pairs={pairs!r} is neither True nor False", "", "pairs")
-    return bool(pairs)
 
 
 @dataclass(frozen=True)
 class Integers:
-    """What an exact product is of.
+    """The integers that an exact product is made of.
 
     Attributes
     ----------
@@ -65,45 +47,20 @@ class Integers:
     pairs: bool
 
     @classmethod
-    def of(
-        cls, names: Mapping[str, Any], letter: str | None, A: Any, B: Any, C: Any
-    ) -> Self | None:
-        """Return what the product is of, if it is to be exact; refuse what cannot."""
-        if not is_asked(names):
+    def of(cls, A: Any, B: Any, choice: Choice) -> Self | None:
+        """Return the integers of an exact product; None for any other product."""
+        if not isinstance(choice.target, Exact):
             return None
-        b = A if B is None else B
-        found = cls(A.dtype, b.dtype, check_pairs(names))
-        found._check(names, letter, C)
-        return found
-
-    def _check(self, names: Mapping[str, Any], letter: str | None, C: Any) -> None:
-        for name, dtype in (("A", self.a), ("B", self.b)):
-            if dtype.kind not in "biu":
-                problem = f"accuracy='exact' takes integers, and {name} is {dtype}"
-                remedy = "Convert it with astype, or leave accuracy out"
+        for name, x in (("A", A), ("B", B)):
+            if x is not None and x.dtype.kind not in "biu":
+                problem = f"an exact product takes integers, and {name} is {x.dtype}"
+                remedy = "Convert it with astype, or call td.gemm"
                 raise ArgumentError(problem, remedy, "exact-dtype")
-        own = "z" if self.pairs else "d"
-        if letter not in (None, own):
-            problem = f"an exact product is {self.dtype}"
-            raise ArgumentError(problem, "Call the routine by its plain name", "dtype")
-        accuracy = names.get("accuracy")
-        if not (accuracy is None or (isinstance(accuracy, str) and accuracy == EXACT)):
-            problem = f"pairs=True multiplies exactly, not to accuracy={accuracy!r}"
-            raise AccuracyError(problem, "Leave accuracy out", "pairs-accuracy")
-        if names.get("out") is not None:
-            found = names["out"]
-            problem = f"an exact product is one double for each part, not out={found!r}"
-            raise PlanError(problem, "Call td.gaussian_matmul for more bits", "out")
-        if names.get("equilibrate"):
-            problem = "an exact product scales nothing"
-            raise PlanError(problem, "Leave equilibrate out", "equilibrate")
-        if C is not None:
-            problem = "an exact product adds no C"
-            raise PlanError(problem, "Add it to the result", "exact-scalars")
+        return cls(A.dtype, (A if B is None else B).dtype, choice.pairs)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the result."""
+        """Dtype of the result."""
         return np.dtype("complex128" if self.pairs else "float64")
 
     @property
@@ -111,23 +68,8 @@ class Integers:
         """Largest magnitudes of the parts of A, and of B."""
         return largest_magnitude(self.a), largest_magnitude(self.b)
 
-    def choose_system(
-        self, routine: Routine, options: Mapping[str, Any], k: int, alpha: complex
-    ) -> ResidueSystem:
+    def choose_system(self, routine: Routine, method: str, k: int) -> ResidueSystem:
         """Return the shortest residue system, or refuse what may not be exact."""
-        if alpha != 1:
-            shown = alpha if alpha.imag else alpha.real
-            problem = f"an exact product is not multiplied by alpha={shown}"
-            raise PlanError(problem, "Multiply the result by it", "exact-scalars")
-        if options.get("num_moduli") is not None:
-            problem = "the dtypes decide about the moduli of an exact product"
-            raise AccuracyError(problem, "Leave num_moduli out", "accuracy-twice")
-        method = options.get("method", "2m")
-        if not isinstance(method, str) or method not in _METHODS:
-            problem = f"method={method!r} gives no exact product"
-            if method not in (*METHODS, NATIVE_METHOD):
-                problem = f"method={method!r} is not one of {', '.join(_METHODS)}"
-            raise AccuracyError(problem, "Leave method out", "method")
         bound = (2 if self.pairs else 1) * k * self.magnitudes[0] * self.magnitudes[1]
         results = bound * (2 if routine.sums else 1)
         if results > LARGEST_RESULT:
@@ -136,7 +78,7 @@ class Integers:
                 f"sums of k={k} products of {pairs}{self.a} and {self.b} may exceed "
                 "2^53, beyond which a double does not hold all integers"
             )
-            remedy = "Call td.gaussian_matmul, or convert to a dtype of fewer bits"
+            remedy = "Call td.integers.matmul, or convert to a dtype of fewer bits"
             raise AccuracyError(problem, remedy, "exact-range")
         system = shortest_exact(method, self.pairs, bound, *self.magnitudes)
         assert system is not None  # 2^54 are far fewer than those of all moduli

@@ -1,8 +1,8 @@
-"""What may stand in the place of a matrix: arrays of one family, stacks of matrices."""
+"""Matrices and whatever stands for them: arrays of one family, stacks, headers."""
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -71,7 +71,7 @@ def as_matrix(x: Any, name: str) -> Any:
 
 
 def check_single(x: Any, name: str) -> Any:
-    """Return a matrix; refuse a stack, of which there is no such thing."""
+    """Return a matrix; refuse a stack of them."""
     if len(x.shape) > 2:
         raise PlanError(
             f"{name} has shape {tuple(x.shape)}, and one matrix is taken here",
@@ -98,7 +98,7 @@ def as_array(x: Any, name: str) -> Any:
 
 
 def _refuse_other_kinds(x: Any, name: str) -> None:
-    """Refuse what NumPy would convert and lose something."""
+    """Refuse kinds of arrays that NumPy would convert with a loss."""
     meta = getattr(x, "_meta", x)
     if _is_masked(meta):
         raise ArgumentError(
@@ -156,27 +156,28 @@ def _as_numpy(x: Any, name: str) -> Any:
     return x
 
 
-class Header:
+class Header(NamedTuple):
     """A shape and a dtype in the place of an array."""
 
-    def __init__(
-        self, name: str, shape: Any, dtype: Any = "complex128", chunks: Any = None
-    ) -> None:
-        given = tuple(shape) if isinstance(shape, Iterable) else ()
-        sizes = [size for size in map(as_integer, given) if size is not None]
-        if not (len(given) == len(sizes) == 2 and min(sizes) >= 0):
-            raise PlanError(
-                f"{name}={shown(shape)} is neither an array nor the shape of a matrix",
-                "Give rows and columns, such as (3000, 2000)",
-                "not-two-dimensional",
-            )
-        self.shape = (sizes[0], sizes[1])
-        self.dtype = np.dtype(dtype)
-        self.chunks = chunks
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def read_shape(name: str, shape: Any, dtype: Any = "complex128") -> Header:
+    """Return the header of a matrix of this shape, which may be of any integers."""
+    given = tuple(shape) if isinstance(shape, Iterable) else ()
+    sizes = [size for size in map(as_integer, given) if size is not None]
+    if not (len(given) == len(sizes) == 2 and min(sizes) >= 0):
+        raise PlanError(
+            f"{name}={shown(shape)} is neither an array nor the shape of a matrix",
+            "Give rows and columns, such as (3000, 2000)",
+            "not-two-dimensional",
+        )
+    return Header((sizes[0], sizes[1]), np.dtype(dtype))
 
 
 def op_shape(x: Any, op: Op) -> tuple[int, int]:
-    """Shape of op(x), or of the matrices of a stack."""
+    """Return the shape of op(x), or of the matrices of a stack."""
     rows, columns = x.shape[-2:]
     return (rows, columns) if op == "N" else (columns, rows)
 
@@ -241,11 +242,11 @@ def check_out(
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
 ) -> None:
-    """Refuse what a result of the matrices cannot be written to."""
+    """Refuse an `out` that the result of the matrices cannot be written to."""
     given = [x for x in matrices if x is not None]
     if any(map(is_dask, given)):
         problem = "out is an array, and the result of dask arrays is lazy"
-        raise PlanError(problem, "Leave out out", "out")
+        raise PlanError(problem, "Omit the argument out", "out")
     family = family_of(given[0])
     plain = type(out).__name__ in ("ndarray", "memmap")  # no masks, no matrices
     if family_of(out) != family or not plain:
@@ -292,7 +293,7 @@ def _find_mapping(x: Any) -> np.memmap[Any, Any] | None:
 
 
 def _identify(mapping: np.memmap[Any, Any]) -> Any:
-    """Return what is equal for one file, whatever paths lead to it."""
+    """Return a value that is equal for one file, whatever paths lead to it."""
     assert mapping.filename is not None
     try:
         found = os.stat(mapping.filename)
@@ -309,7 +310,7 @@ def _mapped_bytes(x: Any, mapping: np.memmap[Any, Any]) -> tuple[int, int]:
 
 
 def _overlaps_itself(x: Any) -> bool:
-    """Whether one step along an axis may end within the axes of shorter steps."""
+    """Tell whether one step along an axis may end within the axes of shorter steps."""
     steps = sorted(
         (abs(step), size)
         for step, size in zip(x.strides, x.shape, strict=True)

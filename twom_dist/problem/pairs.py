@@ -5,14 +5,14 @@ one axis less and a dtype of two fields, which any cutting leaves alone: its til
 become complex where they are encoded. CuPy has no such dtypes and converts at once.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..errors import ArgumentError, PlanError
 from ..kernels.family import Family, empty_block, family_of
 from ..tiles.integers import pair_dtype, working_dtype
-from .matrices import as_matrix, is_dask
+from .matrices import Header, as_matrix, is_dask
 
 
 def check_parts(x: Any, name: str) -> None:
@@ -27,14 +27,7 @@ def check_parts(x: Any, name: str) -> None:
         )
 
 
-class PairHeader(NamedTuple):
-    """The shape of a matrix of pairs, and the dtype of their parts."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
-def header_of(x: Any, name: str) -> PairHeader:
+def header_of(x: Any, name: str) -> Header:
     """Describe (..., rows, columns, 2) integers as a matrix of pairs."""
     if x.dtype.kind not in "biu":
         raise ArgumentError(
@@ -43,7 +36,7 @@ def header_of(x: Any, name: str) -> PairHeader:
             "pairs-dtype",
         )
     check_parts(x, name)
-    return PairHeader(x.shape[:-1], x.dtype)
+    return Header(x.shape[:-1], x.dtype)
 
 
 def as_pairs(x: Any, name: str) -> Any:

@@ -12,13 +12,12 @@ from dask.utils import parse_bytes
 
 from ..kernels.family import empty_block, family_of, namespace
 from ..kernels.room import try_with_less
-from ..plan import LARGEST_TILE, Cluster, Cost, add_costs, make_plan
+from ..plan import LARGEST_TILE
 from ..problem.matrices import is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import check_kind
 from ..tiles.graph import running
-from . import client, lazy, stacks
-from .planned import cost_of, with_cost
+from . import lazy, stacks
 
 # The prefix that dashboards group the tasks by.
 STAGE = "twom-stack"
@@ -39,10 +38,7 @@ def compute(problem: Problem) -> Any:
         _pile([x[word] if words == 2 else x for x in one_by_one], problem)
         for word in range(words)
     ]
-    first = [x[0] if words == 2 else x for x in one_by_one]
-    cost = add_costs(problem.spec.routine.name, [cost_of(x) for x in first])
-    shown = tuple(with_cost(x, cost) for x in stacked)
-    return shown if words == 2 else shown[0]
+    return tuple(stacked) if words == 2 else stacked[0]
 
 
 def _matrices(problem: Problem) -> Iterator[Problem]:
@@ -83,7 +79,7 @@ def _by_blocks(problem: Problem) -> Any:
     arrays = [x.rechunk(dict(zip(axes, chunks, strict=True))) for x in arrays]
     family = family_of(arrays[0]._meta)
     words = () if spec.words == 1 else (spec.words,)
-    template = replace(problem, a=None, b=None, c=None, stack=(), options={})
+    template = replace(problem, a=None, b=None, c=None, stack=())
     result = da.map_blocks(
         _compute_block,
         *arrays,
@@ -95,30 +91,9 @@ def _by_blocks(problem: Problem) -> Any:
         template=template,
         dtypes=tuple(x.dtype for x in arrays),
     )
-    cost = _count(problem, given, arrays, result)
     if not words:
-        return with_cost(result, cost)
-    return tuple(with_cost(result[..., word], cost) for word in range(spec.words))
-
-
-def _count(problem: Problem, given: list[Any], arrays: list[Any], result: Any) -> Cost:
-    """Count what the products cost: what is cut moves to where a matrix is whole."""
-    cluster = client.current_cluster()
-    m, n, k = problem.shape
-    one = make_plan(replace(problem.spec, lazy=True), ((m,), (n,), (k,)), Cluster())
-    moved = 0
-    if cluster.workers > 1:
-        blocks = [prod(x.numblocks[-2:]) if is_dask(x) else 1 for x in given]
-        sizes = zip(given, blocks, strict=True)
-        moved = sum(x.nbytes - x.nbytes // count for x, count in sizes)
-    peak = sum(prod(x.chunksize) * x.dtype.itemsize for x in (*arrays, result))
-    return one.cost()._replace(
-        products=prod(problem.stack),
-        tasks=prod(result.numblocks),
-        int8_gemms=one.num_int8_gemms * prod(problem.stack),
-        bytes_moved=moved,
-        peak_bytes=peak * cluster.threads,
-    )
+        return result
+    return tuple(result[..., word] for word in range(spec.words))
 
 
 def _whole(x: Any, stack: tuple[int, ...]) -> Any:

@@ -31,20 +31,11 @@ class Row:
         self.side, self.tiles, self.shifts = side, tiles, shifts
         self._views: dict[int, Array] = {}
 
-    def shift(self, shifts: Sequence[Array | None]) -> None:
-        """Shift the columns from now on."""
-        self.shifts = shifts
-        self._views.clear()
-
     def view(self, step: int, spec: Spec) -> Array:
         """View a tile as rows of op(A), or of op(B)^T."""
         found = self._views.get(step)
         if found is None:
             found = as_rows(self.tiles[step], self.side, spec.op(self.side))
-            e = self.shifts_of(step)
-            if e is not None:
-                engine = load_engine(spec)
-                found = engine.scale_columns(found, convert(e, engine.family))
             self._views[step] = found
         return found
 
@@ -55,7 +46,15 @@ class Row:
         block = widen(self.tiles[step], spec.operand_dtype)
         return as_rows(block, self.side, spec.op(self.side))
 
-    def shifts_of(self, step: int) -> Array | None:
-        """Return the powers of two that the columns of a tile are multiplied by."""
+    def shifts_of(self, step: int, spec: Spec) -> Array | None:
+        """Return the exponents of a tile's columns, as the engine takes them."""
         e = None if self.shifts is None else self.shifts[step]
-        return e if e is None or self.side == "right" else -e
+        if e is None:
+            return None
+        return convert(e if self.side == "right" else -e, load_engine(spec).family)
+
+
+def shifts_of_both(rows: Sequence[Row], spec: Spec) -> list[Array] | None:
+    """Return the exponents of the columns of whole matrices, or None."""
+    found = [row.shifts_of(0, spec) for row in rows]
+    return None if found[0] is None else found

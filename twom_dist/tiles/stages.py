@@ -34,9 +34,10 @@ def largest_exponents(spec: Spec, row: Row, before: Measured | None = None) -> A
 
     `before`: of the tile as it is stored, which holds where nothing is shifted.
     """
-    if before is not None and row.shifts_of(0) is None:
+    shifts = row.shifts_of(0, spec)
+    if before is not None and shifts is None:
         return before.largest
-    return load_engine(spec).largest_exponents(row.view(0, spec))
+    return load_engine(spec).largest_exponents(row.view(0, spec), shifts)
 
 
 def combine_largest(parts: Sequence[Array]) -> Array:
@@ -48,11 +49,11 @@ def square_sums(
     spec: Spec, row: Row, largest: Array, before: Measured | None = None
 ) -> Measured:
     """Sum the squares of the rows in one tile, exactly."""
-    if before is not None and row.shifts_of(0) is None:
+    shifts = row.shifts_of(0, spec)
+    if before is not None and shifts is None:
         return before._replace(columns=None)
-    bits = norm_bits(spec.k)
-    sums = load_engine(spec).square_sums(row.view(0, spec), largest, bits)
-    return Measured(largest, sums)
+    given = row.view(0, spec), largest, norm_bits(spec.k), shifts
+    return Measured(largest, load_engine(spec).square_sums(*given))
 
 
 def scan_tile(spec: Spec, row: Row, largest: Array, before: None) -> Measured:

@@ -12,7 +12,7 @@ from ..moduli import scaling_rule
 from ..typing import Array, Uplo
 from .accumulator import Accumulator
 from .cache import encoded_tiles
-from .rows import Row
+from .rows import Row, shifts_of_both
 from .spec import (
     Spec,
     is_conjugated,
@@ -32,7 +32,7 @@ def _accumulator(values: Array, fill: Fill | None) -> Accumulator:
 
 
 def on_worker() -> bool:
-    """Whether this runs on a worker whose process has no client.
+    """Tell whether this runs on a worker whose process has no client.
 
     Nobody refills its blocks in place, as a user may the arrays that an in-process
     worker was given.
@@ -61,6 +61,7 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
             exponents,
             spec.system,
             conjugate=is_conjugated(op),
+            shifts=row.shifts_of(step, spec),
         )
         if spec.lazy:
             # Another thread may take it from the cache on a stream of its own.
@@ -72,7 +73,7 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
     # On a device they are told by identity: their values would have to be waited for.
     # Where nothing is scaled they tell nothing.
     on_host = spec.exact or family_of(exponents) == "numpy"
-    e = row.shifts_of(step)
+    e = None if row.shifts is None else row.shifts[step]
     key = (
         is_straight(side, op),
         is_conjugated(op),
@@ -219,4 +220,5 @@ def multiply_at_once(
         uplo=spec.uplo if routine.triangle else None,
         hermitian=routine.hermitian,
         out=out,
+        shifts=shifts_of_both((left, right), spec),
     )

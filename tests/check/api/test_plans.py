@@ -1,11 +1,14 @@
 """Plans of arrays and of shapes: those of the products that are computed."""
 
+from functools import partial
+
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.stages import count_stages
 from twom_dist.errors import ArgumentError
@@ -42,12 +45,12 @@ def assert_is_the_plan_of(plan, product):
 
 
 def test_a_plan_says_what_is_expected_of_the_matrices():
-    plan = td.plan_gemm((N, K), (K, N))
+    plan = td.plan(td.gemm, (N, K), (K, N))
     assert (plan.grade, plan.num_moduli) == ("native", 16)
     assert plan.operations_per_modulus == 2 * 2 * N * N * K
     assert "16 moduli, 117.7 bits, expected: the data decide" in str(plan)
     assert "(|A| |B|)_ij, expected" in str(plan)
-    given = td.plan_gemm((N, K), (K, N), num_moduli=16)
+    given = td.plan(td.gemm, (N, K), (K, N), num_moduli=16)
     assert (given.grade, given.int8_operations) == (None, plan.int8_operations)
     assert given.error_bound < plan.error_bound
 
@@ -84,12 +87,12 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("panel_bytes", [1, 20_000, "1 GiB"])
-@pytest.mark.parametrize("call", CALLS)
+@cases("panel_bytes", [1, 20_000, "1 GiB"])
+@cases("call", CALLS)
 def test_the_plan_of_dask_arrays_is_that_of_their_product(call, panel_bytes):
     routine, arrays, options = CALLS[call]
     with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
-        plan = getattr(td, f"plan_{routine}")(*arrays, **options)
+        plan = td.plan(getattr(td, routine), *arrays, **options)
         product = getattr(td, routine)(*arrays, **options)
     assert_is_the_plan_of(plan, product)
 
@@ -98,19 +101,19 @@ def test_the_plan_of_dask_arrays_is_that_of_their_product(call, panel_bytes):
 def test_a_plan_with_beta_is_that_of_a_product_with_c(routine):
     A = lazy((N, N), 9)
     arrays = [A] * ROUTINES[routine].matrices
-    plan = getattr(td, f"plan_{routine}")(*arrays, beta=2)
+    plan = td.plan(getattr(td, routine), *arrays, beta=2)
     product = getattr(td, routine)(*arrays, lazy((N, N), 5), beta=2)
     assert_is_the_plan_of(plan, product)
-    assert plan.peak_worker_bytes > getattr(td, f"plan_{routine}")(*arrays).memory.total
+    assert plan.peak_worker_bytes > td.plan(getattr(td, routine), *arrays).memory.total
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-@pytest.mark.parametrize("routine", ROUTINES)
+@cases("dtype", ["f4", "f8", "c8", "c16"])
+@cases("routine", ROUTINES)
 def test_arrays_and_shapes_have_one_plan(routine, dtype):
-    make = getattr(td, f"plan_{routine}")
+    make = partial(td.plan, getattr(td, routine))
     shapes = [(N, K), (K, N)] if routine == "gemm" else [(N, K)] * 2
     shapes = shapes[: ROUTINES[routine].matrices]
-    on = {"workers": 4, "threads_per_worker": 2, "worker_memory": 2**30}
+    on = {"n_workers": 4, "threads_per_worker": 2, "memory_limit": 2**30}
     plans = [
         make(*shapes, dtype=dtype, chunks=10, **on),
         make(*(np.ones(s, dtype) for s in shapes), chunks=10, **on),
@@ -129,26 +132,32 @@ def test_arrays_and_shapes_have_one_plan(routine, dtype):
 
 
 @pytest.mark.parametrize(
-    "given", [{"workers": 2}, {"threads_per_worker": 3}, {"worker_memory": 2**30}]
+    "given", [{"n_workers": 2}, {"threads_per_worker": 3}, {"memory_limit": 2**30}]
 )
 def test_workers_that_are_described_are_those_of_the_plan(given):
-    plan = td.plan_herk(lazy((N, K), 7), **given)
+    plan = td.plan(td.herk, lazy((N, K), 7), **given)
     cluster = plan.cluster
     assert (cluster.workers, cluster.threads, cluster.memory.limit) == (
-        given.get("workers", 1),
+        given.get("n_workers", 1),
         given.get("threads_per_worker", 1),
-        given.get("worker_memory"),
+        given.get("memory_limit"),
     )
-    assert td.plan_herk((N, K), chunks=7, **given).cluster == cluster
-    assert td.plan_herk((N, K)).cluster == Cluster()
+    assert td.plan(td.herk, (N, K), chunks=7, **given).cluster == cluster
+    assert td.plan(td.herk, (N, K)).cluster == Cluster()
 
 
 def test_integers_of_numpy_are_integers():
-    given = {"workers": 4, "threads_per_worker": 2, "worker_memory": 2**30, "chunks": 7}
+    given = {
+        "n_workers": 4,
+        "threads_per_worker": 2,
+        "memory_limit": 2**30,
+        "chunks": 7,
+    }
     own = {name: np.int64(x) for name, x in given.items()}
     shape = (np.int64(N), np.int32(K))
     assert (
-        td.plan_herk(shape, **own).to_json() == td.plan_herk((N, K), **given).to_json()
+        td.plan(td.herk, shape, **own).to_json()
+        == td.plan(td.herk, (N, K), **given).to_json()
     )
 
 
@@ -162,26 +171,26 @@ def test_a_large_update_is_planned_by_some_of_its_rows(monkeypatch):
 
     triangle.triangle_map.cache_clear()
     monkeypatch.setattr(triangle, "place_triangle", note)
-    plan = td.plan_herk((2**24, 2**10), workers=64)
+    plan = td.plan(td.herk, (2**24, 2**10), n_workers=64)
     assert plan.tiles == (8192, 8192, 1)
     assert plan.held_fraction < 0.25
     assert 0 < len(placed) <= 4
 
 
 def test_a_plan_is_shown_in_a_line():
-    plan = td.plan_gemm((3000, 2000), (2000, 1000), workers=4, dtype="c8")
+    plan = td.plan(td.gemm, (3000, 2000), (2000, 1000), n_workers=4, dtype="c8")
     shown = repr(plan)
     assert len(shown) < 200
     for part in ("gemm", "3000 x 2000", "complex64", "4 workers"):
         assert part in shown
-    huge = td.plan_gemm((10**9, 3), (3, 10**9), workers=4)
+    huge = td.plan(td.gemm, (10**9, 3), (3, 10**9), n_workers=4)
     assert len(repr(huge)) < 200
 
 
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_what_is_not_multiplied_is_neither_read_nor_moved(routine):
-    make, count = getattr(td, f"plan_{routine}"), ROUTINES[routine].matrices
-    sizes = {"chunks": 10, "workers": 4, "beta": 1}
+    make, count = partial(td.plan, getattr(td, routine)), ROUTINES[routine].matrices
+    sizes = {"chunks": 10, "n_workers": 4, "beta": 1}
     whole, scaled = (make(*[(N, N)] * count, alpha=x, **sizes) for x in (1, 0))
     assert (scaled.num_int8_gemms, scaled.int8_operations, scaled.bytes_moved) == (
         0,
@@ -194,14 +203,14 @@ def test_what_is_not_multiplied_is_neither_read_nor_moved(routine):
 
 @pytest.mark.parametrize("routine", ["gemm", "her2k"])
 def test_a_shape_may_stand_beside_an_array(routine):
-    make, x = getattr(td, f"plan_{routine}"), np.zeros((30, 30), "float64")
+    make, x = partial(td.plan, getattr(td, routine)), np.zeros((30, 30), "float64")
     lazy = da.from_array(x, chunks=10)
     for other in (x, lazy):
         assert make(other, x.shape).to_json() == make(other, x).to_json()
         assert make(x.shape, other).to_json() == make(x, other).to_json()
 
 
-@pytest.mark.parametrize("name", ["C", "letter", "family", "routine", "tile"])
+@pytest.mark.parametrize("name", ["letter", "family", "worker_memory", "tile"])
 def test_what_is_no_option_of_a_plan_is_refused(name):
     with raises(ArgumentError, "unknown-option"):
-        td.plan_gemm((3, 3), (3, 3), **{name: None})
+        td.plan(td.gemm, (3, 3), (3, 3), **{name: None})

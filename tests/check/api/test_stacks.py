@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.expect import raises
-from tests.support.pipeline import same_bits
 from tests.support.stacks import assert_each_is_as_alone, random_stack
 from tests.support.strategies import DTYPES, spread_pair
 from twom_dist.errors import PlanError
@@ -26,8 +27,8 @@ def hard_stack(count: int, m: int, k: int, dtype: str) -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize("accuracy", ["native", "componentwise", "normwise"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("accuracy", ["native", "componentwise", "normwise"])
+@cases("dtype", DTYPES)
 def test_every_matrix_takes_its_own_moduli(dtype, accuracy):
     a, b = hard_stack(7, 5, 12, dtype), hard_stack(7, 12, 6, dtype)
     options = {"accuracy": accuracy}
@@ -89,7 +90,9 @@ def test_matrices_that_spread_along_k_are_equilibrated_as_alone(dtype):
     for grade in ("native", "componentwise"):
         found = td.gemm(a, b, accuracy=grade)
         assert_each_is_as_alone(found, "gemm", a, b, accuracy=grade)
-        shifts = [td.explain(*pair, accuracy=grade).equilibrated for pair in pairs]
+        shifts = [
+            td.explain(td.gemm, *pair, accuracy=grade).equilibrated for pair in pairs
+        ]
         assert 0 < np.count_nonzero(shifts) < len(pairs)
 
 
@@ -112,9 +115,9 @@ def test_large_matrices_and_pairs_of_words_are_computed_alone(monkeypatch, large
     monkeypatch.setattr(stacks, "LARGEST", largest)
     a = random_stack((2, 2), 5, 6, "complex128", 1)
     assert_each_is_as_alone(td.herk(a), "herk", a)
-    hi, lo = td.herk(a, out="dd")
+    hi, lo = td.twofold.herk(a)
     for place in np.ndindex(2, 2):
-        alone = td.herk(a[place], out="dd")
+        alone = td.twofold.herk(a[place])
         assert same_bits(hi[place], alone[0])
         assert same_bits(lo[place], alone[1])
 
@@ -141,8 +144,8 @@ def test_lazily_with_any_chunks(monkeypatch, largest):
         assert same_bits(found.compute(scheduler="sync"), td.gemm(a, b, c, beta=2))
     found = td.herk(lazy_a, uplo="lower")
     assert same_bits(found.compute(scheduler="sync"), td.herk(a, uplo="lower"))
-    found = td.gemm(lazy_a, lazy_b, out="dd")
-    for word, expected in zip(found, td.gemm(a, b, out="dd"), strict=True):
+    found = td.twofold.gemm(lazy_a, lazy_b)
+    for word, expected in zip(found, td.twofold.gemm(a, b), strict=True):
         assert same_bits(word.compute(scheduler="sync"), expected)
 
 

@@ -2,37 +2,25 @@
 
 import json
 import re
-import subprocess
-import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import (
-    K,
-    M,
-    N,
-    contents,
-    make,
-    read,
-    same_bits,
-    save,
-    visible,
-)
-from tests.support.jobs import stop_after
+from tests.support.bits import same_bits
+from tests.support.command import K, M, N, contents, make, read, save, visible
 from tests.support.layouts import lay_out
 from tests.support.places import ROOT
 from twom_dist import jobs
-from twom_dist.cli import failures, main
+from twom_dist.cli import failures
 from twom_dist.cli.options import NUMBER, SHAPE
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import MemoryBudget
 
 ROUTINES = ["gemm", "herk", "syrk", "her2k", "syr2k"]
-HERE = ("--workers", "0", "--tile", "16")
+BY_SHAPE = ("--shape-a", "8000,4000", "--shape-b", "4000x80")
+HERE = ("--n-workers", "0", "--chunks", "16")
 
 
 @pytest.mark.parametrize("routine", ROUTINES)
@@ -59,19 +47,6 @@ def test_every_routine_is_a_command_with_all_options(call, a, routine):
     assert call(*product, *HERE, "--quiet") == (0, "", "")
 
 
-def test_help_is_quick_and_names_the_exit_codes(call):
-    for command in ((), ("gemm",)):
-        code, out, _ = call(*command, "--help")
-        assert code == 0
-        for line in ("0    done", "2    refused", "130  interrupted"):
-            assert line in out
-    assert set(ROUTINES) <= set(main.commands)
-    code = "import sys, twom_dist.cli; print(*sys.modules)"
-    loaded = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
-    slow = {"distributed", "zarr", "h5py", "numba", "onnxruntime"}
-    assert slow & set(loaded.split()) == set()
-
-
 def test_the_docs_have_the_exit_codes_of_the_help():
     page = (ROOT / "docs" / "files.md").read_text("utf-8")
     table = page.partition("| exit code |")[2].partition("\n\n")[0]
@@ -87,7 +62,7 @@ def test_the_docs_have_the_exit_codes_of_the_help():
             {"resumed": 0, "shape": [M, N, K]},
         ),
         (("herk", "A.npy", "-o", "H.npy", *HERE, "--quiet"), {"dtype": "complex128"}),
-        (("plan", "A.npy", "B.npy"), {"waves": 1}),
+        (("plan", "gemm", "A.npy", "B.npy"), {"waves": 1}),
         (("info", "A.npy"), {"shape": [M, K], "chunks": None, "missing_chunks": 0}),
         (("doctor",), {"ok": True}),
         (("clean", "."), {"leftovers": []}),
@@ -104,7 +79,7 @@ def test_every_command_prints_a_line_of_json(call, a, b, command, fields):
     ("command", "code"),
     [
         (("info", "none.npy"), "file-missing"),
-        (("plan", "A.npy", "A.npy"), "shapes"),
+        (("plan", "gemm", "A.npy", "A.npy"), "shapes"),
         (("gemm", "--fast"), "usage"),
         (("clean", "none"), "usage"),
     ],
@@ -115,16 +90,6 @@ def test_errors_are_json_beside_the_sentence(call, a, command, code):
     assert (exit_code, found["code"], found["exit"]) == (2, code, 2)
     assert err.startswith(f"twom-dist: error: {found['error']}")
     assert found["remedy"] in err
-
-
-def test_python_and_dask_have_the_command():
-    (entry,) = entry_points(group="dask_cli", name="twom")
-    assert (entry.load(), main.name) == (main, "twom")
-    command = [sys.executable, "-m", "twom_dist", "plan"]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr.startswith("twom-dist: error: ")
-    assert found.stderr.count("\n") == 1
 
 
 def test_info_describes_a_matrix(call):
@@ -139,14 +104,14 @@ def test_info_describes_a_matrix(call):
 @pytest.mark.parametrize(
     ("command", "shape", "tile", "options"),
     [
-        (("A.npy", "B.npy"), (M, N, K), 10, {}),
-        (("A.npy", "--op", "C", "--routine", "herk"), (K, K, M), 10, {"op": "C"}),
-        (("--shape-a", "8000,4000", "--shape-b", "4000x80"), (8000, 80, 4000), 90, {}),
+        (("gemm", "A.npy", "B.npy"), (M, N, K), 10, {}),
+        (("herk", "A.npy", "--op", "C"), (K, K, M), 10, {"op": "C"}),
+        (("gemm", *BY_SHAPE), (8000, 80, 4000), 90, {}),
     ],
 )
 def test_a_plan_is_that_of_the_job(call, a, b, command, shape, tile, options, threads):
     """With whole tiles, the last ones smaller, and the share of the processes."""
-    flags = ("--workers", "2", "--worker-memory", "550MiB", "--tile", str(tile))
+    flags = ("--n-workers", "2", "--memory-limit", "550MiB", "--chunks", str(tile))
     # One is what is planned for where nothing is said.
     flags += ("--threads-per-worker", str(threads)) if threads > 1 else ()
     cluster = Cluster(2, threads, MemoryBudget(550 * 2**20, "job"))
@@ -167,17 +132,16 @@ def test_numbers_and_shapes_are_parsed():
     assert SHAPE("3,4") == SHAPE("3x4") == SHAPE(" 3 , 4") == (3, 4)
 
 
-def test_resume_keeps_the_tiles_that_overwrite_would_compute_again(call, a):
-    def run(progress):
-        options = {"tile": 16, "op_b": "C", "overwrite": True, "progress": progress}
-        td.multiply_files("A.npy", "A.npy", "C.npy", **options)
-
-    np.save("C.npy", np.eye(2))
-    command = ("gemm", "A.npy", "A.npy", "-oC.npy", "--op-b=C", *HERE, "--overwrite")
-    for flags, kept in (((), False), (("--resume",), True)):
-        stop_after(2, run)
-        code, out, _ = call(*command, *flags, "--json")
-        assert (code, json.loads(out)["resumed"] >= 2) == (0, kept)
+def test_integers_are_multiplied_exactly(call):
+    a = np.random.default_rng(0).integers(-99, 99, (20, 30)).astype("i2")
+    np.save("I.npy", a)
+    code, out, _ = call("syrk", "I.npy", "-oC.npy", "--exact", *HERE, "--json")
+    assert (code, json.loads(out)["num_moduli"]) == (0, 5)
+    assert (np.load("C.npy") == a.astype(int) @ a.T).all()
+    code, out, _ = call("plan", "syrk", "I.npy", "--exact", "--json")
+    assert (code, json.loads(out)["error_bound"]) == (0, 0)
+    code, _, err = call("syrk", "I.npy", "-oC.npy", "--exact", "--alpha", "2")
+    assert (code, "takes no 'alpha'" in err) == (2, True)
 
 
 # --- failures while running ---------------------------------------------------------

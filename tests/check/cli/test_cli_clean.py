@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import twom_dist as td
 from tests.support.command import contents, read, save
 from tests.support.expect import raises
 from tests.support.jobs import stop_after
@@ -21,9 +22,9 @@ from twom_dist.store.leftovers import remove_leftover
 def left(call, a):
     """Two jobs that were stopped, and the output of an earlier one."""
     np.save("C.npy", np.eye(2))
-    product = {"tile": 16, "op_b": "T", "overwrite": True}
+    product = {"chunks": 16, "op_b": "T", "overwrite": True}
     stop_after(2, lambda **x: multiply_files("A.npy", "A.npy", "C.npy", **product, **x))
-    stop_after(3, lambda **x: update_files("herk", "A.npy", "H.zarr", tile=16, **x))
+    stop_after(3, lambda **x: update_files(td.herk, "A.npy", "H.zarr", chunks=16, **x))
 
 
 def listed(call, *flags):
@@ -93,7 +94,7 @@ def test_a_folder_with_anything_else_stays(call, left, stranger):
         remove_leftover(find_unfinished("C.npy"))
     for overwrite in (False, True):
         with pytest.raises(StoreError):
-            update_files("herk", "A.npy", "C.npy", overwrite=overwrite)
+            update_files(td.herk, "A.npy", "C.npy", overwrite=overwrite)
     assert contents(inside) == before
     assert found["H.zarr"]["removed"]
 

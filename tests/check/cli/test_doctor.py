@@ -1,7 +1,7 @@
 """The doctor: its findings about engines, GPUs, dask-cuda and workers; the command.
 
 What is broken is a stand-in. What is in order is real; real workers are examined in
-tests/run/workers/test_local_cluster.py and test_job_workers.py.
+tests/run/workers/test_local_cluster.py and tests/nightly/versions.
 """
 
 import sys
@@ -80,7 +80,7 @@ def test_code_that_numba_cannot_keep_is_told(call, a, b, monkeypatch):
     found = td.doctor().findings[1]
     assert (found.name, found.status) == ("engine cpu", "failure")
     assert "NUMBA_CACHE_DIR" in str(found)
-    code, _, err = call("gemm", "A.npy", "B.npy", "-o", "C.npy", "--workers", "0")
+    code, _, err = call("gemm", "A.npy", "B.npy", "-o", "C.npy", "--n-workers", "0")
     assert (code, "NUMBA_CACHE_DIR" in err) == (2, True)
 
 

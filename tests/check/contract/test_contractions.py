@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from opt_einsum.testing import rand_equation
 
 import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.packages import require
-from tests.support.pipeline import same_bits
 from tests.support.strategies import random_matrix
-from twom_dist.api import gemm
 from twom_dist.contract import pair
 from twom_dist.contract.subscripts import parse
 
@@ -98,7 +98,7 @@ def test_axes_are_broadcast_as_in_numpy(subscripts, shapes):
         expect(found, np.einsum(subscripts, *operands))
 
 
-@pytest.mark.parametrize(
+@cases(
     "shapes",
     [
         *([(3,), (3,)], [(3,), (3, 2)], [(2, 3), (3,)], [(2, 3), (3, 4)]),
@@ -106,7 +106,7 @@ def test_axes_are_broadcast_as_in_numpy(subscripts, shapes):
         *([(3,), (5, 3, 2)], [(5, 2, 3), (3,)], [(2, 0), (0, 3)]),
     ],
 )
-@pytest.mark.parametrize("dtype", ["complex128", "float32", "int64", "bool", "float16"])
+@cases("dtype", ["complex128", "float32", "int64", "bool", "float16"])
 def test_matmul_is_that_of_numpy(shapes, dtype):
     a, b = (integers(shape, dtype, i) for i, shape in enumerate(shapes))
     expected = np.matmul(a, b)
@@ -145,12 +145,12 @@ def watch(monkeypatch):
     """Keep what reaches the products."""
     seen = []
 
-    def call(name, A, B=None, **options):
-        seen.append((name, A, B, options))
-        return original(name, A, B, **options)
+    def compute(call):
+        seen.append((call.terms.routine.name, call.A, call.B, call.terms.ops))
+        return original(call)
 
-    original = gemm.call
-    monkeypatch.setattr(gemm, "call", call)
+    original = pair.compute_call
+    monkeypatch.setattr(pair, "compute_call", compute)
     return seen
 
 
@@ -176,14 +176,14 @@ def test_no_operand_is_copied_that_a_view_of_is_a_matrix(monkeypatch, subscripts
     seen = watch(monkeypatch)
     found = td.einsum(subscripts, a, b, method="2m")
     expect(found, np.einsum(subscripts, a, b))
-    ((_, A, B, options),) = seen
+    ((_, A, B, taken),) = seen
     shared = [np.shares_memory(x, y) for x, y in ((a, A), (b, B))]
     if ops is None:
         # One order of what is contracted suits one of the two.
         assert shared.count(True) <= 1
     else:
         assert shared == [True, True]
-        assert options["op_a"] + options["op_b"] == ops
+        assert "".join(taken) == ops
 
 
 def test_the_smaller_operand_is_copied(monkeypatch):
@@ -261,7 +261,7 @@ def test_a_network_has_the_numbers_of_numpy():
     # For each sum of k products sqrt(k) + 2 units, of a network the sum over all pairs.
     bound = oe.contract(expression, *map(abs, operands)) * 30 * 20 * 2.0**-53
     for below in (0, None):
-        with dask.config.set({"twom-dist.native-below": below}):
+        with dask.config.set({"twom-dist.blas-below": below}):
             for found in (
                 oe.contract(expression, *operands, backend="twom_dist"),
                 td.einsum(expression, *operands),

@@ -8,6 +8,7 @@ import pytest
 from opt_einsum.testing import rand_equation
 
 import twom_dist as td
+from twom_dist.contract import pair
 
 SIZES = dict(zip("abcdij", (4, 3, 5, 2, 6, 4), strict=True))
 
@@ -94,13 +95,13 @@ def test_integers_stay_integers():
     ],
 )
 def test_updates_are_told_by_names(monkeypatch, call, name):
-    seen, original = [], td.api.gemm.call
+    seen, original = [], pair.compute_call
 
-    def watch(routine, *args, **options):
-        seen.append(routine)
-        return original(routine, *args, **options)
+    def watch(call):
+        seen.append(call.terms.routine.name)
+        return original(call)
 
-    monkeypatch.setattr(td.api.gemm, "call", watch)
+    monkeypatch.setattr(pair, "compute_call", watch)
     x = da.from_array(draw("ai"), chunks=(2, 3))
     found = lazily(lambda: call(x))
     assert seen == [name]

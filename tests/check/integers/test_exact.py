@@ -1,4 +1,4 @@
-"""accuracy="exact": integers and pairs of them, compared with Python integers."""
+"""Exact products of integers and of pairs, compared with Python integers."""
 
 import dask
 import dask.array as da
@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.integers import as_parts, conjugate, full, multiply, random_integers
-from tests.support.pipeline import same_bits
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
 from twom_dist.moduli import available_moduli, residue_system
 from twom_dist.problem.exact import shortest_exact
@@ -25,7 +26,7 @@ def test_products_are_those_of_python_integers(shape, left, right, pairs):
     m, n, k = shape
     a = random_integers((m, k), left, pairs, 1)
     b = random_integers((k, n), right, pairs, 2)
-    c = td.gemm(a, b, accuracy="exact", pairs=pairs)
+    c = td.integers.gemm(a, b, pairs=pairs)
     assert c.dtype == ("complex128" if pairs else "float64")
     assert (as_parts(c) == multiply(a, b, pairs)).all()
 
@@ -34,23 +35,23 @@ def test_products_are_those_of_python_integers(shape, left, right, pairs):
 def test_updates_of_pairs(dtype):
     a, b = (random_integers((7, 5), dtype, True, seed) for seed in (1, 2))
     h = multiply(a, conjugate(a), True)
-    assert (as_parts(td.herk(a, pairs=True)) == h).all()
+    assert (as_parts(td.integers.herk(a, pairs=True)) == h).all()
     s = multiply(a, conjugate(b), True)
-    expected = as_parts(td.her2k(a, b, pairs=True))
+    expected = as_parts(td.integers.her2k(a, b, pairs=True))
     assert (expected == s + conjugate(s)).all()
     t = multiply(a, b.swapaxes(0, 1), True)
     twice = t + t.swapaxes(0, 1)
-    assert (as_parts(td.syr2k(a, b, pairs=True)) == twice).all()
+    assert (as_parts(td.integers.syr2k(a, b, pairs=True)) == twice).all()
     c = multiply(a.swapaxes(0, 1), a, True)
-    assert (as_parts(td.syrk(a, pairs=True, op="T")) == c).all()
+    assert (as_parts(td.integers.syrk(a, pairs=True, op="T")) == c).all()
 
 
 def test_updates_of_integers():
     a, b = (random_integers((7, 5), "int16", seed=seed) for seed in (1, 2))
     s = multiply(a, b.T)
-    assert (as_parts(td.syrk(a, accuracy="exact")) == multiply(a, a.T)).all()
-    assert (as_parts(td.syr2k(a, b, accuracy="exact")) == s + s.T).all()
-    lower = as_parts(td.syrk(a, accuracy="exact", uplo="lower"))
+    assert (as_parts(td.integers.syrk(a)) == multiply(a, a.T)).all()
+    assert (as_parts(td.integers.syr2k(a, b)) == s + s.T).all()
+    lower = as_parts(td.integers.syrk(a, uplo="lower"))
     assert (lower == np.tril(multiply(a, a.T))).all()
 
 
@@ -63,21 +64,21 @@ def test_extremes_on_both_sides_of_a_modulus(dtype, pairs):
     count = 3 if dtype == "int8" else 5 if pairs else 4
     k = residue_system(kind, count).capacity // (parts * largest**2)
     for length, moduli in ((k, count), (k + 1, count + 1)):
-        plan = td.plan_gemm(
-            (1, length), (length, 1), dtype=dtype, accuracy="exact", pairs=pairs
+        plan = td.plan(
+            td.integers.gemm, (1, length), (length, 1), dtype=dtype, pairs=pairs
         )
         assert plan.num_moduli == moduli
         assert plan.error_bound == 0
         if length > 2**20:
             continue
         a = full((1, length), -largest, dtype, pairs)
-        c = as_parts(td.gemm(a, a.swapaxes(0, 1), accuracy="exact", pairs=pairs))
+        c = as_parts(td.integers.gemm(a, a.swapaxes(0, 1), pairs=pairs))
         assert c.flat[-1] == parts * largest**2 * length
         assert c.flat[0] == (0 if pairs else c.flat[-1])
 
 
 def test_samples_of_8_bits_take_four_moduli():
-    plan = td.plan_herk((1024, 4096), dtype="int8", pairs=True)
+    plan = td.plan(td.integers.herk, (1024, 4096), dtype="int8", pairs=True)
     assert plan.num_moduli == 4
     assert "exactly" in str(plan)
 
@@ -96,24 +97,24 @@ def test_the_shortest_system_suffices(method, bits):
 
 def test_entries_fit_even_where_their_products_are_few():
     a, b = random_integers((2, 1), "int32"), random_integers((1, 3), "bool")
-    c = td.gemm(a, b, accuracy="exact")
+    c = td.integers.gemm(a, b)
     assert (as_parts(c) == multiply(a, b)).all()
 
 
 @pytest.mark.parametrize("method", ["3m", "4m", "hybrid"])
 def test_other_methods(method):
     a = random_integers((6, 4), "int8", True)
-    c = td.herk(a, pairs=True, method=method)
-    assert same_bits(c, td.herk(a, pairs=True))
+    c = td.integers.herk(a, pairs=True, method=method)
+    assert same_bits(c, td.integers.herk(a, pairs=True))
 
 
 def test_engines_agree():
     for pairs in (False, True):
         a = random_integers((6, 9), "int16", pairs, 1)
         b = random_integers((9, 5), "uint8", pairs, 2)
-        options = {"accuracy": "exact", "pairs": pairs}
-        c = td.gemm(a, b, **options)
-        assert same_bits(td.gemm(a, b, engine="reference", **options), c)
+        c = td.integers.gemm(a, b, pairs=pairs)
+        slowly = td.integers.gemm(a, b, pairs=pairs, engine="reference")
+        assert same_bits(slowly, c)
 
 
 LAYOUTS = {
@@ -136,19 +137,22 @@ def test_layouts(layout):
     x, y = (LAYOUTS[layout](t) for t in (a, b))
     if layout == "lists":
         x, y = (np.array(t, np.int16) for t in (x, y))
-    c = td.gemm(a, b, pairs=True)
-    assert same_bits(td.gemm(x, y, pairs=True), c)
+    c = td.integers.gemm(a, b, pairs=True)
+    assert same_bits(td.integers.gemm(x, y, pairs=True), c)
     turned = (np.swapaxes(t, 0, 1) for t in (x, y))
-    assert same_bits(td.gemm(*turned, pairs=True, op_a="T", op_b="T"), c)
+    assert same_bits(td.integers.gemm(*turned, pairs=True, op_a="T", op_b="T"), c)
 
 
 @pytest.mark.parametrize("tile", [3, 1024])
 def test_tiles_do_not_show(tile):
     a = random_integers((11, 8), "int8", True)
     with dask.config.set({"twom-dist.largest-tile": tile}):
-        for call in (lambda: td.herk(a, pairs=True), lambda: td.syrk(a, pairs=True)):
+        for call in (
+            lambda: td.integers.herk(a, pairs=True),
+            lambda: td.integers.syrk(a, pairs=True),
+        ):
             assert same_bits(call(), call())
-        found = td.herk(a, pairs=True)
+        found = td.integers.herk(a, pairs=True)
     assert (as_parts(found) == multiply(a, conjugate(a), True)).all()
 
 
@@ -159,21 +163,19 @@ def test_dask(pairs, scheduler):
     b = random_integers((8, 7), "uint16", pairs, 2)
     x = da.from_array(a, chunks=(4, 3, 1) if pairs else (4, 3))
     y = da.from_array(b, chunks=5)
-    lazily = td.gemm(x, y, accuracy="exact", pairs=pairs)
-    c = td.gemm(a, b, accuracy="exact", pairs=pairs)
+    lazily = td.integers.gemm(x, y, pairs=pairs)
+    c = td.integers.gemm(a, b, pairs=pairs)
     assert (lazily.shape, lazily.dtype) == (c.shape, c.dtype)
     assert same_bits(lazily.compute(scheduler=scheduler), c)
-    assert same_bits(
-        td.gemm(x, b, accuracy="exact", pairs=pairs).compute(scheduler="sync"), c
-    )
-    h = td.syrk(x, accuracy="exact", pairs=pairs).compute(scheduler=scheduler)
-    assert same_bits(h, td.syrk(a, accuracy="exact", pairs=pairs))
+    assert same_bits(td.integers.gemm(x, b, pairs=pairs).compute(scheduler="sync"), c)
+    h = td.integers.syrk(x, pairs=pairs).compute(scheduler=scheduler)
+    assert same_bits(h, td.integers.syrk(a, pairs=pairs))
 
 
 def test_chunks_stay_integers():
     a = random_integers((8, 8), "int8", True)
     x = da.from_array(a, chunks=(4, 4, 2))
-    c = td.herk(x, pairs=True)
+    c = td.integers.herk(x, pairs=True)
     graph = dict(c.__dask_graph__())
     stages = {str(key[0]).rpartition("-")[0] for key in graph if type(key) is tuple}
     assert not any("exponents" in stage or "largest" in stage for stage in stages)
@@ -194,7 +196,7 @@ def test_a_block_that_was_refilled_is_encoded_again():
     buffer = random_integers((7, 3), "int8")
     load = dask.delayed(lambda: buffer, pure=False)
     x = da.from_delayed(load(), buffer.shape, "int8")
-    c = td.syrk(x, accuracy="exact")
+    c = td.integers.syrk(x)
     for value in (1, -2):
         buffer[2, 1] = value
         expected = multiply(buffer, buffer.T)
@@ -206,43 +208,43 @@ def test_a_block_that_was_refilled_is_encoded_again():
 def test_stacks(pairs, lazily):
     a = np.array([random_integers((5, 4), "int8", pairs, i) for i in range(3)])
     b = random_integers((4, 6), "uint8", pairs, 9)
-    options = {"accuracy": "exact", "pairs": pairs}
-    expected = [td.gemm(x, b, **options) for x in a]
-    squares = [td.syrk(x, **options) for x in a]
+    options = {"pairs": pairs}
+    expected = [td.integers.gemm(x, b, **options) for x in a]
+    squares = [td.integers.syrk(x, **options) for x in a]
     if lazily:
         a = da.from_array(a, chunks=(2, 3, 4, 2)[: a.ndim])
-    assert same_bits(np.asarray(td.gemm(a, b, **options)), np.array(expected))
-    assert same_bits(np.asarray(td.syrk(a, **options)), np.array(squares))
+    assert same_bits(np.asarray(td.integers.gemm(a, b, **options)), np.array(expected))
+    assert same_bits(np.asarray(td.integers.syrk(a, **options)), np.array(squares))
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0)])
 def test_nothing(shape):
     m, n, k = shape
     a, b = np.zeros((m, k, 2), np.int8), np.zeros((k, n, 2), np.int8)
-    c = td.gemm(a, b, pairs=True)
+    c = td.integers.gemm(a, b, pairs=True)
     assert same_bits(c, np.zeros((m, n), complex))
 
 
 def test_out_is_written_to():
     a = random_integers((5, 4), "int8", True)
     out = np.empty((5, 5), complex)
-    assert td.herk(a, pairs=True, out=out) is out
-    assert same_bits(out, td.herk(a, pairs=True))
+    assert td.integers.herk(a, pairs=True, out=out) is out
+    assert same_bits(out, td.integers.herk(a, pairs=True))
 
 
 def test_products_of_one_shape():
     a = random_integers((5, 4), "int8")
-    product = td.Product((5, 4), dtype="int8", routine="syrk", accuracy="exact")
-    assert same_bits(product(a), td.syrk(a, accuracy="exact"))
+    product = td.Product((5, 4), dtype="int8", routine=td.integers.syrk)
+    assert same_bits(product(a), td.integers.syrk(a))
     with raises(ArgumentError, "pairs"):
-        td.Product((5, 4), dtype="int8", routine="herk", pairs=True)
+        td.Product((5, 4), dtype="int8", routine=td.integers.herk, pairs=True)
 
 
 def test_explain_says_that_nothing_is_rounded():
     a = random_integers((5, 4), "int8", True)
-    found = td.explain(a, routine="herk", pairs=True)
+    found = td.explain(td.integers.herk, a, pairs=True)
     assert (found.asked, found.error_bound, found.guaranteed) == (
-        "accuracy exact",
+        "an exact product",
         0,
         True,
     )
@@ -253,46 +255,24 @@ a8, p8 = np.ones((3, 3), np.int8), np.ones((3, 3, 2), np.int8)
 wide = np.ones((3, 3), np.int64)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "code", "call"),
     [
-        (ArgumentError, "exact-dtype", lambda: td.syrk(a8 * 1.0, accuracy="exact")),
-        (ArgumentError, "exact-dtype", lambda: td.syrk(a8 * 1j, accuracy="exact")),
-        (ArgumentError, "pairs-dtype", lambda: td.herk(p8 * 1.0, pairs=True)),
-        (ArgumentError, "dtype", lambda: td.zgemm(a8, a8, accuracy="exact")),
-        (ArgumentError, "dtype", lambda: td.cherk(p8, pairs=True)),
-        (PlanError, "pairs-shape", lambda: td.herk(a8, pairs=True)),
-        (PlanError, "pairs", lambda: td.herk(p8, pairs="yes")),
-        (PlanError, "exact-scalars", lambda: td.syrk(a8, alpha=2, accuracy="exact")),
-        (
-            PlanError,
-            "exact-scalars",
-            lambda: td.syrk(a8, a8, beta=1, accuracy="exact"),
-        ),
-        (PlanError, "out", lambda: td.syrk(a8, out="dd", accuracy="exact")),
-        (
-            PlanError,
-            "equilibrate",
-            lambda: td.gemm(a8, a8, equilibrate=True, accuracy="exact"),
-        ),
-        (AccuracyError, "exact-range", lambda: td.syrk(wide, accuracy="exact")),
-        (
-            AccuracyError,
-            "pairs-accuracy",
-            lambda: td.herk(p8, pairs=True, accuracy="native"),
-        ),
-        (
-            AccuracyError,
-            "accuracy-twice",
-            lambda: td.syrk(a8, num_moduli=3, accuracy="exact"),
-        ),
+        (ArgumentError, "exact-dtype", lambda: td.integers.syrk(a8 * 1.0)),
+        (ArgumentError, "exact-dtype", lambda: td.integers.syrk(a8 * 1j)),
+        (ArgumentError, "pairs-dtype", lambda: td.integers.herk(p8 * 1.0, pairs=True)),
+        (PlanError, "pairs-shape", lambda: td.integers.herk(a8, pairs=True)),
+        (PlanError, "pairs", lambda: td.integers.herk(p8, pairs="yes")),
+        (PlanError, "out", lambda: td.integers.syrk(a8, out="dd")),
+        (AccuracyError, "exact-range", lambda: td.integers.syrk(wide)),
+        (AccuracyError, "accuracy", lambda: td.gemm(a8, a8, accuracy="exact")),
         *(
             (
                 AccuracyError,
                 "method",
-                lambda m=method: td.herk(p8, pairs=True, method=m),
+                lambda m=method: td.integers.herk(p8, pairs=True, method=m),
             )
-            for method in ("blas", "native", "eisenstein", "5m", None)
+            for method in ("blas", "auto", "native", "eisenstein", "5m", None)
         ),
     ],
 )
@@ -302,5 +282,5 @@ def test_refusals(kind, code, call):
 
 
 def test_a_refused_range_names_what_takes_it():
-    with pytest.raises(AccuracyError, match=r"td\.gaussian_matmul"):
-        td.plan_gemm((1, 2**24), (2**24, 1), dtype="int16", accuracy="exact")
+    with pytest.raises(AccuracyError, match=r"td\.integers.matmul"):
+        td.plan(td.integers.gemm, (1, 2**24), (2**24, 1), dtype="int16")

@@ -1,4 +1,4 @@
-"""gaussian_matmul, compared with Python integers."""
+"""integers.matmul, compared with Python integers."""
 
 import dask.array as da
 import numpy as np
@@ -30,14 +30,14 @@ def test_every_dtype_with_every_other(shape, left, right, pairs):
     a = random_integers((m, k), left, pairs, 1)
     b = random_integers((k, n), right, pairs, 2)
     expected = multiply(a, b, pairs)
-    found = td.gaussian_matmul(a, b, pairs=pairs, dtype=object)
+    found = td.integers.matmul(a, b, pairs=pairs, dtype=object)
     assert_right(found, expected)
     assert all(type(t) is int for t in found.flat)
     if fits(expected):
-        assert_right(td.gaussian_matmul(a, b, pairs=pairs), expected)
+        assert_right(td.integers.matmul(a, b, pairs=pairs), expected)
     else:
         with raises(PlanError, "integer-overflow"):
-            td.gaussian_matmul(a, b, pairs=pairs)
+            td.integers.matmul(a, b, pairs=pairs)
 
 
 @given(st.integers(0, 63), st.integers(0, 63), st.integers(1, 9), st.booleans())
@@ -46,7 +46,7 @@ def test_extremes_of_every_width(left, right, k, pairs):
     b = full((k, 2), -(2**right), "int64", pairs)
     b[:, 1] = 2**right - 1
     expected = multiply(a, b, pairs)
-    assert_right(td.gaussian_matmul(a, b, pairs=pairs, dtype=object), expected)
+    assert_right(td.integers.matmul(a, b, pairs=pairs, dtype=object), expected)
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_results_at_the_ends_of_64_bits(value):
     half, rest = divmod(value, 2**31)
     a = np.array([[2**31, rest, 2**62, -(2**62)]])
     b = np.array([[half], [1], [2**62 + 3], [2**62 + 3]])
-    assert_right(td.gaussian_matmul(a, b, dtype=object), multiply(a, b))
+    assert_right(td.integers.matmul(a, b, dtype=object), multiply(a, b))
     if -(2**63) <= value < 2**63:
-        assert td.gaussian_matmul(a, b)[0, 0] == value
+        assert td.integers.matmul(a, b)[0, 0] == value
     else:
         with raises(PlanError, "integer-overflow"):
-            td.gaussian_matmul(a, b)
+            td.integers.matmul(a, b)
 
 
 @given(st.integers(0, 400), st.integers(0, 200), st.booleans())
@@ -70,12 +70,12 @@ def test_python_integers_of_any_size(left, right, pairs):
     a = random_integers((3, 2), "int64", pairs, 1).astype(object) * 3**left
     b = random_integers((2, 4), "uint64", pairs, 2).astype(object) - 5**right
     expected = multiply(a, b, pairs)
-    assert_right(td.gaussian_matmul(a, b, pairs=pairs, dtype=object), expected)
+    assert_right(td.integers.matmul(a, b, pairs=pairs, dtype=object), expected)
 
 
 def test_lists_of_python_integers():
-    assert td.gaussian_matmul([[2**70]], [[-3]], dtype=object)[0, 0] == -3 * 2**70
-    assert td.gaussian_matmul([[True, False]], [[5], [7]])[0, 0] == 5
+    assert td.integers.matmul([[2**70]], [[-3]], dtype=object)[0, 0] == -3 * 2**70
+    assert td.integers.matmul([[True, False]], [[5], [7]])[0, 0] == 5
 
 
 def test_few_bits_take_few_moduli(monkeypatch):
@@ -90,11 +90,11 @@ def test_few_bits_take_few_moduli(monkeypatch):
     original = module.compute
     monkeypatch.setattr(module, "compute", compute)
     a = random_integers((3, 8), "int8").astype(np.int64)
-    td.gaussian_matmul(a, a.T)
-    td.gaussian_matmul(a + 2**40, a.T)
-    td.gaussian_matmul(a + 2**40, a.T + 2**40, dtype=object)
+    td.integers.matmul(a, a.T)
+    td.integers.matmul(a + 2**40, a.T)
+    td.integers.matmul(a + 2**40, a.T + 2**40, dtype=object)
     assert taken == [3, 11, 11]
-    td.gaussian_matmul(a + 2**60, a.T + 2**60, dtype=object)
+    td.integers.matmul(a + 2**60, a.T + 2**60, dtype=object)
     assert len(taken) == 3 + 4
 
 
@@ -105,12 +105,12 @@ def test_dask(dtype, pairs):
     b = random_integers((4, 3), dtype, pairs, 2)
     x, y = da.from_array(a, chunks=2), da.from_array(b, chunks=3)
     expected = multiply(a, b, pairs)
-    lazily = td.gaussian_matmul(x, y, pairs=pairs, dtype=object)
+    lazily = td.integers.matmul(x, y, pairs=pairs, dtype=object)
     assert (lazily.shape, lazily.dtype) == (expected.shape, object)
     assert_right(lazily.compute(scheduler="sync"), expected)
-    mixed = td.gaussian_matmul(x, b, pairs=pairs, dtype=object)
+    mixed = td.integers.matmul(x, b, pairs=pairs, dtype=object)
     assert_right(mixed.compute(scheduler="sync"), expected)
-    lazily = td.gaussian_matmul(x, y, pairs=pairs)
+    lazily = td.integers.matmul(x, y, pairs=pairs)
     assert lazily.dtype == np.int64
     if fits(expected):
         assert_right(lazily.compute(scheduler="sync"), expected)
@@ -125,23 +125,23 @@ def test_stacks(dtype):
     b = random_integers((3, 4, 2), dtype, True, 2)
     expected = multiply(a, b, True)
     options = {"pairs": True, "dtype": object}
-    assert_right(td.gaussian_matmul(a, b, **options), expected)
+    assert_right(td.integers.matmul(a, b, **options), expected)
     x = da.from_array(a, chunks=(1, 1, 2, 4, 2))
-    assert_right(td.gaussian_matmul(x, b, **options).compute(), expected)
+    assert_right(td.integers.matmul(x, b, **options).compute(), expected)
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0)])
 def test_nothing(shape):
     m, n, k = shape
     a, b = np.zeros((m, k, 2), np.int64), np.zeros((k, n, 2), np.int64)
-    found = td.gaussian_matmul(a, b, pairs=True)
+    found = td.integers.matmul(a, b, pairs=True)
     assert found.dtype == np.int64
     assert_right(found, np.zeros((m, n, 2), np.int64))
 
 
 def test_engines_agree():
     a, b = random_integers((3, 4), "int64", seed=1), random_integers((4, 2), "int64")
-    found = td.gaussian_matmul(a, b, dtype=object, engine="reference")
+    found = td.integers.matmul(a, b, dtype=object, engine="reference")
     assert_right(found, multiply(a, b))
 
 
@@ -151,21 +151,21 @@ i8 = np.ones((3, 3), np.int8)
 @pytest.mark.parametrize(
     ("kind", "code", "call"),
     [
-        (ArgumentError, "gaussian-dtype", lambda: td.gaussian_matmul(i8 * 1.0, i8)),
-        (ArgumentError, "gaussian-dtype", lambda: td.gaussian_matmul([[1.5]], [[1]])),
+        (ArgumentError, "gaussian-dtype", lambda: td.integers.matmul(i8 * 1.0, i8)),
+        (ArgumentError, "gaussian-dtype", lambda: td.integers.matmul([[1.5]], [[1]])),
         (
             ArgumentError,
             "gaussian-dtype",
-            lambda: td.gaussian_matmul(np.array([[0.5]], object), [[1]]),
+            lambda: td.integers.matmul(np.array([[0.5]], object), [[1]]),
         ),
         (
             ArgumentError,
             "gaussian-dtype",
-            lambda: td.gaussian_matmul(i8, i8, dtype=np.int32),
+            lambda: td.integers.matmul(i8, i8, dtype=np.int32),
         ),
-        (PlanError, "pairs-shape", lambda: td.gaussian_matmul(i8, i8, pairs=True)),
-        (PlanError, "pairs", lambda: td.gaussian_matmul(i8, i8, pairs=2)),
-        (PlanError, "shapes", lambda: td.gaussian_matmul(i8, i8[:2])),
+        (PlanError, "pairs-shape", lambda: td.integers.matmul(i8, i8, pairs=True)),
+        (PlanError, "pairs", lambda: td.integers.matmul(i8, i8, pairs=2)),
+        (PlanError, "shapes", lambda: td.integers.matmul(i8, i8[:2])),
     ],
 )
 def test_refusals(kind, code, call):
@@ -175,5 +175,5 @@ def test_refusals(kind, code, call):
 
 def test_numpys_integers_among_large_ones():
     a = np.array([[np.int8(-128), 2**70]], object)
-    found = td.gaussian_matmul(a, np.array([[1], [1]], object), dtype=object)
+    found = td.integers.matmul(a, np.array([[1], [1]], object), dtype=object)
     assert found.tolist() == [[2**70 - 128]]

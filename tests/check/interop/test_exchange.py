@@ -69,13 +69,13 @@ def test_every_routine_takes_them(library):
     for result, expected in [
         (td.zherk(a, c, beta=1), td.zherk(A, np.eye(5, dtype=complex), beta=1)),
         (td.syr2k(a, A), td.syr2k(A, A)),
-        *zip(td.gemm(a, B, out="dd"), td.gemm(A, B, out="dd"), strict=True),
+        *zip(td.twofold.gemm(a, B), td.twofold.gemm(A, B), strict=True),
         (td.Product((5, 7), (7, 4))(a, B), AB),
     ]:
         assert type(result) is kind
         assert np.from_dlpack(result).tobytes() == expected.tobytes()
-    assert td.plan_gemm(a, B).shape == (5, 4, 7)
-    assert td.explain(a, B).num_moduli == td.explain(A, B).num_moduli
+    assert td.plan(td.gemm, a, B).shape == (5, 4, 7)
+    assert td.explain(td.gemm, a, B).num_moduli == td.explain(td.gemm, A, B).num_moduli
 
 
 def test_stacks_are_taken_as_they_are(library):

@@ -174,7 +174,7 @@ def test_there_is_room_for_what_devices_have_left_and_not_hosts(told, room):
 # --- the command ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("flags", [(), ("--workers", "0"), ("--workers", "2")])
+@pytest.mark.parametrize("flags", [(), ("--n-workers", "0"), ("--n-workers", "2")])
 def test_the_command_refuses_cuda_where_there_is_no_gpu(call, a, b, flags, monkeypatch):
     for module in (jobs_devices, local):
         monkeypatch.setattr(module, "find_gpus", lambda: Gpus(reason="there is none"))

@@ -2,6 +2,7 @@
 
 import pytest
 
+import twom_dist as td
 from tests.support.command import make, save
 from tests.support.expect import first_number, raises
 from tests.support.layouts import lay_out
@@ -130,7 +131,7 @@ def test_the_least_limit_is_enough_and_no_mebibyte_more(kind, stretched):
 def test_more_moduli_than_expected_take_smaller_waves(here):
     for name in ("A.npy", "B.npy"):
         save(name, make(512, 512, 1))
-    job = open_job("gemm", "A.npy", "B.npy", "C.zarr")
+    job = open_job(td.gemm.ask("A.npy", "B.npy"), "C.zarr")
     with begin(job, Cluster(memory=MemoryBudget(530 * MIB)), 64) as run:
         system = residue_system("hybrid", 45)
         after = run.settle(Found(run.layout.spec.settle(system, 2.0**90)))

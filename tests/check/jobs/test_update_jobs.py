@@ -1,13 +1,14 @@
 """Updates of stored matrices: one triangle of tiles, and the bits of the routine."""
 
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import contents, make, read, same_bits, save
+from tests.support.bits import same_bits
+from tests.support.command import contents, make, read, save
 from tests.support.layouts import lay_out
 from twom_dist.api.files import update_files
 from twom_dist.plan import Cluster
@@ -15,7 +16,6 @@ from twom_dist.plan.memory import MemoryBudget
 from twom_dist.plan.waves import cut_triangle
 
 N, K = 45, 37
-ROUTINES = ["herk", "syrk", "her2k", "syr2k"]
 UPLOS = ["full", "lower", "upper"]
 OUTPUTS = {"full": "C.zarr", "lower": "C.npz", "upper": "C.h5"}
 
@@ -33,7 +33,9 @@ def files(here):
 def update(routine, output, op="N", **options):
     a, b = ("A.zarr", "B.npy") if op == "N" else ("AT.npy", "BT.zarr")
     two = (b,) if routine.endswith("2k") else ()
-    return update_files(routine, a, output, *two, op=op, **{"tile": 16, **options})
+    return update_files(
+        getattr(td, routine), a, output, *two, op=op, **{"chunks": 16, **options}
+    )
 
 
 def expect(routine, files, op="N", c=None, **options):
@@ -46,8 +48,11 @@ def expect(routine, files, op="N", c=None, **options):
 # --- the result ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("uplo", UPLOS)
-@pytest.mark.parametrize("routine", ROUTINES)
+@pytest.mark.parametrize(
+    ("routine", "uplo"),
+    # Each of both kinds, and of their twins one triangle.
+    [*product(("herk", "syr2k"), UPLOS), ("syrk", "lower"), ("her2k", "upper")],
+)
 def test_the_file_has_the_bits_of_the_routine(files, routine, uplo):
     before, output = contents(Path()), OUTPUTS[uplo]
     seen = []
@@ -74,7 +79,7 @@ def test_the_file_has_the_bits_of_the_routine(files, routine, uplo):
 def test_every_dtype_and_a_matrix_with_itself(files, dtype):
     values = (8 * make(20, 20, 6, "f8")).astype(dtype)
     np.save("D.npy", values)
-    summary = update_files("syr2k", "D.npy", "C.npy", "D.npy", op="T", tile=8)
+    summary = update_files(td.syr2k, "D.npy", "C.npy", "D.npy", op="T", chunks=8)
     assert summary.operations == (8 if dtype[0] == "c" else 2) * 20**3
     assert same_bits(read("C.npy"), td.syr2k(values, values, op="T"))
 
@@ -82,7 +87,7 @@ def test_every_dtype_and_a_matrix_with_itself(files, dtype):
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1)])
 def test_small_and_empty_shapes(files, shape):
     np.save("D.npy", np.ones(shape, "c16"))
-    update_files("herk", "D.npy", "C.npy", uplo="lower")
+    update_files(td.herk, "D.npy", "C.npy", uplo="lower")
     n, k = shape
     assert same_bits(read("C.npy"), np.tril(np.full((n, n), k, "c16")))
 

@@ -39,12 +39,14 @@ def matrices(here):
     ],
 )
 def test_every_routine_is_within_its_bound(matrices, routine, options):
-    options = {**options, "tile": 16, "verify": True}
+    options = {**options, "chunks": 16, "verify": True}
     if routine == "gemm":
         summary = td.multiply_files("A.zarr", "B.npy", "C.zarr", **options)
     else:
         b = "B.npy" if "2k" in routine else None
-        summary = td.update_files(routine, "A.zarr", "C.zarr", b, **options)
+        summary = td.update_files(
+            getattr(td, routine), "A.zarr", "C.zarr", b, **options
+        )
     assert 0 < summary.residual <= summary.residual_bound
     assert f"residual {summary.residual:.1e}" in str(summary)
 
@@ -65,7 +67,7 @@ def test_a_wrong_result_gets_no_name(matrices, here, monkeypatch, error, cell):
     monkeypatch.setattr(Output, "write", damage)
     before = sorted(here.iterdir())
     with raises(KernelError, "wrong-result"):
-        td.update_files("herk", "A.zarr", "C.npy", verify=True, tile=16, **GIVEN)
+        td.update_files(td.herk, "A.zarr", "C.npy", verify=True, chunks=16, **GIVEN)
     assert sorted(here.iterdir()) == before
 
 
@@ -73,7 +75,7 @@ def test_without_products_of_dask_it_is_refused_first(matrices, here):
     before = sorted(here.iterdir())
     expressions = dask.config.set({"array.query-planning": True})
     with expressions, raises(PlanError, "verify-expressions"):
-        td.update_files("herk", "A.zarr", "C.npy", verify=True)
+        td.update_files(td.herk, "A.zarr", "C.npy", verify=True)
     assert sorted(here.iterdir()) == before
 
 
@@ -84,12 +86,12 @@ def test_no_scale_hides_an_error_or_looks_like_one(matrices):
     multiply = partial(td.multiply_files, "small.npy", "large.npy", verify=True)
     added = {"alpha": 1e-58, "c": "C0.h5", "beta": 1e-18}
     for options in ({"alpha": 1e-160}, added):
-        summary = multiply("C.npy", tile=16, overwrite=True, **options)
+        summary = multiply("C.npy", chunks=16, overwrite=True, **options)
         assert summary.residual <= summary.residual_bound
     # Where results underflow, their rounding is no error.
     for scale in (1e-150, 1e-160, 1e-300):
         np.save("tiny.npy", scale * a)
-        td.update_files("herk", "tiny.npy", "U.npy", verify=True, overwrite=True)
+        td.update_files(td.herk, "tiny.npy", "U.npy", verify=True, overwrite=True)
     # One row is not a number; the others are checked.
     a[3, 5] = np.nan
     np.save("small.npy", a)

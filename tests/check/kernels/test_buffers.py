@@ -1,14 +1,11 @@
 """Memory that is used again: only when nobody holds it, and within its limit."""
 
 import gc
-import subprocess
-import sys
 
 import dask
 import numpy as np
 import pytest
 
-from tests.support.places import ROOT
 from twom_dist.kernels.cpu import buffers
 
 SIZE = 3 << 20
@@ -82,32 +79,3 @@ def test_nothing_is_kept_where_nothing_may_be():
     with dask.config.set({"twom-dist.reuse-bytes": 0}):
         buffers.empty((SIZE,), np.uint8)
     assert not buffers.kept.nbytes
-
-
-FORK = """
-import os, signal, threading
-from twom_dist.kernels.cpu import buffers
-
-held, done = threading.Event(), threading.Event()
-
-def hold():
-    with buffers.kept._lock:
-        held.set()
-        done.wait()
-
-threading.Thread(target=hold).start()
-held.wait()
-child = os.fork()
-if child == 0:
-    signal.alarm(20)
-    buffers.empty((1 << 21,), "u1")
-    os._exit(0)
-status = os.waitpid(child, 0)[1]
-done.set()
-assert status == 0
-"""
-
-
-def test_a_forked_child_does_not_wait_for_a_thread_that_it_has_not():
-    command = [sys.executable, "-W", "ignore", "-c", FORK]
-    assert subprocess.run(command, cwd=ROOT).returncode == 0

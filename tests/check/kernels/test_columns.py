@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
-from tests.support.pipeline import same_bits
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.shifts import assert_shifts_are_exact
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix, spread_matrix
 from twom_dist.kernels import fallbacks, get_engine
 from twom_dist.moduli import ZERO_ROW
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (37, 75), (5, 300), (300, 7), (0, 3)])
+@cases("dtype", DTYPES)
+@cases("shape", [(1, 1), (37, 75), (5, 300), (300, 7), (0, 3)])
 def test_exponents_of_columns(dtype, shape):
     x, engine = spread_matrix(*shape, dtype), get_engine("cpu")
     largest = engine.largest_exponents(x)
@@ -76,26 +78,5 @@ def test_exponents_of_columns_leave_out_rows_that_are_not_finite(engine):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_entries_beside_an_inf_stay_finite_and_signed(engine, dtype):
-    info = np.finfo(dtype)
-    x = np.array([[np.inf, -info.max, info.tiny, -info.tiny, 0]], dtype)
-    shifts = np.array([0, 60, -100, 60, 9], np.int32)
-    found = engine.scale_columns(x, shifts)
-    assert np.isinf(found[0, 0].real)
-    assert found[0, 1].real == -info.max
-    assert found[0, 2].real == info.smallest_subnormal
-    assert found[0, 3].real == -info.tiny * 2.0**60
-    assert found[0, 4] == 0
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_columns_times_powers_of_two(engine, dtype):
-    x = random_matrix(7, 5, dtype, 1.0)
-    x[1, 2], x[2, 3] = np.nan, np.inf
-    shifts = np.array([0, 60, -60, 120, -100], np.int32)
-    for layout in LAYOUTS.values():
-        found = engine.scale_columns(layout(x), shifts)
-        assert found.dtype == x.dtype
-        with np.errstate(invalid="ignore"):
-            assert same_bits(found.real, np.ldexp(x.real, shifts))
-            assert same_bits(found.imag, np.ldexp(x.imag, shifts))
+def test_shifts_are_exact_in_every_stage(engine, dtype):
+    assert_shifts_are_exact(engine, dtype, LAYOUTS)

@@ -1,13 +1,8 @@
 """Compiled code on disk: of these sources alone, whoever compiles at the same time."""
 
 import ast
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
 from numba.core.caching import IndexDataCacheFile
 
 import twom_dist
@@ -15,20 +10,6 @@ from twom_dist.kernels.cpu import compiled, norms
 from twom_dist.kernels.cpu.compiled import CodeFiles
 
 PACKAGE = Path(twom_dist.__file__).parent
-# A kernel that compiles in a moment around a function of another file.
-OUTER = """
-import numpy as np
-from twom_dist.kernels.cpu.compiled import kernel
-from twom_dist.kernels.cpu.digits import mirror_digits
-
-@kernel
-def outer(d, v):
-    mirror_digits(d, 16.0, v)
-
-d = np.array([[3.0]])
-outer(d, np.array([[-1.0]]))
-print(d[0, 0], sum(outer.stats.cache_hits.values()))
-"""
 
 
 def race(files, folder, monkeypatch):
@@ -67,32 +48,6 @@ def test_data_of_other_sources_are_not_taken(tmp_path):
     new.save("float64", "new code")
     index.write_bytes(before)  # a process of the old sources has written it again
     assert (old.load("float64"), new.load("float64")) == (None, None)
-
-
-@pytest.mark.slow
-def test_an_edited_function_of_another_file_is_compiled_anew(tmp_path):
-    copy = tmp_path / "twom_dist"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / "kernels" / "cpu" / "outer.py").write_text(OUTER, "utf-8")
-    environment = {x: y for x, y in os.environ.items() if x != "NUMBA_CACHE_DIR"}
-    environment |= {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-
-    def run():
-        command = [sys.executable, "-m", "twom_dist.kernels.cpu.outer"]
-        given = {"cwd": tmp_path, "env": environment, "capture_output": True}
-        out = subprocess.run(command, **given, check=True)
-        digit, hits = out.stdout.split()
-        return float(digit), int(hits)
-
-    assert [run(), run()] == [(3.0, 0), (3.0, 1)]
-    digits = copy / "kernels" / "cpu" / "digits.py"
-    text, written = digits.read_text("utf-8"), digits.stat().st_mtime_ns
-    edited = text.replace("digit = carry - d[t, c]", "digit = carry + d[t, c]")
-    assert len(edited) == len(text)
-    assert edited != text
-    digits.write_text(edited, "utf-8")
-    os.utime(digits, ns=(written, written))  # as installing a wheel does
-    assert run() == (-3.0, 0)
 
 
 # What callers of kernels take from elsewhere, none of it compiled in.

@@ -1,7 +1,5 @@
 """The int8 product: exact on this machine, or replaced by one that is."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +7,10 @@ import numpy as np
 import pytest
 
 import twom_dist
-from tests.support.command import ENVIRONMENT
+from tests.support.cases import cases
 from tests.support.expect import raises
 from twom_dist.errors import KernelError
 from twom_dist.kernels.cpu import int8_gemm
-
-SWITCH = "ORT_DISABLE_TELEMETRY"
 
 
 def as_int64(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -29,10 +25,8 @@ def saturating(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         out += np.clip(pair, -(2**15), 2**15 - 1).astype(np.int32)
 
 
-@pytest.mark.parametrize("name", int8_gemm.KERNELS)
-@pytest.mark.parametrize(
-    "shape", [(1, 1, 1), (1, 67, 3), (37, 1, 1031), (3, 5, 2**16), (65, 33, 513)]
-)
+@cases("name", int8_gemm.KERNELS)
+@cases("shape", [(1, 1, 1), (1, 67, 3), (37, 1, 1031), (3, 5, 2**16), (65, 33, 513)])
 def test_int8_products_are_exact(name, shape):
     gemm = getattr(int8_gemm, f"multiply_{name}")
     if name == "u8s8" and not int8_gemm.is_exact(gemm):
@@ -47,20 +41,6 @@ def test_int8_products_are_exact(name, shape):
         out = np.full((m, n), 12345, np.int32)
         gemm(left, right, out)
         assert (out == as_int64(left, right)).all()
-
-
-@pytest.mark.slow
-def test_onnx_runtime_reports_nothing(tmp_path):
-    """It would leave a name for this machine, and what it has not sent yet."""
-    script = (
-        "from twom_dist.kernels.cpu import int8_gemm\n"
-        "assert int8_gemm.is_exact(int8_gemm.multiply_u8u8)"
-    )
-    # It is quiet by itself where it finds that it is tested.
-    environment = {x: y for x, y in ENVIRONMENT.items() if x not in ("CI", SWITCH)}
-    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
-    assert not list(tmp_path.rglob("*onnxruntime*"))
 
 
 def test_the_check_finds_a_product_that_saturates():

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.expect import raises
-from tests.support.pipeline import dtype_for, same_bits
+from tests.support.pipeline import dtype_for
 from tests.support.strategies import random_matrix
 from twom_dist.errors import PlanError
 from twom_dist.kernels import get_engine

@@ -4,13 +4,12 @@ import json
 import re
 from contextlib import contextmanager
 
-import dask.array as da
-import numpy as np
 import pytest
 import zarr
 from distributed import Client, LocalCluster
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.command import CommandLine
 from tests.support.expect import raises
 from tests.support.jobs import IN_PROCESS
@@ -19,23 +18,22 @@ from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import budget_for_job, open_job
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import PRODUCT_SHARE, MemoryBudget
-from twom_dist.tiles.spec import Spec
 
 MIB = 2**20
-PLANS = [td.plan_gemm, td.plan_herk, td.plan_syrk, td.plan_her2k, td.plan_syr2k]
+ROUTINES = [td.gemm, td.herk, td.syrk, td.her2k, td.syr2k]
 SIDE = 3000
 
 
-def plan(make, memory, **options):
-    count = 1 if make in (td.plan_herk, td.plan_syrk) else 2
-    sizes = {"chunks": 500, "workers": 2, "worker_memory": memory}
-    return make(*[(SIDE, SIDE)] * count, **sizes, **options)
+def plan(routine, memory, **options):
+    count = 1 if routine in (td.herk, td.syrk) else 2
+    sizes = {"chunks": 500, "n_workers": 2, "memory_limit": memory}
+    return td.plan(routine, *[(SIDE, SIDE)] * count, **sizes, **options)
 
 
-def advised(make, memory, **options):
+def advised(routine, memory, **options):
     """MiB that the refusal of so much memory names."""
     with raises(MemoryLimitError, "memory") as caught:
-        plan(make, memory, **options)
+        plan(routine, memory, **options)
     return int(re.search(r"(\d+) MiB", caught.value.remedy)[1])
 
 
@@ -50,45 +48,22 @@ def workers(count, memory):
         yield
 
 
-@pytest.mark.parametrize("options", [{}, {"beta": 2}, {"method": "blas"}])
-@pytest.mark.parametrize("make", PLANS)
-def test_following_the_advice_is_enough(make, options):
+@cases("options", [{}, {"beta": 2}, {"method": "blas"}])
+@cases("routine", ROUTINES)
+def test_following_the_advice_is_enough(routine, options):
     for given in (1, 40, 150):
-        needed = advised(make, given * MIB, **options)
-        found = plan(make, needed * MIB, **options)
+        needed = advised(routine, given * MIB, **options)
+        found = plan(routine, needed * MIB, **options)
         assert found.peak_worker_bytes <= needed * MIB * PRODUCT_SHARE
 
 
-@pytest.mark.parametrize("make", PLANS)
-def test_encoded_tiles_give_way_before_anything_is_refused(make):
-    needed = advised(make, 40 * MIB) * MIB
-    kept = [plan(make, needed * half // 2).cache_bytes for half in (2, 3, 8)]
+@pytest.mark.parametrize("routine", ROUTINES)
+def test_encoded_tiles_give_way_before_anything_is_refused(routine):
+    needed = advised(routine, 40 * MIB) * MIB
+    kept = [plan(routine, needed * half // 2).cache_bytes for half in (2, 3, 8)]
     assert kept[0] < kept[1] < kept[2]
     assert kept[0] < 0.05 * needed
     assert needed - 1 <= kept[2] <= needed  # a quarter of what there is
-
-
-def test_tasks_keep_what_their_plan_has_room_for():
-    memory = advised(td.plan_gemm, 40 * MIB) * MIB
-    A = da.zeros((SIDE, SIDE), dtype=complex, chunks=500)
-    with workers(2, memory):
-        products = td.gemm(A, A), td.herk(A)
-    for product, make in zip(products, (td.plan_gemm, td.plan_herk), strict=True):
-        tasks = product.__dask_graph__().values()
-        given = [x for task in tasks for x in getattr(task, "args", ())]
-        specs = {x for x in given if isinstance(x, Spec)}
-        assert {x.cache_bytes for x in specs} == {plan(make, memory).cache_bytes}
-
-
-def test_lazy_updates_are_refused_by_the_memory_of_the_triangle():
-    A = da.zeros((SIDE, SIDE), dtype=complex, chunks=500)
-    needed = advised(td.plan_herk, MIB, uplo="lower") * MIB
-    with workers(2, needed):
-        td.herk(A, uplo="lower")
-        with raises(MemoryLimitError, "memory"):
-            td.gemm(A, A, op_b="C")
-    with workers(2, needed // 2), raises(MemoryLimitError, "memory"):
-        td.herk(A, uplo="lower")
 
 
 def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
@@ -100,26 +75,13 @@ def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
         )
     memory = 1000 * MIB
     cluster = budget_for_job(Cluster(4, 1, MemoryBudget(memory)))
-    layout = open_job("gemm", "A.zarr", "B.zarr", "C.zarr").lay_out(cluster)
-    flags = ("--workers", "4", "--worker-memory", str(memory), "--json")
-    code, out, _ = CommandLine(capsys)("plan", "A.zarr", "B.zarr", *flags)
+    layout = open_job(td.gemm.ask("A.zarr", "B.zarr"), "C.zarr").lay_out(cluster)
+    flags = ("--n-workers", "4", "--memory-limit", str(memory), "--json")
+    code, out, _ = CommandLine(capsys)("plan", "gemm", "A.zarr", "B.zarr", *flags)
     found = json.loads(out)
     assert (code, found["waves"]) == (0, len(layout.waves))
     assert found["tile_shape"] == list(layout.tile_shape)
     assert layout.tile_shape[2] % 700 == 0
-
-
-def test_small_workers_give_the_same_bits():
-    rng = np.random.default_rng(1)
-    A = rng.standard_normal((60, 50)) + 1j * rng.standard_normal((60, 50))
-    a = da.from_array(A, chunks=20)
-    sizes = {"chunks": 20, "workers": 1}
-    with raises(MemoryLimitError, "memory") as caught:
-        td.plan_gemm(A.shape, A.shape, op_b="C", worker_memory=1024, **sizes)
-    assert "1 MiB" in caught.value.remedy
-    with workers(1, MIB):
-        found = td.gemm(a, a, op_b="C").compute(scheduler="sync")
-    assert (found == td.gemm(A, A, op_b="C")).all()
 
 
 def test_a_plan_of_more_waves_than_anybody_would_wait_for_is_refused():

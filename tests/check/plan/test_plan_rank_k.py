@@ -10,22 +10,18 @@ import dask.array as da
 import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
 from twom_dist.tiles.cache import encoded_tiles
 from twom_dist.tiles.graph import PANEL, PRODUCT, SCALING_STAGES, UPDATE
 from twom_dist.tiles.placement.triangle import triangle_map
 
-PLANS = {
-    "herk": td.plan_herk,
-    "syrk": td.plan_syrk,
-    "her2k": td.plan_her2k,
-    "syr2k": td.plan_syr2k,
-}
+ROUTINES = ("herk", "syrk", "her2k", "syr2k")
 UPLOS = ("full", "lower", "upper")
 METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
 UNEVEN = ((30, 7, 24), (20, 25))
-each_routine = pytest.mark.parametrize("routine", PLANS)
+each_routine = pytest.mark.parametrize("routine", ROUTINES)
 
 
 def operands(routine):
@@ -33,14 +29,15 @@ def operands(routine):
 
 
 def plan(routine, shape=(61, 45), **options):
-    return PLANS[routine](*[shape] * operands(routine), **options)
+    shapes = [shape] * operands(routine)
+    return td.plan(getattr(td, routine), *shapes, **options)
 
 
 def plan_product(shape=(61, 45), *, op="C", chunks=None, **options):
     """Plan op(A) times its transpose, tiled like the update."""
     if isinstance(chunks, tuple):
         chunks = (chunks[0], *chunks)
-    return td.plan_gemm(shape, shape, op_b=op, chunks=chunks, **options)
+    return td.plan(td.gemm, shape, shape, op_b=op, chunks=chunks, **options)
 
 
 # --- int8 products ----------------------------------------------------------------
@@ -55,13 +52,13 @@ def test_herk_is_exactly_half_of_gemm(chunks):
     assert update.error_bound == product.error_bound
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("tiles", [1, 2, 7])
+@cases("method", METHODS)
+@cases("tiles", [1, 2, 7])
 def test_products_by_tile(tiles, method):
     kt, below = 3, tiles * (tiles - 1) // 2
     sizes = {"shape": (10 * tiles, 30), "chunks": 10, "method": method}
     of_tile = plan_product(**sizes).num_int8_gemms // (kt * tiles**2)
-    found = {name: plan(name, **sizes).num_int8_gemms // kt for name in PLANS}
+    found = {name: plan(name, **sizes).num_int8_gemms // kt for name in ROUTINES}
     assert found["syrk"] == of_tile * (below + tiles)
     assert found["her2k"] == found["syr2k"] == of_tile * tiles**2
     assert found["herk"] < found["syrk"]
@@ -92,7 +89,7 @@ def test_a_real_diagonal_tile_has_no_half_form(dtype):
 
 @each_routine
 def test_the_native_update_has_no_int8_products(routine):
-    found = plan(routine, method="blas", chunks=10, worker_memory=2**30)
+    found = plan(routine, method="blas", chunks=10, memory_limit=2**30)
     assert (found.num_int8_gemms, found.int8_operations, found.num_moduli) == (0, 0, 0)
 
 
@@ -105,9 +102,9 @@ def lazy(routine, chunks, **options):
 
 
 @each_routine
-@pytest.mark.parametrize("chunks", [(61, 45), (10, 10), UNEVEN])
-@pytest.mark.parametrize("panel_bytes", [1, 10_000])
-@pytest.mark.parametrize("options", [{}, {"method": "blas"}])
+@cases("chunks", [(61, 45), (10, 10), UNEVEN])
+@cases("panel_bytes", [1, 10_000])
+@cases("options", [{}, {"method": "blas"}])
 def test_tasks_are_those_of_the_graph(routine, chunks, panel_bytes, options):
     for uplo in UPLOS:
         with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
@@ -134,8 +131,8 @@ def test_one_worker_holds_everything_and_moves_nothing(routine):
 
 
 @each_routine
-@pytest.mark.parametrize("workers", [2, 3, 4, 6, 16])
-@pytest.mark.parametrize("rows", [(30, 7, 24, 30, 30, 1, 30, 30), (25,) * 8])
+@cases("workers", [2, 3, 4, 6, 16])
+@cases("rows", [(30, 7, 24, 30, 30, 1, 30, 30), (25,) * 8])
 def test_rows_move_once_to_each_further_holder(routine, workers, rows):
     n, k = sum(rows), 45
     placed = triangle_map(len(rows), workers)
@@ -145,7 +142,7 @@ def test_rows_move_once_to_each_further_holder(routine, workers, rows):
         holders[j].add(slot)
     moved = sum(rows[i] * (len(slots) - 1) for i, slots in holders.items())
     held = [sum(rows[i] for i in placed.rows_of(slot)) for slot in range(workers)]
-    found = plan(routine, (n, k), chunks=(rows, (20, 25)), workers=workers)
+    found = plan(routine, (n, k), chunks=(rows, (20, 25)), n_workers=workers)
     assert found.bytes_moved == operands(routine) * moved * k * 16
     assert found.held_fraction == max(held) / n
     if len(set(rows)) == 1:
@@ -157,7 +154,7 @@ def test_rows_move_once_to_each_further_holder(routine, workers, rows):
 def test_each_entry_is_held_by_one_worker(rows):
     """Beyond 256 rows of tiles, too, where only a part of them is placed by itself."""
     chunks = (rows, (20, 25))
-    found = plan("herk", (sum(rows), 45), chunks=chunks, workers=3, uplo="full")
+    found = plan("herk", (sum(rows), 45), chunks=chunks, n_workers=3, uplo="full")
     placed, results = triangle_map(len(rows), 3), [0] * 3
     for i, high in enumerate(rows):
         for j, wide in enumerate(rows[: i + 1]):
@@ -170,7 +167,7 @@ def test_each_entry_is_held_by_one_worker(rows):
 
 def test_memory_of_one_worker_is_inputs_results_encoded_and_one_task():
     n, k, tile = 4096, 2048, 512
-    sizes = {"shape": (n, k), "chunks": tile, "beta": 2, "worker_memory": 2**40}
+    sizes = {"shape": (n, k), "chunks": tile, "beta": 2, "memory_limit": 2**40}
     lower = plan("herk", uplo="lower", **sizes)
     full = plan("herk", uplo="full", **sizes)
     below = (n * n - n * tile) // 2 * 16
@@ -190,7 +187,7 @@ def test_memory_of_one_worker_is_inputs_results_encoded_and_one_task():
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 6, 16])
 def test_a_triangle_needs_less_than_the_product(workers):
-    sizes = {"shape": (8192, 4096), "chunks": 512, "workers": workers}
+    sizes = {"shape": (8192, 4096), "chunks": 512, "n_workers": workers}
     # Encoded tiles aside: those of a triangle serve on both sides.
     with dask.config.set({"twom-dist.cache-bytes": "1 MiB"}):
         update, product = plan("herk", uplo="lower", **sizes), plan_product(**sizes)
@@ -239,9 +236,9 @@ def test_the_measured_peak_is_the_planned_one(routine, beta, cache_bytes):
 
 
 @each_routine
-@pytest.mark.parametrize("uplo", UPLOS)
+@cases("uplo", UPLOS)
 def test_text_and_json_say_the_routine_and_the_triangle(routine, uplo):
-    found = plan(routine, (8192, 4096), workers=4, uplo=uplo)
+    found = plan(routine, (8192, 4096), n_workers=4, uplo=uplo)
     assert (found.routine, found.uplo) == (routine, uplo)
     text = str(found)
     for part in (f"{routine}, {uplo}", "4096 x 8192, complex128", "of the rows"):
@@ -263,7 +260,7 @@ def test_a_plan_of_gemm_says_so():
     [(1024, 4, 3, 3), (512, 4, 0, 1), (256, 4, 0, 0), (256, 7, 3, 1), (300, 20, 4, 10)],
 )
 def test_workers_without_a_tile_are_counted(chunks, workers, of_gemm, of_herk):
-    sizes = {"chunks": chunks, "workers": workers}
+    sizes = {"chunks": chunks, "n_workers": workers}
     assert plan_product((1024, 64), **sizes).idle_workers == of_gemm
     assert plan("herk", (1024, 64), **sizes).idle_workers == of_herk
 
@@ -276,14 +273,14 @@ def test_the_other_op_swaps_the_shape(routine):
 
 
 @each_routine
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (1, 1)])
+@cases("shape", [(0, 5), (5, 0), (0, 0), (1, 1)])
 def test_empty_and_single(routine, shape):
-    found = plan(routine, shape, worker_memory=2**30)
+    found = plan(routine, shape, memory_limit=2**30)
     assert found.shape == (shape[0], *shape)
     assert found.int8_operations == 0 or shape == (1, 1)
 
 
 @pytest.mark.parametrize(("workers", "tile"), [(1, 2048), (4, 1024), (64, 256)])
 def test_tiles_are_chosen_by_those_that_are_computed(workers, tile):
-    found = plan("herk", (8192, 8192), workers=workers)
+    found = plan("herk", (8192, 8192), n_workers=workers)
     assert found.tile_shape == (tile, tile, tile)

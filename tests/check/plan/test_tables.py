@@ -38,8 +38,10 @@ REPORT = Report(
 
 TAGS = {"table", "caption", "b", "tbody", "tr", "th", "td"}
 SHOWN = {
-    "plan": lambda: td.plan_herk((300, 200), workers=4, num_moduli=12),
-    "explanation": lambda: replace(td.explain(np.eye(3), np.eye(3)), asked=HOSTILE),
+    "plan": lambda: td.plan(td.herk, (300, 200), n_workers=4, num_moduli=12),
+    "explanation": lambda: replace(
+        td.explain(td.gemm, np.eye(3), np.eye(3)), asked=HOSTILE
+    ),
     "report": lambda: REPORT,
     "job": lambda: JOB,
 }

@@ -1,9 +1,6 @@
 """What the GPU benchmarks compute beside measuring: no GPU is needed."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,13 +16,11 @@ from benchmarks.gpu_peers import (
     find_peers,
     find_unloaded,
     read_results,
-    run_peer,
     version_name,
     warn_of_age,
 )
 from benchmarks.gpu_reference import Reference
 from benchmarks.gpu_schedule import PARTS, REPEATS, SIZES, estimate_seconds
-from tests.support.places import ROOT
 
 
 class NVMLError(Exception):
@@ -104,22 +99,6 @@ def test_older_versions_of_cublas_are_named():
     assert "2M" not in newer
 
 
-@pytest.mark.slow
-def test_the_command_line_is_read_without_a_gpu():
-    pytest.importorskip("cupy")
-    script = ROOT / "benchmarks" / "bench_gpu.py"
-    command = [sys.executable, str(script), "--part"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    for part, status in (("ours", 0), ("halves", 2)):
-        done = subprocess.run(
-            [*command, part, "--help"] if status == 0 else [*command, part],
-            env=environment,
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == status
-
-
 def test_the_estimate_for_each_half_is_below_ten_minutes():
     for part in PARTS:
         assert 30 < estimate_seconds(part, SIZES, REPEATS) < 600
@@ -127,14 +106,6 @@ def test_the_estimate_for_each_half_is_below_ten_minutes():
     assert estimate_seconds("peers", [32768], 50) < 600
     small, large = (estimate_seconds("ours", [n], 5) for n in (4096, 16384))
     assert small < large
-
-
-def test_a_peer_prints_results_before_it_fails():
-    script = "import os; print('{\"n\":', os.environ['N'], '}', flush=True)"
-    assert run_peer([sys.executable, "-c", script], {"N": "5"}, 60) == ([{"n": 5}], "")
-    lost = f"{script}\nraise SystemExit('no memory')"
-    found = run_peer([sys.executable, "-c", lost], {"N": "5"}, 60)
-    assert found == ([{"n": 5}], "no memory")
 
 
 def test_peers_are_compared_in_their_environment(monkeypatch, capsys):
@@ -148,13 +119,6 @@ def test_peers_are_compared_in_their_environment(monkeypatch, capsys):
     peers = {"a": {"on": "1"}, "b": {"on": "2"}}
     assert dict(compare(peers, [8, 16], 16, 5, timeout=60)) == peers
     assert capsys.readouterr().err == "warning: b: no memory\n"
-
-
-def test_a_peer_that_takes_too_long_is_stopped():
-    hangs = "import time; time.sleep(60)"
-    found, failure = run_peer([sys.executable, "-c", hangs], {}, 0.5)
-    assert found == []
-    assert "stopped" in failure
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Source files: each about one subject, and short."""
 
+import ast
+
 from tests.support.places import ROOT
 
 MAX_LINES = 350
@@ -22,3 +24,15 @@ def test_files_are_short():
         x: len(path.read_text("utf-8").splitlines()) for x, path in FILES.items()
     }
     assert {x: lines for x, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_no_function_hands_on_its_locals():
+    """What is handed on by name can be followed by name."""
+    calls = {
+        f"{x}:{node.lineno}"
+        for x, path in FILES.items()
+        if x.startswith("twom_dist/") and path.suffix == ".py"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "locals"
+    }
+    assert calls == set()

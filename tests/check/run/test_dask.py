@@ -6,10 +6,10 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 import twom_dist as td
-from tests.support.jobs import IN_PROCESS
+from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.stages import count_stages
 from tests.support.strategies import LAYOUTS, random_matrix
 from twom_dist.tiles.cache import encoded_tiles
@@ -50,10 +50,6 @@ def chunked(matrices, tiling):
     return [da.from_array(x, chunks=c) for x, c in zip(matrices, chunks, strict=True)]
 
 
-def same_bits(x, y):
-    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
-
-
 # --- the same bits ----------------------------------------------------------------
 
 
@@ -66,9 +62,9 @@ def test_every_tiling_and_engine(engine_name, scheduler, tiling, matrices, expec
     assert same_bits(found.compute(scheduler=scheduler), expected)
 
 
-@pytest.mark.parametrize("panel_bytes", [1, "4 kB", "10 kB"])
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
-@pytest.mark.parametrize("tiling", ["even", "k alone", "single rows", "empty pieces"])
+@cases("panel_bytes", [1, "4 kB", "10 kB"])
+@cases("scheduler", SCHEDULERS)
+@cases("tiling", ["even", "k alone", "single rows", "empty pieces"])
 def test_panels_change_nothing(panel_bytes, scheduler, tiling, matrices, expected):
     m, n, k = TILINGS[tiling]
     A, B, C = chunked(matrices, tiling)
@@ -92,7 +88,7 @@ def test_methods(method, matrices):
 
 
 @each_tiling
-@pytest.mark.parametrize("panel_bytes", [1, "1 GiB"])
+@cases("panel_bytes", [1, "1 GiB"])
 def test_nonfinite_entries_across_tiles(tiling, panel_bytes, matrices):
     A, B, C = (x.copy() for x in matrices)
     A[3, 2], A[3, 30], A[22, 17] = np.inf, -np.inf, np.nan
@@ -152,27 +148,6 @@ def test_dtypes_are_promoted(a, b, matrices):
     assert same_bits(found.compute(scheduler="sync"), expected)
 
 
-@pytest.mark.parametrize(
-    ("workers", "threads", "tilings"),
-    [
-        (1, 2, ("even", "ragged")),
-        (2, 1, ("ragged", "k alone")),
-        (3, 2, ("k alone", "even")),
-        (4, 1, ("even", "ragged")),
-    ],
-)
-def test_every_number_of_workers(workers, threads, tilings, matrices, expected):
-    options = {"n_workers": workers, "threads_per_worker": threads}
-    with (
-        LocalCluster(**options, **IN_PROCESS) as cluster,
-        Client(cluster),
-        dask.config.set({"twom-dist.panel-bytes": "3 kB"}),
-    ):
-        for tiling in tilings:
-            found = td.gemm(*chunked(matrices, tiling), **OPTIONS)
-            assert same_bits(found.compute(), expected)
-
-
 # --- the graph --------------------------------------------------------------------
 
 
@@ -192,7 +167,7 @@ def test_nothing_is_computed_while_the_graph_is_built():
     with dask.config.set(scheduler=refuse_to_compute):
         found = td.gemm(A, B, C, alpha=2, beta=1j, op_a="T")
         found = td.gemm(found, np.eye(20))
-        td.herk(found), td.plan_gemm(A, B, op_a="T")
+        td.herk(found), td.plan(td.gemm, A, B, op_a="T")
         repr(found)
     assert isinstance(found, da.Array)
     assert type(found._meta) is np.ndarray

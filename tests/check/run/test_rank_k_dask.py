@@ -6,10 +6,9 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 import twom_dist as td
-from tests.support.jobs import IN_PROCESS
+from tests.support.cases import cases
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
 
@@ -36,7 +35,7 @@ def pairs(left, right, others):
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("routine", "chunks", "uplo"), pairs(ROUTINES, CHUNKS, ["full", "lower", "upper"])
 )
 def test_every_tiling_gives_the_bits_of_numpy(routine, chunks, uplo):
@@ -120,15 +119,9 @@ def test_the_int8_products_that_run_are_those_of_the_plan(
     counted, routine, method, chunks
 ):
     matrices = operands(routine)
-    plans = {
-        td.herk: td.plan_herk,
-        td.syrk: td.plan_syrk,
-        td.her2k: td.plan_her2k,
-        td.syr2k: td.plan_syr2k,
-    }
     arrays = lazy(matrices, chunks)
     shapes = [x.shape for x in matrices]
-    plan = plans[routine](*shapes, chunks=arrays[0].chunks, method=method)
+    plan = td.plan(routine, *shapes, chunks=arrays[0].chunks, method=method)
     routine(*arrays, method=method).compute(scheduler="sync")
     assert tuple(map(sum, zip(*counted, strict=True))) == (
         plan.num_int8_gemms,
@@ -144,17 +137,6 @@ def test_an_update_is_not_computed_while_it_is_built():
     for routine in ROUTINES:
         td_args = (x, x) if routine in (td.her2k, td.syr2k) else (x,)
         assert routine(*td_args).shape == (8, 8)
-
-
-def test_workers_give_the_bits_of_numpy():
-    with (
-        LocalCluster(n_workers=3, threads_per_worker=1, **IN_PROCESS) as cluster,
-        Client(cluster),
-    ):
-        for routine in ROUTINES:
-            matrices = operands(routine)
-            arrays = lazy(matrices, (16, 16))
-            assert (routine(*arrays).compute() == routine(*matrices)).all()
 
 
 @pytest.mark.parametrize("alpha", [0, 1])

@@ -127,7 +127,7 @@ def test_missing_chunks_are_told_or_refused():
 def test_an_output_tells_where_it_comes_from(here):
     save("A.npy", td.testing.random_matrix(4, 4, dtype="float64"))
     for name in ("C.zarr", "C.h5", "C.npy"):
-        td.update_files("herk", "A.npy", name, alpha=2)
+        td.update_files(td.herk, "A.npy", name, alpha=2)
     assert open_matrix("C.npy").provenance() == {}
     for name in ("C.zarr", "C.h5"):
         found = open_matrix(name).provenance()

@@ -5,17 +5,11 @@ import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
-import dask
-import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client
 
-import twom_dist as td
-from tests.support.jobs import IN_PROCESS
-from twom_dist.testing import random_matrix
 from twom_dist.tiles.cache import EncodedCache
 
 
@@ -150,23 +144,3 @@ def test_threads_that_want_a_tile_at_once_share_it(cache, get):
         tiles = list(pool.map(ask, range(4)))
     assert all(tile is tiles[0] for tile in tiles)
     assert (cache.counters.encoded, cache.counters.reused) == (1, 3)
-
-
-@lru_cache
-def find_matrix():
-    """Return the array of the user, which is the same in all of this process."""
-    return random_matrix(9, 9, seed=1)
-
-
-def test_a_worker_in_the_clients_process_sees_a_matrix_that_was_refilled():
-    """The block that it holds is the array of the user."""
-    A, B = find_matrix(), random_matrix(9, 9, seed=2)
-    with Client(n_workers=1, **IN_PROCESS):
-        delayed = dask.delayed(find_matrix)()
-        a = da.from_delayed(delayed, A.shape, A.dtype).persist()
-        b = da.from_array(B, chunks=5).persist()
-        before = td.gemm(a, b).compute()
-        A *= -1  # which leaves the exponents as they are
-        after = td.gemm(a, b).compute()
-    assert (before == td.gemm(-A, B)).all()
-    assert (after == td.gemm(A, B)).all()

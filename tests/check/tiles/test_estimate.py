@@ -12,14 +12,14 @@ import pytest
 from dask.callbacks import Callback
 
 import twom_dist as td
-from tests.support.command import same_bits
+from tests.support.bits import same_bits
 from tests.support.expect import raises
 from tests.support.families import hard_pairs
 from tests.support.strategies import DTYPES, random_matrix, spread_pair
 from twom_dist.errors import AccuracyError, AccuracyWarning, ArgumentError
 from twom_dist.moduli import ZERO_ROW
 from twom_dist.moduli.accuracy import unit_roundoff
-from twom_dist.problem.problem import find_routine, of_arrays
+from twom_dist.problem.problem import of_arrays
 from twom_dist.tiles.look.estimate import SAMPLE, Measured, choose_rows
 
 
@@ -57,7 +57,7 @@ def test_componentwise_holds_without_exception():
 )
 def test_not_many_more_moduli_are_taken_than_needed(phi, most):
     a, b = (random_matrix(100, 100, "complex128", phi, seed) for seed in (1, 2))
-    taken = td.explain(a, b).num_moduli
+    taken = td.explain(td.gemm, a, b).num_moduli
     assert taken <= most
     # Three fewer are worse than NumPy.
     fewer = td.gemm(a, b, num_moduli=taken - 3, method="hybrid")
@@ -74,11 +74,11 @@ def test_moduli_and_bits_are_those_of_every_tiling_and_engine(accuracy, dtype):
     asked = {"accuracy": accuracy}
     expected = td.gemm(a, b, **asked)
     assert same_bits(td.gemm(a, b, engine="reference", **asked), expected)
-    explained = td.explain(a, b, **asked)
+    explained = td.explain(td.gemm, a, b, **asked)
     for rows, k in ((150, 13), (64, 40), (37, 31)):
         x, y = (da.from_array(t, chunks=c) for t, c in ((a, (rows, k)), (b, (k, rows))))
         assert same_bits(td.gemm(x, y, **asked).compute(scheduler="sync"), expected)
-        assert td.explain(x, y, **asked) == explained
+        assert td.explain(td.gemm, x, y, **asked) == explained
 
 
 @pytest.mark.parametrize("accuracy", ["native", "componentwise"])
@@ -92,8 +92,8 @@ def test_updates_take_what_their_product_takes(routine, accuracy):
     assert same_bits(found.compute(scheduler="sync"), expected)
     # The same rows and columns in another routine.
     op = "C" if routine.startswith("her") else "T"
-    product = td.explain(a, given[-1], op_b=op, accuracy=accuracy)
-    update = td.explain(*given, routine=routine, accuracy=accuracy)
+    product = td.explain(td.gemm, a, given[-1], op_b=op, accuracy=accuracy)
+    update = td.explain(getattr(td, routine), *given, accuracy=accuracy)
     assert update.num_moduli == product.num_moduli > 16
 
 
@@ -104,7 +104,7 @@ def test_of_equally_dominated_rows_the_first_are_sampled(values):
     largest = np.zeros(len(sums), np.int32)
     largest[rng.random(len(sums)) < 0.2] = ZERO_ROW
     a = random_matrix(5, 5, "complex128", 1, 1)
-    spec = of_arrays(find_routine("gemm"), a, a, None, None).spec
+    spec = of_arrays(*td.gemm.ask(a, a)[:3]).spec
     (rows,) = choose_rows([Measured(largest, sums)], spec)
     finite = np.flatnonzero(largest == 0)
     dominated = finite[np.argsort(sums[finite], kind="stable")[: SAMPLE // 2]]
@@ -121,15 +121,17 @@ def test_of_equally_dominated_rows_the_first_are_sampled(values):
 
 def test_rows_of_large_matrices_are_sampled():
     a, b = (random_matrix(4 * SAMPLE, 30, "complex128", 0, seed) for seed in (1, 2))
-    plain = td.explain(a, b, op_b="C", equilibrate=False)
+    plain = td.explain(td.gemm, a, b, op_b="C", equilibrate=False)
     # Dominated rows are found wherever they are, and so are near ones.
     a[301] = 1e-6
     a[301, 5] = 1
     b[77, :] = 1e-6
     b[77, 6] = 1
-    found = td.explain(a, b, op_b="C", equilibrate=False)
+    found = td.explain(td.gemm, a, b, op_b="C", equilibrate=False)
     assert plain.rho < 2 < 1e5 < found.rho
-    whole = td.explain(a, b, op_b="C", equilibrate=False, accuracy="componentwise")
+    whole = td.explain(
+        td.gemm, a, b, op_b="C", equilibrate=False, accuracy="componentwise"
+    )
     assert whole.rho == found.rho
 
 
@@ -137,7 +139,7 @@ def test_terms_far_below_the_largest_decide_where_there_are_no_others():
     """Rows and columns that meet where both are tiny."""
     tiny = 2.0**-40
     a, b = np.array([[1.0, tiny]]), np.array([[tiny], [1.0]])
-    found = td.explain(a, b, equilibrate=False)
+    found = td.explain(td.gemm, a, b, equilibrate=False)
     assert 2.0**38 < found.rho < 2.0**41
     assert found.num_moduli == 25
     assert td.gemm(a, b, equilibrate=False)[0, 0] == 2 * tiny
@@ -149,7 +151,7 @@ def test_beyond_all_moduli_the_product_is_native_and_told():
     with pytest.warns(AccuracyWarning, match="native"):
         found = td.gemm(a, b, equilibrate=False)
     assert same_bits(found, a @ b)
-    explained = td.explain(a, b, equilibrate=False)
+    explained = td.explain(td.gemm, a, b, equilibrate=False)
     assert (explained.method, explained.num_moduli) == ("blas", 0)
     assert "native product" in str(explained)
     lazy = td.gemm(*(da.from_array(x, chunks=1) for x in (a, b)), equilibrate=False)
@@ -200,13 +202,12 @@ def test_finite_entries_beside_an_inf_in_another_tile_stay_finite():
 def test_what_cannot_be_explained():
     for other in (5, np.ones(4), np.ones((4, 2, 2)), np.ma.ones((4, 2))):
         with pytest.raises(td.errors.TwomError):
-            td.explain((3, 4), other)
-    for name in ("C", "letter", "family", "beta"):
+            td.explain(td.gemm, (3, 4), other)
+    for name in ("letter", "family", "uplo"):
         with raises(ArgumentError, "unknown-option") as caught:
-            td.explain((3, 4), (4, 5), **{name: None})
-        # Of them gemm takes beta and C.
-        assert caught.value.problem.startswith("explain of gemm takes no")
-        assert "alpha, dim, op_a" in caught.value.remedy
+            td.explain(td.gemm, (3, 4), (4, 5), **{name: None})
+        assert caught.value.problem.startswith("gemm takes no")
+        assert "alpha, beta, op_a" in caught.value.remedy
 
 
 def test_products_that_overflow_before_they_are_scaled_do_not_overflow():
@@ -218,25 +219,25 @@ def test_products_that_overflow_before_they_are_scaled_do_not_overflow():
 def test_given_moduli_are_taken_and_nothing_is_equilibrated():
     a, b = (random_matrix(20, 20, "complex128", 4, seed) for seed in (1, 2))
     for asked in ({"num_moduli": 16}, {"accuracy": "normwise"}, {"accuracy": 1e-9}):
-        found = td.explain(a * 10.0 ** np.arange(20), b, **asked)
+        found = td.explain(td.gemm, a * 10.0 ** np.arange(20), b, **asked)
         assert found.equilibrated == 0
         assert found.relative_to == "||a_i|| ||b_j||"
-        assert found.num_moduli == td.plan_gemm(a, b, **asked).num_moduli
+        assert found.num_moduli == td.plan(td.gemm, a, b, **asked).num_moduli
         assert found.guaranteed
 
 
 def test_an_explanation_is_shown_and_told_as_json():
     a = random_matrix(20, 20, "complex128", 1, 1)
-    shapes = td.explain((20, 20), (20, 20))
+    shapes = td.explain(td.gemm, (20, 20), (20, 20))
     assert (shapes.num_moduli, shapes.rho, shapes.exponents) == (16, 0, ())
-    found = td.explain(a, a)
+    found = td.explain(td.gemm, a, a)
     assert f"{found.num_moduli} moduli" in repr(found)
     assert '"rho": ' in found.to_json()
     assert "expected" in str(found)
-    assert "guaranteed" in str(td.explain(a, a, accuracy="componentwise"))
-    assert td.explain(a, a, alpha=0).rho == 0
+    assert "guaranteed" in str(td.explain(td.gemm, a, a, accuracy="componentwise"))
+    assert td.explain(td.gemm, a, a, alpha=0).rho == 0
     with raises(AccuracyError, "accuracy"):
-        td.explain(a, a, accuracy="best")
+        td.explain(td.gemm, a, a, accuracy="best")
 
 
 @pytest.mark.parametrize(("decades", "passes"), [(0, 1), (6, 2)])
@@ -247,7 +248,7 @@ def test_no_tile_is_measured_twice(accuracy, decades, passes):
     ends: list[tuple] = []
     note = Callback(posttask=lambda key, *_: ends.append(key))
     with dask.config.set(scheduler="sync"), note:
-        found = td.explain(a, b, accuracy=accuracy)
+        found = td.explain(td.gemm, a, b, accuracy=accuracy)
     assert bool(found.equilibrated) == (passes == 2)
     stages = Counter(key[0].rpartition("-")[0] for key in ends if len(key) >= 4)
     tiles = (2 + 3) * 4
@@ -260,9 +261,9 @@ def test_files_are_explained_and_jobs_keep_what_they_found(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     a = random_matrix(40, 30, "complex128", 2, 1)
     np.save("A.npy", a)
-    expected = td.explain(a, a, op_b="C")
-    assert td.explain("A.npy", "A.npy", op_b="C") == expected
-    summary = td.multiply_files("A.npy", "A.npy", "C.zarr", op_b="C", tile=16)
+    expected = td.explain(td.gemm, a, a, op_b="C")
+    assert td.explain(td.gemm, "A.npy", "A.npy", op_b="C") == expected
+    summary = td.multiply_files("A.npy", "A.npy", "C.zarr", op_b="C", chunks=16)
     assert summary.explanation == expected
     assert summary.num_moduli == expected.num_moduli > 16
     from twom_dist.store import open_matrix

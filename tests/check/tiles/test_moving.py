@@ -1,7 +1,5 @@
 """Accumulators on a device: arrays to whoever weighs, spills or sends them."""
 
-import pickle
-import subprocess
 import sys
 from dataclasses import astuple
 
@@ -87,29 +85,3 @@ def test_accumulators_of_a_device_are_such():
     assert type(found) is DeviceAccumulator
     marks = np.zeros(1000, np.uint8)
     assert sys.getsizeof(Accumulator(values, CudaFill(marks, marks, marks))) > 1000
-
-
-# A worker of dask-cuda may import us first: the class alone has to tell all.
-_RECEIVER = """
-import sys
-import twom_dist
-assert "distributed" not in sys.modules
-from types import ModuleType
-from dask.utils import Dispatch
-module = ModuleType("dask_cuda.is_device_object")
-module.is_device_object = Dispatch("is_device_object")
-module.is_device_object.register(object, lambda x: False)
-sys.modules["dask_cuda"] = ModuleType("dask_cuda")
-sys.modules["dask_cuda.is_device_object"] = module
-import pickle
-from distributed.protocol import deserialize
-found = deserialize(*pickle.load(sys.stdin.buffer))
-assert module.is_device_object(found) and found.values.sum() == 276, found
-"""
-
-
-def test_whoever_receives_one_can_read_it():
-    header, frames = serialize(accumulator(), serializers=["dask"])
-    sent = pickle.dumps((header, [bytes(x) for x in frames]))
-    command = [sys.executable, "-W", "error::ResourceWarning", "-c", _RECEIVER]
-    subprocess.run(command, input=sent, check=True, timeout=60)

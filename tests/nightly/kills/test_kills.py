@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import make, read, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import make, read
 from tests.support.places import ROOT
 from tests.support.stored import left_behind, save
 
@@ -23,7 +24,7 @@ SCRIPT = """if True:
     from twom_dist import multiply_files
     from twom_dist.errors import StoreError
     kills, overwrite, outputs = int(sys.argv[1]), sys.argv[2] == "True", sys.argv[3:]
-    options = {"tile": 16, "engine": "reference", "num_moduli": 16}
+    options = {"chunks": 16, "engine": "reference", "num_moduli": 16}
     job = partial(multiply_files, "A.npy", "A.npy", **options)
 
     def run(path, seconds, **options):
@@ -78,7 +79,7 @@ def test_jobs_that_are_killed_again_and_again(tmp_path, monkeypatch, old):
         # Each run has started anew, and the last may have ended before it was killed.
         found = read(name)
         assert same_bits(found, np.eye(48) + 0j) or same_bits(found, new)
-        options = {"tile": 16, "num_moduli": 16, "overwrite": True}
+        options = {"chunks": 16, "num_moduli": 16, "overwrite": True}
         td.multiply_files("A.npy", "A.npy", name, **options)
     for name in OUTPUTS:
         for path in tmp_path.glob(f"*{name}"):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import psutil
 
+import twom_dist as td
 from tests.support.command import make, save
 from tests.support.jobs import task_names, wait_until_gone
 from twom_dist.api.files import multiply_files, update_files
@@ -27,11 +28,11 @@ def run_products(client, count):
     for turn in range(count):
         m, n, k = SHAPES[turn % len(SHAPES)]
         output = ("C.zarr", "C.npy", "C.h5")[turn % 3]
-        options = {"client": client, "tile": 16 + turn % 5, "overwrite": True}
+        options = {"client": client, "chunks": 16 + turn % 5, "overwrite": True}
         options |= {"num_moduli": 16} if turn % 2 else {}
         save("P.npy", make(m, k, turn))
         if turn % 4 == 3:
-            update_files("herk", "P.npy", output, **options)
+            update_files(td.herk, "P.npy", output, **options)
         else:
             save("Q.npy", make(k, n, turn))
             multiply_files("P.npy", "Q.npy", output, **options)

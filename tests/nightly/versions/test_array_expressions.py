@@ -32,17 +32,14 @@ for (m, n, k), panel_bytes in zip(sizes, ("1 GiB", "1 GiB", 1, 1, "1 GiB")):
     with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
         found = td.gemm(a, b, c, **options)
         assert found.chunks == c.chunks
-        cost = str(td.plan_gemm(a, b, **options).cost())
-        assert repr(found).splitlines()[1:] == [cost]
-        assert found._repr_html_().endswith(f"<p>{cost}</p>")
         assert (found.compute(scheduler="sync") == expected).all(), (m, n, k)
         for update, whole in zip((td.herk(a), td.syr2k(a, a)), of_a):
             assert (update.compute(scheduler="sync") == whole).all()
-    for plain in (found[1:], found.optimize(), pickle.loads(pickle.dumps(found))):
-        assert type(plain) is type(a) and isinstance(found, type(a))
+    for plain in (found, found[1:], pickle.loads(pickle.dumps(found))):
+        assert type(plain) is type(a)
     part = found.T[3:, 1:] + 0
     assert (part.compute(scheduler="threads") == expected.T[3:, 1:]).all()
-    assert td.plan_gemm(a, b).grid.m == c.chunks[0]
+    assert td.plan(td.gemm, a, b).grid.m == c.chunks[0]
 print("the same bits")
 """
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import twom_dist as td
-from tests.support.command import ENVIRONMENT, CommandLine, contents, read, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import ENVIRONMENT, CommandLine, contents, read
 from tests.support.expect import raises
 from tests.support.jobs import wait_until
 from twom_dist.api.files import multiply_files
@@ -53,7 +54,7 @@ def test_workers_with_other_settings_give_the_same_bits_and_other_versions_none(
     settings = {f"twom-dist.{name}": 1 for name in names}
     code = f"import dask; dask.config.set({settings}); import twom_dist"
     with joined_by(client, code) as other:
-        multiply_files("A.zarr", "B.npy", "S.zarr", client=client, tile=16)
+        multiply_files("A.zarr", "B.npy", "S.zarr", client=client, chunks=16)
         assert same_bits(read("S.zarr"), td.gemm(*files[:2]))
         client.run(change_version, workers=[other])
         before = contents(Path())
@@ -73,8 +74,8 @@ import sys, dask.array as da, twom_dist as td
 from distributed import Client
 assert hasattr(da.ones(3), "expr")
 with Client(sys.argv[1]) as client:
-    td.multiply_files("A.zarr", "B.npy", "C.zarr", tile=16, num_moduli=16)
-td.update_files("herk", "A.zarr", "H.zarr", tile=16, engine="reference")
+    td.multiply_files("A.zarr", "B.npy", "C.zarr", chunks=16, num_moduli=16)
+td.update_files(td.herk, "A.zarr", "H.zarr", chunks=16, engine="reference")
 """
 
 

@@ -14,7 +14,6 @@ from packaging.metadata import Metadata
 import twom_dist as td
 from tests.support.places import ROOT
 
-pytestmark = pytest.mark.slow
 # As little as a process can have: no compiler on its path, and no GPU.
 BARE = {"PATH": "", "CUDA_VISIBLE_DEVICES": "", "OPENBLAS_NUM_THREADS": "1"}
 PRODUCT = """if True:

@@ -18,7 +18,7 @@ from tests.support.jobs import wait_until
 from twom_dist.cli.signals import undisturbed
 
 # Each starts the command and ends it.
-pytestmark = [pytest.mark.timeout(90), pytest.mark.slow]
+pytestmark = pytest.mark.timeout(90)
 
 INT, TERM = signal.SIGINT, signal.SIGTERM
 STILL = "twom-dist: cleaning up; once more ends it at once\n"
@@ -74,7 +74,7 @@ def started(script, *arguments):
 def writing(seconds, *flags):
     """Start a product of many small tiles, and wait until it writes."""
     save("A.npy", make(512, 64, 1))
-    slow = ("C.zarr", "--engine", "reference", "--tile", "16", *flags)
+    slow = ("C.zarr", "--engine", "reference", "--chunks", "16", *flags)
     with started(SLOW, seconds, *PRODUCT, *slow) as process:
         wait_until(lambda: list(Path().glob(".C.zarr.unfinished/*/c/*/*")))
         yield process
@@ -85,7 +85,7 @@ def writing(seconds, *flags):
 )
 def test_a_second_signal_does_not_disturb_the_clean_up(here, first, second, word):
     save("C.zarr", np.eye(3))
-    with writing("1", "--workers", "1", "--overwrite") as process:
+    with writing("1", "--n-workers", "1", "--overwrite") as process:
         before = visible(here)
         # As a terminal does it: to the workers as well.
         send = os.killpg if first == INT else os.kill
@@ -102,7 +102,7 @@ def test_a_second_signal_does_not_disturb_the_clean_up(here, first, second, word
 
 
 def test_a_third_signal_ends_it_at_once(here):
-    with writing("600", "--workers", "1") as process:
+    with writing("600", "--n-workers", "1") as process:
         children = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(INT)
         assert process.stdout.readline() == "leaving\n"
@@ -118,7 +118,7 @@ def test_a_third_signal_ends_it_at_once(here):
 def test_a_command_of_the_background_keeps_ignoring_ctrl_c(here):
     signal.signal(INT, signal.SIG_IGN)
     try:
-        with writing("0", "--workers", "0") as process:
+        with writing("0", "--n-workers", "0") as process:
             process.send_signal(INT)
             time.sleep(0.5)
             assert process.poll() is None
@@ -151,7 +151,7 @@ def test_a_signal_while_workers_start_counts_afterwards(number):
 
 @pytest.mark.parametrize(("moment", "number"), [("before", TERM), ("after", INT)])
 def test_a_signal_after_the_commit_changes_nothing(a, moment, number):
-    with started(LATE, *PRODUCT, "C.npy", "--workers", "0") as process:
+    with started(LATE, *PRODUCT, "C.npy", "--n-workers", "0") as process:
         assert process.stdout.readline() == "before\n"
         if moment == "after":
             process.stdin.write("\n")

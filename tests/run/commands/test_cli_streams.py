@@ -7,14 +7,15 @@ import sys
 
 import pytest
 
-from tests.support.command import ENVIRONMENT, read, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import ENVIRONMENT, read
 from twom_dist import gemm
 
 # Each starts the command.
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
+pytestmark = pytest.mark.usefixtures("here")
 
 # The engine that starts fastest.
-PRODUCT = "gemm A.npy B.npy -o C.npy --workers 0 --engine reference"
+PRODUCT = "gemm A.npy B.npy -o C.npy --n-workers 0 --engine reference"
 
 
 def shell(line):
@@ -54,7 +55,9 @@ def test_an_error_that_nobody_reads_has_its_code():
     assert shell("T info --fast 2> /dev/full") == (2, "", "")
 
 
-@pytest.mark.parametrize("command", ["gemm --help", "plan --shape-a 9,9 --shape-b 9,9"])
+@pytest.mark.parametrize(
+    "command", ["gemm --help", "plan gemm --shape-a 9,9 --shape-b 9,9"]
+)
 def test_who_reads_may_have_seen_enough(command):
     assert shell(f"T {command} | true") == (0, "", "")
     code, _, err = shell(f"T {command} > /dev/full")

@@ -1,6 +1,6 @@
 """How a job of local_cuda.sh ends, with stand-ins that do nothing, at once.
 
-test_scripts.py and test_slurm.py have the same with real ones, in `make nightly`.
+Those in tests/nightly/batch have the same with real ones.
 """
 
 import os

@@ -1,7 +1,5 @@
 """The CUDA kernels on the host."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.cuda.calls import Calls
@@ -10,16 +8,6 @@ from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.kept import Kept
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.engine import CudaEngine
-
-
-@pytest.fixture(scope="session")
-def kept(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Kept:
-    """What compilers have made, in pytest's cache if it has one."""
-    cache = getattr(request.config, "cache", None)
-    folder = cache.mkdir("cuda") if cache else tmp_path_factory.mktemp("cuda")
-    return Kept(Path(folder))
 
 
 @pytest.fixture(scope="session")
@@ -37,11 +25,10 @@ def calls(host_kernels: HostKernels) -> Calls:
     return Calls(host_kernels)
 
 
-# Products by cuBLAS, and in one pass.
-@pytest.fixture(params=[80, 90], ids=["sm_80", "sm_90"])
+@pytest.fixture
 def engine(host_kernels: HostKernels, request: pytest.FixtureRequest) -> CudaEngine:
-    """The CUDA engine of two kinds of device."""
-    return host_engine(host_kernels, request.param)
+    """The CUDA engine of Hopper, or of the device that a test names."""
+    return host_engine(host_kernels, getattr(request, "param", 90))
 
 
 @pytest.fixture

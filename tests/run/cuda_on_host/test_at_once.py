@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.on_cpu import on_cpu
-from tests.support.pipeline import same_bits
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix
 from twom_dist.kernels.cuda import tuning
 
@@ -128,7 +128,7 @@ def test_what_is_scaled_is_looked_at_again(cuda):
     A, B = (random_matrix(40, 40, "complex128", 1.0, seed) for seed in (1, 2))
     D = np.ldexp(1.0, np.arange(40))
     calls, _ = calls_of_default(cuda, td.gemm, A * D, B / D[:, np.newaxis])
-    assert calls["scale_columns"] == calls["largest_exponents"] == 2
+    assert calls["largest_exponents"] == calls["sums_and_extremes"] == 2
     assert (calls["fetch"], calls["scale_and_encode"]) == (3, 1)
 
 
@@ -152,8 +152,8 @@ def test_other_products_go_through_their_stages(cuda, monkeypatch):
     long = random_matrix(20, 301, "complex128", 1.0, 2)
     monkeypatch.setattr(tuning, "LARGEST_AT_ONCE", 300)
     for routine, matrices, options, settings in (
-        (td.gemm, (A, A), {"out": "dd"}, {}),
-        (td.gemm, (A, A), {"accuracy": "normwise", "out": "dd"}, {}),
+        (td.twofold.gemm, (A, A), {}, {}),
+        (td.twofold.gemm, (A, A), {"accuracy": "normwise"}, {}),
         (td.gemm, (A, long), {}, {}),
         (td.gemm, (A, long), {"num_moduli": 3}, {}),
         (td.her2k, (A, A), {"num_moduli": 3}, {}),

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.cuda.every_kernel import (
-    calls_of_every_kernel,
-    kernels_of,
-)
-from tests.support.cuda.host_device import POISON
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.cuda.every_kernel import calls_of_every_kernel, kernels_of
+from tests.support.cuda.host_device import BOTH, POISON
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.expect import raises
-from tests.support.pipeline import run_stages, same_bits
+from tests.support.pipeline import run_stages
 from tests.support.strategies import LAYOUTS, SHAPES, random_matrix
 from twom_dist.errors import KernelError, MemoryLimitError
 from twom_dist.kernels import get_engine
@@ -27,12 +26,14 @@ from twom_dist.tiles.cache import encoded_tiles
 
 SYSTEMS = (
     *(("2m", 2), ("2m", 16), ("3m", 15), ("4m", 11), ("hybrid", 24)),
-    *(("eisenstein", 2), ("eisenstein", 16)),
-    *(("real", 1), ("real", 15)),
+    *(("eisenstein", 2), ("eisenstein", 16), ("real", 1), ("real", 15)),
 )
+# Small products have launches of their own elsewhere: see test_at_once.py.
+BY_STAGES = pytest.mark.parametrize("engine", [80], indirect=True)
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
 
 
+@BOTH
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("choice", SYSTEMS)
 def test_every_stage_is_that_of_the_cpu(engine, choice, shape):
@@ -46,6 +47,7 @@ def test_every_stage_is_that_of_the_cpu(engine, choice, shape):
         assert same_bits(found[name], value), name
 
 
+@BY_STAGES
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_gemm_of_every_layout(cuda, dtype, layout):
@@ -58,6 +60,7 @@ def test_gemm_of_every_layout(cuda, dtype, layout):
     assert same_bits(td.gemm(A, B, C, **options), on_cpu(td.gemm, A, B, C, **options))
 
 
+@BY_STAGES
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, complex(0, np.inf)])
 @pytest.mark.parametrize("ops", ["NN", "CN", "NT", "CC"])
 def test_what_is_not_finite_reaches_the_same_entries(cuda, ops, value):
@@ -72,6 +75,7 @@ def test_what_is_not_finite_reaches_the_same_entries(cuda, ops, value):
     assert not np.isfinite(found).all()
 
 
+@BOTH
 @pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_updates(cuda, routine, method, monkeypatch):
@@ -84,6 +88,7 @@ def test_updates(cuda, routine, method, monkeypatch):
         assert same_bits(found, on_cpu(routine, *matrices, **options))
 
 
+@BOTH
 @pytest.mark.parametrize("routine", ROUTINES)
 @pytest.mark.parametrize(
     ("dtype", "options"),
@@ -100,6 +105,7 @@ def test_updates_without_mirrors(cuda, routine, dtype, options):
     assert same_bits(found, on_cpu(routine, *matrices, **options))
 
 
+@BOTH
 @pytest.mark.parametrize("routine", ROUTINES)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_beta_c_and_tiles_of_updates(cuda, routine, dtype, monkeypatch):
@@ -120,6 +126,7 @@ def test_strides_that_fit_no_element_are_refused(engine):
         engine.largest_exponents(x)
 
 
+@BOTH
 def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
     A, B = spread_matrix(300, 550, seed=1), spread_matrix(550, 280, seed=2)
     device = cuda.device
@@ -137,6 +144,7 @@ def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
         td.gemm(A, B)
 
 
+@BOTH
 def test_a_product_takes_of_what_is_free(cuda, monkeypatch):
     A, B = random_matrix(40, 1000), random_matrix(1000, 40)
     device = cuda.device
@@ -173,6 +181,7 @@ def test_a_full_device_is_tried_with_smaller_tiles(cuda, stack, lazy, monkeypatc
         td.gemm(A, B, num_moduli=2)
 
 
+@BOTH
 def test_long_k_is_reduced_in_between(engine):
     k = (1 << 16) + 40
     x = np.full((3, k), 1.0)
@@ -186,6 +195,7 @@ def test_long_k_is_reduced_in_between(engine):
         assert (plane == (exact + p // 2) % p - p // 2).all()
 
 
+@BOTH
 def test_the_calls_of_a_product_by_stages(cuda, monkeypatch):
     monkeypatch.setattr(tuning, "LARGEST_AT_ONCE", 0)
     A = spread_matrix(40, 30, seed=1)
@@ -254,6 +264,7 @@ def test_panels_of_a_tile_on_devices_of_two_kinds(cuda, order, monkeypatch):
         assert same_bits(found, on_cpu(td.herk, A, num_moduli=3, uplo=uplo))
 
 
+@BOTH
 def test_long_rows_derive_what_follows_from_other_products(cuda):
     hermitian, real = residue_system("2m", 16), residue_system("real", 16)
     assert not deriving_pays(hermitian, 1024, 1024)
@@ -266,10 +277,9 @@ def test_long_rows_derive_what_follows_from_other_products(cuda):
     assert same_bits(found, on_cpu(td.herk, A, num_moduli=3))
 
 
-@pytest.mark.parametrize("triangle", ["lower", "upper"])
-@pytest.mark.parametrize(
-    "choice", [("2m", 16), ("3m", 15), ("4m", 3), ("eisenstein", 3)]
-)
+@BOTH
+@cases("triangle", ["lower", "upper"])
+@cases("choice", [("2m", 16), ("3m", 15), ("4m", 3), ("eisenstein", 3)])
 def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle):
     system, n = residue_system(*choice), 41
     x, e = spread_matrix(n, 70, seed=1), np.full(n, 20, np.int32)
@@ -282,6 +292,7 @@ def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle
     assert (found == whole)[..., :n][:, wanted].all()
 
 
+@BOTH
 def test_what_no_triangle_needs_is_not_made(engine):
     """Of three squares a side, those of one triangle; of cuBLAS, what is derived."""
     system, n = residue_system("2m", 2), 530
@@ -289,16 +300,15 @@ def test_what_no_triangle_needs_is_not_made(engine):
     left = engine.encode(x, e, system)
     right = engine.encode(x, e, system, conjugate=True)
     untouched = np.frombuffer(bytes([POISON]), np.int8)[0]
-    for triangle, beyond in (
-        ("lower", np.s_[:, :256, 512:]),
-        ("upper", np.s_[:, 512:, :256]),
-    ):
+    other = {"lower": np.s_[:, :256, 512:], "upper": np.s_[:, 512:, :256]}
+    for triangle, beyond in other.items():
         found = engine.multiply(left, right, system, hermitian=True, triangle=triangle)
         made = [(plane != untouched).any() for plane in found[beyond]]
         fused = engine.device.capability() == 90
         assert made == [not fused and q.mirror is None for q in system.products]
 
 
+@BOTH
 @pytest.mark.parametrize("uplo", ["full", "upper"])
 @pytest.mark.parametrize("routine", [td.herk, td.syrk])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
@@ -317,6 +327,7 @@ def test_squares_of_one_triangle_are_multiplied(
     assert same_bits(found, on_cpu(routine, A, **options))
 
 
+@BOTH
 def test_products_in_a_row_leave_nothing_behind(cuda):
     A = spread_matrix(20, 30, seed=1)
     for _ in range(5):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.on_cpu import on_cpu
-from tests.support.pipeline import dtype_for, run_stages, same_bits
+from tests.support.pipeline import dtype_for, run_stages
 from tests.support.stacks import random_stack
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine

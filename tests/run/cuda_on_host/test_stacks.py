@@ -6,7 +6,9 @@ import dask
 import numpy as np
 import pytest
 
-from tests.support.pipeline import dtype_for, run_stages, same_bits
+from tests.support.bits import same_bits
+from tests.support.cuda.host_device import BOTH
+from tests.support.pipeline import dtype_for, run_stages
 from tests.support.stacks import assert_each_is_as_alone, compute, random_stack
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import multiply
@@ -20,6 +22,7 @@ LAYOUTS = {
 }
 
 
+@BOTH
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     "choice", [("2m", 3), ("3m", 2), ("hybrid", 21), ("real", 3), ("eisenstein", 2)]
@@ -49,6 +52,7 @@ def test_products_are_those_of_gemm(cuda, dtype):
     assert_each_is_as_alone(found, "gemm", a, b, c, engine="cpu", **options)
 
 
+@BOTH
 @pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
 @pytest.mark.parametrize(
     ("name", "dtype", "k"),
@@ -78,6 +82,7 @@ def test_sums_of_two_products(cuda, name):
     assert_each_is_as_alone(found, name, a, b, c, engine="cpu", **options)
 
 
+@BOTH
 def test_sums_of_a_stack_are_cut(engine, monkeypatch):
     """By matrices where they all do not fit, and by rows where not even one does."""
     system = residue_system("2m", 2)

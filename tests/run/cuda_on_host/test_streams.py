@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.bits import same_bits
 from tests.support.cuda.deferred_device import deferred_engine
 from tests.support.cuda.on_cpu import on_cpu
-from tests.support.pipeline import same_bits
 from tests.support.strategies import random_matrix
-from twom_dist.problem.problem import find_routine, of_headers
+from twom_dist.problem.problem import of_headers
 from twom_dist.tiles import tasks
 from twom_dist.tiles.cache import encoded_tiles
 from twom_dist.tiles.rows import Row
@@ -73,7 +73,7 @@ def tiles_of_a_panel(steps):
         [random_matrix(70, 40, "complex128", 1.0, 10 * side + i) for i in range(steps)]
         for side in (1, 2)
     )
-    posed = of_headers(find_routine("gemm"), left[0], right[0].T, None, num_moduli=3)
+    posed = of_headers(*td.gemm.ask(left[0], right[0].T, num_moduli=3)[:3])
     spec = replace(posed.with_engine("cuda").spec, op_b="T", lazy=True)
     return left, right, np.full(70, 9, np.int32), replace(spec, cache_bytes=1 << 20)
 

@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
+from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.cuda.operands import LAYOUTS
-from tests.support.pipeline import same_bits
+from tests.support.shifts import assert_shifts_are_exact
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (33, 65), (0, 4)])
+@cases("dtype", DTYPES)
+@cases("shape", [(1, 1), (5, 3), (33, 65), (0, 4)])
 def test_passes_over_finished_tiles(engine, dtype, shape):
     host = get_engine("cpu")
     x, c = random_matrix(*shape, dtype, 9.0, 1), random_matrix(*shape, dtype, 9.0, 2)
@@ -34,15 +36,8 @@ def test_passes_over_finished_tiles(engine, dtype, shape):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_columns_times_powers_of_two(engine, dtype):
-    x = random_matrix(33, 40, dtype, 1.0)
-    info = np.finfo(dtype)
-    x[1, 2], x[2, 3], x[3, 4] = np.nan, np.inf, info.smallest_subnormal
-    x[1, -1], x[2, 0] = -info.max, -info.tiny
-    shifts = np.arange(-50, 70, 3, dtype=np.int32)
-    for layout in LAYOUTS.values():
-        found = engine.scale_columns(layout(x), shifts)
-        assert same_bits(found, get_engine("cpu").scale_columns(x, shifts))
+def test_shifts_are_exact_in_every_stage(engine, dtype):
+    assert_shifts_are_exact(engine, dtype, LAYOUTS)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

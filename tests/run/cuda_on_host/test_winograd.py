@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from tests.check.kernels.test_winograd import encode, extreme_planes
+from tests.support.bits import same_bits
 from tests.support.cuda.host_device import host_engine
-from tests.support.pipeline import same_bits
 from twom_dist.kernels.cuda import tuning
 from twom_dist.moduli import residue_system
 

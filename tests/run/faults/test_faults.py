@@ -18,7 +18,8 @@ from distributed.scheduler import KilledWorker
 
 import twom_dist as td
 from tests.support import jobs
-from tests.support.command import ENVIRONMENT, read, same_bits, visible
+from tests.support.bits import same_bits
+from tests.support.command import ENVIRONMENT, read, visible
 from tests.support.expect import raises
 from tests.support.jobs import (
     at,
@@ -149,7 +150,7 @@ def test_a_worker_that_joins_late_is_no_harm(client, expected):
         if progress.done == 4:
             client.wait_for_workers(WORKERS + 1, timeout=60)
 
-    job = open_job("gemm", "A.zarr", "B.npy", "C.zarr", **FAST)
+    job = open_job(td.gemm.ask("A.zarr", "B.npy", **FAST), "C.zarr")
     compute_in_waves(job, client, grow)
     assert same_bits(read("C.zarr"), expected)
     client.cluster.scale(WORKERS)

@@ -1,7 +1,5 @@
 """Matrices at URLs: read, written, killed and continued on a real S3 server."""
 
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -9,14 +7,14 @@ from functools import partial
 import numpy as np
 import pytest
 import zarr
-from fsspec.core import url_to_fs
 from fsspec.implementations.memory import MemoryFileSystem
 
 import twom_dist as td
-from tests.support.buckets import serve_bucket
-from tests.support.command import CommandLine, make, same_bits
+from tests.support.bits import same_bits
+from tests.support.buckets import remove, save, serve_bucket
+from tests.support.command import CommandLine, make
 from tests.support.expect import raises
-from tests.support.jobs import at, stop_after, wait_until
+from tests.support.jobs import at, stop_after
 from twom_dist.api.files import multiply_files, update_files
 from twom_dist.errors import PlanError, StoreError
 from twom_dist.store import open_matrix
@@ -33,18 +31,6 @@ def matrices() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         save(f"{BUCKET}/A.zarr", a)
         save(f"{BUCKET}/B.zarr", b, name="g/B")
         yield a, b
-
-
-def save(url, values, name=None):
-    """Store a matrix in chunks of 16 x 16."""
-    chunks = (16, 16)
-    zarr.create_array(url, name=name, data=values, chunks=chunks, overwrite=True)
-
-
-def remove(url):
-    """Remove all objects of a store."""
-    fs, place = url_to_fs(url, use_listings_cache=False)
-    fs.rm(place, recursive=True)
 
 
 @pytest.fixture
@@ -99,7 +85,7 @@ def test_an_address_that_cannot_be_used_is_refused(url, code, monkeypatch):
 
 def test_an_output_is_continued_as_a_file_is_and_never_replaced(square):
     a, paths = square
-    run = partial(multiply_files, *paths, tile=16)
+    run = partial(multiply_files, *paths, chunks=16)
     stop_after(5, run)
     with raises(StoreError, "input-unfinished"):
         open_matrix(paths[2])
@@ -119,35 +105,14 @@ def test_what_another_run_has_made_is_neither_taken_nor_removed(square):
 
     def replace():
         remove(paths[2])
-        multiply_files(*paths, tile=32, alpha=2)
+        multiply_files(*paths, chunks=32, alpha=2)
 
     with raises(StoreError, "tiles-gone"):
-        multiply_files(*paths, tile=16, progress=at(16, replace))
+        multiply_files(*paths, chunks=16, progress=at(16, replace))
     assert same_bits(open_matrix(paths[2])[:, :], td.gemm(a, a, alpha=2))
 
 
 # --- on a server ----------------------------------------------------------------------
-
-
-def test_a_job_that_is_killed_continues_in_the_bucket(matrices, capsys):
-    a, b = matrices
-    output = f"{BUCKET}/C.zarr"
-    paths = (f"{BUCKET}/A.zarr", f"{BUCKET}/B.zarr/g/B")
-    command = [sys.executable, "-m", "twom_dist", "gemm", *paths, "-o", output]
-    command += ["--tile", "16", "--num-moduli", "16"]
-    command += ["--workers", "1", "--engine", "reference"]
-    fs, place = url_to_fs(f"{output}/c", use_listings_cache=False)
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as job:
-        wait_until(lambda: len(fs.find(place)) >= 3, 60)
-        job.kill()
-    assert job.returncode == -signal.SIGKILL
-    with raises(StoreError, "input-unfinished"):
-        open_matrix(output)
-    assert multiply_files(*paths, output, tile=16, num_moduli=16).resumed >= 3
-    assert same_bits(open_matrix(output)[:, :], td.gemm(a, b, num_moduli=16))
-    code, out, _ = CommandLine(capsys)("info", output)
-    assert (code, "complete" in out) == (0, True)
-    remove(output)
 
 
 def test_an_input_that_changes_in_the_bucket_is_noticed(matrices):
@@ -160,7 +125,7 @@ def test_an_input_that_changes_in_the_bucket_is_noticed(matrices):
 
     paths = (f"{BUCKET}/D.zarr", f"{BUCKET}/E.zarr")
     with raises(StoreError, "input-changed"):
-        update_files("herk", *paths, tile=16, num_moduli=16, progress=at(2, change))
+        update_files(td.herk, *paths, chunks=16, num_moduli=16, progress=at(2, change))
     with raises(StoreError, "file-missing"):
         open_matrix(f"{BUCKET}/E.zarr")
 
@@ -172,6 +137,6 @@ def test_a_bucket_that_does_not_exist_is_refused(matrices, capsys):
         ("s3://none/A.zarr", source, "-o", f"{BUCKET}/N.zarr"),
         (source, source, "--op-b", "C", "-o", "s3://none/N.zarr"),
     ):
-        code, out, err = command("gemm", *paths, "--workers", "0")
+        code, out, err = command("gemm", *paths, "--n-workers", "0")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "s3://none/" in err

@@ -1,26 +1,20 @@
 """slurm.sbatch on a real Slurm of two nodes."""
 
-import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 import twom_dist as td
-from tests.support.batch import listening_addresses, parts_of_c, processes_of
-from tests.support.command import contents, read, same_bits
-from tests.support.jobs import wait_until
-from tests.support.places import CLUSTER, STAND_INS
-from twom_dist.api.files import multiply_files
+from tests.support.bits import same_bits
+from tests.support.command import read
+from tests.support.places import CLUSTER
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 SCRIPT = CLUSTER / "slurm.sbatch"
-# Not what a test is about, and what starts fastest.
-PLAIN = ("--tile", "32", "--engine", "reference", "--num-moduli", "16")
 
 
 def test_a_product_on_two_nodes(slurm, folder):
-    options = ("--tile", "16", "--op-a", "C")
+    options = ("--chunks", "16", "--op-a", "C")
     job = slurm.submit("-N2", SCRIPT, "gemm", "A.zarr", "A.zarr", "-oC.zarr", *options)
     state, code, output = slurm.wait(job)
     assert (state, code) == ("COMPLETED", 0), output
@@ -34,106 +28,3 @@ def test_a_product_on_two_nodes(slurm, folder):
     assert "name: n2:1" in scheduler
     # DefMemPerCPU of one core, which is one worker.
     assert "1.86 GiB" in (logs / "worker-n2.log").read_text()
-
-
-@pytest.mark.nightly
-def test_a_job_ends_as_its_command_does(slurm, folder):
-    shutil.copytree(CLUSTER, "my scripts")
-    before = contents(folder)
-    job = slurm.submit("my scripts/slurm.sbatch", "herk", "A.zarr", "-o", "none/C.zarr")
-    state, code, output = slurm.wait(job)
-    assert (state, code) == ("FAILED", 2)
-    assert output.startswith("twom-dist: error: ")
-    assert "none" in output
-    assert output.count("\n") == 1
-    new = set(contents(folder)) - set(before)
-    assert {Path(name).parts[0] for name in new} == {"job.out", "twom-logs"}
-    shutil.rmtree("twom-logs")
-    # GPUs that were not allocated are asked for in vain.
-    job = slurm.submit("-N2", SCRIPT, "--device", "gpu", "herk", "A.zarr", "-oC.zarr")
-    state, code, output = slurm.wait(job)
-    assert (state, code) == ("FAILED", 2)
-    assert output.startswith("slurm.sbatch: error: --device gpu given, and there is no")
-    assert not list(Path().glob("*C.zarr*"))
-    assert not Path("twom-logs").exists()
-
-
-@pytest.mark.nightly
-def test_a_cancelled_job_leaves_nothing(slurm, folder, long_product):
-    job = slurm.submit("-N2", SCRIPT, *long_product)
-    wait_until(parts_of_c)
-    assert listening_addresses(folder) == {"127.0.0.1"}
-    slurm("scancel", job)
-    state, _, output = slurm.wait(job)
-    assert state == "CANCELLED"
-    assert "\ntwom-dist: error: terminated" in output
-    assert "Traceback" not in output
-    assert not Path("C.zarr").exists()
-
-
-@pytest.mark.nightly
-def test_a_job_ends_in_good_order_before_its_time_limit(slurm, folder, long_product):
-    job = slurm.submit(SCRIPT, *long_product)
-    wait_until(parts_of_c)
-    # Slurm counts limits in minutes and looks every half minute: the signal that comes
-    # a minute before the end comes within half a minute.
-    slurm("scontrol", "update", f"JobId={job}", "TimeLimit=1")
-    state, code, output = slurm.wait(job)
-    assert (state, code) == ("FAILED", 143), output
-    assert "slurm.sbatch: the time limit is near\n" in output
-    assert "Traceback" not in output
-    assert not Path("C.zarr").exists()
-
-
-@pytest.mark.nightly
-def test_one_cuda_worker_a_node_sees_the_gpus_of_the_job(slurm, folder, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(STAND_INS / "gpu"))
-    # Three GPUs on two nodes: Slurm would give a step on both of them one each.
-    job = slurm.submit(
-        *("-N2", "--gpus=3", "--mem-per-gpu=1000", SCRIPT, "--pool-size", "0.5"),
-        *("--protocol", "ucx", "herk", "A.zarr", "-o", "C.zarr", *PLAIN),
-    )
-    state, code, output = slurm.wait(job)
-    assert (state, code) == ("COMPLETED", 0), output
-    assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
-    records = [json.loads(Path(f"n{i}.json").read_text()) for i in (1, 2)]
-    assert sorted(len(record["devices"]) for record in records) == [1, 2]
-    for record in records:
-        assert record["devices"] in (["0"], ["1"], ["0", "1"])
-        assert (record["pool"], record["libs"]) == ("0.5", "cupy")
-        assert (record["limit"], record["protocol"]) == ("0.57", "ucx")
-        assert record["memory"] == "1000MB"
-    assert "ucx://127.0.0.1" in next(Path().rglob("scheduler.log")).read_text()
-
-
-@pytest.mark.nightly
-def test_dask_jobqueue_brings_workers(slurm, folder, monkeypatch):
-    jobqueue = pytest.importorskip("dask_jobqueue", reason="pip install .[jobqueue]")
-    from distributed import Client
-
-    monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
-    here = "127.0.0.1:0"
-    with (
-        jobqueue.SLURMCluster(
-            **{"cores": 1, "processes": 1, "memory": "1GiB", "walltime": "00:05:00"},
-            interface="lo",
-            local_directory="scratch",
-            log_directory="logs",
-            security=True,
-            # Without the space in `folder`, which dask-jobqueue does not quote.
-            shared_temp_directory=str(folder.parent),
-            scheduler_options={"dashboard_address": here},
-            worker_extra_args=["--dashboard-address", here],
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        cluster.scale(jobs=2)
-        client.wait_for_workers(2, timeout=100)
-        assert listening_addresses(folder) == {"127.0.0.1"}
-        options = {"tile": 32, "engine": "reference", "num_moduli": 16}
-        multiply_files("A.zarr", "B.zarr", "C.zarr", client=client, **options)
-    # dask-jobqueue leaves them to the garbage collector.
-    for credential in ("ca_file", "cert", "key"):
-        getattr(cluster, f"_job_{credential}").close()
-    assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))
-    wait_until(lambda: not processes_of(folder))

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import contents, read, same_bits, save
+from tests.support.bits import same_bits
+from tests.support.command import contents, read, save
 from tests.support.expect import first_number, raises
 from tests.support.jobs import (
     OUTPUTS,
@@ -52,7 +53,7 @@ def test_a_stopped_job_goes_on_where_it_was(files, output):
     assert not Path(output.partition("::")[0]).exists()
     seen = []
     # Another engine, and the tiles of the first run.
-    summary = multiply(output, progress=seen.append, tile=20, engine="reference")
+    summary = multiply(output, progress=seen.append, chunks=20, engine="reference")
     kept = TILES - len(seen)
     assert 7 <= told <= kept <= 7 + MORE
     assert [p.done for p in seen] == list(range(kept + 1, TILES + 1))
@@ -65,7 +66,7 @@ def test_a_stopped_job_goes_on_where_it_was(files, output):
 
 @pytest.mark.parametrize(("uplo", "output"), [("full", "C.zarr"), ("lower", "C.npy")])
 def test_updates_go_on_as_well(files, uplo, output):
-    run = partial(update_files, "herk", "A.zarr", output, uplo=uplo, tile=16)
+    run = partial(update_files, td.herk, "A.zarr", output, uplo=uplo, chunks=16)
     stop_after(6, run)
     done = finished(output)
     if uplo == "full":
@@ -123,14 +124,14 @@ def test_tiles_damaged_during_the_run_leave_no_output(files, output, verify):
 
 
 def test_other_workers_take_other_waves_of_the_same_tiles(files):
-    job = open_job("gemm", "A.zarr", "B.npy", "C.zarr")
+    job = open_job(td.gemm.ask("A.zarr", "B.npy"), "C.zarr")
     stop_after(11, lambda progress: compute_in_waves(job, None, progress))
-    summary = multiply(tile=None)
+    summary = multiply(chunks=None)
     assert (summary.waves, summary.tiles) == (1, (5, 6, 2))
     assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
     # Also of a tile that is larger than the matrices are long in k.
-    stop_after(1, partial(multiply, overwrite=True, tile=60))
-    assert multiply(tile=60).resumed >= 1
+    stop_after(1, partial(multiply, overwrite=True, chunks=60))
+    assert multiply(chunks=60).resumed >= 1
 
 
 def test_a_run_under_way_is_left_alone(files):
@@ -277,7 +278,7 @@ def test_what_cannot_be_done_discards_nothing(files, client, monkeypatch):
     """Also where the old tiles are no longer wanted."""
     # Each process finds the folder that it works in there.
     paths = ("/proc/self/cwd/A.zarr", "B.npy", "C.zarr")
-    stop_after(4, partial(multiply_files, *paths, tile=16))
+    stop_after(4, partial(multiply_files, *paths, chunks=16))
     before, kept = contents(Path()), len(finished())
     free = SimpleNamespace(free=1000)
 
@@ -293,4 +294,4 @@ def test_what_cannot_be_done_discards_nothing(files, client, monkeypatch):
     # Room for the tiles that are missing is enough.
     free.free = (TILES - kept) * 16**2 * 16
     monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
-    assert multiply_files(*paths, tile=16, overwrite=True).resumed == 0
+    assert multiply_files(*paths, chunks=16, overwrite=True).resumed == 0

@@ -43,7 +43,7 @@ def test_random_matrices_and_ones_own_are_multiplied_and_checked(call, monkeypat
 
 
 def test_the_verdict_follows_the_times(monkeypatch):
-    plan = td.plan_gemm((64, 64), (64, 64))
+    plan = td.plan(td.gemm, (64, 64), (64, 64))
     for seconds, verdict in ((1.2, "slower"), (1.0, "as fast"), (0.8, "faster")):
         assert verdict in demo.compare(plan, 8.1, seconds, 1.0)
     assert demo.measure_speedup("float32") > 0

@@ -16,7 +16,8 @@ from tests.run.workers.test_placement_on_workers import (  # noqa: F401  (fixtur
     moved_tiles,
     random_array,
 )
-from tests.support.command import read, same_bits, save
+from tests.support.bits import same_bits
+from tests.support.command import read, save
 from tests.support.jobs import compute_in_waves, stop_after
 from tests.support.strategies import spread_pair
 from twom_dist.api.files import multiply_files, update_files
@@ -57,11 +58,11 @@ multiply = partial(multiply_files, "A.npy", "B.zarr", equilibrate=True)
 
 def test_jobs_have_the_same_bits_in_waves_and_continued(stored):
     expected = td.gemm(*stored, equilibrate=True)
-    job = open_job("gemm", "A.npy", "B.zarr", "W.zarr", equilibrate=True)
+    job = open_job(td.gemm.ask("A.npy", "B.zarr", equilibrate=True), "W.zarr")
     assert compute_in_waves(job, None, None).waves > 1
     assert same_bits(read("W.zarr"), expected)
-    stop_after(4, partial(multiply, "C.h5", tile=16))
-    summary = multiply("C.h5", tile=16, verify=True)
+    stop_after(4, partial(multiply, "C.h5", chunks=16))
+    summary = multiply("C.h5", chunks=16, verify=True)
     assert (summary.resumed >= 4, same_bits(read("C.h5"), expected)) == (True, True)
     # Of whole rows the norms are huge: the check is of the scaled ones.
     assert summary.residual <= summary.residual_bound < 1e-13
@@ -71,5 +72,7 @@ def test_updates_have_the_same_bits(stored):
     a, b = stored
     options = {"equilibrate": True, "uplo": "lower"}
     expected = td.her2k(a, b.conj().T, **options)
-    update_files("her2k", "A.npy", "H.zarr", "BH.zarr", tile=16, verify=True, **options)
+    update_files(
+        td.her2k, "A.npy", "H.zarr", "BH.zarr", chunks=16, verify=True, **options
+    )
     assert same_bits(read("H.zarr"), expected)

@@ -50,7 +50,7 @@ def refuse_a_large_product():
     found = current_cluster()
     assert (found.workers, found.threads, found.memory.limit) == (2, 1, LIMIT)
     small = da.zeros((30, 30), dtype=complex, chunks=10)
-    assert td.plan_herk(small).cluster == found
+    assert td.plan(td.herk, small).cluster == found
     return td.herk(small)
 
 

@@ -7,7 +7,8 @@ from threading import Timer
 import pytest
 
 import twom_dist as td
-from tests.support.command import CommandLine, contents, read, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import CommandLine, contents, read
 from tests.support.jobs import local_workers
 from twom_dist import jobs
 
@@ -34,9 +35,9 @@ def test_workers_of_a_command_are_closed(files, monkeypatch, capsys, flags, sche
         return compute(run, client, *others)
 
     monkeypatch.setattr(jobs, "compute", look)
-    product = ("gemm", "A.zarr", "B.npy", "-o", "C.npy", "--workers", "1")
+    product = ("gemm", "A.zarr", "B.npy", "-o", "C.npy", "--n-workers", "1")
     # What a worker is ready for first.
-    fast = ("--engine", "reference", "--num-moduli", "16", "--tile", "64")
+    fast = ("--engine", "reference", "--num-moduli", "16", "--chunks", "64")
     code, _, err = CommandLine(capsys)(*product, *fast, *flags)
     assert (code, err) == (0, "")
     assert [address.partition("://")[0] for address in seen] == [scheme]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import contents, read, same_bits
+from tests.support.bits import same_bits
+from tests.support.command import contents, read
 from tests.support.expect import raises
 from tests.support.jobs import TILES, at, multiply
 from tests.support.stored import disguise, left_behind
@@ -84,7 +85,7 @@ def test_a_worker_that_sees_another_file_is_refused(client, files, kind, code):
     paths = (os.path.abspath("A.zarr"), f"{OWN}/B.npy", os.path.abspath("C.zarr"))
     with elsewhere(client, "other") as worker:
         if code is None:
-            multiply_files(*paths, client=client, tile=16)
+            multiply_files(*paths, client=client, chunks=16)
             assert same_bits(read("C.zarr"), td.gemm(*files[:2]))
             return
         with raises(StoreError, code) as caught:

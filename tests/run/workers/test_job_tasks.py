@@ -4,7 +4,8 @@ import pytest
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 import twom_dist as td
-from tests.support.command import make, read, same_bits, save
+from tests.support.bits import same_bits
+from tests.support.command import make, read, save
 from tests.support.jobs import TILES, multiply
 from twom_dist.api.files import multiply_files, update_files
 from twom_dist.jobs import tiles
@@ -54,10 +55,10 @@ def test_tiles_are_written_while_others_are_computed(client, here, notes, routin
     save("B.npy", make(96, 128, 2))
     with client.as_current():
         if routine == "gemm":
-            summary = multiply_files("A.npy", "B.npy", "C.zarr", tile=16)
+            summary = multiply_files("A.npy", "B.npy", "C.zarr", chunks=16)
             tiles, result = 64, "twom-product"
         else:
-            summary = update_files("herk", "A.npy", "C.zarr", tile=16)
+            summary = update_files(td.herk, "A.npy", "C.zarr", chunks=16)
             tiles, result = 36, "twom-update"
     assert summary.waves == 1
     # Which dask has not fused with what follows.

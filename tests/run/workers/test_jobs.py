@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.support.command import read, same_bits, save, visible
+from tests.support.bits import same_bits
+from tests.support.command import read, save, visible
 from tests.support.expect import raises
 from tests.support.jobs import (
     OUTPUTS,
@@ -54,7 +55,7 @@ def test_waves_give_the_same_bits(request, files, output, alone):
     a, b, c = files
     client = None if alone else request.getfixturevalue("client")
     options = {"alpha": 2 - 1j, "beta": 0.5j, "method": "hybrid", "accuracy": 1e-20}
-    job = open_job("gemm", "A.zarr", "B.npy", output, c="C0.h5", **options)
+    job = open_job(td.gemm.ask("A.zarr", "B.npy", "C0.h5", **options), output)
     assert compute_in_waves(job, client).waves > 2
     assert same_bits(read(output), td.gemm(a, b, c, **options))
 
@@ -76,8 +77,11 @@ def test_updates_in_waves_have_the_bits_of_the_routine(client, files, routine, u
     a = files[0]
     options = {"uplo": uplo} | ({} if routine == "herk" else {"num_moduli": 16})
     save("A2.npy", 2 * a)
-    b, matrices = ("A2.npy", (a, 2 * a)) if "2k" in routine else (None, (a,))
-    job = open_job(routine, "A.zarr", b, "C.zarr", **options)
+    paths, matrices = ("A.zarr", "A2.npy"), (a, 2 * a)
+    if "2k" not in routine:
+        paths, matrices = paths[:1], matrices[:1]
+    call = getattr(td, routine).ask(*paths, **options)
+    job = open_job(call, "C.zarr")
     assert compute_in_waves(job, client).waves > 1
     assert same_bits(read("C.zarr"), getattr(td, routine)(*matrices, **options))
 

@@ -78,7 +78,7 @@ class Calls:
         blocks, args = strips(x, across, span)
         with guarded((rows,), i32) as out, guarded((rows,), i64) as sums:
             out[:] = ZERO_ROW
-            args = (*args, *ABSENT, out, None, sums, None)
+            args = (*args, *ABSENT, None, None, out, None, sums, None)
             if blocks > 0:
                 grid = blocks, 1, 1
                 self.kernels.launch(module, "largest_exponents", grid, WARP, args)
@@ -97,7 +97,8 @@ class Calls:
         blocks, args = strips(x, across, span)
         with guarded((rows,), i64) as sums:
             sums[:] = 0
-            args += (*ABSENT, i64(1), i64(1), largest, None, i32(norm_bits))
+            args += (*ABSENT, i64(1), i64(1), None, None, largest, None)
+            args += (i32(norm_bits),)
             args += (sums, None, None, None)
             if blocks > 0:
                 grid = blocks, 1, 1
@@ -133,7 +134,7 @@ class Calls:
         with guarded(shape, np.int8) as out:
             args = (
                 *operand(x),
-                *(exponents, i32(conjugate), out),
+                *(exponents, None, i32(conjugate), out),
                 *(i64(shape[1]), i64(shape[2]), i64(shape[1] * shape[2])),
                 *(*last, i64(0)),
             )
@@ -158,11 +159,12 @@ class Calls:
                 planes = stack.enter_context(guarded(shape, np.int8))
                 exponents = stack.enter_context(guarded((len(x),), i32))
                 counts.append(rows // own)
-                args += [x, i64(len(x)), *strides_of(x), i32(conjugate), i32(across)]
+                args += [x, None, i64(len(x)), *strides_of(x)]
+                args += [i32(conjugate), i32(across)]
                 args += [i32(own), i64(rows * k_padded), planes, exponents]
                 out.append((exponents, planes))
             if len(operands) == 1:
-                args += [None, *[i64(0)] * 3, *[i32(0)] * 3, i64(0), None, None]
+                args += [None, None, *[i64(0)] * 3, *[i32(0)] * 3, i64(0), None, None]
             args += [np.uint32(counts[0]), i64(k), i64(k_padded), i32(rule.power)]
             args += [np.uint64(rule.leading), i32(rule.norm_bits)]
             module = module_for("scale_and_encode", operands[0][0].dtype, system)

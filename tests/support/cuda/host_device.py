@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.support.cuda.host import HostKernels
 from twom_dist.kernels.cuda.engine import CudaEngine
@@ -16,6 +17,10 @@ from twom_dist.kernels.cuda.sources import Module
 from twom_dist.kernels.cuda.tuning import Element, tuning_for
 
 POISON = 0xA5
+# For tests of what differs: products by cuBLAS, and in one pass.
+BOTH = pytest.mark.parametrize(
+    "engine", [80, 90], ids=["sm_80", "sm_90"], indirect=True
+)
 
 
 def _split(whole: np.ndarray, parts: Parts) -> list[np.ndarray]:

@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pytest
+
 
 class Kept:
     """Files in a folder, each named by everything that it was made of."""
@@ -26,3 +28,13 @@ class Kept:
                 make(made)
                 os.replace(made, path)
         return path
+
+
+@pytest.fixture(scope="session")
+def kept(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Kept:
+    """What compilers have made, in pytest's cache if it has one."""
+    cache = getattr(request.config, "cache", None)
+    folder = cache.mkdir("cuda") if cache else tmp_path_factory.mktemp("cuda")
+    return Kept(Path(folder))

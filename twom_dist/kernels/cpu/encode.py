@@ -93,6 +93,7 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
 def encode_planes(
     x: Array,
     across: bool,
+    columns: Array,
     factors: Array,
     im_sign: float,
     system: ResidueSystem,
@@ -104,6 +105,8 @@ def encode_planes(
     ----------
     x : (matrices, rows, k, parts) float, or (matrices, k, rows, parts) if `across`
     across : bool
+    columns : (k,) or (0,) float64
+        What multiplies each column first, if anything does.
     factors : (2, matrices, rows) float64
         Whose product multiplies each row; 0 for those that become zero.
     im_sign : float
@@ -118,7 +121,7 @@ def encode_planes(
     per_group = words * GROUP * DEPTH
     out = planes.reshape(count, groups * per_group)
     form = system.parts, tables.words, system.hexagonal
-    given = x, across, rows, k, factors, im_sign, *form
+    given = x, across, rows, k, columns, factors, im_sign, *form
     number = system.parts * tables.words
     strip = max(1, QUANTISED // max(1, per_group))
     weigh = _weigh_groups

@@ -12,7 +12,7 @@ from ...moduli import NONFINITE_ROW, ZERO_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
 from ..bounds import fetch, largest_terms, multiply_magnitudes
 from ..family import Family
-from ..finish import mirror_tile, scale_and_add, scale_columns
+from ..finish import mirror_tile, scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 from . import norms
@@ -50,7 +50,6 @@ class CpuEngine:
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)
-    scale_columns = staticmethod(scale_columns)
     mirror_tile = staticmethod(mirror_tile)
 
     def task(self) -> AbstractContextManager[None]:
@@ -94,8 +93,10 @@ class CpuEngine:
             close_tiles(as_parts(listed(tile)), conjugate, uplo)
         return tile
 
-    def largest_exponents(self, x: Array) -> Array:
+    def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
+        if shifts is not None:
+            return norms.largest_of_shifted(x, shifts)
         real = x.real.dtype.newbyteorder("=")
         integer = np.dtype(f"i{real.itemsize}")
         mask = integer.type(np.iinfo(integer).max)
@@ -127,7 +128,7 @@ class CpuEngine:
         bits = listed(flat_parts(source).view(integer))
         largest = largest.reshape(len(bits), -1)
         kept = np.where(largest == NONFINITE_ROW, integer.type(0), mask)
-        # Of the exponents as numbers are stored: 1 for the smallest normal ones.
+        # Exponents as numbers store them: 1 for the smallest normal ones.
         fields = np.maximum(np.asarray(largest, integer) - info.minexp, 1)
         if across:
             lanes, kernel, least = bits.shape[2], norms.extreme_bits_outer, 256
@@ -157,7 +158,9 @@ class CpuEngine:
         found = np.stack((relative.astype(np.int32), highest, -lowest), axis=-2)
         return np.where(some[..., np.newaxis, :], found, np.int32(ZERO_ROW))
 
-    def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
+    def square_sums(
+        self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
+    ) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
         sentinel = norms.is_sentinel(largest)
         shift = np.where(sentinel, NONFINITE_ROW, norm_bits - largest)
@@ -167,14 +170,16 @@ class CpuEngine:
         rows, length = x.shape[:-1], flat.shape[-1]
         if not swapped:
             out = np.zeros(rows, np.int64)
-            given = tall(flat), one.reshape(-1), two.reshape(-1)
+            columns = norms.column_factors(shifts, 1 + np.iscomplexobj(x))
+            given = tall(flat), one.reshape(-1), two.reshape(-1), columns
             run_each(
                 lambda r: norms.square_sums_inner(*given, *r, out.reshape(-1)),
                 ranges(out.size, smallest=16, each=length // 3),
             )
         else:
             parts = length // max(1, rows[-1])
-            given = listed(flat), np.repeat(one, parts), np.repeat(two, parts)
+            factors = np.repeat(one, parts), np.repeat(two, parts)
+            given = listed(flat), *factors, norms.column_factors(shifts)
             lanes = np.zeros(prod(rows[:-1]) * length, np.int64)
             run_each(
                 lambda r: norms.square_sums_outer(*given, *r, lanes),
@@ -203,6 +208,7 @@ class CpuEngine:
         system: ResidueSystem,
         *,
         conjugate: bool = False,
+        shifts: Array | None = None,
     ) -> CpuEncoded:
         """Quantise and write the planes in the layout of the side."""
         *stack, rows, k = x.shape
@@ -214,6 +220,7 @@ class CpuEngine:
             encode_planes(
                 read_only(as_parts(listed(source))),
                 across,
+                norms.column_factors(shifts),
                 np.stack(norms.power_factors(exponents)).reshape(2, -1, rows),
                 -1.0 if conjugate else 1.0,
                 system,

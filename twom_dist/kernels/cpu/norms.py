@@ -4,11 +4,15 @@ Rows may lie contiguous (``inner`` kernels) or across memory (``outer`` kernels:
 transposed matrix is contiguous, and the rows are its vector lanes).
 """
 
+from typing import Any
+
 import numpy as np
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
 from .compiled import kernel
+from .layout import flat_parts, straighten
+from .threads import ranges, run_each
 
 
 @kernel
@@ -36,6 +40,32 @@ def largest_bits_outer(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
             row = bits[matrix, t, first:last]
             for j in range(lanes.size):
                 lanes[j] = max(lanes[j], row[j] & mask)
+
+
+@kernel
+def largest_shifted_inner(x, factors, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Maximum of |x[rows, t] factors[t]| of each row; Inf where one is not finite."""
+    for i in range(lo, hi):
+        row, largest = x[i], out[i]
+        finite = True
+        for t in range(row.size):
+            magnitude = np.abs(row[t] * factors[t])
+            finite &= magnitude < np.inf
+            largest = max(largest, magnitude)
+        out[i] = largest if finite else np.inf
+
+
+@kernel
+def largest_shifted_outer(x, factors, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Maximum of |x[k, lanes] factors[k]| of each lane."""
+    lanes = out[lo:hi]
+    for t in range(x.shape[0]):
+        row, factor = x[t, lo:hi], factors[t]
+        for j in range(lanes.size):
+            magnitude = np.abs(row[j] * factor)
+            # A NaN, which no comparison finds, makes it Inf as well.
+            largest = max(lanes[j], magnitude) if magnitude < np.inf else np.inf
+            lanes[j] = largest
 
 
 # Below every difference of two exponents.
@@ -85,27 +115,33 @@ def extreme_bits_outer(bits, kept, fields, mask, shift, lo, hi, relative, high, 
 
 
 @kernel
-def square_sums_inner(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Sum ceil(|t| factor1 factor2)^2 along x[rows, t]; at least 1 where t != 0."""
+def square_sums_inner(x, factor1, factor2, columns, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Sum ceil(|t| factor1 factor2)^2 along x[rows, t]; at least 1 where t != 0.
+
+    `columns`: what each t is multiplied by before, or nothing.
+    """
+    shifted = columns.size > 0
     for i in range(lo, hi):
         row, f1, f2 = x[i], factor1[i], factor2[i]
         total = np.int64(0)
         for t in range(row.size):
             magnitude = np.abs(np.float64(row[t]))
+            if shifted:
+                magnitude *= columns[t]
             ceiling = np.ceil(magnitude * f1 * f2)
             # A product that underflows to 0 stands for a ceiling of 1.
             if ceiling == 0.0 and magnitude != 0.0:
                 ceiling = 1.0
-            # Of 20 bits: AVX2 converts and multiplies no wider integers.
+            # It has 20 bits: AVX2 converts and multiplies no wider integers.
             q = np.int64(np.int32(ceiling))
             total += q * q
         out[i] = total
 
 
 @kernel
-def square_sums_outer(x, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
+def square_sums_outer(x, factor1, factor2, columns, lo, hi, out):  # type: ignore[no-untyped-def]
     """Sum the same squares over k of x[matrices, k, rows * parts]; lo..hi as above."""
-    width = x.shape[2]
+    width, shifted = x.shape[2], columns.size > 0
     for matrix in range(lo // width, -(-hi // width)):
         start = matrix * width
         first, last = max(lo - start, 0), min(hi - start, width)
@@ -113,8 +149,11 @@ def square_sums_outer(x, factor1, factor2, lo, hi, out):  # type: ignore[no-unty
         lanes, f1, f2 = out[own], factor1[own], factor2[own]
         for t in range(x.shape[1]):
             row = x[matrix, t, first:last]
+            column = columns[t] if shifted else 1.0
             for j in range(lanes.size):
                 magnitude = np.abs(np.float64(row[j]))
+                if shifted:
+                    magnitude *= column
                 ceiling = np.ceil(magnitude * f1[j] * f2[j])
                 if ceiling == 0.0 and magnitude != 0.0:
                     ceiling = 1.0
@@ -123,15 +162,18 @@ def square_sums_outer(x, factor1, factor2, lo, hi, out):  # type: ignore[no-unty
 
 
 @kernel
-def relative_magnitudes(x, across, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Find magnitudes of x[i, j, part] times factors, of i or, if across, of j."""
+def relative_magnitudes(x, across, columns, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Find magnitudes of x[i, j, part] times factors, of i or, if across, of j.
+
+    `columns`: what the entries of the other axis are multiplied by before.
+    """
     for i in range(lo, hi):
         for j in range(x.shape[1]):
-            row = j if across else i
+            row, column = (j, i) if across else (i, j)
             f1, f2 = factor1[row], factor2[row]
             square, some = 0.0, False
             for part in range(x.shape[2]):
-                t = np.float64(x[i, j, part])
+                t = np.float64(x[i, j, part]) * columns[column]
                 some |= t != 0.0
                 t = t * f1 * f2
                 square += t * t
@@ -158,7 +200,11 @@ def rule_exponents(largest, sums, power, leading, norm_bits, out):  # type: igno
 
 def largest_exponents_from_bits(bits: Array, real: np.dtype) -> Array:
     """Turn the largest magnitude bits of each row into exponents."""
-    magnitude = bits.view(real)
+    return exponents_of(bits.view(real))
+
+
+def exponents_of(magnitude: Array) -> Array:
+    """Find the smallest e with magnitude < 2^e, for each row."""
     exponents = np.frexp(magnitude)[1].astype(np.int32)
     exponents[magnitude == 0] = ZERO_ROW
     exponents[~np.isfinite(magnitude)] = NONFINITE_ROW
@@ -184,6 +230,16 @@ def power_factors(exponents: Array) -> tuple[Array, Array]:
     return one, two
 
 
+def column_factors(
+    shifts: Array | None, parts: int = 1, dtype: Any = np.float64
+) -> Array:
+    """Powers of two, once for each of the parts of an entry; none without shifts."""
+    if shifts is None:
+        return np.empty(0, dtype)
+    found: Array = np.repeat(np.ldexp(np.dtype(dtype).type(1), shifts), parts)
+    return found
+
+
 def choose_exponents(largest: Array, sums: Array, rule: ScalingRule) -> Array:
     """Apply the rule to each row."""
     leading = np.uint64(rule.leading)
@@ -192,3 +248,23 @@ def choose_exponents(largest: Array, sums: Array, rule: ScalingRule) -> Array:
     out = np.empty(given[0].size, dtype=np.int32)
     rule_exponents(*given, rule.power, leading, rule.norm_bits, out)
     return out.reshape(largest.shape)
+
+
+def largest_of_shifted(x: Array, shifts: Array) -> Array:
+    """Find the largest exponents of rows whose columns are shifted."""
+    source, swapped = straighten(x)
+    flat, real = flat_parts(source), x.real.dtype.newbyteorder("=")
+    parts = 1 + np.iscomplexobj(x)
+    if not swapped:
+        out, factors = np.zeros(len(x), real), column_factors(shifts, parts, real)
+        run_each(
+            lambda r: largest_shifted_inner(flat, factors, *r, out),
+            ranges(len(out), smallest=16, each=flat.shape[1] // 3),
+        )
+        return exponents_of(out)
+    lanes, factors = np.zeros(flat.shape[1], real), column_factors(shifts, 1, real)
+    run_each(
+        lambda r: largest_shifted_outer(flat, factors, *r, lanes),
+        ranges(len(lanes), smallest=256, each=len(flat) // 3),
+    )
+    return exponents_of(lanes.reshape(len(x), parts).max(axis=-1))

@@ -132,14 +132,27 @@ def _load_across(x, row, rows, k_lo, k_hi, out):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _shift_piece(values, columns, k_lo, k_hi):  # type: ignore[no-untyped-def]
+    """values[part, w, r, t] *= columns[k_lo + 4 w + t]."""
+    for part in range(values.shape[0]):
+        for w in range(values.shape[1]):
+            for t in range(DEPTH):
+                c = k_lo + DEPTH * w + t
+                factor = columns[c] if c < k_hi else 0.0
+                for r in range(GROUP):
+                    values[part, w, r, t] *= factor
+
+
+@inner
 def quantise_groups(  # type: ignore[no-untyped-def]
-    x, across, rows, k, factors, im_sign, parts, count, hexagonal, lo, hi, out
+    x, across, rows, k, columns, factors, im_sign, parts, count, hexagonal, lo, hi, out
 ):
     """out[entry // 16, word, entry % 16]: the words of groups lo..hi, FLIPPED.
 
     Of matrices that begin with a group each: x is (matrices, rows, k, parts), or
-    (matrices, k, rows, parts) if `across`; factors are (2, matrices, rows); `count`
-    words of each of `parts`, those of Re first; Im is 0 where x has none.
+    (matrices, k, rows, parts) if `across`; columns are (k,), or none; factors are
+    (2, matrices, rows); `count` words of each of `parts`, those of Re first; Im is 0
+    where x has none.
     """
     values, rest = np.zeros((2, _PIECE)), np.empty((2, _PIECE))
     factor1, factor2 = np.zeros(_PIECE), np.zeros(_PIECE)
@@ -164,6 +177,8 @@ def quantise_groups(  # type: ignore[no-untyped-def]
                 _load_across(*where)
             else:
                 _load_along(*where)
+            if columns.size > 0:
+                _shift_piece(by_word[:, :own], columns, k_lo, k_hi)
             if hexagonal:
                 g, h = split[count - 1], split[2 * count - 1]
                 nearest_points(values, factor1, factor2, entries, im_sign, g, h, rest)

@@ -1,5 +1,6 @@
 """A small product in four launches: scale and encode, multiply, decode, fill."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,13 @@ from .launch import Device, Parts, lies_across, remember, strides
 from .products import multiply_fused
 from .sources import module_for
 
-_ABSENT = (None, *map(np.int64, (0, 0, 0)), *map(np.int32, (0, 0, 1)), np.int64(0))
+_ABSENT = (
+    None,
+    None,
+    *map(np.int64, (0, 0, 0)),
+    *map(np.int32, (0, 0, 1)),
+    np.int64(0),
+)
 
 
 def multiply_at_once(
@@ -34,12 +41,13 @@ def multiply_at_once(
     uplo: Uplo | None,
     hermitian: bool,
     out: Array | None,
+    shifts: Sequence[Array] | None,
 ) -> Array:
     """Compute ``alpha X Y^T + beta c``; see `kernels.at_once`."""
     (m, k), n = x.shape, y.shape[0]
     residues, *own = device.empty_together(_parts(system, m, n, k, twin is None))
     rows, columns = own[1], own[-1]
-    _scale_and_encode(device, x, y, conjugate, system, rule, own)
+    _scale_and_encode(device, (x, y), shifts, conjugate, system, rule, own)
     order = tuple(range(len(system.planes)))
     left = CudaEncoded(m, k, own[0], order)
     right = CudaEncoded(n, k, own[-2], order if twin is None else twin)
@@ -74,20 +82,21 @@ def _parts(system: ResidueSystem, m: int, n: int, k: int, both: bool) -> Parts:
 
 def _scale_and_encode(
     device: Device,
-    x: Array,
-    y: Array,
+    operands: tuple[Array, Array],
+    shifts: Sequence[Array] | None,
     conjugate: tuple[bool, bool],
     system: ResidueSystem,
     rule: ScalingRule,
     own: list[Array],
 ) -> None:
     """Fill the planes and exponents of `own`, of both operands or of x alone."""
+    (x, y), (e, f) = operands, shifts or (None, None)
     module = module_for("scale_and_encode", x.dtype, system)
     k, k_padded = x.shape[1], own[0].shape[2]
-    blocks, first = _operand(x, conjugate[0], own[0])
+    blocks, first = _operand(x, e, conjugate[0], own[0])
     count, second, outs = blocks, _ABSENT, (None, None)
     if len(own) == 4:
-        more, second = _operand(y, conjugate[1], own[2])
+        more, second = _operand(y, f, conjugate[1], own[2])
         count, outs = blocks + more, (own[2], own[3])
     args = (
         *(*first, own[0], own[1], *second, *outs),
@@ -96,11 +105,13 @@ def _scale_and_encode(
     device.launch(module, "scale_and_encode", (count, 1, 1), (256, 1, 1), args)
 
 
-def _operand(x: Array, conjugate: bool, planes: Array) -> tuple[int, tuple[Any, ...]]:
+def _operand(
+    x: Array, shifts: Array | None, conjugate: bool, planes: Array
+) -> tuple[int, tuple[Any, ...]]:
     """Count an operand's blocks, and list its arguments but for where they write."""
     across, padded_rows, k_padded = lies_across(x), planes.shape[1], planes.shape[2]
     blocks, args = _operand_args(len(x), across, conjugate, padded_rows, k_padded)
-    return blocks, (x, args[0], *strides(x), *args[1:])
+    return blocks, (x, shifts, args[0], *strides(x), *args[1:])
 
 
 @remember

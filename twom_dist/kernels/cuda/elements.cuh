@@ -129,6 +129,20 @@ __device__ __forceinline__ double power_of_two(int32 e) {
   return __hiloint2double((e + 1023) << 20, 0);
 }
 
+// An element times 2^e, exactly: `shifts` and `c` tell e; null shifts nothing. Rows with
+// a NaN or an Inf, where this may overflow, are masked.
+__device__ __forceinline__ Element shift_element(Element element, const int32* shifts,
+                                                 int64 c) {
+  if (shifts != nullptr) {
+    double factor = power_of_two(shifts[c]);
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      narrow(__dmul_rn(widen(element.part[part]), factor), element.part[part]);
+    }
+  }
+  return element;
+}
+
 // A rows x k operand that reductions along k cut into strips: blocks of 32 x 8 threads,
 // each on some rows and on a piece of `span` along k. Along: a warp reads one row.
 // Across: a warp reads 32 rows at one k, for operands whose rows are neighbours in memory.

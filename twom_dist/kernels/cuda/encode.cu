@@ -12,7 +12,8 @@
 // matrices of a stack, one for each blockIdx.y, begin padded_rows after one another.
 extern "C" __global__ void __launch_bounds__(256)
 encode(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-       const int32* exponents, int32 conjugate, int8* out, int64 padded_rows,
+       const int32* exponents, const int32* shifts, int32 conjugate, int8* out,
+       int64 padded_rows,
        int64 k_padded, int64 plane_stride, int32 across, int32 rows_of_block,
        int64 stack_stride) {
   x += PARTS * (blockIdx.y * stack_stride);
@@ -24,7 +25,7 @@ encode(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
   bool masked = is_sentinel(s);
   Element element[4];
   load_group(element, x + PARTS * group.row * row_stride, group.first, masked ? 0 : k,
-             k_stride);
+             k_stride, shifts);
   out += group.row * k_padded + group.first;
   encode_group(element, masked ? 0 : s, conjugate, out, plane_stride);
 }

@@ -104,12 +104,12 @@ class CudaEngine:
         return limits
 
     def _is_fused(self) -> bool:
-        """Whether products.cu multiplies."""
+        """Tell whether products.cu multiplies."""
         return tuning.tuning_for(self.device.capability()).fused
 
-    def largest_exponents(self, x: Array) -> Array:
+    def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-        found = norms.largest_exponents(self.device, by_rows(x))
+        found = norms.largest_exponents(self.device, by_rows(x), shifts)
         return found.reshape(x.shape[:-1])
 
     def column_exponents(self, x: Array, largest: Array) -> Array:
@@ -118,16 +118,23 @@ class CudaEngine:
             return columns_of_stack(x, largest)
         return norms.column_exponents(self.device, x, largest)
 
-    def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
+    def square_sums(
+        self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
+    ) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-        args = by_rows(x), largest.reshape(-1), norm_bits
+        args = by_rows(x), largest.reshape(-1), norm_bits, shifts
         return norms.square_sums(self.device, *args).reshape(x.shape[:-1])
 
     def survey(
-        self, operands: Sequence[Array], norm_bits: int, *, columns: bool
+        self,
+        operands: Sequence[Array],
+        norm_bits: int,
+        *,
+        columns: bool,
+        shifts: Sequence[Array] | None = None,
     ) -> list[Surveyed]:
         """Find all of these in two launches."""
-        return norms.survey(self.device, operands, norm_bits, columns)
+        return norms.survey(self.device, operands, norm_bits, columns, shifts or ())
 
     def fetch(self, arrays: Sequence[Array]) -> list[Array]:
         """Copy arrays of one allocation to the host, and wait for them."""
@@ -183,6 +190,7 @@ class CudaEngine:
         system: ResidueSystem,
         *,
         conjugate: bool = False,
+        shifts: Array | None = None,
     ) -> CudaEncoded:
         """Quantise and write the planes, alike for both sides."""
         (*stack, rows, k), count = x.shape, len(system.planes)
@@ -192,7 +200,7 @@ class CudaEngine:
         if planes.size:
             grid, block, last = group_grid(*padded, lies_across(x))
             args = (
-                *(*operand_args(x), exponents, np.int32(conjugate)),
+                *(*operand_args(x), exponents, shifts, np.int32(conjugate)),
                 *(planes, *map(np.int64, padded), np.int64(shape[1] * shape[2])),
                 *(*last, stack_stride(x)),
             )
@@ -272,10 +280,6 @@ class CudaEngine:
         """Return alpha x + beta c by one kernel."""
         return finish.scale_and_add(self.device, x, alpha, beta, c, dtype)
 
-    def scale_columns(self, x: Array, shifts: Array) -> Array:
-        """Multiply columns by powers of two, by one kernel."""
-        return finish.scale_columns(self.device, x, shifts)
-
     def mirror_tile(self, tile: Array, *, conjugate: bool) -> Array:
         """Conjugate-transpose, or transpose, by one kernel."""
         return finish.mirror_tile(self.device, tile, conjugate)
@@ -329,10 +333,11 @@ class CudaEngine:
         uplo: Uplo | None = None,
         hermitian: bool = False,
         out: Array | None = None,
+        shifts: Sequence[Array] | None = None,
     ) -> Array:
         """Compute a small product in four launches and two allocations."""
         args = (self.device, x, y, conjugate, system, rule, dtype, alpha, beta, c)
-        return multiply_at_once(*args, twin, uplo, hermitian, out)
+        return multiply_at_once(*args, twin, uplo, hermitian, out, shifts)
 
 
 def make_engine() -> CudaEngine:

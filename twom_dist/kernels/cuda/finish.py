@@ -50,16 +50,6 @@ def scale_and_add(
     return out
 
 
-def scale_columns(device: Device, x: Array, shifts: Array) -> Array:
-    """Multiply columns by powers of two into a new array."""
-    out = device.empty(x.shape, x.dtype)
-    if out.size:
-        module = module_for("tile", x.dtype)
-        args = (*operand_args(x), shifts, out)
-        device.launch(module, "scale_columns", *tile_grid(*x.shape), args)
-    return out
-
-
 def mirror_tile(device: Device, tile: Array, conjugate: bool) -> Array:
     """Conjugate-transpose, or transpose, into a new tile."""
     *stack, m, n = tile.shape

@@ -14,12 +14,14 @@ extern "C" __global__ void __launch_bounds__(256)
 largest_exponents(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
                   int64 x_k_stride, int64 x_span, int32 x_across, const REAL* y,
                   int64 y_rows, int64 y_k, int64 y_row_stride, int64 y_k_stride,
-                  int64 y_span, int32 y_across, int32* x_largest, int32* y_largest,
+                  int64 y_span, int32 y_across, const int32* x_shifts,
+                  const int32* y_shifts, int32* x_largest, int32* y_largest,
                   uint64* x_sums, uint64* y_sums) {
   Operand own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
   uint32 block = blockIdx.x;
   if (!claim_block(block, own)) {
     own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
+    x_shifts = y_shifts;
     x_largest = y_largest;
     x_sums = y_sums;
   }
@@ -28,7 +30,8 @@ largest_exponents(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
   Bits own_largest = 0;
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
-    own_largest = larger_bits(load_element(own, strip, c), own_largest);
+    Element element = shift_element(load_element(own, strip, c), x_shifts, c);
+    own_largest = larger_bits(element, own_largest);
   }
   if (own_largest != 0) {
     atomicMax(x_largest + strip.row, exponent_of(widen_bits(own_largest)));
@@ -38,25 +41,26 @@ largest_exponents(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
 // sums[row] += sum(ceil(|part| 2^(norm_bits - e))^2), modulo 2^64 and below 2^63 in
 // total (twom_dist.moduli.norm_bits); zeroed before, nothing added to sentinel rows.
 __device__ __forceinline__ void add_squares(const Operand& own, const Strip& strip,
-                                            const int32* largest, int32 norm_bits,
-                                            uint64* sums) {
+                                            const int32* shifts, const int32* largest,
+                                            int32 norm_bits, uint64* sums) {
   if (strip.first >= strip.last) return;
   int32 e = largest[strip.row];
   if (is_sentinel(e)) return;
   uint64 total = 0;
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
-    total += square_of(load_element(own, strip, c), norm_bits - e);
+    Element element = shift_element(load_element(own, strip, c), shifts, c);
+    total += square_of(element, norm_bits - e);
   }
   if (total != 0) atomicAdd(sums + strip.row, total);
 }
 
-// Of an operand transposed, its columns being the rows: the largest exponent less that of
-// the row, in `others`; the largest; the largest negated one of the parts that are not 0,
-// each own.rows after the one before. What is NONFINITE_ROW is left out.
+// For each column, a row of the transposed operand: the largest exponent less that of the
+// entry's row, in `others`; the largest; the largest negated one; of the parts that are
+// not 0, each own.rows after the one before. Rows that are NONFINITE_ROW are left out.
 __device__ __forceinline__ void find_extremes(const Operand& own, const Strip& strip,
                                               const int32* others, int32* extremes) {
-  // Of the smallest normal number.
+  // The exponent of the smallest normal number.
   const int32 least = sizeof(REAL) == 4 ? -125 : -1021;
   Bits high = 0, low = ~(Bits)0;
   int32 relative = ZERO_ROW;
@@ -94,7 +98,8 @@ sums_and_extremes(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
                   int64 x_k_stride, int64 x_span, int32 x_across, const REAL* y,
                   int64 y_rows, int64 y_k, int64 y_row_stride, int64 y_k_stride,
                   int64 y_span, int32 y_across, int64 x_column_span,
-                  int64 y_column_span, const int32* x_largest, const int32* y_largest,
+                  int64 y_column_span, const int32* x_shifts, const int32* y_shifts,
+                  const int32* x_largest, const int32* y_largest,
                   int32 norm_bits, uint64* x_sums, uint64* y_sums, int32* x_extremes,
                   int32* y_extremes) {
   Operand x_own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
@@ -103,8 +108,8 @@ sums_and_extremes(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
   bool sums = x_sums != nullptr, first = sums && claim_block(block, x_own);
   if (first || (sums && claim_block(block, y_own))) {
     Operand own = first ? x_own : y_own;
-    add_squares(own, locate_strip(own, block), first ? x_largest : y_largest, norm_bits,
-                first ? x_sums : y_sums);
+    add_squares(own, locate_strip(own, block), first ? x_shifts : y_shifts,
+                first ? x_largest : y_largest, norm_bits, first ? x_sums : y_sums);
     return;
   }
   x_own = {x, x_k, x_rows, x_k_stride, x_row_stride, x_column_span, !x_across};
@@ -117,13 +122,13 @@ sums_and_extremes(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
 
 // out[i * k + c] = the leading half of the float32 that is nearest to
 // sqrt(re^2 + im^2) 2^-e, which is at least 2^-126 where the entry is not 0; zeros in
-// sentinel rows. Of the rows chosen[i] of x, and then of y. Grid as of scale_columns. Must
+// sentinel rows. Of the rows chosen[i] of x, and then of y. Grid as of scale_and_add. Must
 // move sizeof(element) + 2 bytes.
 extern "C" __global__ void __launch_bounds__(256)
 magnitudes(const REAL* x, int64 x_row_stride, int64 x_k_stride, const int32* x_largest,
-           int64 x_count, const REAL* y, int64 y_row_stride, int64 y_k_stride,
-           const int32* y_largest, int64 y_count, const int64* chosen, int64 k,
-           uint16* out) {
+           const int32* x_shifts, int64 x_count, const REAL* y, int64 y_row_stride,
+           int64 y_k_stride, const int32* y_largest, const int32* y_shifts,
+           int64 y_count, const int64* chosen, int64 k, uint16* out) {
   int64 c = (int64)blockIdx.x * blockDim.x + threadIdx.x;
   if (c >= k) return;
   int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
@@ -138,6 +143,7 @@ magnitudes(const REAL* x, int64 x_row_stride, int64 x_k_stride, const int32* x_l
       Element element =
           first ? load_element(x, row * x_row_stride + c * x_k_stride)
                 : load_element(y, row * y_row_stride + c * y_k_stride);
+      element = shift_element(element, first ? x_shifts : y_shifts, c);
       double square = 0;
       bool some = false;
 #pragma unroll

@@ -1,4 +1,4 @@
-"""What is known of rows and columns: the launches of norms.cu."""
+"""The launches of norms.cu, which measure rows and columns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,15 +29,19 @@ _ABSENT = (None, *map(np.int64, (0, 0, 0, 0, 1)), np.int32(0))
 
 
 def survey(
-    device: Device, operands: Sequence[Array], norm_bits: int, columns: bool
+    device: Device,
+    operands: Sequence[Array],
+    norm_bits: int,
+    columns: bool,
+    shifts: Sequence[Array],
 ) -> list[Surveyed]:
     """Look at one or two operands in two launches."""
     shapes = tuple(x.shape for x in operands)
     found = device.filled_together(_survey_parts(shapes, columns), _FILL)
     count = len(operands)
     largest, sums, extremes = (found[i : i + count] for i in range(0, 3 * count, count))
-    _find_largest(device, operands, largest, sums)
-    _sum_and_look(device, operands, largest, norm_bits, sums, extremes)
+    _find_largest(device, operands, shifts, largest, sums)
+    _sum_and_look(device, operands, shifts, largest, norm_bits, sums, extremes)
     if not columns:
         return [Surveyed(*x) for x in zip(largest, sums, strict=True)]
     return [Surveyed(*x) for x in zip(largest, sums, extremes, strict=True)]
@@ -53,19 +57,21 @@ def _survey_parts(shapes: tuple[tuple[int, int], ...], columns: bool) -> Parts:
     return tuple(parts)
 
 
-def largest_exponents(device: Device, x: Array) -> Array:
+def largest_exponents(device: Device, x: Array, shifts: Array | None) -> Array:
     """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
     largest = device.filled((x.shape[0],), np.int32, _FILL)
     if x.size:
-        _find_largest(device, [x], [largest], [])
+        _find_largest(device, [x], [shifts], [largest], [])
     return largest
 
 
-def square_sums(device: Device, x: Array, largest: Array, norm_bits: int) -> Array:
+def square_sums(
+    device: Device, x: Array, largest: Array, norm_bits: int, shifts: Array | None
+) -> Array:
     """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
     sums = device.filled((x.shape[0],), np.int64)
     if x.size:
-        _sum_and_look(device, [x], [largest], norm_bits, [sums], [])
+        _sum_and_look(device, [x], [shifts], [largest], norm_bits, [sums], [])
     return sums
 
 
@@ -73,19 +79,20 @@ def column_exponents(device: Device, x: Array, largest: Array) -> Array:
     """Find the extreme exponents of the parts of each column that are not 0."""
     extremes = device.filled((3, x.shape[1]), np.int32, _FILL)
     if x.size:
-        _sum_and_look(device, [x], [largest], 0, [], [extremes])
+        _sum_and_look(device, [x], [], [largest], 0, [], [extremes])
     return extremes
 
 
 def _find_largest(
     device: Device,
     operands: Sequence[Array],
+    shifts: Sequence[Array | None],
     largest: Sequence[Array],
     sums: Sequence[Array],
 ) -> None:
     """Take the maximum with `largest`, and set `sums` to 0."""
     blocks, block, args = _list_operands(operands)
-    args = (*args, *_pair(largest), *_pair(sums))
+    args = (*args, *_pair(shifts), *_pair(largest), *_pair(sums))
     module = module_for("norms", operands[0].dtype)
     device.launch(module, "largest_exponents", (blocks, 1, 1), block, args)
 
@@ -93,6 +100,7 @@ def _find_largest(
 def _sum_and_look(
     device: Device,
     operands: Sequence[Array],
+    shifts: Sequence[Array | None],
     largest: Sequence[Array],
     norm_bits: int,
     sums: Sequence[Array],
@@ -103,7 +111,7 @@ def _sum_and_look(
     grids = [strip_grid(*x.shape[::-1], not lies_across(x)) for x in operands]
     total = (blocks if sums else 0) + (sum(x[0] for x in grids) if extremes else 0)
     spans = size_args(grids[0][2], grids[-1][2])
-    args = (*args, *spans, *_pair(largest), np.int32(norm_bits))
+    args = (*args, *spans, *_pair(shifts), *_pair(largest), np.int32(norm_bits))
     args += (*_pair(sums), *_pair(extremes))
     module = module_for("norms", operands[0].dtype)
     device.launch(module, "sums_and_extremes", (total, 1, 1), block, args)
@@ -123,7 +131,7 @@ def _list_operands(operands: Sequence[Array]) -> tuple[int, Triple, tuple[Any, .
     return blocks, block, tuple(args)
 
 
-def _pair(arrays: Sequence[Array]) -> tuple[Array | None, Array | None]:
+def _pair(arrays: Sequence[Array | None]) -> tuple[Array | None, Array | None]:
     """Return two arrays, or None for those that are missing."""
     first, second, *_ = *arrays, None, None
     return first, second
@@ -152,9 +160,9 @@ def take_magnitudes(device: Device, samples: Sequence[Sample]) -> list[Array]:
     if out.size:
         args: list[Any] = []
         for s, count in zip(samples, counts, strict=True):
-            args += (s.x, *strides(s.x), s.largest, np.int64(count))
+            args += (s.x, *strides(s.x), s.largest, s.shifts, np.int64(count))
         if len(samples) == 1:
-            args += (None, np.int64(0), np.int64(0), None, np.int64(0))
+            args += (None, np.int64(0), np.int64(0), None, None, np.int64(0))
         chosen = device.send(np.concatenate([s.rows for s in samples], dtype=np.int64))
         args += (chosen, np.int64(k), out)
         module = module_for("norms", samples[0].x.dtype)

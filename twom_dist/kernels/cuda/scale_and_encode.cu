@@ -14,6 +14,7 @@
 // One operand: `out` and `exponents` as of encode.cu.
 struct Rows {
   const REAL* x;
+  const int32* shifts;
   int64 rows, row_stride, k_stride;
   int32 conjugate, across, rows_of_block;
   int8* out;
@@ -58,7 +59,7 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
   Bits largest = 0;
 #pragma unroll 2
   for (int64 first = begin; first < own_k; first += step) {
-    load_group(element, x, first, own_k, given.k_stride);
+    load_group(element, x, first, own_k, given.k_stride, given.shifts);
 #pragma unroll
     for (int32 c = 0; c < 4; ++c) largest = larger_bits(element[c], largest);
   }
@@ -70,7 +71,7 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
   uint64 total = 0;
 #pragma unroll 2
   for (int64 first = begin; first < own_k; first += step) {
-    load_group(element, x, first, own_k, given.k_stride);
+    load_group(element, x, first, own_k, given.k_stride, given.shifts);
 #pragma unroll
     for (int32 c = 0; c < 4; ++c) total += square_of(element[c], rule.norm_bits - e);
   }
@@ -80,7 +81,7 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
   if (row < given.rows && place.group == 0) given.exponents[row] = s;
   int8* out = given.out + row * k_padded;
   for (int64 first = begin; first < k_padded; first += step) {
-    load_group(element, x, first, own_k, given.k_stride);
+    load_group(element, x, first, own_k, given.k_stride, given.shifts);
     encode_group(element, masked ? 0 : s, given.conjugate, out + first,
                  given.plane_stride);
   }
@@ -89,9 +90,10 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
 // Exponents and planes of x by the first x_blocks blocks, and of y by the others. Blocks
 // of 256 on rows_of_block whole rows, the padded ones included, in the order of `Group`.
 extern "C" __global__ void __launch_bounds__(256, BLOCKS)
-scale_and_encode(const REAL* x, int64 x_rows, int64 x_row_stride, int64 x_k_stride,
+scale_and_encode(const REAL* x, const int32* x_shifts, int64 x_rows, int64 x_row_stride, int64 x_k_stride,
                  int32 x_conjugate, int32 x_across, int32 x_rows_of_block,
                  int64 x_plane_stride, int8* x_out, int32* x_exponents, const REAL* y,
+                 const int32* y_shifts,
                  int64 y_rows, int64 y_row_stride, int64 y_k_stride,
                  int32 y_conjugate, int32 y_across, int32 y_rows_of_block,
                  int64 y_plane_stride, int8* y_out, int32* y_exponents,
@@ -101,6 +103,7 @@ scale_and_encode(const REAL* x, int64 x_rows, int64 x_row_stride, int64 x_k_stri
   Rule rule = {power, norm_bits, leading};
   bool second = blockIdx.x >= x_blocks;
   Rows rows = {second ? y : x,
+               second ? y_shifts : x_shifts,
                second ? y_rows : x_rows,
                second ? y_row_stride : x_row_stride,
                second ? y_k_stride : x_k_stride,

@@ -29,37 +29,6 @@ scale_and_add(const REAL* x, int64 x_row_stride, int64 x_column_stride,
   }
 }
 
-// What becomes of t as it is scaled: where it was finite and not 0 it stays so, in rows
-// with a NaN or an Inf, which no exponent keeps from leaving the numbers.
-__device__ __forceinline__ REAL keep_class(REAL t, REAL scaled) {
-  const Bits infinite = sizeof(REAL) == 4 ? (Bits)0x7F800000u : (Bits)(0x7FFull << 52);
-  Bits was = magnitude_bits(t), now = magnitude_bits(scaled);
-  if (was < infinite && now == infinite) return copy_sign(infinite - 1, t);
-  if (was != 0 && now == 0) return copy_sign((Bits)1, t);
-  return scaled;
-}
-
-// out[i, j] = x[i, j] 2^shifts[j], exactly: of numbers that stay normal. Must move two
-// elements. Grid as of scale_and_add.
-extern "C" __global__ void __launch_bounds__(256)
-scale_columns(const REAL* x, int64 m, int64 n, int64 row_stride, int64 column_stride,
-              const int32* shifts, REAL* out) {
-  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (j >= n) return;
-  double factor = power_of_two(shifts[j]);
-  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
-  for (; i < m; i += (int64)gridDim.y * blockDim.y) {
-    Element own = load_element(x, i * row_stride + j * column_stride);
-#pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) {
-      REAL scaled;
-      narrow(__dmul_rn(widen(own.part[part]), factor), scaled);
-      own.part[part] = keep_class(own.part[part], scaled);
-    }
-    write_element(out, i * n + j, own);
-  }
-}
-
 // out[j, i] = x[i, j], conjugated or not, from m x n with strides to n x m. Grid of
 // squares, z over the tiles of a stack. Must move two elements.
 extern "C" __global__ void __launch_bounds__(256)

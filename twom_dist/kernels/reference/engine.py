@@ -25,7 +25,7 @@ from ..finish import (
     make_canonical,
     mirror_tile,
     scale_and_add,
-    scale_columns,
+    shift_columns,
 )
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
@@ -88,7 +88,6 @@ class ReferenceEngine:
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)
-    scale_columns = staticmethod(scale_columns)
     mirror_tile = staticmethod(mirror_tile)
     close_diagonal = staticmethod(close_diagonal)
 
@@ -119,9 +118,9 @@ class ReferenceEngine:
     def synchronize(self) -> None:
         """Nothing runs beside."""
 
-    def largest_exponents(self, x: Array) -> Array:
+    def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-        largest = []
+        largest, x = [], shift_columns(x, shifts)
         for row in _rows(x):
             if not np.isfinite(row).all():
                 largest.append(NONFINITE_ROW)
@@ -150,9 +149,11 @@ class ReferenceEngine:
                 out[:, column] = max(relative), max(exponents), -min(exponents)
         return out
 
-    def square_sums(self, x: Array, largest: Array, norm_bits: int) -> Array:
+    def square_sums(
+        self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
+    ) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-        sums = np.zeros(largest.shape, dtype=np.int64)
+        sums, x = np.zeros(largest.shape, dtype=np.int64), shift_columns(x, shifts)
         for i, (row, e) in enumerate(zip(_rows(x), largest.flat, strict=True)):
             if e not in (ZERO_ROW, NONFINITE_ROW):
                 shift = norm_bits - int(e)
@@ -176,8 +177,10 @@ class ReferenceEngine:
         system: ResidueSystem,
         *,
         conjugate: bool = False,
+        shifts: Array | None = None,
     ) -> ReferenceEncoded:
         """Quantise and take the planes modulo p."""
+        x = shift_columns(x, shifts)
         re, im = (np.where(np.isfinite(t), t, 0) for t in (x.real, x.imag))
         masked = np.asarray(exponents)[..., np.newaxis]
         if system.hexagonal:

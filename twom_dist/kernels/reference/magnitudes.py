@@ -7,12 +7,16 @@ import numpy as np
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW
 from ...typing import Array
+from ..finish import shift_columns
 from ..operands import Sample
 
 
 def magnitudes(samples: Sequence[Sample]) -> list[Array]:
     """Round the magnitudes of entries, relative to their rows, to 8 bits."""
-    return [_magnitudes(x[rows], largest[rows]) for x, largest, rows in samples]
+    return [
+        _magnitudes(shift_columns(x[rows], shifts), largest[rows])
+        for x, largest, rows, shifts in samples
+    ]
 
 
 def _magnitudes(x: Array, largest: Array) -> Array:

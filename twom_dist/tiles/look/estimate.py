@@ -1,4 +1,4 @@
-"""How many moduli the data take: from the ratio of norms to magnitudes, on a sample.
+"""Moduli from the data: from the ratio of norms to magnitudes, on a sample.
 
 The error of a product is relative to ``||a_i|| ||b_j||``. That of the native one is
 relative to ``(|A| |B|)_ij``, which may be much smaller: by a factor of
@@ -123,7 +123,7 @@ def sample_rows(row: Row, largest: Array, rows: Array, spec: Spec) -> Array:
     As `Engine.magnitudes` has them: samples are sent to where they meet.
     """
     x = row.view(0, spec)
-    sample = Sample(x, convert(largest, family_of(x)), rows)
+    sample = Sample(x, convert(largest, family_of(x)), rows, row.shifts_of(0, spec))
     (found,) = load_engine(spec).magnitudes([sample])
     return found
 
@@ -241,7 +241,7 @@ def settle_in_memory(
     chosen = [choose_rows([x], spec)[0] for x in on_host]
     found = load_engine(spec).magnitudes(
         [
-            Sample(row.view(0, spec), x.largest, own)
+            Sample(row.view(0, spec), x.largest, own, row.shifts_of(0, spec))
             for row, x, own in zip(rows, measured, chosen, strict=True)
         ]
     )

@@ -11,7 +11,7 @@ from typing import Any
 from ...kernels.survey import Survey, Surveyed
 from ...moduli import norm_bits
 from ..interpreter import Found, Line
-from ..rows import Row
+from ..rows import Row, shifts_of_both
 from ..spec import Spec, load_engine
 from .equilibration import choose_shifts
 from .estimate import Measured, settle_in_memory
@@ -29,9 +29,9 @@ def survey_matrices(rows: Sequence[Row], spec: Spec, survey: Survey) -> Found:
         shifts = choose_shifts(columns[0], columns[-1], spec.dtype)
     if shifts is not None:
         for row in rows:
-            row.shift([shifts])
-        given = [row.view(0, spec) for row in rows]
-        found = survey(given, norm_bits(spec.k), columns=False)
+            row.shifts = [shifts]
+        both = shifts_of_both(rows, spec)
+        found = survey(given, norm_bits(spec.k), columns=False, shifts=both)
         on_host = _fetch(found, spec) if spec.grade else found
     measured: dict[Line, Measured] = {
         (row.side, 0): Measured(*x[:2]) for row, x in zip(rows, found, strict=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import ArgumentError, PlanError
-from ..problem.exact import check_pairs
+from ..problem.call import Call
 from ..problem.problem import check_matrices
 from ..tiles.routine import Routine
 
@@ -13,7 +13,7 @@ Dims = tuple[Hashable, ...]
 
 
 class Arranged(NamedTuple):
-    """Which dimensions of DataArrays are the rows and columns of matrices.
+    """Dimensions of DataArrays that are the rows and columns of matrices.
 
     `inner`: of each array, in the order of its matrix; `stack`: those that all share,
     along which matrices are stacked; `outer`: rows and columns of the result.
@@ -24,47 +24,38 @@ class Arranged(NamedTuple):
     outer: Dims
 
 
-def apply(
-    function: Callable[..., Any],
-    routine: Routine,
-    dim: Hashable,
-    options: Mapping[str, Any],
-    A: Any,
-    B: Any = None,
-    C: Any = None,
-) -> Any:
-    """Apply a function of plain arrays to DataArrays: it contracts `dim`."""
-    check_matrices(routine, A, B)
-    given = {name: x for name, x in (("A", A), ("B", B), ("C", C)) if x is not None}
-    arranged = arrange(routine, dim, options, given)
+def apply(function: Callable[[Call], Any], call: Call) -> Any:
+    """Apply a function that computes calls of plain arrays to a call of DataArrays."""
+    routine = call.terms.routine
+    check_matrices(routine, call.A, call.B)
+    given = _list_given(A=call.A, B=call.B, C=call.C)
+    arranged = arrange(routine, call.dim, given)
     labels = None
     if routine.triangle:
-        labels = _label_columns(A, *arranged.outer)
+        labels = _label_columns(call.A, *arranged.outer)
     _check_aligned(*given.values(), *([] if labels is None else [labels]))
 
     def compute(*arrays: Any) -> Any:
-        return function(**dict(zip(given, arrays, strict=True)))
+        plain = dict(zip(given, arrays, strict=True))
+        return function(call._replace(dim=None, **plain))
 
-    pair = isinstance(options.get("out"), str)
-    results = sys.modules["xarray"].apply_ufunc(
+    result = sys.modules["xarray"].apply_ufunc(
         compute,
         *given.values(),
         input_core_dims=[*arranged.inner.values()],
-        output_core_dims=[arranged.outer] * (2 if pair else 1),
+        output_core_dims=[arranged.outer],
         join="exact",
         dask="allowed",
     )
-    named = tuple(_name(x, labels) for x in (results if pair else (results,)))
-    return named if pair else named[0]
+    result.name = None
+    return result if labels is None else result.assign_coords(labels.coords)
 
 
-def as_arrays(
-    routine: Routine, dim: Hashable, options: Mapping[str, Any], A: Any, B: Any
-) -> list[Any]:
-    """Return the plain arrays that DataArrays hold, of matrices to be multiplied."""
-    check_matrices(routine, A, B)
-    given = {name: x for name, x in (("A", A), ("B", B)) if x is not None}
-    arranged = arrange(routine, dim, options, given)
+def as_plain(call: Call) -> Call:
+    """Return the same call of the plain arrays in DataArrays; refuse stacks."""
+    check_matrices(call.terms.routine, call.A, call.B)
+    given = _list_given(A=call.A, B=call.B, C=call.C)
+    arranged = arrange(call.terms.routine, call.dim, given)
     _check_aligned(*given.values())
     if arranged.stack:
         one = ", ".join(f"{x}=0" for x in arranged.stack)
@@ -75,32 +66,23 @@ def as_arrays(
             + " and ".join(f"{x}.isel({one})" for x in given),
             "stack",
         )
-    found = [given[name].transpose(*x).data for name, x in arranged.inner.items()]
-    return found if B is not None else [*found, None]
+    plain = {name: given[name].transpose(*x).data for name, x in arranged.inner.items()}
+    return call._replace(dim=None, **plain)
 
 
-def arrange(
-    routine: Routine, dim: Hashable, options: Mapping[str, Any], given: dict[str, Any]
-) -> Arranged:
+def _list_given(**arrays: Any) -> dict[str, Any]:
+    return {name: x for name, x in arrays.items() if x is not None}
+
+
+def arrange(routine: Routine, dim: Hashable, given: dict[str, Any]) -> Arranged:
     """Find the rows and columns of DataArrays, or say why there are none."""
     for name, x in given.items():
         _check_kind(name, x)
-    for name, op in options.items():
-        if name in ("op", "op_a", "op_b") and op != "N":
-            raise ArgumentError(
-                f"{name}={op!r} beside dim={dim!r}, which says how matrices lie",
-                f"Leave {name} out, and call conj() for a conjugate",
-                "dim-op",
-            )
-    matrices = {name: x for name, x in given.items() if name != "C"}
-    parts = _find_parts(dim, matrices) if check_pairs(options) else ()
-    kept = {name: _kept(name, x, dim, parts) for name, x in matrices.items()}
+    kept = {name: _kept(name, x, dim) for name, x in given.items() if name != "C"}
     if routine.triangle:
         arranged = _arrange_update(dim, kept)
     else:
         arranged = _arrange_product(dim, kept)
-    for name, dims in arranged.inner.items():
-        arranged.inner[name] = (*dims, *parts)
     if "C" in given:
         arranged.inner["C"] = arranged.outer
         result = (*arranged.stack, *arranged.outer)
@@ -120,7 +102,7 @@ def _check_kind(name: str, x: Any) -> None:
     if data_array is not None and isinstance(x, data_array):
         return
     found = f"{kind.__module__.split('.')[0]}.{kind.__name__}"
-    remedy = "Make DataArrays of all matrices, or leave dim out"
+    remedy = "Make DataArrays of all matrices, or call td.gemm or td.herk"
     if found == "xarray.Dataset":
         remedy = f"Choose one of its variables, as {name}['variable']"
     raise ArgumentError(
@@ -130,31 +112,16 @@ def _check_kind(name: str, x: Any) -> None:
     )
 
 
-def _find_parts(dim: Hashable, given: Mapping[str, Any]) -> Dims:
-    """Return the dimension that holds real and imaginary parts: the last of all."""
-    last: dict[str, Dims] = {name: x.dims[-1:] for name, x in given.items()}
-    first = next(iter(last.values()))
-    if first == (dim,) or any(x != first for x in last.values()):
-        raise PlanError(
-            f"pairs=True says that the last dimension holds the parts, beside "
-            f"dim={dim!r}; it is "
-            + " and ".join(f"{_list(x)} of {name}" for name, x in last.items()),
-            "Put that of the parts last with transpose",
-            "pairs-shape",
-        )
-    return first
-
-
-def _kept(name: str, x: Any, dim: Hashable, parts: Dims) -> Dims:
-    """Return the dimensions that are not contracted, and hold no parts."""
+def _kept(name: str, x: Any, dim: Hashable) -> Dims:
+    """Return the dimensions that are not contracted."""
     if dim not in x.dims:
         problem = f"{name} has the dimensions {_list(x.dims)}, and dim is {dim!r}"
         raise PlanError(problem, "Name a dimension of both matrices", "dim")
-    return tuple(other for other in x.dims if other not in (dim, *parts))
+    return tuple(other for other in x.dims if other != dim)
 
 
 def _arrange_product(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
-    """Of a product: what only one has are its rows, or its columns."""
+    """Take the dimensions that only A has as rows, and those of B as columns."""
     stack = tuple(x for x in kept["A"] if x in kept["B"])
     own = {name: [x for x in dims if x not in stack] for name, dims in kept.items()}
     if stack and not any(own.values()):
@@ -179,7 +146,7 @@ def _arrange_product(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
 
 
 def _arrange_update(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
-    """Of an update: the last one is the rows, and once more the columns."""
+    """Take the last dimension of an update as its rows, and again as its columns."""
     first = kept["A"]
     for name, dims in kept.items():
         if not dims:
@@ -236,8 +203,3 @@ def _check_aligned(*given: Any) -> None:
             "Select what they have in common with xarray.align",
             "labels",
         ) from None
-
-
-def _name(result: Any, labels: Any) -> Any:
-    result.name = None
-    return result if labels is None else result.assign_coords(labels.coords)

@@ -1,21 +1,19 @@
 """Contractions of three or more operands, pair by pair along a path."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from ..errors import EngineUnavailableError, PlanError
-from ..plan import add_costs
-from ..run.planned import cost_of, with_cost
+from ..problem.choice import Choice
 from ..typing import as_integer
 from .arrays import reduce_operand, reduce_to
-from .letters import Shape, reduce_each
+from .letters import Sizes, Term, reduce_each
 from .pair import contract_pair
-from .subscripts import Term
 
 # Positions of operands that are contracted, of those that are left; the result comes
 # last. As opt_einsum and NumPy have it.
-Path = Sequence[Sequence[int]]
+Steps = Sequence[Sequence[int]]
 
 
 def contract_network(
@@ -23,7 +21,7 @@ def contract_network(
     terms: tuple[Term, ...],
     output: Term,
     optimize: Any,
-    options: Mapping[str, Any],
+    choice: Choice,
 ) -> Any:
     """Contract operands along a path that opt_einsum finds, or that is given."""
     shapes = tuple(x.shape for x in operands)
@@ -34,7 +32,6 @@ def contract_network(
     ]
     path = _find_path(left, output, optimize)
     _check_path(path, len(left))
-    costs = []
     for positions in path:
         taken = [left.pop(i) for i in sorted(positions, reverse=True)][::-1]
         x, term = taken[0]
@@ -42,22 +39,20 @@ def contract_network(
             beside = [t for _, t in (*left, *taken[step:])]
             kept = _kept(term, other, {*output}.union(*beside))
             result = kept if beside else output
-            x, term = contract_pair(x, y, (term, other), result, options), result
-            costs.append(cost_of(x))
+            x, term = contract_pair(x, y, (term, other), result, choice), result
         left.append((x, term))
     ((x, term),) = left
-    x = x if term == output else reduce_to(x, term, output)
-    return with_cost(x, add_costs("einsum", costs))
+    return x if term == output else reduce_to(x, term, output)
 
 
 def _kept(a: Term, b: Term, wanted: set[str]) -> Term:
-    """Return the letters of a pair that something else has, as its product has them."""
+    """Return the letters of a pair's product: those that are wanted, in its order."""
     batch = [x for x in a if x in b]
     letters = (*batch, *(x for x in a if x not in b), *(x for x in b if x not in a))
     return tuple(x for x in letters if x in wanted)
 
 
-def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) -> Path:
+def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) -> Steps:
     if optimize is False:
         return _in_order(len(left))
     if isinstance(optimize, list | tuple) and not isinstance(optimize[:1], str):
@@ -71,13 +66,13 @@ def _find_path(left: Sequence[tuple[Any, Term]], output: Term, optimize: Any) ->
     return _search(terms, output, shapes, optimize)
 
 
-def _in_order(count: int) -> Path:
+def _in_order(count: int) -> Steps:
     return [(0, 1), *((0, last) for last in range(count - 2, 0, -1))]
 
 
 def _search(
-    terms: tuple[Term, ...], output: Term, shapes: tuple[Shape, ...], optimize: Any
-) -> Path:
+    terms: tuple[Term, ...], output: Term, shapes: tuple[Sizes, ...], optimize: Any
+) -> Steps:
     """Have opt_einsum find a path."""
     try:
         import opt_einsum
@@ -103,14 +98,14 @@ def _search(
     except (KeyError, TypeError, ValueError) as error:
         text = f"opt_einsum finds no path with optimize={optimize!r} ({error})"
         raise PlanError(text, "", "path") from None
-    found: Path = path
+    found: Steps = path
     return found
 
 
 _remembered = lru_cache(maxsize=256)(_search)
 
 
-def _check_path(path: Path, count: int) -> None:
+def _check_path(path: Steps, count: int) -> None:
     """Refuse a path that does not lead to one result."""
     for step in path:
         positions = {as_integer(i) for i in step}

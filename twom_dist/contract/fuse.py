@@ -1,8 +1,9 @@
 """Axes fused to rows and columns of matrices, and split again.
 
-Of arrays in memory by reshape, which copies only what is no view. Of dask arrays block
-by block: contracted axes come in the order of their blocks, in both operands alike, and
-of the others only the first is cut, so that blocks are neither merged nor made small.
+Arrays in memory are reshaped, which copies only where a view will not do. Dask arrays
+are fused block by block: contracted axes come in the order of their blocks, in both
+operands alike, and only the first of the other axes is cut, so that blocks are neither
+merged nor made small.
 """
 
 from collections.abc import Sequence
@@ -13,26 +14,26 @@ from typing import Any
 from ..errors import PlanError
 from ..problem.matrices import is_dask
 from .arrays import permute
-from .layout import Layout, Side
-from .subscripts import Term
+from .layout import FusedSide, PairLayout
+from .letters import Term
 
-Chunks = tuple[tuple[int, ...], ...]
+AllChunks = tuple[tuple[int, ...], ...]
 
 
-def fuse(x: Any, side: Side) -> Any:
+def fuse(x: Any, side: FusedSide) -> Any:
     """View an operand as (a stack of) matrices."""
     x = permute(x, side.axes)
     return x if x.shape == side.shape else x.reshape(side.shape)
 
 
-def split(x: Any, layout: Layout) -> Any:
+def split(x: Any, layout: PairLayout) -> Any:
     """View a product as the result: its axes, in their order."""
     if x.shape != layout.split:
         x = x.reshape(layout.split)
     return permute(x, layout.order)
 
 
-def align(a: Any, b: Any, layout: Layout) -> tuple[Any, Any]:
+def align(a: Any, b: Any, layout: PairLayout) -> tuple[Any, Any]:
     """Make both dask arrays, and cut alike what is fused in both."""
     import dask.array as da
 
@@ -53,13 +54,13 @@ def align(a: Any, b: Any, layout: Layout) -> tuple[Any, Any]:
     return arrays[0], arrays[1]
 
 
-def _own_term(side: Side) -> Term:
+def _own_term(side: FusedSide) -> Term:
     """Return the letters of an operand in the order of its axes."""
     place = dict(zip(side.axes, side.term, strict=True))
     return tuple(place[axis] for axis in range(len(place)))
 
 
-def fuse_blocks(x: Any, side: Side, inner: Term) -> tuple[Any, Chunks]:
+def fuse_blocks(x: Any, side: FusedSide, inner: Term) -> tuple[Any, AllChunks]:
     """Fuse a dask array; return its chunks before that, too, for `split_blocks`.
 
     What both sides contract has to be cut alike.
@@ -84,7 +85,7 @@ def _take(size: int) -> slice | None:
 
 
 def _cut_first(x: Any, start: int, stop: int) -> Any:
-    """Leave of some axes only the first long one cut, as finely as all were."""
+    """Cut only the first long axis of a group, as finely as all of them were cut."""
     long = [axis for axis in range(start, stop) if x.shape[axis] != 1]
     pieces = prod(len(x.chunks[axis]) for axis in long[1:])
     if pieces <= 1:
@@ -95,7 +96,7 @@ def _cut_first(x: Any, start: int, stop: int) -> Any:
 
 
 def _drop_ones(x: Any, first: int) -> Any:
-    """Drop axes of one entry behind the stack."""
+    """Drop axes of length one behind the stack."""
     return x[
         tuple(
             0 if axis >= first and size == 1 else slice(None)
@@ -104,7 +105,7 @@ def _drop_ones(x: Any, first: int) -> Any:
     ]
 
 
-def _reshape(x: Any, shape: Sequence[int], chunks: Chunks | None = None) -> Any:
+def _reshape(x: Any, shape: Sequence[int], chunks: AllChunks | None = None) -> Any:
     """Reshape block by block."""
     import dask.array as da
 
@@ -122,7 +123,7 @@ def _join(chunks: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(map(prod, product(*chunks)))
 
 
-def split_blocks(x: Any, layout: Layout, left: Chunks, right: Chunks) -> Any:
+def split_blocks(x: Any, layout: PairLayout, left: AllChunks, right: AllChunks) -> Any:
     """Split a lazy product, whose operands had these chunks before they were fused."""
     first = x.ndim - 2
     known = dict(zip(layout.left.term, left, strict=True))

@@ -1,0 +1,148 @@
+"""Choices: parsed once, without contradictions; and the routines that are given."""
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.expect import raises
+from tests.support.strategies import random_matrix
+from twom_dist.errors import AccuracyError, ArgumentError, PlanError
+from twom_dist.problem.choice import Choice
+from twom_dist.problem.target import Bound, Exact, Moduli
+
+
+@pytest.mark.parametrize(
+    ("options", "target", "grade", "decisive", "asked"),
+    [
+        ({}, "native", "native", "", "accuracy native"),
+        ({"accuracy": "native"}, "native", "native", "", "accuracy native"),
+        (
+            *({"accuracy": "normwise"}, "normwise", ""),
+            *("accuracy='normwise'", "accuracy normwise"),
+        ),
+        (
+            *({"accuracy": np.float32(0.25)}, Bound(0.25), ""),
+            *("accuracy=0.25", "accuracy 0.25"),
+        ),
+        (
+            *({"num_moduli": np.int64(9)}, Moduli(9), ""),
+            *("num_moduli=9", "9 moduli"),
+        ),
+        ({"method": "blas"}, "native", "", "", "the native product"),
+        (
+            *({"equilibrate": np.True_}, "native", "native"),
+            *("equilibrate=True", "accuracy native"),
+        ),
+    ],
+)
+def test_options_are_a_choice(options, target, grade, decisive, asked):
+    choice = Choice.of(**options)
+    found = choice.target, choice.grade, choice.decisive, choice.asked
+    assert found == (target, grade, decisive, asked)
+    assert Choice.of(**options) is choice
+    with pytest.raises(FrozenInstanceError):
+        choice.method = "3m"
+
+
+def test_integers_are_a_choice():
+    choice = Choice.exact(pairs=np.True_, engine="reference")
+    assert choice == Choice(Exact(pairs=True), engine="reference")
+    assert (choice.pairs, Choice.exact().pairs, Choice.of().pairs) == (
+        True,
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "options"),
+    [
+        (AccuracyError, "method", {"method": "native"}),
+        (AccuracyError, "method", {"method": []}),
+        (AccuracyError, "method", {"method": "blas", "words": 2}),
+        (AccuracyError, "accuracy", {"accuracy": "exact"}),
+        (AccuracyError, "accuracy-twice", {"accuracy": 0.1, "num_moduli": 3}),
+        (AccuracyError, "native-accuracy", {"method": "blas", "num_moduli": 3}),
+        (AccuracyError, "num-moduli", {"num_moduli": True}),
+        (PlanError, "engine", {"engine": np.ones(2)}),
+        (PlanError, "equilibrate", {"equilibrate": 1}),
+        (PlanError, "equilibrate", {"equilibrate": True, "method": "blas"}),
+    ],
+)
+def test_contradictions_are_refused(kind, code, options):
+    for _ in range(2):
+        with raises(kind, code):
+            Choice.of(**options)
+
+
+# --- routines that are given --------------------------------------------------------
+
+
+def test_what_is_given_is_a_routine():
+    for given in ("herk", None, np.matmul, td.matmul, Choice):
+        for call in (td.plan, td.explain):
+            with raises(PlanError, "routine"):
+                call(given, (3, 3), (3, 3))
+    with raises(PlanError, "routine"):
+        td.Product((3, 3), routine="herk")
+    with raises(ArgumentError, "two-b"):
+        td.explain(td.gemm, *[(3, 3)] * 4)
+
+
+def test_plans_and_explanations_take_arrays_shapes_and_paths(tmp_path):
+    path, a = tmp_path / "A.npy", random_matrix(30, 20, "complex64")
+    np.save(path, a)
+    whole = td.plan(td.gemm, a, a, op_b="C")
+    for given in ((path, path), (a, a.shape), (str(path), a)):
+        assert td.plan(td.gemm, *given, op_b="C").to_json() == whole.to_json()
+    explained = td.explain(td.gemm, a, a, op_b="C")
+    assert str(td.explain(td.gemm, path, a, op_b="C")) == str(explained)
+    unseen = td.explain(td.gemm, path, a.shape, op_b="C")
+    assert (unseen.num_moduli, unseen.rho) == (8, 0)
+
+
+def test_c_is_a_matrix_like_others():
+    a, c = random_matrix(9, 5, "complex64"), np.eye(9)
+    with_c = td.plan(td.herk, a, c, beta=2, alpha=0.5)
+    assert with_c.dtype == "complex128"
+    shaped = td.plan(td.herk, a.shape, c.shape, beta=2, dtype="complex128")
+    assert shaped.to_json() == with_c.to_json()
+    assert td.explain(td.herk, a, c, beta=2).num_moduli > 9
+    assert td.explain(td.herk, a, beta=2).num_moduli <= 9
+    with raises(PlanError, "no-beta"):
+        td.plan(td.herk, a, c)
+
+
+@pytest.mark.parametrize("name", ["zgemm", "twofold.gemm", "integers.gemm"])
+def test_every_kind_of_routine_is_planned_explained_and_prepared(name):
+    routine = td
+    for part in name.split("."):
+        routine = getattr(routine, part)
+    a = np.random.default_rng(0).integers(-9, 9, (12, 12)).astype(np.int8)
+    dtype = "int8" if "integers" in name else "complex128"
+    a = a.astype(dtype)
+    plan = td.plan(routine, a.shape, a.shape, dtype=dtype)
+    explained = td.explain(routine, a.shape, a.shape, dtype=dtype)
+    assert plan.num_moduli == explained.num_moduli
+    found = td.Product(a.shape, a.shape, dtype, routine=routine)(a, a)
+    assert same_bits(np.array(found), np.array(routine(a, a)))
+
+
+def test_files_are_multiplied_by_the_routine_that_is_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    a = np.random.default_rng(0).integers(-99, 99, (12, 12)).astype(np.int16)
+    np.save("A.npy", a)
+    exactly = td.multiply_files("A.npy", "A.npy", "C.npy", routine=td.integers.gemm)
+    assert (np.load("C.npy") == a.astype(int) @ a).all()
+    assert "exact" in exactly.explanation.asked
+    td.update_files(td.zherk, "A.npy", "H.npy")
+    assert same_bits(np.load("H.npy"), td.zherk(a))
+    with raises(ArgumentError, "unknown-option"):
+        td.update_files(td.herk, "A.npy", "H.npy", "A.npy", overwrite=True)
+    with raises(PlanError, "routine"):
+        td.update_files(td.twofold.herk, "A.npy", "H.npy", overwrite=True)
+    with raises(ArgumentError, "no-b"):
+        td.update_files(td.her2k, "A.npy", "H.npy", overwrite=True)

@@ -1,0 +1,51 @@
+"""What jobs read and keep, by the layout alone."""
+
+from types import SimpleNamespace
+
+import dask
+import numpy as np
+import pytest
+import zarr
+
+import twom_dist as td
+from twom_dist.jobs import budget_for_job, open_job
+from twom_dist.kernels.cpu import buffers
+from twom_dist.plan import Cluster
+from twom_dist.plan.memory import MemoryBudget
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(("pause", "counted"), [(0.4, 0.4), (False, 0.8)])
+def test_the_fullest_worker_and_the_earliest_pause_count(pause, counted):
+    workers = {"a": (700 * MIB, 0.8), "b": (100 * MIB, pause)}
+    client = SimpleNamespace(run=lambda function, on_error: workers)
+    budget = budget_for_job(Cluster(2, 1, MemoryBudget(1024 * MIB)), client).memory
+    assert (budget.taken_bytes, budget.pause) == (700 * MIB, counted)
+
+
+def test_what_a_worker_keeps_for_the_next_product_is_its_own(monkeypatch):
+    """The setting of the client says nothing of it."""
+    # Other tests have left memory that would be taken first.
+    monkeypatch.setattr(buffers, "kept", buffers.Kept())
+    measured = SimpleNamespace(
+        monitor=SimpleNamespace(get_process_memory=lambda: 700 * MIB),
+        memory_manager=SimpleNamespace(memory_pause_fraction=0.8),
+    )
+    client = SimpleNamespace(run=lambda look, on_error: {"a": look(measured)})
+    with dask.config.set({"twom-dist.reuse-bytes": 64 * MIB}):
+        buffers.empty((32 * MIB,), np.uint8)
+        taken = budget_for_job(Cluster(), client).memory.taken_bytes
+    assert taken == 700 * MIB - 32 * MIB
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [({}, (1024, 1024, 2000)), ({"op_a": "T", "op_b": "T"}, (1000, 1000, 2048))],
+)
+def test_tiles_do_not_cut_the_chunks_of_the_files(here, options, shape):
+    for name, chunks in {"A.zarr": (512, 100), "B.zarr": (500, 256)}.items():
+        zarr.create_array(name, shape=(4000, 4000), dtype="c16", chunks=chunks)
+    job = open_job(td.gemm.ask("A.zarr", "B.zarr", **options), "C.zarr")
+    assert job.lay_out(Cluster(4, 1), tile=64).tile_shape == (64, 64, 64)
+    assert job.lay_out(Cluster(4, 1)).tile_shape == shape

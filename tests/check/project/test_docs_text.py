@@ -1,0 +1,59 @@
+"""What the docs say: every public name, measurements with their file."""
+
+import re
+import tomllib
+
+import pytest
+
+import twom_dist
+from docs.measurements import CODE, PAGES, find_faults, find_unsourced
+from tests.support.places import ROOT
+
+DOCS = ROOT / "docs"
+
+
+def test_the_reference_lists_the_public_names():
+    text = (DOCS / "api.md").read_text("utf-8")
+    listed = set(re.findall(r"^   (\w+)$", text, re.MULTILINE))
+    spaces = {"integers", "testing", "twofold", "xarray"}
+    assert listed == set(twom_dist.__all__) - {"__version__", "errors", *spaces}
+    for space in spaces:
+        named = re.findall(rf"^   {space}\.(\w+)$", text, re.MULTILINE)
+        assert set(named) == {*getattr(twom_dist, space).__all__}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_measurements_name_their_file(page):
+    assert find_faults(page) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("It took 3 s on an H200.", 1),
+        ("It took 3 s\non an H200\n(`gpu.jsonl`).", 0),
+        ("It runs on an H200.", 0),
+        ("- fast: 80 TF/s (`gpu.jsonl`)\n- slow: 3 TF/s", 1),
+        ("On a Xeon (`x.jsonl`):\n\n| Xeon | 1.5 |\n|---|---|", 0),
+        ("On a Xeon.\n\n| Xeon | 1.5 |\n|---|---|", 1),
+        ("It was measured on a small machine.", 1),
+        ("It took 36 s.", 1),
+        ("This was computed, not measured on such a chip.", 0),
+        ("```\n3 s on an H200\n```\n", 0),
+    ],
+)
+def test_the_rule_itself(text, count):
+    assert len(find_unsourced(text)) == count
+
+
+def test_links_of_the_readme_are_absolute():
+    """It is shown by package indexes, too."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    base = project["urls"]["Homepage"] + "/blob/main/"
+    text = CODE.sub("", (ROOT / "README.md").read_text("utf-8"))
+    links = re.findall(r"\]\(([^)]+)\)|^\[[^\]]+\]: (\S+)$", text, re.MULTILINE)
+    for link in map("".join, links):
+        assert link.startswith("https://"), link
+        if "/blob/main/" in link:
+            assert link.startswith(base), link
+            assert (ROOT / link.removeprefix(base).partition("#")[0]).exists(), link

@@ -1,0 +1,145 @@
+"""Jobs of PBS and LSF, and jobs that end early: with stand-ins for schedulers."""
+
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from distributed import Security
+
+import twom_dist as td
+from tests.support.batch import (
+    HERK,
+    PLAIN,
+    SLOTS,
+    log,
+    parts_of_c,
+    processes_of,
+    run,
+    start,
+)
+from tests.support.bits import same_bits
+from tests.support.command import read
+from tests.support.jobs import wait_until
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def links_in(folder, *names):
+    """Fill a folder with links to a file, which is returned."""
+    target = Path("precious").resolve()
+    target.write_text("as it was")
+    Path(folder).mkdir(parents=True)
+    for name in names:
+        Path(folder, name).symlink_to(target)
+    return target
+
+
+def assert_encrypted():
+    assert "Scheduler at:     tls://127.0.0.1:" in log("scheduler")
+    assert "tcp://" not in log("scheduler") + log("worker-localhost")
+
+
+def test_pbs_with_tls(pbs):
+    own = Security.temporary()
+    Path("key.pem").write_text(own.tls_client_key)
+    Path("key.pem").chmod(0o600)
+    for name in ("ca", "cert"):
+        Path(f"{name}.pem").write_text(own.tls_client_cert)
+    files = ("--tls-ca-file=ca.pem", "--tls-cert=cert.pem", "--tls-key", "key.pem")
+    command = ("gemm", "A.zarr", "B.zarr", "-o", "C.zarr", *PLAIN)
+    code, _, err = run("pbs.sh", *files, "--workers=1", *command)
+    assert (code, err) == (0, "")
+    assert same_bits(read("C.zarr"), td.gemm(read("A.zarr"), read("B.zarr")))
+    # One task a host, by the number of its first slot.
+    launched = sorted(Path("launched.txt").read_text().splitlines())
+    assert launched == ["0 localhost", "2 127.0.0.1"]
+    assert_encrypted()
+
+
+def test_lsf(folder, monkeypatch):
+    names = ("settings.sh", "scheduler.log", "launch.log", "tls.pem")
+    precious = links_in("twom-logs/mine", *names, "worker-localhost.log")
+    Path("nodes").write_text(SLOTS)
+    monkeypatch.setenv("LSB_JOBID", "12")
+    monkeypatch.setenv("LSB_DJOB_HOSTFILE", "nodes")
+    code, _, err = run("lsf.sh", "--logs", "twom-logs/mine", *HERK, *PLAIN)
+    assert (code, err) == (0, "")
+    assert same_bits(read("C.zarr"), td.herk(read("A.zarr")))
+    launched = sorted(Path("launched.txt").read_text().split())
+    assert launched == ["127.0.0.1", "localhost"]
+    assert_encrypted()
+    # A worker for each slot.
+    for name in ("localhost:2-0", "localhost:2-1", "127.0.0.1:1"):
+        assert f"name: {name}" in log("scheduler")
+    # Whoever can write to the folder of logs reaches no other file.
+    assert precious.read_text() == "as it was"
+
+
+@pytest.mark.parametrize(
+    ("script", "lost", "number", "code", "sentence"),
+    [
+        # As a terminal does it, and as qdel does: to all processes of the job.
+        ("local_cuda.sh", None, signal.SIGINT, 143, "ended from outside"),
+        ("pbs.sh", None, signal.SIGTERM, 143, "ended from outside"),
+        ("local_cuda.sh", "dask scheduler", signal.SIGKILL, 1, "error: the scheduler"),
+        ("local_cuda.sh", "dask worker", signal.SIGKILL, 1, "error: the workers of"),
+    ],
+)
+def test_a_job_that_is_ended_or_loses_its_cluster_leaves_nothing(
+    pbs, folder, long_product, script, lost, number, code, sentence
+):
+    process = start(script, "--workers", "1", "--interface", "lo", *long_product)
+    wait_until(parts_of_c)
+    (credentials,) = Path("twom-logs").glob("*/tls.pem")
+    assert credentials.stat().st_mode & 0o777 == 0o600
+    if lost is None:
+        os.killpg(process.pid, number)
+    else:
+        processes_of(folder, lost)[0].send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert f"{script}: {sentence}" in err
+    assert lost or "twom-dist: error: terminated" in err
+    assert lost or "Traceback" not in err
+    assert not Path("C.zarr").exists()
+
+
+def test_a_script_that_is_killed_leaves_no_process(folder, long_product):
+    process = start("local_cuda.sh", "--protocol", "tcp", *long_product)
+    wait_until(parts_of_c)
+    process.kill()
+    process.communicate(timeout=60)
+    wait_until(lambda: not processes_of(folder))
+    assert "Scheduler at:     tcp://127.0.0.1:" in log("scheduler")
+    assert not list(Path("twom-logs").glob("*/tls.pem"))
+    # Nobody is left to remove these.
+    for left in (Path("twom-logs"), *(folder.parent / "scratch").iterdir()):
+        shutil.rmtree(left)
+
+
+@pytest.mark.parametrize(
+    ("mute", "options", "sentence"),
+    [
+        ("scheduler", ("--wait", "1"), "no scheduler file after 1 s; see /.*"),
+        # The scheduler has as long to come.
+        ("worker", ("--wait", "10"), "of the workers, those of 0 of 1 nodes.*"),
+        ("", ("--interface", "no0"), "the scheduler did not start .*'no0'.*; see /.*"),
+        ("", ("--memory-limit", "much"), r"the workers of localhost ended \(.*\).*"),
+    ],
+)
+def test_a_cluster_that_never_comes(folder, monkeypatch, mute, options, sentence):
+    dask = folder / "bin" / "dask"
+    dask.parent.mkdir()
+    real = shutil.which("dask")
+    mute = f'#!/bin/bash\n[ "$1" != "{mute}" ] || exec sleep 50\nexec "{real}" "$@"\n'
+    dask.write_text(mute)
+    dask.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{dask.parent}:{os.environ['PATH']}")
+    # Without credentials, which take a second.
+    code, out, err = run("local_cuda.sh", "--protocol", "tcp", *options, *HERK)
+    assert (code, out) == (1, "")
+    assert re.fullmatch(f"local_cuda.sh: error: {sentence}\n", err), err
+    assert not Path("C.zarr").exists()

@@ -1,0 +1,61 @@
+"""Commands as processes: how soon they start, and what is left if they cannot."""
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import dask
+import numpy as np
+import pytest
+
+from tests.support.command import M, contents, save
+from tests.support.places import ROOT
+from twom_dist.cli import main
+
+ROUTINES = ["gemm", "herk", "syrk", "her2k", "syr2k"]
+
+
+def test_help_is_quick_and_names_the_exit_codes(call):
+    for command in ((), ("gemm",)):
+        code, out, _ = call(*command, "--help")
+        assert code == 0
+        for line in ("0    done", "2    refused", "130  interrupted"):
+            assert line in out
+    assert set(ROUTINES) <= set(main.commands)
+    code = "import sys, twom_dist.cli; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
+    slow = {"distributed", "zarr", "h5py", "numba", "onnxruntime"}
+    assert slow & set(loaded.split()) == set()
+
+
+def test_python_and_dask_have_the_command():
+    (entry,) = entry_points(group="dask_cli", name="twom")
+    assert (entry.load(), main.name) == (main, "twom")
+    command = [sys.executable, "-m", "twom_dist", "plan", "gemm"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.startswith("twom-dist: error: ")
+    assert found.stderr.count("\n") == 1
+
+
+AT = ("A.npy", "B.npy", "-o", "C.npy", "--timeout", "0.3")
+
+
+@pytest.fixture
+def before(call, here, a, b):
+    """Store more matrices beside A and B; all that is there."""
+    os.symlink("A.npy", "link.npy")
+    os.link("A.npy", "hard.npy")
+    (here / "broken.json").write_text("{}")
+    save("A.zarr", a)
+    save("old.npy", np.eye(2))
+    save("c.npy", np.zeros((M, b.shape[1])))
+    return contents(here)
+
+
+def test_workers_that_do_not_start_leave_nothing(call, here, before):
+    product = ("gemm", *AT[:4], "--n-workers", "1")
+    with dask.config.set({"temporary-directory": str(here / "A.npy")}):
+        call.assert_refuses(*product, why="workers-did-not-start")
+    assert contents(here) == before

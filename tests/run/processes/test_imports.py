@@ -1,0 +1,37 @@
+"""What an import of the package loads."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.places import ROOT
+
+PACKAGE = "twom_dist"
+# What `import twom_dist` leaves alone, so that it is quick and works everywhere.
+NOT_LOADED = (
+    *("cupy", "llvmlite", "numba", "onnxruntime", "zarr", "h5py", "distributed"),
+    "xarray",
+)
+
+
+def loaded_by(code: str, folder: Path) -> set[str]:
+    """Run code in a process of its own, and list the modules that it has loaded."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}; print(*sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    return set(result.stdout.split())
+
+
+def test_import_loads_no_engine_and_no_cluster():
+    assert loaded_by(f"import {PACKAGE}", ROOT) & set(NOT_LOADED) == set()
+
+
+def test_jobs_do_without_dask_array(tmp_path):
+    """It imports what it finds of xarray, pandas and CuPy, which takes a second."""
+    code = (
+        "import numpy, twom_dist as td; numpy.save('A.npy', numpy.eye(4)); "
+        "td.multiply_files('A.npy', 'A.npy', 'C.npy', engine='reference')"
+    )
+    assert loaded_by(code, tmp_path) & {"dask.array", "pandas", "xarray"} == set()

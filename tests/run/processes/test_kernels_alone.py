@@ -1,0 +1,155 @@
+"""Kernels in processes of their own: forks, threads, edited sources, no CuPy."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import twom_dist
+from tests.support.command import ENVIRONMENT
+from tests.support.places import ROOT
+
+LOCKED = """
+import os, signal, threading
+from twom_dist.kernels.cpu import buffers
+
+held, done = threading.Event(), threading.Event()
+
+def hold():
+    with buffers.kept._lock:
+        held.set()
+        done.wait()
+
+threading.Thread(target=hold).start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    buffers.empty((1 << 21,), "u1")
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+done.set()
+assert status == 0
+"""
+
+
+def test_a_forked_child_does_not_wait_for_a_thread_that_it_has_not():
+    command = [sys.executable, "-W", "ignore", "-c", LOCKED]
+    assert subprocess.run(command, cwd=ROOT).returncode == 0
+
+
+# Each item keeps its thread until all have one.
+USE_THREADS = """
+import os, threading, time
+from twom_dist.kernels.cpu.threads import limit_threads, run_each
+
+def use_threads(count):
+    barrier = threading.Barrier(count, timeout=60)
+    with limit_threads(count):
+        run_each(lambda _: barrier.wait(), range(count))
+"""
+MANY_NUMBERS = """
+for count in (2, 5, 3, 10, 7, 4):
+    use_threads(count)
+deadline = time.monotonic() + 60
+while threading.active_count() > 10 and time.monotonic() < deadline:
+    time.sleep(0.01)  # the threads of smaller pools end by themselves
+assert threading.active_count() == 10, threading.enumerate()
+"""
+FORK = """
+use_threads(4)
+child = os.fork()
+if child == 0:
+    use_threads(4)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def run_alone(script: str) -> None:
+    """Run in a process without other threads; forks beside them are warned of here."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", USE_THREADS + script]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=200)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_there_are_no_more_threads_than_any_product_asked_for():
+    run_alone(MANY_NUMBERS)
+
+
+def test_a_forked_child_has_threads_of_its_own():
+    run_alone(FORK)
+
+
+PACKAGE = Path(twom_dist.__file__).parent
+# A kernel that compiles in a moment around a function of another file.
+OUTER = """
+import numpy as np
+from twom_dist.kernels.cpu.compiled import kernel
+from twom_dist.kernels.cpu.digits import mirror_digits
+
+@kernel
+def outer(d, v):
+    mirror_digits(d, 16.0, v)
+
+d = np.array([[3.0]])
+outer(d, np.array([[-1.0]]))
+print(d[0, 0], sum(outer.stats.cache_hits.values()))
+"""
+
+
+def test_an_edited_function_of_another_file_is_compiled_anew(tmp_path):
+    copy = tmp_path / "twom_dist"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "kernels" / "cpu" / "outer.py").write_text(OUTER, "utf-8")
+    environment = {x: y for x, y in os.environ.items() if x != "NUMBA_CACHE_DIR"}
+    environment |= {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run():
+        command = [sys.executable, "-m", "twom_dist.kernels.cpu.outer"]
+        given = {"cwd": tmp_path, "env": environment, "capture_output": True}
+        out = subprocess.run(command, **given, check=True)
+        digit, hits = out.stdout.split()
+        return float(digit), int(hits)
+
+    assert [run(), run()] == [(3.0, 0), (3.0, 1)]
+    digits = copy / "kernels" / "cpu" / "digits.py"
+    text, written = digits.read_text("utf-8"), digits.stat().st_mtime_ns
+    edited = text.replace("digit = carry - d[t, c]", "digit = carry + d[t, c]")
+    assert len(edited) == len(text)
+    assert edited != text
+    digits.write_text(edited, "utf-8")
+    os.utime(digits, ns=(written, written))  # as installing a wheel does
+    assert run() == (-3.0, 0)
+
+
+def test_without_cupy_the_engine_says_what_to_install():
+    code = """
+import sys
+sys.modules["cupy"] = None
+from tests.support.expect import raises
+from twom_dist.errors import EngineUnavailableError
+from twom_dist.kernels import get_engine
+with raises(EngineUnavailableError, "no-cupy") as caught:
+    get_engine("cuda")
+assert "cuda12" in caught.value.remedy
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+SWITCH = "ORT_DISABLE_TELEMETRY"
+
+
+def test_onnx_runtime_reports_nothing(tmp_path):
+    """It would leave a name for this machine, and what it has not sent yet."""
+    script = (
+        "from twom_dist.kernels.cpu import int8_gemm\n"
+        "assert int8_gemm.is_exact(int8_gemm.multiply_u8u8)"
+    )
+    # It is quiet by itself where it finds that it is tested.
+    environment = {x: y for x, y in ENVIRONMENT.items() if x not in ("CI", SWITCH)}
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+    assert not list(tmp_path.rglob("*onnxruntime*"))

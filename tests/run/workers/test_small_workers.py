@@ -1,0 +1,77 @@
+"""Workers with little memory keep to their plans."""
+
+import re
+from contextlib import contextmanager
+
+import dask.array as da
+import numpy as np
+from distributed import Client, LocalCluster
+
+import twom_dist as td
+from tests.support.expect import raises
+from tests.support.jobs import IN_PROCESS
+from twom_dist.errors import MemoryLimitError
+from twom_dist.tiles.spec import Spec
+
+MIB = 2**20
+SIDE = 3000
+
+
+def plan(routine, memory, **options):
+    count = 1 if routine in (td.herk, td.syrk) else 2
+    sizes = {"chunks": 500, "n_workers": 2, "memory_limit": memory}
+    return td.plan(routine, *[(SIDE, SIDE)] * count, **sizes, **options)
+
+
+def advised(routine, memory, **options):
+    """MiB that the refusal of so much memory names."""
+    with raises(MemoryLimitError, "memory") as caught:
+        plan(routine, memory, **options)
+    return int(re.search(r"(\d+) MiB", caught.value.remedy)[1])
+
+
+@contextmanager
+def workers(count, memory):
+    """Workers of this process that say they have so much memory."""
+    options = IN_PROCESS | {"n_workers": count, "memory_limit": memory}
+    with (
+        LocalCluster(threads_per_worker=1, **options) as cluster,
+        Client(cluster),
+    ):
+        yield
+
+
+def test_tasks_keep_what_their_plan_has_room_for():
+    memory = advised(td.gemm, 40 * MIB) * MIB
+    A = da.zeros((SIDE, SIDE), dtype=complex, chunks=500)
+    with workers(2, memory):
+        products = td.gemm(A, A), td.herk(A)
+    for product, routine in zip(products, (td.gemm, td.herk), strict=True):
+        tasks = product.__dask_graph__().values()
+        given = [x for task in tasks for x in getattr(task, "args", ())]
+        specs = {x for x in given if isinstance(x, Spec)}
+        assert {x.cache_bytes for x in specs} == {plan(routine, memory).cache_bytes}
+
+
+def test_lazy_updates_are_refused_by_the_memory_of_the_triangle():
+    A = da.zeros((SIDE, SIDE), dtype=complex, chunks=500)
+    needed = advised(td.herk, MIB, uplo="lower") * MIB
+    with workers(2, needed):
+        td.herk(A, uplo="lower")
+        with raises(MemoryLimitError, "memory"):
+            td.gemm(A, A, op_b="C")
+    with workers(2, needed // 2), raises(MemoryLimitError, "memory"):
+        td.herk(A, uplo="lower")
+
+
+def test_small_workers_give_the_same_bits():
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((60, 50)) + 1j * rng.standard_normal((60, 50))
+    a = da.from_array(A, chunks=20)
+    sizes = {"chunks": 20, "n_workers": 1}
+    with raises(MemoryLimitError, "memory") as caught:
+        td.plan(td.gemm, A.shape, A.shape, op_b="C", memory_limit=1024, **sizes)
+    assert "1 MiB" in caught.value.remedy
+    with workers(1, MIB):
+        found = td.gemm(a, a, op_b="C").compute(scheduler="sync")
+    assert (found == td.gemm(A, A, op_b="C")).all()

@@ -1,0 +1,59 @@
+"""Stages of an engine with shifts, beside those of columns that are shifted before."""
+
+from typing import Any
+
+import numpy as np
+
+from tests.support.bits import same_bits
+from tests.support.strategies import random_matrix
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.finish import shift_columns
+from twom_dist.kernels.operands import Sample
+from twom_dist.moduli import norm_bits, residue_system, scaling_rule
+
+ROWS, K = 21, 70
+
+
+def make_shifted(dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Draw a matrix with all kinds of entries, and shifts that suit it."""
+    x = random_matrix(ROWS, K, dtype, 1.0, 3)
+    info = np.finfo(dtype)
+    x[1, 2], x[2, 3], x[4] = np.nan, -np.inf, 0
+    # Grows from a subnormal number; overflows beside an Inf.
+    x[3, 5], x[2, 60] = info.smallest_subnormal, info.max
+    shifts = np.arange(K, dtype=np.int32) * 2 - 60
+    shifts[5], shifts[60] = 60, 60
+    return x, shifts
+
+
+def find_stages(engine: Any, x: Any, shifts: Any, methods: Any) -> dict[str, Any]:
+    """Find what each stage makes of rows whose columns are shifted."""
+    given = {} if shifts is None else {"shifts": shifts}
+    largest = engine.largest_exponents(x, **given)
+    sums = engine.square_sums(x, largest, norm_bits(K), **given)
+    rows = np.array([0, 1, 3, 20])
+    (magnitudes,) = engine.magnitudes([Sample(x, largest, rows, shifts)])
+    found = {"largest": largest, "sums": sums, "magnitudes": magnitudes}
+    for method, count in methods:
+        system = residue_system(method, count)
+        rule = scaling_rule(system, K)
+        assert rule is not None
+        e = engine.choose_exponents(largest, sums, rule)
+        for conjugate in (False, True):
+            encoded = engine.encode(x, e, system, conjugate=conjugate, **given)
+            found[f"planes of {method}, {conjugate}"] = encoded.residues()
+    return found
+
+
+def assert_shifts_are_exact(engine: Any, dtype: Any, layouts: Any) -> None:
+    """Compare with a matrix that was shifted before, stage by stage and bit by bit."""
+    x, shifts = make_shifted(dtype)
+    real = np.dtype(dtype).kind == "f"
+    methods = [("real", 9)] if real else [("2m", 8), ("eisenstein", 8), ("3m", 5)]
+    with np.errstate(over="ignore"):
+        scaled = shift_columns(x, shifts)
+    expected = find_stages(get_engine("reference"), scaled, None, methods)
+    for name, layout in layouts.items():
+        found = find_stages(engine, layout(x), shifts, methods)
+        for stage, value in expected.items():
+            assert same_bits(found[stage], value), (name, stage)

@@ -1,0 +1,74 @@
+"""Matrices that plans and explanations take: arrays, shapes, and paths of files."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ..interop.dlpack import adopt
+from ..interop.labelled import as_plain
+from ..interop.stored import is_on_disk, outline
+from ..plan import LARGEST_TILE
+from ..problem.call import Call
+from ..problem.dtypes import letter_of
+from ..problem.matrices import Header, as_matrix, check_single, read_shape
+from ..problem.pairs import header_of
+from ..problem.target import Exact
+from ..store import StoredMatrix, open_matrix
+
+
+def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Call:
+    """Replace the matrices of a call by arrays and headers; refuse stacks.
+
+    Parameters
+    ----------
+    call : Call
+        Of arrays, of shapes, and of paths.
+    dtype : dtype, optional
+        Of shapes, and of the result unless that is exact. Default: that of an array
+        beside them, or complex128.
+    reading : bool
+        Whether entries are looked at: files become dask arrays, not headers.
+    """
+    if call.dim is not None:
+        call = as_plain(call)
+    if dtype is not None and not isinstance(call.terms.choice.target, Exact):
+        call = call._replace(terms=call.terms._replace(letter=letter_of(dtype)))
+    named = {"A": call.A, "B": call.B, "C": call.C}
+    given = {x: _open(y, x, reading) for x, y in named.items() if y is not None}
+    found, _ = adopt(**given)
+    if dtype is None:
+        dtypes = (x.dtype for x in found if hasattr(x, "dtype"))
+        dtype = next(dtypes, "complex128")
+    pairs = call.terms.choice.pairs
+    taken = (_take(x, y, dtype, pairs) for x, y in zip(found, given, strict=True))
+    return call._replace(**dict(zip(given, taken, strict=True)))
+
+
+def is_header(x: Any) -> bool:
+    """Tell whether x is only a shape and a dtype."""
+    return isinstance(x, Header | StoredMatrix)
+
+
+def _open(x: Any, name: str, reading: bool) -> Any:
+    """Return the header of a file or the dask array that reads it; else x."""
+    if isinstance(x, str | os.PathLike):
+        stored = open_matrix(x)
+        if not reading:
+            return stored
+        from dask.array.core import from_array
+
+        meta = np.empty((0, 0), stored.dtype)
+        return from_array(stored, chunks=LARGEST_TILE, asarray=False, meta=meta)
+    return outline(x, name) if is_on_disk(x) and not reading else x
+
+
+def _take(x: Any, name: str, dtype: Any, pairs: bool) -> Any:
+    """Return the header of a shape, or a matrix; refuse stacks."""
+    if is_header(x):
+        return x
+    if isinstance(x, tuple) and len(x) == 2 and all(np.ndim(t) == 0 for t in x):
+        return read_shape(name, x, dtype)
+    x = as_matrix(x, name)
+    check_single(header_of(x, name) if pairs else x, name)
+    return x

@@ -1,0 +1,314 @@
+"""Signatures for type checkers: results are of the same array library as the inputs.
+
+Each function's own options reach its signature through a parameter specification.
+"""
+
+from collections.abc import Callable
+from typing import (
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    Unpack,
+    cast,
+    overload,
+)
+
+from ..problem.call import Call
+from ..typing import (
+    Accuracy,
+    CuPyLike,
+    DLPackLike,
+    EngineName,
+    Foreign,
+    InMemory,
+    Labelled,
+    Lazy,
+    Method,
+    NumPyArray,
+    NumPyLike,
+    OnDevice,
+    TensorLike,
+)
+
+P = ParamSpec("P")
+# What a result may be written to.
+Writable = NumPyArray | CuPyLike | DLPackLike
+
+
+class Askable(Protocol):
+    """A public routine; `ask` returns its call without computing it."""
+
+    __name__: str
+    ask: Callable[..., Call]
+
+
+class SumOfTwo(Askable, Protocol[P]):
+    """gemm, her2k and syr2k: two matrices, and C."""
+
+    @overload
+    def __call__(
+        self,
+        A: NumPyLike,
+        B: NumPyLike,
+        C: NumPyLike | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self,
+        A: OnDevice,
+        B: OnDevice,
+        C: OnDevice | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> OnDevice: ...
+    @overload
+    def __call__(
+        self,
+        A: Lazy,
+        B: Lazy | InMemory,
+        C: Lazy | InMemory | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: InMemory,
+        B: Lazy,
+        C: Lazy | InMemory | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, A: InMemory, B: InMemory, C: Lazy, *args: P.args, **kwargs: P.kwargs
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: Foreign,
+        B: Foreign | NumPyLike,
+        C: Foreign | NumPyLike | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Foreign: ...
+
+
+class SumOfOne(Askable, Protocol[P]):
+    """herk and syrk: a matrix, and C."""
+
+    @overload
+    def __call__(
+        self,
+        A: NumPyLike,
+        C: NumPyLike | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self, A: OnDevice, C: OnDevice | None = None, *args: P.args, **kwargs: P.kwargs
+    ) -> OnDevice: ...
+    @overload
+    def __call__(
+        self,
+        A: Lazy,
+        C: Lazy | InMemory | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, A: InMemory, C: Lazy, *args: P.args, **kwargs: P.kwargs
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self,
+        A: Foreign,
+        C: Foreign | NumPyLike | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Foreign: ...
+
+
+class OfTwo(Askable, Protocol[P]):
+    """Products of two matrices alone."""
+
+    @overload
+    def __call__(
+        self, A: TensorLike, B: TensorLike, *args: P.args, **kwargs: P.kwargs
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self, A: OnDevice, B: OnDevice, *args: P.args, **kwargs: P.kwargs
+    ) -> OnDevice: ...
+    @overload
+    def __call__(
+        self, A: Lazy, B: Lazy | InMemory, *args: P.args, **kwargs: P.kwargs
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, A: InMemory, B: Lazy, *args: P.args, **kwargs: P.kwargs
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, A: Foreign, B: Foreign | NumPyLike, *args: P.args, **kwargs: P.kwargs
+    ) -> Foreign: ...
+
+
+class OfOne(Askable, Protocol[P]):
+    """Updates of one matrix alone."""
+
+    @overload
+    def __call__(
+        self, A: TensorLike, *args: P.args, **kwargs: P.kwargs
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(self, A: OnDevice, *args: P.args, **kwargs: P.kwargs) -> OnDevice: ...
+    @overload
+    def __call__(self, A: Lazy, *args: P.args, **kwargs: P.kwargs) -> Lazy: ...
+    @overload
+    def __call__(self, A: Foreign, *args: P.args, **kwargs: P.kwargs) -> Foreign: ...
+
+
+class PairOfTwo(Askable, Protocol[P]):
+    """Products of two matrices, as two arrays."""
+
+    @overload
+    def __call__(
+        self, A: NumPyLike, B: NumPyLike, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[NumPyArray, NumPyArray]: ...
+    @overload
+    def __call__(
+        self, A: OnDevice, B: OnDevice, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[OnDevice, OnDevice]: ...
+    @overload
+    def __call__(
+        self, A: Lazy, B: Lazy | InMemory, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Lazy, Lazy]: ...
+    @overload
+    def __call__(
+        self, A: InMemory, B: Lazy, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Lazy, Lazy]: ...
+    @overload
+    def __call__(
+        self, A: Foreign, B: Foreign | NumPyLike, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Foreign, Foreign]: ...
+
+
+class PairOfOne(Askable, Protocol[P]):
+    """Updates of one matrix, as two arrays."""
+
+    @overload
+    def __call__(
+        self, A: NumPyLike, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[NumPyArray, NumPyArray]: ...
+    @overload
+    def __call__(
+        self, A: OnDevice, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[OnDevice, OnDevice]: ...
+    @overload
+    def __call__(
+        self, A: Lazy, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Lazy, Lazy]: ...
+    @overload
+    def __call__(
+        self, A: Foreign, *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[Foreign, Foreign]: ...
+
+
+class LabelledOfTwo(Askable, Protocol[P]):
+    """Products of DataArrays."""
+
+    def __call__(
+        self,
+        A: Labelled,
+        B: Labelled,
+        C: Labelled | None = None,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Labelled:
+        """Return a DataArray."""
+        ...
+
+
+class LabelledOfOne(Askable, Protocol[P]):
+    """Updates of a DataArray."""
+
+    def __call__(
+        self, A: Labelled, C: Labelled | None = None, *args: P.args, **kwargs: P.kwargs
+    ) -> Labelled:
+        """Return a DataArray."""
+        ...
+
+
+class Contraction(Protocol[P]):
+    """matmul and tensordot."""
+
+    @overload
+    def __call__(
+        self, x1: TensorLike, x2: TensorLike, /, *args: P.args, **kwargs: P.kwargs
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self, x1: OnDevice, x2: OnDevice, /, *args: P.args, **kwargs: P.kwargs
+    ) -> OnDevice: ...
+    @overload
+    def __call__(
+        self, x1: Lazy, x2: Lazy | InMemory, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, x1: InMemory, x2: Lazy, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Lazy: ...
+
+
+class EinsumOptions(TypedDict, total=False):
+    """The options of einsum: a specification carries none over past *operands."""
+
+    out: Any
+    optimize: Any
+    accuracy: Accuracy | float | None
+    num_moduli: int | None
+    method: Method
+    engine: EngineName
+    equilibrate: bool | None
+
+
+class Einsum(Protocol):
+    """The signature of einsum."""
+
+    @overload
+    def __call__(
+        self,
+        subscripts: str,
+        /,
+        *operands: TensorLike,
+        **options: Unpack[EinsumOptions],
+    ) -> NumPyArray: ...
+    @overload
+    def __call__(
+        self, subscripts: str, /, *operands: OnDevice, **options: Unpack[EinsumOptions]
+    ) -> OnDevice: ...
+    @overload
+    def __call__(
+        self, subscripts: str, /, *operands: Lazy, **options: Unpack[EinsumOptions]
+    ) -> Lazy: ...
+    @overload
+    def __call__(
+        self, subscripts: str, /, *operands: Any, **options: Unpack[EinsumOptions]
+    ) -> Any: ...
+
+
+def as_contraction(function: Callable[Concatenate[Any, Any, P], Any]) -> Contraction[P]:
+    """Show a type checker that the result is of the operands' family."""
+    return cast(Contraction[P], function)
+
+
+def as_einsum(function: Callable[..., Any]) -> Einsum:
+    """Show a type checker the signature of einsum."""
+    return cast(Einsum, function)

@@ -1,0 +1,153 @@
+"""Exact products of integers, and of Gaussian integers as pairs, in doubles.
+
+As many moduli are taken as the dtypes and k need for a product without any rounding,
+which has to stay within 2^53 for all integers of these dtypes; `matmul` takes others.
+"""
+
+from typing import Any
+
+from ..api.asking import as_symmetric, of_one, of_two
+from ..api.types import Writable
+from ..problem.call import Call, Terms
+from ..problem.choice import Choice
+from ..tiles.routine import ROUTINES
+from ..typing import EngineName, Method, Op, Uplo
+
+
+@of_two
+def gemm(
+    A: Any,
+    B: Any,
+    *,
+    op_a: Op = "N",
+    op_b: Op = "N",
+    pairs: bool = False,
+    method: Method = "2m",
+    engine: EngineName = "auto",
+    out: Writable | None = None,
+) -> Call:
+    """Compute ``op(A) op(B)`` of integers without any rounding.
+
+    Parameters
+    ----------
+    A : (..., m, k) array, or (..., m, k, 2) with pairs
+        Of integers or booleans: any array that `twom_dist.gemm` takes, as stored.
+    B : (..., k, n) array, or (..., k, n, 2) with pairs
+        As A.
+    op_a, op_b : {"N", "T", "C"}
+        Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
+    pairs : bool
+        Whether the last axes, of length 2, hold real and imaginary parts. They stay
+        integers until they are encoded, in dask's graphs and in transit, too.
+    method : {"2m", "3m", "4m", "hybrid"}
+        As in `twom_dist.gemm`.
+    engine : {"auto", "cpu", "cuda", "reference"}
+        As in `twom_dist.gemm`.
+    out : (..., m, n) array, optional
+        As in `twom_dist.gemm`.
+
+    Returns
+    -------
+    (..., m, n) array
+        Of float64, or of complex128 with pairs, and of the kind of A and B.
+
+    Raises
+    ------
+    ArgumentError
+        (A TypeError.) For other dtypes.
+    PlanError, AccuracyError
+        (ValueErrors.) For shapes that do not fit, option values that do not exist, and
+        dtypes whose products may exceed 2^53.
+    MemoryLimitError
+        As `twom_dist.gemm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import twom_dist as td
+    >>> A = np.array([[100, -7], [3, 1]], np.int16)
+    >>> td.integers.gemm(A, A)
+    array([[9979., -707.],
+           [ 303.,  -20.]])
+    """
+    choice = Choice.exact(pairs=pairs, method=method, engine=engine)
+    return Call(Terms(ROUTINES["gemm"], choice, (op_a, op_b)), A, B, None, out)
+
+
+@of_one
+def herk(
+    A: Any,
+    *,
+    op: Op = "N",
+    uplo: Uplo = "full",
+    pairs: bool = False,
+    method: Method = "2m",
+    engine: EngineName = "auto",
+    out: Writable | None = None,
+) -> Call:
+    """Compute the Hermitian ``A A^H`` of integers without any rounding.
+
+    Parameters
+    ----------
+    A : (..., n, k) array, or (..., n, k, 2) with pairs
+        As in `gemm`.
+    op, uplo : optional
+        As in `twom_dist.herk`.
+    pairs, method, engine, out : optional
+        As in `gemm`.
+
+    Returns
+    -------
+    (..., n, n) array
+        As in `gemm`.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `gemm`.
+    """
+    choice = Choice.exact(pairs=pairs, method=method, engine=engine)
+    return Call(Terms(ROUTINES["herk"], choice, (op,), uplo), A, None, None, out)
+
+
+syrk = as_symmetric(herk)
+
+
+@of_two
+def her2k(
+    A: Any,
+    B: Any,
+    *,
+    op: Op = "N",
+    uplo: Uplo = "full",
+    pairs: bool = False,
+    method: Method = "2m",
+    engine: EngineName = "auto",
+    out: Writable | None = None,
+) -> Call:
+    """Compute ``A B^H + B A^H`` of integers without any rounding.
+
+    Parameters
+    ----------
+    A, B : (..., n, k) arrays, or (..., n, k, 2) with pairs
+        As in `gemm`.
+    op, uplo : optional
+        As in `twom_dist.her2k`.
+    pairs, method, engine, out : optional
+        As in `gemm`.
+
+    Returns
+    -------
+    (..., n, n) array
+        As in `gemm`.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `gemm`.
+    """
+    choice = Choice.exact(pairs=pairs, method=method, engine=engine)
+    return Call(Terms(ROUTINES["her2k"], choice, (op,), uplo), A, B, None, out)
+
+
+syr2k = as_symmetric(her2k)

@@ -1,0 +1,57 @@
+"""A call of a routine, before anything is known of its matrices."""
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+from ..tiles.routine import Routine
+from ..typing import Op, Uplo
+from .choice import Choice
+
+
+class Terms(NamedTuple):
+    """Everything that a call says, apart from its matrices.
+
+    Attributes
+    ----------
+    routine : Routine
+    choice : Choice
+    ops : tuple of {"N", "T", "C"}
+        op_a and op_b of gemm, or op of an update.
+    uplo : {"full", "lower", "upper"}
+        Of an update.
+    alpha : number
+    beta : number, optional
+        Given with C.
+    letter : str, optional
+        Of a BLAS-typed name.
+    """
+
+    routine: Routine
+    choice: Choice = Choice()
+    ops: tuple[Op, ...] = ()
+    uplo: Uplo = "full"
+    alpha: complex = 1
+    beta: complex | None = None
+    letter: str | None = None
+
+
+class Call(NamedTuple):
+    """A call with its matrices: arrays, shapes or paths.
+
+    Attributes
+    ----------
+    terms : Terms
+    A, B, C : matrix
+        B is None for herk and syrk, C where nothing is added.
+    out : array, optional
+        Where the result is written.
+    dim : hashable, optional
+        The dimension of DataArrays that is contracted.
+    """
+
+    terms: Terms
+    A: Any
+    B: Any = None
+    C: Any = None
+    out: Any = None
+    dim: Hashable = None

@@ -1,0 +1,192 @@
+"""Choices: the options of a call, parsed once, where the call enters.
+
+A `Choice` cannot contradict itself, so no code below checks options again.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal, Self, cast
+
+import numpy as np
+
+from ..errors import AccuracyError, PlanError, shown
+from ..kernels.registry import ENGINES
+from ..moduli import METHODS
+from ..moduli.accuracy import AUTO_METHOD, DATA_GRADES, NATIVE_METHOD
+from ..typing import EngineName, Method
+from .target import Bound, Exact, Moduli, Target, parse_target
+
+_METHODS = (*METHODS, NATIVE_METHOD, AUTO_METHOD)
+# Eisenstein integers have no place for all others.
+_EXACT_METHODS = tuple(method for method in METHODS if method != "eisenstein")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The accuracy that was asked for, and the engine that is to multiply.
+
+    Attributes
+    ----------
+    target : Grade, Bound, Moduli or Exact
+    method : str
+        "auto" until the shapes are known.
+    engine : str
+        "auto" until somebody knows whose blocks are multiplied.
+    equilibrate : bool, optional
+        None: where it helps.
+    words : {1, 2}
+        Numbers of the dtype that make an entry of the result.
+    """
+
+    target: Target = "native"
+    method: Method = "2m"
+    engine: EngineName = "auto"
+    equilibrate: bool | None = None
+    words: Literal[1, 2] = 1
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        accuracy: Any = None,
+        num_moduli: Any = None,
+        method: Any = "2m",
+        engine: Any = "auto",
+        equilibrate: Any = None,
+        words: Literal[1, 2] = 1,
+    ) -> Self:
+        """Parse the options of a routine; refuse contradictions.
+
+        Raises
+        ------
+        AccuracyError
+            For an accuracy, a number of moduli or a method that does not exist, and for
+            two of them that exclude each other.
+        PlanError
+            For an engine that does not exist, and an equilibration of nothing.
+        """
+        given = accuracy, num_moduli, method, engine, equilibrate, words
+        try:
+            return cast(Self, _parse(*given))
+        except TypeError:
+            # Lists and arrays, which are refused, cannot be looked up.
+            pass
+        return cast(Self, _parse.__wrapped__(*given))
+
+    @classmethod
+    def exact(
+        cls, *, pairs: Any = False, method: Any = "2m", engine: Any = "auto"
+    ) -> Self:
+        """Parse the options of an exact product."""
+        if not isinstance(pairs, bool | np.bool_):
+            raise PlanError(
+                f"pairs={shown(pairs)} is neither True nor False", "", "pairs"
+            )
+        name = choose("engine", engine, ENGINES)
+        if isinstance(method, str) and method in _EXACT_METHODS:
+            return cls(Exact(bool(pairs)), cast(Method, method), name)
+        problem = f"method={shown(method)} is not one of {', '.join(_EXACT_METHODS)}"
+        if isinstance(method, str) and method in _METHODS:
+            problem = f"method={method!r} gives no exact product"
+        raise AccuracyError(problem, "Leave method out", "method")
+
+    @property
+    def grade(self) -> str:
+        """The grade that takes the moduli from the data; else empty."""
+        found = self.target if self.target in DATA_GRADES else ""
+        return "" if self.method == NATIVE_METHOD else cast(str, found)
+
+    @property
+    def pairs(self) -> bool:
+        """True if entries are pairs of integers."""
+        return isinstance(self.target, Exact) and self.target.pairs
+
+    @property
+    def decisive(self) -> str:
+        """The given option that only a product through int8 has; or empty."""
+        if self.target != "native":
+            named = isinstance(self.target, str)
+            return f"accuracy={self.target!r}" if named else str(self.target)
+        if self.equilibrate:
+            return "equilibrate=True"
+        return "two words" if self.words == 2 else ""
+
+    @property
+    def asked(self) -> str:
+        """Text that names what was asked for."""
+        if self.method == NATIVE_METHOD:
+            return "the native product"
+        if isinstance(self.target, Moduli):
+            return f"{self.target.count} moduli"
+        if isinstance(self.target, Exact):
+            return "an exact product"
+        bound = self.target.eps if isinstance(self.target, Bound) else self.target
+        return f"accuracy {bound}"
+
+    def by(self, method: Method) -> Self:
+        """Return the same by another method."""
+        return replace(self, method=method)
+
+
+def choose(name: str, value: Any, allowed: tuple[str, ...]) -> Any:
+    """Accept one of a few words."""
+    if not isinstance(value, str) or value not in allowed:
+        choices = ", ".join(map(repr, allowed))
+        raise PlanError(f"{name}={shown(value)} is not one of {choices}", "", name)
+    return value
+
+
+# To parse the same options again would take a tenth of our Python's time for a small
+# product. Typed, since 8 moduli are not 8.0.
+@lru_cache(maxsize=256, typed=True)
+def _parse(
+    accuracy: Any,
+    num_moduli: Any,
+    method: Any,
+    engine: Any,
+    equilibrate: Any,
+    words: Any,
+) -> Choice:
+    if not isinstance(method, str) or method not in _METHODS:
+        choices = ", ".join(map(repr, _METHODS))
+        raise AccuracyError(
+            f"method={shown(method)} is not one of {choices}", "", "method"
+        )
+    if not (equilibrate is None or isinstance(equilibrate, bool | np.bool_)):
+        problem = f"equilibrate={shown(equilibrate)} is neither True nor False"
+        raise PlanError(problem, "", "equilibrate")
+    found = Choice(
+        _parse_target(accuracy, num_moduli, method),
+        cast(Method, method),
+        choose("engine", engine, ENGINES),
+        None if equilibrate is None else bool(equilibrate),
+        words,
+    )
+    if method == NATIVE_METHOD:
+        _check_native(found)
+    return found
+
+
+def _check_native(choice: Choice) -> None:
+    if choice.equilibrate:
+        problem = (
+            "method='blas' does not scale its operands, so equilibrate=True has no "
+            "effect"
+        )
+        raise PlanError(problem, "Leave equilibrate out", "equilibrate")
+    if choice.words == 2:
+        problem = "method='blas' gives one double for each part"
+        raise AccuracyError(problem, "Use another method", "method")
+
+
+def _parse_target(accuracy: Any, num_moduli: Any, method: str) -> Target:
+    named = isinstance(accuracy, str) and accuracy == "native"
+    if method == NATIVE_METHOD and not (
+        num_moduli is None and (accuracy is None or named)
+    ):
+        raise AccuracyError(
+            "method='blas' has the accuracy of the BLAS that it calls",
+            "Leave accuracy and num_moduli out, or use another method",
+            "native-accuracy",
+        )
+    return parse_target(accuracy, num_moduli)

@@ -1,0 +1,85 @@
+"""Targets of accuracy: a bound by name or number, a number of moduli, or exactness."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any, cast
+
+from ..errors import AccuracyError, shown
+from ..moduli.accuracy import NAMED_BITS
+from ..typing import Accuracy, as_integer
+
+# A bound by name: "native" and "componentwise" take the moduli from the data.
+Grade = Accuracy
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``, 0 < eps <= 0.5."""
+
+    eps: float
+
+    def __str__(self) -> str:
+        return f"accuracy={self.eps}"
+
+
+@dataclass(frozen=True)
+class Moduli:
+    """A number of moduli, whatever bound they have."""
+
+    count: int
+
+    def __str__(self) -> str:
+        return f"num_moduli={self.count}"
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A product of integers without rounding; of pairs: real and imaginary parts."""
+
+    pairs: bool = False
+
+
+Target = Grade | Bound | Moduli | Exact
+
+
+def parse_target(accuracy: Any, num_moduli: Any) -> Target:
+    """Return the target; refuse unknown values, and two at once."""
+    if accuracy is not None and num_moduli is not None:
+        raise AccuracyError(
+            f"accuracy={shown(accuracy)} and num_moduli={shown(num_moduli)} are both "
+            "given",
+            "Give one of them",
+            "accuracy-twice",
+        )
+    if num_moduli is None:
+        return "native" if accuracy is None else _parse_accuracy(accuracy)
+    count = as_integer(num_moduli)
+    if count is None:
+        problem = f"num_moduli={shown(num_moduli)} is not an integer"
+        raise AccuracyError(problem, "", "num-moduli")
+    return Moduli(count)
+
+
+def _parse_accuracy(accuracy: Any) -> Target:
+    if isinstance(accuracy, str):
+        if accuracy in NAMED_BITS:
+            return cast(Grade, accuracy)
+        remedy = "Use one of them, or a target such as 1e-12"
+        if accuracy == "exact":
+            remedy = "Call td.integers.gemm for products of integers without rounding"
+        names = ", ".join(map(repr, NAMED_BITS))
+        problem = f"accuracy={shown(accuracy)} is not one of {names}"
+        raise AccuracyError(problem, remedy, "accuracy")
+    kinds: Any = (Real, Decimal)  # a type checker finds no order among them
+    try:
+        # Compared before it becomes a float, which an integer may exceed.
+        valid = isinstance(accuracy, kinds) and 0 < accuracy <= 0.5
+        if valid and float(accuracy) > 0:
+            return Bound(float(accuracy))
+    except ArithmeticError:  # NaN of Decimal
+        pass
+    problem = (
+        f"the target accuracy={shown(accuracy)} is not a number above 0 and up to 0.5"
+    )
+    raise AccuracyError(problem, "Use one such as 1e-12", "accuracy")
