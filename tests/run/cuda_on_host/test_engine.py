@@ -28,7 +28,7 @@ SYSTEMS = (
     *(("2m", 2), ("2m", 16), ("3m", 15), ("4m", 11), ("hybrid", 24)),
     *(("eisenstein", 2), ("eisenstein", 16), ("real", 1), ("real", 15)),
 )
-# Where small products have no launches of their own: those are in test_at_once.py.
+# Small products have launches of their own elsewhere: see test_at_once.py.
 BY_STAGES = pytest.mark.parametrize("engine", [80], indirect=True)
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
 
@@ -300,10 +300,8 @@ def test_what_no_triangle_needs_is_not_made(engine):
     left = engine.encode(x, e, system)
     right = engine.encode(x, e, system, conjugate=True)
     untouched = np.frombuffer(bytes([POISON]), np.int8)[0]
-    for triangle, beyond in (
-        ("lower", np.s_[:, :256, 512:]),
-        ("upper", np.s_[:, 512:, :256]),
-    ):
+    other = {"lower": np.s_[:, :256, 512:], "upper": np.s_[:, 512:, :256]}
+    for triangle, beyond in other.items():
         found = engine.multiply(left, right, system, hermitian=True, triangle=triangle)
         made = [(plane != untouched).any() for plane in found[beyond]]
         fused = engine.device.capability() == 90

@@ -104,7 +104,7 @@ class CudaEngine:
         return limits
 
     def _is_fused(self) -> bool:
-        """Whether products.cu multiplies."""
+        """Tell whether products.cu multiplies."""
         return tuning.tuning_for(self.device.capability()).fused
 
     def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:

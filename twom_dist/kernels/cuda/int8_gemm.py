@@ -1,4 +1,4 @@
-"""How the products of a tile's planes become cuBLAS calls: pure integers, no device.
+"""The cuBLAS calls that multiply a tile's planes: pure integers, without a device.
 
 Tensor cores want "TN": both operands K-major, which is how planes lie, leading
 dimensions in multiples of 16. Row-major sums (m x n) are, to cuBLAS, the
