@@ -25,7 +25,7 @@ from twom_dist.store import open_matrix
 FOLDER = Path("demo-output")
 SEED = 2026
 SIZE = 2048
-# Of the matrices that NumPy multiplies as well.
+# Rows and columns of the matrices that NumPy multiplies as well.
 IN_MEMORY = 1024
 # Rows of the random matrices that are made at once.
 ROWS = 256

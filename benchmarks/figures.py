@@ -22,7 +22,7 @@ import twom_dist as td
 
 
 def has_gpu() -> bool:
-    """Whether CuPy finds a device that our engine runs on."""
+    """Tell whether CuPy finds a device that our engine runs on."""
     from twom_dist.kernels import get_engine
 
     try:

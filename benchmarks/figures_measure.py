@@ -1,4 +1,4 @@
-"""What the figures show: errors, speeds, rank-k updates and dask, one line each."""
+"""Measurements for the figures: errors, speeds, updates and dask, one line each."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What a result says of the device that it was measured on."""
+"""The device that a result was measured on."""
 
 import cupy as cp
 from gpu_peers import version_name

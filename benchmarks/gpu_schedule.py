@@ -1,4 +1,4 @@
-"""What the two parts of the GPU benchmarks measure, and how long they should take.
+"""The two parts of the GPU benchmarks, and the time that they should take.
 
 The rates are those of an H200 in docs/kernels.md, lowered for the memory of an H100.
 """
@@ -53,10 +53,10 @@ def _seconds(n: int, tflops: float) -> float:
 
 
 def _own(n: int) -> float:
-    """Of our product: what is known of the next smaller size."""
+    """Expect of our product what is known of the next smaller size."""
     return max(1e-3, _seconds(n, OURS[max(size for size in OURS if size <= n)]))
 
 
 def _error_seconds(n: int) -> float:
-    """Of the reference for at most 4096 rows, with four times the planes."""
+    """Expect of the reference at most 4096 rows, with four times the planes."""
     return min(1, 4096 / n) * (4 * _own(n) + _seconds(n, NATIVE))

@@ -31,7 +31,7 @@ SECONDS_PER_TASK = 6.0e-4
 
 @dataclass(frozen=True)
 class Machine:
-    """What one worker computes with."""
+    """The machine that one worker computes with."""
 
     int8_ops_per_second: float
     pass_bytes_per_second: float
@@ -82,7 +82,7 @@ class Prediction:
 
     @property
     def dominant(self) -> str:
-        """What takes the longest."""
+        """Return the part that takes the longest."""
         if self.seconds == self.scheduling:
             return "scheduling"
         names = ("products", "passes", "exposed")
@@ -91,7 +91,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Part:
-    """What falls to the busiest worker; the lengths are entries."""
+    """The share of the busiest worker; lengths are entries."""
 
     share: float  # of the int8 products
     scaled: float  # of the inputs

@@ -1,20 +1,21 @@
 # shellcheck shell=bash
-# What the scripts of this folder share: a dask scheduler, workers on every node of one
-# allocation, then one command of twom-dist, then nothing. Needs bash 4.4 and python3.
+# Functions that the scripts in this folder share. They start a dask scheduler and workers
+# on every node of one allocation, run one command of twom-dist, and stop everything.
+# Needs bash 4.4 and python3.
 #
-# A script that sources this sets some of the variables that follow, replaces some of the
+# A script that sources this file sets some of the variables below, replaces some of the
 # functions under "what a batch system may know better", and calls `run_job "$@"`.
 
 cluster=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 # shellcheck source=cluster/folders.sh
 source "$cluster/folders.sh"
 script=${0##*/}              # for messages
-job=local-$$                 # names the folder of logs
+job=local-$$                 # name of the log folder
 nodes=(localhost)            # this machine first
-declare -A cpus=() memory=() # of a node, where the batch system says so
-detach=()                    # runs what shall not hear of Ctrl-C
-probe_gpus=true              # where CUDA_VISIBLE_DEVICES is unset, nvidia-smi may tell
-told_everyone=false          # SIGTERM comes to all processes of a job, not to one
+declare -A cpus=() memory=() # by node, if the batch system tells
+detach=()                    # prefix of commands that must not receive Ctrl-C
+probe_gpus=true              # ask nvidia-smi if CUDA_VISIBLE_DEVICES is unset
+told_everyone=false          # true if SIGTERM reaches all processes of a job
 patience=60                  # seconds between SIGTERM and SIGKILL
 
 # Printed by --help, from here
@@ -22,26 +23,26 @@ patience=60                  # seconds between SIGTERM and SIGKILL
 #
 # Runs `twom-dist COMMAND ARGUMENT...` on dask workers on all nodes of this allocation.
 #
-#   --device auto|gpu|cpu     start workers on GPUs where the node has some (auto), on
-#                             GPUs or not at all (gpu), on cores (cpu)        [auto]
+#   --device auto|gpu|cpu     start workers on GPUs if the node has any (auto), on GPUs
+#                             or not at all (gpu), on cores (cpu)             [auto]
 #   --workers N               worker processes on a node without GPUs  [one per core]
 #   --threads N               threads per worker process                          [1]
 #   --memory-limit BYTES      memory limit of each worker, e.g. 16GiB  [equal shares]
 #   --pool-size SIZE          memory pool on each GPU: a share, or bytes; 0: none [0.9]
 #   --device-memory-limit SIZE  GPU memory that outputs of tasks may take before dask
 #                             moves them to the host: 0.85 of the pool less a quarter
-#                             for what is inside tasks                        [0.57]
+#                             for memory inside tasks                         [0.57]
 #   --interface NAME          network interface, e.g. ib0   [the one to the other nodes]
-#   --protocol NAME           tls, or without encryption tcp or ucx               [tls]
+#   --protocol NAME           tls, or tcp or ucx without encryption               [tls]
 #   --tls-ca-file FILE        CA certificate: admit only processes with a certificate of
 #                             this authority     [temporary credentials for the job]
 #   --tls-cert FILE           certificate of scheduler, workers and client (PEM)
 #   --tls-key FILE            key of the certificate                 [in the same file]
 #   --dashboard ADDRESS:PORT  address of dask's dashboard                         [off]
-#   --scratch FOLDER          folder on each node for what workers spill [$TMPDIR, /tmp]
+#   --scratch FOLDER          folder on each node for spilled data       [$TMPDIR, /tmp]
 #   --logs FOLDER             folder for logs                          [twom-logs/JOB]
 #   --wait SECONDS            time limit for the scheduler, and again for workers  [60]
-#   --venv FOLDER             virtual environment with twom-dist    [what is on PATH]
+#   --venv FOLDER             virtual environment with twom-dist   [programs on PATH]
 # to here
 declare -A option=([device]=auto [threads]=1 [pool-size]=0.9 [device-memory-limit]=0.57 [wait]=60)
 for name in workers memory-limit interface protocol tls-{ca-file,cert,key} dashboard \
@@ -49,32 +50,32 @@ for name in workers memory-limit interface protocol tls-{ca-file,cert,key} dashb
     option[$name]=''
 done
 
-# Folders that others can write to hold no modules: neither the current one, nor that of
-# the workers that multiprocessing starts.
+# Python must not import modules from folders that others can write to: neither from the
+# current one, nor from that of the workers that multiprocessing starts.
 export PYTHONSAFEPATH=1
-arguments=() launchers=() # the command; the processes that started workers elsewhere
+arguments=() launchers=() # the command; the processes that start workers on the nodes
 scheduler='' child='' stopping='' forward=true
 
 say() { echo "$script: $*" >&2; }
 fail() { say "error: $1"; exit "${2:-1}"; }
-refuse() { fail "$1" 2; } # before any work, as twom-dist has it
+refuse() { fail "$1" 2; } # before any work, with twom-dist's own status
 alive() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
-pause() { sleep 0.2 & wait $!; } # a signal ends `wait`, and not `sleep`
+pause() { sleep 0.2 & wait $!; } # a signal ends `wait`, but not `sleep`
 has_module() { python3 -c "import importlib.util as i, sys; sys.exit(not i.find_spec('$1'))"; }
-last_line() { # LOG...: of the last one that has any
+last_line() { # LOG...: the last line of the last log that is not empty
     local name
     for name; do cat "$folder/$name.log"; done 2>/dev/null | grep '[^ ]' | tail -n 1
 }
 
 # --- what a batch system may know better ----------------------------------------------
 
-launch() { exec "${detach[@]}" "${@:2}"; } # a command on the node $1
+launch() { exec "${detach[@]}" "${@:2}"; } # runs a command on the node $1
 end_workers() { end $((patience / 4 + 1)) "${launchers[@]}"; }
-address_of() { echo "$1"; } # by which others reach the node $1
-count_gpus() {              # that this process may use
+address_of() { echo "$1"; } # prints the address by which others reach the node $1
+count_gpus() {              # prints the number of GPUs that this process may use
     case ${CUDA_VISIBLE_DEVICES-unset} in
         unset) if $probe_gpus; then nvidia-smi -L 2>/dev/null | grep -c '^GPU'; else echo 0; fi ;;
-        '' | -1 | NoDevFiles) echo 0 ;; # the last is Slurm's for none
+        '' | -1 | NoDevFiles) echo 0 ;; # Slurm writes NoDevFiles for none
         *) tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | wc -l ;;
     esac
 }
@@ -104,10 +105,10 @@ parse() {
     arguments=("$@")
 }
 
-in_job() { # VARIABLE ARGUMENT...: elsewhere there is only --help
+in_job() { # VARIABLE ARGUMENT...: outside a job only --help works
     [[ ! -v $1 ]] || return 0
     parse "${@:2}"
-    refuse "this is no job of a batch system, $1 is not set; submit the script"
+    refuse "this is not a batch job, since $1 is not set; submit the script"
 }
 
 check() {
@@ -115,8 +116,8 @@ check() {
     [[ ${option[device]} =~ ^(auto|gpu|cpu)$ ]] ||
         refuse "--device ${option[device]} given; allowed are auto, gpu, cpu"
     if [[ -n ${option[dashboard]} ]]; then
-        [[ ${option[dashboard]} =~ ^[^:]+:[0-9]+$ ]] || # dask would take :8787 for all
-            refuse "--dashboard ${option[dashboard]} given; give one address, as 127.0.0.1:8787"
+        [[ ${option[dashboard]} =~ ^[^:]+:[0-9]+$ ]] || # :8787 would listen on all addresses
+            refuse "--dashboard ${option[dashboard]} given; give one address, such as 127.0.0.1:8787"
         has_module bokeh || refuse "--dashboard needs bokeh: pip install bokeh"
     fi
     for name in workers threads wait; do
@@ -125,7 +126,7 @@ check() {
     done
     if [[ -n ${option[venv]} ]]; then
         [[ -x ${option[venv]}/bin/twom-dist ]] ||
-            refuse "'${option[venv]}/bin/twom-dist' is no program; name an environment that has it"
+            refuse "'${option[venv]}/bin/twom-dist' is not a program; name an environment that has it"
         PATH=$(realpath "${option[venv]}")/bin:$PATH
     fi
     for name in python3 dask twom-dist; do
@@ -134,7 +135,7 @@ check() {
     done
     help=$(twom-dist "${arguments[0]}" --help) || exit
     [[ $help == *--scheduler-file* ]] ||
-        refuse "twom-dist ${arguments[0]} needs no workers; run it as it is"
+        refuse "twom-dist ${arguments[0]} needs no workers; run it without this script"
 }
 
 check_devices() {
@@ -142,18 +143,18 @@ check_devices() {
     [[ ${option[device]} == cpu ]] || found=$(count_gpus)
     if ((found > 0)); then
         has_module dask_cuda ||
-            refuse "there are GPUs but no dask-cuda: pip install 'twom-dist[cuda12]', or give --device cpu"
+            refuse "there are GPUs but dask-cuda is missing: pip install 'twom-dist[cuda12]', or give --device cpu"
     elif [[ ${option[device]} == gpu ]]; then
-        refuse "--device gpu given, and there is no GPU in this allocation; ask for some"
+        refuse "--device gpu given, and there is no GPU in this allocation; request some"
     fi
     protocol=${option[protocol]:-tls}
     if [[ -n $(compgen -e "${tls}__SCHEDULER__CERT") ]]; then
         [[ $protocol == tls ]] ||
-            refuse "--protocol $protocol given, and only tls is encrypted; leave it out"
+            refuse "--protocol $protocol given, but only tls is encrypted; omit the option"
     fi
 }
 
-# The address of this machine on the way to the node $1; nothing is sent.
+# Prints the address from which this machine reaches the node $1; sends nothing.
 address_towards() {
     python3 - "$1" 2>/dev/null <<'END'
 import socket, sys
@@ -166,8 +167,8 @@ END
 
 # --- start, watch, stop ---------------------------------------------------------------
 
-# Without a dashboard dask still serves pages, on all addresses unless told where, and they
-# tell everybody of the job: none is left but the one that says "ok".
+# Without a dashboard dask still serves pages, on all addresses by default, and they tell
+# everybody about the job: turn all of them off but the one that says "ok".
 choose_pages() {
     local routes=__HTTP__ROUTES health='["distributed.http.health"]'
     export "DASK_DISTRIBUTED__WORKER$routes=$health"
@@ -183,7 +184,7 @@ start_scheduler() {
     local bind=(--interface "${option[interface]}") end=$((SECONDS + option[wait]))
     if [[ -z ${option[interface]} ]]; then
         ((${#nodes[@]} == 1)) || address=$(address_towards "$(address_of "$last")") ||
-            refuse "no address leads to the node $last; name the network with --interface"
+            refuse "this machine has no address towards the node $last; name the network with --interface"
         bind=(--host "$address")
     fi
     choose_pages
@@ -195,7 +196,7 @@ start_scheduler() {
         [[ -n $scheduler_address ]]; do
         if [[ -n $stopping ]]; then
             say "$stopping"
-            exit 143 # as twom-dist after SIGTERM
+            exit 143 # twom-dist's status after SIGTERM
         fi
         alive "$scheduler" ||
             fail "the scheduler did not start ($(last_line scheduler)); see $logs"
@@ -205,7 +206,7 @@ start_scheduler() {
     done
 }
 
-# PBS gives the tasks on other nodes none of the job's environment.
+# PBS does not pass the job's environment to tasks on other nodes.
 write_settings() {
     local names
     mapfile -t names < <(compgen -e | grep -E \
@@ -228,7 +229,7 @@ start_workers() {
     ready=true
 }
 
-# Fails where the cluster is gone: dask would wait for it for ever.
+# Fails if the cluster is gone: dask would wait for it forever.
 check_cluster() {
     local i lost=() sentence=''
     for i in "${!launchers[@]}"; do
@@ -239,7 +240,7 @@ check_cluster() {
         sentence="the workers of ${lost[0]} ended ($(last_line launch "worker-${lost[0]}"))"
     fi
     [[ -n $sentence ]] || return 0
-    sleep 1 # whoever ends the job may have told them first
+    sleep 1 # if the job is being ended, their signal may have come before ours
     [[ -n $stopping ]] || fail "$sentence; see $logs"
 }
 
@@ -255,7 +256,7 @@ supervise() {
         say "$stopping"
         if $forward; then
             end $((patience / 2)) "$child"
-        else # the command has had its own SIGTERM
+        else # the command has received SIGTERM itself
             wait_for $((patience / 2)) "$child"
             end $((patience / 8 + 1)) "$child"
         fi
@@ -290,7 +291,7 @@ tear_down() {
     trap '' TERM INT HUP USR1
     end $((patience / 2)) "$child"
     end_workers
-    end $((patience / 8 + 1)) "$scheduler" # last, or all the others complain
+    end $((patience / 8 + 1)) "$scheduler" # last, or all others complain
     rm -f "$folder"/{settings.sh,tls.pem}
     remove_scratch
     exit "$status"

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# Folders and files that nobody but the job's owner can write to. common.sh sources this.
+# Folders and files that only the job's owner can write to. common.sh sources this.
 #
-# Where others can write to a folder above one of ours, as in the folder of a project, they
-# can put one of their own in its place at any time. So each folder and each certificate is
-# opened once and then looked at, and whatever its name leads to later, the job reaches it
-# as /proc/PID/fd/NUMBER, PID being the script that has it open.
+# If others can write to a folder above ours, as in a project's folder, they can replace
+# ours by their own at any time. So the script opens each folder and each certificate once
+# and then examines it. Whatever its name leads to later, the job reaches it as
+# /proc/PID/fd/NUMBER, where PID is the script that has it open.
 
-# Opens a file or a folder, and sets `held` to such a path of it; or fails, and sets `flaw`
-# to the reason, where $2 are the permissions that others shall not have.
+# Opens a file or a folder and sets `held` to such a path; or fails and sets `flaw` to the
+# reason. BITS are the permissions that others must not have.
 hold() { # PATH BITS
     local descriptor above
     held='' flaw='cannot be read'
@@ -19,9 +19,9 @@ hold() { # PATH BITS
     elif [[ ! -O $held && $(stat -Lc %u "$held") != 0 ]]; then
         flaw='belongs to another user'
     elif ! closed_to_others "$held" "$2"; then
-        flaw='is open to others; take their permissions away'
+        flaw='is open to others; remove their permissions'
     elif above=$(folder_of_everybody "$1"); then
-        flaw="is below '$above', where everybody can replace it; set the sticky bit of that"
+        flaw="is below '$above', where everybody can replace it; set that folder's sticky bit"
     else
         return 0
     fi
@@ -29,12 +29,12 @@ hold() { # PATH BITS
     return 1
 }
 
-# Both refuse what cannot be looked at: an empty mode is no number.
+# Both functions fail if the path cannot be examined: an empty mode is not a number.
 closed_to_others() { # PATH BITS
     ((!(8#$(stat -Lc %a "$1") & 8#$2)))
 } 2>/dev/null
 
-# Finds a folder above a path in which all users may rename what others have made.
+# Finds a folder above a path in which all users may rename each other's files.
 folder_of_everybody() { # PATH
     local above
     above=$(realpath "$1")
@@ -45,16 +45,16 @@ folder_of_everybody() { # PATH
     return 1
 } 2>/dev/null
 
-# `logs` is the name of the folder, for messages and other nodes; `folder` leads to it.
+# `logs` is the folder's name, for messages and other nodes; `folder` is the held path.
 make_folders() {
     local cannot="cannot write to"
     logs=$(realpath -ms "${option[logs]:-twom-logs/$job}")
-    # The group that shares a folder above may have to write there too; nobody else does.
+    # The group that shares a folder above may have to write there, too; nobody else has.
     # shellcheck disable=SC2174 # the mode is for the last folder alone
     (umask o-w && mkdir -p -m 700 "$logs" 2>/dev/null) ||
         refuse "$cannot '$logs'; name another folder with --logs"
     hold_logs || refuse "'$logs' $flaw, or name another folder with --logs"
-    # Afresh: a link that is there would be followed.
+    # Files are removed and made anew: the script would follow links in their place.
     { rm -f "$folder"/{settings.sh,scheduler.log,launch.log,worker-*.log,tls.pem} &&
         touch "$folder/scheduler.log"; } 2>/dev/null ||
         refuse "$cannot '$logs'; name another folder with --logs"
@@ -63,12 +63,12 @@ make_folders() {
 
 hold_logs() { hold "$logs" 22 && folder=$held; }
 
-# `scratch` leads to a folder that a node has for itself, by the name `scratch_name`.
+# `scratch` is the held path of a node's own folder, and `scratch_name` its name.
 make_scratch() { # STATUS of a failure
     local where=${option[scratch]:-${TMPDIR:-/tmp}}
     scratch_name=$(mktemp -d "$where/twom-XXXXXX" 2>/dev/null) ||
         fail "cannot write to the scratch folder '$where'; name another with --scratch" "$1"
-    # It is new, unless somebody has just put another one of ours there.
+    # It is new, unless somebody has just replaced it by another folder of ours.
     if ! hold "$scratch_name" 77 || [[ -n $(ls -A "$held") ]]; then
         rmdir "$scratch_name" 2>/dev/null
         fail "the scratch folder '$scratch_name' $flaw, or name another with --scratch" "$1"
@@ -103,7 +103,7 @@ check_certificates() {
     hold_certificates 2
 }
 
-# Has dask read what was looked at, here and on each node.
+# Makes dask read the very files that were examined, here and on each node.
 hold_certificates() { # STATUS of a failure
     local name file bits
     for name in "${!certificates[@]}"; do
@@ -114,11 +114,11 @@ hold_certificates() { # STATUS of a failure
     done
 }
 
-# For this job alone, where dask is not configured with others.
+# Makes credentials for this job alone, unless dask is configured with others.
 make_credentials() {
     local file=$folder/tls.pem
     [[ ${protocol?} == tls ]] || return 0
-    (umask 077 && python3 - "$file") <<'PYTHON' || fail "no TLS credentials could be made; --protocol tcp does without"
+    (umask 077 && python3 - "$file") <<'PYTHON' || fail "no TLS credentials could be made; --protocol tcp works without them"
 import sys
 from distributed import Security
 

@@ -9,7 +9,7 @@ cluster=$(dirname "$(realpath "$0")")
 # shellcheck source=cluster/common.sh
 source "$cluster/common.sh"
 
-detach=(setsid) # Ctrl-C is for twom-dist, which then puts things away
-# Who kills this script ends the scheduler, and with it the workers (util-linux 2.33).
+detach=(setsid) # only twom-dist shall receive Ctrl-C, and clean up
+# If this script is killed, the scheduler ends, and so do the workers (util-linux 2.33).
 ! setpriv --pdeathsig TERM true 2>/dev/null || detach+=(setpriv --pdeathsig TERM)
 run_job "$@"

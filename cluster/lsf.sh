@@ -12,11 +12,11 @@ source "$cluster/common.sh"
 
 in_job LSB_JOBID "$@"
 job=$LSB_JOBID
-((${LSB_JOBINDEX:-0} == 0)) || job+=-$LSB_JOBINDEX # of an array
+((${LSB_JOBINDEX:-0} == 0)) || job+=-$LSB_JOBINDEX # a job of an array
 told_everyone=true
-patience=8 # JOB_TERMINATE_INTERVAL is 10 s where nobody changed it
+patience=8 # JOB_TERMINATE_INTERVAL is 10 s by default
 
-# One line of the file for each slot.
+# The file has one line for each slot.
 nodes=()
 while read -r node; do
     [[ -v cpus[$node] ]] || nodes+=("$node")

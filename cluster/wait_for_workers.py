@@ -1,8 +1,8 @@
 """Wait for the workers of all nodes: wait_for_workers.py ADDRESS NODES SECONDS MESSAGE.
 
-A worker's name tells how many there will be on its node: worker.sh has them called
-``NODE:COUNT``, and dask adds ``-0``, ``-1`` and so on where there are several. MESSAGE
-has a %s in the place of what is missing.
+A worker's name tells how many workers its node will have: worker.sh names them
+``NODE:COUNT``, and dask adds ``-0``, ``-1`` and so on if there are several. In MESSAGE,
+%s stands for the sentence that says what is missing.
 """
 
 import logging
@@ -12,14 +12,14 @@ from collections.abc import Iterable
 
 
 def count_workers(names: Iterable[str]) -> tuple[int, int, int]:
-    """Return how many workers and nodes have come, and how many workers will."""
+    """Return the numbers of workers and of nodes present, and of workers expected."""
     parts = [name.rpartition(":") for name in names]
     expected = {node: int(count.partition("-")[0]) for node, _, count in parts}
     return len(parts), len(expected), sum(expected.values())
 
 
 def wait_for_workers(address: str, nodes: int, seconds: float) -> str:
-    """Return "" when all are there, or say what is missing."""
+    """Return "" once all workers have come, or a sentence about the missing ones."""
     from distributed import Client
 
     end = time.monotonic() + seconds

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs the workers of one node: worker.sh LOGS NODE. common.sh has it started on each.
+# Runs the workers of one node: worker.sh LOGS NODE. common.sh starts it on each node.
 set -u
 # shellcheck source=cluster/common.sh
 source "${0%/*}/common.sh"
@@ -14,9 +14,9 @@ gpus=0
 if ((gpus > 0)); then
     count=$gpus
 elif [[ ${option[device]} == gpu ]]; then
-    fail "--device gpu given, and the node $node has no GPU"
+    fail "--device gpu given, but the node $node has no GPU"
 else
-    # Slurm's and PBS's words for the cores of this node that are ours.
+    # Slurm's and PBS's variables for the number of our cores on this node.
     count=${cpus[$node]:-${SLURM_CPUS_ON_NODE:-${NCPUS:-$(nproc)}}}
     count=${option[workers]:-$((count < option[threads] ? 1 : count / option[threads]))}
 fi
@@ -24,13 +24,13 @@ fi
 bind=(--interface "${option[interface]}")
 if [[ -z ${option[interface]} ]]; then
     host=${scheduler_address#*://}
-    bind=(--host "$(address_towards "${host%:*}")") || fail "no address leads to the scheduler"
+    bind=(--host "$(address_towards "${host%:*}")") || fail "this node has no address towards the scheduler"
 fi
 limit=${option[memory-limit]:-auto}
 if [[ $limit == auto && -n ${memory[$node]-} ]]; then
-    limit=$((memory[$node] / count))MB # Slurm means MiB: the rest is for the nanny
+    limit=$((memory[$node] / count))MB # Slurm's MB are MiB: the difference is the nanny's
 fi
-# Before there is anything to put away.
+# Signals are caught before there is anything to clean up.
 told=''
 trap 'told=${told:-$SECONDS}' TERM INT
 trap : USR1
@@ -52,9 +52,9 @@ else
     workers=(dask worker "${common[@]}" --nworkers "$count")
 fi
 
-# Whoever stops a step, or a group of processes, tells dask as well; at a second signal it
-# would leave without putting things away. So it gets one only if, two seconds later, it
-# still has a handler for it: dask removes that when it is told.
+# A signal that stops a step or a group of processes reaches dask, too; at a second one it
+# would exit without cleaning up. So the script sends one only if dask still has a handler
+# for it two seconds later: dask removes the handler at the first signal.
 expects_sigterm() {
     local caught
     caught=$(sed -n 's/^SigCgt:\s*//p' "/proc/$1/status" 2>/dev/null)
@@ -65,14 +65,14 @@ expects_sigterm() {
 worker=$! status=0
 while alive "$worker"; do
     if [[ -z $told ]]; then
-        wait "$worker" # or for a signal
+        wait "$worker" # ends at a signal, too
         status=$?
     else
         ((SECONDS < told + 2)) || ! expects_sigterm "$worker" || kill "$worker"
         pause
     fi
 done
-# Bash 5.3 tells the status of a process once, and 127 from then on.
+# Bash 5.3 returns the status of a process once, and 127 from then on.
 wait "$worker" 2>/dev/null
 last=$?
 ((last == 127)) || status=$last

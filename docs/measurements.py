@@ -1,6 +1,6 @@
-"""The rule for numbers: who states a measurement names the file that holds it.
+"""The rule for numbers: text that states a measurement names the file that holds it.
 
-The build of the pages fails where one does not, and so does a test.
+The build of the pages and a test fail if any does not.
 """
 
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-# Decisions tell what was known when they were taken.
+# Decisions report what was known when they were made.
 LEFT_OUT = {"decisions", "_build", "generated", "_templates"}
 PAGES = [
     ROOT / "README.md",
@@ -35,7 +35,7 @@ FILE = re.compile(r"[\w-]+\.jsonl")
 
 
 def find_blocks(text):
-    """Split a page into paragraphs, list items and tables, each with what it says."""
+    """Split a page into paragraphs, list items and tables; return their texts."""
     blocks = []
     before = ""
     for line in CODE.sub("", text).splitlines():
@@ -54,8 +54,9 @@ def states_a_measurement(block):
 
 
 def find_unsourced(text):
-    """Find what states a measurement and names no file; a table may leave it to what
-    introduces it.
+    """Find blocks that state a measurement and name no file.
+
+    A table may leave that to the block before it.
     """
     before, found = "", []
     for block in find_blocks(text):
@@ -67,7 +68,7 @@ def find_unsourced(text):
 
 
 def find_faults(page):
-    """Find what breaks the rule on a page, and files it names that do not exist."""
+    """Find blocks of a page that break the rule, and named files that do not exist."""
     text = page.read_text("utf-8")
     missing = {name for name in FILE.findall(text) if not (RESULTS / name).exists()}
     return [*find_unsourced(text), *sorted(missing)]

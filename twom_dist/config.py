@@ -1,4 +1,4 @@
-"""Defaults under `twom-dist` in dask.config."""
+"""Settings under `twom-dist` in dask.config, and their defaults."""
 
 from importlib.resources import files
 from typing import Any
@@ -11,7 +11,7 @@ from .errors import PlanError
 
 
 def load_defaults() -> None:
-    """Add the defaults of `twom_dist.yaml`; what the user has set takes precedence."""
+    """Add the defaults of `twom_dist.yaml`; the user's settings take precedence."""
     text = files(__package__).joinpath("twom_dist.yaml").read_text()
     defaults = yaml.safe_load(text)
     dask.config.update_defaults(defaults)
@@ -24,7 +24,7 @@ def setting(name: str) -> Any:
 
 def _refuse(name: str, allowed: str) -> PlanError:
     return PlanError(
-        f"the setting twom-dist.{name} is {setting(name)!r}, not {allowed}",
+        f"the setting twom-dist.{name} is {setting(name)!r} instead of {allowed}",
         "Change it in dask.config",
         "setting",
     )
@@ -39,7 +39,7 @@ def integer_setting(name: str) -> int:
 
 
 def bytes_setting(name: str) -> int:
-    """Read a size such as "2 GiB" in bytes."""
+    """Read a size such as "2 GiB", and return its bytes."""
     try:
         return int(parse_bytes(setting(name)))
     except (TypeError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""Exceptions of twom_dist: what is wrong, what to do, and a code that stays."""
+"""Exceptions of twom_dist: each has a problem, a remedy and a stable code."""
 
 import reprlib
 import traceback
@@ -18,7 +18,7 @@ __all__ = [
     "TwomError",
 ]
 
-# Of what is kept of a cause. dask cuts texts of 10,000 characters, and drops codes.
+# How much of a cause is kept: dask cuts texts of 10,000 characters, and drops codes.
 _CAUSE_CHARACTERS = 2000
 _CAUSE_FRAMES = 4
 
@@ -33,7 +33,7 @@ class TwomError(Exception):
     remedy : str
         What to do about it, as an imperative: "Create it first".
     code : str
-        A name that stays when the words change, such as "output-exists".
+        A name that stays the same when the words change, such as "output-exists".
     """
 
     def __init__(self, problem: str, remedy: str = "", code: str = "") -> None:
@@ -41,7 +41,7 @@ class TwomError(Exception):
         self.problem, self.remedy, self.code = problem, remedy, code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By default an exception is made again from its message alone.
+        # By default unpickling would rebuild an exception from its message alone.
         return type(self), (self.problem, self.remedy, self.code), self.__dict__
 
 
@@ -50,7 +50,7 @@ def _sentence(text: str) -> str:
 
 
 class _Repr(reprlib.Repr):
-    """Representations that are shorter than a line."""
+    """Representations shorter than a line."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ _repr = _Repr()
 
 
 def shown(value: Any) -> str:
-    """Show an argument in a sentence about it.
+    """Represent an argument briefly, for use in a sentence.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class PlanError(TwomError, ValueError):
 
 
 class MemoryLimitError(PlanError):
-    """A plan whose smallest form does not fit into the memory it was given."""
+    """A plan whose smallest form does not fit into the given memory."""
 
 
 class AccuracyError(PlanError):
@@ -96,7 +96,7 @@ class EngineUnavailableError(TwomError, ImportError):
 
 
 class KernelError(TwomError, RuntimeError):
-    """A kernel that broke its contract, or that the device refused to run."""
+    """A kernel that broke its contract or that the device refused to run."""
 
 
 class StoreError(TwomError, OSError):
@@ -104,15 +104,15 @@ class StoreError(TwomError, OSError):
 
 
 class AccuracyWarning(UserWarning):
-    """A product whose matrices need more than any residue system has."""
+    """A product whose matrices need more bits than any residue system has."""
 
 
 @contextmanager
 def portable_errors() -> Iterator[None]:
-    """Have errors of ours reach another process as they are; for the body of a task.
+    """Let our errors reach another process unchanged; use it around a task's body.
 
-    dask sends an exception with its cause, and without its type where that cannot be
-    pickled: of the cause only the text goes along, as a note.
+    dask pickles an exception together with its cause, and loses its type if the cause
+    cannot be pickled. So only the cause's text goes along, as a note.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Test data and error measures for products: for our own tests and for yours."""
+"""Test data and error measures for products, for our own tests and for yours."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -25,16 +25,16 @@ def random_matrix(
     m, n : int
         Rows and columns.
     phi : float
-        Spread of the magnitudes: 0 uniform, 1 as in dense problems, 4 extreme.
+        Spread of the magnitudes: 0 is uniform, 1 like dense problems, 4 extreme.
     dtype : dtype
         float32, float64, complex64 or complex128.
     seed : int or sequence of int
-        For `numpy.random.default_rng`.
+        Seed for `numpy.random.default_rng`.
 
     Returns
     -------
     (m, n) ndarray
-        C-contiguous.
+        Random matrix, C-contiguous.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def residual(A: Any, B: Any, C: Any, *, seed: int = 0) -> float:
     Returns
     -------
     float
-        0 for empty products; Inf or NaN where entries are not finite.
+        0 for empty products; Inf or NaN if entries are not finite.
     """
     _check_shapes(A, B, C)
     if 0 in C.shape:
@@ -82,26 +82,26 @@ def row_residuals(
 ) -> Any:
     """Measure ``|C x - sum alpha A (B x) - beta C0 x|_i``, all ``|x_j| = 1``.
 
-    For each row, relative to the sum of ``|alpha| ||a_i|| sum_j ||b_j||`` and
-    ``|beta| sum_j |c0_ij|``, and apart from what underflow may cost. Inf where a row of
-    C is not finite although its products are, and do not overflow; NaN where these are
-    not finite.
+    The measure of each row is relative to the sum of ``|alpha| ||a_i|| sum_j ||b_j||``
+    and ``|beta| sum_j |c0_ij|``, and excludes errors that underflow may cause. It is
+    Inf if a row of C is not finite although its products are finite and do not
+    overflow, and NaN if the products are not finite.
 
     Parameters
     ----------
     products : sequence of (alpha, A, B)
-        Matrices of m x k and k x n.
+        Factors with matrices of m x k and k x n.
     added : (beta, C0) or None
-        A matrix of m x n.
+        Factor with a matrix of m x n.
     C : (m, n) array
-        NumPy or dask arrays, like the others.
+        Result to check. All arrays are NumPy or dask arrays.
     seed : int
         Seed of the random phases of x.
 
     Returns
     -------
     (m,) numpy.ndarray
-        At most eps in each row, as for `residual`.
+        Measures of the rows, at most eps as for `residual`.
     """
     n = C.shape[1]
     x = np.exp(2j * np.pi * np.random.default_rng(seed).random(n))
@@ -114,7 +114,7 @@ def row_residuals(
         (beta,), (power,) = _split(np.array([beta]))
         terms.append((beta * values, abs(beta) * sums, exponents + power))
     found, _, powers = _apply(C, x)
-    # What all are scaled by: nothing overflows, and what underflows is too small.
+    # All terms are scaled by these: none overflows, and what underflows is negligible.
     top = reduce(np.maximum, (exponents for _, _, exponents in terms))
     with np.errstate(over="ignore", invalid="ignore"):
         expected, scale = (
@@ -133,7 +133,7 @@ def row_residuals(
 
 
 def _multiply(alpha: complex, A: Any, B: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Return alpha A (B x) and its scale, each over two to the exponents of the rows.
+    """Return alpha A (B x) and its scale, divided by 2^e, and the exponents e of rows.
 
     Every row of A, and B as a whole, is scaled by a power of two, so that no square
     overflows or underflows.
@@ -152,7 +152,7 @@ def _multiply(alpha: complex, A: Any, B: Any, x: Any) -> tuple[Any, Any, Any]:
 
 
 def _apply(C: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Return C x and the sums of absolute values, over two to the exponents."""
+    """Return C x and the row sums of |C|, divided by 2^e, and the exponents e."""
     (largest,) = dask.compute(_largest_parts(C))
     rows = _exponents(largest)
     c = _scaled(C, rows[:, np.newaxis])
@@ -160,7 +160,7 @@ def _apply(C: Any, x: Any) -> tuple[Any, Any, Any]:
 
 
 def _split(factors: Any) -> tuple[Any, Any]:
-    """Split numbers into such of absolute value up to 1, and powers of two."""
+    """Split numbers into factors with parts up to 1, and exponents of two."""
     powers = _exponents(np.maximum(abs(factors.real), abs(factors.imag)))
     return _scaled(factors, powers), powers
 
@@ -173,7 +173,7 @@ def _check_shapes(A: Any, B: Any, C: Any) -> None:
             return
     raise PlanError(
         "A is {}, B is {} and C is {}".format(*shapes),
-        "Give matrices, and the product of A and B as C",
+        "Give matrices A, B and C such that C has the shape of A B",
         "shapes-do-not-fit",
     )
 
@@ -198,21 +198,21 @@ def _scaled(x: Any, exponents: Any) -> Any:
 def sampled_errors(
     A: Any, B: Any, C: Any, *, samples: int = 16, seed: int = 0
 ) -> dict[str, float]:
-    """Measure the largest error of sampled entries of C = A B against exact sums.
+    """Compare sampled entries of C = A B with exact sums; return the largest errors.
 
     Parameters
     ----------
     A, B, C : (m, k), (k, n), (m, n) ndarray
         Real or complex.
     samples : int
-        Number of entries to look at; each costs 4 k products of exact rationals.
+        Number of entries to examine; each costs 4 k products of exact rationals.
     seed : int
-        Seed of the choice of entries.
+        Seed for the choice of entries.
 
     Returns
     -------
     dict
-        The largest error relative to ``(|A||B|)_ij`` ("componentwise"), and relative to
+        Largest error relative to ``(|A||B|)_ij`` ("componentwise"), and relative to
         ``||a_i|| ||b_j||`` ("normwise").
     """
     if not all(isinstance(x, np.ndarray) for x in (A, B, C)):
@@ -232,7 +232,7 @@ def sampled_errors(
 
 
 def _errors_of_entry(a: Any, b: Any, c: Any) -> dict[str, float]:
-    """Measure the error of ``c = a b`` in rationals, so that nothing overflows."""
+    """Measure the error of ``c = a b`` in rationals, which never overflow."""
     if not np.isfinite(c):
         return dict.fromkeys(("componentwise", "normwise"), inf)
     (ar, ai), (br, bi), ((re,), (im,)) = map(_exact_parts, (a, b, np.array([c])))
@@ -264,6 +264,6 @@ def _divide(error: Fraction, scale: Fraction) -> float:
 
 
 def _root(x: Fraction) -> Fraction:
-    """Return the square root, rounded down by a relative 2^-64 at most."""
+    """Return the square root, rounded down by at most a relative 2^-64."""
     root = isqrt(x.numerator * x.denominator << 128)
     return Fraction(root, x.denominator << 64)

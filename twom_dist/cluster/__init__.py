@@ -1,4 +1,4 @@
-"""Clusters of one machine, and what is right or wrong with an installation."""
+"""Local clusters, and the doctor, which examines an installation."""
 
 from .diagnosis import Finding, Report, doctor
 from .local import local_cluster

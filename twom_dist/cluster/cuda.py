@@ -1,4 +1,4 @@
-"""What dask-cuda is asked for: a pool of device memory, and how blocks travel."""
+"""Options for dask-cuda: a pool of device memory and a limit at which it spills."""
 
 import warnings
 from collections.abc import Sequence
@@ -17,31 +17,31 @@ from ..tiles.routine import ROUTINES
 from .nvml import Gpu, Gpus
 
 INSTALL = "pip install 'twom-dist[cuda12]', or cuda13 as the driver is"
-# Of a device's free memory; contexts, cuBLAS and the modules of the kernels need the
-# rest. By arithmetic; not measured.
+# Share of a device's free memory; contexts, cuBLAS and the modules of the kernels need
+# the rest. By arithmetic; not measured.
 _POOL_SHARE = 0.9
-# Share of what tasks leave of the pool; blocks on their way and the gaps between blocks
-# need the rest. By arithmetic; not measured.
+# Share of the pool's memory that tasks leave; blocks in transfer and the gaps between
+# blocks need the rest. By arithmetic; not measured.
 _OUTPUT_SHARE = 0.85
-# Side of the largest tiles whose tasks are left room, and the share of the pool which
-# that is at most: small devices get small tiles.
+# Side of the largest tiles for whose tasks room is reserved, and the largest share of
+# the pool that is reserved: small devices get smaller tiles.
 _TILE = 8192
 _TASK_SHARE = 0.25
-# A GPU with less free than this share of the largest one is worth a word.
+# A GPU with less memory free than this share of the largest one is worth a warning.
 _BUSY_SHARE = 0.5
 
 
 def choose_pool(gpus: Sequence[Gpu]) -> dict[str, Any]:
-    """Choose the memory pool of dask-cuda's workers, and where it begins to spill.
+    """Choose the memory pool of dask-cuda's workers, and when they begin to spill.
 
-    ``rmm_pool_size = 0.9 free``, of the GPU that has the least, and
-    ``device_memory_limit = 0.85 (rmm_pool_size - tasks)``, where `tasks` is what the
-    plan of a product says of the inside of tasks, but at most a quarter of the pool:
-    dask-cuda sees the inputs and outputs of tasks alone. On an empty H100 of 79 GiB
-    these are 71, 50 and 11.6 GiB.
+    ``rmm_pool_size = 0.9 free``, for the GPU with the least free memory, and
+    ``device_memory_limit = 0.85 (rmm_pool_size - tasks)``, where `tasks` is the memory
+    that tasks use inside according to the plan of a product, but at most a quarter of
+    the pool: dask-cuda sees only the inputs and outputs of tasks. On an empty H100 of
+    79 GiB the pool, the limit and `tasks` are 71, 50 and 11.6 GiB.
     """
     pool = int(_POOL_SHARE * min(gpu.free_bytes for gpu in gpus))
-    # dask-cuda refuses a pool without RMM, and knows none of memory the host shares.
+    # dask-cuda refuses a pool without RMM, and has none for memory the host shares.
     if find_spec("rmm") is None or pool == 0:
         return {}
     _warn_of_busy(gpus)
@@ -54,7 +54,7 @@ def choose_pool(gpus: Sequence[Gpu]) -> dict[str, Any]:
 
 
 def _task_bytes() -> int:
-    """Bytes inside the task of a complex128 product, and of the tiles it encodes."""
+    """Return the bytes that a complex128 task takes inside, encoded tiles included."""
     x = read_shape("A", (2 * _TILE, 2 * _TILE), "complex128")
     posed = of_headers(Terms(ROUTINES["gemm"], Choice(engine="cuda")), x, x)
     tiles = (_TILE, _TILE)
@@ -63,23 +63,23 @@ def _task_bytes() -> int:
 
 
 def _warn_of_busy(gpus: Sequence[Gpu]) -> None:
-    """Name the GPU whose users leave all workers a small pool."""
+    """Warn if one GPU is so full that all workers get a small pool."""
     busy = min(gpus, key=lambda gpu: gpu.free_bytes)
     if busy.free_bytes < _BUSY_SHARE * max(gpu.total_bytes for gpu in gpus):
         free, total = map(format_bytes, (busy.free_bytes, busy.total_bytes))
         warnings.warn(
             f"{busy.name} ({busy.uuid}) has {free} of {total} free, and no worker gets "
-            "a larger pool; leave it out of CUDA_VISIBLE_DEVICES if others use it",
+            "a larger pool; omit it from CUDA_VISIBLE_DEVICES if others use it",
             stacklevel=4,
         )
 
 
 def find_cluster_class(found: Gpus) -> Any:
-    """Import dask-cuda's cluster, or name the extra that installs it."""
+    """Import dask-cuda's cluster, or raise an error that names the extra to install."""
     try:
         from dask_cuda import LocalCUDACluster
     except ImportError as error:
-        problem = f"there are {found.count}, and dask-cuda cannot be imported ({error})"
+        problem = f"there are {found.count}, but dask-cuda cannot be imported ({error})"
         remedy = f"Install it with {INSTALL}, or use the cores"
         raise EngineUnavailableError(problem, remedy, "no-dask-cuda") from error
     return LocalCUDACluster

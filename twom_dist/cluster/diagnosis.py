@@ -1,4 +1,4 @@
-"""The doctor: exact engines, a usable GPU, dask-cuda, and workers that agree."""
+"""The doctor: checks of engines, GPU, dask-cuda and workers."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,10 +26,10 @@ from ..typing import EngineName
 from . import cuda
 from .nvml import Gpus, find_gpus
 
-# Where these differ, messages or tasks cannot be read.
+# If releases of these differ, processes cannot read each other's messages or tasks.
 _MUST_AGREE = ("python", "dask", "distributed", "twom_dist")
 _PACKAGES = ("twom_dist", "numpy", "dask", "zarr", "numba", "onnxruntime")
-# (m, n, k): on hardware whose int8 products saturate, many sums of so many terms do.
+# (m, n, k): on hardware whose int8 products saturate, many sums of this length do.
 _SHAPE = (24, 40, 257)
 
 Status = Literal["ok", "warning", "failure"]
@@ -39,8 +39,8 @@ Status = Literal["ok", "warning", "failure"]
 class Finding:
     """One line of a report, with words like an error's problem and remedy.
 
-    A warning means that something is slower or does not work as it could; a failure,
-    that products fail or may be wrong.
+    A warning means that something is slow or does not work as well as it could; a
+    failure means that products fail or may be wrong.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What `doctor` found, printed as one line for each finding.
+    """Findings of `doctor`, printed as one line each.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether no finding is a failure."""
+        """True if no finding is a failure."""
         return all(finding.status != "failure" for finding in self.findings)
 
     def __repr__(self) -> str:
@@ -85,10 +85,10 @@ class Report:
 
 
 def doctor(client: Any = None) -> Report:
-    """Check that products are exact, the GPU, dask-cuda and the workers.
+    """Check the engines, the GPU, dask-cuda and the workers.
 
-    Of dask-cuda, whether it can be imported and has the versions that it asks for; of
-    the workers, whether they have the same packages as this process.
+    Engines must be exact. dask-cuda must import and find the versions that it requires.
+    Workers must have the same packages as this process.
 
     Parameters
     ----------
@@ -103,13 +103,13 @@ def doctor(client: Any = None) -> Report:
     Raises
     ------
     ArgumentError
-        For what is not a client, and for an asynchronous one. What is missing or broken
-        is no error but a finding.
+        If `client` is not a client or is an asynchronous one. Anything missing or
+        broken becomes a finding, not an error.
 
     Notes
     -----
-    If there are GPUs, a CUDA context is made in this process; start local clusters
-    before that.
+    If there are GPUs, this creates a CUDA context in this process; start local clusters
+    first.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def doctor(client: Any = None) -> Report:
 
 
 def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
-    """Turn whatever stops a check into a finding: broken packages raise anything."""
+    """Run a check; turn any error into a finding: broken packages raise anything."""
     try:
         yield from check(*of)
     except TwomError as error:
@@ -143,7 +143,7 @@ def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
 
 
 def name_versions() -> Iterator[Finding]:
-    """Name what products are made with, and of what release."""
+    """Name the packages, their releases and the kernel that computes products."""
     from ..kernels.cpu.multiply import name_kernel  # loads Numba
 
     releases = [f"{name} {import_module(name).__version__}" for name in _PACKAGES]
@@ -156,14 +156,14 @@ def name_versions() -> Iterator[Finding]:
 
 
 def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:
-    """Compare a product with the one of Python's integers, bit for bit."""
+    """Compare a product, bit for bit, with the same product in Python's integers."""
     m, n, k = _SHAPE
     a, b = random_matrix(m, k, seed=1), random_matrix(k, n, seed=2)
     product = convert(_multiply(xp.asarray(a), xp.asarray(b), name), "numpy")
     if product.tobytes() == _multiply(a, b, "reference").tobytes():
         yield Finding(f"engine {name}", "ok", "exact, to the last bit")
     else:
-        advice = "Update the driver, test the memory of this machine, or report it"
+        advice = "Update the driver, test this machine's memory, or report it"
         yield Finding(f"engine {name}", "failure", "its products are not exact", advice)
 
 
@@ -173,7 +173,7 @@ def _multiply(a: Any, b: Any, engine: EngineName) -> Any:
 
 
 def check_gpu(gpus: Gpus) -> Iterator[Finding]:
-    """Open the device as the CUDA engine does, multiply on it, and send a block."""
+    """Open the device as the CUDA engine does, multiply on it and serialise a block."""
     if not gpus.visible:
         yield Finding("GPU", "ok", f"none: {gpus.reason}")
         return
@@ -203,26 +203,26 @@ def check_blocks(block: Any) -> Iterator[Finding]:
 
 
 def check_dask_cuda(gpus: Gpus) -> Iterator[Finding]:
-    """Import dask-cuda, and see whether the versions that it asks for are installed."""
+    """Import dask-cuda, and check that the versions it requires are installed."""
     if not gpus.visible:
         return
     try:
         import dask_cuda
     except ImportError as error:
-        found = f"it cannot be imported ({error}), so workers get no GPU of their own"
+        found = f"it cannot be imported ({error}), so no worker gets its own GPU"
         advice = f"Install it with {cuda.INSTALL}"
         yield Finding("dask-cuda", "warning", found, advice)
         return
     unmet = [*find_unmet("dask-cuda"), *find_unmet("rapids-dask-dependency")]
     for asked in unmet:
-        found = f"it asks for {asked}, which is not what is installed"
+        found = f"it requires {asked}, which is not installed"
         yield Finding("dask-cuda", "warning", found, f"Run pip install '{asked}'")
     if not unmet:
         yield Finding("dask-cuda", "ok", str(dask_cuda.__version__))
 
 
 def find_unmet(package: str) -> Iterator[str]:
-    """List the requirements of a package, if it is installed, that are not met."""
+    """List the unmet requirements of a package, if the package is installed."""
     from packaging.requirements import Requirement
 
     try:
@@ -252,10 +252,10 @@ def check_workers(client: Any) -> Iterator[Finding]:
 
 
 def compare_processes(client: Any) -> list[Finding]:
-    """Compare what is installed here, at the scheduler and at the workers.
+    """Compare the packages installed here, at the scheduler and at the workers.
 
-    Differences that keep messages from being read, or change the result, are failures,
-    and come first.
+    Differences that make messages unreadable or change the result are failures, and
+    come first.
     """
     versions = client.get_versions(check=False, packages=["twom_dist"])
     here = versions["client"]["packages"]

@@ -1,4 +1,4 @@
-"""Workers of this machine: one for each GPU, or for each group of cores."""
+"""Workers on this machine: one for each GPU, or for each group of cores."""
 
 import inspect
 from contextlib import ExitStack
@@ -17,36 +17,36 @@ from . import cuda
 from .nvml import Gpus, find_gpus
 
 LOOPBACK = "127.0.0.1"
-# A worker with less has no room for a tile beside its process.
+# A worker with less memory has no room for a tile beside its process.
 LEAST_BYTES = MemoryBudget(kind="job").least_limit(0)
 
 NO_GPUS = Gpus()
 _START = (
-    'In a script, start them under `if __name__ == "__main__":`; else run twom-dist '
-    "doctor"
+    'In a script, start them under `if __name__ == "__main__":`; otherwise run '
+    "twom-dist doctor"
 )
 
-# Options by which dask-cuda takes UCX.
+# Options with which dask-cuda uses UCX.
 _OF_UCX = ("enable_tcp_over_ucx", "enable_infiniband", "enable_nvlink", "enable_rdmacm")
 
 MemoryLimit = int | float | str | None
 
 
 def choose_gpus(gpus: bool | None = None, n_workers: int | None = None) -> Gpus:
-    """Choose the GPUs of this machine or none; parameters as in `local_cluster`."""
+    """Choose the GPUs of this machine or none; the parameters are `local_cluster`'s."""
     found = NO_GPUS if gpus is False else find_gpus()
     if gpus and not found.visible:
-        problem = f"workers on GPUs were asked for, and {found.reason}"
-        remedy = "Look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use the cores"
+        problem = f"workers on GPUs were requested, but {found.reason}"
+        remedy = "Check nvidia-smi and CUDA_VISIBLE_DEVICES, or use the cores"
         raise EngineUnavailableError(problem, remedy, "no-gpu")
     usable = find_spec("dask_cuda") is not None
     if gpus is None and not (usable and (n_workers or 1) <= len(found.visible)):
         found = NO_GPUS
     if any(gpu.slices for gpu in found.visible):
-        # CUDA shows the first slice of all, and NVML the memory of the whole.
+        # CUDA shows only the first of all slices, NVML the memory of the whole GPU.
         parts = ",".join(x for gpu in found.visible for x in gpu.slices or [gpu.uuid])
-        problem = "a GPU is cut into slices (MIG), and CUDA uses one that is not named"
-        remedy = f"Name those to use in CUDA_VISIBLE_DEVICES, of {parts}"
+        problem = "a GPU is cut into slices (MIG), and CUDA would use only the first"
+        remedy = f"Name the slices to use in CUDA_VISIBLE_DEVICES; there are {parts}"
         raise EngineUnavailableError(problem, remedy, "gpu-slices")
     return found
 
@@ -60,9 +60,9 @@ def choose_workers(
     cores: int = CPU_COUNT,
     memory_bytes: int | None = None,
 ) -> Cluster:
-    """Choose the numbers that are not given, and refuse those that do not fit.
+    """Choose the numbers that are not given; refuse given ones that do not fit.
 
-    `cores` and `memory_bytes` are those of this machine.
+    `cores` and `memory_bytes` describe this machine.
     """
     from distributed.deploy.utils import nprocesses_nthreads
     from distributed.system import MEMORY_LIMIT
@@ -76,8 +76,8 @@ def choose_workers(
     room = max(1, memory // LEAST_BYTES)
     most = min(room, num_gpus or room)
     if n_workers is None:
-        # Few processes, since the threads of one share its encoded tiles; but more
-        # than one, since they share its interpreter as well.
+        # Few processes, since the threads of one share its encoded tiles; but more than
+        # one, since they share its interpreter, too.
         wanted, _ = nprocesses_nthreads(cores)
         if threads_per_worker is not None:
             wanted = max(1, cores // threads_per_worker)
@@ -85,7 +85,7 @@ def choose_workers(
         n_workers = min(most, wanted, max(1, memory // limit) if limit else wanted)
     elif n_workers > most:
         has = gpus.count if most < room else f"{format_bytes(memory)} of memory"
-        problem = f"{n_workers} workers do not fit this machine, which has {has}"
+        problem = f"{n_workers} workers do not fit on this machine, which has {has}"
         raise PlanError(problem, f"Start at most {most}", "too-many-workers")
     if threads_per_worker is None:
         threads_per_worker = 1 if num_gpus else max(1, cores // n_workers)
@@ -94,7 +94,7 @@ def choose_workers(
 
 
 def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
-    """Read a memory limit as dask does: a float up to 1 is a share of the memory."""
+    """Parse a memory limit as dask does: a float up to 1 is a share of the memory."""
     if limit is None or limit == "auto":
         return None
     try:
@@ -102,7 +102,7 @@ def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
         found = int(limit * memory_bytes if share else parse_bytes(limit))
     except (TypeError, ValueError, OverflowError, AttributeError):
         problem = f"memory_limit={limit!r} is not a size"
-        remedy = 'Give bytes, text such as "4 GiB", or a share of the memory up to 1.0'
+        remedy = 'Give bytes, a text such as "4 GiB", or a share of memory up to 1.0'
         raise PlanError(problem, remedy, "memory-limit") from None
     if found != 0 and found < LEAST_BYTES:
         problem = f"workers of {format_bytes(found)} have no room for a tile"
@@ -112,12 +112,12 @@ def _read_limit(limit: MemoryLimit, memory_bytes: int) -> int | None:
 
 
 class RunningCluster:
-    """Worker processes of this machine, which run until they are closed.
+    """Worker processes on this machine, which run until they are closed.
 
     Attributes
     ----------
     client : distributed.Client
-        The current client, which a ``with`` block is given.
+        The current client, which a ``with`` block receives.
     """
 
     def __init__(self, client: Any, running: ExitStack, dashboard: bool) -> None:
@@ -154,65 +154,65 @@ def local_cluster(
 
     If there are enough GPUs and dask-cuda is installed, this is a
     `dask_cuda.LocalCUDACluster` with one worker for each GPU and a pool of device
-    memory that CuPy shares; otherwise it is a `distributed.LocalCluster`. Whoever can
-    connect can run programs as you: by default only this process and the workers can,
-    which share temporary TLS credentials, on GPUs as well. UCX cannot encrypt and
-    listens on every interface of this machine, whichever is named: with
-    ``protocol="ucx", security=False`` everybody who reaches one can connect.
+    memory that CuPy shares; otherwise it is a `distributed.LocalCluster`. Anybody who
+    can connect can run programs as you. By default only this process and the workers
+    can connect, also on GPUs, because they share temporary TLS credentials. UCX cannot
+    encrypt, and listens on every interface of this machine, whichever is named: with
+    ``protocol="ucx", security=False`` anybody who reaches one of them can connect.
 
     Parameters
     ----------
     n_workers : int, optional
         Default: one for each GPU. Without GPUs: one for each core up to four, then
-        about the square root of the number of cores, as far as the memory allows.
+        about the square root of the number of cores, as far as memory allows.
     threads_per_worker : int, optional
-        Number of tasks that run side by side on a worker. Default: one on a GPU,
-        otherwise as many as it takes to use all cores.
+        Number of tasks that run at once on a worker. Default: one on a GPU, otherwise
+        as many as it takes to use all cores.
     memory_limit : int, float or str, optional
-        Limit of the host memory of each worker, in the form that dask takes; 0 is no
-        limit. Default: an equal share of the machine.
+        Limit on each worker's host memory, in any form that dask accepts; 0 means no
+        limit. Default: an equal share of the machine's memory.
     gpus : bool, optional
-        False never uses GPUs, True refuses to start without them. Default: use them if
+        False never uses GPUs; True refuses to start without them. Default: use them if
         there are enough for the workers and dask-cuda is installed.
     dashboard : bool
-        Whether to serve dask's dashboard, on port 8787 of the loopback address.
-        Without it no web page of scheduler and workers answers.
+        Whether to serve dask's dashboard, on port 8787 of the loopback address. Without
+        it scheduler and workers serve no web pages.
     protocol : str, optional
         Default: "tls", or "tcp" with ``security=False``. A protocol that does not
         encrypt, such as "ucx", is refused without ``security=False``.
     interface : str, optional
         Listen on this network interface, such as "ib0", instead of the loopback.
     security : distributed.Security or bool, optional
-        Default: True, temporary credentials of this cluster. False is what dask is
-        configured to do, which is not to encrypt unless you set it.
+        Default: True, temporary credentials for this cluster. False leaves it to dask's
+        configuration, which does not encrypt unless you set it to.
     **options
-        Options of the cluster class, which override what is chosen here: for example
-        `rmm_pool_size` and `device_memory_limit` of dask-cuda, `local_directory`,
-        `silence_logs`.
+        Options of the cluster class, which override those chosen here: for example
+        `local_directory`, `silence_logs`, and dask-cuda's `rmm_pool_size` and
+        `device_memory_limit`.
 
     Returns
     -------
     RunningCluster
-        A context manager, which gives a `distributed.Client` and stops the workers at
-        the end. In a notebook, keep it, and call its `close`.
+        A context manager, which yields a `distributed.Client` and stops the workers at
+        the end. In a notebook, keep it and call its `close`.
 
     Raises
     ------
     EngineUnavailableError
-        If GPUs or dask-cuda are asked for and missing, or if the worker processes do
-        not start.
+        If GPUs are requested but they or dask-cuda are missing, or if the worker
+        processes do not start.
     ArgumentError
-        For an option that neither this function nor the cluster class has.
+        If neither this function nor the cluster class has an option of that name.
     PlanError, MemoryLimitError
-        If the machine has fewer GPUs than workers are asked for, or too little memory,
-        if the memory limit leaves no room for a tile, and for such a protocol.
+        If the machine has too few GPUs or too little memory for the workers, if the
+        memory limit leaves no room for a tile, or if the protocol does not encrypt.
 
     Notes
     -----
     Workers are new processes that import the main script again: in a script, call
     `local_cluster` under ``if __name__ == "__main__":``. On GPUs, dask-cuda moves
-    outputs to the host when they exceed 0.85 of the pool less what tasks of tiles of
-    8192 x 8192 take, which is at most a quarter of it.
+    outputs to the host once they exceed 0.85 of the part of the pool that tasks leave.
+    Tasks count as those of tiles of 8192 x 8192, and as at most a quarter of the pool.
 
     Examples
     --------
@@ -236,24 +236,24 @@ def local_cluster(
         "protocol": protocol,
         "security": security,
         "dashboard_address": f"{LOOPBACK}:{8787 if dashboard else 0}",
-        # An address alone would serve it.
+        # An address alone would start the dashboard.
         "scheduler_kwargs": {"dashboard": dashboard},
     }
     make = LocalCluster
     if found.visible:
         make, used = cuda.find_cluster_class(found), found.visible[: local.workers]
-        # Numbers would be CUDA's, which counts the fastest first, and not NVML's.
+        # CUDA would read numbers in its own order, the fastest first, not in NVML's.
         chosen["CUDA_VISIBLE_DEVICES"] = [gpu.uuid for gpu in used]
         chosen |= cuda.choose_pool(used)
     _check_options(make, options)
-    # As multiprocessing itself tells it.
+    # multiprocessing itself tells by this attribute that a child is starting.
     if getattr(current_process(), "_inheriting", False):
-        # A line, and no traceback from every worker.
-        raise SystemExit("twom_dist: local_cluster was called by a worker's import")
+        # One line instead of a traceback from every worker.
+        raise SystemExit("twom_dist: a worker called local_cluster as it was imported")
     with ExitStack() as started:
         try:
             cluster = started.enter_context(make(**chosen | options))
-        except (RuntimeError, OSError) as error:  # what closing half a cluster raises
+        except (RuntimeError, OSError) as error:  # closing half a cluster raises both
             reason = str(error.__cause__ or error).rstrip(".")
             problem = f"the worker processes did not start ({reason})"
             code = "workers-did-not-start"
@@ -267,37 +267,37 @@ def local_cluster(
 
 
 def _check_options(make: Any, options: dict[str, Any]) -> None:
-    """Refuse what neither the cluster class nor the workers behind it take."""
+    """Refuse options that neither the cluster class nor its workers take."""
     from distributed import LocalCluster, Nanny, Worker
 
     *own, _ = inspect.signature(local_cluster).parameters
     takers = map(inspect.signature, (make, LocalCluster, Nanny, Worker))
     known = {name for taker in takers for name in taker.parameters}
     for name in options.keys() - (known - {"asynchronous"}):
-        problem = f"local_cluster takes no {name!r}"
-        remedy = f"It takes {', '.join(own)}, and the options of dask's {make.__name__}"
+        problem = f"local_cluster has no option {name!r}"
+        remedy = f"It has {', '.join(own)}, and the options of dask's {make.__name__}"
         raise ArgumentError(problem, remedy, "unknown-option")
 
 
 def _choose_transport(
     protocol: str | None, security: Any, options: dict[str, Any]
 ) -> tuple[str | None, Any]:
-    """Choose temporary credentials, and refuse what does not encrypt without a word.
+    """Choose temporary credentials; refuse protocols that silently do not encrypt.
 
-    Without a protocol dask takes tls where there are credentials, and tcp elsewhere.
+    Without a protocol dask takes tls if there are credentials, otherwise tcp.
     """
     asked = protocol or _implied_protocol(options)
     if asked and not asked.startswith(("tls", "wss")) and security is not False:
         problem = f"the protocol {asked!r} does not encrypt"
-        remedy = "Leave it out, or give security=False as well"
+        remedy = "Omit it, or give security=False as well"
         if asked.startswith("ucx"):
-            remedy += ", with which every network interface is open to everybody"
+            remedy += ", which opens every network interface to everybody"
         raise PlanError(problem, remedy, "unencrypted-protocol")
     return protocol, (security is None or security) or None
 
 
 def _implied_protocol(options: dict[str, Any]) -> str | None:
-    """Return the protocol that dask takes by these options, if none is named."""
+    """Return the protocol that these options imply if none is named."""
     if any(options.get(name) for name in _OF_UCX):
         return "ucx"
     scheme, found, _ = str(options.get("host")).partition("://")

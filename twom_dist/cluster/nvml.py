@@ -1,4 +1,4 @@
-"""The GPUs that this process may use, as NVML counts them; no CUDA context is made."""
+"""GPUs that this process may use, as NVML counts them, without a CUDA context."""
 
 import os
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from typing import Any
 class Gpu:
     """A GPU that this process may use, or a slice of one (MIG).
 
-    0 bytes where nobody has said; `slices`: UUIDs of those that it is cut into, and of
-    which CUDA uses the first alone.
+    Bytes are 0 if unknown. `slices`: UUIDs of the slices that the GPU is cut into; CUDA
+    uses only the first.
     """
 
     name: str
@@ -24,25 +24,25 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Gpus:
-    """The GPUs that this process may use, or the reason why there are none."""
+    """GPUs that this process may use, or the reason why it may use none."""
 
     visible: tuple[Gpu, ...] = ()
-    # The newest that the driver runs.
+    # The newest version that the driver supports.
     cuda: tuple[int, int] = (0, 0)
     reason: str = ""
 
     @property
     def count(self) -> str:
-        """How many are visible, in words."""
+        """Number of visible GPUs in words, such as "2 GPUs"."""
         return f"{len(self.visible)} GPU" + "s" * (len(self.visible) != 1)
 
 
 def find_gpus() -> Gpus:
-    """Ask NVML; never raises."""
+    """Ask NVML, and return the reason instead of raising an error."""
     try:
         import pynvml
     except ImportError:
-        return Gpus(reason="nvidia-ml-py, which would find them, is not installed")
+        return Gpus(reason="nvidia-ml-py, which finds GPUs, is not installed")
     return ask_nvml(pynvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
@@ -73,13 +73,13 @@ def _find_visible(nvml: Any, present: int, named: str | None) -> Iterator[Gpu]:
             else:
                 handle = nvml.nvmlDeviceGetHandleByUUID(device)
         except nvml.NVMLError:
-            # CUDA hides what follows a GPU that it does not know.
+            # CUDA hides this GPU and all that follow one that it does not know.
             return
         try:
             memory = nvml.nvmlDeviceGetMemoryInfo(handle)
             total, free = int(memory.total), int(memory.free)
         except nvml.NVMLError:
-            # GPUs that share the host's memory do not support the question.
+            # GPUs that share the host's memory do not support this query.
             total = free = 0
         name, uuid = nvml.nvmlDeviceGetName(handle), nvml.nvmlDeviceGetUUID(handle)
         yield Gpu(name, total, free, uuid, tuple(_find_slices(nvml, handle)))
@@ -90,10 +90,10 @@ def _find_slices(nvml: Any, handle: Any) -> Iterator[str]:
     try:
         current, _ = nvml.nvmlDeviceGetMigMode(handle)
     except nvml.NVMLError:
-        # Neither GPUs that cannot be cut nor slices support the question.
+        # GPUs that cannot be cut, and slices themselves, do not support this query.
         return
     if current:
         for place in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
-            with suppress(nvml.NVMLError):  # nothing lies there
+            with suppress(nvml.NVMLError):  # no slice has this index
                 part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)
                 yield nvml.nvmlDeviceGetUUID(part)

@@ -1,4 +1,4 @@
-"""Closing the ports on which dask serves its web pages to whoever asks."""
+"""Closing of the ports on which dask serves its web pages to anybody."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 
 def close_pages(client: Any) -> None:
-    """Close the ports of pages at the scheduler, and at all workers there will be.
+    """Close the ports for web pages at the scheduler and at present and later workers.
 
-    Routes that are configured would hold for all clusters of this process, and leave
-    /sitemap.json.
+    Configuring dask without routes would affect all clusters of this process, and
+    leave /sitemap.json.
     """
     client.run_on_scheduler(_close)
     client.register_plugin(ClosedPages())
@@ -20,11 +20,11 @@ def _close(dask_scheduler: Any) -> None:
 
 
 class ClosedPages(WorkerPlugin):
-    """Close the port of a worker's pages when it starts, or starts again."""
+    """Close the port for web pages whenever a worker starts or restarts."""
 
     name = "twom-closed-pages"
     idempotent = True
 
     def setup(self, worker: Any) -> None:
-        """Stop listening, as at the scheduler."""
+        """Stop the worker's HTTP server."""
         worker.http_server.stop()

@@ -1,4 +1,4 @@
-"""What the processes of a job's workers leave of their memory."""
+"""Memory that the processes of a job's workers leave to tiles."""
 
 from dataclasses import replace
 from typing import Any

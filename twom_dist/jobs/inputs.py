@@ -7,7 +7,7 @@ from ..store import Place, StoredMatrix, open_matrix
 from .job import Job
 from .watchdog import ask
 
-# Of each input by letter: what changes when any file of it does.
+# For each input, by letter, a text that changes when any of its files does.
 Stamps = dict[str, str]
 # Path, member, fingerprint and number of chunks of an input: what its header and the
 # names of its chunks tell.

@@ -1,4 +1,4 @@
-"""What a job makes, in words that a later run can compare with its own."""
+"""A description of a job that a later run compares with its own."""
 
 from importlib import import_module
 from typing import Any
@@ -10,7 +10,7 @@ from ..tiles.interpreter import Found
 from .inputs import Identity
 from .job import Job
 
-# Of a spec, what the bits hang on beside routine, shape, dtype and method.
+# Fields of a spec that determine the bits, beside routine, shape, dtype and method.
 _ARGUMENTS = ("alpha", "beta", "op_a", "op_b", "uplo", "equilibrate")
 
 Manifest = dict[str, Any]

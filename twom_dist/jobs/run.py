@@ -37,7 +37,7 @@ class Run:
     # With the engine that was chosen for it.
     job: Job
     layout: Layout
-    # Of the workers, or of this process, if it computes without.
+    # The workers; or this process, if it computes without any.
     cluster: Cluster
     place: Place
     output: Output

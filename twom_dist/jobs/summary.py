@@ -1,4 +1,4 @@
-"""What a job tells while it runs and when it is done."""
+"""Progress of a running job, and the summary of a finished one."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -29,7 +29,7 @@ def gflops(operations: int, seconds: float) -> float:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a job has come.
+    """The progress of a job.
 
     Attributes
     ----------

@@ -24,12 +24,12 @@ from .job import Job, Mirror
 from .lazy_tiles import LazyTiles
 from .run import Run
 
-# Of a wave: so many ends of tasks the client is told of, each for some 0.6 ms of its
-# time (AMD EPYC, 2 shared cores).
+# The client is told of the end of at most so many tasks a wave; each takes some 0.6 ms
+# of its time (AMD EPYC, 2 shared cores).
 MOST_ENDS = 2048
 
-# Of a row of tiles that is looked at by one task: beyond, multiplying its tiles takes
-# far longer than the tasks that look at each.
+# One task looks at a row of tiles up to this size. For larger rows, multiplying takes
+# far longer than a task for each of their tiles.
 STRIP_BYTES = 2**26
 
 _ALL = slice(None)

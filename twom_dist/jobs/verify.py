@@ -14,7 +14,7 @@ from ..testing import row_residuals
 from ..typing import Array
 from .job import Job
 
-# Of the random vector: another one finds the same errors, as good as certainly.
+# Seed of the random vector; any other finds the same errors, almost certainly.
 _SEED = 2026
 # Rows and columns that are read at once: 8 MiB of complex numbers.
 _SIDE = 724
@@ -32,7 +32,7 @@ def measure_residual(
     if 0 in output.shape:
         return 0.0, 0.0
     with warnings.catch_warnings():
-        # Of NaN and Inf, also in other threads.
+        # NaN and Inf warn, in other threads as well.
         warnings.simplefilter("ignore", RuntimeWarning)
         rows = row_residuals(*_read(job, output, shifts), seed=_SEED)
     checked = rows[~np.isnan(rows)]

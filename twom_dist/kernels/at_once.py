@@ -8,7 +8,7 @@ from ..typing import Array, Uplo
 
 
 class AtOnce(Protocol):
-    """What all stages of `Engine` give, one after the other, bit for bit."""
+    """Gives what all stages of `Engine` give one after the other, bit for bit."""
 
     def __call__(
         self,

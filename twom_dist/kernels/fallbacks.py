@@ -1,4 +1,4 @@
-"""What is looked at of stacks, where an engine has no kernel of its own for it."""
+"""Array-library fallbacks of row_sums, smallest_cosines and column_exponents."""
 
 from functools import reduce
 

@@ -17,7 +17,7 @@ _SMALLEST_TILE = 512
 
 @dataclass(frozen=True)
 class Update:
-    """What of an update decides about its tiles.
+    """Properties of an update that decide about its tiles.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Update:
 
 @dataclass(frozen=True)
 class TileLimits:
-    """What a product of arrays in memory is cut into.
+    """The tiles into which a product of arrays in memory is cut.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What engines take of operands, and make of them in layouts of their own."""
+"""Types that all engines share: samples of rows, encoded operands, fills."""
 
 from typing import Any, NamedTuple, Protocol
 
@@ -43,7 +43,7 @@ class Encoded(Protocol):
 
 
 class Fill(Protocol):
-    """What a NaN or an Inf of A or B makes of a tile of C."""
+    """The entries of a tile of C that a NaN or an Inf of A or B reaches."""
 
     def plus(self, other: Any) -> Any:
         """Add the fill of another panel along k."""

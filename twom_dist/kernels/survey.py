@@ -1,4 +1,4 @@
-"""What is looked at before the moduli are chosen: the stages of an engine for it."""
+"""The stages of an engine that look at operands before moduli are chosen."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -8,7 +8,7 @@ from .operands import Sample
 
 
 class Surveyed(NamedTuple):
-    """What the stages of `Engine` of these names find of one operand.
+    """Findings of the stages of `Engine` of these names, for one operand.
 
     Attributes
     ----------

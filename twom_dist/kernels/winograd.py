@@ -28,8 +28,8 @@ import numpy as np
 from ..config import level_setting
 from ..typing import Array
 
-# Of quarters 11, 12, 21, 22: the left and the right factor of each product, and what
-# the quarters of C are of the products.
+# In quarters 11, 12, 21, 22: the left and the right factor of each product; and the
+# quarters of C as sums of products.
 LEFT = np.array(
     [
         *([1, 0, 0, 0], [0, 1, 0, 0], [1, 1, -1, -1], [0, 0, 0, 1]),

@@ -25,7 +25,7 @@ AUTO_METHOD: Literal["auto"] = "auto"
 # Unit roundoffs of the two precisions, and of an unevaluated sum of two doubles.
 SINGLE, DOUBLE, PAIR = 2.0**-24, 2.0**-53, 2.0**-106
 
-# Of ||a_i|| ||b_j|| to (|A||B|)_ij, as far as the estimate can tell: the least
+# Largest ratio of ||a_i|| ||b_j|| to (|A||B|)_ij that the estimate can tell: the least
 # magnitude that `Engine.magnitudes` knows is 2^-126 of the row's unit, the other factor
 # at most sqrt(2), each norm at least 1/2: such a term shows a ratio above 2^123.
 LARGEST_RATIO = 2.0**122
@@ -33,8 +33,8 @@ LARGEST_RATIO = 2.0**122
 # Grades that take the moduli from the data.
 DATA_GRADES = ("native", "componentwise")
 # Bits of M, so that every method and dtype has its own number of moduli. 110, 52 and
-# 216: |dC_ij| <= sqrt(k) u ||a_i|| ||b_j|| whatever the data. 117, 60 and 223: what is
-# expected before the data are known, and enough for exp(phi N(0,1)) with phi <= 1.
+# 216: |dC_ij| <= sqrt(k) u ||a_i|| ||b_j|| for all data. 117, 60 and 223: the number
+# expected before the data are known, enough for exp(phi N(0,1)) with phi <= 1.
 NAMED_BITS = {
     **{grade: {DOUBLE: 117, SINGLE: 60, PAIR: 223} for grade in DATA_GRADES},
     "normwise": {DOUBLE: 110, SINGLE: 52, PAIR: 216},
@@ -49,7 +49,7 @@ def unit_roundoff(dtype: Any, words: int = 1) -> float:
 
 
 def is_complex(dtype: Any) -> bool:
-    """Tell whether a dtype is complex."""
+    """Return True if a dtype is complex."""
     return bool(np.dtype(dtype).kind == "c")
 
 
@@ -57,8 +57,8 @@ def required_bits(accuracy: str | float, dtype: Any, words: int = 1) -> float:
     """Translate an accuracy into the least log2 M.
 
     A float eps, above 0 and up to 0.5, is a normwise target:
-    ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``, apart from the rounding of the result,
-    which takes ``log2 M >= 4 + 2 log2(1/eps)``.
+    ``|dC_ij| <= sqrt(k) eps ||a_i|| ||b_j||``, apart from the rounding of the result.
+    It takes ``log2 M >= 4 + 2 log2(1/eps)``.
     """
     if isinstance(accuracy, str):
         return NAMED_BITS[accuracy][unit_roundoff(dtype, words)]
@@ -70,9 +70,9 @@ def choose_system(
 ) -> ResidueSystem:
     """Pick the shortest residue system of an accuracy.
 
-    An inner dimension k that is long needs more moduli to have a valid scaling. For
-    real dtypes every method takes one product per modulus; an accuracy beyond the
-    moduli of "2m" takes those of "hybrid". `words`: doubles that make an entry.
+    A long inner dimension k needs more moduli to have a valid scaling. For real dtypes
+    every method takes one product per modulus; an accuracy that the moduli of "2m"
+    cannot reach takes those of "hybrid". `words`: number of doubles in an entry.
     """
     kind = method if is_complex(dtype) else "real"
     return _check_scaling(_shortest_accurate(kind, dtype, k, accuracy, words), kind, k)
@@ -107,11 +107,11 @@ def _check_scaling(system: ResidueSystem, kind: str, k: int) -> ResidueSystem:
 def _shortest_accurate(
     kind: str, dtype: Any, k: int, accuracy: str | float, words: int
 ) -> ResidueSystem:
-    """Return the shortest system with the bits of an accuracy.
+    """Return the shortest system that has the bits of an accuracy.
 
     For a normwise accuracy the full bound is checked, since its round number of bits
-    leaves out some terms: it takes one more modulus if the target times sqrt(k) is
-    coarse, or k is above 2^24.
+    omits some terms: it takes one more modulus if the target times sqrt(k) is coarse,
+    or if k is above 2^24.
     """
     bits, allowed = required_bits(accuracy, dtype, words), inf
     if not isinstance(accuracy, str):
@@ -122,7 +122,7 @@ def _shortest_accurate(
     if system is None:
         most = log2_product(p for p, _ in available_moduli(_longest(kind)))
         raise AccuracyError(
-            f"accuracy={shown(accuracy)} needs {bits:.0f} bits, and all moduli for "
+            f"accuracy={shown(accuracy)} needs {bits:.0f} bits, but all moduli for "
             f"{np.dtype(dtype)} have {most:.0f}",
             "Use a larger target",
             "accuracy-out-of-reach",
@@ -131,14 +131,14 @@ def _shortest_accurate(
 
 
 def _longest(kind: str) -> str:
-    """Return the method that goes on where the moduli of one end."""
+    """Return the method whose moduli continue those of another."""
     return "hybrid" if kind in ("2m", "eisenstein") else kind
 
 
 def _shortest_within(
     kind: str, bits: float, k: int, allowed: float
 ) -> ResidueSystem | None:
-    """Return the shortest system with so many bits and an error that is allowed."""
+    """Return the shortest system with at least `bits` bits and an allowed error."""
     for method in dict.fromkeys([kind, _longest(kind)]):
         system = shortest_system(method, bits)
         while system is not None and quantisation_bound(system, k) > allowed:
@@ -149,14 +149,14 @@ def _shortest_within(
 
 
 def quantisation_bound(system: ResidueSystem, k: int) -> float:
-    """Bound the error that rounding A and B to integers causes, relative to the norms.
+    """Bound the error from rounding A and B to integers, relative to the norms.
 
     R^2 is the capacity, h = sqrt(parts k)/2 the norm of a row's rounding errors, and
     d = sqrt(2k) 2^-19 (for k < 2^22) the relative excess of its summed norm. The
     exponent is the largest that fits, so ``||a|| 2^s >= (R - h) / (2 (1 + d))``, and
     each operand is off by at most ``e = 2 h (1 + d) / (R - h)`` of its norm: the
-    product by at most ``2 e + e^2``. Eisenstein integers are nearer: 1/sqrt(3) at most,
-    where h counts 1/sqrt(2) an entry.
+    product by at most ``2 e + e^2``. Eisenstein integers are nearer: the error of an
+    entry is at most 1/sqrt(3), where h counts 1/sqrt(2).
     """
     h = sqrt(system.parts * k) / 2
     radius = float(isqrt(system.capacity))
@@ -173,18 +173,18 @@ def componentwise_system(
     """Return the shortest system with ``|dC_ij| <= sqrt(k) u (|A| |B|)_ij``, or None.
 
     `ratio`: the largest ``(||a_i|| ||b_j|| / (|A| |B|)_ij)^2``; the rounding of the
-    result comes on top. Products beyond the moduli of "2m" take those of "hybrid".
+    result adds to the error. Where the moduli of "2m" end, those of "hybrid" go on.
     """
     if ratio >= LARGEST_RATIO**2:
         return None
     allowed = sqrt(k / ratio) * u if ratio else inf
-    # Rounded down: integers, whoever takes the logarithm.
+    # Rounded down to integers, so that every library's logarithm gives the same bits.
     bits = int(NAMED_BITS["normwise"][u]) + frexp(ratio)[1] - 1
     return _shortest_within(method, bits, k, allowed)
 
 
 def componentwise_bound(k: int, u: float) -> float:
-    """Bound ``|C - C_exact|_ij / (|A| |B|)_ij`` of systems that suffice for the data.
+    """Bound ``|C - C_exact|_ij / (|A| |B|)_ij`` for systems that suffice for the data.
 
     ``sqrt(k) u`` for the rounding of the operands, 2 u for that of the result.
     """
@@ -196,9 +196,9 @@ def error_bound(
 ) -> float:
     """Bound ``|C - C_exact|_ij / (||a_i|| ||b_j||)`` for alpha = 1, beta = 0.
 
-    This is the bound of the quantisation plus ``2 u``, for a result within one unit in
-    the last place. For native products (system None) it is the textbook bound for sums
-    of k terms.
+    This is the bound on quantisation plus ``2 u``, for a result within one unit in the
+    last place. For native products (system None) it is the textbook bound for sums of k
+    terms.
     """
     u = unit_roundoff(dtype, words)
     if system is None:

@@ -1,4 +1,4 @@
-"""How one modulus multiplies: its planes, products, post step and what X X^H saves.
+"""Kinds of moduli: planes, products, post step, and products that X X^H saves.
 
 References
 ----------
@@ -23,10 +23,10 @@ class Plane:
 
 @dataclass(frozen=True)
 class Mirror:
-    """How a product of ``X X^H`` follows from others of its modulus.
+    """A rule by which a product of ``X X^H`` follows from others of its modulus.
 
     ``straight R + transposed R^T + other_weight S  (mod p)`` with R the product
-    `source` and S the product `other`, symmetric weights.
+    `source` and S the product `other`; the weights are symmetric residues.
     """
 
     source: int
@@ -38,7 +38,7 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Kind:
-    """One modulus: its planes, pairs of planes, post step and what X X^H saves.
+    """One modulus: planes, pairs of planes, post step, and mirrors for X X^H.
 
     Indices of products and planes count within the modulus.
     """

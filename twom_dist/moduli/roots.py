@@ -5,7 +5,7 @@ from functools import cache
 
 @cache
 def root_of_minus_one(p: int) -> int | None:
-    """Find the smallest s with s*s = -1 (mod p), or None where there is none.
+    """Find the smallest s with s*s = -1 (mod p), or None.
 
     It exists for odd p exactly when every prime factor of p is 1 modulo 4.
 

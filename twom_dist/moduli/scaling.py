@@ -16,7 +16,7 @@ from .system import ResidueSystem, residue_system
 
 # Exponent of a row without a nonzero entry, and of one with a NaN or an Inf: they
 # sort below and above every true exponent, so that a maximum over tiles is right. The
-# bytes of the first are alike: what a device can fill memory with before a maximum.
+# bytes of the first are equal, so that a device can fill memory with it.
 ZERO_ROW = -0x3F3F3F40
 NONFINITE_ROW = 1 << 30
 
@@ -62,7 +62,7 @@ def norm_bits(k: int) -> int:
 
 @cache
 def scaling_rule(system: ResidueSystem, k: int) -> ScalingRule | None:
-    """Build the rule for rows of length k, or None where no exponent is valid."""
+    """Build the rule for rows of length k, or None if no exponent is valid."""
     radius = isqrt(system.capacity << 2 * _FRACTION_BITS)
     rounding = isqrt(system.parts * k << 2 * _FRACTION_BITS - 2) + 1
     if radius <= rounding:

@@ -16,7 +16,7 @@ SMALLEST_PAYING_2M = 41
 def _greedy(
     qualifies: Callable[[int], bool], smallest: int, kept: Iterable[int] = ()
 ) -> tuple[int, ...]:
-    """Scan from 256 down and keep what qualifies and is coprime to all kept."""
+    """Scan from 256 down; keep moduli that qualify and are coprime to all kept ones."""
     taken, chosen = list(kept), []
     for p in range(LARGEST_MODULUS, smallest - 1, -1):
         if qualifies(p) and all(gcd(p, q) == 1 for q in taken):
@@ -44,18 +44,18 @@ def real_moduli() -> tuple[int, ...]:
 def eisenstein_moduli() -> tuple[int, ...]:
     """List the moduli with a primitive cube root of 1 (23 from 247 to 37).
 
-    3 is left out: the two roots coincide there and 2w + 1 has no inverse.
+    3 is excluded: there the two roots coincide and 2w + 1 has no inverse.
     """
     return _greedy(lambda p: p % 3 != 0 and root_of_unity_cube(p) is not None, 8)
 
 
 @cache
 def hybrid_moduli(two_m_count: int | None = None) -> tuple[tuple[int, str], ...]:
-    """List (modulus, kind): so many 2M moduli, then 3M moduli coprime to them.
+    """List (modulus, kind): `two_m_count` 2M moduli, then 3M moduli coprime to them.
 
-    By default the 20 paying 2M moduli. The cheapest of these lists at a given precision
-    needs at most one int8 product more than the best choice of moduli there is
-    (compared with the optimum by integer programming).
+    By default the 20 paying 2M moduli. At a given precision the cheapest of these lists
+    needs at most one int8 product more than the best possible choice of moduli
+    (compared with the optimum found by integer programming).
     """
     two = two_m_moduli()
     if two_m_count is None:

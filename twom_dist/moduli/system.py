@@ -1,15 +1,15 @@
 """Residue systems: what to encode, what to multiply, how to reconstruct.
 
-Every method is the same three linear steps, so that kernels, graphs and plans
+Every method consists of the same three linear steps, so kernels, graphs and plans
 never ask which method runs:
 
 * encode: plane ``x = re_weight Re + im_weight Im  (mod p)``, int8;
 * multiply: product ``q = left plane @ right plane  (mod p)``;
 * decode: part (real, imaginary) ``= sum_q weight[q] * residue[q]  (mod M)``.
 
-"eisenstein" differs in what the two parts are, integers g and h of one parity that
-stand for ``(g + h sqrt(-3)) / 2``: how they are found and read back is
-`ResidueSystem.hexagonal`'s matter in `Engine.encode` and `Engine.decode`.
+In "eisenstein" the two parts are instead integers g and h of the same parity, which
+stand for ``(g + h sqrt(-3)) / 2``: where `ResidueSystem.hexagonal` is True,
+`Engine.encode` finds them and `Engine.decode` reads them back.
 
 References
 ----------
@@ -30,17 +30,18 @@ METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein")
 
 # With b digit bits and Q <= 2^c products: |sum_q digit residue| <= 2^(c + 7 + b - 1),
 # the quotient times a digit of M at most half as much. For b + c = 45 that leaves room
-# for sums of four residues in the place of each, as fast matrix multiplication forms
-# them: with the digits that every system has, all stay below 2^53, and every sum is
-# exact in float64, in any order.
+# for a sum of four residues in place of each, as fast matrix multiplication forms them:
+# with the digits that every system has, all stay below 2^53, and every sum is exact in
+# float64, in any order.
 _DIGIT_AND_PRODUCT_BITS = 45
 
 
 @dataclass(frozen=True)
-class Product:
+class PlaneProduct:
     """One int8 matrix product of two planes, modulo p.
 
-    `mirror`: how it follows from others in ``X X^H``, if it does (section 5 of [1]_).
+    `mirror`: the rule by which it follows from others in ``X X^H``, if one exists
+    (section 5 of [1]_).
     """
 
     p: int
@@ -49,8 +50,8 @@ class Product:
     mirror: Mirror | None = None
 
 
-# Compared by identity, as `make_system` makes each once: to hash all of its integers
-# took a third of a small product's time.
+# Compared by identity, since `make_system` makes each system once: hashing all of its
+# integers took a third of a small product's time.
 @dataclass(frozen=True, eq=False)
 class ResidueSystem:
     """The linear maps of one method with one set of moduli, in exact integers.
@@ -62,21 +63,21 @@ class ResidueSystem:
     moduli : tuple of int
         Pairwise coprime, each with one or more planes.
     kinds : tuple of str
-        How each modulus multiplies: "2m", "3m", "4m", "eisenstein" or "real".
+        Kind of each modulus: "2m", "3m", "4m", "eisenstein" or "real".
     planes : tuple of Plane
         Encoded matrices of either operand, the planes of a modulus together.
-    products : tuple of Product
+    products : tuple of PlaneProduct
         int8 products, those of a modulus together.
     weights : tuple of tuple of int
-        ``weights[part][q]``: CRT weights with the post step folded in, modulo M,
-        symmetric. Two parts for complex systems, one for real.
+        ``weights[part][q]``: CRT weights with the post step folded in, modulo M, in the
+        symmetric range. Two parts for complex systems, one for real.
     """
 
     method: str
     moduli: tuple[int, ...]
     kinds: tuple[str, ...]
     planes: tuple[Plane, ...]
-    products: tuple[Product, ...]
+    products: tuple[PlaneProduct, ...]
     weights: tuple[tuple[int, ...], ...]
 
     @property
@@ -101,9 +102,9 @@ class ResidueSystem:
 
     @cached_property
     def conjugate_planes(self) -> tuple[int, ...] | None:
-        """For each plane of ``conj(X)``, the plane of X that it is.
+        """For each plane of ``conj(X)``, the index of the equal plane of X.
 
-        None where one is missing, as ``Ar - Ai`` of 3M.
+        None if one has no equal, such as ``Ar - Ai`` of 3M.
         """
         found = {(x.p, x.re_weight, x.im_weight): i for i, x in enumerate(self.planes)}
         wanted = [(x.p, x.re_weight, -x.im_weight) for x in self.planes]
@@ -116,10 +117,11 @@ class ResidueSystem:
 
     @cached_property
     def hexagonal(self) -> bool:
-        """Whether the parts are g and h of ``(g + h sqrt(-3)) / 2``, of one parity.
+        """True if the parts are g and h of ``(g + h sqrt(-3)) / 2``, of equal parity.
 
         These are the Eisenstein integers ``a + b w``, ``w = (sqrt(-3) - 1) / 2``, with
-        ``g = 2a - b`` and ``h = b``. Conjugation is -h, as of any other system.
+        ``g = 2a - b`` and ``h = b``. Conjugation negates h, the second part, as in all
+        other systems.
         """
         return "eisenstein" in self.kinds
 
@@ -160,11 +162,11 @@ class ResidueSystem:
 
     @cached_property
     def num_digits(self) -> int:
-        """Digits of M, and of every weight."""
+        """Number of digits of M and of every weight."""
         return -(-(self.modulus_product.bit_length() + 1) // self.digit_bits)
 
     def digits(self, x: int) -> tuple[int, ...]:
-        """Balanced digits of x, least significant first."""
+        """Return the balanced digits of x, least significant first."""
         return balanced_digits(x, self.digit_bits, self.num_digits)
 
 
@@ -174,14 +176,14 @@ def _assemble(method: str, choice: Iterable[tuple[int, str]]) -> ResidueSystem:
     moduli = tuple(p for p, _ in choice)
     modulus_product = prod(moduli)
     planes: list[Plane] = []
-    products: list[Product] = []
+    products: list[PlaneProduct] = []
     weights: list[list[int]] = [[] for _ in range(1 if method == "real" else 2)]
     for (p, kind), crt_weight in zip(choice, crt_weights(moduli), strict=True):
         one = KINDS[kind](p)
         plane, product = len(planes), len(products)
         planes += one.planes
         products += [
-            Product(p, plane + a, plane + b, _shifted(one.mirrors.get(q), product))
+            PlaneProduct(p, plane + a, plane + b, _shifted(one.mirrors.get(q), product))
             for q, (a, b) in enumerate(one.pairs)
         ]
         for row, coefficients in zip(weights, one.post, strict=True):
@@ -200,7 +202,7 @@ def _assemble(method: str, choice: Iterable[tuple[int, str]]) -> ResidueSystem:
 
 
 def _shifted(mirror: Mirror | None, by: int) -> Mirror | None:
-    """Count the products of a mirror from another start."""
+    """Add an offset to the product indices of a mirror."""
     if mirror is None:
         return None
     other = None if mirror.other is None else mirror.other + by
@@ -209,7 +211,7 @@ def _shifted(mirror: Mirror | None, by: int) -> Mirror | None:
 
 @cache
 def available_moduli(method: str) -> tuple[tuple[int, str], ...]:
-    """List (modulus, kind) in the order in which a method takes them."""
+    """List (modulus, kind) in the order in which a method uses them."""
     if method == "hybrid":
         return hybrid_moduli()
     own = {"2m": two_m_moduli, "eisenstein": eisenstein_moduli}
@@ -255,8 +257,8 @@ def _prefix(choice: tuple[tuple[int, str], ...], bits: float) -> int | None:
 def shortest_system(method: str, bits: float) -> ResidueSystem | None:
     """Return the cheapest system with M >= 2^bits, or None if the set is too short.
 
-    For "hybrid" the cheapest over all numbers of 2M moduli; the longer prefix of 2M
-    moduli where two cost the same.
+    For "hybrid" the cheapest over all numbers of 2M moduli; if two cost the same, the
+    one with more 2M moduli.
     """
     if method != "hybrid":
         count = _prefix(available_moduli(method), bits)

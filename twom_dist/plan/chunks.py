@@ -1,4 +1,4 @@
-"""Shapes and chunks of a plan, as tile sizes."""
+"""Conversion of shapes and chunks into tile sizes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,14 +7,15 @@ from ..errors import PlanError
 from ..tiles.grid import Chunks, split_evenly
 from ..typing import as_integer
 
-# Tiles of a plan without chunks: large enough for tasks of some 0.1 s and more on one
-# core, small enough for a few tiles on each worker.
+# Side of tiles if no chunks are given, and number of tiles of the result that each
+# worker should get: tasks take some 0.1 s or more on one core.
 LARGEST_TILE = 2048
 TILES_PER_WORKER = 4
-# Below, tasks are too short for what dask spends on each.
+# Smaller tiles make tasks too short for dask's overhead on each.
 SMALLEST_TILE = 256
-# Of all matrices, where they are smaller than any that is chosen: dask's scheduler
-# takes 12 minutes for so many tasks (benchmarks/results/scheduler-cpu-zen4.jsonl).
+# Most tiles of all matrices, if they are smaller than those that are chosen: dask's
+# scheduler takes 12 minutes for so many tasks
+# (benchmarks/results/scheduler-cpu-zen4.jsonl).
 MANY_TILES = 2**20
 
 _NUMBERS = {2: "two", 3: "three"}
@@ -32,10 +33,10 @@ def choose_tile(count_cells: Callable[[int], int], workers: int) -> int:
 def tile_sizes(
     chunks: Any, sizes: dict[str, int], count_cells: Callable[[int], int], workers: int
 ) -> list[Chunks]:
-    """Expand chunks, or choose them, into tile sizes along each dimension.
+    """Expand given or chosen chunks into tile sizes along each dimension.
 
-    `sizes`: lengths of the dimensions by name; `count_cells`: tiles of the result that
-    are computed, for a tile size.
+    `sizes`: lengths of the dimensions by name; `count_cells`: number of tiles of the
+    result that are computed, as a function of the tile size.
     """
     if chunks is None:
         chunks = choose_tile(count_cells, workers)
@@ -68,7 +69,7 @@ def _expand(chunk: Any, size: int) -> Chunks:
 
 
 def cut_evenly(size: int, tile: int) -> Chunks:
-    """Cut a dimension into even tiles, and refuse more than anybody would wait for."""
+    """Cut a dimension into even tiles; refuse more than anybody would wait for."""
     if tile < 1:
         raise PlanError(f"chunks={tile}, but a tile has at least one row", "", "chunks")
     if size > MANY_TILES * tile:

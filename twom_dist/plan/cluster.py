@@ -1,4 +1,4 @@
-"""The workers of a plan."""
+"""The workers for which a plan is made."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,14 +14,14 @@ _MOST_BYTES = 2**63
 
 @dataclass(frozen=True)
 class Cluster:
-    """The workers that a plan is made for.
+    """The workers for which a plan is made.
 
     Attributes
     ----------
     workers, threads : int
-        Processes, and tasks that run side by side on each.
+        Number of processes, and of tasks that run at once on each.
     memory : MemoryBudget
-        Of each worker.
+        Budget of each worker.
     """
 
     workers: int = 1
@@ -29,7 +29,7 @@ class Cluster:
     memory: MemoryBudget = field(default_factory=MemoryBudget)
 
     def __post_init__(self) -> None:
-        # A frozen dataclass is filled in this way.
+        # A frozen dataclass can only be changed this way.
         fill = object.__setattr__
         fill(self, "workers", _read("n_workers", self.workers, _MOST))
         fill(self, "threads", _read("threads_per_worker", self.threads, _MOST))
@@ -39,7 +39,7 @@ class Cluster:
 
 
 def _read(name: str, value: Any, most: int) -> int:
-    """Return a count that was given, or refuse it under the name that plans use."""
+    """Return a count as an int, or refuse it under the name that plans use for it."""
     count = as_integer(value)
     if count is None or not 1 <= count <= most:
         raise PlanError(

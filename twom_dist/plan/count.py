@@ -1,7 +1,7 @@
-"""Tasks and int8 products of a product: the program, run by counting.
+"""Tasks and int8 products of a product, counted by a run of the program.
 
-Rows and cells of one size stand for one another, so that a plan takes as long for a few
-tiles as for thousands.
+One row or cell stands for all of its size, so that planning thousands of tiles takes as
+long as planning a few.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from ..typing import Cell, Side
 
 
 class Counts(NamedTuple):
-    """Tasks of a graph, int8 products of tiles, and the operations of these."""
+    """Numbers of tasks in a graph, int8 products of tiles, and int8 operations."""
 
     tasks: int
     gemms: int
@@ -26,19 +26,19 @@ class Counts(NamedTuple):
 
 
 def count(grid: Grid, spec: Spec, mirrors: bool) -> Counts:
-    """Count; `mirrors`: whether the other triangle of an update is made as well."""
+    """Count tasks and products; `mirrors`: count an update's other triangle, too."""
     ex = _Counting(grid, spec, mirrors)
     program.product(ex, spec)
     return Counts(ex.tasks, ex.gemms, ex.operations)
 
 
 class _Counting:
-    """The interpreter of `program` whose values are numbers of instances."""
+    """An interpreter of `program` whose values are numbers of instances."""
 
     def __init__(self, grid: Grid, spec: Spec, mirrors: bool) -> None:
         self.grid, self._spec, self._mirrors = grid, spec, mirrors
         self.tasks = self.gemms = self.operations = 0
-        # Instances that the lines of the program stand for where it is now.
+        # Number of instances for which the program's current line stands.
         self._weight = 1
 
     def _each(self, items: Iterable[tuple[Any, int]]) -> Iterator[Any]:
@@ -49,7 +49,7 @@ class _Counting:
         self._weight = outside
 
     def lines(self, side: Side, wanted: bool) -> Iterable[int]:
-        """List rows of tiles, two of each size."""
+        """List rows of tiles, at most two of each size."""
         sizes = self.grid.m if side == "left" else self.grid.n
         return self._each(_representatives(sizes))
 
@@ -64,11 +64,11 @@ class _Counting:
         return steps
 
     def added(self, cell: Cell) -> int | None:
-        """Tell whether a tile is added."""
+        """Return the current weight if beta C is added to a tile; else None."""
         return self._weight if self._spec.beta != 0 else None
 
     def call(self, stage: str, where: Any, function: Any, *given: Any) -> int:
-        """Count a task, and its products."""
+        """Count a task and its int8 products."""
         if stage != "update" or self._mirrors:
             self.tasks += self._weight
         if stage in ("panel", "product") and not (
@@ -84,7 +84,7 @@ class _Counting:
         each = spec.system.num_products
         if spec.halves and i == j:
             each = spec.system.num_hermitian_products
-        # Rows of both sides for each product of the cell.
+        # Each product of the cell has a row of either side.
         number = self._weight * each * len(rows) // 2
         k = sum(grid.k[rows[0].start : rows[0].stop])
         self.gemms += number * len(rows[0])
@@ -98,20 +98,20 @@ class _Counting:
         return self._weight
 
     def decide(self, shifts: Any, before: Any) -> Any:
-        """Count what a graph holds before anything is known."""
+        """Pass both on: a graph holds these tasks before anything is known."""
         return shifts, before
 
     def settle(self, found: Any) -> Any:
-        """Count on."""
+        """Return what was found; counting goes on."""
         return found
 
     def emit(self, cell: Cell, tile: Any) -> None:
-        """Count nothing: an alias is no task."""
+        """Count nothing: an alias is not a task."""
 
 
 @lru_cache(maxsize=64)
 def _representatives(sizes: Chunks) -> list[tuple[int, int]]:
-    """List rows of tiles with the numbers of those that they stand for.
+    """List representative rows of tiles, each with the number of rows it stands for.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def _representatives(sizes: Chunks) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=64)
 def _kinds(grid: Grid, triangle: bool, uplo: str) -> list[tuple[Cell, int]]:
-    """List cells with the numbers of those that they stand for.
+    """List representative cells, each with the number of cells it stands for.
 
     Examples
     --------

@@ -23,34 +23,34 @@ class Explanation:
     Attributes
     ----------
     routine, asked : str
-        What is computed, and the accuracy, or method "auto", that was asked for.
+        Name of the routine, and the accuracy, or method "auto", that was requested.
     method : str
-        That of the moduli; "blas" where no residue system suffices, and then the bits
+        Method of the moduli; "blas" if no residue system suffices, and then the bits
         depend on tiling and machine.
     num_moduli, num_products : int
         Number of moduli, and of int8 products for each product of tiles.
     modulus_bits : float
         Binary logarithm of the product of the moduli.
     error_bound : float
-        Bound of ``|C - C_exact|_ij`` for alpha = 1, beta = 0, without under- and
-        overflow, relative to what `relative_to` says; 0 for an exact product.
+        Bound on ``|C - C_exact|_ij`` for alpha = 1, beta = 0, without under- and
+        overflow, relative to `relative_to`; 0 for an exact product.
     relative_to : str
-        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``; with equilibration, the norms are
-        those of the matrices that result.
+        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``; with equilibration, the norms of
+        the equilibrated matrices.
     guaranteed : bool
-        Whether the bound is proven; "native" looks at a sample of rows and columns.
+        True if the bound is proven; "native" looks at a sample of rows and columns.
     rho : float
-        Largest ``||a_i|| ||b_j|| / (|A| |B|)_ij`` that was found; 0 where nobody has
-        looked.
+        Largest ``||a_i|| ||b_j|| / (|A| |B|)_ij`` found; 0 if the matrices have not
+        been examined.
     equilibrated : int
         Largest number of bits by which columns of op(A) were scaled along k.
     exponents : tuple
         Least and largest binary exponents of the rows of op(A), and of the columns of
-        op(B); empty where nobody has looked.
+        op(B); empty if the matrices have not been examined.
     nonfinite : tuple of int
-        Rows of op(A), and columns of op(B), with a NaN or an Inf.
+        Numbers of rows of op(A) and of columns of op(B) with a NaN or an Inf.
     choice : str
-        What ``method="auto"`` has chosen, and why; empty for other methods.
+        Choice of ``method="auto"`` and its reason; empty for other methods.
     """
 
     routine: str
@@ -69,7 +69,7 @@ class Explanation:
     choice: str = ""
 
     def to_json(self) -> str:
-        """Return all of it as one line of JSON.
+        """Return all attributes as one line of JSON.
 
         Returns
         -------
@@ -125,14 +125,14 @@ class Explanation:
 
 
 def add_findings(known: Explanation, found: Found) -> Explanation:
-    """Add what was found in the matrices."""
+    """Add to an explanation what was found in the matrices."""
     sides: list[Any] = []
     if found.measured is not None:
         left, right = (
             [x.largest for (own, _), x in found.measured.items() if own == side]
             for side in SIDES
         )
-        # Both are the same rows in A A^H.
+        # In A A^H both sides are the same rows.
         sides = [np.concatenate(left), np.concatenate(right or left)]
     return replace(
         known,
@@ -147,7 +147,7 @@ def _largest(shifts: Any) -> int:
 
 
 def _range(exponents: Any) -> tuple[int, int]:
-    """Least and largest exponent of rows that are finite and not zero."""
+    """Return the least and the largest exponent of finite, nonzero rows."""
     known = exponents[(exponents != ZERO_ROW) & (exponents != NONFINITE_ROW)]
     return (int(known.min()), int(known.max())) if known.size else (0, 0)
 
@@ -160,7 +160,7 @@ _NATIVE = (
 
 
 def warn_of_native() -> None:
-    """Warn that a product became a native one, in the line that called the package."""
+    """Warn at the line that called the package that the product is the native one."""
     frame, level = sys._getframe(), 1
     package = __name__.partition(".")[0]
     while frame.f_back and frame.f_globals["__name__"].partition(".")[0] == package:

@@ -22,13 +22,13 @@ class WorkerMemory:
     Attributes
     ----------
     inputs : int
-        Tiles of A, B and C0 that its C tiles need, received or its own.
+        Tiles of A, B and C0 that its C tiles need, whether received or its own.
     outputs : int
-        Its C tiles.
+        C tiles of the worker.
     encoded : int
         Encoded tiles kept for reuse.
     temporaries : int
-        Residues, sums and tiles inside the tasks that run side by side.
+        Residues, sums and tiles inside the tasks that run at once.
     """
 
     inputs: int
@@ -44,7 +44,7 @@ class WorkerMemory:
 
 @dataclass(frozen=True)
 class Share:
-    """What one worker has of a product.
+    """One worker's share of a product.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Share:
 
 
 def list_shares(grid: Grid, spec: Spec, placement: Placement) -> Iterable[Share]:
-    """List the shares of the workers, of a rectangle the largest alone."""
+    """List the workers' shares; only the largest if the result is a rectangle."""
     if isinstance(placement, TriangleMap):
         return _triangle_shares(grid, spec, placement)
     rows, columns = (
@@ -71,26 +71,26 @@ def list_shares(grid: Grid, spec: Spec, placement: Placement) -> Iterable[Share]
 
 
 def _largest_share(sizes: tuple[int, ...], slots: int) -> int:
-    """Most rows that a cyclic distribution puts on one of the slots."""
+    """Return the most rows that a cyclic distribution puts on one of the slots."""
     return max(sum(sizes[slot::slots]) for slot in range(min(slots, len(sizes))))
 
 
 def _triangle_shares(grid: Grid, spec: Spec, placement: TriangleMap) -> Iterable[Share]:
     """List the shares of a triangle.
 
-    A mirrored tile is counted beside the tile that it mirrors, the only input of its
-    task, so that dask runs the task there. Tiles of zeros are not counted: nobody
+    A mirrored tile counts where the tile lies that it mirrors: that tile is the only
+    input of its task, so dask runs the task there. Tiles of zeros do not count: nothing
     touches their pages.
     """
     period = placement.period
-    # Of the rows that are placed alike: their sizes, and the squares of these.
+    # For the rows that are placed alike, the sums of their sizes and of the squares.
     sums = [sum(grid.n[row::period]) for row in range(period)]
     squares = [sum(n * n for n in grid.n[row::period]) for row in range(period)]
     computed: Counter[int] = Counter()
     on_diagonal: Counter[int] = Counter()
     for (i, j), slot in placement.slots.items():
         if i == j:
-            # Half of their square, and half of the tiles on the diagonal.
+            # Half of the square of the sum, and half of the tiles on the diagonal.
             computed[slot] += (sums[i] ** 2 + squares[i]) // 2
             on_diagonal[slot] += squares[i]
         else:
@@ -113,10 +113,10 @@ def predict_memory(
     *,
     mirrors: bool = True,
 ) -> WorkerMemory:
-    """Predict what the fullest worker holds, `threads` tasks running side by side.
+    """Predict the bytes on the fullest worker while it runs `threads` tasks at once.
 
-    `cache_bytes`: of encoded tiles that it may keep; `mirrors`: whether the other
-    triangle of an update is made as well.
+    `cache_bytes`: bytes of encoded tiles that it may keep; `mirrors`: whether the other
+    triangle of an update is made, too.
     """
     shares = list_shares(grid, spec, placement)
     if not mirrors or spec.uplo != "full":
@@ -140,28 +140,28 @@ def _predict(
         entry = num_products * spec.itemsize + finishing
         return WorkerMemory(*held, 0, threads * entry * tile)
     planes, products = len(spec.system.planes), spec.system.num_products
-    # Of A times itself nearly all rows are right operands as well.
+    # In A times itself nearly all rows are right operands, too.
     sides = 2 if spec.twins and spec.twin_order is None else 1
     encoded = planes * share.inputs * sides * sum(grid.k)
     in_flight = threads * planes * (mb + nb) * kb
-    # An accumulator is copied before it is added to, and decoded into a new tile.
+    # An accumulator is copied before anything is added, and decoded into a new tile.
     copies = (1 if len(grid.panels) == 1 else 2) * num_products
     in_tasks = threads * (copies * products + finishing + 4) * tile
     if spec.stored:
         # Integers are widened as they are encoded.
         in_tasks += threads * spec.operand_dtype.itemsize * max(mb, nb) * kb
-    # The CPU's threads hold the quarters of a product each, if they take any.
+    # Each CPU thread holds the quarters of a product, if the product is quartered.
     in_tasks += threads * quarters_bytes(mb, nb, kb)
     kept = min(encoded, cache_bytes)
     return WorkerMemory(*held, kept, in_tasks + min(in_flight, encoded - kept))
 
 
 def _finishing_bytes(spec: Spec) -> int:
-    """Bytes for each entry of a tile while a cell is finished."""
+    """Return the bytes for each entry of a tile while a cell is finished."""
     itemsize = spec.itemsize * spec.words
     if not spec.routine.triangle:
         return itemsize
-    # S_ij, S_ji, its mirror image, their sum; the sum of pairs takes as much again.
+    # S_ij, S_ji, its mirror image and their sum; two words take twice as much.
     tiles = 4 * spec.words if spec.routine.sums else 1
     if spec.beta == 0:
         return tiles * itemsize

@@ -1,4 +1,4 @@
-"""What the memory of a worker is for: every share of it, and why."""
+"""Shares of a worker's memory, with the reason for each."""
 
 from dataclasses import dataclass, replace
 from math import ceil
@@ -6,26 +6,27 @@ from typing import Literal
 
 from ..config import bytes_setting
 
-# distributed.worker.memory.pause, spill and target as dask ships them: shares of a
-# worker's limit at which its process starts no further task and writes tiles to disk,
-# and at which its tiles alone are written to disk.
+# Defaults of dask's distributed.worker.memory.pause, spill and target: shares of a
+# worker's limit at which its process starts no further task, at which the process
+# writes tiles to disk, and at which the size of its tiles alone makes it do so.
 PAUSE, SPILL, TARGET = 0.8, 0.7, 0.6
-# Of a worker's limit, for a product of dask arrays: nobody knows what else they keep
-# there, and above dask pauses.
+# Share of a worker's limit for a product of dask arrays: the worker may hold anything
+# else, and above this share dask pauses it.
 PRODUCT_SHARE = PAUSE
-# Of the free memory of a device, for a job: CuPy's pool rounds what it hands out.
+# Share of a device's free memory for a job: CuPy's pool rounds allocations up.
 DEVICE_SHARE = 0.72
-# Of the least wave that a job can be cut into, for all other waves: it may take what
-# dask would begin to write to disk.
+# All waves but the smallest possible one keep to this share; the smallest may use
+# memory at which dask starts to spill.
 WAVE_SHARE = 0.9
-# Of the bytes for tiles: encoded tiles that are kept for reuse, and the input tiles of
-# the tasks that run side by side. Both give way to what must be held.
+# Share of the bytes for tiles that encoded tiles kept for reuse may take, and that the
+# input tiles of concurrent tasks may. Both give way to tiles that must be held.
 CACHE_SHARE = 0.3125
 # A worker of CPython 3.11 on x86-64 that has loaded NumPy, Numba, ONNX Runtime, zarr
-# and h5py and made a small product: 258 MiB; in the middle of a short job, beside the
-# tiles that were planned: up to 265. In one of 484 waves, eight minutes, it grew to 315
-# (benchmarks/results/out-of-core-cpu-zen4.jsonl, planned with 280). Just installed,
-# with more of the libraries' files in memory: 298, and 337 while it compiles kernels.
+# and h5py and computed a small product takes 258 MiB; in the middle of a short job, up
+# to 265 in addition to the planned tiles. In one of 484 waves, in eight minutes, it
+# grew to 315 (benchmarks/results/out-of-core-cpu-zen4.jsonl, planned with 280). Just
+# installed, with more of the libraries' files in memory, it takes 298, and 337 while it
+# compiles kernels.
 INTERPRETER_BYTES = 352 * 2**20
 
 _MIB = 2**20
@@ -33,20 +34,20 @@ _MIB = 2**20
 
 @dataclass(frozen=True)
 class MemoryBudget:
-    """What the memory of one worker leaves for a product.
+    """Budget that the memory of one worker leaves for a product.
 
     Attributes
     ----------
     limit : int or None
-        Bytes of the worker, or free bytes of its device; None is unlimited.
+        Bytes of the worker, or free bytes of its device; None means unlimited.
     kind : {"product", "job", "device"}
-        What is planned: a product of dask arrays, a job on files, or one on GPUs.
+        The plan is for a product of dask arrays, a job on files, or a job on GPUs.
     taken_bytes : int
-        What the process of a job's worker holds beside its tiles.
+        Bytes that the process of a job's worker holds besides its tiles.
     pause : float
         Share of the limit at which a worker of a job starts no further task.
     stretched : bool
-        Whether this is the least wave of a job.
+        True for the smallest possible wave of a job.
     """
 
     limit: int | None = None
@@ -61,7 +62,7 @@ class MemoryBudget:
         if self.limit is None:
             return None
         if self.kind == "job":
-            # dask's shares move with the pause that its workers are configured with.
+            # All of dask's shares scale with the pause configured for its workers.
             limit = self.limit * self.pause / PAUSE
             tiles = min(SPILL * limit - self.taken_bytes, TARGET * limit)
         else:
@@ -78,7 +79,7 @@ class MemoryBudget:
         return self._at_most("cache-bytes", 1)
 
     def panel_bytes(self, threads: int) -> int:
-        """Bytes of input tiles of one task, of so many that run side by side."""
+        """Return the bytes for a task's input tiles if `threads` tasks run at once."""
         return self._at_most("panel-bytes", threads)
 
     def _at_most(self, setting: str, parts: int) -> int:
@@ -86,11 +87,11 @@ class MemoryBudget:
         return most if tiles is None else min(most, int(tiles * CACHE_SHARE) // parts)
 
     def stretch(self) -> "MemoryBudget":
-        """Return the budget of the least wave there is; products have no waves."""
+        """Return the budget of the smallest possible wave; products have no waves."""
         return replace(self, stretched=self.kind != "product")
 
     def least_limit(self, tile_bytes: int) -> int:
-        """Return the limit that leaves so much for tiles, in whole MiB, rounded up."""
+        """Return the limit that leaves `tile_bytes` for tiles, rounded up to MiB."""
         tiles = tile_bytes * (WAVE_SHARE if self.stretched else 1)
         if self.kind == "job":
             limit = max((tiles + self.taken_bytes) / SPILL, tiles / TARGET)

@@ -1,4 +1,4 @@
-"""Planning: from tiles and workers to a plan, or a refusal."""
+"""Planning: tiles and workers make a plan, or an error says why they cannot."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -20,10 +20,10 @@ def make_plan(
     *,
     mirrors: bool = True,
 ) -> Plan:
-    """Plan a product of known tiles, or refuse what no worker can hold.
+    """Plan a product of known tiles, or refuse one that a worker could not hold.
 
-    `chunks`: sizes of the tiles along m, n and k, m and n alike for updates; `mirrors`:
-    whether the tiles of the other triangle of an update are made as well.
+    `chunks`: sizes of the tiles along m, n and k, equal along m and n for updates;
+    `mirrors`: whether the tiles of an update's other triangle are made, too.
     """
     m, n, k = chunks
     panel_bytes = cluster.memory.panel_bytes(cluster.threads)
@@ -57,11 +57,11 @@ def _input_bytes(grid: Grid, spec: Spec) -> tuple[int, int]:
 def _fit_memory(
     grid: Grid, spec: Spec, placement: Placement, cluster: Cluster, mirrors: bool
 ) -> tuple[WorkerMemory, int]:
-    """Predict what the fullest worker holds, and what it keeps of encoded tiles.
+    """Predict the bytes on the fullest worker, and those of encoded tiles it keeps.
 
-    These are kept in what is free beside the rest: they can be made again.
+    Encoded tiles take only memory that is free otherwise: they can be made again.
     """
-    # The panels of a tile come one after the other.
+    # The panels of a tile run one after the other.
     threads = min(cluster.threads, spec.routine.count_cells(grid.mt, grid.nt))
 
     def predict(cache_bytes: int) -> WorkerMemory:
@@ -80,7 +80,7 @@ def _fit_memory(
 
 
 def _describe_need(least: WorkerMemory, cluster: Cluster) -> tuple[str, str]:
-    """Say what is missing, and what would do."""
+    """Say how much memory is missing, and which changes would help."""
     from dask.utils import format_bytes
 
     budget = cluster.memory
@@ -97,7 +97,7 @@ def _describe_need(least: WorkerMemory, cluster: Cluster) -> tuple[str, str]:
         f"results, {format_bytes(least.temporaries)} inside tasks)"
     )
     ways = [f"Give each at least {budget.least_limit(least.total) // 2**20} MiB"]
-    # Only the least wave of a job is refused.
+    # A job is refused only if its smallest wave does not fit.
     if not budget.stretched:
         ways.append("use more workers or smaller chunks")
     elif cluster.workers > 1:
@@ -116,7 +116,7 @@ class _Traffic(NamedTuple):
 
 
 def _traffic(grid: Grid, spec: Spec, placement: Placement, workers: int) -> _Traffic:
-    """Count what moves, each row or column starting on a worker that needs it."""
+    """Count the bytes that move if each row or column starts where it is needed."""
     mt, nt = grid.mt, grid.nt
     if not isinstance(placement, TriangleMap):
         moved = summa_bytes(placement, mt, nt, *_input_bytes(grid, spec))

@@ -1,4 +1,4 @@
-"""The plan of a product: how it is cut, and what it will cost."""
+"""The plan of a product: its cut and its cost."""
 
 import json
 from dataclasses import dataclass, fields
@@ -19,25 +19,25 @@ from .show import Rows, as_html, as_text, name_count
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """How a product or an update is cut, and what it costs; print it to see both.
+    """The cut of a product or an update, and its cost; print it to see both.
 
     Attributes
     ----------
     spec : Spec
-        What the tasks are told, `cache_bytes` included.
+        Parameters of all tasks, `cache_bytes` included.
     grid : Grid
         Tiles, and panels along k.
     cluster : Cluster
-        The workers that the plan is made for.
+        Workers for which the plan is made.
     memory : WorkerMemory
         Predicted bytes on the fullest worker.
     mirrors : bool
-        Whether the tiles of an update's other triangle are made as well.
+        Whether the tiles of an update's other triangle are made, too.
     bytes_moved : int
         Bytes that move between workers if each input tile starts on a worker that needs
         it: the volume of a 2-D SUMMA, or of a triangle's placement. Entries travel, not
-        planes, of which 16 moduli take twice the bytes of complex128: to encode an
-        entry again took 16 ps on an H200, and to send it takes 36 at 450 GB/s.
+        planes, which for 16 moduli take twice the bytes of complex128: encoding an
+        entry again took 16 ps on an H200, and sending it takes 36 at 450 GB/s.
     idle_workers : int
         Number of workers that get no tile of C.
     worker_grid : tuple of int or None
@@ -56,12 +56,12 @@ class Plan:
     idle_workers: int
     worker_grid: tuple[int, int] | None
     held_fraction: float | None
-    # All others are figures.
+    # All other attributes are figures.
     _PARTS: ClassVar = ("spec", "grid", "cluster", "memory", "mirrors")
 
     @cached_property
     def _counts(self) -> Counts:
-        # When somebody asks: a layout is chosen among hundreds of plans.
+        # Counted on demand: a layout is chosen among hundreds of plans.
         return count(self.grid, self.spec, self.mirrors)
 
     @property
@@ -110,12 +110,15 @@ class Plan:
 
     @property
     def grade(self) -> str | None:
-        """Where the matrices decide about the moduli: "native" or "componentwise"."""
+        """Accuracy for which the matrices determine the moduli; None if they do not.
+
+        "native" or "componentwise".
+        """
         return self.spec.grade or None
 
     @property
     def num_moduli(self) -> int:
-        """Number of moduli, where the matrices decide what is expected.
+        """Number of moduli; an expected one if the matrices determine it.
 
         0 for the native product.
         """
@@ -158,17 +161,16 @@ class Plan:
 
     @property
     def operations_per_modulus(self) -> float:
-        """int8 operations that one modulus more, or less, would cost."""
+        """int8 operations that one modulus more would cost, or one less would save."""
         return self.int8_operations / max(1, self.num_moduli)
 
     @property
     def error_bound(self) -> float:
-        """Bound of ``|dC_ij|`` for alpha = 1, beta = 0.
+        """Bound on ``|dC_ij|`` for alpha = 1, beta = 0.
 
-        Relative to ``(|A| |B|)_ij`` with a `grade`, else to ``||a_i|| ||b_j||``; 0 for
-        an exact product.
-
-        For a rank-2k update it holds for each of the two products.
+        It is relative to ``(|A| |B|)_ij`` if there is a `grade`, otherwise to
+        ``||a_i|| ||b_j||``; 0 for an exact product. For a rank-2k update it holds for
+        each of the two products.
         """
         if self.spec.exact:
             return 0.0

@@ -1,12 +1,12 @@
-"""A title and rows, as text for a terminal and as HTML for a notebook; counts."""
+"""Tables, as text for a terminal and as HTML for a notebook; counts in words."""
 
 from collections.abc import Sequence
 from html import escape
 
-# Of each row the cells; the first ones are short.
+# Each row is a tuple of cells, the first of which are short.
 Rows = Sequence[tuple[str, ...]]
 
-# No colours: those of the notebook are right in the dark and in the light.
+# No colours: the notebook's own fit its dark and its light theme.
 _LEFT = 'style="text-align: left"'
 
 
@@ -20,7 +20,7 @@ def as_text(rows: Rows) -> str:
     tasks   12
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    # What comes last may be long, and needs nothing behind it.
+    # The last cell may be long, and needs no padding.
     widths[-1:] = [0]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -29,7 +29,7 @@ def as_text(rows: Rows) -> str:
 
 
 def name_count(number: int, noun: str, several: str = "") -> str:
-    """Name a number of things; `several`: the plural, where that is not one with s.
+    """Name a number of things; `several`: the plural, unless it just adds an s.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def name_count(number: int, noun: str, several: str = "") -> str:
 
 
 def as_html(title: str, rows: Rows) -> str:
-    """Make a table of rows whose first cells are headings; every text is escaped.
+    """Make a table of rows whose first cells are headings; all text is escaped.
 
     Examples
     --------

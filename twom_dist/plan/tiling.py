@@ -29,10 +29,11 @@ from .waves import Wave, cut_rectangle, cut_triangle
 
 # mnk up to which one tile is enough: some 0.2 s of work.
 SMALL_PRODUCT = 1024**3
-# Side of a tile on a GPU: some 35 ms for k = 32768 at the 127 TF/s of 4096 on an H200
-# (benchmarks/results/gpu.jsonl), where dask spends 1 on a task.
+# Side of a tile on a GPU: a task takes some 35 ms for k = 32768 at the 127 TF/s that
+# tiles of 4096 reach on an H200 (benchmarks/results/gpu.jsonl); dask spends 1 on it.
 DEVICE_TILE = 4096
-# Shapes of waves beyond those that halving finds; planning one takes some 8 ms.
+# Number of shapes of waves tried besides those that bisection finds; planning one takes
+# some 8 ms.
 _TRIED = 50
 
 Shape = tuple[int, int, int]
@@ -40,12 +41,12 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Layout:
-    """How the result of a job is cut.
+    """The cut of a job's result into tiles and waves.
 
     Attributes
     ----------
     spec : Spec
-        What the tasks are told: encoded tiles are kept as the waves were planned.
+        Parameters of all tasks; it keeps as many encoded tiles as the waves allow.
     grid : Grid
         All tiles; only the last ones of a dimension may be smaller than the others.
     waves : tuple of Wave
@@ -72,16 +73,16 @@ class Layout:
 
     @cached_property
     def num_computed(self) -> int:
-        """Tiles that are computed: all of a product, a triangle of an update."""
+        """Number of tiles to compute: all of a product, a triangle of an update."""
         return sum(wave.size for wave in self.waves)
 
     def rows_of(self, wave: Wave) -> list[int]:
-        """Rows of tiles that a wave of an update takes of A, and of B."""
+        """List the rows of tiles of A, and of B, that a wave of an update needs."""
         indices = range(self.grid.mt)
         return sorted({*indices[wave.rows], *indices[wave.columns]})
 
     def grid_of(self, wave: Wave) -> Grid:
-        """Grid of a wave: of an update the square of all rows that it takes."""
+        """Return the grid of a wave; for an update, the square of all rows it needs."""
         if self.spec.routine.triangle:
             rows = tuple(self.grid.m[i] for i in self.rows_of(wave))
             return replace(self.grid, m=rows, n=rows)
@@ -102,10 +103,10 @@ def lay_out(
     tile: int | tuple[int, ...] | None = None,
     chunks: Shape = (1, 1, 1),
 ) -> Layout:
-    """Cut a product into tiles, and those into waves that the workers can hold.
+    """Cut a product into tiles, and group them in waves that the workers can hold.
 
-    `tile`: its side, or (mb, nb, kb); by default small enough for a few tiles on every
-    thread, and for one of each wave, where that is possible. `chunks`: of the files
+    `tile`: side of a tile, or (mb, nb, kb); by default, if possible, small enough for a
+    few tiles on every thread, and for one in each wave. `chunks`: chunks of the files
     along m, n and k.
     """
     spec = replace(spec, lazy=True)
@@ -113,14 +114,14 @@ def lay_out(
         mb, nb, kb = tile
         return _lay_out_tiles(spec, shape, (mb, nb, kb), cluster)
     for length in shape:
-        # Refused before anybody counts its tiles one by one.
+        # Refuse too many tiles before any code counts them one by one.
         cut_evenly(length, LARGEST_TILE)
     if tile is not None:
         tile = _check_tile(tile, shape)
         return _lay_out_tiles(spec, shape, (tile, tile, tile), cluster)
     slots = cluster.workers * cluster.threads
     (m, n, k), triangle = shape, spec.routine.triangle
-    # Of an update a single tile may cost twice what several do, on any worker.
+    # A single tile of an update may cost twice as much as several, on any worker.
     one = m * n * k <= SMALL_PRODUCT or (slots == 1 and not triangle)
     wanted = 1 if one else TILES_PER_WORKER * slots
     side = DEVICE_TILE if spec.engine == "cuda" else LARGEST_TILE
@@ -137,7 +138,7 @@ def lay_out(
             if smallest:
                 raise
             continue
-        # Of an update the first waves, on the diagonal, are larger than the others.
+        # The first waves of an update, on the diagonal, are larger than the others.
         usual = median_high(wave.size for wave in layout.waves)
         if len(layout.waves) == 1 or usual >= slots or smallest:
             return layout
@@ -148,12 +149,12 @@ def _count(length: int, tile: int) -> int:
 
 
 def cut_sizes(length: int, tile: int) -> Chunks:
-    """Sizes of tiles of which only the last may be smaller, as chunked files ask."""
+    """Return sizes of tiles, only the last smaller, as chunked files require."""
     return tuple(min(tile, length - i * tile) for i in range(_count(length, tile)))
 
 
 def _check_tile(tile: Any, shape: Shape) -> int:
-    """Return a size of tiles; refuse more of them than anybody would wait for."""
+    """Return a tile size; refuse one with more tiles than anybody would wait for."""
     side = as_integer(tile)
     if side is None or side < 1:
         raise PlanError(f"chunks={tile!r} is not a positive integer", "", "tile")
@@ -182,15 +183,15 @@ def choose_tile_shape(
     *,
     square: bool = False,
 ) -> Shape:
-    """Return (mb, nb, kb), even, mb and nb at most `tile`: as many for every worker.
+    """Return even (mb, nb, kb), mb and nb at most `tile`: equally many on each worker.
 
-    `chunks` of the files are cut by no tile that can hold one: each chunk is read whole
-    for every tile that it has a part of. `square`: mb = nb, of an update, whose
-    triangle no grid of workers shares evenly.
+    A tile that can hold a whole chunk of a file cuts none: a chunk is read whole for
+    every tile that has a part of it. `square`: mb = nb, for an update, whose triangle
+    no grid of workers shares evenly.
     """
     grid = min(worker_grids(cluster.workers), key=lambda g: abs(g.pr - g.pc))
     slots = (1, 1, 1) if square else (grid.pr, grid.pc, 1)
-    # Long rows of small tiles: fewer tasks, and the kernels like a long k.
+    # Small tiles get long rows: there are fewer tasks, and kernels prefer a long k.
     largest = (tile, tile, min(max(tile, LARGEST_TILE), 4 * tile))
     mb, nb, kb = (
         _align(_even_tile(*sizes), chunk, sizes[1])
@@ -200,18 +201,18 @@ def choose_tile_shape(
 
 
 def find_chunks(spec: Spec, a: Any, b: Any) -> Shape:
-    """Sizes of the stored chunks along m, n and k; 1 where any cut will do."""
+    """Return the sizes of the stored chunks along m, n and k; 1 if any cut will do."""
     (m, left), (right, n) = (
         (getattr(x, "chunks", None) or (1, 1))[:: 1 if op == "N" else -1]
         for x, op in ((a, spec.op_a), (b, spec.op_b))
     )
-    # Of an update both are cut along the rows of the result.
+    # An update cuts both along the rows of the result.
     rows = (lcm(m, n),) * 2 if spec.routine.triangle else (m, n)
     return (*rows, lcm(left, right))
 
 
 def _align(tile: int, chunk: int, largest: int) -> int:
-    """Return the multiple of a chunk that is nearest above, or below, if there is one.
+    """Round a tile up to a multiple of a chunk, or down, if one fits; else keep it.
 
     Examples
     --------
@@ -233,7 +234,7 @@ def _even_tile(length: int, largest: int, slots: int) -> int:
 def _lay_out_tiles(
     spec: Spec, shape: Shape, tile_shape: Shape, cluster: Cluster
 ) -> Layout:
-    """Find the largest waves that fit, in a shape that reads A and B little."""
+    """Lay out tiles in the largest waves that fit, shaped to read A and B little."""
     m, n, k = map(cut_sizes, shape, tile_shape)
     mt, nt = len(m), len(n)
 
@@ -243,11 +244,11 @@ def _lay_out_tiles(
             plan = make_plan(spec, chunks, cluster, mirrors=False)
         except MemoryLimitError:
             return False
-        # Without room for encoded tiles a wave would encode them again and again.
+        # A wave without room for encoded tiles would encode them again and again.
         return plan.cache_bytes == cluster.memory.cache_bytes
 
     if spec.routine.triangle:
-        # A tile off the diagonal takes two rows of op(A).
+        # A tile off the diagonal needs two rows of op(A).
         least = nt if 0 in shape else min(2, nt)
         larger = range(least + 1, nt + 1)
         rows = columns = least + bisect_left(larger, True, key=lambda w: not fits(w, w))
@@ -272,7 +273,7 @@ def _lay_out_tiles(
 def _plan_wave(
     spec: Spec, chunks: tuple[Chunks, Chunks, Chunks], cluster: Cluster
 ) -> Plan:
-    """Plan a wave; the least one may take more than the others."""
+    """Plan a wave; the smallest possible one may take more memory than others."""
     try:
         return make_plan(spec, chunks, cluster, mirrors=False)
     except MemoryLimitError:
@@ -285,9 +286,10 @@ def _choose_wave(
 ) -> tuple[int, int]:
     """Choose rows and columns of waves that read little; (1, 1) if none fits.
 
-    A is read once for every column of waves, B once for every row of them. Of some rows
-    the most columns that fit are found by halving. What fits may lie beyond what does
-    not: a few of those that read less are tried as well, the whole before all.
+    A is read once for every column of waves, B once for every row of them. For each
+    number of rows, bisection finds the most columns that fit. Larger waves may fit,
+    too, since fitting is not monotonic: a few that read less are tried, the whole
+    result first.
     """
     m, n, _ = shape
     rows, columns = (sorted(_wave_sides(count)) for count in (mt, nt))
@@ -298,7 +300,7 @@ def _choose_wave(
     def widest(height: int) -> int:
         return bisect_left(columns, True, key=lambda width: not fits(height, width))
 
-    # Where the least does not fit, none does.
+    # If the smallest wave does not fit, none does.
     if not fits(1, 1):
         return 1, 1
     counts = ((height, widest(height)) for height in rows)

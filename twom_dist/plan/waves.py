@@ -1,4 +1,4 @@
-"""Waves: the parts of a result that are computed one after the other."""
+"""Waves: parts of a result that are computed one after the other."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ class Wave:
     rows, columns : slice
         Half-open ranges of tile indices.
     triangle : {"lower", "upper"} or None
-        The tiles of a square that are computed, its diagonal included; None is all of
-        the rectangle.
+        Triangle of a square whose tiles are computed, its diagonal included; None means
+        the whole rectangle.
     """
 
     rows: slice
@@ -52,7 +52,7 @@ def cut_rectangle(mt: int, nt: int, rows: int, columns: int) -> Iterator[Wave]:
 def cut_triangle(count: int, width: int, *, upper: bool) -> Iterator[Wave]:
     """Cut the triangle of count x count tiles into waves of `width` rows of op(A).
 
-    A tile (i, j) takes rows i and j: squares on the diagonal are as wide as that,
+    A tile (i, j) needs rows i and j: squares on the diagonal are `width` wide, and
     rectangles beside it half as wide and half as high.
 
     Examples

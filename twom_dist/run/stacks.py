@@ -46,7 +46,7 @@ def compute(problem: Problem) -> Any:
         if problem.out is not None:
             results = [problem.out]
     for place in left:
-        # Of two words the routine makes its own arrays.
+        # With two words the routine makes its own arrays.
         out = results[0][place] if spec.words == 1 else None
         beside = None if c is None else c[place]
         one = replace(problem, a=a[place], b=b[place], c=beside, stack=(), out=out)

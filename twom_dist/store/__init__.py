@@ -1,4 +1,4 @@
-"""Matrices in .npy, .npz and HDF5 files, and in zarr stores here and elsewhere."""
+"""Matrices in .npy, .npz and HDF5 files, and in local or remote zarr stores."""
 
 from ._matrix import StoredMatrix
 from ._place import Place

@@ -1,4 +1,4 @@
-"""Whatever a file system or a format library raises, as errors of ours."""
+"""Conversion of errors of file systems and format libraries into StoreError."""
 
 import errno
 import os
@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from ..errors import StoreError
 
 _REASON_CHARACTERS = 300
-# What to do, and a code, where the system gives a reason.
+# Advice and code for each error number whose reason the system names.
 _ADVICE = {
     errno.ENOSPC: ("Free some space or choose another folder", "disk-full"),
     errno.EDQUOT: ("Free some of the quota or choose another folder", "disk-quota"),
     errno.EFBIG: ("Raise the limit on file sizes", "file-size-limit"),
     errno.EACCES: ("Change its permissions or choose another file", "no-permission"),
     errno.EPERM: ("Change its permissions or choose another file", "no-permission"),
-    errno.EBUSY: ("Let the program that uses it finish, and try again", "file-busy"),
-    errno.EAGAIN: ("Let the program that uses it finish, and try again", "file-busy"),
+    errno.EBUSY: ("Wait until no program uses it, and try again", "file-busy"),
+    errno.EAGAIN: ("Wait until no program uses it, and try again", "file-busy"),
     errno.EROFS: ("Choose a folder that can be written", "no-permission"),
     errno.EISDIR: ("Name a file, or rename it to .zarr if it is one", "file-kind"),
-    errno.ENOENT: ("Check the name, and whether it was moved", "file-missing"),
+    errno.ENOENT: ("Check the name, or find where it was moved", "file-missing"),
     errno.ENAMETOOLONG: ("Choose a shorter one", "name-too-long"),
-    errno.EIO: ("Look at the log of the system", "disk-broken"),
+    errno.EIO: ("Look at the system log", "disk-broken"),
 }
 # HDF5 hides the error number of the system inside a longer text.
 _HDF5_ERRNO = re.compile(r"errno = (\d+)")
@@ -30,7 +30,7 @@ _HDF5_ERRNO = re.compile(r"errno = (\d+)")
 
 @contextmanager
 def store_errors(name: object, action: str) -> Iterator[None]:
-    """Turn whatever a file format raises into a StoreError."""
+    """Turn every error that a file format raises into a StoreError."""
     try:
         yield
     except (StoreError, MemoryError):
@@ -43,11 +43,11 @@ def store_errors(name: object, action: str) -> Iterator[None]:
 
 
 def _explain(error: Exception, is_remote: bool) -> tuple[str, str, str]:
-    """Tell the reason, what to do, and a code."""
+    """Return the reason, the advice and the code for an error."""
     is_missing = isinstance(error, FileNotFoundError)
     number = error.errno if isinstance(error, OSError) else None
     if is_missing:
-        # zarr raises its own kind, without a number.
+        # zarr raises a subclass without a number.
         number = errno.ENOENT
     elif number is None and (found := _HDF5_ERRNO.search(str(error))):
         number = int(found[1])
@@ -58,5 +58,5 @@ def _explain(error: Exception, is_remote: bool) -> tuple[str, str, str]:
     if is_remote:
         code = "file-missing" if is_missing else "store-unreachable"
         return reason, "Check the address, the credentials and the connection", code
-    remedy = "Check that it is whole and of the format its suffix names"
+    remedy = "Check that it is complete and in the format that its suffix names"
     return reason, remedy, "file-damaged"

@@ -1,4 +1,4 @@
-"""Files of the other formats, made from a finished zarr array."""
+"""Conversion of a finished zarr array into the other formats."""
 
 import json
 import math
@@ -10,14 +10,14 @@ from ._location import DEFAULT_MEMBER, Location
 from ._tree import remove
 from .output import MANIFEST, Output, read_manifest
 
-# Of a chunk, whose size in bytes HDF5 keeps in 32 bits.
+# Longest side of a chunk: HDF5 stores the bytes of a chunk as a 32-bit number.
 _LONGEST = 8192
 
 
 def export(output: Output, location: Location, path: str) -> str:
-    """Make a file of the format of a location; return its path.
+    """Write an output to `path` in the format of `location`; return the file's path.
 
-    It is the path that is given, unless the output is of that format already.
+    An output that stays a zarr store is not copied: the path of its store is returned.
     """
     if location.format == "zarr":
         return output.store
@@ -36,7 +36,7 @@ def export(output: Output, location: Location, path: str) -> str:
 
 
 def export_bytes(output: Output, location: Location) -> int:
-    """Return the disk space that an export takes beside the output itself."""
+    """Return the disk space that `export` takes in addition to the output's own."""
     if location.format == "hdf5":
         return output.nbytes
     copies = {"zarr": 0, "npy": 1, "npz": 2}[location.format]
@@ -44,7 +44,7 @@ def export_bytes(output: Output, location: Location) -> int:
 
 
 def _write_npy(output: Output, path: str) -> None:
-    """Write the header, and fill in the tiles."""
+    """Write the header, then each tile into its place."""
     n, itemsize = output.shape[1], output.dtype.itemsize
     fields = {
         "descr": npy_format.dtype_to_descr(output.dtype),
@@ -64,11 +64,11 @@ def _write_npy(output: Output, path: str) -> None:
 
 
 def _write_hdf5(output: Output, path: str, member: str) -> None:
-    """Create the file with one dataset, chunked by tiles that are not too large."""
+    """Create the file with one dataset, whose chunks are the tiles or parts of them."""
     import h5py
 
     chunks = tuple(min(side, _LONGEST) for side in output.tile)
-    # Without a chunk cache a full disk is met here, and not when the file is closed:
+    # Without a chunk cache a full disk shows here and not when the file is closed:
     # HDF5 cannot close a file whose cached chunks it cannot write.
     with h5py.File(path, "w", rdcc_nbytes=0) as file:
         dataset = file.create_dataset(

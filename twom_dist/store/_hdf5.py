@@ -22,7 +22,7 @@ from .output import MANIFEST, read_manifest
 
 
 class Hdf5Matrix(StoredMatrix):
-    """A dataset, of whatever files."""
+    """A dataset, whose values may lie in several files."""
 
     @classmethod
     def find(cls, location: Location) -> Self:
@@ -35,11 +35,11 @@ class Hdf5Matrix(StoredMatrix):
 
     @staticmethod
     def list_others(path: str) -> list[str]:
-        """List all others but groups: every name, of a link as well."""
+        """List the names of all other members but groups, those of links included."""
         names: list[str] = []
 
         def visit(name: str, link: Any) -> None:
-            # Others are not followed: they may lead nowhere.
+            # Soft and external links are not followed: they may lead nowhere.
             is_hard = isinstance(link, h5py.HardLink)
             is_group = is_hard and file.get(name, getclass=True) is h5py.Group
             if name != DEFAULT_MEMBER and not is_group:
@@ -58,7 +58,7 @@ class Hdf5Matrix(StoredMatrix):
     def provenance(self) -> dict[str, Any]:
         with store_errors(self.location, "read"), h5py.File(self.path, "r") as file:
             found = _dataset(file, self.location).attrs.get(MANIFEST)
-        # Somebody else may call an attribute so.
+        # Another program may use the same name for an attribute.
         with suppress(ValueError):
             return read_manifest({MANIFEST: json.loads(str(found))})
         return {}
@@ -73,7 +73,7 @@ def _files(dataset: Any) -> Iterator[str]:
     own = dataset.file.filename
     yield own
     for name, *_ in dataset.external or ():
-        # HDF5 looks for it from where the process works.
+        # HDF5 looks for it in the working directory of the process.
         if not os.path.exists(name):
             raise _refuse_source(own, name)
         yield os.path.abspath(name)
@@ -87,7 +87,7 @@ def _files(dataset: Any) -> Iterator[str]:
 
 
 def _find_file(own: str, name: str) -> str:
-    """Find a file that another one refers to, where HDF5 looks for it."""
+    """Find a file that another one refers to in the folders where HDF5 looks."""
     folder = os.path.dirname(own)
     for path in (os.path.join(folder, name), os.path.join(folder, Path(name).name)):
         if os.path.exists(path):
@@ -97,8 +97,8 @@ def _find_file(own: str, name: str) -> str:
 
 def _refuse_source(own: str, name: str) -> StoreError:
     return StoreError(
-        f"{own!r} takes values from {name!r}, which is not there",
-        "Bring it back: HDF5 would read zeros",
+        f"{own!r} takes values from {name!r}, which is missing",
+        "Restore it: HDF5 would read zeros in its place",
         "source-missing",
     )
 

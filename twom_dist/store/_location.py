@@ -1,4 +1,4 @@
-"""Where a matrix is stored: ``path``, ``path::member``, or a URL of a zarr store."""
+"""Names of stored matrices: ``path``, ``path::member``, or the URL of a zarr store."""
 
 import os
 import re
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from ..errors import StoreError
 
 _FORMATS = ("zarr", "npy", "npz", "hdf5")
-# Of an output in a container for which no name is given.
+# Name of an output in a container if the user gives none.
 DEFAULT_MEMBER = "matrix"
 # The first "suffix::" splits, so that folders may contain "::" themselves.
 _MEMBER = re.compile(
     r"(?P<path>.*?\.(?:zarr|npy|npz|h5|hdf5))/*::(?P<member>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-# As zarr itself names the member of a store.
+# zarr's own spelling for a member of a store: path.zarr/member.
 _INSIDE = re.compile(
     r"(?P<path>.*?\.zarr)/+(?P<member>.*[^/])/*", re.IGNORECASE | re.DOTALL
 )
@@ -23,7 +23,7 @@ _FILE_URL = re.compile(r"(?:file|local)://(?=/)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Location:
-    """An absolute path or a URL, the member inside (None: not named) and the format."""
+    """Absolute path or URL, member inside it (None if not named), and format."""
 
     path: str
     member: str | None
@@ -49,7 +49,7 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
     if name not in _FORMATS:
         given = f"ends in '.{name}'" if name else "has no suffix"
         raise StoreError(
-            f"{file.partition('::')[0]!r} {given}, and matrices are kept in .zarr, "
+            f"{file.partition('::')[0]!r} {given}, but matrices are stored as .zarr, "
             ".npy, .npz, .h5 or .hdf5",
             "Rename or convert it",
             "path-suffix",
@@ -57,18 +57,18 @@ def parse_location(path: str | os.PathLike[str]) -> Location:
     if member is not None:
         member = _clean_member(text, name, member)
     if "://" not in file:
-        # Workers may run in other folders: the path must not depend on the current one.
+        # A worker may run in another folder, so the path must not be relative.
         return Location(os.path.abspath(file), member, name)
     protocol, _, place = file.partition("://")
     if "@" in place.partition("/")[0]:
         raise StoreError(
-            "the URL names a user, and outputs keep the URLs of their inputs",
-            "Give credentials in the environment, or as fsspec is configured",
+            "the URL contains a user name, and outputs record the URLs of their inputs",
+            "Give credentials in the environment or in the configuration of fsspec",
             "url-credentials",
         )
     if name != "zarr" or protocol.lower() in ("file", "local"):
         raise StoreError(
-            f"{file!r} is a URL, and only zarr stores are read and written there",
+            f"{file!r} is a URL, but only zarr stores are read and written at URLs",
             "Copy it to a file, or convert it to zarr",
             "url-format",
         )
@@ -82,12 +82,12 @@ def _find_format(file: str) -> str:
 
 def _clean_member(text: str, format_name: str, member: str) -> str:
     cleaned = member.removesuffix(".npy") if format_name == "npz" else member.strip("/")
-    # A member must not lead out of its container, for reading or for writing.
+    # A member must not lead out of its container, neither to read nor to write.
     parts = cleaned.split("/")
     if format_name == "npy" or any(part in {"", ".", ".."} for part in parts):
         raise StoreError(
             f"{text!r} names a member {member!r}, which no .{format_name} file has",
-            "Write it as 'path::group/name', and of a .npy file only the path",
+            "Write 'path::group/name', or only the path of a .npy file",
             "path-member",
         )
     return cleaned

@@ -1,4 +1,4 @@
-"""A matrix that stays on disk, and what its format says and reads of it."""
+"""A matrix that stays on disk, and what each format must be able to read of it."""
 
 import re
 from abc import ABC, abstractmethod
@@ -15,36 +15,36 @@ from ._location import Location
 from ._region import Region, split_index
 from ._tree import Stamp
 
-# Of elements, without their byte order.
+# Codes of the allowed dtypes, without their byte order.
 _DTYPE = re.compile(r"b1|[iu][1248]|f[48]|c8|c16")
 _MAX_LISTED = 10
 
 
 @dataclass(frozen=True)
 class StoredMatrix(ABC):
-    """A matrix in a file, read where and when it is indexed.
+    """A matrix in a file, which is read whenever the matrix is indexed.
 
-    Made by `open_matrix`. It holds no open file, so it can be pickled and read in any
-    process that sees the same file system. Its methods raise StoreError where the file
-    is gone. There is a subclass for each format.
+    `open_matrix` makes it. It holds no open file, so it can be pickled and read in any
+    process that sees the same file system. Its methods raise StoreError if the file is
+    gone. Each format has a subclass.
 
     Attributes
     ----------
     location : Location
-        Its path, absolute, its member, None where the file is the array, and its
-        format: 'zarr', 'npy', 'npz' or 'hdf5'.
+        Absolute path, member (None if the file is the array) and format: 'zarr', 'npy',
+        'npz' or 'hdf5'.
     shape : tuple of int
         Rows and columns.
     dtype : numpy.dtype
-        Dtype of what is read, in native byte order.
+        Dtype of the values as read, in native byte order.
     chunks : tuple of int or None
-        Rows and columns of the pieces it is stored in; None where it is stored whole.
+        Rows and columns of the pieces it is stored in; None if it is stored whole.
     fingerprint : str
         Size and modification time of the file, which a copy may keep; for zarr those
         of the metadata file, with shape and dtype.
     changed : str
-        When the file, its name, owner or permissions last changed, which no copy keeps.
-        Empty at a URL.
+        Time when the file, its name, owner or permissions last changed, which no copy
+        keeps. Empty at a URL.
     """
 
     location: Location
@@ -63,46 +63,46 @@ class StoredMatrix(ABC):
     def __getitem__(self, index: tuple[slice, slice]) -> NDArray[Any]:
         """Read one region, of rows and columns with any steps, into a new array.
 
-        Raises StoreError where the file is gone, damaged, or another matrix by now.
+        Raises StoreError if the file is gone or damaged, or holds another matrix now.
         """
         region, within = split_index(index, self.shape)
         rows, columns = (f"{x.start}:{x.stop}" for x in region)
         name = f"{self.location} [{rows}, {columns}]"
-        # dask reads in a task.
+        # dask calls this in a task, whose errors must travel to the client.
         with portable_errors(), store_errors(name, "read"):
             return self._read(region)[within]
 
     def stamp(self) -> str:
-        """Look at the file, and return what changes when any part of it is rewritten.
+        """Look at the file; return a text that differs after any part is rewritten.
 
-        For zarr that is every file of it, each of which is looked up.
+        For zarr every file of the store is looked up.
         """
         with store_errors(self.location, "read"):
             found = self.find(self.location)
         return f"{found.fingerprint} {found.changed}"
 
     def count_chunks(self) -> tuple[int, int]:
-        """Count the chunks of a zarr array, by their names, and those that could be.
+        """Count the chunks that a zarr array has, by their names, and could have.
 
-        zarr reads the others as the fill value, and leaves out chunks that hold nothing
-        else. (1, 1) for other formats.
+        zarr reads a missing chunk as the fill value, and writes no chunk that holds
+        nothing else. (1, 1) for other formats.
         """
         return 1, 1
 
     def check_content(self) -> None:
-        """Check what reading parts of it does not, for a job; reads an .npz whole."""
+        """Check for a job what reading parts does not; an .npz is read whole."""
         return
 
     def provenance(self) -> dict[str, Any]:
-        """Return what an output of `multiply_files` or `update_files` says of itself.
+        """Return the notes that `multiply_files` and `update_files` keep in an output.
 
-        Routine, arguments, moduli, bound, inputs and versions, and whether it is
-        complete. Empty for other matrices, and for .npy and .npz, which keep no notes.
+        Routine, arguments, moduli, bound, inputs, versions, and whether it is complete.
+        Empty for other matrices, and for .npy and .npz files, which hold no notes.
         """
         return {}
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
-        """Return what names the matrix in a dask graph."""
+        """Return the values from which dask makes the matrix's name in a graph."""
         kind = f"{self.shape}-{self.dtype.str}"
         stamp = f"{self.fingerprint} {self.changed}"
         return ("twom-stored-matrix", str(self.location), kind, stamp)
@@ -110,31 +110,31 @@ class StoredMatrix(ABC):
     @classmethod
     @abstractmethod
     def find(cls, location: Location) -> Self:
-        """Read what a file says about the array."""
+        """Read the header or the metadata of an array."""
 
     @staticmethod
     def list_others(path: str) -> list[str]:
-        """List what a container holds beside an output that was given no name."""
+        """List what a container holds besides an output that was given no name."""
         return []
 
     @abstractmethod
     def _read(self, region: Region) -> NDArray[Any]:
-        """Check that what was found still holds, and read a rectangle.
+        """Check that shape and dtype still hold, and read a rectangle.
 
-        Into a fresh C-ordered array of native dtype.
+        The result is a new C-ordered array of native dtype.
         """
 
     @classmethod
     def _checked(
         cls, location: Location, array: Any, chunks: Any, stamp: Stamp
     ) -> Self:
-        """Take shape and dtype of an array, or refuse what is not a matrix."""
-        # That of an HDF5 dataset may be None.
+        """Take shape and dtype of an array; refuse one that is not a matrix."""
+        # The shape of an HDF5 dataset may be None.
         shape = array.shape or ()
         if len(shape) != 2 or min(shape) < 0:
             raise StoreError(
-                f"{str(location)!r} is an array of shape {shape}, and a matrix has two "
-                "dimensions, none below 0",
+                f"{str(location)!r} is an array of shape {shape}, but a matrix has two "
+                "dimensions, none of them negative",
                 "Reshape it first or name another array",
                 "matrix-shape",
             )
@@ -145,7 +145,7 @@ class StoredMatrix(ABC):
                 "Convert it first",
                 "matrix-dtype",
             )
-        # Without the metadata that HDF5 gives to some.
+        # h5py adds metadata to some dtypes; one that is made from `str` has none.
         dtype = np.dtype(array.dtype.str).newbyteorder("=")
         m, n = map(int, shape)
         return cls(location, (m, n), dtype, chunks, *stamp)
@@ -169,7 +169,7 @@ def list_names(names: Sequence[str]) -> str:
 
 
 def name_member(location: Location, list_matrices: Callable[[], list[str]]) -> Location:
-    """Name the one 2-D array of a container, where none is named."""
+    """Fill in the name of a container's only 2-D array if the user names none."""
     if location.member is not None:
         return location
     found, name = list_matrices(), repr(str(location))
@@ -185,7 +185,7 @@ def name_member(location: Location, list_matrices: Callable[[], list[str]]) -> L
 
 
 def refuse_member(location: Location, matrices: list[str]) -> StoreError:
-    """Return the error for a member that is not there or is no array."""
+    """Return the error for a member that is missing or not an array."""
     held = list_names(matrices) if any(matrices) else "nothing that has a name"
     problem = f"{str(location)!r} names no array of the container, which holds {held}"
     return StoreError(problem, "Name another array, or none", "no-such-member")

@@ -16,18 +16,18 @@ from ._matrix import StoredMatrix
 from ._region import Region
 from ._tree import stamp_file
 
-# NumPy parses a header as Python, and CPython 3.11 may fail where two threads do so at
+# NumPy parses a header as Python, and CPython 3.11 may fail when two threads do so at
 # once: SystemError, "AST constructor recursion depth mismatch".
 _PARSING = Lock()
 
 _VERSIONS = ((1, 0), (2, 0), (3, 0))
 
-# At once, of what takes memory beside the elements.
+# Bytes of a read that takes memory in addition to that of the elements.
 READ_BYTES = 2**20
 
 
 class NpyHeader(NamedTuple):
-    """Shape, order and dtype of an array, and where its first byte stands."""
+    """Shape, order and dtype of an array, and the offset of its first byte."""
 
     shape: tuple[int, ...]
     fortran_order: bool
@@ -73,7 +73,7 @@ def check_size(location: Location, header: NpyHeader, available: int) -> None:
     needed = header.offset + math.prod(header.shape) * header.dtype.itemsize
     if available < needed:
         raise StoreError(
-            f"{str(location)!r} is truncated: its header asks for {needed} bytes and "
+            f"{str(location)!r} is truncated: its header asks for {needed} bytes, but "
             f"it has {available}",
             "Copy or write it again",
             "file-truncated",
@@ -83,20 +83,20 @@ def check_size(location: Location, header: NpyHeader, available: int) -> None:
 def read_region(
     stream: BufferedIOBase, path: str, header: NpyHeader, region: Region
 ) -> NDArray[Any]:
-    """Read one rectangle, a run of bytes for each of its rows, or of its columns."""
+    """Read one rectangle, as one run of bytes for each row, or each column in it."""
     outer, inner = region[::-1] if header.fortran_order else region
     width = header.shape[0 if header.fortran_order else 1]
     shape = outer.stop - outer.start, inner.stop - inner.start
     lines = np.empty(shape, header.dtype)
     runs = lines.reshape(1, -1) if inner == slice(0, width) else lines
-    # Not a memory map: a rectangle of 12 MiB in rows of 430 KiB counted as 680 MiB of
-    # the process, with all that the kernel maps around it.
+    # A memory map costs more: a rectangle of 12 MiB in rows of 430 KiB counted as
+    # 680 MiB of the process, because the kernel maps pages around what is read.
     for number, run in enumerate(runs, start=outer.start):
         place = (number * width + inner.start) * header.dtype.itemsize
         stream.seek(header.offset + place)
         left = run.view(np.uint8)
         while left.size:
-            # What is compressed is unpacked in memory of its own first.
+            # A compressed member is unpacked into a buffer of its own first.
             read = stream.readinto(left[:READ_BYTES])
             if not read:
                 problem = f"{path!r} ends before its last element"

@@ -14,10 +14,10 @@ from ._npy import READ_BYTES, NpyHeader, check_size, read_header, read_region
 from ._region import Region
 from ._tree import stamp_file
 
-# Most bytes of a compressed member that a job reads: 2048 x 2048 complex numbers, whose
-# product took 7 s in place of 2.3 (AMD EPYC, 2 shared cores).
+# Largest compressed member, in bytes, that a job reads: 2048 x 2048 complex numbers,
+# whose product took 7 s instead of 2.3 (AMD EPYC, 2 shared cores).
 _MOST_UNPACKED = 2**26
-# Bytes that one byte may stand for: https://zlib.net/zlib_tech.html
+# Most bytes that one compressed byte may stand for: https://zlib.net/zlib_tech.html
 _MOST_DEFLATED = 1032
 
 
@@ -46,9 +46,9 @@ class NpzMatrix(StoredMatrix):
             _, info, _ = _read_member(archive, self.location)
             if info.compress_type != ZIP_STORED and info.file_size > _MOST_UNPACKED:
                 raise StoreError(
-                    f"{str(self.location)!r} is compressed, and every tile would take "
-                    f"unpacking all of its {info.file_size} bytes; {_MOST_UNPACKED} "
-                    "are allowed",
+                    f"{str(self.location)!r} is compressed, so reading each tile would "
+                    f"unpack all of its {info.file_size} bytes; {_MOST_UNPACKED} are "
+                    "allowed",
                     "Store it as .npy, or without compression: np.savez",
                     "npz-compressed",
                 )
@@ -65,7 +65,7 @@ class NpzMatrix(StoredMatrix):
                     return read_region(stream, self.path, header, region)
             member: Any = archive.open(info)
             with member:
-                # What is passed over is unpacked as well.
+                # Seeking unpacks what it passes over, at most this much at once.
                 member.MAX_SEEK_READ = READ_BYTES
                 found = read_region(member, self.path, header, region)
                 _read_on(member)
@@ -73,7 +73,7 @@ class NpzMatrix(StoredMatrix):
 
 
 def _read_on(stream: IO[bytes]) -> None:
-    """Read a member to its end, where its checksum is compared."""
+    """Read a member to its end, where zipfile compares its checksum."""
     while stream.read(READ_BYTES):
         pass
 
@@ -81,19 +81,19 @@ def _read_on(stream: IO[bytes]) -> None:
 def _read_member(
     archive: ZipFile, location: Location
 ) -> tuple[NpyHeader, ZipInfo, int]:
-    """Read the header of a member, and tell where the member begins."""
+    """Return the header of a member, its entry, and the offset at which it begins."""
     name = f"{location.member}.npy"
     if name not in archive.namelist():
         raise refuse_member(location, _matrices(archive))
     with archive.open(name) as stream:
         assert archive.fp is not None
-        # To open a member reads what the archive has before it.
+        # Opening a member reads its local header, behind which the member begins.
         start = archive.fp.tell()
         return read_header(stream), archive.getinfo(name), start
 
 
 def _most_bytes(info: ZipInfo) -> int:
-    """Bound the bytes of a member, whatever the archive says of them."""
+    """Bound the bytes of a member, even if the archive claims more."""
     ratio = {ZIP_STORED: 1, ZIP_DEFLATED: _MOST_DEFLATED}.get(info.compress_type)
     if ratio is None:
         return info.file_size

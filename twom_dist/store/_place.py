@@ -1,4 +1,4 @@
-"""Where an output is made: under its own name, in an object store."""
+"""The place where an output is made: here under its own name, in an object store."""
 
 import os
 import uuid
@@ -22,16 +22,16 @@ Commit = Callable[[], None]
 class Place:
     """The place of an output that is made under its own name, at a URL.
 
-    It is finished when its manifest says so, which is written last. Nothing can be
-    renamed or locked there, so what is there already is neither replaced nor removed.
+    The output is finished when its manifest says so, which is written last. An object
+    store can neither rename nor lock, so nothing that is there is replaced or removed.
     """
 
     location: Location
-    """Of the output; its path is that of the file, where a link was given."""
+    """Location of the output; for a link, with the path of the file it leads to."""
 
     @property
     def folder(self) -> str:
-        """Path or URL of what is unfinished."""
+        """Path or URL under which the unfinished output lies."""
         return self.location.path
 
     def _store(self, id: str) -> str:
@@ -39,58 +39,58 @@ class Place:
 
     @property
     def _member(self) -> str:
-        """Of the array in its store, which becomes the output only if it is a zarr."""
+        """Name of the array in its store; empty unless the output is a zarr store."""
         return (self.location.member or "") if self.location.format == "zarr" else ""
 
     def find(self) -> tuple[Output, Manifest] | None:
-        """Find what an earlier run has left, and its manifest, if anything."""
+        """Return the output that an earlier run left, with its manifest, if any."""
         with store_errors(self.location, "read"):
-            # A store that is there may be somebody else's, or none.
+            # The store may be another user's, or not a store at all.
             path = os.path.join(self.location.path, self._member, "zarr.json")
             if not tree.exists(path):
                 return None
             try:
                 found = open_output(self.location.path, self._member)
             except ValueError:
-                # That of somebody else, or a damaged one, which `check` finds there.
+                # Another user's store or a damaged one; `check` refuses both.
                 return None
         return found if found[1].get(COMPLETE) is False else None
 
     def output(
         self, shape: tuple[int, int], tile: tuple[int, int], dtype: np.dtype[Any]
     ) -> Output:
-        """Return an output that is not there yet."""
+        """Return an output that does not exist yet."""
         id, (m, n), (mb, nb) = uuid.uuid4().hex[:12], shape, tile
         tile = min(mb, max(m, 1)), min(nb, max(n, 1))
         return Output(self._store(id), self._member, shape, tile, dtype, id)
 
     def check(self, overwrite: bool, anew: bool = True) -> None:
-        """Refuse a place that cannot take the output, or where it cannot continue."""
+        """Refuse a place that cannot take the output, or continue it if not `anew`."""
         name = str(self.location)
         if self.location.member is not None:
             raise StoreError(
-                f"{name!r} names a member, and an output at a URL is a whole store",
-                "Leave out the member",
+                f"{name!r} names a member, but an output at a URL is a whole store",
+                "Omit the member",
                 "url-member",
             )
         with store_errors(name, "written"):
             if anew and tree.exists(self.location.path):
                 raise StoreError(
-                    f"{name!r} exists, and what is at a URL is not replaced",
+                    f"{name!r} exists, and outputs at URLs are never replaced",
                     "Remove it or choose another name",
                     "output-exists",
                 )
 
     def check_seen(self) -> None:
-        """Refuse a process that does not see what another one has begun."""
+        """Refuse a process that does not see the output that another one has begun."""
         with store_errors(self.location, "written"):
             tree.exists(self.location.path)
 
     def check_space(self, output: Output) -> None:
-        """Refuse an output for which there is no room, beside what is there."""
+        """Refuse an output that does not fit; object stores are taken to have room."""
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep other runs out; refuse to where one is in."""
+        """Keep other runs out, or refuse if one is in; object stores cannot lock."""
         return nullcontext()
 
     def start(self, output: Output, manifest: Manifest) -> None:
@@ -100,9 +100,9 @@ class Place:
     def finish(
         self, output: Output, overwrite: bool, commit: Commit = lambda: None
     ) -> None:
-        """Say in the manifest that the output is whole, if it is still the same one.
+        """Mark the output as complete in its manifest, if it is still the same one.
 
-        `commit` is called at the last moment at which nothing has been replaced.
+        `commit` is called last before anything is replaced.
         """
         with store_errors(self.location, "written"):
             output.check_id()
@@ -110,7 +110,7 @@ class Place:
         output.complete()
 
     def remove(self, output: Output) -> None:
-        """Remove what is unfinished of an output, and nothing else."""
+        """Remove the files of an unfinished output, and nothing else."""
         with store_errors(self.folder, "removed"):
             output.check_id()
             for name in filter(tree.is_own, [*tree.list_files(self.folder)]):

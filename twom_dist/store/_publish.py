@@ -1,4 +1,4 @@
-"""Give a finished file or folder its name."""
+"""Renaming of a finished file or folder to its final name."""
 
 import ctypes
 import errno
@@ -7,19 +7,19 @@ import shutil
 
 from ._tree import sync
 
-# Linux: renameat2(2).
+# From Linux's renameat2(2).
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
-# Of kernels and file systems that cannot exchange names.
+# Errors of kernels and file systems that cannot exchange names.
 _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTTY, errno.EOPNOTSUPP)
 
 
 def publish(finished: str, target: str) -> None:
-    """Give a file or folder its name in one step, or leave the old one there.
+    """Give a file or folder its name in one step, or leave the old one in place.
 
-    It gets the permissions of the old one. An old folder is then where the new one was.
-    Where the system cannot exchange two folders, a run killed between two renames
-    leaves nothing under the name.
+    The new one gets the permissions of the old one. An old folder moves to where the
+    new one was. If the system cannot exchange two folders, a run that is killed between
+    two renames leaves nothing under the name.
     """
     if os.path.lexists(target):
         shutil.copymode(target, finished)
@@ -37,7 +37,7 @@ def publish(finished: str, target: str) -> None:
 
 
 def _exchange(one: str, other: str) -> bool:
-    """Exchange two names; tell whether the system can."""
+    """Exchange two names; return False if the system cannot."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except AttributeError:

@@ -1,4 +1,4 @@
-"""Rectangles of a matrix, from what stands between the brackets of ``matrix[...]``."""
+"""Conversion of the index in ``matrix[...]`` into a rectangle to read."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def split_index(index: Any, shape: tuple[int, int]) -> tuple[Region, LocalIndex]
 
 def _split_axis(entry: Any, extent: int) -> tuple[slice, slice | int]:
     picked = range(extent)[entry]
-    # dask fuses x[i, :] into its read, so integers reach here as well.
+    # dask fuses x[i, :] into the read, so integers arrive here, too.
     if isinstance(picked, int):
         return slice(picked, picked + 1), 0
     if not picked:

@@ -1,4 +1,4 @@
-"""Files of others in the hidden folder of a job: no job removes them."""
+"""Files in the hidden folder of a job that no job wrote, and so none removes."""
 
 import json
 import os
@@ -10,29 +10,29 @@ from . import _tree as tree
 from .output import read_manifest
 
 STORE = re.compile(r"([0-9a-f]{12})\.zarr(\.draft|\.old)?")
-# In a store, or in a member of it; zarr leaves the partial ones where it is killed.
+# Files of a store or of a member of it; zarr leaves partial ones when it is killed.
 _OURS = re.compile(
     r"(.+/)?(zarr\.json|zarr\.[0-9a-f]+\.partial|c/\d+/\d+(\.[0-9a-f]+\.partial)?)"
 )
 
 
 def find_stranger(folder: str, output: str) -> str:
-    """Name what no job has put into the hidden folder of an output; empty if nothing.
+    """Name what no job put into the hidden folder of an output; empty if nothing.
 
-    `output`: path of the output. Once it is there, the store may hold what it has
-    replaced, which has no manifest of ours.
+    `output`: path of the output. Once the output exists, the store may hold what it
+    replaced, without a manifest of ours.
     """
     name = os.path.basename(output)
-    # Of an .npz an .npy file is made first.
+    # An .npz is made from an .npy file.
     files = ("lock", "room", name, f"{name}.npy")
     for path in sorted(Path(folder).glob("*")):
-        # A link goes as one, and what it leads to stays.
+        # Removing a link leaves what it leads to, so a link counts as a file.
         whole = path.is_dir() and not path.is_symlink()
         store = STORE.fullmatch(path.name)
         if whole != bool(store) or not (store or path.name in files):
             return path.name
         if store is None:
-            # A job writes nothing into the file that it locks.
+            # Jobs write nothing into the lock file.
             if path.name == "lock" and path.lstat().st_size and not path.is_symlink():
                 return path.name
             continue
@@ -45,7 +45,7 @@ def find_stranger(folder: str, output: str) -> str:
 
 
 def _is_of_another(store: Path, id: str) -> bool:
-    """Tell whether all that a store says of itself is readable, and not of this run."""
+    """Return True if all metadata of a store is readable, and none names this run."""
     found = []
     for path in store.rglob("zarr.json"):
         try:

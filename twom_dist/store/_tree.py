@@ -1,4 +1,4 @@
-"""Where zarr arrays lie: folders, and prefixes of object stores, named by URLs."""
+"""Folders, and prefixes of object stores, in which zarr arrays lie."""
 
 import os
 import re
@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 from ..errors import StoreError
 
-# Threads that look at files, and how many each takes in turn. With 0.3 ms for a file,
-# as over a network, 10^5 take 2.7 s in place of 37; on a local disk 0.5 s in place of
-# 0.7 (AMD EPYC, 2 shared and busy cores).
+# Number of threads that look at files, and of files that each takes in turn. With
+# 0.3 ms for a file, as over a network, 10^5 files take 2.7 s instead of 37; on a local
+# disk 0.5 s instead of 0.7 (AMD EPYC, 2 shared and busy cores).
 _LOOKERS, _FILES = 16, 256
 
-# What tells a new object from the old one, by the names of several stores.
+# Fields that tell a new object from the old one, as several stores name them.
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "updated", "created")
 
-# Of chunks: c/0/1, c.0.1, 0/1 or 0.1.
+# Names of chunks: c/0/1, c.0.1, 0/1 or 0.1.
 CHUNK = re.compile(r"(c[./])?\d+([./]\d+)*")
-# What belongs to an array; zarr leaves the last where it is killed.
+# Names of files that belong to an array; zarr leaves partial ones when it is killed.
 _OWN = re.compile(
     r"zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata"
     rf"|{CHUNK.pattern}(\.[0-9a-f]+\.partial)?"
@@ -36,10 +36,10 @@ class Stamp(NamedTuple):
     content: str
     """Size and modification time, which a copy may keep."""
     change: str
-    """When its content, name, owner or permissions changed, which nobody can set.
+    """Time when content, name, owner or permissions changed, which nobody can set.
 
-    Not the number of its inode: exFAT, sshfs and others give a file a new one now and
-    then. Empty for objects, whose modification time or digest nobody can set, either.
+    The inode's number would not do: exFAT, sshfs and others give a file a new one now
+    and then. Empty for objects, whose modification time or digest nobody can set.
     """
 
 
@@ -48,12 +48,12 @@ def is_url(path: str) -> bool:
 
 
 def zarr_target(path: str) -> Path | str:
-    """Return what zarr takes for a path; a str of an odd name might pass for a URL."""
+    """Return a path as zarr takes it; an odd name in a str might pass for a URL."""
     return path if is_url(path) else Path(path)
 
 
 def exists(path: str) -> bool:
-    """Tell whether there is a file, a folder, an object or a prefix."""
+    """Return True if there is a file, a folder, an object or a prefix."""
     if is_url(path):
         fs, place = _open(path)
         return bool(fs.exists(place))
@@ -61,7 +61,7 @@ def exists(path: str) -> bool:
 
 
 def is_store(path: str) -> bool:
-    """Tell whether a folder or prefix is the root of a zarr array or group."""
+    """Return True if a folder or prefix is the root of a zarr array or group."""
     if not is_url(path):
         check_metadata(path)
     names = ("zarr.json", ".zarray", ".zgroup")
@@ -69,18 +69,18 @@ def is_store(path: str) -> bool:
 
 
 def check_metadata(folder: str) -> None:
-    """Refuse metadata of a zarr node that are no files: zarr waits for pipes."""
+    """Refuse metadata of a zarr node that are not files: zarr would wait for pipes."""
     for name in ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"):
         check_file(os.path.join(folder, name))
 
 
 def is_own(name: str) -> bool:
-    """Tell whether a file in the folder of an array is a part of it."""
+    """Return True if a file in the folder of an array is part of the array."""
     return _OWN.fullmatch(name) is not None
 
 
 def check_there(path: str) -> None:
-    """Raise FileNotFoundError, or what else keeps a store from being read."""
+    """Raise FileNotFoundError, or another error that prevents reading the store."""
     if not is_url(path):
         os.stat(path)
     elif not exists(path):
@@ -88,17 +88,17 @@ def check_there(path: str) -> None:
 
 
 def open_array(path: str, mode: str = "r", **options: Any) -> Any:
-    """Open a zarr array; refuse to where there is none."""
+    """Open a zarr array; raise if it is missing."""
     import zarr
 
     if not is_url(path):
-        # zarr 3.1.0 makes the folder of a store that it does not find.
+        # zarr 3.1.0 creates the folder of a store that it does not find.
         os.stat(path)
     return zarr.open_array(zarr_target(path), mode=mode, **options)
 
 
 def list_files(path: str) -> Iterator[str]:
-    """List all files below a folder or prefix, relative to it; none is looked at."""
+    """List the names of all files below a folder or prefix, without looking at any."""
     if is_url(path):
         yield from (name for name, *_ in look_at_files(path))
         return
@@ -112,7 +112,7 @@ def list_files(path: str) -> Iterator[str]:
 
 
 def look_at_files(path: str) -> Iterator[tuple[str, int, str]]:
-    """Yield name, size and what a change alters; each file of a folder is looked up."""
+    """Yield the name, the size, and the times or the digest of every file."""
     if not is_url(path):
         names = list_files(path)
         with ThreadPoolExecutor(_LOOKERS) as pool:
@@ -131,7 +131,7 @@ def look_at_files(path: str) -> Iterator[tuple[str, int, str]]:
 def _look(folder: str, names: list[str]) -> list[tuple[str, int, str]]:
     found = []
     for name in names:
-        # What has gone meanwhile is not there.
+        # A file that has gone meanwhile does not count.
         with suppress(FileNotFoundError):
             status = os.stat(os.path.join(folder, name))
             times = f"{status.st_mtime_ns}-{status.st_ctime_ns}"
@@ -140,20 +140,20 @@ def _look(folder: str, names: list[str]) -> list[tuple[str, int, str]]:
 
 
 def stamp_file(path: str) -> Stamp:
-    """Return what changes when a file or object is rewritten."""
+    """Return marks that change when a file or object is rewritten."""
     if is_url(path):
         fs, place = _open(path)
         info = fs.info(place)
         return Stamp(f"{info.get('size')}-{_mark(info)}", "")
     check_kind(path)
-    # Opened: a network file system may answer for a name from its cache.
+    # A network file system may answer a question by name from its cache.
     with open(path, "rb") as stream:
         status = os.fstat(stream.fileno())
     return Stamp(f"{status.st_size}-{status.st_mtime_ns}", str(status.st_ctime_ns))
 
 
 def check_kind(path: str) -> None:
-    """Refuse what is neither a file nor a folder: a pipe would be waited for."""
+    """Refuse all but files and folders: reading a pipe would wait for its writer."""
     mode = os.stat(path).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         problem = f"{path!r} is neither a file nor a folder"
@@ -161,8 +161,8 @@ def check_kind(path: str) -> None:
 
 
 def check_file(path: str) -> None:
-    """Refuse what has the name of a file and is none; nothing need be there."""
-    # A link that leads nowhere is something.
+    """Refuse a path that exists and is not a file; a missing one passes."""
+    # A link that leads nowhere exists.
     if not os.path.isfile(path) and os.path.lexists(path):
         problem = f"{path!r} is not a file"
         raise StoreError(problem, "Copy the matrix again", "file-kind")
@@ -177,7 +177,7 @@ def read_bytes(url: str) -> bytes:
 def sync(path: str) -> None:
     """Wait until a file, or the list of names in a folder, is on disk."""
     if is_url(path):
-        # An object is there when it has been written.
+        # A written object is durable.
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -210,7 +210,7 @@ def _mark(info: dict[str, Any]) -> str:
 
 
 def _open(path: str) -> tuple[Any, str]:
-    """Open the file system of a URL; what it lists is never taken from a cache."""
+    """Open the file system of a URL, with no cache of its listings."""
     from fsspec.core import url_to_fs
 
     try:

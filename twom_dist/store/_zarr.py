@@ -23,7 +23,7 @@ from .output import COMPLETE, read_manifest
 
 
 class ZarrMatrix(StoredMatrix):
-    """An array of a store; its chunks are met when they are read."""
+    """An array of a store, whose chunks are checked when they are read."""
 
     @classmethod
     def find(cls, location: Location) -> Self:
@@ -45,12 +45,12 @@ class ZarrMatrix(StoredMatrix):
             raise refuse_member(location, _matrices(location.path))
         if read_manifest(node.attrs).get(COMPLETE) is False:
             raise StoreError(
-                f"{str(location)!r} is an unfinished output: tiles of it are missing",
-                "Run its job again, which continues it",
+                f"{str(location)!r} is an unfinished output: some tiles are missing",
+                "Run the same job again to continue it",
                 "input-unfinished",
             )
-        # The chunks can change while the metadata file stays, so its own stamp is the
-        # cheapest sign of a new matrix, not a proof of the old one.
+        # Chunks can change while the metadata file stays, so the stamp of that file is
+        # the cheapest sign of a new matrix, but no proof that the old one is unchanged.
         metadata = ".zarray" if node.metadata.zarr_format == 2 else "zarr.json"
         stamp = tree.stamp_file(os.path.join(_folder(location), metadata))
         stamp = stamp._replace(content=f"{stamp.content}-{node.shape}-{node.dtype}")
@@ -58,13 +58,13 @@ class ZarrMatrix(StoredMatrix):
 
     @staticmethod
     def list_others(path: str) -> list[str]:
-        """List what is not of an array which is the store, or all if it is no store."""
+        """List all names but those of the array at the root, if there is one."""
         is_store, names = tree.is_store(path), tree.list_files(path)
         names = (x for x in names if not (is_store and tree.is_own(x)))
         return sorted({name.partition("/")[0] for name in names})
 
     def _read(self, region: Region) -> NDArray[Any]:
-        # To open an array takes up to six requests.
+        # Opening an array takes up to six requests.
         once = _open_once if tree.is_url(self.path) else _open
         array = once(self.location, self.fingerprint)
         self._check_unchanged(array)
@@ -72,7 +72,7 @@ class ZarrMatrix(StoredMatrix):
         return np.ascontiguousarray(array[region], dtype=self.dtype)
 
     def _check_chunks(self, array: Any, region: Region) -> None:
-        """Refuse chunks that are no files: zarr waits for pipes, and skips folders."""
+        """Refuse chunks that are not files: zarr waits for pipes and skips folders."""
         if tree.is_url(self.path):
             return
         sides = getattr(array, "shards", None) or array.chunks
@@ -124,9 +124,9 @@ def _open_node(path: str) -> Any:
 
 
 def _matrices(path: str) -> list[str]:
-    """Name the matrices of a store; one that is the store has no name."""
+    """Name the matrices of a store; one that is the store itself has no name."""
     with warnings.catch_warnings():
-        # Of files that are no part of the store.
+        # zarr warns of files that are not part of the store.
         warnings.simplefilter("ignore")
         root = _open_node(path)
         nodes = () if isinstance(root, zarr.Array) else root.members(None)

@@ -1,4 +1,4 @@
-"""What stopped jobs have left in a folder, and removing it."""
+"""Search for and removal of files that stopped jobs have left in a folder."""
 
 import os
 from contextlib import suppress
@@ -11,13 +11,13 @@ from .unfinished import Unfinished
 
 
 def list_leftovers(folder: str) -> list[Unfinished]:
-    """List the outputs that are unfinished in a folder, not in those inside it."""
+    """List the unfinished outputs in a folder, but not in its subfolders."""
     found = []
     with store_errors(folder, "read"):
         paths = sorted(Path(os.path.abspath(folder)).iterdir())
     for path in paths:
         output = path.name.removeprefix(".").removesuffix(".unfinished")
-        # Most names are not of an output.
+        # Most names are not those of an output.
         with suppress(StoreError):
             place = Unfinished(parse_location(os.path.join(path.parent, output)))
             if place.folder == str(path) and path.is_dir() and not path.is_symlink():
@@ -26,9 +26,9 @@ def list_leftovers(folder: str) -> list[Unfinished]:
 
 
 def remove_leftover(place: Unfinished, *, dry: bool = False) -> None:
-    """Remove what is left, or only refuse to where it must stay."""
-    obstacle = "it has no lock, and so is not of a job"
-    # To lock would make the file.
+    """Remove an unfinished output unless it must stay; `dry`: only check that."""
+    obstacle = "it has no lock file, so twom-dist did not make it"
+    # Locking would create the file.
     if os.path.isfile(place.lock_path):
         with place.lock(surely=True):
             obstacle = place.find_obstacle()
@@ -36,4 +36,4 @@ def remove_leftover(place: Unfinished, *, dry: bool = False) -> None:
                 place.remove()
     if obstacle:
         problem = f"{place.folder!r} stays: {obstacle}"
-        raise StoreError(problem, "Look into it first", "not-removed")
+        raise StoreError(problem, "Look inside it first", "not-removed")

@@ -19,13 +19,13 @@ from . import _tree as tree
 from ._errors import store_errors
 from ._region import Region
 
-# Of the attributes of an array.
+# Name of the manifest among the attributes of an array.
 MANIFEST = "twom_dist"
-# Of a manifest, when the array is whole.
+# Name of the manifest's entry that is True once the array is whole.
 COMPLETE = "complete"
 _DIGEST = "digest"
 _CHUNK = re.compile(r"(\d+)/(\d+)")
-# That zarr's codec crc32c adds to each chunk.
+# Size of the checksum that zarr's codec crc32c adds to each chunk.
 _CHECKSUM_BYTES = 4
 
 Manifest = dict[str, Any]
@@ -33,22 +33,22 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class Output:
-    """A zarr array that is written one tile at a time, one chunk each.
+    """A zarr array that is written tile by tile, each into a chunk of its own.
 
-    It keeps no open file: a pickled copy writes to the same array, from any process
+    It holds no open file: a pickled copy writes to the same array, from any process
     that sees the same file system or object store.
     """
 
     store: str
     """Path or URL of the zarr store."""
     member: str
-    """Name of the array in it; empty if it is the array."""
+    """Name of the array in the store; empty if the store is the array."""
     shape: tuple[int, int]
     tile: tuple[int, int]
-    """Rows and columns, no more than the matrix has: chunks are stored whole."""
+    """Rows and columns, at most those of the matrix: chunks are stored whole."""
     dtype: np.dtype[Any]
     id: str
-    """Tells it from what another run makes in the same place."""
+    """Name that differs from those of outputs that other runs make in this place."""
 
     @property
     def array(self) -> str:
@@ -57,28 +57,28 @@ class Output:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Rows and columns of tiles."""
+        """Number of tiles along rows and columns."""
         (m, n), (mb, nb) = self.shape, self.tile
         return -(-m // mb), -(-n // nb)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all chunks, but for their checksums."""
+        """Bytes of all chunks without their checksums."""
         return math.prod((*self.counts, *self.tile)) * self.dtype.itemsize
 
     def region(self, i: int, j: int) -> Region:
-        """Return rows and columns of tile (i, j); fewer ones for the last tiles."""
+        """Return the rows and columns of tile (i, j); the last tiles have fewer."""
         (m, n), (mb, nb) = self.shape, self.tile
         return slice(i * mb, min(m, i * mb + mb)), slice(j * nb, min(n, j * nb + nb))
 
     def create(self, manifest: Manifest) -> None:
-        """Create the array, uncompressed, with no chunk yet; the manifest is JSON."""
+        """Create the array, uncompressed, without chunks; the manifest must be JSON."""
         import zarr
         from zarr.codecs import Crc32cCodec
 
         manifest = manifest | {"id": self.id, COMPLETE: False}
         with store_errors(self.store, "written"):
-            # A folder gets its name when all of its metadata are there.
+            # A folder gets its name once all of its metadata is there.
             draft = self.store if tree.is_url(self.store) else f"{self.store}.draft"
             zarr.create_array(
                 tree.zarr_target(draft),
@@ -86,7 +86,7 @@ class Output:
                 shape=self.shape,
                 dtype=self.dtype,
                 chunks=self.tile,
-                # The low bits of a product look random: compressing takes time only.
+                # The low bits of a product look random: compressing only costs time.
                 compressors=[Crc32cCodec()],
                 filters=None,
                 fill_value=0,
@@ -99,29 +99,29 @@ class Output:
                 tree.sync(os.path.dirname(self.store))
 
     def record(self, **more: Any) -> None:
-        """Add to the manifest."""
+        """Add entries to the manifest."""
         with store_errors(self.store, "written"):
             array = self.open()
             array.attrs[MANIFEST] = self._sealed(read_manifest(array.attrs) | more)
             tree.sync(os.path.join(self.array, "zarr.json"))
 
     def _sealed(self, manifest: Manifest) -> Manifest:
-        """Return a manifest with a digest of it and of the header of the array."""
+        """Return a manifest with a digest of itself and of the array's header."""
         header = self.shape, self.tile, np.dtype(self.dtype).str
         text = json.dumps([*header, manifest], sort_keys=True)
         return manifest | {_DIGEST: sha256(text.encode()).hexdigest()}
 
     def check_id(self) -> None:
-        """Raise FileNotFoundError where there is another output at the URL by now.
+        """Raise FileNotFoundError if another run's output is now at the URL.
 
-        A task of a stopped run may go on when another one has begun.
+        A task of a stopped run may still be running after another run has begun.
         """
         found = json.loads(tree.read_bytes(f"{self.array}/zarr.json"))
         if read_manifest(found["attributes"]).get("id") != self.id:
-            raise FileNotFoundError("another run has made an output of its own there")
+            raise FileNotFoundError("the output there is now that of another run")
 
     def write(self, i: int, j: int, tile: Array) -> None:
-        """Write tile (i, j) of C to disk; refuse to where the array is gone."""
+        """Write tile (i, j) of C to disk; raise StoreError if the array is gone."""
         if tile.size == 0:
             return
         with store_errors(self.store, "written"):
@@ -134,12 +134,12 @@ class Output:
             try:
                 tree.sync(chunk)
             except BaseException:
-                # It would be taken for finished.
+                # A chunk that may not be on disk must not count as finished.
                 tree.remove(chunk)
                 raise
 
     def __getitem__(self, region: Region) -> Array:
-        """Read a rectangle; refuse to where a chunk is not what was written."""
+        """Read a rectangle; raise StoreError if a chunk is not what was written."""
         with store_errors(self.store, "read"):
             array = self.open()
             try:
@@ -147,20 +147,20 @@ class Output:
             except ValueError as error:
                 raise StoreError(
                     f"a tile in {self.store!r} is not what was written ({error})",
-                    "Look after the disk, and run the same job again, which computes "
-                    "such tiles again",
+                    "Check the disk, then run the same job again, which recomputes "
+                    "such tiles",
                     "tile-damaged",
                 ) from error
         return found
 
     def read(self) -> Iterator[tuple[Region, Array]]:
-        """Yield region and values of every tile."""
+        """Yield the region and the values of every tile."""
         for i, j in product(*map(range, self.counts)):
             region = self.region(i, j)
             yield region, self[region]
 
     def check(self, i: int, j: int) -> None:
-        """Read tile (i, j), and remove it if it is damaged: it is not finished."""
+        """Read tile (i, j); remove it if it is damaged, so that it is unfinished."""
         try:
             self[self.region(i, j)]
         except StoreError as error:
@@ -171,8 +171,8 @@ class Output:
     def finished(self) -> set[Cell]:
         """Return the tiles that are stored.
 
-        A chunk gets its name when it is written; one that was cut, or lost its end in
-        a power failure, has another size.
+        A chunk gets its name once it is written; one that was cut short, or lost its
+        end in a power failure, has another size.
         """
         files = tree.look_at_files(os.path.join(self.array, "c"))
         whole = math.prod(self.tile) * self.dtype.itemsize + _CHECKSUM_BYTES
@@ -180,29 +180,29 @@ class Output:
         return {
             (int(x[1]), int(x[2]))
             for x in found
-            # Nobody knows what a link leads to.
+            # A link may lead to anything.
             if x and not os.path.islink(os.path.join(self.array, "c", x[0]))
         }
 
     def complete(self) -> None:
-        """Remove what killed processes left among the chunks, and sync the rest."""
+        """Remove files that killed processes left among the chunks; sync the others."""
         with store_errors(self.store, "written"):
             top = os.path.join(self.array, "c")
             for name in tree.list_files(top):
                 if not _CHUNK.fullmatch(name):
                     tree.remove(os.path.join(top, name))
             self.record(**{COMPLETE: True})
-            # Chunks as well: a killed task may have written one and not synced it.
+            # A killed task may have written a chunk without syncing it.
             tree.sync_all(self.store)
 
     def open(self) -> Any:
-        """Open the array, to read it or write to it."""
+        """Open the array for reading and writing."""
         import zarr
 
         array = tree.open_array(self.array, "r+", zarr_format=3)
-        # zarr leaves out a chunk that equals the fill value, and takes a complex -0.0
-        # for 0.0. `open_array` ignores the setting, and `with_config` is missing in
-        # zarr 3.1.3.
+        # By default zarr omits a chunk that equals the fill value, and takes a complex
+        # -0.0 for 0.0. `open_array` ignores the setting, and zarr 3.1.3 has no
+        # `with_config`.
         writable: Any = zarr.Array(
             zarr.AsyncArray(
                 metadata=array.metadata,
@@ -213,12 +213,12 @@ class Output:
         return writable
 
 
-# To open an array takes up to six requests.
+# Opening an array takes up to six requests.
 _open_once = lru_cache(maxsize=4)(Output.open)
 
 
 def read_manifest(attributes: Mapping[str, Any]) -> Manifest:
-    """Return the manifest among the attributes of an array; empty if there is none."""
+    """Return the manifest among the attributes of an array; empty if it has none."""
     found = attributes.get(MANIFEST)
     if not isinstance(found, Mapping) or "id" not in found:
         return {}
@@ -226,7 +226,7 @@ def read_manifest(attributes: Mapping[str, Any]) -> Manifest:
 
 
 def open_output(store: str, member: str) -> tuple[Output, Manifest]:
-    """Open an output that was begun, and its manifest; raise what it likes if none."""
+    """Open an output that was begun, with its manifest; raise any error if it fails."""
     array = tree.open_array(os.path.join(store, member).rstrip("/"), zarr_format=3)
     manifest = read_manifest(array.attrs)
     id = str(manifest.get("id", ""))

@@ -1,4 +1,4 @@
-"""Folders and files that are trusted only if no other user can have written them."""
+"""Folders and files that are trusted only if no other user can have written to them."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_own_folder(path: str) -> None:
-    """Make a folder for this user alone, or check the one that is there."""
+    """Make a folder for this user alone, or check the one that exists."""
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
         return
@@ -22,12 +22,12 @@ def make_own_folder(path: str) -> None:
 def check_own_folder(path: str) -> None:
     """Refuse a link, and a folder that others own or may write to.
 
-    Some file systems show one owner, or one mode, for all files: there a folder has to
+    Some file systems show the same owner or mode for all files: on them a folder must
     look like one that this process makes beside it.
     """
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode):
-        raise _refuse(path, "is a link or a file, and no folder")
+        raise _refuse(path, "is a link or a file, not a folder")
     if _look(found) == (os.geteuid(), 0):
         return
     with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(path)) as own:
@@ -39,9 +39,9 @@ def check_own_folder(path: str) -> None:
 
 
 def open_own(path: str, flags: int = os.O_RDONLY) -> int:
-    """Open or make a file in such a folder; refuse links, pipes and those of others.
+    """Open or make a file in such a folder; return its descriptor.
 
-    The descriptor is returned.
+    Links, pipes and files that belong to others are refused.
     """
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -54,7 +54,7 @@ def open_own(path: str, flags: int = os.O_RDONLY) -> int:
     if stat.S_ISREG(found.st_mode) and found.st_uid == folder.st_uid:
         return descriptor
     os.close(descriptor)
-    raise _refuse(path, "is no file, or belongs to another user")
+    raise _refuse(path, "is not a file, or belongs to another user")
 
 
 def _look(status: os.stat_result) -> tuple[int, int]:
@@ -63,7 +63,7 @@ def _look(status: os.stat_result) -> tuple[int, int]:
 
 def _refuse(path: str, flaw: str) -> StoreError:
     return StoreError(
-        f"{path!r} {flaw}, so what it holds is not trusted",
+        f"{path!r} {flaw}, so its contents are not trusted",
         "Remove it, or choose another folder for the output",
         "not-own",
     )

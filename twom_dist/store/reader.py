@@ -1,4 +1,4 @@
-"""Opening a matrix, of whatever format."""
+"""Opening of stored matrices in every format."""
 
 import os
 from importlib import import_module
@@ -11,7 +11,7 @@ from ._matrix import StoredMatrix
 
 
 def matrix_class(format: str) -> type[StoredMatrix]:
-    """Import the class of a format, once it is needed: zarr and h5py take long."""
+    """Import the class of a format when it is needed: zarr and h5py load slowly."""
     module = import_module(f"._{format}", __package__)
     return cast("type[StoredMatrix]", getattr(module, f"{format.title()}Matrix"))
 
@@ -19,32 +19,33 @@ def matrix_class(format: str) -> type[StoredMatrix]:
 def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
     """Open a matrix in a ``.zarr``, ``.npy``, ``.npz`` or HDF5 file.
 
-    Only headers are read, and checked: the elements follow when it is indexed.
+    Only headers are read and checked; elements are read when the matrix is indexed.
 
     Parameters
     ----------
     path : str or os.PathLike
         The file, or ``path::member`` for an array inside a container, such as
         ``data.h5::A``, ``pair.npz::A`` or ``store.zarr::group/A``. The member may be
-        left out where the container holds one 2-D array.
+        omitted if the container holds only one 2-D array.
 
     Returns
     -------
     StoredMatrix
-        The matrix, of bool, integers, float32, float64, complex64 or complex128.
+        The matrix, whose dtype is bool, an integer type, float32, float64, complex64 or
+        complex128.
 
     Raises
     ------
     StoreError
-        The file is missing, unreadable, damaged or truncated, its suffix is not
-        known, or it does not hold a matrix of such a dtype.
+        The file is missing, unreadable, damaged or truncated, its suffix is unknown,
+        or it does not hold a matrix of such a dtype.
 
     Notes
     -----
-    A zarr store may lack chunks, which then hold its fill value; a damaged chunk is
-    found when it is read. Nothing is ever unpickled. A compressed ``.npz`` member is
-    unpacked whole for every read, if not at once; jobs take up to 64 MiB of it. The
-    checksum of one that is not compressed is compared by jobs alone, once.
+    Chunks that a zarr store lacks are read as its fill value; a damaged chunk is found
+    when it is read. Nothing is ever unpickled. Every read of a compressed ``.npz``
+    member unpacks all of it, piece by piece; jobs accept up to 64 MiB. Only jobs
+    compare the checksum of an uncompressed member, and only once.
 
     Examples
     --------

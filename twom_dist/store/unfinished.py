@@ -22,17 +22,17 @@ from .output import Manifest, Output, open_output
 from .ownership import make_own_folder, open_own
 from .reader import matrix_class
 
-# The folder's list of names is synced, and so opened, when the output gets its name.
+# Publishing the output opens the folder in order to sync its list of names.
 _ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
-# Of file systems that cannot lock: runs there are not kept apart.
+# Errors of file systems that cannot lock; on them runs are not kept apart.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 class Unfinished(Place):
     """The place of an output that is made in a hidden folder beside it.
 
-    The folder holds a file to lock, the zarr array, and, of an output in another
-    format, a file that keeps room for it on the disk.
+    The folder holds a lock file, the zarr array and, if the output is of another
+    format, a file that reserves room for it on the disk.
     """
 
     @property
@@ -43,7 +43,7 @@ class Unfinished(Place):
 
     @property
     def lock_path(self) -> str:
-        """Path of the file to lock."""
+        """Path of the lock file."""
         return os.path.join(self.folder, "lock")
 
     @property
@@ -54,7 +54,7 @@ class Unfinished(Place):
         return os.path.join(self.folder, f"{id}.zarr")
 
     def find(self) -> tuple[Output, Manifest] | None:
-        """Find what an earlier run has left, and its manifest, if anything."""
+        """Return the output that an earlier run left, with its manifest, if any."""
         with store_errors(self.folder, "read"):
             stores = sorted(Path(self.folder).glob("*.zarr"))
         for store in stores:
@@ -67,14 +67,14 @@ class Unfinished(Place):
                 raise
             # A damaged file makes zarr raise errors of every kind.
             except Exception as error:
-                # Of a finished run: what its output has replaced.
+                # After a finished run the folder holds what its output replaced.
                 if not tree.exists(self.location.path):
                     kind = type(error).__name__
                     raise StoreError(
-                        f"what is unfinished in {self.folder!r} holds no array "
+                        f"the unfinished output in {self.folder!r} has no array "
                         f"{self._member!r} that can be continued ({kind})",
-                        "Name the output as before, or start anew (overwrite=True, "
-                        "--overwrite)",
+                        "Give the output its earlier name, or start anew "
+                        "(overwrite=True, --overwrite)",
                         "unfinished-damaged",
                     ) from error
             else:
@@ -82,20 +82,20 @@ class Unfinished(Place):
         return None
 
     def check(self, overwrite: bool, anew: bool = True) -> None:
-        """Refuse a place that cannot take the output."""
+        """Refuse a place that cannot take the output, or whose folder must stay."""
         self._check_target(overwrite)
         if anew and (obstacle := self.find_obstacle()):
             problem = f"{self.folder!r} must stay: {obstacle}"
-            raise StoreError(problem, "Look into it first", "folder-holds-others")
+            raise StoreError(problem, "Look inside it first", "folder-holds-others")
 
     def _check_target(self, overwrite: bool) -> None:
-        """Refuse a target that is there, unless it may be replaced."""
+        """Refuse a target that exists, unless it may be replaced."""
         target, form = self.location.path, self.location.format
         if not tree.exists(target):
             return
         if self.location.member is not None:
             raise StoreError(
-                f"{target!r} exists, and members are not added to a container",
+                f"{target!r} exists, and no member is added to an existing container",
                 "Name a container that does not exist yet",
                 "container-exists",
             )
@@ -105,31 +105,31 @@ class Unfinished(Place):
                 "Choose another name, or replace it (overwrite=True, --overwrite)",
                 "output-exists",
             )
-        # A device or a pipe is neither.
+        # A device or a pipe is neither a folder nor a file.
         replaceable = (os.path.isdir if form == "zarr" else os.path.isfile)(target)
         with store_errors(target, "read"):
             if not replaceable or matrix_class(form).list_others(target):
                 raise StoreError(
-                    f"{target!r} is not a {form} matrix alone, and what else it is or "
-                    "holds would be lost",
+                    f"{target!r} is not just a {form} matrix, and whatever else it is "
+                    "or holds would be lost",
                     "Move it away or choose another name",
                     "output-holds-others",
                 )
 
     def check_seen(self) -> None:
-        """Refuse a process that does not see the folder that another one has locked."""
+        """Refuse a process that does not see the lock file that another one made."""
         with store_errors(self.folder, "written"):
             os.stat(self.lock_path)
 
     def check_space(self, output: Output) -> None:
-        """Refuse an output that the disk has no room for, beside what is there."""
+        """Refuse an output that does not fit on the disk; what is written counts."""
         needed_bytes = output.nbytes + export_bytes(output, self.location)
         needed_bytes -= disk_bytes(self.folder)
         folder = os.path.dirname(self.folder)
         free_bytes = shutil.disk_usage(folder).free
         if needed_bytes > free_bytes:
             raise StoreError(
-                f"the output needs {needed_bytes} bytes and {folder!r} has "
+                f"the output needs {needed_bytes} bytes, but {folder!r} has only "
                 f"{free_bytes} free",
                 "Free some space or choose another folder",
                 "disk-full",
@@ -137,9 +137,9 @@ class Unfinished(Place):
 
     @contextmanager
     def lock(self, surely: bool = False) -> Iterator[None]:
-        """Make the folder, and keep other runs out of it; refuse to where one is in.
+        """Make the folder and keep other runs out of it; raise if one is in it.
 
-        `surely`: refuse to as well where nobody can tell.
+        `surely`: raise, too, if the file system cannot lock.
         """
         folder = os.path.dirname(self.folder)
         if not (os.path.isdir(folder) and os.access(folder, _ALL_RIGHTS)):
@@ -151,7 +151,7 @@ class Unfinished(Place):
         path = self.lock_path
         with store_errors(self.folder, "written"):
             make_own_folder(self.folder)
-            # Until it is closed.
+            # Closing the file releases the lock.
             descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
         with open(descriptor, "ab") as stream:
             busy = StoreError(
@@ -164,20 +164,20 @@ class Unfinished(Place):
             except OSError as error:
                 if surely or error.errno not in _NO_LOCKS:
                     raise busy from None
-            # The run that had it locked may have removed it meanwhile.
+            # The run that held the lock may have removed the file meanwhile.
             if not _is_at(path, stream):
                 raise busy
             try:
                 yield
             finally:
-                # What a refused run has made, or one that was killed early.
+                # A run that was refused or killed early leaves only the lock file.
                 with suppress(OSError):
                     alone = not surely and os.listdir(self.folder) == ["lock"]
                     if alone and _is_at(path, stream):
                         tree.remove(self.folder)
 
     def start(self, output: Output, manifest: Manifest) -> None:
-        """Remove what is there, and create the array and room for what it becomes."""
+        """Remove earlier files; create the array, and reserve room for its export."""
         self._clear()
         output.create(manifest)
         if room := export_bytes(output, self.location):
@@ -187,56 +187,56 @@ class Unfinished(Place):
     def finish(
         self, output: Output, overwrite: bool, commit: Commit = lambda: None
     ) -> None:
-        """Make what was asked for of the finished array, and give it its name.
+        """Export the finished array to the output's format, and give it its name.
 
-        Where that is refused, or may no longer be replaced, the array stays.
+        If that fails, or the target may no longer be replaced, the array stays.
         """
         output.complete()
         path = os.path.join(self.folder, os.path.basename(self.location.path))
         with store_errors(self.location, "written"):
             tree.remove(self._room)
-            # Of an earlier run, or a link.
+            # An earlier run may have left a file there, or somebody a link.
             tree.remove(path)
             finished = export(output, self.location, path)
             tree.sync(finished)
-            # It may have become something else.
+            # Since the first check the target may have become something else.
             self._check_target(overwrite)
             commit()
             publish(finished, self.location.path)
-        # The output is there; what is left of its making is no error.
+        # The output is in place, so a failure to clean up is not an error.
         with suppress(StoreError):
             self.remove(output)
 
     def find_obstacle(self) -> str:
-        """Say why what is in the folder must stay; empty if nothing must."""
+        """Return the reason why files in the folder must stay; empty if none must."""
         output = os.path.basename(self.location.path)
         if stranger := find_stranger(self.folder, self.location.path):
-            return f"it holds {stranger!r}, which is not of a job"
+            return f"it holds {stranger!r}, which no job has written"
         aside = any(Path(self.folder).glob("*.old"))
         if aside and not os.path.lexists(self.location.path):
             # A run was killed between the two renames of `publish`.
-            return f"it holds what {output!r} was before; the same job puts it in order"
+            return f"it holds the old {output!r}; run the same job again to finish"
         return ""
 
     def _clear(self) -> None:
-        """Remove all but the file to lock."""
+        """Remove everything but the lock file."""
         with store_errors(self.folder, "removed"):
             for store in Path(self.folder).glob("*.zarr"):
-                # A part of it, after a kill, is nothing that can be continued.
+                # If a kill leaves part of the store, no run may continue it.
                 os.rename(store, f"{store}.draft")
             for path in Path(self.folder).iterdir():
                 if path.name != "lock":
                     tree.remove(str(path))
 
     def remove(self, output: Output | None = None) -> None:
-        """Remove the folder, and last the file to lock."""
+        """Remove the folder, the lock file last."""
         self._clear()
         with store_errors(self.folder, "removed"):
             tree.remove(self.folder)
 
 
 def _is_at(path: str, stream: IO[bytes]) -> bool:
-    """Whether a file still has its name."""
+    """Return True if an open file still has this name."""
     try:
         return os.path.samefile(path, stream.fileno())
     except FileNotFoundError:
@@ -244,20 +244,20 @@ def _is_at(path: str, stream: IO[bytes]) -> bool:
 
 
 def disk_bytes(folder: str) -> int:
-    """Measure what a folder takes on disk."""
+    """Return the bytes that a folder takes on disk."""
     total_bytes = 0
     for name in tree.list_files(folder):
-        # What has gone meanwhile takes nothing.
+        # A file that has gone meanwhile takes no space.
         with suppress(FileNotFoundError):
-            # st_blocks counts 512 bytes on every system: inode(7). Holes take none.
+            # Blocks are of 512 bytes on every system: inode(7). Holes take none.
             total_bytes += os.lstat(os.path.join(folder, name)).st_blocks * 512
     return total_bytes
 
 
 def find_unfinished(path: str | os.PathLike[str]) -> Place:
-    """Return where an output is made; nothing need be there."""
+    """Return the place where an output is made; it need not exist."""
     location = parse_location(path)
     if tree.is_url(location.path):
         return Place(location)
-    # The target of a link is replaced, not the link.
+    # A job replaces the target of a link, not the link.
     return Unfinished(replace(location, path=os.path.realpath(location.path)))

@@ -19,7 +19,7 @@ _Owners = tuple[weakref.ref[Array], ...]
 
 @dataclass
 class CacheCounters:
-    """How often an encoded tile was made, and found."""
+    """Numbers of encoded tiles that were made, and that were found."""
 
     encoded: int = 0
     reused: int = 0

@@ -104,7 +104,7 @@ class Graph:
         self._stages = {x.removeprefix("twom-"): f"{x}-{token}" for x in stages}
         self.operands, self.grid, self.spec = operands, grid, spec
         computed = spec.routine.cells(grid.mt, grid.nt, spec.uplo)
-        # Of an update the other triangle as well.
+        # The other triangle of an update is wanted as well.
         self._others = cells is None
         self._cells = computed if cells is None else [*cells]
         self.tasks: dict[Key, Task] = {}
@@ -214,7 +214,7 @@ class Graph:
 
 
 def _together(refs: Sequence[Any]) -> Any:
-    """List references; a single one is no list, of which there are very many."""
+    """List references; a single one stays as it is, since a list takes 5 us."""
     return refs[0] if len(refs) == 1 else List(*refs)
 
 

@@ -16,7 +16,7 @@ Line = tuple[Side, int]
 
 
 class Found(NamedTuple):
-    """What the matrices have settled.
+    """Findings of the look at the matrices.
 
     Attributes
     ----------

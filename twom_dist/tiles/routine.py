@@ -11,7 +11,7 @@ from ..typing import Cell, Op, Uplo
 
 @dataclass(frozen=True)
 class Routine:
-    """What a routine computes.
+    """A routine of the table.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Routine:
 
     @property
     def sums(self) -> bool:
-        """Whether a cell (i, j) is Y_ij and the mirror image of Y_ji: her2k, syr2k."""
+        """True if cell (i, j) adds the mirror image of Y_ji to Y_ij: her2k, syr2k."""
         return self.triangle and self.matrices == 2
 
     def pairs(self, i: int, j: int) -> list[Cell]:

@@ -1,4 +1,4 @@
-"""What every block task of a product needs to know: one small picklable record."""
+"""The small picklable record that every task of a product is given."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -88,7 +88,7 @@ class Spec:
 
     @property
     def native(self) -> bool:
-        """Whether the blocks go to the BLAS of their own family."""
+        """True if the blocks go to the BLAS of their own family."""
         return not self.moduli
 
     @property
@@ -108,7 +108,7 @@ class Spec:
 
     @property
     def operand_dtype(self) -> np.dtype[Any]:
-        """Of A and B as engines take them."""
+        """The dtype of A and B as engines take them."""
         return np.dtype(self.operand or self.dtype)
 
     def tile_dtype(self, side: Side) -> np.dtype[Any]:
@@ -133,7 +133,7 @@ class Spec:
 
     @property
     def twins(self) -> bool:
-        """Whether B is A, so that one encoding of a tile serves both sides."""
+        """True if B is A, so that one encoding of a tile serves both sides."""
         return self.routine.matrices == 1
 
     @property
@@ -147,7 +147,7 @@ class Spec:
 
     @property
     def halves(self) -> bool:
-        """Whether a diagonal cell needs fewer products: ``C- = C+^T``."""
+        """True if a diagonal cell needs fewer products: ``C- = C+^T``."""
         if not (self.routine.hermitian and self.twins) or self.native:
             return False
         return self.system.num_hermitian_products < self.system.num_products
@@ -181,12 +181,12 @@ def as_rows(block: Array, side: Side, op: Op) -> Array:
 
 
 def is_straight(side: Side, op: Op) -> bool:
-    """Whether a matrix is stored as rows of op(A), or of op(B)^T."""
+    """Tell whether a matrix is stored as rows of op(A), or of op(B)^T."""
     return (op == "N") == (side == "left")
 
 
 def is_conjugated(op: Op) -> bool:
-    """Whether an op takes the complex conjugate."""
+    """Tell whether an op takes the complex conjugate."""
     return op == "C"
 
 

@@ -32,7 +32,7 @@ def _accumulator(values: Array, fill: Fill | None) -> Accumulator:
 
 
 def on_worker() -> bool:
-    """Whether this runs on a worker whose process has no client.
+    """Tell whether this runs on a worker whose process has no client.
 
     Nobody refills its blocks in place, as a user may the arrays that an in-process
     worker was given.

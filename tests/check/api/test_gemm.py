@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.oracle import ExactProduct
 from tests.support.strategies import DTYPES, LAYOUTS, SHAPES, random_matrix
@@ -38,8 +39,8 @@ def unreadable(shape, dtype="complex128"):
 # --- values -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("shape", SHAPES)
+@cases("dtype", DTYPES)
 def test_products_of_every_shape_and_dtype(engine_name, dtype, shape):
     m, n, k = shape
     A, B = random_matrix(m, k, dtype, 1.0, 1), random_matrix(k, n, dtype, 1.0, 2)
@@ -50,10 +51,10 @@ def test_products_of_every_shape_and_dtype(engine_name, dtype, shape):
     assert close(C, A, B)
 
 
-@pytest.mark.parametrize("op_b", OPS)
-@pytest.mark.parametrize("op_a", OPS)
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("method", METHODS)
+@cases("op_b", OPS)
+@cases("op_a", OPS)
+@cases("dtype", ["float64", "complex128"])
+@cases("method", METHODS)
 def test_every_op_of_every_method(method, dtype, op_a, op_b):
     A, B = random_matrix(4, 5, dtype, 1.0, 1), random_matrix(5, 3, dtype, 1.0, 2)
     expected = td.gemm(A, B, method=method)
@@ -64,8 +65,8 @@ def test_every_op_of_every_method(method, dtype, op_a, op_b):
         assert C.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("op", OPS)
+@cases("layout", LAYOUTS)
+@cases("op", OPS)
 def test_layouts_change_nothing(layout, op):
     A, B, C = (random_matrix(7, 7, seed=s) for s in (1, 2, 3))
     options = {"alpha": 2, "beta": -1, "op_a": op, "op_b": op}
@@ -109,8 +110,8 @@ def test_lists_and_integers_and_booleans_are_numbers():
 # --- alpha, beta and C ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("alpha", [1, -1, 2.5, 1 - 2j])
-@pytest.mark.parametrize("beta", [1, -1, 0.25, 3j])
+@cases("alpha", [1, -1, 2.5, 1 - 2j])
+@cases("beta", [1, -1, 0.25, 3j])
 def test_alpha_and_beta(engine_name, alpha, beta):
     A, B, C = (random_matrix(4, 4, seed=s) for s in (1, 2, 3))
     found = td.gemm(A, B, C, alpha=alpha, beta=beta, engine=engine_name)
@@ -153,8 +154,8 @@ def test_beta_zero_does_not_read_c(engine_name):
     assert lazy.compute(scheduler="sync").tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("alpha", [1, 0, 2, 1j, np.inf, np.nan])
-@pytest.mark.parametrize("family", ["numpy", "dask"])
+@cases("alpha", [1, 0, 2, 1j, np.inf, np.nan])
+@cases("family", ["numpy", "dask"])
 def test_k_zero_gives_beta_c(family, alpha):
     A, B, C = np.zeros((3, 0), complex), np.zeros((0, 2), complex), random_matrix(3, 2)
     left = A if family == "numpy" else da.from_array(A)
@@ -173,10 +174,10 @@ def test_empty_products(engine_name, m, n, k):
         assert np.asarray(C).shape == (m, n)
 
 
-@pytest.mark.parametrize("way", ["product", "alpha = 0", "k = 0"])
-@pytest.mark.parametrize("method", ["2m", "blas"])
-@pytest.mark.parametrize("family", ["numpy", "dask"])
-@pytest.mark.parametrize("beta", [1, 2])
+@cases("way", ["product", "alpha = 0", "k = 0"])
+@cases("method", ["2m", "blas"])
+@cases("family", ["numpy", "dask"])
+@cases("beta", [1, 2])
 def test_a_real_beta_keeps_the_parts_of_an_infinite_c_apart(family, method, way, beta):
     k = 0 if way == "k = 0" else 3
     A, B = np.ones((1, k), complex), np.ones((k, 1), complex)
@@ -191,9 +192,9 @@ def test_a_real_beta_keeps_the_parts_of_an_infinite_c_apart(family, method, way,
 # --- NaN and Inf ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", BAD)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("ops", ["NN", "TC", "CT"])
+@cases("value", BAD)
+@cases("dtype", DTYPES)
+@cases("ops", ["NN", "TC", "CT"])
 def test_nonfinite_rows_and_columns_and_nothing_else(engine_name, dtype, value, ops):
     A, B = random_matrix(6, 5, dtype, 1.0, 1), random_matrix(5, 7, dtype, 1.0, 2)
     B[2] = 0  # Inf * 0 is NaN: not finite either
@@ -240,8 +241,8 @@ def test_infinity_times_zero_is_nan_in_every_shape(engine_name, count):
     assert np.isnan(td.gemm(A.astype(complex), B, engine=engine_name)[0, -1])
 
 
-@pytest.mark.parametrize("alpha", [1, -2, 1j])
-@pytest.mark.parametrize("beta", [1, -1])
+@cases("alpha", [1, -2, 1j])
+@cases("beta", [1, -1])
 def test_nonfinite_c_stays_where_it_is(engine_name, alpha, beta):
     A, B = random_matrix(3, 3, seed=1), random_matrix(3, 3, seed=2)
     C = random_matrix(3, 3, seed=3)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.strategies import ENGINE_NAMES, random_matrix
 from twom_dist.errors import ArgumentError, PlanError
@@ -27,10 +28,10 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("engine", ENGINE_NAMES)
-@pytest.mark.parametrize("layout", ["C", "F", "strided"])
-@pytest.mark.parametrize("tile", [64, 10])
-@pytest.mark.parametrize(("name", "count", "options"), CALLS)
+@cases("engine", ENGINE_NAMES)
+@cases("layout", ["C", "F", "strided"])
+@cases("tile", [64, 10])
+@cases(("name", "count", "options"), CALLS)
 def test_a_result_is_written_where_it_is_wanted(
     name, count, options, tile, layout, engine
 ):
@@ -74,7 +75,7 @@ def read_only() -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize(
+@cases(
     ("out", "kind"),
     [
         (np.empty((23, 22), complex), PlanError),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.stages import count_stages
 from twom_dist.errors import ArgumentError
@@ -86,8 +87,8 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("panel_bytes", [1, 20_000, "1 GiB"])
-@pytest.mark.parametrize("call", CALLS)
+@cases("panel_bytes", [1, 20_000, "1 GiB"])
+@cases("call", CALLS)
 def test_the_plan_of_dask_arrays_is_that_of_their_product(call, panel_bytes):
     routine, arrays, options = CALLS[call]
     with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
@@ -106,8 +107,8 @@ def test_a_plan_with_beta_is_that_of_a_product_with_c(routine):
     assert plan.peak_worker_bytes > td.plan(getattr(td, routine), *arrays).memory.total
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-@pytest.mark.parametrize("routine", ROUTINES)
+@cases("dtype", ["f4", "f8", "c8", "c16"])
+@cases("routine", ROUTINES)
 def test_arrays_and_shapes_have_one_plan(routine, dtype):
     make = partial(td.plan, getattr(td, routine))
     shapes = [(N, K), (K, N)] if routine == "gemm" else [(N, K)] * 2

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.strategies import random_matrix
 from twom_dist import (
     her2k,
@@ -36,8 +37,8 @@ def mirrored(C, *, hermitian):
     return out
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
-@pytest.mark.parametrize("method", METHODS)
+@cases("engine", ["cpu", "reference"])
+@cases("method", METHODS)
 def test_herk_is_gemm_with_the_conjugate_transpose(tiled, method, engine):
     A = matrix()
     C = herk(A, method=method, engine=engine)
@@ -93,8 +94,8 @@ def test_rank_2k_is_the_sum_of_two_products(tiled, hermitian):
     assert ((C.conj().T if hermitian else C.T) == C).all()
 
 
-@pytest.mark.parametrize("routine", [herk, syrk, her2k, syr2k])
-@pytest.mark.parametrize("uplo", ["lower", "upper"])
+@cases("routine", [herk, syrk, her2k, syr2k])
+@cases("uplo", ["lower", "upper"])
 def test_one_triangle_is_that_of_the_whole_and_the_other_is_zero(tiled, routine, uplo):
     operands = (matrix(1), matrix(2)) if routine in (her2k, syr2k) else (matrix(1),)
     whole = routine(*operands)
@@ -102,9 +103,9 @@ def test_one_triangle_is_that_of_the_whole_and_the_other_is_zero(tiled, routine,
     assert (routine(*operands, uplo=uplo) == part).all()
 
 
-@pytest.mark.parametrize("routine", [herk, syrk, her2k, syr2k])
-@pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
-@pytest.mark.parametrize("alpha", [1, 0, 0.5])
+@cases("routine", [herk, syrk, her2k, syr2k])
+@cases("uplo", ["full", "lower", "upper"])
+@cases("alpha", [1, 0, 0.5])
 def test_beta_c_of_the_computed_triangle_is_added(tiled, routine, uplo, alpha):
     operands = (matrix(1), matrix(2)) if routine in (her2k, syr2k) else (matrix(1),)
     C0 = matrix(3, shape=(N, N))

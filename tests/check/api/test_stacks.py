@@ -6,6 +6,7 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.stacks import assert_each_is_as_alone, random_stack
 from tests.support.strategies import DTYPES, spread_pair
@@ -26,8 +27,8 @@ def hard_stack(count: int, m: int, k: int, dtype: str) -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize("accuracy", ["native", "componentwise", "normwise"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("accuracy", ["native", "componentwise", "normwise"])
+@cases("dtype", DTYPES)
 def test_every_matrix_takes_its_own_moduli(dtype, accuracy):
     a, b = hard_stack(7, 5, 12, dtype), hard_stack(7, 12, 6, dtype)
     options = {"accuracy": accuracy}

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.oracle import ExactProduct
 from twom_dist.errors import ArgumentError, PlanError
@@ -20,8 +21,8 @@ def operands(dtype="complex128", m=20, k=30, n=17):
     return A, B.astype(dtype) if dtype[0] == "c" else B.real.astype(dtype)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@cases("scale", SCALES)
+@cases("dtype", ["float64", "complex128"])
 def test_a_residual_does_not_see_the_scale(dtype, scale):
     A, B = operands(dtype)
     C = td.gemm(A, B)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.expect import raises
 from twom_dist.errors import (
     AccuracyError,
@@ -38,7 +39,7 @@ SUBSCRIPTS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "subscripts", "operands"), SUBSCRIPTS)
+@cases(("code", "subscripts", "operands"), SUBSCRIPTS)
 def test_subscripts_that_do_not_fit(code, subscripts, operands):
     for made in (lambda x: x, lambda x: da.from_array(x, chunks=2)):
         with raises(PlanError, code):
@@ -75,7 +76,7 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("error", "code", "call"), CALLS)
+@cases(("error", "code", "call"), CALLS)
 def test_calls_that_do_not_fit(error, code, call):
     with raises(error, code):
         call()

@@ -1,16 +1,16 @@
 """Results of contractions: as accurate as is asked for, and numbers as NumPy's."""
 
 import numpy as np
-import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.strategies import random_matrix
 
 NUMBER, VECTOR, SQUARE = np.array(2.0), np.arange(3.0), np.eye(3)
 
 
-@pytest.mark.parametrize(
+@cases(
     "call",
     [
         lambda lib: lib.tensordot(SQUARE, SQUARE),
@@ -32,8 +32,8 @@ def test_a_result_without_axes_is_a_number_where_it_is_one_in_numpy(call):
     assert found == expected
 
 
-@pytest.mark.parametrize("accuracy", ["native", "componentwise", "normwise", 1e-5])
-@pytest.mark.parametrize(
+@cases("accuracy", ["native", "componentwise", "normwise", 1e-5])
+@cases(
     "contract",
     [
         td.matmul,

@@ -12,6 +12,7 @@ from opt_einsum.testing import rand_equation
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.packages import require
 from tests.support.strategies import random_matrix
 from twom_dist.contract import pair
@@ -97,7 +98,7 @@ def test_axes_are_broadcast_as_in_numpy(subscripts, shapes):
         expect(found, np.einsum(subscripts, *operands))
 
 
-@pytest.mark.parametrize(
+@cases(
     "shapes",
     [
         *([(3,), (3,)], [(3,), (3, 2)], [(2, 3), (3,)], [(2, 3), (3, 4)]),
@@ -105,7 +106,7 @@ def test_axes_are_broadcast_as_in_numpy(subscripts, shapes):
         *([(3,), (5, 3, 2)], [(5, 2, 3), (3,)], [(2, 0), (0, 3)]),
     ],
 )
-@pytest.mark.parametrize("dtype", ["complex128", "float32", "int64", "bool", "float16"])
+@cases("dtype", ["complex128", "float32", "int64", "bool", "float16"])
 def test_matmul_is_that_of_numpy(shapes, dtype):
     a, b = (integers(shape, dtype, i) for i, shape in enumerate(shapes))
     expected = np.matmul(a, b)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.integers import as_parts, conjugate, full, multiply, random_integers
 from twom_dist.errors import AccuracyError, ArgumentError, PlanError
@@ -254,7 +255,7 @@ a8, p8 = np.ones((3, 3), np.int8), np.ones((3, 3, 2), np.int8)
 wide = np.ones((3, 3), np.int64)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "code", "call"),
     [
         (ArgumentError, "exact-dtype", lambda: td.integers.syrk(a8 * 1.0)),

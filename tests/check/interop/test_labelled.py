@@ -6,6 +6,7 @@ import pytest
 import xarray as xr
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.expect import raises
 from twom_dist.errors import ArgumentError, PlanError
 
@@ -127,7 +128,7 @@ def test_labels_that_differ_are_refused():
         td.xarray.herk(a, c, beta=1, dim="time")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("code", "call"),
     [
         ("dim", lambda: td.xarray.gemm(a, b, dim="tide")),

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.shifts import assert_shifts_are_exact
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix, spread_matrix
 from twom_dist.kernels import fallbacks, get_engine
 from twom_dist.moduli import ZERO_ROW
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (37, 75), (5, 300), (300, 7), (0, 3)])
+@cases("dtype", DTYPES)
+@cases("shape", [(1, 1), (37, 75), (5, 300), (300, 7), (0, 3)])
 def test_exponents_of_columns(dtype, shape):
     x, engine = spread_matrix(*shape, dtype), get_engine("cpu")
     largest = engine.largest_exponents(x)

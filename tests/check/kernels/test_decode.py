@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import NONFINITE_ROW, residue_system, symmetric_residue
@@ -112,9 +113,9 @@ def test_two_words_at_the_ends_of_the_format(engine, exponent):
         assert (high[2:] == np.ldexp([3.0, 0.0], -exponent)).all()
 
 
-@pytest.mark.parametrize("beta", [0, 1, -0.3, 1j])
-@pytest.mark.parametrize("alpha", [1, 0, -1, 2.5, 1e-300, 0.5 - 2j])
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("beta", [0, 1, -0.3, 1j])
+@cases("alpha", [1, 0, -1, 2.5, 1e-300, 0.5 - 2j])
+@cases("dtype", DTYPES)
 def test_scalars_give_the_same_bits(dtype, alpha, beta):
     kind = "2m" if dtype.startswith("complex") else "real"
     if kind == "real":
@@ -137,8 +138,8 @@ def test_scalars_give_the_same_bits(dtype, alpha, beta):
     assert same_bits(found, expected)
 
 
-@pytest.mark.parametrize("method", ["real", "2m", "3m", "4m", "hybrid", "eisenstein"])
-@pytest.mark.parametrize("n", [1, 13, 256, 300])
+@cases("method", ["real", "2m", "3m", "4m", "hybrid", "eisenstein"])
+@cases("n", [1, 13, 256, 300])
 def test_what_rows_of_residues_are_padded_with_is_not_read(method, n):
     system = residue_system(method, 17)
     rng = np.random.default_rng(n)

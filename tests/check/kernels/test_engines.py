@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.pipeline import dtype_for, run_stages
 from tests.support.places import DATA
 from tests.support.strategies import DTYPES, LAYOUTS, SHAPES, random_matrix
@@ -37,8 +38,8 @@ def assert_engines_agree(x, y, system, **options) -> dict[str, np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("choice", SYSTEMS)
+@cases("shape", SHAPES)
+@cases("choice", SYSTEMS)
 def test_every_stage_is_equal(choice, shape):
     (kind, count), (m, n, k) = choice, shape
     x = random_matrix(m, k, dtype_for(kind), 1.0, [k, 1])
@@ -46,9 +47,9 @@ def test_every_stage_is_equal(choice, shape):
     assert_engines_agree(x, y, residue_system(kind, count), conjugate=k % 2 == 0)
 
 
-@pytest.mark.parametrize("conjugate", [False, True])
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("conjugate", [False, True])
+@cases("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
+@cases("dtype", DTYPES)
 def test_every_stage_is_equal_for_every_dtype(dtype, method, conjugate):
     kind = method if dtype.startswith("complex") else "real"
     x, y = random_matrix(4, 9, dtype, 4.0, 1), random_matrix(3, 9, dtype, 4.0, 2)
@@ -69,8 +70,8 @@ def test_every_stage_is_equal_beyond_one_block(choice, shape):
     assert_engines_agree(x, y, residue_system(kind, count))
 
 
-@pytest.mark.parametrize("swap", [False, True])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@cases("swap", [False, True])
+@cases("layout", LAYOUTS)
 def test_encode_does_not_see_the_layout(layout, swap):
     system = residue_system("2m", 3)
     x = random_matrix(6, 11, "complex128", 1.0)

@@ -1,8 +1,8 @@
 """Finished tiles: every zero is positive, every NaN has the same bits."""
 
 import numpy as np
-import pytest
 
+from tests.support.cases import cases
 from tests.support.strategies import DTYPES, LAYOUTS
 from twom_dist.kernels.finish import mirror_tile
 from twom_dist.moduli import NONFINITE_ROW
@@ -27,10 +27,10 @@ def every_pair(dtype: str) -> np.ndarray:
     return np.ascontiguousarray(real.view(dtype).reshape(10, -1))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("alpha", "beta"), [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-0.5, 2), (1, -1)]
 )
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("dtype", DTYPES)
 def test_scaled_and_added(engine, dtype, alpha, beta):
     x = every_pair(dtype)
     given = x if alpha else None, alpha, beta, x[::-1] if beta else None
@@ -39,8 +39,8 @@ def test_scaled_and_added(engine, dtype, alpha, beta):
     assert x.tobytes() == before
 
 
-@pytest.mark.parametrize("layout", ["C", "fortran", "strided", "read-only"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("layout", ["C", "fortran", "strided", "read-only"])
+@cases("dtype", DTYPES)
 def test_mirrored(engine, dtype, layout):
     x = engine.scale_and_add(every_pair(dtype), 1, 0, None, dtype)
     given = LAYOUTS[layout](x)
@@ -54,8 +54,8 @@ def test_mirrored(engine, dtype, layout):
         assert again.tobytes() == x.tobytes()
 
 
-@pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("uplo", ["full", "lower", "upper"])
+@cases("dtype", DTYPES)
 def test_closed(engine, dtype, uplo):
     values = engine.scale_and_add(every_pair(dtype), 1, 0, None, dtype)
     n = 150  # more rows than are mirrored at once
@@ -68,8 +68,8 @@ def test_closed(engine, dtype, uplo):
             assert image.tobytes() == found.tobytes()
 
 
-@pytest.mark.parametrize("alpha", [1, -1])
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("alpha", [1, -1])
+@cases("dtype", DTYPES)
 def test_filled(engine, dtype, alpha):
     x = np.ascontiguousarray(every_pair(dtype)[:, :7])
     y, zeros = np.ascontiguousarray(x[::-1]), np.zeros((10, 10), dtype)

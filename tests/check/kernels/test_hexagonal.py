@@ -8,6 +8,7 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.oracle import ExactProduct
 from tests.support.points import (
     ROOT_3,
@@ -89,7 +90,7 @@ def ulps(found: float, value: Fraction) -> float:
     return float(abs(Fraction(found) - value) / unit) if value else abs(found)
 
 
-@pytest.mark.parametrize("count", COUNTS)
+@cases("count", COUNTS)
 def test_points_at_the_edge_of_the_cell_decode_to_themselves(engine, count):
     system = residue_system("eisenstein", count)
     points = points_at_the_edge(system)

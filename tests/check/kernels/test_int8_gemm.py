@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import twom_dist
+from tests.support.cases import cases
 from tests.support.expect import raises
 from twom_dist.errors import KernelError
 from twom_dist.kernels.cpu import int8_gemm
@@ -24,10 +25,8 @@ def saturating(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         out += np.clip(pair, -(2**15), 2**15 - 1).astype(np.int32)
 
 
-@pytest.mark.parametrize("name", int8_gemm.KERNELS)
-@pytest.mark.parametrize(
-    "shape", [(1, 1, 1), (1, 67, 3), (37, 1, 1031), (3, 5, 2**16), (65, 33, 513)]
-)
+@cases("name", int8_gemm.KERNELS)
+@cases("shape", [(1, 1, 1), (1, 67, 3), (37, 1, 1031), (3, 5, 2**16), (65, 33, 513)])
 def test_int8_products_are_exact(name, shape):
     gemm = getattr(int8_gemm, f"multiply_{name}")
     if name == "u8s8" and not int8_gemm.is_exact(gemm):

@@ -1,8 +1,8 @@
 """Rank-k stages of the engines: one encoding for both sides, products that follow."""
 
 import numpy as np
-import pytest
 
+from tests.support.cases import cases
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu.tuning import BLOCK
@@ -21,11 +21,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "shape"), CASES)
-@pytest.mark.parametrize(
-    "choice", [("2m", 3), ("real", 3), ("3m", 2), ("eisenstein", 3)]
-)
-@pytest.mark.parametrize("conjugate", [False, True])
+@cases(("name", "shape"), CASES)
+@cases("choice", [("2m", 3), ("real", 3), ("3m", 2), ("eisenstein", 3)])
+@cases("conjugate", [False, True])
 def test_a_left_operand_becomes_the_right_one(name, choice, shape, conjugate):
     engine, (kind, count), (rows, _) = get_engine(name), choice, shape
     system = residue_system(kind, count)
@@ -47,8 +45,8 @@ def test_a_left_operand_becomes_the_right_one(name, choice, shape, conjugate):
     assert (product == expected)[..., :rows].all()
 
 
-@pytest.mark.parametrize(("name", "shape"), CASES)
-@pytest.mark.parametrize("choice", SYSTEMS)
+@cases(("name", "shape"), CASES)
+@cases("choice", SYSTEMS)
 def test_products_with_a_mirror_follow_from_the_others(name, choice, shape):
     engine, (kind, count), (rows, _) = get_engine(name), choice, shape
     # Blocks are cut alike for every modulus.

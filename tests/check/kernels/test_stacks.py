@@ -6,6 +6,7 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.pipeline import dtype_for, run_stages
 from tests.support.stacks import assert_each_is_as_alone, compute, random_stack, spec_of
@@ -25,10 +26,8 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(
-    "choice", [("2m", 3), ("3m", 4), ("hybrid", 21), ("real", 5), ("eisenstein", 3)]
-)
+@cases("layout", LAYOUTS)
+@cases("choice", [("2m", 3), ("3m", 4), ("hybrid", 21), ("real", 5), ("eisenstein", 3)])
 def test_every_stage_of_a_stack(engine, choice, layout):
     (kind, count), lay = choice, LAYOUTS[layout]
     system, dtype = residue_system(kind, count), dtype_for(kind)
@@ -43,8 +42,8 @@ def test_every_stage_of_a_stack(engine, choice, layout):
                 assert same_bits(found[name][where], value), name
 
 
-@pytest.mark.parametrize("ops", ["NN", "NC", "TN"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("ops", ["NN", "NC", "TN"])
+@cases("dtype", DTYPES)
 def test_products_are_those_of_gemm(engine_name, dtype, ops):
     options = {"op_a": ops[0], "op_b": ops[1], "num_moduli": 4, "engine": engine_name}
     for count, m, n, k in ((1, 5, 3, 7), (5, 2, 17, 3)):
@@ -62,9 +61,9 @@ def test_products_are_those_of_gemm(engine_name, dtype, ops):
             assert_each_is_as_alone(found, "gemm", *given, **options, **scalars)
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "hybrid", "eisenstein"])
-@pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
-@pytest.mark.parametrize("name", ["herk", "syrk"])
+@cases("method", ["2m", "3m", "hybrid", "eisenstein"])
+@cases("uplo", ["full", "lower", "upper"])
+@cases("name", ["herk", "syrk"])
 def test_updates_are_those_of_one_matrix(engine_name, name, uplo, method):
     options = {"method": method, "num_moduli": 3, "uplo": uplo, "engine": engine_name}
     for count, n, k in ((1, 1, 1), (2, 19, 5), (5, 7, 3)):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.oracle import ExactProduct, exact, residual
 from tests.support.strategies import random_matrix
@@ -54,7 +55,7 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize(("case", "count"), NAMED.items())
+@cases(("case", "count"), NAMED.items())
 def test_named_accuracies(case, count):
     method, dtype, accuracy = case
     system = choose_system(method, dtype, 100, accuracy)
@@ -134,8 +135,8 @@ def test_15_moduli_are_normwise_good_at_every_phi(errors, phi):
     assert errors[phi, 15][1] <= sqrt(N) * U
 
 
-@pytest.mark.parametrize("phi", PHIS)
-@pytest.mark.parametrize("count", [14, 15, 16, 18, 20])
+@cases("phi", PHIS)
+@cases("count", [14, 15, 16, 18, 20])
 def test_measured_errors_are_within_the_bound(errors, phi, count):
     system = residue_system("2m", count)
     assert errors[phi, count][1] <= error_bound(system, N, "complex128")
@@ -247,8 +248,8 @@ def test_float_target_bounds_the_normwise_error(k):
     assert worst_operands(system, k) <= sqrt(k) * target
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@cases("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
+@cases("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_normwise_grade_holds_by_the_bound_for_every_k(dtype, method):
     u = unit_roundoff(dtype)
     for k in (t * 2**b for b in range(36) for t in (2, 3)):
@@ -278,9 +279,9 @@ def longest_integers(parts, k, limit):
     return row.view(complex)[np.newaxis] if parts == 2 else row[np.newaxis]
 
 
-@pytest.mark.parametrize("k", [1, 2, 7, 50])
-@pytest.mark.parametrize("count", [4, 5, 6])
-@pytest.mark.parametrize("kind", ["2m", "3m", "real"])
+@cases("k", [1, 2, 7, 50])
+@cases("count", [4, 5, 6])
+@cases("kind", ["2m", "3m", "real"])
 def test_integers_are_exact_up_to_the_stated_norm(kind, count, k):
     system = residue_system(kind, count)
     h, d = sqrt(system.parts * k) / 2, sqrt(2 * k) * 2.0**-19

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.oracle import exact
 from tests.support.strategies import LAYOUTS, random_matrix, seeds
@@ -93,9 +94,9 @@ def test_rule_gives_the_largest_valid_exponent(kind, count, k, mantissa, cut, la
     assert norm * two_to(s + 1) > room(system, k, up=False) * (1 - tolerance)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("phi", [0.0, 4.0])
-@pytest.mark.parametrize("count", [2, 7, 16])
+@cases("kind", KINDS)
+@cases("phi", [0.0, 4.0])
+@cases("count", [2, 7, 16])
 def test_exponents_are_the_largest_valid_ones(engine, kind, phi, count):
     system = residue_system(kind, count)
     dtype = "float64" if kind == "real" else "complex128"
@@ -104,8 +105,8 @@ def test_exponents_are_the_largest_valid_ones(engine, kind, phi, count):
     assert_largest_valid(x, exponents(engine, x, system), system, 9)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "complex64", "float64", "complex128"])
-@pytest.mark.parametrize("end", ["tiny", "huge"])
+@cases("dtype", ["float32", "complex64", "float64", "complex128"])
+@cases("end", ["tiny", "huge"])
 def test_exponents_at_the_ends_of_the_format(engine, dtype, end):
     info = np.finfo(dtype)
     value = info.smallest_subnormal if end == "tiny" else info.max
@@ -146,7 +147,7 @@ def test_powers_of_two_shift_the_exponent(shift, seed, phi):
     assert after == [s - shift for s in before]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@cases("layout", LAYOUTS)
 def test_exponents_do_not_see_the_layout_or_the_order(engine, layout):
     system = residue_system("2m", 16)
     x = random_matrix(5, 11, "complex128", 2.0)
@@ -188,8 +189,8 @@ def test_norm_bits_are_the_most_that_int64_sums_carry(k):
     assert (bits == 20) == (k < 2**22)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(4))
+@cases("kind", KINDS)
+@cases("seed", range(4))
 def test_integer_products_stay_within_the_capacity(kind, seed):
     """Parallel rows and columns: Cauchy-Schwarz is sharp there."""
     engine = get_engine("cpu")

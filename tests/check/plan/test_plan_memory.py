@@ -9,6 +9,7 @@ import zarr
 from distributed import Client, LocalCluster
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.command import CommandLine
 from tests.support.expect import raises
 from tests.support.jobs import IN_PROCESS
@@ -47,8 +48,8 @@ def workers(count, memory):
         yield
 
 
-@pytest.mark.parametrize("options", [{}, {"beta": 2}, {"method": "blas"}])
-@pytest.mark.parametrize("routine", ROUTINES)
+@cases("options", [{}, {"beta": 2}, {"method": "blas"}])
+@cases("routine", ROUTINES)
 def test_following_the_advice_is_enough(routine, options):
     for given in (1, 40, 150):
         needed = advised(routine, given * MIB, **options)

@@ -10,6 +10,7 @@ import dask.array as da
 import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
 from twom_dist.tiles.cache import encoded_tiles
@@ -51,8 +52,8 @@ def test_herk_is_exactly_half_of_gemm(chunks):
     assert update.error_bound == product.error_bound
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("tiles", [1, 2, 7])
+@cases("method", METHODS)
+@cases("tiles", [1, 2, 7])
 def test_products_by_tile(tiles, method):
     kt, below = 3, tiles * (tiles - 1) // 2
     sizes = {"shape": (10 * tiles, 30), "chunks": 10, "method": method}
@@ -101,9 +102,9 @@ def lazy(routine, chunks, **options):
 
 
 @each_routine
-@pytest.mark.parametrize("chunks", [(61, 45), (10, 10), UNEVEN])
-@pytest.mark.parametrize("panel_bytes", [1, 10_000])
-@pytest.mark.parametrize("options", [{}, {"method": "blas"}])
+@cases("chunks", [(61, 45), (10, 10), UNEVEN])
+@cases("panel_bytes", [1, 10_000])
+@cases("options", [{}, {"method": "blas"}])
 def test_tasks_are_those_of_the_graph(routine, chunks, panel_bytes, options):
     for uplo in UPLOS:
         with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
@@ -130,8 +131,8 @@ def test_one_worker_holds_everything_and_moves_nothing(routine):
 
 
 @each_routine
-@pytest.mark.parametrize("workers", [2, 3, 4, 6, 16])
-@pytest.mark.parametrize("rows", [(30, 7, 24, 30, 30, 1, 30, 30), (25,) * 8])
+@cases("workers", [2, 3, 4, 6, 16])
+@cases("rows", [(30, 7, 24, 30, 30, 1, 30, 30), (25,) * 8])
 def test_rows_move_once_to_each_further_holder(routine, workers, rows):
     n, k = sum(rows), 45
     placed = triangle_map(len(rows), workers)
@@ -235,7 +236,7 @@ def test_the_measured_peak_is_the_planned_one(routine, beta, cache_bytes):
 
 
 @each_routine
-@pytest.mark.parametrize("uplo", UPLOS)
+@cases("uplo", UPLOS)
 def test_text_and_json_say_the_routine_and_the_triangle(routine, uplo):
     found = plan(routine, (8192, 4096), n_workers=4, uplo=uplo)
     assert (found.routine, found.uplo) == (routine, uplo)
@@ -272,7 +273,7 @@ def test_the_other_op_swaps_the_shape(routine):
 
 
 @each_routine
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (1, 1)])
+@cases("shape", [(0, 5), (5, 0), (0, 0), (1, 1)])
 def test_empty_and_single(routine, shape):
     found = plan(routine, shape, memory_limit=2**30)
     assert found.shape == (shape[0], *shape)

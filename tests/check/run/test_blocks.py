@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.lies import CALLS, LIES, lying
 from tests.support.strategies import random_matrix
@@ -58,7 +59,7 @@ def calls_with_lies():
     return cases
 
 
-@pytest.mark.parametrize(("call", "lie", "where"), calls_with_lies())
+@cases(("call", "lie", "where"), calls_with_lies())
 def test_blocks_that_are_not_what_their_array_says_are_refused(call, lie, where):
     (shapes, compute), (code, change) = CALLS[call], LIES[lie]
     arrays = {

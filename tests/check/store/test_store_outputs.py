@@ -40,7 +40,9 @@ pytestmark = pytest.mark.usefixtures("here")
 def test_what_was_written_is_read_bit_for_bit(name):
     zeros = np.full((4, 6), complex(-0.0, -0.0))
     zeros[2:, :3].view(np.uint64)[:] = 0x7FF8_0000_0000_1234  # a NaN with a payload
-    matrices = [zeros, *(make_matrix(dtype=dtype) for dtype in DTYPES)]
+    # A member is written as the whole of its file is, which has every dtype.
+    dtypes = DTYPES if name in NAMES else DTYPES[-1:]
+    matrices = [zeros, *(make_matrix(dtype=dtype) for dtype in dtypes)]
     for values in (*matrices, *map(make_matrix, SHAPES)):
         write_output(name, values)
         assert_same_bits(everything(name), values)

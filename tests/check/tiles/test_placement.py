@@ -9,6 +9,7 @@ import pytest
 from dask.core import get_deps, toposort
 
 import twom_dist as td
+from tests.support.cases import cases
 from twom_dist.tiles.placement.grids import (
     WorkerGrid,
     assign_slots,
@@ -22,7 +23,7 @@ from twom_dist.tiles.placement.plugin import PlacementPlugin, with_ancestors
 from twom_dist.tiles.placement.triangle import triangle_map
 
 
-@pytest.mark.parametrize("workers", range(1, 13))
+@cases("workers", range(1, 13))
 def test_grids_are_the_factorisations(workers):
     grids = worker_grids(workers)
     assert all(g.pr * g.pc == workers for g in grids)
@@ -40,8 +41,8 @@ def test_slots_are_cyclic_and_the_load_is_counted(grid, mt, nt, load):
     assert max(slots.values()) == grid.largest_load(mt, nt) == load
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4, 6])
-@pytest.mark.parametrize(("mt", "nt"), [(8, 8), (12, 4), (1, 5), (3, 2)])
+@cases("workers", [1, 2, 4, 6])
+@cases(("mt", "nt"), [(8, 8), (12, 4), (1, 5), (3, 2)])
 def test_summa_bytes_are_those_of_tiles_that_start_on_a_consumer(workers, mt, nt):
     for grid in worker_grids(workers):
         rows = [{grid.slot(i, j) for j in range(nt)} for i in range(mt)]
@@ -52,7 +53,7 @@ def test_summa_bytes_are_those_of_tiles_that_start_on_a_consumer(workers, mt, nt
         assert found == moved_a + moved_b
 
 
-@pytest.mark.parametrize(
+@cases(
     ("workers", "tiles", "a_bytes", "b_bytes", "grid"),
     [
         (4, (8, 8), 1, 1, (2, 2)),

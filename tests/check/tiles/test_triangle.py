@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.cases import cases
 from twom_dist.tiles.placement import triangle
 from twom_dist.tiles.placement.covers import (
     DIFFERENCES,
@@ -52,8 +53,8 @@ def test_each_difference_is_that_of_one_pair():
         assert found == list(range(1, count))
 
 
-@pytest.mark.parametrize("projective", [0, 1])
-@pytest.mark.parametrize("order", DIFFERENCES)
+@cases("projective", [0, 1])
+@cases("order", DIFFERENCES)
 def test_two_points_of_a_plane_share_one_line(order, projective):
     lines = order * (order + 1) + projective
     cover = plane_cover(lines)
@@ -69,8 +70,8 @@ def test_other_numbers_of_sets_have_no_plane():
     assert known == of_order
 
 
-@pytest.mark.parametrize("sets", [1, 2, 3, 5, 8, 17])
-@pytest.mark.parametrize("points", [2, 3, 7, 12])
+@cases("sets", [1, 2, 3, 5, 8, 17])
+@cases("points", [2, 3, 7, 12])
 def test_greedy_sets_cover_every_pair(points, sets):
     cover = greedy_cover(points, sets, seed=1)
     assert len(cover.sets) == sets
@@ -126,8 +127,8 @@ def test_figures(workers, count, ours, cyclic):
     assert grid == pytest.approx(cyclic, abs=5e-3)
 
 
-@pytest.mark.parametrize("count", [1, 5, 12, 32, 70])
-@pytest.mark.parametrize("workers", range(2, 17))
+@cases("count", [1, 5, 12, 32, 70])
+@cases("workers", range(2, 17))
 def test_no_worker_is_busier_or_fuller_than_on_the_best_grid(workers, count):
     balance, held = figures(triangle_map(count, workers))
     best_balance, best_held = min(map(figures, cyclic_maps(count, workers)))

@@ -65,7 +65,7 @@ REFUSALS = [
     (("--device", "tpu", *HERK), "--device tpu given"),
     (("--device", "gpu", *HERK), "--device gpu given, and there is no GPU"),
     (("--dashboard", ":8787", *HERK), "--dashboard :8787 given"),
-    (("--venv", "none", *HERK), "'none/bin/twom-dist' is no program"),
+    (("--venv", "none", *HERK), "'none/bin/twom-dist' is not a program"),
     (("info",), "twom-dist info needs no workers"),
     (("--tls-cert", "A.zarr", *HERK), "--tls-ca-file and --tls-cert belong together"),
     (("--tls-ca-file", "x", "--tls-cert", "x", *HERK), "the TLS file '.*/x'"),
@@ -88,7 +88,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(folder, monkeypatch):
     for script in ("slurm.sbatch", "pbs.sh", "lsf.sh"):
         code, out, err = run(script, *HERK)
         assert (code, out) == (2, "")
-        assert err.startswith(f"{script}: error: this is no job of a batch system, ")
+        assert err.startswith(f"{script}: error: this is not a batch job, ")
 
 
 def test_help_and_the_readme_list_the_same_options(folder):

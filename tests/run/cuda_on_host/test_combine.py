@@ -1,8 +1,8 @@
 """The combine kernel against exact integers."""
 
 import numpy as np
-import pytest
 
+from tests.support.cases import cases
 from tests.support.cuda.calls import UNTOUCHED, guarded
 
 
@@ -14,8 +14,8 @@ def expected_residues(r, s, weights, p) -> np.ndarray:
     return (total + p // 2) % p - p // 2
 
 
-@pytest.mark.parametrize("p", [256, 255, 241, 131, 29, 19])
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 16, 31, 36, 70, 132])
+@cases("p", [256, 255, 241, 131, 29, 19])
+@cases("n", [1, 2, 3, 4, 7, 16, 31, 36, 70, 132])
 def test_every_size(calls, n, p):
     rng = np.random.default_rng([n, p])
     low, high = -(p // 2), (p - 1) // 2
@@ -34,8 +34,8 @@ def test_every_size(calls, n, p):
             assert (found == expected_residues(r, other, weights, p)).all()
 
 
-@pytest.mark.parametrize("triangle", ["lower", "upper"])
-@pytest.mark.parametrize("n", [1, 3, 4, 31, 70, 132])
+@cases("triangle", ["lower", "upper"])
+@cases("n", [1, 3, 4, 31, 70, 132])
 def test_a_triangle(calls, n, triangle):
     p, weights = 241, (3, -5, 7)
     r = np.random.default_rng(n).integers(-120, 121, (n, n), np.int8)

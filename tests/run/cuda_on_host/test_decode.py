@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.support.cases import cases
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.tables import decode_table
@@ -83,8 +84,8 @@ def test_sums_of_integers_give_the_same_bits(calls, dtype, choice):
         assert equal_bits(found, REFERENCE.decode(*args, words=words))
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (9, 2), (4, 68), (70, 5), (17, 130)])
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("shape", [(1, 1), (1, 3), (9, 2), (4, 68), (70, 5), (17, 130)])
+@cases("dtype", DTYPES)
 def test_tiles_of_every_shape(calls, dtype, shape):
     system = residue_system("2m" if dtype.startswith("complex") else "real", 8)
     m, n = shape
@@ -95,9 +96,9 @@ def test_tiles_of_every_shape(calls, dtype, shape):
     assert equal_bits(found, REFERENCE.decode(residues, rows, columns, system, dtype))
 
 
-@pytest.mark.parametrize("beta", [0, 1, -0.3, 1j])
-@pytest.mark.parametrize("alpha", [1, 0, -1, 2.5, 1e-300, 0.5 - 2j])
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("beta", [0, 1, -0.3, 1j])
+@cases("alpha", [1, 0, -1, 2.5, 1e-300, 0.5 - 2j])
+@cases("dtype", DTYPES)
 def test_scalars_give_the_same_bits(calls, dtype, alpha, beta):
     kind = "2m" if dtype.startswith("complex") else "real"
     if kind == "real":

@@ -5,6 +5,7 @@ from math import isqrt
 import numpy as np
 import pytest
 
+from tests.support.cases import cases
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
 from tests.support.expect import raises
 from tests.support.strategies import DTYPES, random_matrix
@@ -68,7 +69,7 @@ def test_planes_of_every_system(calls, choice):
         assert_planes_agree(calls, x, exponents, system, **options)
 
 
-@pytest.mark.parametrize("choice", SYSTEMS)
+@cases("choice", SYSTEMS)
 def test_largest_integers_and_ties(calls, choice):
     """Integers up to R in magnitude: multiples of large powers of two, and ties."""
     system = residue_system(*choice)
@@ -83,8 +84,8 @@ def test_largest_integers_and_ties(calls, choice):
     assert_planes_agree(calls, x, np.zeros(2, np.int32), system)
 
 
-@pytest.mark.parametrize("across", [False, True])
-@pytest.mark.parametrize("shape", OPERAND_SHAPES)
+@cases("across", [False, True])
+@cases("shape", OPERAND_SHAPES)
 def test_planes_of_every_shape(calls, shape, across):
     x = random_matrix(*shape, "complex128", 1.0, list(shape))
     exponents = np.arange(shape[0], dtype=np.int32) % 60 - 20
@@ -93,9 +94,9 @@ def test_planes_of_every_shape(calls, shape, across):
     assert_planes_agree(calls, x, exponents, residue_system("hybrid", 22), **options)
 
 
-@pytest.mark.parametrize("across", [False, True])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("across", [False, True])
+@cases("layout", LAYOUTS)
+@cases("dtype", DTYPES)
 def test_planes_of_every_layout(calls, dtype, layout, across):
     system = residue_system("2m" if dtype.startswith("complex") else "real", 3)
     x = LAYOUTS[layout](random_matrix(11, 37, dtype, 1.0))
@@ -103,8 +104,8 @@ def test_planes_of_every_layout(calls, dtype, layout, across):
     assert_planes_agree(calls, x, exponents, system, across=across)
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
+@cases("dtype", DTYPES)
 def test_planes_at_the_ends_of_the_format(calls, dtype, method):
     kind = method if dtype.startswith("complex") else "real"
     x = extreme_matrix(dtype)

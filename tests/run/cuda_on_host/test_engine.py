@@ -9,10 +9,8 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.cuda.every_kernel import (
-    calls_of_every_kernel,
-    kernels_of,
-)
+from tests.support.cases import cases
+from tests.support.cuda.every_kernel import calls_of_every_kernel, kernels_of
 from tests.support.cuda.host_device import BOTH, POISON
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.expect import raises
@@ -30,7 +28,7 @@ SYSTEMS = (
     *(("2m", 2), ("2m", 16), ("3m", 15), ("4m", 11), ("hybrid", 24)),
     *(("eisenstein", 2), ("eisenstein", 16), ("real", 1), ("real", 15)),
 )
-# Where small products have no launches of their own: those are in test_at_once.py.
+# Small products have launches of their own elsewhere: see test_at_once.py.
 BY_STAGES = pytest.mark.parametrize("engine", [80], indirect=True)
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
 
@@ -280,10 +278,8 @@ def test_long_rows_derive_what_follows_from_other_products(cuda):
 
 
 @BOTH
-@pytest.mark.parametrize("triangle", ["lower", "upper"])
-@pytest.mark.parametrize(
-    "choice", [("2m", 16), ("3m", 15), ("4m", 3), ("eisenstein", 3)]
-)
+@cases("triangle", ["lower", "upper"])
+@cases("choice", [("2m", 16), ("3m", 15), ("4m", 3), ("eisenstein", 3)])
 def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle):
     system, n = residue_system(*choice), 41
     x, e = spread_matrix(n, 70, seed=1), np.full(n, 20, np.int32)
@@ -304,10 +300,8 @@ def test_what_no_triangle_needs_is_not_made(engine):
     left = engine.encode(x, e, system)
     right = engine.encode(x, e, system, conjugate=True)
     untouched = np.frombuffer(bytes([POISON]), np.int8)[0]
-    for triangle, beyond in (
-        ("lower", np.s_[:, :256, 512:]),
-        ("upper", np.s_[:, 512:, :256]),
-    ):
+    other = {"lower": np.s_[:, :256, 512:], "upper": np.s_[:, 512:, :256]}
+    for triangle, beyond in other.items():
         found = engine.multiply(left, right, system, hermitian=True, triangle=triangle)
         made = [(plane != untouched).any() for plane in found[beyond]]
         fused = engine.device.capability() == 90
@@ -336,6 +330,7 @@ def test_squares_of_one_triangle_are_multiplied(
 @BOTH
 def test_products_in_a_row_leave_nothing_behind(cuda):
     A = spread_matrix(20, 30, seed=1)
+    encoded_tiles.clear()
     for _ in range(5):
         td.gemm(A, A, op_b="C")
         td.her2k(A, A)

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tests.support.cases import cases
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
 from tests.support.strategies import DTYPES, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
@@ -40,8 +41,8 @@ def test_norms_of_every_layout(calls, dtype):
         assert_norms_agree(calls, layout(x), expected, across=across)
 
 
-@pytest.mark.parametrize("across", [False, True])
-@pytest.mark.parametrize("shape", OPERAND_SHAPES)
+@cases("across", [False, True])
+@cases("shape", OPERAND_SHAPES)
 def test_norms_of_every_shape(calls, shape, across):
     x = random_matrix(*shape, "complex128", 2.0, list(shape))
     assert_norms_agree(calls, x, across=across)

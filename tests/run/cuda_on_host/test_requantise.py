@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.support.cases import cases
 from twom_dist.moduli import available_moduli, make_system, residue_system
 
 METHODS = ("2m", "3m", "hybrid", "eisenstein", "real")
@@ -36,7 +37,7 @@ def every_modulus() -> list[int]:
     return sorted({p for method in METHODS for p, _ in available_moduli(method)})
 
 
-@pytest.mark.parametrize("p", every_modulus())
+@cases("p", every_modulus())
 def test_sums_at_every_boundary(calls, p):
     system = make_system("real", ((p, "real"),))
     sums = boundary_sums(p)[np.newaxis]
@@ -72,9 +73,9 @@ def test_bytes_are_widened(calls, blocks):
     assert found.tobytes() == planes.astype(np.float16).tobytes()
 
 
-@pytest.mark.parametrize("add", [False, True])
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 31, 64, 70, 127, 132])
-@pytest.mark.parametrize("m", [1, 3, 17, 70])
+@cases("add", [False, True])
+@cases("n", [1, 2, 3, 4, 5, 8, 31, 64, 70, 127, 132])
+@cases("m", [1, 3, 17, 70])
 def test_ragged_batches(calls, m, n, add):
     system = residue_system("2m", 3)
     rng = np.random.default_rng([m, n])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.support.cases import cases
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
@@ -40,8 +41,8 @@ def test_operands_of_every_shape(calls, shape):
     assert_stages_agree(calls, [(np.asfortranarray(x), True)], system)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("layout", LAYOUTS)
+@cases("dtype", DTYPES)
 def test_operands_of_every_layout(calls, dtype, layout):
     x, y = (random_matrix(rows, 37, dtype, 2.0, rows) for rows in (11, 70))
     operands = [(LAYOUTS[layout](x), False), (LAYOUTS[layout](y), True)]

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from tests.support.bits import same_bits
+from tests.support.cases import cases
 from tests.support.cuda.operands import LAYOUTS
 from tests.support.shifts import assert_shifts_are_exact
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (33, 65), (0, 4)])
+@cases("dtype", DTYPES)
+@cases("shape", [(1, 1), (5, 3), (33, 65), (0, 4)])
 def test_passes_over_finished_tiles(engine, dtype, shape):
     host = get_engine("cpu")
     x, c = random_matrix(*shape, dtype, 9.0, 1), random_matrix(*shape, dtype, 9.0, 2)

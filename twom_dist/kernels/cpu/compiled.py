@@ -1,4 +1,4 @@
-"""How kernels are compiled: to run without Python's lock, and once for a machine."""
+"""Compilation of kernels: without Python's lock, and once for a machine."""
 
 from functools import cache, partial
 from hashlib import sha256
@@ -62,6 +62,6 @@ def kernel(function: Any = None, **options: Any) -> Any:
     return compiled
 
 
-# Of those that kernels alone call: without what Python and C would call them by, which
-# saves a tenth of the time. A call from Python ends the process.
+# Only kernels call these, so the wrappers for Python and C are left out, which saves a
+# tenth of the time. A call from Python ends the process.
 inner = partial(kernel, no_cpython_wrapper=True, no_cfunc_wrapper=True)

@@ -110,7 +110,7 @@ def reduce_digits(d, modulus, factors, unit, quotients, carries):  # type: ignor
     """
     last = len(d) - 1
     below = max(0, last - 1)
-    # Of a single digit the second factor is 0.
+    # With a single digit the second factor is 0.
     for c in range(d.shape[1]):
         q = d[last, c] * factors[0] + d[below, c] * factors[1]
         quotients[c] = np.rint(q)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...typing import Array
 
-# Of what the units multiply at once: rows of a group, and neighbours along k that one
+# The units multiply at once the rows of a group, and as many neighbours along k as one
 # 32-bit word of a vector holds.
 GROUP, DEPTH = 16, 4
 

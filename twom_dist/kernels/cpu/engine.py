@@ -128,7 +128,7 @@ class CpuEngine:
         bits = listed(flat_parts(source).view(integer))
         largest = largest.reshape(len(bits), -1)
         kept = np.where(largest == NONFINITE_ROW, integer.type(0), mask)
-        # Of the exponents as numbers are stored: 1 for the smallest normal ones.
+        # Exponents as numbers store them: 1 for the smallest normal ones.
         fields = np.maximum(np.asarray(largest, integer) - info.minexp, 1)
         if across:
             lanes, kernel, least = bits.shape[2], norms.extreme_bits_outer, 256

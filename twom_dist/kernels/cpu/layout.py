@@ -1,4 +1,4 @@
-"""How matrices lie in memory, as the kernels take them."""
+"""Layouts of matrices in memory, as the kernels take them."""
 
 from math import prod
 

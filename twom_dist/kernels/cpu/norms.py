@@ -63,7 +63,7 @@ def largest_shifted_outer(x, factors, lo, hi, out):  # type: ignore[no-untyped-d
         row, factor = x[t, lo:hi], factors[t]
         for j in range(lanes.size):
             magnitude = np.abs(row[j] * factor)
-            # A NaN, too, counts as Inf: no comparison holds.
+            # A NaN, which no comparison finds, makes it Inf as well.
             largest = max(lanes[j], magnitude) if magnitude < np.inf else np.inf
             lanes[j] = largest
 
@@ -132,7 +132,7 @@ def square_sums_inner(x, factor1, factor2, columns, lo, hi, out):  # type: ignor
             # A product that underflows to 0 stands for a ceiling of 1.
             if ceiling == 0.0 and magnitude != 0.0:
                 ceiling = 1.0
-            # Of 20 bits: AVX2 converts and multiplies no wider integers.
+            # It has 20 bits: AVX2 converts and multiplies no wider integers.
             q = np.int64(np.int32(ceiling))
             total += q * q
         out[i] = total

@@ -1,4 +1,4 @@
-"""What CuPy does not do for Hopper: code for sm_90a, and maps of planes for its copies.
+"""Code for sm_90a, and maps of planes for its copies, which CuPy does not make.
 
 Both are calls of NVRTC and of the driver.
 """

@@ -20,7 +20,7 @@ Parts = tuple[tuple[tuple[int, ...], Any], ...]
 
 
 class Device(Protocol):
-    """What the engine asks of a device; see `CudaDevice`, the one on CuPy."""
+    """The device as the engine uses it; `CudaDevice` is the one on CuPy."""
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Allocate."""
@@ -160,7 +160,7 @@ def operand_args(x: Array) -> tuple[Any, ...]:
 
 @remember
 def scalar_args(factor: complex) -> tuple[Any, ...]:
-    """How a scalar multiplies, and its parts."""
+    """Return the mode in which a scalar multiplies, and its parts."""
     factor = complex(factor)
     mode = np.int32(scalar_mode(factor))
     return mode, np.float64(factor.real), np.float64(factor.imag)
@@ -185,12 +185,12 @@ def flag_args(*flags: bool) -> tuple[Any, ...]:
 
 
 def closing_args(conjugate: bool, uplo: Uplo) -> tuple[Any, ...]:
-    """How a triangle closes a tile: conjugated, from the upper one, both kept."""
+    """Describe the closing of a tile: conjugated, from the upper one, both kept."""
     return flag_args(conjugate, uplo == "upper", uplo == "full")
 
 
 def lies_across(x: Array) -> bool:
-    """Whether neighbours in memory are neighbouring rows."""
+    """Tell whether neighbours in memory are neighbouring rows."""
     row, column = x.strides[-2:]
     return bool(abs(row) < abs(column))
 

@@ -45,7 +45,7 @@ class _Buffers:
 
     @property
     def element(self) -> Element:
-        """What is multiplied."""
+        """The operands of a product."""
         return "int8" if self.left is None else "float16"
 
 

@@ -55,12 +55,12 @@ __device__ __forceinline__ void add_squares(const Operand& own, const Strip& str
   if (total != 0) atomicAdd(sums + strip.row, total);
 }
 
-// Of an operand transposed, its columns being the rows: the largest exponent less that of
-// the row, in `others`; the largest; the largest negated one of the parts that are not 0,
-// each own.rows after the one before. What is NONFINITE_ROW is left out.
+// For each column, a row of the transposed operand: the largest exponent less that of the
+// entry's row, in `others`; the largest; the largest negated one; of the parts that are
+// not 0, each own.rows after the one before. Rows that are NONFINITE_ROW are left out.
 __device__ __forceinline__ void find_extremes(const Operand& own, const Strip& strip,
                                               const int32* others, int32* extremes) {
-  // Of the smallest normal number.
+  // The exponent of the smallest normal number.
   const int32 least = sizeof(REAL) == 4 ? -125 : -1021;
   Bits high = 0, low = ~(Bits)0;
   int32 relative = ZERO_ROW;

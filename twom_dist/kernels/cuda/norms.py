@@ -1,4 +1,4 @@
-"""What is known of rows and columns: the launches of norms.cu."""
+"""The launches of norms.cu, which measure rows and columns."""
 
 from collections.abc import Sequence
 from typing import Any

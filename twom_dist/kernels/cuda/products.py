@@ -14,7 +14,7 @@ from .hopper import LINE, ROW_GROUP
 from .launch import Device, flag_args, remember, size_args, triangle_arg
 from .sources import module_for
 
-# Of products.cu: side of what a cluster of two blocks makes, threads of a block.
+# In products.cu: the side that a cluster of two blocks makes, and threads of a block.
 _SIDE, _THREADS = 256, 384
 
 
@@ -84,7 +84,7 @@ def _count_squares(m: int, n: int, triangle: Uplo) -> int:
 
 
 def deriving_pays(system: ResidueSystem, n: int, k: int) -> bool:
-    """Whether products of ``X X^H`` that follow from others had better do so.
+    """Tell whether deriving products of ``X X^H`` from others pays.
 
     Instead of one triangle of all products the others are multiplied in full: where
     2M needs no squares beyond half, a triangle has those of its diagonal.

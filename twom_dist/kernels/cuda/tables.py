@@ -1,4 +1,4 @@
-"""What the kernels read of a residue system: constants of their text, and tables.
+"""A residue system as kernels read it: constants in their text, and tables.
 
 The tables are NumPy arrays to be copied once. Each is built once and never written to.
 """
@@ -31,7 +31,7 @@ _LARGEST_RAW = 1 << 23
 
 @dataclass(frozen=True)
 class Constants:
-    """What the text of encode.cu or decode.cu begins with: a residue system.
+    """The residue system with which the text of encode.cu or decode.cu begins.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ Element = Literal["int8", "float16"]
 
 @dataclass(frozen=True)
 class Tuning:
-    """What depends on the device.
+    """Choices that depend on the device.
 
     Attributes
     ----------

@@ -133,7 +133,7 @@ def _sample(seen: Seen, spec: Spec) -> Seen:
         return seen
     on_host = seen.measured.on_host()
     rows = [choose_rows([on_host.take(i)], spec)[0] for i in range(count)]
-    # Of none any will do: they are left out.
+    # Where there are none, any will do: they are left out.
     chosen = np.array([np.resize(t if len(t) else [0], SAMPLE) for t in rows])
     matrices = np.arange(count)[:, np.newaxis]
     which = matrices, convert(chosen, family_of(seen.rows))

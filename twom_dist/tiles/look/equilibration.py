@@ -17,8 +17,8 @@ import numpy as np
 from ...moduli import ZERO_ROW
 from ...typing import Array
 
-# Of the norms, at least, that equilibration must gain: data without spread keep their
-# bits, those of any sub-block of the result.
+# Equilibration must gain at least this factor of the norms: data without spread keep
+# their bits, which are those of any sub-block of the result.
 GAIN = 2
 # Bits of a square that is summed.
 _BITS = 40
@@ -69,7 +69,7 @@ def _halve(x: Any) -> Any:
 
 
 def _gains(a: Array, b: Array, both: Array) -> bool:
-    """Whether the norms of the columns' largest entries gain by a factor of `GAIN`.
+    """Tell whether the norms of the columns' largest entries gain a factor of `GAIN`.
 
     Relative to their rows, which are scaled anyway: a row times a power of two changes
     nothing.

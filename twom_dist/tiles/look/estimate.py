@@ -1,4 +1,4 @@
-"""How many moduli the data take: from the ratio of norms to magnitudes, on a sample.
+"""Moduli from the data: from the ratio of norms to magnitudes, on a sample.
 
 The error of a product is relative to ``||a_i|| ||b_j||``. That of the native one is
 relative to ``(|A| |B|)_ij``, which may be much smaller: by a factor of

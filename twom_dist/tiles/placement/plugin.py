@@ -23,8 +23,8 @@ from .grids import WorkerGrid, assign_slots, balanced_grids, spread
 from .triangle import TriangleMap, triangle_map
 
 PLUGIN_NAME = "twom-placement"
-# Of a pause, before others take over what the worker has not begun: shorter ones, while
-# a tile is written to disk, cost less than moving its inputs.
+# After such a pause others take over the tasks that the worker has not begun. Shorter
+# pauses, while a tile is written to disk, cost less than moving its inputs.
 PAUSE_SECONDS = 5.0
 
 # Stages of tiles that another product may take.
@@ -183,7 +183,7 @@ def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
 
 
 def _is_restricted(ts: Any) -> bool:
-    """Whether somebody else has said where a task may run."""
+    """Tell whether somebody else has said where a task may run."""
     return bool(
         ts.worker_restrictions or ts.host_restrictions or ts.resource_restrictions
     )
@@ -263,7 +263,7 @@ def _choose(
 
 
 def _is_triangle(cells: set[Cell], count: int) -> bool:
-    """Whether these are all the cells on one side of the diagonal, and those on it."""
+    """Tell whether these are all cells on one side of the diagonal, and on it."""
     if len(cells) != count * (count + 1) // 2:
         return False
     return all(i >= j for i, j in cells) or all(i <= j for i, j in cells)
@@ -314,6 +314,6 @@ def with_ancestors(tiles: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
 
 
 def _may_be_placed(task: Any) -> bool:
-    """Whether a task is still to be computed, and nobody has said where."""
+    """Tell whether a task is still to be computed, and nobody has said where."""
     to_be_computed = task.state in ("released", "waiting", "no-worker")
     return to_be_computed and not task.who_has and not _is_restricted(task)
