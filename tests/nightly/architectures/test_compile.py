@@ -92,8 +92,9 @@ def test_no_table_is_loaded(kept, choice):
         if module.family in needed:
             assert loads["global.nc"] == needed[module.family]
         else:
-            # Three passes, of which the first two are unrolled twice.
-            assert loads["global.nc"] <= 4 * (3 + 3 + 1)
+            # Three passes, of which the first two are unrolled twice; all once more
+            # where the compiler takes those with shifts apart.
+            assert loads["global.nc"] <= 2 * 4 * (3 + 3 + 1)
             kinds |= {"shared"}
         assert set(loads) <= kinds
 
