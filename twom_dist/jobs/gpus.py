@@ -10,21 +10,25 @@ from ..cluster.nvml import find_gpus
 from ..errors import EngineUnavailableError
 from ..plan import Cluster
 from ..plan.memory import MemoryBudget
-from ..run.devices import Device, measure_device
+from ..run.devices import WorkerDevice, measure_device
 from .watchdog import ask
 
 # Tasks of this process that share its device: one reads while another multiplies.
 DEVICE_THREADS = 2
 
 
-def find_device(dask_worker: Any = None) -> Device:
+def find_device(dask_worker: Any = None) -> WorkerDevice:
     """Measure the device of this process, if NVML finds one; runs on the workers."""
     # Workers without a GPU need not load CuPy to say so.
     gpus = find_gpus()
-    return measure_device(dask_worker) if gpus.visible else Device(reason=gpus.reason)
+    return (
+        measure_device(dask_worker)
+        if gpus.visible
+        else WorkerDevice(reason=gpus.reason)
+    )
 
 
-def find_devices(engine: str, client: Any = None) -> dict[str, Device]:
+def find_devices(engine: str, client: Any = None) -> dict[str, WorkerDevice]:
     """Ask the workers, or this process, for their GPUs, if the engine hangs on them."""
     if engine not in ("auto", "cuda"):
         return {}
@@ -34,7 +38,7 @@ def find_devices(engine: str, client: Any = None) -> dict[str, Device]:
     return dict(ask(client.run, find_device, on_error="ignore"))
 
 
-def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
+def choose_engine(engine: str, devices: Mapping[str, WorkerDevice]) -> str:
     """Choose the engine of a job, the same for all of its tiles.
 
     Workers that share a GPU were started for the cores, unless somebody asks for cuda.
@@ -68,7 +72,9 @@ def choose_engine(engine: str, devices: Mapping[str, Device]) -> str:
     return "cuda"
 
 
-def budget_for_devices(cluster: Cluster, devices: Mapping[str, Device]) -> Cluster:
+def budget_for_devices(
+    cluster: Cluster, devices: Mapping[str, WorkerDevice]
+) -> Cluster:
     """Put the memory of the workers' devices in the place of the hosts'."""
     sharers = Counter(x.name for x in devices.values())
     rooms = [x.room_beside(sharers[x.name]) for x in devices.values()]

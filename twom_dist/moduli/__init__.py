@@ -21,7 +21,7 @@ from .selection import (
 )
 from .system import (
     METHODS,
-    Product,
+    PlaneProduct,
     ResidueSystem,
     available_moduli,
     make_system,
@@ -35,7 +35,7 @@ __all__ = [
     "ZERO_ROW",
     "Mirror",
     "Plane",
-    "Product",
+    "PlaneProduct",
     "ResidueSystem",
     "ScalingRule",
     "available_moduli",

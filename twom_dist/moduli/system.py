@@ -37,7 +37,7 @@ _DIGIT_AND_PRODUCT_BITS = 45
 
 
 @dataclass(frozen=True)
-class Product:
+class PlaneProduct:
     """One int8 matrix product of two planes, modulo p.
 
     `mirror`: the rule by which it follows from others in ``X X^H``, if one exists
@@ -66,7 +66,7 @@ class ResidueSystem:
         Kind of each modulus: "2m", "3m", "4m", "eisenstein" or "real".
     planes : tuple of Plane
         Encoded matrices of either operand, the planes of a modulus together.
-    products : tuple of Product
+    products : tuple of PlaneProduct
         int8 products, those of a modulus together.
     weights : tuple of tuple of int
         ``weights[part][q]``: CRT weights with the post step folded in, modulo M, in the
@@ -77,7 +77,7 @@ class ResidueSystem:
     moduli: tuple[int, ...]
     kinds: tuple[str, ...]
     planes: tuple[Plane, ...]
-    products: tuple[Product, ...]
+    products: tuple[PlaneProduct, ...]
     weights: tuple[tuple[int, ...], ...]
 
     @property
@@ -176,14 +176,14 @@ def _assemble(method: str, choice: Iterable[tuple[int, str]]) -> ResidueSystem:
     moduli = tuple(p for p, _ in choice)
     modulus_product = prod(moduli)
     planes: list[Plane] = []
-    products: list[Product] = []
+    products: list[PlaneProduct] = []
     weights: list[list[int]] = [[] for _ in range(1 if method == "real" else 2)]
     for (p, kind), crt_weight in zip(choice, crt_weights(moduli), strict=True):
         one = KINDS[kind](p)
         plane, product = len(planes), len(products)
         planes += one.planes
         products += [
-            Product(p, plane + a, plane + b, _shifted(one.mirrors.get(q), product))
+            PlaneProduct(p, plane + a, plane + b, _shifted(one.mirrors.get(q), product))
             for q, (a, b) in enumerate(one.pairs)
         ]
         for row, coefficients in zip(weights, one.post, strict=True):

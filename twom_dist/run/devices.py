@@ -12,7 +12,7 @@ from ..plan.memory import DEVICE_SHARE, MemoryBudget
 
 
 @dataclass(frozen=True)
-class Device:
+class WorkerDevice:
     """The GPU that a process multiplies on, or the reason why there is none."""
 
     # The same for all processes that share it; empty without one.
@@ -37,17 +37,17 @@ class Device:
         return max(1, self.room(sharers) - int(self.held_bytes / DEVICE_SHARE))
 
 
-def measure_device(dask_worker: Any = None) -> Device:
+def measure_device(dask_worker: Any = None) -> WorkerDevice:
     """Open the device of this process as the engine does; runs on the workers."""
     try:
         get_engine("cuda")
         return _measure(getattr(dask_worker, "data", None))
     except Exception as error:  # a broken driver raises what it likes
         said = error.problem if isinstance(error, TwomError) else str(error)
-        return Device(reason=" ".join(said.split()) or type(error).__name__)
+        return WorkerDevice(reason=" ".join(said.split()) or type(error).__name__)
 
 
-def _measure(data: Any) -> Device:
+def _measure(data: Any) -> WorkerDevice:
     import cupy
 
     device = cupy.cuda.Device()
@@ -66,7 +66,7 @@ def _measure(data: Any) -> Device:
     if tile_bytes := getattr(getattr(data, "device_buffer", data), "n", None):
         # The most that is planned of a device is tiles, or little else.
         limits.append(int(tile_bytes / DEVICE_SHARE))
-    return Device(
+    return WorkerDevice(
         f"{node()} {device.pci_bus_id} {uuid}",
         free_bytes=int(free),
         own_bytes=own,
@@ -118,7 +118,7 @@ def budget_for_products(client: Any, workers: Iterable[str]) -> MemoryBudget:
     return found
 
 
-def _smallest(devices: Iterable[Device]) -> MemoryBudget:
+def _smallest(devices: Iterable[WorkerDevice]) -> MemoryBudget:
     there = [x for x in devices if x.name]
     sharers = Counter(x.name for x in there)
     rooms = [x.room(sharers[x.name]) for x in there]

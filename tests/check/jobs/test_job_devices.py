@@ -19,11 +19,14 @@ from twom_dist.jobs.gpus import budget_for_devices, choose_engine, find_device
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import MemoryBudget
 from twom_dist.run import devices
-from twom_dist.run.devices import Device
+from twom_dist.run.devices import WorkerDevice
 
 GIB, MIB = 2**30, 2**20
-NONE = Device(reason="CUDA finds no device")
-ONE, OTHER = Device("node GPU-1", free_bytes=GIB), Device("node GPU-2", free_bytes=GIB)
+NONE = WorkerDevice(reason="CUDA finds no device")
+ONE, OTHER = (
+    WorkerDevice("node GPU-1", free_bytes=GIB),
+    WorkerDevice("node GPU-2", free_bytes=GIB),
+)
 TWO_GPUS = Gpus((Gpu("H200", 0, 0),) * 2, (13, 0))
 
 
@@ -140,12 +143,12 @@ def test_a_worker_without_a_device_for_the_engine_says_why(cupy, monkeypatch):
         raise EngineUnavailableError("T4 is\ntoo old", "Multiply NumPy arrays")
 
     monkeypatch.setattr(devices, "get_engine", refuse)
-    assert find_device() == Device(reason="T4 is too old")
+    assert find_device() == WorkerDevice(reason="T4 is too old")
     # Where there is none, CuPy is not loaded.
     monkeypatch.setitem(sys.modules, "cupy", None)
     none = Gpus(reason="NVML counts no GPU")
     monkeypatch.setattr(jobs_devices, "find_gpus", lambda: none)
-    assert find_device() == Device(reason="NVML counts no GPU")
+    assert find_device() == WorkerDevice(reason="NVML counts no GPU")
 
 
 # --- the memory -----------------------------------------------------------------------
@@ -155,12 +158,12 @@ def test_a_worker_without_a_device_for_the_engine_says_why(cupy, monkeypatch):
     ("told", "room"),
     [
         ([OTHER], GIB),
-        (4 * [Device("x", free_bytes=8 * GIB, own_bytes=GIB)], 3 * GIB),
-        ([Device("x", free_bytes=8 * GIB, most_bytes=5 * GIB)], 5 * GIB),
+        (4 * [WorkerDevice("x", free_bytes=8 * GIB, own_bytes=GIB)], 3 * GIB),
+        ([WorkerDevice("x", free_bytes=8 * GIB, most_bytes=5 * GIB)], 5 * GIB),
         # What is planned with and what arrays hold are together 0.72 of all.
-        ([Device("x", own_bytes=8 * GIB, held_bytes=int(0.72 * GIB))], 7 * GIB),
-        ([Device("x", own_bytes=GIB, held_bytes=GIB)], 1),
-        ([Device("x")], 1),
+        ([WorkerDevice("x", own_bytes=8 * GIB, held_bytes=int(0.72 * GIB))], 7 * GIB),
+        ([WorkerDevice("x", own_bytes=GIB, held_bytes=GIB)], 1),
+        ([WorkerDevice("x")], 1),
         # The fullest counts.
         ([ONE, ONE, OTHER], GIB // 2),
     ],

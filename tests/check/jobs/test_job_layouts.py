@@ -27,7 +27,7 @@ def test_the_fullest_worker_and_the_earliest_pause_count(pause, counted):
 def test_what_a_worker_keeps_for_the_next_product_is_its_own(monkeypatch):
     """The setting of the client says nothing of it."""
     # Other tests have left memory that would be taken first.
-    monkeypatch.setattr(buffers, "kept", buffers.Kept())
+    monkeypatch.setattr(buffers, "kept", buffers.KeptBuffers())
     measured = SimpleNamespace(
         monitor=SimpleNamespace(get_process_memory=lambda: 700 * MIB),
         memory_manager=SimpleNamespace(memory_pause_fraction=0.8),

@@ -21,7 +21,7 @@ from twom_dist.kernels.family import empty_block
 from twom_dist.kernels.registry import get_engine
 from twom_dist.problem.problem import of_headers
 from twom_dist.run import client, devices
-from twom_dist.run.devices import Device
+from twom_dist.run.devices import WorkerDevice
 from twom_dist.tiles import tasks
 from twom_dist.tiles.cache import encoded_tiles
 from twom_dist.tiles.rows import Row
@@ -68,7 +68,7 @@ def large(chunks=2000):
 
 def test_a_product_that_the_device_cannot_hold_is_refused(monkeypatch):
     def holds(mib):
-        device = Device("here", free_bytes=(mib - 1024) << 20, own_bytes=1 << 30)
+        device = WorkerDevice("here", free_bytes=(mib - 1024) << 20, own_bytes=1 << 30)
         monkeypatch.setattr(devices, "measure_device", lambda: device)
 
     holds(5 * 1024)

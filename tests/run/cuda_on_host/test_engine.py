@@ -330,6 +330,7 @@ def test_squares_of_one_triangle_are_multiplied(
 @BOTH
 def test_products_in_a_row_leave_nothing_behind(cuda):
     A = spread_matrix(20, 30, seed=1)
+    encoded_tiles.clear()
     for _ in range(5):
         td.gemm(A, A, op_b="C")
         td.her2k(A, A)

@@ -16,7 +16,7 @@ from twom_dist.errors import MemoryLimitError
 from twom_dist.plan.memory import MemoryBudget
 from twom_dist.run import devices
 from twom_dist.run.client import current_cluster
-from twom_dist.run.devices import Device
+from twom_dist.run.devices import WorkerDevice
 
 # More than this process takes, or its workers would pause.
 LIMIT = 4 * 2**30
@@ -123,7 +123,7 @@ def measured(monkeypatch):
 
 def tell_device(dask_worker):
     """Tell what stands for the device of a worker."""
-    return Device(f"GPU {dask_worker.name // 2}", free_bytes=2 * 2**30)
+    return WorkerDevice(f"GPU {dask_worker.name // 2}", free_bytes=2 * 2**30)
 
 
 def test_workers_are_asked_once_for_their_devices(measured, monkeypatch):
@@ -143,5 +143,5 @@ def test_workers_are_asked_once_for_their_devices(measured, monkeypatch):
 
 
 def test_workers_without_a_device_limit_nothing(measured, monkeypatch):
-    monkeypatch.setattr(devices, "measure_device", lambda: Device(reason="none"))
+    monkeypatch.setattr(devices, "measure_device", lambda: WorkerDevice(reason="none"))
     assert current_cluster("cuda").memory.limit is None

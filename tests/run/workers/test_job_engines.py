@@ -16,7 +16,7 @@ from tests.support.jobs import K, N, local_workers, multiply
 from twom_dist.api.files import multiply_files
 from twom_dist.cli import workers
 from twom_dist.jobs import gpus, tiles
-from twom_dist.jobs.gpus import Device
+from twom_dist.jobs.gpus import WorkerDevice
 from twom_dist.kernels.cpu.engine import CpuEngine
 from twom_dist.kernels.registry import get_engine
 from twom_dist.tiles import blocks
@@ -43,7 +43,7 @@ class Moves:
 
 def tell_device(dask_worker=None, measure=True):
     """Every worker has a device of its own."""
-    return Device(str(dask_worker and dask_worker.address), free_bytes=GIB)
+    return WorkerDevice(str(dask_worker and dask_worker.address), free_bytes=GIB)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_every_tile_is_moved_once_and_brought_back(client, files, moves, alone):
 
 def test_c_and_other_dtypes_are_moved_too_in_waves(client, files, moves, monkeypatch):
     def tell_small(dask_worker=None):
-        return Device(str(dask_worker.address), free_bytes=2**18)
+        return WorkerDevice(str(dask_worker.address), free_bytes=2**18)
 
     monkeypatch.setattr(gpus, "find_device", tell_small)
     # Blocks of the host stand for those of the device.

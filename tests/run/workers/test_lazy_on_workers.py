@@ -11,17 +11,11 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.jobs import IN_PROCESS
 from tests.support.strategies import random_matrix
+from tests.support.tilings import TILINGS, K, M, N
 from twom_dist.tiles.graph import PRODUCT, UPDATE
 
-M, N, K = 23, 19, 31
 ABC = [random_matrix(*x, seed=s) for s, x in enumerate([(M, K), (K, N), (M, N)])]
 GIVEN = {"alpha": 0.5 - 2j, "beta": -1.5}
-# Chunks of m, n and k.
-TILINGS = {
-    "even": ((8, 8, 7), (8, 8, 3), (8, 8, 8, 7)),
-    "k alone": ((23,), (19,), (5, 5, 5, 5, 5, 5, 1)),
-    "ragged": ((1, 15, 7), (2, 17), (30, 1)),
-}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from ...typing import Array
 _SMALLEST_BYTES = 1 << 20
 
 
-class Kept:
+class KeptBuffers:
     """Memory that nobody holds, the least recently used first, within a limit."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Kept:
         self.nbytes -= memory.nbytes
 
 
-kept = Kept()
+kept = KeptBuffers()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=kept.renew)
 

@@ -26,7 +26,7 @@ from .encoded import CudaEncoded
 from .fill import CudaFill, fill_nonfinite, mark_nonfinite
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
-from .kept import Kept
+from .kept import PlanesInUse
 from .launch import (
     LARGEST_STACK,
     Device,
@@ -54,7 +54,7 @@ class CudaEngine:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self._kept = Kept()
+        self._kept = PlanesInUse()
 
     def task(self) -> AbstractContextManager[None]:
         """Wait for the stream on exit: dask takes a result that is there for done."""

@@ -8,7 +8,7 @@ column-major ``Y X^T``.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...moduli import Product, ResidueSystem
+from ...moduli import PlaneProduct, ResidueSystem
 from .tuning import Element
 
 # |sum| <= 2^16 * 128 * 128 = 2^30: the columns of k between two reductions modulo p.
@@ -57,7 +57,7 @@ class Batch:
 
 
 def group_products(
-    products: Sequence[Product],
+    products: Sequence[PlaneProduct],
     own: Sequence[int],
     left_order: Sequence[int],
     right_order: Sequence[int],
@@ -68,7 +68,7 @@ def group_products(
 
     Parameters
     ----------
-    products : sequence of Product
+    products : sequence of PlaneProduct
     own : sequence of int
         Those that are multiplied.
     left_order, right_order : sequence of int

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class Kept(threading.local):
+class PlanesInUse(threading.local):
     """Things of the task that runs in this thread; None outside of tasks."""
 
     things: list[Any] | None = None
