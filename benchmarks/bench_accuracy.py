@@ -1,10 +1,10 @@
-"""Measure errors against the number of moduli, for data of several kinds and methods.
+"""Measure errors against the number of moduli, for several kinds of data and methods.
 
-The largest error of an entry, relative to ``(|A||B|)_ij`` ("componentwise") or to
-``||a_i|| ||b_j||`` ("normwise"), in units of u = 2^-53, against a product of twice the
-digits. Of NumPy's product; of ours by default, with the number of moduli that the data
-take (N); of given numbers of moduli, plain and equilibrated (e), for every method.
-`plot_accuracy.py` draws what is written with ``--output``.
+Errors are the largest of all entries, relative to ``(|A||B|)_ij`` ("componentwise") or
+to ``||a_i|| ||b_j||`` ("normwise"), in units of u = 2^-53, against a product of twice
+the digits. They are those of NumPy's product, of our default, with the number of moduli
+that the data take (N), and of given numbers of moduli, plain and equilibrated (e), for
+every method. `plot_accuracy.py` draws the lines written with ``--output``.
 
     python benchmarks/bench_accuracy.py --size 256
 """
@@ -35,7 +35,7 @@ def spread(phi: float) -> Callable[[int], Pair]:
 
 
 def scaled_along_k(decades: float) -> Callable[[int], Pair]:
-    """Columns of A times D, and rows of B divided by it, of so many decades."""
+    """Columns of A times D, and rows of B divided by D, which spans some decades."""
 
     def make(n: int) -> Pair:
         a, b = spread(1)(n)
@@ -60,7 +60,7 @@ def banded(n: int) -> Pair:
 
 
 def sparse(n: int) -> Pair:
-    """One entry of twenty."""
+    """One entry in twenty."""
     rng = np.random.default_rng(4)
     a, b = spread(1)(n)
     return a * (rng.random((n, n)) < 0.05), b * (rng.random((n, n)) < 0.05)
@@ -88,7 +88,7 @@ KINDS: dict[str, Callable[[int], Pair]] = {
 
 
 def products(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Multiply in every way, each with a name."""
+    """Multiply in every way; yield each product with its name."""
     yield "NumPy", a @ b
     yield "default", td.gemm(a, b)
     for method in METHODS:
@@ -111,7 +111,7 @@ def measure(a: np.ndarray, b: np.ndarray) -> dict[str, dict[str, float]]:
     for name, c in products(a, b):
         error = abs(c - high - low)
         found[name] = {
-            # Where nothing meets, all are 0.
+            # An entry without nonzero products is 0, and so is its error.
             scale: float(f"{(error / np.where(size > 0, size, 1)).max() / U:.4g}")
             for scale, size in scales.items()
         }

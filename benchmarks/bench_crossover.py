@@ -2,8 +2,8 @@
 
 python benchmarks/bench_crossover.py --dtypes complex128 --shapes 1024,4096x4096x256
 
-By default accuracy, for `twom_dist/problem/crossover.py`; ratios are above 1 where
-int8 wins.
+Products have the default accuracy. The results are for
+`twom_dist/problem/crossover.py`; int8 wins if a ratio is above 1.
 """
 
 import argparse
@@ -24,7 +24,7 @@ SHAPES = (
 
 
 def bench(report: Report, m: int, n: int, k: int, dtype: str, repeats: int) -> None:
-    """Time a product, and an update of n rows where it has as many columns."""
+    """Time a product, and an update if the product is square."""
     A, B = (random_matrix(*x, dtype=dtype, seed=1) for x in ((m, k), (k, n)))
     products: dict[str, Any] = {
         "numpy": lambda: np.matmul(A, B),
@@ -50,7 +50,7 @@ def bench(report: Report, m: int, n: int, k: int, dtype: str, repeats: int) -> N
 
 
 def main() -> None:
-    """Run the shapes and dtypes asked for."""
+    """Run the requested shapes and dtypes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", default=SHAPES)
     parser.add_argument("--dtypes", default=DTYPES)

@@ -49,7 +49,7 @@ def bench(report: Report, n: int, k: int, dtype: str, repeats: int) -> None:
 
 
 def main() -> None:
-    """Run the shapes asked for."""
+    """Run the requested shapes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", default="1024x4096")
     parser.add_argument("--dtypes", default="int8,int16")

@@ -24,12 +24,12 @@ from twom_dist.testing import random_matrix, sampled_errors
 
 
 def gflops(m: int, n: int, k: int, seconds: list[float]) -> float:
-    """Effective rate at 8mnk from the median time."""
+    """Return the effective rate at 8mnk, from the median time."""
     return 8 * m * n * k / float(np.median(seconds)) / 1e9
 
 
 def bench_eager(report: Report, args: argparse.Namespace) -> None:
-    """NumPy arrays: our methods against NumPy's zgemm."""
+    """Time our methods on NumPy arrays against NumPy's zgemm."""
     for n in args.sizes:
         A, B = random_matrix(n, n, seed=1), random_matrix(n, n, seed=2)
         candidates: dict[str, Any] = {"numpy": lambda A=A, B=B: A @ B}
@@ -147,7 +147,7 @@ print(time.perf_counter() - start)
 
 
 def bench_startup(report: Report, args: argparse.Namespace) -> None:
-    """Import and first product of a new process, imports included."""
+    """Time the first product of a new process, imports included."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
         seconds = []
@@ -178,7 +178,7 @@ def _integers(text: str) -> list[int]:
 
 
 def main() -> None:
-    """Run the sections asked for."""
+    """Run the requested sections."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sections", default=",".join(SECTIONS))
     parser.add_argument("--sizes", type=_integers, default=[512, 1024, 2048, 4096])

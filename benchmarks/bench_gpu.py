@@ -1,4 +1,4 @@
-"""Measure products of CuPy arrays, and those of other libraries beside them.
+"""Measure products of CuPy arrays, and compare them with those of other libraries.
 
 python benchmarks/bench_gpu.py --part ours --sizes 1024,4096 --output FILE
 """
@@ -45,7 +45,7 @@ from twom_dist.kernels.cuda.device import CudaDevice
 
 
 def run_ours(report: Report, args: argparse.Namespace) -> None:
-    """Measure our products: sizes, stages, the host's share, moduli, shapes, stacks."""
+    """Measure our products: sizes, stages, the host's time, moduli, shapes, stacks."""
     ceilings = measure_ceilings(report)
     for n in args.sizes:
         bench_square(report, n, args.repeats, ceilings)
@@ -60,14 +60,14 @@ def run_ours(report: Report, args: argparse.Namespace) -> None:
 
 
 def run_peers(report: Report, args: argparse.Namespace) -> None:
-    """Measure joules beside cuBLAS's; speed and errors beside emulations of FP64."""
+    """Compare joules with cuBLAS's, speed and errors with emulations of FP64."""
     warning = warn_of_age(cublas_version())
     if warning:
         print(warning, file=sys.stderr)
     meter = open_meter(cp.cuda.Device().pci_bus_id)
     for n in ENERGY_SIZES:
         bench_energy(report, n, meter)
-    # The peers are other processes, and the device is theirs as well.
+    # The peers are other processes on the same device, and need its memory.
     cp.get_default_memory_pool().free_all_blocks()
     peers = find_peers(args.gemmul8)
     given = args.sizes, NUM_MODULI, args.repeats
@@ -117,7 +117,7 @@ def parse_arguments(given: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the parts asked for."""
+    """Run the requested parts."""
     args = parse_arguments()
     try:
         get_engine("cuda")

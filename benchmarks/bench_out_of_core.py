@@ -1,9 +1,9 @@
-"""Measure jobs on files that are larger than the workers, with all their troubles.
+"""Measure jobs on files larger than the workers' memory, and what may go wrong.
 
 Sections: ``waves`` (a product of matrices of several times the workers' memory: time,
 memory of every worker, bytes read against those of the layout), ``lost`` (the same
-undisturbed, with a worker killed at half of that time, and undisturbed again),
-``soak`` (many small jobs on one cluster: what they leave behind).
+undisturbed, with a worker killed after half of that time, and undisturbed again),
+``soak`` (many small jobs on one cluster, and what they leave behind).
 
     python benchmarks/bench_out_of_core.py --size 22528 --depth 2816 --folder /big/disk
 """
@@ -38,12 +38,12 @@ from twom_dist.tiles.placement import plugin
 
 ITEM_BYTES = 16
 STRIP = 512
-# Products before the first look: they load modules, kernels and buffers.
+# Number of products before the first look: they load modules, kernels and buffers.
 WARM = 18
 
 
 class Sampler(Thread):
-    """Watches the processes of the first workers, and what the scheduler knows."""
+    """Watch the processes of the first workers, and the scheduler's state."""
 
     def __init__(self, client: Any) -> None:
         super().__init__(daemon=True)
@@ -81,14 +81,14 @@ def _raise(peaks: Counter[str], name: str, value: int) -> None:
 
 @contextmanager
 def others(client: Any) -> Iterator[dict[str, float]]:
-    """Collect how many cores others kept busy: these, and workers started meanwhile."""
+    """Measure how many cores others kept busy, workers started meanwhile included."""
     pids = [os.getpid(), *client.run(os.getpid).values()]
     own = {psutil.Process(pid): 0.0 for pid in pids}
 
     def busy() -> float:
         times = psutil.cpu_times()
         for process in own:
-            # One that has died keeps its last count.
+            # A process that has died keeps its last count.
             with suppress(psutil.NoSuchProcess):
                 own[process] = sum(process.cpu_times()[:2])
         everyone = sum(times) - times.idle - times.iowait - times.guest
@@ -101,7 +101,7 @@ def others(client: Any) -> Iterator[dict[str, float]]:
 
 
 def count_reads() -> None:
-    """Have this process add up the bytes that it reads of matrices."""
+    """Make this process add up the bytes that it reads from matrices."""
     from twom_dist.store import reader
 
     read = reader.StoredMatrix.__getitem__
@@ -122,7 +122,7 @@ def get_reads() -> int:
 
 
 def plan_layout(layout: Layout, workers: int) -> tuple[int, int]:
-    """Return the bytes that a layout reads, and the peak of its fullest worker."""
+    """Return the bytes that a layout reads, and the peak of the fullest worker."""
     read = peak = 0
     for wave in layout.waves:
         m, n, k = layout.grid_of(wave).shape
@@ -142,7 +142,7 @@ def write_random(path: str, rows: int, columns: int, seed: int) -> None:
 
 @contextmanager
 def inputs(args: argparse.Namespace, outputs: int) -> Iterator[None]:
-    """Write A and B, square or flat, to a folder with room for so many results."""
+    """Write A and B, square or flat, to a folder with room for `outputs` results."""
     n, k = args.size, args.depth
     needed = ITEM_BYTES * (2 * n * k + outputs * n * n)
     with tempfile.TemporaryDirectory(dir=args.folder) as folder, chdir(folder):
@@ -175,14 +175,14 @@ def workers(args: argparse.Namespace) -> Iterator[Any]:
     with start_workers(args.workers, args.memory_limit) as client:
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             run_products(client, 3)
-        os.sync()  # what was written before is nobody's time
+        os.sync()  # so that earlier writes cost no measured time
         yield client
 
 
 def multiply(
     client: Any, output: str, num_moduli: int, threads: tuple[Any, ...] = ()
 ) -> tuple[Layout, JobSummary]:
-    """Multiply the files, with these threads beside it."""
+    """Multiply the files while these threads run."""
     job = open_job(td.gemm.ask("A.npy", "B.npy", num_moduli=num_moduli), output)
     with begin(job, current_cluster(), client=client) as run:
         for thread in threads:
@@ -230,7 +230,7 @@ def describe(args: argparse.Namespace, summary: JobSummary) -> dict[str, Any]:
 
 
 def bench_lost(report: Report, args: argparse.Namespace) -> None:
-    """Kill a worker at half of the time of an undisturbed run; repeat that one."""
+    """Kill a worker after half of an undisturbed run's time; repeat the latter."""
     seconds: dict[str, float] = {}
     cores: dict[str, float] = {}
     with inputs(args, outputs=3):
@@ -244,7 +244,7 @@ def bench_lost(report: Report, args: argparse.Namespace) -> None:
                 with others(client) as other:
                     output = f"{name}.npy"
                     _, summary = multiply(client, output, args.num_moduli, killers)
-                # Before the job was done, or it proves nothing.
+                # A kill after the job was done would prove nothing.
                 assert all(killer.finished.is_set() for killer in killers)
             seconds[name], cores[name] = summary.seconds, other["cores"]
         same = same_bytes("before.npy", "lost.npy")
@@ -271,7 +271,7 @@ def same_bytes(*paths: str) -> bool:
 
 
 def bench_soak(report: Report, args: argparse.Namespace) -> None:
-    """Run products of mixed shapes, and see what stays of them."""
+    """Run products of mixed shapes, and see what they leave behind."""
     here = psutil.Process()
     with (
         tempfile.TemporaryDirectory(dir=args.folder) as folder,
@@ -283,7 +283,7 @@ def bench_soak(report: Report, args: argparse.Namespace) -> None:
         start = os.times().elapsed
         run_products(client, args.products)
         seconds = os.times().elapsed - start
-        with suppress(AssertionError):  # told of below
+        with suppress(AssertionError):  # reported below
             wait_until(lambda: not task_names(client) and not count_tiles(client))
         after, owned = client.run(measure), here.memory_info().rss
         placed = client.cluster.scheduler.plugins[plugin.PLUGIN_NAME].placed
@@ -307,7 +307,7 @@ def bench_soak(report: Report, args: argparse.Namespace) -> None:
 
 
 def count_tiles(client: Any) -> int:
-    """Count what workers hold, and have not been told yet to forget."""
+    """Count what workers hold and have not yet been told to forget."""
     return sum(tiles for tiles, *_ in client.run(measure).values())
 
 
@@ -315,7 +315,7 @@ SECTIONS = {"waves": bench_waves, "lost": bench_lost, "soak": bench_soak}
 
 
 def main() -> None:
-    """Run the sections asked for."""
+    """Run the requested sections."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sections", default=",".join(SECTIONS))
     parser.add_argument("--size", type=int, default=22528, help="m and n")

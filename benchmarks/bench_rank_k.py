@@ -39,7 +39,7 @@ def bench(report: Report, n: int, repeats: int) -> None:
 
 
 def main() -> None:
-    """Run the sizes asked for."""
+    """Run the requested sizes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="2048,4096")
     parser.add_argument("--repeats", type=int, default=5)

@@ -1,7 +1,7 @@
-"""Measure what a task costs beside its work, and compare predictions with runs.
+"""Measure the overhead of a task, and compare predictions with runs.
 
-Sections: ``empty`` (the graph of a product on two worker processes that do nothing for
-each task: building, sending and scheduling it), ``model`` (predicted and measured
+Sections: ``empty`` (the graph of a product on two worker processes that do no work in
+any task: building, sending and scheduling it), ``model`` (predicted and measured
 seconds of products of persisted inputs, for a few numbers of workers).
 
     python benchmarks/bench_scheduler.py --sections empty --tiles 1000,5000,20000
@@ -27,13 +27,13 @@ from model import MACHINES, make_plan, predict
 import twom_dist as td
 from twom_dist.testing import random_matrix
 
-# What tasks call, by the modules where workers look it up.
+# Functions that tasks call, by the modules in which workers look them up.
 WORK = {
     "twom_dist.tiles.graph": ("run_panel", "run_cell", "run_mirror"),
     "twom_dist.tiles.scaling": ("run_scaling", "run_choice"),
     "twom_dist.tiles.tasks": ("combine_largest", "add_sums"),
 }
-# Tiles along k of the empty graphs: those of one panel of 2 GiB at 2048 x 2048.
+# Tiles along k in the empty graphs: as many as a panel of 2 GiB has at 2048 x 2048.
 K_TILES = 16
 ROUTINES: dict[str, Callable[..., Any]] = {
     "gemm": lambda a, b, **more: td.gemm(a, b, op_b="T", num_moduli=16, **more),
@@ -42,7 +42,7 @@ ROUTINES: dict[str, Callable[..., Any]] = {
 
 
 def finish(collection: Any) -> None:
-    """Wait for all blocks and pass an error on."""
+    """Wait for all blocks, and raise the error of any that failed."""
     wait(collection)
     for future in futures_of(collection):
         if future.status != "finished":
@@ -50,7 +50,7 @@ def finish(collection: Any) -> None:
 
 
 def replace_work() -> None:
-    """Make every task of this process return the same tiny tile at once."""
+    """Make every task of this process return the same tiny tile without work."""
     tile = np.zeros((1, 1), complex)
     for module, names in WORK.items():
         for name in names:
@@ -60,7 +60,7 @@ def replace_work() -> None:
 
 @contextmanager
 def others() -> Iterator[dict[str, float]]:
-    """Collect how many cores other processes kept busy meanwhile."""
+    """Measure how many cores other processes kept busy meanwhile."""
     own = [psutil.Process(), *psutil.Process().children(recursive=True)]
 
     def busy() -> float:
@@ -75,7 +75,7 @@ def others() -> Iterator[dict[str, float]]:
 
 
 def peak_bytes() -> int:
-    """Most bytes that this process, client and scheduler, has held."""
+    """Return the most bytes that this process, client and scheduler, has held."""
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -106,9 +106,9 @@ def run_empty(
     start = time.perf_counter()
     C = ROUTINES[routine](A, A, alpha=turn + 1)
     built = time.perf_counter()
-    # Aliases, of which an update has one for each computed tile, are scheduled too.
+    # Aliases are scheduled, too; an update has one for each computed tile.
     tasks = len(C.__dask_graph__().layers[C.name])
-    # CPU time of the event loop's thread, which is the scheduler's.
+    # The event loop's thread is the scheduler's: its CPU time counts.
     before = client.run_on_scheduler(time.thread_time)
     started = time.perf_counter()
     C = client.persist(C)
@@ -118,7 +118,7 @@ def run_empty(
     busy = client.run_on_scheduler(time.thread_time) - before
     finish(C)
     del C
-    # The next graph is built when this one is forgotten.
+    # The next graph is built only after the scheduler has forgotten this one.
     while client.run_on_scheduler(count_known) > inputs:
         time.sleep(0.1)
     return tasks, {
@@ -132,7 +132,7 @@ def run_empty(
 def bench_tiles(
     report: Report, client: Client, routine: str, tiles: int, repeats: int
 ) -> None:
-    """Time graphs with about so many tiles of C."""
+    """Time graphs with about `tiles` tiles of C."""
     rows = isqrt(tiles if routine == "gemm" else 2 * tiles)
     load = os.getloadavg()[0]
     with others() as other:
@@ -156,7 +156,7 @@ def bench_tiles(
 
 
 def bench_model(report: Report, args: argparse.Namespace) -> None:
-    """Compare predicted with measured seconds; inputs lie on the workers."""
+    """Compare predicted with measured seconds, with inputs on the workers."""
     n, tile = args.size, args.tile
     for workers in args.workers:
         seconds: dict[str, list[float]] = {name: [] for name in args.routines}
@@ -221,7 +221,7 @@ def _integers(text: str) -> list[int]:
 
 
 def main() -> None:
-    """Run the sections asked for."""
+    """Run the requested sections."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sections", default=",".join(SECTIONS))
     parser.add_argument("--tiles", type=_integers, default=[1000, 5000, 20000])

@@ -14,12 +14,12 @@ import twom_dist as td
 from twom_dist.testing import random_matrix
 
 DTYPES = ("complex64", "complex128")
-# Entries of all matrices together.
+# Number of entries of all matrices together.
 ENTRIES = 1 << 23
 
 
 def bench(report: Report, m: int, k: int, dtype: str, repeats: int) -> None:
-    """Time ``X X^H`` of as many m x k matrices as there are entries for."""
+    """Time ``X X^H`` of a stack of m x k matrices with a fixed number of entries."""
     count = max(1, ENTRIES // (m * k))
     X = np.array([random_matrix(m, k, dtype=dtype, seed=i) for i in range(count)])
     candidates: dict[str, Callable[[], Any]] = {
@@ -40,7 +40,7 @@ def bench(report: Report, m: int, k: int, dtype: str, repeats: int) -> None:
 
 
 def main() -> None:
-    """Run the shapes asked for."""
+    """Run the requested shapes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", default="16x64,32x128,96x512,256x256")
     parser.add_argument("--repeats", type=int, default=5)

@@ -25,9 +25,9 @@ from twom_dist.store import open_matrix
 FOLDER = Path("demo-output")
 SEED = 2026
 SIZE = 2048
-# Rows and columns of the matrices that NumPy multiplies as well.
+# Rows and columns of the matrices that NumPy multiplies, too.
 IN_MEMORY = 1024
-# Rows of the random matrices that are made at once.
+# Rows of the random matrices that are drawn at once.
 ROWS = 256
 
 _OPTIONS = [
@@ -55,20 +55,20 @@ def main(a: str | None, b: str | None, size: int | None, workers: int | None) ->
             a, b = write_random(folder, size or SIZE)
         elif a is None or b is None or size is not None:
             raise PlanError(
-                "the demo multiplies two matrices of yours or two random ones",
+                "the demo multiplies either two given matrices or two random ones",
                 "Give both A=file and B=file (--a and --b), or at most N=size (--size)",
                 "one-matrix",
             )
         A, B = open_matrix(a), open_matrix(b)
         td.plan(td.gemm, A.shape, B.shape)  # refuses shapes that do not fit
         click.echo("Preparing kernels (compiled once, for up to a minute) ...")
-        # Otherwise each worker would compile them.
+        # Otherwise each worker would compile the kernels.
         td.gemm(*(np.ones((2, 2), x.dtype) for x in (A, B)))
         FOLDER.mkdir(exist_ok=True)
-        # Keeps the folder out of anybody's repository.
+        # This file keeps the folder out of any repository.
         (FOLDER / ".gitignore").write_text("*\n")
         click.echo("Starting workers ...")
-        # As quiet as this process.
+        # Workers shall be as quiet as this process.
         level = max(logging.WARNING, logging.root.manager.disable)
         client = stack.enter_context(
             td.local_cluster(n_workers=workers, silence_logs=level)
@@ -110,7 +110,7 @@ def write_random(folder: str, n: int) -> list[str]:
 
 
 def measure_speedup(dtype: str) -> float:
-    """Divide the rate of int8 products on one core by that of NumPy's own."""
+    """Divide the rate of int8 products on one core by that of NumPy's products."""
     from twom_dist.kernels import get_engine
     from twom_dist.kernels.cpu.threads import limit_threads
     from twom_dist.moduli import residue_system
@@ -127,13 +127,13 @@ def measure_speedup(dtype: str) -> float:
 
 
 def time_in_memory(dtype: str) -> tuple[float, float]:
-    """Time our product in memory and NumPy's, in turns: the seconds of the best."""
+    """Time our product in memory and NumPy's in turns; return the best seconds."""
     x = td.testing.random_matrix(IN_MEMORY, IN_MEMORY, dtype=dtype)
     calls: tuple[Callable[[], Any], ...] = (lambda: td.gemm(x, x), lambda: x @ x)
     seconds: tuple[list[float], list[float]] = [], []
     for _ in range(5):
         for call, times in zip(calls, seconds, strict=True):
-            # Idle BLAS threads spin for some 20 ms after a call: not on our time.
+            # Idle BLAS threads spin for some 20 ms after a call, which must not count.
             sleep(0.1)
             times.append(timeit(call, number=1))
     ours, native = map(min, seconds)
@@ -141,10 +141,10 @@ def time_in_memory(dtype: str) -> tuple[float, float]:
 
 
 def compare(plan: td.Plan, speedup: float, ours: float, native: float) -> str:
-    """Say whether int8 wins against NumPy's own product on this machine, and why."""
+    """Say whether int8 beats NumPy's product on this machine, and why."""
     more = plan.int8_operations / count_operations(*plan.shape, plan.dtype)
     vnni = "with" if "vnni" in Path("/proc/cpuinfo").read_text() else "without"
-    # Between them nobody can tell.
+    # Between these bounds the difference is noise.
     verdict = "faster than" if ours < 0.9 * native else "as fast as"
     if ours > 1.1 * native:
         verdict = "slower than"

@@ -1,7 +1,7 @@
 """Measure and draw the figures: errors, speeds, rank-k updates, dask, and the paper.
 
-``make figures`` runs this; it takes less than ten minutes. The results are JSON lines,
-and `--redraw` draws them again.
+``make figures`` runs this script, which takes less than ten minutes. The results are
+JSON lines, which `--redraw` draws again.
 
     pip install ".[figures]"
     python benchmarks/figures.py --output figures-output
@@ -22,7 +22,7 @@ import twom_dist as td
 
 
 def has_gpu() -> bool:
-    """Tell whether CuPy finds a device that our engine runs on."""
+    """Return True if CuPy finds a device on which our engine runs."""
     from twom_dist.kernels import get_engine
 
     try:
@@ -40,7 +40,7 @@ def measure_all(path: Path, quick: bool) -> None:
         import cupy
         from gpu_device import describe_device
 
-        # Errors, dask and statements are the host's.
+        # Errors, dask and statements are measured on the host.
         both = f"{describe_device()}; {report.common['device']}"
         report.common |= {"device": both, "cupy": cupy.__version__}
         device, sizes = figures_measure.gpu(), [512, 1024, 2048, 4096, 8192]
@@ -60,7 +60,7 @@ def measure_all(path: Path, quick: bool) -> None:
 
 
 def main() -> None:
-    """Measure, or read what was measured, and draw it."""
+    """Measure, or read earlier results, and draw them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("figures-output"))
     parser.add_argument("--redraw", type=Path, help="draw these JSON lines")

@@ -1,4 +1,4 @@
-"""Draw the figures from their JSON lines: PNG files, and a page that holds all."""
+"""Draw the figures from their JSON lines: PNG files, and a page that shows them."""
 
 import base64
 from collections import defaultdict
@@ -68,7 +68,7 @@ def _panels(count: int, width: float = 4.2) -> tuple[Figure, Any]:
 
 
 def draw_errors(lines: Lines) -> Figure:
-    """Errors against moduli, a panel for each spread of the data."""
+    """Draw errors against moduli, with a panel for each spread of the data."""
     phis = sorted({line["phi"] for line in lines})
     figure, panels = _panels(len(phis))
     for axes, phi in zip(panels, phis, strict=True):
@@ -107,7 +107,7 @@ def _sizes(rates: dict[tuple[str, int, int], float]) -> list[int]:
 
 
 def draw_sizes(lines: Lines) -> Figure:
-    """Speed against size at the precision of double."""
+    """Draw speed against size at double precision."""
     rates = _rates(lines)
     figure, (axes,) = _panels(1, 7)
     shown = [*AS_DOUBLE.items(), ("default", 0), ("herk", 16)]
@@ -127,13 +127,13 @@ def draw_sizes(lines: Lines) -> Figure:
     axes.set(xscale="log", yscale="log", xlabel="n", ylabel="GFLOP/s")
     axes.set_xticks(_sizes(rates), map(str, _sizes(rates)))
     axes.minorticks_off()
-    # Ten lines leave no room for it among them.
+    # Ten lines leave no room for the legend among them.
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 
 def draw_precisions(lines: Lines) -> Figure:
-    """Speed against precision at the size that was measured with most moduli."""
+    """Draw speed against precision, at the size measured with most moduli."""
     rates = _rates(lines)
     n = max(_sizes(rates), key=[n for *_, n in rates].count)
     figure, (axes,) = _panels(1, 7)
@@ -154,7 +154,7 @@ def draw_precisions(lines: Lines) -> Figure:
 
 
 def draw_heat_map(lines: Lines) -> Figure:
-    """Speed-up of 2M over the native product, by size and number of moduli."""
+    """Draw the speed-up of 2M over the native product by size and number of moduli."""
     rates = _rates(lines)
     sizes = _sizes(rates)
     counts = sorted({count for name, count, _ in rates if name == "2m"})
@@ -176,7 +176,7 @@ def draw_heat_map(lines: Lines) -> Figure:
 
 
 def draw_updates(lines: Lines) -> Figure:
-    """herk and syrk against gemm."""
+    """Draw the speed of herk and syrk against gemm."""
     rates = _rates(lines)
     sizes = _sizes(rates)
     figure, (axes,) = _panels(1, 6)
@@ -193,7 +193,7 @@ def draw_updates(lines: Lines) -> Figure:
 
 
 def draw_dask(lines: Lines) -> Figure:
-    """Bytes moved and peak memory beside their plans, and times."""
+    """Draw bytes moved and peak memory beside their plans, and times."""
     figure, (moved, peak, times) = _panels(3)
     products = ("gemm", "herk", "da.matmul")
     for name, colour in zip(products, ("C0", "C1", "C2"), strict=True):
@@ -256,7 +256,7 @@ def _tabulate_speeds(lines: Lines) -> list[str]:
     return [title, *_table(["method", "moduli", *(f"n = {n}" for n in sizes)], rows)]
 
 
-# File name, title, the benchmark whose lines it shows, and what draws it.
+# File name, title, benchmark whose lines the figure shows, and function that draws it.
 FIGURES: tuple[tuple[str, str, str, Callable[[Lines], Figure]], ...] = (
     ("errors", "Error against moduli", "figure-errors", draw_errors),
     ("sizes", "Speed against size, as exact as double", "figure-speeds", draw_sizes),

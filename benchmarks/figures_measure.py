@@ -14,7 +14,7 @@ from twom_dist.moduli import available_moduli
 from twom_dist.testing import random_matrix
 
 METHODS = ("2m", "3m", "hybrid", "eisenstein", "real")
-# As exact as double precision: the moduli whose product has some 117 bits.
+# Numbers of moduli as exact as double precision: their product has some 117 bits.
 AS_DOUBLE = {"2m": 16, "3m": 15, "hybrid": 16, "eisenstein": 16, "real": 15}
 COUNTS = (6, 8, 10, 12, 14, 15, 16, 18, 20)
 PHIS = (0.0, 1.0, 4.0)
@@ -23,7 +23,7 @@ Calls = Mapping[str, Callable[[], Any]]
 
 
 class Device(NamedTuple):
-    """Where products are timed: how arrays get there, and by which clock."""
+    """A place where products are timed: it sends arrays there, and has a clock."""
 
     name: str
     send: Callable[[np.ndarray], Any]
@@ -33,12 +33,12 @@ class Device(NamedTuple):
 
 
 def cpu() -> Device:
-    """NumPy arrays."""
+    """Return the CPU, which takes NumPy arrays."""
     return Device("cpu", lambda x: x, interleave, 512)
 
 
 def gpu() -> Device:
-    """CuPy arrays on the current device."""
+    """Return the current GPU, which takes CuPy arrays."""
     import cupy
     from gpu_clock import time_calls
 
@@ -46,7 +46,7 @@ def gpu() -> Device:
 
 
 def measure_errors(report: Report, n: int) -> None:
-    """Errors against the number of moduli, relative to ``(|A||B|)_ij``."""
+    """Measure errors by the number of moduli, relative to ``(|A||B|)_ij``."""
     for phi in PHIS:
         a, b = (random_matrix(n, n, phi=phi, seed=seed) for seed in (1, 2))
         for kind, x, y in (("complex", a, b), ("real", a.real.copy(), b.real.copy())):
@@ -72,7 +72,7 @@ def _named(method: str) -> dict[str, str]:
 def measure_speeds(
     report: Report, device: Device, sizes: list[int], seconds: float
 ) -> list[int]:
-    """Speeds by size, method and number of moduli; return the sizes that fitted."""
+    """Measure speeds by size, method and moduli; return the sizes that time allowed."""
     end = time.monotonic() + seconds
     for done, n in enumerate(sizes, 1):
         matrices = (random_matrix(n, n, seed=seed) for seed in (1, 2))
@@ -87,7 +87,7 @@ def measure_speeds(
 
 
 def _products(a: Any, b: Any, sweep: bool) -> dict[tuple[str, int], Callable[[], Any]]:
-    """Return what is timed: every number of moduli of "2m", or of all in a sweep."""
+    """Return the products to time: all moduli of "2m", or of all methods in a sweep."""
     x, y = a.real.copy(), b.real.copy()
     products: dict[tuple[str, int], Callable[[], Any]] = {
         ("native", 0): lambda: a @ b,
@@ -120,10 +120,10 @@ def _measure_size(
 
 
 def measure_peers(report: Report, sizes: list[int]) -> None:
-    """cuBLAS's own emulation of doubles, which its environment switches on."""
+    """Measure cuBLAS's own emulation of doubles, which its environment switches on."""
     import cupy
 
-    cupy.get_default_memory_pool().free_all_blocks()  # the device is the peers' as well
+    cupy.get_default_memory_pool().free_all_blocks()  # peers need the memory, too
     moduli = AS_DOUBLE["2m"]
     for name, found in compare(EMULATION, sizes, moduli, ROUNDS, timeout=60):
         given = {"method": name, "num_moduli": 0, "on": "gpu"}
@@ -132,7 +132,7 @@ def measure_peers(report: Report, sizes: list[int]) -> None:
 
 
 def measure_dask(report: Report, tile: int, worker_counts: list[int]) -> None:
-    """Products of 8 x 8 tiles: time, bytes moved and memory, beside their plan."""
+    """Measure time, traffic and memory of products of 8 x 8 tiles, with their plans."""
     import dask.array as da
     from distributed import wait
 

@@ -1,4 +1,4 @@
-"""Ceilings of a GPU, and what the stages of a product need at them."""
+"""Ceilings of a GPU, and the time that the stages of a product need at them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -16,25 +16,25 @@ try:
 except ImportError:
     torch = None
 
-# Sides and planes of cuBLAS's int8 products.
+# Sides and numbers of planes of cuBLAS's int8 products.
 INT8_SHAPES = ((1024, 32), (2048, 32), (4096, 1), (4096, 8), (8192, 1), (8192, 4))
 
 
 def measure_copy(count: int = 1 << 29) -> float:
-    """Bytes a second, read and written, of a copy of so many doubles."""
+    """Return the bytes a second, read and written, of a copy of some doubles."""
     x, y = cp.ones(count), cp.empty(count)
     seconds = time_calls({"copy": lambda: cp.copyto(y, x)}, 5)["copy"]
     return 2 * x.nbytes / median(seconds)
 
 
 def multiply_by_torch(x: Any) -> Any:
-    """X X^T in int32 by cublasLt, whose calls CuPy does not have."""
+    """Compute X X^T in int32 by cublasLt, whose calls CuPy lacks."""
     same = torch.from_dlpack(x)
     return torch._int_mm(same, same.t())
 
 
 def measure_ceilings(report: Report) -> dict[str, float]:
-    """Bytes a second of a copy; int8 operations of cuBLAS and cublasLt, by shape."""
+    """Measure bytes a second of a copy, and int8 operations of cuBLAS and cublasLt."""
     device = CudaDevice()
     rates: dict[str, dict[str, float]] = defaultdict(dict)
     for n, batch in INT8_SHAPES:
@@ -67,9 +67,9 @@ def find_floors(
     *,
     update: bool = False,
 ) -> dict[str, float]:
-    """Milliseconds of the stages of a 2m product at the measured ceilings.
+    """Return the milliseconds of the stages of a 2m product at the measured ceilings.
 
-    `update`: of herk or syrk, which encode one matrix and compute half of the result.
+    `update`: herk or syrk, which encode one matrix and compute half of the result.
     """
     m, n, k = shape
     inputs, planes = (m if update else m + n) * k, 2 * moduli

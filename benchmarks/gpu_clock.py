@@ -1,4 +1,4 @@
-"""Clocks of a GPU: whole calls, stages of a product, the most that the pool holds."""
+"""Clocks of a GPU: whole calls, stages of a product, and the peak of the pool."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ STAGE_OF = {name: stage for stage, names in STAGES.items() for name in names}
 
 
 class TimedDevice(CudaDevice):
-    """Records an event around every call."""
+    """A device that records an event around every call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class TimedDevice(CudaDevice):
 def time_calls(
     candidates: Mapping[str, Callable[[], Any]], repeats: int
 ) -> dict[str, list[float]]:
-    """Seconds of each candidate on the device, in turns, after one that warms up."""
+    """Time each candidate on the device, in seconds, in turns, after a warm-up turn."""
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     stream = cp.cuda.get_current_stream()
     for turn in range(repeats + 1):
@@ -89,11 +89,11 @@ def time_calls(
 def time_host(
     call: Callable[[], Any], rounds: int = 20, count: int = 10
 ) -> dict[str, float]:
-    """Microseconds of the host for a call, while the device is busy with others.
+    """Measure the host's microseconds for a call while the device is busy otherwise.
 
-    The calls of a round, few enough for the driver's queue, come behind products that
-    take 40 ms or more. "waited" is the share of rounds that outlasted these, as they do
-    where a call waits for the device: then the time is not the host's alone.
+    The calls of a round, few enough for the driver's queue, follow products that take
+    40 ms or more. "waited" is the share of rounds that outlasted these products, as
+    they do if a call waits for the device: then the time is not only the host's.
     """
     A = random_matrix(4096)
     call()
@@ -126,7 +126,7 @@ def random_pair(n: int) -> tuple[Any, Any]:
 
 
 def measure_phases(call: Callable[[], Any], repeats: int = 3) -> dict[str, float]:
-    """Median milliseconds of each stage, the device's clock between two events."""
+    """Measure the median milliseconds of each stage by the device's clock."""
     device = TimedDevice()
     engine, load = CudaEngine(device), spec_module.get_engine
     spec_module.get_engine = lambda name: engine if name == "cuda" else load(name)
@@ -143,7 +143,7 @@ def measure_phases(call: Callable[[], Any], repeats: int = 3) -> dict[str, float
 
 
 def measure_peak(call: Callable[[], Any]) -> int:
-    """Most bytes that the pool holds beyond what is alive before the call."""
+    """Return the most bytes that the pool holds, beyond those held before the call."""
     pool = cp.get_default_memory_pool()
     pool.free_all_blocks()
     before = pool.total_bytes()

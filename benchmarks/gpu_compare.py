@@ -1,7 +1,7 @@
 """Print the speed and the errors of `cupy.matmul` and of our product, a size a line.
 
-bench_gpu.py and figures.py run this in an environment that has another library
-multiply.
+bench_gpu.py and figures.py run this script in an environment in which another library
+multiplies.
 """
 
 import json
@@ -22,7 +22,7 @@ import twom_dist as td
 
 
 def compare(n: int, num_moduli: int, repeats: int) -> dict[str, Any]:
-    """Time n x n products by turns and measure their errors."""
+    """Time n x n products in turns, and measure their errors."""
     cp.get_default_memory_pool().free_all_blocks()
     A, B = random_pair(n)
     candidates = {
@@ -42,7 +42,7 @@ def compare(n: int, num_moduli: int, repeats: int) -> dict[str, Any]:
 
 
 def main(sizes: str, num_moduli: str, repeats: str) -> None:
-    """Compare at each size, the small ones first."""
+    """Compare at each size, small ones first."""
     version = cublas_version()
     unloaded = find_unloaded(os.environ, Path("/proc/self/maps").read_text())
     if unloaded:

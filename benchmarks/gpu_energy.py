@@ -14,13 +14,13 @@ QUANTITIES: dict[str, Callable[[Any, Any], int]] = {
         gpu, nvml.NVML_TEMPERATURE_GPU
     ),
 }
-# Calls that are queued at once take about this long: the device never waits for more,
-# and its clock is read in between.
+# Calls that are queued at once take about this long: the device never runs out of
+# calls, and its clock is read in between.
 QUEUED_SECONDS = 0.1
 
 
 class Meter:
-    """Reads one GPU; what cannot be read is None, and said once."""
+    """A meter of one GPU; a quantity that it cannot read is None, with one warning."""
 
     def __init__(self, nvml: Any, gpu: Any) -> None:
         self._nvml, self._gpu = nvml, gpu
@@ -34,7 +34,7 @@ class Meter:
             return QUANTITIES[quantity](self._nvml, self._gpu)
         except (self._nvml.NVMLError, AttributeError) as error:
             self._missing.add(quantity)
-            print(f"warning: NVML tells no {quantity} ({error})", file=sys.stderr)
+            print(f"warning: NVML cannot tell {quantity} ({error})", file=sys.stderr)
             return None
 
 
@@ -61,7 +61,7 @@ def measure_energy(
     seconds: float = 2.0,
     clock: Callable[[], float] = perf_counter,
 ) -> dict[str, float | None]:
-    """Repeat a call for so long: joules of each, watts, median clock, temperature."""
+    """Repeat a call for some seconds; return joules, watts, clock and temperature."""
 
     def run(count: int) -> int | None:
         for _ in range(count):

@@ -1,7 +1,7 @@
-"""Other libraries that multiply through int8, each in a process of its own.
+"""Other libraries that multiply through int8, each in its own process.
 
-cuBLAS reads its environment once, and GEMMul8 is loaded before cuBLAS: what they do to
-`cupy.matmul` cannot be switched within a process.
+cuBLAS reads its environment once, and GEMMul8 must be loaded before cuBLAS: their
+effect on `cupy.matmul` cannot be switched within a process.
 """
 
 import json
@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# As cublasGetVersion counts: 10000 major + 100 minor + patch. The wheel nvidia-cublas
-# 13.10.0.20 was the newest in November 2026; 13.7 came with CUDA 13.4, in September.
+# Versions as in cublasGetVersion: 10000 major + 100 minor + patch. The wheel
+# nvidia-cublas 13.10.0.20 was the newest in November 2026; 13.7 came with CUDA 13.4, in
+# September.
 NEWEST_KNOWN = 131000
 FIRST_BY_2M = 130700
 
@@ -27,7 +28,7 @@ EMULATION = {
 
 
 def warn_of_age(version: int) -> str | None:
-    """Say that cuBLAS is older than the newest that is known, if it is."""
+    """Return a warning if cuBLAS is older than the newest known version."""
     if version >= NEWEST_KNOWN:
         return None
     other = "" if version >= FIRST_BY_2M else ", which multiplies by 2M itself"
@@ -41,7 +42,7 @@ def version_name(version: int) -> str:
 
 
 def find_peers(gemmul8: str | None) -> dict[str, dict[str, str]]:
-    """Name the peers, and what each has in its environment.
+    """Name the peers, each with its environment.
 
     GEMMul8's library is C++ with templates; loaded first, it takes over the calls of
     cuBLAS that `cupy.matmul` makes (its README, "Hook Mode").
@@ -61,10 +62,10 @@ def find_peers(gemmul8: str | None) -> dict[str, dict[str, str]]:
 
 
 def find_unloaded(environment: Mapping[str, str], maps: str) -> list[str]:
-    """List libraries to be loaded first that are not in a process's memory map.
+    """List the libraries of LD_PRELOAD that are not in a process's memory map.
 
-    The loader goes on without one that it cannot load: native products would pass for
-    those of the peer.
+    The loader silently goes on without a library that it cannot load, and native
+    products would pass for those of the peer.
     """
     return [x for x in environment.get("LD_PRELOAD", "").split(":") if x not in maps]
 
@@ -76,7 +77,7 @@ def compare(
     repeats: int,
     timeout: float,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each peer and what `gpu_compare.py` finds with it; warn of failures."""
+    """Yield each peer with the results of `gpu_compare.py`; warn of failures."""
     script = Path(__file__).with_name("gpu_compare.py")
     given = ",".join(map(str, sizes)), str(num_moduli), str(repeats)
     for name, environment in peers.items():
@@ -96,7 +97,7 @@ def run_peer(
     Returns
     -------
     list of dict, str
-        The results, those before a failure included; what failed, in a line, or "".
+        The results, those before a failure included; one line on the failure, or "".
     """
     with subprocess.Popen(
         command,
@@ -117,7 +118,7 @@ def run_peer(
 
 
 def read_results(printed: str) -> list[dict[str, Any]]:
-    """Parse the lines that are objects in JSON; other lines are somebody's messages."""
+    """Parse the lines that are JSON objects; other lines are messages of libraries."""
     found = []
     for line in printed.splitlines():
         try:

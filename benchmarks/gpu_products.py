@@ -1,4 +1,4 @@
-"""Products of CuPy arrays beside cuBLAS's: squares, stages, moduli, shapes, stacks."""
+"""Products of CuPy arrays against cuBLAS's: squares, stages, moduli, shapes, stacks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -26,9 +26,9 @@ from twom_dist.kernels.cuda.device import CudaDevice
 NUM_MODULI = 16
 # Candidates whose stages are measured.
 PHASED = ("2m", "herk", "syrk")
-# Those whose errors are, by the same reference.
+# Candidates whose errors are measured, against the same reference.
 EXACT = ("2m", "default", "3m", "cupy.matmul")
-# Matrices of a stack, and how ours are asked for: the default looks at each.
+# Number of matrices in a stack, and options of ours: the default looks at each.
 STACK = 256
 STACKED = {"normwise": {"accuracy": "normwise"}, "default": {}}
 
@@ -81,7 +81,7 @@ def bench_square(
 
 
 def unfused(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Have cuBLAS multiply and a second kernel reduce."""
+    """Make cuBLAS multiply and a second kernel reduce."""
 
     def run() -> Any:
         capability = CudaDevice().capability()
@@ -96,7 +96,7 @@ def unfused(call: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def bench_moduli(report: Report, n: int, repeats: int) -> None:
-    """Time n x n products of 8 to 18 moduli."""
+    """Time n x n products with 8 to 18 moduli."""
     A, B = random_pair(n)
     counts = range(8, 19)
     candidates: dict[str, Callable[[], Any]] = {
@@ -117,7 +117,7 @@ def bench_moduli(report: Report, n: int, repeats: int) -> None:
 
 
 def bench_host(report: Report, n: int = 64) -> None:
-    """Time what the host needs to launch a product."""
+    """Measure the time that the host needs to launch a product."""
     A = random_matrix(n)
     candidates: dict[str, Callable[[], Any]] = {
         "gemm": lambda: td.gemm(A, A, num_moduli=NUM_MODULI),
@@ -130,7 +130,7 @@ def bench_host(report: Report, n: int = 64) -> None:
 
 
 def bench_stacks(report: Report, repeats: int) -> None:
-    """Count the products a second of stacks, ours at once and one by one."""
+    """Count products a second in stacks, with ours at once and one by one."""
     for n in (64, 256, 512):
         pair = random_matrix(STACK * n, n, seed=1), random_matrix(STACK * n, n, seed=2)
         A, B = (x.reshape(STACK, n, n) for x in pair)
@@ -195,7 +195,7 @@ def bench_nonfinite(report: Report, n: int, repeats: int) -> None:
 
 
 def bench_winograd(report: Report, n: int, repeats: int) -> None:
-    """Time n x n products with levels of Winograd's algorithm, and without."""
+    """Time n x n products with and without levels of Winograd's algorithm."""
     A, B = random_pair(n)
 
     def at(levels: int) -> Any:

@@ -1,4 +1,4 @@
-"""The errors of products, against one of the same matrices to twice the digits."""
+"""Errors of products, against the same product to twice the digits."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import twom_dist as td
 class Reference:
     """The product of two matrices to twice the digits.
 
-    Of tall matrices it has so many rows, evenly spaced.
+    For tall matrices it has only some rows, evenly spaced.
     """
 
     def __init__(self, A: Any, B: Any, most_rows: int = 4096) -> None:
@@ -19,7 +19,7 @@ class Reference:
         self.magnitudes = abs(a) @ abs(b)
 
     def errors(self, C: Any) -> dict[str, float]:
-        """Largest ``|C - A B| / (|A| |B|)``, and the ratio of their Frobenius norms."""
+        """Return the largest ``|C - A B| / (|A| |B|)``, and the ratio of the norms."""
         difference = abs((C[self.rows] - self.high) - self.low)
         squares = [(x * x).sum() for x in (difference, self.magnitudes)]
         return {

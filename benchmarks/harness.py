@@ -1,7 +1,7 @@
-"""One harness: interleaved runs in one process, one JSON line for each result.
+"""A harness: interleaved runs in one process, one JSON line for each result.
 
 A result holds every single time, not only the median, and its baselines come from the
-same run: absolute times of shared machines say little, ratios say more.
+same run: on shared machines absolute times say little, ratios say more.
 """
 
 import json
@@ -21,7 +21,7 @@ PACKAGES = ("numpy", "dask", "distributed", "numba", "onnxruntime")
 
 
 def device_name() -> str:
-    """CPU model, cores and the instructions that matter here."""
+    """Return CPU model, cores and the instructions that matter here."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     info = dict(line.split(":", 1) for line in lines if ":" in line)
     fields = {key.strip(): value.strip() for key, value in info.items()}
@@ -42,7 +42,7 @@ def _versions() -> dict[str, str]:
 
 
 def commit() -> str:
-    """Short hash of the source, marked where the tree differs from it."""
+    """Return the short hash of the source, with a mark if the tree differs from it."""
     call = ["git", "describe", "--always", "--dirty"]
     with suppress(FileNotFoundError):
         done = subprocess.run(call, capture_output=True, text=True, check=False)
@@ -53,12 +53,12 @@ def commit() -> str:
 def interleave(
     candidates: Mapping[str, Callable[[], Any]], repeats: int
 ) -> dict[str, list[float]]:
-    """Time each candidate in turn, `repeats` rounds after one that is not counted."""
+    """Time each candidate in turn, `repeats` rounds after one that does not count."""
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     taken = dict.fromkeys(candidates, 0.0)
     for turn in range(repeats + 1):
         for name, call in candidates.items():
-            # Idle BLAS threads spin for some 20 ms after a call: not on our time.
+            # Idle BLAS threads spin for some 20 ms after a call, which must not count.
             time.sleep(0.1)
             if turn and taken[name] < 1:
                 call()  # idle cores of a virtual machine take milliseconds to wake
@@ -71,7 +71,7 @@ def interleave(
 
 
 def ratios(seconds: Mapping[str, list[float]], baseline: str) -> dict[str, float]:
-    """Median over the rounds of baseline time / candidate time in the same round."""
+    """Return the median over all rounds of baseline time / candidate time."""
     return {
         name: median(b / t for b, t in zip(seconds[baseline], times, strict=True))
         for name, times in seconds.items()
@@ -79,7 +79,7 @@ def ratios(seconds: Mapping[str, list[float]], baseline: str) -> dict[str, float
 
 
 class Report:
-    """Append JSON lines to a file and print one short line for each."""
+    """Append JSON lines to a file, and print a short line for each."""
 
     def __init__(self, path: str | None) -> None:
         self.path = path
@@ -120,7 +120,7 @@ def start_client(workers: int) -> Iterator[Any]:
             n_workers=workers,
             threads_per_worker=1,
             dashboard_address=None,
-            # Tracebacks of heartbeats that the end of a cluster cuts off.
+            # The end of a cluster cuts off heartbeats, whose tracebacks are noise.
             silence_logs=logging.CRITICAL,
         ) as cluster,
         Client(cluster) as client,
@@ -130,7 +130,7 @@ def start_client(workers: int) -> Iterator[Any]:
 
 @contextmanager
 def transfer_counters(client: Any) -> Iterator[dict[str, Any]]:
-    """Collect bytes sent and peak managed bytes of each worker meanwhile."""
+    """Collect the bytes sent meanwhile, and the peak managed bytes of each worker."""
     client.run(_start_sampling)
     found: dict[str, Any] = {}
     yield found

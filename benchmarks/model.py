@@ -1,9 +1,9 @@
-"""Predict the seconds of a plan on many workers, from rates that were measured.
+"""Predict the seconds of a plan on many workers, from measured rates.
 
-The tasks of a worker run one after another at the rates of its machine; each worker has
-a link of its own; tiles move while others are worked on, except the inputs of the first
-task; beside all that, one scheduler handles one task after another. Left out: files,
-waves, what a task costs its worker, and links that are shared.
+The tasks of a worker run one after another at the rates of its machine. Each worker has
+its own link. Tiles move while others are worked on, except the inputs of the first
+task. Meanwhile one scheduler handles one task after another. The model omits files,
+waves, the overhead of a task on its worker, and shared links.
 
     python benchmarks/model.py --machine h200 --size 131072 --tile 8192 --link 5e10
     python benchmarks/model.py --recorded benchmarks/results/scheduler-cpu-zen4.jsonl
@@ -22,16 +22,16 @@ from twom_dist.moduli import residue_system
 from twom_dist.plan import Plan
 from twom_dist.tiles.placement.triangle import triangle_map
 
-# Two processes of one machine, arrays of 64 MiB through dask's TCP.
+# Between two processes of one machine, for arrays of 64 MiB through dask's TCP.
 LINK_BYTES_PER_SECOND = 2.0e9
-# 0.51 to 0.73 ms in graphs of 3,000 to 121,000 tasks, median 0.62:
-# benchmarks/results/scheduler-cpu-zen4.jsonl.
+# Seconds of the scheduler per task: 0.51 to 0.73 ms in graphs of 3,000 to 121,000
+# tasks, median 0.62 (benchmarks/results/scheduler-cpu-zen4.jsonl).
 SECONDS_PER_TASK = 6.0e-4
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine that one worker computes with."""
+    """The machine of one worker."""
 
     int8_ops_per_second: float
     pass_bytes_per_second: float
@@ -72,12 +72,12 @@ class Prediction:
 
     @property
     def seconds(self) -> float:
-        """The scheduler's seconds or the worker's, whichever are more."""
+        """Return the scheduler's or the worker's seconds, whichever are more."""
         return max(self.scheduling, self.products + self.passes + self.exposed)
 
     @property
     def efficiency(self) -> float:
-        """Share of the int8 rate of all workers that is used."""
+        """Return the share of all workers' int8 rate that is used."""
         return self.ideal / (self.workers * self.seconds)
 
     @property
@@ -104,14 +104,14 @@ class Part:
 
 
 def part_of_rectangle(plan: Plan) -> Part:
-    """Work and inputs of a worker on a grid of them."""
+    """Return the work and the inputs of a worker in a grid of workers."""
     pr, pc = plan.worker_grid
     (m, n, k), (mt, nt, _), (mb, nb, _) = plan.shape, plan.tiles, plan.tile_shape
     load = ceil(mt / pr) * ceil(nt / pc)
     share = load / max(1, mt * nt)
     rows = min(m, ceil(mt / pr) * mb)
     columns = min(n, ceil(nt / pc) * nb)
-    # What several workers need lies on one of them, evenly spread.
+    # Inputs that several workers need lie on one of them, evenly spread.
     away_a, away_b = 1 - 1 / min(pc, nt), 1 - 1 / min(pr, mt)
     return Part(
         share=share,
@@ -125,7 +125,7 @@ def part_of_rectangle(plan: Plan) -> Part:
 
 
 def part_of_triangle(plan: Plan) -> Part:
-    """Work and inputs of a worker that has some of the tiles of one triangle."""
+    """Return the work and the inputs of a worker with some tiles of a triangle."""
     (_, n, k), nt, nb = plan.shape, plan.tiles[1], plan.tile_shape[1]
     matrices = 2 if plan.routine.endswith("2k") else 1
     inputs = matrices * n * k
@@ -156,10 +156,10 @@ def predict(
     """Predict a plan with int8 products whose inputs lie on the workers.
 
     An entry of s bytes becomes L planes and takes P products, with kt tiles along k.
-    Norms read s twice; encode reads s and writes L, once for all that a worker needs
-    where its cache keeps that, else for every task; requantise writes and reads
-    `sum_bytes` P for each of the kt, and adds P to P from the second on; decode reads P
-    and writes s.
+    Norms read s twice. Encode reads s and writes L, once for all inputs of a worker if
+    its cache keeps them, otherwise for every task. Requantise writes and reads
+    `sum_bytes` P for each of the kt tiles, and adds P to P from the second on. Decode
+    reads P and writes s.
     """
     part = (part_of_rectangle if plan.worker_grid else part_of_triangle)(plan)
     itemsize = np.dtype(plan.dtype).itemsize
@@ -209,7 +209,7 @@ def show_table(args: argparse.Namespace) -> None:
 
 
 def compare_with_runs(path: str) -> None:
-    """Print predictions beside the runs that bench_scheduler.py has recorded."""
+    """Print predictions beside the runs that bench_scheduler.py recorded."""
     print("routine  workers  predicted  measured  measured / predicted")
     for line in Path(path).read_text("utf-8").splitlines():
         run = json.loads(line)

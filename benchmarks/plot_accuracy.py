@@ -4,8 +4,8 @@
     python benchmarks/plot_accuracy.py benchmarks/results/accuracy-cpu-zen5.jsonl \
         docs/pictures/accuracy.svg
 
-Left: 2M, for entries (U - 1/2) exp(phi N(0,1)) of several phi; NumPy's product dashed,
-and a dot where the default is. Right: the methods, for phi = 1.
+Left: 2M for entries (U - 1/2) exp(phi N(0,1)) with several phi; NumPy's product is
+dashed, and a dot marks the default. Right: all methods for phi = 1.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def main() -> None:
     args = parser.parse_args()
     lines = map(json.loads, args.results.read_text().splitlines())
     found = {line["kind"]: line for line in lines}
-    # The same text from the same results, and text as such.
+    # The same results give the same file, and text stays text.
     mpl.rcParams |= {"svg.hashsalt": "twom_dist", "svg.fonttype": "none"}
     draw(found).savefig(args.picture, metadata={"Date": None})
 

@@ -1,7 +1,7 @@
-"""The statements of the paper, one by one: what is measured or counted here.
+"""The statements of the paper, each compared with a measurement or a count.
 
-P. Caday, "The 2M Multiplication Algorithm for Complex Matrices". Each is "pass",
-"differs" (and how), or "not measurable here".
+P. Caday, "The 2M Multiplication Algorithm for Complex Matrices". The verdict on each is
+"pass", "differs" (and how), or "not measurable here".
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ PASS, DIFFERS = "pass", "differs"
 
 
 class Statement(NamedTuple):
-    """A statement, what was found, and whether that is the same."""
+    """A statement, the finding, and whether both agree."""
 
     statement: str
     found: str
@@ -31,7 +31,7 @@ def _judge(statement: str, found: str, holds: bool) -> Statement:
 
 
 def check_all(n: int) -> list[Statement]:
-    """Check every statement; `n`: the size of products that are timed."""
+    """Check every statement; `n`: size of the timed products."""
     return [*count_products(), *list_bits(), *measure_errors(), *measure_times(n)]
 
 
@@ -66,7 +66,7 @@ def count_products() -> list[Statement]:
 
 
 def _least(method: str, bits: int) -> int:
-    """Return the least number of moduli whose product has so many bits."""
+    """Return the least number of moduli whose product has at least `bits` bits."""
     counts = range(1, len(available_moduli(method)) + 1)
     return next(n for n in counts if residue_system(method, n).modulus_bits >= bits)
 
@@ -95,7 +95,7 @@ def measure_errors() -> list[Statement]:
         float((abs(c - high - low) / size).max())
         for c in (a @ b, td.gemm(a, b, num_moduli=16))
     )
-    # One scaling for [A, B] and [B, A] is a common one.
+    # Scaling [A, B] and [B, A] scales A and B by a common factor.
     b = b * 2.0**-40
     high, low = td.twofold.her2k(a, b)
     size = abs(a) @ abs(b).T + abs(b) @ abs(a).T
