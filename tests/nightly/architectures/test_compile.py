@@ -89,8 +89,11 @@ def test_no_table_is_loaded(kept, choice):
         # Four neighbours a thread; a load a product.
         needed = {"encode": 4, "decode": module.system.num_products}
         kinds = {"param", "global", "global.nc"}
+        found = loads["global.nc"]
+        # Compilers may write a loop twice, with shifts along k and without.
         if module.family in needed:
-            assert loads["global.nc"] == needed[module.family]
+            twice = 2 if module.family == "encode" else 1
+            assert found in (needed[module.family], twice * needed[module.family])
         else:
             # Three passes, of which the first two are unrolled twice; all once more
             # where the compiler takes those with shifts apart.
