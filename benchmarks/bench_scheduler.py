@@ -29,9 +29,8 @@ from twom_dist.testing import random_matrix
 
 # Functions that tasks call, by the modules in which workers look them up.
 WORK = {
-    "twom_dist.tiles.graph": ("run_panel", "run_cell", "run_mirror"),
-    "twom_dist.tiles.scaling": ("run_scaling", "run_choice"),
-    "twom_dist.tiles.tasks": ("combine_largest", "add_sums"),
+    "twom_dist.tiles.graph": ("run", "receive", "receive_added"),
+    "twom_dist.tiles.stages": ("combine_largest", "combine_columns", "add_sums"),
 }
 # Tiles along k in the empty graphs: as many as a panel of 2 GiB has at 2048 x 2048.
 K_TILES = 16

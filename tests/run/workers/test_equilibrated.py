@@ -13,8 +13,10 @@ from tests.run.workers.test_placement_on_workers import (  # noqa: F401  (fixtur
     TILES,
     client,
     cluster,
+    moved_bytes,
     moved_tiles,
     random_array,
+    tiles_missing,
 )
 from tests.support.bits import same_bits
 from tests.support.command import read, save
@@ -40,6 +42,22 @@ def test_no_more_is_moved(client, spread):  # noqa: F811
     whole = td.gemm(x, y, num_moduli=16)
     equilibrated = bool(spread)
     assert same_bits(product.compute(), whole) != equilibrated
+
+
+def test_inputs_that_lie_on_the_workers_move_once(client):  # noqa: F811
+    """By default, when all is looked at twice, no more than with given moduli."""
+    # Beside tiles of this size a sample of rows hardly counts.
+    side, tile = 1600, 200
+    state = da.random.default_rng(1)
+    drawn = [state.random((side, side), chunks=tile) + 0j for _ in "ab"]
+    a, b = client.persist(drawn)
+    wait([a, b])
+    held, before = client.who_has(), moved_bytes(client)
+    product = client.persist(td.gemm(a, b))
+    wait(product)
+    needed = tiles_missing(client, product, held, a, b) * tile * tile * 16
+    assert moved_bytes(client) - before <= 1.05 * needed
+    assert same_bits(product.compute(), td.gemm(a.compute(), b.compute()))
 
 
 @pytest.fixture
