@@ -20,7 +20,7 @@ class Row:
         For each tile the e of ``op(A) 2^-e`` and ``2^e op(B)``.
     """
 
-    __slots__ = ("_views", "shifts", "side", "tiles")
+    __slots__ = ("_exponents", "_views", "shifts", "side", "tiles")
 
     def __init__(
         self,
@@ -30,6 +30,7 @@ class Row:
     ) -> None:
         self.side, self.tiles, self.shifts = side, tiles, shifts
         self._views: dict[int, Array] = {}
+        self._exponents: dict[int, Array] = {}
 
     def view(self, step: int, spec: Spec) -> Array:
         """View a tile as rows of op(A), or of op(B)^T."""
@@ -51,7 +52,12 @@ class Row:
         e = None if self.shifts is None else self.shifts[step]
         if e is None:
             return None
-        return convert(e if self.side == "right" else -e, load_engine(spec).family)
+        # Sent to a device once, for all stages.
+        found = self._exponents.get(step)
+        if found is None:
+            own = e if self.side == "right" else -e
+            found = self._exponents[step] = convert(own, load_engine(spec).family)
+        return found
 
 
 def shifts_of_both(rows: Sequence[Row], spec: Spec) -> list[Array] | None:
