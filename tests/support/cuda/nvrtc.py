@@ -13,6 +13,7 @@ from tests.support.cuda.kept import Kept
 from twom_dist.kernels.cuda.sources import (
     FAMILIES,
     HOPPER_FAMILIES,
+    SHIFTED_FAMILIES,
     Module,
     kernel_names,
     module_for,
@@ -74,6 +75,8 @@ def usual_modules() -> list[Module]:
         method = "2m" if dtype.startswith("complex") else "real"
         system = residue_system(method, count)
         modules += [module_for(family, dtype, system) for family in FAMILIES]
+        given = dtype, system
+        modules += [module_for(f, *given, shifted=True) for f in SHIFTED_FAMILIES]
     return list(dict.fromkeys(modules))
 
 
@@ -83,6 +86,7 @@ def modules_of_tables(method: str, count: int) -> list[Module]:
     system = residue_system(method, count)
     families = "encode", "scale_and_encode", "decode"
     modules = [module_for(family, dtype, system) for family in families]
+    modules.append(module_for("scale_and_encode", dtype, system, shifted=True))
     return [*modules, module_for("decode", dtype, system, words=2)]
 
 

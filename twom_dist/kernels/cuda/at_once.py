@@ -91,7 +91,8 @@ def _scale_and_encode(
 ) -> None:
     """Fill the planes and exponents of `own`, of both operands or of x alone."""
     (x, y), (e, f) = operands, shifts or (None, None)
-    module = module_for("scale_and_encode", x.dtype, system)
+    shifted = shifts is not None
+    module = module_for("scale_and_encode", x.dtype, system, shifted=shifted)
     k, k_padded = x.shape[1], own[0].shape[2]
     blocks, first = _operand(x, e, conjugate[0], own[0])
     count, second, outs = blocks, _ABSENT, (None, None)

@@ -121,15 +121,18 @@ __device__ __forceinline__ double power_of_two(int32 e) {
 
 // An element times 2^shifts[c], exactly, or as it is where shifts is null. What may
 // overflow lies in rows with a NaN or an Inf, which are masked: see kernels/contract.py.
+// A module is compiled for shifts, with SHIFTED: without, kernels are what they would be
+// if there were none.
 __device__ __forceinline__ Element shift_element(Element element, const int32* shifts,
                                                  int64 c) {
-  if (shifts != nullptr) {
-    double factor = power_of_two(shifts[c]);
+#ifdef SHIFTED
+  // Times 1 where there are none: a branch would part the loads of a loop.
+  double factor = power_of_two(shifts == nullptr ? 0 : shifts[c]);
 #pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) {
-      narrow(__dmul_rn(widen(element.part[part]), factor), element.part[part]);
-    }
+  for (int32 part = 0; part < PARTS; ++part) {
+    narrow(__dmul_rn(widen(element.part[part]), factor), element.part[part]);
   }
+#endif
   return element;
 }
 

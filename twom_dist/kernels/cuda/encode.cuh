@@ -1,6 +1,6 @@
 // Integers of a row's entries and their int8 residue planes, four neighbours a thread.
 //
-// Macros: REAL, PARTS, and WORDS, the 32-bit words of x' (|x'| < 2^(32 WORDS - 1));
+// Macros: REAL, PARTS, SHIFTED, and WORDS, the 32-bit words of x' (|x'| < 2^(32 WORDS - 1));
 // HEXAGONAL where the parts of x' are those of Eisenstein integers, planes as of 2M.
 //
 // The residue system is part of the text, in front of it (`Constants` in tables.py):
@@ -118,13 +118,10 @@ __device__ __forceinline__ void load_group(Element (&element)[4], const REAL* ro
   for (int32 c = 0; c < 4; ++c) {
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) element[c].part[part] = 0;
-    if (first + c < k) element[c] = load_element(row, (first + c) * k_stride);
-  }
-  // After all loads, so that none of them waits for a branch.
-  if (shifts == nullptr) return;
-#pragma unroll
-  for (int32 c = 0; c < 4; ++c) {
-    if (first + c < k) element[c] = shift_element(element[c], shifts, first + c);
+    if (first + c < k) {
+      element[c] = load_element(row, (first + c) * k_stride);
+      element[c] = shift_element(element[c], shifts, first + c);
+    }
   }
 }
 

@@ -204,7 +204,8 @@ class CudaEngine:
                 *(planes, *map(np.int64, padded), np.int64(shape[1] * shape[2])),
                 *(*last, stack_stride(x)),
             )
-            module = module_for("encode", x.dtype, system)
+            shifted = shifts is not None
+            module = module_for("encode", x.dtype, system, shifted=shifted)
             self.device.launch(module, "encode", (grid[0], len(x), 1), block, args)
         return CudaEncoded(rows, k, planes, tuple(range(count)), tuple(stack))
 

@@ -1,7 +1,7 @@
 // Norm pass: largest exponent, square sum and scaling exponent of each row, and extreme
 // exponents of each column; of two operands at once.
 //
-// Macros: REAL, PARTS. The two passes over x must each move sizeof(element) rows k
+// Macros: REAL, PARTS, SHIFTED. The two passes over x must each move sizeof(element) rows k
 // bytes; reductions are strips of registers and one atomic a thread, order-free and
 // exact. Integers throughout: 8 instructions a part, whatever the device's double rate.
 #include "norms.cuh"

@@ -22,7 +22,7 @@ from .launch import (
     strip_grid,
     tile_grid,
 )
-from .sources import module_for
+from .sources import Module, module_for
 
 _FILL = ZERO_ROW & 0xFF
 _ABSENT = (None, *map(np.int64, (0, 0, 0, 0, 1)), np.int32(0))
@@ -93,7 +93,7 @@ def _find_largest(
     """Take the maximum with `largest`, and set `sums` to 0."""
     blocks, block, args = _list_operands(operands)
     args = (*args, *_pair(shifts), *_pair(largest), *_pair(sums))
-    module = module_for("norms", operands[0].dtype)
+    module = _module(operands[0], shifts)
     device.launch(module, "largest_exponents", (blocks, 1, 1), block, args)
 
 
@@ -113,7 +113,7 @@ def _sum_and_look(
     spans = size_args(grids[0][2], grids[-1][2])
     args = (*args, *spans, *_pair(shifts), *_pair(largest), np.int32(norm_bits))
     args += (*_pair(sums), *_pair(extremes))
-    module = module_for("norms", operands[0].dtype)
+    module = _module(operands[0], shifts)
     device.launch(module, "sums_and_extremes", (total, 1, 1), block, args)
 
 
@@ -129,6 +129,12 @@ def _list_operands(operands: Sequence[Array]) -> tuple[int, Triple, tuple[Any, .
     if len(operands) == 1:
         args += _ABSENT
     return blocks, block, tuple(args)
+
+
+def _module(x: Array, shifts: Sequence[Array | None]) -> Module:
+    """Choose the module that shifts columns only where there are shifts."""
+    shifted = any(e is not None for e in shifts)
+    return module_for("norms", x.dtype, shifted=shifted)
 
 
 def _pair(arrays: Sequence[Array | None]) -> tuple[Array | None, Array | None]:
@@ -165,6 +171,6 @@ def take_magnitudes(device: Device, samples: Sequence[Sample]) -> list[Array]:
             args += (None, np.int64(0), np.int64(0), None, None, np.int64(0))
         chosen = device.send(np.concatenate([s.rows for s in samples], dtype=np.int64))
         args += (chosen, np.int64(k), out)
-        module = module_for("norms", samples[0].x.dtype)
+        module = _module(samples[0].x, [s.shifts for s in samples])
         device.launch(module, "magnitudes", *tile_grid(*out.shape), args)
     return [out] if len(samples) == 1 else [out[: counts[0]], out[counts[0] :]]

@@ -41,6 +41,8 @@ _CONSTANTS = {
     "scale_and_encode": encode_constants,
     "decode": decode_constants,
 }
+# Those that may shift columns: two modules of each, since most products shift none.
+SHIFTED_FAMILIES = ("norms", "encode", "scale_and_encode")
 # Those written for Hopper's own instructions: sm_90a and no other; and the bytes of
 # shared memory of a block: the stages of ring.cuh and what aligns them.
 HOPPER_FAMILIES = ("products",)
@@ -89,6 +91,7 @@ def module_for(
     words: int = 1,
     levels: int = 1,
     integer: bool = False,
+    shifted: bool = False,
 ) -> Module:
     """Choose the module of a family.
 
@@ -106,6 +109,8 @@ def module_for(
         Of "winograd".
     integer : bool
         Whether "decode" sums digits as integers.
+    shifted : bool
+        Whether columns are shifted; of `SHIFTED_FAMILIES`.
 
     Returns
     -------
@@ -126,6 +131,9 @@ def module_for(
         "REAL": "float" if given in (np.float32, np.complex64) else "double",
         "PARTS": "2" if given.kind == "c" else "1",
     }
+    if shifted:
+        assert family in SHIFTED_FAMILIES
+        macros["SHIFTED"] = "1"
     if family not in _CONSTANTS:
         return Module(family, tuple(macros.items()))
     assert system is not None
