@@ -95,26 +95,27 @@ class CpuEngine:
 
     def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-        if shifts is not None:
-            return norms.largest_of_shifted(x, shifts)
         real = x.real.dtype.newbyteorder("=")
         integer = np.dtype(f"i{real.itemsize}")
         mask = integer.type(np.iinfo(integer).max)
         source, swapped = straighten(x)
-        bits = flat_parts(source).view(integer)
-        rows, length = x.shape[:-1], bits.shape[-1]
+        flat = flat_parts(source)
+        rows, length = x.shape[:-1], flat.shape[-1]
         if not swapped:
             out = np.zeros(prod(rows), integer)
+            columns = norms.column_factors(shifts, 1 + np.iscomplexobj(x), real)
+            given = tall(flat), columns, mask
             run_each(
-                lambda r: norms.largest_bits_inner(tall(bits), mask, *r, out),
+                lambda r: norms.largest_bits_inner(*given, *r, out),
                 ranges(len(out), smallest=16, each=length // 6),
             )
             out = out.reshape(rows)
         else:
             lanes = np.zeros(prod(rows[:-1]) * length, integer)
+            given = listed(flat), norms.column_factors(shifts, 1, real), mask
             run_each(
-                lambda r: norms.largest_bits_outer(listed(bits), mask, *r, lanes),
-                ranges(len(lanes), smallest=256, each=bits.shape[-2] // 6),
+                lambda r: norms.largest_bits_outer(*given, *r, lanes),
+                ranges(len(lanes), smallest=256, each=flat.shape[-2] // 6),
             )
             out = lanes.reshape(*rows, -1).max(axis=-1, initial=0)
         return norms.largest_exponents_from_bits(out, real)

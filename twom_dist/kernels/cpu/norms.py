@@ -7,65 +7,57 @@ transposed matrix is contiguous, and the rows are its vector lanes).
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
 from .compiled import kernel
-from .layout import flat_parts, straighten
-from .threads import ranges, run_each
+
+
+@intrinsic
+def _bits_of(typing_context: Any, x: Any) -> Any:
+    """Return the bits of a number as an integer of its width."""
+    kind = types.int32 if x.bitwidth == 32 else types.int64
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(kind.bitwidth))
+
+    return kind(x), generate
 
 
 @kernel
-def largest_bits_inner(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Maximum of the magnitude bits of each row of bits[rows, t]."""
+def largest_bits_inner(x, columns, mask, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Maximum of the magnitude bits of each row of x[rows, t].
+
+    `columns`: what each t is multiplied by before, or nothing.
+    """
+    shifted = columns.size > 0
     for i in range(lo, hi):
-        row, largest = bits[i], out[i]
+        row, largest = x[i], out[i]
         for t in range(row.size):
-            largest = max(largest, row[t] & mask)
+            value = row[t] * columns[t] if shifted else row[t]
+            largest = max(largest, _bits_of(value) & mask)
         out[i] = largest
 
 
 @kernel
-def largest_bits_outer(bits, mask, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Maximum of the magnitude bits over k of bits[matrices, k, rows * parts].
+def largest_bits_outer(x, columns, mask, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Maximum of the magnitude bits over k of x[matrices, k, rows * parts].
 
     lo..hi: of the lanes of all matrices, one after the other.
     """
-    width = bits.shape[2]
+    width, shifted = x.shape[2], columns.size > 0
     for matrix in range(lo // width, -(-hi // width)):
         start = matrix * width
         first, last = max(lo - start, 0), min(hi - start, width)
         lanes = out[start + first : start + last]
-        for t in range(bits.shape[1]):
-            row = bits[matrix, t, first:last]
+        for t in range(x.shape[1]):
+            row = x[matrix, t, first:last]
             for j in range(lanes.size):
-                lanes[j] = max(lanes[j], row[j] & mask)
-
-
-@kernel
-def largest_shifted_inner(x, factors, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Maximum of |x[rows, t] factors[t]| of each row; Inf where one is not finite."""
-    for i in range(lo, hi):
-        row, largest = x[i], out[i]
-        finite = True
-        for t in range(row.size):
-            magnitude = np.abs(row[t] * factors[t])
-            finite &= magnitude < np.inf
-            largest = max(largest, magnitude)
-        out[i] = largest if finite else np.inf
-
-
-@kernel
-def largest_shifted_outer(x, factors, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Maximum of |x[k, lanes] factors[k]| of each lane."""
-    lanes = out[lo:hi]
-    for t in range(x.shape[0]):
-        row, factor = x[t, lo:hi], factors[t]
-        for j in range(lanes.size):
-            magnitude = np.abs(row[j] * factor)
-            # A NaN, which no comparison finds, makes it Inf as well.
-            largest = max(lanes[j], magnitude) if magnitude < np.inf else np.inf
-            lanes[j] = largest
+                value = row[j] * columns[t] if shifted else row[j]
+                lanes[j] = max(lanes[j], _bits_of(value) & mask)
 
 
 # Below every difference of two exponents.
@@ -203,11 +195,7 @@ def rule_exponents(largest, sums, power, leading, norm_bits, out):  # type: igno
 
 def largest_exponents_from_bits(bits: Array, real: np.dtype) -> Array:
     """Turn the largest magnitude bits of each row into exponents."""
-    return exponents_of(bits.view(real))
-
-
-def exponents_of(magnitude: Array) -> Array:
-    """Find the smallest e with magnitude < 2^e, for each row."""
+    magnitude = bits.view(real)
     exponents = np.frexp(magnitude)[1].astype(np.int32)
     exponents[magnitude == 0] = ZERO_ROW
     exponents[~np.isfinite(magnitude)] = NONFINITE_ROW
@@ -251,23 +239,3 @@ def choose_exponents(largest: Array, sums: Array, rule: ScalingRule) -> Array:
     out = np.empty(given[0].size, dtype=np.int32)
     rule_exponents(*given, rule.power, leading, rule.norm_bits, out)
     return out.reshape(largest.shape)
-
-
-def largest_of_shifted(x: Array, shifts: Array) -> Array:
-    """Find the largest exponents of rows whose columns are shifted."""
-    source, swapped = straighten(x)
-    flat, real = flat_parts(source), x.real.dtype.newbyteorder("=")
-    parts = 1 + np.iscomplexobj(x)
-    if not swapped:
-        out, factors = np.zeros(len(x), real), column_factors(shifts, parts, real)
-        run_each(
-            lambda r: largest_shifted_inner(flat, factors, *r, out),
-            ranges(len(out), smallest=16, each=flat.shape[1] // 3),
-        )
-        return exponents_of(out)
-    lanes, factors = np.zeros(flat.shape[1], real), column_factors(shifts, 1, real)
-    run_each(
-        lambda r: largest_shifted_outer(flat, factors, *r, lanes),
-        ranges(len(lanes), smallest=256, each=len(flat) // 3),
-    )
-    return exponents_of(lanes.reshape(len(x), parts).max(axis=-1))
