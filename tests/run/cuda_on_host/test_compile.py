@@ -15,6 +15,7 @@ from tests.support.cuda.nvrtc import (
 from twom_dist.kernels.cuda.sources import (
     FAMILIES,
     INTEGER_FAMILIES,
+    SHIFTED_FAMILIES,
     kernel_names,
     module_for,
 )
@@ -51,5 +52,7 @@ def test_every_kernel_belongs_to_one_family():
 )
 @pytest.mark.parametrize("family", FAMILIES)
 def test_subnormal_floats_survive_flushing_to_zero(kept, family, dtype, kind):
-    module = module_for(family, dtype, residue_system(kind, PRECISIONS[dtype]))
-    assert set(_FLUSHING.findall(compile_as_cupy(kept, module))) <= _HARMLESS
+    given = family, dtype, residue_system(kind, PRECISIONS[dtype])
+    for shifted in {False, family in SHIFTED_FAMILIES}:
+        module = module_for(*given, shifted=shifted)
+        assert set(_FLUSHING.findall(compile_as_cupy(kept, module))) <= _HARMLESS
