@@ -286,11 +286,11 @@ def test_dask_blocks_on_threads(cp):
     assert matches(cp, td.herk(a).compute(scheduler="threads"), td.herk(A))
 
 
-@pytest.mark.parametrize(("name", "count"), [("gemm", 2), ("herk", 1)])
-def test_a_product_is_captured_into_a_graph(cp, engine, name, count):
+@pytest.mark.parametrize(("routine", "count"), [(td.gemm, 2), (td.herk, 1)])
+def test_a_product_is_captured_into_a_graph(cp, engine, routine, count):
     if not tuning.tuning_for(engine.device.capability()).fused:
         pytest.skip("CuPy refuses calls of cuBLAS while a stream is captured")
-    product = td.Product(*[(70, 70)] * count, routine=name, num_moduli=16)
+    product = td.Product(*[(70, 70)] * count, routine=routine, num_moduli=16)
     given = [cp.asarray(spread_matrix(70, 70, seed=i)) for i in range(count)]
     out, stream = cp.empty((70, 70), complex), cp.cuda.Stream(non_blocking=True)
     allocated, below = [], cp.cuda.get_allocator()
@@ -308,7 +308,7 @@ def test_a_product_is_captured_into_a_graph(cp, engine, name, count):
             x.set(other)
         graph.launch(stream)
         stream.synchronize()
-    assert matches(cp, out, getattr(td, name)(*others, num_moduli=16))
+    assert matches(cp, out, routine(*others, num_moduli=16))
 
 
 def test_workers_that_share_the_device(cp):
