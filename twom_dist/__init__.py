@@ -18,7 +18,8 @@ cluster and checks
     ``local_cluster``, ``doctor``, ``testing``, ``errors``
 """
 
-from . import errors, integers, testing, twofold, xarray
+from . import errors, integers, testing
+from .api import twofold, xarray
 from .api.explain import explain
 from .api.files import multiply_files, update_files
 from .api.gemm import cgemm, dgemm, gemm, sgemm, zgemm

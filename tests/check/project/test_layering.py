@@ -36,7 +36,7 @@ LAYERS = (
     ("cluster",),
     ("jobs",),
     ("api",),
-    ("contract", "integers", "twofold", "xarray"),
+    ("contract", "integers"),
     # "": twom_dist/__init__.py, public names only.
     ("cli", "__main__", ""),
 )

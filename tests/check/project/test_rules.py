@@ -9,15 +9,12 @@ from tests.support.places import ROOT
 
 PACKAGE = ROOT / "twom_dist"
 # The top level, packages apart.
-TOP = {
-    *("__init__", "__main__", "config", "errors", "testing", "typing"),
-    *("twofold", "xarray"),  # namespaces of routines, which users import
-}
+TOP = {"__init__", "__main__", "config", "errors", "testing", "typing"}
 # Rooms of the first level, and more would be a hall.
 MOST_ROOMS = 24
 MOST_PARAMETERS = 8
 # Signatures that users see, click's, and the passes of kernels, which BLAS made long.
-LONG = ("api", "cli", "kernels", "twofold.py", "xarray.py")
+LONG = ("api", "cli", "kernels")
 # These hand options to another library: dask, zarr, Numba, and a function of a client.
 HANDED_ON = {"local_cluster", "open_array", "kernel", "start", "ask"}
 

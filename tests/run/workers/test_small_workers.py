@@ -1,6 +1,5 @@
 """Workers with little memory keep to their plans."""
 
-import re
 from contextlib import contextmanager
 
 import dask.array as da
@@ -8,26 +7,11 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import twom_dist as td
+from tests.support.advice import MIB, SIDE, advised, plan
 from tests.support.expect import raises
 from tests.support.jobs import IN_PROCESS
 from twom_dist.errors import MemoryLimitError
 from twom_dist.tiles.spec import Spec
-
-MIB = 2**20
-SIDE = 3000
-
-
-def plan(routine, memory, **options):
-    count = 1 if routine in (td.herk, td.syrk) else 2
-    sizes = {"chunks": 500, "n_workers": 2, "memory_limit": memory}
-    return td.plan(routine, *[(SIDE, SIDE)] * count, **sizes, **options)
-
-
-def advised(routine, memory, **options):
-    """MiB that the refusal of so much memory names."""
-    with raises(MemoryLimitError, "memory") as caught:
-        plan(routine, memory, **options)
-    return int(re.search(r"(\d+) MiB", caught.value.remedy)[1])
 
 
 @contextmanager
@@ -42,7 +26,7 @@ def workers(count, memory):
 
 
 def test_tasks_keep_what_their_plan_has_room_for():
-    memory = advised(td.gemm, 40 * MIB) * MIB
+    memory = advised(td.gemm, 40 * MIB)
     A = da.zeros((SIDE, SIDE), dtype=complex, chunks=500)
     with workers(2, memory):
         products = td.gemm(A, A), td.herk(A)
@@ -55,7 +39,7 @@ def test_tasks_keep_what_their_plan_has_room_for():
 
 def test_lazy_updates_are_refused_by_the_memory_of_the_triangle():
     A = da.zeros((SIDE, SIDE), dtype=complex, chunks=500)
-    needed = advised(td.herk, MIB, uplo="lower") * MIB
+    needed = advised(td.herk, MIB, uplo="lower")
     with workers(2, needed):
         td.herk(A, uplo="lower")
         with raises(MemoryLimitError, "memory"):

@@ -7,11 +7,11 @@ rows and columns.
 from collections.abc import Hashable
 from typing import Any
 
-from .api.asking import as_symmetric, labelled_of_one, labelled_of_two
-from .problem.call import Call, Terms
-from .problem.choice import Choice
-from .tiles.routine import ROUTINES
-from .typing import Accuracy, EngineName, Method, Uplo
+from ..problem.call import Call, Terms
+from ..problem.choice import Choice
+from ..tiles.routine import ROUTINES
+from ..typing import Accuracy, EngineName, Method, Uplo
+from .asking import as_symmetric, labelled_of_one, labelled_of_two
 
 __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
 
