@@ -46,7 +46,7 @@ class TwomError(Exception):
 
 
 def _sentence(text: str) -> str:
-    return text if text.endswith(".") else text + "."
+    return text if text.endswith((".", "?")) else text + "."
 
 
 class _Repr(reprlib.Repr):

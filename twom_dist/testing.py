@@ -36,13 +36,21 @@ def random_matrix(
     (m, n) ndarray
         Random matrix, C-contiguous.
 
+    Raises
+    ------
+    ArgumentError
+        (A TypeError.) For another dtype.
+
     Examples
     --------
     >>> random_matrix(2, 3, dtype="float64").shape
     (2, 3)
     """
-    rng = np.random.default_rng(seed)
-    out = np.empty((m, n), dtype)
+    rng, out = np.random.default_rng(seed), np.empty((m, n), dtype)
+    if out.dtype.char not in "fdFD":
+        problem = f"random_matrix draws no entries of dtype {out.dtype}"
+        remedy = "Use float32, float64, complex64 or complex128"
+        raise ArgumentError(problem, remedy, "dtype")
     for part in (out.real, out.imag) if out.dtype.kind == "c" else (out,):
         uniform = rng.random((m, n)) - 0.5
         part[...] = uniform * np.exp(phi * rng.standard_normal((m, n)))

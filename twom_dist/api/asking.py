@@ -6,8 +6,7 @@ plans, explanations, prepared products and jobs use it without computing it.
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from inspect import cleandoc, signature, unwrap
-from types import FunctionType
+from inspect import cleandoc, signature
 from typing import Any, Concatenate, TypeVar, cast
 
 from ..errors import ArgumentError, PlanError, shown
@@ -54,8 +53,14 @@ def _computing(ask: Callable[..., Call]) -> Any:
     """Return the public function, which computes the call that `ask` returns."""
 
     @wraps(ask)
-    def routine(*args: Any, **kwargs: Any) -> Any:
-        return compute_call(ask(*args, **kwargs))
+    def routine(*args: Any, **options: Any) -> Any:
+        try:
+            call = ask(*args, **options)
+        except TypeError:
+            # Looked at afterwards: for every call it would take half of our time.
+            _check_arguments(ask, args, options)
+            raise
+        return compute_call(call)
 
     made: Any = routine
     # What is public returns an array, not a call.
@@ -136,22 +141,26 @@ def as_symmetric(routine: F) -> F:
 
 def _vary(routine: F, name: str, text: str, change: Callable[[Terms], Terms]) -> F:
     """Make a routine with the same parameters whose calls have other terms."""
-    like: Any = routine.ask
-    # Errors of Python are about a function of this name.
-    own: Any = FunctionType(like.__code__, like.__globals__, name, like.__defaults__)
-    own.__kwdefaults__, own.__annotations__ = like.__kwdefaults__, like.__annotations__
-    own.__qualname__, own.__module__, own.__doc__ = name, like.__module__, text
 
-    @wraps(own)
-    def ask(*args: Any, **kwargs: Any) -> Call:
-        call: Call = own(*args, **kwargs)
+    @wraps(routine.ask)
+    def ask(*args: Any, **options: Any) -> Call:
+        call: Call = routine.ask(*args, **options)
         return call._replace(terms=change(call.terms))
 
+    ask.__name__ = ask.__qualname__ = name
+    ask.__doc__ = text
     return cast(F, _computing(ask))
 
 
-def ask(routine: Any, matrices: tuple[Any, ...], options: Mapping[str, Any]) -> Call:
+def ask(
+    routine: Any,
+    matrices: tuple[Any, ...],
+    options: Mapping[str, Any],
+    caller: Callable[..., Any] | None = None,
+) -> Call:
     """Return the call of a routine without computing it.
+
+    `caller`: the public function whose own parameters errors name as well.
 
     Raises
     ------
@@ -160,20 +169,46 @@ def ask(routine: Any, matrices: tuple[Any, ...], options: Mapping[str, Any]) -> 
     """
     function: Any = getattr(routine, "ask", None)
     if function is None:
-        problem = f"routine={shown(routine)} is not a routine of twom_dist"
-        raise PlanError(problem, "Give the function itself, such as td.herk", "routine")
-    name, code = function.__name__, unwrap(function).__code__
-    positional = code.co_varnames[: code.co_argcount]
-    taken = *positional, *code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
+        name = getattr(routine, "__name__", None)
+        raise PlanError(
+            f"{name or shown(routine)} is not one of the routines",
+            "Give a function such as td.gemm, td.herk, td.zsyr2k, td.integers.gemm, "
+            "td.twofold.herk or td.xarray.gemm",
+            "routine",
+        )
+    also = ""
+    if caller is not None:
+        taken = signature(caller).parameters.values()
+        own = ", ".join(x.name for x in taken if x.kind is x.KEYWORD_ONLY)
+        also = f"; {caller.__name__} itself takes {own}"
+    _check_arguments(function, matrices, options, also)
+    call: Call = function(*matrices, **options)
+    return call
+
+
+def _check_arguments(
+    function: Callable[..., Call],
+    given: tuple[Any, ...],
+    options: Mapping[str, Any],
+    also: str = "",
+) -> None:
+    """Refuse what a routine does not take, and what it lacks."""
+    name, taken = function.__name__, signature(function).parameters
+    positional = [x for x, y in taken.items() if y.kind is y.POSITIONAL_OR_KEYWORD]
     for option in options:
         if option not in taken:
-            text = f"It takes {', '.join(taken)}"
+            text = f"It takes {', '.join(taken)}{also}"
             problem = f"{name} takes no {option!r}"
             raise ArgumentError(problem, text, "unknown-option")
-    if len(matrices) > len(positional):
-        problem = f"{name} takes {len(positional)} matrices, not {len(matrices)}"
-        raise ArgumentError(problem, f"Give {', '.join(positional)}", "two-b")
-    # The first ones have no default.
-    missing = [x for x in positional[len(matrices) :] if x not in options]
-    call: Call = function(*matrices, **{**dict.fromkeys(missing), **options})
-    return call
+    if len(given) > len(positional):
+        problem = f"{name} takes {len(positional)} matrices, not {len(given)}"
+        raise ArgumentError(
+            problem, f"Give {', '.join(positional)}; all else by name", "two-b"
+        )
+    if twice := [x for x in positional[: len(given)] if x in options]:
+        text = "Leave out one of them"
+        raise ArgumentError(f"{name} is given {twice[0]} twice", text, "twice")
+    here = {*positional[: len(given)], *options}
+    for x, y in taken.items():
+        if y.default is y.empty and x not in here:
+            raise ArgumentError(f"{name} needs {x}", "Pass it", f"no-{x.lower()}")

@@ -54,7 +54,7 @@ def explain(
     >>> found.num_moduli, found.equilibrated
     (15, 29)
     """
-    call = take_matrices(ask(routine, matrices, options), dtype, reading=True)
+    call = take_matrices(ask(routine, matrices, options, explain), dtype, reading=True)
     terms, A, B, C = call[:4]
     if C is None:
         # The accuracy is that of the product that is added to C.

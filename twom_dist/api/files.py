@@ -97,7 +97,7 @@ def multiply_files(
     ...     print(summary.tiles, np.load(c)[0])
     (1, 1, 1) [14.+0.j  0.-3.j]
     """
-    call = ask(routine, (), _list_given(A=a, B=b, C=c) | options)
+    call = ask(routine, (), _list_given(A=a, B=b, C=c) | options, multiply_files)
     job = open_job(
         call,
         output,
@@ -112,8 +112,8 @@ def update_files(
     routine: Any,
     a: Path,
     output: Path,
-    b: Path | None = None,
     *,
+    b: Path | None = None,
     c: Path | None = None,
     client: Any = None,
     chunks: int | None = None,
@@ -163,7 +163,7 @@ def update_files(
     ...     print(summary.tiles, np.load(c)[1])
     (1, 1, 1) [0.+3.j 1.+0.j]
     """
-    call = ask(routine, (), _list_given(A=a, B=b, C=c) | options)
+    call = ask(routine, (), _list_given(A=a, B=b, C=c) | options, update_files)
     job = open_job(
         call,
         output,

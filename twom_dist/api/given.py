@@ -67,7 +67,7 @@ def _take(x: Any, name: str, dtype: Any, pairs: bool) -> Any:
     """Return the header of a shape, or a matrix; refuse stacks."""
     if is_header(x):
         return x
-    if isinstance(x, tuple) and len(x) == 2 and all(np.ndim(t) == 0 for t in x):
+    if isinstance(x, list | tuple) and len(x) == 2 and all(np.ndim(t) == 0 for t in x):
         return read_shape(name, x, dtype)
     x = as_matrix(x, name)
     check_single(header_of(x, name) if pairs else x, name)

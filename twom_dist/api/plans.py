@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from dask.utils import parse_bytes
+
+from ..errors import PlanError, shown
 from ..plan import Cluster, Plan, make_plan, tile_sizes
 from ..plan.memory import MemoryBudget
 from ..problem.call import Call
@@ -27,7 +30,7 @@ def plan(
     chunks: ChunksLike | None = None,
     n_workers: int | None = None,
     threads_per_worker: int | None = None,
-    memory_limit: int | None = None,
+    memory_limit: int | str | None = None,
     **options: Any,
 ) -> Plan:
     """Plan a call of a routine: nothing is computed, only headers of files are read.
@@ -50,10 +53,10 @@ def plan(
         Worker processes. Default: one.
     threads_per_worker : int, optional
         Tasks that run side by side on each. Default: one.
-    memory_limit : int, optional
-        Of each worker in bytes, of which 0.8 are planned with. Default: unlimited.
-        Where none of these three is given, dask arrays are planned for the workers of
-        the current client.
+    memory_limit : int or str, optional
+        Of each worker, in bytes or as "4 GiB"; 0.8 of it are planned with. Default:
+        unlimited. Where none of these three is given, dask arrays are planned for the
+        workers of the current client.
     **options
         As in the routine. With beta, C may be left out.
 
@@ -79,7 +82,7 @@ def plan(
     >>> herk.num_int8_gemms / gemm.num_int8_gemms
     0.5
     """
-    call = take_matrices(ask(routine, matrices, options), dtype)
+    call = take_matrices(ask(routine, matrices, options, plan), dtype)
     posed = _pose(call)
     lazy_inputs = any(map(is_dask, (call.A, call.B)))
     described = (n_workers, threads_per_worker, memory_limit) != (None, None, None)
@@ -89,10 +92,20 @@ def plan(
         count, threads = (
             1 if x is None else x for x in (n_workers, threads_per_worker)
         )
-        cluster = Cluster(count, threads, MemoryBudget(memory_limit))
+        cluster = Cluster(count, threads, MemoryBudget(_read_bytes(memory_limit)))
     if lazy_inputs and chunks is None:
         return _plan_lazy(posed, call, cluster)
     return make_plan(posed.spec, _tiles(posed, chunks, cluster), cluster)
+
+
+def _read_bytes(size: int | str | None) -> int | None:
+    if not isinstance(size, str):
+        return size
+    try:
+        return int(parse_bytes(size))
+    except ValueError:
+        problem, remedy = f"memory_limit={shown(size)} is not a size", "4 GiB"
+    raise PlanError(problem, f'Give bytes, or a text such as "{remedy}"', "cluster")
 
 
 def _pose(call: Call) -> Problem:

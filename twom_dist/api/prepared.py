@@ -73,7 +73,7 @@ class Product:
         if "out" in options:
             text = "a Product has no out of its own"
             raise ArgumentError(text, "Give it to each call", "out")
-        call = ask(routine, (A,) if B is None else (A, B), options)
+        call = ask(routine, (A,) if B is None else (A, B), options, type(self))
         terms = call.terms
         if terms.choice.pairs:
             text = "a Product takes matrices of two dimensions, not pairs"

@@ -61,7 +61,7 @@ def describe(error: BaseException) -> TwomError:
         return error
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "twom-dist"
-        problem = error.format_message().rstrip(".")
+        problem = " ".join(error.format_message().split()).rstrip(".")
         return TwomError(problem, f"See {command} --help", "usage")
     name = type(error).__name__
     unknown = (f"{name}: {error}", "Use --debug to see where", "unexpected")

@@ -59,7 +59,9 @@ _OPTIONS = [
 
 @click.command(
     params=[
-        click.Argument(["routine"], type=click.Choice(list(ROUTINES))),
+        click.Argument(
+            ["routine"], type=click.Choice(list(ROUTINES)), metavar="ROUTINE"
+        ),
         *(click.Argument([x], required=False) for x in "ab"),
         *_OPTIONS,
     ],

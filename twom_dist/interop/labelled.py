@@ -116,7 +116,7 @@ def _kept(name: str, x: Any, dim: Hashable) -> Dims:
     """Return the dimensions that are not contracted."""
     if dim not in x.dims:
         problem = f"{name} has the dimensions {_list(x.dims)}, and dim is {dim!r}"
-        raise PlanError(problem, "Name a dimension of both matrices", "dim")
+        raise PlanError(problem, "Name one of these, which every matrix has", "dim")
     return tuple(other for other in x.dims if other != dim)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
 
-from ..errors import PlanError
+from ..errors import ArgumentError, PlanError
 from ..kernels.finish import mirror_tile
 from ..plan import Cluster, Layout, find_chunks, lay_out
 from ..problem.call import Call
@@ -85,7 +85,13 @@ def open_job(
         text = "a file is neither one of two arrays, nor an array to write to"
         raise PlanError(text, "Call another routine, such as td.gemm", "routine")
     given = {"A": a, "B": b, "C0": c}
-    stored = {x: open_matrix(path) for x, path in given.items() if path is not None}
+    paths = {name: path for name, path in given.items() if path is not None}
+    for name, path in {**paths, "the output": output}.items():
+        if not isinstance(path, str | os.PathLike):
+            text = f"{name} is a {type(path).__name__}, not a path"
+            remedy = "Call the routine itself for arrays"
+            raise ArgumentError(text, remedy, "not-a-path")
+    stored = {name: open_matrix(path) for name, path in paths.items()}
     _check_output(output, stored)
     posed = of_headers(terms, stored["A"], stored.get("B"), stored.get("C0"))
     return Job(

@@ -83,10 +83,11 @@ def counted_system(method: str, dtype: Any, k: int, num_moduli: int) -> ResidueS
     kind = method if is_complex(dtype) else "real"
     limit = len(available_moduli(kind))
     if not 1 <= num_moduli <= limit:
+        most = len(available_moduli(_longest(kind)))
         raise AccuracyError(
             f"num_moduli={shown(num_moduli)}, but method {kind!r} on {np.dtype(dtype)} "
             f"has 1 to {limit}",
-            "",
+            f"Method {_longest(kind)!r} has up to {most}" if most > limit else "",
             "num-moduli",
         )
     return _check_scaling(residue_system(kind, num_moduli), kind, k)

@@ -119,9 +119,8 @@ class Explanation:
             return "the native product"
         moduli = name_count(self.num_moduli, "modulus", "moduli")
         products = name_count(self.num_products, "int8 product")
-        return (
-            f"{self.method}, {moduli}, {self.modulus_bits:.1f} bits, {products} a tile"
-        )
+        bits = f"{self.modulus_bits:.1f} bits"
+        return f"{self.method}, {moduli}, {bits}, {products} for a product of tiles"
 
 
 def add_findings(known: Explanation, found: Found) -> Explanation:

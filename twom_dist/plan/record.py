@@ -226,7 +226,7 @@ class Plan:
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
             ("error bound", bound),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
-            ("tasks", f"{self.num_tasks}, k in {panels} for each C tile"),
+            ("tasks", f"{self.num_tasks} of dask, k in {panels} for each C tile"),
             (
                 "int8 products",
                 f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops",

@@ -132,6 +132,7 @@ def _is_masked(x: Any) -> bool:
 
 
 def _as_numpy(x: Any, name: str) -> Any:
+    x = os.fspath(x) if isinstance(x, os.PathLike) else x
     try:
         x = np.asarray(x)
     except Exception as error:  # an object's __array__ raises what it likes
@@ -169,7 +170,7 @@ def read_shape(name: str, shape: Any, dtype: Any = "complex128") -> Header:
     sizes = [size for size in map(as_integer, given) if size is not None]
     if not (len(given) == len(sizes) == 2 and min(sizes) >= 0):
         raise PlanError(
-            f"{name}={shown(shape)} is neither an array nor the shape of a matrix",
+            f"{name}={shown(shape)} is not the shape of a matrix",
             "Give rows and columns, such as (3000, 2000)",
             "not-two-dimensional",
         )

@@ -230,13 +230,9 @@ def _pose(terms: Terms, A: Any, B: Any, C: Any, engine: str) -> _Posed:
 def check_matrices(routine: Routine, a: Any, b: Any) -> None:
     """Refuse one matrix too many, or too few."""
     if a is None:
-        raise ArgumentError(f"{routine.name} has no A", "Pass a matrix", "no-a")
+        raise ArgumentError(f"{routine.name} needs A", "Pass it", "no-a")
     if routine.matrices == 2 and b is None:
-        raise ArgumentError(
-            f"{routine.name} takes two matrices",
-            "Pass B, or name a routine of one",
-            "no-b",
-        )
+        raise ArgumentError(f"{routine.name} needs B", "Pass it", "no-b")
     if routine.matrices == 1 and b is not None:
         raise ArgumentError(
             f"{routine.name} takes one matrix", "Omit the argument B", "two-b"

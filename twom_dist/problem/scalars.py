@@ -35,7 +35,7 @@ def check_beta(beta: complex | None, C: Any) -> complex:
         return 0
     number = as_number(beta, "beta")
     if C is None and number != 0:
-        raise PlanError(f"beta={beta} without C", "Give C, or leave beta out", "no-c")
+        raise PlanError("beta without C", "Give C, or leave beta out", "no-c")
     return number
 
 

@@ -101,7 +101,7 @@ class _Passes(Graph):
 
         # A key of its own: the scheduler may still hold what the last one found.
         self._passes += 1
-        ref = self.call("spec", ("pass", self._passes), _together, self.spec, refs)
+        ref = self.call("spec", ("pass", self._passes), _bring_to_host, self.spec, refs)
         graph = HighLevelGraph.from_collections(
             self.name, self.tasks, dependencies=self._inputs
         )
@@ -110,7 +110,7 @@ class _Passes(Graph):
         return list(found)
 
 
-def _together(spec: Spec, found: Sequence[Any]) -> list[Any]:
+def _bring_to_host(spec: Spec, found: Sequence[Any]) -> list[Any]:
     """Bring values to the host; of rows what later stages take."""
     return [
         [x.on_host() for x in one] if isinstance(one, list) else _on_host(one)

@@ -195,16 +195,11 @@ class Graph:
         """Make tasks of arrays, each of which goes to the scheduler by itself."""
         shifts, measured = found.shifts, found.measured
         if shifts is not None:
-            held = [self.constant("shifts", (s,), x) for s, x in enumerate(shifts)]
-            shifts = held
+            shifts = [self.constant("shifts", (s,), x) for s, x in enumerate(shifts)]
         if measured is not None:
-            lines = {x for side in self.spec.sides for x in self._wanted(side)}
+            lines = program.lines(self, self.spec, wanted=True)
             measured = {x: self.constant("sums", x, measured[x]) for x in lines}
         return found._replace(shifts=shifts, measured=measured)
-
-    def _wanted(self, side: Side) -> Iterator[Line]:
-        for i in self.lines(side, wanted=True):
-            yield side, i
 
     def constant(self, stage: str, where: Any, value: Any) -> TaskRef:
         """Add a task that is a value."""

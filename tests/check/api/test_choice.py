@@ -92,6 +92,34 @@ def test_what_is_given_is_a_routine():
         td.explain(td.gemm, *[(3, 3)] * 4)
 
 
+def test_python_s_own_errors_become_sentences():
+    a = np.eye(3)
+    for code, call in (
+        ("unknown-option", lambda: td.syrk(a, tile=3)),
+        ("unknown-option", lambda: td.integers.gemm(a, a, accuracy=1e-3)),
+        ("two-b", lambda: td.zherk(a, a, a)),
+        ("twice", lambda: td.gemm(a, a, B=a)),
+        ("no-b", lambda: td.gemm(a)),
+        ("no-dim", lambda: td.xarray.herk(a)),
+        ("not-a-path", lambda: td.multiply_files(a, a, "C.npy")),
+        ("not-a-path", lambda: td.update_files(td.herk, "A.npy", None)),
+    ):
+        with raises(ArgumentError, code):
+            call()
+    with raises(ArgumentError, "unknown-option") as caught:
+        td.plan(td.syrk, (3, 3), workers=3)
+    assert "syrk takes no 'workers'" in caught.value.problem
+    assert "n_workers" in caught.value.remedy
+
+
+def test_sizes_of_memory_are_read_as_dask_reads_them():
+    given = (3000, 3000), (3000, 3000)
+    plans = [td.plan(td.gemm, *given, memory_limit=x) for x in ("1 GiB", 2**30)]
+    assert (
+        plans[0] == plans[1] == td.plan(td.gemm, *map(list, given), memory_limit=2**30)
+    )
+
+
 def test_plans_and_explanations_take_arrays_shapes_and_paths(tmp_path):
     path, a = tmp_path / "A.npy", random_matrix(30, 20, "complex64")
     np.save(path, a)
@@ -141,7 +169,7 @@ def test_files_are_multiplied_by_the_routine_that_is_given(tmp_path, monkeypatch
     td.update_files(td.zherk, "A.npy", "H.npy")
     assert same_bits(np.load("H.npy"), td.zherk(a))
     with raises(ArgumentError, "unknown-option"):
-        td.update_files(td.herk, "A.npy", "H.npy", "A.npy", overwrite=True)
+        td.update_files(td.herk, "A.npy", "H.npy", b="A.npy", overwrite=True)
     with raises(PlanError, "routine"):
         td.update_files(td.twofold.herk, "A.npy", "H.npy", overwrite=True)
     with raises(ArgumentError, "no-b"):

@@ -32,9 +32,9 @@ def files(here):
 
 def update(routine, output, op="N", **options):
     a, b = ("A.zarr", "B.npy") if op == "N" else ("AT.npy", "BT.zarr")
-    two = (b,) if routine.endswith("2k") else ()
+    two = {"b": b} if routine.endswith("2k") else {}
     return update_files(
-        getattr(td, routine), a, output, *two, op=op, **{"chunks": 16, **options}
+        getattr(td, routine), a, output, op=op, **{"chunks": 16, **two, **options}
     )
 
 
@@ -79,7 +79,7 @@ def test_the_file_has_the_bits_of_the_routine(files, routine, uplo):
 def test_every_dtype_and_a_matrix_with_itself(files, dtype):
     values = (8 * make(20, 20, 6, "f8")).astype(dtype)
     np.save("D.npy", values)
-    summary = update_files(td.syr2k, "D.npy", "C.npy", "D.npy", op="T", chunks=8)
+    summary = update_files(td.syr2k, "D.npy", "C.npy", b="D.npy", op="T", chunks=8)
     assert summary.operations == (8 if dtype[0] == "c" else 2) * 20**3
     assert same_bits(read("C.npy"), td.syr2k(values, values, op="T"))
 

@@ -45,7 +45,7 @@ def test_every_routine_is_within_its_bound(matrices, routine, options):
     else:
         b = "B.npy" if "2k" in routine else None
         summary = td.update_files(
-            getattr(td, routine), "A.zarr", "C.zarr", b, **options
+            getattr(td, routine), "A.zarr", "C.zarr", b=b, **options
         )
     assert 0 < summary.residual <= summary.residual_bound
     assert f"residual {summary.residual:.1e}" in str(summary)

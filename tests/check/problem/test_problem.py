@@ -300,7 +300,7 @@ def plan(routine, **options):
         (PlanError, "chunks", lambda: plan("herk", chunks=0)),
         (PlanError, "cluster", lambda: plan("herk", n_workers=0)),
         (PlanError, "cluster", lambda: plan("herk", threads_per_worker=1.5)),
-        (PlanError, "cluster", lambda: plan("herk", memory_limit="1 GiB")),
+        (PlanError, "cluster", lambda: plan("herk", memory_limit="much")),
         (PlanError, "cluster", lambda: plan("herk", memory_limit=HUGE)),
         (PlanError, "cluster", lambda: plan("herk", n_workers=10**9)),
         (PlanError, "cluster", lambda: plan("herk", n_workers=True)),

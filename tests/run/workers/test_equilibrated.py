@@ -91,6 +91,6 @@ def test_updates_have_the_same_bits(stored):
     options = {"equilibrate": True, "uplo": "lower"}
     expected = td.her2k(a, b.conj().T, **options)
     update_files(
-        td.her2k, "A.npy", "H.zarr", "BH.zarr", chunks=16, verify=True, **options
+        td.her2k, "A.npy", "H.zarr", b="BH.zarr", chunks=16, verify=True, **options
     )
     assert same_bits(read("H.zarr"), expected)
