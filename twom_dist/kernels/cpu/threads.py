@@ -107,14 +107,18 @@ def run_each(function: Callable[[T], object], items: Iterable[T]) -> None:
     The calling thread works too, and all take the next item from one iterator.
     """
     items = list(items)
-    threads = min(num_threads(), len(items))
+    # Settings are not read for what one thread does: a small product has 25 loops.
+    if len(items) <= 1 or (threads := min(num_threads(), len(items))) == 1:
+        for item in items:
+            function(item)
+        return
     rest = iter(items)
 
     def work() -> None:
         for item in rest:
             function(item)
 
-    others = _pool(os.getpid()).submit(work, threads - 1) if threads > 1 else []
+    others = _pool(os.getpid()).submit(work, threads - 1)
     try:
         work()
     finally:
@@ -164,7 +168,10 @@ def ranges(length: int, *, smallest: int = 1, each: int = 1) -> list[tuple[int, 
     ...     ranges(10, each=20_000)
     [(0, 5), (5, 10)]
     """
+    least = max(smallest, -(-WORTHWHILE // max(1, each)))
+    if length <= least:
+        return [(0, length)] if length > 0 else []
     threads = num_threads()
     pieces = 1 if threads == 1 else 4 * threads
-    step = max(smallest, -(-length // pieces), -(-WORTHWHILE // max(1, each)))
+    step = max(least, -(-length // pieces))
     return [(lo, min(lo + step, length)) for lo in range(0, length, step)]
