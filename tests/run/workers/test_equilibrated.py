@@ -1,11 +1,13 @@
 """Equilibrated products on a cluster and in jobs: the bits of those in memory."""
 
+from collections import Counter
 from functools import partial
 
 import dask.array as da
 import numpy as np
 import pytest
 from distributed import wait
+from distributed.diagnostics.plugin import SchedulerPlugin
 
 import twom_dist as td
 from tests.run.workers.test_placement_on_workers import (  # noqa: F401  (fixtures)
@@ -15,6 +17,7 @@ from tests.run.workers.test_placement_on_workers import (  # noqa: F401  (fixtur
     cluster,
     moved_bytes,
     moved_tiles,
+    needed_tiles,
     random_array,
     tiles_missing,
 )
@@ -44,8 +47,23 @@ def test_no_more_is_moved(client, spread):  # noqa: F811
     assert same_bits(product.compute(), whole) != equilibrated
 
 
-def test_inputs_that_lie_on_the_workers_move_once(client):  # noqa: F811
-    """By default, when all is looked at twice, no more than with given moduli."""
+class Peak(SchedulerPlugin):
+    """Watches how many bytes of tiles the fullest worker holds."""
+
+    def __init__(self, scheduler):
+        self.scheduler, self.bytes = scheduler, 0
+        scheduler.add_plugin(self)
+
+    def transition(self, *args, **kwargs):
+        workers = self.scheduler.workers.values()
+        self.bytes = max(self.bytes, *(worker.nbytes for worker in workers))
+
+
+def test_inputs_that_lie_on_the_workers_move_once(client, cluster):  # noqa: F811
+    """By default, when all is looked at twice, no more than with given moduli.
+
+    Nor does a worker hold more than what lay on it, what it needs, and its tiles of C.
+    """
     # Beside tiles of this size a sample of rows hardly counts.
     side, tile = 1600, 200
     state = da.random.default_rng(1)
@@ -53,10 +71,16 @@ def test_inputs_that_lie_on_the_workers_move_once(client):  # noqa: F811
     a, b = client.persist(drawn)
     wait([a, b])
     held, before = client.who_has(), moved_bytes(client)
+    peak = Peak(cluster.scheduler)
     product = client.persist(td.gemm(a, b))
     wait(product)
-    needed = tiles_missing(client, product, held, a, b) * tile * tile * 16
-    assert moved_bytes(client) - before <= 1.05 * needed
+    missing = tiles_missing(client, product, held, a, b)
+    assert moved_bytes(client) - before <= 1.05 * missing * tile * tile * 16
+    found = needed_tiles(client, product, a, b)
+    for tiles in (held, client.who_has(product)):
+        found |= {(worker, key) for key, workers in tiles.items() for worker in workers}
+    (_, most), *_ = Counter(worker for worker, _ in found).most_common()
+    assert peak.bytes <= 1.05 * most * tile * tile * 16
     assert same_bits(product.compute(), td.gemm(a.compute(), b.compute()))
 
 

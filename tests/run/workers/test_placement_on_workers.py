@@ -100,13 +100,19 @@ def random_array(seed, rows=TILES, columns=None):
     )
 
 
-def tiles_missing(client, product, held, a, b):
-    """Tiles of A and B that the workers with tiles of C need and do not hold."""
+def needed_tiles(client, product, a, b):
+    """Tiles of A and B that the workers with tiles of C need: (worker, key)."""
     needed = set()
     for key, (worker,) in client.who_has(product).items():
         _, i, j = key
         for step in range(a.numblocks[1]):
             needed |= {(worker, (a.name, i, step)), (worker, (b.name, step, j))}
+    return needed
+
+
+def tiles_missing(client, product, held, a, b):
+    """Count the tiles of A and B that workers need and do not hold."""
+    needed = needed_tiles(client, product, a, b)
     return sum(worker not in held.get(key, ()) for worker, key in needed)
 
 
