@@ -52,7 +52,7 @@ help: ## print this list
 
 demo: $(PACKAGE) ## multiply two matrices; A=file B=file N=size W=workers, all optional
 	@$(BIN)/python benchmarks/demo.py $(if $(A),--a "$(A)") $(if $(B),--b "$(B)") \
-	    $(if $(N),--size "$(N)") $(if $(W),--workers "$(W)")
+	    $(if $(N),--size "$(N)") $(if $(W),--n-workers "$(W)")
 
 check: PROCESSES = $$(nproc)
 check: TESTS = tests/check

@@ -78,7 +78,7 @@ def bench_dask(report: Report, args: argparse.Namespace) -> None:
     n = 8 * tile
     with (
         LocalCluster(
-            n_workers=args.workers, threads_per_worker=1, dashboard_address=None
+            n_workers=args.n_workers, threads_per_worker=1, dashboard_address=None
         ) as cluster,
         Client(cluster) as client,
     ):
@@ -89,7 +89,7 @@ def bench_dask(report: Report, args: argparse.Namespace) -> None:
                 _random_block, chunks=chunks, seed=seed, tile=tile, dtype="c16"
             )
 
-        plan = td.plan(td.gemm, (n, n), (n, n), chunks=tile, n_workers=args.workers)
+        plan = td.plan(td.gemm, (n, n), (n, n), chunks=tile, n_workers=args.n_workers)
         for persisted in (False, True):
             routines: dict[str, Any] = {
                 "da.matmul": da.matmul,
@@ -117,7 +117,7 @@ def bench_dask(report: Report, args: argparse.Namespace) -> None:
                 "gemm-dask",
                 n=n,
                 tiles=8,
-                workers=args.workers,
+                workers=args.n_workers,
                 inputs="persisted" if persisted else "graph",
                 ratio_to_matmul=ratios(seconds, "da.matmul"),
                 bytes_moved={k: v["bytes_moved"] for k, v in counters.items()},
@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("--phi", type=_integers, default=[0, 1, 2, 4])
     parser.add_argument("--accuracy-size", type=int, default=1024)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--n-workers", type=int, default=4)
     parser.add_argument("--dask-tile", type=int, default=512)
     parser.add_argument("--output", help="append JSON lines to this file")
     args = parser.parse_args()

@@ -172,7 +172,7 @@ def start_workers(count: int, memory_bytes: int) -> Any:
 @contextmanager
 def workers(args: argparse.Namespace) -> Iterator[Any]:
     """Start workers that have multiplied once."""
-    with start_workers(args.workers, args.memory_limit) as client:
+    with start_workers(args.n_workers, args.memory_limit) as client:
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             run_products(client, 3)
         os.sync()  # so that earlier writes cost no measured time
@@ -198,11 +198,11 @@ def bench_waves(report: Report, args: argparse.Namespace) -> None:
             layout, summary = multiply(client, "C.npy", args.num_moduli)
         read = sum(client.run(get_reads).values())
         matrices = sum(os.path.getsize(f"{name}.npy") for name in "ABC")
-    planned_read, planned_peak = plan_layout(layout, args.workers)
+    planned_read, planned_peak = plan_layout(layout, args.n_workers)
     report.add(
         "out-of-core",
         **describe(args, summary),
-        matrices_over_memory=matrices / (args.workers * args.memory_limit),
+        matrices_over_memory=matrices / (args.n_workers * args.memory_limit),
         waves=summary.waves,
         total_seconds=summary.seconds,
         gflops=summary.gflops,
@@ -224,7 +224,7 @@ def describe(args: argparse.Namespace, summary: JobSummary) -> dict[str, Any]:
         "shape": summary.shape,
         "tile_shape": summary.tile_shape,
         "num_moduli": summary.num_moduli,
-        "workers": args.workers,
+        "workers": args.n_workers,
         "memory_limit_bytes": args.memory_limit,
     }
 
@@ -321,7 +321,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=22528, help="m and n")
     parser.add_argument("--depth", type=int, default=2816, help="k")
     parser.add_argument("--num-moduli", type=int, default=8)
-    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--n-workers", type=int, default=4)
     parser.add_argument("--memory-limit", type=parse_bytes, default="600 MiB")
     parser.add_argument("--products", type=int, default=200, help="of the soak")
     parser.add_argument("--folder", help="of the matrices (default: of temporary ones)")

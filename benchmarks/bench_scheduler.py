@@ -157,7 +157,7 @@ def bench_tiles(
 def bench_model(report: Report, args: argparse.Namespace) -> None:
     """Compare predicted with measured seconds, with inputs on the workers."""
     n, tile = args.size, args.tile
-    for workers in args.workers:
+    for workers in args.n_workers:
         seconds: dict[str, list[float]] = {name: [] for name in args.routines}
         load = os.getloadavg()[0]
         with start_client(workers) as client:
@@ -227,7 +227,7 @@ def main() -> None:
     parser.add_argument("--routines", type=lambda t: t.split(","), default=[*ROUTINES])
     parser.add_argument("--size", type=int, default=3072)
     parser.add_argument("--tile", type=int, default=512)
-    parser.add_argument("--workers", type=_integers, default=[1, 2, 4])
+    parser.add_argument("--n-workers", type=_integers, default=[1, 2, 4])
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--output", help="append JSON lines to this file")
     args = parser.parse_args()

@@ -37,14 +37,16 @@ _OPTIONS = [
         "--size", COUNT, f"Rows and columns of the random matrices [default: {SIZE}]."
     ),
     option(
-        "--workers", COUNT, "Worker processes [default: as many as suit this machine]."
+        "--n-workers",
+        COUNT,
+        "Worker processes [default: as many as suit this machine].",
     ),
     DEBUG_OPTION,
 ]
 
 
 @click.command(cls=SentenceCommand, params=_OPTIONS)
-def main(a: str | None, b: str | None, size: int | None, workers: int | None) -> None:
+def main(a: str | None, b: str | None, size: int | None, n_workers: int | None) -> None:
     """Multiply two stored matrices on a local dask cluster, and check the result.
 
     The result is written to ./demo-output/C.zarr.
@@ -71,7 +73,7 @@ def main(a: str | None, b: str | None, size: int | None, workers: int | None) ->
         # Workers shall be as quiet as this process.
         level = max(logging.WARNING, logging.root.manager.disable)
         client = stack.enter_context(
-            td.local_cluster(n_workers=workers, silence_logs=level)
+            td.local_cluster(n_workers=n_workers, silence_logs=level)
         )
         report = stack.enter_context(follow())
         click.echo("Multiplying ...")

@@ -199,7 +199,7 @@ def show_table(args: argparse.Namespace) -> None:
     print(f"{args.routine}, n = {args.size}, tiles of {args.tile}, complex128")
     print(f"{args.machine}: {machine.source}; link: {args.link / 1e9:g} GB/s")
     print("workers  seconds  efficiency  GiB a worker  dominant")
-    for workers in args.workers:
+    for workers in args.n_workers:
         plan = make_plan(args.routine, args.size, args.tile, workers)
         found = predict(plan, machine, args.link)
         print(
@@ -234,7 +234,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=16384)
     parser.add_argument("--tile", type=int, default=2048)
     parser.add_argument(
-        "--workers",
+        "--n-workers",
         type=lambda text: [*map(int, text.split(","))],
         default=[1, 8, 64, 512],
     )

@@ -26,7 +26,7 @@ def call(here, capsys, monkeypatch):
 
 
 def test_random_matrices_and_ones_own_are_multiplied_and_checked(call, monkeypatch):
-    code, out, err = call("--size", "90", "--workers", "1")
+    code, out, err = call("--size", "90", "--n-workers", "1")
     assert (code, err) == (0, "")
     for part in ("gemm, 90 x 90 complex128", "residual", "On this machine"):
         assert part in out
@@ -64,7 +64,7 @@ def test_shapes_that_do_not_fit_are_refused_before_anything_starts(call):
         ("--a", "A.npy", "--b", "A.npy", "--size", "9"),
         ("--a", "A.npy", "--b", "none.npy"),
         ("--size", "0"),
-        ("--size", "9", "--workers", "1000000"),
+        ("--size", "9", "--n-workers", "1000000"),
     ],
 )
 def test_what_cannot_be_is_refused(call, arguments):
