@@ -16,8 +16,8 @@ def as_operands(
 ) -> tuple[list[Any], Any, GiveBack]:
     """Return NumPy, CuPy or dask arrays of numbers, or say what cannot be one.
 
-    With them `out` as it is written to, and what gives a result back in the kind of
-    array that was given.
+    Returns with them a view of `out` to write to, and a function that gives a result
+    back in the kind of array that was given.
     """
     (*arrays, out), give_back = adopt(**dict(zip(names, given, strict=True)), out=out)
     if not all(type(x) is np.ndarray and x.dtype.kind in "biufc" for x in arrays):
@@ -44,7 +44,7 @@ def _as_operand(x: Any, name: str) -> Any:
 
 
 def strides_of(x: Any) -> Sizes:
-    """Return the strides of an array; of a dask array, those of one that is whole."""
+    """Return the strides of an array, of a dask array as if it were one block."""
     if not is_dask(x):
         strides: Sizes = x.strides
         return strides
@@ -56,11 +56,11 @@ def strides_of(x: Any) -> Sizes:
 
 
 def reduce_operand(x: Any, reduction: Reduction) -> Any:
-    """Take diagonals, drop what is broadcast and sum what nothing else has."""
+    """Take diagonals, drop broadcast axes and sum axes that nothing else has."""
     if reduction.empty:
         return x
     for first, second in reduction.diagonals:
-        x = np.diagonal(x, 0, first, second)  # of each family its own
+        x = np.diagonal(x, 0, first, second)  # dispatches to each family's own
     if reduction.summed:
         x = x.sum(axis=reduction.summed, dtype=x.dtype.newbyteorder("="), keepdims=True)
     gone = {*reduction.dropped, *reduction.summed}

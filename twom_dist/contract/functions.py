@@ -38,28 +38,28 @@ def matmul(
     Parameters
     ----------
     x1, x2 : (..., m, k) and (..., k, n) arrays, or vectors of k entries
-        NumPy, CuPy or dask arrays, what NumPy makes an array of, or arrays of other
-        libraries by DLPack, whose kind the result has. Axes in front are broadcast.
-        float32, float64, complex64 and complex128 go through int8 products or the BLAS;
-        integers, booleans and other numbers to NumPy's own product.
+        NumPy, CuPy or dask arrays, anything that NumPy converts to one, or arrays of
+        other libraries by DLPack, whose kind the result has. Axes in front are
+        broadcast. float32, float64, complex64 and complex128 go through int8 products
+        or the BLAS; integers, booleans and other numbers to NumPy's own product.
     out : array, optional
         Array in memory, of the shape and dtype of the result, that is written to and
         returned; it may not overlap x1 or x2.
     accuracy, num_moduli, engine, equilibrate : optional
         As in `gemm`.
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
-        "auto" (default): the native product where it was measured to be faster, or
-        nothing was, by the size ``1 / (1/m + 1/n + 1/k)`` of each product of matrices,
-        the dtype and the engine; else "2m". A given accuracy other than "native", and
-        num_moduli, always mean "2m". All others as in `gemm`.
+        "auto" (default): the native product if it was measured to be faster, or nothing
+        was measured, for the dtype, the engine and the size ``1 / (1/m + 1/n + 1/k)``
+        of each product of matrices; else "2m". A given accuracy other than "native",
+        and num_moduli, always mean "2m". All others as in `gemm`.
 
     Returns
     -------
     array
         Of the kind of x1 and x2; dask arrays are lazy. Where x2 is the transpose of
         x1 (the same memory, or the same dask array), or its conjugate transpose, the
-        bits are those of `syrk` and `herk`, which take half the int8 products and
-        equilibrate nothing.
+        bits are those of `syrk` and `herk`, which take half the int8 products and do
+        not equilibrate.
 
     Raises
     ------
@@ -123,8 +123,8 @@ def tensordot(
     a, b : arrays
         As in `matmul`.
     axes : int, or two sequences of int
-        The last so many axes of a and the first of b, or the axes of a and of b that
-        are contracted.
+        Number of axes to contract, the last of a with the first of b; or the axes of a
+        and of b to contract.
     accuracy, num_moduli, engine, equilibrate : optional
         As in `gemm`.
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
@@ -135,7 +135,7 @@ def tensordot(
     -------
     array
         The axes of a, then those of b, without those that are contracted; as in
-        `matmul`. Without contracted axes entries are multiplied, by no method.
+        `matmul`. If no axes are contracted, entries are multiplied without a method.
 
     Raises
     ------
@@ -178,11 +178,11 @@ def einsum(
 ) -> Any:
     """Sum products of operands over letters of their axes, as numpy.einsum does.
 
-    Two operands become one (stack of) matrix products: letters of both that the result
-    lacks are contracted, others of both are a stack. Axes are copied only where no view
-    of them is a matrix. Letters that one operand alone has are summed first, by NumPy,
-    CuPy or dask, and entries that are multiplied without a sum are multiplied by these:
-    the bits of such sums may depend on the chunks.
+    Two operands become one (stack of) matrix products: letters that they share are
+    contracted if the result lacks them, and otherwise form a stack. Axes are copied
+    only where no view of them is a matrix. Letters that one operand alone has are
+    summed first, and entries are multiplied where nothing is summed, both by NumPy,
+    CuPy or dask: the bits of such sums may depend on the chunks.
 
     Parameters
     ----------
@@ -194,8 +194,8 @@ def einsum(
     out : array, optional
         As in `matmul`.
     optimize : str, path, bool or optimizer
-        Of three or more operands: how opt_einsum finds the path (extra "einsum"), or a
-        path as it has them. False: one operand after the other, without opt_einsum.
+        For three or more operands: how opt_einsum (extra "einsum") finds the path, or a
+        path in its form. False: one operand after the other, without opt_einsum.
     accuracy, num_moduli, engine, equilibrate : optional
         As in `gemm`.
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
@@ -211,7 +211,7 @@ def einsum(
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `matmul`, and for subscripts that do not fit the operands.
     EngineUnavailableError
-        (An ImportError.) Without opt_einsum, where it is needed.
+        (An ImportError.) If opt_einsum is needed and not installed.
 
     Examples
     --------
@@ -276,7 +276,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
     a : array
         As in `matmul`.
     axes : sequence of int, optional
-        Which axis of a each axis of the result is. Default: all in reverse.
+        The axis of a for each axis of the result. Default: all in reverse.
 
     Returns
     -------
@@ -300,6 +300,6 @@ def transpose(a: Any, axes: Any = None) -> Any:
         return give_back(a.transpose())
     order = read_each(axes, a.ndim, "a")
     if len(order) != a.ndim:
-        text = f"axes={axes!r} are {len(order)}, and a has {a.ndim} axes"
+        text = f"axes={axes!r} names {len(order)}, but a has {a.ndim} axes"
         raise PlanError(text, "Give each axis once", "axes")
     return give_back(a.transpose(order))

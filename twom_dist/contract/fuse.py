@@ -34,7 +34,7 @@ def split(x: Any, layout: PairLayout) -> Any:
 
 
 def align(a: Any, b: Any, layout: PairLayout) -> tuple[Any, Any]:
-    """Make both dask arrays, and cut alike what is fused in both."""
+    """Make both operands dask arrays, and cut alike axes that are fused in both."""
     import dask.array as da
 
     terms = [_own_term(side) for side in (layout.left, layout.right)]
@@ -46,7 +46,7 @@ def align(a: Any, b: Any, layout: PairLayout) -> tuple[Any, Any]:
         cut = tuple(known.get(letter, "auto") for letter in terms[own])
         arrays[own] = da.from_array(arrays[own], chunks=cut)
     if len(layout.inner) > 1:
-        # One axis is left to the product, which does the same.
+        # A single axis is left to the product, which cuts it alike, too.
         small = 0 if arrays[0].size < arrays[1].size else 1
         chunks = dict(zip(terms[1 - small], arrays[1 - small].chunks, strict=True))
         like = {terms[small].index(x): chunks[x] for x in layout.inner}
@@ -63,7 +63,7 @@ def _own_term(side: FusedSide) -> Term:
 def fuse_blocks(x: Any, side: FusedSide, inner: Term) -> tuple[Any, AllChunks]:
     """Fuse a dask array; return its chunks before that, too, for `split_blocks`.
 
-    What both sides contract has to be cut alike.
+    Both sides must have their contracted axes cut alike.
     """
     x = permute(x, side.axes)
     first = len(side.term) - side.rows - side.columns
@@ -133,7 +133,7 @@ def split_blocks(x: Any, layout: PairLayout, left: AllChunks, right: AllChunks) 
     if x.shape != layout.split:
         chunks = [known[letter] for letter in layout.result]
         rows = len(set(layout.left.term) - set(layout.right.term)) + first
-        # A stack has whole matrices.
+        # Matrices of a stack are whole.
         whole = _join(chunks[first:rows]), _join(chunks[rows:])
         x = x.rechunk((*x.chunks[:first], *whole), method="tasks")
         x = _drop_ones(x, first)

@@ -1,9 +1,9 @@
-"""PairLayout of two operands as (stacks of) matrices, with as few copies as possible.
+"""The layout of two operands as (stacks of) matrices, with as few copies as possible.
 
 Axes are permuted into stack, rows and columns, and rows and columns are fused. Axes
 fuse without a copy where each ends where the next one begins, so each group is taken in
-the order of its operand's memory. What is contracted has one order in both operands:
-that of the one whose copy would be larger.
+the order of its operand's memory. Contracted axes have one order in both operands: that
+of the one whose copy would be larger.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class FusedSide(NamedTuple):
     term : letters
         Of these axes.
     rows, columns : int
-        How many axes are fused to each.
+        Numbers of axes that are fused to each.
     shape : tuple of int
         Stack, and rows and columns fused.
     op : {"N", "T"}
@@ -54,13 +54,12 @@ class PairLayout(NamedTuple):
     order : tuple of int
         Axes of the product in the order of the result.
     inner : letters
-        What is contracted; nothing where entries are multiplied.
+        Contracted letters; none where entries are multiplied.
     shape : (m, n, k)
         Of each product of matrices.
     mirror : pair of axes, or None
-        Axes of both operands in an order in which one may be the other: stack, other
-        axes of the result, then those that are contracted. None where shapes tell that
-        it is not.
+        Axes of both operands in an order in which they may be equal: stack, other axes
+        of the result, then those that are contracted. None if shapes exclude that.
     """
 
     left: FusedSide
@@ -137,7 +136,7 @@ def _by_memory(letters: Term, strides: dict[str, int]) -> Term:
 
 
 def _fuses(letters: Term, sizes: dict[str, int], strides: dict[str, int]) -> bool:
-    """Tell whether axes are one in memory, in this order."""
+    """Tell whether axes, in this order, form a single axis in memory."""
     long = [x for x in letters if sizes[x] != 1]
     return all(strides[x] == strides[y] * sizes[y] for x, y in pairwise(long))
 

@@ -9,7 +9,7 @@ from ..errors import PlanError
 
 Sizes = tuple[int, ...]
 # Letters of the axes of an operand. Those of an ellipsis are "...0", "...1" from the
-# right; a letter is else one character, or whatever else tells axes apart.
+# right; any other letter is one character, or any text that tells axes apart.
 Term = tuple[str, ...]
 
 
@@ -21,8 +21,8 @@ class Reduction(NamedTuple):
     diagonals : pairs of axes
         Taken one after the other; a diagonal comes last, as NumPy has it.
     dropped, summed : axes
-        Axes of the diagonals: those of one entry where other operands have more, and
-        those whose letters nothing else has. All are counted before any is removed.
+        Axes, after diagonals are taken and before any axis is removed: those of one
+        entry where other operands have more, and those whose letters nothing else has.
     term : letters
         What is left.
     """
@@ -39,7 +39,7 @@ class Reduction(NamedTuple):
 
 
 class Roles(NamedTuple):
-    """The letters of two operands by what becomes of them.
+    """The letters of two operands by their roles.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ def _straighten(
 
 
 def find_roles(a: Term, b: Term, output: Term) -> Roles:
-    """Tell the letters of two reduced operands apart.
+    """Sort the letters of two reduced operands by their roles.
 
     Examples
     --------

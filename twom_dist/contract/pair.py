@@ -24,7 +24,7 @@ PRODUCT_KINDS = "fdFD"
 _ENGINES = {"numpy": "cpu", "cupy": "cuda"}
 # X X^H or X X^T, which take half the int8 products.
 Twin = Literal["herk", "syrk"]
-# Entries that are compared before all are.
+# Larger arrays are compared by a few entries first.
 _FEW = 64
 
 
@@ -76,7 +76,7 @@ def _contract_lazily(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
 
 def _find_twin(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Twin | None:
     """Name the update that the product is, if it is to be computed as one."""
-    # Updates equilibrate nothing.
+    # Updates do not equilibrate.
     known = choice.equilibrate is not None
     if layout.mirror is None or known or a.dtype.char not in PRODUCT_KINDS:
         return None
@@ -86,7 +86,7 @@ def _find_twin(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Twin | Non
         return None
     if not may_choose(choice):
         return find_twin(a, b, layout)
-    # All entries are compared only where that may spare int8 products.
+    # All entries are compared only where that may save int8 products.
     twins = [
         name
         for name in ("herk", "syrk")
@@ -147,7 +147,7 @@ def multiply(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
 
 
 def update(twin: Twin, a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
-    """Compute a product whose right side is the transpose of the left one, or ^H."""
+    """Compute a product whose right side is the left one transposed, or ^H of it."""
     if layout.left.op == "N":
         return _compute(twin, ("N",), choice, a)
     if twin == "syrk":
@@ -168,7 +168,7 @@ def multiply_natively(a: Any, b: Any, layout: PairLayout) -> Any:
         return namespace(a).matmul(x, y)
     import dask.array as da
 
-    # dask sums small integers and booleans in larger ones.
+    # dask sums small integers and booleans in larger types.
     return da.matmul(x, y).astype(np.result_type(a.dtype, b.dtype))
 
 
@@ -182,8 +182,8 @@ def _straight(x: Any, side: FusedSide) -> Any:
 def find_twin(a: Any, b: Any, layout: PairLayout) -> Twin | None:
     """Name the update that the product is; None where the operands differ.
 
-    NumPy and CuPy arrays are one where they share memory, and conjugate where all
-    entries are; dask arrays tell both by their names.
+    NumPy and CuPy arrays are equal if they share memory, and conjugate if all entries
+    are; dask arrays are compared by their names.
     """
     if layout.mirror is None or a.dtype != b.dtype or is_dask(a) != is_dask(b):
         return None
@@ -205,9 +205,9 @@ def _pointer(x: Any) -> int:
 
 
 def _is_conjugate(x: Any, y: Any) -> bool:
-    """Compare a few entries, and if they agree all, with those of the conjugate."""
+    """Compare x with the conjugate of y: a few entries first, then all."""
     few = tuple(slice(None, None, -(-size // 2) or 1) for size in x.shape)
-    # dask arrays with a NaN are told by their names.
+    # NaN counts as equal, as it does where dask arrays are compared by name.
     equal = partial(namespace(x).array_equal, equal_nan=True)
     if x.size > _FEW and not equal(x[few], y[few].conj()):
         return False

@@ -11,8 +11,8 @@ from .arrays import reduce_operand, reduce_to
 from .letters import Sizes, Term, reduce_each
 from .pair import contract_pair
 
-# Positions of operands that are contracted, of those that are left; the result comes
-# last. As opt_einsum and NumPy have it.
+# Each step lists positions, among the operands left, that it contracts; its result is
+# put last, as in paths of opt_einsum and NumPy.
 Steps = Sequence[Sequence[int]]
 
 
@@ -111,9 +111,9 @@ def _check_path(path: Steps, count: int) -> None:
         positions = {as_integer(i) for i in step}
         whole = all(i is not None and 0 <= i < count for i in positions)
         if not whole or len(positions) != len(step) or not step:
-            text = f"the step {tuple(step)} of the path is not one of {count} operands"
-            raise PlanError(text, "Give a path as opt_einsum has them", "path")
+            text = f"the step {tuple(step)} of the path does not fit {count} operands"
+            raise PlanError(text, "Give a path in the form of opt_einsum", "path")
         count -= len(step) - 1
     if count != 1:
         text = f"the path leaves {count} operands"
-        raise PlanError(text, "Give a path as opt_einsum has them", "path")
+        raise PlanError(text, "Give a path in the form of opt_einsum", "path")

@@ -12,7 +12,7 @@ from ..errors import ArgumentError, PlanError
 from ..typing import as_integer
 from .letters import Sizes, Term
 
-# Beyond a to Z, as networks of many letters have them.
+# Letters beyond a to Z are allowed, since networks of many letters need them.
 _TERM = re.compile(r"(?:(?![\x00-@\[-`{-\x7f]|\s).)*")
 _ELLIPSIS = "..."
 
@@ -26,7 +26,7 @@ class Subscripts(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def parse(subscripts: str, ndims: tuple[int, ...]) -> Subscripts:
-    """Read subscripts for operands of so many axes, or say what is wrong with them.
+    """Read subscripts for operands of `ndims` axes, or say what is wrong with them.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def parse(subscripts: str, ndims: tuple[int, ...]) -> Subscripts:
     _check(subscripts, [*texts, output])
     if len(texts) != len(ndims):
         raise PlanError(
-            f"the subscripts {subscripts!r} are those of {len(texts)} operands, and "
+            f"the subscripts {subscripts!r} are for {len(texts)} operands, but "
             f"{len(ndims)} are given",
             "",
             "operand-count",
@@ -55,7 +55,7 @@ def parse(subscripts: str, ndims: tuple[int, ...]) -> Subscripts:
     _check_output(output, counts, subscripts)
     before, ellipsis, after = output.partition(_ELLIPSIS)
     if dots and not ellipsis:
-        text = f"the result of {subscripts!r} has no ellipsis, and the operands have"
+        text = f"the operands of {subscripts!r} have an ellipsis, but not the result"
         raise PlanError(text, "Write '...' after the arrow", "subscripts")
     return Subscripts(terms, (*before, *dots, *after) if ellipsis else (*before,))
 
@@ -72,7 +72,7 @@ def _check(subscripts: str, texts: list[str]) -> None:
             raise PlanError(
                 f"{text!r} in the subscripts {subscripts!r} is not made of letters and "
                 "an ellipsis",
-                "Write them as numpy.einsum has them",
+                "Write them as for numpy.einsum",
                 "subscripts",
             )
 
@@ -83,8 +83,8 @@ def _expand(text: str, ndim: int, position: int, subscripts: str) -> Term:
     more = ndim - len(before) - len(after)
     if more < 0 or (more and not ellipsis):
         raise PlanError(
-            f"operand {position} has {ndim} axes, and {text!r} in the subscripts "
-            f"{subscripts!r} is not for so many",
+            f"operand {position} has {ndim} axes, but {text!r} in the subscripts "
+            f"{subscripts!r} is for another number",
             "",
             "operand-axes",
         )
@@ -114,7 +114,7 @@ def matmul_terms(left: Sizes, right: Sizes) -> _Pair:
     """Name the axes of a matrix product; vectors stand for a row and a column."""
     for name, shape in (("x1", left), ("x2", right)):
         if not shape:
-            text = f"{name} is a scalar, and matmul multiplies vectors and matrices"
+            text = f"{name} is a scalar, but matmul multiplies vectors and matrices"
             raise PlanError(text, "Use multiply", "no-axes")
     k, other = left[-1], right[max(0, len(right) - 2)]
     if k != other:
@@ -129,7 +129,7 @@ def matmul_terms(left: Sizes, right: Sizes) -> _Pair:
     except ValueError:
         raise PlanError(
             f"the stacks {left[:-2]} of x1 and {right[:-2]} of x2 do not broadcast",
-            "Give axes in front that are equal, or of one entry",
+            "Make the axes in front equal, or of one entry",
             "stack-shapes",
         ) from None
     dots = tuple(f"...{i}" for i in reversed(range(max(len(left), len(right)) - 2)))
@@ -171,7 +171,7 @@ def _read_axes(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
     count = as_integer(axes)
     if count is not None:
         if not 0 <= count <= min(left, right):
-            text = f"axes={count}, and a has {left} axes and b {right}"
+            text = f"axes={count}, but a has {left} axes and b {right}"
             raise PlanError(text, "", "axes")
         return list(range(left - count, left)), list(range(count))
     pair = list(axes) if isinstance(axes, Iterable) else []

@@ -1,6 +1,6 @@
 """Arrays of other libraries: taken without a copy, and results given back as theirs.
 
-They are exchanged by DLPack, which PyTorch, JAX and all that follow the array API know.
+They are exchanged by DLPack, as PyTorch, JAX and all libraries of the array API can.
 """
 
 import sys
@@ -16,7 +16,7 @@ from .stored import is_on_disk, open_lazily
 
 GiveBack = Callable[[Any], Any]
 
-# Those of most calls.
+# Types of the arguments of most calls.
 _OURS = {np.ndarray, NoneType}
 
 # Devices of DLPack, by its DLDeviceType. Memory of the host, of whatever origin:
@@ -34,12 +34,12 @@ _OTHERS = {
     18: "Trainium",
 }
 
-# What PyTorch notes on a tensor instead of computing it. NumPy would not see a minus.
+# Flags that PyTorch sets on a tensor instead of computing: NumPy would miss a minus.
 _NOTES = (
     ("is_conj", "resolve_conj", "conjugate"),
     ("is_neg", "resolve_neg", "negative"),
 )
-# What gemm does itself.
+# Remedies for what gemm can do itself.
 _ELSE = {
     (name, "resolve_conj"): f", or in gemm X and op_{name.lower()}='C' for X.mH"
     for name in "AB"
@@ -49,15 +49,15 @@ _ELSE = {
 def adopt(**arrays: Any) -> tuple[list[Any], GiveBack]:
     """Take arrays of any library as NumPy, CuPy or dask arrays of the same memory.
 
-    Returns them in their order, and a function that gives back what is computed of
-    them: in the kind of the first that is of another library. Arrays on disk become
-    lazy ones; what nobody knows (a list, a shape) stays as it is, for others to check.
+    Returns them in their order, and a function that converts results to the kind of the
+    first array of another library. Arrays on disk become lazy ones; anything else (a
+    list, a shape) stays as it is, for others to check.
 
     Parameters
     ----------
     **arrays : array or None
-        By the names that errors call them. ``out`` is one to write to: it is given
-        back itself.
+        Arrays by their names in errors. ``out`` is one to write to: it is given back
+        itself.
     """
     if _OURS.issuperset(map(type, arrays.values())):
         return [*arrays.values()], _as_it_is
@@ -107,7 +107,7 @@ def _import(importer: GiveBack | None, result: Any) -> Any:
     found = importer(given)
     if getattr(found.dtype, "itemsize", given.itemsize) != given.itemsize:
         raise ArgumentError(
-            f"the result is {given.dtype}, and its library would cut it to "
+            f"the result is {given.dtype}, but its library would cut it to "
             f"{found.dtype}",
             "Have JAX keep 64 bits (jax_enable_x64), or give NumPy arrays",
             "narrowed",
@@ -152,7 +152,7 @@ def _take_dlpack(x: Any, name: str) -> Any:
     """View an array of another library as one of NumPy, or of CuPy."""
     if getattr(x, "requires_grad", False):
         raise ArgumentError(
-            f"{name} requires a gradient, and no product here has one",
+            f"{name} requires a gradient, but products here have none",
             "Give what its method detach() returns",
             "gradient",
         )
@@ -170,7 +170,7 @@ def _take_dlpack(x: Any, name: str) -> Any:
         device = int(x.__dlpack_device__()[0])
         if device in _HOST:
             return np.from_dlpack(x)
-    except Exception as error:  # of whatever the other library says
+    except Exception as error:  # the other library raises what it likes
         raise _refuse(x, name, error) from None
     if device not in _CUDA:
         raise ArgumentError(

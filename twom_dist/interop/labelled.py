@@ -60,8 +60,8 @@ def as_plain(call: Call) -> Call:
     if arranged.stack:
         one = ", ".join(f"{x}=0" for x in arranged.stack)
         raise PlanError(
-            f"these are stacks along {_list(arranged.stack)}, and one matrix is taken "
-            "here",
+            f"these are stacks along {_list(arranged.stack)}, but only one matrix is "
+            "taken here",
             "Give one of the stack, such as "
             + " and ".join(f"{x}.isel({one})" for x in given),
             "stack",
@@ -88,7 +88,7 @@ def arrange(routine: Routine, dim: Hashable, given: dict[str, Any]) -> Arranged:
         result = (*arranged.stack, *arranged.outer)
         if {*given["C"].dims} != {*result}:
             raise PlanError(
-                f"C has the dimensions {_list(given['C'].dims)}, and the result "
+                f"C has the dimensions {_list(given['C'].dims)}, but the result "
                 f"{_list(result)}",
                 "",
                 "dims",
@@ -106,7 +106,7 @@ def _check_kind(name: str, x: Any) -> None:
     if found == "xarray.Dataset":
         remedy = f"Choose one of its variables, as {name}['variable']"
     raise ArgumentError(
-        f"dim names a dimension of DataArrays, and {name} is a {found}",
+        f"dim names a dimension of DataArrays, but {name} is a {found}",
         remedy,
         "not-labelled",
     )
@@ -115,8 +115,8 @@ def _check_kind(name: str, x: Any) -> None:
 def _kept(name: str, x: Any, dim: Hashable) -> Dims:
     """Return the dimensions that are not contracted."""
     if dim not in x.dims:
-        problem = f"{name} has the dimensions {_list(x.dims)}, and dim is {dim!r}"
-        raise PlanError(problem, "Name one of these, which every matrix has", "dim")
+        problem = f"{name} has the dimensions {_list(x.dims)}, but dim is {dim!r}"
+        raise PlanError(problem, "Name a dimension that every matrix has", "dim")
     return tuple(other for other in x.dims if other != dim)
 
 
@@ -128,7 +128,7 @@ def _arrange_product(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
         last = stack[-1]
         raise PlanError(
             f"besides dim={dim!r}, A and B share all dimensions ({_list(stack)}), "
-            "which are stacks, and none is left for rows and columns",
+            "which are stacks, so that none is left for rows and columns",
             f"Rename the columns, as B.rename({last}='{_second(last)}')",
             "dims",
         )
@@ -136,7 +136,7 @@ def _arrange_product(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
         if len(dims) != 1:
             raise PlanError(
                 f"besides dim={dim!r} and what A and B share ({_list(stack)}), {name} "
-                f"has {_list(dims)}, and a matrix has one such dimension",
+                f"has {_list(dims)}, but a matrix has one such dimension",
                 f"Rename what is not to be shared with {name}.rename, or make one "
                 f"dimension of several with {name}.stack",
                 "dims",
@@ -155,15 +155,15 @@ def _arrange_update(dim: Hashable, kept: Mapping[str, Dims]) -> Arranged:
         if {*dims} != {*first}:
             raise PlanError(
                 f"besides dim={dim!r}, A has the dimensions {_list(first)} and {name} "
-                f"{_list(dims)}, and both have the same",
+                f"{_list(dims)}, but they have to agree",
                 "",
                 "dims",
             )
     *stack, rows = first
     columns = _second(rows)
     if columns in stack or columns == dim:
-        problem = f"the columns would be called {columns!r}, as a dimension of A is"
-        raise PlanError(problem, "Rename that", "dims")
+        problem = f"the columns would be called {columns!r}, like a dimension of A"
+        raise PlanError(problem, "Rename that dimension", "dims")
     inner: dict[str, Dims] = dict.fromkeys(kept, (rows, dim))
     return Arranged(inner, tuple(stack), (rows, columns))
 
@@ -180,13 +180,13 @@ def _label_columns(x: Any, rows: Hashable, columns: Hashable) -> Any:
     """Copy the coordinates of the rows, renamed, as those of the columns."""
     labels = x.coords.to_dataset()
     labels = labels.drop_vars([y for y in labels.coords if labels[y].dims != (rows,)])
-    # What an index is made of may be several coordinates.
+    # An index may consist of several coordinates.
     names = {y: _second(y) for y in labels.coords if y != rows}
     taken = {*names.values(), columns} & {*x.coords}
     if taken:
         raise PlanError(
-            f"coordinates of the columns would be called {_list(sorted(taken))}, as "
-            "some of A are",
+            f"coordinates of the columns would be called {_list(sorted(taken))}, like "
+            "some of A",
             "Rename those, or drop them",
             "dims",
         )

@@ -1,4 +1,4 @@
-"""zarr arrays and HDF5 datasets as lazy dask arrays, cut where they are stored cut."""
+"""zarr arrays and HDF5 datasets as lazy dask arrays, cut along their stored chunks."""
 
 import os
 from math import prod
@@ -11,7 +11,7 @@ from ..errors import ArgumentError, StoreError, portable_errors
 from ..plan import LARGEST_TILE
 from ..run.client import current_client
 
-# Sides of chunks that are tiles themselves, though larger than those that plans choose.
+# Chunks up to this side become tiles, though larger than those that plans choose.
 _LARGEST_CHUNK = 2 * LARGEST_TILE
 # Where HDF5 keeps a file that no other process can open.
 _IN_MEMORY = ("core", "fileobj")
@@ -20,14 +20,14 @@ _IN_MEMORY = ("core", "fileobj")
 class SharedDataset:
     """An HDF5 dataset that other processes open by its path, in the tasks that read it.
 
-    distributed would open it where it unpacks a graph, by a path that may be relative,
-    and a worker that does not find it there dies.
+    distributed would open it while unpacking a graph, by a path that may be relative,
+    and a worker that does not find the file dies.
     """
 
     def __init__(self, dataset: Any) -> None:
         self.path, self.name = os.path.abspath(dataset.file.filename), dataset.name
         self.shape, self.dtype, self.ndim = dataset.shape, dataset.dtype, dataset.ndim
-        self._token = uuid4().hex  # what lies there may change
+        self._token = uuid4().hex  # the file may change
         self._dataset = dataset
 
     def __getstate__(self) -> dict[str, Any]:
@@ -68,15 +68,15 @@ def open_lazily(x: Any, name: str) -> Any:
     if type(x).__module__.startswith("h5py"):
         x = SharedDataset(x)
     whole = from_array(x, chunks=chunks, inline_array=True, meta=meta)
-    # Long strips: read once, then cut, as a tile would read parts of many.
+    # Long strips are read once and then cut: each tile would read parts of many.
     cut = _cut_strips(chunks)
     return whole if cut == chunks else whole.rechunk(cut, method="tasks")
 
 
 def outline(x: Any, name: str) -> Any:
-    """Make a dask array of zeros, cut as one that reads x: for plans of large ones.
+    """Make a dask array of zeros, cut like one that reads x, for plans of large arrays.
 
-    To cut the graph of what is read took half a minute for 10^6 x 10^6 entries, in
+    Cutting the graph of one that reads took half a minute for 10^6 x 10^6 entries, in
     chunks of 10,000 (AMD EPYC, one core).
     """
     from dask.array import zeros
@@ -110,8 +110,8 @@ def _check(x: Any, name: str) -> None:
     file = x.file
     if current_client() is not None and (file.mode != "r" or file.driver in _IN_MEMORY):
         raise ArgumentError(
-            f"{name} is a dataset of a file that is open here alone, for writing or "
-            "in memory, and the workers of the current client cannot read it",
+            f"{name} is a dataset of a file that is open for writing or in memory, so "
+            "the workers of the current client cannot read it",
             "Open the file on disk with mode 'r'",
             "open-file",
         )
@@ -120,8 +120,8 @@ def _check(x: Any, name: str) -> None:
 def _choose_chunks(x: Any) -> tuple[int, ...]:
     """Choose whole multiples of the stored chunks, near the tiles that plans choose.
 
-    Rows and columns grow first, to at most `LARGEST_TILE` each and so many entries in
-    all, then what they are stacked along.
+    Rows and columns grow first, to at most `LARGEST_TILE` each and its square in
+    entries, then the axes that they are stacked along.
     """
     stored = getattr(x, "shards", None) or x.chunks or (1,) * len(x.shape)
     sizes = [max(1, size) for size in x.shape]

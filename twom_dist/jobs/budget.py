@@ -12,7 +12,7 @@ from .watchdog import ask
 
 
 def budget_for_job(cluster: Cluster, client: Any = None) -> Cluster:
-    """Count what the workers' processes take beside tiles; usually, without them."""
+    """Measure what workers take beside tiles; without any, assume the usual."""
     if client is None:
         pause = dask.config.get("distributed.worker.memory.pause", PAUSE)
         found = [(INTERPRETER_BYTES, pause)]

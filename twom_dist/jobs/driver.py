@@ -55,7 +55,7 @@ def compute(
 
     def count(i: int, j: int) -> None:
         nonlocal done, operations
-        # A tile of an update off the diagonal is one in both triangles.
+        # An off-diagonal tile of an update counts in both triangles.
         tiles = 2 if job.spec.routine.triangle and i != j else 1
         rows, columns = layout.grid.m[i], layout.grid.n[j]
         each = count_operations(rows, columns, job.shape[2], job.dtype, job.routine)
@@ -81,7 +81,7 @@ def compute(
         if job.verify:
             begun = perf_counter()
             checked = measure_residual(job, run.output, found.shifts)
-            # The time that is told is that of the product.
+            # The reported time is that of the product alone.
             start += perf_counter() - begun
     run.finish(commit)
     return JobSummary(
@@ -107,7 +107,7 @@ def compute(
 
 
 def _drop_damaged(run: Run, client: Any) -> int:
-    """Have tiles of an earlier run read, and damaged ones removed; count these."""
+    """Read the tiles of an earlier run, and remove and count damaged ones."""
     cells = sorted(run.output.finished())
     if cells:
         tasks = check_tiles(run.output, cells)

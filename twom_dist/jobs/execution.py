@@ -11,8 +11,8 @@ from ..typing import Cell
 from .tiles import group_size
 from .watchdog import Watch, ask, start
 
-# After an error, for a scheduler that may be the reason. Tasks that go on meanwhile do
-# no harm: they write what a later run would, or find their array gone.
+# Longest wait to cancel tasks after an error, which may be the scheduler's. Tasks that
+# go on do no harm: they write what a later run would, or find their array gone.
 CANCEL_SECONDS = 1.0
 # Called with the index of a tile.
 Done = Callable[[int, int], None]
@@ -21,7 +21,7 @@ Done = Callable[[int, int], None]
 def compute_wave(
     tasks: Any, cells: list[Cell], client: Any, threads: int, done: Done
 ) -> None:
-    """Run the tasks of tiles, without a client in threads, and tell of each tile."""
+    """Run the tasks of tiles on a client, or else in threads, and tell of each tile."""
     size = group_size(len(cells))
 
     def tell(key: Key) -> None:
@@ -35,7 +35,7 @@ def compute_wave(
 
 
 def compute_value(delayed: Any, client: Any, threads: int) -> Any:
-    """Compute one value, without a client in threads."""
+    """Compute one value on a client, or else in threads."""
     if client is None:
         return delayed.compute(scheduler="threads", num_workers=threads)
     found: list[Any] = []
@@ -44,7 +44,7 @@ def compute_value(delayed: Any, client: Any, threads: int) -> Any:
 
 
 def _collect(collection: Any, client: Any, done: Callable[[Any], None]) -> None:
-    """Call back with the future of each task that is done, and let go of it."""
+    """Call `done` with the future of each finished task, then release it."""
     from distributed import futures_of
 
     watch = Watch(client)
@@ -76,8 +76,8 @@ def _compute_in_threads(
     pool = ThreadPoolExecutor(threads)
     try:
         with Callback(posttask=count):
-            # Not `compute`, whose last task may take a single tile into itself.
+            # Not `compute`, which may fuse a single tile with its own last task.
             written.persist(scheduler="threads", pool=pool)
     finally:
-        # After an error, for the tiles under way.
+        # After an error this waits for the tiles under way.
         pool.shutdown(cancel_futures=True)

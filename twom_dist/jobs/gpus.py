@@ -29,19 +29,19 @@ def find_device(dask_worker: Any = None) -> WorkerDevice:
 
 
 def find_devices(engine: str, client: Any = None) -> dict[str, WorkerDevice]:
-    """Ask the workers, or this process, for their GPUs, if the engine hangs on them."""
+    """Ask the workers, or this process, for GPUs, if the engine depends on them."""
     if engine not in ("auto", "cuda"):
         return {}
     if client is None:
         return {"this process": find_device()}
-    # One that has just died is no matter.
+    # A worker that has just died does not matter.
     return dict(ask(client.run, find_device, on_error="ignore"))
 
 
 def choose_engine(engine: str, devices: Mapping[str, WorkerDevice]) -> str:
     """Choose the engine of a job, the same for all of its tiles.
 
-    Workers that share a GPU were started for the cores, unless somebody asks for cuda.
+    Workers that share a GPU were started for their cores, unless cuda is asked for.
     """
     if engine not in ("auto", "cuda"):
         return engine
@@ -66,8 +66,8 @@ def choose_engine(engine: str, devices: Mapping[str, WorkerDevice]) -> str:
         # The client has to know the type of the workers' blocks.
         import cupy  # noqa: F401
     except ImportError as error:
-        problem = f"the workers have GPUs, and here CuPy is missing ({error})"
-        remedy = f"Install it, which takes no GPU: {INSTALL}; or name engine='cpu'"
+        problem = f"the workers have GPUs, but CuPy is missing here ({error})"
+        remedy = f"Install it, which needs no GPU: {INSTALL}; or name engine='cpu'"
         raise EngineUnavailableError(problem, remedy, "no-cupy") from None
     return "cuda"
 
@@ -75,7 +75,7 @@ def choose_engine(engine: str, devices: Mapping[str, WorkerDevice]) -> str:
 def budget_for_devices(
     cluster: Cluster, devices: Mapping[str, WorkerDevice]
 ) -> Cluster:
-    """Put the memory of the workers' devices in the place of the hosts'."""
+    """Replace the memory of the workers' hosts by that of their devices."""
     sharers = Counter(x.name for x in devices.values())
     rooms = [x.room_beside(sharers[x.name]) for x in devices.values()]
     return replace(cluster, memory=MemoryBudget(min(rooms), "device"))

@@ -15,7 +15,7 @@ Identity = list[Any]
 
 
 def identify(stored: StoredMatrix) -> tuple[Identity, int]:
-    """Look at an input, but at none of its chunks; count those that are missing."""
+    """Identify an input without reading its chunks; count those that are missing."""
     there, whole = stored.count_chunks()
     member = stored.location.member or ""
     return [stored.path, member, stored.fingerprint, there], whole - there
@@ -33,12 +33,12 @@ def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
         (*_, there), lacking = seen[stored]
         if lacking:
             missing[name] = lacking
-        # Where none exists, the folder was hardly copied whole.
+        # If none exists, the folder was probably not copied whole.
         if lacking and (there == 0 or job.refuse_missing):
             count = "all" if there == 0 else str(lacking)
             raise StoreError(
                 f"{count} of the {there + lacking} chunks of {str(stored.location)!r} "
-                "are missing, and would read as its fill value",
+                "are missing, and would be read as its fill value",
                 "Copy it again, or write its zeros, with write_empty_chunks in zarr",
                 "no-chunks" if there == 0 else "missing-chunks",
             )
@@ -46,13 +46,13 @@ def identify_inputs(job: Job) -> tuple[dict[str, Identity], dict[str, int]]:
 
 
 def stamp_inputs(job: Job) -> Stamps:
-    """Look at every file of the inputs, before any is read: none may change later."""
+    """Stamp every file of the inputs before any is read: none may change later."""
     stamps = {stored: stored.stamp() for stored in {*job.inputs.values()}}
     return {name: stamps[stored] for name, stored in job.inputs.items()}
 
 
 def check_unchanged(job: Job, stamps: Stamps) -> None:
-    """Refuse a result of inputs that have changed since they were stamped."""
+    """Raise if an input has changed since it was stamped."""
     for name, stored in job.inputs.items():
         try:
             same = stamps[name] == stored.stamp()
@@ -80,7 +80,7 @@ def check_workers(
 def _find_unlike(
     inputs: list[tuple[str, Identity]], place: Place
 ) -> tuple[str, str] | None:
-    """Find the first file that is not here what it is elsewhere; runs on workers."""
+    """Find the first file that differs from the client's; runs on workers."""
     doing = "read an input"
     try:
         for location, expected in inputs:

@@ -75,14 +75,14 @@ def open_job(
     refuse_missing: bool = False,
     verify: bool = False,
 ) -> Job:
-    """Open the inputs of a call of paths, and check the headers."""
+    """Open the inputs of a call whose matrices are paths, and check their headers."""
     terms, a, b, c = call[:4]
     check_matrices(terms.routine, a, b)
     if terms.choice.pairs:
         text = "files hold matrices of two dimensions, not pairs"
         raise PlanError(text, "Store complex numbers", "pairs")
     if terms.choice.words > 1 or call.out is not None or call.dim is not None:
-        text = "a file is neither one of two arrays, nor an array to write to"
+        text = "products of files take no out and no dim, and have a single result"
         raise PlanError(text, "Call another routine, such as td.gemm", "routine")
     given = {"A": a, "B": b, "C0": c}
     paths = {name: path for name, path in given.items() if path is not None}

@@ -1,7 +1,7 @@
 """A lazy matrix of tiles: as much of a dask array as jobs need.
 
-`dask.array` imports what it finds of xarray, pandas and CuPy: 50 MiB, and a second of
-the time in which a job starts.
+`dask.array` imports xarray, pandas and CuPy if they are installed, which takes 50 MiB
+and a second at the start of a job.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ class LazyTiles(DaskMethodsMixin):
         return (self.name,)
 
     def __dask_keys__(self) -> list[list[tuple[str, int, int]]]:
-        """List the keys of a row of tiles after the other."""
+        """List the keys, row of tiles by row of tiles."""
         rows, columns = (range(len(sizes)) for sizes in self.chunks)
         return [[(self.name, i, j) for j in columns] for i in rows]
 
@@ -44,7 +44,7 @@ class LazyTiles(DaskMethodsMixin):
 
     @staticmethod
     def __dask_optimize__(graph: Any, keys: Any, **_: Any) -> Any:
-        """Leave out what nobody has asked for."""
+        """Leave out tasks that nobody has asked for."""
         return graph.cull(set(flatten(keys)))
 
     def __dask_postcompute__(self) -> tuple[Any, tuple[()]]:

@@ -17,9 +17,9 @@ Manifest = dict[str, Any]
 
 
 def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
-    """Describe what the bits of the result hang on, but for its layout.
+    """Describe everything but the layout that determines the result's bits.
 
-    Those of the native product hang on the engine as well.
+    Those of the native product depend on the engine as well.
     """
     system, spec = job.system, job.spec
     made = {
@@ -48,7 +48,7 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
 
 
 def explain_job(job: Job, found: Found | None = None) -> Explanation:
-    """Explain the accuracy of a job, with what its matrices have settled."""
+    """Explain the accuracy of a job, with the findings of a look at its matrices."""
     known = explain_spec(job.spec, job.choice.grade, job.choice.asked)
     if found is None:
         return known
@@ -70,7 +70,7 @@ def _name(scalar: complex | str) -> str:
 
 
 def check_same(output: str, then: Manifest, now: Manifest) -> None:
-    """Refuse to continue another job than the one that was begun."""
+    """Refuse to continue a job other than the one that was begun."""
     for part in (*then["made"], *now["made"]):
         if then["made"].get(part) != now["made"].get(part):
             raise _differ(output, *(_show(x, part) for x in (then, now)))
@@ -89,7 +89,7 @@ def check_same(output: str, then: Manifest, now: Manifest) -> None:
 
 
 def check_same_panels(output: str, then: Manifest, layout: Layout) -> None:
-    """Refuse to round a native product elsewhere than the job did at first."""
+    """Refuse a layout that rounds a native product elsewhere than the first one."""
     panels = describe_layout(layout)["panels"]
     if then["panels"] != panels:
         counts = (f"{len(x)} panels along k" for x in (then["panels"], panels))
@@ -103,7 +103,7 @@ def _differ(output: str, old: str, new: str) -> StoreError:
 
 
 def _show(manifest: Manifest, part: str) -> str:
-    """Show what a job was made with; moduli by what they were chosen by."""
+    """Show what a job was made with; for moduli, the accuracy that chose them."""
     value = manifest["made"].get(part, "none")
     if part == "moduli":
         return str(manifest["accuracy"]["asked"])

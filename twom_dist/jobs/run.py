@@ -42,7 +42,7 @@ class Run:
     place: Place
     output: Output
     manifest: Manifest
-    # Chunks of the inputs that are not there, and read as the fill value.
+    # Missing chunks of the inputs, which are read as the fill value.
     missing: dict[str, int]
 
     def finished(self) -> set[Cell]:
@@ -56,7 +56,7 @@ class Run:
         }
 
     def settle(self, found: Found) -> Self:
-        """Return the same run with what its matrices have settled, and record it.
+        """Return the same run with the findings of a look at its matrices; record them.
 
         More moduli take more memory, and so smaller waves of the same tiles. A
         continued run finds the same, and keeps to the panels of a native product.
@@ -70,7 +70,7 @@ class Run:
         if job.system is None:
             check_same_panels(self.place.location.path, self.manifest, layout)
         elif layout.spec.moduli != self.layout.spec.moduli:
-            # Where they leave no room for a tile, dask has to find some.
+            # If they leave no room for a tile, dask has to make room.
             with suppress(MemoryLimitError):
                 layout = job.lay_out(self.cluster, layout.tile_shape)
         self.output.record(accuracy=vars(explain_job(job, found)))
@@ -98,9 +98,9 @@ def begin(
 ) -> Iterator[Run]:
     """Check and lay out a job, keep other runs out, and begin or find its output.
 
-    `client`: of the workers of the cluster, if it has any. After an exception what is
-    finished stays, for the same job to continue, and the exception gets a note that
-    says so, like `tell`; but not of a wrong result.
+    `client`: that of the cluster's workers, if it has any. After an exception finished
+    tiles stay, so that the same job can continue; a note on the exception, passed to
+    `tell` as well, says so. Tiles of a wrong result are removed.
     """
     job, cluster = _settle(job, cluster, client)
     place = find_unfinished(job.output)
@@ -122,7 +122,7 @@ def begin(
                 if tell is not None:
                     tell(note)
             else:
-                # What is under way says more.
+                # The exception under way says more.
                 with suppress(StoreError):
                     place.remove(run.output)
             raise
@@ -131,7 +131,7 @@ def begin(
 def _lay_out(
     job: Job, cluster: Cluster, tile: int | None, place: Place
 ) -> tuple[Run, bool]:
-    """Lay a job out, or find what an earlier run of it has left; tell which."""
+    """Lay out a job, or find what an earlier run left; tell whether it is new."""
     inputs, missing = identify_inputs(job)
     manifest = describe_job(job, inputs)
     manifest["stamps"] = stamp_inputs(job)
@@ -144,7 +144,7 @@ def _lay_out(
     else:
         output, begun = left
         check_same(place.location.path, begun, manifest)
-        # Who stopped it had said that it may replace what is there.
+        # The earlier run has settled whether it may replace an existing file.
         place.check(begun["overwrite"], anew=False)
         layout = job.lay_out(cluster, tuple(begun["tile"]))
         manifest = begun
@@ -155,18 +155,18 @@ def _settle(job: Job, cluster: Cluster, client: Any) -> tuple[Job, Cluster]:
     """Check the workers; choose the engine, and with it the memory of tiles."""
     if client is not None:
         for finding in ask(compare_processes, client):
-            # Which could not read the tasks, or would make other bits.
+            # Such workers could not read the tasks, or would compute other bits.
             if finding.status == "failure":
                 raise StoreError(finding.found, finding.advice, "versions-differ")
     if job.verify and dask.config.get("array.query-planning", False):
-        # Their arrays have no product with a vector.
+        # Array expressions have no product with a vector.
         problem = "verify does not work with dask's array expressions"
         remedy = "Leave it out, or set array.query-planning to False"
         raise PlanError(problem, remedy, "verify-expressions")
     devices = find_devices(job.engine, client)
     job = job.with_engine(choose_engine(job.engine, devices))
     if client is None and job.system is not None:
-        # Compiles the kernels, once, before anything is made.
+        # Compile the kernels once, before anything is made.
         get_engine(job.engine)
     if job.engine != "cuda":
         return job, budget_for_job(cluster, client)

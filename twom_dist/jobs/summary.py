@@ -13,9 +13,9 @@ from ..tiles.routine import ROUTINES
 
 
 def count_operations(m: int, n: int, k: int, dtype: Any, routine: str = "gemm") -> int:
-    """Floating-point operations done natively: 8mnk complex, 2mnk real.
+    """Count the operations of the native product: 8mnk complex, 2mnk real.
 
-    Half as many for a triangle of one product, herk and syrk; as many for two.
+    A triangle of one product (herk, syrk) takes half as many, one of two as many.
     """
     each = 8 if np.dtype(dtype).kind == "c" else 2
     rule = ROUTINES[routine]
@@ -34,8 +34,8 @@ class Progress:
     Attributes
     ----------
     done, tiles : int
-        Tiles that are computed and written, by this run or one that it continues, and
-        all that are to be: of an update those of one triangle.
+        Tiles computed and written so far, by this run or one that it continues, and
+        all tiles; an update counts those of one triangle.
     operations : int
         Effective floating-point operations of the tiles that this run has done.
     seconds : float
@@ -69,19 +69,19 @@ class JobSummary:
         Parts of the result that were computed one after the other; more than one
         where the workers cannot hold the inputs at once.
     num_moduli, resumed, damaged : int
-        0 for the native product; tiles that an earlier run had finished; such tiles
-        that the disk had damaged, and that were computed again.
+        Moduli, 0 for the native product; tiles that an earlier run had finished; those
+        of them that the disk had damaged, which were computed again.
     seconds, gflops : float
         From the first task to the finished file, without the check of `verify`;
         effective GFLOP/s of this run.
     operations : int
-        Effective floating-point operations of this run: of all tiles, 8mnk if complex,
+        Effective floating-point operations of this run: for all tiles 8mnk if complex,
         2mnk if real, and half as many for herk and syrk.
     missing : dict
-        Chunks of each zarr input that are not there, and were read as its fill value.
+        Missing chunks of each zarr input, which were read as its fill value.
     residual, residual_bound : float or None
-        What `verify` has found in the worst row, and what it allows, relative to what
-        `twom_dist.testing.row_residuals` says; NaN where no row is finite.
+        Residual that `verify` found in the worst row, and the largest that it allows,
+        relative as in `twom_dist.testing.row_residuals`; NaN where no row is finite.
     explanation : Explanation
         How accurate the result is, and why.
     """

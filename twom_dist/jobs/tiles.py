@@ -24,8 +24,8 @@ from .job import Job, Mirror
 from .lazy_tiles import LazyTiles
 from .run import Run
 
-# The client is told of the end of at most so many tasks a wave; each takes some 0.6 ms
-# of its time (AMD EPYC, 2 shared cores).
+# The client is told of the end of at most this many tasks a wave, since each takes some
+# 0.6 ms of its time (AMD EPYC, 2 shared cores).
 MOST_ENDS = 2048
 
 # One task looks at a row of tiles up to this size. For larger rows, multiplying takes
@@ -39,9 +39,9 @@ Blocks = slice | list[int]
 
 
 def look_at_whole(run: Run, compute: Callable[[Any], Any]) -> Found:
-    """Look at whole matrices, which no wave may hold: shifts along k, and moduli.
+    """Find shifts along k, and moduli, from whole matrices, larger than a wave or not.
 
-    What is found does not depend on the tiling: in whole rows it takes fewest tasks.
+    The findings do not depend on the tiling; whole rows take the fewest tasks.
     """
     job, layout, spec = run.job, run.layout, run.layout.spec
     mb, nb, kb = layout.tile_shape
@@ -68,7 +68,7 @@ def make_tasks(
     columns: Blocks = wave.columns
     places = {(i - wave.rows.start, j - wave.columns.start): (i, j) for i, j in cells}
     if spec.routine.triangle:
-        # The tiles of a wave are some of those of the square of all its rows.
+        # A wave takes some of the tiles of the square of all its rows.
         rows = columns = layout.rows_of(wave)
         index = {row: n for n, row in enumerate(rows)}
         places = {(index[i], index[j]): (i, j) for i, j in cells}
@@ -82,7 +82,7 @@ def make_tasks(
 
 
 def _of_wave(found: Found, rows: Blocks, columns: Blocks, spec: Spec) -> Found:
-    """Take what is known of the rows of a wave."""
+    """Restrict findings to the rows of a wave."""
     if found.measured is None:
         return found._replace(spec=spec)
     measured = {}
@@ -103,7 +103,7 @@ def _read(
 ) -> LazyTiles:
     """Make the lazy blocks of op(stored), in the layout of the file.
 
-    `side`: that of an operand; C without.
+    `side`: that of an operand; None for C.
     """
     spec, dtype = job.spec, job.dtype
     if side is not None:
@@ -115,7 +115,7 @@ def _read(
         _regions(size, each, own)
         for size, each, own in zip(stored.shape, tile, blocks, strict=True)
     ]
-    # No stage of a product: an input, that is placed where it is needed.
+    # Not the name of a stage: inputs are placed where they are needed.
     name = f"read-{tokenize(stored, regions, np.dtype(dtype), on_device)}"
     layer = {}
     for i, rows in enumerate(regions[0]):
@@ -149,10 +149,10 @@ def read_tile(
 def add_writing(
     tiles: LazyTiles, places: dict[Cell, Cell], output: Output, mirror: Mirror | None
 ) -> LazyTiles:
-    """Make the tasks that write tiles, or groups of them, tiles in turn.
+    """Make the tasks that write tiles; return them, or groups of them, as lazy tiles.
 
     Each carries what it needs: a task that all of them wait for would start when most
-    tiles are computed. None is fused with its tile, which would lose its place.
+    tiles are computed. None is fused with its tile, which would lose its placement.
     """
     token = tokenize(tiles.name, places, output, mirror)
     name = f"twom-write-{token}"
@@ -171,7 +171,7 @@ def add_writing(
 
 
 def group_size(tiles: int) -> int:
-    """Tiles whose ends the client is told of together."""
+    """Count the tiles that the client is told of together."""
     return max(1, -(-tiles // MOST_ENDS))
 
 
@@ -209,5 +209,5 @@ def _check_tiles(output: Output, cells: list[Cell]) -> Array:
 
 
 def _crumb() -> Array:
-    """Return what stands for a tile that is written."""
+    """Return a placeholder for a written tile."""
     return np.ones((1, 1), np.int8)

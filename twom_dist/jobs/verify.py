@@ -1,4 +1,4 @@
-"""A result, checked by its product with a random vector."""
+"""The check of a result by its product with a random vector."""
 
 import warnings
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def measure_residual(
 
     Both are relative, as `twom_dist.testing.row_residuals` says. Rows with entries that
     are not finite, or may overflow, are left out; NaN where no row is left. `shifts`:
-    of an equilibrated product, whose norms are those of the scaled matrices.
+    those of an equilibrated product, whose norms are those of the scaled matrices.
     """
     if 0 in output.shape:
         return 0.0, 0.0
@@ -38,14 +38,14 @@ def measure_residual(
     checked = rows[~np.isnan(rows)]
     found = float(checked.max()) if checked.size else float("nan")
     (_, n, k) = job.shape
-    # Rounding errors of sums of n terms grow as the root of n, as good as certainly:
+    # Rounding errors of sums of n terms almost certainly grow as the root of n:
     # N. J. Higham and T. Mary, SIAM J. Sci. Comput. 41 (2019).
     roundings = 4 * sqrt(n + k) * float(np.finfo(np.float64).eps)
     bound = error_bound(job.system, k, job.dtype) + roundings
     if found > bound:
         raise KernelError(
-            f"|C x - A (B x)| is {found:.1e} of |A| |B|, above {bound:.1e}: a disk or "
-            "a processor has erred, or this installation does",
+            f"|C x - A (B x)| is {found:.1e} of |A| |B|, above {bound:.1e}: a disk, a "
+            "processor or this installation is faulty",
             "Run the job again on other disks and workers; if that fails too, do not "
             "use this installation, and report the output of `twom-dist doctor`",
             "wrong-result",
@@ -60,7 +60,7 @@ def _read(
     import dask.array as da
 
     spec, routine = job.spec, job.spec.routine
-    # Whole tiles, and not many: dask takes some 0.5 ms for each task.
+    # Whole tiles, and few of them: dask takes some 0.5 ms for each task.
     mb, nb = (tile * max(1, _SIDE // tile) for tile in output.tile)
     kb = max(mb, nb)
 
@@ -94,14 +94,14 @@ def _read(
         if scale is not None:
             b = b * scale[:, np.newaxis]
         products = [(spec.alpha, a, b)]
-    # The lower triangle of C0 is what makes a full result.
+    # A full result uses the lower triangle of C0.
     used = "upper" if spec.uplo == "upper" else "lower"
     added = None if job.c is None else (spec.beta, whole(job.c, used))
     return products, added, whole(output, spec.uplo)
 
 
 def _mirror(x: Any, upper: bool, hermitian: bool) -> Any:
-    """Make the matrix of which one triangle is stored for both."""
+    """Make a whole matrix from its stored triangle."""
     import dask.array as da
 
     beside = da.triu(x, 1) if upper else da.tril(x, -1)

@@ -1,4 +1,4 @@
-"""Waiting for a cluster that may be gone: never for ever, and with a reason."""
+"""Waiting for a cluster that may be gone: for a limited time, then with a reason."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -11,21 +11,21 @@ from ..errors import StoreError
 
 T = TypeVar("T")
 
-# Without news, the scheduler is asked how its workers are after so long.
+# After this long without news, the scheduler is asked about its workers.
 LOOK_SECONDS = 5.0
-# For an answer: a scheduler that is merely busy gives one within a second or two.
+# Longest wait for an answer: a scheduler that is merely busy takes a second or two.
 ANSWER_SECONDS = 60.0
-# Workers tell the scheduler every few seconds that they are there.
+# Workers report to the scheduler every few seconds.
 SILENT_SECONDS = 30.0
-# Until somebody works again: a worker that dies is there again after a few seconds, one
-# that is paused when what it holds has been written to disk.
+# Longest wait for idle workers: one that died is back after a few seconds, and a paused
+# one goes on when its data have been written to disk.
 PATIENCE_SECONDS = 120.0
 
 _AGAIN = "Start scheduler and workers again, and run the job again"
 
 
 def start(function: Callable[..., T], *args: Any, **kwargs: Any) -> "Future[T]":
-    """Call a function in a thread of its own, which no exit waits for."""
+    """Call a function in a thread of its own, for which the exit does not wait."""
     answer: Future[T] = Future()
 
     def call() -> None:
@@ -39,7 +39,7 @@ def start(function: Callable[..., T], *args: Any, **kwargs: Any) -> "Future[T]":
 
 
 def ask(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call what waits for scheduler or workers, for `ANSWER_SECONDS` at most."""
+    """Call a function that asks the cluster, and wait at most `ANSWER_SECONDS`."""
     answer = start(function, *args, **kwargs)
     wait([answer], ANSWER_SECONDS)
     if not answer.done():
@@ -52,14 +52,14 @@ def survey(dask_scheduler: Any) -> tuple[int, int, int, int]:
     """Count the workers of a scheduler: all, busy, paused and silent; runs there."""
     states = list(dask_scheduler.workers.values())
     paused = [ws for ws in states if ws.status.name == "paused"]
-    # A paused worker ends what it has begun, and begins nothing.
+    # A paused worker finishes the tasks that it has begun, and begins none.
     busy = [ws for ws in states if ws.executing or (ws.processing and ws not in paused)]
     silent = [ws for ws in states if time() - ws.last_seen > SILENT_SECONDS]
     return len(states), len(busy), len(paused), len(silent)
 
 
 class Watch:
-    """Waits for the tasks of a client, and looks after the workers meanwhile."""
+    """Waits for the tasks of a client, and watches the workers meanwhile."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -68,19 +68,19 @@ class Watch:
         self._check_connection()
 
     def next_done(self, done: "SimpleQueue[Any]") -> Any:
-        """Return the next future that is done; raise its error, or if none will be."""
+        """Return the next finished future; raise if it failed, or none can finish."""
         while True:
             try:
                 future = done.get(timeout=LOOK_SECONDS)
             except Empty:
                 self._look()
                 continue
-            # Its worker has died with it: the scheduler has it computed again.
+            # The worker that held it has died: the scheduler has it computed again.
             if future.status in ("pending", "lost"):
                 future.add_done_callback(done.put)
                 continue
             if future.cancelled():
-                # So they are by a client that loses its scheduler.
+                # A client that loses its scheduler cancels its futures as well.
                 self._check_connection()
                 problem = "somebody cancelled the tasks of the job"
                 raise StoreError(problem, "Run it again", "job-cancelled")
@@ -94,7 +94,7 @@ class Watch:
             raise self._gone()
 
     def _look(self) -> None:
-        """Raise where waiting has become vain."""
+        """Raise if waiting has become pointless."""
         self._check_connection()
         try:
             workers, busy, paused, _ = ask(self._client.run_on_scheduler, survey)
@@ -109,11 +109,11 @@ class Watch:
         self._idle_since = self._idle_since or now
         if now - self._idle_since < PATIENCE_SECONDS:
             return
-        what, remedy, code = f"no worker of {workers} works", _AGAIN, "workers-idle"
+        what, remedy, code = f"{workers} workers are idle", _AGAIN, "workers-idle"
         if not workers:
             what, remedy, code = "there is no worker", "Start some", "no-workers"
         elif paused:
-            what, code = f"dask pauses {paused} of {workers} workers", "workers-paused"
+            what, code = f"{paused} of {workers} workers are paused", "workers-paused"
             remedy = "Give each more memory, or start them again"
         problem = f"{what} at {self._address}, for {PATIENCE_SECONDS:g} s now"
         raise StoreError(problem, remedy, code)

@@ -17,7 +17,7 @@ from ..typing import EngineName, Method
 from .target import Bound, Exact, Moduli, Target, parse_target
 
 _METHODS = (*METHODS, NATIVE_METHOD, AUTO_METHOD)
-# Eisenstein integers have no place for all others.
+# Not every Gaussian integer is an Eisenstein integer.
 _EXACT_METHODS = tuple(method for method in METHODS if method != "eisenstein")
 
 
@@ -31,7 +31,7 @@ class Choice:
     method : str
         "auto" until the shapes are known.
     engine : str
-        "auto" until somebody knows whose blocks are multiplied.
+        "auto" until the family of the blocks is known.
     equilibrate : bool, optional
         None: where it helps.
     words : {1, 2}
@@ -63,13 +63,13 @@ class Choice:
             For an accuracy, a number of moduli or a method that does not exist, and for
             two of them that exclude each other.
         PlanError
-            For an engine that does not exist, and an equilibration of nothing.
+            For an engine that does not exist, and an equilibrate that has no effect.
         """
         given = accuracy, num_moduli, method, engine, equilibrate, words
         try:
             return cast(Self, _parse(*given))
         except TypeError:
-            # Lists and arrays, which are refused, cannot be looked up.
+            # The cache cannot look up lists and arrays, which are refused below.
             pass
         return cast(Self, _parse.__wrapped__(*given))
 
@@ -136,7 +136,7 @@ def choose(name: str, value: Any, allowed: tuple[str, ...]) -> Any:
     return value
 
 
-# To parse the same options again would take a tenth of our Python's time for a small
+# Parsing the same options again would take a tenth of our Python's time for a small
 # product. Typed, since 8 moduli are not 8.0.
 @lru_cache(maxsize=256, typed=True)
 def _parse(

@@ -1,10 +1,10 @@
-"""``method="auto"``: from which size on products are taken through int8.
+"""``method="auto"``: the size from which on products go through int8.
 
 A product through int8 passes over A, B and C some hundred times, which its faster
 multiplications have to win back. So it is faster from some ``1 / (1/m + 1/n + 1/k)``
-on, as a level of Winograd's algorithm is (`kernels.winograd`), and below it the native
-product is taken. m, n and k are those of the whole product, or of each in a stack: the
-choice does not depend on tiles or chunks.
+on, as a level of Winograd's algorithm is (`kernels.winograd`); smaller products are
+native. m, n and k are those of the whole product, or of each in a stack: the choice
+does not depend on tiles or chunks.
 """
 
 from functools import cache
@@ -32,14 +32,14 @@ _XEON = "Intel Xeon with AVX512-VNNI and AMX, 2 cores"
 _H200 = "NVIDIA H200"
 
 # The default accuracy against NumPy's and CuPy's products, by engine, routine and
-# dtype. What is missing was not measured to be faster on all devices, at any size.
+# dtype. Missing entries were not measured to be faster on all devices, at any size.
 # CPU: gemm of complex128 0.44, 0.76, 0.83 times as fast as NumPy on the Xeon, n = 1024,
 #      2048, 3072, and 0.81, 0.99, 1.02 on an AMD EPYC of family 26, n = 1024, 2048,
 #      4096; herk of complex128 1.05, 1.26, 1.41 (and 1.43, 1.76, 2.05 with 16 moduli on
 #      the EPYC), of complex64 1.05, 1.31, 1.47 (Xeon alone); float64 and float32 at
 #      most 0.63: they take as many moduli for a quarter of the native work.
 # H200: gemm 0.19, 0.66, 1.17, 1.82, n = 1024, 2048, 3000, 4096; herk with 16 moduli
-#      0.84, 2.08, 2.65, 3.84, of which the default takes 2.2 times as long at 2048 and
+#      0.84, 2.08, 2.65, 3.84; the default takes 2.2 times as long as these at 2048 and
 #      1.56 times at 3000. Other dtypes were measured at 8192 alone: 5.7 (complex64),
 #      1.27 (float64), 2.5.
 _TABLE: dict[tuple[str, str, str], Crossover] = {
@@ -56,12 +56,12 @@ _TABLE: dict[tuple[str, str, str], Crossover] = {
         )
     },
 }
-# A product of these is made of those of gemm.
+# Routines whose products are made of those of gemm.
 _LIKE_GEMM = ("her2k", "syr2k")
 
 
 def measure(shape: Shape) -> float:
-    """Return the size of an m x n x k product: that of its smallest side, at most.
+    """Return the size of an m x n x k product, at most that of its smallest side.
 
     Examples
     --------
@@ -73,12 +73,12 @@ def measure(shape: Shape) -> float:
 
 
 def prefers_native(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
-    """Tell whether the native product was measured to be faster, or nothing was.
+    """Tell whether the native product was measured to be faster, or none was measured.
 
     Parameters
     ----------
     engine : str
-        "auto" where nobody knows yet: that of NumPy arrays.
+        "auto" while it is unknown, which counts as that of NumPy arrays.
     routine : str
     dtype : numpy.dtype
         Of the result.

@@ -4,8 +4,8 @@ Integers need no scaling. With all exponents 0 every entry is encoded as it is, 
 
     |Re c|, |Im c| <= parts k max|a| max|b|,    parts: 2 for pairs, 1 for others.
 
-So a residue system whose capacity reaches this bound gives the product exactly, and
-what fits 53 bits leaves it in a double without rounding.
+So a residue system whose capacity reaches this bound gives the product exactly, and a
+result that fits 53 bits becomes a double without rounding.
 """
 
 from dataclasses import dataclass
@@ -81,21 +81,21 @@ class Integers:
             remedy = "Call td.integers.matmul, or convert to a dtype of fewer bits"
             raise AccuracyError(problem, remedy, "exact-range")
         system = shortest_exact(method, self.pairs, bound, *self.magnitudes)
-        assert system is not None  # 2^54 are far fewer than those of all moduli
+        assert system is not None  # 2^54 is far below the capacity of all moduli
         return system
 
     def of_spec(self, engine: str) -> dict[str, Any]:
-        """Return what the spec of an exact product says of its tiles."""
+        """Return the fields of a spec that describe the tiles of an exact product."""
         a, b = (pair_dtype(x) if self.pairs else x for x in (self.a, self.b))
         return describe_tiles(a, b, max(self.magnitudes), engine)
 
 
 def describe_tiles(a: Any, b: Any, largest: int, engine: str) -> dict[str, Any]:
-    """Return what a spec says of tiles of integers, or pairs, of these dtypes."""
+    """Return the fields of a spec for tiles of integers, or pairs, of these dtypes."""
     return {
         "exact": True,
         "operand": (working_dtype(a, largest) if a.kind in "biuV" else a).str,
-        # CuPy blocks are converted as they are made.
+        # CuPy blocks are converted when they are made.
         "stored": () if engine == "cuda" else tuple(map(_name_dtype, (a, b))),
     }
 

@@ -26,7 +26,7 @@ def common_family(**arrays: Any) -> Family:
     if len(set(families.values())) > 1:
         parts = ", ".join(f"{name} is {family}" for name, family in families.items())
         raise ArgumentError(
-            f"NumPy and CuPy are mixed ({parts}; of a dask array its blocks count)",
+            f"NumPy and CuPy are mixed ({parts}; for dask arrays, blocks count)",
             "Move some of them with cupy.asarray or cupy.asnumpy, blocks with "
             "map_blocks",
             "families",
@@ -74,7 +74,7 @@ def check_single(x: Any, name: str) -> Any:
     """Return a matrix; refuse a stack of them."""
     if len(x.shape) > 2:
         raise PlanError(
-            f"{name} has shape {tuple(x.shape)}, and one matrix is taken here",
+            f"{name} has shape {tuple(x.shape)}, but only one matrix is taken here",
             f"Give one of the stack, such as {name}[0]",
             "stack",
         )
@@ -90,8 +90,8 @@ def as_array(x: Any, name: str) -> Any:
     if x.dtype.names is not None:
         raise ArgumentError(
             f"{name} has the fields {', '.join(map(repr, x.dtype.names))}",
-            "Give numpy.stack of its integers, axis=-1, and pairs=True; of other "
-            "numbers a complex array",
+            "Give integers as numpy.stack(parts, axis=-1) with pairs=True, other "
+            "numbers as a complex array",
             "dtype",
         )
     return x
@@ -122,7 +122,7 @@ def _refuse_other_kinds(x: Any, name: str) -> None:
 
 
 def _is_masked(x: Any) -> bool:
-    """Tell a masked array, or a list of rows that has one or a masked entry in it."""
+    """Tell a masked array, or a list of rows with one or with a masked entry in it."""
     rows = x if isinstance(x, list | tuple) else (x,)
     kinds = set(map(type, rows))
     for row in rows:
@@ -165,7 +165,7 @@ class Header(NamedTuple):
 
 
 def read_shape(name: str, shape: Any, dtype: Any = "complex128") -> Header:
-    """Return the header of a matrix of this shape, which may be of any integers."""
+    """Return the header of a matrix; its shape may consist of any kind of integers."""
     given = tuple(shape) if isinstance(shape, Iterable) else ()
     sizes = [size for size in map(as_integer, given) if size is not None]
     if not (len(given) == len(sizes) == 2 and min(sizes) >= 0):
@@ -188,11 +188,11 @@ def check_sizes(
 ) -> tuple[tuple[int, int, int], tuple[int, ...]]:
     """Return (m, n, k) of ``op(A) op(B)``, and the axes in front of stacks.
 
-    Or say which dimensions disagree.
+    Raises an error that says which dimensions disagree.
     """
     named = [(x, name) for x, name in ((a, "A"), (b, "B"), (c, "C")) if x is not None]
     for x, name in named:
-        # dask does not know the sizes of some chunks: NaN.
+        # dask gives unknown sizes as NaN.
         if any(size != size for size in x.shape):
             raise PlanError(
                 f"{name} has chunks of unknown size",
@@ -246,16 +246,16 @@ def check_out(
     """Refuse an `out` that the result of the matrices cannot be written to."""
     given = [x for x in matrices if x is not None]
     if any(map(is_dask, given)):
-        problem = "out is an array, and the result of dask arrays is lazy"
+        problem = "out is an array, but the result of dask arrays is lazy"
         raise PlanError(problem, "Omit the argument out", "out")
     family = family_of(given[0])
     plain = type(out).__name__ in ("ndarray", "memmap")  # no masks, no matrices
     if family_of(out) != family or not plain:
-        problem = f"out is a {type(out).__name__}, and the matrices are {family} arrays"
+        problem = f"out is a {type(out).__name__}, but the matrices are {family} arrays"
         raise ArgumentError(problem, f"Give a {family} array", "out")
     if out.shape != shape or out.dtype != dtype:
         problem = (
-            f"out is {' x '.join(map(str, out.shape))} of {out.dtype}, and the result "
+            f"out is {' x '.join(map(str, out.shape))} of {out.dtype}, but the result "
             f"{' x '.join(map(str, shape))} of {dtype}"
         )
         raise PlanError(problem, f"Give empty({shape}, {str(dtype)!r})", "out")
@@ -267,15 +267,15 @@ def check_out(
         raise PlanError("out has entries that share memory", "Copy it", "out")
     if any(_may_overlap(out, x) for x in given):
         problem = "out overlaps a matrix that is read"
-        raise PlanError(problem, "Give an array of its own", "out")
+        raise PlanError(problem, "Give a separate array", "out")
 
 
 def _may_overlap(out: Any, x: Any) -> bool:
-    """Tell whether writing to out may change x: in memory, or in a file of both."""
+    """Tell whether writing to out may change x, in memory or in a file of both."""
     if namespace(out).may_share_memory(out, x):
         return True
     written, read = _find_mapping(out), _find_mapping(x)
-    # Copy-on-write memory keeps what is written to it from the file.
+    # Writes to copy-on-write memory do not reach the file.
     if written is None or read is None or written.mode == "c":
         return False
     if not out.size or not x.size or _identify(written) != _identify(read):
@@ -285,7 +285,7 @@ def _may_overlap(out: Any, x: Any) -> bool:
 
 
 def _find_mapping(x: Any) -> np.memmap[Any, Any] | None:
-    """Return the memory map of a file that an array is a view of."""
+    """Return the memory-mapped file that an array is a view of, if any."""
     if family_of(x) != "numpy":
         return None
     while isinstance(x.base, np.ndarray):
@@ -304,14 +304,14 @@ def _identify(mapping: np.memmap[Any, Any]) -> Any:
 
 
 def _mapped_bytes(x: Any, mapping: np.memmap[Any, Any]) -> tuple[int, int]:
-    """Return the bytes of the file that an array has entries from, first and last."""
+    """Return the start and the end of the bytes of the file that an array spans."""
     start, stop = byte_bounds(x)
     shift = mapping.offset - byte_bounds(mapping)[0]
     return int(start + shift), int(stop + shift)
 
 
 def _overlaps_itself(x: Any) -> bool:
-    """Tell whether one step along an axis may end within the axes of shorter steps."""
+    """Tell whether a step along an axis may end inside the span of shorter steps."""
     steps = sorted(
         (abs(step), size)
         for step, size in zip(x.strides, x.shape, strict=True)

@@ -1,8 +1,8 @@
 """Gaussian integers as pairs: the last axis holds their real and imaginary parts.
 
-A NumPy array of pairs, or a dask array of such blocks, goes on as the same memory with
-one axis less and a dtype of two fields, which any cutting leaves alone: its tiles
-become complex where they are encoded. CuPy has no such dtypes and converts at once.
+A NumPy array of pairs, or a dask array of such blocks, is viewed with one axis less and
+a dtype of two fields, which no tiling can split; tiles become complex when they are
+encoded. CuPy has no such dtypes, so its arrays are converted at once.
 """
 
 from typing import Any
@@ -16,11 +16,11 @@ from .matrices import Header, as_matrix, is_dask
 
 
 def check_parts(x: Any, name: str) -> None:
-    """Refuse what has no axis of two parts."""
+    """Raise unless the last axis holds two parts."""
     shape = tuple(x.shape)
     if len(shape) < 3 or shape[-1] != 2:
         raise PlanError(
-            f"{name} has shape {shape}, and with pairs=True its last axis holds real "
+            f"{name} has shape {shape}, but with pairs=True its last axis holds real "
             "and imaginary parts",
             "Use numpy.stack((re, im), axis=-1)",
             "pairs-shape",
@@ -31,7 +31,7 @@ def header_of(x: Any, name: str) -> Header:
     """Describe (..., rows, columns, 2) integers as a matrix of pairs."""
     if x.dtype.kind not in "biu":
         raise ArgumentError(
-            f"{name} has dtype {x.dtype}, and pairs=True takes integers",
+            f"{name} has dtype {x.dtype}, but pairs=True takes integers",
             "Convert it with astype, or multiply complex matrices without pairs",
             "pairs-dtype",
         )
@@ -58,13 +58,13 @@ def _packed_dtype(family: Family, dtype: Any) -> np.dtype[Any]:
 
 
 def pack(x: Any, dtype: str) -> Any:
-    """Return an array in memory with one axis less; `dtype`: what it says it is of."""
+    """View the pairs of an array in memory as entries; `dtype`: the declared one."""
     found = np.dtype(dtype)
     if family_of(x) == "cupy":
         parts = working_dtype(found)
         kind = working_dtype(pair_dtype(found))
         return x.astype(parts, order="C").view(kind)[..., 0]
-    # In the machine's byte order, as blocks are sent.
+    # Blocks are sent in the machine's byte order.
     native = x.astype(found.newbyteorder("="), copy=False)
     if native.strides[-1] != native.itemsize:
         native = np.ascontiguousarray(native)

@@ -1,7 +1,7 @@
 """The problem that a call poses, checked once: the only place that checks matrices.
 
-A `Problem` is made from arrays, or from headers: shapes that are planned with, matrices
-in files. Everything that shapes, dtypes and options can tell is refused here.
+A `Problem` is made from arrays, or from headers: of plans, or of matrices in files.
+Whatever is wrong with shapes, dtypes and options is refused here.
 """
 
 from dataclasses import dataclass, field, replace
@@ -50,8 +50,8 @@ class Problem:
     shape : tuple of int
         (m, n, k): op(A) is m x k and op(B) k x n.
     spec : Spec
-        Everything that tasks are told; its engine is "auto" until somebody knows whose
-        blocks are multiplied.
+        Everything that tasks are told; its engine is "auto" until the family of the
+        blocks is known.
     choice : Choice
         What was asked for; its method is settled, and not "auto".
     stack : tuple of int
@@ -98,7 +98,7 @@ def of_arrays(
     )
     left, right = a, b
     if terms.choice.pairs:
-        # Posed by what they are before they are viewed as numbers.
+        # The problem is posed by the integers, before these are viewed as pairs.
         left, right = (
             x if x is None else header_of(x, y) for x, y in ((a, "A"), (b, "B"))
         )
@@ -116,7 +116,7 @@ def _check_out(out: Any, matrices: Any, posed: Problem) -> None:
         problem, remedy = f"out is {out!r}", "Give an array in memory, or leave it out"
         raise PlanError(problem, remedy, "out")
     if posed.spec.words == 2:
-        problem = "out is one array, and the result is two"
+        problem = "out is one array, but the result is two"
         raise PlanError(problem, "Omit the argument out", "out")
     check_out(out, matrices, (*posed.stack, *posed.shape[:2]), posed.dtype)
 
@@ -126,9 +126,8 @@ def of_headers(
 ) -> Problem:
     """Pose the problem of anything that has a shape and a dtype.
 
-    B is None for herk and syrk, C where nothing is added. `family`: of the blocks where
-    that is known, which settles the engine. Everything that does not fit together is
-    refused.
+    B is None for herk and syrk, C where nothing is added. `family`: that of the blocks
+    if it is known, which settles the engine. Whatever does not fit together is refused.
     """
     engine: str = terms.choice.engine
     engine = engine if family is None else engine_of(engine, family)
@@ -152,7 +151,7 @@ class _Posed(NamedTuple):
 
 
 def _pose_by_size(terms: Terms, *headers_and_engine: Any) -> _Posed:
-    """Pose a problem by the method that is faster, where "auto" is asked for."""
+    """Pose a problem by the faster method, if "auto" is asked for."""
     choice = terms.choice
     posed = _look_up(terms._replace(choice=choice.by("2m")), *headers_and_engine)
     engine, routine, dtype = posed.spec.engine, terms.routine.name, posed.spec.dtype
@@ -163,7 +162,7 @@ def _pose_by_size(terms: Terms, *headers_and_engine: Any) -> _Posed:
 
 
 def _look_up(terms: Terms, *headers_and_engine: Any) -> _Posed:
-    """Pose a problem, or remember it; a number in an array cannot be looked up."""
+    """Pose a problem, from the cache unless a scalar is an array, which has no hash."""
     try:
         return _pose(terms, *headers_and_engine)
     except TwomError:
@@ -172,9 +171,9 @@ def _look_up(terms: Terms, *headers_and_engine: Any) -> _Posed:
         return _pose.__wrapped__(terms, *headers_and_engine)
 
 
-# To pose the same problem again took a fifth of our Python's time for a small product:
+# Posing the same problem again took a fifth of our Python's time for a small product:
 # 125 us became 103 without (64 x 64, a device that does nothing; AMD EPYC, 2 cores).
-# What it hands out to all who pose the problem is immutable.
+# The result is immutable, since all who pose the problem share it.
 @lru_cache(maxsize=1024)
 def _pose(terms: Terms, A: Any, B: Any, C: Any, engine: str) -> _Posed:
     routine, choice = terms.routine, terms.choice
@@ -191,7 +190,7 @@ def _pose(terms: Terms, A: Any, B: Any, C: Any, engine: str) -> _Posed:
     b = A if routine.matrices == 1 else B
     shape, stack = check_sizes(routine, A, b, C, op_a, op_b)
     if choice.words == 2 and dtype.char not in "dD":
-        problem = f"a result of twice the digits is two doubles, and not {dtype}"
+        problem = f"a result of twice the digits takes two doubles, not {dtype}"
         remedy = "Convert the matrices to double precision"
         raise PlanError(problem, remedy, "twofold-dtype")
     k = shape[2]
@@ -218,7 +217,7 @@ def _pose(terms: Terms, A: Any, B: Any, C: Any, engine: str) -> _Posed:
         uplo=uplo,
         words=choice.words,
         engine=engine,
-        # herk and syrk share the columns that it would scale.
+        # In herk and syrk both operands share the columns that it would scale.
         equilibrate=equilibrate and routine.matrices == 2 and not empty,
         grade="" if empty else choice.grade,
         empty=empty,
@@ -240,7 +239,7 @@ def check_matrices(routine: Routine, a: Any, b: Any) -> None:
 
 
 def _check_ops(routine: Routine, ops: tuple[Op, ...]) -> tuple[Op, Op]:
-    """Return op_a and op_b, of an update those of the product behind it."""
+    """Return op_a and op_b; for an update, those of its product."""
     if not routine.triangle:
         left, right = ops or ("N", "N")
         return choose("op_a", left, OPS), choose("op_b", right, OPS)

@@ -16,7 +16,7 @@ def as_number(value: Any, name: str) -> complex:
     try:
         if np.ndim(value) == 0 and not isinstance(value, str):
             number = complex(value)
-            # Integers raise what other types do not.
+            # Integers that are too large raise this themselves; other types become inf.
             if isinf(number) and abs(value) != inf:
                 raise OverflowError
             return number
@@ -42,7 +42,7 @@ def check_beta(beta: complex | None, C: Any) -> complex:
 def check_scalars(
     routine: Routine, dtype: np.dtype[Any], alpha: complex, beta: complex
 ) -> None:
-    """Refuse scalars that the dtype cannot hold, or that cost C its symmetry."""
+    """Refuse scalars that the dtype cannot hold, or that break the symmetry of C."""
     for name, value in (("alpha", alpha), ("beta", beta)):
         if value.imag == 0:
             continue

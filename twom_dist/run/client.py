@@ -32,7 +32,7 @@ def current_client() -> Any:
 
 
 def check_client(client: Any) -> None:
-    """Refuse what is given as a client and is none that can be waited for."""
+    """Raise unless `client` is None or a synchronous distributed.Client."""
     if client is None:
         return
     from distributed import Client
@@ -45,17 +45,17 @@ def check_client(client: Any) -> None:
         )
     if client.asynchronous:
         raise ArgumentError(
-            "the client is asynchronous, and its answers are waited for",
+            "the client is asynchronous, but its answers have to be waited for",
             "Give a client made without asynchronous=True",
             "asynchronous-client",
         )
 
 
 def current_cluster(engine: str = "cpu") -> Cluster:
-    """Describe the workers of the current client; one unlimited worker without.
+    """Describe the workers of the current client, or one unlimited worker without.
 
-    The smallest memory limit counts; a worker without one has none to count. With the
-    engine "cuda" it is that of their devices, since what dask limits is the host's.
+    The smallest memory limit counts, among workers that have one. With the engine
+    "cuda" it is that of their devices, since dask limits the memory of hosts.
     """
     client, on_devices = current_client(), engine == "cuda"
     if client is None:
@@ -77,7 +77,7 @@ def _list_workers(client: Any) -> list[dict[str, Any]]:
         return list(client.run_on_scheduler(describe_workers))
     from distributed import Client, Scheduler
 
-    # Its loop waits for us: what answers must have another one, or none at all.
+    # Its event loop waits for us, so the answer must come through another or none.
     address = client.scheduler.address
     for scheduler in Scheduler._instances:
         if scheduler.address == address:

@@ -26,10 +26,10 @@ def product_array(
     cells: Sequence[Cell] | None = None,
     found: Found | None = None,
 ) -> Any:
-    """Make the lazy result of matrices that are chunked as the grid says, of A's class.
+    """Make the lazy result, of A's class, of matrices chunked as the grid says.
 
     b is a for herk and syrk. `cells`: tiles of the result that are wanted; the array
-    has no others. `found`: what an earlier look has found.
+    has no others. `found`: findings of an earlier look.
     """
     if hasattr(a, "expr"):
         from .expression import product_expression
@@ -48,14 +48,14 @@ def look_at_arrays(
 ) -> Found:
     """Look at whole dask arrays, chunked as the grid says.
 
-    `compute` is given one lazy value after the other: of one, all chunks of a row are
-    held; from one to the next all are read again.
+    `compute` is given one lazy value after another. Each holds all chunks of a row of
+    tiles at once, and reads all chunks again.
     """
     return _Passes(a, b, grid, spec, compute).look()
 
 
 class _Passes(Graph):
-    """Tasks that are computed as soon as the program has to know what they find."""
+    """Tasks that are computed as soon as the program needs their results."""
 
     def __init__(
         self, a: Any, b: Any, grid: Grid, spec: Spec, compute: Callable[[Any], Any]
@@ -72,7 +72,7 @@ class _Passes(Graph):
         return Found(spec, self._shifts, self._measured)
 
     def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
-        """Compute the shifts, and what holds without any."""
+        """Compute the shifts, and the measurements that hold without any."""
         whole = {line: x for line, (x, _) in before.items()} if self.spec.grade else {}
         *found, known = self._compute_all([*shifts, List(*whole.values())])
         if found[0] is not None:
@@ -82,7 +82,7 @@ class _Passes(Graph):
         return None, {line: (x, ()) for line, x in self._measured.items()}
 
     def settle(self, found: Any) -> Any:
-        """Compute what is known of all rows, or the spec."""
+        """Compute the measurements of all rows, or the spec."""
         if not isinstance(found, dict):
             return self._compute_all([found])[0]
         if self._measured is None:
@@ -99,7 +99,7 @@ class _Passes(Graph):
         """Compute values, and begin a graph that reads the tiles again."""
         from dask.delayed import Delayed
 
-        # A key of its own: the scheduler may still hold what the last one found.
+        # Each pass has a key of its own: the scheduler may still hold earlier results.
         self._passes += 1
         ref = self.call("spec", ("pass", self._passes), _bring_to_host, self.spec, refs)
         graph = HighLevelGraph.from_collections(
@@ -111,7 +111,7 @@ class _Passes(Graph):
 
 
 def _bring_to_host(spec: Spec, found: Sequence[Any]) -> list[Any]:
-    """Bring values to the host; of rows what later stages take."""
+    """Bring values to the host; of measured rows, what later stages take."""
     return [
         [x.on_host() for x in one] if isinstance(one, list) else _on_host(one)
         for one in found

@@ -1,4 +1,4 @@
-"""The way that a problem takes, by its matrices."""
+"""The choice of the driver that computes a problem, by the kinds of its matrices."""
 
 from functools import partial
 from typing import Any

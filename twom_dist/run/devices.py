@@ -18,22 +18,22 @@ class WorkerDevice:
     # The same for all processes that share it; empty without one.
     name: str = ""
     reason: str = ""
-    # What nobody has taken of the device.
+    # Memory of the device that nobody has taken.
     free_bytes: int = 0
-    # What the process has taken, used or not.
+    # Memory that the process has taken, used or not.
     own_bytes: int = 0
-    # What arrays hold of that.
+    # The part of that which arrays hold.
     held_bytes: int = 0
     # The most that it may take before dask moves tiles to host or disk, if limited.
     most_bytes: int | None = None
 
     def room(self, sharers: int) -> int:
-        """Return the bytes of a process, where so many share the device."""
+        """Return the bytes that a process may take if `sharers` share the device."""
         room = self.free_bytes // sharers + self.own_bytes
         return max(1, room if self.most_bytes is None else min(room, self.most_bytes))
 
     def room_beside(self, sharers: int) -> int:
-        """Return what arrays leave of these: what is planned takes but a share."""
+        """Return the room that arrays leave, of which plans take only a share."""
         return max(1, self.room(sharers) - int(self.held_bytes / DEVICE_SHARE))
 
 
@@ -58,13 +58,13 @@ def _measure(data: Any) -> WorkerDevice:
     own, held = int(pool.total_bytes()), int(pool.used_bytes())
     limits = []
     if _takes_from_rmm(cupy):
-        # It does not tell what is used of its pool.
+        # RMM does not tell how much of its pool is used.
         own, held = _rmm_bytes(), _weigh(cupy, data)
     elif limit := int(pool.get_limit()):
         limits.append(limit)
     # dask-cuda counts the tiles on the device; dask counts them as if on the host.
     if tile_bytes := getattr(getattr(data, "device_buffer", data), "n", None):
-        # The most that is planned of a device is tiles, or little else.
+        # Plans fill a device with tiles, and little else.
         limits.append(int(tile_bytes / DEVICE_SHARE))
     return WorkerDevice(
         f"{node()} {device.pci_bus_id} {uuid}",
@@ -85,7 +85,7 @@ def _rmm_bytes() -> int:
     import rmm
 
     resource = rmm.mr.get_current_device_resource()
-    # Below what logs or counts allocations.
+    # Look below adaptors that log or count allocations.
     while resource is not None and not hasattr(resource, "pool_size"):
         resource = getattr(resource, "upstream_mr", None)
     return 0 if resource is None else int(resource.pool_size())
@@ -94,7 +94,7 @@ def _rmm_bytes() -> int:
 def _weigh(cupy: Any, data: Any) -> int:
     """Count the bytes of the blocks that a worker keeps on its device, each once."""
     kept = getattr(getattr(data, "device_buffer", data), "fast", data)
-    # Below zict's LRU, which takes a look for a use.
+    # Look below zict's LRU, which would count the look as a use.
     blocks = getattr(kept, "d", kept) or {}
     arrays = {id(x): x for x in blocks.values() if isinstance(x, cupy.ndarray)}
     return sum(int(x.nbytes) for x in arrays.values())
@@ -103,8 +103,8 @@ def _weigh(cupy: Any, data: Any) -> int:
 def budget_for_products(client: Any, workers: Iterable[str]) -> MemoryBudget:
     """Plan products by the smallest device, with what persisted inputs hold there.
 
-    Without a client it is the device of this process; where there is none to be asked,
-    nothing is limited. Workers are asked once, and again when others are there.
+    Without a client it is the device of this process; without a device that can be
+    asked, nothing is limited. Workers are asked once, and again when they change.
     """
     if client is None:
         return _smallest([measure_device()])
@@ -112,7 +112,7 @@ def budget_for_products(client: Any, workers: Iterable[str]) -> MemoryBudget:
     asked, found = getattr(client, "_twom_devices", (None, MemoryBudget()))
     # The workers of an asynchronous client may wait for this very thread.
     if asked != addresses and not client.asynchronous:
-        # One that has just died is no matter.
+        # A worker that has just died does not matter.
         found = _smallest(client.run(measure_device, on_error="ignore").values())
         client._twom_devices = addresses, found
     return found

@@ -1,4 +1,4 @@
-"""Results of NumPy and CuPy arrays, now: the program over views of the matrices."""
+"""Results of NumPy and CuPy arrays, at once: the program over views of the matrices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -59,7 +59,7 @@ def _compute_words(problem: Problem) -> Array:
 
 
 def as_tiles(x: Array, side: Side, spec: Spec) -> Array:
-    """Return a matrix whose views are tiles: integers that stay are widened later."""
+    """Return a matrix whose views are tiles; stored integers are widened later."""
     return x if spec.stored else cast(x, spec.operand_dtype)
 
 
@@ -70,7 +70,7 @@ def whole(shape: tuple[int, ...]) -> Grid:
 
 
 def look(rows: tuple[Row, Row], spec: Spec, shape: tuple[int, ...]) -> Found:
-    """Look at whole matrices: at once, if the engine has a survey."""
+    """Look at whole matrices, in one launch if the engine has a survey."""
     survey = load_engine(spec).survey
     if survey is not None:
         return survey_matrices(rows[: len(spec.sides)], spec, survey)
@@ -101,7 +101,7 @@ def _multiply(
 
 
 def _contiguous(out: Any) -> Any:
-    """Return out if an engine can write to it as it lies, or None."""
+    """Return out if an engine can write to it directly, else None."""
     return None if out is None or not out.flags.c_contiguous else out
 
 
@@ -149,7 +149,7 @@ class Views:
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Row:
         """View a row of tiles."""
         (side, i), own = line, slice(steps.start, steps.stop)
-        # Views of one tile are one object, by which its planes are found.
+        # Each tile has one view, by whose identity its planes are found.
         key = self._spec.own(side), i, steps
         found = self._views.get(key)
         if found is None:
@@ -171,7 +171,7 @@ class Views:
         return parts[0] if len(parts) == 1 else function(parts)
 
     def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
-        """Tell whether anything is shifted; if so, forget the rows without."""
+        """Tell whether anything is shifted; if so, drop what was measured without."""
         return (None, before) if shifts[0] is None else (shifts, {})
 
     def settle(self, found: Any) -> Any:
@@ -201,7 +201,7 @@ class Eager(Views):
             self.out = empty(namespace(a), shape, spec.dtype)
 
     def run(self, found: Found) -> Array:
-        """Multiply, by what whole matrices have settled, and return the result."""
+        """Multiply, by the findings of whole matrices, and return the result."""
         spec, shifts, measured = found
         if shifts is not None:
             shifts = [shifts[0][step] for step in self._steps]
@@ -241,7 +241,7 @@ class Eager(Views):
         elif tile is not self._place:
             self.out[self._at(cell)] = tile
         if self.grid.nt == 1:
-            # Nothing of a product needs these rows again, nor their planes.
+            # The product needs neither these rows nor their planes again.
             for key in [x for x in self._views if x[:2] == ("left", cell[0])]:
                 del self._views[key]
 

@@ -19,7 +19,7 @@ from .collection import product_array
 
 
 def compute(problem: Problem) -> Any:
-    """Return the result as a lazy dask array: one of the matrices is one."""
+    """Return the result as a lazy dask array."""
     a, b, c = align(problem)
     plan = plan_aligned(problem.spec, a, b, current_cluster(problem.spec.engine))
     ensure_placement()
@@ -62,7 +62,7 @@ def align(problem: Problem) -> tuple[Any, Any, Any]:
 
 
 def _choose_chunks(problem: Problem) -> tuple[Any, Any]:
-    """Choose chunks for what is not chunked: those of the other, else large tiles."""
+    """Choose chunks for unchunked operands: those of the other, else large tiles."""
     a, b, c, spec = problem.a, problem.b, problem.c, problem.spec
     if spec.routine.triangle:
         chunked = next((x.chunks for x in (a, b) if is_dask(x)), None)
@@ -93,7 +93,7 @@ def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
             x = da.from_array(x, chunks=chunks)
     if x.dtype == dtype:
         return x
-    # dask's own astype asks a block what it becomes, which takes a device for CuPy's.
+    # dask's own astype converts an empty block, which takes a device if it is CuPy's.
     family = family_of(x._meta)
     meta = empty_block(family, dtype)
     return x.map_blocks(cast_block, family, x.dtype, dtype, dtype=dtype, meta=meta)

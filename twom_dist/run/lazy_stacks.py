@@ -24,11 +24,10 @@ STAGE = "twom-stack"
 
 
 def compute(problem: Problem) -> Any:
-    """Return the lazy products of stacks, matrices of which may be dask arrays.
+    """Return the lazy products of stacks, some of which are dask arrays.
 
-    A matrix is whole in a task where it is no larger than a tile: what is cut is
-    gathered, and small ones are computed together. Each larger one is a product like
-    any other.
+    A matrix no larger than a tile is whole in a task: its chunks are gathered, and
+    small matrices are computed together. Each larger one is a product like any other.
     """
     if max(problem.shape) <= LARGEST_TILE:
         return _by_blocks(problem)
@@ -51,7 +50,7 @@ def _matrices(problem: Problem) -> Iterator[Problem]:
 
 
 def _pick(x: Any, place: tuple[int, ...]) -> Any:
-    """Return the matrix of a stack that broadcasts to one with this place."""
+    """Return the matrix at this place of the broadcast stack."""
     own = place[len(place) - (x.ndim - 2) :]
     sizes = x.shape[:-2]
     return x[tuple(i if size > 1 else 0 for size, i in zip(sizes, own, strict=True))]
@@ -144,7 +143,7 @@ def _empty(family: Any, dtype: Any, ndim: int) -> Any:
 
 def _compute_block(*blocks: Any, template: Problem, dtypes: tuple[Any, ...]) -> Any:
     """Compute the products of one block of each stack."""
-    # What a task keeps, an attempt gives back.
+    # Each attempt is a task of its own, which ends by giving back what it keeps.
     return try_with_less(partial(_run_block, blocks, template, dtypes))
 
 

@@ -22,7 +22,7 @@ from ..typing import Array
 from . import eager
 
 # Rows, columns and k of matrices that are computed together: larger ones gain nothing,
-# and tiles, strips and Winograd's algorithm are for one.
+# and tiles, strips and Winograd's algorithm work on one matrix.
 LARGEST = 512
 
 
@@ -87,13 +87,13 @@ def compute_stack(
         Of each product: its k. With a grade each takes its own moduli.
     c : (..., m, n), optional
     out : (..., m, n), optional
-        Where it is written, of the dtype of the result; it overlaps no other.
+        Array of the result and its dtype; it overlaps no other.
 
     Returns
     -------
     Stacked
-        With the places, in the list of all matrices, of products whose moduli this
-        could not tell: what is there means nothing.
+        With the places, in the list of all matrices, of products whose moduli are
+        uncertain; the values there mean nothing.
     """
     stack, m, n = _check(a, b, c, spec, out)
     found = out
@@ -129,7 +129,7 @@ def _compute_piece(
         _multiply(a, b, c, spec, None, out)
         return []
     if spec.equilibrate and not spec.grade:
-        # Which takes the shifts of each matrix.
+        # Each matrix takes shifts of its own.
         return list(range(len(a)))
     ex = eager.Views(a, b, eager.whole((*out.shape[1:], spec.k)), spec)
     measured = {x: program.measure(ex, spec, x)[0] for x in program.lines(ex, spec)}

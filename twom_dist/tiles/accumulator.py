@@ -1,4 +1,4 @@
-"""Accumulators of tiles of C, which tasks along k hand on."""
+"""Accumulators of C tiles, passed from one task along k to the next."""
 
 import sys
 from dataclasses import dataclass

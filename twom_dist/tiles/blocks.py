@@ -1,7 +1,7 @@
-"""The check of every block that enters a task: kernels trust what they are given.
+"""Checks of every block that enters a task, since kernels trust their arguments.
 
-A dask array may say one thing and its blocks be another: `map_blocks` and
-`from_delayed` believe what they are told.
+The blocks of a dask array may differ from what it declares: `map_blocks` and
+`from_delayed` do not check the dtype, meta and chunks that they are given.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from ..typing import Array, Side
 from .integers import widen
 from .spec import Spec, is_straight, load_engine
 
-# Beyond, an integer is rounded as it becomes a double.
+# A double rounds larger integers.
 _EXACT_IN_DOUBLE = 2**53
 
 
@@ -46,9 +46,9 @@ def check_kind(block: Array, family: Family, dtype: Any) -> Array:
 
 
 def result_meta(meta: Any, spec: Spec) -> Any:
-    """Return what tells the blocks of the result, from that of A.
+    """Return the meta array of the result, from that of A.
 
-    Without a device a CuPy block is not made of another.
+    An empty block needs no device; converting a CuPy block would.
     """
     return empty_block(family_of(meta), spec.dtype) if spec.exact else meta
 
@@ -56,9 +56,9 @@ def result_meta(meta: Any, spec: Spec) -> Any:
 def check_block(
     block: Array, shape: tuple[int, int], spec: Spec, dtype: Any = None
 ) -> Array:
-    """Return a block of A, B or C that is what the grid says, as it is stored.
+    """Return a stored block of A, B or C; raise unless it is what the grid says.
 
-    `dtype`: that of the result by default.
+    `dtype`: by default that of the result.
     """
     block = check_kind(block, load_engine(spec).family, dtype or spec.dtype)
     if block.shape != shape:
@@ -71,7 +71,7 @@ def check_block(
 
 
 def check_tile(block: Array, shape: tuple[int, int], side: Side, spec: Spec) -> Array:
-    """Return a block of A or B, as it is stored, that has these rows and k."""
+    """Return a stored block of A or B; raise unless it has these rows and k."""
     straight = is_straight(side, spec.op(side))
     stored = shape if straight else shape[::-1]
     return check_block(block, stored, spec, spec.tile_dtype(side))
@@ -84,7 +84,7 @@ def cast(block: Array, dtype: np.dtype[Any]) -> Array:
     wide = block.dtype.kind in "iu" and block.dtype.itemsize == 8 and block.size
     if wide and max(int(block.max()), -int(block.min())) > _EXACT_IN_DOUBLE:
         raise ArgumentError(
-            f"an integer beyond 2^53 would be rounded as it becomes a {dtype}",
+            f"converting an integer beyond 2^53 to {dtype} would round it",
             "Convert the matrix with astype(float) to accept that",
             "integer-rounded",
         )
@@ -92,9 +92,9 @@ def cast(block: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def cast_block(block: Array, family: Family, given: Any, dtype: Any) -> Array:
-    """Promote a block of a dask array that says it is of dtype `given`.
+    """Promote a block of a dask array whose declared dtype is `given`.
 
-    In either byte order: NumPy makes the order native as it pickles some slices.
+    The byte order may differ: NumPy makes it native when it pickles some slices.
     """
     found, given = getattr(block, "dtype", None), np.dtype(given)
     if found is not None and found.newbyteorder("=") == given.newbyteorder("="):

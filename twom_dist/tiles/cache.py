@@ -1,7 +1,7 @@
 """Encoded tiles kept per process, found by weak reference to their block.
 
-An entry dies with its block; a byte budget drops the least recently used ones. Whoever
-may refill a block in place puts its fingerprint into the key.
+An entry dies with its block; a byte budget drops the least recently used ones. If a
+block may be refilled in place, its key must contain its fingerprint.
 """
 
 import threading
@@ -19,7 +19,7 @@ _Owners = tuple[weakref.ref[Array], ...]
 
 @dataclass
 class CacheCounters:
-    """Numbers of encoded tiles that were made, and that were found."""
+    """Numbers of tiles that were encoded, and that were found in the cache."""
 
     encoded: int = 0
     reused: int = 0
@@ -46,10 +46,9 @@ class EncodedCache:
     ) -> Encoded:
         """Return the encoded form of block under key, making it if need be.
 
-        `exponents`: part of the key by identity, where their values lie on a device.
+        `exponents`: an array on a device, which joins the key by identity.
 
-        What is made is kept if all entries together stay within `budget` bytes, older
-        ones making room.
+        A new entry is kept if it fits into `budget` bytes; older ones make room for it.
         """
         owners = (block,) if exponents is None else (block, exponents)
         full_key = (*map(id, owners), key)

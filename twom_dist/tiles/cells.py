@@ -1,8 +1,8 @@
-"""The cells of a routine: one product or two of rows of tiles, and an epilogue.
+"""The cells of a routine: one or two products of rows of tiles, and an epilogue.
 
 gemm, herk, syrk: ``C_ij = alpha X_i Y_j``, where ``Y = op(A)^H`` (or ^T) for updates.
 her2k, syr2k: ``C = S + S^H`` (or ^T) with ``S = alpha op(A) op(B)``, so that a cell
-(i, j) takes S_ij and S_ji. One scaling for each row of A and of B: the common scaling
+(i, j) takes S_ij and S_ji. Each row of A and of B has its own scaling: the common one
 of [1]_ loses accuracy where the two differ in size.
 
 References
@@ -35,10 +35,10 @@ Product = tuple[Operand, Operand]
 
 
 def as_products(given: Sequence[Any], spec: Spec) -> list[Product]:
-    """Pair rows of both sides, each of which comes before its exponents."""
+    """Pair rows of both sides; `given` lists each row before its exponents."""
     operands = [*map(Operand, given[::2], given[1::2])]
     if spec.exact:
-        # Nothing scales integers.
+        # Integers are not scaled.
         operands = [Operand(x, no_exponents(x.view(0, spec))) for x, _ in operands]
     return [*zip(operands[::2], operands[1::2], strict=True)]
 
@@ -53,16 +53,16 @@ def compute_cell(
 ) -> Array:
     """Multiply the last (or only) panel of a cell and finish it: a tile of C.
 
-    No products where the spec is empty. `diagonal`: whether the diagonal of an update's
-    result runs through the cell; `before`: of the panels before; `c`: the tile of C
-    where beta is not 0; `out`: where the tile may be written to.
+    An empty spec takes no products. `diagonal`: whether the diagonal of an update's
+    result runs through the cell; `before`: accumulators of earlier panels; `c`: the
+    tile of C if beta is not 0; `out`: an array that the tile may be written to.
     """
     if spec.empty:
         engine = load_engine(spec)
         out = engine.scale_and_add(None, 0, spec.beta, c, spec.dtype)
         return _close(out, spec) if diagonal else out
-    # Another task may run on another device, which derives products in its own way, so
-    # that a triangle is multiplied only where no other has added to the tile.
+    # Only a triangle is multiplied if no other task has added to the tile: that task
+    # may run on another device, which derives products in its own way.
     triangle = _wanted_triangle(spec, diagonal) if before is None else "full"
     accumulators = multiply_cell(products, spec, diagonal, before, triangle)
     return _finish(accumulators, products, spec, diagonal, c, out)
@@ -121,7 +121,7 @@ def _finish(
         tasks.decode_tile(accumulator, left.exponents, right.exponents, spec)
         for accumulator, (left, right) in zip(accumulators, products, strict=True)
     ]
-    # On the diagonal both are the same.
+    # A diagonal cell has a single product.
     mirrored = mirror_tile(decoded[-1], spec)
     if spec.words == 2:
         out = add_pairs(decoded[0], mirrored)

@@ -3,11 +3,11 @@
 Keys are ``twom-<stage>-<token>`` with
 
 * ``twom-largest``, ``twom-sums`` (side, i, step): rows of a tile; (side, i, "all"): of
-  a row of tiles; with "shifted" behind, a second time, where columns are shifted;
+  a row of tiles; keys that end in "shifted" repeat these if columns are shifted;
 * ``twom-columns`` (side, step), ``twom-shifts`` ("all",) and (step,): shifts along k;
 * ``twom-sample`` (side,), (side, i, step), (step,) or ("cell", i, j), ``twom-spec``
   (0,): the moduli; ``twom-exponents`` (side, i): the scaling;
-* ``twom-panel`` (i, j, step): panels along k but the last;
+* ``twom-panel`` (i, j, step): all panels along k except the last;
 * ``twom-product`` (i, j): the last panel and the epilogue, a tile of C;
 * ``twom-update`` (i, j): a tile of an update's result: an alias of a computed one, its
   mirror image, or zeros.
@@ -47,7 +47,7 @@ def result_name(spec: Spec, *parts: Any) -> str:
 
 
 class TileTask(Task):
-    """A task that keeps its key: fused into what follows, it would lose its place."""
+    """A task that dask must not fuse: without its key it would lose its placement."""
 
     __slots__ = ()
 
@@ -77,7 +77,7 @@ def build_layer(
     """Return the tasks of a result by key; `name` is from `result_name`.
 
     The grid of an update is square, m and n alike. `cells`: computed tiles that are
-    wanted; by default all tiles of the result. `found`: what an earlier look has found.
+    wanted; by default all tiles of the result. `found`: findings of an earlier look.
     """
     graph = Graph(name, operands, grid, spec, cells)
     if found is None:
@@ -104,7 +104,7 @@ class Graph:
         self._stages = {x.removeprefix("twom-"): f"{x}-{token}" for x in stages}
         self.operands, self.grid, self.spec = operands, grid, spec
         computed = spec.routine.cells(grid.mt, grid.nt, spec.uplo)
-        # The other triangle of an update is wanted as well.
+        # By default the other triangle of an update is wanted as well.
         self._others = cells is None
         self._cells = computed if cells is None else [*cells]
         self.tasks: dict[Key, Task] = {}
@@ -132,7 +132,7 @@ class Graph:
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Task:
         """Make a row of tiles, checked where it enters a task."""
-        # One for all tasks: a line has shifts or not, and always the same.
+        # All tasks share it, since a line has at most one set of shifts.
         key = (line, steps, shifts is None)
         if key not in self._rows:
             (side, i), own = line, slice(steps.start, steps.stop)
@@ -182,7 +182,7 @@ class Graph:
         return shifts, before
 
     def settle(self, found: Any) -> Any:
-        """Leave it to the scheduler when what is computed."""
+        """Leave the order of computation to the scheduler."""
         return found
 
     def emit(self, cell: Cell, tile: Any) -> None:
@@ -192,7 +192,7 @@ class Graph:
             self.tasks[key] = Alias(key, tile.key)
 
     def hold(self, found: Found) -> Found:
-        """Make tasks of arrays, each of which goes to the scheduler by itself."""
+        """Make one task of each array, so that the scheduler handles them singly."""
         shifts, measured = found.shifts, found.measured
         if shifts is not None:
             shifts = [self.constant("shifts", (s,), x) for s, x in enumerate(shifts)]
@@ -214,7 +214,7 @@ def _together(refs: Sequence[Any]) -> Any:
 
 
 def _as_given(x: Any) -> Any:
-    """Have dask find the references in lists of them."""
+    """Wrap lists so that dask finds the references in them."""
     return List(*map(_as_given, x)) if isinstance(x, list | tuple) else x
 
 
@@ -223,7 +223,7 @@ def _as_given(x: Any) -> Any:
 
 @contextmanager
 def running(spec: Spec) -> Iterator[None]:
-    """Scope of a task: the engine's, with errors that any process can receive."""
+    """Run a task in its engine's scope, with errors that any process can receive."""
     with portable_errors(), load_engine(spec).task():
         yield
 
@@ -241,7 +241,7 @@ def receive(
     tiles: Any,
     shifts: Any,
 ) -> Row:
-    """Check the tiles of a row, which are lists of several."""
+    """Check the tiles of a row; a single tile comes without a list."""
     rows, steps = sizes
     if len(steps) == 1:
         tiles, shifts = [tiles], None if shifts is None else [shifts]

@@ -1,7 +1,7 @@
 """Tiles of integers, and of pairs of them, on their way to the engines.
 
-An engine takes numbers of floating point. Integers that these hold exactly stay as they
-are in memory, in graphs and in transit, and are widened tile by tile.
+Engines take floating-point numbers. Integers that these hold exactly keep their dtype
+in memory, in graphs and in transit, and are widened tile by tile.
 """
 
 from typing import Any
@@ -33,10 +33,10 @@ def largest_magnitude(dtype: Any) -> int:
 
 
 def working_dtype(stored: Any, largest: int | None = None) -> np.dtype[Any]:
-    """Return the dtype of floating point that integers, or pairs, are widened to.
+    """Return the floating-point dtype that integers, or pairs, are widened to.
 
-    `largest`: their largest magnitude, by default that of the dtype; up to 2^24 single
-    precision holds them.
+    `largest`: their largest magnitude, by default that of the dtype; single precision
+    holds integers up to 2^24.
     """
     found = np.dtype(stored)
     if largest is None:
@@ -46,7 +46,7 @@ def working_dtype(stored: Any, largest: int | None = None) -> np.dtype[Any]:
 
 
 def widen(block: Array, dtype: Any) -> Array:
-    """Convert integers, or pairs, to a dtype that holds them; others as they are."""
+    """Convert integers, or pairs, to a dtype that holds them, unless they have it."""
     if block.dtype == dtype:
         return block
     if block.dtype.names is None:
@@ -65,5 +65,5 @@ def _widen_rows(block: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def no_exponents(rows: Array) -> Array:
-    """Return the exponents of rows that are not scaled: integers as they are."""
+    """Return the exponents of rows of integers, which are not scaled: zeros."""
     return namespace(rows).zeros(rows.shape[:-1], np.int32)

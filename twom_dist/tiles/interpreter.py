@@ -1,4 +1,4 @@
-"""The words of `program`: what it asks of an interpreter, and what a look finds.
+"""The interface between `program` and its interpreters, and the findings of a look.
 
 `run.eager` calls each stage, `tiles.graph` makes it a task, `plan.count` counts it.
 """
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from ..typing import Cell, Side
 from .grid import Grid
 
-# An array or a record of some; or the reference of a task that makes it; or a count.
+# An array, a record of arrays, a reference to the task that makes it, or a count.
 Value = Any
 # A row of tiles of op(A), or of op(B)^T, by its index.
 Line = tuple[Side, int]
@@ -21,7 +21,7 @@ class Found(NamedTuple):
     Attributes
     ----------
     spec : Spec, or a value
-        With its moduli.
+        The spec with its moduli.
     shifts : sequence, or None
         For each tile along k the e of ``op(A) 2^-e`` and ``2^e op(B)``, or None.
     measured : mapping, or None
@@ -73,15 +73,15 @@ class Looking(Protocol):
     def decide(
         self, shifts: Sequence[Value], before: Mapping[Line, Any]
     ) -> tuple[Sequence[Value] | None, Mapping[Line, Any]]:
-        """Return None for shifts that are known to be none, and what holds then.
+        """Return the shifts, or None without any, and what of `before` still holds.
 
-        `before`: rows as they are stored. Where the shifts are known, and some, nothing
-        of it is left; where they are not known yet, all.
+        `before`: measurements of the rows as stored. Shifts that are known invalidate
+        all of it; while they are unknown, all of it is returned.
         """
         ...
 
     def settle(self, found: Value) -> Value:
-        """Let `found` be computed before tiles are read again, if they are not held."""
+        """Compute `found` before tiles are read again, where tiles are not held."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Accumulators on a device: how dask weighs, spills and sends them.
 
-Not imported before distributed is: whoever receives one imports this module with its
-class, and so knows how to read it.
+Imported only after distributed. A process that receives an accumulator imports this
+module with its class, and so knows how to read it.
 """
 
 import sys
@@ -15,7 +15,7 @@ from .accumulator import Accumulator
 
 
 class DeviceAccumulator(Accumulator):
-    """An accumulator whose arrays travel as arrays of a device do, not by pickle."""
+    """An accumulator whose arrays travel as device arrays do, not by pickle."""
 
 
 def _register(family: str, serialize: Any, deserialize: Any) -> None:

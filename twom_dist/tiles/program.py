@@ -1,6 +1,6 @@
 """The product, from top to bottom: the stages of every routine, in their order.
 
-What depends on the entries of the matrices is decided inside a stage, so that eager
+Stages make all decisions that depend on the entries of the matrices, so that eager
 products, graphs and plans all run these lines, each with an `Interpreter` of its own.
 """
 
@@ -54,9 +54,9 @@ def measure(
     before: Any = None,
     scan: Callable[..., Any] = stages.square_sums,
 ) -> tuple[Value, list[Value]]:
-    """Find the largest exponents over all of k, then exact sums: whole, and by tile.
+    """Find the largest exponents over all of k, then exact sums.
 
-    `before`: the same of the tiles as they are stored.
+    Returns findings for whole rows and for each tile; `before`: those without shifts.
     """
     again = () if shifts is None else ("shifted",)
     old = [None] * ex.grid.kt if before is None else before[1]

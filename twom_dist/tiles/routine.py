@@ -65,7 +65,7 @@ class Routine:
         return [(j, i) for i, j in lower] if uplo == "upper" else lower
 
     def count_cells(self, mt: int, nt: int) -> int:
-        """Count them."""
+        """Count the cells that are computed."""
         return mt * (mt + 1) // 2 if self.triangle else mt * nt
 
 

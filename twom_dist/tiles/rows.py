@@ -1,4 +1,4 @@
-"""Rows of tiles: one row of tiles of op(A), or of op(B)^T, along some of k."""
+"""Rows of tiles of op(A), or of op(B)^T, along all of k or a part of it."""
 
 from collections.abc import Sequence
 

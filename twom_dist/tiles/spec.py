@@ -31,7 +31,7 @@ class Spec:
     moduli : tuple of (int, str)
         `ResidueSystem.choice`; empty for the native product.
     op_a, op_b : {"N", "T", "C"}
-        Of the product behind an update: op_b is "C" or "T" where op_a is "N".
+        For an update, those of its product: op_b is "C" or "T" if op_a is "N".
     alpha, beta : number
     uplo : {"full", "lower", "upper"}
         Of an update.
@@ -41,14 +41,14 @@ class Spec:
     engine : str
         Name for `get_engine`.
     equilibrate : bool
-        Whether op(A) and op(B) are equilibrated along k before their rows and columns
-        are scaled, and where that pays.
+        Whether op(A) and op(B) are equilibrated along k, where that pays, before their
+        rows and columns are scaled.
     grade : {"", "native", "componentwise"}
-        Until `estimate` has settled the moduli, which then are those that are expected:
-        whether it looks at a sample or at all rows and columns. Empty afterwards, and
-        where they were asked for.
+        Whether `estimate` settles the moduli by a sample, or by all rows and columns;
+        until then `moduli` are the expected ones. Empty once they are settled, and if
+        the caller chose them.
     rho : float
-        What it has found; 0 before.
+        The rho that `estimate` has found; 0 before.
     empty : bool
         Whether nothing is multiplied, alpha or a dimension being 0.
     cache_bytes : int
@@ -61,7 +61,7 @@ class Spec:
     operand : str
         Dtype of A and B as engines take them; empty where it is that of the result.
     stored : () or (str, str)
-        Dtypes of the tiles of A and B until they are encoded, where these are others.
+        Dtypes of the tiles of A and B until they are encoded, if engines take others.
     """
 
     routine: Routine
@@ -103,7 +103,7 @@ class Spec:
 
     @property
     def input_itemsize(self) -> int:
-        """Bytes of an entry of A or B, the larger ones, until they are encoded."""
+        """Bytes of an entry of A or B, whichever is larger, until it is encoded."""
         return max(self.tile_dtype(side).itemsize for side in SIDES)
 
     @property
@@ -124,11 +124,11 @@ class Spec:
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The operands that differ."""
+        """Sides with tiles of their own: the left one alone if B is A."""
         return SIDES[:1] if self.twins else SIDES
 
     def own(self, side: Side) -> Side:
-        """Return the side whose tiles, and exponents, one side has."""
+        """Return the side that holds the tiles and exponents of a side."""
         return "left" if self.twins else side
 
     @property
@@ -138,7 +138,7 @@ class Spec:
 
     @property
     def twin_order(self) -> tuple[int, ...] | None:
-        """Plane of op(A) that is each plane of op(B)^T: where B is A, and has them."""
+        """The plane of op(A) equal to each plane of op(B)^T; None unless B is A."""
         if not self.twins or self.native:
             return None
         if is_conjugated(self.op_a) != is_conjugated(self.op_b):

@@ -1,7 +1,7 @@
-"""The stages of `program`: functions of a spec, rows of tiles, and what others found.
+"""The stages of `program`: functions of a spec, rows of tiles and earlier results.
 
-The same for arrays in memory and for every dask scheduler. Inputs are never written to:
-dask may hold them, send them or compute from them again.
+Arrays in memory and every dask scheduler share them. They never write to their inputs:
+dask may hold these, send them or compute from them again.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from .look.estimate import Bounds, Measured
 from .rows import Row
 from .spec import Spec, load_engine
 
-# Chosen rows of one operand, tile by tile, and what is known of all of its rows.
+# Chosen rows of one operand, tile by tile, and measurements of all of its rows.
 Sampled = tuple[Sequence[Array], Sequence[Measured]]
 
 
@@ -32,7 +32,7 @@ Sampled = tuple[Sequence[Array], Sequence[Measured]]
 def largest_exponents(spec: Spec, row: Row, before: Measured | None = None) -> Array:
     """Find the largest exponent of each row in one tile.
 
-    `before`: of the tile as it is stored, which holds where nothing is shifted.
+    `before`: measurements of the stored tile, which hold if nothing is shifted.
     """
     shifts = row.shifts_of(0, spec)
     if before is not None and shifts is None:
@@ -57,7 +57,7 @@ def square_sums(
 
 
 def scan_tile(spec: Spec, row: Row, largest: Array, before: None) -> Measured:
-    """Do as `square_sums`, and find the extreme exponents of each column."""
+    """Sum as `square_sums` does, and find the extreme exponents of each column."""
     columns = load_engine(spec).column_exponents(row.view(0, spec), largest)
     return square_sums(spec, row, largest, before)._replace(columns=columns)
 
@@ -140,7 +140,7 @@ def settle_by_cells(spec: Spec, ratios: Sequence[float]) -> Spec:
 
 
 def choose_exponents(spec: Spec, measured: Measured) -> Array | None:
-    """Choose a power of two for each row; none for a product that became native."""
+    """Choose a power of two for each row; None if the product became native."""
     if spec.native:
         return None
     rule = scaling_rule(spec.system, spec.k)

@@ -23,7 +23,7 @@ from .spec import (
 
 
 def _accumulator(values: Array, fill: Fill | None) -> Accumulator:
-    """Make one that distributed, if it is there, sends as it sends its arrays."""
+    """Make an accumulator, on a device one that distributed sends as device arrays."""
     if family_of(values) == "cupy" and "distributed" in sys.modules:
         from .moving import DeviceAccumulator
 
@@ -34,8 +34,8 @@ def _accumulator(values: Array, fill: Fill | None) -> Accumulator:
 def on_worker() -> bool:
     """Tell whether this runs on a worker whose process has no client.
 
-    Nobody refills its blocks in place, as a user may the arrays that an in-process
-    worker was given.
+    Nobody refills the blocks of such a worker in place, while a user may refill arrays
+    that an in-process worker was given.
     """
     worker, client = (sys.modules.get(f"distributed.{t}") for t in ("worker", "client"))
     if worker is None or not hasattr(worker.thread_state, "execution_state"):
@@ -46,8 +46,8 @@ def on_worker() -> bool:
 def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
     """Encode a tile, or find it in this process's cache.
 
-    Where B is A, a right operand is not encoded again: its planes are those of the left
-    one in another order.
+    If B is A, the planes of a right operand are those of the left one in another order,
+    so it is not encoded again.
     """
     engine, side = load_engine(spec), row.side
     if side == "right" and spec.twin_order is not None:
@@ -70,8 +70,8 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
 
     if spec.cache_bytes == 0:
         return encode()
-    # On a device they are told by identity: their values would have to be waited for.
-    # Where nothing is scaled they tell nothing.
+    # Exponents on a device join the key by identity, since reading their values would
+    # wait for the device. Those of integers are always 0.
     on_host = spec.exact or family_of(exponents) == "numpy"
     e = None if row.shifts is None else row.shifts[step]
     key = (
@@ -139,7 +139,7 @@ def _encode_pair(
     engine = load_engine(spec)
     x = encode_tile(left, step, rows, spec)
     y = encode_tile(right, step, columns, spec)
-    # Not before: making a tile waits, and then nothing of before is kept.
+    # Not earlier: encoding a tile waits, which releases all tiles kept until then.
     return engine.keep(x), engine.keep(y)
 
 
@@ -169,7 +169,7 @@ def decode_tile(
 ) -> Array:
     """Turn an accumulator into ``alpha op(A) op(B) + beta C``, or a triangle of it.
 
-    `out`: where it may be written to.
+    `out`: an array that the result may be written to.
     """
     if spec.native:
         values, scalars = accumulator.values, (spec.alpha, beta)
@@ -189,7 +189,7 @@ def decode_tile(
         out=out,
     )
     if accumulator.fill is not None:
-        # Rows and columns with a NaN or an Inf are encoded as 0, and so are low words.
+        # Rows and columns with a NaN or an Inf are encoded as 0: low words are 0, too.
         numbers = out[0] if spec.words == 2 else out
         engine.apply_fill(accumulator.fill, numbers, spec.alpha, beta, c)
     return out
@@ -203,7 +203,7 @@ def multiply_at_once(
     c: Array | None,
     out: Array | None,
 ) -> Array:
-    """Compute a product of whole matrices, whose moduli are known, by one call."""
+    """Multiply whole matrices, whose moduli are known, in one call of the engine."""
     rule, routine = scaling_rule(spec.system, spec.k), spec.routine
     assert rule is not None
     return multiply(

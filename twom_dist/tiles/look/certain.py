@@ -1,15 +1,15 @@
-"""Moduli of the matrices of a stack, where a look at all of them at once settles them.
+"""Moduli of the matrices of a stack, found for all at once where they are certain.
 
 A matrix of a stack takes the moduli that it takes alone: `estimate` finds them from
 exact bounds of ``|A| |B|``, matrix by matrix, which takes longer than small products.
-Here those bounds are bracketed, in units of the norms, as cosines between rows of |A|
-and columns of |B|; first by their sums alone: with ``u = s/k + d``, where d sums to 0,
+This module brackets those bounds, in units of the norms, as cosines between rows of |A|
+and columns of |B|. It begins with their sums: with ``u = s/k + d``, where d sums to 0,
 
     u v = s_u s_v / k + d_u d_v >= s_u s_v / k - sqrt((1 - s_u^2/k) (1 - s_v^2/k))
 
-by Cauchy-Schwarz; then, where that does not tell, by one product in float32, of those
-rows and columns alone whose sums are too small to tell. Most matrices lie within one
-number of moduli, and `estimate` is asked about the others.
+by Cauchy-Schwarz. If that leaves the moduli open, one product in float32 follows, of
+only those rows and columns whose sums are too small to tell. For most matrices both
+ends of the bracket give the same moduli; `estimate` is asked about the others.
 """
 
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ from ..spec import SIDES, Spec, as_rows, load_engine
 from .equilibration import may_gain
 from .estimate import SAMPLE, Measured, choose_rows, magnitude_bits
 
-# Steps of a power of two in which ratios are told apart: 1/16 of a bit of M.
+# Steps per power of two to which ratios are rounded: each is 1/16 of a bit of M.
 _STEPS = 16
 
 
 class Seen(NamedTuple):
-    """One side of a stack: its rows, what is known of them, their sums over norms."""
+    """One side of a stack: its rows, their measurements, their sums over norms."""
 
     rows: Array
     measured: Measured
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
 def certain_systems(
     a: Array, b: Array, measured: Sequence[Measured], spec: Spec
 ) -> list[ResidueSystem | None]:
-    """Return the residue system of each matrix, or None where this cannot tell it.
+    """Return the residue system of each matrix, or None where it is uncertain.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def certain_systems(
     if spec.equilibrate:
         columns = [engine.column_exponents(x, known.largest) for x, known in sides]
         open_ = ~may_gain(*(convert(x[:, 0], "numpy") for x in columns))
-    # Rounded down: bounds grow with them.
+    # Rounded down, since bounds grow with these sums.
     down = 1 - _rounding(spec.k)
     seen = [
         Seen(
@@ -89,10 +89,10 @@ def _smallest(seen: Sequence[Seen]) -> tuple[Array, Array]:
 
 
 def _bound_by_products(seen: Sequence[Seen], spec: Spec) -> tuple[Array, Array]:
-    """Bound the smallest cosines, from what products of some rows and columns are.
+    """Bound the smallest cosines by products of some rows and columns.
 
-    Not of those that are safe with all others by their sums: their cosines are at least
-    `safe`, with which no further modulus is needed.
+    The others are left out, since their sums show that their cosines are at least
+    `safe`, for which no further modulus is needed.
     """
     factor, cut = _losses([x.measured for x in seen], spec)
     safe = (_least_safe(spec.method, spec.k, spec.unit_roundoff) + cut) / factor
@@ -133,7 +133,7 @@ def _sample(seen: Seen, spec: Spec) -> Seen:
         return seen
     on_host = seen.measured.on_host()
     rows = [choose_rows([on_host.take(i)], spec)[0] for i in range(count)]
-    # Where there are none, any will do: they are left out.
+    # Without any, row 0 stands in: it is 0 or not finite, and so left out later.
     chosen = np.array([np.resize(t if len(t) else [0], SAMPLE) for t in rows])
     matrices = np.arange(count)[:, np.newaxis]
     which = matrices, convert(chosen, family_of(seen.rows))
@@ -148,14 +148,14 @@ def _settle(
     seen: Sequence[Seen],
     spec: Spec,
 ) -> None:
-    """Note the systems of matrices whose smallest cosines lie between two numbers."""
+    """Note the systems of matrices for which both bounds of the cosine agree on one."""
     factor, cut = _losses([x.measured for x in seen], spec)
     least = cosines[0] * factor - cut
     most = cosines[1] * (1 + _rounding(spec.k))
-    # Far from where largest terms stand for sums.
+    # Far above the cosines for which `estimate` takes largest terms instead of sums.
     known = least >= np.maximum(8 * cut, 2.0**-60)
     given = spec.method, spec.k, spec.unit_roundoff
-    # Steps of ratios, which are squares of 1 over a cosine, rounded apart.
+    # Ratios are 1 over squared cosines; their steps are rounded outwards.
     low, high = (-2 * _STEPS * np.log2(np.minimum(x[known], 1)) for x in (most, least))
     steps = (
         np.floor(low).astype(int).tolist(),
@@ -168,11 +168,11 @@ def _settle(
 
 
 def _losses(measured: Sequence[Measured], spec: Spec) -> tuple[float, Array]:
-    """Return f and c: `estimate` finds at least f times a cosine, less c.
+    """Return f and c: `estimate` finds at least f times a cosine minus c.
 
     Its magnitudes are cut to 8 bits and then, in units of each row's power of two, to b
     bits: each is off by at most 2^-7 of itself and 2^-b, and they are at most sqrt(2).
-    Norms are such units, too.
+    Norms are in these units, too.
     """
     smallest: Any = 1.0  # of each matrix of a stack
     for x in (measured[0], measured[-1]):
@@ -192,12 +192,12 @@ def _rounding(k: int) -> float:
 
 @lru_cache(maxsize=64)
 def _least_safe(method: str, k: int, u: float) -> float:
-    """Return a cosine from which on no modulus is needed that 1 does not need."""
+    """Return a cosine above which no more moduli are needed than for cosine 1."""
     steps = 0
     first = _system_at(method, k, u, 0)
     while steps < 16 * _STEPS and _system_at(method, k, u, steps + 1) == first:
         steps += 1
-    # By half a step more, so that rounding it apart ends at the last one.
+    # Half a step before the last one, so that rounding outwards ends there.
     return float(2.0 ** (-(steps - 0.5) / (2 * _STEPS)))
 
 

@@ -27,7 +27,7 @@ _BITS = 40
 def choose_shifts(left: Array, right: Array, dtype: Any) -> Array | None:
     """Choose e of ``op(A)[:, l] 2^-e_l`` and ``op(B)[l] 2^e_l``.
 
-    Integers only, so that all who find the same exponents find the same e.
+    All is integer arithmetic, so that equal exponents give equal e.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ def choose_shifts(left: Array, right: Array, dtype: Any) -> Array | None:
         return None
     e = _halve(a - b)
     e -= _halve(e[both].max() + e[both].min())
-    # What meets zeros alone becomes as small as the least of the others.
+    # Columns that meet only zeros become as small as the smallest of the others.
     least = _halve((a + b)[both].min())
     e = np.where(both, e, np.where(b == ZERO_ROW, a - least, least - b))
     info = np.finfo(dtype)
-    # Exponents of normal numbers; the factors are some, too.
+    # Exponents of normal numbers; the factors have to be normal, too.
     low, high, most = info.minexp + 1, info.maxexp, info.maxexp - 8
     room_a, room_b = (np.maximum(0, -x - low) for x in (a_least, b_least))
     e = np.clip(e, np.maximum(a_largest - high, -room_b), room_a)
@@ -71,8 +71,8 @@ def _halve(x: Any) -> Any:
 def _gains(a: Array, b: Array, both: Array) -> bool:
     """Tell whether the norms of the columns' largest entries gain a factor of `GAIN`.
 
-    Relative to their rows, which are scaled anyway: a row times a power of two changes
-    nothing.
+    Entries are relative to their rows, which are scaled anyway: a row times a power of
+    two changes nothing.
     """
     bits = min(_BITS, 62 - len(a).bit_length())
 
@@ -89,7 +89,7 @@ def _gains(a: Array, b: Array, both: Array) -> bool:
 
 
 def may_gain(a: Array, b: Array) -> Array:
-    """Tell the matrices of stacks for which `choose_shifts` may not be None.
+    """Mark the matrices of stacks for which `choose_shifts` may find shifts.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def may_gain(a: Array, b: Array) -> Array:
 
     of_a, of_b = log2_sums(2 * a, a != ZERO_ROW), log2_sums(2 * b, b != ZERO_ROW)
     of_both = log2_sums(a + b, both)
-    # Less than what the rounding of these sums, and theirs to fewer bits, can hide.
+    # 2^-20 covers the rounding of these sums, and that of `_gains` to fewer bits.
     gains = of_a + of_b + 2.0**-20 >= 2 * (np.log2(GAIN) + of_both)
     found: Array = gains & both.any(axis=-1)
     return found

@@ -34,7 +34,7 @@ from ...typing import Array
 from ..rows import Row
 from ..spec import Spec, load_engine
 
-# Rows, and columns, of a sample; half of them the dominated ones, half in runs.
+# Rows, and columns, of a sample: half are dominated by a few entries, half in runs.
 SAMPLE = 128
 _RUN = 8
 # Rows and columns whose product is held at once.
@@ -109,7 +109,7 @@ def _join(tiles: Sequence[Array]) -> Array:
 
 
 def _mark_smallest(x: Array, count: int) -> Array:
-    """Tell the smallest numbers, of equal ones the first: as a stable sort would."""
+    """Mark the smallest numbers, the first of equal ones, as a stable sort would."""
     last = np.partition(x, count - 1)[count - 1]
     found = x < last
     equal = np.flatnonzero(x == last)
@@ -120,7 +120,7 @@ def _mark_smallest(x: Array, count: int) -> Array:
 def sample_rows(row: Row, largest: Array, rows: Array, spec: Spec) -> Array:
     """Take the magnitudes of some rows of a tile, in units of each row's power of two.
 
-    As `Engine.magnitudes` has them: samples are sent to where they meet.
+    Their form is that of `Engine.magnitudes`, as samples are sent to where they meet.
     """
     x = row.view(0, spec)
     sample = Sample(x, convert(largest, family_of(x)), rows, row.shifts_of(0, spec))
@@ -131,10 +131,10 @@ def sample_rows(row: Row, largest: Array, rows: Array, spec: Spec) -> Array:
 def bound_products(left: Array, right: Array, spec: Spec) -> Bounds:
     """Bound ``|A| |B|^T`` from below, for the samples of one tile along k.
 
-    The sums are those of magnitudes rounded down to b bits. Where they are below 2^-b,
-    which terms of less than that decide, the largest term stands for all. Elsewhere it
-    does no harm, for it is not larger: one with a factor below 2^-b is at most
-    2^(-b-1), and the power of two of any other is in the sum.
+    The sums are those of magnitudes rounded down to b bits. Where a sum is below 2^-b,
+    terms below 2^-b decide, and the largest term stands for all. Elsewhere the largest
+    term does no harm, for it is not above the sum: a term with a factor below 2^-b is
+    at most 2^(-b-1), and the power of two of any other is in the sum.
     """
     engine, bits = load_engine(spec), magnitude_bits(spec.k)
     sums = engine.multiply_magnitudes(left, right, bits)
@@ -162,7 +162,7 @@ def _add_two(x: Bounds, y: Bounds) -> Bounds:
 
 
 def magnitude_bits(k: int) -> int:
-    """Bits b of a magnitude such that sums of products, each below 2^(2b+1), fit 53."""
+    """Bits b of a magnitude so that sums of products below 2^(2b+1) fit 53 bits."""
     return min(20, (52 - k.bit_length()) // 2)
 
 
@@ -183,7 +183,7 @@ def square_ratio(bounds: Bounds, squares: Sequence[Array], k: int) -> float:
     # A power of two, which rounds nothing wherever it is multiplied.
     left *= 2.0 ** (-4 * norm_bits(k))
     ratios = left[:, np.newaxis] * right
-    # Where nothing meets, nothing is divided.
+    # Entries without common nonzeros do not count: their ratio becomes 0.
     lower[lower == 0] = np.inf
     ratios /= lower
     ratios /= lower
@@ -214,7 +214,7 @@ def bound_tiles(left: Sequence[Array], right: Sequence[Array], spec: Spec) -> Bo
 
 
 def sample_sums(rows: Sequence[Array], measured: Sequence[Measured]) -> Array:
-    """Square sums of chosen rows."""
+    """Return the sums of squares of chosen rows."""
     pairs = zip(rows, measured, strict=True)
     return _join([convert(tile.sums, "numpy")[i] for i, tile in pairs])
 

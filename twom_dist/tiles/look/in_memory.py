@@ -1,8 +1,8 @@
-"""Matrices in memory, looked at by an engine that launches all stages at once.
+"""The look at matrices in memory, for engines that launch all its stages at once.
 
-All that may be needed is launched together and fetched by one wait, since waiting
-costs such an engine more than the stages do. Only matrices whose columns are shifted
-are looked at again.
+Everything that may be needed is launched together and fetched by one wait, since
+waiting costs such an engine more than the stages do. Only matrices whose columns are
+shifted take a second look.
 """
 
 from collections.abc import Sequence

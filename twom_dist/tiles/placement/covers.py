@@ -74,7 +74,7 @@ def bits(mask: int) -> Iterator[int]:
 def greedy_cover(points: int, sets: int, seed: int) -> Cover:
     """Give points to the set with the fewest pairs, each time the one that adds most.
 
-    `seed`: of the choice among points that add as much.
+    `seed`: for the choice among points that add equally much.
     """
     random = Random(seed)
     missing = [((1 << points) - 1) ^ (1 << point) for point in range(points)]
@@ -98,7 +98,7 @@ def greedy_cover(points: int, sets: int, seed: int) -> Cover:
 
 
 def plane_cover(sets: int) -> Cover | None:
-    """Return the lines of a finite plane, or None where none is known with so many.
+    """Return the lines of a finite plane, or None if no known plane has this many.
 
     The projective plane of order c has c (c + 1) + 1 points and as many lines: the
     shifts of a perfect difference set. The affine plane is what is left without one

@@ -49,7 +49,7 @@ def worker_grids(workers: int) -> list[WorkerGrid]:
 def balanced_grids(workers: int, mt: int, nt: int) -> list[WorkerGrid]:
     """List the grids with the least work on one slot; some workers may be left out.
 
-    None needs more inputs on a slot than the best grids of all workers do.
+    No slot needs more inputs than in the best of the grids that use all workers.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def balanced_grids(workers: int, mt: int, nt: int) -> list[WorkerGrid]:
 
 
 def _fewest(tiles: int, slots: int) -> int:
-    """Count the slots that are needed to have no more tiles on one than these."""
+    """Return the fewest slots of which none gets more tiles than with `slots`."""
     most = -(-tiles // max(1, slots))
     return max(1, -(-tiles // max(1, most)))
 
@@ -93,10 +93,10 @@ def choose_grid(
 
 
 def assign_slots(gains: Sequence[Mapping[W, int]], workers: Sequence[W]) -> list[W]:
-    """Give each slot its own worker so that the bytes already there are many.
+    """Give each slot its own worker, such that many needed bytes are already there.
 
     `gains`: for each slot, the bytes that it needs and a worker holds already. There
-    are as many workers as slots. What is found is a local optimum under swaps of two.
+    are as many workers as slots. The result is a local optimum under swaps of two.
     """
     chosen = list(workers)
 
@@ -117,7 +117,7 @@ def assign_slots(gains: Sequence[Mapping[W, int]], workers: Sequence[W]) -> list
 
 
 def spread(items: Iterable[T], candidates: Callable[[T], Sequence[W]]) -> dict[T, W]:
-    """Put each item on the least loaded of its candidates, the first where equal."""
+    """Put each item on the least loaded of its candidates, the first of equals."""
     load: dict[W, int] = {}
     placed: dict[T, W] = {}
     for item in items:

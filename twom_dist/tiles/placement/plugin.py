@@ -1,7 +1,7 @@
-"""A scheduler plugin that puts product tasks, and their inputs, where they move least.
+"""A scheduler plugin that places product tasks and their inputs to move the least data.
 
-Tiles of a rectangle go to a grid of workers, tiles of a triangle where `tiles.triangle`
-puts them.
+Tiles of a rectangle go to a grid of workers, tiles of a triangle where `triangle` puts
+them.
 
 Layer annotations vanish in array optimisation (dask/dask#7036), so the restrictions
 are set where the graph arrives. They are loose: a worker that dies or pauses loses its
@@ -23,11 +23,11 @@ from .grids import WorkerGrid, assign_slots, balanced_grids, spread
 from .triangle import TriangleMap, triangle_map
 
 PLUGIN_NAME = "twom-placement"
-# After such a pause others take over the tasks that the worker has not begun. Shorter
-# pauses, while a tile is written to disk, cost less than moving its inputs.
+# After such a pause other workers take over what the paused one has not begun.
+# Shorter pauses, while a tile is written to disk, cost less than moving its inputs.
 PAUSE_SECONDS = 5.0
 
-# Stages of tiles that another product may take.
+# Stages whose tiles may be inputs of another product.
 RESULTS = (PRODUCT, UPDATE)
 
 
@@ -40,13 +40,13 @@ def _stage_and_token(key: Any) -> tuple[str, str]:
 def _split(name: Any) -> tuple[str, str]:
     if not (isinstance(name, str) and name.startswith("twom-")):
         return "", ""
-    # dask names a chain of tasks that it has made one by the stages of all.
+    # dask names a fused chain of tasks by the stages of all of them.
     stage, token = name.split("-")[1], name.rpartition("-")[2]
     return f"twom-{stage}", token
 
 
 class PlacementPlugin(SchedulerPlugin):
-    """Restrict product tasks loosely to workers, of those that are alive."""
+    """Restrict product tasks loosely to running workers."""
 
     name = PLUGIN_NAME
     idempotent = True
@@ -81,8 +81,8 @@ class PlacementPlugin(SchedulerPlugin):
     ) -> None:
         """Withhold placed tasks from work stealing, which ignores loose restrictions.
 
-        Stolen product tasks doubled the traffic of 4 workers on 2 cores. A worker that
-        dies or leaves is no matter of stealing: its tasks go back to the scheduler.
+        Stolen product tasks doubled the traffic of 4 workers on 2 cores. Tasks of a
+        worker that dies or leaves need no stealing: they go back to the scheduler.
         """
         if key not in self.placed:
             return
@@ -98,10 +98,10 @@ class PlacementPlugin(SchedulerPlugin):
                     unknown.discard(task)
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
-        """Let go of the tasks of a worker that has gone.
+        """Lift the restrictions of tasks that were placed on a worker that has gone.
 
-        Where no other was there, the scheduler would keep them for it, even though
-        their restrictions are loose.
+        If it was the only worker, the scheduler would keep its tasks waiting for it,
+        even though their restrictions are loose.
         """
         if worker in self.paused:
             self.paused.pop(worker).cancel()
@@ -111,7 +111,7 @@ class PlacementPlugin(SchedulerPlugin):
                 task.worker_restrictions = None
 
     def log_event(self, topic: str, msg: Any) -> None:
-        """Watch for workers that pause, and for those that go on; topic: a worker."""
+        """Watch for workers that pause or go on; `topic` is a worker's address."""
         if not isinstance(msg, dict) or msg.get("action") != "worker-status-change":
             return
         if topic in self.paused:
@@ -143,7 +143,7 @@ class PlacementPlugin(SchedulerPlugin):
             loads[other] += 1
             if placed:
                 task.worker_restrictions = {other.address}
-            # A task that runs already is not given away.
+            # A worker does not give away a task that runs already.
             stealing.move_task_request(task, state, other)
         self._let_go_later(worker)
 
@@ -190,7 +190,7 @@ def _is_restricted(ts: Any) -> bool:
 
 
 def _collect_needed(states: list[Any]) -> dict[Any, set[Cell]]:
-    """Find all that the tasks of one product take, and for which cells."""
+    """Map each input of the tasks of one product to the cells that need it."""
     needed: dict[Any, set[Cell]] = defaultdict(set)
     for ts in states:
         cell = ts.key[1:3]
@@ -200,7 +200,7 @@ def _collect_needed(states: list[Any]) -> dict[Any, set[Cell]]:
 
 
 def _is_tile(task: Any, own: str) -> bool:
-    """Tell a chunk of A, B or C from what a product makes for itself."""
+    """Tell a chunk of A, B or C from the intermediate results of a product."""
     stage, token = _stage_and_token(task.key)
     return not stage or (stage in RESULTS and token != own)
 
@@ -224,7 +224,7 @@ def _list_scaling(needed: Iterable[Any]) -> set[Any]:
 def _take_turns(consumers: dict[Any, list[str]]) -> list[Any]:
     """Order tiles such that those with the same consumers do not follow each other.
 
-    Where they do, the last of them find only workers that have their share already.
+    Otherwise the last of them would find only workers that have their share already.
     """
     turns: dict[Any, int] = {}
     taken: Counter[tuple[str, ...]] = Counter()
@@ -236,7 +236,7 @@ def _take_turns(consumers: dict[Any, list[str]]) -> list[Any]:
 
 
 def _homes(tile: Any, consumers: list[str]) -> list[str]:
-    """List where a tile may be scaled without moving more than its products need."""
+    """List the workers on which scaling a tile moves no more than its products do."""
     return [worker.address for worker in tile.who_has or ()] or consumers
 
 
@@ -278,7 +278,7 @@ def _seat(
     """Give each slot the worker that holds most of what it needs."""
     slots = {cell: layout.slot(*cell) for cell in cells}
     needs = {tile: {slots[cell] for cell in uses[tile]} for tile in uses}
-    # As many as workers: what a slot that does not exist gets is left out.
+    # One for each worker, though a layout may have fewer slots.
     gains: list[dict[str, int]] = [defaultdict(int) for _ in workers]
     total = 0
     for tile, slots_of_tile in needs.items():
@@ -293,7 +293,7 @@ def _seat(
 
 
 def with_ancestors(tiles: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
-    """Yield tiles with their workers, and what only tasks of one worker need for them.
+    """Yield tiles with their workers, and their ancestors that one worker alone needs.
 
     A task is followed once all of its dependents are on one worker, so that each edge
     of the graph is looked at once.

@@ -1,8 +1,8 @@
-"""Placement of the tiles of one triangle, as of A A^H: pure functions.
+"""Placement of the tiles of one triangle, such as that of A A^H: pure functions.
 
-Tile (i, j) needs rows i and j of A. On a cyclic grid a worker holds two sets of rows:
-those of the rows and those of the columns of its tiles. With the covers of
-`tiles.covers` both are one set, and little more than half as much is held and moved.
+Tile (i, j) needs rows i and j of A. On a cyclic grid a worker holds two sets of rows of
+A: one for the rows and one for the columns of its tiles. With the covers of `covers`
+both are one set, and little more than half as much is held and moved.
 """
 
 from collections import Counter, defaultdict
@@ -16,13 +16,13 @@ from ...typing import Cell
 from .covers import Cover, bits, greedy_cover, plane_cover
 from .grids import worker_grids
 
-# Rows that the search sees, each in the place of several where there are more; sizes of
-# covers that it tries, each so many times; and how many of them are filled with cells.
+# Rows that the search sees (each stands for several if there are more), sizes of covers
+# that it tries, attempts for each size, and covers that it fills with cells.
 ROWS, SIZES, SEEDS, KEPT = 64, 32, 2, 8
-# Rows that are placed one by one; those beyond follow them. Workers up to which covers
-# are searched for.
+# Rows that are placed one by one, while further rows repeat their placement; and the
+# most workers for which covers are searched.
 PLACED, SEARCHED = 256, 512
-# Largest over mean load that counts as even: to be nearer can cost a third of the rows
+# Largest over mean load that counts as even: a smaller one can cost a third more rows
 # (15 instead of 11, of 56 on 31 workers).
 EVEN = 1.02
 
@@ -41,8 +41,8 @@ class TriangleMap:
     workers : int
         Slots.
     slots : mapping
-        Slot of every cell (i, j) with i >= j, of a triangle of all rows or fewer. Row r
-        is placed as row r mod `period`, the number of these.
+        Slot of every cell (i, j) with i >= j, for the first `period` rows. Row r is
+        placed as row r mod `period`.
     """
 
     count: int
@@ -87,13 +87,13 @@ class TriangleMap:
 
     @cached_property
     def copies(self) -> int:
-        """Rows that move, each once for every slot that needs it but the first."""
+        """Rows that move: each to every slot that needs it except the first."""
         return sum(map(len, self._rows.values())) - self.count
 
 
 @lru_cache(maxsize=16)
 def triangle_map(count: int, workers: int) -> TriangleMap:
-    """Place a triangle of so many rows of tiles, and keep the result.
+    """Place a triangle of `count` rows of tiles, and keep the result.
 
     Examples
     --------
@@ -105,12 +105,12 @@ def triangle_map(count: int, workers: int) -> TriangleMap:
         TriangleMap(count, workers, MappingProxyType(place_triangle(period, workers)))
         for period in _find_periods(count, workers)
     ]
-    # Cut so coarsely, twice as much above the mean still counts as even.
+    # Repeated rows cut it coarsely, so twice the excess over the mean counts as even.
     return min(maps, key=lambda found: (max(found.balance, 2 * EVEN - 1), found.copies))
 
 
 def _find_periods(count: int, workers: int) -> list[int]:
-    """List numbers of rows to place one by one: all of them, or some that may do."""
+    """List numbers of rows to place one by one: all of them, or some candidates."""
     if count <= PLACED:
         return [count]
     alike = -(-count // PLACED)
@@ -221,7 +221,7 @@ def _fill(cover: Cover) -> dict[Cell, int]:
             kinds[holders[i] & holders[j], _work((i, j))].append((i, j))
     slots: list[dict[_Kind, list[Cell]]] = [defaultdict(list) for _ in cover.sets]
     load = [0] * len(cover.sets)
-    # Cells with a choice last, and of these the small ones.
+    # Cells with the fewest slots to choose from first, the larger ones before others.
     for kind in sorted(kinds, key=lambda kind: (kind[0].bit_count(), -kind[1])):
         choice, work = kind
         for cell in kinds[kind]:
@@ -240,7 +240,7 @@ def _fill(cover: Cover) -> dict[Cell, int]:
 def _level(slots: list[dict[_Kind, list[Cell]]], load: list[int]) -> None:
     """Relieve the fullest slot along chains of slots, each giving a cell to the next.
 
-    Each chain lowers the sum of the squared loads, so that they come to an end.
+    Each chain lowers the sum of the squared loads, so that the loop ends.
     """
     even = -(-sum(load) // len(load))
     while max(load) > even:
@@ -258,7 +258,7 @@ def _find_chain(
 ) -> list[tuple[int, _Kind, int]]:
     """Find cells of this work to pass on, from the fullest slot to one with room.
 
-    A list of givers, kinds of cells and takers.
+    Returns givers, kinds of cells and takers.
     """
     fullest = max(range(len(load)), key=load.__getitem__)
     came: dict[int, tuple[int, _Kind]] = {}
