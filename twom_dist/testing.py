@@ -93,7 +93,7 @@ def row_residuals(
     The measure of each row is relative to the sum of ``|alpha| ||a_i|| sum_j ||b_j||``
     and ``|beta| sum_j |c0_ij|``, and excludes errors that underflow may cause. It is
     Inf if a row of C is not finite although its products are finite and do not
-    overflow, and NaN if the products are not finite.
+    overflow, and NaN if the products are not finite or a row of C has overflowed.
 
     Parameters
     ----------
@@ -136,6 +136,7 @@ def row_residuals(
         relative = np.where(inside, difference, np.nan)
         np.divide(difference, scale, out=relative, where=inside & (scale > 0))
     fits = inside & (top + np.frexp(np.where(inside, scale, 0))[1] < 1023)
+    relative[~np.isfinite(found)] = np.nan
     relative[fits & ~np.isfinite(found)] = np.inf
     return relative
 

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, Literal, Protocol, TypeVar
 
+import numpy as np
 import numpy.typing as npt
+
+from .errors import PlanError, shown
 
 # A NumPy or CuPy array: engines take and give arrays of their own family.
 Array = Any
@@ -28,6 +31,13 @@ def as_integer(value: Any) -> int | None:
         return index(value)
     except TypeError:
         return None
+
+
+def as_flag(name: str, value: Any) -> bool:
+    """Return True or False; refuse all else, texts such as "no" as well."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise PlanError(f"{name}={shown(value)} is neither True nor False", "", name)
 
 
 # --- arrays as a type checker sees them, whose libraries are not imported -------------

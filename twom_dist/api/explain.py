@@ -87,8 +87,8 @@ def _look(posed: Problem) -> Explanation:
     (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]
     # What is found does not depend on the workers.
     plan = make_plan(replace(spec, lazy=True), (m, n, k), Cluster())
-    # Looked at even where the moduli are given.
-    looking = replace(plan.spec, grade=grade or "native")
+    # Looked at even where the moduli are given, and then whatever they cannot do.
+    looking = plan.spec if grade else replace(plan.spec, grade="native", words=1)
     found = look_at_arrays(a, b, plan.grid, looking, lambda x: x.compute())
     settled = found.spec if grade else replace(plan.spec, rho=found.spec.rho)
     return add_findings(_explain(posed, settled), found)

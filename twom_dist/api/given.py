@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ArgumentError
 from ..interop.dlpack import adopt
 from ..interop.labelled import as_plain
 from ..interop.stored import is_on_disk, outline
@@ -30,6 +31,9 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     reading : bool
         Whether entries are looked at: files become dask arrays, not headers.
     """
+    if call.out is not None:
+        text = "nothing is computed here, so out has no effect"
+        raise ArgumentError(text, "Omit the argument out", "out")
     if call.dim is not None:
         call = as_plain(call)
     if dtype is not None and not isinstance(call.terms.choice.target, Exact):

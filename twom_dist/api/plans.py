@@ -84,8 +84,9 @@ def plan(
     """
     call = take_matrices(ask(routine, matrices, options, plan), dtype)
     posed = _pose(call)
-    lazy_inputs = any(map(is_dask, (call.A, call.B)))
-    described = (n_workers, threads_per_worker, memory_limit) != (None, None, None)
+    lazy_inputs = any(map(is_dask, (call.A, call.B, call.C)))
+    given = n_workers, threads_per_worker, memory_limit
+    described = any(x is not None for x in given)
     if lazy_inputs and not described:
         cluster = current_cluster(posed.spec.engine)
     else:
@@ -132,7 +133,8 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     if call.terms.choice.pairs:
         a, b = (None if x is None else as_pairs(x, "A or B") for x in call[1:3])
         posed = replace(posed, a=a, b=a if b is None else b)
-    left, right, _ = align(replace(posed, c=None))
+    c = posed.c if is_dask(posed.c) else None
+    left, right, _ = align(replace(posed, c=c))
     return plan_aligned(posed.spec, left, right, cluster)
 
 

@@ -75,6 +75,10 @@ class Product:
             raise ArgumentError(text, "Give it to each call", "out")
         call = ask(routine, (A,) if B is None else (A, B), options, type(self))
         terms = call.terms
+        if call.C is not None:
+            count = terms.routine.matrices
+            text = f"a Product of {terms.routine.name} is made of {count} shapes"
+            raise ArgumentError(text, "Give C to each call", "two-b")
         if terms.choice.pairs:
             text = "a Product takes matrices of two dimensions, not pairs"
             raise ArgumentError(text, "Call the routine itself", "pairs")

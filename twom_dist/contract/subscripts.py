@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -174,7 +173,7 @@ def _read_axes(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
             text = f"axes={count}, but a has {left} axes and b {right}"
             raise PlanError(text, "", "axes")
         return list(range(left - count, left)), list(range(count))
-    pair = list(axes) if isinstance(axes, Iterable) else []
+    pair = list(axes) if np.iterable(axes) else []
     if len(pair) != 2 or isinstance(axes, str):
         text = f"axes={axes!r} is neither a number of axes nor axes of a and of b"
         raise ArgumentError(text, "Give 2, or ([0], [1])", "axes")
@@ -190,7 +189,7 @@ def _read_axes(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
 
 def read_each(given: Any, ndim: int, name: str) -> list[int]:
     """Read axes of an array; negative ones count from the end."""
-    listed = list(given) if isinstance(given, Iterable) else [given]
+    listed = list(given) if np.iterable(given) else [given]
     found = []
     for value in listed:
         axis = as_integer(value)

@@ -6,6 +6,7 @@ from time import perf_counter
 from typing import Any
 
 from ..cluster.local import choose_workers
+from ..errors import ArgumentError, shown
 from ..run.client import check_client, current_client, current_cluster, ensure_placement
 from .execution import compute_value, compute_wave
 from .inputs import check_unchanged
@@ -23,9 +24,12 @@ def run_job(
     job: Job,
     client: Any = None,
     tile: int | None = None,
-    progress: Report | None = None,
+    progress: Any = None,
 ) -> JobSummary:
     """Start or continue the output of a job on a client's workers, or in threads."""
+    if progress is not None and not callable(progress):
+        problem = f"progress={shown(progress)} cannot be called"
+        raise ArgumentError(problem, "Give a function of a Progress", "progress")
     client = current_client() if client is None else client
     check_client(client)
     if client is None:

@@ -12,7 +12,7 @@ from ..plan import Cluster, Layout, find_chunks, lay_out
 from ..problem.call import Call
 from ..problem.problem import Problem, check_matrices, of_headers
 from ..store import StoredMatrix, find_unfinished, open_matrix
-from ..typing import Array
+from ..typing import Array, as_flag
 
 Path = str | os.PathLike[str]
 # Makes the tile of the other triangle.
@@ -97,9 +97,9 @@ def open_job(
     return Job(
         **vars(posed),
         output=output,
-        overwrite=overwrite,
-        refuse_missing=refuse_missing,
-        verify=verify,
+        overwrite=as_flag("overwrite", overwrite),
+        refuse_missing=as_flag("refuse_missing", refuse_missing),
+        verify=as_flag("verify", verify),
     )
 
 

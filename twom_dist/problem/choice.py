@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, Self, cast
 
-import numpy as np
-
 from ..errors import AccuracyError, PlanError, shown
 from ..kernels.registry import ENGINES
 from ..moduli import METHODS
 from ..moduli.accuracy import AUTO_METHOD, DATA_GRADES, NATIVE_METHOD
-from ..typing import EngineName, Method
+from ..typing import EngineName, Method, as_flag
 from .target import Bound, Exact, Moduli, Target, parse_target
 
 _METHODS = (*METHODS, NATIVE_METHOD, AUTO_METHOD)
@@ -78,13 +76,10 @@ class Choice:
         cls, *, pairs: Any = False, method: Any = "2m", engine: Any = "auto"
     ) -> Self:
         """Parse the options of an exact product."""
-        if not isinstance(pairs, bool | np.bool_):
-            raise PlanError(
-                f"pairs={shown(pairs)} is neither True nor False", "", "pairs"
-            )
+        paired = as_flag("pairs", pairs)
         name = choose("engine", engine, ENGINES)
         if isinstance(method, str) and method in _EXACT_METHODS:
-            return cls(Exact(bool(pairs)), cast(Method, method), name)
+            return cls(Exact(paired), cast(Method, method), name)
         problem = f"method={shown(method)} is not one of {', '.join(_EXACT_METHODS)}"
         if isinstance(method, str) and method in _METHODS:
             problem = f"method={method!r} gives no exact product"
@@ -152,14 +147,11 @@ def _parse(
         raise AccuracyError(
             f"method={shown(method)} is not one of {choices}", "", "method"
         )
-    if not (equilibrate is None or isinstance(equilibrate, bool | np.bool_)):
-        problem = f"equilibrate={shown(equilibrate)} is neither True nor False"
-        raise PlanError(problem, "", "equilibrate")
     found = Choice(
         _parse_target(accuracy, num_moduli, method),
         cast(Method, method),
         choose("engine", engine, ENGINES),
-        None if equilibrate is None else bool(equilibrate),
+        None if equilibrate is None else as_flag("equilibrate", equilibrate),
         words,
     )
     if method == NATIVE_METHOD:

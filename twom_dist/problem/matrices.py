@@ -166,7 +166,7 @@ class Header(NamedTuple):
 
 def read_shape(name: str, shape: Any, dtype: Any = "complex128") -> Header:
     """Return the header of a matrix; its shape may consist of any kind of integers."""
-    given = tuple(shape) if isinstance(shape, Iterable) else ()
+    given = tuple(shape) if np.iterable(shape) else ()
     sizes = [size for size in map(as_integer, given) if size is not None]
     if not (len(given) == len(sizes) == 2 and min(sizes) >= 0):
         raise PlanError(
@@ -174,7 +174,11 @@ def read_shape(name: str, shape: Any, dtype: Any = "complex128") -> Header:
             "Give rows and columns, such as (3000, 2000)",
             "not-two-dimensional",
         )
-    return Header((sizes[0], sizes[1]), np.dtype(dtype))
+    try:
+        return Header((sizes[0], sizes[1]), np.dtype(dtype))
+    except (TypeError, ValueError, IndexError):
+        problem = f"there is no dtype {shown(dtype)}"
+    raise ArgumentError(problem, "Use one of NumPy, such as complex128", "dtype")
 
 
 def op_shape(x: Any, op: Op) -> tuple[int, int]:

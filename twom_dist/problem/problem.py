@@ -29,7 +29,14 @@ from .choice import Choice, choose
 from .crossover import prefers_native
 from .dtypes import result_dtype
 from .exact import Integers
-from .matrices import Header, as_matrix, check_out, check_sizes, common_family
+from .matrices import (
+    Header,
+    as_matrix,
+    check_out,
+    check_sizes,
+    common_family,
+    is_dask,
+)
 from .pairs import as_pairs, header_of
 from .scalars import as_number, check_beta, check_scalars
 from .target import Bound, Exact, Moduli
@@ -104,6 +111,9 @@ def of_arrays(
         )
         a, b = (x if x is None else as_pairs(x, y) for x, y in ((a, "A"), (b, "B")))
     posed = of_headers(terms, left, right, c, family)
+    if posed.c is None and is_dask(c):
+        # What beta = 0 leaves out decides all the same whether the result is lazy.
+        posed = replace(posed, spec=replace(posed.spec, lazy=True))
     if left is a and out is None:
         return posed
     if out is not None:

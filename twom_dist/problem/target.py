@@ -67,7 +67,9 @@ def _parse_accuracy(accuracy: Any) -> Target:
             return cast(Grade, accuracy)
         remedy = "Use one of them, or a target such as 1e-12"
         if accuracy == "exact":
-            remedy = "Call td.integers.gemm for products of integers without rounding"
+            remedy = (
+                "Call td.integers.gemm, or give --exact, for integers without rounding"
+            )
         names = ", ".join(map(repr, NAMED_BITS))
         problem = f"accuracy={shown(accuracy)} is not one of {names}"
         raise AccuracyError(problem, remedy, "accuracy")

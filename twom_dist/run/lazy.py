@@ -88,7 +88,7 @@ def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
             # The shape of a plan, which is never computed.
             for size in x.shape:
                 cut_evenly(size, LARGEST_TILE)
-            x = da.zeros(x.shape, x.dtype, chunks=chunks)
+            x = da.zeros(x.shape, dtype=x.dtype, chunks=chunks)
         else:
             x = da.from_array(x, chunks=chunks)
     if x.dtype == dtype:

@@ -60,7 +60,8 @@ def _pile(matrices: list[Any], problem: Problem) -> Any:
     import dask.array as da
 
     if not matrices:
-        return da.zeros((*problem.stack, *problem.shape[:2]), problem.dtype)
+        shape = *problem.stack, *problem.shape[:2]
+        return da.zeros(shape, dtype=problem.dtype, chunks=shape)
     return da.stack(matrices).reshape(*problem.stack, *problem.shape[:2])
 
 

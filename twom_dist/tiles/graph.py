@@ -203,7 +203,8 @@ class Graph:
 
     def constant(self, stage: str, where: Any, value: Any) -> TaskRef:
         """Add a task that is a value."""
-        key = (self._stages[stage], *where)
+        # Not the key of the task that has found it: a scheduler may still hold that.
+        key = (self._stages[stage], *where, "held")
         self.tasks[key] = Task(key, getitem, [value], 0)
         return TaskRef(key)
 

@@ -1,6 +1,7 @@
 """Choices: parsed once, without contradictions; and the routines that are given."""
 
 from dataclasses import FrozenInstanceError
+from functools import partial
 
 import numpy as np
 import pytest
@@ -174,3 +175,31 @@ def test_files_are_multiplied_by_the_routine_that_is_given(tmp_path, monkeypatch
         td.update_files(td.twofold.herk, "A.npy", "H.npy", overwrite=True)
     with raises(ArgumentError, "no-b"):
         td.update_files(td.her2k, "A.npy", "H.npy", overwrite=True)
+
+
+def test_what_would_be_ignored_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    a = np.eye(3)
+    np.save("A.npy", a)
+    files = partial(td.multiply_files, "A.npy", "A.npy", "C.npy")
+    for error, code, call in (
+        (ArgumentError, "two-b", lambda: td.Product((3, 3), (5, 5), routine=td.herk)),
+        (ArgumentError, "two-b", lambda: td.Product((3, 3), (3, 3), C="text")),
+        (ArgumentError, "dtype", lambda: td.Product((3, 3), (3, 3), "text")),
+        (ArgumentError, "out", lambda: td.plan(td.gemm, a, a, out=a)),
+        (ArgumentError, "out", lambda: td.explain(td.herk, a, out=a)),
+        (PlanError, "cluster", lambda: td.plan(td.herk, a, n_workers=np.ones(2))),
+        (PlanError, "not-two-dimensional", lambda: td.Product(np.array(1.0), a.shape)),
+        (PlanError, "verify", lambda: files(verify="no")),
+        (ArgumentError, "progress", lambda: files(progress=5)),
+        (ArgumentError, "axes", lambda: td.tensordot(a, a, axes=np.array(1.0))),
+    ):
+        with raises(error, code):
+            call()
+
+
+def test_an_explanation_does_not_refuse_what_is_computed():
+    a = np.ldexp(1.0, np.arange(-500, 500, 40)).reshape(5, 5) * np.ones((5, 5))
+    for options in ({"num_moduli": 20}, {"accuracy": "normwise"}):
+        td.twofold.gemm(a, a, **options)
+        assert td.explain(td.twofold.gemm, a, a, **options).rho >= 1

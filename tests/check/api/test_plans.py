@@ -214,3 +214,15 @@ def test_a_shape_may_stand_beside_an_array(routine):
 def test_what_is_no_option_of_a_plan_is_refused(name):
     with raises(ArgumentError, "unknown-option"):
         td.plan(td.gemm, (3, 3), (3, 3), **{name: None})
+
+
+def test_chunks_of_c_count_as_those_of_a_and_b():
+    a, b = np.ones((30, 20)), np.ones((20, 26))
+    c = da.zeros((30, 26), chunks=(5, 13))
+    for given in ((a, lazy((20, 26), (6, 11), "f8"), c), (a, b, c)):
+        product = td.gemm(*given, beta=1)
+        assert_is_the_plan_of(td.plan(td.gemm, *given, beta=1), product)
+    # What is multiplied by 0 is not read, but the kind of the result does not change.
+    left_out = td.gemm(a, b, c, beta=0)
+    assert isinstance(left_out, da.Array)
+    assert (left_out.compute() == td.gemm(a, b)).all()

@@ -205,3 +205,10 @@ def test_a_lazy_stack_of_products_without_entries():
 def test_an_empty_array_may_be_written_to():
     out = np.zeros((3, 0, 5))
     assert td.gemm(np.ones((3, 0, 2)), np.ones((3, 2, 5)), out=out) is out
+
+
+def test_a_stack_of_no_large_matrices():
+    a = da.zeros((0, 2050, 3), dtype="c8", chunks=500)
+    found = td.gemm(a, np.ones((3, 4), "c8"), num_moduli=9)
+    assert (found.shape, found.dtype) == ((0, 2050, 4), "c8")
+    assert found.compute(scheduler="sync").dtype == "c8"

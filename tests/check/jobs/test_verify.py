@@ -101,3 +101,26 @@ def test_no_scale_hides_an_error_or_looks_like_one(matrices):
     summary = multiply("E.npy")
     assert np.isnan(summary.residual)
     assert '"residual": null' in summary.to_json()
+
+
+def test_an_overflow_is_no_error_of_the_machine(here):
+    np.save("A.npy", np.array([[1e200, 1e200], [1, 2]]))
+    summary = td.multiply_files("A.npy", "A.npy", "C.npy", verify=True)
+    assert summary.residual <= summary.residual_bound
+    assert np.isinf(np.load("C.npy")[0, 0])
+
+
+@pytest.mark.parametrize("options", [GIVEN, {"accuracy": 1e-9}, {}])
+@pytest.mark.parametrize("routine", ["gemm", "her2k"])
+def test_a_job_that_may_shift_columns_and_shifts_none(here, routine, options):
+    a = make(12, 9, 1)
+    np.save("A.npy", a)
+    np.save("B.npy", a.conj().T)
+    options = {"equilibrate": True, **options}
+    if routine == "gemm":
+        td.multiply_files("A.npy", "B.npy", "C.npy", verify=True, **options)
+        expected = td.gemm(a, a.conj().T, **options)
+    else:
+        td.update_files(td.her2k, "A.npy", "C.npy", b="A.npy", **options)
+        expected = td.her2k(a, a, **options)
+    assert (np.load("C.npy") == expected).all()

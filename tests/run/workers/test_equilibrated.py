@@ -118,3 +118,12 @@ def test_updates_have_the_same_bits(stored):
         td.her2k, "A.npy", "H.zarr", b="BH.zarr", chunks=16, verify=True, **options
     )
     assert same_bits(read("H.zarr"), expected)
+
+
+def test_no_key_stands_for_two_tasks(client, stored, caplog):  # noqa: F811
+    """What a pass has found is held under keys that no task has had."""
+    with caplog.at_level("WARNING", "distributed.scheduler"):
+        multiply("C.npy", client=client, chunks=16)
+        a, b = (da.from_array(x, chunks=20) for x in stored)
+        td.explain(td.gemm, a, b)
+    assert "run_spec" not in caplog.text
