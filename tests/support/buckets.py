@@ -7,9 +7,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import zarr
 from fsspec.core import url_to_fs
+
+from tests.support.command import make
 
 SERVER = """if True:
     import logging
@@ -52,6 +55,16 @@ def serve_bucket(name: str) -> Iterator[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+
+
+@contextmanager
+def serve_matrices() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Start a server; store A and the member B there."""
+    a, b = make(80, 32, 1), make(32, 64, 2)
+    with serve_bucket("bucket") as url:
+        save(f"{url}/A.zarr", a)
+        save(f"{url}/B.zarr", b, name="g/B")
+        yield a, b
 
 
 def save(url, values, name=None):

@@ -4,13 +4,10 @@ These are refusals of the command itself, and of jobs whose output would take th
 of an input; what a problem, a store or a plan refuses is tested with them.
 """
 
-import os
-
-import numpy as np
 import pytest
 from click import UsageError
 
-from tests.support.command import M, contents, save
+from tests.support.command import contents, save_more
 
 TO = ("--n-workers", "0", "-o")
 PAIR = ("A.npy", "B.npy", *TO)
@@ -65,13 +62,7 @@ OTHER_REFUSALS = [
 @pytest.fixture
 def before(call, here, a, b):
     """Store more matrices beside A and B; all that is there."""
-    os.symlink("A.npy", "link.npy")
-    os.link("A.npy", "hard.npy")
-    (here / "broken.json").write_text("{}")
-    save("A.zarr", a)
-    save("old.npy", np.eye(2))
-    save("c.npy", np.zeros((M, b.shape[1])))
-    return contents(here)
+    return save_more(here, a, b)
 
 
 def test_what_cannot_be_is_refused_before_any_work(call, here, before):

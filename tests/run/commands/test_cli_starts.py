@@ -1,15 +1,13 @@
 """Commands as processes: how soon they start, and what is left if they cannot."""
 
-import os
 import subprocess
 import sys
 from importlib.metadata import entry_points
 
 import dask
-import numpy as np
 import pytest
 
-from tests.support.command import M, contents, save
+from tests.support.command import contents, save_more
 from tests.support.places import ROOT
 from twom_dist.cli import main
 
@@ -45,13 +43,7 @@ AT = ("A.npy", "B.npy", "-o", "C.npy", "--timeout", "0.3")
 @pytest.fixture
 def before(call, here, a, b):
     """Store more matrices beside A and B; all that is there."""
-    os.symlink("A.npy", "link.npy")
-    os.link("A.npy", "hard.npy")
-    (here / "broken.json").write_text("{}")
-    save("A.zarr", a)
-    save("old.npy", np.eye(2))
-    save("c.npy", np.zeros((M, b.shape[1])))
-    return contents(here)
+    return save_more(here, a, b)
 
 
 def test_workers_that_do_not_start_leave_nothing(call, here, before):

@@ -11,7 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.buckets import remove, save, serve_bucket
+from tests.support.buckets import remove, save, serve_matrices
 from tests.support.command import CommandLine, make
 from tests.support.expect import raises
 from tests.support.jobs import at, stop_after
@@ -25,12 +25,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 @pytest.fixture(scope="module")
 def matrices() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Start a server; store A and the member B there."""
-    a, b = make(80, 32, 1), make(32, 64, 2)
-    with serve_bucket("bucket"):
-        save(f"{BUCKET}/A.zarr", a)
-        save(f"{BUCKET}/B.zarr", b, name="g/B")
-        yield a, b
+    """Serve A and B."""
+    with serve_matrices() as stored:
+        yield stored
 
 
 @pytest.fixture
