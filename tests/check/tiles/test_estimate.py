@@ -250,7 +250,9 @@ def test_no_tile_is_measured_twice(accuracy, decades, passes):
     with dask.config.set(scheduler="sync"), note:
         found = td.explain(td.gemm, a, b, accuracy=accuracy)
     assert bool(found.equilibrated) == (passes == 2)
-    stages = Counter(key[0].rpartition("-")[0] for key in ends if len(key) >= 4)
+    # What earlier passes have found is measured by no task.
+    made = [key for key in ends if len(key) >= 4 and key[-1] != "held"]
+    stages = Counter(key[0].rpartition("-")[0] for key in made)
     tiles = (2 + 3) * 4
     # For each row of tiles one more combines what its tiles have.
     for stage in ("twom-largest", "twom-sums"):
