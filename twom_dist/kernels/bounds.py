@@ -9,7 +9,7 @@ from ..typing import Array
 
 # Multiplications of a product that OpenBLAS does in the calling thread.
 _ONE_THREAD = 2**18
-# Exponent of what is 0.
+# Exponent that stands for a zero.
 _NOTHING = np.int16(-10_000)
 
 

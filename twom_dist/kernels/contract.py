@@ -238,7 +238,7 @@ class Engine(Looks, Protocol):
     def apply_fill(
         self, fill: Any, out: Array, alpha: complex, beta: complex, c: Array | None
     ) -> None:
-        """Overwrite what is affected of ``alpha X Y^T + beta c``, as `decode` does."""
+        """Overwrite affected entries of ``alpha X Y^T + beta c``, as `decode` does."""
         ...
 
     def scale_and_add(
@@ -252,7 +252,7 @@ class Engine(Looks, Protocol):
         """Return alpha x + beta c, new, as `decode` does; x is None without a product.
 
         In double, rounded once, without fused operations. Scalars of 1 multiply
-        nothing, real ones act on each part, and what is multiplied by 0 is not read.
+        nothing, real ones act on each part, and a matrix times 0 is not read.
         """
         ...
 

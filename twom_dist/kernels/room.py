@@ -1,4 +1,4 @@
-"""Room on a device: what is free, and what is given up where an array does not fit."""
+"""Room on a device: free memory, and what is given up if an array does not fit."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -38,7 +38,7 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
         if xp.__name__ != "cupy":
             raise
     _give_up()
-    # Not what a product keeps: graphs may use it.
+    # Memory that a Product keeps is not given up: CUDA graphs may use it.
     pool = _owner(shared_allocator(xp))
     if isinstance(pool, xp.cuda.MemoryPool):
         # CuPy does not where the pool's limit is reached.
@@ -98,8 +98,8 @@ def _owner(allocator: Any) -> Any:
 class OwnMemory:
     """Memory of CuPy's current allocator that is kept from one use to the next.
 
-    A use that allocates what the one before did takes nothing from that allocator, so
-    that it can be captured.
+    A use that allocates the same as the use before takes nothing from that allocator,
+    and so can be captured.
 
     Attributes
     ----------

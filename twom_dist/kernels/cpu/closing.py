@@ -10,7 +10,7 @@ _SQUARE = 32
 
 @kernel(_nrt=False)
 def _mirror_square(tile, top, left, conjugate, upper):  # type: ignore[no-untyped-def]
-    """Mirror what a square of the lower triangle holds, or, if `upper`, its image."""
+    """Mirror a square of the lower triangle; if `upper`, one of the upper triangle."""
     n, parts = tile.shape[0], tile.shape[2]
     for i in range(top, min(n, top + _SQUARE)):
         for j in range(left, min(i, left + _SQUARE)):

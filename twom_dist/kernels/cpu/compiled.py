@@ -17,10 +17,10 @@ SOURCES = ("kernels/cpu/*.py", "kernels/*.py", "moduli/*.py")
 
 @cache
 def digest_sources() -> str:
-    """Digest everything that compiled code depends on but types and processor.
+    """Digest everything but types and processor that compiled code depends on.
 
-    Numba looks at the file of a kernel alone, not at those of functions and constants
-    that it takes from elsewhere, and at when a file was written, not at what it says.
+    Numba looks only at the file of a kernel, not at those whose functions and constants
+    it uses; and at the time of the file, not at its text.
     """
     digest = sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
     for pattern in SOURCES:

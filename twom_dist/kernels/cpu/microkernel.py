@@ -230,7 +230,7 @@ def _write_multiply(
 def _store_residues(
     write: _Writer, sums: list[Any], out: Any, add: Any, entry: Any
 ) -> None:
-    """Write sums of a row modulo p, or add them to what is there.
+    """Write sums of a row modulo p, or add them to those in place.
 
     The bytes of a sum, biased to unsigned, weigh 2^(8 i) mod p: |raw| < 2^18, so that
     raw, and raw less a multiple of p near it, are exact in float32. The quotient is off

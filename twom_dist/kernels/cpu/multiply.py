@@ -29,7 +29,7 @@ def multiply_planes(
     own: Sequence[int],
     side: int,
 ) -> None:
-    """Multiply the products `own`, or add to what is there.
+    """Multiply the products `own`, or add to the residues.
 
     `side`: -1 for the lower triangle at least, 1 for the upper one, 0 for all.
     """

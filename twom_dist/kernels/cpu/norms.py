@@ -68,10 +68,9 @@ NO_EXPONENT = -(1 << 20)
 def extreme_bits_inner(bits, kept, fields, mask, shift, lo, hi, relative, high, low):  # type: ignore[no-untyped-def]
     """Extremes of the magnitude bits of each row of bits[matrices, rows, t].
 
-    lo..hi: of the rows of all matrices, one after the other; `kept`, for each t of a
-    matrix: the mask of magnitudes, or 0 for what is left out; `fields`: of exponents,
-    what `relative` is relative to; `low`: less 1, so that what is 0 counts as the
-    largest number there is.
+    `lo` to `hi` count the rows of all matrices. For each t of a matrix, `kept` is the
+    mask of magnitudes, or 0 to leave t out, and `fields` the exponent that `relative`
+    refers to. `low` holds the bits less 1, so that a zero counts as the largest number.
     """
     for i in range(lo, hi):
         matrix = i // bits.shape[1]
@@ -157,7 +156,7 @@ def square_sums_outer(x, factor1, factor2, columns, lo, hi, out):  # type: ignor
 def relative_magnitudes(x, across, columns, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
     """Find magnitudes of x[i, j, part] times factors, of i or, if across, of j.
 
-    `columns`: what the entries of the other axis are multiplied by before, or nothing.
+    `columns`: factors of the entries of the other axis, applied first; or empty.
     """
     shifted = columns.size > 0
     for i in range(lo, hi):

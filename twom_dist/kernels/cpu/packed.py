@@ -24,7 +24,7 @@ _BYTES = GROUP * DEPTH
 
 
 def reduction_table(moduli: Sequence[int]) -> Array:
-    """Tabulate what the microkernel reduces by: {weights, start, p, 1/p}, 16 bytes.
+    """Tabulate the microkernel's moduli: {weights, start, p, 1/p}, 16 bytes each.
 
     The bytes of a sum weigh 2^(8 i) modulo p; `start` takes back the bias of 2^31 that
     makes them unsigned.
@@ -159,7 +159,7 @@ def multiply_packed(
     own: Sequence[int],
     side: int,
 ) -> None:
-    """Multiply a triangle of the products `own`, or add to what is there.
+    """Multiply a triangle of the products `own`, or add to the residues.
 
     `residues`: (products, matrices, m, n padded to whole groups); `side`: -1 for the
     lower triangle, 1 for the upper one, 0 for both.

@@ -12,7 +12,7 @@ from .digits import PIECE
 def piece_width(n: int, length: int) -> int:
     """Cut n into equal pieces of up to `PIECE`, whole lines of the cache.
 
-    Or take several rows, `length` apart, where so many fit.
+    If several rows, `length` apart, fit into a piece, take as many.
     """
     if 2 * length <= PIECE:
         return PIECE // length * length

@@ -15,7 +15,7 @@ from .compiled import inner
 from .encoded import DEPTH, GROUP
 from .hexagonal import nearest_points
 
-# x' = sum_t word[t] 2^(30 t), |word[t]| <= 2^29 but for the last.
+# x' = sum_t word[t] 2^(30 t), |word[t]| <= 2^29 except the last.
 WORD_BITS = 30
 # Words are kept with these bits changed: their bytes, less 128, are then those of the
 # word plus 2^31, as the microkernel wants them.

@@ -71,7 +71,7 @@ def _sum_quarters(x, group, word, groups, words, right, p, out):  # type: ignore
 
 @kernel
 def _join_quarters(products, out, rows, columns, add, p):  # type: ignore[no-untyped-def]
-    """out[rows, columns] = C, or what is there and C, of P1, ..., P7 in quarters."""
+    """out[rows, columns] = C, or += C, from the quarters P1, ..., P7."""
     height, width = products.shape[1], products.shape[2]
     unused = np.zeros(width, np.int8)
     for i in range(height):
@@ -146,7 +146,7 @@ def multiply_in_quarters(
     own: Sequence[int],
     levels: int,
 ) -> None:
-    """Multiply the products `own` by halves, or add to what is there."""
+    """Multiply the products `own` by halves, or add to the residues."""
     table = product_table(system)
     x, y = (
         planes.reshape(*planes.shape[:2], -1) for planes in (left.planes, right.planes)

@@ -31,7 +31,7 @@ def _interleave(builder: Any, a: Any, b: Any, first: int, squares: int) -> Any:
 
 
 def _turner(squares: int) -> Any:
-    """Make what turns so many squares that lie side by side, one below the other."""
+    """Make the function that puts squares which lie side by side below one another."""
 
     @intrinsic
     def turn(

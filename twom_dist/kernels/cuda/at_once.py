@@ -109,7 +109,7 @@ def _scale_and_encode(
 def _operand(
     x: Array, shifts: Array | None, conjugate: bool, planes: Array
 ) -> tuple[int, tuple[Any, ...]]:
-    """Count an operand's blocks, and list its arguments but for where they write."""
+    """Count an operand's blocks, and list its arguments except the outputs."""
     across, padded_rows, k_padded = lies_across(x), planes.shape[1], planes.shape[2]
     blocks, args = _operand_args(len(x), across, conjugate, padded_rows, k_padded)
     return blocks, (x, shifts, args[0], *strides(x), *args[1:])

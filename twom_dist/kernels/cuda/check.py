@@ -21,7 +21,7 @@ _EXTREMES: dict[Element, tuple[int, int, int]] = {
 
 
 def choose_exact(device: Device, preferred: Element) -> Element:
-    """Return what is to be multiplied: `preferred`, unless the other alone is exact.
+    """Choose the type to multiply: `preferred`, unless only the other one is exact.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def choose_exact(device: Device, preferred: Element) -> Element:
 
 
 def _find_failure(device: Device, element: Element) -> str | None:
-    """Multiply extreme values, and say what is wrong with the sums."""
+    """Multiply extreme values, and describe the wrong sums."""
     x = _extremes(*_EXTREMES[element])
     y = x[:, ::-1]
     given = [device.send(np.ascontiguousarray(t[np.newaxis], element)) for t in (x, y)]

@@ -216,7 +216,7 @@ __device__ __forceinline__ int32 finite_exponent(int32 e) {
   return e == NONFINITE_ROW ? 0 : e;
 }
 
-// Step 4, but for a positive e2; e2 is 0 unless results are near the ends of the format.
+// Step 4, except for a positive e2; e2 is 0 unless results are near the ends of the format.
 __device__ __forceinline__ double scale_down(double v, int32 row, int32 column) {
   int32 e = -(row + column);
   int32 e1 = e < -1000 ? -1000 : e > 600 ? 600 : e;

@@ -119,14 +119,14 @@ __device__ __forceinline__ double power_of_two(int32 e) {
   return __hiloint2double((e + 1023) << 20, 0);
 }
 
-// An element times 2^shifts[c], exactly, or as it is where shifts is null. What may
-// overflow lies in rows with a NaN or an Inf, which are masked: see kernels/contract.py.
-// A module is compiled for shifts, with SHIFTED: without, kernels are what they would be
-// if there were none.
+// An element times 2^shifts[c], exactly; unchanged if shifts is null. Only entries of
+// rows with a NaN or an Inf may overflow, and these rows are masked: see
+// kernels/contract.py. Only modules that are compiled with SHIFTED shift anything, so
+// that the others pay nothing.
 __device__ __forceinline__ Element shift_element(Element element, const int32* shifts,
                                                  int64 c) {
 #ifdef SHIFTED
-  // Times 1 where there are none: a branch would part the loads of a loop.
+  // Without shifts times 1: a branch would separate the loads of a loop.
   double factor = power_of_two(shifts == nullptr ? 0 : shifts[c]);
 #pragma unroll
   for (int32 part = 0; part < PARTS; ++part) {

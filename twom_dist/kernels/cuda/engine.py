@@ -261,13 +261,13 @@ class CudaEngine:
         columns: Array,
         conjugate: tuple[bool, bool],
     ) -> CudaFill:
-        """Mark what a NaN or an Inf makes of each element."""
+        """Mark the elements that a NaN or an Inf reaches."""
         return mark_nonfinite(self.device, x, y, rows, columns, conjugate)
 
     def apply_fill(
         self, fill: CudaFill, out: Array, alpha: complex, beta: complex, c: Array | None
     ) -> None:
-        """Overwrite what is marked."""
+        """Overwrite the marked elements."""
         fill_nonfinite(self.device, fill, out, alpha, beta, c)
 
     def scale_and_add(
@@ -342,5 +342,5 @@ class CudaEngine:
 
 
 def make_engine() -> CudaEngine:
-    """Make the engine, or say what it misses here."""
+    """Make the engine, or say what is missing on this machine."""
     return CudaEngine(open_device())

@@ -59,7 +59,7 @@ def mark_nonfinite(
     columns: Array,
     conjugate: tuple[bool, bool],
 ) -> CudaFill:
-    """Mark what a NaN or an Inf makes of each element of ``X Y^T``."""
+    """Mark the elements of ``X Y^T`` that a NaN or an Inf reaches."""
     (*stack, m, k), n = x.shape, y.shape[-2]
     marks = device.empty((*stack, m, n), np.uint8)
     if marks.size:
@@ -153,6 +153,6 @@ def fill_and_close(
 
 
 def _operand_args(x: Array, y: Array, conjugate: tuple[bool, bool]) -> tuple[Any, ...]:
-    """List what the kernels read of both operands."""
+    """List the arguments that describe both operands."""
     first, second = flag_args(*conjugate)
     return x, *strides(x), first, y, *strides(y), second

@@ -29,7 +29,7 @@ def scale_and_add(
     c: Array | None,
     dtype: Any,
 ) -> Array:
-    """Return alpha x + beta c; what is multiplied by 0 is not read."""
+    """Return alpha x + beta c; a matrix times 0 is not read."""
     some = c if x is None else x
     assert some is not None
     given = np.dtype(dtype)

@@ -58,7 +58,7 @@ def multiply_products(
     own: Sequence[int],
     add: bool,
 ) -> None:
-    """Multiply the products `own` into their residues, or add to what is there.
+    """Multiply the products `own` into their residues, or add to those in place.
 
     `residues`: (products, matrices, m, n or more).
     """

@@ -28,7 +28,7 @@ def multiply_fused(
     add: bool,
     triangle: Uplo,
 ) -> None:
-    """Multiply a triangle of the products `own`, or add to what is there."""
+    """Multiply a triangle of the products `own`, or add to the residues."""
     jobs = _tabulate(system, own, left.order, right.order)
     shape, count = (left.rows, right.rows), prod(left.stack)
     planes = left.planes, right.planes

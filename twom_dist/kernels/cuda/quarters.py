@@ -24,8 +24,8 @@ from .products import launch_products
 from .sources import module_for
 from .workspace import available_bytes, working_bytes, workspace_bytes
 
-# Biases of a byte that became unsigned, and of sums of four of them: what is
-# subtracted is subtracted from these.
+# Biases of a byte that became unsigned, and of sums of four of them: subtracting from
+# these leaves nothing negative.
 _BIAS, _FIELDS = 128, (255, 1023)
 # Words of a thread of winograd.cu, for one level and two.
 _LANES = {1: 4, 2: 1}
@@ -93,7 +93,7 @@ def multiply_in_quarters(
 
 @cache
 def _tabulate(own: tuple[int, ...], levels: int) -> Array:
-    """Tabulate the jobs: planes, product of quarters, and what it is reduced by."""
+    """Tabulate the jobs: planes, product of quarters, and its modulus."""
     count = 7**levels
     jobs = [
         (t, t, t, q)

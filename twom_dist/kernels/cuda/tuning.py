@@ -67,21 +67,21 @@ def tuning_for(capability: int) -> Tuning:
 # for 64, 221 for 128.
 STRIP = 64
 
-# Atomics of a fingerprint spread over so many words.
+# Number of words over which the atomics of a fingerprint are spread.
 FINGERPRINT_SLOTS = 1024
 
-# Most that planes, residues and sums take where the setting workspace-bytes is null: a
-# share of the device, since A, B and C lie beside them, and a share of what is free,
-# since free blocks do not all fit and C may come later. Products that take less than
-# the last share do not ask what is free: the driver's answer may take 1 ms, and they
-# themselves take little more. By reasoning; not measured.
+# Limits of planes, residues and sums if the setting workspace-bytes is null: a share of
+# the device, which holds A, B and C as well, and a share of its free memory, since free
+# blocks do not all fit and C may come later. Products below the last share do not ask
+# for the free memory: the driver's answer may take 1 ms, and they take little longer
+# themselves. By reasoning; not measured.
 WORKSPACE_SHARE = 0.5
 FREE_SHARE = 0.8
 UNASKED_SHARE = 1 / 32
 
-# Deriving a triangle of a product from another product takes as long as multiplying all
-# of it along so much of k. On an H200, n = 8192: 1.01 ms for both triangles of 16
-# products; 25.2 ms for multiplying 32 along k = 8192.
+# Length of k along which multiplying a whole product takes as long as deriving a
+# triangle of it from another product. On an H200, n = 8192: 1.01 ms for both triangles
+# of 16 products; 25.2 ms for multiplying 32 along k = 8192.
 DERIVED_K = 330
 
 # Side of the tiles of rank-k updates without a half form: T x T tiles waste 1/(2T).
@@ -100,8 +100,8 @@ ROWS_ALONG, ROWS_ACROSS = 4, 8
 # 32 MB at 1024.
 LARGEST_AT_ONCE = 2048
 
-# Rows of a thread that looks for what is not finite and fills it, of these products.
-# Not measured: enough threads for a column that is reached, whose entries sum over k.
+# Rows in which a thread of these products looks for non-finite entries and fills them.
+# Not measured: a column that one reaches needs many threads, as its entries sum over k.
 FILLED_ROWS = 8
 
 # Sizes 1 / (1/m + 1/n + 1/k) from which one level and two levels of Winograd's

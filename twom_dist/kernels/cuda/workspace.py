@@ -25,8 +25,8 @@ def workspace_bytes(total: int) -> int:
 def available_bytes(device: Device, needed: int) -> int:
     """Limit the workspace of a product that would take `needed` bytes.
 
-    A second attempt gets half of it, or half of what is needed where that is less but
-    more than `UNASKED_SHARE` of the device.
+    A second attempt gets half of it, or half of `needed` if that is less, but larger
+    than `UNASKED_SHARE` of the device.
     """
     total = device.total_bytes()
     limit, unasked = workspace_bytes(total), int(total * tuning.UNASKED_SHARE)
@@ -60,9 +60,9 @@ def working_bytes(
 ) -> int:
     """Bytes of one tile product beside its operands and its result.
 
-    Planes of both sides, residues, marks of what is not finite, sums, and planes of a
-    call in float16; of rank-2k updates all of them twice, but what a call takes, and of
-    any update the tile itself.
+    They are the planes of both sides, residues, marks of non-finite entries, sums, and
+    planes in float16 for one call. A rank-2k update has two of each, apart from those
+    of a call, and every update has the tile itself.
     """
     widened = _widened_bytes(system, shape, sums, element)
     m, n = (align(size, ROW_GROUP) for size in shape[:2])
