@@ -51,15 +51,16 @@ def notes(client):
 @pytest.mark.parametrize("routine", ["gemm", "herk"])
 def test_tiles_are_written_while_others_are_computed(client, here, notes, routine):
     """Else a job that is stopped early keeps nothing."""
-    save("A.npy", make(128, 96, 1))
-    save("B.npy", make(96, 128, 2))
+    # The tiles are so many that the first answers of the scheduler hardly count.
+    save("A.npy", make(256, 96, 1))
+    save("B.npy", make(96, 256, 2))
     with client.as_current():
         if routine == "gemm":
             summary = multiply_files("A.npy", "B.npy", "C.zarr", chunks=16)
-            tiles, result = 64, "twom-product"
+            tiles, result = 256, "twom-product"
         else:
             summary = update_files(td.herk, "A.npy", "C.zarr", chunks=16)
-            tiles, result = 36, "twom-update"
+            tiles, result = 136, "twom-update"
     assert summary.waves == 1
     # Which dask has not fused with what follows.
     assert notes.done.count("twom-product") == notes.done.count("twom-write") == tiles
