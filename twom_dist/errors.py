@@ -4,6 +4,7 @@ import reprlib
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 __all__ = [
@@ -84,7 +85,15 @@ class PlanError(TwomError, ValueError):
 
 
 class MemoryLimitError(PlanError):
-    """A plan whose smallest form does not fit into the given memory."""
+    """A plan whose smallest form does not fit into the given memory.
+
+    Attributes
+    ----------
+    needed : float
+        Bytes of tiles on the fullest worker; infinite if memory alone does not help.
+    """
+
+    needed: float = inf
 
 
 class AccuracyError(PlanError):

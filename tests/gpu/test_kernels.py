@@ -6,7 +6,11 @@ import pytest
 
 import twom_dist as td
 from tests.gpu.ways import WAYS, chosen_way
-from tests.support.cuda.every_kernel import calls_of_every_kernel, kernels_of
+from tests.support.cuda.every_kernel import (
+    add_sums,
+    calls_of_every_kernel,
+    kernels_of,
+)
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import tuning
@@ -47,4 +51,5 @@ def test_every_kernel_runs(cp, way, monkeypatch):
     a = da.from_array(cp.asarray(A), chunks=5)
     found = td.gemm(a, a, op_b="T").compute(scheduler="sync")
     np.testing.assert_array_equal(cp.asnumpy(found), td.gemm(A, A, op_b="T"))
+    add_sums(get_engine("cuda"), cp.eye(5), cp.zeros(5, np.int32))
     assert launched == kernels_of(chosen)

@@ -77,7 +77,7 @@ def plan(
     >>> import twom_dist as td
     >>> gemm = td.plan(td.gemm, (8192, 4096), (4096, 8192), chunks=1024, n_workers=4)
     >>> gemm.num_moduli, gemm.tiles, gemm.worker_grid
-    (16, (8, 8, 4), (2, 2))
+    (16, (8, 8, 4), (2, 2, 1))
     >>> herk = td.plan(td.herk, (8192, 4096), chunks=1024, n_workers=4)
     >>> herk.num_int8_gemms / gemm.num_int8_gemms
     0.5

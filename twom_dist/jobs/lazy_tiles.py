@@ -10,11 +10,15 @@ from dask.base import DaskMethodsMixin
 from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
 
+from ..tiles.rows import Source
 from ..typing import Array
 
 
 class LazyTiles(DaskMethodsMixin):
-    """Tiles with the keys (name, i, j), made as `dask.array.core.Array` is."""
+    """Tiles with the keys (name, i, j), made as `dask.array.core.Array` is.
+
+    `source`: what tasks read the tiles from themselves, in which case there are none.
+    """
 
     def __init__(
         self,
@@ -22,8 +26,10 @@ class LazyTiles(DaskMethodsMixin):
         name: str,
         chunks: tuple[tuple[int, ...], ...],
         meta: Array,
+        source: Source | None = None,
     ) -> None:
         self.dask, self.name, self.chunks, self._meta = dask, name, chunks, meta
+        self.source = source
 
     def __dask_graph__(self) -> HighLevelGraph:
         """Return the tasks."""

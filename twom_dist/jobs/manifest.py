@@ -57,7 +57,7 @@ def explain_job(job: Job, found: Found | None = None) -> Explanation:
 
 def describe_layout(layout: Layout) -> Manifest:
     """Describe the tiles, and where a native product rounds along k."""
-    panels = [list(panel) for panel in layout.grid.panels]
+    panels = [[list(x) for x in part] for part in layout.grid.parts]
     return {"tile": list(layout.tile_shape), "panels": panels}
 
 
@@ -92,7 +92,8 @@ def check_same_panels(output: str, then: Manifest, layout: Layout) -> None:
     """Refuse a layout that rounds a native product elsewhere than the first one."""
     panels = describe_layout(layout)["panels"]
     if then["panels"] != panels:
-        counts = (f"{len(x)} panels along k" for x in (then["panels"], panels))
+        both = then["panels"], panels
+        counts = (f"{sum(map(len, x))} panels along k" for x in both)
         raise _differ(output, *counts)
 
 

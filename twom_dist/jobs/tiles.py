@@ -1,7 +1,7 @@
 """The tasks of a wave: reading, multiplying and writing its tiles."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..run.collection import look_at_arrays, product_array
 from ..store import Output, StoredMatrix
 from ..tiles.blocks import cast
 from ..tiles.graph import TileTask
+from ..tiles.grid import ONE_PANEL
 from ..tiles.interpreter import Found
 from ..tiles.spec import Spec
 from ..tiles.task_spec import Task, TaskRef
@@ -45,11 +46,11 @@ def look_at_whole(run: Run, compute: Callable[[Any], Any]) -> Found:
     """
     job, layout, spec = run.job, run.layout, run.layout.spec
     mb, nb, kb = layout.tile_shape
-    grid, (_, _, k) = layout.grid, layout.shape
+    grid, (_, _, k), streams = layout.grid, layout.shape, layout.streams
     if max(mb, nb) * k * spec.input_itemsize <= STRIP_BYTES:
-        grid, kb = replace(grid, k=(k,), panels=((0, 1),)), max(1, k)
-    a = _read(job, job.a, (mb, kb), (_ALL, _ALL), "left")
-    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, _ALL), "right")
+        grid, kb = replace(grid, k=(k,), layers=ONE_PANEL), max(1, k)
+    a = _read(job, job.a, (mb, kb), (_ALL, _ALL), "left", streams)
+    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, _ALL), "right", streams)
     found = look_at_arrays(a, b, grid, spec, compute)
     if found.shifts is None:
         return found
@@ -63,7 +64,7 @@ def make_tasks(
 ) -> LazyTiles:
     """Make the tasks that write some tiles of a wave, in their order."""
     job, layout, spec = run.job, run.layout, run.layout.spec
-    mb, nb, kb = layout.tile_shape
+    (mb, nb, kb), streams = layout.tile_shape, layout.streams
     rows: Blocks = wave.rows
     columns: Blocks = wave.columns
     places = {(i - wave.rows.start, j - wave.columns.start): (i, j) for i, j in cells}
@@ -72,8 +73,12 @@ def make_tasks(
         rows = columns = layout.rows_of(wave)
         index = {row: n for n, row in enumerate(rows)}
         places = {(index[i], index[j]): (i, j) for i, j in cells}
-    a = _read(job, job.a, (mb, kb), (rows, _ALL), "left")
-    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, columns), "right")
+    a = _read(job, job.a, (mb, kb), (rows, _ALL), "left", streams)
+    b = (
+        a
+        if spec.twins
+        else _read(job, job.b, (kb, nb), (_ALL, columns), "right", streams)
+    )
     c = None if job.c is None else _read(job, job.c, (mb, nb), (rows, columns))
     found = None if found is None else _of_wave(found, rows, columns, spec)
     grid = layout.grid_of(wave)
@@ -94,16 +99,50 @@ def _of_wave(found: Found, rows: Blocks, columns: Blocks, spec: Spec) -> Found:
     return found._replace(spec=spec, measured=measured)
 
 
+@dataclass(frozen=True)
+class StoredTiles:
+    """The tiles of a stored matrix, or some of their rows and columns.
+
+    Attributes
+    ----------
+    stored : StoredMatrix
+    tile : (int, int)
+    blocks : (slice or list of int, slice or list of int)
+        The rows and columns of tiles that are taken.
+    dtype : dtype
+        Tiles are promoted to it.
+    on_device : bool
+    """
+
+    stored: StoredMatrix
+    tile: Cell
+    blocks: tuple[Blocks, Blocks]
+    dtype: np.dtype[Any]
+    on_device: bool
+
+    def regions(self) -> list[list[slice]]:
+        """List the ranges of the rows of tiles, and of the columns."""
+        sizes = zip(self.stored.shape, self.tile, self.blocks, strict=True)
+        return [_regions(*given) for given in sizes]
+
+    def read(self, i: int, j: int) -> Array:
+        """Read a tile, to the device if it is wanted there, and promote it."""
+        sizes = zip(self.stored.shape, self.tile, self.blocks, (i, j), strict=True)
+        rows, columns = (_region(*given) for given in sizes)
+        return read_tile(self, (rows, columns))
+
+
 def _read(
     job: Job,
     stored: StoredMatrix,
     tile: Cell,
     blocks: tuple[Blocks, Blocks],
     side: Side | None = None,
+    streams: bool = False,
 ) -> LazyTiles:
     """Make the lazy blocks of op(stored), in the layout of the file.
 
-    `side`: that of an operand; None for C.
+    `side`: that of an operand; None for C. `streams`: tasks read them themselves.
     """
     spec, dtype = job.spec, job.dtype
     if side is not None:
@@ -111,39 +150,41 @@ def _read(
     if side is not None and spec.op(side) != "N":
         tile, blocks = tile[::-1], blocks[::-1]
     on_device = job.engine == "cuda"
-    regions = [
-        _regions(size, each, own)
-        for size, each, own in zip(stored.shape, tile, blocks, strict=True)
-    ]
+    source = StoredTiles(stored, tile, blocks, np.dtype(dtype), on_device)
+    regions = source.regions()
     # Not the name of a stage: inputs are placed where they are needed.
     name = f"read-{tokenize(stored, regions, np.dtype(dtype), on_device)}"
     layer = {}
-    for i, rows in enumerate(regions[0]):
+    for i, rows in enumerate(() if streams else regions[0]):
         for j, columns in enumerate(regions[1]):
-            key, index = (name, i, j), (rows, columns)
-            layer[key] = Task(key, read_tile, stored, index, dtype, on_device)
+            key = (name, i, j)
+            layer[key] = Task(key, read_tile, source, (rows, columns))
     graph = HighLevelGraph.from_collections(name, layer)
     chunks = tuple(tuple(r.stop - r.start for r in side) for side in regions)
     meta = empty_block("cupy" if on_device else "numpy", dtype)
-    return LazyTiles(graph, name, chunks, meta)
+    return LazyTiles(graph, name, chunks, meta, source if streams else None)
 
 
 def _regions(size: int, each: int, blocks: Blocks) -> list[slice]:
+    own = range(0, max(1, size), each)[blocks] if isinstance(blocks, slice) else blocks
+    return [_region(size, each, blocks, n) for n in range(len(own))]
+
+
+def _region(size: int, each: int, blocks: Blocks, n: int) -> slice:
+    """Return the range of one of the rows, or columns, of tiles."""
     starts = range(0, max(1, size), each)
-    own = starts[blocks] if isinstance(blocks, slice) else [starts[i] for i in blocks]
-    return [slice(start, min(start + each, size)) for start in own]
+    start = starts[blocks][n] if isinstance(blocks, slice) else starts[blocks[n]]
+    return slice(start, min(start + each, size))
 
 
-def read_tile(
-    matrix: StoredMatrix, index: tuple[slice, slice], dtype: Any, on_device: bool
-) -> Array:
-    """Read one region, to the device if it is wanted there, and promote it."""
-    block = matrix[index]
-    if on_device:
+def read_tile(source: StoredTiles, index: tuple[slice, slice]) -> Array:
+    """Read one region of a matrix."""
+    block = source.stored[index]
+    if source.on_device:
         # On leaving, the copy is there for every stream.
         with portable_errors(), get_engine("cuda").task():
-            return cast(convert(block, "cupy"), np.dtype(dtype))
-    return cast(block, np.dtype(dtype))
+            return cast(convert(block, "cupy"), source.dtype)
+    return cast(block, source.dtype)
 
 
 def add_writing(

@@ -215,6 +215,10 @@ class Engine(Looks, Protocol):
         """
         ...
 
+    def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
+        """Add the residues of two parts along k, of one shape, into a new array."""
+        ...
+
     def find_fill(
         self,
         x: Array,

@@ -5,12 +5,13 @@ from .chunks import (
     SMALLEST_TILE,
     TILES_PER_WORKER,
     cut_evenly,
+    find_chunks,
     tile_sizes,
 )
 from .cluster import Cluster
 from .planner import make_plan
 from .record import Plan
-from .tiling import Layout, find_chunks, lay_out
+from .tiling import Layout, lay_out
 from .waves import Wave
 
 __all__ = [

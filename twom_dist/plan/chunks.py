@@ -1,11 +1,16 @@
 """Conversion of shapes and chunks into tile sizes."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from math import lcm
 from typing import Any
 
 from ..errors import PlanError
 from ..tiles.grid import Chunks, split_evenly
+from ..tiles.placement.grids import worker_grids
+from ..tiles.spec import Spec
 from ..typing import as_integer
+from .cluster import Cluster
 
 # Side of tiles if no chunks are given, and number of tiles of the result that each
 # worker should get: tasks take some 0.1 s or more on one core.
@@ -18,16 +23,22 @@ SMALLEST_TILE = 256
 # (benchmarks/results/scheduler-cpu-zen4.jsonl).
 MANY_TILES = 2**20
 
+Shape = tuple[int, int, int]
 _NUMBERS = {2: "two", 3: "three"}
 
 
-def choose_tile(count_cells: Callable[[int], int], workers: int) -> int:
-    """Choose a tile size that gives every worker a few tiles of the result."""
-    tile = LARGEST_TILE
+def choose_tile(count_cells: Callable[[int], int], k: int, workers: int) -> int:
+    """Choose a tile size that gives every worker a few tiles of the result.
+
+    Where no size does, workers share k, and tiles along k count as well.
+    """
     wanted = TILES_PER_WORKER * workers if workers > 1 else 1
-    while tile > SMALLEST_TILE and count_cells(tile) < wanted:
-        tile //= 2
-    return tile
+    tiles = [LARGEST_TILE]
+    while tiles[-1] > SMALLEST_TILE:
+        tiles.append(tiles[-1] // 2)
+    enough = (x for x in tiles if count_cells(x) >= wanted)
+    shared = (x for x in tiles if count_cells(x) * -(-k // x) >= wanted)
+    return next(enough, next(shared, SMALLEST_TILE))
 
 
 def tile_sizes(
@@ -39,7 +50,7 @@ def tile_sizes(
     result that are computed, as a function of the tile size.
     """
     if chunks is None:
-        chunks = choose_tile(count_cells, workers)
+        chunks = choose_tile(count_cells, sizes["k"], workers)
     if as_integer(chunks) is not None:
         chunks = (chunks,) * len(sizes)
     if not isinstance(chunks, Sequence) or len(chunks) != len(sizes):
@@ -79,3 +90,91 @@ def cut_evenly(size: int, tile: int) -> Chunks:
             "many-tiles",
         )
     return split_evenly(size, tile)
+
+
+def count_tiles(length: int, tile: int) -> int:
+    """Count the tiles of a dimension; of an empty one there is one."""
+    return max(1, -(-length // tile))
+
+
+def cut_sizes(length: int, tile: int) -> Chunks:
+    """Return sizes of tiles, only the last smaller, as chunked files require."""
+    return tuple(min(tile, length - i * tile) for i in range(count_tiles(length, tile)))
+
+
+def check_tile(tile: Any, shape: Shape) -> int:
+    """Return a tile size; refuse one with more tiles than anybody would wait for."""
+    side = as_integer(tile)
+    if side is None or side < 1:
+        raise PlanError(f"chunks={tile!r} is not a positive integer", "", "tile")
+
+    def count(tile: int) -> int:
+        mt, nt, kt = (count_tiles(length, tile) for length in shape)
+        return mt * nt + (mt + nt) * kt
+
+    if side < SMALLEST_TILE and count(side) > MANY_TILES:
+        sides = range(1, SMALLEST_TILE)
+        least = 1 + bisect_left(sides, True, key=lambda t: count(t) <= MANY_TILES)
+        raise PlanError(
+            f"chunks={side} cuts the matrices into {count(side):,} tiles, and dask "
+            "takes some 0.7 ms for each",
+            f"Use tiles of {least} or larger ones",
+            "many-tiles",
+        )
+    return side
+
+
+def choose_tile_shape(
+    shape: Shape,
+    cluster: Cluster,
+    tile: int,
+    chunks: Shape = (1, 1, 1),
+    *,
+    square: bool = False,
+) -> Shape:
+    """Return even (mb, nb, kb), mb and nb at most `tile`: equally many on each worker.
+
+    A tile that can hold a whole chunk of a file cuts none: a chunk is read whole for
+    every tile that has a part of it. `square`: mb = nb, for an update, whose triangle
+    no grid of workers shares evenly.
+    """
+    grid = min(worker_grids(cluster.workers), key=lambda g: abs(g.pr - g.pc))
+    slots = (1, 1, 1) if square else (grid.pr, grid.pc, 1)
+    # Small tiles get long rows: there are fewer tasks, and kernels prefer a long k.
+    largest = (tile, tile, min(max(tile, LARGEST_TILE), 4 * tile))
+    mb, nb, kb = (
+        _align(_even_tile(*sizes), chunk, sizes[1])
+        for chunk, *sizes in zip(chunks, shape, largest, slots, strict=True)
+    )
+    return mb, nb, kb
+
+
+def find_chunks(spec: Spec, a: Any, b: Any) -> Shape:
+    """Return the sizes of the stored chunks along m, n and k; 1 if any cut will do."""
+    (m, left), (right, n) = (
+        (getattr(x, "chunks", None) or (1, 1))[:: 1 if op == "N" else -1]
+        for x, op in ((a, spec.op_a), (b, spec.op_b))
+    )
+    # An update cuts both along the rows of the result.
+    rows = (lcm(m, n),) * 2 if spec.routine.triangle else (m, n)
+    return (*rows, lcm(left, right))
+
+
+def _align(tile: int, chunk: int, largest: int) -> int:
+    """Round a tile up to a multiple of a chunk, or down, if one fits; else keep it.
+
+    Examples
+    --------
+    >>> _align(1000, 256, 1024), _align(1000, 300, 1024), _align(200, 256, 200)
+    (1024, 900, 200)
+    """
+    above = -(-tile // chunk) * chunk
+    return above if above <= largest else tile // chunk * chunk or tile
+
+
+def _even_tile(length: int, largest: int, slots: int) -> int:
+    count = count_tiles(length, largest)
+    even = -(-count // slots) * slots
+    if length >= even * SMALLEST_TILE:
+        count = even
+    return max(1, -(-length // count))

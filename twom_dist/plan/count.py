@@ -71,10 +71,9 @@ class _Counting:
         """Count a task and its int8 products."""
         if stage != "update" or self._mirrors:
             self.tasks += self._weight
-        if stage in ("panel", "product") and not (
-            self._spec.native or self._spec.empty
-        ):
-            rows = [x for x in given if isinstance(x, range)]
+        rows = [x for x in given if isinstance(x, range)]
+        multiplies = stage in ("panel", "product") and rows
+        if multiplies and not (self._spec.native or self._spec.empty):
             self._count_products(where, rows)
         return self._weight
 

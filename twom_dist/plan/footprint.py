@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..kernels.winograd import quarters_bytes
-from ..tiles.grid import Grid
+from ..tiles.grid import Grid, Part
 from ..tiles.placement.grids import WorkerGrid
 from ..tiles.placement.triangle import TriangleMap
 from ..tiles.spec import Spec
@@ -112,23 +112,54 @@ def predict_memory(
     cache_bytes: int,
     *,
     mirrors: bool = True,
+    streams: bool = False,
 ) -> WorkerMemory:
     """Predict the bytes on the fullest worker while it runs `threads` tasks at once.
 
     `cache_bytes`: bytes of encoded tiles that it may keep; `mirrors`: whether the other
-    triangle of an update is made, too.
+    triangle of an update is made, too; `streams`: whether tasks read tiles as they
+    multiply them, so that no other inputs are held.
     """
     shares = list_shares(grid, spec, placement)
     if not mirrors or spec.uplo != "full":
         shares = [replace(share, mirrored=0) for share in shares]
+    if streams:
+        return max(
+            (_predict_stream(grid, spec, share, threads) for share in shares),
+            key=lambda memory: memory.total,
+        )
     found = (_predict(grid, spec, share, threads, cache_bytes) for share in shares)
     return max(found, key=lambda memory: memory.total)
+
+
+def _predict_stream(grid: Grid, spec: Spec, share: Share, threads: int) -> WorkerMemory:
+    """Predict what running tasks hold, and sums that wait for others."""
+    mb, nb, kb = max(grid.m), max(grid.n), max(grid.k)
+    # Each tile twice, as it is cast or converted.
+    inputs = 2 * threads * (mb + nb) * kb * spec.input_itemsize
+    cells = threads * mb * nb
+    if spec.beta != 0:
+        inputs += 2 * cells * spec.itemsize
+    outputs = 2 * cells * spec.itemsize * spec.words
+    count, sums = 2 if spec.routine.sums else 1, 0
+    if not (spec.native or spec.empty):
+        products = spec.system.num_products
+        sums = threads * len(spec.system.planes) * (mb + nb) * kb
+        sums += 2 * cells * count * products + threads * quarters_bytes(mb, nb, kb)
+        if len(grid.parts) > 1:
+            waiting = share.computed * max(map(len, grid.layers))
+            sums += waiting * count * products
+    else:
+        sums = 2 * cells * count * spec.itemsize
+    return WorkerMemory(inputs, outputs, 0, sums + cells * _finishing_bytes(spec))
 
 
 def _predict(
     grid: Grid, spec: Spec, share: Share, threads: int, cache_bytes: int
 ) -> WorkerMemory:
-    inputs = 0 if spec.empty else share.inputs * sum(grid.k)
+    # A layer has its own share of k.
+    k = max(sum(grid.k[i] for part in x for i in _steps(part)) for x in grid.layers)
+    inputs = 0 if spec.empty else share.inputs * k
     inputs *= spec.input_itemsize
     inputs += share.computed * spec.itemsize if spec.beta != 0 else 0
     outputs = share.computed + share.mirrored
@@ -142,7 +173,7 @@ def _predict(
     planes, products = len(spec.system.planes), spec.system.num_products
     # In A times itself nearly all rows are right operands, too.
     sides = 2 if spec.twins and spec.twin_order is None else 1
-    encoded = planes * share.inputs * sides * sum(grid.k)
+    encoded = planes * share.inputs * sides * k
     in_flight = threads * planes * (mb + nb) * kb
     # An accumulator is copied before anything is added, and decoded into a new tile.
     copies = (1 if len(grid.panels) == 1 else 2) * num_products
@@ -150,10 +181,18 @@ def _predict(
     if spec.stored:
         # Integers are widened as they are encoded.
         in_tasks += threads * spec.operand_dtype.itemsize * max(mb, nb) * kb
+    if len(grid.parts) > 1:
+        # Residues of all cells and parts, and those that arrive, wait to be added.
+        waiting = share.computed * max(map(len, grid.layers)) + threads * tile
+        in_tasks += num_products * products * waiting
     # Each CPU thread holds the quarters of a product, if the product is quartered.
     in_tasks += threads * quarters_bytes(mb, nb, kb)
     kept = min(encoded, cache_bytes)
     return WorkerMemory(*held, kept, in_tasks + min(in_flight, encoded - kept))
+
+
+def _steps(part: Part) -> range:
+    return range(part[0][0], part[-1][1])
 
 
 def _finishing_bytes(spec: Spec) -> int:

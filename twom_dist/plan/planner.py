@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..errors import MemoryLimitError
-from ..tiles.grid import Chunks, Grid, group_panels
-from ..tiles.placement.grids import choose_grid, summa_bytes
-from ..tiles.placement.triangle import TriangleMap, triangle_map
-from ..tiles.spec import SIDES, Spec
+from ..tiles.grid import Chunks, Grid, cut_inner
+from ..tiles.placement.triangle import TriangleMap
+from ..tiles.spec import Spec
 from .cluster import Cluster
 from .footprint import Placement, WorkerMemory, predict_memory
 from .record import Plan
+from .split import Split, choose_splits, held_rows
 
 
 def make_plan(
@@ -19,64 +19,94 @@ def make_plan(
     cluster: Cluster,
     *,
     mirrors: bool = True,
+    streams: bool = False,
 ) -> Plan:
     """Plan a product of known tiles, or refuse one that a worker could not hold.
 
     `chunks`: sizes of the tiles along m, n and k, equal along m and n for updates;
-    `mirrors`: whether the tiles of an update's other triangle are made, too.
+    `mirrors`: whether the tiles of an update's other triangle are made, too; `streams`:
+    whether tasks read the inputs themselves, tile by tile.
     """
     m, n, k = chunks
     panel_bytes = cluster.memory.panel_bytes(cluster.threads)
-    panels = group_panels(k, max(m), max(n), spec.input_itemsize, panel_bytes)
-    grid = Grid(m, n, k, panels)
-    placement = _place(grid, spec, cluster.workers)
-    memory, cache_bytes = _fit_memory(grid, spec, placement, cluster, mirrors)
-    return Plan(
-        spec=replace(spec, cache_bytes=cache_bytes),
-        grid=grid,
-        cluster=cluster,
-        memory=memory,
-        mirrors=mirrors,
-        **_traffic(grid, spec, placement, cluster.workers)._asdict(),
-    )
+    per_tile = max(1, (max(m) + max(n)) * max(k) * spec.input_itemsize)
+    refused = []
+    for split in choose_splits(spec, chunks, cluster):
+        most = len(k) if streams else max(1, panel_bytes // per_tile)
+        layers = cut_inner(len(k), split.layers, split.parts, most)
+        grid = Grid(m, n, k, layers)
+        memory, cache_bytes = _fit_memory(
+            grid, spec, split.placement, cluster, mirrors=mirrors, streams=streams
+        )
+        if cache_bytes is not None:
+            return Plan(
+                spec=replace(spec, cache_bytes=cache_bytes),
+                grid=grid,
+                cluster=cluster,
+                memory=memory,
+                mirrors=mirrors,
+                streams=streams,
+                bytes_moved=split.moved,
+                **_share(grid, split, cluster.workers)._asdict(),
+            )
+        refused.append(memory)
+    least = min(refused, key=lambda memory: memory.total)
+    error = MemoryLimitError(*_describe_need(least, cluster), "memory")
+    error.needed = least.total
+    raise error
 
 
-def _place(grid: Grid, spec: Spec, workers: int) -> Placement:
-    if spec.routine.triangle:
-        return triangle_map(grid.nt, workers)
-    return choose_grid(workers, grid.mt, grid.nt, *_input_bytes(grid, spec))
+class _Shares(NamedTuple):
+    idle_workers: int
+    worker_grid: tuple[int, int, int] | None
+    held_fraction: float | None
 
 
-def _input_bytes(grid: Grid, spec: Spec) -> tuple[int, int]:
-    """Return the bytes of op(A) and op(B) that are read."""
-    m, n, k = grid.shape
-    left, right = (spec.tile_dtype(side).itemsize for side in SIDES)
-    return (0, 0) if spec.empty else (m * k * left, k * n * right)
+def _share(grid: Grid, split: Split, workers: int) -> _Shares:
+    """Describe who gets a share of the product."""
+    placement, layers = split.placement, len(grid.layers)
+    if not isinstance(placement, TriangleMap):
+        used = min(placement.pr, grid.mt) * min(placement.pc, grid.nt)
+        shape = placement.pr, placement.pc, layers
+        return _Shares(workers - layers * used, shape, None)
+    held, n = held_rows(placement, grid.n), grid.shape[1]
+    fraction = max(held) / n if n else 0.0
+    return _Shares(workers - layers * len(held), None, fraction)
 
 
 def _fit_memory(
-    grid: Grid, spec: Spec, placement: Placement, cluster: Cluster, mirrors: bool
-) -> tuple[WorkerMemory, int]:
+    grid: Grid,
+    spec: Spec,
+    placement: Placement,
+    cluster: Cluster,
+    *,
+    mirrors: bool,
+    streams: bool,
+) -> tuple[WorkerMemory, int | None]:
     """Predict the bytes on the fullest worker, and those of encoded tiles it keeps.
 
-    Encoded tiles take only memory that is free otherwise: they can be made again.
+    Encoded tiles take only memory that is free otherwise: they can be made again. None
+    if not even what has to be held fits.
     """
-    # The panels of a tile run one after the other.
-    threads = min(cluster.threads, spec.routine.count_cells(grid.mt, grid.nt))
+    # The panels of a part run one after the other.
+    parts = max(map(len, grid.layers))
+    threads = min(cluster.threads, parts * spec.routine.count_cells(grid.mt, grid.nt))
 
     def predict(cache_bytes: int) -> WorkerMemory:
         tasks = threads, cache_bytes
-        return predict_memory(grid, spec, placement, *tasks, mirrors=mirrors)
+        return predict_memory(
+            grid, spec, placement, *tasks, mirrors=mirrors, streams=streams
+        )
 
     budget = cluster.memory
-    usable, cache_bytes = budget.tile_bytes, budget.cache_bytes
+    usable, cache_bytes = budget.tile_bytes, 0 if streams else budget.cache_bytes
     memory = predict(cache_bytes)
     if usable is None or memory.total <= usable:
         return memory, cache_bytes
     least = predict(0)
     if least.total <= usable:
         return predict(usable - least.total), usable - least.total
-    raise MemoryLimitError(*_describe_need(least, cluster), "memory")
+    return least, None
 
 
 def _describe_need(least: WorkerMemory, cluster: Cluster) -> tuple[str, str]:
@@ -106,28 +136,3 @@ def _describe_need(least: WorkerMemory, cluster: Cluster) -> tuple[str, str]:
     if budget.stretched and budget.tile_bytes > 1:
         ways.append("use smaller tiles")
     return problem, ", or ".join(ways)
-
-
-class _Traffic(NamedTuple):
-    bytes_moved: int
-    idle_workers: int
-    worker_grid: tuple[int, int] | None
-    held_fraction: float | None
-
-
-def _traffic(grid: Grid, spec: Spec, placement: Placement, workers: int) -> _Traffic:
-    """Count the bytes that move if each row or column starts where it is needed."""
-    mt, nt = grid.mt, grid.nt
-    if not isinstance(placement, TriangleMap):
-        moved = summa_bytes(placement, mt, nt, *_input_bytes(grid, spec))
-        idle = workers - min(placement.pr, mt) * min(placement.pc, nt)
-        return _Traffic(moved, idle, (placement.pr, placement.pc), None)
-    n = grid.shape[1]
-    held = [
-        sum(grid.n[i] for i in placement.rows_of(slot))
-        for slot in set(placement.slots.values())
-    ]
-    fraction = max(held) / n if n else 0.0
-    a_bytes = _input_bytes(grid, spec)[0] * spec.routine.matrices
-    moved = (sum(held) - n) * a_bytes // max(n, 1)
-    return _Traffic(moved, workers - len(held), None, fraction)

@@ -33,6 +33,8 @@ class Plan:
         Predicted bytes on the fullest worker.
     mirrors : bool
         Whether the tiles of an update's other triangle are made, too.
+    streams : bool
+        Whether tasks read the inputs themselves, tile by tile, and hold no others.
     bytes_moved : int
         Bytes that move between workers if each input tile starts on a worker that needs
         it: the volume of a 2-D SUMMA, or of a triangle's placement. Entries travel, not
@@ -41,8 +43,9 @@ class Plan:
     idle_workers : int
         Number of workers that get no tile of C.
     worker_grid : tuple of int or None
-        (pr, pc): C tile (i, j) belongs to worker (i mod pr, j mod pc). None for
-        updates, whose triangles have a placement of their own.
+        (pr, pc, pk): C tile (i, j) belongs to worker (i mod pr, j mod pc) of each of pk
+        layers, which share k and add their residues. None for updates, whose triangles
+        have a placement of their own.
     held_fraction : float or None
         Share of the rows of op(A) that the fullest worker needs; None for gemm.
     """
@@ -52,9 +55,10 @@ class Plan:
     cluster: Cluster
     memory: WorkerMemory
     mirrors: bool
+    streams: bool
     bytes_moved: int
     idle_workers: int
-    worker_grid: tuple[int, int] | None
+    worker_grid: tuple[int, int, int] | None
     held_fraction: float | None
     # All other attributes are figures.
     _PARTS: ClassVar = ("spec", "grid", "cluster", "memory", "mirrors")
@@ -145,6 +149,11 @@ class Plan:
         return len(self.grid.panels)
 
     @property
+    def layers(self) -> int:
+        """Number of groups of workers that share k; each computes all of C."""
+        return len(self.grid.layers)
+
+    @property
     def n_workers(self) -> int:
         """Number of worker processes."""
         return self.cluster.workers
@@ -233,15 +242,21 @@ class Plan:
             ),
             ("workers", self._show_workers()),
             ("idle workers", f"{self.idle_workers}"),
-            ("moved", f"{format_bytes(self.bytes_moved)}, entries of op(A) and op(B)"),
+            ("moved", f"{format_bytes(self.bytes_moved)}, {self._show_moved()}"),
             ("peak of a worker", format_bytes(self.peak_worker_bytes)),
         ]
+
+    def _show_moved(self) -> str:
+        residues = " and residues of C" if self.layers > 1 else ""
+        return f"entries of op(A) and op(B){residues}"
 
     def _name_moduli(self) -> str:
         return name_count(self.num_moduli, "modulus", "moduli")
 
     def _show_workers(self) -> str:
         if self.worker_grid is not None:
-            pr, pc = self.worker_grid
-            return f"{self.n_workers}, as {pr} x {pc}"
-        return f"{self.n_workers}, each with up to {self.held_fraction:.0%} of the rows"
+            shape = " x ".join(map(str, self.worker_grid))
+            return f"{self.n_workers}, as {shape} along m, n and k"
+        rows = f"each with up to {self.held_fraction:.0%} of the rows"
+        shared = f", in {self.layers} layers along k" if self.layers > 1 else ""
+        return f"{self.n_workers}, {rows}{shared}"

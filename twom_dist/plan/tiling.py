@@ -6,21 +6,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from heapq import nsmallest
 from itertools import product
-from math import lcm
 from statistics import median_high
-from typing import Any
 
-from ..errors import MemoryLimitError, PlanError
+from ..errors import MemoryLimitError
 from ..tiles.grid import Chunks, Grid
-from ..tiles.placement.grids import worker_grids
 from ..tiles.spec import Spec
-from ..typing import as_integer
 from .chunks import (
     LARGEST_TILE,
     MANY_TILES,
     SMALLEST_TILE,
     TILES_PER_WORKER,
+    Shape,
+    check_tile,
+    choose_tile_shape,
+    count_tiles,
     cut_evenly,
+    cut_sizes,
 )
 from .cluster import Cluster
 from .planner import make_plan
@@ -36,8 +37,6 @@ DEVICE_TILE = 4096
 # some 8 ms.
 _TRIED = 50
 
-Shape = tuple[int, int, int]
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -50,11 +49,15 @@ class Layout:
     grid : Grid
         All tiles; only the last ones of a dimension may be smaller than the others.
     waves : tuple of Wave
+    streams : bool
+        Whether tasks read the inputs themselves, tile by tile, instead of holding those
+        of a wave.
     """
 
     spec: Spec
     grid: Grid
     waves: tuple[Wave, ...]
+    streams: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -70,6 +73,20 @@ class Layout:
     def tile_shape(self) -> Shape:
         """(mb, nb, kb) of every tile but the last ones."""
         return max(1, self.grid.m[0]), max(1, self.grid.n[0]), max(1, self.grid.k[0])
+
+    @property
+    def reads(self) -> int:
+        """Number of entries that are read to multiply: of A alone for an update."""
+        m, n, triangle = self.grid.m, self.grid.n, self.spec.routine.triangle
+        if self.streams:
+            cells = (cell for wave in self.waves for cell in wave.cells)
+            # On the diagonal of an update both sides are the same rows.
+            rows = sum(m[i] + (0 if triangle and i == j else n[j]) for i, j in cells)
+        elif triangle:
+            rows = sum(n[i] for wave in self.waves for i in self.rows_of(wave))
+        else:
+            rows = sum(sum(self.grid_of(wave).shape[:2]) for wave in self.waves)
+        return rows * self.shape[2]
 
     @cached_property
     def num_computed(self) -> int:
@@ -92,7 +109,8 @@ class Layout:
     def plan(self, wave: Wave, cluster: Cluster) -> Plan:
         """Plan one wave; mirrored tiles are written where they are computed."""
         grid = self.grid_of(wave)
-        return _plan_wave(self.spec, (grid.m, grid.n, grid.k), cluster)
+        chunks = grid.m, grid.n, grid.k
+        return _plan_wave(self.spec, chunks, cluster, streams=self.streams)
 
 
 def lay_out(
@@ -112,13 +130,58 @@ def lay_out(
     spec = replace(spec, lazy=True)
     if isinstance(tile, tuple):
         mb, nb, kb = tile
-        return _lay_out_tiles(spec, shape, (mb, nb, kb), cluster)
+        held, streamed = (
+            partial(lay, spec, shape, (mb, nb, kb), cluster)
+            for lay in (_lay_out_tiles, _lay_out_stream)
+        )
+        return _read_least(held, streamed)
     for length in shape:
         # Refuse too many tiles before any code counts them one by one.
         cut_evenly(length, LARGEST_TILE)
     if tile is not None:
-        tile = _check_tile(tile, shape)
-        return _lay_out_tiles(spec, shape, (tile, tile, tile), cluster)
+        tile = check_tile(tile, shape)
+        return lay_out(spec, shape, cluster, tile=(tile, tile, tile))
+    held, streamed = (
+        partial(choose, spec, shape, cluster, chunks)
+        for choose in (_choose_tiles, _choose_stream)
+    )
+    return _read_least(held, streamed)
+
+
+def _read_least(held: Callable[[], Layout], streamed: Callable[[], Layout]) -> Layout:
+    """Return the layout that reads less; where none fits, say what one would need."""
+    found, refused = [], []
+    for lay in (held, streamed):
+        try:
+            found.append(lay())
+        except MemoryLimitError as error:
+            refused.append(error)
+    if not found:
+        raise min(refused, key=lambda error: error.needed)
+    return min(found, key=lambda layout: layout.reads)
+
+
+def _choose_stream(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) -> Layout:
+    """Choose the largest tiles that fit, whose inputs are read least often."""
+    side = DEVICE_TILE if spec.engine == "cuda" else LARGEST_TILE
+    while True:
+        smallest = side <= SMALLEST_TILE
+        tile_shape = choose_tile_shape(shape, cluster, side, chunks, square=True)
+        side //= 2
+        mt, nt, kt = map(count_tiles, shape, tile_shape)
+        # Threads share k where they have no tiles of C.
+        chains = spec.routine.count_cells(mt, nt) * kt
+        if chains < cluster.workers * cluster.threads and not smallest:
+            continue
+        try:
+            return _lay_out_stream(spec, shape, tile_shape, cluster)
+        except MemoryLimitError:
+            if smallest:
+                raise
+
+
+def _choose_tiles(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) -> Layout:
+    """Choose the largest tiles that give every thread a few, and fit."""
     slots = cluster.workers * cluster.threads
     (m, n, k), triangle = shape, spec.routine.triangle
     # A single tile of an update may cost twice as much as several, on any worker.
@@ -129,7 +192,7 @@ def lay_out(
         smallest = side <= SMALLEST_TILE
         tile_shape = choose_tile_shape(shape, cluster, side, chunks, square=triangle)
         side //= 2
-        mt, nt = map(_count, shape[:2], tile_shape[:2])
+        mt, nt = map(count_tiles, shape[:2], tile_shape[:2])
         if spec.routine.count_cells(mt, nt) < wanted and not smallest:
             continue
         try:
@@ -142,93 +205,6 @@ def lay_out(
         usual = median_high(wave.size for wave in layout.waves)
         if len(layout.waves) == 1 or usual >= slots or smallest:
             return layout
-
-
-def _count(length: int, tile: int) -> int:
-    return max(1, -(-length // tile))
-
-
-def cut_sizes(length: int, tile: int) -> Chunks:
-    """Return sizes of tiles, only the last smaller, as chunked files require."""
-    return tuple(min(tile, length - i * tile) for i in range(_count(length, tile)))
-
-
-def _check_tile(tile: Any, shape: Shape) -> int:
-    """Return a tile size; refuse one with more tiles than anybody would wait for."""
-    side = as_integer(tile)
-    if side is None or side < 1:
-        raise PlanError(f"chunks={tile!r} is not a positive integer", "", "tile")
-
-    def count(tile: int) -> int:
-        mt, nt, kt = (_count(length, tile) for length in shape)
-        return mt * nt + (mt + nt) * kt
-
-    if side < SMALLEST_TILE and count(side) > MANY_TILES:
-        sides = range(1, SMALLEST_TILE)
-        least = 1 + bisect_left(sides, True, key=lambda t: count(t) <= MANY_TILES)
-        raise PlanError(
-            f"chunks={side} cuts the matrices into {count(side):,} tiles, and dask "
-            "takes some 0.7 ms for each",
-            f"Use tiles of {least} or larger ones",
-            "many-tiles",
-        )
-    return side
-
-
-def choose_tile_shape(
-    shape: Shape,
-    cluster: Cluster,
-    tile: int,
-    chunks: Shape = (1, 1, 1),
-    *,
-    square: bool = False,
-) -> Shape:
-    """Return even (mb, nb, kb), mb and nb at most `tile`: equally many on each worker.
-
-    A tile that can hold a whole chunk of a file cuts none: a chunk is read whole for
-    every tile that has a part of it. `square`: mb = nb, for an update, whose triangle
-    no grid of workers shares evenly.
-    """
-    grid = min(worker_grids(cluster.workers), key=lambda g: abs(g.pr - g.pc))
-    slots = (1, 1, 1) if square else (grid.pr, grid.pc, 1)
-    # Small tiles get long rows: there are fewer tasks, and kernels prefer a long k.
-    largest = (tile, tile, min(max(tile, LARGEST_TILE), 4 * tile))
-    mb, nb, kb = (
-        _align(_even_tile(*sizes), chunk, sizes[1])
-        for chunk, *sizes in zip(chunks, shape, largest, slots, strict=True)
-    )
-    return mb, nb, kb
-
-
-def find_chunks(spec: Spec, a: Any, b: Any) -> Shape:
-    """Return the sizes of the stored chunks along m, n and k; 1 if any cut will do."""
-    (m, left), (right, n) = (
-        (getattr(x, "chunks", None) or (1, 1))[:: 1 if op == "N" else -1]
-        for x, op in ((a, spec.op_a), (b, spec.op_b))
-    )
-    # An update cuts both along the rows of the result.
-    rows = (lcm(m, n),) * 2 if spec.routine.triangle else (m, n)
-    return (*rows, lcm(left, right))
-
-
-def _align(tile: int, chunk: int, largest: int) -> int:
-    """Round a tile up to a multiple of a chunk, or down, if one fits; else keep it.
-
-    Examples
-    --------
-    >>> _align(1000, 256, 1024), _align(1000, 300, 1024), _align(200, 256, 200)
-    (1024, 900, 200)
-    """
-    above = -(-tile // chunk) * chunk
-    return above if above <= largest else tile // chunk * chunk or tile
-
-
-def _even_tile(length: int, largest: int, slots: int) -> int:
-    count = _count(length, largest)
-    even = -(-count // slots) * slots
-    if length >= even * SMALLEST_TILE:
-        count = even
-    return max(1, -(-length // count))
 
 
 def _lay_out_tiles(
@@ -258,27 +234,48 @@ def _lay_out_tiles(
         if 0 not in shape:
             rows, columns = _choose_wave(mt, nt, shape, fits)
         cut = partial(cut_rectangle, mt, nt, rows, columns)
-    waves = _count(mt, rows) * _count(nt, columns)
-    if waves > MANY_TILES:
-        raise MemoryLimitError(
-            f"the workers hold so little of the inputs that {waves:,} waves are needed",
-            "Give each more memory",
-            "many-waves",
-        )
+    _check_waves(count_tiles(mt, rows) * count_tiles(nt, columns))
     found = _plan_wave(spec, (m[:rows], n[:columns], k), cluster)
-    grid = Grid(m, n, k, found.grid.panels)
+    grid = Grid(m, n, k, found.grid.layers)
     return Layout(found.spec, grid, tuple(cut()))
 
 
+def _check_waves(count: int) -> None:
+    """Refuse to read the inputs more often than anybody would wait for."""
+    if count > MANY_TILES:
+        raise MemoryLimitError(
+            f"the workers hold so little that the inputs are read {count:,} times",
+            "Give each more memory",
+            "many-waves",
+        )
+
+
+def _lay_out_stream(
+    spec: Spec, shape: Shape, tile_shape: Shape, cluster: Cluster
+) -> Layout:
+    """Lay out tiles whose inputs are read again for each of them: in one wave."""
+    m, n, k = map(cut_sizes, shape, tile_shape)
+    _check_waves(spec.routine.count_cells(len(m), len(n)))
+    plan = _plan_wave(spec, (m, n, k), cluster, streams=True)
+    cut = partial(cut_rectangle, len(m), len(n), len(m), len(n))
+    if spec.routine.triangle:
+        cut = partial(cut_triangle, len(n), len(n), upper=spec.uplo == "upper")
+    return Layout(plan.spec, plan.grid, tuple(cut()), streams=True)
+
+
 def _plan_wave(
-    spec: Spec, chunks: tuple[Chunks, Chunks, Chunks], cluster: Cluster
+    spec: Spec,
+    chunks: tuple[Chunks, Chunks, Chunks],
+    cluster: Cluster,
+    *,
+    streams: bool = False,
 ) -> Plan:
     """Plan a wave; the smallest possible one may take more memory than others."""
     try:
-        return make_plan(spec, chunks, cluster, mirrors=False)
+        return make_plan(spec, chunks, cluster, mirrors=False, streams=streams)
     except MemoryLimitError:
         stretched = replace(cluster, memory=cluster.memory.stretch())
-        return make_plan(spec, chunks, stretched, mirrors=False)
+        return make_plan(spec, chunks, stretched, mirrors=False, streams=streams)
 
 
 def _choose_wave(
@@ -295,7 +292,7 @@ def _choose_wave(
     rows, columns = (sorted(_wave_sides(count)) for count in (mt, nt))
 
     def reads(c: tuple[int, int]) -> tuple[int, int, tuple[int, int]]:
-        return m * _count(nt, c[1]) + n * _count(mt, c[0]), -c[0] * c[1], c
+        return m * count_tiles(nt, c[1]) + n * count_tiles(mt, c[0]), -c[0] * c[1], c
 
     def widest(height: int) -> int:
         return bisect_left(columns, True, key=lambda width: not fits(height, width))
@@ -311,4 +308,4 @@ def _choose_wave(
 
 
 def _wave_sides(count: int) -> Iterator[int]:
-    yield from {_count(count, waves) for waves in range(1, count + 1)}
+    yield from {count_tiles(count, waves) for waves in range(1, count + 1)}

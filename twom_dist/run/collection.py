@@ -35,12 +35,19 @@ def product_array(
         from .expression import product_expression
 
         return product_expression(a, b, c, grid, spec)
-    names = (a.name, b.name, None if c is None else c.name)
+    operands = name_operands(a, b, c)
+    names = (a.name, b.name, operands.c)
     name = result_name(spec, *names, grid, cells, found)
-    layer = build_layer(name, Operands(*names), grid, spec, cells, found)
+    layer = build_layer(name, operands, grid, spec, cells, found)
     inputs = [x for x in ((c,) if spec.empty else (a, b, c)) if x is not None]
     graph = HighLevelGraph.from_collections(name, layer, dependencies=inputs)
     return type(a)(graph, name, (grid.m, grid.n), meta=result_meta(a._meta, spec))
+
+
+def name_operands(a: Any, b: Any, c: Any = None) -> Operands:
+    """Name arrays, or give the sources of those that tasks are to read themselves."""
+    left, right = (getattr(x, "source", None) or x.name for x in (a, b))
+    return Operands(left, right, None if c is None else c.name)
 
 
 def look_at_arrays(
@@ -60,7 +67,7 @@ class _Passes(Graph):
     def __init__(
         self, a: Any, b: Any, grid: Grid, spec: Spec, compute: Callable[[Any], Any]
     ) -> None:
-        operands = Operands(a.name, b.name)
+        operands = name_operands(a, b)
         super().__init__(f"look-{tokenize(operands, grid, spec)}", operands, grid, spec)
         self._inputs, self._compute, self._passes = (a, b), compute, 0
         self._shifts: Any = None

@@ -11,7 +11,7 @@ from ..plan.explanation import warn_of_native
 from ..problem.problem import Problem
 from ..tiles import program, tasks
 from ..tiles.blocks import cast
-from ..tiles.grid import Chunks, Grid, offsets, split_evenly
+from ..tiles.grid import ONE_PANEL, Chunks, Grid, cut_inner, offsets, split_evenly
 from ..tiles.interpreter import Found, Line
 from ..tiles.look.estimate import Measured
 from ..tiles.look.in_memory import survey_matrices
@@ -66,7 +66,7 @@ def as_tiles(x: Array, side: Side, spec: Spec) -> Array:
 def whole(shape: tuple[int, ...]) -> Grid:
     """Return the grid of one tile."""
     m, n, k = shape
-    return Grid((m,), (n,), (k,), ((0, 1),))
+    return Grid((m,), (n,), (k,), ONE_PANEL)
 
 
 def look(rows: tuple[Row, Row], spec: Spec, shape: tuple[int, ...]) -> Found:
@@ -88,14 +88,16 @@ def _multiply(
 ) -> Array:
     spec, largest = problem.spec, (limits.mb, limits.nb, limits.kb)
     m, n, k = map(cut, problem.shape, largest)
-    panels = ((0, len(k)),)
     # A single tile is encoded once, so caching helps only if the right planes are made
     # from the left ones.
     alone = len(m) == len(n) == 1
     kept = 0 if alone and not spec.twins else limits.cache_bytes
     if kept != spec.cache_bytes:
         spec = replace(spec, cache_bytes=kept)
-    grid, flat = Grid(m, n, k, panels), max(1, limits.nb // limits.mb)
+    grid, flat = (
+        Grid(m, n, k, cut_inner(len(k), 1, 1, len(k))),
+        max(1, limits.nb // limits.mb),
+    )
     ex = Eager(a, b, c, grid, spec, problem.out, flat)
     return ex.run(found._replace(spec=spec))
 

@@ -53,19 +53,22 @@ def compute_cell(
 ) -> Array:
     """Multiply the last (or only) panel of a cell and finish it: a tile of C.
 
-    An empty spec takes no products. `diagonal`: whether the diagonal of an update's
-    result runs through the cell; `before`: accumulators of earlier panels; `c`: the
-    tile of C if beta is not 0; `out`: an array that the tile may be written to.
+    `diagonal`: whether the diagonal of an update's result runs through the cell;
+    `before`: of the panels before; `c`: the tile of C where beta is not 0; `out`: where
+    the tile may be written to.
     """
-    if spec.empty:
-        engine = load_engine(spec)
-        out = engine.scale_and_add(None, 0, spec.beta, c, spec.dtype)
-        return _close(out, spec) if diagonal else out
     # Only a triangle is multiplied if no other task has added to the tile: that task
     # may run on another device, which derives products in its own way.
     triangle = _wanted_triangle(spec, diagonal) if before is None else "full"
     accumulators = multiply_cell(products, spec, diagonal, before, triangle)
-    return _finish(accumulators, products, spec, diagonal, c, out)
+    scales = [(left.exponents, right.exponents) for left, right in products]
+    return finish(accumulators, scales, spec, diagonal, c, out)
+
+
+def add_alone(spec: Spec, diagonal: bool, c: Array) -> Array:
+    """Return ``beta C``."""
+    out = load_engine(spec).scale_and_add(None, 0, spec.beta, c, spec.dtype)
+    return _close(out, spec) if diagonal else out
 
 
 def multiply_cell(
@@ -93,22 +96,25 @@ def multiply_cell(
     )
 
 
-def _finish(
+def finish(
     accumulators: Sequence[Accumulator],
-    products: Sequence[Product],
+    scales: Sequence[tuple[Any, Any]],
     spec: Spec,
     diagonal: bool,
     c: Array | None,
     out: Array | None,
 ) -> Array:
-    """Decode a cell, add the mirror image of the other product and beta C."""
+    """Decode a cell, add the mirror image of the other product and beta C.
+
+    `scales`: exponents of the rows of op(A) and of op(B)^T, for each product.
+    """
     if not spec.routine.sums:
         # beta C is added before the one rounding.
-        (accumulator,), ((left, right),) = accumulators, products
+        (accumulator,), ((rows, columns),) = accumulators, scales
         out = tasks.decode_tile(
             accumulator,
-            left.exponents,
-            right.exponents,
+            rows,
+            columns,
             spec,
             spec.beta,
             c,
@@ -118,8 +124,8 @@ def _finish(
         return _close(out, spec) if diagonal else out
     engine = load_engine(spec)
     decoded = [
-        tasks.decode_tile(accumulator, left.exponents, right.exponents, spec)
-        for accumulator, (left, right) in zip(accumulators, products, strict=True)
+        tasks.decode_tile(accumulator, rows, columns, spec)
+        for accumulator, (rows, columns) in zip(accumulators, scales, strict=True)
     ]
     # A diagonal cell has a single product.
     mirrored = mirror_tile(decoded[-1], spec)

@@ -7,8 +7,11 @@ Keys are ``twom-<stage>-<token>`` with
 * ``twom-columns`` (side, step), ``twom-shifts`` ("all",) and (step,): shifts along k;
 * ``twom-sample`` (side,), (side, i, step), (step,) or ("cell", i, j), ``twom-spec``
   (0,): the moduli; ``twom-exponents`` (side, i): the scaling;
-* ``twom-panel`` (i, j, step): all panels along k except the last;
-* ``twom-product`` (i, j): the last panel and the epilogue, a tile of C;
+* ``twom-panel`` (i, j, layer, step): panels along k, by their first tile;
+* ``twom-reduce`` (i, j, layer, step, count): sums of so many parts of k, added to the
+  one that begins there;
+* ``twom-product`` (i, j): the last panel of all of k, or the sums of all parts, and the
+  epilogue: a tile of C;
 * ``twom-update`` (i, j): a tile of an update's result: an alias of a computed one, its
   mirror image, or zeros.
 """
@@ -16,6 +19,7 @@ Keys are ``twom-<stage>-<token>`` with
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from operator import getitem
 from typing import Any
 
@@ -27,12 +31,13 @@ from . import program
 from .blocks import check_block, check_tile
 from .grid import Grid
 from .interpreter import Found, Line
-from .rows import Row
+from .rows import Row, Source, Stream
 from .spec import SIDES, Spec, is_straight, load_engine
 from .task_spec import Alias, List, Task, TaskRef
 
 PRODUCT = "twom-product"
 PANEL = "twom-panel"
+REDUCE = "twom-reduce"
 UPDATE = "twom-update"
 _SCALING = ("largest", "columns", "shifts", "sums", "sample", "spec", "exponents")
 SCALING_STAGES = tuple(f"twom-{stage}" for stage in _SCALING)
@@ -59,10 +64,13 @@ class TileTask(Task):
 
 @dataclass(frozen=True)
 class Operands:
-    """Names of the arrays whose chunks the tasks take; b is a for herk and syrk."""
+    """The matrices that tasks take; b is a for herk and syrk.
 
-    a: str
-    b: str
+    Names of arrays, whose chunks are tasks; or sources, which tasks read themselves.
+    """
+
+    a: str | Source
+    b: str | Source
     c: str | None = None
 
 
@@ -100,7 +108,7 @@ class Graph:
     ) -> None:
         self.name, token = name, name.rpartition("-")[2]
         # One string a stage: a string remembers its hash, and keys are hashed often.
-        stages = (PRODUCT, PANEL, UPDATE, *SCALING_STAGES)
+        stages = (PRODUCT, PANEL, REDUCE, UPDATE, *SCALING_STAGES)
         self._stages = {x.removeprefix("twom-"): f"{x}-{token}" for x in stages}
         self.operands, self.grid, self.spec = operands, grid, spec
         computed = spec.routine.cells(grid.mt, grid.nt, spec.uplo)
@@ -137,18 +145,18 @@ class Graph:
         if key not in self._rows:
             (side, i), own = line, slice(steps.start, steps.stop)
             sizes = self.grid.m if side == "left" else self.grid.n
-            name = self.operands.a if side == "left" else self.operands.b
+            matrix = self.operands.a if side == "left" else self.operands.b
             straight = is_straight(side, self.spec.op(side))
-            refs = [TaskRef((name, i, s) if straight else (name, s, i)) for s in steps]
-            self._rows[key] = Task(
-                None,
-                receive,
-                self.spec,
-                side,
-                (sizes[i], self.grid.k[own]),
-                _together(refs),
-                None if shifts is None else _together(shifts[own]),
-            )
+            places = [(i, s) if straight else (s, i) for s in steps]
+            known = self.spec, side, (sizes[i], self.grid.k[own])
+            given = None if shifts is None else _together(shifts[own])
+            if isinstance(matrix, str):
+                refs = [TaskRef((matrix, *place)) for place in places]
+                row = Task(None, receive, *known, _together(refs), given)
+            else:
+                # As one argument: dask looks for references in lists and tuples.
+                row = Task(None, stream, *known, partial(Stream, matrix, places), given)
+            self._rows[key] = row
         return self._rows[key]
 
     def added(self, cell: Cell) -> Task | None:
@@ -252,6 +260,19 @@ def receive(
             for tile, k in zip(tiles, steps, strict=True)
         ]
     return Row(side, checked, shifts)
+
+
+def stream(
+    spec: Spec,
+    side: Side,
+    sizes: tuple[int, Sequence[int]],
+    begin: Callable[[], Stream],
+    shifts: Any,
+) -> Row:
+    """Make a row whose tiles are read, and checked, as they are multiplied."""
+    if shifts is not None and len(sizes[1]) == 1:
+        shifts = [shifts]
+    return Row(side, begin(), shifts)
 
 
 def receive_added(spec: Spec, block: Array, shape: tuple[int, int]) -> Array:

@@ -1,10 +1,15 @@
-"""Grids of tiles: chunk sizes, offsets, and panels along k."""
+"""Grids of tiles: chunk sizes, offsets, and how k is shared and cut."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 Chunks = tuple[int, ...]
+# A half-open range of k tiles, multiplied by one task.
+Panel = tuple[int, int]
+# Panels that are multiplied one after the other.
+Part = tuple[Panel, ...]
 
 
 @dataclass(frozen=True)
@@ -15,14 +20,15 @@ class Grid:
     ----------
     m, n, k : tuple of int
         Sizes of the tiles along each dimension.
-    panels : tuple of (int, int)
-        Half-open ranges of k tiles, multiplied by one task each.
+    layers : tuple of tuple of Part
+        Parts of k, side by side: those of a layer lie on one worker, each layer on
+        workers of its own. Residues of parts are added, in whatever order.
     """
 
     m: Chunks
     n: Chunks
     k: Chunks
-    panels: tuple[tuple[int, int], ...]
+    layers: tuple[tuple[Part, ...], ...]
 
     @property
     def mt(self) -> int:
@@ -38,6 +44,16 @@ class Grid:
     def kt(self) -> int:
         """Tiles along k."""
         return len(self.k)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Parts of all layers."""
+        return tuple(part for layer in self.layers for part in layer)
+
+    @cached_property
+    def panels(self) -> tuple[Panel, ...]:
+        """Panels of all parts."""
+        return tuple(panel for part in self.parts for panel in part)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -72,15 +88,37 @@ def offsets(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return [(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
-def group_panels(
-    k: Chunks, mb: int, nb: int, itemsize: int, panel_bytes: int
-) -> tuple[tuple[int, int], ...]:
-    """Group k tiles so that one task's input tiles stay within `panel_bytes`.
+ONE_PANEL: tuple[tuple[Part, ...], ...] = ((((0, 1),),),)
 
-    At least one tile to a panel; the panels differ by at most one tile.
+
+def cut_inner(
+    count: int, layers: int, parts: int, most: int
+) -> tuple[tuple[Part, ...], ...]:
+    """Cut k tiles into layers, these into parts, and these into panels.
+
+    `most`: tiles of a panel. All are as even as whole tiles allow.
+
+    Examples
+    --------
+    >>> cut_inner(7, 2, 1, 2)
+    ((((0, 2), (2, 4)),), (((4, 6), (6, 7)),))
     """
-    if not k:
-        return ((0, 0),)
-    per_tile = max(1, (mb + nb) * max(k) * itemsize)
-    most = max(1, panel_bytes // per_tile)
-    return tuple(offsets(split_evenly(len(k), most)))
+    return tuple(
+        tuple(
+            tuple(_cut_range(part, -(-_length(part) // most)))
+            for part in _cut_range(layer, parts)
+        )
+        for layer in _cut_range((0, count), layers)
+    )
+
+
+def _length(ends: Panel) -> int:
+    return ends[1] - ends[0]
+
+
+def _cut_range(ends: Panel, count: int) -> list[Panel]:
+    """Cut a range into at most so many pieces, as even as possible."""
+    length = _length(ends)
+    largest = -(-length // max(1, min(count, length)))
+    sizes = split_evenly(length, max(1, largest))
+    return [(ends[0] + lo, ends[0] + hi) for lo, hi in offsets(sizes)]

@@ -13,6 +13,8 @@ from .grid import Grid
 Value = Any
 # A row of tiles of op(A), or of op(B)^T, by its index.
 Line = tuple[Side, int]
+# For each tile along k the e of ``op(A) 2^-e`` and ``2^e op(B)``, if there is any.
+Shifts = Sequence[Value] | None
 
 
 class Found(NamedTuple):
@@ -22,14 +24,13 @@ class Found(NamedTuple):
     ----------
     spec : Spec, or a value
         The spec with its moduli.
-    shifts : sequence, or None
-        For each tile along k the e of ``op(A) 2^-e`` and ``2^e op(B)``, or None.
+    shifts : Shifts
     measured : mapping, or None
         `Measured` of each line; None where nobody has looked.
     """
 
     spec: Value
-    shifts: Sequence[Value] | None = None
+    shifts: Shifts = None
     measured: Mapping[Line, Value] | None = None
 
 
@@ -46,7 +47,7 @@ class Looking(Protocol):
         """List the tiles of C that are wanted and computed, in a suitable order."""
         ...
 
-    def row(self, line: Line, steps: range, shifts: Sequence[Value] | None) -> Value:
+    def row(self, line: Line, steps: range, shifts: Shifts) -> Value:
         """Make a `Row` of tiles along k."""
         ...
 

@@ -4,11 +4,14 @@ Stages make all decisions that depend on the entries of the matrices, so that ea
 products, graphs and plans all run these lines, each with an `Interpreter` of its own.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ..typing import Cell
 from . import stages
-from .interpreter import Found, Interpreter, Line, Looking, Value
+from .grid import Panel
+from .interpreter import Found, Interpreter, Line, Looking, Shifts, Value
+from .parts import Partial, add_up
 from .spec import SIDES, Spec
 
 
@@ -31,7 +34,7 @@ def look(ex: Looking, spec: Spec) -> Found:
     """Choose the shifts along k, then the moduli, where the spec leaves them open."""
     if not (spec.equilibrate or spec.grade):
         return Found(spec)
-    shifts: Sequence[Value] | None = None
+    shifts: Shifts = None
     seen: Mapping[Line, Any] = {}
     if spec.equilibrate:
         scan = stages.scan_tile
@@ -50,7 +53,7 @@ def measure(
     ex: Looking,
     spec: Spec,
     line: Line,
-    shifts: Sequence[Value] | None = None,
+    shifts: Shifts = None,
     before: Any = None,
     scan: Callable[..., Any] = stages.square_sums,
 ) -> tuple[Value, list[Value]]:
@@ -60,9 +63,8 @@ def measure(
     """
     again = () if shifts is None else ("shifted",)
     old = [None] * ex.grid.kt if before is None else before[1]
-    tiles = [
-        (s, ex.row(line, range(s, s + 1), shifts), old[s]) for s in range(ex.grid.kt)
-    ]
+    rows = [ex.row(line, range(s, s + 1), shifts) for s in range(ex.grid.kt)]
+    tiles = [*zip(range(ex.grid.kt), rows, old, strict=True)]
     largest = [
         ex.call("largest", (*line, s, *again), stages.largest_exponents, spec, x, y)
         for s, x, y in tiles
@@ -82,13 +84,8 @@ def choose_shifts(
     columns: list[list[Value]] = []
     for side in spec.sides:
         of_tiles = [seen[side, i][1] for i in ex.lines(side, wanted=False)]
-        combine = stages.combine_columns
-        columns.append(
-            [
-                ex.gather("columns", (side, s), combine, of_step)
-                for s, of_step in enumerate(zip(*of_tiles, strict=True))
-            ]
-        )
+        steps, combine = enumerate(zip(*of_tiles, strict=True)), stages.combine_columns
+        columns.append([ex.gather("columns", (side, s), combine, x) for s, x in steps])
     found = ex.call("shifts", ("all",), stages.choose_shifts, spec, *columns)
     return [
         ex.call("shifts", (s,), stages.take_shifts, spec, found, s)
@@ -97,23 +94,26 @@ def choose_shifts(
 
 
 def choose_moduli(
-    ex: Looking,
-    spec: Spec,
-    shifts: Sequence[Value] | None,
-    measured: Mapping[Line, Value],
+    ex: Looking, spec: Spec, shifts: Shifts, measured: Mapping[Line, Value]
 ) -> Value:
     """Choose moduli by the ratio of norms to ``|A| |B|``, of some rows or of all."""
+
+    def take(line: Line, chosen: Value) -> list[Value]:
+        """Take magnitudes of the chosen rows, tile by tile."""
+        known = measured[line], chosen, line[1]
+        rows = [ex.row(line, range(s, s + 1), shifts) for s in range(ex.grid.kt)]
+        return [
+            ex.call("sample", (*line, s), stages.sample_rows, spec, row, *known)
+            for s, row in enumerate(rows)
+        ]
+
     samples, known = [], []
     for side in spec.sides:
         rows = [measured[side, i] for i in ex.lines(side, wanted=False)]
         chosen = ex.call("sample", (side,), stages.choose_rows, spec, rows)
         known.append((chosen, rows))
-        samples.append(
-            {
-                i: sample(ex, spec, (side, i), shifts, measured[side, i], chosen)
-                for i in ex.lines(side, wanted=False)
-            }
-        )
+        rows_of_side = ex.lines(side, wanted=False)
+        samples.append({i: take((side, i), chosen) for i in rows_of_side})
     (left, right), found = (samples[0], samples[-1]), []
     if spec.grade == "componentwise":
         for cell in ex.cells():
@@ -128,24 +128,6 @@ def choose_moduli(
     return ex.call("spec", (0,), stages.settle, spec, found, known[0], known[-1])
 
 
-def sample(
-    ex: Looking,
-    spec: Spec,
-    line: Line,
-    shifts: Sequence[Value] | None,
-    measured: Value,
-    chosen: Value,
-) -> list[Value]:
-    """Take magnitudes of the chosen rows, tile by tile."""
-    given = measured, chosen, line[1]
-    found = []
-    for s in range(ex.grid.kt):
-        row = ex.row(line, range(s, s + 1), shifts)
-        call = stages.sample_rows, spec, row, *given
-        found.append(ex.call("sample", (*line, s), *call))
-    return found
-
-
 # --- the product ----------------------------------------------------------------------
 
 
@@ -154,35 +136,55 @@ def multiply(ex: Interpreter, spec: Spec, found: Found) -> None:
     exponents: dict[Line, Value] = {}
     if not (spec.native or spec.exact or spec.empty):
         exponents = {x: scale(ex, spec, found, x) for x in lines(ex, spec, wanted=True)}
-    routine, grid = spec.routine, ex.grid
-    *panels, last = ((0, 0),) if spec.empty else grid.panels
     for i, j in ex.cells():
-        pairs = [] if spec.empty else routine.pairs(i, j)
-        both = [line for pair in pairs for line in zip(SIDES, pair, strict=True)]
-        scales = [exponents.get((spec.own(side), x)) for side, x in both]
+        tile = multiply_cell(ex, spec, found, (i, j), exponents)
+        ex.emit((i, j), tile)
+        if spec.routine.triangle and i != j:
+            full, shape = spec.uplo == "full", (ex.grid.n[j], ex.grid.m[i])
+            other = stages.mirror_tile if full else stages.zero_tile
+            own = tile if full else shape
+            ex.emit((j, i), ex.call("update", (j, i), other, spec, own))
 
-        def operands(
-            panel: tuple[int, int], both: Any = both, scales: Any = scales
-        ) -> Iterator[Value]:
-            for line, scale in zip(both, scales, strict=True):
-                yield ex.row(line, range(*panel), found.shifts)
-                yield scale
 
-        diagonal, shape = routine.triangle and i == j, (grid.m[i], grid.n[j])
-        before, c, where = None, ex.added((i, j)), (i, j)
-        for n, panel in enumerate(panels):
-            given: Any = found.spec, diagonal, before, *operands(panel)
-            before = ex.call("panel", (*where, n), stages.multiply_panel, *given)
-        if spec.empty and c is None:
-            tile = ex.call("product", where, stages.zero_tile, spec, shape)
-        else:
-            given = found.spec, diagonal, before, c, *operands(last)
-            tile = ex.call("product", where, stages.finish_cell, *given)
-        ex.emit(where, tile)
-        if routine.triangle and i != j:
-            given = (spec, tile) if spec.uplo == "full" else (spec, shape[::-1])
-            other = stages.mirror_tile if spec.uplo == "full" else stages.zero_tile
-            ex.emit((j, i), ex.call("update", (j, i), other, *given))
+def multiply_cell(
+    ex: Interpreter, spec: Spec, found: Found, cell: Cell, exponents: dict[Line, Value]
+) -> Value:
+    """Multiply all parts of k, panel by panel; add the parts, and decode their sum."""
+    (i, j), grid, c = cell, ex.grid, ex.added(cell)
+    shape, diagonal = (grid.m[i], grid.n[j]), spec.routine.triangle and i == j
+    if spec.empty:
+        return ex.call("product", cell, stages.add_alone, spec, diagonal, shape, c)
+    both = [x for own in spec.routine.pairs(i, j) for x in zip(SIDES, own, strict=True)]
+    scales = [exponents.get((spec.own(side), x)) for side, x in both]
+
+    def operands(panel: Panel) -> Iterator[Value]:
+        for line, scale in zip(both, scales, strict=True):
+            yield ex.row(line, range(*panel), found.shifts)
+            yield scale
+
+    def add(place: tuple[int, ...], x: Value, y: Value) -> Value:
+        return ex.call("reduce", (*cell, *place), stages.add_parts, found.spec, x, y)
+
+    alone, layers = len(grid.parts) == 1, []
+    for layer, parts in enumerate(grid.layers):
+        sums = []
+        for part in parts:
+            before = None
+            # The last panel of a single part is multiplied where it is decoded.
+            for panel in part[: len(part) - alone]:
+                given = found.spec, diagonal, before, *operands(panel)
+                where = *cell, layer, panel[0]
+                before = ex.call("panel", where, stages.multiply_panel, *given)
+            sums.append(Partial(layer, part[0][0], 1, before))
+        layers.append(add_up(sums, add))
+    if alone:
+        given = found.spec, diagonal, before, c, *operands(grid.panels[-1])
+        return ex.call("product", cell, stages.finish_cell, *given)
+    # Cells beside one another end on different layers.
+    turn = (i + j) % len(layers)
+    total = add_up(layers[turn:] + layers[:turn], add).sums
+    given = found.spec, diagonal, total, c, shape, *scales
+    return ex.call("product", cell, stages.finish_sums, *given)
 
 
 def scale(ex: Interpreter, spec: Spec, found: Found, line: Line) -> Value:

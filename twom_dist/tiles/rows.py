@@ -1,11 +1,48 @@
 """Rows of tiles of op(A), or of op(B)^T, along all of k or a part of it."""
 
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 from ..kernels.family import convert
 from ..typing import Array, Side
 from .integers import widen
 from .spec import Spec, as_rows, load_engine
+
+
+class Source(Protocol):
+    """A stored matrix whose tiles are read by whoever multiplies them."""
+
+    def read(self, i: int, j: int) -> Array:
+        """Read a tile, as it is stored."""
+        ...
+
+
+class Stream(Sequence[Array]):
+    """Tiles that are read when they are asked for; only the last one is kept.
+
+    Two are equal if they read the same tiles.
+    """
+
+    def __init__(self, source: Source, places: Sequence[tuple[int, int]]) -> None:
+        self._source, self._places = source, places
+        self._last: tuple[int, Array] | None = None
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, step: Any) -> Any:
+        if self._last is None or self._last[0] != step:
+            self._last = None  # not both at once
+            self._last = step, self._source.read(*self._places[step])
+        return self._last[1]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and (self._source, self._places) == (
+            other._source,
+            other._places,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Row:
@@ -36,6 +73,8 @@ class Row:
         """View a tile as rows of op(A), or of op(B)^T."""
         found = self._views.get(step)
         if found is None:
+            if isinstance(self.tiles, Stream):
+                self._views.clear()
             found = as_rows(self.tiles[step], self.side, spec.op(self.side))
             self._views[step] = found
         return found
@@ -58,6 +97,13 @@ class Row:
             own = e if self.side == "right" else -e
             found = self._exponents[step] = convert(own, load_engine(spec).family)
         return found
+
+
+def share_tiles(left: Row, right: Row) -> Row:
+    """Return the right row, with the tiles of the left one if both read the same."""
+    if isinstance(left.tiles, Stream) and left.tiles == right.tiles:
+        return Row(right.side, left.tiles, right.shifts)
+    return right
 
 
 def shifts_of_both(rows: Sequence[Row], spec: Spec) -> list[Array] | None:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.family import convert
+from ..kernels.family import convert, namespace
 from ..moduli import norm_bits, scaling_rule
 from ..typing import Array
-from . import cells
+from . import cells, tasks
 from .accumulator import Accumulator
 from .look import equilibration, estimate
 from .look.estimate import Bounds, Measured
@@ -176,6 +176,46 @@ def finish_cell(
     """Multiply the last panel of a cell and decode it: a tile of C."""
     products = cells.as_products(operands, spec)
     return cells.compute_cell(products, spec, diagonal, before, c, out)
+
+
+def add_parts(
+    spec: Spec, first: Sequence[Accumulator], second: Sequence[Accumulator]
+) -> tuple[Accumulator, ...]:
+    """Add the sums of two parts along k."""
+    both = zip(first, second, strict=True)
+    return tuple(tasks.add_accumulators(x, y, spec) for x, y in both)
+
+
+def finish_sums(
+    spec: Spec,
+    diagonal: bool,
+    total: Sequence[Accumulator],
+    c: Array | None,
+    shape: tuple[int, int],
+    *scales: Array | None,
+    out: Array | None = None,
+) -> Array:
+    """Decode the sums of all of k: a tile of C.
+
+    `scales`: exponents of rows of op(A) and of op(B)^T in turn.
+    """
+    pairs = [*zip(scales[::2], scales[1::2], strict=True)]
+    if spec.exact:
+        zeros = namespace(total[0].values).zeros
+        exponents = tuple(zeros(size, np.int32) for size in shape)
+        pairs = [exponents[:: 1 - 2 * n] for n in range(len(pairs))]
+    return cells.finish(total, pairs, spec, diagonal, c, out)
+
+
+def add_alone(
+    spec: Spec,
+    diagonal: bool,
+    shape: tuple[int, int],
+    c: Array | None,
+    out: Array | None = None,
+) -> Array:
+    """Return beta C, or zeros, where nothing is multiplied."""
+    return zero_tile(spec, shape) if c is None else cells.add_alone(spec, diagonal, c)
 
 
 def mirror_tile(spec: Spec, tile: Array) -> Array:

@@ -12,7 +12,7 @@ from ..moduli import scaling_rule
 from ..typing import Array, Uplo
 from .accumulator import Accumulator
 from .cache import encoded_tiles
-from .rows import Row, shifts_of_both
+from .rows import Row, share_tiles, shifts_of_both
 from .spec import (
     Spec,
     is_conjugated,
@@ -105,7 +105,7 @@ def multiply_panel(
     """
     if spec.native:
         return _multiply_native(left, right, spec, before)
-    engine = load_engine(spec)
+    engine, right = load_engine(spec), share_tiles(left, right)
     # A copy: the accumulator belongs to dask once its task has ended.
     values = None if before is None else copy(before.values)
     fill = None if before is None else before.fill
@@ -132,13 +132,26 @@ def multiply_panel(
     return _accumulator(values, fill)
 
 
+def add_accumulators(x: Accumulator, y: Accumulator, spec: Spec) -> Accumulator:
+    """Add the sums of two parts along k, into new ones."""
+    if spec.native:
+        return _accumulator(x.values + y.values, None)
+    values = load_engine(spec).add_residues(x.values, y.values, spec.system)
+    fills = [t.fill for t in (x, y) if t.fill is not None]
+    fill = fills[0].plus(fills[1]) if len(fills) == 2 else next(iter(fills), None)
+    return _accumulator(values, fill)
+
+
 def _encode_pair(
     left: Row, right: Row, step: int, rows: Array, columns: Array, spec: Spec
 ) -> tuple[Encoded, Encoded]:
     """Encode or find both sides, and keep them for their product."""
     engine = load_engine(spec)
     x = encode_tile(left, step, rows, spec)
-    y = encode_tile(right, step, columns, spec)
+    if left.tiles is right.tiles and spec.twin_order is not None:
+        y = engine.reorder(x, spec.twin_order)
+    else:
+        y = encode_tile(right, step, columns, spec)
     # Not earlier: encoding a tile waits, which releases all tiles kept until then.
     return engine.keep(x), engine.keep(y)
 

@@ -95,8 +95,9 @@ def test_what_cannot_fit_is_told_from_the_least_wave(monkeypatch):
 
     monkeypatch.setattr(tiling, "make_plan", note)
     with raises(MemoryLimitError, "memory"):
-        lay_out((5000,) * 3, "c16", Cluster(1, 1, MemoryBudget(MIB)), tile=16)
-    assert set(shapes) == {(1, 1)}
+        lay_out((5000,) * 3, "c16", Cluster(1, 1, MemoryBudget(4096)), tile=16)
+    # The other plan is of all tiles, whose inputs are read again for each.
+    assert set(shapes) == {(1, 1), (313, 313)}
 
 
 def test_a_wave_beyond_one_that_does_not_fit_is_found():

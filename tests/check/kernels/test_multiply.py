@@ -156,3 +156,20 @@ def test_the_other_way_is_taken_where_there_is_no_vnni(monkeypatch):
     has = dict.fromkeys(("avx512vnni", "avx512bw"), True)
     monkeypatch.setattr(microkernel, "get_host_cpu_features", lambda: has)
     assert check()
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("shape", [(1, 16), (5, 64), (3, 4, 80), (300, 304)])
+def test_sums_of_parts_along_k(engine, shape):
+    """Of every pair of residues the sum, and the operands stay as they are."""
+    system = residue_system("2m", 16)
+    rng = np.random.default_rng(shape)
+    p = np.array([product.p for product in system.products])
+    p = p.reshape(-1, *[1] * len(shape))
+    x, y = (rng.integers(-(p // 2), (p - 1) // 2 + 1, (len(p), *shape)) for _ in "xy")
+    given = [t.astype(np.int8) for t in (x, y)]
+    for t in given:
+        t.flags.writeable = False
+    found = get_engine(engine).add_residues(*given, system)
+    assert found.dtype == np.int8
+    assert (found == (x + y + p // 2) % p - p // 2).all()

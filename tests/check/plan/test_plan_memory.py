@@ -57,4 +57,4 @@ def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):
 
 def test_a_plan_of_more_waves_than_anybody_would_wait_for_is_refused():
     with raises(MemoryLimitError, "many-waves"):
-        lay_out((1_000_000,) * 3, "c16", Cluster(4, 1, MemoryBudget(8 << 30)))
+        lay_out((1_000_000,) * 3, "c16", Cluster(4, 1, MemoryBudget(64 * MIB)))

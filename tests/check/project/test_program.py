@@ -13,6 +13,6 @@ def test_the_program_is_one_page_and_alone_calls_its_stages():
 
 def test_how_it_works_shows_the_program():
     shown = (ROOT / "docs" / "how-it-works.md").read_text("utf-8")
-    for name in ("look", "multiply"):
+    for name in ("look", "multiply", "multiply_cell"):
         text = PROGRAM[PROGRAM.index(f"def {name}(") :]
         assert text[: text.index("\n\n\n")] in shown

@@ -43,9 +43,15 @@ def chunked(matrices, tiling):
 # --- the same bits ----------------------------------------------------------------
 
 
+@pytest.fixture
+def one_thread(monkeypatch):
+    """On machines of any size few tiles are shared by no threads along k."""
+    monkeypatch.setattr("twom_dist.run.client.CPU_COUNT", 1)
+
+
 @cases("panel_bytes", [1, "4 kB", "10 kB"])
 @cases("tiling", ["even", "k alone", "single rows", "empty pieces"])
-def test_panels_change_nothing(panel_bytes, tiling, matrices, expected):
+def test_panels_change_nothing(panel_bytes, tiling, matrices, expected, one_thread):
     m, n, k = TILINGS[tiling]
     A, B, C = chunked(matrices, tiling)
     with dask.config.set({"twom-dist.panel-bytes": panel_bytes}):
@@ -162,7 +168,7 @@ def test_names_follow_from_what_defines_the_product(matrices):
 
 
 @each_tiling
-def test_one_product_task_for_each_tile_of_c(tiling, matrices):
+def test_one_product_task_for_each_tile_of_c(tiling, matrices, one_thread):
     A, B, C = chunked(matrices, tiling)
     m, n, k = map(len, TILINGS[tiling])
     counts = count_stages(td.gemm(A, B, C, beta=1, num_moduli=16))

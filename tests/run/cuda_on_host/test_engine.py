@@ -10,7 +10,7 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.cuda.every_kernel import calls_of_every_kernel, kernels_of
+from tests.support.cuda import every_kernel
 from tests.support.cuda.host_device import BOTH, POISON
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.expect import raises
@@ -221,15 +221,16 @@ def test_the_calls_of_a_product_by_stages(cuda, monkeypatch):
 
 @pytest.mark.parametrize("engine", [80, 90, 103], indirect=True)
 def test_every_kernel_runs(cuda):
-    for routine, arrays, options in calls_of_every_kernel():
+    for routine, arrays, options in every_kernel.calls_of_every_kernel():
         expected = on_cpu(routine, *arrays, **options)
         np.testing.assert_array_equal(routine(*arrays, **options), expected)
     a = da.from_array(np.arange(99.0).reshape(9, 11), chunks=5)
     td.gemm(a, a, op_b="T").compute(scheduler="sync")
+    every_kernel.add_sums(cuda, np.eye(5), np.zeros(5, np.int32))
     own = tuning.tuning_for(cuda.device.capability())
     others = {f"multiply_{own.element}", "synchronize", "memset", "send", "fetch"}
     launched = set(cuda.device.launched) - others
-    assert launched == kernels_of(own)
+    assert launched == every_kernel.kernels_of(own)
 
 
 def test_a_left_operand_is_the_right_one_without_a_copy(engine):

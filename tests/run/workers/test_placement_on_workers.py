@@ -117,7 +117,7 @@ def tiles_missing(client, product, held, a, b):
 
 
 def test_traffic_is_that_of_summa_where_inputs_are_part_of_the_graph(client, cluster):
-    product = client.persist(td.gemm(random_array(10), random_array(11), num_moduli=4))
+    product = client.persist(td.gemm(random_array(10), random_array(11), num_moduli=16))
     wait(product)
     tiles = TILES * TILES
     summa = summa_bytes(WorkerGrid(2, 2), TILES, TILES, tiles, tiles)
@@ -158,7 +158,7 @@ def test_traffic_is_that_of_summa_where_tiles_are_made_by_trees_of_tasks(client)
 
 
 def test_an_update_moves_no_more_where_tiles_are_made_by_trees_of_tasks(client):
-    update = client.persist(td.herk(tree_of_tasks(3, 6), num_moduli=4))
+    update = client.persist(td.herk(tree_of_tasks(3, 6), num_moduli=16))
     wait(update)
     assert moved_bytes(client) <= 1.1 * triangle_map(6, WORKERS).copies * (6 * 64 << 10)
 
@@ -170,7 +170,7 @@ def test_traffic_is_the_least_where_inputs_lie_on_workers_already(client):
         wait([A, B])
         held = {**client.who_has(A), **client.who_has(B)}
         client.run(forget_transfers)
-        product = client.persist(td.gemm(A, B, num_moduli=4))
+        product = client.persist(td.gemm(A, B, num_moduli=16))
         wait(product)
         moved += moved_tiles(client)
         least += tiles_missing(client, product, held, A, B)
@@ -201,7 +201,7 @@ def finished(cluster, name, tiles):
 def test_a_worker_killed_in_mid_product_costs_time_and_no_bits(tmp_path):
     A, B, gate = random_array(80, 5), random_array(81, 5), tmp_path / "gate"
     arrays = (x.compute(scheduler="sync") for x in (A, B))
-    expected = td.gemm(*arrays, num_moduli=4)
+    expected = td.gemm(*arrays, num_moduli=16)
     held = A.blocks[4:, 4:].map_blocks(partial(block_behind, gate), meta=A._meta)
     # The last row of tiles waits; other threads compute the rest meanwhile.
     A = da.block([[A[:-TILE, :-TILE], A[:-TILE, -TILE:]], [A[-TILE:, :-TILE], held]])
@@ -210,7 +210,7 @@ def test_a_worker_killed_in_mid_product_costs_time_and_no_bits(tmp_path):
         Client(cluster) as client,
     ):
         pids = client.run(os.getpid)
-        product = client.persist(td.gemm(A, B, num_moduli=4))
+        product = client.persist(td.gemm(A, B, num_moduli=16))
         wait_until(lambda: len(finished(cluster, product.name, 5)) == 20)
         os.kill(pids[finished(cluster, product.name, 5)[0]], signal.SIGKILL)
         gate.touch()
@@ -253,19 +253,19 @@ def cyclic_copies(rows, workers):
 def test_a_product_leaves_out_workers_that_would_not_help(six):
     cluster, client = six
     A = random_array(92, 5)
-    C = client.persist(td.gemm(A, A, num_moduli=4))
+    C = client.persist(td.gemm(A, A, num_moduli=16))
     wait(C)
     tiles = Counter(placed_tasks(cluster, C.name).values())
     assert sorted(tiles.values()) == [5] * 5  # of 25; 2 x 3 workers have up to 6
     x = A.compute(scheduler="sync")
-    assert (C.compute() == td.gemm(x, x, num_moduli=4)).all()
+    assert (C.compute() == td.gemm(x, x, num_moduli=16)).all()
 
 
 def test_an_update_moves_what_its_triangle_says_and_less_than_a_grid(six):
     cluster, client = six
     client.run(forget_transfers)
     A = random_array(90, ROWS, STEPS)
-    update = client.persist(td.herk(A, num_moduli=4))
+    update = client.persist(td.herk(A, num_moduli=16))
     wait(update)
     needed = defaultdict(set)
     for cell, worker in product_tasks(cluster, update).items():
@@ -290,7 +290,7 @@ def test_an_update_goes_where_its_inputs_lie(six):
     wait(A)
     held = client.who_has(A)
     client.run(forget_transfers)
-    update = client.persist(td.herk(A, uplo="upper", num_moduli=4))
+    update = client.persist(td.herk(A, uplo="upper", num_moduli=16))
     wait(update)
     needed = {
         (worker, (A.name, row, step))

@@ -10,6 +10,7 @@ import twom_dist as td
 from tests.support.strategies import random_matrix
 from twom_dist.kernels.cuda.sources import FAMILIES, kernel_names
 from twom_dist.kernels.cuda.tuning import Tuning
+from twom_dist.moduli import residue_system
 
 Call = tuple[Callable[..., Any], list[np.ndarray], dict[str, Any]]
 
@@ -29,6 +30,14 @@ def multiply_by_seven(A: Any, B: Any) -> Any:
     """Multiply by a level of Winograd's algorithm."""
     with dask.config.set({"twom-dist.winograd-levels": 1}):
         return td.gemm(A, B, num_moduli=2)
+
+
+def add_sums(engine: Any, x: Any, exponents: Any) -> Any:
+    """Add the residues of x x^T to themselves, as parts along k are added."""
+    system = residue_system("2m", 2)
+    encoded = engine.encode(x, exponents, system)
+    found = engine.multiply(encoded, encoded, system)
+    return engine.add_residues(found, found, system)
 
 
 def calls_of_every_kernel() -> Iterator[Call]:

@@ -15,7 +15,7 @@ from ..family import Family
 from ..finish import mirror_tile, scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
-from . import norms
+from . import norms, sums
 from .announce import announce_compilation
 from .buffers import empty
 from .closing import close_tiles
@@ -267,6 +267,10 @@ class CpuEngine:
         if hermitian:
             fill_mirrors(system, every, _SIDES[triangle])
         return residues
+
+    def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
+        """Add bytes, 64 at a time."""
+        return sums.add_residues(x, y, system)
 
     def decode(
         self,

@@ -129,6 +129,29 @@ def _summer(right: bool) -> Any:
     return sum_vectors
 
 
+def _adder(lanes: int) -> Any:
+    @intrinsic
+    def add_vectors(
+        typing_context: Any, x: Any, y: Any, out: Any, count: Any, p: Any
+    ) -> Any:
+        """out = x + y: addresses of `count` > 0 vectors each."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            x, y, out, count, p = args
+            residues = _Residues(builder, p, lanes)
+
+            def add_one(offset: Any) -> None:
+                u, v = residues.load(x, offset), residues.load(y, offset)
+                residues.store(residues.plus(u, v), out, offset)
+
+            _repeat(builder, lanes, count, add_one)
+            return context.get_dummy_value()
+
+        return types.void(*(types.intp,) * 5), generate
+
+    return add_vectors
+
+
 def _joiner(lanes: int) -> Any:
     @intrinsic
     def join_vectors(
@@ -193,3 +216,4 @@ def _joiner(lanes: int) -> Any:
 
 sum_left, sum_right = _summer(False), _summer(True)
 join_long, join_short = _joiner(LONG), _joiner(SHORT)
+add_long, add_short = _adder(LONG), _adder(SHORT)

@@ -1,4 +1,5 @@
-// Combine: products of a Hermitian diagonal tile whose residues follow from others'.
+// Combine: products of a Hermitian diagonal tile whose residues follow from others', and
+// sums of the residues of two parts along k.
 //
 // Must move 3 bytes an element, 4 with `other`. Each element is three dp4a whose weight
 // stands at the byte wanted, so that transposing costs no instruction.
@@ -64,4 +65,35 @@ combine(int8* residues, int64 n, int64 row_stride, const Mirror* mirrors,
     *reinterpret_cast<uint32*>(target) =
         pack_bytes(byte[0], byte[1], byte[2], byte[3]);
   }
+}
+
+// out = x + y (mod p), three arrays of `lines` of 16 bytes for each product, which is
+// blockIdx.y; entries {lift, inverse, -p} of `table`: lift is a multiple of p of 256 or
+// more, so that lift + x + y is positive. Must move 3 bytes an element.
+extern "C" __global__ void __launch_bounds__(256)
+add_residues(const int8* x, const int8* y, int8* out, int64 lines,
+             const uint32* table) {
+  int64 line = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (line >= lines) return;
+  int64 place = blockIdx.y * lines + line;
+  const uint32* entry = table + 3 * blockIdx.y;
+  int32 lift = (int32)__ldg(entry);
+  float inverse = __uint_as_float(__ldg(entry + 1));
+  uint32 minus_p = __ldg(entry + 2);
+  uint4 u = reinterpret_cast<const uint4*>(x)[place];
+  uint4 v = reinterpret_cast<const uint4*>(y)[place];
+  uint32 left[4] = {u.x, u.y, u.z, u.w}, right[4] = {v.x, v.y, v.z, v.w}, sum[4];
+#pragma unroll
+  for (int32 i = 0; i < 4; ++i) {
+    uint32 byte[4];
+#pragma unroll
+    for (int32 c = 0; c < 4; ++c) {
+      int32 raw = __dp4a((int32)left[i], byte_at(1, c), lift);
+      raw = __dp4a((int32)right[i], byte_at(1, c), raw);
+      byte[c] = residue_bits((uint32)raw, inverse, minus_p);
+    }
+    sum[i] = pack_bytes(byte[0], byte[1], byte[2], byte[3]);
+  }
+  uint4* target = reinterpret_cast<uint4*>(out) + place;
+  *target = make_uint4(sum[0], sum[1], sum[2], sum[3]);
 }

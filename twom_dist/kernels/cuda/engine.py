@@ -38,7 +38,7 @@ from .launch import (
     stack_stride,
     strip_grid,
 )
-from .multiply import combine_mirrors, multiply_products
+from .multiply import add_residues, combine_mirrors, multiply_products
 from .products import deriving_pays, multiply_fused
 from .quarters import choose_levels, multiply_in_quarters
 from .sources import module_for
@@ -252,6 +252,10 @@ class CudaEngine:
         if hermitian:
             combine_mirrors(self.device, system, by_matrix, triangle)
         return residues
+
+    def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
+        """Add bytes, 16 a thread."""
+        return add_residues(self.device, x, y, system)
 
     def find_fill(
         self,

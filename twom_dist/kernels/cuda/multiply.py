@@ -24,6 +24,7 @@ from .int8_gemm import (
 from .launch import (
     Device,
     flag_args,
+    line_grid,
     over_stack,
     size_args,
     square_grid,
@@ -171,6 +172,18 @@ def _list_planes(side: CudaEncoded, first: int, batch: Batch, matrices: slice) -
     planes = slice(first, first + (len(batch.products) - 1) * step + 1, step)
     x = side.by_matrix()[planes, matrices]
     return x.reshape(-1, *x.shape[2:])  # at constant distances: no copy
+
+
+def add_residues(device: Device, x: Array, y: Array, system: ResidueSystem) -> Array:
+    """Add the residues of two parts along k."""
+    out = device.empty(x.shape, np.int8)
+    if out.size:
+        lines = out[0].size // 16
+        (grid, *_), block = line_grid(lines)
+        table = device.constant(tables.addition_table(system))
+        given = (grid, len(out), 1), block, (x, y, out, *size_args(lines), table)
+        device.launch(module_for("combine"), "add_residues", *given)
+    return out
 
 
 def combine_mirrors(

@@ -200,6 +200,14 @@ def mirror_table(system: ResidueSystem) -> UInt32Array:
     return _frozen(np.array([mirror_entry(*m) for m in mirrors], np.uint32))
 
 
+@cache
+def addition_table(system: ResidueSystem) -> UInt32Array:
+    """Tabulate {lift, inverse, -p} of add_residues in combine.cu: (products, 3)."""
+    moduli = [product.p for product in system.products]
+    entries = [[_round_up(256, p), *reduction_constants(p)] for p in moduli]
+    return _frozen(np.array(entries, np.uint32))
+
+
 # --- decode -----------------------------------------------------------------------
 
 

@@ -237,6 +237,12 @@ class ReferenceEngine:
                 residues[q] = reduce_symmetric(total, product.p)
         return residues
 
+    def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
+        """Add in int64 and reduce."""
+        products = zip(x.astype(np.int64), y, system.products, strict=True)
+        found = [reduce_symmetric(r + s, product.p) for r, s, product in products]
+        return np.array(found, np.int8).reshape(x.shape)
+
     def decode(
         self,
         residues: Array,

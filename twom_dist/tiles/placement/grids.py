@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import TypeVar
 
+# Times the least work, or the least traffic, that count as little as well.
+LITTLE = 1.1
+
 T = TypeVar("T", bound=Hashable)
 W = TypeVar("W", bound=Hashable)
 
@@ -47,7 +50,7 @@ def worker_grids(workers: int) -> list[WorkerGrid]:
 
 
 def balanced_grids(workers: int, mt: int, nt: int) -> list[WorkerGrid]:
-    """List the grids with the least work on one slot; some workers may be left out.
+    """List grids with little work on one slot; some workers may be left out.
 
     No slot needs more inputs than in the best of the grids that use all workers.
 
@@ -66,7 +69,7 @@ def balanced_grids(workers: int, mt: int, nt: int) -> list[WorkerGrid]:
     most = max(grid.largest_edges(mt, nt) for grid in best)
     fit = [grid for grid in grids if grid.largest_edges(mt, nt) <= most]
     least = min(grid.largest_load(mt, nt) for grid in fit)
-    return [grid for grid in fit if grid.largest_load(mt, nt) == least]
+    return [grid for grid in fit if grid.largest_load(mt, nt) <= LITTLE * least]
 
 
 def _fewest(tiles: int, slots: int) -> int:
@@ -85,11 +88,13 @@ def summa_bytes(grid: WorkerGrid, mt: int, nt: int, a_bytes: int, b_bytes: int) 
 def choose_grid(
     workers: int, mt: int, nt: int, a_bytes: int, b_bytes: int
 ) -> WorkerGrid:
-    """Choose the grid with the least work on one slot, then the least traffic."""
-    return min(
-        balanced_grids(workers, mt, nt),
-        key=lambda g: (summa_bytes(g, mt, nt, a_bytes, b_bytes), abs(g.pr - g.pc)),
-    )
+    """Choose the grid with the least traffic of those with little work on one slot."""
+
+    def cost(g: WorkerGrid) -> tuple[int, int, int]:
+        moved = summa_bytes(g, mt, nt, a_bytes, b_bytes)
+        return moved, g.largest_load(mt, nt), abs(g.pr - g.pc)
+
+    return min(balanced_grids(workers, mt, nt), key=cost)
 
 
 def assign_slots(gains: Sequence[Mapping[W, int]], workers: Sequence[W]) -> list[W]:

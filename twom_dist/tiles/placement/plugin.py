@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ...typing import Cell
-from ..graph import PANEL, PRODUCT, SCALING_STAGES, UPDATE
+from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES, UPDATE
 from .grids import WorkerGrid, assign_slots, balanced_grids, spread
 from .triangle import TriangleMap, triangle_map
 
@@ -27,8 +27,11 @@ PLUGIN_NAME = "twom-placement"
 # Shorter pauses, while a tile is written to disk, cost less than moving its inputs.
 PAUSE_SECONDS = 5.0
 
-# Stages whose tiles may be inputs of another product.
+# Stages whose tiles may be inputs of another product; and what these are decoded from.
 RESULTS = (PRODUCT, UPDATE)
+SUMS = (PANEL, REDUCE)
+# A cell, and a layer of workers along k.
+Place = tuple[int, int, int]
 
 
 def _stage_and_token(key: Any) -> tuple[str, str]:
@@ -62,7 +65,7 @@ class PlacementPlugin(SchedulerPlugin):
         products = defaultdict(list)
         for key in tasks:
             stage, token = _stage_and_token(key)
-            if stage in (PRODUCT, PANEL) and key in scheduler.tasks:
+            if stage in (PRODUCT, PANEL, REDUCE) and key in scheduler.tasks:
                 products[token].append(scheduler.tasks[key])
         workers = sorted(
             address
@@ -158,9 +161,9 @@ def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
     needed = _collect_needed(states)
     own = _stage_and_token(states[0].key)[1]
     uses = {task: cells for task, cells in needed.items() if _is_tile(task, own)}
-    seating = _choose({ts.key[1:3] for ts in states}, uses, workers)
+    seating = _choose({_cell(ts) for ts in states}, uses, workers)
     for ts in states:
-        worker = seating.workers[seating.slots[ts.key[1:3]]]
+        worker = seating.workers[seating.slots[_cell(ts)]]
         yield ts, worker
         for dependent in ts.dependents:
             # The same tile, or its mirror image.
@@ -189,13 +192,23 @@ def _is_restricted(ts: Any) -> bool:
     )
 
 
-def _collect_needed(states: list[Any]) -> dict[Any, set[Cell]]:
-    """Map each input of the tasks of one product to the cells that need it."""
-    needed: dict[Any, set[Cell]] = defaultdict(set)
+def _cell(ts: Any) -> Place:
+    """Return the cell of a task, and the layer of workers along k where it belongs."""
+    i, j, *rest = ts.key[1:]
+    if not rest:
+        # A tile of C is decoded where the sums of all of k are.
+        sums = (x.key[3] for x in ts.dependencies if _stage_and_token(x.key)[0] in SUMS)
+        rest = [next(sums, 0)]
+    return i, j, rest[0]
+
+
+def _collect_needed(states: list[Any]) -> dict[Any, set[Place]]:
+    """Find all that the tasks of one product take, and for which cells and layers."""
+    needed: dict[Any, set[Place]] = defaultdict(set)
     for ts in states:
-        cell = ts.key[1:3]
+        place = _cell(ts)
         for task in ts.dependencies:
-            needed[task].add(cell)
+            needed[task].add(place)
     return needed
 
 
@@ -244,21 +257,23 @@ class _Seating(NamedTuple):
     """A layout on the workers: slots of the cells, and a worker for each slot."""
 
     moved: int
-    slots: dict[Cell, int]
+    slots: dict[Place, int]
     needs: dict[Any, set[int]]  # an input tile -> the slots that need it
     workers: list[str]
 
 
 def _choose(
-    cells: set[Cell], uses: dict[Any, set[Cell]], workers: list[str]
+    places: set[Place], uses: dict[Any, set[Place]], workers: list[str]
 ) -> _Seating:
     """Choose layout and workers: least load, then fewest bytes that must move."""
-    mt, nt = (1 + max(indices) for indices in zip(*cells, strict=True))
+    mt, nt, layers = (1 + max(indices) for indices in zip(*places, strict=True))
+    cells = {place[:2] for place in places}
+    own = max(1, len(workers) // layers)
     if mt > 1 and _is_triangle(cells, mt):
-        return _seat(triangle_map(mt, len(workers)), cells, uses, workers)
-    grids = balanced_grids(len(workers), mt, nt)
+        return _seat(triangle_map(mt, own), own, places, uses, workers)
+    grids = balanced_grids(own, mt, nt)
     grids.sort(key=lambda grid: abs(grid.pr - grid.pc))
-    seatings = [_seat(grid, cells, uses, workers) for grid in grids]
+    seatings = [_seat(grid, own, places, uses, workers) for grid in grids]
     return min(seatings, key=lambda seating: seating.moved)
 
 
@@ -271,13 +286,20 @@ def _is_triangle(cells: set[Cell], count: int) -> bool:
 
 def _seat(
     layout: WorkerGrid | TriangleMap,
-    cells: set[Cell],
-    uses: dict[Any, set[Cell]],
+    own: int,
+    places: set[Place],
+    uses: dict[Any, set[Place]],
     workers: list[str],
 ) -> _Seating:
-    """Give each slot the worker that holds most of what it needs."""
-    slots = {cell: layout.slot(*cell) for cell in cells}
-    needs = {tile: {slots[cell] for cell in uses[tile]} for tile in uses}
+    """Give each slot the worker that holds most of what it needs.
+
+    `own`: slots of a layer; each is laid out alike.
+    """
+    slots = {
+        (i, j, layer): (layer * own + layout.slot(i, j)) % len(workers)
+        for i, j, layer in places
+    }
+    needs = {tile: {slots[place] for place in uses[tile]} for tile in uses}
     # One for each worker, though a layout may have fewer slots.
     gains: list[dict[str, int]] = [defaultdict(int) for _ in workers]
     total = 0

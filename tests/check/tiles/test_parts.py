@@ -1,0 +1,135 @@
+"""Parts of k: whoever multiplies them, and in whatever order they are added."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.splits import add_at_random, force_split
+from tests.support.stages import count_stages
+from tests.support.strategies import random_matrix, spread_pair
+from twom_dist.tiles.graph import PANEL, PRODUCT, REDUCE
+from twom_dist.tiles.grid import cut_inner
+
+N, K = 30, 70
+CHUNKS = {"of A": ((13, 17), (9, 9, 1, 20, 11, 20)), "of k": ((30,), (7,) * 10)}
+
+
+def lazily(*matrices, chunks):
+    return [da.from_array(x, chunks=CHUNKS[chunks]) for x in matrices]
+
+
+def computed(lazy):
+    return dask.compute(lazy, scheduler="sync")[0]
+
+
+@cases("split", [(1, 2), (2, 1), (3, 3), (10, 1), (4, 5)])
+@cases("chunks", CHUNKS)
+@pytest.mark.parametrize("routine", ["gemm", "herk", "syrk", "her2k", "syr2k"])
+@pytest.mark.parametrize("method", ["2m", "3m", "hybrid", "eisenstein"])
+def test_every_split_and_every_tree_gives_the_same_bits(
+    routine, method, split, chunks, monkeypatch
+):
+    function = getattr(td, routine)
+    a, b = (random_matrix(N, K, "complex128", 1.0, seed) for seed in (1, 2))
+    b[3, 4], a[7, 60] = np.nan, np.inf
+    given = [a] if routine in ("herk", "syrk") else [a, b]
+    options = {"method": method, "alpha": 2 - 1j if routine == "gemm" else 2}
+    options |= {"op_b": "C"} if routine == "gemm" else {"uplo": "lower"}
+    expected = function(*given, **options)
+    force_split(monkeypatch, *split)
+    for seed in range(3):
+        # First along the tree as it is planned.
+        if seed:
+            add_at_random(monkeypatch, seed)
+        lazy = function(*lazily(*given, chunks=chunks), **options)
+        stages = count_stages(lazy)
+        assert stages[REDUCE] >= stages[PRODUCT]
+        assert same_bits(computed(lazy), expected)
+    monkeypatch.undo()
+
+
+@cases("split", [(2, 1), (3, 3)])
+@cases("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_every_dtype_with_shifts_and_with_c(dtype, split, monkeypatch):
+    a, b = spread_pair(N, N, K, 3, dtype)
+    c = random_matrix(N, N, dtype, 1.0, 3)
+    expected = td.gemm(a, b, c, beta=-0.5), td.gemm(a, b, accuracy="componentwise")
+    force_split(monkeypatch, *split)
+    left, right = (da.from_array(x, chunks=17) for x in (a, b))
+    found = (
+        td.gemm(left, right, c, beta=-0.5),
+        td.gemm(left, right, accuracy="componentwise"),
+    )
+    for lazy, eager in zip(found, expected, strict=True):
+        assert same_bits(computed(lazy), eager)
+    monkeypatch.undo()
+
+
+@cases("split", [(2, 1), (3, 3)])
+def test_integers_and_twice_the_digits(split, monkeypatch):
+    rng = np.random.default_rng(1)
+    a = rng.integers(-100, 100, (N, K)).astype(np.int8)
+    z = random_matrix(N, K, "complex128", 1.0, 1)
+    pairs = rng.integers(-100, 100, (N, K, 2)).astype(np.int16)
+    expected = (
+        td.integers.gemm(a, a, op_b="T"),
+        td.integers.syrk(a),
+        td.integers.herk(pairs, pairs=True),
+        td.integers.matmul(a.astype(int) << 40, a.T, dtype=object),
+        np.array(td.twofold.gemm(z, z, op_b="C")),
+        np.array(td.twofold.her2k(z, z)),
+    )
+    force_split(monkeypatch, *split)
+    x, y, p = (da.from_array(t, chunks=(17, 11)) for t in (a, z, pairs[..., 0]))
+    p = da.from_array(pairs, chunks=(17, 11, 2))
+    found = (
+        td.integers.gemm(x, x, op_b="T"),
+        td.integers.syrk(x),
+        td.integers.herk(p, pairs=True),
+        td.integers.matmul(x.astype(int) << 40, x.T, dtype=object),
+        da.stack(td.twofold.gemm(y, y, op_b="C")),
+        da.stack(td.twofold.her2k(y, y)),
+    )
+    for lazy, eager in zip(found, expected, strict=True):
+        assert (computed(lazy) == eager).all()
+    monkeypatch.undo()
+
+
+def test_a_product_that_turns_native_is_added_in_doubles(monkeypatch):
+    tiny = 2.0**-400
+    a, b = np.array([[1.0, tiny], [1, 1]]), np.array([[tiny, 1.0], [1, 1]])
+    force_split(monkeypatch, 2, 1)
+    lazy = td.gemm(*(da.from_array(x, chunks=1) for x in (a, b)), equilibrate=False)
+    assert REDUCE in count_stages(lazy)
+    assert same_bits(computed(lazy), a @ b)
+    monkeypatch.undo()
+
+
+@cases("parts", [1, 2, 3])
+@cases("layers", [1, 2, 5, 100])
+@cases("count", [1, 2, 7, 40])
+@cases("most", [1, 3, 1000])
+def test_layers_parts_and_panels_are_even_and_whole(count, layers, parts, most):
+    found = cut_inner(count, layers, parts, most)
+    panels = [panel for layer in found for part in layer for panel in part]
+    assert [x for lo, hi in panels for x in range(lo, hi)] == [*range(count)]
+    assert len(found) <= min(layers, count)
+    lengths = [sum(hi - lo for part in x for lo, hi in part) for x in found]
+    assert max(lengths) == -(-count // layers)
+    assert max(lengths) - min(lengths) <= 1 + max(lengths) // 2
+    assert all(len(layer) <= parts for layer in found)
+    assert max(hi - lo for lo, hi in panels) <= most
+
+
+def test_threads_share_k_where_they_have_no_tiles_of_c(monkeypatch):
+    monkeypatch.setattr("twom_dist.run.client.CPU_COUNT", 4)
+    a = da.zeros((20, 400), chunks=(20, 20), dtype=complex)
+    stages = count_stages(td.herk(a))
+    assert (stages[REDUCE], stages[PRODUCT]) == (3, 1)
+    assert stages[PANEL] == 4
+    wide = da.zeros((80, 400), chunks=20, dtype=complex)
+    assert REDUCE not in count_stages(td.herk(wide))

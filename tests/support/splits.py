@@ -1,0 +1,42 @@
+"""Products that are split along k as a test wants it."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from twom_dist.plan import planner
+from twom_dist.plan.split import Split
+from twom_dist.tiles import program
+from twom_dist.tiles.parts import Partial
+
+
+def force_split(patch: pytest.MonkeyPatch, layers: int, parts: int) -> None:
+    """Have every plan cut k into so many layers and parts, if it has the tiles."""
+    choose = planner.choose_splits
+
+    def chosen(spec: Any, chunks: Any, cluster: Any) -> list[Split]:
+        (best, *_) = choose(spec, chunks, cluster)
+        own = min(layers, len(chunks[2]))
+        if spec.native or spec.empty:
+            return [best]
+        return [best._replace(layers=own, parts=parts)]
+
+    patch.setattr(planner, "choose_splits", chosen)
+
+
+def add_at_random(patch: pytest.MonkeyPatch, seed: int) -> None:
+    """Add parts in pairs that are drawn, instead of along the planned tree."""
+    draw = random.Random(seed)
+
+    def add_up(parts: Sequence[Partial], add: Callable[..., Any]) -> Partial:
+        left = list(parts)
+        while len(left) > 1:
+            x = left.pop(draw.randrange(len(left)))
+            y = left.pop(draw.randrange(len(left)))
+            place = x.layer, x.first, x.parts + y.parts
+            left.append(Partial(*place, add(place, x.sums, y.sums)))
+        return left[0]
+
+    patch.setattr(program, "add_up", add_up)

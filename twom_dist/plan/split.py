@@ -1,0 +1,124 @@
+"""The grid of workers, m x n x k, for a product: who multiplies which cells and tiles.
+
+A layer of workers has a share of k and all cells, which a grid or a triangle's map puts
+on its workers. With L layers each tile of A and B goes to fewer workers, and L - 1
+layers send the residues of their sums, a byte for each product and entry.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..tiles.grid import Chunks
+from ..tiles.placement.grids import LITTLE, choose_grid, summa_bytes
+from ..tiles.placement.triangle import TriangleMap, triangle_map
+from ..tiles.spec import SIDES, Spec
+from .cluster import Cluster
+from .footprint import Placement
+
+
+class Split(NamedTuple):
+    """A share of k for each layer of workers.
+
+    Attributes
+    ----------
+    layers : int
+    parts : int
+        Parts of a layer's share that run side by side on the threads of a worker.
+    placement : WorkerGrid or TriangleMap
+        The workers of a layer.
+    work : float
+        Tiles along k, summed over cells, for each thread of the busiest worker.
+    moved : int
+        Bytes that move if every input tile starts on a worker that needs it.
+    """
+
+    layers: int
+    parts: int
+    placement: Placement
+    work: float
+    moved: int
+
+
+def choose_splits(
+    spec: Spec, chunks: tuple[Chunks, Chunks, Chunks], cluster: Cluster
+) -> list[Split]:
+    """List the possible splits, the best one first, then by work and traffic.
+
+    Of those with little work and traffic the one with the fewest layers is the best: it
+    has fewer tasks, and holds fewer residues.
+    """
+    found = [*_list_splits(spec, chunks, cluster)]
+    work = LITTLE * min(x.work for x in found)
+    good = [x for x in found if x.work <= work]
+    moved = LITTLE * min(x.moved for x in good)
+    best = min((x for x in good if x.moved <= moved), key=lambda x: x.layers)
+    found.sort(key=lambda x: (x is not best, x.work, x.moved))
+    return found
+
+
+def _list_splits(
+    spec: Spec, chunks: tuple[Chunks, Chunks, Chunks], cluster: Cluster
+) -> Iterator[Split]:
+    m, n, k = chunks
+    residues = _residue_bytes(spec, m, n)
+    # A native product rounds its sums, and keeps to one order.
+    most = 1 if spec.native or spec.empty else len(k)
+    seen = set()
+    for slots in range(cluster.workers, 0, -1):
+        tiles = -(-len(k) // min(most, cluster.workers // slots))
+        # No more layers than have as few tiles.
+        layers = -(-len(k) // tiles)
+        if layers in seen:
+            continue
+        seen.add(layers)
+        cells, placement, moved = _place(spec, chunks, slots)
+        threads = cluster.threads
+        side_by_side = min(threads, max(1.0, cells * tiles))
+        parts = 1 if most == 1 else max(1, min(tiles, int(threads // max(1, cells))))
+        moved += (layers - 1) * residues
+        yield Split(layers, parts, placement, cells * tiles / side_by_side, moved)
+
+
+def _place(
+    spec: Spec, chunks: tuple[Chunks, Chunks, Chunks], slots: int
+) -> tuple[float, Placement, int]:
+    """Return the cells of the busiest worker, their placement, and the bytes moved."""
+    m, n, k = chunks
+    mt, nt = len(m), len(n)
+    a_bytes, b_bytes = input_bytes(spec, sum(m), sum(n), sum(k))
+    if spec.routine.triangle:
+        triangle = triangle_map(nt, slots)
+        mean = spec.routine.count_cells(mt, nt) / slots
+        moved = _moved_rows(triangle, spec, n, a_bytes)
+        return triangle.balance * mean, triangle, moved
+    grid = choose_grid(slots, mt, nt, a_bytes, b_bytes)
+    moved = summa_bytes(grid, mt, nt, a_bytes, b_bytes)
+    return grid.largest_load(mt, nt), grid, moved
+
+
+def _moved_rows(placed: TriangleMap, spec: Spec, n: Chunks, a_bytes: int) -> int:
+    held = sum(held_rows(placed, n))
+    return (held - sum(n)) * a_bytes * spec.routine.matrices // max(sum(n), 1)
+
+
+def held_rows(placed: TriangleMap, n: Chunks) -> list[int]:
+    """List the rows of op(A) that each worker of a triangle needs."""
+    slots = set(placed.slots.values())
+    return [sum(n[i] for i in placed.rows_of(slot)) for slot in slots]
+
+
+def input_bytes(spec: Spec, m: int, n: int, k: int) -> tuple[int, int]:
+    """Return the bytes of op(A) and op(B) that are read."""
+    left, right = (spec.tile_dtype(side).itemsize for side in SIDES)
+    return (0, 0) if spec.empty else (m * k * left, k * n * right)
+
+
+def _residue_bytes(spec: Spec, m: Chunks, n: Chunks) -> int:
+    """Return the bytes of the sums of a layer, which are those of whole tiles."""
+    if spec.native or spec.empty:
+        return 0
+    entries, diagonal = sum(m) * sum(n), sum(size * size for size in n)
+    if spec.routine.triangle:
+        below = (entries - diagonal) // 2
+        entries = diagonal + below * (2 if spec.routine.sums else 1)
+    return entries * spec.system.num_products
