@@ -149,9 +149,12 @@ def lay_out(
 
 
 def _read_least(held: Callable[[], Layout], streamed: Callable[[], Layout]) -> Layout:
-    """Return the layout that reads less; where none fits, say what one would need."""
+    """Return the layout that reads less; where none fits, say what one would need.
+
+    Where both read alike, as for a single tile of C, nothing is held.
+    """
     found, refused = [], []
-    for lay in (held, streamed):
+    for lay in (streamed, held):
         try:
             found.append(lay())
         except MemoryLimitError as error:
