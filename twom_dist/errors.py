@@ -1,7 +1,9 @@
 """Exceptions of twom_dist: each has a problem, a remedy and a stable code."""
 
 import reprlib
+import sys
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
@@ -14,6 +16,7 @@ __all__ = [
     "EngineUnavailableError",
     "KernelError",
     "MemoryLimitError",
+    "MemoryWarning",
     "PlanError",
     "StoreError",
     "TwomError",
@@ -114,6 +117,19 @@ class StoreError(TwomError, OSError):
 
 class AccuracyWarning(UserWarning):
     """A product whose matrices need more bits than any residue system has."""
+
+
+class MemoryWarning(UserWarning):
+    """A product that its workers cannot hold, which is made nevertheless."""
+
+
+def warn_caller(text: str, kind: type[Warning]) -> None:
+    """Warn at the line that called the package."""
+    frame, level = sys._getframe(), 1
+    package = __name__.partition(".")[0]
+    while frame.f_back and frame.f_globals["__name__"].partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, kind, stacklevel=level)
 
 
 @contextmanager

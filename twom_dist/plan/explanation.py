@@ -1,14 +1,12 @@
 """Accuracy of a product: what was asked for, found in the matrices, and chosen."""
 
 import json
-import sys
-import warnings
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import AccuracyWarning
+from ..errors import AccuracyWarning, warn_caller
 from ..moduli import NONFINITE_ROW, ZERO_ROW
 from ..moduli.accuracy import componentwise_bound, error_bound
 from ..tiles.interpreter import Found
@@ -159,12 +157,8 @@ _NATIVE = (
 
 
 def warn_of_native() -> None:
-    """Warn at the line that called the package that the product is the native one."""
-    frame, level = sys._getframe(), 1
-    package = __name__.partition(".")[0]
-    while frame.f_back and frame.f_globals["__name__"].partition(".")[0] == package:
-        frame, level = frame.f_back, level + 1
-    warnings.warn(_NATIVE, AccuracyWarning, stacklevel=level)
+    """Warn that the product is the native one."""
+    warn_caller(_NATIVE, AccuracyWarning)
 
 
 def explain_spec(spec: Spec, grade: str, asked: str) -> Explanation:

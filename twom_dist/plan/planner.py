@@ -20,17 +20,19 @@ def make_plan(
     *,
     mirrors: bool = True,
     streams: bool = False,
+    strict: bool = True,
 ) -> Plan:
     """Plan a product of known tiles, or refuse one that a worker could not hold.
 
     `chunks`: sizes of the tiles along m, n and k, equal along m and n for updates;
     `mirrors`: whether the tiles of an update's other triangle are made, too; `streams`:
-    whether tasks read the inputs themselves, tile by tile.
+    whether tasks read the inputs themselves, tile by tile; `strict`: if False, what
+    does not fit is planned so that it takes least.
     """
     m, n, k = chunks
     panel_bytes = cluster.memory.panel_bytes(cluster.threads)
     per_tile = max(1, (max(m) + max(n)) * max(k) * spec.input_itemsize)
-    refused = []
+    plans = []
     for split in choose_splits(spec, chunks, cluster):
         most = len(k) if streams else max(1, panel_bytes // per_tile)
         layers = cut_inner(len(k), split.layers, split.parts, most)
@@ -38,21 +40,24 @@ def make_plan(
         memory, cache_bytes = _fit_memory(
             grid, spec, split.placement, cluster, mirrors=mirrors, streams=streams
         )
+        plan = Plan(
+            spec=replace(spec, cache_bytes=cache_bytes or 0),
+            grid=grid,
+            cluster=cluster,
+            memory=memory,
+            mirrors=mirrors,
+            streams=streams,
+            bytes_moved=split.moved,
+            **_share(grid, split, cluster.workers)._asdict(),
+        )
         if cache_bytes is not None:
-            return Plan(
-                spec=replace(spec, cache_bytes=cache_bytes),
-                grid=grid,
-                cluster=cluster,
-                memory=memory,
-                mirrors=mirrors,
-                streams=streams,
-                bytes_moved=split.moved,
-                **_share(grid, split, cluster.workers)._asdict(),
-            )
-        refused.append(memory)
-    least = min(refused, key=lambda memory: memory.total)
-    error = MemoryLimitError(*_describe_need(least, cluster), "memory")
-    error.needed = least.total
+            return plan
+        plans.append(plan)
+    least = min(plans, key=lambda plan: plan.memory.total)
+    if not strict:
+        return least
+    error = MemoryLimitError(*_describe_need(least.memory, cluster), "memory")
+    error.needed = least.memory.total
     raise error
 
 
@@ -135,4 +140,6 @@ def _describe_need(least: WorkerMemory, cluster: Cluster) -> tuple[str, str]:
         ways.append(f"start fewer workers on each {home}")
     if budget.stretched and budget.tile_bytes > 1:
         ways.append("use smaller tiles")
+    if budget.kind == "product":
+        ways.append("let dask spill (the setting twom-dist.refuse-memory: false)")
     return problem, ", or ".join(ways)

@@ -242,6 +242,7 @@ class Plan:
             ),
             ("workers", self._show_workers()),
             ("idle workers", f"{self.idle_workers}"),
+            *([("inputs", "read by the tasks that multiply")] if self.streams else []),
             ("moved", f"{format_bytes(self.bytes_moved)}, {self._show_moved()}"),
             ("peak of a worker", format_bytes(self.peak_worker_bytes)),
         ]

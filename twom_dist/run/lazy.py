@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..config import flag_setting
+from ..errors import MemoryLimitError, MemoryWarning, warn_caller
 from ..kernels.family import empty_block, family_of
 from ..plan import LARGEST_TILE, Cluster, Plan, cut_evenly, make_plan
 from ..plan.memory import MemoryBudget
@@ -21,7 +23,14 @@ from .collection import product_array
 def compute(problem: Problem) -> Any:
     """Return the result as a lazy dask array."""
     a, b, c = align(problem)
-    plan = plan_aligned(problem.spec, a, b, current_cluster(problem.spec.engine))
+    cluster = current_cluster(problem.spec.engine)
+    try:
+        plan = plan_aligned(problem.spec, a, b, cluster)
+    except MemoryLimitError as error:
+        if flag_setting("refuse-memory"):
+            raise
+        warn_caller(error.problem, MemoryWarning)
+        plan = plan_aligned(problem.spec, a, b, cluster, strict=False)
     ensure_placement()
     out = product_array(a, b, c, plan.grid, plan.spec)
     if plan.spec.words == 1:
@@ -33,12 +42,14 @@ def compute(problem: Problem) -> Any:
     )
 
 
-def plan_aligned(spec: Spec, a: Any, b: Any, cluster: Cluster) -> Plan:
+def plan_aligned(
+    spec: Spec, a: Any, b: Any, cluster: Cluster, *, strict: bool = True
+) -> Plan:
     """Plan the product of aligned arrays."""
     if spec.empty:
         cluster = replace(cluster, memory=MemoryBudget())
     (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]
-    return make_plan(replace(spec, lazy=True), (m, n, k), cluster)
+    return make_plan(replace(spec, lazy=True), (m, n, k), cluster, strict=strict)
 
 
 def align(problem: Problem) -> tuple[Any, Any, Any]:

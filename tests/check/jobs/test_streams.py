@@ -114,7 +114,7 @@ def test_any_shape_is_laid_out_in_the_memory_of_a_few_tiles(routine, shape):
     layout = lay_out(shape, "c16", cluster, routine=routine)
     plan = layout.plan(layout.waves[0], cluster)
     assert plan.peak_worker_bytes <= 512 * MIB
-    assert plan.streams == layout.streams
+    assert plan.streams == layout.streams == ("read by the tasks" in str(plan))
     # Where all fits nothing is read twice, nor held if C is a single tile.
     whole = lay_out(shape, "c16", Cluster(), routine=routine)
     m, n, k = shape

@@ -2,15 +2,17 @@
 
 from contextlib import contextmanager
 
+import dask
 import dask.array as da
 import numpy as np
+import pytest
 from distributed import Client, LocalCluster
 
 import twom_dist as td
 from tests.support.advice import MIB, SIDE, advised, plan
 from tests.support.expect import raises
 from tests.support.jobs import IN_PROCESS
-from twom_dist.errors import MemoryLimitError
+from twom_dist.errors import MemoryLimitError, MemoryWarning
 from twom_dist.tiles.spec import Spec
 
 
@@ -59,3 +61,22 @@ def test_small_workers_give_the_same_bits():
     with workers(1, MIB):
         found = td.gemm(a, a, op_b="C").compute(scheduler="sync")
     assert (found == td.gemm(A, A, op_b="C")).all()
+
+
+def test_a_refusal_can_be_overruled():
+    A = da.zeros((SIDE, SIDE), dtype=complex, chunks=500)
+    needed = advised(td.gemm, MIB)
+    with workers(2, needed // 2):
+        with raises(MemoryLimitError, "memory") as caught:
+            td.gemm(A, A)
+        assert "refuse-memory" in caught.value.remedy
+        with (
+            dask.config.set({"twom-dist.refuse-memory": False}),
+            pytest.warns(MemoryWarning, match="not enough memory") as told,
+        ):
+            product = td.gemm(A, A)
+    assert told[0].filename == __file__
+    # Nothing is kept that can be made again.
+    tasks = product.__dask_graph__().values()
+    given = [x for task in tasks for x in getattr(task, "args", ())]
+    assert {x.cache_bytes for x in given if isinstance(x, Spec)} == {0}
