@@ -18,6 +18,8 @@ cluster and checks
     ``local_cluster``, ``doctor``, ``testing``, ``errors``
 """
 
+import sys as _sys
+
 from . import errors, integers, testing
 from .api import twofold, xarray
 from .api.explain import explain
@@ -95,5 +97,8 @@ __all__ = [
     "zsyr2k",
     "zsyrk",
 ]
+
+# Modules of this package by their names here: `from twom_dist.xarray import gemm`.
+_sys.modules |= {f"{__name__}.twofold": twofold, f"{__name__}.xarray": xarray}
 
 _load_defaults()

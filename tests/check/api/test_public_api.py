@@ -214,3 +214,14 @@ def test_routines_say_which_arrays_they_take(name):
     if name not in BLAS_TYPES:
         assert f"`{name[1:]}` in " in doc
         assert ">>> " not in doc
+
+
+def test_spaces_are_imported_as_modules():
+    from twom_dist.twofold import herk as twofold
+    from twom_dist.xarray import gemm as labelled
+
+    from twom_dist.integers import gemm as exactly
+
+    spaces = twom_dist.integers, twom_dist.twofold, twom_dist.xarray
+    found = spaces[0].gemm, spaces[1].herk, spaces[2].gemm
+    assert (exactly, twofold, labelled) == found
