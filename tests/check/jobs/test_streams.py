@@ -40,10 +40,16 @@ def stored(here):
     return a, b, c
 
 
-@cases("chunks", [16, 100])
-@pytest.mark.parametrize("routine", ["gemm", "herk", "syrk", "her2k", "syr2k"])
 @pytest.mark.parametrize(
-    "options", [{}, {"num_moduli": 14}, {"accuracy": "componentwise"}]
+    ("routine", "chunks", "options"),
+    [
+        ("gemm", 24, {}),
+        ("gemm", 100, {"accuracy": "componentwise"}),
+        ("herk", 24, {}),
+        ("syrk", 24, {"num_moduli": 14}),
+        ("her2k", 24, {}),
+        ("syr2k", 100, {"accuracy": "componentwise"}),
+    ],
 )
 def test_the_bits_are_those_of_the_product_in_memory(
     stored, streaming, routine, chunks, options
