@@ -2,6 +2,8 @@
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from twom_dist.plan import planner
 from twom_dist.plan.split import Split
 from twom_dist.tiles import program
+from twom_dist.tiles.grid import Grid
 from twom_dist.tiles.parts import Partial
 
 
@@ -40,3 +43,15 @@ def add_at_random(patch: pytest.MonkeyPatch, seed: int) -> None:
         return left[0]
 
     patch.setattr(program, "add_up", add_up)
+
+
+def look_in_strips(patch: pytest.MonkeyPatch, seed: int) -> None:
+    """Look at every row in strips that are drawn, across panels and parts."""
+    draw = random.Random(seed)
+
+    def share_look(grid: Grid, spec: Any, cluster: Any) -> Grid:
+        inner = range(1, grid.kt)
+        cuts = sorted(draw.sample(inner, draw.randint(0, len(inner))))
+        return replace(grid, strips=tuple(pairwise((0, *cuts, grid.kt))))
+
+    patch.setattr(planner, "share_look", share_look)

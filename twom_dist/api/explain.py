@@ -12,6 +12,7 @@ from ..problem.problem import Problem
 from ..run.align import op_chunks
 from ..run.collection import look_at_arrays
 from ..run.lazy import align
+from ..tiles.grid import cut_strips
 from ..tiles.spec import Spec
 from .asking import ask
 from .given import is_header, take_matrices
@@ -87,8 +88,10 @@ def _look(posed: Problem) -> Explanation:
     (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]
     # What is found does not depend on the workers.
     plan = make_plan(replace(spec, lazy=True), (m, n, k), Cluster())
+    # Tile by tile, each where it lies.
+    grid = replace(plan.grid, strips=cut_strips(plan.grid.panels, 1))
     # Looked at even where the moduli are given, and then whatever they cannot do.
     looking = plan.spec if grade else replace(plan.spec, grade="native", words=1)
-    found = look_at_arrays(a, b, plan.grid, looking, lambda x: x.compute())
+    found = look_at_arrays(a, b, grid, looking, lambda x: x.compute())
     settled = found.spec if grade else replace(plan.spec, rho=found.spec.rho)
     return add_findings(_explain(posed, settled), found)

@@ -11,7 +11,7 @@ from dask.highlevelgraph import HighLevelGraph
 from ..errors import portable_errors
 from ..kernels.family import convert, empty_block
 from ..kernels.registry import get_engine
-from ..plan import Wave
+from ..plan import Wave, share_look
 from ..run.collection import look_at_arrays, product_array
 from ..store import Output, StoredMatrix
 from ..tiles.blocks import cast
@@ -29,8 +29,8 @@ from .run import Run
 # 0.6 ms of its time (AMD EPYC, 2 shared cores).
 MOST_ENDS = 2048
 
-# One task looks at a row of tiles up to this size. For larger rows, multiplying takes
-# far longer than a task for each of their tiles.
+# Rows of tiles up to this size are looked at as single tiles. Larger rows are read once
+# more, for their largest exponents; multiplying them takes far longer.
 STRIP_BYTES = 2**26
 
 _ALL = slice(None)
@@ -42,15 +42,17 @@ Blocks = slice | list[int]
 def look_at_whole(run: Run, compute: Callable[[Any], Any]) -> Found:
     """Find shifts along k, and moduli, from whole matrices, larger than a wave or not.
 
-    The findings do not depend on the tiling; whole rows take the fewest tasks.
+    The findings do not depend on the tiling; whole rows take the fewest tasks. These
+    read the tiles themselves, and hold one at a time.
     """
     job, layout, spec = run.job, run.layout, run.layout.spec
-    mb, nb, kb = layout.tile_shape
-    grid, (_, _, k), streams = layout.grid, layout.shape, layout.streams
+    (mb, nb, kb), grid, (_, _, k) = layout.tile_shape, layout.grid, layout.shape
     if max(mb, nb) * k * spec.input_itemsize <= STRIP_BYTES:
-        grid, kb = replace(grid, k=(k,), layers=ONE_PANEL), max(1, k)
-    a = _read(job, job.a, (mb, kb), (_ALL, _ALL), "left", streams)
-    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, _ALL), "right", streams)
+        grid, kb = replace(grid, k=(k,), layers=ONE_PANEL, strips=()), max(1, k)
+    else:
+        grid = share_look(grid, spec, run.cluster)
+    a = _read(job, job.a, (mb, kb), (_ALL, _ALL), "left", streams=True)
+    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, _ALL), "right", True)
     found = look_at_arrays(a, b, grid, spec, compute)
     if found.shifts is None:
         return found

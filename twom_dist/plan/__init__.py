@@ -9,7 +9,7 @@ from .chunks import (
     tile_sizes,
 )
 from .cluster import Cluster
-from .planner import make_plan
+from .planner import make_plan, share_look
 from .record import Plan
 from .tiling import Layout, lay_out
 from .waves import Wave
@@ -26,5 +26,6 @@ __all__ = [
     "find_chunks",
     "lay_out",
     "make_plan",
+    "share_look",
     "tile_sizes",
 ]

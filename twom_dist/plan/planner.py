@@ -4,13 +4,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..errors import MemoryLimitError
-from ..tiles.grid import Chunks, Grid, cut_inner
+from ..tiles.grid import Chunks, Grid, cut_inner, cut_strips
 from ..tiles.placement.triangle import TriangleMap
 from ..tiles.spec import Spec
 from .cluster import Cluster
 from .footprint import Placement, WorkerMemory, predict_memory
 from .record import Plan
 from .split import Split, choose_splits, held_rows
+
+# Tasks of each thread that look at the matrices: inputs are made, and looked at, on as
+# many workers, each of which takes a few strips.
+STRIPS_PER_THREAD = 2
 
 
 def make_plan(
@@ -36,7 +40,7 @@ def make_plan(
     for split in choose_splits(spec, chunks, cluster):
         most = len(k) if streams else max(1, panel_bytes // per_tile)
         layers = cut_inner(len(k), split.layers, split.parts, most)
-        grid = Grid(m, n, k, layers)
+        grid = share_look(Grid(m, n, k, layers), spec, cluster)
         memory, cache_bytes = _fit_memory(
             grid, spec, split.placement, cluster, mirrors=mirrors, streams=streams
         )
@@ -59,6 +63,15 @@ def make_plan(
     error = MemoryLimitError(*_describe_need(least.memory, cluster), "memory")
     error.needed = least.memory.total
     raise error
+
+
+def share_look(grid: Grid, spec: Spec, cluster: Cluster) -> Grid:
+    """Return the same with strips: enough of them for every thread."""
+    lines = grid.nt if spec.twins else grid.mt + grid.nt
+    slots = cluster.workers * cluster.threads
+    tasks = 1 if slots == 1 else STRIPS_PER_THREAD * slots
+    strips = cut_strips(grid.panels, max(1, lines * grid.kt // tasks))
+    return replace(grid, strips=strips)
 
 
 class _Shares(NamedTuple):

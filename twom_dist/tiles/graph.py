@@ -2,10 +2,11 @@
 
 Keys are ``twom-<stage>-<token>`` with
 
-* ``twom-largest``, ``twom-sums`` (side, i, step): rows of a tile; (side, i, "all"): of
-  a row of tiles; keys that end in "shifted" repeat these if columns are shifted;
-* ``twom-columns`` (side, step), ``twom-shifts`` ("all",) and (step,): shifts along k;
-* ``twom-sample`` (side,), (side, i, step), (step,) or ("cell", i, j), ``twom-spec``
+* ``twom-largest``, ``twom-sums`` (side, i, strip): rows of a strip of tiles; (side, i,
+  "all"): of a row of tiles; keys that end in "shifted" repeat these if columns are
+  shifted;
+* ``twom-columns`` (side, strip), ``twom-shifts`` ("all",) and (step,): shifts along k;
+* ``twom-sample`` (side,), (side, i, strip), (strip,) or ("cell", i, j), ``twom-spec``
   (0,): the moduli; ``twom-exponents`` (side, i): the scaling;
 * ``twom-panel`` (i, j, layer, step): panels along k, by their first tile;
 * ``twom-reduce`` (i, j, layer, step, count): sums of so many parts of k, added to the

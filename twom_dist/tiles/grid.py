@@ -23,12 +23,20 @@ class Grid:
     layers : tuple of tuple of Part
         Parts of k, side by side: those of a layer lie on one worker, each layer on
         workers of its own. Residues of parts are added, in whatever order.
+    strips : tuple of Panel, optional
+        Tiles along k of a row that one task looks at; by default the panels.
     """
 
     m: Chunks
     n: Chunks
     k: Chunks
     layers: tuple[tuple[Part, ...], ...]
+    strips: tuple[Panel, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.strips:
+            # A frozen dataclass can only be changed this way.
+            object.__setattr__(self, "strips", self.panels)
 
     @property
     def mt(self) -> int:
@@ -110,6 +118,17 @@ def cut_inner(
         )
         for layer in _cut_range((0, count), layers)
     )
+
+
+def cut_strips(panels: Sequence[Panel], most: int) -> tuple[Panel, ...]:
+    """Cut panels into strips of at most so many tiles, as even as possible.
+
+    Examples
+    --------
+    >>> cut_strips([(0, 4), (4, 7)], 3)
+    ((0, 2), (2, 4), (4, 7))
+    """
+    return tuple(x for own in panels for x in _cut_range(own, -(-_length(own) // most)))
 
 
 def _length(ends: Panel) -> int:

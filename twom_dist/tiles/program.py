@@ -37,7 +37,7 @@ def look(ex: Looking, spec: Spec) -> Found:
     shifts: Shifts = None
     seen: Mapping[Line, Any] = {}
     if spec.equilibrate:
-        scan = stages.scan_tile
+        scan = stages.scan_strip
         seen = {x: measure(ex, spec, x, scan=scan) for x in lines(ex, spec)}
         shifts, seen = ex.decide(choose_shifts(ex, spec, seen), seen)
     if not spec.grade:
@@ -59,22 +59,26 @@ def measure(
 ) -> tuple[Value, list[Value]]:
     """Find the largest exponents over all of k, then exact sums.
 
-    Returns findings for whole rows and for each tile; `before`: those without shifts.
+    Returns findings for whole rows and for each strip; `before`: those without shifts.
     """
     again = () if shifts is None else ("shifted",)
-    old = [None] * ex.grid.kt if before is None else before[1]
-    rows = [ex.row(line, range(s, s + 1), shifts) for s in range(ex.grid.kt)]
-    tiles = [*zip(range(ex.grid.kt), rows, old, strict=True)]
-    largest = [
-        ex.call("largest", (*line, s, *again), stages.largest_exponents, spec, x, y)
-        for s, x, y in tiles
-    ]
-    whole = ex.gather("largest", (*line, *again), stages.combine_largest, largest)
-    sums = [
-        ex.call("sums", (*line, s, *again), scan, spec, x, whole, y)
-        for s, x, y in tiles
-    ]
+    rows, whole = strips(ex, line, shifts), None
+    old = [None] * len(rows) if before is None else before[1]
+    given = enumerate(zip(rows, old, strict=True))
+    parts = [((*line, s, *again), *x) for s, x in given]
+    if len(parts) > 1:
+        largest = [
+            ex.call("largest", at, stages.largest_exponents, spec, *x)
+            for at, *x in parts
+        ]
+        whole = ex.gather("largest", (*line, *again), stages.combine_largest, largest)
+    sums = [ex.call("sums", at, scan, spec, x, whole, y) for at, x, y in parts]
     return ex.gather("sums", (*line, *again), stages.add_sums, sums), sums
+
+
+def strips(ex: Looking, line: Line, shifts: Shifts) -> list[Value]:
+    """List the strips of a row of tiles."""
+    return [ex.row(line, range(*strip), shifts) for strip in ex.grid.strips]
 
 
 def choose_shifts(
@@ -83,14 +87,12 @@ def choose_shifts(
     """Choose e for each tile along k, from the extreme exponents of all columns."""
     columns: list[list[Value]] = []
     for side in spec.sides:
-        of_tiles = [seen[side, i][1] for i in ex.lines(side, wanted=False)]
-        steps, combine = enumerate(zip(*of_tiles, strict=True)), stages.combine_columns
-        columns.append([ex.gather("columns", (side, s), combine, x) for s, x in steps])
-    found = ex.call("shifts", ("all",), stages.choose_shifts, spec, *columns)
-    return [
-        ex.call("shifts", (s,), stages.take_shifts, spec, found, s)
-        for s in range(ex.grid.kt)
-    ]
+        of_lines = [seen[side, i][1] for i in ex.lines(side, wanted=False)]
+        parts, combine = enumerate(zip(*of_lines, strict=True)), stages.combine_columns
+        columns.append([ex.gather("columns", (side, s), combine, x) for s, x in parts])
+    sizes, take = ex.grid.k, stages.take_shifts
+    found = ex.call("shifts", ("all",), stages.choose_shifts, spec, sizes, *columns)
+    return [ex.call("shifts", (s,), take, spec, found, s) for s in range(ex.grid.kt)]
 
 
 def choose_moduli(
@@ -99,21 +101,19 @@ def choose_moduli(
     """Choose moduli by the ratio of norms to ``|A| |B|``, of some rows or of all."""
 
     def take(line: Line, chosen: Value) -> list[Value]:
-        """Take magnitudes of the chosen rows, tile by tile."""
+        """Take magnitudes of the chosen rows, strip by strip."""
         known = measured[line], chosen, line[1]
-        rows = [ex.row(line, range(s, s + 1), shifts) for s in range(ex.grid.kt)]
         return [
             ex.call("sample", (*line, s), stages.sample_rows, spec, row, *known)
-            for s, row in enumerate(rows)
+            for s, row in enumerate(strips(ex, line, shifts))
         ]
 
     samples, known = [], []
     for side in spec.sides:
-        rows = [measured[side, i] for i in ex.lines(side, wanted=False)]
-        chosen = ex.call("sample", (side,), stages.choose_rows, spec, rows)
-        known.append((chosen, rows))
-        rows_of_side = ex.lines(side, wanted=False)
-        samples.append({i: take((side, i), chosen) for i in rows_of_side})
+        of_side = [measured[side, i] for i in ex.lines(side, wanted=False)]
+        chosen = ex.call("sample", (side,), stages.choose_rows, spec, of_side)
+        known.append((chosen, of_side))
+        samples.append({i: take((side, i), chosen) for i in ex.lines(side, False)})
     (left, right), found = (samples[0], samples[-1]), []
     if spec.grade == "componentwise":
         for cell in ex.cells():
@@ -122,9 +122,9 @@ def choose_moduli(
                 where = "cell", i, j
                 found.append(ex.call("sample", where, stages.cell_ratio, spec, *given))
         return ex.call("spec", (0,), stages.settle_by_cells, spec, found)
-    for s in range(ex.grid.kt):
-        both = ([tiles[s] for tiles in side.values()] for side in (left, right))
-        found.append(ex.call("sample", (s,), stages.bound_tiles, spec, *both))
+    for s in range(len(ex.grid.strips)):
+        both = ([own[s] for own in side.values()] for side in (left, right))
+        found.append(ex.call("sample", (s,), stages.bound_strips, spec, *both))
     return ex.call("spec", (0,), stages.settle, spec, found, known[0], known[-1])
 
 
@@ -191,10 +191,9 @@ def scale(ex: Interpreter, spec: Spec, found: Found, line: Line) -> Value:
     """Choose the largest powers of two for rows of tiles that the moduli allow."""
     if found.measured is not None:
         measured = found.measured[line]
-    elif ex.grid.kt == 1:
-        row = ex.row(line, range(1), found.shifts)
-        where = *line, 0
-        return ex.call("exponents", where, stages.scale_in_one, found.spec, row)
+    elif len(ex.grid.strips) == 1:
+        (row,) = strips(ex, line, found.shifts)
+        return ex.call("exponents", (*line, 0), stages.scale_in_one, found.spec, row)
     else:
         measured, _ = measure(ex, spec, line, found.shifts)
     return ex.call("exponents", line, stages.choose_exponents, found.spec, measured)

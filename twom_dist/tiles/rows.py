@@ -69,6 +69,11 @@ class Row:
         self._views: dict[int, Array] = {}
         self._exponents: dict[int, Array] = {}
 
+    @property
+    def steps(self) -> range:
+        """Places of the tiles."""
+        return range(len(self.tiles))
+
     def view(self, step: int, spec: Spec) -> Array:
         """View a tile as rows of op(A), or of op(B)^T."""
         found = self._views.get(step)
@@ -85,6 +90,10 @@ class Row:
             return self.view(step, spec)
         block = widen(self.tiles[step], spec.operand_dtype)
         return as_rows(block, self.side, spec.op(self.side))
+
+    def shifted(self, step: int, spec: Spec) -> tuple[Array, Array | None]:
+        """Return a view of a tile, and the exponents of its columns."""
+        return self.view(step, spec), self.shifts_of(step, spec)
 
     def shifts_of(self, step: int, spec: Spec) -> Array | None:
         """Return the exponents of a tile's columns, as the engine takes them."""

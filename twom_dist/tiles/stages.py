@@ -7,6 +7,7 @@ dask may hold these, send them or compute from them again.
 from collections.abc import Sequence
 from functools import reduce
 from importlib import import_module
+from itertools import chain
 from operator import add
 from typing import Any
 
@@ -17,8 +18,9 @@ from ..moduli import norm_bits, scaling_rule
 from ..typing import Array
 from . import cells, tasks
 from .accumulator import Accumulator
+from .grid import Chunks
 from .look import equilibration, estimate
-from .look.estimate import Bounds, Measured
+from .look.estimate import Bounds, Measured, join
 from .rows import Row
 from .spec import Spec, load_engine
 
@@ -30,14 +32,14 @@ Sampled = tuple[Sequence[Array], Sequence[Measured]]
 
 
 def largest_exponents(spec: Spec, row: Row, before: Measured | None = None) -> Array:
-    """Find the largest exponent of each row in one tile.
+    """Find the largest exponent of each row.
 
-    `before`: measurements of the stored tile, which hold if nothing is shifted.
+    `before`: measurements of the stored tiles, which hold if nothing is shifted.
     """
-    shifts = row.shifts_of(0, spec)
-    if before is not None and shifts is None:
+    if before is not None and row.shifts_of(0, spec) is None:
         return before.largest
-    return load_engine(spec).largest_exponents(row.view(0, spec), shifts)
+    find = load_engine(spec).largest_exponents
+    return combine_largest([find(*row.shifted(s, spec)) for s in row.steps])
 
 
 def combine_largest(parts: Sequence[Array]) -> Array:
@@ -46,43 +48,55 @@ def combine_largest(parts: Sequence[Array]) -> Array:
 
 
 def square_sums(
-    spec: Spec, row: Row, largest: Array, before: Measured | None = None
+    spec: Spec, row: Row, largest: Array | None, before: Measured | None = None
 ) -> Measured:
-    """Sum the squares of the rows in one tile, exactly."""
-    shifts = row.shifts_of(0, spec)
-    if before is not None and shifts is None:
+    """Sum the squares of the rows, exactly.
+
+    `largest`: exponents over all of k; None if the row is all of it.
+    """
+    if before is not None and row.shifts_of(0, spec) is None:
         return before._replace(columns=None)
-    given = row.view(0, spec), largest, norm_bits(spec.k), shifts
-    return Measured(largest, load_engine(spec).square_sums(*given))
+    if largest is None:
+        largest = largest_exponents(spec, row)
+    bits, add_squares = norm_bits(spec.k), load_engine(spec).square_sums
+    tiles = (row.shifted(step, spec) for step in row.steps)
+    found = [add_squares(x, largest, bits, e) for x, e in tiles]
+    return Measured(largest, reduce(add, found))
 
 
-def scan_tile(spec: Spec, row: Row, largest: Array, before: None) -> Measured:
+def scan_strip(spec: Spec, row: Row, largest: Array | None, before: None) -> Measured:
     """Sum as `square_sums` does, and find the extreme exponents of each column."""
-    columns = load_engine(spec).column_exponents(row.view(0, spec), largest)
-    return square_sums(spec, row, largest, before)._replace(columns=columns)
+    if largest is None:
+        largest = largest_exponents(spec, row)
+    engine, bits, sums, columns = load_engine(spec), norm_bits(spec.k), [], []
+    for step in row.steps:
+        x = row.view(step, spec)
+        sums.append(engine.square_sums(x, largest, bits))
+        columns.append(engine.column_exponents(x, largest))
+    return Measured(largest, reduce(add, sums), join(columns))
 
 
 def add_sums(parts: Sequence[Measured]) -> Measured:
-    """Add the sums of all tiles along k."""
+    """Add the sums of all strips."""
     return Measured(parts[0].largest, reduce(add, [x.sums for x in parts]))
 
 
 def combine_columns(parts: Sequence[Measured]) -> Measured:
-    """Combine the exponents of columns of all tiles above one another."""
+    """Combine the exponents of columns of all strips above one another."""
     columns: list[Any] = [x.columns for x in parts]
     return parts[0]._replace(columns=reduce(np.maximum, columns))
 
 
 def choose_shifts(
-    spec: Spec, left: Sequence[Measured], right: Sequence[Measured]
+    spec: Spec, sizes: Chunks, left: Sequence[Measured], *right: Sequence[Measured]
 ) -> Sequence[Array] | None:
-    """Choose the shifts of each tile along k; None where they gain nothing."""
-    columns = [[convert(x.columns, "numpy") for x in side] for side in (left, right)]
-    a, b = (np.concatenate(side, axis=1) for side in columns)
-    shifts = equilibration.choose_shifts(a, b, spec.dtype)
-    if shifts is None:
-        return None
-    return np.split(shifts, np.cumsum([x.shape[1] for x in columns[0]])[:-1])
+    """Choose the shifts of each tile along k; None where they gain nothing.
+
+    `sizes`: those of the tiles; `right`: the same as `left` if B is A.
+    """
+    a, *b = (join([convert(x.columns, "numpy") for x in y]) for y in (left, *right))
+    shifts = equilibration.choose_shifts(a, b[0] if b else a, spec.dtype)
+    return None if shifts is None else np.split(shifts, np.cumsum(sizes)[:-1])
 
 
 def take_shifts(spec: Spec, shifts: Sequence[Array] | None, step: int) -> Array | None:
@@ -100,18 +114,22 @@ def choose_rows(spec: Spec, measured: Sequence[Measured]) -> list[Array]:
 
 def sample_rows(
     spec: Spec, row: Row, measured: Measured, chosen: Sequence[Array], index: int
-) -> Array:
-    """Take the magnitudes of the chosen rows in one tile."""
-    return estimate.sample_rows(row, measured.largest, chosen[index], spec)
+) -> list[Array]:
+    """Take the magnitudes of the chosen rows, tile by tile."""
+    given = measured.largest, chosen[index], spec
+    return [estimate.sample_rows(row, step, *given) for step in row.steps]
 
 
-def bound_tiles(spec: Spec, left: Sequence[Array], right: Sequence[Array]) -> Bounds:
-    """Bound ``|A| |B|`` from below, for one tile along k of all chosen rows."""
-    return estimate.bound_tiles(left, right, spec)
+def bound_strips(
+    spec: Spec, left: Sequence[Sequence[Array]], right: Sequence[Sequence[Array]]
+) -> Bounds:
+    """Bound ``|A| |B|`` from below, for one strip of all chosen rows."""
+    steps = zip(zip(*left, strict=True), zip(*right, strict=True), strict=True)
+    return estimate.add_bounds(estimate.bound_tiles(x, y, spec) for x, y in steps)
 
 
 def settle(spec: Spec, bounds: Sequence[Bounds], left: Sampled, right: Sampled) -> Spec:
-    """Choose the moduli, from the bounds of all tiles along k."""
+    """Choose the moduli, from the bounds of all strips."""
     squares = estimate.sample_sums(*left), estimate.sample_sums(*right)
     ratio = estimate.square_ratio(estimate.add_bounds(bounds), squares, spec.k)
     return estimate.choose_moduli(spec, ratio)
@@ -119,16 +137,20 @@ def settle(spec: Spec, bounds: Sequence[Bounds], left: Sampled, right: Sampled) 
 
 def cell_ratio(
     spec: Spec,
-    left: Sequence[Array],
-    right: Sequence[Array],
+    left: Sequence[Sequence[Array]],
+    right: Sequence[Sequence[Array]],
     *sides: tuple[int, Sequence[Array], Sequence[Measured]],
 ) -> float:
-    """Find the largest ratio of norms to ``|A| |B|`` of the rows of one cell."""
+    """Find the largest ratio of norms to ``|A| |B|`` of the rows of one cell.
+
+    `left`, `right`: magnitudes of the tiles of each strip.
+    """
     squares = [
         estimate.sample_sums([chosen[index]], [measured[index]])
         for index, chosen, measured in sides
     ]
-    return estimate.cell_ratio(left, right, squares, spec)
+    a, b = ([*chain.from_iterable(strips)] for strips in (left, right))
+    return estimate.cell_ratio(a, b, squares, spec)
 
 
 def settle_by_cells(spec: Spec, ratios: Sequence[float]) -> Spec:
@@ -149,9 +171,8 @@ def choose_exponents(spec: Spec, measured: Measured) -> Array | None:
 
 
 def scale_in_one(spec: Spec, row: Row) -> Array | None:
-    """Measure the rows of a tile that holds all of k, and choose their exponents."""
-    largest = largest_exponents(spec, row)
-    return choose_exponents(spec, square_sums(spec, row, largest))
+    """Measure rows along all of k, and choose their exponents."""
+    return choose_exponents(spec, square_sums(spec, row, None))
 
 
 def multiply_panel(

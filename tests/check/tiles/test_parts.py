@@ -8,7 +8,7 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.splits import add_at_random, force_split
+from tests.support.splits import add_at_random, force_split, look_in_strips
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix, spread_pair
 from twom_dist.tiles.graph import PANEL, PRODUCT, REDUCE
@@ -45,6 +45,7 @@ def test_every_split_and_every_tree_gives_the_same_bits(
         # First along the tree as it is planned.
         if seed:
             add_at_random(monkeypatch, seed)
+            look_in_strips(monkeypatch, seed)
         lazy = function(*lazily(*given, chunks=chunks), **options)
         stages = count_stages(lazy)
         assert stages[REDUCE] >= stages[PRODUCT]
@@ -60,12 +61,14 @@ def test_every_dtype_with_shifts_and_with_c(dtype, split, monkeypatch):
     expected = td.gemm(a, b, c, beta=-0.5), td.gemm(a, b, accuracy="componentwise")
     force_split(monkeypatch, *split)
     left, right = (da.from_array(x, chunks=17) for x in (a, b))
-    found = (
-        td.gemm(left, right, c, beta=-0.5),
-        td.gemm(left, right, accuracy="componentwise"),
-    )
-    for lazy, eager in zip(found, expected, strict=True):
-        assert same_bits(computed(lazy), eager)
+    for seed in range(3):
+        look_in_strips(monkeypatch, seed)
+        found = (
+            td.gemm(left, right, c, beta=-0.5),
+            td.gemm(left, right, accuracy="componentwise"),
+        )
+        for lazy, eager in zip(found, expected, strict=True):
+            assert same_bits(computed(lazy), eager)
     monkeypatch.undo()
 
 

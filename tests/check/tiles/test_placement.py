@@ -16,10 +16,10 @@ from twom_dist.tiles.placement.grids import (
     assign_slots,
     balanced_grids,
     choose_grid,
-    spread,
     summa_bytes,
     worker_grids,
 )
+from twom_dist.tiles.placement.homes import choose_homes
 from twom_dist.tiles.placement.plugin import PlacementPlugin, with_ancestors
 from twom_dist.tiles.placement.triangle import triangle_map
 
@@ -102,9 +102,15 @@ def test_slots_go_where_the_bytes_are():
     assert assign_slots([], []) == []
 
 
-def test_spread_takes_turns():
-    either = {1: "ab", 2: "ab", 3: "a", 4: "ba"}
-    assert spread(either, either.__getitem__) == {1: "a", 2: "b", 3: "a", 4: "b"}
+def test_tiles_that_are_looked_at_together_begin_where_all_are_needed():
+    seats = {1: "ab", 2: "ab", 3: "a", 4: "ab", 5: "bc", 6: "ab"}
+    held = dict.fromkeys(seats, "")
+    alone = [[x] for x in seats]
+    assert choose_homes(alone, seats, held) == dict(zip(seats, "abaabb", strict=True))
+    together = [[], [1, 2], [3], [4, 5], [1, 6]]
+    found = choose_homes(together, seats, held)
+    assert found == dict(zip(seats, "aaabbb", strict=True))
+    assert choose_homes([[1], [2]], seats, held | {1: "bz"}) == {1: "b", 2: "a"}
 
 
 class FakeTask:
@@ -214,8 +220,10 @@ def test_tiles_begin_evenly_on_the_workers_that_multiply_them():
 @pytest.mark.parametrize("uplo", ["full", "lower"])
 @pytest.mark.parametrize(("rows", "steps"), [(12, 5), (6, 1), (7, 3)])
 def test_rows_of_an_update_begin_evenly_where_its_triangle_needs_them(
-    rows, steps, uplo
+    rows, steps, uplo, monkeypatch
 ):
+    # Looked at in enough strips for as many threads.
+    monkeypatch.setattr("twom_dist.run.client.CPU_COUNT", 6)
     A = da.ones((rows, steps), chunks=1)
     update = td.herk(A, uplo=uplo)
     scheduler = FakeScheduler(update, 6)

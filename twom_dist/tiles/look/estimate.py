@@ -83,8 +83,10 @@ class Bounds(NamedTuple):
 def choose_rows(measured: Sequence[Measured], spec: Spec) -> list[Array]:
     """Choose the rows to look at, tile by tile: indices within each."""
     sizes = [len(tile.largest) for tile in measured]
-    largest = _join([tile.largest for tile in measured])
-    sums = _join([tile.sums for tile in measured])
+    largest, sums = (
+        join([convert(x, "numpy") for x in parts])
+        for parts in zip(*(tile[:2] for tile in measured), strict=True)
+    )
     finite = np.flatnonzero((largest != ZERO_ROW) & (largest != NONFINITE_ROW))
     chosen = finite
     if spec.grade == "native" and len(finite) > SAMPLE:
@@ -103,9 +105,11 @@ def choose_rows(measured: Sequence[Measured], spec: Spec) -> list[Array]:
     ]
 
 
-def _join(tiles: Sequence[Array]) -> Array:
-    found = [convert(x, "numpy") for x in tiles]
-    return found[0] if len(found) == 1 else np.concatenate(found)
+def join(parts: Sequence[Array]) -> Array:
+    """Put arrays side by side along their last axis."""
+    if len(parts) == 1:
+        return parts[0]
+    return namespace(parts[0]).concatenate(parts, axis=-1)
 
 
 def _mark_smallest(x: Array, count: int) -> Array:
@@ -117,13 +121,13 @@ def _mark_smallest(x: Array, count: int) -> Array:
     return found
 
 
-def sample_rows(row: Row, largest: Array, rows: Array, spec: Spec) -> Array:
+def sample_rows(row: Row, step: int, largest: Array, rows: Array, spec: Spec) -> Array:
     """Take the magnitudes of some rows of a tile, in units of each row's power of two.
 
     Their form is that of `Engine.magnitudes`, as samples are sent to where they meet.
     """
-    x = row.view(0, spec)
-    sample = Sample(x, convert(largest, family_of(x)), rows, row.shifts_of(0, spec))
+    x, shifts = row.shifted(step, spec)
+    sample = Sample(x, convert(largest, family_of(x)), rows, shifts)
     (found,) = load_engine(spec).magnitudes([sample])
     return found
 
@@ -216,7 +220,7 @@ def bound_tiles(left: Sequence[Array], right: Sequence[Array], spec: Spec) -> Bo
 def sample_sums(rows: Sequence[Array], measured: Sequence[Measured]) -> Array:
     """Return the sums of squares of chosen rows."""
     pairs = zip(rows, measured, strict=True)
-    return _join([convert(tile.sums, "numpy")[i] for i, tile in pairs])
+    return join([convert(tile.sums, "numpy")[i] for i, tile in pairs])
 
 
 def choose_moduli(spec: Spec, square: float) -> Spec:

@@ -4,7 +4,7 @@ With tile (i, j) on worker (i mod pr, j mod pc), every tile of A goes to pc work
 every tile of B to pr: the volume of a 2-D SUMMA.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isqrt
 from typing import TypeVar
@@ -119,14 +119,3 @@ def assign_slots(gains: Sequence[Mapping[W, int]], workers: Sequence[W]) -> list
                     chosen[s], chosen[t] = chosen[t], chosen[s]
                     improved = True
     return chosen
-
-
-def spread(items: Iterable[T], candidates: Callable[[T], Sequence[W]]) -> dict[T, W]:
-    """Put each item on the least loaded of its candidates, the first of equals."""
-    load: dict[W, int] = {}
-    placed: dict[T, W] = {}
-    for item in items:
-        worker = min(candidates(item), key=lambda w: load.get(w, 0))
-        load[worker] = load.get(worker, 0) + 1
-        placed[item] = worker
-    return placed

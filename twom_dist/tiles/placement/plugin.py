@@ -10,7 +10,7 @@ never a result.
 """
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,7 +19,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ...typing import Cell
 from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES, UPDATE
-from .grids import WorkerGrid, assign_slots, balanced_grids, spread
+from .grids import WorkerGrid, assign_slots, balanced_grids
+from .homes import choose_homes
 from .triangle import TriangleMap, triangle_map
 
 PLUGIN_NAME = "twom-placement"
@@ -170,19 +171,22 @@ def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
             updates = _stage_and_token(dependent.key)[0] == UPDATE
             if updates and not _is_restricted(dependent):
                 yield dependent, worker
-    consumers = {
-        tile: [seating.workers[slot] for slot in sorted(slots)]
+    seats = {
+        tile: {seating.workers[slot] for slot in slots}
         for tile, slots in seating.needs.items()
     }
-    placed = spread(_take_turns(consumers), lambda tile: _homes(tile, consumers[tile]))
-    chunks: dict[Any, str] = {}
-    for tile, worker in placed.items():
-        if _stage_and_token(tile.key)[0] not in RESULTS:
-            chunks[tile] = worker
-    yield from with_ancestors([*chunks.items()])
-    for task in _list_scaling(needed):
-        for tile in placed.keys() & task.dependencies:
-            yield task, placed[tile]
+    scaling = {
+        task: [x for x in task.dependencies if x in seats]
+        for task in _list_scaling(needed)
+    }
+    held = {tile: [ws.address for ws in tile.who_has or ()] for tile in seats}
+    groups = [*scaling.values(), *([tile] for tile in seats)]
+    homes = choose_homes(groups, seats, held)
+    fresh = (x for x in homes.items() if _stage_and_token(x[0].key)[0] not in RESULTS)
+    yield from with_ancestors([*fresh])
+    for task, tiles in scaling.items():
+        if tiles:
+            yield task, homes[tiles[0]]
 
 
 def _is_restricted(ts: Any) -> bool:
@@ -218,39 +222,21 @@ def _is_tile(task: Any, own: str) -> bool:
     return not stage or (stage in RESULTS and token != own)
 
 
-def _list_scaling(needed: Iterable[Any]) -> set[Any]:
+def _list_scaling(needed: Iterable[Any]) -> list[Any]:
     """List the scaling tasks of one product that nobody has placed."""
-    found: set[Any] = set()
-    tasks = set(needed)
+    found: dict[Any, None] = {}
+    tasks = [*needed]
     while tasks:
-        scaling = {
+        scaling = [
             task
-            for task in tasks - found
-            if _stage_and_token(task.key)[0] in SCALING_STAGES
+            for task in dict.fromkeys(tasks)
+            if task not in found
+            and _stage_and_token(task.key)[0] in SCALING_STAGES
             and not _is_restricted(task)
-        }
-        found |= scaling
-        tasks = {before for task in scaling for before in task.dependencies}
-    return found
-
-
-def _take_turns(consumers: dict[Any, list[str]]) -> list[Any]:
-    """Order tiles such that those with the same consumers do not follow each other.
-
-    Otherwise the last of them would find only workers that have their share already.
-    """
-    turns: dict[Any, int] = {}
-    taken: Counter[tuple[str, ...]] = Counter()
-    for key, workers in consumers.items():
-        alike = tuple(workers)
-        turns[key] = taken[alike]
-        taken[alike] += 1
-    return sorted(turns, key=turns.__getitem__)
-
-
-def _homes(tile: Any, consumers: list[str]) -> list[str]:
-    """List the workers on which scaling a tile moves no more than its products do."""
-    return [worker.address for worker in tile.who_has or ()] or consumers
+        ]
+        found |= dict.fromkeys(scaling)
+        tasks = [before for task in scaling for before in task.dependencies]
+    return [*found]
 
 
 class _Seating(NamedTuple):
