@@ -54,6 +54,14 @@ def flag_setting(name: str) -> bool:
     return value
 
 
+def choice_setting(name: str, choices: tuple[str, ...]) -> str:
+    """Read one of some words."""
+    value = setting(name)
+    if value not in choices:
+        raise _refuse(name, " or ".join(map(repr, choices)))
+    return str(value)
+
+
 def size_setting(name: str) -> float | None:
     """Read a number of at least 0, or null."""
     value = setting(name)

@@ -19,8 +19,8 @@ def force_split(patch: pytest.MonkeyPatch, layers: int, parts: int) -> None:
     """Have every plan cut k into so many layers and parts, if it has the tiles."""
     choose = planner.choose_splits
 
-    def chosen(spec: Any, chunks: Any, cluster: Any) -> list[Split]:
-        (best, *_) = choose(spec, chunks, cluster)
+    def chosen(spec: Any, chunks: Any, cluster: Any, **given: Any) -> list[Split]:
+        (best, *_) = choose(spec, chunks, cluster, **given)
         own = min(layers, len(chunks[2]))
         if spec.native or spec.empty:
             return [best]

@@ -7,7 +7,7 @@ from typing import Any
 from dask.utils import parse_bytes
 
 from ..errors import PlanError, shown
-from ..plan import Cluster, Plan, make_plan, tile_sizes
+from ..plan import Cluster, Plan, tile_sizes
 from ..plan.memory import MemoryBudget
 from ..problem.call import Call
 from ..problem.matrices import Header, common_family, is_dask
@@ -96,7 +96,10 @@ def plan(
         cluster = Cluster(count, threads, MemoryBudget(_read_bytes(memory_limit)))
     if lazy_inputs and chunks is None:
         return _plan_lazy(posed, call, cluster)
-    return make_plan(posed.spec, _tiles(posed, chunks, cluster), cluster)
+    from ..run.holding import plan_inputs
+
+    tiles = _tiles(posed, chunks, cluster)
+    return plan_inputs(posed.spec, tiles, cluster, can_stream=lambda: True)
 
 
 def _read_bytes(size: int | str | None) -> int | None:
@@ -128,6 +131,7 @@ def _pose(call: Call) -> Problem:
 
 def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
     """Plan the product of dask arrays as they are chunked."""
+    from ..run.holding import Inputs
     from ..run.lazy import align, plan_aligned
 
     if call.terms.choice.pairs:
@@ -135,7 +139,7 @@ def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:
         posed = replace(posed, a=a, b=a if b is None else b)
     c = posed.c if is_dask(posed.c) else None
     left, right, _ = align(replace(posed, c=c))
-    return plan_aligned(posed.spec, left, right, cluster)
+    return plan_aligned(posed.spec, Inputs(left, right), cluster)
 
 
 def _tiles(

@@ -25,11 +25,26 @@ class Counts(NamedTuple):
     operations: int
 
 
-def count(grid: Grid, spec: Spec, mirrors: bool) -> Counts:
-    """Count tasks and products; `mirrors`: count an update's other triangle, too."""
+def count(grid: Grid, spec: Spec, mirrors: bool, remade: bool = False) -> Counts:
+    """Count tasks and products.
+
+    `mirrors`: count an update's other triangle, too; `remade`: and what fingerprints of
+    inputs take that every task makes again.
+    """
     ex = _Counting(grid, spec, mirrors)
     program.product(ex, spec)
-    return Counts(ex.tasks, ex.gemms, ex.operations)
+    tasks = ex.tasks + (_count_prints(grid, spec) if remade else 0)
+    return Counts(tasks, ex.gemms, ex.operations)
+
+
+def _count_prints(grid: Grid, spec: Spec) -> int:
+    """Count what `tiles.remade` adds: two tasks to the first reading of each row."""
+    lines = grid.nt if spec.twins else grid.mt + grid.nt
+    if not (spec.native or spec.exact):
+        return 2 * lines * len(grid.strips)
+    # Nobody has looked: one reading more, unless a single cell needs each tile once.
+    single = spec.routine.count_cells(grid.mt, grid.nt) == 1
+    return 0 if single else lines * len(grid.panels)
 
 
 class _Counting:

@@ -25,6 +25,8 @@ class WorkerMemory:
         Tiles of A, B and C0 that its C tiles need, whether received or its own.
     outputs : int
         C tiles of the worker.
+    leaving : int
+        Those that it holds if each leaves as soon as it is made.
     encoded : int
         Encoded tiles kept for reuse.
     temporaries : int
@@ -33,13 +35,19 @@ class WorkerMemory:
 
     inputs: int
     outputs: int
+    leaving: int
     encoded: int
     temporaries: int
 
     @property
     def total(self) -> int:
-        """Sum of all."""
+        """Bytes if all tiles of C stay."""
         return self.inputs + self.outputs + self.encoded + self.temporaries
+
+    @property
+    def least(self) -> int:
+        """Bytes if tiles of C leave as they are made."""
+        return self.total - max(0, self.outputs - self.leaving)
 
 
 @dataclass(frozen=True)
@@ -117,18 +125,19 @@ def predict_memory(
     """Predict the bytes on the fullest worker while it runs `threads` tasks at once.
 
     `cache_bytes`: bytes of encoded tiles that it may keep; `mirrors`: whether the other
-    triangle of an update is made, too; `streams`: whether tasks read tiles as they
-    multiply them, so that no other inputs are held.
+    triangle of an update is made, too, which tasks that write their tiles do not;
+    `streams`: whether tasks read tiles as they multiply them, so that no other inputs
+    are held.
     """
     shares = list_shares(grid, spec, placement)
     if not mirrors or spec.uplo != "full":
         shares = [replace(share, mirrored=0) for share in shares]
     if streams:
-        return max(
-            (_predict_stream(grid, spec, share, threads) for share in shares),
-            key=lambda memory: memory.total,
-        )
-    found = (_predict(grid, spec, share, threads, cache_bytes) for share in shares)
+        found = [_predict_stream(grid, spec, x, threads) for x in shares]
+        if not mirrors:
+            found = [replace(memory, outputs=memory.leaving) for memory in found]
+    else:
+        found = [_predict(grid, spec, x, threads, cache_bytes) for x in shares]
     return max(found, key=lambda memory: memory.total)
 
 
@@ -140,7 +149,7 @@ def _predict_stream(grid: Grid, spec: Spec, share: Share, threads: int) -> Worke
     cells = threads * mb * nb
     if spec.beta != 0:
         inputs += 2 * cells * spec.itemsize
-    outputs = 2 * cells * spec.itemsize * spec.words
+    outputs, leaving = _predict_outputs(grid, spec, share, threads)
     count, sums = 2 if spec.routine.sums else 1, 0
     if not (spec.native or spec.empty):
         products = spec.system.num_products
@@ -151,7 +160,19 @@ def _predict_stream(grid: Grid, spec: Spec, share: Share, threads: int) -> Worke
             sums += waiting * count * products
     else:
         sums = 2 * cells * count * spec.itemsize
-    return WorkerMemory(inputs, outputs, 0, sums + cells * _finishing_bytes(spec))
+    inside = sums + cells * _finishing_bytes(spec)
+    return WorkerMemory(inputs, outputs, leaving, 0, inside)
+
+
+def _predict_outputs(
+    grid: Grid, spec: Spec, share: Share, threads: int
+) -> tuple[int, int]:
+    """Return the bytes of all tiles of C, and of those that are on their way.
+
+    Each thread has one that it writes or reduces, beside the next one.
+    """
+    entry, tile = spec.itemsize * spec.words, max(grid.m) * max(grid.n)
+    return (share.computed + share.mirrored) * entry, 2 * threads * tile * entry
 
 
 def _predict(
@@ -162,8 +183,7 @@ def _predict(
     inputs = 0 if spec.empty else share.inputs * k
     inputs *= spec.input_itemsize
     inputs += share.computed * spec.itemsize if spec.beta != 0 else 0
-    outputs = share.computed + share.mirrored
-    held = inputs, outputs * spec.itemsize * spec.words
+    held = inputs, *_predict_outputs(grid, spec, share, threads)
     mb, nb, kb = max(grid.m), max(grid.n), max(grid.k)
     tile, finishing = mb * nb, _finishing_bytes(spec)
     num_products = 2 if spec.routine.sums else 1

@@ -1,6 +1,8 @@
 """Planning: tiles and workers make a plan, or an error says why they cannot."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from ..errors import MemoryLimitError
@@ -8,7 +10,7 @@ from ..tiles.grid import Chunks, Grid, cut_inner, cut_strips
 from ..tiles.placement.triangle import TriangleMap
 from ..tiles.spec import Spec
 from .cluster import Cluster
-from .footprint import Placement, WorkerMemory, predict_memory
+from .footprint import WorkerMemory, predict_memory
 from .record import Plan
 from .split import Split, choose_splits, held_rows
 
@@ -24,26 +26,30 @@ def make_plan(
     *,
     mirrors: bool = True,
     streams: bool = False,
+    leaving: bool = False,
     strict: bool = True,
 ) -> Plan:
     """Plan a product of known tiles, or refuse one that a worker could not hold.
 
     `chunks`: sizes of the tiles along m, n and k, equal along m and n for updates;
     `mirrors`: whether the tiles of an update's other triangle are made, too; `streams`:
-    whether tasks read the inputs themselves, tile by tile; `strict`: if False, what
-    does not fit is planned so that it takes least.
+    whether tasks read the inputs themselves, tile by tile; `leaving`: whether tiles of
+    C leave as they are made; `strict`: if False, what does not fit is planned so that
+    it takes least.
     """
     m, n, k = chunks
     panel_bytes = cluster.memory.panel_bytes(cluster.threads)
     per_tile = max(1, (max(m) + max(n)) * max(k) * spec.input_itemsize)
     plans = []
-    for split in choose_splits(spec, chunks, cluster):
+    for split in choose_splits(spec, chunks, cluster, streams=streams):
         most = len(k) if streams else max(1, panel_bytes // per_tile)
         layers = cut_inner(len(k), split.layers, split.parts, most)
         grid = share_look(Grid(m, n, k, layers), spec, cluster)
-        memory, cache_bytes = _fit_memory(
-            grid, spec, split.placement, cluster, mirrors=mirrors, streams=streams
-        )
+        threads = _busy_threads(grid, spec, cluster)
+        given = grid, spec, split.placement, threads
+        predict = partial(predict_memory, *given, mirrors=mirrors, streams=streams)
+        most = 0 if streams else cluster.memory.cache_bytes
+        memory, cache_bytes = _fit_memory(predict, cluster, most, leaving)
         plan = Plan(
             spec=replace(spec, cache_bytes=cache_bytes or 0),
             grid=grid,
@@ -60,8 +66,11 @@ def make_plan(
     least = min(plans, key=lambda plan: plan.memory.total)
     if not strict:
         return least
-    error = MemoryLimitError(*_describe_need(least.memory, cluster), "memory")
-    error.needed = least.memory.total
+    memory = least.memory
+    if leaving:
+        memory = replace(memory, outputs=memory.leaving)
+    error = MemoryLimitError(*_describe_need(memory, cluster), "memory")
+    error.needed = memory.total
     raise error
 
 
@@ -92,39 +101,34 @@ def _share(grid: Grid, split: Split, workers: int) -> _Shares:
     return _Shares(workers - layers * len(held), None, fraction)
 
 
+def _busy_threads(grid: Grid, spec: Spec, cluster: Cluster) -> int:
+    """Return the tasks that run at once; the panels of a part follow one another."""
+    parts = max(map(len, grid.layers))
+    return min(cluster.threads, parts * spec.routine.count_cells(grid.mt, grid.nt))
+
+
 def _fit_memory(
-    grid: Grid,
-    spec: Spec,
-    placement: Placement,
-    cluster: Cluster,
-    *,
-    mirrors: bool,
-    streams: bool,
+    predict: Callable[[int], WorkerMemory], cluster: Cluster, most: int, leaving: bool
 ) -> tuple[WorkerMemory, int | None]:
     """Predict the bytes on the fullest worker, and those of encoded tiles it keeps.
 
-    Encoded tiles take only memory that is free otherwise: they can be made again. None
-    if not even what has to be held fits.
+    Encoded tiles take only memory that is free otherwise, and at most `most`: they can
+    be made again. None if not even what has to be held fits.
     """
-    # The panels of a part run one after the other.
-    parts = max(map(len, grid.layers))
-    threads = min(cluster.threads, parts * spec.routine.count_cells(grid.mt, grid.nt))
+    usable, memory = cluster.memory.tile_bytes, predict(most)
 
-    def predict(cache_bytes: int) -> WorkerMemory:
-        tasks = threads, cache_bytes
-        return predict_memory(
-            grid, spec, placement, *tasks, mirrors=mirrors, streams=streams
-        )
+    def need(memory: WorkerMemory) -> int:
+        return memory.least if leaving else memory.total
 
-    budget = cluster.memory
-    usable, cache_bytes = budget.tile_bytes, 0 if streams else budget.cache_bytes
-    memory = predict(cache_bytes)
-    if usable is None or memory.total <= usable:
-        return memory, cache_bytes
+    if usable is None or need(memory) <= usable:
+        return memory, most
     least = predict(0)
-    if least.total <= usable:
-        return predict(usable - least.total), usable - least.total
-    return least, None
+    room = usable - need(least)
+    if room < 0:
+        return least, None
+    # Tiles of C that leave wait for their turn.
+    room = min(most, room // 2 if leaving else room)
+    return predict(room), room
 
 
 def _describe_need(least: WorkerMemory, cluster: Cluster) -> tuple[str, str]:

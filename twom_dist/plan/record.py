@@ -66,7 +66,8 @@ class Plan:
     @cached_property
     def _counts(self) -> Counts:
         # Counted on demand: a layout is chosen among hundreds of plans.
-        return count(self.grid, self.spec, self.mirrors)
+        remade = self.streams and self.mirrors
+        return count(self.grid, self.spec, self.mirrors, remade)
 
     @property
     def num_tasks(self) -> int:
@@ -160,8 +161,13 @@ class Plan:
 
     @property
     def peak_worker_bytes(self) -> int:
-        """Predicted bytes of tiles on the fullest worker."""
+        """Predicted bytes of tiles on the fullest worker, all of its C among them."""
         return self.memory.total
+
+    @property
+    def least_worker_bytes(self) -> int:
+        """The same if tiles of C leave as they are made, to a file or into a sum."""
+        return self.memory.least
 
     @property
     def cache_bytes(self) -> int:
@@ -242,14 +248,24 @@ class Plan:
             ),
             ("workers", self._show_workers()),
             ("idle workers", f"{self.idle_workers}"),
-            *([("inputs", "read by the tasks that multiply")] if self.streams else []),
+            *([("inputs", self._show_reads())] if self.streams else []),
             ("moved", f"{format_bytes(self.bytes_moved)}, {self._show_moved()}"),
-            ("peak of a worker", format_bytes(self.peak_worker_bytes)),
+            ("peak of a worker", self._show_peak()),
         ]
 
+    def _show_peak(self) -> str:
+        peak, least = map(format_bytes, (self.memory.total, self.memory.least))
+        return peak if peak == least else f"{peak}; {least} if tiles of C leave as made"
+
+    def _show_reads(self) -> str:
+        (mt, nt, _), triangle = self.tiles, self.spec.routine.triangle
+        times = f"{nt} times" if triangle or mt == nt else f"A {nt} times, B {mt} times"
+        times = "once" if mt == nt == 1 else times
+        return f"read by the tasks that multiply them, {times}"
+
     def _show_moved(self) -> str:
-        residues = " and residues of C" if self.layers > 1 else ""
-        return f"entries of op(A) and op(B){residues}"
+        moved = [] if self.streams else ["entries of op(A) and op(B)"]
+        return " and ".join(moved + ["residues of C"] * (self.layers > 1)) or "nothing"
 
     def _name_moduli(self) -> str:
         return name_count(self.num_moduli, "modulus", "moduli")

@@ -40,14 +40,19 @@ class Split(NamedTuple):
 
 
 def choose_splits(
-    spec: Spec, chunks: tuple[Chunks, Chunks, Chunks], cluster: Cluster
+    spec: Spec,
+    chunks: tuple[Chunks, Chunks, Chunks],
+    cluster: Cluster,
+    *,
+    streams: bool = False,
 ) -> list[Split]:
     """List the possible splits, the best one first, then by work and traffic.
 
-    Of those with little work and traffic the one with the fewest layers is the best: it
+    `streams`: whether tasks read the inputs themselves, so that only residues move. Of
+    those with little work and traffic the one with the fewest layers is the best: it
     has fewer tasks, and holds fewer residues.
     """
-    found = [*_list_splits(spec, chunks, cluster)]
+    found = [*_list_splits(spec, chunks, cluster, streams)]
     work = LITTLE * min(x.work for x in found)
     good = [x for x in found if x.work <= work]
     moved = LITTLE * min(x.moved for x in good)
@@ -57,7 +62,10 @@ def choose_splits(
 
 
 def _list_splits(
-    spec: Spec, chunks: tuple[Chunks, Chunks, Chunks], cluster: Cluster
+    spec: Spec,
+    chunks: tuple[Chunks, Chunks, Chunks],
+    cluster: Cluster,
+    streams: bool,
 ) -> Iterator[Split]:
     m, n, k = chunks
     residues = _residue_bytes(spec, m, n)
@@ -75,7 +83,7 @@ def _list_splits(
         threads = cluster.threads
         side_by_side = min(threads, max(1.0, cells * tiles))
         parts = 1 if most == 1 else max(1, min(tiles, int(threads // max(1, cells))))
-        moved += (layers - 1) * residues
+        moved = (layers - 1) * residues + (0 if streams else moved)
         yield Split(layers, parts, placement, cells * tiles / side_by_side, moved)
 
 

@@ -12,6 +12,7 @@ from ..tiles.graph import Graph, Operands, build_layer, result_name
 from ..tiles.grid import Grid
 from ..tiles.interpreter import Found, Line
 from ..tiles.look.estimate import Measured
+from ..tiles.remade import Chunks, RemadeGraph
 from ..tiles.spec import Spec
 from ..tiles.task_spec import List
 from ..typing import Cell
@@ -39,8 +40,25 @@ def product_array(
     names = (a.name, b.name, operands.c)
     name = result_name(spec, *names, grid, cells, found)
     layer = build_layer(name, operands, grid, spec, cells, found)
-    inputs = [x for x in ((c,) if spec.empty else (a, b, c)) if x is not None]
-    graph = HighLevelGraph.from_collections(name, layer, dependencies=inputs)
+    inputs = () if spec.empty else (a, b)
+    return _as_array(name, layer, (*inputs, c), a, grid, spec)
+
+
+def remade_array(
+    a: Any, b: Any, c: Any, sources: tuple[Chunks, Chunks], grid: Grid, spec: Spec
+) -> Any:
+    """Make the same of matrices whose chunks the tasks make themselves."""
+    operands = Operands(*sources, None if c is None else c.name)
+    name = result_name(spec, a.name, b.name, operands.c, grid, "remade")
+    layer = build_layer(name, operands, grid, spec, kind=RemadeGraph)
+    return _as_array(name, layer, (c,), a, grid, spec)
+
+
+def _as_array(
+    name: str, layer: dict[Any, Any], inputs: Any, a: Any, grid: Grid, spec: Spec
+) -> Any:
+    given = [x for x in inputs if x is not None]
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=given)
     return type(a)(graph, name, (grid.m, grid.n), meta=result_meta(a._meta, spec))
 
 

@@ -5,11 +5,12 @@ from operator import getitem
 from typing import Any
 
 import numpy as np
+from dask.utils import format_bytes
 
 from ..config import flag_setting
 from ..errors import MemoryLimitError, MemoryWarning, warn_caller
 from ..kernels.family import empty_block, family_of
-from ..plan import LARGEST_TILE, Cluster, Plan, cut_evenly, make_plan
+from ..plan import LARGEST_TILE, Cluster, Plan, cut_evenly
 from ..plan.memory import MemoryBudget
 from ..problem.matrices import Header, is_dask
 from ..problem.problem import Problem
@@ -17,22 +18,28 @@ from ..tiles.blocks import cast_block
 from ..tiles.spec import SIDES, Spec
 from .align import align_inner, align_result, op_chunks
 from .client import current_cluster, ensure_placement
-from .collection import product_array
+from .collection import product_array, remade_array
+from .holding import Inputs, plan_inputs
 
 
 def compute(problem: Problem) -> Any:
     """Return the result as a lazy dask array."""
     a, b, c = align(problem)
-    cluster = current_cluster(problem.spec.engine)
+    cluster, inputs = current_cluster(problem.spec.engine), Inputs(a, b)
     try:
-        plan = plan_aligned(problem.spec, a, b, cluster)
+        plan = plan_aligned(problem.spec, inputs, cluster)
     except MemoryLimitError as error:
         if flag_setting("refuse-memory"):
             raise
         warn_caller(error.problem, MemoryWarning)
-        plan = plan_aligned(problem.spec, a, b, cluster, strict=False)
+        plan = plan_aligned(problem.spec, inputs, cluster, strict=False)
+    else:
+        _warn_of_results(plan)
     ensure_placement()
-    out = product_array(a, b, c, plan.grid, plan.spec)
+    if plan.streams and inputs.sources is not None:
+        out = remade_array(a, b, c, inputs.sources, plan.grid, plan.spec)
+    else:
+        out = product_array(a, b, c, plan.grid, plan.spec)
     if plan.spec.words == 1:
         return out
     # Blocks are (2, m, n), whatever the array says of them.
@@ -43,13 +50,32 @@ def compute(problem: Problem) -> Any:
 
 
 def plan_aligned(
-    spec: Spec, a: Any, b: Any, cluster: Cluster, *, strict: bool = True
+    spec: Spec, inputs: Inputs, cluster: Cluster, *, strict: bool = True
 ) -> Plan:
     """Plan the product of aligned arrays."""
     if spec.empty:
         cluster = replace(cluster, memory=MemoryBudget())
-    (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]
-    return make_plan(replace(spec, lazy=True), (m, n, k), cluster, strict=strict)
+    (m, k), n = op_chunks(inputs.a, spec.op_a), op_chunks(inputs.b, spec.op_b)[1]
+
+    def can_stream() -> bool:
+        return inputs.sources is not None
+
+    spec = replace(spec, lazy=True)
+    return plan_inputs(spec, (m, n, k), cluster, can_stream, strict=strict)
+
+
+def _warn_of_results(plan: Plan) -> None:
+    """Warn of a result that the workers can only hold in parts."""
+    usable = plan.cluster.memory.tile_bytes
+    if usable is None or plan.memory.total <= usable:
+        return
+    need, room = map(format_bytes, (plan.memory.total, usable))
+    warn_caller(
+        f"the workers cannot hold all of the result: the fullest one would need {need} "
+        f"and has {room} for tiles. Write it (to_zarr) or reduce it (sum) as it comes, "
+        "or dask spills",
+        MemoryWarning,
+    )
 
 
 def align(problem: Problem) -> tuple[Any, Any, Any]:

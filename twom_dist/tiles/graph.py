@@ -8,6 +8,8 @@ Keys are ``twom-<stage>-<token>`` with
 * ``twom-columns`` (side, strip), ``twom-shifts`` ("all",) and (step,): shifts along k;
 * ``twom-sample`` (side,), (side, i, strip), (strip,) or ("cell", i, j), ``twom-spec``
   (0,): the moduli; ``twom-exponents`` (side, i): the scaling;
+* ``twom-read``: a stage and its key: the first reading of tiles that tasks make, or
+  only their fingerprints;
 * ``twom-panel`` (i, j, layer, step): panels along k, by their first tile;
 * ``twom-reduce`` (i, j, layer, step, count): sums of so many parts of k, added to the
   one that begins there;
@@ -36,6 +38,7 @@ from .rows import Row, Source, Stream
 from .spec import SIDES, Spec, is_straight, load_engine
 from .task_spec import Alias, List, Task, TaskRef
 
+READ = "twom-read"
 PRODUCT = "twom-product"
 PANEL = "twom-panel"
 REDUCE = "twom-reduce"
@@ -82,13 +85,14 @@ def build_layer(
     spec: Spec,
     cells: Iterable[Cell] | None = None,
     found: Found | None = None,
+    kind: "type[Graph] | None" = None,
 ) -> dict[Key, Task]:
     """Return the tasks of a result by key; `name` is from `result_name`.
 
     The grid of an update is square, m and n alike. `cells`: computed tiles that are
     wanted; by default all tiles of the result. `found`: findings of an earlier look.
     """
-    graph = Graph(name, operands, grid, spec, cells)
+    graph = (kind or Graph)(name, operands, grid, spec, cells)
     if found is None:
         program.product(graph, spec)
     else:
@@ -109,7 +113,7 @@ class Graph:
     ) -> None:
         self.name, token = name, name.rpartition("-")[2]
         # One string a stage: a string remembers its hash, and keys are hashed often.
-        stages = (PRODUCT, PANEL, REDUCE, UPDATE, *SCALING_STAGES)
+        stages = (READ, PRODUCT, PANEL, REDUCE, UPDATE, *SCALING_STAGES)
         self._stages = {x.removeprefix("twom-"): f"{x}-{token}" for x in stages}
         self.operands, self.grid, self.spec = operands, grid, spec
         computed = spec.routine.cells(grid.mt, grid.nt, spec.uplo)
@@ -144,21 +148,27 @@ class Graph:
         # All tasks share it, since a line has at most one set of shifts.
         key = (line, steps, shifts is None)
         if key not in self._rows:
-            (side, i), own = line, slice(steps.start, steps.stop)
-            sizes = self.grid.m if side == "left" else self.grid.n
-            matrix = self.operands.a if side == "left" else self.operands.b
-            straight = is_straight(side, self.spec.op(side))
-            places = [(i, s) if straight else (s, i) for s in steps]
-            known = self.spec, side, (sizes[i], self.grid.k[own])
-            given = None if shifts is None else _together(shifts[own])
+            own = slice(steps.start, steps.stop)
+            matrix, places, known = self.located(line, steps)
+            given = None if shifts is None else together(shifts[own])
             if isinstance(matrix, str):
                 refs = [TaskRef((matrix, *place)) for place in places]
-                row = Task(None, receive, *known, _together(refs), given)
+                row = Task(None, receive, *known, together(refs), given)
             else:
                 # As one argument: dask looks for references in lists and tuples.
                 row = Task(None, stream, *known, partial(Stream, matrix, places), given)
             self._rows[key] = row
         return self._rows[key]
+
+    def located(self, line: Line, steps: range) -> tuple[Any, list[Cell], Any]:
+        """Return a row's matrix, the places of its tiles, and what checks need."""
+        side, i = line
+        sizes = self.grid.m if side == "left" else self.grid.n
+        matrix = self.operands.a if side == "left" else self.operands.b
+        straight = is_straight(side, self.spec.op(side))
+        places = [(i, s) if straight else (s, i) for s in steps]
+        known = self.spec, side, (sizes[i], self.grid.k[steps.start : steps.stop])
+        return matrix, places, known
 
     def added(self, cell: Cell) -> Task | None:
         """Name the tile of C that is added."""
@@ -218,7 +228,7 @@ class Graph:
         return TaskRef(key)
 
 
-def _together(refs: Sequence[Any]) -> Any:
+def together(refs: Sequence[Any]) -> Any:
     """List references; a single one stays as it is, since a list takes 5 us."""
     return refs[0] if len(refs) == 1 else List(*refs)
 

@@ -33,8 +33,12 @@ class Stream(Sequence[Array]):
     def __getitem__(self, step: Any) -> Any:
         if self._last is None or self._last[0] != step:
             self._last = None  # not both at once
-            self._last = step, self._source.read(*self._places[step])
+            self._last = step, self.read(step)
         return self._last[1]
+
+    def read(self, step: int) -> Array:
+        """Read a tile."""
+        return self._source.read(*self._places[step])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and (self._source, self._places) == (
@@ -78,10 +82,9 @@ class Row:
         """View a tile as rows of op(A), or of op(B)^T."""
         found = self._views.get(step)
         if found is None:
-            if isinstance(self.tiles, Stream):
-                self._views.clear()
             found = as_rows(self.tiles[step], self.side, spec.op(self.side))
-            self._views[step] = found
+            if not isinstance(self.tiles, Stream):
+                self._views[step] = found
         return found
 
     def widened(self, step: int, spec: Spec) -> Array:

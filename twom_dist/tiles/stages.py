@@ -59,20 +59,26 @@ def square_sums(
     if largest is None:
         largest = largest_exponents(spec, row)
     bits, add_squares = norm_bits(spec.k), load_engine(spec).square_sums
-    tiles = (row.shifted(step, spec) for step in row.steps)
-    found = [add_squares(x, largest, bits, e) for x, e in tiles]
-    return Measured(largest, reduce(add, found))
+
+    def sums(step: int) -> Any:
+        # Nothing refers to a tile of a stream once its sums are known.
+        x, e = row.shifted(step, spec)
+        return add_squares(x, largest, bits, e)
+
+    return Measured(largest, reduce(add, map(sums, row.steps)))
 
 
 def scan_strip(spec: Spec, row: Row, largest: Array | None, before: None) -> Measured:
     """Sum as `square_sums` does, and find the extreme exponents of each column."""
     if largest is None:
         largest = largest_exponents(spec, row)
-    engine, bits, sums, columns = load_engine(spec), norm_bits(spec.k), [], []
-    for step in row.steps:
+    engine, bits = load_engine(spec), norm_bits(spec.k)
+
+    def scan(step: int) -> tuple[Array, Array]:
         x = row.view(step, spec)
-        sums.append(engine.square_sums(x, largest, bits))
-        columns.append(engine.column_exponents(x, largest))
+        return engine.square_sums(x, largest, bits), engine.column_exponents(x, largest)
+
+    sums, columns = zip(*map(scan, row.steps), strict=True)
     return Measured(largest, reduce(add, sums), join(columns))
 
 

@@ -1,8 +1,8 @@
 """dask's task classes, wherever this release keeps them."""
 
 try:
-    from dask.task_spec import Alias, List, Task, TaskRef
+    from dask.task_spec import Alias, DataNode, List, Task, TaskRef
 except ImportError:  # dask before 2026 has them under a private name
-    from dask._task_spec import Alias, List, Task, TaskRef
+    from dask._task_spec import Alias, DataNode, List, Task, TaskRef
 
-__all__ = ["Alias", "List", "Task", "TaskRef"]
+__all__ = ["Alias", "DataNode", "List", "Task", "TaskRef"]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from twom_dist.errors import (
     ArgumentError,
     EngineUnavailableError,
     MemoryLimitError,
+    MemoryWarning,
     PlanError,
 )
 from twom_dist.kernels.family import empty_block
@@ -71,16 +73,23 @@ def test_a_product_that_the_device_cannot_hold_is_refused(monkeypatch):
         device = WorkerDevice("here", free_bytes=(mib - 1024) << 20, own_bytes=1 << 30)
         monkeypatch.setattr(devices, "measure_device", lambda: device)
 
+    def attempt():
+        assert td.gemm(large(), large()).shape == (10000, 10000)
+
     holds(5 * 1024)
-    for call in (td.gemm, lambda a, b: td.plan(td.gemm, a, b)):
-        with raises(MemoryLimitError, "memory") as caught:
-            call(large(), large())
-    assert "devices of 5.00 GiB have 3.60 GiB for tiles" in caught.value.problem
-    assert "more workers or smaller chunks" in caught.value.remedy
-    # What the refusal names is enough.
-    holds(first_number(caught.value.remedy))
-    assert td.gemm(large(), large()).shape == (10000, 10000)
-    assert td.plan(td.gemm, large(), large()).cluster.memory.kind == "device"
+    # Tasks can make the chunks themselves.
+    assert td.plan(td.gemm, large(), large()).streams
+    with dask.config.set({"twom-dist.inputs": "hold"}):
+        for call in (attempt, lambda: td.plan(td.gemm, large(), large())):
+            with raises(MemoryLimitError, "memory") as caught:
+                call()
+        assert "devices of 5.00 GiB have 3.60 GiB for tiles" in caught.value.problem
+        assert "more workers or smaller chunks" in caught.value.remedy
+        # What the refusal names is enough, though not for all of the result.
+        holds(first_number(caught.value.remedy))
+        with pytest.warns(MemoryWarning, match="cannot hold all of the result"):
+            attempt()
+        assert td.plan(td.gemm, large(), large()).cluster.memory.kind == "device"
 
 
 def test_tasks_side_by_side_are_no_more_than_tiles(monkeypatch):

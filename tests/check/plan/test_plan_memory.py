@@ -2,6 +2,7 @@
 
 import json
 
+import dask
 import pytest
 import zarr
 
@@ -19,19 +20,38 @@ from twom_dist.plan.memory import PRODUCT_SHARE, MemoryBudget
 ROUTINES = [td.gemm, td.herk, td.syrk, td.her2k, td.syr2k]
 
 
+@cases("inputs", [("hold", 1), ("hold", 40), ("hold", 150), ("auto", 1)])
 @cases("options", [{}, {"beta": 2}, {"method": "blas"}])
 @cases("routine", ROUTINES)
-def test_following_the_advice_is_enough(routine, options):
-    for given in (1, 40, 150):
+def test_following_the_advice_is_enough(routine, options, inputs):
+    how, given = inputs
+    with dask.config.set({"twom-dist.inputs": how}):
         needed = advised(routine, given * MIB, **options)
         found = plan(routine, needed, **options)
-        assert found.peak_worker_bytes <= needed * PRODUCT_SHARE
+    assert found.streams == (how == "auto")
+    assert found.least_worker_bytes <= needed * PRODUCT_SHARE
+
+
+def test_inputs_are_held_if_they_fit_beside_the_result():
+    # Everything fits; the result; only its tiles on their way.
+    for size, streams, whole in [(400, 0, True), (300, 1, True), (100, 1, False)]:
+        found = plan(td.gemm, size * MIB)
+        usable = size * MIB * PRODUCT_SHARE
+        assert found.streams == streams
+        assert (found.peak_worker_bytes <= usable) == whole
+        assert found.least_worker_bytes <= usable
+    with dask.config.set({"twom-dist.inputs": "hold"}):
+        found = plan(td.herk, 250 * MIB)
+    assert not found.streams
+    assert found.least_worker_bytes <= 250 * MIB * PRODUCT_SHARE
+    assert found.least_worker_bytes < found.peak_worker_bytes
 
 
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_encoded_tiles_give_way_before_anything_is_refused(routine):
-    needed = advised(routine, 40 * MIB)
-    kept = [plan(routine, needed * half // 2).cache_bytes for half in (2, 3, 8)]
+    with dask.config.set({"twom-dist.inputs": "hold"}):
+        needed = advised(routine, 40 * MIB)
+        kept = [plan(routine, needed * half // 2).cache_bytes for half in (2, 3, 8)]
     assert kept[0] < kept[1] < kept[2]
     assert kept[0] < 0.05 * needed
     assert needed - 1 <= kept[2] <= needed  # a quarter of what there is

@@ -1,0 +1,250 @@
+"""Inputs whose chunks tasks make: the same bits, in the memory of a few chunks."""
+
+import weakref
+from contextlib import contextmanager
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.core import flatten
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.expect import raises
+from tests.support.splits import force_split, look_in_strips
+from tests.support.strategies import random_matrix, spread_pair
+from twom_dist.errors import MemoryLimitError, MemoryWarning, PlanError, StoreError
+from twom_dist.plan import Cluster
+from twom_dist.plan.memory import MemoryBudget
+from twom_dist.run import lazy
+from twom_dist.run.sources import make_source
+from twom_dist.tiles.task_spec import Alias
+
+N, K = 30, 70
+CHUNKS = (13, 17), (9, 9, 1, 20, 11, 20)
+
+
+@pytest.fixture(autouse=True)
+def stream():
+    """Inputs that are made again, whatever the memory."""
+    with inputs("stream"):
+        yield
+
+
+def inputs(how):
+    return dask.config.set({"twom-dist.inputs": how})
+
+
+def made(x, chunks=CHUNKS):
+    """Chunks that a task makes, each a copy."""
+    return da.from_array(x, chunks=chunks).map_blocks(np.copy)
+
+
+def computed(lazily):
+    return dask.compute(lazily, scheduler="sync")[0]
+
+
+def is_streamed(product):
+    tasks = {key[0] for key in product.dask if isinstance(key, tuple)}
+    return not any(name.startswith("copy") for name in tasks)
+
+
+OPTIONS = [{}, {"num_moduli": 14}, {"accuracy": "componentwise"}, {"method": "3m"}]
+
+
+@cases("split", [(1, 1), (1, 2), (3, 2)])
+@cases("options", OPTIONS)
+@pytest.mark.parametrize("routine", ["gemm", "herk", "syrk", "her2k", "syr2k"])
+def test_bits_are_those_of_arrays_in_memory(routine, options, split, monkeypatch):
+    function = getattr(td, routine)
+    a, b = spread_pair(N, N, K, 3, "complex128")
+    b = np.ascontiguousarray(b.T)
+    b[3, 4], a[7, 60] = np.nan, np.inf
+    given = [a] if routine in ("herk", "syrk") else [a, b]
+    own = {"op_b": "C"} if routine == "gemm" else {}
+    expected = function(*given, **own, **options)
+    force_split(monkeypatch, *split)
+    look_in_strips(monkeypatch, sum(split))
+    product = function(*map(made, given), **own, **options)
+    assert is_streamed(product)
+    assert same_bits(computed(product), expected)
+    monkeypatch.undo()
+
+
+@cases("op", ["N", "T", "C"])
+def test_every_op_and_c(op):
+    a, c = random_matrix(N, K), random_matrix(N, N)
+    given = a if op == "N" else np.ascontiguousarray(a.T)
+    chunks = CHUNKS if op == "N" else CHUNKS[::-1]
+    lazily = td.gemm(
+        made(given, chunks), made(a), made(c, 11), beta=2, op_a=op, op_b="T"
+    )
+    assert same_bits(computed(lazily), td.gemm(given, a, c, beta=2, op_a=op, op_b="T"))
+
+
+def test_native_products_integers_and_twice_the_digits():
+    a = random_matrix(N, K)
+    i = np.random.default_rng(1).integers(-100, 100, (N, K)).astype(np.int8)
+    close = computed(td.gemm(made(a), made(a), op_b="C", method="blas"))
+    np.testing.assert_allclose(close, a @ a.conj().T, rtol=1e-13)
+    exact = computed(td.integers.gemm(made(i), made(i), op_b="T"))
+    assert (exact == i.astype(int) @ i.T.astype(int)).all()
+    words = [computed(x) for x in td.twofold.her2k(made(a), made(a))]
+    assert same_bits(np.array(words), np.array(td.twofold.her2k(a, a)))
+
+
+def test_plans_count_the_tasks():
+    x, i = made(random_matrix(N, K)), made(np.ones((N, K), np.int8))
+    both = {"op_b": "T"}
+    for routine, given, options in [
+        (td.gemm, (x, x), both),
+        (td.gemm, (x, x), both | {"num_moduli": 16}),
+        (td.gemm, (x, x), both | {"method": "blas"}),
+        (td.herk, (x,), {}),
+        (td.her2k, (x, x), {"accuracy": "componentwise"}),
+        (td.integers.gemm, (i, i), both),
+        (td.herk, (x,), {"op": "C"}),
+    ]:
+        product, plan = routine(*given, **options), td.plan(routine, *given, **options)
+        tasks = [
+            task
+            for key, task in dict(product.dask).items()
+            if key[0].startswith("twom") and not isinstance(task, Alias)
+        ]
+        assert plan.num_tasks == len(tasks)
+        assert "read by the tasks that multiply them" in str(plan)
+
+
+# --- a source that changes -----------------------------------------------------------
+
+
+def changing(x, at):
+    """Chunks of which one differs from its reading number `at` on."""
+    readings = {}
+
+    def make(block, block_info):
+        place = tuple(block_info[0]["chunk-location"])
+        readings[place] = readings.get(place, 0) + 1
+        return block + 1 if place == (1, 2) and readings[place] >= at else block
+
+    return da.from_array(x, chunks=CHUNKS).map_blocks(make, dtype=x.dtype), readings
+
+
+def test_a_source_that_gives_other_data_is_an_error():
+    a = random_matrix(N, K)
+    _, readings = x, counts = changing(a, 1000)
+    expected = td.herk(a)
+    assert same_bits(computed(td.herk(x)), expected)
+    # All but the first reading are compared: of the look, of tiles and of their twins.
+    for at in range(2, max(readings.values()) + 1):
+        x, counts = changing(a, at)
+        with raises(StoreError, "input-changed") as caught:
+            computed(td.herk(x))
+        assert "(1, 2)" in str(caught.value)
+        assert counts[1, 2] == at
+
+
+@cases("options", [{"method": "blas"}, {"num_moduli": 15}])
+def test_products_that_nothing_is_looked_at_for_compare_as_well(options):
+    a = random_matrix(N, K)
+    x, _ = changing(a, 2)
+    with raises(StoreError, "input-changed"):
+        computed(td.gemm(x, x, op_b="C", **options))
+
+
+def test_integers_compare_as_well():
+    x, _ = changing(np.ones((N, K), np.int8), 3)
+    with raises(StoreError, "input-changed"):
+        computed(td.integers.syrk(x))
+
+
+def test_chunks_that_break_their_promise_are_refused():
+    x = da.from_array(random_matrix(N, K), chunks=CHUNKS)
+    for wrong in (lambda t: t[:-1], lambda t: t.real, lambda t: t.tolist()):
+        broken = x.map_blocks(wrong, dtype=x.dtype, meta=x._meta)
+        with pytest.raises(td.errors.KernelError):
+            computed(td.gemm(broken, broken, op_b="C"))
+
+
+# --- memory ---------------------------------------------------------------------------
+
+
+def test_a_task_holds_one_chunk_of_each_side():
+    a = random_matrix(N, K)
+    alive, most = set(), []
+
+    def make(block):
+        found = block.copy()
+        alive.add(id(found))
+        weakref.finalize(found, alive.discard, id(found))
+        most.append(len(alive))
+        return found
+
+    x = da.from_array(a, chunks=(10, 5)).map_blocks(make, meta=a[:0, :0])
+    assert same_bits(computed(td.gemm(x, x, op_b="C")), td.gemm(a, a, op_b="C"))
+    assert max(most) == 2
+
+
+@contextmanager
+def worker_of(monkeypatch, limit, workers=1):
+    cluster = Cluster(workers, 1, MemoryBudget(limit))
+    with monkeypatch.context() as patch, inputs("auto"):
+        patch.setattr(lazy, "current_cluster", lambda engine: cluster)
+        yield
+
+
+def test_what_is_held_is_chosen_by_memory(monkeypatch):
+    x = da.random.default_rng(1).standard_normal((200, 4000), chunks=(100, 200))
+    x = x.astype(complex)
+    held = x.persist()
+    with worker_of(monkeypatch, 2**26):
+        assert not is_streamed(td.herk(made(np.ones((N, K)))))
+        assert td.plan(td.herk, x, memory_limit=2**26).streams is False
+    with worker_of(monkeypatch, 2**23):
+        assert td.plan(td.herk, x, memory_limit=2**23).streams is True
+        product = td.herk(x)
+        assert same_bits(computed(product), td.herk(computed(x)))
+        with raises(MemoryLimitError, "memory"):
+            td.herk(held)
+
+
+def test_a_result_that_can_only_leave_is_made_with_a_warning(monkeypatch):
+    a, b = (made(random_matrix(200, 20, seed=s), (20, 20)) for s in (1, 2))
+    with (
+        worker_of(monkeypatch, 400_000),
+        pytest.warns(MemoryWarning, match="cannot hold all of the result") as told,
+    ):
+        product = td.gemm(a, b, op_b="C")
+    assert told[0].filename == __file__
+    expected = td.gemm(computed(a), computed(b), op_b="C")
+    assert same_bits(computed(product), expected)
+
+
+# --- what cannot be made again -----------------------------------------------------
+
+
+def test_chunks_that_cannot_be_made_by_tasks_of_their_own_are_held():
+    x = made(random_matrix(N, K))
+    with dask.annotate(workers=["a"]):
+        bound = x.map_blocks(np.negative)
+    large = da.from_array(np.ones((100, 100)), chunks=100)
+    in_memory = x.persist(scheduler="sync"), large, large.map_blocks(np.copy)
+    for y in (*in_memory, bound, x.rechunk((1, 70))):
+        assert make_source(y) is None
+        with raises(PlanError, "inputs-held"):
+            td.herk(y)
+        with inputs("auto"):
+            td.herk(y)
+    for y in (x, x.T, x.rechunk({1: 70}), 2 * x[:, :50].conj() + 1):
+        source = make_source(y)
+        assert source is not None
+        for key in flatten(y.__dask_keys__()):
+            assert (source.read(*key[1:]) == computed(y.blocks[key[1:]])).all()
+
+
+def test_a_setting_that_is_no_choice_is_refused():
+    with inputs("sometimes"), raises(PlanError, "setting") as caught:
+        td.herk(made(np.ones((N, K))))
+    assert "'auto' or 'hold' or 'stream'" in str(caught.value)

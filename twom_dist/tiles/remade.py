@@ -1,0 +1,194 @@
+"""The program as a dask graph whose tasks make the tiles that they multiply.
+
+The first task that reads a row of tiles takes their fingerprints, and every later one
+compares what it reads with them: a source that gives other data is an error.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from operator import getitem
+from typing import Any, NamedTuple, Protocol, cast
+
+from ..errors import StoreError, portable_errors
+from ..typing import Array, Cell, Side
+from .blocks import check_tile
+from .graph import Graph, together
+from .interpreter import Line
+from .rows import Row, Source, Stream
+from .spec import Spec, load_engine
+from .task_spec import List, Task, TaskRef
+
+# Fingerprints by the place of the chunk.
+Prints = dict[Cell, int]
+
+
+class Chunks(Source, Protocol):
+    """A source that need not be sent whole."""
+
+    def take(self, places: Iterable[Cell]) -> "Chunks":
+        """Return a source of some of the tiles."""
+        ...
+
+
+class _Wanted(NamedTuple):
+    """A row that is yet to be read by the first, or by a later task."""
+
+    line: Line
+    steps: range
+    shifts: Sequence[Any] | None
+
+
+class RemadeGraph(Graph):
+    """The interpreter whose tasks make their tiles; operands are `Chunks`."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        # For each tile of a source the tasks that read it first, as parts of a line.
+        self._prints: dict[tuple[Any, Cell], dict[Line, TaskRef]] = {}
+
+    def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Any:
+        """Put off the choice between a first reading and another."""
+        return _Wanted(line, steps, shifts)
+
+    def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
+        """Add the task of a stage; the first to read a row takes fingerprints."""
+        fresh = [x for x in given if isinstance(x, _Wanted) and not self._known(x)]
+        if stage in ("panel", "product") and fresh:
+            # A single cell reads everything once.
+            for x in fresh if len(self._cells) > 1 else ():
+                if not self._known(x):
+                    self._read(x)
+            fresh = []
+        given = tuple(self._make(x) if isinstance(x, _Wanted) else x for x in given)
+        if not fresh:
+            return super().call(stage, where, function, *given)
+        whole = super().call(
+            "read", (stage, *where), partial(with_prints, function), *given
+        )
+        self._keep(fresh[0], self._part("read", (*where, "prints"), whole, 1))
+        return self._part(stage, where, whole, 0)
+
+    def _first(self, row: _Wanted) -> tuple[list[dict[Line, TaskRef]], Line]:
+        """Return who has read the tiles of a row first, and the line as it is read."""
+        matrix, places, _ = self.located(row.line, row.steps)
+        side, i = row.line
+        firsts = [self._prints.setdefault((matrix, place), {}) for place in places]
+        return firsts, (self.spec.own(side), i)
+
+    def _known(self, row: _Wanted) -> bool:
+        firsts, own = self._first(row)
+        return all(own in first for first in firsts)
+
+    def _keep(self, row: _Wanted, prints: TaskRef) -> None:
+        firsts, own = self._first(row)
+        for first in firsts:
+            first[own] = prints
+
+    def _read(self, row: _Wanted) -> None:
+        """Add a task that only takes the fingerprints of a row."""
+        given = self.spec, self._make(row._replace(shifts=None))
+        where = *self._first(row)[1], row.steps.start
+        self._keep(row, super().call("read", where, read_prints, *given))
+
+    def _part(self, stage: str, where: Any, whole: TaskRef, index: int) -> TaskRef:
+        key = (self._stages[stage], *where)
+        self.tasks[key] = Task(key, getitem, whole, index)
+        return TaskRef(key)
+
+    def _make(self, row: _Wanted) -> Task:
+        """Make the argument of a task; all tasks that read alike share it."""
+        line, steps, shifts = row
+        known = self._known(row)
+        key = (line, steps, shifts is None, known)
+        if key not in self._rows:
+            matrix, places, checks = self.located(line, steps)
+            firsts, _ = self._first(row)
+            # If B is A, both sides have read the tile.
+            refs = dict.fromkeys(x for first in firsts for x in first.values())
+            own = slice(steps.start, steps.stop)
+            given = None if shifts is None else together(shifts[own])
+            source = partial(_Remade, matrix.take(places), places)
+            self._rows[key] = Task(
+                None, remake, *checks, source, List(*refs if known else ()), given
+            )
+        return self._rows[key]
+
+
+# --- what the tasks call ----------------------------------------------------------
+
+
+class _Remade(Stream):
+    """Tiles that are checked, and compared with those of an earlier reading."""
+
+    def __init__(
+        self,
+        source: Source,
+        places: Sequence[Cell],
+        check: Callable[[Array, int], Array],
+        take_print: Callable[[Array], int],
+        earlier: Prints,
+    ) -> None:
+        super().__init__(source, places)
+        self._check, self._take_print, self._earlier = check, take_print, earlier
+        self.prints: Prints = {}
+
+    def read(self, step: int) -> Array:
+        """Make a tile, and take its fingerprint."""
+        tile, place = self._check(super().read(step), step), self._places[step]
+        found = {place: self._take_print(tile)}
+        # This task may have read it, too.
+        _compare(self._earlier, found)
+        _compare(self.prints, found)
+        self.prints |= found
+        return tile
+
+
+def _compare(earlier: Prints, prints: Mapping[Cell, int]) -> None:
+    for place, found in prints.items():
+        if earlier.get(place, found) != found:
+            raise StoreError(
+                f"chunk {place} of an input is not the same when it is made again",
+                "Persist the input, or let the product hold it (the setting "
+                "twom-dist.inputs: hold)",
+                "input-changed",
+            )
+
+
+def remake(
+    spec: Spec,
+    side: Side,
+    sizes: tuple[int, Sequence[int]],
+    begin: Callable[..., _Remade],
+    earlier: Sequence[Mapping[Cell, int]],
+    shifts: Any,
+) -> Row:
+    """Make a row whose tiles are made as they are multiplied."""
+    rows, steps = sizes
+    if shifts is not None and len(steps) == 1:
+        shifts = [shifts]
+
+    def check(tile: Array, step: int) -> Array:
+        with portable_errors():
+            return check_tile(tile, (rows, steps[step]), side, spec)
+
+    known: Prints = {}
+    for prints in earlier:
+        with portable_errors():
+            _compare(known, prints)
+        known |= prints
+    return Row(side, begin(check, load_engine(spec).fingerprint, known), shifts)
+
+
+def with_prints(
+    function: Callable[..., Any], spec: Spec, row: Row, *given: Any
+) -> tuple[Any, Prints]:
+    """Call a stage that reads a row, and return the fingerprints as well."""
+    found = function(spec, row, *given)
+    return found, cast(_Remade, row.tiles).prints
+
+
+def read_prints(spec: Spec, row: Row) -> Prints:
+    """Take the fingerprints of a row."""
+    for step in row.steps:
+        row.view(step, spec)
+    return cast(_Remade, row.tiles).prints
