@@ -1,8 +1,10 @@
 """Measure products of tall matrices: from a file in little memory, and by workers.
 
-Sections: ``file`` (``A^H A`` of a zarr file larger than the worker: `update_files`
-against `dask.array`'s product, time and memory), ``workers`` (the same in memory, of
-which workers share k, against all of it on one worker).
+Sections: ``file`` (``A^H A`` of a zarr file larger than the worker: `update_files` and
+lazy products, whose tasks read the file, against `dask.array`'s, time and memory),
+``workers`` (the same in memory, of which workers share k, against all of it on one
+worker), ``memory`` (3000 x 1500 times 1500 x 3000 in tiles of 500 on two workers:
+memory beside ``@``), ``leaving`` (the sum of a product that the workers cannot hold).
 
     python benchmarks/bench_tall.py --rows 240000 --columns 640 --folder /big/disk
 """
@@ -10,6 +12,7 @@ which workers share k, against all of it on one worker).
 import argparse
 import os
 import tempfile
+import warnings
 from collections.abc import Callable
 from contextlib import chdir
 from statistics import median
@@ -24,6 +27,7 @@ from distributed import Client, LocalCluster, wait
 from harness import Report, interleave, ratios, start_client
 
 import twom_dist as td
+from twom_dist.errors import MemoryWarning
 from twom_dist.plan import planner
 
 # Rows of a chunk.
@@ -54,6 +58,7 @@ def bench_file(report: Report, args: argparse.Namespace) -> None:
         "update_files": lambda client: td.update_files(
             td.herk, "A.zarr", "H.npy", op="C", client=client, overwrite=True
         ),
+        "herk": lambda client: td.herk(da.from_zarr("A.zarr"), op="C").compute(),
     }
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     peaks: dict[str, list[int]] = {name: [] for name in candidates}
@@ -97,8 +102,8 @@ def bench_workers(report: Report, args: argparse.Namespace) -> None:
         choose = planner.choose_splits
 
         def alone() -> None:
-            planner.choose_splits = lambda *given: [
-                x for x in choose(*given) if x.layers == 1
+            planner.choose_splits = lambda *given, **named: [
+                x for x in choose(*given, **named) if x.layers == 1
             ]
             try:
                 wait(client.persist(td.herk(a, op="C")))
@@ -120,7 +125,103 @@ def bench_workers(report: Report, args: argparse.Namespace) -> None:
     )
 
 
-SECTIONS = {"file": bench_file, "workers": bench_workers}
+class Total(Sampler):
+    """Watch what the processes of all workers take together."""
+
+    def __init__(self, client: Any) -> None:
+        super().__init__(client)
+        self.peak = 0
+
+    def run(self) -> None:
+        """Sample until the end."""
+        while not self._ended.wait(0.005):
+            self.peak = max(self.peak, self.taken())
+
+    def taken(self) -> int:
+        """Add up what is taken now."""
+        return sum(x.memory_info().rss for x in self._processes.values())
+
+
+def bench_memory(report: Report, args: argparse.Namespace) -> None:
+    """Take the memory of a small product on two workers, inputs included."""
+    m, k, n = 3000, 1500, 3000
+    candidates = {"dask": lambda a, b: a @ b, "gemm": td.gemm}
+    peaks: dict[str, list[int]] = {name: [] for name in candidates}
+    seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in range(args.repeats):
+        for name, call in candidates.items():
+            with start_client(2) as client:
+                # Whatever is loaded and compiled is there beforehand.
+                x = da.ones((64, 64), chunks=32, dtype=complex)
+                call(x, x).compute()
+                sampler = Total(client)
+                before = sampler.taken()
+                shapes = (m, k), (k, n)
+                blocks = [
+                    da.random.default_rng(1).random(x, chunks=500) for x in shapes
+                ]
+                a, b = client.persist([x + 1j for x in blocks])
+                wait([a, b])
+                with sampler:
+                    timed = {name: lambda f=call, a=a, b=b: _finish(client, f(a, b))}
+                    seconds[name] += interleave(timed, 3)[name]
+                peaks[name].append(sampler.peak - before)
+    report.add(
+        "memory",
+        shape=(m, n, k),
+        tile=500,
+        workers=2,
+        peak_bytes={name: median(found) for name, found in peaks.items()},
+        peaks=peaks,
+        over_dask=median(seconds["dask"]) / median(seconds["gemm"]),
+        seconds=seconds,
+    )
+
+
+def _finish(client: Client, product: Any) -> None:
+    wait(client.persist(product))
+
+
+def bench_leaving(report: Report, args: argparse.Namespace) -> None:
+    """Sum a result that the worker could not hold, tile by tile."""
+    m, k, tile, limit = 12_000, 500, 1000, parse_bytes("1.5 GiB")
+    options = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
+    candidates = {"dask": lambda a, b: a @ b, "gemm": td.gemm}
+    peaks, spilled, seconds = {}, {}, {}
+    for name, call in candidates.items():
+        with (
+            LocalCluster(memory_limit=limit, **options) as cluster,
+            Client(cluster) as client,
+        ):
+            a = da.random.default_rng(1).random((m, k), chunks=(tile, k)) + 1j
+            with warnings.catch_warnings(), Sampler(client) as sampler:
+                warnings.simplefilter("ignore", MemoryWarning)
+                timed = {name: lambda f=call, a=a: f(a, a.T).sum().compute()}
+                seconds[name] = interleave(timed, args.repeats)[name]
+            peaks[name] = max(sampler.process_bytes.values())
+            spilled[name] = sampler.spilled_bytes
+            if name == "gemm":
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", MemoryWarning)
+                    plan = td.plan(td.gemm, a, a.T)
+    report.add(
+        "leaving",
+        shape=(m, m, k),
+        result_bytes=m * m * 16,
+        memory_limit=limit,
+        planned_bytes=(plan.least_worker_bytes, plan.peak_worker_bytes),
+        peak_process_bytes=peaks,
+        spilled_bytes=spilled,
+        median_seconds={name: median(found) for name, found in seconds.items()},
+    )
+
+
+SECTIONS = {
+    "file": bench_file,
+    "workers": bench_workers,
+    "memory": bench_memory,
+    "leaving": bench_leaving,
+}
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from tests.support.expect import raises
 from tests.support.layouts import lay_out
 from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import budget_for_job, open_job
-from twom_dist.plan import Cluster
+from twom_dist.plan import Cluster, planner
 from twom_dist.plan.memory import PRODUCT_SHARE, MemoryBudget
 
 ROUTINES = [td.gemm, td.herk, td.syrk, td.her2k, td.syr2k]
@@ -48,13 +48,21 @@ def test_inputs_are_held_if_they_fit_beside_the_result():
 
 
 @pytest.mark.parametrize("routine", ROUTINES)
-def test_encoded_tiles_give_way_before_anything_is_refused(routine):
+def test_encoded_tiles_give_way_before_anything_is_refused(routine, monkeypatch):
+    monkeypatch.setattr(planner, "KEPT_SHARE", 10)
     with dask.config.set({"twom-dist.inputs": "hold"}):
         needed = advised(routine, 40 * MIB)
         kept = [plan(routine, needed * half // 2).cache_bytes for half in (2, 3, 8)]
     assert kept[0] < kept[1] < kept[2]
     assert kept[0] < 0.05 * needed
     assert needed - 1 <= kept[2] <= needed  # a quarter of what there is
+
+
+def test_encoded_tiles_take_a_share_of_what_is_held():
+    limited, free = plan(td.gemm, 2000 * MIB), plan(td.gemm, None)
+    held = limited.memory.inputs + limited.memory.outputs
+    assert limited.cache_bytes == int(planner.KEPT_SHARE * held)
+    assert free.cache_bytes == 2**31
 
 
 def test_a_plan_of_files_minds_their_chunks(tmp_path, monkeypatch, capsys):

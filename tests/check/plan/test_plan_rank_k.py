@@ -13,6 +13,7 @@ import twom_dist as td
 from tests.support.cases import cases
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
+from twom_dist.plan import planner
 from twom_dist.tiles.cache import encoded_tiles
 from twom_dist.tiles.graph import PANEL, PRODUCT, SCALING_STAGES, UPDATE
 from twom_dist.tiles.placement.triangle import triangle_map
@@ -166,7 +167,8 @@ def test_each_entry_is_held_by_one_worker(rows):
     assert fullest * 3 >= sum(results)
 
 
-def test_memory_of_one_worker_is_inputs_results_encoded_and_one_task():
+def test_memory_of_one_worker_is_inputs_results_encoded_and_one_task(monkeypatch):
+    monkeypatch.setattr(planner, "KEPT_SHARE", 10)
     n, k, tile = 4096, 2048, 512
     sizes = {"shape": (n, k), "chunks": tile, "beta": 2, "memory_limit": 2**40}
     lower = plan("herk", uplo="lower", **sizes)
