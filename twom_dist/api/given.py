@@ -19,7 +19,7 @@ from ..store import StoredMatrix, open_matrix
 
 
 def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Call:
-    """Replace the matrices of a call by arrays and headers; refuse stacks.
+    """Replace the matrices of a call by arrays and headers.
 
     Parameters
     ----------
@@ -29,7 +29,8 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
         Of shapes, and of the result unless that is exact. Default: that of an array
         beside them, or complex128.
     reading : bool
-        Whether entries are looked at: files become dask arrays, not headers.
+        Whether entries are looked at: files become dask arrays, not headers, and stacks
+        are refused.
     """
     if call.out is not None:
         text = "nothing is computed here, so out has no effect"
@@ -44,8 +45,10 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     if dtype is None:
         dtypes = (x.dtype for x in found if hasattr(x, "dtype"))
         dtype = next(dtypes, "complex128")
-    pairs = call.terms.choice.pairs
-    taken = (_take(x, y, dtype, pairs) for x, y in zip(found, given, strict=True))
+    taken = [_take(x, y, dtype) for x, y in zip(found, given, strict=True)]
+    if reading:
+        for x, name in zip(taken, given, strict=True):
+            check_single(header_of(x, name) if call.terms.choice.pairs else x, name)
     return call._replace(**dict(zip(given, taken, strict=True)))
 
 
@@ -67,12 +70,10 @@ def _open(x: Any, name: str, reading: bool) -> Any:
     return outline(x, name) if is_on_disk(x) and not reading else x
 
 
-def _take(x: Any, name: str, dtype: Any, pairs: bool) -> Any:
-    """Return the header of a shape, or a matrix; refuse stacks."""
+def _take(x: Any, name: str, dtype: Any) -> Any:
+    """Return the header of a shape, or a matrix, or a stack."""
     if is_header(x):
         return x
-    if isinstance(x, list | tuple) and len(x) == 2 and all(np.ndim(t) == 0 for t in x):
-        return read_shape(name, x, dtype)
-    x = as_matrix(x, name)
-    check_single(header_of(x, name) if pairs else x, name)
-    return x
+    if isinstance(x, list | tuple) and len(x) > 1 and all(np.ndim(t) == 0 for t in x):
+        return read_shape(name, x, dtype, stacks=True)
+    return as_matrix(x, name)

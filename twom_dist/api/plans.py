@@ -7,7 +7,7 @@ from typing import Any
 from dask.utils import parse_bytes
 
 from ..errors import PlanError, shown
-from ..plan import Cluster, Plan, tile_sizes
+from ..plan import LARGEST_TILE, Cluster, Plan, tile_sizes
 from ..plan.memory import MemoryBudget
 from ..problem.call import Call
 from ..problem.matrices import Header, common_family, is_dask
@@ -40,9 +40,9 @@ def plan(
     routine : function
         `gemm`, `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name such as `zherk`, or
         one of ``integers``, ``twofold`` and ``xarray``.
-    *matrices : array, (int, int) or path
+    *matrices : array, tuple of int, or path
         As the routine takes them: arrays, their shapes as stored, before op, or files
-        that `multiply_files` reads; of a stack, those of one matrix.
+        that `multiply_files` reads. Of stacks, one product of matrices is planned.
     dtype : dtype, optional
         float32, float64, complex64 or complex128, and of exact products that of the
         integers. Default: that of the arrays; complex128 for shapes.
@@ -94,6 +94,8 @@ def plan(
             1 if x is None else x for x in (n_workers, threads_per_worker)
         )
         cluster = Cluster(count, threads, MemoryBudget(_read_bytes(memory_limit)))
+    if posed.stack:
+        return replace(_plan_one(posed, chunks, cluster), stack=posed.stack)
     if lazy_inputs and chunks is None:
         return _plan_lazy(posed, call, cluster)
     from ..run.holding import plan_inputs
@@ -125,8 +127,19 @@ def _pose(call: Call) -> Problem:
         )
     if c is None and terms.beta is not None and as_number(terms.beta, "beta") != 0:
         alone = of_headers(terms._replace(beta=None), a, b, None, family)
-        c = Header(alone.shape[:2], alone.dtype)
+        c = Header((*alone.stack, *alone.shape[:2]), alone.dtype)
     return of_headers(terms, a, b, c, family)
+
+
+def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Plan:
+    """Plan one product of a stack; matrices of at most a tile are whole in a task."""
+    from ..run.holding import plan_inputs
+
+    if max(posed.shape) <= LARGEST_TILE:
+        cluster = replace(cluster, workers=1, threads=1)
+        chunks = LARGEST_TILE
+    tiles = _tiles(posed, chunks, cluster)
+    return plan_inputs(posed.spec, tiles, cluster, can_stream=lambda: True)
 
 
 def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:

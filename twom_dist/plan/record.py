@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, fields
 from functools import cached_property
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -48,6 +49,8 @@ class Plan:
         have a placement of their own.
     held_fraction : float or None
         Share of the rows of op(A) that the fullest worker needs; None for gemm.
+    stack : tuple of int
+        Axes in front of the matrices; all other figures are those of one product.
     """
 
     spec: Spec
@@ -60,6 +63,7 @@ class Plan:
     idle_workers: int
     worker_grid: tuple[int, int, int] | None
     held_fraction: float | None
+    stack: tuple[int, ...] = ()
     # All other attributes are figures.
     _PARTS: ClassVar = ("spec", "grid", "cluster", "memory", "mirrors")
 
@@ -227,7 +231,6 @@ class Plan:
         (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
         moduli = f"{self._name_moduli()}, {self.modulus_bits:.1f} bits"
         bound = f"{self.error_bound:.1e} ||a_i|| ||b_j||"
-        panels = name_count(self.panels, "panel")
         if self.grade:
             each = f"{self.operations_per_modulus:.2g} ops each"
             moduli += f", expected: the data decide, {each}"
@@ -238,10 +241,11 @@ class Plan:
         return [
             ("routine", self.routine + (f", {self.uplo}" if self.uplo else "")),
             ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
+            *([("stack", self._show_stack())] if self.stack else []),
             ("method", self.method + (f", {moduli}" if self.num_moduli else "")),
             ("error bound", bound),
             ("tiles", f"{mt} x {nt} of C, {kt} along k; up to {mb} x {nb} x {kb}"),
-            ("tasks", f"{self.num_tasks} of dask, k in {panels} for each C tile"),
+            ("tasks", self._show_tasks()),
             (
                 "int8 products",
                 f"{self.num_int8_gemms} of tiles, {self.int8_operations:.3g} ops",
@@ -252,6 +256,17 @@ class Plan:
             ("moved", f"{format_bytes(self.bytes_moved)}, {self._show_moved()}"),
             ("peak of a worker", self._show_peak()),
         ]
+
+    def _show_tasks(self) -> str:
+        if self.stack and self.tiles == (1, 1, 1):
+            return "one for some of the products of the stack"
+        panels = name_count(self.panels, "panel")
+        return f"{self.num_tasks} of dask, k in {panels} for each C tile"
+
+    def _show_stack(self) -> str:
+        count = prod(self.stack)
+        total = f"{count * self.int8_operations:.3g} ops"
+        return f"of {count} products, {total} together; below, those of one"
 
     def _show_peak(self) -> str:
         peak, least = map(format_bytes, (self.memory.total, self.memory.least))

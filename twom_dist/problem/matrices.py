@@ -164,18 +164,21 @@ class Header(NamedTuple):
     dtype: np.dtype[Any]
 
 
-def read_shape(name: str, shape: Any, dtype: Any = "complex128") -> Header:
-    """Return the header of a matrix; its shape may consist of any kind of integers."""
+def read_shape(
+    name: str, shape: Any, dtype: Any = "complex128", *, stacks: bool = False
+) -> Header:
+    """Return the header of a matrix, or of a stack; integers may be of any kind."""
     given = tuple(shape) if np.iterable(shape) else ()
     sizes = [size for size in map(as_integer, given) if size is not None]
-    if not (len(given) == len(sizes) == 2 and min(sizes) >= 0):
+    axes = max(2, len(sizes)) if stacks else 2
+    if not (len(given) == len(sizes) == axes and min(sizes) >= 0):
         raise PlanError(
             f"{name}={shown(shape)} is not the shape of a matrix",
             "Give rows and columns, such as (3000, 2000)",
             "not-two-dimensional",
         )
     try:
-        return Header((sizes[0], sizes[1]), np.dtype(dtype))
+        return Header(tuple(sizes), np.dtype(dtype))
     except (TypeError, ValueError, IndexError):
         problem = f"there is no dtype {shown(dtype)}"
     raise ArgumentError(problem, "Use one of NumPy, such as complex128", "dtype")

@@ -1,5 +1,7 @@
 """Plans of arrays and of shapes: those of the products that are computed."""
 
+import json
+from dataclasses import replace
 from functools import partial
 
 import dask
@@ -226,3 +228,27 @@ def test_chunks_of_c_count_as_those_of_a_and_b():
     left_out = td.gemm(a, b, c, beta=0)
     assert isinstance(left_out, da.Array)
     assert (left_out.compute() == td.gemm(a, b)).all()
+
+
+@cases(
+    ("routine", "given", "options", "stack"),
+    [
+        (td.gemm, [(1000, 64, 32), (32, 64)], {}, (1000,)),
+        (td.gemm, [(5, 1, 64, 32), (7, 32, 64)], {"beta": 2}, (5, 7)),
+        (td.herk, [da.ones((3, 64, 32), chunks=10, dtype=complex)], {}, (3,)),
+        (td.integers.herk, [np.ones((4, 9, 8, 2), np.int8)], {"pairs": True}, (4,)),
+    ],
+)
+def test_plans_of_stacks_are_those_of_one_product(routine, given, options, stack):
+    found = td.plan(routine, *given, **options)
+    assert found.stack == stack
+    assert found.tiles == (1, 1, 1)
+    count = int(np.prod(stack))
+    assert f"of {count} products, {count * found.int8_operations:.3g} ops" in str(found)
+    assert json.loads(found.to_json())["stack"] == list(stack)
+
+
+def test_large_matrices_of_a_stack_are_planned_one_by_one():
+    large = {"chunks": 3000, "n_workers": 4}
+    found = td.plan(td.herk, (3, 9000, 6000), **large)
+    assert replace(found, stack=()) == td.plan(td.herk, (9000, 6000), **large)

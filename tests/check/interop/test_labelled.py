@@ -135,7 +135,6 @@ def test_labels_that_differ_are_refused():
         ("dim", lambda: td.xarray.gemm(a, b, dim=["time"])),
         ("dim", lambda: td.plan(td.xarray.gemm, a, b, dim="x")),
         ("dims", lambda: td.xarray.gemm(a, a, dim="time")),
-        ("stack", lambda: td.plan(td.xarray.herk, stacked, dim="time")),
         (
             "stack",
             lambda: td.explain(

@@ -1,6 +1,7 @@
 """Products of dask arrays: lazy, and the same bits for every way to compute them."""
 
 import gc
+from collections import Counter
 
 import dask
 import dask.array as da
@@ -260,3 +261,17 @@ def test_the_cache_keeps_to_its_budget(budget, matrices, expected):
         m, n, k = map(len, TILINGS["even"])
         assert counters.encoded + counters.reused == 2 * m * n * k
     encoded_tiles.clear()
+
+
+def test_parts_of_a_result_take_what_they_need(one_thread):
+    x = da.ones((600, 600), chunks=100, dtype=complex).map_blocks(np.copy)
+
+    def tasks(y):
+        optimised = y.__dask_optimize__(y.dask, y.__dask_keys__())
+        return Counter(str(key).split("-")[1] for key in dict(optimised))
+
+    given, other = tasks(td.gemm(x, x, num_moduli=16)[:100]), tasks((x @ x)[:100])
+    assert given.total() < other.total()
+    assert given["product"] == 6
+    # The look takes all rows, as they are and shifted.
+    assert tasks(td.gemm(x, x)[:100])["sums"] == 2 * 12
