@@ -9,6 +9,7 @@ from ..plan.explanation import Explanation, add_findings, explain_spec
 from ..problem import problem
 from ..problem.crossover import tell_choice
 from ..problem.problem import Problem
+from ..problem.sizes import check_known
 from ..run.align import op_chunks
 from ..run.collection import look_at_arrays
 from ..run.lazy import align
@@ -84,6 +85,7 @@ def _look(posed: Problem) -> Explanation:
     spec, grade = posed.spec, posed.spec.grade
     if spec.empty or spec.exact:
         return _explain(posed)
+    check_known(posed.shape)
     a, b, _ = align(replace(posed, c=None))
     (m, k), n = op_chunks(a, spec.op_a), op_chunks(b, spec.op_b)[1]
     # What is found does not depend on the workers.

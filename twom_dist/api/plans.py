@@ -14,6 +14,7 @@ from ..problem.matrices import Header, common_family, is_dask
 from ..problem.pairs import as_pairs, header_of
 from ..problem.problem import Problem, of_headers
 from ..problem.scalars import as_number
+from ..problem.sizes import check_known
 from ..run.client import current_cluster
 from ..tiles.grid import Chunks
 from .asking import ask
@@ -98,6 +99,7 @@ def plan(
         return replace(_plan_one(posed, chunks, cluster), stack=posed.stack)
     if lazy_inputs and chunks is None:
         return _plan_lazy(posed, call, cluster)
+    check_known(posed.shape)
     from ..run.holding import plan_inputs
 
     tiles = _tiles(posed, chunks, cluster)

@@ -9,8 +9,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from ..errors import ArgumentError, PlanError, shown
 from ..kernels.family import Family, family_of, namespace
-from ..tiles.routine import Routine
-from ..typing import Op, as_integer
+from ..typing import as_integer
 
 
 def is_dask(x: Any) -> bool:
@@ -182,66 +181,6 @@ def read_shape(
     except (TypeError, ValueError, IndexError):
         problem = f"there is no dtype {shown(dtype)}"
     raise ArgumentError(problem, "Use one of NumPy, such as complex128", "dtype")
-
-
-def op_shape(x: Any, op: Op) -> tuple[int, int]:
-    """Return the shape of op(x), or of the matrices of a stack."""
-    rows, columns = x.shape[-2:]
-    return (rows, columns) if op == "N" else (columns, rows)
-
-
-def check_sizes(
-    routine: Routine, a: Any, b: Any, c: Any, op_a: Op, op_b: Op
-) -> tuple[tuple[int, int, int], tuple[int, ...]]:
-    """Return (m, n, k) of ``op(A) op(B)``, and the axes in front of stacks.
-
-    Raises an error that says which dimensions disagree.
-    """
-    named = [(x, name) for x, name in ((a, "A"), (b, "B"), (c, "C")) if x is not None]
-    for x, name in named:
-        # dask gives unknown sizes as NaN.
-        if any(size != size for size in x.shape):
-            raise PlanError(
-                f"{name} has chunks of unknown size",
-                "Call its method compute_chunk_sizes() first",
-                "unknown-chunks",
-            )
-    if routine.triangle and tuple(b.shape[-2:]) != tuple(a.shape[-2:]):
-        raise PlanError(
-            f"A has shape {tuple(a.shape)} and B {tuple(b.shape)}, but "
-            f"{routine.name} takes matrices of one shape",
-            "",
-            "shapes",
-        )
-    (m, k), (k_b, n) = op_shape(a, op_a), op_shape(b, op_b)
-    if k != k_b:
-        raise PlanError(
-            f"op(A) is {m} x {k} and op(B) is {k_b} x {n} (op_a={op_a!r}, "
-            f"op_b={op_b!r}), but their inner dimensions must agree",
-            "",
-            "shapes",
-        )
-    if c is not None and tuple(c.shape[-2:]) != (m, n):
-        raise PlanError(
-            f"C has shape {tuple(c.shape)}, but the result is {m} x {n}", "", "shapes"
-        )
-    return (int(m), int(n), int(k)), _broadcast_stacks(named)
-
-
-def _broadcast_stacks(named: Iterable[tuple[Any, str]]) -> tuple[int, ...]:
-    """Broadcast the axes in front of matrices, as NumPy does."""
-    stacks = [(x.shape[:-2], name) for x, name in named]
-    if not any(stack for stack, _ in stacks):
-        return ()
-    try:
-        return tuple(map(int, np.broadcast_shapes(*(stack for stack, _ in stacks))))
-    except ValueError:
-        given = ", ".join(f"{stack} of {name}" for stack, name in stacks)
-        raise PlanError(
-            f"the axes in front of the matrices ({given}) do not broadcast",
-            "",
-            "stack-shapes",
-        ) from None
 
 
 def check_out(

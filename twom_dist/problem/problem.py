@@ -33,12 +33,12 @@ from .matrices import (
     Header,
     as_matrix,
     check_out,
-    check_sizes,
     common_family,
     is_dask,
 )
 from .pairs import as_pairs, header_of
 from .scalars import as_number, check_beta, check_scalars
+from .sizes import check_sizes
 from .target import Bound, Exact, Moduli
 
 OPS: tuple[Op, ...] = ("N", "T", "C")

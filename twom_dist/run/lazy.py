@@ -8,15 +8,22 @@ import numpy as np
 from dask.utils import format_bytes
 
 from ..config import flag_setting
-from ..errors import MemoryLimitError, MemoryWarning, warn_caller
+from ..errors import MemoryLimitError, MemoryWarning, PlanError, warn_caller
 from ..kernels.family import empty_block, family_of
 from ..plan import LARGEST_TILE, Cluster, Plan, cut_evenly
 from ..plan.memory import MemoryBudget
 from ..problem.matrices import Header, is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import cast_block
+from ..tiles.grid import Grid
 from ..tiles.spec import SIDES, Spec
-from .align import align_inner, align_result, op_chunks
+from .align import (
+    align_inner,
+    align_result,
+    estimate_sizes,
+    has_unknown,
+    op_chunks,
+)
 from .client import current_cluster, ensure_placement
 from .collection import product_array, remade_array
 from .holding import Inputs, plan_inputs
@@ -36,10 +43,11 @@ def compute(problem: Problem) -> Any:
     else:
         _warn_of_results(plan)
     ensure_placement()
+    grid = _true_grid(plan, a, b)
     if plan.streams and inputs.sources is not None:
-        out = remade_array(a, b, c, inputs.sources, plan.grid, plan.spec)
+        out = remade_array(a, b, c, inputs.sources, grid, plan.spec)
     else:
-        out = product_array(a, b, c, plan.grid, plan.spec)
+        out = product_array(a, b, c, grid, plan.spec)
     if plan.spec.words == 1:
         return out
     # Blocks are (2, m, n), whatever the array says of them.
@@ -49,19 +57,42 @@ def compute(problem: Problem) -> Any:
     )
 
 
+def _true_grid(plan: Plan, a: Any, b: Any) -> Grid:
+    """Return the grid with the sizes that are unknown, not as they were estimated."""
+    grid = plan.grid
+    (m, _), n = op_chunks(a, plan.spec.op_a), op_chunks(b, plan.spec.op_b)[1]
+    # Integers have no exponents to tell the size of a sum: one task adds up all parts.
+    alone = plan.spec.exact and has_unknown((m, n))
+    layers = ((grid.panels,),) if alone else grid.layers
+    return replace(grid, m=m, n=n, layers=layers)
+
+
 def plan_aligned(
     spec: Spec, inputs: Inputs, cluster: Cluster, *, strict: bool = True
 ) -> Plan:
-    """Plan the product of aligned arrays."""
+    """Plan the product of aligned arrays; unknown sizes are estimated."""
     if spec.empty:
         cluster = replace(cluster, memory=MemoryBudget())
     (m, k), n = op_chunks(inputs.a, spec.op_a), op_chunks(inputs.b, spec.op_b)[1]
+    if has_unknown((m, n)):
+        _check_unknown(spec)
+        m, n = (estimate_sizes(sizes, k) for sizes in (m, n))
 
     def can_stream() -> bool:
         return inputs.sources is not None
 
     spec = replace(spec, lazy=True)
     return plan_inputs(spec, (m, n, k), cluster, can_stream, strict=strict)
+
+
+def _check_unknown(spec: Spec) -> None:
+    """Refuse results with tiles of zeros that nothing tells the size of."""
+    if spec.empty or (spec.routine.triangle and spec.uplo != "full"):
+        raise PlanError(
+            "tiles of zeros would be of unknown size, as chunks of the inputs are",
+            "Call the method compute_chunk_sizes() of the arrays first",
+            "unknown-chunks",
+        )
 
 
 def _warn_of_results(plan: Plan) -> None:
@@ -90,8 +121,8 @@ def align(problem: Problem) -> tuple[Any, Any, Any]:
         b = as_dask(problem.b, right, b_chunks)
         if not spec.routine.triangle:
             a, b = align_inner(a, b, spec.op_a, spec.op_b)
-        elif a.chunks != b.chunks:
-            b = b.rechunk(a.chunks, method="tasks")
+        else:
+            b = align_result(b, a.chunks, "B")
     if problem.c is None:
         return a, b, None
     chunks = op_chunks(a, spec.op_a)[0], op_chunks(b, spec.op_b)[1]
@@ -104,7 +135,9 @@ def _choose_chunks(problem: Problem) -> tuple[Any, Any]:
     if spec.routine.triangle:
         chunked = next((x.chunks for x in (a, b) if is_dask(x)), None)
         return (chunked or (LARGEST_TILE, LARGEST_TILE),) * 2
-    tile = max(1, *map(max, c.chunks)) if is_dask(c) else LARGEST_TILE
+    tile: Any = LARGEST_TILE
+    if is_dask(c) and not has_unknown(c.chunks):
+        tile = max(1, *map(max, c.chunks))
     k = tile
     if is_dask(a):
         k = op_chunks(a, spec.op_a)[1]
@@ -121,6 +154,12 @@ def as_dask(x: Any, dtype: np.dtype[Any], chunks: Any) -> Any:
     if not is_dask(x):
         import dask.array as da
 
+        if has_unknown(x for x in chunks if isinstance(x, tuple)):
+            raise PlanError(
+                "an array in memory would have to be cut like chunks of unknown size",
+                "Call the method compute_chunk_sizes() of the dask arrays first",
+                "unknown-chunks",
+            )
         if isinstance(x, Header):
             # The shape of a plan, which is never computed.
             for size in x.shape:

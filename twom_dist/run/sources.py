@@ -61,7 +61,6 @@ def make_source(array: Any) -> ChunkSource | None:
         return None
     graph = dict(array.__dask_optimize__(array.dask, keys))
     graphs, tasks, repeated = {}, set(), 0
-    sizes = [[*map(int, along)] for along in array.chunks]
     for key in keys:
         # Chunks that a cluster holds have no tasks.
         if key not in graph:
@@ -69,7 +68,8 @@ def make_source(array: Any) -> ChunkSource | None:
         own, needed = cull(graph, [key])
         if any(x not in graph for found in needed.values() for x in found):
             return None
-        entries = sizes[0][key[1]] * sizes[1][key[2]]
+        # NaN if a size is unknown, which is no maximum.
+        entries = array.chunks[0][key[1]] * array.chunks[1][key[2]]
         few = max(_FEW_BYTES, _MOST_SHARE * entries * array.dtype.itemsize)
         if sum(map(sizeof, own.values())) > few + _TASK_BYTES * len(own):
             return None

@@ -58,10 +58,11 @@ def check_block(
 ) -> Array:
     """Return a stored block of A, B or C; raise unless it is what the grid says.
 
-    `dtype`: by default that of the result.
+    `shape`: NaN where a size was unknown; `dtype`: by default that of the result.
     """
     block = check_kind(block, load_engine(spec).family, dtype or spec.dtype)
-    if block.shape != shape:
+    known = tuple(y if x != x else x for x, y in zip(shape, block.shape, strict=False))
+    if block.shape != known:
         raise KernelError(
             f"a block has shape {block.shape}, but its dask array promises {shape}",
             "Give map_blocks or from_delayed the true chunks",

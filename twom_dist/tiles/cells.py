@@ -13,6 +13,7 @@ References
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..errors import KernelError
 from ..kernels.double_double import add_pairs
 from ..kernels.family import namespace
 from ..typing import Array, Uplo
@@ -108,6 +109,7 @@ def finish(
 
     `scales`: exponents of the rows of op(A) and of op(B)^T, for each product.
     """
+    _check_sizes(accumulators, scales, spec, diagonal, c)
     if not spec.routine.sums:
         # beta C is added before the one rounding.
         (accumulator,), ((rows, columns),) = accumulators, scales
@@ -136,6 +138,30 @@ def finish(
     if spec.beta != 0:
         out = engine.scale_and_add(out, 1, spec.beta, c, spec.dtype)
     return _close(out, spec) if diagonal else out
+
+
+def _check_sizes(
+    accumulators: Sequence[Accumulator],
+    scales: Sequence[tuple[Any, Any]],
+    spec: Spec,
+    diagonal: bool,
+    c: Array | None,
+) -> None:
+    """Raise unless tiles that meet here fit; nobody could tell from unknown sizes."""
+    # Residues may be padded, exponents are not; a native product has none.
+    sizes = [
+        tuple(x.values.shape[-2:]) if y[0] is None else (y[0].shape[-1], y[1].shape[-1])
+        for x, y in zip(accumulators, scales, strict=True)
+    ]
+    fits = c is None or tuple(c.shape[-2:]) == sizes[0]
+    if diagonal or spec.routine.sums:
+        fits &= sizes[-1] == sizes[0][::-1]
+    if not fits:
+        raise KernelError(
+            "chunks of unknown size turned out to be unlike those of the other matrix",
+            "Call the method compute_chunk_sizes() of the arrays first",
+            "block-shape",
+        )
 
 
 def _wanted_triangle(spec: Spec, diagonal: bool) -> Uplo:

@@ -256,15 +256,6 @@ def test_an_argument_that_gemm_does_not_have_is_pythons_to_refuse():
         td.gemm(TWO, TWO, moduli=3)
 
 
-def test_unknown_chunks_are_refused():
-    A = da.ones((4, 4), chunks=2)
-    unknown = A[A[:, 0] > 0]
-    for pair in ((unknown, A), (A, unknown)):
-        for call in (td.gemm, partial(td.plan, td.gemm)):
-            with raises(PlanError, "unknown-chunks"):
-                call(*pair)
-
-
 def test_cupy_arrays_are_told_apart_by_their_module():
     fake = type("ndarray", (), {"__module__": "cupy", "ndim": 2, "shape": (3, 3)})()
     with raises(ArgumentError, "families"):

@@ -1,0 +1,109 @@
+"""Chunks whose rows nobody has counted: products where k is known, as in dask."""
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.expect import raises
+from tests.support.splits import force_split
+from tests.support.strategies import random_matrix
+from twom_dist.errors import KernelError, PlanError
+
+ROWS, K, COLUMNS = 60, 40, 30
+x, y = random_matrix(ROWS, K), random_matrix(COLUMNS, K, seed=1)
+# One chunk of rows has none left.
+x[17:34, 0] = -1
+
+
+def chosen(array, chunks):
+    """Rows that begin with a positive number: of the array and of dask's."""
+    lazily = da.from_array(array, chunks=chunks)
+    return array[array[:, 0].real > 0], lazily[lazily[:, 0].real > 0]
+
+
+(a, A), (b, B) = chosen(x, (17, 13)), chosen(y, (11, 13))
+Y = da.from_array(y, chunks=(11, 13))
+
+
+@cases("split", [(1, 1), (2, 1), (2, 2)])
+@cases("options", [{}, {"num_moduli": 15}, {"accuracy": "componentwise"}])
+def test_bits_are_those_of_known_sizes(options, split, monkeypatch):
+    eager = (
+        td.gemm(a, y, op_b="T", **options),
+        td.gemm(a, b, op_b="C", **options),
+        td.herk(a, **options),
+        td.syr2k(a, 2 * a, **options),
+    )
+    force_split(monkeypatch, *split)
+    lazily = (
+        td.gemm(A, Y, op_b="T", **options),
+        td.gemm(A, B, op_b="C", **options),
+        td.herk(A, **options),
+        td.syr2k(A, 2 * A, **options),
+    )
+    for expected, found in zip(eager, lazily, strict=True):
+        assert np.isnan(found.shape[0])
+        assert same_bits(found.compute(scheduler="sync"), expected)
+    monkeypatch.undo()
+
+
+@cases("split", [(1, 1), (3, 2)])
+def test_c_native_products_integers_and_twice_the_digits(split, monkeypatch):
+    integers = np.random.default_rng(1).integers(-9, 9, (ROWS, K)).astype(np.int8)
+    i, lazy_i = chosen(integers, (17, 13))
+    force_split(monkeypatch, *split)
+    c, C = (td.gemm(*pair, op_b="T") for pair in ((a, b), (A, B)))
+    added = td.gemm(A, B, C, op_b="T", beta=2).compute(scheduler="sync")
+    assert same_bits(added, td.gemm(a, b, c, op_b="T", beta=2))
+    native = td.gemm(A, B, op_b="T", method="blas").compute(scheduler="sync")
+    np.testing.assert_allclose(native, a @ b.T, rtol=1e-13)
+    exact = td.integers.gemm(lazy_i, lazy_i, op_b="T").compute(scheduler="sync")
+    assert (exact == i.astype(int) @ i.T.astype(int)).all()
+    words = [x.compute(scheduler="sync") for x in td.twofold.herk(A)]
+    assert same_bits(np.array(words), np.array(td.twofold.herk(a)))
+    monkeypatch.undo()
+
+
+def test_plans_estimate_what_is_unknown():
+    plan = td.plan(td.gemm, A, Y, op_b="T")
+    assert plan.grid.m == (13,) * 4
+    assert plan.tiles == (4, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        # Along k, in stacks, of tiles of zeros, and where something must be cut.
+        lambda: td.gemm(A, B),
+        lambda: td.herk(A, op="C"),
+        lambda: td.gemm(A[None], Y, op_b="T"),
+        lambda: td.herk(A, uplo="lower"),
+        lambda: td.gemm(A, Y, op_b="T", alpha=0),
+        lambda: td.her2k(A, x),
+        lambda: td.her2k(A, A.rechunk({1: K})),
+        lambda: td.gemm(A, Y, np.ones((len(a), COLUMNS)), op_b="T", beta=1),
+        lambda: td.gemm(A, Y, da.ones((50, COLUMNS), chunks=10), op_b="T", beta=1),
+        lambda: td.plan(td.gemm, A, Y, op_b="T", chunks=5),
+        lambda: td.explain(td.gemm, A, Y, op_b="T"),
+    ],
+)
+def test_sizes_that_have_to_be_known(call):
+    with raises(PlanError, "unknown-chunks") as caught:
+        call()
+    assert "compute_chunk_sizes()" in caught.value.remedy
+
+
+@cases("options", [{}, {"num_moduli": 15}, {"method": "blas"}])
+def test_sizes_that_turn_out_not_to_fit(options):
+    whole = da.from_array(x, chunks=(17, 13))
+    ones = da.ones((ROWS, COLUMNS), chunks=(17, 11))
+    for product in (
+        td.her2k(A, whole, **options),
+        td.syr2k(whole, A, **options),
+        td.gemm(A, Y, ones, op_b="T", beta=1, **options),
+    ):
+        with raises(KernelError, "block-shape"):
+            product.compute(scheduler="sync")

@@ -1,0 +1,103 @@
+"""Sizes of matrices: which fit together, and which nobody knows yet."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..errors import PlanError
+from ..tiles.routine import Routine
+from ..typing import Op
+
+
+def op_shape(x: Any, op: Op) -> tuple[int, int]:
+    """Return the shape of op(x), or of the matrices of a stack."""
+    rows, columns = x.shape[-2:]
+    return (rows, columns) if op == "N" else (columns, rows)
+
+
+def check_sizes(
+    routine: Routine, a: Any, b: Any, c: Any, op_a: Op, op_b: Op
+) -> tuple[tuple[int, int, int], tuple[int, ...]]:
+    """Return (m, n, k) of ``op(A) op(B)``, and the axes in front of stacks.
+
+    Raises an error that says which dimensions disagree.
+    """
+    named = [(x, name) for x, name in ((a, "A"), (b, "B"), (c, "C")) if x is not None]
+    if routine.triangle and not same_sizes(b.shape[-2:], a.shape[-2:]):
+        raise PlanError(
+            f"A has shape {tuple(a.shape)} and B {tuple(b.shape)}, but "
+            f"{routine.name} takes matrices of one shape",
+            "",
+            "shapes",
+        )
+    (m, k), (k_b, n) = op_shape(a, op_a), op_shape(b, op_b)
+    _check_known(named, (k, k_b))
+    if k != k_b:
+        raise PlanError(
+            f"op(A) is {m} x {k} and op(B) is {k_b} x {n} (op_a={op_a!r}, "
+            f"op_b={op_b!r}), but their inner dimensions must agree",
+            "",
+            "shapes",
+        )
+    if c is not None and not same_sizes(c.shape[-2:], (m, n)):
+        raise PlanError(
+            f"C has shape {tuple(c.shape)}, but the result is {m} x {n}", "", "shapes"
+        )
+    rows, columns = (x if is_unknown(x) else int(x) for x in (m, n))
+    return (rows, columns, int(k)), _broadcast_stacks(named)
+
+
+def is_unknown(size: Any) -> bool:
+    """Tell a size that is known once its chunk is computed; dask says NaN."""
+    return bool(size != size)
+
+
+def same_sizes(x: Iterable[Any], y: Iterable[Any]) -> bool:
+    """Tell whether sizes agree as far as they are known."""
+    both = zip(x, y, strict=True)
+    return all(p == q or is_unknown(p) or is_unknown(q) for p, q in both)
+
+
+def _check_known(named: list[tuple[Any, str]], inner: tuple[Any, Any]) -> None:
+    """Refuse unknown sizes along k, and those of stacks."""
+    along_k = [
+        (name, " along k") for name, k in zip("AB", inner, strict=True) if is_unknown(k)
+    ]
+    stacked = [
+        (name, "")
+        for x, name in named
+        if len(x.shape) > 2 and any(map(is_unknown, x.shape))
+    ]
+    for name, where in along_k + stacked:
+        raise PlanError(
+            f"{name} has chunks of unknown size{where}",
+            "Call its method compute_chunk_sizes() first",
+            "unknown-chunks",
+        )
+
+
+def check_known(shape: Iterable[Any]) -> None:
+    """Refuse unknown sizes where every one of them counts."""
+    if any(map(is_unknown, shape)):
+        raise PlanError(
+            "chunks of the matrices are of unknown size",
+            "Call their method compute_chunk_sizes() first",
+            "unknown-chunks",
+        )
+
+
+def _broadcast_stacks(named: Iterable[tuple[Any, str]]) -> tuple[int, ...]:
+    """Broadcast the axes in front of matrices, as NumPy does."""
+    stacks = [(x.shape[:-2], name) for x, name in named]
+    if not any(stack for stack, _ in stacks):
+        return ()
+    try:
+        return tuple(map(int, np.broadcast_shapes(*(stack for stack, _ in stacks))))
+    except ValueError:
+        given = ", ".join(f"{stack} of {name}" for stack, name in stacks)
+        raise PlanError(
+            f"the axes in front of the matrices ({given}) do not broadcast",
+            "",
+            "stack-shapes",
+        ) from None
