@@ -77,7 +77,8 @@ def make_plan(
     memory = least.memory
     if leaving:
         memory = replace(memory, outputs=memory.leaving)
-    error = MemoryLimitError(*_describe_need(memory, cluster), "memory")
+    need = _describe_need(memory, cluster, streams=streams)
+    error = MemoryLimitError(*need, "memory")
     error.needed = memory.total
     raise error
 
@@ -139,7 +140,9 @@ def _fit_memory(
     return predict(room), room
 
 
-def _describe_need(least: WorkerMemory, cluster: Cluster) -> tuple[str, str]:
+def _describe_need(
+    least: WorkerMemory, cluster: Cluster, *, streams: bool
+) -> tuple[str, str]:
     """Say how much memory is missing, and which changes would help."""
     from dask.utils import format_bytes
 
@@ -159,7 +162,9 @@ def _describe_need(least: WorkerMemory, cluster: Cluster) -> tuple[str, str]:
     ways = [f"Give each at least {budget.least_limit(least.total) // 2**20} MiB"]
     # A job is refused only if its smallest wave does not fit.
     if not budget.stretched:
-        ways.append("use more workers or smaller chunks")
+        # What a task that reads its inputs takes is the same on any number of workers.
+        more = "" if streams else "more workers or "
+        ways.append(f"use {more}smaller chunks")
     elif cluster.workers > 1:
         home = "GPU" if budget.kind == "device" else "machine"
         ways.append(f"start fewer workers on each {home}")

@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 import twom_dist as td
-from tests.support.advice import MIB, advised, plan
+from tests.support.advice import MIB, SIDE, advised, plan
 from tests.support.cases import cases
 from tests.support.command import CommandLine
 from tests.support.expect import raises
@@ -30,6 +30,24 @@ def test_following_the_advice_is_enough(routine, options, inputs):
         found = plan(routine, needed, **options)
     assert found.streams == (how == "auto")
     assert found.least_worker_bytes <= needed * PRODUCT_SHARE
+
+
+@cases("how", ["hold", "auto"])
+@cases("routine", ROUTINES)
+def test_every_way_out_lowers_the_need(routine, how):
+    def refuse(chunks, workers):
+        shapes = [(SIDE, SIDE)] * (1 if routine in (td.herk, td.syrk) else 2)
+        sizes = {"chunks": chunks, "n_workers": workers, "memory_limit": MIB}
+        with raises(MemoryLimitError, "memory") as caught:
+            td.plan(routine, *shapes, **sizes)
+        return caught.value
+
+    with dask.config.set({"twom-dist.inputs": how}):
+        first = refuse(500, 2)
+        assert refuse(250, 2).needed < first.needed
+        assert ("more workers" in first.remedy) == (how == "hold")
+        if how == "hold":
+            assert refuse(500, 4).needed < first.needed
 
 
 def test_inputs_are_held_if_they_fit_beside_the_result():
