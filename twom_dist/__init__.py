@@ -99,6 +99,7 @@ __all__ = [
 ]
 
 # Modules of this package by their names here: `from twom_dist.xarray import gemm`.
-_sys.modules |= {f"{__name__}.twofold": twofold, f"{__name__}.xarray": xarray}
+_sys.modules[f"{__name__}.twofold"] = twofold
+_sys.modules[f"{__name__}.xarray"] = xarray
 
 _load_defaults()

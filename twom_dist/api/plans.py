@@ -107,13 +107,12 @@ def plan(
 
 
 def _read_bytes(size: int | str | None) -> int | None:
-    if not isinstance(size, str):
-        return size
     try:
-        return int(parse_bytes(size))
+        return int(parse_bytes(size)) if isinstance(size, str) else size
     except ValueError:
-        problem, remedy = f"memory_limit={shown(size)} is not a size", "4 GiB"
-    raise PlanError(problem, f'Give bytes, or a text such as "{remedy}"', "cluster")
+        problem = f"memory_limit={shown(size)} is not a size"
+        remedy = 'Give bytes, or a text such as "4 GiB"'
+        raise PlanError(problem, remedy, "cluster") from None
 
 
 def _pose(call: Call) -> Problem:

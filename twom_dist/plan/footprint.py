@@ -154,6 +154,7 @@ def _predict_stream(grid: Grid, spec: Spec, share: Share, threads: int) -> Worke
     if not (spec.native or spec.empty):
         products = spec.system.num_products
         sums = threads * len(spec.system.planes) * (mb + nb) * kb
+        # A task copies the sums that it adds to, and a native product makes new ones.
         sums += 2 * cells * count * products + threads * quarters_bytes(mb, nb, kb)
         if len(grid.parts) > 1:
             waiting = share.computed * max(map(len, grid.layers))

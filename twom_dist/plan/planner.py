@@ -12,7 +12,7 @@ from ..tiles.spec import Spec
 from .cluster import Cluster
 from .footprint import WorkerMemory, predict_memory
 from .record import Plan
-from .split import Split, choose_splits, held_rows
+from .split import Split, choose_splits, needed_rows
 
 # Tasks of each thread that look at the matrices: inputs are made, and looked at, on as
 # many workers, each of which takes a few strips.
@@ -105,7 +105,7 @@ def _share(grid: Grid, split: Split, workers: int) -> _Shares:
         used = min(placement.pr, grid.mt) * min(placement.pc, grid.nt)
         shape = placement.pr, placement.pc, layers
         return _Shares(workers - layers * used, shape, None)
-    held, n = held_rows(placement, grid.n), grid.shape[1]
+    held, n = needed_rows(placement, grid.n), grid.shape[1]
     fraction = max(held) / n if n else 0.0
     return _Shares(workers - layers * len(held), None, fraction)
 

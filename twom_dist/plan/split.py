@@ -93,7 +93,7 @@ def _place(
     """Return the cells of the busiest worker, their placement, and the bytes moved."""
     m, n, k = chunks
     mt, nt = len(m), len(n)
-    a_bytes, b_bytes = input_bytes(spec, sum(m), sum(n), sum(k))
+    a_bytes, b_bytes = _input_bytes(spec, sum(m), sum(n), sum(k))
     if spec.routine.triangle:
         triangle = triangle_map(nt, slots)
         mean = spec.routine.count_cells(mt, nt) / slots
@@ -105,17 +105,17 @@ def _place(
 
 
 def _moved_rows(placed: TriangleMap, spec: Spec, n: Chunks, a_bytes: int) -> int:
-    held = sum(held_rows(placed, n))
+    held = sum(needed_rows(placed, n))
     return (held - sum(n)) * a_bytes * spec.routine.matrices // max(sum(n), 1)
 
 
-def held_rows(placed: TriangleMap, n: Chunks) -> list[int]:
+def needed_rows(placed: TriangleMap, n: Chunks) -> list[int]:
     """List the rows of op(A) that each worker of a triangle needs."""
     slots = set(placed.slots.values())
     return [sum(n[i] for i in placed.rows_of(slot)) for slot in slots]
 
 
-def input_bytes(spec: Spec, m: int, n: int, k: int) -> tuple[int, int]:
+def _input_bytes(spec: Spec, m: int, n: int, k: int) -> tuple[int, int]:
     """Return the bytes of op(A) and op(B) that are read."""
     left, right = (spec.tile_dtype(side).itemsize for side in SIDES)
     return (0, 0) if spec.empty else (m * k * left, k * n * right)

@@ -74,7 +74,7 @@ class Layout:
         """(mb, nb, kb) of every tile but the last ones."""
         return max(1, self.grid.m[0]), max(1, self.grid.n[0]), max(1, self.grid.k[0])
 
-    @property
+    @cached_property
     def reads(self) -> int:
         """Number of entries that are read to multiply: of A alone for an update."""
         m, n, triangle = self.grid.m, self.grid.n, self.spec.routine.triangle
@@ -130,25 +130,21 @@ def lay_out(
     spec = replace(spec, lazy=True)
     if isinstance(tile, tuple):
         mb, nb, kb = tile
-        held, streamed = (
-            partial(lay, spec, shape, (mb, nb, kb), cluster)
-            for lay in (_lay_out_tiles, _lay_out_stream)
+        given = spec, shape, (mb, nb, kb), cluster
+        return _read_least(
+            partial(_lay_out_stream, *given), partial(_lay_out_tiles, *given)
         )
-        return _read_least(held, streamed)
     for length in shape:
         # Refuse too many tiles before any code counts them one by one.
         cut_evenly(length, LARGEST_TILE)
     if tile is not None:
         tile = check_tile(tile, shape)
         return lay_out(spec, shape, cluster, tile=(tile, tile, tile))
-    held, streamed = (
-        partial(choose, spec, shape, cluster, chunks)
-        for choose in (_choose_tiles, _choose_stream)
-    )
-    return _read_least(held, streamed)
+    sizes = spec, shape, cluster, chunks
+    return _read_least(partial(_choose_stream, *sizes), partial(_choose_tiles, *sizes))
 
 
-def _read_least(held: Callable[[], Layout], streamed: Callable[[], Layout]) -> Layout:
+def _read_least(streamed: Callable[[], Layout], held: Callable[[], Layout]) -> Layout:
     """Return the layout that reads less; where none fits, say what one would need.
 
     Where both read alike, as for a single tile of C, nothing is held.
@@ -166,21 +162,17 @@ def _read_least(held: Callable[[], Layout], streamed: Callable[[], Layout]) -> L
 
 def _choose_stream(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) -> Layout:
     """Choose the largest tiles that fit, whose inputs are read least often."""
-    side = DEVICE_TILE if spec.engine == "cuda" else LARGEST_TILE
-    while True:
-        smallest = side <= SMALLEST_TILE
-        tile_shape = choose_tile_shape(shape, cluster, side, chunks, square=True)
-        side //= 2
+
+    def lay_out(tile_shape: Shape, smallest: bool) -> Layout | None:
         mt, nt, kt = map(count_tiles, shape, tile_shape)
         # Threads share k where they have no tiles of C.
         chains = spec.routine.count_cells(mt, nt) * kt
         if chains < cluster.workers * cluster.threads and not smallest:
-            continue
-        try:
-            return _lay_out_stream(spec, shape, tile_shape, cluster)
-        except MemoryLimitError:
-            if smallest:
-                raise
+            return None
+        return _lay_out_stream(spec, shape, tile_shape, cluster)
+
+    sizes = _list_tile_shapes(spec, shape, cluster, chunks, square=True)
+    return _first_layout(sizes, lay_out)
 
 
 def _choose_tiles(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) -> Layout:
@@ -190,24 +182,45 @@ def _choose_tiles(spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape) -> 
     # A single tile of an update may cost twice as much as several, on any worker.
     one = m * n * k <= SMALL_PRODUCT or (slots == 1 and not triangle)
     wanted = 1 if one else TILES_PER_WORKER * slots
-    side = DEVICE_TILE if spec.engine == "cuda" else LARGEST_TILE
-    while True:
-        smallest = side <= SMALLEST_TILE
-        tile_shape = choose_tile_shape(shape, cluster, side, chunks, square=triangle)
-        side //= 2
+
+    def lay_out(tile_shape: Shape, smallest: bool) -> Layout | None:
         mt, nt = map(count_tiles, shape[:2], tile_shape[:2])
         if spec.routine.count_cells(mt, nt) < wanted and not smallest:
-            continue
-        try:
-            layout = _lay_out_tiles(spec, shape, tile_shape, cluster)
-        except MemoryLimitError:
-            if smallest:
-                raise
-            continue
+            return None
+        layout = _lay_out_tiles(spec, shape, tile_shape, cluster)
         # The first waves of an update, on the diagonal, are larger than the others.
         usual = median_high(wave.size for wave in layout.waves)
-        if len(layout.waves) == 1 or usual >= slots or smallest:
-            return layout
+        enough = len(layout.waves) == 1 or usual >= slots or smallest
+        return layout if enough else None
+
+    sizes = _list_tile_shapes(spec, shape, cluster, chunks, square=triangle)
+    return _first_layout(sizes, lay_out)
+
+
+def _list_tile_shapes(
+    spec: Spec, shape: Shape, cluster: Cluster, chunks: Shape, *, square: bool
+) -> list[Shape]:
+    """List the shapes of tiles that are tried, the largest first."""
+    side = DEVICE_TILE if spec.engine == "cuda" else LARGEST_TILE
+    sides = [side]
+    while sides[-1] > SMALLEST_TILE:
+        sides.append(sides[-1] // 2)
+    return [choose_tile_shape(shape, cluster, x, chunks, square=square) for x in sides]
+
+
+def _first_layout(
+    sizes: list[Shape], lay_out: Callable[[Shape, bool], Layout | None]
+) -> Layout:
+    """Return the first layout that fits; `lay_out` is told which is the last one."""
+    for tile_shape in sizes[:-1]:
+        try:
+            if layout := lay_out(tile_shape, False):
+                return layout
+        except MemoryLimitError:
+            continue
+    layout = lay_out(sizes[-1], True)
+    assert layout is not None
+    return layout
 
 
 def _lay_out_tiles(

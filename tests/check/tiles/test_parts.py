@@ -78,25 +78,21 @@ def test_integers_and_twice_the_digits(split, monkeypatch):
     a = rng.integers(-100, 100, (N, K)).astype(np.int8)
     z = random_matrix(N, K, "complex128", 1.0, 1)
     pairs = rng.integers(-100, 100, (N, K, 2)).astype(np.int16)
-    expected = (
-        td.integers.gemm(a, a, op_b="T"),
-        td.integers.syrk(a),
-        td.integers.herk(pairs, pairs=True),
-        td.integers.matmul(a.astype(int) << 40, a.T, dtype=object),
-        np.array(td.twofold.gemm(z, z, op_b="C")),
-        np.array(td.twofold.her2k(z, z)),
-    )
+
+    def products(a, z, pairs, stack):
+        return (
+            td.integers.gemm(a, a, op_b="T"),
+            td.integers.syrk(a),
+            td.integers.herk(pairs, pairs=True),
+            td.integers.matmul(a.astype(int) << 40, a.T, dtype=object),
+            stack(td.twofold.gemm(z, z, op_b="C")),
+            stack(td.twofold.her2k(z, z)),
+        )
+
+    expected = products(a, z, pairs, np.array)
     force_split(monkeypatch, *split)
-    x, y, p = (da.from_array(t, chunks=(17, 11)) for t in (a, z, pairs[..., 0]))
-    p = da.from_array(pairs, chunks=(17, 11, 2))
-    found = (
-        td.integers.gemm(x, x, op_b="T"),
-        td.integers.syrk(x),
-        td.integers.herk(p, pairs=True),
-        td.integers.matmul(x.astype(int) << 40, x.T, dtype=object),
-        da.stack(td.twofold.gemm(y, y, op_b="C")),
-        da.stack(td.twofold.her2k(y, y)),
-    )
+    lazily = (da.from_array(t, chunks=(17, 11, 2)[: t.ndim]) for t in (a, z, pairs))
+    found = products(*lazily, da.stack)
     for lazy, eager in zip(found, expected, strict=True):
         assert (computed(lazy) == eager).all()
     monkeypatch.undo()
