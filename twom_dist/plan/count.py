@@ -42,9 +42,8 @@ def _count_prints(grid: Grid, spec: Spec) -> int:
     lines = grid.nt if spec.twins else grid.mt + grid.nt
     if not (spec.native or spec.exact):
         return 2 * lines * len(grid.strips)
-    # Nobody has looked: one reading more, unless a single cell needs each tile once.
-    single = spec.routine.count_cells(grid.mt, grid.nt) == 1
-    return 0 if single else lines * len(grid.panels)
+    # Nobody has looked: each row is read once more.
+    return lines * len(grid.panels)
 
 
 class _Counting:

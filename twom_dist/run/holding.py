@@ -43,17 +43,19 @@ def plan_inputs(
     have to. The least of all needs is the one that is refused.
     """
     ways = _WAYS[choice_setting("inputs", tuple(_WAYS))]
+    if spec.empty:
+        ways = (False,)
     if ways == (True,) and not can_stream():
         raise PlanError(
             "the inputs cannot be made again chunk by chunk: they are in memory, share "
-            "tasks, or are bound to workers",
+            "tasks, are array expressions, or are bound to workers",
             'Set twom-dist.inputs to "auto"',
             "inputs-held",
         )
     refused = []
     for leaving in (False, True):
         for streams in ways:
-            if streams and (spec.empty or not can_stream()):
+            if streams and not can_stream():
                 continue
             given = {"streams": streams, "leaving": leaving}
             try:

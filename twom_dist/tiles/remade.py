@@ -53,9 +53,9 @@ class RemadeGraph(Graph):
     def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
         """Add the task of a stage; the first to read a row takes fingerprints."""
         fresh = [x for x in given if isinstance(x, _Wanted) and not self._known(x)]
-        if stage in ("panel", "product") and fresh:
-            # A single cell reads everything once.
-            for x in fresh if len(self._cells) > 1 else ():
+        if stage in ("panel", "product"):
+            # Nobody has looked: each cell would see a source of its own.
+            for x in fresh:
                 if not self._known(x):
                     self._read(x)
             fresh = []

@@ -16,6 +16,7 @@ from tests.support.expect import raises
 from tests.support.splits import force_split, look_in_strips
 from tests.support.strategies import random_matrix, spread_pair
 from twom_dist.errors import MemoryLimitError, MemoryWarning, PlanError, StoreError
+from twom_dist.kernels import get_engine
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import MemoryBudget
 from twom_dist.run import lazy
@@ -166,6 +167,17 @@ def test_chunks_that_break_their_promise_are_refused():
         broken = x.map_blocks(wrong, dtype=x.dtype, meta=x._meta)
         with pytest.raises(td.errors.KernelError):
             computed(td.gemm(broken, broken, op_b="C"))
+
+
+def test_fingerprints_are_the_same_in_every_process():
+    x = np.arange(6.0).reshape(2, 3)
+    found = [get_engine(name).fingerprint(x) for name in ("reference", "cpu")]
+    assert found == [15398962082832747800, 2687781999851911852]
+
+
+def test_nothing_is_read_of_an_empty_product():
+    x = made(random_matrix(N, K))
+    assert not computed(td.gemm(x, x, op_b="C", alpha=0)).any()
 
 
 # --- memory ---------------------------------------------------------------------------
