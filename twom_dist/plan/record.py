@@ -270,7 +270,11 @@ class Plan:
 
     def _show_peak(self) -> str:
         peak, least = map(format_bytes, (self.memory.total, self.memory.least))
-        return peak if peak == least else f"{peak}; {least} if tiles of C leave as made"
+        return (
+            peak
+            if peak == least
+            else f"{peak}; {least} if tiles of C leave as they are made"
+        )
 
     def _show_reads(self) -> str:
         (mt, nt, _), triangle = self.tiles, self.spec.routine.triangle
