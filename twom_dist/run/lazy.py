@@ -59,12 +59,8 @@ def compute(problem: Problem) -> Any:
 
 def _true_grid(plan: Plan, a: Any, b: Any) -> Grid:
     """Return the grid with the sizes that are unknown, not as they were estimated."""
-    grid = plan.grid
     (m, _), n = op_chunks(a, plan.spec.op_a), op_chunks(b, plan.spec.op_b)[1]
-    # Integers have no exponents to tell the size of a sum: one task adds up all parts.
-    alone = plan.spec.exact and has_unknown((m, n))
-    layers = ((grid.panels,),) if alone else grid.layers
-    return replace(grid, m=m, n=n, layers=layers)
+    return replace(plan.grid, m=m, n=n)
 
 
 def plan_aligned(
@@ -74,7 +70,8 @@ def plan_aligned(
     if spec.empty:
         cluster = replace(cluster, memory=MemoryBudget())
     (m, k), n = op_chunks(inputs.a, spec.op_a), op_chunks(inputs.b, spec.op_b)[1]
-    if has_unknown((m, n)):
+    unknown = has_unknown((m, n))
+    if unknown:
         _check_unknown(spec)
         m, n = (estimate_sizes(sizes, k) for sizes in (m, n))
 
@@ -82,7 +79,12 @@ def plan_aligned(
         return inputs.sources is not None
 
     spec = replace(spec, lazy=True)
-    return plan_inputs(spec, (m, n, k), cluster, can_stream, strict=strict)
+    plan = plan_inputs(spec, (m, n, k), cluster, can_stream, strict=strict)
+    if spec.exact and unknown:
+        # Integers have no exponents to tell the size of a sum: one task adds all parts.
+        grid = replace(plan.grid, layers=((plan.grid.panels,),))
+        plan = replace(plan, grid=grid)
+    return plan
 
 
 def _check_unknown(spec: Spec) -> None:

@@ -9,6 +9,7 @@ from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.splits import force_split
+from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError, PlanError
 
@@ -60,7 +61,10 @@ def test_c_native_products_integers_and_twice_the_digits(split, monkeypatch):
     assert same_bits(added, td.gemm(a, b, c, op_b="T", beta=2))
     native = td.gemm(A, B, op_b="T", method="blas").compute(scheduler="sync")
     np.testing.assert_allclose(native, a @ b.T, rtol=1e-13)
-    exact = td.integers.gemm(lazy_i, lazy_i, op_b="T").compute(scheduler="sync")
+    product = td.integers.gemm(lazy_i, lazy_i, op_b="T")
+    plan = td.plan(td.integers.gemm, lazy_i, lazy_i, op_b="T")
+    assert plan.num_tasks == count_stages(product).total()
+    exact = product.compute(scheduler="sync")
     assert (exact == i.astype(int) @ i.T.astype(int)).all()
     words = [x.compute(scheduler="sync") for x in td.twofold.herk(A)]
     assert same_bits(np.array(words), np.array(td.twofold.herk(a)))
