@@ -7,7 +7,7 @@ from typing import Any
 from dask.utils import parse_bytes
 
 from ..errors import PlanError, shown
-from ..plan import LARGEST_TILE, Cluster, Plan, tile_sizes
+from ..plan import LARGEST_TILE, Cluster, Plan, make_plan, tile_sizes
 from ..plan.memory import MemoryBudget
 from ..problem.call import Call
 from ..problem.matrices import Header, common_family, is_dask
@@ -138,7 +138,7 @@ def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Pl
 
     if max(posed.shape) <= LARGEST_TILE:
         cluster = replace(cluster, workers=1, threads=1)
-        chunks = LARGEST_TILE
+        return make_plan(posed.spec, _tiles(posed, LARGEST_TILE, cluster), cluster)
     tiles = _tiles(posed, chunks, cluster)
     return plan_inputs(posed.spec, tiles, cluster, can_stream=lambda: True)
 

@@ -64,10 +64,9 @@ def _check_known(named: list[tuple[Any, str]], inner: tuple[Any, Any]) -> None:
     along_k = [
         (name, " along k") for name, k in zip("AB", inner, strict=True) if is_unknown(k)
     ]
+    stacks = any(len(x.shape) > 2 for x, _ in named)
     stacked = [
-        (name, "")
-        for x, name in named
-        if len(x.shape) > 2 and any(map(is_unknown, x.shape))
+        (name, "") for x, name in named if stacks and any(map(is_unknown, x.shape))
     ]
     for name, where in along_k + stacked:
         raise PlanError(

@@ -78,6 +78,15 @@ def check_tile(block: Array, shape: tuple[int, int], side: Side, spec: Spec) -> 
     return check_block(block, stored, spec, spec.tile_dtype(side))
 
 
+def unlike_chunks() -> KernelError:
+    """Return the error of chunks that meet, and do not fit."""
+    return KernelError(
+        "chunks of unknown size turned out to be unlike those that they meet",
+        "Call the method compute_chunk_sizes() of the arrays first",
+        "block-shape",
+    )
+
+
 def cast(block: Array, dtype: np.dtype[Any]) -> Array:
     """Promote a block; refuse integers that a double would round."""
     if block.dtype.names is not None:

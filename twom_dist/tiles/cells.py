@@ -13,12 +13,12 @@ References
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..errors import KernelError
 from ..kernels.double_double import add_pairs
 from ..kernels.family import namespace
 from ..typing import Array, Uplo
 from . import tasks
 from .accumulator import Accumulator
+from .blocks import unlike_chunks
 from .integers import no_exponents
 from .rows import Row
 from .spec import Spec, load_engine
@@ -157,11 +157,7 @@ def _check_sizes(
     if diagonal or spec.routine.sums:
         fits &= sizes[-1] == sizes[0][::-1]
     if not fits:
-        raise KernelError(
-            "chunks of unknown size turned out to be unlike those of the other matrix",
-            "Call the method compute_chunk_sizes() of the arrays first",
-            "block-shape",
-        )
+        raise unlike_chunks()
 
 
 def _wanted_triangle(spec: Spec, diagonal: bool) -> Uplo:

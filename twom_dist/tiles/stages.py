@@ -18,6 +18,7 @@ from ..moduli import norm_bits, scaling_rule
 from ..typing import Array
 from . import cells, tasks
 from .accumulator import Accumulator
+from .blocks import unlike_chunks
 from .grid import Chunks
 from .look import equilibration, estimate
 from .look.estimate import Bounds, Measured, join
@@ -44,6 +45,8 @@ def largest_exponents(spec: Spec, row: Row, before: Measured | None = None) -> A
 
 def combine_largest(parts: Sequence[Array]) -> Array:
     """Combine the largest exponents of all tiles along k."""
+    if len({x.shape for x in parts}) > 1:
+        raise unlike_chunks()
     return reduce(np.maximum, parts)
 
 

@@ -11,6 +11,7 @@ from ..kernels.room import copy
 from ..moduli import scaling_rule
 from ..typing import Array, Uplo
 from .accumulator import Accumulator
+from .blocks import unlike_chunks
 from .cache import encoded_tiles
 from .rows import Row, share_tiles, shifts_of_both
 from .spec import (
@@ -110,7 +111,16 @@ def multiply_panel(
     values = None if before is None else copy(before.values)
     fill = None if before is None else before.fill
     conjugate = is_conjugated(spec.op_a), is_conjugated(spec.op_b)
-    for step in range(len(left.tiles)):
+    size = rows.shape[-1], columns.shape[-1]
+    # Rows of sums may be padded.
+    if values is not None and not (
+        values.shape[-2] == size[0] and values.shape[-1] >= size[1]
+    ):
+        raise unlike_chunks()
+    for step in left.steps:
+        # Kernels trust what nobody could check while it was unknown.
+        if size != tuple(x.view(step, spec).shape[-2] for x in (left, right)):
+            raise unlike_chunks()
         values = engine.multiply(
             *_encode_pair(left, right, step, rows, columns, spec),
             spec.system,
@@ -165,6 +175,8 @@ def _multiply_native(
         y = native_rows(b, "right", spec.op_b)
         with np.errstate(invalid="ignore", over="ignore"):
             product = np.matmul(x, y.swapaxes(-1, -2))
+            if total is not None and total.shape != product.shape:
+                raise unlike_chunks()
             total = product if total is None else total + product
     assert total is not None
     return _accumulator(total, None)

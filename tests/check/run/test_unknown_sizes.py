@@ -1,5 +1,6 @@
 """Chunks whose rows nobody has counted: products where k is known, as in dask."""
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -84,6 +85,8 @@ def test_plans_estimate_what_is_unknown():
         lambda: td.gemm(A, B),
         lambda: td.herk(A, op="C"),
         lambda: td.gemm(A[None], Y, op_b="T"),
+        lambda: td.gemm(Y[None], A, op_b="T"),
+        lambda: td.plan(td.gemm, Y[None], A, op_b="T"),
         lambda: td.herk(A, uplo="lower"),
         lambda: td.gemm(A, Y, op_b="T", alpha=0),
         lambda: td.her2k(A, x),
@@ -98,6 +101,41 @@ def test_sizes_that_have_to_be_known(call):
     with raises(PlanError, "unknown-chunks") as caught:
         call()
     assert "compute_chunk_sizes()" in caught.value.remedy
+
+
+@cases("split", [(1, 1), (2, 1), (1, 2)])
+@cases("how", ["hold", "stream"])
+@cases("end", [1, -1])
+def test_tiles_of_a_row_that_turn_out_unlike(split, how, end, monkeypatch):
+    """Kernels trust their sizes: they would read and write elsewhere."""
+    whole = np.ones((ROWS, K), np.int8)
+
+    def cut(block, block_info):
+        return block[:end] if block_info[0]["chunk-location"][1] else block
+
+    def unlike(x):
+        chunks = (np.nan,), (10,) * 4
+        given = da.from_array(x, chunks=(ROWS, 10))
+        return given.map_blocks(cut, chunks=chunks, dtype=x.dtype, meta=x[:0, :0])
+
+    i, z = unlike(whole), unlike(whole + 1j)
+    other, columns = (
+        da.from_array(x, chunks=(11, 10)).map_blocks(np.copy) for x in (whole, y)
+    )
+    force_split(monkeypatch, *split)
+    with dask.config.set({"twom-dist.inputs": how}):
+        for product in (
+            td.integers.gemm(i, other, op_b="T"),
+            td.integers.herk(i),
+            td.gemm(z, columns, op_b="T", method="blas"),
+            td.gemm(z, columns, op_b="T"),
+            td.gemm(columns, z, op_b="T", num_moduli=10),
+            td.herk(z, accuracy="componentwise"),
+            td.twofold.syrk(z)[0],
+        ):
+            with raises(KernelError, "block-shape"):
+                product.compute(scheduler="sync")
+    monkeypatch.undo()
 
 
 @cases("options", [{}, {"num_moduli": 15}, {"method": "blas"}])
