@@ -10,6 +10,7 @@ import pytest
 
 from twom_dist.plan import planner
 from twom_dist.plan.split import Split
+from twom_dist.run import lazy
 from twom_dist.tiles import program
 from twom_dist.tiles.grid import Grid
 from twom_dist.tiles.parts import Partial
@@ -43,6 +44,17 @@ def add_at_random(patch: pytest.MonkeyPatch, seed: int) -> None:
         return left[0]
 
     patch.setattr(program, "add_up", add_up)
+
+
+def order_at_random(patch: pytest.MonkeyPatch, seed: int) -> None:
+    """Take tiles along k in an order that is drawn, as if workers held them so."""
+    draw = random.Random(seed)
+
+    def reorder(grid: Grid, spec: Any, a: Any, b: Any) -> Grid:
+        order = tuple(draw.sample(range(grid.kt), grid.kt))
+        return replace(grid, k=tuple(grid.k[s] for s in order), order=order)
+
+    patch.setattr(lazy, "follow_holders", reorder)
 
 
 def look_in_strips(patch: pytest.MonkeyPatch, seed: int) -> None:

@@ -26,6 +26,7 @@ from .align import (
 )
 from .client import current_cluster, ensure_placement
 from .collection import product_array, remade_array
+from .holders import follow_holders
 from .holding import Inputs, plan_inputs
 
 
@@ -43,7 +44,7 @@ def compute(problem: Problem) -> Any:
     else:
         _warn_of_results(plan)
     ensure_placement()
-    grid = _true_grid(plan, a, b)
+    grid = follow_holders(_true_grid(plan, a, b), plan.spec, a, b)
     if plan.streams and inputs.sources is not None:
         out = remade_array(a, b, c, inputs.sources, grid, plan.spec)
     else:

@@ -116,6 +116,7 @@ class Graph:
         stages = (READ, PRODUCT, PANEL, REDUCE, UPDATE, *SCALING_STAGES)
         self._stages = {x.removeprefix("twom-"): f"{x}-{token}" for x in stages}
         self.operands, self.grid, self.spec = operands, grid, spec
+        self._order = grid.order or range(grid.kt)
         computed = spec.routine.cells(grid.mt, grid.nt, spec.uplo)
         # By default the other triangle of an update is wanted as well.
         self._others = cells is None
@@ -166,7 +167,8 @@ class Graph:
         sizes = self.grid.m if side == "left" else self.grid.n
         matrix = self.operands.a if side == "left" else self.operands.b
         straight = is_straight(side, self.spec.op(side))
-        places = [(i, s) if straight else (s, i) for s in steps]
+        at = self._order
+        places = [(i, at[s]) if straight else (at[s], i) for s in steps]
         known = self.spec, side, (sizes[i], self.grid.k[steps.start : steps.stop])
         return matrix, places, known
 

@@ -25,6 +25,8 @@ class Grid:
         workers of its own. Residues of parts are added, in whatever order.
     strips : tuple of Panel, optional
         Tiles along k of a row that one task looks at; by default the panels.
+    order : tuple of int, optional
+        Where the tiles along k stand in the matrices; by default as they come.
     """
 
     m: Chunks
@@ -32,6 +34,7 @@ class Grid:
     k: Chunks
     layers: tuple[tuple[Part, ...], ...]
     strips: tuple[Panel, ...] = ()
+    order: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.strips:

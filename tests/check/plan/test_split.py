@@ -1,7 +1,14 @@
-"""Grids of workers, m x n x k: nobody idle, and as little moved as any grid moves."""
+"""Grids of workers, m x n x k: nobody idle, and as little moved as any grid moves.
+
+References
+----------
+.. [1] H. Al Daas et al., "Tight memory-independent parallel matrix multiplication
+   communication lower bounds", SPAA 2022, arXiv:2205.13407.
+"""
 
 from itertools import product
 
+import numpy as np
 import pytest
 
 import twom_dist as td
@@ -34,6 +41,26 @@ def all_grids(m, n, k, workers):
             yield work, copies * ENTRY + (pk - 1) * m * n * RESIDUES
 
 
+def lower_bound(m, n, k, workers):
+    """Bytes that any cut of the work into even shares moves, by [1]_.
+
+    A share that takes x entries of A, y of B and z of C has at most sqrt(x y z)
+    products, and begins or ends with 1/workers of each matrix.
+    """
+    sizes, weights = np.array([m * k, k * n, m * n]), np.array([ENTRY, ENTRY, RESIDUES])
+    target, found = (m * n * k / workers) ** 2, []
+    # The least sum has each of the three at its least, at its most, or in balance.
+    for ends in product((1 / workers, 1, np.nan), repeat=3):
+        own, free = sizes * ends, np.isnan(ends)
+        rest = target / np.prod(own[~free])
+        each = (rest * np.prod(weights[free])) ** (1 / max(1, free.sum()))
+        own = np.where(free, each / weights, own)
+        inside = (own <= 1.001 * sizes).all() and (sizes <= 1.001 * own * workers).all()
+        if inside and 1.001 * np.prod(own) >= target:
+            found.append(weights @ (own * workers - sizes))
+    return min(found)
+
+
 @cases("workers", [4, 16, 64])
 @cases("m", SIZES)
 @cases("n", SIZES)
@@ -51,6 +78,10 @@ def test_plans_move_as_little_as_the_best_grid(m, n, k, workers):
     assert work <= LITTLE**2 * least
     alike = (moved for other, moved in grids if other <= work)
     assert plan.bytes_moved <= LITTLE * min(alike)
+    # The bound knows of no tiles: two along a dimension are a coarse cut.
+    bound = lower_bound(m, n, k, pr * pc * pk)
+    most = 1.25 if min(mt, nt, kt) >= 20 else 2.5
+    assert 0.99 * bound <= plan.bytes_moved <= most * bound
     # Where C is small and k long nothing but residues moves; where k is short none do.
     if k >= 100 * max(m, n):
         assert pk >= workers / 4

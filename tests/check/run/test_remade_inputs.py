@@ -13,7 +13,7 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
-from tests.support.splits import force_split, look_in_strips
+from tests.support.splits import force_split, look_in_strips, order_at_random
 from tests.support.strategies import random_matrix, spread_pair
 from twom_dist.errors import MemoryLimitError, MemoryWarning, PlanError, StoreError
 from twom_dist.kernels import get_engine
@@ -68,6 +68,7 @@ def test_bits_are_those_of_arrays_in_memory(routine, options, split, monkeypatch
     expected = function(*given, **own, **options)
     force_split(monkeypatch, *split)
     look_in_strips(monkeypatch, sum(split))
+    order_at_random(monkeypatch, sum(split))
     product = function(*map(made, given), **own, **options)
     assert is_streamed(product)
     assert same_bits(computed(product), expected)

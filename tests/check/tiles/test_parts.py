@@ -8,7 +8,12 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.splits import add_at_random, force_split, look_in_strips
+from tests.support.splits import (
+    add_at_random,
+    force_split,
+    look_in_strips,
+    order_at_random,
+)
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix, spread_pair
 from twom_dist.tiles.graph import PANEL, PRODUCT, REDUCE
@@ -46,6 +51,7 @@ def test_every_split_and_every_tree_gives_the_same_bits(
         if seed:
             add_at_random(monkeypatch, seed)
             look_in_strips(monkeypatch, seed)
+            order_at_random(monkeypatch, seed)
         lazy = function(*lazily(*given, chunks=chunks), **options)
         stages = count_stages(lazy)
         assert stages[REDUCE] >= stages[PRODUCT]
@@ -63,6 +69,7 @@ def test_every_dtype_with_shifts_and_with_c(dtype, split, monkeypatch):
     left, right = (da.from_array(x, chunks=17) for x in (a, b))
     for seed in range(3):
         look_in_strips(monkeypatch, seed)
+        order_at_random(monkeypatch, seed)
         found = (
             td.gemm(left, right, c, beta=-0.5),
             td.gemm(left, right, accuracy="componentwise"),
@@ -91,6 +98,7 @@ def test_integers_and_twice_the_digits(split, monkeypatch):
 
     expected = products(a, z, pairs, np.array)
     force_split(monkeypatch, *split)
+    order_at_random(monkeypatch, sum(split))
     lazily = (da.from_array(t, chunks=(17, 11, 2)[: t.ndim]) for t in (a, z, pairs))
     found = products(*lazily, da.stack)
     for lazy, eager in zip(found, expected, strict=True):

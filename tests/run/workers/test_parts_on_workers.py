@@ -16,12 +16,14 @@ from tests.run.workers.test_placement_on_workers import (  # noqa: F401  (fixtur
     block_behind,
     client,
     cluster,
+    forget_transfers,
     moved_bytes,
     random_block,
     start_workers,
 )
 from tests.support.bits import same_bits
 from tests.support.jobs import wait_until
+from tests.support.strategies import random_matrix
 from twom_dist.tiles.graph import PANEL, REDUCE
 
 # Of 128 KiB with 16 moduli: what is smaller and moves is not counted.
@@ -81,6 +83,42 @@ def test_tall_products_keep_all_workers_at_work(
     # Inputs are drawn where they are needed.
     assert moved_bytes(client) <= 1.1 * plan.bytes_moved
     expected = routine(*[x.compute(scheduler="sync") for x in given], **options)
+    assert same_bits(product.compute(), expected)
+
+
+def scattered(client, seed, columns):  # noqa: F811
+    """One row of tiles that lie on the workers in turns, equally many on each."""
+    workers, tiles = sorted(client.run(os.getpid)), []
+    for s in range(columns):
+        at = {"workers": [workers[(5 * s + seed) % WORKERS]], "pure": False}
+        tile = client.submit(random_matrix, TILE, TILE, seed=seed + s, **at)
+        tiles.append(da.from_delayed(tile, (TILE, TILE), complex))
+    found = client.persist(da.concatenate(tiles, axis=1))
+    wait(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("routine", "apart"), [(td.herk, 0), (td.her2k, 0), (td.gemm, 1)]
+)
+def test_layers_take_the_tiles_that_their_workers_hold(
+    client,  # noqa: F811
+    routine,
+    apart,
+):
+    given = [scattered(client, 0, 32)]
+    if routine is not td.herk:
+        given.append(scattered(client, WORKERS + apart, 32))
+    options = {"num_moduli": 16} | ({"op_b": "C"} if routine is td.gemm else {})
+    plan = td.plan(routine, *given, **options)
+    client.run(forget_transfers)
+    product = client.persist(routine(*given, **options))
+    wait(product)
+    assert plan.layers == WORKERS
+    # Where tiles that meet lie apart, those of A stay.
+    besides = apart * given[0].nbytes
+    assert moved_bytes(client) <= 1.01 * (plan.bytes_moved + besides)
+    expected = routine(*[x.compute() for x in given], **options)
     assert same_bits(product.compute(), expected)
 
 

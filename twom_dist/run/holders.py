@@ -1,0 +1,93 @@
+"""The order in which layers of workers take tiles along k, if inputs lie there already.
+
+Residues may be added in any order, so each layer takes what one of its workers holds.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ..tiles.grid import Grid
+from ..tiles.spec import SIDES, Spec, is_straight
+from ..typing import Side
+from .client import current_client
+
+T = TypeVar("T", bound=Hashable)
+
+
+def follow_holders(grid: Grid, spec: Spec, a: Any, b: Any) -> Grid:
+    """Return the same, with tiles along k in an order that moves little.
+
+    Workers are asked for only where they share k and hold tiles. An asynchronous client
+    could not wait for the answer.
+    """
+    client = current_client()
+    if len(grid.layers) == 1 or client is None or client.asynchronous:
+        return grid
+    both = [(side, x) for side, x in zip(SIDES, (a, b), strict=True)][: 2 - spec.twins]
+    tiles = [x for side, array in both for x in _list_held(grid, spec, side, array)]
+    if not tiles:
+        return grid
+    where = client.who_has([future for _, _, future in tiles])
+    held: list[Counter[str]] = [Counter() for _ in grid.k]
+    for step, size, future in tiles:
+        held[step].update(dict.fromkeys(where.get(future.key, ()), size))
+    holders = [next(iter(found.most_common(1)), (None,))[0] for found in held]
+    lengths = [sum(hi - lo for part in x for lo, hi in part) for x in grid.layers]
+    team = max(1, len({*filter(None, holders)}) // len(lengths))
+    order = share_out(_as_teams(holders, team), lengths)
+    return replace(grid, k=tuple(grid.k[s] for s in order), order=order)
+
+
+def _list_held(
+    grid: Grid, spec: Spec, side: Side, array: Any
+) -> list[tuple[int, int, Any]]:
+    """List the tiles that a cluster holds: the step along k, the rows, the future."""
+    from distributed import Future
+
+    if hasattr(array, "expr"):
+        return []
+    layer: Mapping[Any, Any] = array.dask.layers.get(array.name, {})
+    sizes = grid.m if side == "left" else grid.n
+    straight = is_straight(side, spec.op(side))
+    found = []
+    for key, value in layer.items():
+        if isinstance(value, Future) and not value.cancelled() and key[0] == array.name:
+            i, step = key[1:] if straight else key[:0:-1]
+            found.append((step, sizes[i], value))
+    return found
+
+
+def _as_teams(holders: Sequence[str | None], size: int) -> list[int | None]:
+    """Give all workers of a layer one number; a layer has so many."""
+    known = sorted({x for x in holders if x is not None})
+    return [None if x is None else known.index(x) // size for x in holders]
+
+
+def share_out(holders: Sequence[T | None], lengths: Sequence[int]) -> tuple[int, ...]:
+    """Order tiles such that each layer gets as many as possible of one holder.
+
+    `lengths`: tiles of each layer. The holders of most come first.
+
+    Examples
+    --------
+    >>> share_out(["x", "y", None, "x", "y"], [2, 3])
+    (1, 4, 0, 3, 2)
+    """
+    own: dict[T | None, list[int]] = defaultdict(list)
+    for step, holder in enumerate(holders):
+        own[holder].append(step)
+    loose = own.pop(None, [])
+    shares: list[list[int]] = [[] for _ in lengths]
+    ranked = sorted(own.values(), key=len, reverse=True)
+    for layer in sorted(range(len(lengths)), key=lambda x: -lengths[x]):
+        steps = ranked.pop(0) if ranked else []
+        shares[layer] = steps[: lengths[layer]]
+        loose += steps[lengths[layer] :]
+    loose += [step for steps in ranked for step in steps]
+    for share, length in zip(shares, lengths, strict=True):
+        missing = length - len(share)
+        share += loose[:missing]
+        del loose[:missing]
+    return tuple(step for share in shares for step in share)
