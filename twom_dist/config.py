@@ -38,8 +38,10 @@ def integer_setting(name: str) -> int:
     return value
 
 
-def bytes_setting(name: str) -> int:
-    """Read a size such as "2 GiB", and return its bytes."""
+def bytes_setting(name: str, default: int | None = None) -> int:
+    """Read a size such as "2 GiB", and return its bytes; null is the default."""
+    if default is not None and setting(name) is None:
+        return default
     try:
         return int(parse_bytes(setting(name)))
     except (TypeError, ValueError, AttributeError):

@@ -13,6 +13,8 @@ Shape = tuple[int, int, int]
 # EPYC family 26, 2 cores).
 _UPDATE_TILES = 8
 _SMALLEST_TILE = 512
+# Encoded tiles that are kept where neither the setting nor a plan says how many.
+CACHE_BYTES = 2**31
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class TileLimits:
 
 def host_limits(shape: Shape, update: Update | None) -> TileLimits:
     """Limit tiles of NumPy arrays by the setting, those of updates to an eighth."""
-    largest, cache_bytes = integer_setting("largest-tile"), bytes_setting("cache-bytes")
+    largest = integer_setting("largest-tile")
+    cache_bytes = bytes_setting("cache-bytes", CACHE_BYTES)
     tile = largest
     if update is not None:
         tile = max(_SMALLEST_TILE, -(-shape[0] // _UPDATE_TILES))

@@ -11,8 +11,13 @@ from ..tiles.grid import Grid, Part
 from ..tiles.placement.grids import WorkerGrid
 from ..tiles.placement.triangle import TriangleMap
 from ..tiles.spec import Spec
+from .turns import Turn
 
 Placement = WorkerGrid | TriangleMap
+
+# Panels of a turn whose tiles are on a worker: they are fetched while those of the
+# panel before are multiplied.
+PANELS_THERE = 2
 
 
 @dataclass(frozen=True)
@@ -121,13 +126,15 @@ def predict_memory(
     *,
     mirrors: bool = True,
     streams: bool = False,
+    turn: Turn | None = None,
 ) -> WorkerMemory:
     """Predict the bytes on the fullest worker while it runs `threads` tasks at once.
 
     `cache_bytes`: bytes of encoded tiles that it may keep; `mirrors`: whether the other
     triangle of an update is made, too, which tasks that write their tiles do not;
     `streams`: whether tasks read tiles as they multiply them, so that no other inputs
-    are held.
+    are held; `turn`: cells that are multiplied side by side along k, so that tiles of
+    other workers are dropped after each panel.
     """
     shares = list_shares(grid, spec, placement)
     if not mirrors or spec.uplo != "full":
@@ -137,7 +144,11 @@ def predict_memory(
         if not mirrors:
             found = [replace(memory, outputs=memory.leaving) for memory in found]
     else:
-        found = [_predict(grid, spec, x, threads, cache_bytes) for x in shares]
+        given = threads, cache_bytes, turn
+        found = [_predict(grid, spec, x, *given) for x in shares]
+    if turn is not None:
+        passing = _predict_passing(grid, spec, placement, turn)
+        found = [replace(x, inputs=min(x.inputs, passing)) for x in found]
     return max(found, key=lambda memory: memory.total)
 
 
@@ -177,16 +188,26 @@ def _predict_outputs(
 
 
 def _predict(
-    grid: Grid, spec: Spec, share: Share, threads: int, cache_bytes: int
+    grid: Grid,
+    spec: Spec,
+    share: Share,
+    threads: int,
+    cache_bytes: int,
+    turn: Turn | None,
 ) -> WorkerMemory:
+    chains = threads if turn is None else max(threads, turn.cells)
     # A layer has its own share of k.
     k = max(sum(grid.k[i] for part in x for i in _steps(part)) for x in grid.layers)
     inputs = 0 if spec.empty else share.inputs * k
     inputs *= spec.input_itemsize
     inputs += share.computed * spec.itemsize if spec.beta != 0 else 0
-    held = inputs, *_predict_outputs(grid, spec, share, threads)
     mb, nb, kb = max(grid.m), max(grid.n), max(grid.k)
     tile, finishing = mb * nb, _finishing_bytes(spec)
+    outputs, leaving = _predict_outputs(grid, spec, share, threads)
+    if chains > threads:
+        # Sums of cells take the place of their tiles of C.
+        outputs = max(leaving, outputs - chains * tile * spec.itemsize * spec.words)
+    held = inputs, outputs, leaving
     num_products = 2 if spec.routine.sums else 1
     if spec.native or spec.empty:
         entry = num_products * spec.itemsize + finishing
@@ -196,9 +217,12 @@ def _predict(
     sides = 2 if spec.twins and spec.twin_order is None else 1
     encoded = planes * share.inputs * sides * k
     in_flight = threads * planes * (mb + nb) * kb
-    # An accumulator is copied before anything is added, and decoded into a new tile.
-    copies = (1 if len(grid.panels) == 1 else 2) * num_products
-    in_tasks = threads * (copies * products + finishing + 4) * tile
+    # A task adds to a new accumulator, or decodes into a new tile.
+    in_tasks = threads * (num_products * products + finishing + 4) * tile
+    if len(grid.panels) > 1:
+        # Those between two panels; on a device with a mark for each entry.
+        marks = spec.engine == "cuda"
+        in_tasks += chains * num_products * (products + marks) * tile
     if spec.stored:
         # Integers are widened as they are encoded.
         in_tasks += threads * spec.operand_dtype.itemsize * max(mb, nb) * kb
@@ -209,7 +233,22 @@ def _predict(
     # Each CPU thread holds the quarters of a product, if the product is quartered.
     in_tasks += threads * quarters_bytes(mb, nb, kb)
     kept = min(encoded, cache_bytes)
-    return WorkerMemory(*held, kept, in_tasks + min(in_flight, encoded - kept))
+    # In a turn tasks multiply what is kept.
+    in_flight = min(in_flight, encoded - kept) if turn is None else in_flight - kept
+    return WorkerMemory(*held, kept, in_tasks + max(0, in_flight))
+
+
+def _predict_passing(grid: Grid, spec: Spec, placement: Placement, turn: Turn) -> int:
+    """Predict the inputs of a worker's own, and those of two panels of a turn."""
+    mb, nb, kb = max(grid.m), max(grid.n), max(grid.k)
+    workers = placement.workers * len(grid.layers)
+    matrices = spec.routine.matrices if spec.routine.triangle else 1
+    lines = matrices * grid.mt + (0 if spec.routine.triangle else grid.nt)
+    own = -(-lines * grid.kt // workers)
+    panel = max(hi - lo for lo, hi in grid.panels)
+    tiles = own + PANELS_THERE * turn.edges * panel
+    cells = grid.shape[0] * grid.shape[1] * spec.itemsize if spec.beta != 0 else 0
+    return tiles * max(mb, nb) * kb * spec.input_itemsize + -(-cells // workers)
 
 
 def _steps(part: Part) -> range:

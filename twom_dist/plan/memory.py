@@ -5,6 +5,7 @@ from math import ceil
 from typing import Literal
 
 from ..config import bytes_setting
+from ..kernels.limits import CACHE_BYTES
 
 # Defaults of dask's distributed.worker.memory.pause, spill and target: shares of a
 # worker's limit at which its process starts no further task, at which the process
@@ -13,14 +14,17 @@ PAUSE, SPILL, TARGET = 0.8, 0.7, 0.6
 # Share of a worker's limit for a product of dask arrays: the worker may hold anything
 # else, and above this share dask pauses it.
 PRODUCT_SHARE = PAUSE
-# Share of a device's free memory for a job: CuPy's pool rounds allocations up.
-DEVICE_SHARE = 0.72
+# Share of a device's free memory, or of its pool: CuPy's pool rounds allocations up,
+# and there are gaps between blocks. By reasoning; not measured.
+DEVICE_SHARE = 0.8
 # All waves but the smallest possible one keep to this share; the smallest may use
 # memory at which dask starts to spill.
 WAVE_SHARE = 0.9
 # Share of the bytes for tiles that encoded tiles kept for reuse may take, and that the
 # input tiles of concurrent tasks may. Both give way to tiles that must be held.
 CACHE_SHARE = 0.3125
+# Input tiles that a task may hold if the setting does not say.
+PANEL_BYTES = 2**31
 # A worker of CPython 3.11 on x86-64 that has loaded NumPy, Numba, ONNX Runtime, zarr
 # and h5py and computed a small product takes 258 MiB; in the middle of a short job, up
 # to 265 in addition to the planned tiles. In one of 484 waves, in eight minutes, it
@@ -76,14 +80,14 @@ class MemoryBudget:
     @property
     def cache_bytes(self) -> int:
         """Bytes of encoded tiles that may be kept for reuse."""
-        return self._at_most("cache-bytes", 1)
+        return self._at_most("cache-bytes", CACHE_BYTES, 1)
 
     def panel_bytes(self, threads: int) -> int:
         """Return the bytes for a task's input tiles if `threads` tasks run at once."""
-        return self._at_most("panel-bytes", threads)
+        return self._at_most("panel-bytes", PANEL_BYTES, threads)
 
-    def _at_most(self, setting: str, parts: int) -> int:
-        most, tiles = bytes_setting(setting), self.tile_bytes
+    def _at_most(self, setting: str, default: int, parts: int) -> int:
+        most, tiles = bytes_setting(setting, default), self.tile_bytes
         return most if tiles is None else min(most, int(tiles * CACHE_SHARE) // parts)
 
     def stretch(self) -> "MemoryBudget":

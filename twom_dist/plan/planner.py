@@ -5,14 +5,16 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from ..config import bytes_setting, setting
 from ..errors import MemoryLimitError
 from ..tiles.grid import Chunks, Grid, cut_inner, cut_strips
 from ..tiles.placement.triangle import TriangleMap
 from ..tiles.spec import Spec
 from .cluster import Cluster
-from .footprint import WorkerMemory, predict_memory
+from .footprint import Placement, WorkerMemory, predict_memory
 from .record import Plan
 from .split import Split, choose_splits, needed_rows
+from .turns import list_turns, planes_bytes, tiles_of_panel
 
 # Tasks of each thread that look at the matrices: inputs are made, and looked at, on as
 # many workers, each of which takes a few strips.
@@ -48,24 +50,31 @@ def make_plan(
     plans = []
     for split in choose_splits(spec, chunks, cluster, streams=streams):
         most = len(k) if streams else max(1, panel_bytes // per_tile)
+        if spec.engine == "cuda" and not streams and setting("panel-bytes") is None:
+            most = min(most, tiles_of_panel(max(m), max(n), max(k)))
         layers = cut_inner(len(k), split.layers, split.parts, most)
         grid = share_look(Grid(m, n, k, layers), spec, cluster)
         threads = _busy_threads(grid, spec, cluster)
         given = grid, spec, split.placement, threads
         predict = partial(predict_memory, *given, mirrors=mirrors, streams=streams)
-        most = 0 if streams else cluster.memory.cache_bytes
-        if mirrors and cluster.memory.kind == "product" and cluster.memory.limit:
-            held = predict(0)
-            most = min(most, int(KEPT_SHARE * (held.inputs + held.outputs)))
-        memory, cache_bytes = _fit_memory(predict, cluster, most, leaving)
+        if spec.engine == "cuda" and not streams and len(grid.panels) > 1:
+            fitted = _fit_turn(predict, grid, spec, split.placement, cluster, leaving)
+        else:
+            most = 0 if streams else cluster.memory.cache_bytes
+            if mirrors and cluster.memory.kind == "product" and cluster.memory.limit:
+                held = predict(0)
+                most = min(most, int(KEPT_SHARE * (held.inputs + held.outputs)))
+            fitted = _fit_memory(predict, cluster, most, leaving)
+        memory, cache_bytes, wanted, turn = fitted
         plan = Plan(
-            spec=replace(spec, cache_bytes=cache_bytes or 0),
+            spec=replace(spec, cache_bytes=cache_bytes or 0, turn=turn),
             grid=grid,
             cluster=cluster,
             memory=memory,
             mirrors=mirrors,
             streams=streams,
             bytes_moved=split.moved,
+            cramped=cache_bytes != wanted,
             **_share(grid, split, cluster.workers)._asdict(),
         )
         if cache_bytes is not None:
@@ -86,9 +95,14 @@ def make_plan(
 def share_look(grid: Grid, spec: Spec, cluster: Cluster) -> Grid:
     """Return the same with strips: enough of them for every thread."""
     lines = grid.nt if spec.twins else grid.mt + grid.nt
-    slots = cluster.workers * cluster.threads
+    # Threads of a worker share its GPU.
+    slots = cluster.workers * (1 if spec.engine == "cuda" else cluster.threads)
     tasks = 1 if slots == 1 else STRIPS_PER_THREAD * slots
-    strips = cut_strips(grid.panels, max(1, lines * grid.kt // tasks))
+    ends = grid.panels
+    if spec.engine == "cuda":
+        # Panels are short there, and chunks on a device are no tasks' own.
+        ends = tuple((x[0][0][0], x[-1][-1][1]) for x in grid.layers)
+    strips = cut_strips(ends, max(1, lines * grid.kt // tasks))
     return replace(grid, strips=strips)
 
 
@@ -116,13 +130,45 @@ def _busy_threads(grid: Grid, spec: Spec, cluster: Cluster) -> int:
     return min(cluster.threads, parts * spec.routine.count_cells(grid.mt, grid.nt))
 
 
+class _Fitted(NamedTuple):
+    """Memory of a plan, bytes of encoded tiles that are kept, and wanted, and a turn.
+
+    `kept`: None if not even what has to be held fits.
+    """
+
+    memory: WorkerMemory
+    kept: int | None
+    wanted: int
+    turn: tuple[int, int] = (0, 0)
+
+
+def _fit_turn(
+    predict: Callable[..., WorkerMemory],
+    grid: Grid,
+    spec: Spec,
+    placement: Placement,
+    cluster: Cluster,
+    leaving: bool,
+) -> _Fitted:
+    """Choose the largest turn whose sums and encoded tiles fit, or the smallest."""
+    for turn in list_turns(grid, spec, placement):
+        # The next panel's are made while some of the last one's are in use.
+        most = planes_bytes(grid, spec, turn) * (turn.edges + 2) // turn.edges
+        most = bytes_setting("cache-bytes", most)
+        own = partial(predict, turn=turn)
+        fitted = _fit_memory(own, cluster, most, leaving)
+        if fitted.kept == most:
+            break
+    return fitted._replace(turn=(turn.rows, turn.columns))
+
+
 def _fit_memory(
     predict: Callable[[int], WorkerMemory], cluster: Cluster, most: int, leaving: bool
-) -> tuple[WorkerMemory, int | None]:
+) -> _Fitted:
     """Predict the bytes on the fullest worker, and those of encoded tiles it keeps.
 
     Encoded tiles take only memory that is free otherwise, and at most `most`: they can
-    be made again. None if not even what has to be held fits.
+    be made again.
     """
     usable, memory = cluster.memory.tile_bytes, predict(most)
 
@@ -130,14 +176,14 @@ def _fit_memory(
         return memory.least if leaving else memory.total
 
     if usable is None or need(memory) <= usable:
-        return memory, most
+        return _Fitted(memory, most, most)
     least = predict(0)
     room = usable - need(least)
     if room < 0:
-        return least, None
+        return _Fitted(least, None, most)
     # Tiles of C that leave wait for their turn.
     room = min(most, room // 2 if leaving else room)
-    return predict(room), room
+    return _Fitted(predict(room), room, most)
 
 
 def _describe_need(

@@ -49,6 +49,8 @@ class Plan:
         have a placement of their own.
     held_fraction : float or None
         Share of the rows of op(A) that the fullest worker needs; None for gemm.
+    cramped : bool
+        Whether encoded tiles get less memory than they would like.
     stack : tuple of int
         Axes in front of the matrices; all other figures are those of one product.
     """
@@ -63,9 +65,10 @@ class Plan:
     idle_workers: int
     worker_grid: tuple[int, int, int] | None
     held_fraction: float | None
+    cramped: bool = False
     stack: tuple[int, ...] = ()
     # All other attributes are figures.
-    _PARTS: ClassVar = ("spec", "grid", "cluster", "memory", "mirrors")
+    _PARTS: ClassVar = ("spec", "grid", "cluster", "memory", "mirrors", "cramped")
 
     @cached_property
     def _counts(self) -> Counts:

@@ -237,7 +237,7 @@ def _lay_out_tiles(
         except MemoryLimitError:
             return False
         # A wave without room for encoded tiles would encode them again and again.
-        return plan.cache_bytes == cluster.memory.cache_bytes
+        return not plan.cramped
 
     if spec.routine.triangle:
         # A tile off the diagonal needs two rows of op(A).

@@ -53,6 +53,9 @@ class Spec:
         Whether nothing is multiplied, alpha or a dimension being 0.
     cache_bytes : int
         Bytes of encoded tiles that a process may keep.
+    turn : (int, int)
+        Rows and columns of tiles of C that a worker multiplies side by side, panel by
+        panel of k; (0, 0) leaves their order to dask.
     lazy : bool
         Whether blocks come from a scheduler, where a user may refill them in place
         between two runs.
@@ -81,6 +84,7 @@ class Spec:
     rho: float = 0.0
     empty: bool = False
     cache_bytes: int = 0
+    turn: tuple[int, int] = (0, 0)
     lazy: bool = False
     exact: bool = False
     operand: str = ""

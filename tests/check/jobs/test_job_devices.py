@@ -101,7 +101,7 @@ def test_a_worker_tells_its_device_and_what_is_free(cupy):
     assert found.held_bytes == GIB
     assert found.most_bytes is None
     assert find_device(SimpleNamespace(data={})).most_bytes is None
-    buffer = SimpleNamespace(n=720 * MIB)
+    buffer = SimpleNamespace(n=800 * MIB)
     for data in (buffer, SimpleNamespace(n=GIB, device_buffer=buffer)):
         assert find_device(SimpleNamespace(data=data)).most_bytes == 1000 * MIB
     cupy.get_default_memory_pool().get_limit.return_value = 16 * GIB
@@ -160,8 +160,8 @@ def test_a_worker_without_a_device_for_the_engine_says_why(cupy, monkeypatch):
         ([OTHER], GIB),
         (4 * [WorkerDevice("x", free_bytes=8 * GIB, own_bytes=GIB)], 3 * GIB),
         ([WorkerDevice("x", free_bytes=8 * GIB, most_bytes=5 * GIB)], 5 * GIB),
-        # What is planned with and what arrays hold are together 0.72 of all.
-        ([WorkerDevice("x", own_bytes=8 * GIB, held_bytes=int(0.72 * GIB))], 7 * GIB),
+        # What is planned with and what arrays hold are together 0.8 of all.
+        ([WorkerDevice("x", own_bytes=8 * GIB, held_bytes=int(0.8 * GIB))], 7 * GIB),
         ([WorkerDevice("x", own_bytes=GIB, held_bytes=GIB)], 1),
         ([WorkerDevice("x")], 1),
         # The fullest counts.

@@ -20,7 +20,8 @@ from twom_dist.tiles.placement.grids import (
     worker_grids,
 )
 from twom_dist.tiles.placement.homes import choose_homes
-from twom_dist.tiles.placement.plugin import PlacementPlugin, with_ancestors
+from twom_dist.tiles.placement.plugin import PlacementPlugin
+from twom_dist.tiles.placement.seating import with_ancestors
 from twom_dist.tiles.placement.triangle import triangle_map
 
 
@@ -120,7 +121,7 @@ class FakeTask:
         self.key, self.state, self.who_has = key, state, held
         self.dependencies, self.dependents = dependencies, []
         self.worker_restrictions = set(restricted)
-        self.host_restrictions = self.resource_restrictions = None
+        self.host_restrictions = self.resource_restrictions = self.run_spec = None
         for needed in dependencies:
             needed.dependents.append(self)
 

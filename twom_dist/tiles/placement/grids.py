@@ -23,6 +23,11 @@ class WorkerGrid:
     pr: int
     pc: int
 
+    @property
+    def workers(self) -> int:
+        """Slots."""
+        return self.pr * self.pc
+
     def slot(self, i: int, j: int) -> int:
         """Slot of a C tile."""
         return (i % self.pr) * self.pc + j % self.pc

@@ -1,7 +1,4 @@
-"""A scheduler plugin that places product tasks and their inputs to move the least data.
-
-Tiles of a rectangle go to a grid of workers, tiles of a triangle where `triangle` puts
-them.
+"""A scheduler plugin that places and orders product tasks to move and hold little.
 
 Layer annotations vanish in array optimisation (dask/dask#7036), so the restrictions
 are set where the graph arrives. They are loose: a worker that dies or pauses loses its
@@ -11,42 +8,21 @@ never a result.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from ...typing import Cell
-from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES, UPDATE
-from .grids import WorkerGrid, assign_slots, balanced_grids
-from .homes import choose_homes
-from .triangle import TriangleMap, triangle_map
+from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES
+from .order import Step, order_along_k, turn_of
+from .replicas import Replicas
+from .seating import place_product, stage_and_token
 
 PLUGIN_NAME = "twom-placement"
+# What the logs of workers say of tiles that are dropped.
+DROPPED = "twom-dropped"
 # After such a pause other workers take over what the paused one has not begun.
 # Shorter pauses, while a tile is written to disk, cost less than moving its inputs.
 PAUSE_SECONDS = 5.0
-
-# Stages whose tiles may be inputs of another product; and what these are decoded from.
-RESULTS = (PRODUCT, UPDATE)
-SUMS = (PANEL, REDUCE)
-# A cell, and a layer of workers along k.
-Place = tuple[int, int, int]
-
-
-def _stage_and_token(key: Any) -> tuple[str, str]:
-    """Split ``twom-<stage>-<token>`` of a tuple key; two empty strings otherwise."""
-    return _split(key[0]) if isinstance(key, tuple) and key else ("", "")
-
-
-@lru_cache(maxsize=1024)
-def _split(name: Any) -> tuple[str, str]:
-    if not (isinstance(name, str) and name.startswith("twom-")):
-        return "", ""
-    # dask names a fused chain of tasks by the stages of all of them.
-    stage, token = name.split("-")[1], name.rpartition("-")[2]
-    return f"twom-{stage}", token
 
 
 class PlacementPlugin(SchedulerPlugin):
@@ -60,14 +36,18 @@ class PlacementPlugin(SchedulerPlugin):
         self.scheduler = scheduler
         self.placed: set[Any] = set()
         self.paused: dict[str, asyncio.TimerHandle] = {}
+        self.replicas = Replicas()
 
     def update_graph(self, scheduler: Any, *, tasks: list[Any], **kwargs: Any) -> None:
-        """Place the products among the tasks that have just arrived."""
-        products = defaultdict(list)
+        """Place and order the products among the tasks that have just arrived."""
+        products, scaling = defaultdict(list), defaultdict(list)
         for key in tasks:
-            stage, token = _stage_and_token(key)
-            if stage in (PRODUCT, PANEL, REDUCE) and key in scheduler.tasks:
-                products[token].append(scheduler.tasks[key])
+            stage, token = stage_and_token(key)
+            if stage and key in scheduler.tasks:
+                if stage in (PRODUCT, PANEL, REDUCE):
+                    products[token].append(scheduler.tasks[key])
+                elif stage in SCALING_STAGES:
+                    scaling[token].append(scheduler.tasks[key])
         workers = sorted(
             address
             for address, state in scheduler.workers.items()
@@ -75,10 +55,37 @@ class PlacementPlugin(SchedulerPlugin):
         )
         if len(workers) > 1:
             for states in products.values():
-                for task, worker in _place(states, workers):
-                    task.worker_restrictions = {worker}
-                    task.loose_restrictions = True
-                    self.placed.add(task.key)
+                self._place(states, workers)
+        last = len(tasks)
+        for token, states in products.items():
+            if any(turn_of(states[0])):
+                self._order(states, scaling[token], last, len(tasks))
+                last += len(states)
+
+    def _place(self, states: list[Any], workers: list[str]) -> None:
+        """Place a product."""
+        placed = place_product(states, workers)
+        for task, worker in placed.workers.items():
+            task.worker_restrictions = {worker}
+            task.loose_restrictions = True
+            self.placed.add(task.key)
+        for task, tiles in placed.received.items():
+            keys = [tile.key for tile in tiles]
+            self.replicas.watch(task.key, placed.workers[task], keys)
+
+    def _order(
+        self, states: list[Any], scaling: list[Any], last: int, count: int
+    ) -> None:
+        """Order the tasks of a product behind `last`; what scales comes before all."""
+        steps = []
+        for task in states:
+            stage, (i, j, *rest) = stage_and_token(task.key)[0], task.key[1:]
+            worker = next(iter(task.worker_restrictions or ("",)))
+            steps.append(Step(task, worker, stage, (i, j), rest[1] if rest else 0))
+        for place, task in enumerate(order_along_k(steps, turn_of(states[0]))):
+            task.priority = (*task.priority[:-1], last + place)
+        for task in scaling:
+            task.priority = (*task.priority[:-1], task.priority[-1] - count)
 
     def transition(
         self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any
@@ -90,6 +97,8 @@ class PlacementPlugin(SchedulerPlugin):
         """
         if key not in self.placed:
             return
+        if finish in ("memory", "forgotten"):
+            self._drop_replicas(key)
         if finish == "forgotten":
             self.placed.discard(key)
         stealing = self.scheduler.extensions.get("stealing")
@@ -100,6 +109,19 @@ class PlacementPlugin(SchedulerPlugin):
             for owner in (stealing, self.scheduler):
                 for unknown in getattr(owner, "unknown_durations", {}).values():
                     unknown.discard(task)
+
+    def _drop_replicas(self, key: Any) -> None:
+        """Have a worker drop the tiles that it got for this task, and needs no more."""
+        worker, tiles = self.replicas.done(key)
+        state = self.scheduler.workers.get(worker)
+        found = [self.scheduler.tasks.get(tile) for tile in tiles]
+        keys = [
+            task.key
+            for task in found
+            if task is not None and state in task.who_has and len(task.who_has) > 1
+        ]
+        if keys:
+            self.scheduler.request_remove_replicas(worker, keys, stimulus_id=DROPPED)
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         """Lift the restrictions of tasks that were placed on a worker that has gone.
@@ -141,7 +163,7 @@ class PlacementPlugin(SchedulerPlugin):
         loads = {ws: len(ws.processing) for ws in self.scheduler.running}
         for task in list(state.processing) if loads else ():
             placed = task.key in self.placed
-            if not placed and not _stage_and_token(task.key)[0]:
+            if not placed and not stage_and_token(task.key)[0]:
                 continue
             other = min(loads, key=loads.__getitem__)
             loads[other] += 1
@@ -150,178 +172,3 @@ class PlacementPlugin(SchedulerPlugin):
             # A worker does not give away a task that runs already.
             stealing.move_task_request(task, state, other)
         self._let_go_later(worker)
-
-
-def _place(states: list[Any], workers: list[str]) -> Iterator[tuple[Any, str]]:
-    """Place the tasks of one product, then its input tiles and what scales them.
-
-    A product that the user has placed already is left as it is.
-    """
-    if any(map(_is_restricted, states)):
-        return
-    needed = _collect_needed(states)
-    own = _stage_and_token(states[0].key)[1]
-    uses = {task: cells for task, cells in needed.items() if _is_tile(task, own)}
-    seating = _choose({_cell(ts) for ts in states}, uses, workers)
-    for ts in states:
-        worker = seating.workers[seating.slots[_cell(ts)]]
-        yield ts, worker
-        for dependent in ts.dependents:
-            # The same tile, or its mirror image.
-            updates = _stage_and_token(dependent.key)[0] == UPDATE
-            if updates and not _is_restricted(dependent):
-                yield dependent, worker
-    seats = {
-        tile: {seating.workers[slot] for slot in slots}
-        for tile, slots in seating.needs.items()
-    }
-    scaling = {
-        task: [x for x in task.dependencies if x in seats]
-        for task in _list_scaling(needed)
-    }
-    held = {tile: [ws.address for ws in tile.who_has or ()] for tile in seats}
-    groups = [*scaling.values(), *([tile] for tile in seats)]
-    homes = choose_homes(groups, seats, held)
-    fresh = (x for x in homes.items() if _stage_and_token(x[0].key)[0] not in RESULTS)
-    yield from with_ancestors([*fresh])
-    for task, tiles in scaling.items():
-        if tiles:
-            yield task, homes[tiles[0]]
-
-
-def _is_restricted(ts: Any) -> bool:
-    """Tell whether somebody else has said where a task may run."""
-    return bool(
-        ts.worker_restrictions or ts.host_restrictions or ts.resource_restrictions
-    )
-
-
-def _cell(ts: Any) -> Place:
-    """Return the cell of a task, and the layer of workers along k where it belongs."""
-    i, j, *rest = ts.key[1:]
-    if not rest:
-        # A tile of C is decoded where the sums of all of k are.
-        sums = (x.key[3] for x in ts.dependencies if _stage_and_token(x.key)[0] in SUMS)
-        rest = [next(sums, 0)]
-    return i, j, rest[0]
-
-
-def _collect_needed(states: list[Any]) -> dict[Any, set[Place]]:
-    """Find all that the tasks of one product take, and for which cells and layers."""
-    needed: dict[Any, set[Place]] = defaultdict(set)
-    for ts in states:
-        place = _cell(ts)
-        for task in ts.dependencies:
-            needed[task].add(place)
-    return needed
-
-
-def _is_tile(task: Any, own: str) -> bool:
-    """Tell a chunk of A, B or C from the intermediate results of a product."""
-    stage, token = _stage_and_token(task.key)
-    return not stage or (stage in RESULTS and token != own)
-
-
-def _list_scaling(needed: Iterable[Any]) -> list[Any]:
-    """List the scaling tasks of one product that nobody has placed."""
-    found: dict[Any, None] = {}
-    tasks = [*needed]
-    while tasks:
-        scaling = [
-            task
-            for task in dict.fromkeys(tasks)
-            if task not in found
-            and _stage_and_token(task.key)[0] in SCALING_STAGES
-            and not _is_restricted(task)
-        ]
-        found |= dict.fromkeys(scaling)
-        tasks = [before for task in scaling for before in task.dependencies]
-    return [*found]
-
-
-class _Seating(NamedTuple):
-    """A layout on the workers: slots of the cells, and a worker for each slot."""
-
-    moved: int
-    slots: dict[Place, int]
-    needs: dict[Any, set[int]]  # an input tile -> the slots that need it
-    workers: list[str]
-
-
-def _choose(
-    places: set[Place], uses: dict[Any, set[Place]], workers: list[str]
-) -> _Seating:
-    """Choose layout and workers: least load, then fewest bytes that must move."""
-    mt, nt, layers = (1 + max(indices) for indices in zip(*places, strict=True))
-    cells = {place[:2] for place in places}
-    own = max(1, len(workers) // layers)
-    if mt > 1 and _is_triangle(cells, mt):
-        return _seat(triangle_map(mt, own), own, places, uses, workers)
-    grids = balanced_grids(own, mt, nt)
-    grids.sort(key=lambda grid: abs(grid.pr - grid.pc))
-    seatings = [_seat(grid, own, places, uses, workers) for grid in grids]
-    return min(seatings, key=lambda seating: seating.moved)
-
-
-def _is_triangle(cells: set[Cell], count: int) -> bool:
-    """Tell whether these are all cells on one side of the diagonal, and on it."""
-    if len(cells) != count * (count + 1) // 2:
-        return False
-    return all(i >= j for i, j in cells) or all(i <= j for i, j in cells)
-
-
-def _seat(
-    layout: WorkerGrid | TriangleMap,
-    own: int,
-    places: set[Place],
-    uses: dict[Any, set[Place]],
-    workers: list[str],
-) -> _Seating:
-    """Give each slot the worker that holds most of what it needs.
-
-    `own`: slots of a layer; each is laid out alike.
-    """
-    slots = {
-        (i, j, layer): (layer * own + layout.slot(i, j)) % len(workers)
-        for i, j, layer in places
-    }
-    needs = {tile: {slots[place] for place in uses[tile]} for tile in uses}
-    # One for each worker, though a layout may have fewer slots.
-    gains: list[dict[str, int]] = [defaultdict(int) for _ in workers]
-    total = 0
-    for tile, slots_of_tile in needs.items():
-        nbytes = tile.get_nbytes()
-        total += nbytes * len(slots_of_tile)
-        for holder in tile.who_has or ():
-            for slot in slots_of_tile:
-                gains[slot][holder.address] += nbytes
-    seats = assign_slots(gains, workers)
-    moved = total - sum(gains[s][w] for s, w in enumerate(seats))
-    return _Seating(moved, slots, needs, seats)
-
-
-def with_ancestors(tiles: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
-    """Yield tiles with their workers, and their ancestors that one worker alone needs.
-
-    A task is followed once all of its dependents are on one worker, so that each edge
-    of the graph is looked at once.
-    """
-    waiting: dict[Any, int] = {}
-    homes: dict[Any, set[str]] = defaultdict(set)
-    found = [(tile, worker) for tile, worker in tiles if _may_be_placed(tile)]
-    while found:
-        task, worker = found.pop()
-        yield task, worker
-        for needed in task.dependencies:
-            key = needed.key
-            waiting[key] = waiting.get(key, len(needed.dependents)) - 1
-            homes[key].add(worker)
-            alone = not waiting[key] and len(homes[key]) == 1
-            if alone and not _stage_and_token(key)[0] and _may_be_placed(needed):
-                found.append((needed, worker))
-
-
-def _may_be_placed(task: Any) -> bool:
-    """Tell whether a task is still to be computed, and nobody has said where."""
-    to_be_computed = task.state in ("released", "waiting", "no-worker")
-    return to_be_computed and not task.who_has and not _is_restricted(task)

@@ -1,0 +1,95 @@
+"""Dask graphs on devices that only keep a clock: what products cost there, counted.
+
+See `benchmarks.clocked`: the CUDA engine's launches, on NumPy blocks that stand for
+ones whose sides are 64 times as long.
+"""
+
+from contextlib import contextmanager
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, wait
+
+import twom_dist as td
+from benchmarks import clocked
+from tests.run.workers.test_placement_on_workers import start_workers
+
+WORKERS, TILES, TILE = 4, 4, 128
+SIDE = TILE * TILES
+
+
+@contextmanager
+def devices(workers=WORKERS, **options):
+    """Start workers with a device each, and two threads as local clusters have them."""
+    with (
+        clocked.clocked_devices(),
+        start_workers(workers, **options) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def persisted(client, seed):
+    """Make a matrix whose tiles lie on the workers in turns."""
+    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    rng, tiles = np.random.default_rng(seed), []
+    for n in range(TILES**2):
+        tile = rng.standard_normal((2, TILE, TILE))
+        at = workers[(5 * n + n // TILES) % len(workers)]
+        (tile,) = client.scatter([tile[0] + 1j * tile[1]], workers=[at])
+        tiles.append(da.from_delayed(tile, (TILE, TILE), complex))
+    rows = [
+        da.concatenate(tiles[i : i + TILES], axis=1) for i in range(0, TILES**2, TILES)
+    ]
+    found = client.persist(da.concatenate(rows, axis=0))
+    wait(found)
+    return found
+
+
+def run(client, routine, *given, **options):
+    """Multiply, and return the plan and what each device did."""
+    clocked.reset()
+    plan = td.plan(routine, *given, **options)
+    product = client.persist(routine(*given, **options))
+    wait(product)
+    return plan, [clocked.report(name) for name in range(WORKERS)], product
+
+
+@pytest.mark.parametrize("options", [{}, {"num_moduli": 16}], ids=["default", "given"])
+def test_a_product_encodes_once_and_holds_what_its_plan_says(options):
+    with devices() as client:
+        a, b = (persisted(client, seed) for seed in (1, 2))
+        plan, found_there, _ = run(client, td.gemm, a, b, **options)
+        held = client.run(held_bytes)
+        replicas = [len(x) for x in client.who_has([a, b]).values()]
+    pr, pc, _ = plan.worker_grid
+    edges = TILES // pr + TILES // pc
+    assert plan.spec.turn == (TILES // pr, TILES // pc)
+    for found in found_there:
+        assert found["encoded"] == edges * TILES
+        assert found["counts"]["products"] == TILES**3 // WORKERS
+    fetches = sum(found["counts"].get("fetch", 0) for found in found_there)
+    assert fetches <= 6 if not options else fetches == 0
+    # Beside the products.
+    assert plan.num_tasks - TILES**3 <= 3 * TILES**2
+    # Nothing stays of what came from other workers.
+    assert replicas == [1] * 2 * TILES**2
+    peak = max(found["peak_bytes"] for found in found_there)
+    assert peak <= clocked.AREA * (plan.peak_worker_bytes - plan.memory.inputs)
+    assert max(held.values()) <= plan.memory.inputs + plan.memory.outputs
+
+
+def held_bytes(dask_worker):
+    return sum(x.nbytes for x in dask_worker.data.values() if hasattr(x, "nbytes"))
+
+
+def test_an_update_encodes_once_as_well():
+    with devices() as client:
+        a = persisted(client, 3)
+        plan, found_there, _ = run(client, td.herk, a, num_moduli=16)
+    held = plan.held_fraction * TILES
+    for found in found_there:
+        assert found["encoded"] <= held * TILES
+    made = sum(found["encoded"] for found in found_there)
+    assert made <= held * TILES * WORKERS

@@ -1,0 +1,82 @@
+"""Turns of a GPU: tiles of C that are multiplied side by side, panel by panel of k.
+
+A tile of C takes a panel after the one before, so that the next one's inputs arrive
+while other tiles are multiplied; and a tile of A or B is encoded once for all tiles of
+C that are side by side, then dropped. Their sums have to be held meanwhile. SLATE's
+gemmC goes along k in the same way.
+"""
+
+from collections.abc import Iterator
+from math import ceil
+from typing import NamedTuple
+
+from ..tiles.grid import Grid
+from ..tiles.placement.grids import WorkerGrid
+from ..tiles.placement.triangle import TriangleMap
+from ..tiles.spec import Spec
+
+# mnk of a panel: 15 ms at the 146 TF/s that tiles of 8192 reach on an H100
+# (benchmarks/results/gpu.jsonl), beside some 1 ms that dask spends on a task.
+PANEL_VOLUME = 2**38
+
+
+class Turn(NamedTuple):
+    """Tiles of C of one worker that are multiplied side by side.
+
+    Attributes
+    ----------
+    rows, columns : int
+    cells : int
+        The tiles that are computed among them.
+    edges : int
+        Rows and columns of tiles of A and B that they need.
+    """
+
+    rows: int
+    columns: int
+    cells: int
+    edges: int
+
+
+def tiles_of_panel(mb: int, nb: int, kb: int) -> int:
+    """Return the tiles along k that make a task long enough.
+
+    Examples
+    --------
+    >>> tiles_of_panel(8192, 8192, 8192), tiles_of_panel(4096, 4096, 4096)
+    (1, 4)
+    """
+    return max(1, PANEL_VOLUME // max(1, mb * nb * kb))
+
+
+def list_turns(
+    grid: Grid, spec: Spec, placement: WorkerGrid | TriangleMap
+) -> Iterator[Turn]:
+    """List the possible turns of the fullest worker, from all of its tiles to one."""
+    if isinstance(placement, TriangleMap):
+        slots = {*placement.slots.values()}
+        held = max((len(placement.rows_of(slot)) for slot in slots), default=1)
+        rows, columns, matrices = held, held, spec.routine.matrices
+        cells = spec.routine.count_cells(grid.mt, grid.nt)
+        most = ceil(placement.balance * cells / max(1, len(slots)))
+    else:
+        rows, columns = -(-grid.mt // placement.pr), -(-grid.nt // placement.pc)
+        held, matrices, most = rows + columns, 1, rows * columns
+    while True:
+        edges = matrices * min(rows + columns, held)
+        yield Turn(rows, columns, min(rows * columns, most), edges)
+        if rows == columns == 1:
+            return
+        if rows >= columns:
+            rows = -(-rows // 2)
+        else:
+            columns = -(-columns // 2)
+
+
+def planes_bytes(grid: Grid, spec: Spec, turn: Turn) -> int:
+    """Return the bytes of the encoded tiles of one panel of a turn."""
+    if spec.native or spec.empty:
+        return 0
+    k = max(sum(grid.k[lo:hi]) for lo, hi in grid.panels)
+    side = max(*grid.m, *grid.n)
+    return len(spec.system.planes) * turn.edges * side * k

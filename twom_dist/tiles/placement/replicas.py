@@ -1,0 +1,38 @@
+"""Copies of input tiles on the workers, dropped once a product needs them no more.
+
+The scheduler's memory manager looks for such copies every two seconds; a product of
+GPUs is done by then, and a worker that went along k would hold all that it had got.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+
+class Replicas:
+    """For each worker the tiles that it has got, and the tasks that wait for them."""
+
+    def __init__(self) -> None:
+        # A task -> its worker, and the tiles that came from elsewhere.
+        self._tasks: dict[Any, tuple[str, list[Any]]] = {}
+        self._waiting: dict[str, Counter[Any]] = defaultdict(Counter)
+
+    def watch(self, task: Any, worker: str, tiles: Iterable[Any]) -> None:
+        """Expect a task on a worker that does not hold these tiles itself."""
+        own = list(tiles)
+        if own:
+            self._tasks[task] = worker, own
+            self._waiting[worker].update(own)
+
+    def done(self, task: Any) -> tuple[str, list[Any]]:
+        """Return the tiles that a worker needs no more after this task."""
+        worker, tiles = self._tasks.pop(task, ("", ()))
+        waiting, dropped = self._waiting[worker], []
+        for tile in tiles:
+            waiting[tile] -= 1
+            if waiting[tile] <= 0:
+                del waiting[tile]
+                dropped.append(tile)
+        if not waiting:
+            del self._waiting[worker]
+        return worker, dropped

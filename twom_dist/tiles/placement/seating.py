@@ -1,0 +1,233 @@
+"""The workers of a product's tasks, of its input tiles and of what scales them.
+
+Tiles of a rectangle go to a grid of workers, tiles of a triangle where `triangle` puts
+them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ...typing import Cell
+from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES, UPDATE
+from .grids import WorkerGrid, assign_slots, balanced_grids
+from .homes import choose_homes
+from .triangle import TriangleMap, triangle_map
+
+# Stages whose tiles may be inputs of another product; and what these are decoded from.
+RESULTS = (PRODUCT, UPDATE)
+SUMS = (PANEL, REDUCE)
+# A cell, and a layer of workers along k.
+Place = tuple[int, int, int]
+
+
+def stage_and_token(key: Any) -> tuple[str, str]:
+    """Split ``twom-<stage>-<token>`` of a tuple key; two empty strings otherwise."""
+    return _split(key[0]) if isinstance(key, tuple) and key else ("", "")
+
+
+@lru_cache(maxsize=1024)
+def _split(name: Any) -> tuple[str, str]:
+    if not (isinstance(name, str) and name.startswith("twom-")):
+        return "", ""
+    # dask names a fused chain of tasks by the stages of all of them.
+    stage, token = name.split("-")[1], name.rpartition("-")[2]
+    return f"twom-{stage}", token
+
+
+class Placed(NamedTuple):
+    """Workers of the tasks of one product, and the tiles that have to come there.
+
+    Attributes
+    ----------
+    workers : dict
+        Those of its inputs and of what scales them as well.
+    received : dict
+        For each product task the tiles that its worker does not hold.
+    """
+
+    workers: dict[Any, str]
+    received: dict[Any, list[Any]]
+
+
+def place_product(states: list[Any], workers: list[str]) -> Placed:
+    """Place the tasks of one product, then its input tiles and what scales them.
+
+    A product that the user has placed already is left as it is.
+    """
+    if any(map(is_restricted, states)):
+        return Placed({}, {})
+    needed = _collect_needed(states)
+    own = stage_and_token(states[0].key)[1]
+    uses = {task: cells for task, cells in needed.items() if _is_tile(task, own)}
+    seating = _choose({_cell(ts) for ts in states}, uses, workers)
+    placed: dict[Any, str] = {}
+    for ts in states:
+        worker = placed[ts] = seating.workers[seating.slots[_cell(ts)]]
+        for dependent in ts.dependents:
+            # The same tile, or its mirror image.
+            updates = stage_and_token(dependent.key)[0] == UPDATE
+            if updates and not is_restricted(dependent):
+                placed[dependent] = worker
+    seats = {
+        tile: {seating.workers[slot] for slot in slots}
+        for tile, slots in seating.needs.items()
+    }
+    scaling = {
+        task: [x for x in task.dependencies if x in seats]
+        for task in _list_scaling(needed)
+    }
+    held = {tile: [ws.address for ws in tile.who_has or ()] for tile in seats}
+    groups = [*scaling.values(), *([tile] for tile in seats)]
+    homes = choose_homes(groups, seats, held)
+    received = {
+        ts: [
+            tile
+            for tile in ts.dependencies
+            if tile in seats and placed[ts] not in (held[tile] or [homes[tile]])
+        ]
+        for ts in states
+    }
+    fresh = (x for x in homes.items() if stage_and_token(x[0].key)[0] not in RESULTS)
+    placed |= with_ancestors([*fresh])
+    placed |= {task: homes[tiles[0]] for task, tiles in scaling.items() if tiles}
+    return Placed(placed, received)
+
+
+def is_restricted(ts: Any) -> bool:
+    """Tell whether somebody else has said where a task may run."""
+    return bool(
+        ts.worker_restrictions or ts.host_restrictions or ts.resource_restrictions
+    )
+
+
+def _cell(ts: Any) -> Place:
+    """Return the cell of a task, and the layer of workers along k where it belongs."""
+    i, j, *rest = ts.key[1:]
+    if not rest:
+        # A tile of C is decoded where the sums of all of k are.
+        sums = (x.key[3] for x in ts.dependencies if stage_and_token(x.key)[0] in SUMS)
+        rest = [next(sums, 0)]
+    return i, j, rest[0]
+
+
+def _collect_needed(states: list[Any]) -> dict[Any, set[Place]]:
+    """Find all that the tasks of one product take, and for which cells and layers."""
+    needed: dict[Any, set[Place]] = defaultdict(set)
+    for ts in states:
+        place = _cell(ts)
+        for task in ts.dependencies:
+            needed[task].add(place)
+    return needed
+
+
+def _is_tile(task: Any, own: str) -> bool:
+    """Tell a chunk of A, B or C from the intermediate results of a product."""
+    stage, token = stage_and_token(task.key)
+    return not stage or (stage in RESULTS and token != own)
+
+
+def _list_scaling(needed: Iterable[Any]) -> list[Any]:
+    """List the scaling tasks of one product that nobody has placed."""
+    found: dict[Any, None] = {}
+    tasks = [*needed]
+    while tasks:
+        scaling = [
+            task
+            for task in dict.fromkeys(tasks)
+            if task not in found
+            and stage_and_token(task.key)[0] in SCALING_STAGES
+            and not is_restricted(task)
+        ]
+        found |= dict.fromkeys(scaling)
+        tasks = [before for task in scaling for before in task.dependencies]
+    return [*found]
+
+
+class _Seating(NamedTuple):
+    """A layout on the workers: slots of the cells, and a worker for each slot."""
+
+    moved: int
+    slots: dict[Place, int]
+    needs: dict[Any, set[int]]  # an input tile -> the slots that need it
+    workers: list[str]
+
+
+def _choose(
+    places: set[Place], uses: dict[Any, set[Place]], workers: list[str]
+) -> _Seating:
+    """Choose layout and workers: least load, then fewest bytes that must move."""
+    mt, nt, layers = (1 + max(indices) for indices in zip(*places, strict=True))
+    cells = {place[:2] for place in places}
+    own = max(1, len(workers) // layers)
+    if mt > 1 and _is_triangle(cells, mt):
+        return _seat(triangle_map(mt, own), own, places, uses, workers)
+    grids = balanced_grids(own, mt, nt)
+    grids.sort(key=lambda grid: abs(grid.pr - grid.pc))
+    seatings = [_seat(grid, own, places, uses, workers) for grid in grids]
+    return min(seatings, key=lambda seating: seating.moved)
+
+
+def _is_triangle(cells: set[Cell], count: int) -> bool:
+    """Tell whether these are all cells on one side of the diagonal, and on it."""
+    if len(cells) != count * (count + 1) // 2:
+        return False
+    return all(i >= j for i, j in cells) or all(i <= j for i, j in cells)
+
+
+def _seat(
+    layout: WorkerGrid | TriangleMap,
+    own: int,
+    places: set[Place],
+    uses: dict[Any, set[Place]],
+    workers: list[str],
+) -> _Seating:
+    """Give each slot the worker that holds most of what it needs.
+
+    `own`: slots of a layer; each is laid out alike.
+    """
+    slots = {
+        (i, j, layer): (layer * own + layout.slot(i, j)) % len(workers)
+        for i, j, layer in places
+    }
+    needs = {tile: {slots[place] for place in uses[tile]} for tile in uses}
+    # One for each worker, though a layout may have fewer slots.
+    gains: list[dict[str, int]] = [defaultdict(int) for _ in workers]
+    total = 0
+    for tile, slots_of_tile in needs.items():
+        nbytes = tile.get_nbytes()
+        total += nbytes * len(slots_of_tile)
+        for holder in tile.who_has or ():
+            for slot in slots_of_tile:
+                gains[slot][holder.address] += nbytes
+    seats = assign_slots(gains, workers)
+    moved = total - sum(gains[s][w] for s, w in enumerate(seats))
+    return _Seating(moved, slots, needs, seats)
+
+
+def with_ancestors(tiles: list[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
+    """Yield tiles with their workers, and their ancestors that one worker alone needs.
+
+    A task is followed once all of its dependents are on one worker, so that each edge
+    of the graph is looked at once.
+    """
+    waiting: dict[Any, int] = {}
+    homes: dict[Any, set[str]] = defaultdict(set)
+    found = [(tile, worker) for tile, worker in tiles if _may_be_placed(tile)]
+    while found:
+        task, worker = found.pop()
+        yield task, worker
+        for needed in task.dependencies:
+            key = needed.key
+            waiting[key] = waiting.get(key, len(needed.dependents)) - 1
+            homes[key].add(worker)
+            alone = not waiting[key] and len(homes[key]) == 1
+            if alone and not stage_and_token(key)[0] and _may_be_placed(needed):
+                found.append((needed, worker))
+
+
+def _may_be_placed(task: Any) -> bool:
+    """Tell whether a task is still to be computed, and nobody has said where."""
+    to_be_computed = task.state in ("released", "waiting", "no-worker")
+    return to_be_computed and not task.who_has and not is_restricted(task)
