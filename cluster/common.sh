@@ -30,8 +30,8 @@ patience=60                  # seconds between SIGTERM and SIGKILL
 #   --memory-limit BYTES      memory limit of each worker, e.g. 16GiB  [equal shares]
 #   --pool-size SIZE          memory pool on each GPU: a share, or bytes; 0: none [0.9]
 #   --device-memory-limit SIZE  GPU memory that outputs of tasks may take before dask
-#                             moves them to the host: 0.85 of the pool less a quarter
-#                             for memory inside tasks                         [0.57]
+#                             moves them to the host: 0.72 of the pool, since tasks
+#                             need the rest                                   [0.65]
 #   --interface NAME          network interface, e.g. ib0   [the one to the other nodes]
 #   --protocol NAME           tls, or tcp or ucx without encryption               [tls]
 #   --tls-ca-file FILE        CA certificate: admit only processes with a certificate of
@@ -44,7 +44,7 @@ patience=60                  # seconds between SIGTERM and SIGKILL
 #   --wait SECONDS            time limit for the scheduler, and again for workers  [60]
 #   --venv FOLDER             virtual environment with twom-dist   [programs on PATH]
 # to here
-declare -A option=([device]=auto [threads]=1 [pool-size]=0.9 [device-memory-limit]=0.57 [wait]=60)
+declare -A option=([device]=auto [threads]=1 [pool-size]=0.9 [device-memory-limit]=0.65 [wait]=60)
 for name in workers memory-limit interface protocol tls-{ca-file,cert,key} dashboard \
     scratch logs venv; do
     option[$name]=''

@@ -8,25 +8,13 @@ from typing import Any
 from dask.utils import format_bytes
 
 from ..errors import EngineUnavailableError
-from ..plan import Cluster, make_plan
-from ..problem.call import Terms
-from ..problem.choice import Choice
-from ..problem.matrices import read_shape
-from ..problem.problem import of_headers
-from ..tiles.routine import ROUTINES
+from ..plan.memory import OUTPUT_SHARE
 from .nvml import Gpu, Gpus
 
 INSTALL = "pip install 'twom-dist[cuda12]', or cuda13 as the driver is"
 # Share of a device's free memory; contexts, cuBLAS and the modules of the kernels need
 # the rest. By arithmetic; not measured.
 _POOL_SHARE = 0.9
-# Share of the pool's memory that tasks leave; blocks in transfer and the gaps between
-# blocks need the rest. By arithmetic; not measured.
-_OUTPUT_SHARE = 0.85
-# Side of the largest tiles for whose tasks room is reserved, and the largest share of
-# the pool that is reserved: small devices get smaller tiles.
-_TILE = 8192
-_TASK_SHARE = 0.25
 # A GPU with less memory free than this share of the largest one is worth a warning.
 _BUSY_SHARE = 0.5
 
@@ -35,31 +23,19 @@ def choose_pool(gpus: Sequence[Gpu]) -> dict[str, Any]:
     """Choose the memory pool of dask-cuda's workers, and when they begin to spill.
 
     ``rmm_pool_size = 0.9 free``, for the GPU with the least free memory, and
-    ``device_memory_limit = 0.85 (rmm_pool_size - tasks)``, where `tasks` is the memory
-    that tasks use inside according to the plan of a product, but at most a quarter of
-    the pool: dask-cuda sees only the inputs and outputs of tasks. On an empty H100 of
-    79 GiB the pool, the limit and `tasks` are 71, 50 and 11.6 GiB.
+    ``device_memory_limit = 0.72 rmm_pool_size``: dask-cuda sees only the inputs and
+    outputs of tasks. On an empty H100 of 79 GiB they are 71 and 51 GiB.
     """
     pool = int(_POOL_SHARE * min(gpu.free_bytes for gpu in gpus))
     # dask-cuda refuses a pool without RMM, and has none for memory the host shares.
     if find_spec("rmm") is None or pool == 0:
         return {}
     _warn_of_busy(gpus)
-    tasks = min(_task_bytes(), int(_TASK_SHARE * pool))
     return {
         "rmm_pool_size": pool,
         "rmm_allocator_external_lib_list": ["cupy"],
-        "device_memory_limit": int(_OUTPUT_SHARE * (pool - tasks)),
+        "device_memory_limit": int(OUTPUT_SHARE * pool),
     }
-
-
-def _task_bytes() -> int:
-    """Return the bytes that a complex128 task takes inside, encoded tiles included."""
-    x = read_shape("A", (2 * _TILE, 2 * _TILE), "complex128")
-    posed = of_headers(Terms(ROUTINES["gemm"], Choice(engine="cuda")), x, x)
-    tiles = (_TILE, _TILE)
-    memory = make_plan(posed.spec, (tiles, tiles, tiles), Cluster()).memory
-    return memory.encoded + memory.temporaries
 
 
 def _warn_of_busy(gpus: Sequence[Gpu]) -> None:

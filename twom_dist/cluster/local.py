@@ -88,7 +88,8 @@ def choose_workers(
         problem = f"{n_workers} workers do not fit on this machine, which has {has}"
         raise PlanError(problem, f"Start at most {most}", "too-many-workers")
     if threads_per_worker is None:
-        threads_per_worker = 1 if num_gpus else max(1, cores // n_workers)
+        # On a GPU one task is launched while another is waited for.
+        threads_per_worker = 2 if num_gpus else max(1, cores // n_workers)
     share = memory // n_workers if limit is None else limit
     return Cluster(n_workers, threads_per_worker, MemoryBudget(share or None))
 
@@ -166,8 +167,9 @@ def local_cluster(
         Default: one for each GPU. Without GPUs: one for each core up to four, then
         about the square root of the number of cores, as far as memory allows.
     threads_per_worker : int, optional
-        Number of tasks that run at once on a worker. Default: one on a GPU, otherwise
-        as many as it takes to use all cores.
+        Number of tasks that run at once on a worker. Default: two on a GPU, which are
+        launched on streams of their own, otherwise as many as it takes to use all
+        cores.
     memory_limit : int, float or str, optional
         Limit on each worker's host memory, in any form that dask accepts; 0 means no
         limit. Default: an equal share of the machine's memory.
@@ -211,8 +213,7 @@ def local_cluster(
     -----
     Workers are new processes that import the main script again: in a script, call
     `local_cluster` under ``if __name__ == "__main__":``. On GPUs, dask-cuda moves
-    outputs to the host once they exceed 0.85 of the part of the pool that tasks leave.
-    Tasks count as those of tiles of 8192 x 8192, and as at most a quarter of the pool.
+    outputs to the host once they exceed 0.72 of the pool: tasks need the rest.
 
     Examples
     --------

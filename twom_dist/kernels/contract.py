@@ -61,8 +61,12 @@ class Engine(Looks, Protocol):
         """Scope of one dask task: its share of threads; device work done on exit."""
         ...
 
+    def share(self, encoded: Encoded) -> Encoded:
+        """Return an encoded tile that other threads may take from here on."""
+        ...
+
     def keep(self, encoded: Encoded) -> Encoded:
-        """Return a tile that others share, kept until the task or a wait has ended."""
+        """Return a shared tile once it is made, kept until the task has ended."""
         ...
 
     def tile_limits(
@@ -79,10 +83,6 @@ class Engine(Looks, Protocol):
         shape: Shape,
     ) -> None:
         """Call `compute` for pieces of a stack of matrices, in turn or side by side."""
-        ...
-
-    def synchronize(self) -> None:
-        """Wait for the device."""
         ...
 
     def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:

@@ -17,6 +17,9 @@ PRODUCT_SHARE = PAUSE
 # Share of a device's free memory, or of its pool: CuPy's pool rounds allocations up,
 # and there are gaps between blocks. By reasoning; not measured.
 DEVICE_SHARE = 0.8
+# Share of a pool that outputs of tasks take at most: plans take the share above, of
+# which the inside of tasks has at least a tenth.
+OUTPUT_SHARE = 0.72
 # All waves but the smallest possible one keep to this share; the smallest may use
 # memory at which dask starts to spill.
 WAVE_SHARE = 0.9

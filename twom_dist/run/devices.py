@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import TwomError
 from ..kernels.registry import get_engine
-from ..plan.memory import DEVICE_SHARE, MemoryBudget
+from ..plan.memory import DEVICE_SHARE, OUTPUT_SHARE, MemoryBudget
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,7 @@ def _measure(data: Any) -> WorkerDevice:
         limits.append(limit)
     # dask-cuda counts the tiles on the device; dask counts them as if on the host.
     if tile_bytes := getattr(getattr(data, "device_buffer", data), "n", None):
-        # Plans fill a device with tiles, and little else.
-        limits.append(int(tile_bytes / DEVICE_SHARE))
+        limits.append(int(tile_bytes / OUTPUT_SHARE))
     return WorkerDevice(
         f"{node()} {device.pci_bus_id} {uuid}",
         free_bytes=int(free),

@@ -64,10 +64,8 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
             conjugate=is_conjugated(op),
             shifts=row.shifts_of(step, spec),
         )
-        if spec.lazy:
-            # Another thread may take it from the cache on a stream of its own.
-            engine.synchronize()
-        return encoded
+        # Another thread may take it from the cache on a stream of its own.
+        return engine.share(encoded) if spec.lazy else encoded
 
     if spec.cache_bytes == 0:
         return encode()
@@ -162,7 +160,6 @@ def _encode_pair(
         y = engine.reorder(x, spec.twin_order)
     else:
         y = encode_tile(right, step, columns, spec)
-    # Not earlier: encoding a tile waits, which releases all tiles kept until then.
     return engine.keep(x), engine.keep(y)
 
 

@@ -48,7 +48,7 @@ def test_a_memory_limit_leaves_room_for_so_many(limit, workers, memory):
 def test_each_gpu_has_one_worker():
     machine = {"cores": 32, "memory_bytes": 64 * GIB, "gpus": TWO_GPUS}
     found = choose_workers(**machine)
-    assert (found.workers, found.threads, found.memory.limit) == (2, 1, 32 * GIB)
+    assert (found.workers, found.threads, found.memory.limit) == (2, 2, 32 * GIB)
     assert choose_workers(1, **machine).workers == 1
     with raises(PlanError, "too-many-workers"):
         choose_workers(3, **machine)

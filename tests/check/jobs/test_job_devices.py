@@ -101,7 +101,7 @@ def test_a_worker_tells_its_device_and_what_is_free(cupy):
     assert found.held_bytes == GIB
     assert found.most_bytes is None
     assert find_device(SimpleNamespace(data={})).most_bytes is None
-    buffer = SimpleNamespace(n=800 * MIB)
+    buffer = SimpleNamespace(n=720 * MIB)
     for data in (buffer, SimpleNamespace(n=GIB, device_buffer=buffer)):
         assert find_device(SimpleNamespace(data=data)).most_bytes == 1000 * MIB
     cupy.get_default_memory_pool().get_limit.return_value = 16 * GIB

@@ -81,7 +81,7 @@ def test_one_cuda_worker_a_node_sees_the_gpus_of_the_job(slurm, folder, monkeypa
     for record in records:
         assert record["devices"] in (["0"], ["1"], ["0", "1"])
         assert (record["pool"], record["libs"]) == ("0.5", "cupy")
-        assert (record["limit"], record["protocol"]) == ("0.57", "ucx")
+        assert (record["limit"], record["protocol"]) == ("0.65", "ucx")
         assert record["memory"] == "1000MB"
     assert "ucx://127.0.0.1" in next(Path().rglob("scheduler.log")).read_text()
 

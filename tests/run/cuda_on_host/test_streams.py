@@ -1,10 +1,10 @@
 """Threads with streams of their own: nothing that one still reads is given back."""
 
-import itertools
 import threading
 import weakref
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -125,8 +125,34 @@ def test_a_task_keeps_no_more_planes_than_its_stream_reads(cuda, monkeypatch):
         rows = Row("left", left), Row("right", right)
         given = *rows, exponents, exponents, replace(spec, cache_bytes=1)
         tasks.multiply_panel(*given)
-    # The pair that is multiplied, and one that is made for the next product.
-    assert (len(most), max(most)) == (12, 3)
+    # The pair that is multiplied: its memory comes back in the order of the stream.
+    assert (len(most), max(most)) == (12, 2)
+    encoded_tiles.clear()
+
+
+def test_a_task_keeps_few_planes_of_others(cuda):
+    """Those of two products; then it waits for what has read them."""
+    left, right, exponents, spec = tiles_of_a_panel(6)
+    rows, spec = (
+        (Row("left", left), Row("right", right)),
+        replace(spec, cache_bytes=1 << 24),
+    )
+    encoded_tiles.clear()
+
+    def encode():
+        with cuda.task():
+            for row in rows:
+                for step in row.steps:
+                    tasks.encode_tile(row, step, exponents, spec)
+
+    with in_a_thread(encode):
+        pass
+    waits = cuda.device.launched = []
+    with cuda.task():
+        tasks.multiply_panel(*rows, exponents, exponents, spec)
+        # Before the planes of the third and of the fifth product.
+        assert waits.count("synchronize") == 2
+    assert encoded_tiles.counters.encoded == 12
     encoded_tiles.clear()
 
 
@@ -148,9 +174,12 @@ def test_planes_are_made_when_others_find_them(cuda):
     a = da.from_array(np.ones((4, 4)), chunks=2)
     td.gemm(a, a, num_moduli=2).compute(scheduler="sync")
     # What is queued is listed when it runs: in the wait that follows an encode.
-    waits = [x for x in launched if x in ("encode", "synchronize")]
-    pairs = list(itertools.pairwise(waits))
-    assert pairs.count(("synchronize", "encode")) == 2 * 2 * 2
+    # The host waits once a task, and for no tile.
+    product = td.gemm(a, a, num_moduli=2)
+    assert launched.count("synchronize") == sum(
+        isinstance(key, tuple) and key[0].startswith("twom") for key in product.dask
+    )
+    assert launched.count("encode") == 2 * 2 * 2
     encoded_tiles.clear()
 
 
@@ -158,16 +187,18 @@ def test_a_task_that_fails_waits_as_well(engine):
     waited, broken = [], RuntimeError("an illegal address")
 
     def wait():
-        waited.append(list(engine._kept.things))
+        kept = engine.task.__self__._task.kept
+        waited.append([x.name for x in kept])
         if len(waited) > 1:
             raise broken
 
     def run(*kept):
         with engine.task():
             for x in kept:
-                engine.keep(x)
+                engine.keep(SimpleNamespace(made=("another stream", event), name=x))
             raise KeyError("the body's own")
 
+    event = engine.device.record()
     engine.device.synchronize = wait
     with pytest.raises(KeyError) as caught:
         run("planes")
@@ -178,5 +209,5 @@ def test_a_task_that_fails_waits_as_well(engine):
     with pytest.raises(RuntimeError, match="illegal"), engine.task():
         pass
     assert waited == [["planes"], [], []]
-    engine.keep("outside of tasks nothing is kept")
-    assert engine._kept.things is None
+    engine.keep(SimpleNamespace(made=("outside of tasks nothing is kept", event)))
+    assert engine.task.__self__._task.kept is None

@@ -12,7 +12,7 @@ import pytest
 from distributed import Client, wait
 
 import twom_dist as td
-from benchmarks import clocked
+from benchmarks import clock, clocked
 from tests.run.workers.test_placement_on_workers import start_workers
 
 WORKERS, TILES, TILE = 4, 4, 128
@@ -56,9 +56,10 @@ def run(client, routine, *given, **options):
     return plan, [clocked.report(name) for name in range(WORKERS)], product
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("options", [{}, {"num_moduli": 16}], ids=["default", "given"])
-def test_a_product_encodes_once_and_holds_what_its_plan_says(options):
-    with devices() as client:
+def test_a_product_encodes_once_and_holds_what_its_plan_says(options, threads):
+    with devices(threads_per_worker=threads) as client:
         a, b = (persisted(client, seed) for seed in (1, 2))
         plan, found_there, _ = run(client, td.gemm, a, b, **options)
         held = client.run(held_bytes)
@@ -73,10 +74,13 @@ def test_a_product_encodes_once_and_holds_what_its_plan_says(options):
     assert fetches <= 6 if not options else fetches == 0
     # Beside the products.
     assert plan.num_tasks - TILES**3 <= 3 * TILES**2
+    # The host waits once a task, and for what it fetches.
+    waits = sum(found["counts"]["wait"] for found in found_there)
+    assert waits <= plan.num_tasks + fetches
     # Nothing stays of what came from other workers.
     assert replicas == [1] * 2 * TILES**2
     peak = max(found["peak_bytes"] for found in found_there)
-    assert peak <= clocked.AREA * (plan.peak_worker_bytes - plan.memory.inputs)
+    assert peak <= clock.AREA * (plan.peak_worker_bytes - plan.memory.inputs)
     assert max(held.values()) <= plan.memory.inputs + plan.memory.outputs
 
 

@@ -23,6 +23,14 @@ from tests.support.cuda.host_device import POISON, HostDevice
 from twom_dist.kernels.cuda.engine import CudaEngine
 
 
+class _Event:
+    def __init__(self, stream: int) -> None:
+        self.stream, self.happened = stream, False
+
+    def happen(self) -> None:
+        self.happened = True
+
+
 class OnDevice(np.ndarray):
     """Device memory: what NumPy does with it takes its turn in the stream."""
 
@@ -118,6 +126,25 @@ class DeferredDevice(HostDevice):
     def multiply_int8(self, x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
         """Launch a product."""
         self._launch(super().multiply_int8, x, y, sums)
+
+    def stream_id(self) -> int:
+        """Name the stream of this thread."""
+        return _thread()
+
+    def record(self) -> "_Event":
+        """Put an event at the end of this thread's stream."""
+        event = _Event(_thread())
+        self._launch(event.happen)
+        return event
+
+    def wait_for(self, event: "_Event") -> None:
+        """Run what comes before an event before what this thread launches next."""
+
+        def wait() -> None:
+            while not event.happened:
+                self._streams[event.stream].popleft()()
+
+        self._launch(wait)
 
     def run_own(self) -> None:
         """Run what this thread has launched."""

@@ -4,6 +4,7 @@ It refuses what cuBLAS or a launch would refuse, or do slowly.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,20 @@ class HostDevice:
     def element(self) -> Element:
         """Give what is tuned: products are exact here."""
         return tuning_for(self._capability).element
+
+    def stream(self) -> AbstractContextManager[Any]:
+        """Nothing runs beside."""
+        return nullcontext()
+
+    def stream_id(self) -> int:
+        """Name the only stream."""
+        return 0
+
+    def record(self) -> Any:
+        """Nothing has to be waited for."""
+
+    def wait_for(self, event: Any) -> None:
+        """Everything has happened."""
 
     def synchronize(self) -> None:
         """Nothing runs."""

@@ -56,6 +56,10 @@ class CpuEngine:
         """Bound the threads to a task's share."""
         return limit_threads(task_threads())
 
+    def share(self, encoded: Any) -> Any:
+        """Nothing runs on when a call has returned."""
+        return encoded
+
     def keep(self, encoded: Any) -> Any:
         """Nothing runs on when a call has returned."""
         return encoded
@@ -83,9 +87,6 @@ class CpuEngine:
         m, n, k = shape
         nbytes = len(system.planes) * (m + n) * k + system.num_products * m * n
         run_pieces(compute, count, *(t // max(1, nbytes) for t in STACK_BYTES))
-
-    def synchronize(self) -> None:
-        """Nothing runs beside."""
 
     def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
         """Close bands of rows side by side."""

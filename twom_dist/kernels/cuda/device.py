@@ -17,6 +17,7 @@ from .check import choose_exact
 from .hopper import TENSOR_MAP, cubin_of, map_planes
 from .launch import Parts, Triple, part_offsets
 from .sources import HOPPER_FAMILIES, SHARED_BYTES, Module, source_of
+from .streams import Streams, current_device
 from .tuning import Element, tuning_for
 
 # cuBLAS and CUDA constants that CuPy does not name.
@@ -104,12 +105,6 @@ def _properties(device: int) -> dict[str, Any]:
     return properties
 
 
-def _current() -> int:
-    import cupy
-
-    return int(cupy.cuda.runtime.getDevice())
-
-
 def _split(whole: Array, parts: Parts) -> list[Array]:
     """View the arrays of one allocation."""
     import cupy
@@ -150,10 +145,11 @@ def _multiply(types: Any, x: Array, y: Array, sums: Array) -> None:
         cublas.setMathMode(handle, before)
 
 
-class CudaDevice:
-    """Memory, kernels and int8 products of the current device."""
+class CudaDevice(Streams):
+    """Memory, streams, kernels and int8 products of the current device."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._constants: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._elements: dict[int, Element] = {}
 
@@ -204,7 +200,7 @@ class CudaDevice:
         """Copy a table of the host, once for each device; both stay."""
         import cupy
 
-        key = (_current(), id(table))
+        key = (current_device(), id(table))
         if key not in self._constants:
             # Any stream may use it next, and the current one may be captured, which
             # refuses to be waited for; a product's own memory goes with the product.
@@ -224,7 +220,7 @@ class CudaDevice:
         args: Sequence[Any],
     ) -> None:
         """Launch a kernel; scalars come as NumPy scalars of the parameters' types."""
-        device = _current()
+        device = current_device()
         function = _function(module, name, device)
         shared = SHARED_BYTES.get(module.family, 0)
         # A hundred scalars a product: no call for each.
@@ -258,7 +254,7 @@ class CudaDevice:
 
     def total_bytes(self) -> int:
         """Memory of the current device."""
-        return int(_properties(_current())["totalGlobalMem"])
+        return int(_properties(current_device())["totalGlobalMem"])
 
     def free_bytes(self) -> int | None:
         """Count what CuPy's pool can still give, if it is the allocator."""
@@ -268,11 +264,11 @@ class CudaDevice:
 
     def multiprocessors(self) -> int:
         """Count the multiprocessors of the current device."""
-        return int(_properties(_current())["multiProcessorCount"])
+        return int(_properties(current_device())["multiProcessorCount"])
 
     def capability(self) -> int:
         """Compute capability of the current device."""
-        properties = _properties(_current())
+        properties = _properties(current_device())
         return 10 * int(properties["major"]) + int(properties["minor"])
 
     def element(self) -> Element:
@@ -280,18 +276,12 @@ class CudaDevice:
 
         Not where products.cu multiplies in its place.
         """
-        device, tuned = _current(), tuning_for(self.capability())
+        device, tuned = current_device(), tuning_for(self.capability())
         if tuned.fused:
             return tuned.element
         if device not in self._elements:
             self._elements[device] = choose_exact(self, tuned.element)
         return self._elements[device]
-
-    def synchronize(self) -> None:
-        """Wait for the current stream."""
-        import cupy
-
-        cupy.cuda.get_current_stream().synchronize()
 
 
 def open_device() -> CudaDevice:

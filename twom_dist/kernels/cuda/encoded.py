@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from ...typing import Array
 
@@ -19,6 +20,8 @@ class CudaEncoded:
         Where each plane stands in `planes`.
     stack : tuple of int
         Axes in front of the matrices.
+    made : (stream, event), optional
+        The stream that makes the planes, and the event when it has.
     """
 
     rows: int
@@ -26,6 +29,7 @@ class CudaEncoded:
     planes: Array
     order: tuple[int, ...]
     stack: tuple[int, ...] = ()
+    made: tuple[Any, Any] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -1,10 +1,9 @@
 """The CUDA engine: launches the kernels and the int8 products of one tile.
 
-Nothing here waits for the device but `task` on its exit, `fetch`, and `fingerprint`.
+Nothing here waits for the device but `fetch` and `fingerprint`; see `kept` for tasks.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +25,7 @@ from .encoded import CudaEncoded
 from .fill import CudaFill, fill_nonfinite, mark_nonfinite
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
-from .kept import PlanesInUse
+from .kept import SharedPlanes
 from .launch import (
     LARGEST_STACK,
     Device,
@@ -54,16 +53,8 @@ class CudaEngine:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self._kept = PlanesInUse()
-
-    def task(self) -> AbstractContextManager[None]:
-        """Wait for the stream on exit: dask takes a result that is there for done."""
-        return self._kept.until(self.device.synchronize)
-
-    def keep(self, encoded: CudaEncoded) -> CudaEncoded:
-        """Keep planes that another thread may drop while this stream reads them."""
-        self._kept.add(encoded)
-        return encoded
+        shared = SharedPlanes(device)
+        self.task, self.share, self.keep = shared.task, shared.share, shared.keep
 
     def run_stack(
         self,
@@ -78,11 +69,6 @@ class CudaEngine:
         step = max(1, min(LARGEST_STACK, fitting))
         for lo in range(0, count, step):
             compute(slice(lo, min(lo + step, count)))
-
-    def synchronize(self) -> None:
-        """Wait for the current stream, which then reads nothing any more."""
-        self.device.synchronize()
-        self._kept.clear()
 
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None

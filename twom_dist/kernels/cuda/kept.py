@@ -1,45 +1,74 @@
-"""Things that a thread's stream may still read, kept until the thread has waited.
+"""Planes that threads share, though each launches on a stream of its own.
 
 Memory that is given back belongs to the stream that allocated it, at once: CuPy's pool
-does not know who reads it (cupy/cupy#8068). While all threads share one stream, what
-is written next comes after what is read; threads with streams of their own
-(CUPY_CUDA_PER_THREAD_DEFAULT_STREAM) share planes through the cache alone.
+does not know who reads it (cupy/cupy#8068). What a thread writes there next comes after
+what it has read itself, but not after what others read. So a thread that takes planes
+of another's waits on the device until they are made, and keeps them until it has waited
+on the host for what it has launched.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+from .encoded import CudaEncoded
+from .launch import Device
 
-class PlanesInUse(threading.local):
-    """Things of the task that runs in this thread; None outside of tasks."""
+# Planes of others that a task may keep before it waits: those of two products.
+MOST_KEPT = 4
 
-    things: list[Any] | None = None
 
-    def add(self, thing: Any) -> None:
-        """Keep a thing, if there is a task."""
-        if self.things is not None:
-            self.things.append(thing)
+class SharedPlanes:
+    """Planes that the threads of a device share."""
 
-    def clear(self) -> None:
-        """Keep nothing of before."""
-        if self.things:
-            self.things.clear()
+    def __init__(self, device: Device) -> None:
+        self._device, self._task = device, _Task()
+
+    def share(self, encoded: CudaEncoded) -> CudaEncoded:
+        """Let other streams know when the planes are made."""
+        made = self._device.stream_id(), self._device.record()
+        return replace(encoded, made=made)
+
+    def keep(self, encoded: CudaEncoded) -> CudaEncoded:
+        """Wait on the device for planes of another stream, and keep them."""
+        stream, event = encoded.made or (None, None)
+        if encoded.made is None or stream == self._device.stream_id():
+            return encoded
+        self._device.wait_for(event)
+        kept = self._task.kept
+        if kept is not None:
+            if len(kept) >= MOST_KEPT:
+                self._device.synchronize()
+                kept.clear()
+            kept.append(encoded)
+        return encoded
 
     @contextmanager
-    def until(self, wait: Callable[[], None]) -> Iterator[None]:
-        """Keep things while a block runs, and until its end has been waited for."""
-        outer, self.things = self.things, []
+    def task(self) -> Iterator[None]:
+        """Enter this thread's stream, and wait for it on exit.
+
+        dask takes a result that is there for done. What was kept is released.
+        """
+        outer, self._task.kept = self._task.kept, []
         try:
-            yield
-        except BaseException as error:
-            try:
-                wait()
-            except Exception as later:  # of what the block launched before
-                raise error from later
-            raise
-        else:
-            wait()
+            with self._device.stream():
+                try:
+                    yield
+                except BaseException as error:
+                    try:
+                        self._device.synchronize()
+                    except Exception as later:  # of what the block launched before
+                        raise error from later
+                    raise
+                else:
+                    self._device.synchronize()
         finally:
-            self.things = outer
+            self._task.kept = outer
+
+
+class _Task(threading.local):
+    """Planes of others that the task of this thread reads; None outside of tasks."""
+
+    kept: list[Any] | None = None

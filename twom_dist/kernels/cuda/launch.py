@@ -1,6 +1,7 @@
 """Launches: what a device must do, and the grids of threads that lie on a matrix."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from math import prod
 from typing import Any, Protocol
@@ -93,8 +94,24 @@ class Device(Protocol):
         """Choose what `multiply_products` multiplies."""
         ...
 
+    def stream(self) -> AbstractContextManager[Any]:
+        """Enter a stream of this thread's own."""
+        ...
+
+    def stream_id(self) -> Any:
+        """Name the stream that this thread launches on."""
+        ...
+
+    def record(self) -> Any:
+        """Return an event: what this thread has launched so far is done."""
+        ...
+
+    def wait_for(self, event: Any) -> None:
+        """Have the device wait for an event before what this thread launches next."""
+        ...
+
     def synchronize(self) -> None:
-        """Wait for what has been launched."""
+        """Wait for what this thread has launched."""
         ...
 
 

@@ -90,6 +90,10 @@ class ReferenceEngine:
         """Nothing to share."""
         return nullcontext()
 
+    def share(self, encoded: Any) -> Any:
+        """Nothing runs on when a call has returned."""
+        return encoded
+
     def keep(self, encoded: Any) -> Any:
         """Nothing runs on when a call has returned."""
         return encoded
@@ -109,9 +113,6 @@ class ReferenceEngine:
     ) -> None:
         """Call once."""
         compute(slice(0, count))
-
-    def synchronize(self) -> None:
-        """Nothing runs beside."""
 
     def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""

@@ -61,7 +61,7 @@ def test_each_device_is_checked_once_and_none_that_takes_our_kernel(cupy, monkey
         return "int8"
 
     monkeypatch.setattr(device_module, "choose_exact", check)
-    monkeypatch.setattr(device_module, "_current", lambda: number[0])
+    monkeypatch.setattr(device_module, "current_device", lambda: number[0])
     capability = {0: 90, 1: 103, 2: 80}
     device = CudaDevice()
     monkeypatch.setattr(device, "capability", lambda: capability[number[0]])

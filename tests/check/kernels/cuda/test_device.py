@@ -214,7 +214,9 @@ def test_arrays_of_one_allocation_are_filled_and_fetched_by_one_call(cupy):
     def empty(shape, dtype):
         return ndarray(shape, dtype, Memory(memory.ctypes.data, calls))
 
-    stream = SimpleNamespace(synchronize=lambda: calls.append("wait"))
+    event = SimpleNamespace(synchronize=lambda: calls.append("wait"))
+    stream = SimpleNamespace(record=lambda _: event)
+    cupy.cuda.Event = SimpleNamespace
     cupy.empty, cupy.ndarray = empty, ndarray
     cupy.cuda.get_current_stream = lambda: stream
     parts = (((3, 50), np.int32), ((5,), np.int64), ((2,), np.int8))

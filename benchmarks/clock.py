@@ -1,0 +1,182 @@
+"""A device in the place of a GPU that only keeps a clock; see `clocked`."""
+
+import threading
+import time
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from twom_dist.kernels.cuda.launch import Parts, part_offsets
+from twom_dist.kernels.cuda.tuning import tuning_for
+
+# Side of a block that stands for one 64 times as large, and what areas grow by.
+SCALE = 64
+AREA = SCALE**2
+GIB = 2**30
+# An H100, complex128, n = 8192 (gpu.jsonl): bytes per second of the passes, operations
+# per second of 32 int8 products; 2.4 TB/s is what copies reach of its memory.
+NORMS, ENCODE, DECODE = 4 * GIB / 1.46e-3, 6 * GIB / 2.48e-3, 3 * GIB / 1.61e-3
+OPERATIONS, COPY = 64 * 8192**3 / 24.6e-3, 2.4e12
+FILL = 0.135e-3 / 8192**2
+# Memory of an H100, and what a pool of 0.9 of it leaves.
+POOL = int(0.9 * 79.1 * GIB)
+CAPABILITY = 90
+
+
+class Link:
+    """The way into a worker, where blocks queue.
+
+    Attributes
+    ----------
+    bandwidth : float
+        Bytes per second; 0 takes no time.
+    """
+
+    def __init__(self, bandwidth: float) -> None:
+        self.bandwidth, self.busy = bandwidth, 0.0
+
+    def take(self, nbytes: int, dilation: float) -> float:
+        """Return the seconds until so many bytes of a device have arrived."""
+        now = time.perf_counter()
+        if self.bandwidth:
+            start = max(now, self.busy)
+            self.busy = start + nbytes / self.bandwidth * dilation
+        return max(0.0, self.busy - now)
+
+
+class Clock:
+    """The device of one worker: when it is done, and with what."""
+
+    def __init__(self, dilation: float = 1.0, bandwidth: float = 0.0) -> None:
+        self.dilation, self.link = dilation, Link(bandwidth)
+        self.busy, self.own = 0.0, threading.local()
+        self.counts: Counter[str] = Counter()
+        self.seconds: Counter[str] = Counter()
+        self.log: list[tuple[float, float, str]] = []
+        self.made_bytes = self.peak_bytes = 0
+        self._mapped: list[Any] = []
+        self._lock = threading.RLock()
+
+    def take(self, what: str, seconds: float) -> None:
+        """Launch something."""
+        with self._lock:
+            start = max(time.perf_counter(), self.busy)
+            self.busy = self.own.busy = start + seconds * self.dilation
+            self.counts[what] += 1
+            self.seconds[what] += seconds
+            self.log.append((start, self.busy, what))
+
+    def synchronize(self) -> None:
+        """Wait for what this thread has launched."""
+        self.counts["wait"] += 1
+        time.sleep(max(0.0, getattr(self.own, "busy", 0.0) - time.perf_counter()))
+
+    def stream(self) -> Any:
+        """Enter nothing: what a thread waits for is its own anyway."""
+        return nullcontext()
+
+    def stream_id(self) -> int:
+        """Name the thread."""
+        return threading.get_ident()
+
+    def record(self) -> float:
+        """Return when this thread's launches are done."""
+        return float(getattr(self.own, "busy", 0.0))
+
+    def wait_for(self, event: float) -> None:
+        """Launch nothing before: all that was launched comes first."""
+
+    # --- memory ---------------------------------------------------------------------
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Allocate."""
+        size = prod(shape) * np.dtype(dtype).itemsize
+        whole = np.empty(size + 512, np.uint8)
+        self.counts["allocation"] += 1
+        stands_for = size * (AREA if len(shape) > 1 else SCALE)
+        self._hold(stands_for)
+        weakref.finalize(whole, self._hold, -stands_for)
+        start = -whole.ctypes.data % 512
+        return whole[start : start + size].view(dtype).reshape(shape)
+
+    def _hold(self, size: int) -> None:
+        with self._lock:
+            self.made_bytes += size
+            self.peak_bytes = max(self.peak_bytes, self.made_bytes)
+
+    def filled(self, shape: tuple[int, ...], dtype: Any, byte: int = 0) -> Any:
+        """Allocate, every byte alike."""
+        out = self.empty(shape, dtype)
+        out.reshape(-1).view(np.uint8)[...] = byte
+        return out
+
+    def empty_together(self, parts: Parts) -> list[Any]:
+        """Allocate several arrays at once."""
+        offsets, size = part_offsets(parts)
+        whole = self.empty((size,), np.uint8)
+        sizes = [prod(shape) * np.dtype(dtype).itemsize for shape, dtype in parts]
+        return [
+            whole[start : start + size].view(dtype).reshape(shape)
+            for (shape, dtype), start, size in zip(parts, offsets, sizes, strict=True)
+        ]
+
+    def send(self, x: Any) -> Any:
+        """Copy a small array."""
+        return x.copy()
+
+    def constant(self, table: Any) -> Any:
+        """Return the table itself."""
+        return table
+
+    def map_planes(self, planes: Any) -> Any:
+        """Remember the planes of the next product."""
+        self._mapped.append(planes.shape)
+        return planes
+
+    def total_bytes(self) -> int:
+        """Memory of the device."""
+        return POOL // AREA
+
+    def free_bytes(self) -> int | None:
+        """Tell that nobody can tell, as with RMM's pool."""
+        return None
+
+    def multiprocessors(self) -> int:
+        """Count the multiprocessors."""
+        return 132
+
+    def capability(self) -> int:
+        """Compute capability."""
+        return CAPABILITY
+
+    def element(self) -> Any:
+        """Multiply int8."""
+        return tuning_for(CAPABILITY).element
+
+    # --- launches -------------------------------------------------------------------
+
+    def launch(
+        self, module: Any, name: str, grid: Any, block: Any, args: Sequence[Any]
+    ) -> None:
+        """Move the clock."""
+        arrays = [x for x in args if isinstance(x, np.ndarray) and x.ndim > 1]
+        nbytes = AREA * sum(x.nbytes for x in arrays)
+        if name == "products":
+            (_, m, k), (_, n, _) = self._mapped[-2:]
+            self._mapped.clear()
+            jobs = next(x for x in arrays if x.dtype == np.int32 and x.shape[1] == 4)
+            triangle = int(args[-2])
+            share = 0.5 + 128 / (m * SCALE) if triangle else 1.0
+            operations = share * len(jobs) * 2 * m * n * k * SCALE**3
+            self.take(name, operations / OPERATIONS)
+        elif name in ("mark_nonfinite", "fill_nonfinite"):
+            marks = next(x for x in arrays if x.dtype == np.uint8)
+            self.take(name, FILL * AREA * marks.size)
+        else:
+            rates = {"encode": ENCODE, "decode": DECODE}
+            self.take(name, nbytes / rates.get(name, COPY))

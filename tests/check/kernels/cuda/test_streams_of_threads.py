@@ -1,0 +1,45 @@
+"""Streams of CuPy: tasks enter one of their thread, and wait for events."""
+
+from types import SimpleNamespace
+
+from tests.check.kernels.cuda.test_device import cupy  # noqa: F401  (a fixture)
+from twom_dist.kernels.cuda.device import CudaDevice
+
+
+def test_tasks_have_a_stream_of_their_thread_and_wait_for_events(cupy):  # noqa: F811
+    """The default stream gives way to a blocking one; another is left as it is."""
+    null, calls = SimpleNamespace(ptr=0), []
+    current = [null]
+
+    class Stream:
+        def __init__(self):
+            self.ptr = 7
+            calls.append("stream")
+
+        def __enter__(self):
+            current.append(self)
+
+        def __exit__(self, *_):
+            current.pop()
+
+        def record(self, event):
+            calls.append(("record", event))
+            return SimpleNamespace(synchronize=lambda: calls.append("wait"))
+
+        def wait_event(self, event):
+            calls.append(("wait_event", event))
+
+    Stream.null = null
+    cupy.cuda.Stream = Stream
+    cupy.cuda.Event = lambda disable_timing: f"event, {disable_timing}"
+    cupy.cuda.get_current_stream = lambda: current[-1]
+    device = CudaDevice()
+    for _ in range(2):
+        with device.stream():
+            assert device.stream_id()[1] == 7
+            with device.stream():
+                device.synchronize()
+            device.wait_for("made")
+    expected = [("record", "event, True"), "wait", ("wait_event", "made")]
+    assert calls == ["stream", *2 * expected]
+    assert current == [null]

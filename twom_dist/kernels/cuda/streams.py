@@ -1,0 +1,65 @@
+"""Streams of CuPy: one for each thread that runs tasks, with events between them."""
+
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+
+class Streams:
+    """The streams of this process's threads, by device."""
+
+    def __init__(self) -> None:
+        self._own = _Own()
+
+    def stream(self) -> AbstractContextManager[Any]:
+        """Enter a stream of this thread's own, where it uses the default one.
+
+        It is one that the default stream waits for, and that waits for the default one:
+        programs of users launch there, and dask takes what they return for done.
+        """
+        import cupy
+
+        if cupy.cuda.get_current_stream() != cupy.cuda.Stream.null:
+            return nullcontext()
+        own, device = self._own.streams, current_device()
+        if device not in own:
+            own[device] = cupy.cuda.Stream()
+        return own[device]
+
+    def stream_id(self) -> tuple[int, int]:
+        """Name the stream that this thread launches on, and its device."""
+        import cupy
+
+        return current_device(), int(cupy.cuda.get_current_stream().ptr)
+
+    def record(self) -> Any:
+        """Record an event on the current stream."""
+        import cupy
+
+        event = cupy.cuda.Event(disable_timing=True)
+        return cupy.cuda.get_current_stream().record(event)
+
+    def wait_for(self, event: Any) -> None:
+        """Have the current stream wait for an event."""
+        import cupy
+
+        cupy.cuda.get_current_stream().wait_event(event)
+
+    def synchronize(self) -> None:
+        """Wait for what the current stream has now."""
+        # Not for what other threads may launch on the same stream meanwhile.
+        self.record().synchronize()
+
+
+class _Own(threading.local):
+    """The streams of one thread, by device."""
+
+    def __init__(self) -> None:
+        self.streams: dict[int, AbstractContextManager[Any]] = {}
+
+
+def current_device() -> int:
+    """Return the number of this thread's device."""
+    import cupy
+
+    return int(cupy.cuda.runtime.getDevice())
