@@ -5,6 +5,7 @@ import re
 import twom_dist as td
 from tests.support.expect import raises
 from twom_dist.errors import MemoryLimitError
+from twom_dist.plan.memory import MemoryBudget
 
 MIB = 2**20
 SIDE = 3000
@@ -15,6 +16,16 @@ def plan(routine, memory, **options):
     count = 1 if routine in (td.herk, td.syrk) else 2
     sizes = {"chunks": 500, "n_workers": 2, "memory_limit": memory}
     return td.plan(routine, *[(SIDE, SIDE)] * count, **sizes, **options)
+
+
+def memory_for(tile_bytes):
+    """Return a worker's memory that leaves so much for tiles."""
+    return MemoryBudget().least_limit(tile_bytes)
+
+
+def room(memory):
+    """Return what a worker's memory leaves for tiles."""
+    return MemoryBudget(memory).tile_bytes
 
 
 def advised(routine, memory, **options):

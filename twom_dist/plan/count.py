@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..tiles import program
 from ..tiles.grid import Chunks, Grid
-from ..tiles.interpreter import Line
+from ..tiles.interpreter import Line, is_sample
 from ..tiles.spec import Spec
 from ..typing import Cell, Side
 
@@ -31,7 +31,7 @@ def count(grid: Grid, spec: Spec, mirrors: bool, remade: bool = False) -> Counts
     `mirrors`: count an update's other triangle, too; `remade`: and what fingerprints of
     inputs take that every task makes again.
     """
-    ex = _Counting(grid, spec, mirrors)
+    ex = _Counting(grid, spec, mirrors, remade)
     program.product(ex, spec)
     tasks = ex.tasks + (_count_prints(grid, spec) if remade else 0)
     return Counts(tasks, ex.gemms, ex.operations)
@@ -49,8 +49,9 @@ def _count_prints(grid: Grid, spec: Spec) -> int:
 class _Counting:
     """An interpreter of `program` whose values are numbers of instances."""
 
-    def __init__(self, grid: Grid, spec: Spec, mirrors: bool) -> None:
+    def __init__(self, grid: Grid, spec: Spec, mirrors: bool, remade: bool) -> None:
         self.grid, self._spec, self._mirrors = grid, spec, mirrors
+        self._remade = remade
         self.tasks = self.gemms = self.operations = 0
         # Number of instances for which the program's current line stands.
         self._weight = 1
@@ -83,7 +84,8 @@ class _Counting:
 
     def call(self, stage: str, where: Any, function: Any, *given: Any) -> int:
         """Count a task and its int8 products."""
-        if stage != "update" or self._mirrors:
+        inside = self._remade and is_sample(stage, where)
+        if not inside and (stage != "update" or self._mirrors):
             self.tasks += self._weight
         rows = [x for x in given if isinstance(x, range)]
         multiplies = stage in ("panel", "product") and rows

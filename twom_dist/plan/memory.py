@@ -11,8 +11,8 @@ from ..kernels.limits import CACHE_BYTES
 # worker's limit at which its process starts no further task, at which the process
 # writes tiles to disk, and at which the size of its tiles alone makes it do so.
 PAUSE, SPILL, TARGET = 0.8, 0.7, 0.6
-# Share of a worker's limit for a product of dask arrays: the worker may hold anything
-# else, and above this share dask pauses it.
+# Share of a worker's limit for the process and the tiles of a product of dask arrays:
+# above it dask pauses the worker.
 PRODUCT_SHARE = PAUSE
 # Share of a device's free memory, or of its pool: CuPy's pool rounds allocations up,
 # and there are gaps between blocks. By reasoning; not measured.
@@ -50,7 +50,7 @@ class MemoryBudget:
     kind : {"product", "job", "device"}
         The plan is for a product of dask arrays, a job on files, or a job on GPUs.
     taken_bytes : int
-        Bytes that the process of a job's worker holds besides its tiles.
+        Bytes that a worker's process holds besides its tiles.
     pause : float
         Share of the limit at which a worker of a job starts no further task.
     stretched : bool
@@ -72,13 +72,11 @@ class MemoryBudget:
             # All of dask's shares scale with the pause configured for its workers.
             limit = self.limit * self.pause / PAUSE
             tiles = min(SPILL * limit - self.taken_bytes, TARGET * limit)
+        elif self.kind == "product":
+            tiles = PRODUCT_SHARE * self.limit - self.taken_bytes
         else:
-            tiles = self.limit * self._share
+            tiles = DEVICE_SHARE * self.limit
         return max(1, int(tiles / WAVE_SHARE if self.stretched else tiles))
-
-    @property
-    def _share(self) -> float:
-        return PRODUCT_SHARE if self.kind == "product" else DEVICE_SHARE
 
     @property
     def cache_bytes(self) -> int:
@@ -103,6 +101,8 @@ class MemoryBudget:
         if self.kind == "job":
             limit = max((tiles + self.taken_bytes) / SPILL, tiles / TARGET)
             limit *= PAUSE / self.pause
+        elif self.kind == "product":
+            limit = (tiles + self.taken_bytes) / PRODUCT_SHARE
         else:
-            limit = tiles / self._share
+            limit = tiles / DEVICE_SHARE
         return ceil(limit / _MIB) * _MIB

@@ -6,13 +6,13 @@ from functools import partial
 from typing import NamedTuple
 
 from ..config import bytes_setting, setting
-from ..errors import MemoryLimitError
 from ..tiles.grid import Chunks, Grid, cut_inner, cut_strips
 from ..tiles.placement.triangle import TriangleMap
 from ..tiles.spec import Spec
 from .cluster import Cluster
 from .footprint import Placement, WorkerMemory, predict_memory
 from .record import Plan
+from .refusal import refuse
 from .split import Split, choose_splits, needed_rows
 from .turns import list_turns, planes_bytes, tiles_of_panel
 
@@ -83,13 +83,13 @@ def make_plan(
     least = min(plans, key=lambda plan: plan.memory.total)
     if not strict:
         return least
-    memory = least.memory
-    if leaving:
-        memory = replace(memory, outputs=memory.leaving)
-    need = _describe_need(memory, cluster, streams=streams)
-    error = MemoryLimitError(*need, "memory")
-    error.needed = memory.total
-    raise error
+
+    def replan(chunks: tuple[Chunks, Chunks, Chunks], workers: int) -> Plan:
+        given = {"mirrors": mirrors, "streams": streams, "leaving": leaving}
+        others = replace(cluster, workers=workers)
+        return make_plan(spec, chunks, others, **given, strict=False)
+
+    raise refuse(least, replan, leaving=leaving)
 
 
 def share_look(grid: Grid, spec: Spec, cluster: Cluster) -> Grid:
@@ -184,38 +184,3 @@ def _fit_memory(
     # Tiles of C that leave wait for their turn.
     room = min(most, room // 2 if leaving else room)
     return _Fitted(predict(room), room, most)
-
-
-def _describe_need(
-    least: WorkerMemory, cluster: Cluster, *, streams: bool
-) -> tuple[str, str]:
-    """Say how much memory is missing, and which changes would help."""
-    from dask.utils import format_bytes
-
-    budget = cluster.memory
-    assert budget.limit is not None
-    assert budget.tile_bytes is not None
-    room = "no room" if budget.tile_bytes == 1 else format_bytes(budget.tile_bytes)
-    taken = f" (the process takes {format_bytes(budget.taken_bytes)})"
-    holders = "devices" if budget.kind == "device" else "workers"
-    problem = (
-        f"not enough memory: {holders} of {format_bytes(budget.limit)} have {room} for "
-        f"tiles{taken if budget.kind == 'job' else ''}, and the fullest of "
-        f"{cluster.workers} needs {format_bytes(least.total)} "
-        f"({format_bytes(least.inputs)} for inputs, {format_bytes(least.outputs)} for "
-        f"results, {format_bytes(least.temporaries)} inside tasks)"
-    )
-    ways = [f"Give each at least {budget.least_limit(least.total) // 2**20} MiB"]
-    # A job is refused only if its smallest wave does not fit.
-    if not budget.stretched:
-        # What a task that reads its inputs takes is the same on any number of workers.
-        more = "" if streams else "more workers or "
-        ways.append(f"use {more}smaller chunks")
-    elif cluster.workers > 1:
-        home = "GPU" if budget.kind == "device" else "machine"
-        ways.append(f"start fewer workers on each {home}")
-    if budget.stretched and budget.tile_bytes > 1:
-        ways.append("use smaller tiles")
-    if budget.kind == "product":
-        ways.append("let dask spill (the setting twom-dist.refuse-memory: false)")
-    return problem, ", or ".join(ways)

@@ -42,27 +42,40 @@ def plan_inputs(
     A result that does not fit beside them may leave as it is made, so that it does not
     have to. The least of all needs is the one that is refused.
     """
-    ways = _WAYS[choice_setting("inputs", tuple(_WAYS))]
-    if spec.empty:
-        ways = (False,)
-    if ways == (True,) and not can_stream():
+    chosen = choice_setting("inputs", tuple(_WAYS))
+    if chosen == "stream" and not spec.empty and not can_stream():
         raise PlanError(
             "the inputs cannot be made again chunk by chunk: they are in memory, share "
             "tasks, are array expressions, or are bound to workers",
-            'Set twom-dist.inputs to "auto"',
+            "Set twom-dist.inputs to 'auto'",
             "inputs-held",
         )
-    refused = []
-    for leaving in (False, True):
-        for streams in ways:
-            if streams and not can_stream():
-                continue
-            given = {"streams": streams, "leaving": leaving}
-            try:
-                return make_plan(spec, chunks, cluster, **given)
-            except MemoryLimitError as error:
-                refused.append((error, given))
-    least, given = min(refused, key=lambda x: x[0].needed)
-    if strict:
-        raise least
-    return make_plan(spec, chunks, cluster, **given, strict=False)
+
+    def attempt(choice: str, strict: bool) -> Plan:
+        ways = (False,) if spec.empty else _WAYS[choice]
+        refused = []
+        for leaving in (False, True):
+            for streams in ways:
+                if streams and not can_stream():
+                    continue
+                given = {"streams": streams, "leaving": leaving}
+                try:
+                    return make_plan(spec, chunks, cluster, **given)
+                except MemoryLimitError as error:
+                    refused.append((error, given))
+        least, given = min(refused, key=lambda x: x[0].needed)
+        if strict:
+            raise least
+        return make_plan(spec, chunks, cluster, **given, strict=False)
+
+    try:
+        return attempt(chosen, strict)
+    except MemoryLimitError as error:
+        if chosen == "auto":
+            raise
+        try:
+            attempt("auto", strict=True)
+        except MemoryLimitError:
+            raise error from None
+        remedy = f"{error.remedy}, or set twom-dist.inputs to 'auto'"
+        raise MemoryLimitError(error.problem, remedy, error.code) from None

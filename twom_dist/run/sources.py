@@ -4,25 +4,25 @@ Such a product holds a few chunks at a time, whatever the scheduler does: it is 
 that makes a chunk, multiplies it and drops it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import dask
 from dask.core import flatten
-from dask.optimization import cull
 from dask.sizeof import sizeof
 
-from ..tiles.task_spec import DataNode
+from ..tiles.task_spec import DataNode, convert_legacy_graph
 from ..typing import Array, Cell
 
 # A part of the graph has its chunk in it if it takes more than this share of it, and
 # than these bytes, and so many for each task, of which dask says 4 to 6 KiB.
 _MOST_SHARE, _FEW_BYTES, _TASK_BYTES = 0.1, 2**16, 2**13
 
-# Chunks that share more of their tasks than this are not made one by one: a rechunked
-# array may read a stored chunk for each of many.
-_MOST_REPEATED = 1.5
+# A task of more chunks than this is not run for each of them: a rechunked array may
+# read a stored chunk for each of four; a centred one would sum all rows each time.
+_MOST_CHUNKS = 4
 
 
 @dataclass(frozen=True)
@@ -51,22 +51,19 @@ class ChunkSource:
 def make_source(array: Any) -> ChunkSource | None:
     """Return the source of an array's chunks; None if tasks should not make them.
 
-    They should not if the chunks are in memory, share their tasks, or are bound to
-    workers by annotations.
+    They should not if the chunks are in memory, or made of what a cluster holds, if
+    many share a task, or if they are bound to workers by annotations.
     """
     if hasattr(array, "expr"):
         return None
     keys = [*flatten(array.__dask_keys__())]
     if any(layer.annotations for layer in array.dask.layers.values()):
         return None
-    graph = dict(array.__dask_optimize__(array.dask, keys))
-    graphs, tasks, repeated = {}, set(), 0
+    graph = convert_legacy_graph(dict(array.__dask_optimize__(array.dask, keys)))
+    graphs, uses = {}, Counter[Any]()
     for key in keys:
-        # Chunks that a cluster holds have no tasks.
-        if key not in graph:
-            return None
-        own, needed = cull(graph, [key])
-        if any(x not in graph for found in needed.values() for x in found):
+        own = _collect(key, graph, uses)
+        if own is None:
             return None
         # NaN if a size is unknown, which is no maximum.
         entries = array.chunks[0][key[1]] * array.chunks[1][key[2]]
@@ -74,11 +71,37 @@ def make_source(array: Any) -> ChunkSource | None:
         if sum(map(sizeof, own.values())) > few + _TASK_BYTES * len(own):
             return None
         # The stored matrix itself is in every part.
-        steps = [x for x, node in own.items() if not isinstance(node, DataNode)]
-        if not steps:
+        if all(isinstance(node, DataNode) for node in own.values()):
             return None
-        repeated += len(steps)
-        tasks.update(steps)
         graphs[key[1:]] = own
-    few = repeated <= _MOST_REPEATED * len(tasks)
-    return ChunkSource(array.name, graphs) if few else None
+    return ChunkSource(array.name, graphs)
+
+
+def _collect(
+    key: Any, graph: Mapping[Any, Any], uses: Counter[Any]
+) -> dict[Any, Any] | None:
+    """Collect the tasks that make a chunk, and count for how many each is used.
+
+    None if one of them is used for too many, or is not in the graph: a cluster has it.
+    """
+    own: dict[Any, Any] = {}
+    wanted = [key]
+    while wanted:
+        key = wanted.pop()
+        if key in own:
+            continue
+        node = graph.get(key)
+        if node is None or (isinstance(node, DataNode) and _is_future(node.value)):
+            return None
+        if not isinstance(node, DataNode):
+            uses[key] += 1
+            if uses[key] > _MOST_CHUNKS:
+                return None
+        own[key] = node
+        wanted += node.dependencies
+    return own
+
+
+def _is_future(x: Any) -> bool:
+    """Tell a future of distributed, without importing it."""
+    return type(x).__module__.partition(".")[0] == "distributed"

@@ -186,7 +186,7 @@ class Graph:
             return None
         key = (self._stages[stage], *where)
         make = TileTask if stage == "product" else Task
-        given = tuple(_as_given(x) if isinstance(x, list | tuple) else x for x in given)
+        given = tuple(as_given(x) if isinstance(x, list | tuple) else x for x in given)
         self.tasks[key] = make(key, run, function, *given)
         return TaskRef(key)
 
@@ -235,9 +235,9 @@ def together(refs: Sequence[Any]) -> Any:
     return refs[0] if len(refs) == 1 else List(*refs)
 
 
-def _as_given(x: Any) -> Any:
+def as_given(x: Any) -> Any:
     """Wrap lists so that dask finds the references in them."""
-    return List(*map(_as_given, x)) if isinstance(x, list | tuple) else x
+    return List(*map(as_given, x)) if isinstance(x, list | tuple) else x
 
 
 # --- what the tasks call ----------------------------------------------------------

@@ -1,6 +1,6 @@
 """Rows of tiles of op(A), or of op(B)^T, along all of k or a part of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..kernels.family import convert
@@ -32,9 +32,13 @@ class Stream(Sequence[Array]):
 
     def __getitem__(self, step: Any) -> Any:
         if self._last is None or self._last[0] != step:
-            self._last = None  # not both at once
+            self.drop()  # not both at once
             self._last = step, self.read(step)
         return self._last[1]
+
+    def drop(self) -> None:
+        """Keep no tile."""
+        self._last = None
 
     def read(self, step: int) -> Array:
         """Read a tile."""
@@ -47,6 +51,23 @@ class Stream(Sequence[Array]):
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class Steps(Sequence[Array]):
+    """Something of each tile of a stream, which is dropped once it has been made."""
+
+    def __init__(self, tiles: Stream, make: Callable[[int], Array]) -> None:
+        self._tiles, self._make = tiles, make
+
+    def __len__(self) -> int:
+        return len(self._tiles)
+
+    def __getitem__(self, step: Any) -> Any:
+        if not 0 <= step < len(self):
+            raise IndexError(step)
+        found = self._make(step)
+        self._tiles.drop()
+        return found
 
 
 class Row:

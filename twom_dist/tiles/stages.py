@@ -4,7 +4,7 @@ Arrays in memory and every dask scheduler share them. They never write to their 
 dask may hold these, send them or compute from them again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from importlib import import_module
 from itertools import chain
@@ -22,7 +22,7 @@ from .blocks import unlike_chunks
 from .grid import Chunks
 from .look import equilibration, estimate
 from .look.estimate import Bounds, Measured, join
-from .rows import Row
+from .rows import Row, Steps, Stream
 from .spec import Spec, load_engine
 
 # Chosen rows of one operand, tile by tile, and measurements of all of its rows.
@@ -123,10 +123,16 @@ def choose_rows(spec: Spec, measured: Sequence[Measured]) -> list[Array]:
 
 def sample_rows(
     spec: Spec, row: Row, measured: Measured, chosen: Sequence[Array], index: int
-) -> list[Array]:
-    """Take the magnitudes of the chosen rows, tile by tile."""
+) -> Sequence[Array]:
+    """Take the magnitudes of the chosen rows, tile by tile: of a stream, later."""
     given = measured.largest, chosen[index], spec
-    return [estimate.sample_rows(row, step, *given) for step in row.steps]
+
+    def take(step: int) -> Array:
+        return estimate.sample_rows(row, step, *given)
+
+    if not isinstance(row.tiles, Stream):
+        return [*map(take, row.steps)]
+    return Steps(row.tiles, take)
 
 
 def bound_strips(
@@ -158,8 +164,11 @@ def cell_ratio(
         estimate.sample_sums([chosen[index]], [measured[index]])
         for index, chosen, measured in sides
     ]
-    a, b = ([*chain.from_iterable(strips)] for strips in (left, right))
-    return estimate.cell_ratio(a, b, squares, spec)
+
+    def both() -> Iterator[tuple[Array, Array]]:
+        return zip(*map(chain.from_iterable, (left, right)), strict=True)
+
+    return estimate.cell_ratio(both, squares, spec)
 
 
 def settle_by_cells(spec: Spec, ratios: Sequence[float]) -> Spec:

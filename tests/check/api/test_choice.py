@@ -115,9 +115,9 @@ def test_python_s_own_errors_become_sentences():
 
 def test_sizes_of_memory_are_read_as_dask_reads_them():
     given = (3000, 3000), (3000, 3000)
-    plans = [td.plan(td.gemm, *given, memory_limit=x) for x in ("1 GiB", 2**30)]
+    plans = [td.plan(td.gemm, *given, memory_limit=x) for x in ("2 GiB", 2**31)]
     assert (
-        plans[0] == plans[1] == td.plan(td.gemm, *map(list, given), memory_limit=2**30)
+        plans[0] == plans[1] == td.plan(td.gemm, *map(list, given), memory_limit=2**31)
     )
 
 

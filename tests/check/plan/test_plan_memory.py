@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 import twom_dist as td
-from tests.support.advice import MIB, SIDE, advised, plan
+from tests.support.advice import MIB, SIDE, advised, memory_for, plan, room
 from tests.support.cases import cases
 from tests.support.command import CommandLine
 from tests.support.expect import raises
@@ -15,7 +15,7 @@ from tests.support.layouts import lay_out
 from twom_dist.errors import MemoryLimitError
 from twom_dist.jobs import budget_for_job, open_job
 from twom_dist.plan import Cluster, planner
-from twom_dist.plan.memory import PRODUCT_SHARE, MemoryBudget
+from twom_dist.plan.memory import CACHE_SHARE, MemoryBudget
 
 ROUTINES = [td.gemm, td.herk, td.syrk, td.her2k, td.syr2k]
 
@@ -29,7 +29,7 @@ def test_following_the_advice_is_enough(routine, options, inputs):
         needed = advised(routine, given * MIB, **options)
         found = plan(routine, needed, **options)
     assert found.streams == (how == "auto")
-    assert found.least_worker_bytes <= needed * PRODUCT_SHARE
+    assert found.least_worker_bytes <= room(needed)
 
 
 @cases("how", ["hold", "auto"])
@@ -53,15 +53,16 @@ def test_every_way_out_lowers_the_need(routine, how):
 def test_inputs_are_held_if_they_fit_beside_the_result():
     # Everything fits; the result; only its tiles on their way.
     for size, streams, whole in [(400, 0, True), (300, 1, True), (100, 1, False)]:
-        found = plan(td.gemm, size * MIB)
-        usable = size * MIB * PRODUCT_SHARE
+        memory = memory_for(int(0.8 * size * MIB))
+        found, usable = plan(td.gemm, memory), room(memory)
         assert found.streams == streams
         assert (found.peak_worker_bytes <= usable) == whole
         assert found.least_worker_bytes <= usable
     with dask.config.set({"twom-dist.inputs": "hold"}):
-        found = plan(td.herk, 250 * MIB)
+        memory = memory_for(200 * MIB)
+        found = plan(td.herk, memory)
     assert not found.streams
-    assert found.least_worker_bytes <= 250 * MIB * PRODUCT_SHARE
+    assert found.least_worker_bytes <= room(memory)
     assert found.least_worker_bytes < found.peak_worker_bytes
 
 
@@ -69,11 +70,13 @@ def test_inputs_are_held_if_they_fit_beside_the_result():
 def test_encoded_tiles_give_way_before_anything_is_refused(routine, monkeypatch):
     monkeypatch.setattr(planner, "KEPT_SHARE", 10)
     with dask.config.set({"twom-dist.inputs": "hold"}):
-        needed = advised(routine, 40 * MIB)
-        kept = [plan(routine, needed * half // 2).cache_bytes for half in (2, 3, 8)]
+        needed = room(advised(routine, 40 * MIB))
+        memory = [memory_for(needed * half // 2) for half in (2, 3, 8)]
+        kept = [plan(routine, limit).cache_bytes for limit in memory]
     assert kept[0] < kept[1] < kept[2]
     assert kept[0] < 0.05 * needed
-    assert needed - 1 <= kept[2] <= needed  # a quarter of what there is
+    # What a share allows of four times the need.
+    assert kept[2] == pytest.approx(CACHE_SHARE * 4 * needed, rel=0.01)
 
 
 def test_encoded_tiles_take_a_share_of_what_is_held():

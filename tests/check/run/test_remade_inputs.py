@@ -2,6 +2,7 @@
 
 import weakref
 from contextlib import contextmanager
+from unittest import mock
 
 import dask
 import dask.array as da
@@ -10,6 +11,7 @@ import pytest
 from dask.core import flatten
 
 import twom_dist as td
+from tests.support.advice import memory_for
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
@@ -21,6 +23,7 @@ from twom_dist.plan import Cluster
 from twom_dist.plan.memory import MemoryBudget
 from twom_dist.run import lazy
 from twom_dist.run.sources import make_source
+from twom_dist.tiles.look import estimate
 from twom_dist.tiles.task_spec import Alias
 
 N, K = 30, 70
@@ -202,7 +205,7 @@ def test_a_task_holds_one_chunk_of_each_side():
 
 @contextmanager
 def worker_of(monkeypatch, limit, workers=1):
-    cluster = Cluster(workers, 1, MemoryBudget(limit))
+    cluster = Cluster(workers, 1, MemoryBudget(limit, taken_bytes=0))
     with monkeypatch.context() as patch, inputs("auto"):
         patch.setattr(lazy, "current_cluster", lambda engine: cluster)
         yield
@@ -212,11 +215,15 @@ def test_what_is_held_is_chosen_by_memory(monkeypatch):
     x = da.random.default_rng(1).standard_normal((200, 4000), chunks=(100, 200))
     x = x.astype(complex)
     held = x.persist()
+    large, small = (memory_for(size) for size in (2**26, 2**23))
     with worker_of(monkeypatch, 2**26):
         assert not is_streamed(td.herk(made(np.ones((N, K)))))
-        assert td.plan(td.herk, x, memory_limit=2**26).streams is False
+        assert td.plan(td.herk, x, memory_limit=large).streams is False
     with worker_of(monkeypatch, 2**23):
-        assert td.plan(td.herk, x, memory_limit=2**23).streams is True
+        assert td.plan(td.herk, x, memory_limit=small).streams is True
+        with inputs("hold"), raises(MemoryLimitError, "memory") as caught:
+            td.herk(x)
+        assert "auto" in caught.value.remedy
         product = td.herk(x)
         assert same_bits(computed(product), td.herk(computed(x)))
         with raises(MemoryLimitError, "memory"):
@@ -261,3 +268,48 @@ def test_a_setting_that_is_no_choice_is_refused():
     with inputs("sometimes"), raises(PlanError, "setting") as caught:
         td.herk(made(np.ones((N, K))))
     assert "'auto' or 'hold' or 'stream'" in str(caught.value)
+
+
+def test_what_many_chunks_share_is_not_made_for_each_of_them():
+    loaded = []
+
+    def load():
+        loaded.append(1)
+        return np.ones((60, 400))
+
+    whole = da.from_delayed(dask.delayed(load)(), (60, 400), dtype=float)
+    shared = whole.rechunk((30, 40))
+    few = made(random_matrix(N, K), (5, 70))
+    centred = few - few.mean(axis=0)
+    for x in (shared, shared[:, :200] + 1j * shared[:, 200:], centred):
+        assert make_source(x) is None
+        with inputs("auto"):
+            computed(td.herk(x))
+    assert len(loaded) == 2
+
+
+@cases("options", [{}, {"accuracy": "componentwise"}])
+@cases("routine", ["gemm", "herk"])
+def test_what_is_held_does_not_grow_with_k(routine, options):
+    """Samples of all rows of a strip were held: a sixteenth of the matrix."""
+    held, sample = [], estimate.sample_rows
+    for count in (10, 40):
+        alive, most = [0], [0]
+
+        def count_bytes(nbytes, alive=alive, most=most):
+            alive[0] += nbytes
+            most[0] = max(most[0], alive[0])
+
+        def take(*given, count_bytes=count_bytes):
+            found = sample(*given)
+            count_bytes(found.nbytes)
+            weakref.finalize(found, count_bytes, -found.nbytes)
+            return found
+
+        x = made(random_matrix(N, 20 * count, seed=count), (10, 20))
+        with mock.patch.object(estimate, "sample_rows", take):
+            given = [x, x] if routine == "gemm" else [x]
+            both = {"op_b": "C"} if routine == "gemm" else {}
+            computed(getattr(td, routine)(*given, **both, **options))
+        held.append(most[0])
+    assert 0 < held[1] == held[0]

@@ -9,7 +9,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import twom_dist as td
-from tests.support.advice import MIB, SIDE, advised, plan
+from tests.support.advice import MIB, SIDE, advised, memory_for, plan, room
 from tests.support.expect import raises
 from tests.support.jobs import IN_PROCESS
 from twom_dist.errors import MemoryLimitError, MemoryWarning
@@ -65,16 +65,17 @@ def test_small_workers_give_the_same_bits():
     sizes = {"chunks": 20, "n_workers": 1}
     with raises(MemoryLimitError, "memory") as caught:
         td.plan(td.gemm, A.shape, A.shape, op_b="C", memory_limit=1024, **sizes)
-    assert "1 MiB" in caught.value.remedy
-    with workers(1, MIB):
+    needed = memory_for(MIB // 2)
+    assert f"{needed // MIB} MiB" in caught.value.remedy
+    with workers(1, needed):
         found = td.gemm(a, a, op_b="C").compute(scheduler="sync")
     assert (found == td.gemm(A, A, op_b="C")).all()
 
 
 def test_a_refusal_can_be_overruled(held):
     A = da.zeros((SIDE, SIDE), dtype=complex, chunks=500)
-    needed = advised(td.gemm, MIB)
-    with workers(2, needed // 2):
+    half = memory_for(room(advised(td.gemm, MIB)) // 2)
+    with workers(2, half):
         with raises(MemoryLimitError, "memory") as caught:
             td.gemm(A, A)
         assert "refuse-memory" in caught.value.remedy

@@ -18,7 +18,7 @@ All is exact integers, IEEE operations that round each by itself, and maxima: th
 for every tiling, engine and machine.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from math import sqrt
 from typing import Any, NamedTuple
@@ -195,17 +195,19 @@ def square_ratio(bounds: Bounds, squares: Sequence[Array], k: int) -> float:
 
 
 def cell_ratio(
-    left: Sequence[Array], right: Sequence[Array], squares: Sequence[Array], spec: Spec
+    tiles: Callable[[], Iterable[tuple[Array, Array]]],
+    squares: Sequence[Array],
+    spec: Spec,
 ) -> float:
-    """Return the largest rho_ij^2 of rows and columns, from their tiles along k."""
+    """Return the largest rho_ij^2 of rows and columns.
+
+    `tiles`: gives the magnitudes of both sides, tile by tile along k.
+    """
     found = [0.0]
-    for i in range(0, left[0].shape[0], _BLOCK):
-        for j in range(0, right[0].shape[0], _BLOCK):
+    for i in range(0, len(squares[0]), _BLOCK):
+        for j in range(0, len(squares[1]), _BLOCK):
             rows, columns = slice(i, i + _BLOCK), slice(j, j + _BLOCK)
-            bounds = (
-                bound_products(x[rows], y[columns], spec)
-                for x, y in zip(left, right, strict=True)
-            )
+            bounds = (bound_products(x[rows], y[columns], spec) for x, y in tiles())
             own = squares[0][rows], squares[1][columns]
             found.append(square_ratio(add_bounds(bounds), own, spec.k))
     return max(found)
@@ -251,4 +253,5 @@ def settle_in_memory(
     )
     squares = [sample_sums([own], [x]) for own, x in zip(chosen, on_host, strict=True)]
     both = squares[0], squares[-1]
-    return choose_moduli(spec, cell_ratio(found[:1], found[-1:], both, spec))
+    tiles = [(found[0], found[-1])]
+    return choose_moduli(spec, cell_ratio(lambda: tiles, both, spec))
