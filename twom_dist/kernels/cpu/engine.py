@@ -263,7 +263,8 @@ class CpuEngine:
         side = 0 if hermitian else _SIDES[triangle]
         shape = len(residues), prod(left.stack), *residues.shape[-2:]
         every = residues.reshape(shape)
-        multiply_planes(left, right, system, every, into is not None, own, side)
+        old = None if into is None else read_only(every)
+        multiply_planes(left, right, system, every, old, own, side)
         if hermitian:
             fill_mirrors(system, every, _SIDES[triangle])
         return residues

@@ -241,10 +241,10 @@ class CudaEngine:
             hermitian = not add and (levels > 0 or deriving_pays(system, n, k))
         own = tables.own_products(system, hermitian)
         by_matrix = residues.reshape(len(residues), -1, *residues.shape[-2:])
-        args = (self.device, left, right, system, by_matrix, own, add)
+        args = (self.device, left, right, system, by_matrix, own, into)
         wanted = "full" if hermitian else triangle
         if levels > 0 and wanted == "full":
-            multiply_in_quarters(*args[:4], residues, own, add, levels)
+            multiply_in_quarters(*args, levels)
         elif fused:
             multiply_fused(*args, wanted)
         else:
