@@ -39,3 +39,23 @@ def run_stages(
     if x.dtype.char in "dD":
         stages["pair"] = engine.decode(residues, *exponents, system, x.dtype, words=2)
     return stages
+
+
+def add_both_ways(
+    engine: Engine,
+    left: Any,
+    right: Any,
+    system: ResidueSystem,
+    before: np.ndarray,
+    **options: Any,
+) -> list[np.ndarray]:
+    """Add a product to residues that nobody may write to, and then in their place."""
+    given, own = before.copy(), before.copy()
+    given.flags.writeable = False
+    found = engine.multiply(left, right, system, given, **options)
+    assert not np.shares_memory(found, given)
+    assert (given == before).all()
+    assert found.shape == before.shape
+    again = engine.multiply(left, right, system, own, overwrite=True, **options)
+    assert again is own
+    return [found, again]

@@ -187,19 +187,23 @@ class Engine(Looks, Protocol):
         left: Encoded,
         right: Encoded,
         system: ResidueSystem,
-        into: Array | None = None,
+        before: Array | None = None,
         *,
+        overwrite: bool = False,
         hermitian: bool = False,
         triangle: Uplo = "full",
     ) -> Array:
-        """Multiply the planes of every product and reduce modulo p.
+        """Multiply the planes of every product, add what was there, reduce modulo p.
 
         Parameters
         ----------
         left, right : Encoded
         system : ResidueSystem
-        into : (products, m, n or more) int8, optional
-            Residues of earlier panels along k.
+        before : (products, m, n or more) int8, optional
+            Residues of earlier panels along k, as this or `add_residues` returned them.
+        overwrite : bool
+            Whether the sums take the place of `before`, for which only its owner may
+            ask. Otherwise it is read, and never written to.
         hermitian : bool
             Whether the right operand holds the conjugates of the left one's rows: a
             product with a `mirror` then follows from others, and is not multiplied.
@@ -210,8 +214,8 @@ class Engine(Looks, Protocol):
         Returns
         -------
         (products, m, n or more) int8
-            Symmetric residues, and what an engine pads their rows with; `into` itself,
-            added to and overwritten, if given.
+            Symmetric residues, and what an engine pads their rows with: a new array,
+            or `before` itself if that is overwritten, or nothing is added (k is 0).
         """
         ...
 

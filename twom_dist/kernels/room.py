@@ -9,7 +9,6 @@ import numpy as np
 
 from ..errors import MemoryLimitError
 from ..typing import Array
-from .family import namespace
 
 _FULL = "device-memory"
 _REMEDY = (
@@ -59,13 +58,6 @@ def empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
 def _give_up() -> None:
     for give_up in on_full:
         give_up()
-
-
-def copy(x: Array) -> Array:
-    """Copy an array into memory from `empty`."""
-    out = empty(namespace(x), x.shape, x.dtype)
-    out[...] = x
-    return out
 
 
 def free_bytes(cupy: Any) -> int | None:

@@ -165,7 +165,7 @@ def _predict_stream(grid: Grid, spec: Spec, share: Share, threads: int) -> Worke
     if not (spec.native or spec.empty):
         products = spec.system.num_products
         sums = threads * len(spec.system.planes) * (mb + nb) * kb
-        # A task copies the sums that it adds to, and a native product makes new ones.
+        # A task reads old sums and makes new ones, and so does a native product.
         sums += 2 * cells * count * products + threads * quarters_bytes(mb, nb, kb)
         if len(grid.parts) > 1:
             waiting = share.computed * max(map(len, grid.layers))
@@ -217,7 +217,7 @@ def _predict(
     sides = 2 if spec.twins and spec.twin_order is None else 1
     encoded = planes * share.inputs * sides * k
     in_flight = threads * planes * (mb + nb) * kb
-    # A task adds to a new accumulator, or decodes into a new tile.
+    # A panel adds to an accumulator out of place, and decodes it into a new tile.
     in_tasks = threads * (num_products * products + finishing + 4) * tile
     if len(grid.panels) > 1:
         # Those between two panels; on a device with a mark for each entry.

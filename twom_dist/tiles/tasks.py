@@ -7,7 +7,6 @@ import numpy as np
 from ..kernels.at_once import AtOnce
 from ..kernels.family import family_of
 from ..kernels.operands import Encoded, Fill
-from ..kernels.room import copy
 from ..moduli import scaling_rule
 from ..typing import Array, Uplo
 from .accumulator import Accumulator
@@ -105,8 +104,7 @@ def multiply_panel(
     if spec.native:
         return _multiply_native(left, right, spec, before)
     engine, right = load_engine(spec), share_tiles(left, right)
-    # A copy: the accumulator belongs to dask once its task has ended.
-    values = None if before is None else copy(before.values)
+    values = old = None if before is None else before.values
     fill = None if before is None else before.fill
     conjugate = is_conjugated(spec.op_a), is_conjugated(spec.op_b)
     size = rows.shape[-1], columns.shape[-1]
@@ -122,7 +120,9 @@ def multiply_panel(
         values = engine.multiply(
             *_encode_pair(left, right, step, rows, columns, spec),
             spec.system,
-            into=values,
+            values,
+            # Other tasks may read the old sums, and a task may run again.
+            overwrite=values is not old,
             hermitian=hermitian,
             triangle=triangle,
         )

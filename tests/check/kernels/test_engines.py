@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.pipeline import dtype_for, run_stages
+from tests.support.pipeline import add_both_ways, dtype_for, run_stages
 from tests.support.places import DATA
 from tests.support.strategies import DTYPES, LAYOUTS, SHAPES, random_matrix
 from twom_dist.kernels import get_engine
@@ -138,10 +138,17 @@ def test_panels_accumulate_to_the_whole_product(engine):
         return left, engine.encode(y[:, piece], columns, system)
 
     whole = engine.multiply(*tiles(slice(None)), system)
-    into = engine.multiply(*tiles(slice(0, 6)), system)
+    sums = [engine.multiply(*tiles(slice(0, 6)), system)]
     for piece in (slice(6, 7), slice(7, 14)):
-        assert engine.multiply(*tiles(piece), system, into=into) is into
-    assert same_bits(into[..., :5], whole[..., :5])
+        sums = [
+            found
+            for before in sums
+            for found in add_both_ways(engine, *tiles(piece), system, before)
+        ]
+    for found in sums:
+        assert same_bits(found[..., :5], whole[..., :5])
+        # Nothing to add.
+        assert engine.multiply(*tiles(slice(0)), system, found) is found
 
 
 @pytest.mark.parametrize("shape", [(40, 40, 0), (0, 3, 2), (3, 0, 2), (0, 0, 0)])

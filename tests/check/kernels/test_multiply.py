@@ -4,6 +4,7 @@ import numba
 import numpy as np
 import pytest
 
+from tests.support.pipeline import add_both_ways
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cpu import blocks, encode, microkernel, multiply, packed
@@ -140,11 +141,27 @@ def test_a_triangle_is_right_and_what_is_added_to_it(monkeypatch, triangle, n):
     wanted = wanted if triangle == "lower" else wanted.T
     found = engine.multiply(x, x, system, triangle=triangle)
     assert_exact(found, x, x, system, wanted)
-    both = np.concatenate([x.residues(), x.residues()], axis=2)
-    again = engine.multiply(x, x, system, into=found, triangle=triangle)
-    assert again is found
-    twice = as_planes(both)
-    assert_exact(again, twice, twice, system, wanted)
+    twice = as_planes(np.concatenate([x.residues(), x.residues()], axis=2))
+    for again in add_both_ways(engine, x, x, system, found, triangle=triangle):
+        assert_exact(again, twice, twice, system, wanted)
+
+
+@pytest.mark.parametrize("shape", [(33, 65, 4100), (5, 50, 9), (BEYOND, BEYOND, 3)])
+def test_what_is_added_to_stays_as_it_is(monkeypatch, shape):
+    """Sums along k are cut, too: the first piece reads the old ones, others the new."""
+    monkeypatch.setattr(blocks, "LARGEST_K", 1 << 11)
+    monkeypatch.setattr(packed, "LONGEST_SUM", 1 << 11)
+    m, n, k = shape
+    engine, system = get_engine("cpu"), residue_system("2m", 2)
+    x, y = (
+        encode_integers(random_matrix(rows, k, seed=1) * 1e5, system) for rows in (m, n)
+    )
+    before = engine.multiply(x, y, system)
+    twice = [
+        as_planes(np.concatenate([t.residues(), t.residues()], axis=2)) for t in (x, y)
+    ]
+    for found in add_both_ways(engine, x, y, system, before):
+        assert_exact(found, *twice, system)
 
 
 def test_the_other_way_is_taken_where_there_is_no_vnni(monkeypatch):

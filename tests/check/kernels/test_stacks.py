@@ -8,7 +8,7 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
-from tests.support.pipeline import dtype_for, run_stages
+from tests.support.pipeline import add_both_ways, dtype_for, run_stages
 from tests.support.stacks import assert_each_is_as_alone, compute, random_stack, spec_of
 from tests.support.strategies import DTYPES
 from twom_dist.errors import PlanError
@@ -40,6 +40,22 @@ def test_every_stage_of_a_stack(engine, choice, layout):
             for name, value in alone.items():
                 where = (slice(None), *place) if name in BY_PLANE else place
                 assert same_bits(found[name][where], value), name
+
+
+@cases("hermitian", [False, True])
+@cases("triangle", ["full", "lower", "upper"])
+def test_residues_of_a_stack_are_added(engine, triangle, hermitian):
+    system, n = residue_system("2m", 3), 18
+    x, e = random_stack((2, 1), n, 5, "complex128", 1), np.full((2, 1, n), 9, np.int32)
+    left, options = engine.encode(x, e, system), {"hermitian": hermitian}
+    right = engine.encode(x, e, system, conjugate=True)
+    whole = engine.multiply(left, right, system)
+    before = engine.multiply(left, right, system, triangle=triangle, **options)
+    expected = engine.add_residues(whole, whole, system)[..., :n]
+    wanted = {"full": 1, "lower": np.tri(n), "upper": np.tri(n).T}[triangle] == 1
+    options["triangle"] = triangle
+    for found in add_both_ways(engine, left, right, system, before, **options):
+        assert ((found[..., :n] == expected) | ~wanted).all()
 
 
 @cases("ops", ["NN", "NC", "TN"])

@@ -71,11 +71,11 @@ def counted(monkeypatch):
     counted = []
     multiply = CpuEngine.multiply
 
-    def count(self, left, right, system, into=None, *, hermitian=False, **options):
+    def count(self, left, right, system, before, *, hermitian=False, **options):
         products = system.num_hermitian_products if hermitian else system.num_products
         counted.append((products, 2 * products * left.rows * right.rows * left.k))
         options["hermitian"] = hermitian
-        return multiply(self, left, right, system, into, **options)
+        return multiply(self, left, right, system, before, **options)
 
     monkeypatch.setattr(CpuEngine, "multiply", count)
     return counted

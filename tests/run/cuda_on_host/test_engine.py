@@ -14,7 +14,7 @@ from tests.support.cuda import every_kernel
 from tests.support.cuda.host_device import BOTH, POISON
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.expect import raises
-from tests.support.pipeline import run_stages
+from tests.support.pipeline import add_both_ways, run_stages
 from tests.support.strategies import LAYOUTS, SHAPES, random_matrix
 from twom_dist.errors import KernelError, MemoryLimitError
 from twom_dist.kernels import get_engine
@@ -253,9 +253,9 @@ def test_panels_of_a_tile_on_devices_of_two_kinds(cuda, order, monkeypatch):
     A = random_matrix(300, 60, "complex128", 1.0, 1)
     multiply = cuda.multiply
 
-    def one_after_the_other(*args, into=None, **options):
-        cuda.device._capability = order[into is not None]
-        return multiply(*args, into=into, **options)
+    def one_after_the_other(left, right, system, before, **options):
+        cuda.device._capability = order[before is not None]
+        return multiply(left, right, system, before, **options)
 
     monkeypatch.setattr(cuda, "multiply", one_after_the_other)
     a = da.from_array(A, chunks=(300, 30))
@@ -291,6 +291,9 @@ def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle
     found = engine.multiply(*args, hermitian=True, triangle=triangle)
     wanted = wanted if triangle == "lower" else wanted.T
     assert (found == whole)[..., :n][:, wanted].all()
+    expected = engine.add_residues(whole, whole, system)
+    for added in add_both_ways(engine, *args, found, hermitian=True, triangle=triangle):
+        assert (added == expected)[..., :n][:, wanted].all()
 
 
 @BOTH

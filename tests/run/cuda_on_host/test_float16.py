@@ -9,7 +9,7 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.on_cpu import on_cpu
-from tests.support.pipeline import dtype_for, run_stages
+from tests.support.pipeline import add_both_ways, dtype_for, run_stages
 from tests.support.stacks import random_stack
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
@@ -80,8 +80,11 @@ def test_extreme_residues_at_the_limit_of_a_chunk(engine, p):
         planes = engine.device.filled((2, 1, 64, -(-columns // 128) * 128), np.int8)
         planes[0, :, :3, :columns], planes[1, :, :3, :columns] = a, b
         left, right = (CudaEncoded(3, columns, plane, (0,)) for plane in planes)
-        found = engine.multiply(left, right, system)[0, :, :3]
-        assert (found == (a * b * columns + half) % p - half).all()
+        found = engine.multiply(left, right, system)
+        assert (found[0, :, :3] == (a * b * columns + half) % p - half).all()
+        for twice in add_both_ways(engine, left, right, system, found):
+            exact = 2 * a * b * columns
+            assert (twice[0, :, :3] == (exact + half) % p - half).all()
 
 
 def test_no_modulus_is_too_large_for_a_chunk():

@@ -38,7 +38,7 @@ def planes(rows, k, seed):
 
 
 def multiply(
-    calls, x, y, m, n, residues, *, add=False, blocks=4, triangle="full", jobs=JOBS
+    calls, x, y, m, n, residues, *, old=None, blocks=4, triangle="full", jobs=JOBS
 ):
     maps = []
     for t in (x, y):
@@ -52,8 +52,8 @@ def multiply(
         np.array([(*job, job[2]) for job in jobs], np.int32),
         np.int32(len(jobs)),
         tables.requantise_table(SYSTEM),
-        *(np.int64(m), np.int64(n), residues),
-        *(np.int64(residues.strides[1]), np.int64(residues.strides[0]), np.int32(add)),
+        *(np.int64(m), np.int64(n), old, residues),
+        *(np.int64(residues.strides[1]), np.int64(residues.strides[0])),
         *(triangle_arg(triangle), np.int32(1)),
     )
     grid, block = (blocks, 1, 1), (384, 1, 1)
@@ -87,11 +87,15 @@ def test_every_size(calls, m, n, k):
                 assert not residues[q, :, n:].any()
             else:
                 assert (residues[q] == before[q]).all()
-        earlier = residues[:, :, :n].astype(np.int64)
-        multiply(calls, x, y, m, n, residues, add=True, blocks=2)
-        for _, _, q in JOBS:
-            assert (residues[q, :, :n] == expected(x, y, m, n, q, earlier[q])).all()
-            assert not residues[q, :, n:].any()
+        earlier = residues.copy()
+        with guarded(shape_of(m, n), np.int8) as apart:
+            multiply(calls, x, y, m, n, apart, old=residues, blocks=2)
+        assert (residues == earlier).all()
+        multiply(calls, x, y, m, n, residues, old=residues, blocks=2)
+        earlier = earlier[:, :, :n].astype(np.int64)
+        for q, found in every((job[2] for job in JOBS), (residues, apart)):
+            assert (found[q, :, :n] == expected(x, y, m, n, q, earlier[q])).all()
+            assert not found[q, :, n:].any()
 
 
 @pytest.mark.parametrize("blocks", [2, 6, 40])

@@ -47,7 +47,7 @@ def test_sums_at_every_boundary(calls, p):
     low, high = -(p // 2), (p - 1) // 2
     for old in (low, high):
         out[:] = old
-        calls.requantise(sums, system, out, add=True)
+        calls.requantise(sums, system, out, old=out)
         assert (out == reduced(sums, system, old)).all()
 
 
@@ -56,9 +56,8 @@ def test_sums_of_float32_are_exact_integers(calls, p):
     system = make_system("real", ((p, "real"),))
     sums = np.clip(boundary_sums(p)[np.newaxis], 1 - 2**24, 2**24 - 1)
     out = np.empty(sums.shape, np.int8)
-    for add in (False, True):
-        old = out.copy() if add else None
-        calls.requantise(sums.astype(np.float32), system, out, add=add)
+    for old in (None, np.full_like(out, 1)):
+        calls.requantise(sums.astype(np.float32), system, out, old=old)
         assert (out == reduced(sums, system, old)).all()
 
 
@@ -73,7 +72,7 @@ def test_bytes_are_widened(calls, blocks):
     assert found.tobytes() == planes.astype(np.float16).tobytes()
 
 
-@cases("add", [False, True])
+@cases("add", [None, "in place", "out of place"])
 @cases("n", [1, 2, 3, 4, 5, 8, 31, 64, 70, 127, 132])
 @cases("m", [1, 3, 17, 70])
 def test_ragged_batches(calls, m, n, add):
@@ -87,7 +86,8 @@ def test_ragged_batches(calls, m, n, add):
     )
     for pad in (0, 4):
         out = old.copy()
-        calls.requantise(sums, system, out, add=add, blocks=1 + pad, pad=pad)
+        given = {None: None, "in place": out, "out of place": old}[add]
+        calls.requantise(sums, system, out, old=given, blocks=1 + pad, pad=pad)
         assert (out == reduced(sums, system, old if add else None)).all()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.bits import same_bits
 from tests.support.cuda.host_device import BOTH
-from tests.support.pipeline import dtype_for, run_stages
+from tests.support.pipeline import add_both_ways, dtype_for, run_stages
 from tests.support.stacks import assert_each_is_as_alone, compute, random_stack
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import multiply
@@ -40,6 +40,22 @@ def test_every_stage_is_that_of_the_cpu(engine, choice, layout):
         expected = run_stages(get_engine("cpu"), x, y, system, conjugate=True)
         for name, value in expected.items():
             assert same_bits(found[name], value), name
+
+
+@BOTH
+@pytest.mark.parametrize("hermitian", [False, True])
+def test_residues_of_a_stack_are_added(engine, hermitian, monkeypatch):
+    """By cuBLAS some rows of a matrix at a time."""
+    monkeypatch.setattr(multiply, "sums_bytes", lambda _: 1 << 14)
+    system, n = residue_system("2m", 3), 70
+    x, e = random_stack((2,), n, 5, "complex128", 1), np.full((2, n), 9, np.int32)
+    left, right = (engine.encode(x, e, system, conjugate=t) for t in (False, True))
+    before = engine.multiply(left, right, system)
+    expected = engine.add_residues(before, before, system)
+    for found in add_both_ways(
+        engine, left, right, system, before, hermitian=hermitian
+    ):
+        assert (found == expected)[..., :n].all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])

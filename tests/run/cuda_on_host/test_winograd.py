@@ -7,6 +7,7 @@ import pytest
 from tests.check.kernels.test_winograd import encode, extreme_planes
 from tests.support.bits import same_bits
 from tests.support.cuda.host_device import host_engine
+from tests.support.pipeline import add_both_ways
 from twom_dist.kernels.cuda import tuning
 from twom_dist.moduli import residue_system
 
@@ -23,11 +24,14 @@ def engine(host_kernels):
 def multiply_by_levels(engine, levels, panels, system, n, **options):
     found = []
     for count in (0, levels):
-        into = None
         with dask.config.set({"twom-dist.winograd-levels": count}):
-            for left, right in panels:
-                into = engine.multiply(left, right, system, into=into, **options)
-        found.append(np.ascontiguousarray(into[..., :n]))
+            (left, right), *others = panels
+            sums = engine.multiply(left, right, system, **options)
+            for left, right in others:
+                given = engine, left, right, system, sums
+                sums, in_place = add_both_ways(*given, **options)
+                assert (sums == in_place).all()
+        found.append(np.ascontiguousarray(sums[..., :n]))
     return found
 
 

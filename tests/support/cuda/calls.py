@@ -178,13 +178,14 @@ class Calls:
         system: ResidueSystem,
         residues: np.ndarray,
         products: np.ndarray | None = None,
-        add: bool = False,
+        old: np.ndarray | None = None,
         blocks: int = 1,
         pad: int = 0,
     ) -> None:
         """sums[z, i, j] into residues[products[z], i, j], whose rows get their zeros.
 
-        Sums are int32 or float32. `pad`: more columns of the sums than residues have.
+        Sums are int32 or float32. `old`: what is added, perhaps `residues` itself;
+        `pad`: more columns of the sums than residues have.
         """
         batch, m, n = sums.shape
         width = 16 * ceil(n, 16)
@@ -194,10 +195,16 @@ class Calls:
         ):
             wide[:, :, n:], wide[:, :, :n] = 0, sums
             padded[:, :, n:], padded[:, :, :n] = 0, residues
+            before = padded
+            if old is not None and old is not residues:
+                before = np.zeros_like(padded)
+                before[:, :, :n] = old
+                before.flags.writeable = False
             args = (
                 *(wide.view(i32), i64(width + pad), i64(m * (width + pad))),
-                *(padded, i64(width), i64(m * width), i64(m)),
-                *(tables.requantise_table(system), products, i32(add)),
+                *(None if old is None else before, padded),
+                *(i64(width), i64(m * width), i64(m)),
+                *(tables.requantise_table(system), products),
                 *(i32(sums.dtype == np.float32), i32(1), i64(0)),
             )
             grid = (ceil(width, 128), blocks, batch)

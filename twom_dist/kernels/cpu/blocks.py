@@ -9,6 +9,7 @@ from ...typing import Array
 from .compiled import kernel
 from .encoded import DEPTH, GROUP, CpuEncoded
 from .int8_gemm import get_gemm
+from .layout import read_only
 from .requantise import multiplier, requantise, requantise_add
 from .threads import run_each, scratch
 from .tuning import BLOCK, LARGEST_K, SMALLEST_GEMM
@@ -52,7 +53,7 @@ def multiply_blocks(
     right: CpuEncoded,
     system: ResidueSystem,
     residues: Array,
-    add: bool,
+    before: Array | None,
     own: Sequence[int],
 ) -> None:
     """Multiply the products listed in `own`, each block of a plane on its own."""
@@ -64,7 +65,9 @@ def multiply_blocks(
         product = system.products[q]
         height, width = min(BLOCK, m - row), min(BLOCK, columns - column)
         sums = scratch((-(-height // GROUP) * GROUP, width), np.dtype(np.int32))
-        write = requantise_add if add else requantise
+        target, old = residues[q, matrix], None
+        if before is not None:
+            old = before[q, matrix]
         for first in range(0, words, LARGEST_K // DEPTH):
             k = slice(first, first + LARGEST_K // DEPTH)
             x = _cut(left, product.left, matrix, row, len(sums))[:, k]
@@ -78,9 +81,12 @@ def multiply_blocks(
             unpack_columns(y, b)
             gemm = get_gemm() if sums.size * length > SMALLEST_GEMM else multiply_rows
             gemm(a, b, sums)
-            m_p = multiplier(product.p)
-            write(sums[:height], product.p, m_p, residues[q, matrix], row, column)
-            write = requantise_add
+            where = product.p, multiplier(product.p), target, row, column
+            if old is None:
+                requantise(sums[:height], *where)
+            else:
+                requantise_add(sums[:height], old, *where)
+            old = read_only(target)
 
     rows, panels = range(0, m, BLOCK), range(0, columns, BLOCK)
     matrices = range(count)

@@ -240,21 +240,19 @@ class CpuEngine:
         left: CpuEncoded,
         right: CpuEncoded,
         system: ResidueSystem,
-        into: Array | None = None,
+        before: Array | None = None,
         *,
+        overwrite: bool = False,
         hermitian: bool = False,
         triangle: Uplo = "full",
     ) -> Array:
         """Multiply and reduce; rows of residues are padded to whole groups."""
         m, n, k = left.rows, right.rows, left.k
-        residues = into
-        if residues is None:
-            shape = system.num_products, *left.stack, m, -(-n // GROUP) * GROUP
-            residues = empty(shape, np.int8)
+        shape = system.num_products, *left.stack, m, -(-n // GROUP) * GROUP
         if 0 in (m, n, k) or 0 in left.stack:
-            if into is None:
-                residues[...] = 0
-            return residues
+            return np.zeros(shape, np.int8) if before is None else before
+        shape = shape if before is None else before.shape
+        residues: Array = before if overwrite else empty(shape, np.int8)
         own = [
             q
             for q, product in enumerate(system.products)
@@ -264,7 +262,8 @@ class CpuEngine:
         side = 0 if hermitian else _SIDES[triangle]
         shape = len(residues), prod(left.stack), *residues.shape[-2:]
         every = residues.reshape(shape)
-        multiply_planes(left, right, system, every, into is not None, own, side)
+        old = None if before is None else read_only(before).reshape(shape)
+        multiply_planes(left, right, system, every, old, own, side)
         if hermitian:
             fill_mirrors(system, every, _SIDES[triangle])
         return residues

@@ -170,13 +170,11 @@ def _multiplier(width: int) -> Any:
         out: Any,
         out_stride: Any,
         rows: Any,
-        add: Any,
+        old: Any,
         entries: Any,
         entry_stride: Any,
     ) -> Any:
-        signature = types.void(
-            *(types.intp,) * 8, types.boolean, types.intp, types.intp
-        )
+        signature = types.void(*(types.intp,) * 11)
         return signature, lambda *given: _write_multiply(width, *given)
 
     return multiply
@@ -187,12 +185,14 @@ def _write_multiply(
 ) -> Any:
     """out[r, j] = starts[r] + the sum over 4 steps of x[r] (y[j] + 128), modulo p.
 
-    r < `rows` <= 8; j < 16 width. All but `rows` and `add` are addresses and distances
-    in bytes: of x and y their first words, `y_stride` from group to group of y. Row r
-    is reduced by entry r of the table, {weights, start, p, 1 / p} as int32 and float32.
+    r < `rows` <= 8; j < 16 width. All but `rows` are addresses and distances in bytes:
+    of x and y their first words, `y_stride` from group to group of y. Residues at `old`
+    are added, with the strides of `out`, unless that is 0; it may be `out`. Row r is
+    reduced by entry r of the table, {weights, start, p, 1 / p} as int32 and float32.
     """
-    x, y, y_stride, steps, starts, out, out_stride, rows, add, *table = args
+    x, y, y_stride, steps, starts, out, out_stride, rows, old, *table = args
     entries, entry_stride = table
+    add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
     write = _Writer(builder)
     groups = range(width)
     panels = [
@@ -221,16 +221,17 @@ def _write_multiply(
             builder.icmp_signed(">", rows, ir.Constant(_ADDRESS, r)), likely=True
         ):
             at_row = ir.Constant(_ADDRESS, r)
-            row = builder.add(out, builder.mul(out_stride, at_row))
+            offset = builder.mul(out_stride, at_row)
+            given = builder.add(old, offset), add, builder.add(out, offset)
             entry = builder.add(entries, builder.mul(entry_stride, at_row))
-            _store_residues(write, sums[r * width : (r + 1) * width], row, add, entry)
+            _store_residues(write, sums[r * width : (r + 1) * width], *given, entry)
     return context.get_dummy_value()
 
 
 def _store_residues(
-    write: _Writer, sums: list[Any], out: Any, add: Any, entry: Any
+    write: _Writer, sums: list[Any], old: Any, add: Any, out: Any, entry: Any
 ) -> None:
-    """Write sums of a row modulo p, or add them to those in place.
+    """Write sums of a row modulo p, with the old residues where those are added.
 
     The bytes of a sum, biased to unsigned, weigh 2^(8 i) mod p: |raw| < 2^18, so that
     raw, and raw less a multiple of p near it, are exact in float32. The quotient is off
@@ -249,8 +250,8 @@ def _store_residues(
         place = GROUP * g
         before = builder.block
         with builder.if_then(add):
-            old = builder.sext(write.load(out, place, _RESIDUES), _WORDS)
-            added, adding = builder.add(own, old), builder.block
+            residues = builder.sext(write.load(old, place, _RESIDUES), _WORDS)
+            added, adding = builder.add(own, residues), builder.block
         total = builder.phi(_WORDS)
         total.add_incoming(own, before)
         total.add_incoming(added, adding)

@@ -160,6 +160,8 @@ def _joiner(lanes: int) -> Any:
         distance: Any,
         top: Any,
         bottom: Any,
+        old_top: Any,
+        old_bottom: Any,
         count: Any,
         left: Any,
         add: Any,
@@ -167,12 +169,12 @@ def _joiner(lanes: int) -> Any:
     ) -> Any:
         """top, bottom = C11, C21, or C12, C22 where not `left`, `count` vectors each.
 
-        `products`: the address of P1, the others `distance` apart; `add`: to what is
-        there.
+        `products`: the address of P1, the others `distance` apart; `add`: what lies at
+        `old_top` and `old_bottom`, which may be top and bottom.
         """
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            products, distance, top, bottom, count, left, add, p = args
+            products, distance, top, bottom, *old, count, left, add, p = args
             residues = _Residues(builder, p, lanes)
             plus, minus = residues.plus, residues.minus
             place = [
@@ -183,9 +185,9 @@ def _joiner(lanes: int) -> Any:
             def write(sums: tuple[Any, Any], offset: Any) -> None:
                 with builder.if_else(add) as (adding, alone):
                     with adding:
-                        for total, out in zip(sums, (top, bottom), strict=True):
-                            old = residues.load(out, offset)
-                            residues.store(plus(old, total), out, offset)
+                        before = [residues.load(x, offset) for x in old]
+                        for u, v, out in zip(before, sums, (top, bottom), strict=True):
+                            residues.store(plus(u, v), out, offset)
                     with alone:
                         for total, out in zip(sums, (top, bottom), strict=True):
                             residues.store(total, out, offset)
@@ -207,7 +209,7 @@ def _joiner(lanes: int) -> Any:
             return context.get_dummy_value()
 
         signature = types.void(
-            *(types.intp,) * 5, types.boolean, types.boolean, types.intp
+            *(types.intp,) * 7, types.boolean, types.boolean, types.intp
         )
         return signature, generate
 

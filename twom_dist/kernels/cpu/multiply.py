@@ -25,15 +25,16 @@ def multiply_planes(
     right: CpuEncoded,
     system: ResidueSystem,
     residues: Array,
-    add: bool,
+    before: Array | None,
     own: Sequence[int],
     side: int,
 ) -> None:
-    """Multiply the products `own`, or add to the residues.
+    """Multiply the products `own`, and add residues of their shape.
 
-    `side`: -1 for the lower triangle at least, 1 for the upper one, 0 for all.
+    `before` may be `residues`; `side`: -1 for the lower triangle at least, 1 for the
+    upper one, 0 for all.
     """
-    args = (left, right, system, residues, add, own)
+    args = (left, right, system, residues, before, own)
     shape, grain = (left.rows, right.rows, left.k), (GROUP, GROUP, DEPTH)
     # A thread computes whole products, with quarters of its own in the caches.
     few = available_cores() <= MOST_CORES and len(own) >= 2 * num_threads()
@@ -43,6 +44,7 @@ def multiply_planes(
     if not is_supported():
         multiply_blocks(*args)
     elif levels > 0:
-        multiply_in_quarters(left, right, system, residues[:, 0], add, own, levels)
+        old = None if before is None else before[:, 0]
+        multiply_in_quarters(left, right, system, residues[:, 0], old, own, levels)
     else:
         multiply_packed(*args, side)

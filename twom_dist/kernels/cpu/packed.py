@@ -9,6 +9,7 @@ from ...moduli import ResidueSystem, symmetric_residue
 from ...typing import Array
 from .compiled import kernel
 from .encoded import DEPTH, GROUP, CpuEncoded
+from .layout import read_only
 from .microkernel import (
     ROWS,
     WIDEST,
@@ -44,11 +45,12 @@ def product_table(system: ResidueSystem) -> Array:
 
 @kernel
 def _multiply_rows(  # type: ignore[no-untyped-def]
-    x, x_stride, y, y_stride, steps, out, row, rows, first, last, add, entry, starts
+    x, x_stride, y, y_stride, steps, out, old, row, rows, first, last, entry, starts
 ):
     """Multiply rows of a plane by groups first..last of another, `steps` words of k.
 
-    x and y are the addresses of their first words, with a stride from group to group.
+    x and y are the addresses of their first words, with a stride from group to group;
+    `old` that of what is added, with the strides of `out`, or 0.
     """
     row_bytes, out_base = out.strides[0], out.ctypes.data
     # y is taken 128 too large, which adds 128 times the sum of a row of x.
@@ -61,24 +63,26 @@ def _multiply_rows(  # type: ignore[no-untyped-def]
         for i in range(row, row + rows, ROWS):
             group = x + (i // GROUP * x_stride + i % GROUP * DEPTH)
             start = starts.ctypes.data + 4 * (i - row)
-            target = out_base + i * row_bytes + j * GROUP
+            place = i * row_bytes + j * GROUP
+            target, origin = out_base + place, old + place if old != 0 else old
             count = min(ROWS, row + rows - i)
             where = group, panel, y_stride, steps, start, target, row_bytes, count
             if last - j >= 3:
-                multiply_three(*where, add, table, 0)
+                multiply_three(*where, origin, table, 0)
             elif last - j == 2:
-                multiply_two(*where, add, table, 0)
+                multiply_two(*where, origin, table, 0)
             else:
-                multiply_one(*where, add, table, 0)
+                multiply_one(*where, origin, table, 0)
 
 
 @kernel
 def _multiply_items(  # type: ignore[no-untyped-def]
-    lo, hi, x, y, jobs, block, side, longest, add, table, out
+    lo, hi, x, y, jobs, block, side, longest, table, out, before, add
 ):
     """Multiply items lo..hi: blocks of rows of each job of each matrix, in this order.
 
-    x, y (planes, matrices, groups, words, 64); out (products, matrices, m, n or more).
+    x, y (planes, matrices, groups, words, 64); out (products, matrices, m, n or more),
+    and before, which may be out itself.
     """
     m = out.shape[2]
     blocks = -(-m // block)
@@ -97,6 +101,9 @@ def _multiply_items(  # type: ignore[no-untyped-def]
             first = row // GROUP
         for k_lo in range(0, words, longest):
             k_hi = min(words, k_lo + longest)
+            old = out[q, matrix].ctypes.data if k_lo > 0 else 0
+            if add and k_lo == 0:
+                old = before[q, matrix].ctypes.data
             _multiply_rows(
                 x[left, matrix].ctypes.data + _BYTES * k_lo,
                 stride,
@@ -104,11 +111,11 @@ def _multiply_items(  # type: ignore[no-untyped-def]
                 stride,
                 k_hi - k_lo,
                 out[q, matrix],
+                old,
                 row,
                 rows,
                 first,
                 last,
-                add or k_lo > 0,
                 table[q],
                 starts,
             )
@@ -134,11 +141,11 @@ def multiply_quarter(  # type: ignore[no-untyped-def]
                 y.shape[1],
                 min(longest, steps - lo),
                 out,
+                out.ctypes.data if lo > 0 else 0,
                 row,
                 min(block, rows - row),
                 0,
                 groups,
-                lo > 0,
                 entry,
                 starts,
             )
@@ -155,11 +162,11 @@ def multiply_packed(
     right: CpuEncoded,
     system: ResidueSystem,
     residues: Array,
-    add: bool,
+    before: Array | None,
     own: Sequence[int],
     side: int,
 ) -> None:
-    """Multiply a triangle of the products `own`, or add to the residues.
+    """Multiply a triangle of the products `own`, and add residues of their shape.
 
     `residues`: (products, matrices, m, n padded to whole groups); `side`: -1 for the
     lower triangle, 1 for the upper one, 0 for both.
@@ -173,8 +180,9 @@ def multiply_packed(
             x.planes.reshape(len(x.planes), count, -1, words, _BYTES)
             for x in (left, right)
         ),
-        *(np.array(jobs), block, side, longest, add),
+        *(np.array(jobs), block, side, longest),
         *(product_table(system), residues),
+        *(read_only(residues) if before is None else before, before is not None),
     )
     items = count * len(jobs) * -(-m // block)
     # 64 multiplications a clock and more.
@@ -205,7 +213,7 @@ def multiply_plane_bytes(weights, words, starts, table, out):  # type: ignore[no
                 out.ctypes.data + plane * plane_bytes + first,
                 plane_bytes,
                 min(ROWS, planes - plane),
-                False,
+                0,
                 table.ctypes.data + 16 * plane,
                 16,
             )

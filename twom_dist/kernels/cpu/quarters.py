@@ -14,6 +14,7 @@ from ...typing import Array
 from .buffers import empty
 from .compiled import kernel
 from .encoded import DEPTH, GROUP, CpuEncoded
+from .layout import read_only
 from .modular import LONG, SHORT, join_long, join_short, sum_left, sum_right
 from .packed import cut_rows, multiply_quarter, product_table
 from .threads import run_each
@@ -70,26 +71,29 @@ def _sum_quarters(x, group, word, groups, words, right, p, out):  # type: ignore
 
 
 @kernel
-def _join_quarters(products, out, rows, columns, add, p):  # type: ignore[no-untyped-def]
-    """out[rows, columns] = C, or += C, from the quarters P1, ..., P7."""
+def _join_quarters(products, out, old, add, rows, columns, p):  # type: ignore[no-untyped-def]
+    """out[rows, columns] = C, or old + C, from the quarters P1, ..., P7."""
     height, width = products.shape[1], products.shape[2]
-    unused = np.zeros(width, np.int8)
+    unused, apart = np.zeros(width, np.int8), height * width
     for i in range(height):
         for lo, hi in ((0, width), (width, columns)):
             top = out.ctypes.data + i * out.shape[1] + lo
             bottom = top + height * out.shape[1]
+            old_top = old.ctypes.data + i * out.shape[1] + lo
+            old_bottom = old_top + height * out.shape[1]
             if height + i >= rows:
-                bottom = unused.ctypes.data
+                bottom = old_bottom = unused.ctypes.data
             source = products.ctypes.data + i * width
             count = (hi - lo) // LONG
             last = LONG * count
             rest = (hi - lo - last) // SHORT
-            where = height * width, top, bottom, count, lo == 0, add, p
             if count > 0:
-                join_long(source, *where)
-            where = height * width, top + last, bottom + last, rest, lo == 0, add, p
+                to = apart, top, bottom, old_top, old_bottom, count
+                join_long(source, *to, lo == 0, add, p)
             if rest > 0:
-                join_short(source + last, *where)
+                top, bottom = top + last, bottom + last
+                to = apart, top, bottom, old_top + last, old_bottom + last, rest
+                join_short(source + last, *to, lo == 0, add, p)
 
 
 def _multiply_parts(
@@ -103,7 +107,7 @@ def _multiply_parts(
         given = x.plane, x.first, y.plane, y.first, words, out, rows, y.groups
         multiply_quarter(*given, *cut_rows(words), entry)
     else:
-        _multiply_by_seven(x, y, out, rows, False, p, entry, levels)
+        _multiply_by_seven(x, y, out, rows, None, p, entry, levels)
 
 
 def _multiply_by_seven(
@@ -111,7 +115,7 @@ def _multiply_by_seven(
     y: _Part,
     out: Array,
     rows: int,
-    add: bool,
+    before: Array | None,
     p: int,
     entry: Array,
     levels: int,
@@ -127,7 +131,9 @@ def _multiply_by_seven(
     products = empty((7, GROUP * a11.groups, GROUP * b11.groups), np.int8)
     for product, (left, right) in zip(products, factors, strict=True):
         _multiply_parts(left, right, product, p, entry, levels - 1)
-    _join_quarters(products, out, rows, GROUP * y.groups, add, p)
+    old = read_only(out) if before is None else before
+    added = before is not None
+    _join_quarters(products, out, old, added, rows, GROUP * y.groups, p)
 
 
 def _sums_of(part: _Part, quarter: _Part, right: bool, p: int) -> list[_Part]:
@@ -142,11 +148,11 @@ def multiply_in_quarters(
     right: CpuEncoded,
     system: ResidueSystem,
     residues: Array,
-    add: bool,
+    before: Array | None,
     own: Sequence[int],
     levels: int,
 ) -> None:
-    """Multiply the products `own` by halves, or add to the residues."""
+    """Multiply the products `own` by halves, and add residues of their shape."""
     table = product_table(system)
     x, y = (
         planes.reshape(*planes.shape[:2], -1) for planes in (left.planes, right.planes)
@@ -158,7 +164,8 @@ def multiply_in_quarters(
         product = system.products[q]
         a = _Part(x[left.order[product.left]], 0, 0, groups, words)
         b = _Part(y[right.order[product.right]], 0, 0, columns, words)
-        args = residues[q], left.rows, add, product.p, table[q], levels
+        old = None if before is None else before[q]
+        args = residues[q], left.rows, old, product.p, table[q], levels
         _multiply_by_seven(a, b, *args)
 
     run_each(multiply, own)

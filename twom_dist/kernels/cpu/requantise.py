@@ -28,11 +28,15 @@ def requantise(sums, p, m, residues, row, column):  # type: ignore[no-untyped-de
 
 
 @kernel
-def requantise_add(sums, p, m, residues, row, column):  # type: ignore[no-untyped-def]
-    """Add sums[m, n] to the block of residues at (row, column), modulo p."""
+def requantise_add(sums, old, p, m, residues, row, column):  # type: ignore[no-untyped-def]
+    """Add sums[m, n] and old residues, which may be `residues` itself, modulo p."""
     for i in range(sums.shape[0]):
         source = sums[i]
         target = residues[row + i, column : column + source.size]
+        before = old[row + i, column : column + source.size]
+        # First, since LLVM knows that these do not overlap; |sum| < 2^31 - 128.
         for j in range(source.size):
-            v = np.int64(source[j]) + np.int64(target[j])
+            source[j] += before[j]
+        for j in range(source.size):
+            v = np.int64(source[j])
             target[j] = np.int8(v - ((v * m + (1 << (SHIFT - 1))) >> SHIFT) * p)

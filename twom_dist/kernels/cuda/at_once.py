@@ -55,7 +55,7 @@ def multiply_at_once(
     if uplo is not None:
         triangle = "upper" if uplo == "upper" else "lower"
     products = tables.own_products(system, False)
-    multiply_fused(device, left, right, system, residues, products, False, triangle)
+    multiply_fused(device, left, right, system, residues, products, None, triangle)
     if out is None:
         out = device.empty((m, n), dtype)
     decode_residues(

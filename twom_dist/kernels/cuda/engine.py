@@ -205,32 +205,32 @@ class CudaEngine:
         left: CudaEncoded,
         right: CudaEncoded,
         system: ResidueSystem,
-        into: Array | None = None,
+        before: Array | None = None,
         *,
+        overwrite: bool = False,
         hermitian: bool = False,
         triangle: Uplo = "full",
     ) -> Array:
-        """Multiply and reduce in one pass, or by cuBLAS and a second one.
-
-        Rows of residues are padded to multiples of 16: no kernel meets a ragged one.
-        """
+        """Multiply and reduce in one pass, or by cuBLAS and a second one."""
         m, n, k = left.rows, right.rows, left.k
+        # Rows are padded to multiples of 16: no kernel meets a ragged one.
         shape = (system.num_products, *left.stack, m, align(n))
+        shape = shape if before is None else before.shape
         if 0 in (m, n, k) or 0 in left.stack:
-            return self.device.filled(shape, np.int8) if into is None else into
-        residues = self.device.empty(shape, np.int8) if into is None else into
-        fused, add = self._is_fused(), into is not None
+            return self.device.filled(shape, np.int8) if before is None else before
+        residues: Array = before if overwrite else self.device.empty(shape, np.int8)
+        fused = self._is_fused()
         alone = fused and not left.stack
         levels = choose_levels(self.device, system, (m, n, k)) if alone else 0
         if fused and hermitian and triangle != "full":
             # Nothing can be derived of sums that were made of one triangle.
-            hermitian = not add and (levels > 0 or deriving_pays(system, n, k))
+            hermitian = before is None and (levels > 0 or deriving_pays(system, n, k))
         own = tables.own_products(system, hermitian)
         by_matrix = residues.reshape(len(residues), -1, *residues.shape[-2:])
-        args = (self.device, left, right, system, by_matrix, own, add)
+        args = (self.device, left, right, system, by_matrix, own, before)
         wanted = "full" if hermitian else triangle
         if levels > 0 and wanted == "full":
-            multiply_in_quarters(*args[:4], residues, own, add, levels)
+            multiply_in_quarters(*args, levels)
         elif fused:
             multiply_fused(*args, wanted)
         else:

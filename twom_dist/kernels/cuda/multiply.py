@@ -57,13 +57,14 @@ def multiply_products(
     system: ResidueSystem,
     residues: Array,
     own: Sequence[int],
-    add: bool,
+    before: Array | None,
 ) -> None:
-    """Multiply the products `own` into their residues, or add to those in place.
+    """Multiply the products `own`, and add residues of their shape.
 
     `residues`: (products, matrices, m, n or more).
     """
     m, n, count = left.rows, right.rows, residues.shape[1]
+    old = None if before is None else before.reshape(residues.shape)
     element = device.element()
     widened_k = choose_widened_k(system, left.k, element)
     cut = cut_sums(m, n, sums_bytes(device.capability()), count, widened_k)
@@ -80,7 +81,7 @@ def multiply_products(
         planes = (device.empty((size,), np.float16) for size in sizes)
         buffers = _Buffers(buffers.sums, *planes)
     for batch in batches:
-        given = left, right, system, residues, batch, cut, buffers, add
+        given = left, right, system, residues, batch, cut, buffers, old
         _multiply_batch(device, *given)
 
 
@@ -93,7 +94,7 @@ def _multiply_batch(
     batch: Batch,
     cut: Cut,
     buffers: _Buffers,
-    add: bool,
+    before: Array | None,
 ) -> None:
     """Multiply by as many columns at a time as their sums allow."""
     m, n, k = left.rows, right.rows, align(left.k)
@@ -113,27 +114,28 @@ def _multiply_batch(
                 tall = _widen(device, x[:, rows.start : stop, columns], buffers.left)
                 multiply(tall, narrow, sums[: len(tall), : tall.shape[1]])
                 own = residues[:, matrices, rows]
-                old = add or columns.start > 0
-                _requantise(device, system, buffers, own, batch, old)
+                old = residues if columns.start > 0 else before
+                old = None if old is None else old[:, matrices, rows]
+                _requantise(device, system, buffers, old, own, batch)
 
 
 def _requantise(
     device: Device,
     system: ResidueSystem,
     buffers: _Buffers,
+    old: Array | None,
     own: Array,
     batch: Batch,
-    add: bool,
 ) -> None:
-    """Reduce the sums of rows of a batch of products."""
+    """Reduce the sums of rows of a batch of products, with the old residues."""
     sums, (_, count, m, width) = buffers.sums, own.shape
     args: tuple[Any, ...] = (
         *(sums, np.int64(sums.shape[2]), np.int64(sums.strides[0] // 4)),
-        *(own, np.int64(own.strides[2])),
+        *(old, own, np.int64(own.strides[2])),
         *(np.int64(own.strides[0]), np.int64(m)),
         device.constant(tables.requantise_table(system)),
         device.constant(product_indices(batch.products)),
-        *(*flag_args(add, buffers.element == "float16"), np.int32(count)),
+        *(*flag_args(buffers.element == "float16"), np.int32(count)),
         np.int64(own.strides[1]),
     )
     grid = tile_grid(m, width, 4, count * len(batch.products))

@@ -105,24 +105,32 @@ __device__ __forceinline__ void add_sixteen(int32* d, uint4 old) {
   }
 }
 
-// Write the residues of a thread's sums, or add them to what is there: 64 x 256 from
-// `row`, `column` on for each 128 threads.
-__device__ __forceinline__ void store_residues(int32 (&d)[ACCUMULATORS], int8* residues,
+// Write the residues of a thread's sums and the `old` ones, if there are any: 64 x 256
+// from `row`, `column` on for each 128 threads. The old ones are read first, since they
+// may lie where the new ones are written.
+__device__ __forceinline__ void store_residues(int32 (&d)[ACCUMULATORS],
+                                               const int8* old, int8* residues,
                                                int64 row_stride, int64 m, int64 row,
-                                               int64 column, uint4 entry, int32 add) {
+                                               int64 column, uint4 entry) {
   int32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
 #pragma unroll
   for (int32 half = 0; half < 2; ++half) {
     int64 i = row + row_of_slot(16 * warp + 8 * half + (lane >> 2));
     if (i >= m) continue;
+    int64 first = column + 16 * (lane & 3), place = i * row_stride + first;
+    if (old) {
+#pragma unroll
+      for (int32 g = 0; g < 4; ++g) {
+        if (first + 64 * g >= row_stride) continue;
+        const int8* source = old + place + 64 * g;
+        add_sixteen(d + 32 * g + 2 * half, *reinterpret_cast<const uint4*>(source));
+      }
+    }
 #pragma unroll
     for (int32 g = 0; g < 4; ++g) {
-      int32* own = d + 32 * g + 2 * half;
-      int64 j = column + 64 * g + 16 * (lane & 3);
-      if (j >= row_stride) continue;
-      int8* target = residues + i * row_stride + j;
-      if (add) add_sixteen(own, *reinterpret_cast<const uint4*>(target));
-      *reinterpret_cast<uint4*>(target) = reduce_sixteen(own, entry);
+      if (first + 64 * g >= row_stride) continue;
+      uint4 found = reduce_sixteen(d + 32 * g + 2 * half, entry);
+      *reinterpret_cast<uint4*>(residues + place + 64 * g) = found;
     }
   }
 }
@@ -151,15 +159,16 @@ __device__ __forceinline__ bool next_block(const Work& work, const Job* jobs,
 
 // residues[q * product_stride + (b * m + i) * row_stride + j], i < m, for each job and
 // each matrix b of a stack; 16 divides row_stride and the address, and j goes on to it,
-// as do the rows of y, which are 0 from n on. x and y map planes, of `stack` matrices of
-// x_groups and y_groups times 64 rows each, `steps` tiles along k; table[e] as
+// as do the rows of y, which are 0 from n on. Residues at the same places of `old` are
+// added unless it is null; it may be `residues`. x and y map planes, of `stack` matrices
+// of x_groups and y_groups times 64 rows each, `steps` tiles along k; table[e] as
 // requantise.cu has it. Of a square tile, squares without an element of the triangle are
 // left as they are. Clusters of two blocks of 384 threads, any number of them.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
 products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
          int32 x_groups, int32 y_groups, int32 steps, const Job* jobs, int32 job_count,
-         const uint4* table, int64 m, int64 n, int8* residues, int64 row_stride,
-         int64 product_stride, int32 add, int32 triangle, int32 stack) {
+         const uint4* table, int64 m, int64 n, const int8* old, int8* residues,
+         int64 row_stride, int64 product_stride, int32 triangle, int32 stack) {
   Work work = list_squares(m, n, triangle, stack);
   int64 index = blockIdx.x / CLUSTER, row, column;
   int32 matrix;
@@ -181,9 +190,9 @@ products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap 
                       matrix, row, column, tiles)) {
       uint4 entry = __ldg(table + job.entry);
       multiply_steps(ring, d, x, y, tiles, steps, entry);
-      int8* own = residues + job.product * product_stride + matrix * m * row_stride;
-      store_residues(d, own, row_stride, m, row + 64 * (ring.role - 1), column, entry,
-                     add);
+      int64 own = job.product * product_stride + matrix * m * row_stride;
+      store_residues(d, old ? old + own : 0, residues + own, row_stride, m,
+                     row + 64 * (ring.role - 1), column, entry);
     }
   }
   close_ring();

@@ -11,7 +11,7 @@ from ...typing import Array, Uplo
 from . import tables, tuning
 from .encoded import CudaEncoded
 from .hopper import LINE, ROW_GROUP
-from .launch import Device, flag_args, remember, size_args, triangle_arg
+from .launch import Device, remember, size_args, triangle_arg
 from .sources import module_for
 
 # In products.cu: the side that a cluster of two blocks makes, and threads of a block.
@@ -25,14 +25,14 @@ def multiply_fused(
     system: ResidueSystem,
     residues: Array,
     own: tuple[int, ...],
-    add: bool,
+    before: Array | None,
     triangle: Uplo,
 ) -> None:
-    """Multiply a triangle of the products `own`, or add to the residues."""
+    """Multiply a triangle of the products `own`, and add residues of their shape."""
     jobs = _tabulate(system, own, left.order, right.order)
     shape, count = (left.rows, right.rows), prod(left.stack)
     planes = left.planes, right.planes
-    args = (device, *planes, jobs, system, shape, residues, add, triangle)
+    args = (device, *planes, jobs, system, shape, residues, before, triangle)
     launch_products(*args, count)
 
 
@@ -44,7 +44,7 @@ def launch_products(
     system: ResidueSystem,
     shape: tuple[int, int],
     residues: Array,
-    add: bool,
+    before: Array | None,
     triangle: Uplo,
     count: int = 1,
 ) -> None:
@@ -58,8 +58,8 @@ def launch_products(
         *(device.map_planes(x), device.map_planes(y)),
         *(*sizes[:3], device.constant(jobs), sizes[3]),
         *(device.constant(tables.requantise_table(system)), *size_args(*shape)),
-        *(residues, *size_args(residues.strides[-2], residues.strides[0])),
-        *(*flag_args(add), triangle_arg(triangle), np.int32(count)),
+        *(before, residues, *size_args(residues.strides[-2], residues.strides[0])),
+        *(triangle_arg(triangle), np.int32(count)),
     )
     clusters = count * len(jobs) * _count_squares(*shape, triangle)
     grid = 2 * min(clusters, device.multiprocessors() // 2)

@@ -74,10 +74,10 @@ def multiply_in_quarters(
     system: ResidueSystem,
     residues: Array,
     own: tuple[int, ...],
-    add: bool,
+    before: Array | None,
     levels: int,
 ) -> None:
-    """Multiply the products `own` by halves, or add to what is there."""
+    """Multiply the products `own` by halves, and add residues of their shape."""
     whole = left.rows, right.rows, left.k
     h, w, d = quarter_shape(whole, levels)
     _, most = _take_products(whole, levels)
@@ -87,8 +87,8 @@ def multiply_in_quarters(
         y = _spread(device, right, system, few, (w, d), levels, True)
         products = device.empty((len(x), h, w), np.int8)
         jobs = _tabulate(few, levels)
-        launch_products(device, x, y, jobs, system, (h, w), products, False, "full")
-        _join(device, products, system, few, residues, left.rows, add, levels)
+        launch_products(device, x, y, jobs, system, (h, w), products, None, "full")
+        _join(device, products, system, few, residues, left.rows, before, levels)
 
 
 @cache
@@ -134,21 +134,16 @@ def _join(
     own: tuple[int, ...],
     residues: Array,
     m: int,
-    add: bool,
+    before: Array | None,
     levels: int,
 ) -> None:
-    """Write the sums of products of quarters, or add them to what is there."""
+    """Write the sums of products of quarters, and of what was there before."""
     _, height, width = products.shape
     args = (
-        *(
-            products,
-            *size_args(height, width),
-            device.constant(product_indices(own)),
-            residues,
-        ),
-        *size_args(m, residues.strides[1], residues.strides[0]),
+        *(products, *size_args(height, width)),
+        *(device.constant(product_indices(own)), before, residues),
+        *size_args(m, residues.strides[-2], residues.strides[0]),
         device.constant(_table(system, own, "result", levels)),
-        *flag_args(add),
     )
     grid, block = tile_grid(height, width, 4 * _LANES[levels], len(own))
     device.launch(module_for("winograd", levels=levels), "join", grid, block, args)

@@ -23,31 +23,32 @@ __device__ __forceinline__ uint32 add_sum(int32 sum, uint4 entry, int32 old,
 // residues[q * product_stride + b * stack_stride + i * row_stride + j] for i < m,
 // j < row_stride, from sums[z * batch_stride + i * ld + j]; z = blockIdx.z goes over
 // `stack` matrices b of each product, and q = products[z / stack], or z / stack where
-// `products` is null; table[q] is the entry. 16 divides row_stride, 4 ld, and the
+// `products` is null; table[q] is the entry. Residues at the same places of `old` are
+// added unless it is null; it may be `residues`. 16 divides row_stride, 4 ld, and the
 // addresses. Blocks of 32 x 8: x over groups of four along the rows, y over rows, any
 // number of blocks in y.
 extern "C" __global__ void __launch_bounds__(256)
-requantise(const int32* sums, int64 ld, int64 batch_stride, int8* residues,
-           int64 row_stride, int64 product_stride, int64 m, const uint4* table,
-           const int32* products, int32 add, int32 floats, int32 stack,
+requantise(const int32* sums, int64 ld, int64 batch_stride, const int8* old,
+           int8* residues, int64 row_stride, int64 product_stride, int64 m,
+           const uint4* table, const int32* products, int32 floats, int32 stack,
            int64 stack_stride) {
   int32 own = (int32)blockIdx.z / stack, matrix = (int32)blockIdx.z % stack;
   int32 q = products ? products[own] : own;
   uint4 entry = __ldg(table + q);
   sums += blockIdx.z * batch_stride;
-  residues += q * product_stride + matrix * stack_stride;
+  int64 begin = q * product_stride + matrix * stack_stride;
   int64 first = 4 * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
   if (first >= row_stride) return;
   int64 row = (int64)blockIdx.y * blockDim.y + threadIdx.y;
   for (; row < m; row += (int64)gridDim.y * blockDim.y) {
-    int8* target = residues + row * row_stride + first;
+    int64 place = begin + row * row_stride + first;
     int4 sum = *reinterpret_cast<const int4*>(sums + row * ld + first);
     sum.x = sum_of(sum.x, floats), sum.y = sum_of(sum.y, floats);
     sum.z = sum_of(sum.z, floats), sum.w = sum_of(sum.w, floats);
-    int32 old = add ? *reinterpret_cast<const int32*>(target) : 0;
-    *reinterpret_cast<uint32*>(target) =
-        pack_bytes(add_sum(sum.x, entry, old, 0), add_sum(sum.y, entry, old, 1),
-                   add_sum(sum.z, entry, old, 2), add_sum(sum.w, entry, old, 3));
+    int32 word = old ? *reinterpret_cast<const int32*>(old + place) : 0;
+    *reinterpret_cast<uint32*>(residues + place) =
+        pack_bytes(add_sum(sum.x, entry, word, 0), add_sum(sum.y, entry, word, 1),
+                   add_sum(sum.z, entry, word, 2), add_sum(sum.w, entry, word, 3));
   }
 }
 

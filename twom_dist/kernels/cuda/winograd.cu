@@ -200,17 +200,19 @@ spread(const int8* planes, int64 rows, int64 columns, const int32* list, int8* o
 }
 
 // residues[list[z] product_stride + i row_stride + j], i < m, j < row_stride, = the sums
-// of products[(z PRODUCTS + t) height + i][j], or added to what is there; 16 divides
-// row_stride. table[z]: {inverse, -p, QUARTERS lifts}. Blocks as above.
+// of products[(z PRODUCTS + t) height + i][j], added to the residues at the same places
+// of `old` unless it is null; it may be `residues`. 16 divides row_stride. table[z]:
+// {inverse, -p, QUARTERS lifts}. Blocks as above.
 extern "C" __global__ void __launch_bounds__(256)
-join(const int8* products, int64 height, int64 width, const int32* list, int8* residues,
-     int64 m, int64 row_stride, int64 product_stride, const uint32* table, int32 add) {
+join(const int8* products, int64 height, int64 width, const int32* list,
+     const int8* old, int8* residues, int64 m, int64 row_stride, int64 product_stride,
+     const uint32* table) {
   int64 j = 4 * LANES * ((int64)blockIdx.x * blockDim.x + threadIdx.x);
   if (j >= width) return;
   const uint32* entry = table + blockIdx.z * (2 + QUARTERS);
   float inverse = __uint_as_float(__ldg(entry));
   uint32 minus_p = __ldg(entry + 1);
-  int8* out = residues + list[blockIdx.z] * product_stride;
+  int64 own = list[blockIdx.z] * product_stride;
   int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
   for (; i < height; i += (int64)gridDim.y * blockDim.y) {
     const int8* source = products + (blockIdx.z * PRODUCTS * height + i) * width + j;
@@ -225,8 +227,9 @@ join(const int8* products, int64 height, int64 width, const int32* list, int8* r
       int64 row = row_of_quarter(q) * height + i;
       int64 column = column_of_quarter(q) * width + j;
       made[q] = Words{};
-      if (add && row < m && column < row_stride) {
-        made[q] = *reinterpret_cast<Words*>(out + row * row_stride + column);
+      if (old && row < m && column < row_stride) {
+        const int8* place = old + own + row * row_stride + column;
+        made[q] = *reinterpret_cast<const Words*>(place);
       }
     }
 #pragma unroll
@@ -235,9 +238,9 @@ join(const int8* products, int64 height, int64 width, const int32* list, int8* r
 #pragma unroll
       for (int32 t = 0; t < PRODUCTS; ++t) words[t] = given[t].word[lane] ^ BIAS;
       auto write = [&](int32 q, Sums sums) {
-        uint32 lift = __ldg(entry + 2 + q), old = made[q].word[lane] ^ BIAS;
+        uint32 lift = __ldg(entry + 2 + q), word = made[q].word[lane] ^ BIAS;
         made[q].word[lane] =
-            reduce_pairs(sums.even + (old & FIELDS), sums.odd + (old >> 8 & FIELDS),
+            reduce_pairs(sums.even + (word & FIELDS), sums.odd + (word >> 8 & FIELDS),
                          lift, inverse, minus_p);
       };
       auto copy = [](int32, uint32) {};  // every quarter is a sum
@@ -248,7 +251,8 @@ join(const int8* products, int64 height, int64 width, const int32* list, int8* r
       int64 row = row_of_quarter(q) * height + i;
       int64 column = column_of_quarter(q) * width + j;
       if (row < m && column < row_stride) {
-        *reinterpret_cast<Words*>(out + row * row_stride + column) = made[q];
+        int8* place = residues + own + row * row_stride + column;
+        *reinterpret_cast<Words*>(place) = made[q];
       }
     }
   }

@@ -94,9 +94,7 @@ class ReferenceEngine:
         """Nothing runs on when a call has returned."""
         return encoded
 
-    def keep(self, encoded: Any) -> Any:
-        """Nothing runs on when a call has returned."""
-        return encoded
+    keep = share
 
     def tile_limits(
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
@@ -201,8 +199,9 @@ class ReferenceEngine:
         left: ReferenceEncoded,
         right: ReferenceEncoded,
         system: ResidueSystem,
-        into: Array | None = None,
+        before: Array | None = None,
         *,
+        overwrite: bool = False,
         hermitian: bool = False,
         triangle: Uplo = "full",
     ) -> Array:
@@ -210,7 +209,10 @@ class ReferenceEngine:
         *stack, m, _ = left.shape
         n = right.shape[-2]
         shape = system.num_products, *stack, m, n
-        residues = np.zeros(shape, np.int8) if into is None else into
+        if before is not None and left.shape[-1] == 0:
+            return before
+        old = np.zeros(shape, np.int8) if before is None else before
+        residues = old if overwrite else np.empty_like(old)
         levels = (
             choose_levels((m, n, left.shape[-1]), (1, 1, 1), ()) if not stack else 0
         )
@@ -221,7 +223,7 @@ class ReferenceEngine:
             b = right.planes[product.right].astype(np.int64)
             y = b.swapaxes(-1, -2)
             found = multiply_by_seven(a, y, product.p, levels)
-            residues[q] = reduce_symmetric(residues[q] + found, product.p)
+            residues[q] = reduce_symmetric(old[q] + found, product.p)
         for q, product in enumerate(system.products):
             mirror = product.mirror
             if hermitian and mirror is not None:
