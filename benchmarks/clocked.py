@@ -12,12 +12,12 @@ Counts are exact, and times as good as the figures below and the cores that are 
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
 import numpy as np
-from distributed import get_worker
+from distributed import Worker, get_worker
 
 from benchmarks.clock import AREA, COPY, NORMS, POOL, SCALE, Clock
 from twom_dist.kernels import registry
@@ -34,16 +34,19 @@ _caches: dict[Any, cache.EncodedCache] = {}
 _how: dict[str, float] = {"dilation": 1.0, "bandwidth": 0.0}
 
 
-def _worker() -> Any:
+def _worker(address: str = "") -> Any:
+    """Name the worker that runs this, or that listens at an address."""
     try:
         return get_worker().name
     except ValueError:
-        return "client"
+        pass
+    here = [x for x in Worker._instances if address in ("", x.address)]
+    return here[0].name if len(here) == 1 else "client"
 
 
-def clock() -> Clock:
+def clock(address: str = "") -> Clock:
     """Return the device of the worker that runs this."""
-    name = _worker()
+    name = _worker(address)
     with _lock:
         return _clocks.setdefault(name, Clock(**_how))
 
@@ -131,13 +134,14 @@ def _measure_device(dask_worker: Any = None) -> run_devices.WorkerDevice:
     return run_devices.WorkerDevice(name, **own)
 
 
-async def _receive(get: Callable[..., Any], rpc: Any, keys: Any, worker: str, **o: Any):
+async def _receive(get: Callable[..., Any], *given: Any, who: str, **more: Any) -> Any:
     """Fetch blocks from another worker, as slowly as the link."""
-    found = await get(rpc, keys, worker, **o)
+    found = await get(*given, who=who, **more)
     data = found.get("data", {}).values()
     nbytes = AREA * sum(int(getattr(x, "nbytes", 0)) for x in data)
-    seconds = clock().link.take(nbytes, _how["dilation"])
-    clock().counts["received"] += nbytes
+    own = clock(who)
+    seconds = own.link.take(nbytes, own.dilation)
+    own.counts["received"] += nbytes
     if seconds:
         await asyncio.sleep(seconds)
     return found
@@ -173,6 +177,14 @@ def clocked_devices(dilation: float = 1.0, bandwidth: float = 0.0) -> Iterator[N
     ):
         yield
     reset()
+
+
+def install(dilation: float, bandwidth: float) -> None:
+    """Give this process clocked devices until it ends."""
+    _installed.enter_context(clocked_devices(dilation, bandwidth))
+
+
+_installed = ExitStack()
 
 
 def report(name: Any = None) -> dict[str, Any]:
