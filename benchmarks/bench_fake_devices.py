@@ -32,6 +32,7 @@ SIDES = {1: 24_576, 2: 32_768, 4: 49_152, 8: 65_536, 64: 131_072}
 # TF/s of one product in memory on an H100, n = 8192 (gpu.jsonl).
 IN_MEMORY = {"gemm": 146.3, "herk": 130.9}
 
+
 @contextmanager
 def start(workers: int, threads: int, dilation: float, link: float) -> Iterator[Client]:
     """Start processes with a device each; many of them share this process."""

@@ -139,6 +139,10 @@ def bound_strips(
     spec: Spec, left: Sequence[Sequence[Array]], right: Sequence[Sequence[Array]]
 ) -> Bounds:
     """Bound ``|A| |B|`` from below, for one strip of all chosen rows."""
+    if not isinstance(left[0], Steps):
+        # At once: a device is waited for each time.
+        wide = [[estimate.join(line) for line in side] for side in (left, right)]
+        return estimate.bound_tiles(wide[0], wide[1], spec)
     steps = zip(zip(*left, strict=True), zip(*right, strict=True), strict=True)
     return estimate.add_bounds(estimate.bound_tiles(x, y, spec) for x, y in steps)
 

@@ -84,7 +84,7 @@ def choose_rows(measured: Sequence[Measured], spec: Spec) -> list[Array]:
     """Choose the rows to look at, tile by tile: indices within each."""
     sizes = [len(tile.largest) for tile in measured]
     largest, sums = (
-        join([convert(x, "numpy") for x in parts])
+        convert(join(parts), "numpy")
         for parts in zip(*(tile[:2] for tile in measured), strict=True)
     )
     finite = np.flatnonzero((largest != ZERO_ROW) & (largest != NONFINITE_ROW))
@@ -213,16 +213,21 @@ def cell_ratio(
     return max(found)
 
 
-def bound_tiles(left: Sequence[Array], right: Sequence[Array], spec: Spec) -> Bounds:
-    """Bound the products of the samples of all tiles, of one step along k."""
-    xp = namespace(left[0])
-    return bound_products(xp.concatenate(left), xp.concatenate(right), spec)
+def bound_tiles(left: Iterable[Array], right: Iterable[Array], spec: Spec) -> Bounds:
+    """Bound the products of the samples of all rows of tiles, of the same columns."""
+    x, y = ([*samples] for samples in (left, right))
+    xp = namespace(x[0])
+    return bound_products(xp.concatenate(x), xp.concatenate(y), spec)
 
 
 def sample_sums(rows: Sequence[Array], measured: Sequence[Measured]) -> Array:
     """Return the sums of squares of chosen rows."""
-    pairs = zip(rows, measured, strict=True)
-    return join([convert(tile.sums, "numpy")[i] for i, tile in pairs])
+    sums = convert(join([tile.sums for tile in measured]), "numpy")
+    ends = np.cumsum([len(tile.sums) for tile in measured])
+    starts = [0, *ends[:-1]]
+    which = [start + i for start, i in zip(starts, rows, strict=True)]
+    found: Array = sums[np.concatenate(which)]
+    return found
 
 
 def choose_moduli(spec: Spec, square: float) -> Spec:
