@@ -41,9 +41,9 @@ class Passage:
 
     `ways`: those that its receiver has been seen to use, of those `wanted`. `carried`:
     bytes by way. `ends`: when its receiver is to be asked again. `least`: smaller
-    arrays of the host go within the message. At 1 MiB, CPU seconds were 0.63 of dask's
-    over TLS and the same over TCP, at half of that 0.76 and 1.24
-    (benchmarks/bench_transport.py, 2 cores of an EPYC, Zen 5).
+    arrays of the host go within the message. At 1 MiB, CPU seconds were 0.62 of dask's
+    over TLS and 0.99 over TCP, at half of that 0.90 and 1.29
+    (benchmarks/bench_transport.py, 2 cores of an EPYC, Zen 4).
     """
 
     least = 2**20
