@@ -19,7 +19,7 @@ from tests.support.strategies import random_matrix
 from tests.support.transport import files_in_memory
 from twom_dist.run.client import ensure_plugins
 from twom_dist.tiles.accumulator import Accumulator
-from twom_dist.tiles.transport import leases, passage, serialiser
+from twom_dist.tiles.transport import leases, passage, serialiser, worker_plugin
 from twom_dist.tiles.transport.worker_plugin import TransportPlugin
 
 pytestmark = [
@@ -35,7 +35,7 @@ PATIENT = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
 
 
 @contextmanager
-def start_workers(security=None):
+def start_workers(security=True):
     """Start two worker processes, whose blocks go as the settings say."""
     options = HERE | {"protocol": None} if security else HERE
     with (
@@ -54,15 +54,21 @@ def start_workers(security=None):
         yield client
 
 
+def take_all():
+    """Have this process send blocks of the host as it would those of a device."""
+    worker_plugin.LEAST["tcp"] = 0
+
+
 @pytest.fixture(scope="module", params=["tcp", "tls"])
 def client(request):
-    with start_workers(request.param == "tls" or None) as client:
+    with start_workers(True if request.param == "tls" else None) as client:
         assert client.scheduler.address.startswith(request.param)
+        client.run(take_all)
         yield client
 
 
 @pytest.fixture
-def plain():
+def tls():
     """Workers to harm."""
     with start_workers() as client:
         yield client
@@ -168,11 +174,18 @@ def test_dask_weighs_and_spills_what_arrives(client):
 def test_others_are_left_to_dask(client):
     one, other = addresses(client)
     before = carried(client)
+    if client.scheduler.address.startswith("tls"):
+        small = client.submit(np.ones, 100, workers=[one], pure=False)
+        assert client.submit(len, small, workers=[other], pure=False).result() == 100
     text = client.submit(lambda: "x" * 2**21, workers=[one], pure=False)
     assert client.submit(len, text, workers=[other], pure=False).result() == 2**21
-    small = client.submit(np.ones, 100, workers=[one], pure=False)
-    assert client.submit(len, small, workers=[other], pure=False).result() == 100
     assert carried(client) == before
+
+
+def test_tcp_is_left_what_it_carries_as_well():
+    with start_workers(None) as client:
+        move(client, 1)
+        assert carried(client) == 0
 
 
 def test_one_setting_leaves_all_to_dask():
@@ -203,21 +216,21 @@ def fail_to_take():
     passage.map_lease = fail
 
 
-def test_another_host_is_sent_everything_by_dask(plain):
-    plain.run(live_elsewhere, workers=addresses(plain)[1:])
-    move(plain, 1)
-    assert carried(plain) == 0
-    move(plain, 2, one=1)
-    assert carried(plain) == make(2).nbytes
+def test_another_host_is_sent_everything_by_dask(tls):
+    tls.run(live_elsewhere, workers=addresses(tls)[1:])
+    move(tls, 1)
+    assert carried(tls) == 0
+    move(tls, 2, one=1)
+    assert carried(tls) == make(2).nbytes
 
 
-def test_a_receiver_that_cannot_take_a_block_gets_it_from_dask(plain):
-    move(plain, 1)
-    plain.run(fail_to_take, workers=addresses(plain)[1:])
+def test_a_receiver_that_cannot_take_a_block_gets_it_from_dask(tls):
+    move(tls, 1)
+    tls.run(fail_to_take, workers=addresses(tls)[1:])
     for seed in (2, 3):
-        move(plain, seed)
-    assert [*plain.run(works).values()].count(False) == 1
-    assert carried(plain) == 2 * make(1).nbytes  # the first, and the one that failed
+        move(tls, seed)
+    assert [*tls.run(works).values()].count(False) == 1
+    assert carried(tls) == 2 * make(1).nbytes  # the first, and the one that failed
 
 
 def hang_in_taking():
@@ -240,18 +253,18 @@ def hang_in_lending():
 
 @pytest.mark.parametrize("victim", [0, 1], ids=["sender", "receiver"])
 def test_a_worker_that_dies_in_the_middle_leaves_nothing(
-    plain, victim, tmp_path, monkeypatch
+    tls, victim, tmp_path, monkeypatch
 ):
-    names = addresses(plain)
-    plain.run(os.chdir, str(tmp_path))
-    move(plain, 1)
-    processes = plain.run(os.getpid)
+    names = addresses(tls)
+    tls.run(os.chdir, str(tmp_path))
+    move(tls, 1)
+    processes = tls.run(os.getpid)
     harm = [hang_in_lending, hang_in_taking][victim]
-    plain.run(harm, workers=[names[victim]])
+    tls.run(harm, workers=[names[victim]])
     # Both are made again, by whatever is left.
-    block = plain.submit(make, 2, workers=names[:1], allow_other_workers=True)
-    plain.gather(plain.submit(len, block, workers=names[:1], pure=False))
-    found = plain.submit(
+    block = tls.submit(make, 2, workers=names[:1], allow_other_workers=True)
+    tls.gather(tls.submit(len, block, workers=names[:1], pure=False))
+    found = tls.submit(
         as_bytes, block, workers=names[1:], allow_other_workers=True, pure=False
     )
     wait_until((tmp_path / "hangs").exists)

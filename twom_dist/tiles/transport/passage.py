@@ -41,12 +41,10 @@ class Passage:
 
     `ways`: those that its receiver has been seen to use, of those `wanted`. `carried`:
     bytes by way. `ends`: when its receiver is to be asked again. `least`: smaller
-    arrays of the host go within the message. At 1 MiB, CPU seconds were 0.62 of dask's
-    over TLS and 0.99 over TCP, at half of that 0.90 and 1.29
-    (benchmarks/bench_transport.py, 2 cores of an EPYC, Zen 4).
+    arrays of the host go within the message.
     """
 
-    least = 2**20
+    least: float = 0
     ends = inf
 
     def __init__(
