@@ -273,4 +273,4 @@ def test_a_worker_that_dies_in_the_middle_leaves_nothing(
     survivor = processes[names[1 - victim]]
     del block, found
     wait_until(lambda: not files_in_memory(survivor))
-    assert not psutil.pid_exists(processes[names[victim]])
+    wait_until(lambda: not psutil.pid_exists(processes[names[victim]]))
