@@ -43,6 +43,10 @@ def _is_not_root() -> bool:
     return os.geteuid() != 0
 
 
+def _has_no_memory_files() -> bool:
+    return not hasattr(os, "memfd_create")  # it is not Linux
+
+
 def _has_no_slurm() -> bool:
     from tests.support.slurm import why_not  # takes what only the whole suite has
 
@@ -68,6 +72,10 @@ EXPECTED = (
     Skips("tests/run/cuda_on_host/test_compile.py", 1, _package("cuda.core")),
     Skips("tests/nightly/architectures/", 1, _package("cuda.core")),
     Skips("tests/run/cuda_on_host/test_products.py", 1, _package("cupy")),
+    Skips("tests/check/tiles/test_transport.py", 100, _has_no_memory_files),
+    Skips("tests/run/workers/test_transport_on_workers.py", 100, _has_no_memory_files),
+    Skips("tests/check/tiles/test_transport_of_devices.py", 100, _has_no_memory_files),
+    Skips("tests/check/tiles/test_transport_of_devices.py", 1, _package("cupy")),
     Skips("tests/check/kernels/test_cupy.py", 2, _package("cupy")),
     Skips("tests/run/processes/test_bench_gpu_runs.py", 1, _package("cupy")),
     Skips("tests/run/workers/test_job_engines.py", 1, _package("cupy")),

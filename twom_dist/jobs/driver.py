@@ -7,7 +7,7 @@ from typing import Any
 
 from ..cluster.local import choose_workers
 from ..errors import ArgumentError, shown
-from ..run.client import check_client, current_client, current_cluster, ensure_placement
+from ..run.client import check_client, current_client, current_cluster, ensure_plugins
 from .execution import compute_value, compute_wave
 from .inputs import check_unchanged
 from .job import Job
@@ -69,7 +69,7 @@ def compute(
             progress(Progress(done, total, operations, perf_counter() - start))
 
     with nullcontext() if client is None else client.as_current():
-        ensure_placement()
+        ensure_plugins()
         found = look_at_whole(
             run, lambda delayed: compute_value(delayed, client, run.cluster.threads)
         )

@@ -1,12 +1,13 @@
-"""The live cluster of a product: what its workers can hold, and its placement."""
+"""The live cluster of a product: what its workers can hold, and its plugins."""
 
 import asyncio
 import sys
+from contextlib import suppress
 from typing import Any
 
 from dask.system import CPU_COUNT
 
-from ..config import flag_setting
+from ..config import choice_setting, flag_setting
 from ..errors import ArgumentError
 from ..plan import Cluster
 from ..plan.memory import MemoryBudget
@@ -112,17 +113,30 @@ def describe_workers(dask_scheduler: Any) -> list[dict[str, Any]]:
     ]
 
 
-def ensure_placement() -> None:
-    """Register the placement plugin with the current client's scheduler, once."""
+def ensure_plugins() -> None:
+    """Register our plugins with the cluster of the current client, once each."""
     client = current_client()
-    if client is None or not flag_setting("placement"):
+    if client is None:
         return
-    from ..tiles.placement.plugin import PLUGIN_NAME, PlacementPlugin
+    if flag_setting("placement"):
+        from ..tiles.placement.plugin import PlacementPlugin
 
-    if getattr(client, "_twom_placement", None) is not None:
+        _register(client, PlacementPlugin())
+    if choice_setting("transport", ("auto", "dask")) == "auto":
+        from ..tiles.transport.worker_plugin import TransportPlugin
+
+        # It only saves time, which a worker that is dying or lacks this package does
+        # not need; dask logs why.
+        with suppress(OSError, ImportError):
+            _register(client, TransportPlugin())
+
+
+def _register(client: Any, plugin: Any) -> None:
+    known = vars(client).setdefault("_twom_plugins", {})
+    if plugin.name in known:
         return
-    registration = client.register_plugin(PlacementPlugin(), name=PLUGIN_NAME)
+    known[plugin.name] = True
+    registration = client.register_plugin(plugin, name=plugin.name)
     if client.asynchronous:
         # Runs when the loop is next free, and so before a graph is sent.
-        registration = asyncio.ensure_future(registration)
-    client._twom_placement = registration or True
+        known[plugin.name] = asyncio.ensure_future(registration)

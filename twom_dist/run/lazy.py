@@ -24,7 +24,7 @@ from .align import (
     has_unknown,
     op_chunks,
 )
-from .client import current_cluster, ensure_placement
+from .client import current_cluster, ensure_plugins
 from .collection import product_array, remade_array
 from .holders import follow_holders
 from .holding import Inputs, plan_inputs
@@ -43,7 +43,7 @@ def compute(problem: Problem) -> Any:
         plan = plan_aligned(problem.spec, inputs, cluster, strict=False)
     else:
         _warn_of_results(plan)
-    ensure_placement()
+    ensure_plugins()
     grid = follow_holders(_true_grid(plan, a, b), plan.spec, a, b)
     if plan.streams and inputs.sources is not None:
         out = remade_array(a, b, c, inputs.sources, grid, plan.spec)
