@@ -28,7 +28,7 @@ PREDICTED = {
 
 
 class Bench:
-    """What all parts share: sizes, blocks, clusters."""
+    """Sizes, blocks and clusters of all parts."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.report = args, Report(args.output)
