@@ -39,7 +39,7 @@ def bench(report: Report, n: int, k: int, dtype: str, repeats: int) -> None:
         shape=f"{n}x{k}",
         dtype=dtype,
         num_moduli=td.plan(
-            td.integers.herk, (n, k), dtype=dtype, pairs=True
+            td.integers.herk, (n, k, 2), dtype=dtype, pairs=True
         ).num_moduli,
         equal=bool((expected == found).all()),
         over_complex64=ratios(seconds, "numpy complex64"),

@@ -45,8 +45,9 @@ def multiply_files(
         Default: the current client. Without a client, threads of this process compute.
     chunks : int, optional
         Side of the tiles that are read, computed and written, and of the chunks of zarr
-        and HDF5 outputs. Default: chosen for the workers. A job that is continued keeps
-        its tiles.
+        and HDF5 outputs. Default: chosen for the workers. A stored chunk is read whole
+        for every tile that has a part of it: give a multiple of its side. A job that is
+        continued keeps its tiles, unless with overwrite.
     overwrite : bool
         Whether to replace a matrix at `output`, but not a container that holds other
         arrays nor what is at a URL, and to start anew where the job was stopped before.

@@ -45,11 +45,16 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     if dtype is None:
         dtypes = (x.dtype for x in found if hasattr(x, "dtype"))
         dtype = next(dtypes, "complex128")
-    taken = [_take(x, y, dtype) for x, y in zip(found, given, strict=True)]
+    taken = {name: _take(x, name, dtype) for x, name in zip(found, given, strict=True)}
+    seen = taken
+    if call.terms.choice.pairs:
+        seen = {name: header_of(x, name) for name, x in taken.items()}
+        # Headers are those of the pairs; arrays are viewed as pairs by whoever reads.
+        taken = {x: seen[x] if is_header(y) else y for x, y in taken.items()}
     if reading:
-        for x, name in zip(taken, given, strict=True):
-            check_single(header_of(x, name) if call.terms.choice.pairs else x, name)
-    return call._replace(**dict(zip(given, taken, strict=True)))
+        for name, x in seen.items():
+            check_single(x, name)
+    return call._replace(**taken)
 
 
 def is_header(x: Any) -> bool:
@@ -74,6 +79,6 @@ def _take(x: Any, name: str, dtype: Any) -> Any:
     """Return the header of a shape, or a matrix, or a stack."""
     if is_header(x):
         return x
-    if isinstance(x, list | tuple) and len(x) > 1 and all(np.ndim(t) == 0 for t in x):
+    if isinstance(x, list | tuple) and all(np.ndim(t) == 0 for t in x):
         return read_shape(name, x, dtype, stacks=True)
     return as_matrix(x, name)

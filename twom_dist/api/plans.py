@@ -6,7 +6,7 @@ from typing import Any
 
 from dask.utils import parse_bytes
 
-from ..errors import PlanError, shown
+from ..errors import MemoryLimitError, PlanError, shown
 from ..plan import LARGEST_TILE, Cluster, Plan, make_plan, tile_sizes
 from ..plan.memory import MemoryBudget
 from ..problem.call import Call
@@ -42,14 +42,15 @@ def plan(
         `gemm`, `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name such as `zherk`, or
         one of ``integers``, ``twofold`` and ``xarray``.
     *matrices : array, tuple of int, or path
-        As the routine takes them: arrays, their shapes as stored, before op, or files
-        that `multiply_files` reads. Of stacks, one product of matrices is planned.
+        As the routine takes them: arrays, their shapes as stored, before op (of pairs,
+        with the 2 at the end), or files that `multiply_files` reads. Of stacks, one
+        product of matrices is planned.
     dtype : dtype, optional
         float32, float64, complex64 or complex128, and of exact products that of the
         integers. Default: that of the arrays; complex128 for shapes.
     chunks : int, or (mb, nb, kb) of int or tuple of int, optional
         Tile sizes along m, n and k; of updates along n and k. Default: the chunks of
-        dask arrays; else chosen.
+        dask arrays; else chosen. Matrices of a stack up to 2048 are not cut.
     n_workers : int, optional
         Worker processes. Default: one.
     threads_per_worker : int, optional
@@ -136,11 +137,19 @@ def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Pl
     """Plan one product of a stack; matrices of at most a tile are whole in a task."""
     from ..run.holding import plan_inputs
 
-    if max(posed.shape) <= LARGEST_TILE:
-        cluster = replace(cluster, workers=1, threads=1)
-        return make_plan(posed.spec, _tiles(posed, LARGEST_TILE, cluster), cluster)
     tiles = _tiles(posed, chunks, cluster)
-    return plan_inputs(posed.spec, tiles, cluster, can_stream=lambda: True)
+    if max(posed.shape) > LARGEST_TILE:
+        return plan_inputs(posed.spec, tiles, cluster, can_stream=lambda: True)
+    alone = replace(cluster, workers=1, threads=1)
+    try:
+        return make_plan(posed.spec, _tiles(posed, LARGEST_TILE, alone), alone)
+    except MemoryLimitError as error:
+        least = cluster.memory.least_limit(int(error.needed)) // 2**20
+        # Neither more workers nor smaller chunks change the task.
+        remedy = f"Give each at least {least} MiB, or multiply matrix by matrix"
+        refusal = MemoryLimitError(error.problem, remedy, error.code)
+        refusal.needed = error.needed
+        raise refusal from None
 
 
 def _plan_lazy(posed: Problem, call: Call, cluster: Cluster) -> Plan:

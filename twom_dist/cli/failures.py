@@ -33,7 +33,11 @@ EPILOG = "\b\nExit codes:\n" + "\n".join(
 
 _CANCELLED = "the scheduler went away, or somebody cancelled the job"
 _KILLED = "the worker processes died again and again, most likely out of memory"
-_SMALLER = "Use smaller --chunks, fewer --n-workers or a larger --memory-limit"
+# A job that continues keeps its tiles.
+_SMALLER = (
+    "Run it again with fewer --n-workers or a larger --memory-limit, or anew, with "
+    "--overwrite and smaller --chunks"
+)
 # What is said of errors of others, by name: distributed need not be loaded for it.
 _FOREIGN = {
     "KeyboardInterrupt": ("interrupted; the output is unchanged", "", "interrupted"),

@@ -77,12 +77,14 @@ def _describe(progress: Any, before: int) -> str:
 
 def _count_workers(client: Any, before: int) -> str:
     from ..jobs.watchdog import ask, survey
+    from ..plan.show import name_count
 
     try:
         found, _, *ailing = ask(client.run_on_scheduler, survey)
     # What a scheduler that goes away raises; the job says what that means.
     except Exception:
         return ", no answer from the scheduler"
-    text = f", {found} of {before}" if found < before else f", {found}"
+    text = name_count(max(found, before), "worker")
+    text = f", {found} of {text}" if found < before else f", {text}"
     states = zip(ailing, ("paused", "silent"), strict=True)
-    return f"{text} workers" + "".join(f", {n} {state}" for n, state in states if n)
+    return text + "".join(f", {n} {state}" for n, state in states if n)

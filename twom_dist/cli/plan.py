@@ -133,7 +133,13 @@ def _find(
     from ..store import open_matrix
 
     if (path is None) == (shape is None):
-        both = "both" if path is not None else "neither"
-        problem = f"the path of {name} and --shape-{name.lower()}: {both} given"
-        raise TwomError(problem, "Give one of them for each matrix", "one-input")
+        own = f"--shape-{name.lower()}"
+        problem = f"neither a file nor a shape of {name} is given"
+        remedy = f"Give the path of a file, or {own}"
+        if path is not None:
+            problem, remedy = (
+                f"both a file and {own} are given",
+                "Leave out one of them",
+            )
+        raise TwomError(problem, remedy, "one-input")
     return open_matrix(path) if path else read_shape(name, shape, dtype or "complex128")

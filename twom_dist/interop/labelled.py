@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ..errors import ArgumentError, PlanError
 from ..problem.call import Call
 from ..problem.problem import check_matrices
+from ..problem.sizes import is_unknown
 from ..tiles.routine import Routine
 
 Dims = tuple[Hashable, ...]
@@ -100,6 +101,13 @@ def _check_kind(name: str, x: Any) -> None:
     kind = type(x)
     data_array = getattr(sys.modules.get("xarray"), "DataArray", None)
     if data_array is not None and isinstance(x, data_array):
+        if any(map(is_unknown, x.shape)):
+            # xarray compares sizes, and NaN is like none.
+            raise PlanError(
+                f"{name} has chunks of unknown size",
+                f"Call {name}.data.compute_chunk_sizes() first",
+                "unknown-chunks",
+            )
         return
     found = f"{kind.__module__.split('.')[0]}.{kind.__name__}"
     remedy = "Make DataArrays of all matrices, or call td.gemm or td.herk"

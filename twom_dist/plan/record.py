@@ -262,7 +262,9 @@ class Plan:
 
     def _show_tasks(self) -> str:
         if self.stack and self.tiles == (1, 1, 1):
-            return "one for some of the products of the stack"
+            count = prod(self.stack)
+            most = f"1 to {count}, each" if count > 1 else f"{count}"
+            return f"{most} of one product or several"
         panels = name_count(self.panels, "panel")
         return f"{self.num_tasks} of dask, k in {panels} for each C tile"
 

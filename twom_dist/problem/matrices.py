@@ -60,6 +60,10 @@ def _check_device(arrays: dict[str, Any]) -> None:
 def as_matrix(x: Any, name: str) -> Any:
     """Return x as a NumPy, CuPy or dask array of (..., rows, columns)."""
     x = as_array(x, name)
+    if x.ndim == 0:
+        problem = f"{name} is a number, not a matrix"
+        remedy = "Give a matrix; a number scales the product as alpha"
+        raise PlanError(problem, remedy, "not-two-dimensional")
     if x.ndim < 2:
         raise PlanError(
             f"{name} has shape {tuple(x.shape)}, but a matrix has two dimensions",

@@ -188,7 +188,8 @@ def _look_up(terms: Terms, *headers_and_engine: Any) -> _Posed:
 def _pose(terms: Terms, A: Any, B: Any, C: Any, engine: str) -> _Posed:
     routine, choice = terms.routine, terms.choice
     check_matrices(routine, A, B)
-    alpha, beta = as_number(terms.alpha, "alpha"), check_beta(terms.beta, C)
+    alpha = as_number(terms.alpha, "alpha")
+    beta = check_beta(routine, terms.beta, C)
     op_a, op_b = _check_ops(routine, terms.ops)
     uplo = choose("uplo", terms.uplo, UPLOS)
     integers = Integers.of(A, B, choice)
@@ -255,6 +256,10 @@ def _check_ops(routine: Routine, ops: tuple[Op, ...]) -> tuple[Op, Op]:
         return choose("op_a", left, OPS), choose("op_b", right, OPS)
     other = routine.transposed
     (given,) = ops or ("N",)
+    if isinstance(given, str) and given in OPS and given not in ("N", other):
+        kin = ("syr" if routine.hermitian else "her") + routine.name[3:]
+        problem = f"{routine.name} takes op='N' or {other!r}, not {given!r}"
+        raise PlanError(problem, f"Use {kin}, which takes {given!r}", "op")
     op = choose("op", given, ("N", other))
     return ("N", other) if op == "N" else (other, "N")
 

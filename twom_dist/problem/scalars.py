@@ -27,12 +27,17 @@ def as_number(value: Any, name: str) -> complex:
     raise ArgumentError(f"{name}={shown(value)} {problem}", remedy, "scalar")
 
 
-def check_beta(beta: complex | None, C: Any) -> complex:
+def check_beta(routine: Routine, beta: complex | None, C: Any) -> complex:
     """Return beta; refuse a C that would be ignored, and a beta without C."""
     if beta is None:
-        if C is not None:
-            raise PlanError("C without beta", "Give beta, 1 to add C", "no-beta")
-        return 0
+        if C is None:
+            return 0
+        problem, remedy = "C without beta", "Give beta, 1 to add C"
+        if routine.matrices == 1:
+            # Users give two matrices, as to gemm.
+            problem = f"{routine.name} takes one matrix, A; a second one is C, to add"
+            remedy = "Give A alone, or beta as well, 1 to add C"
+        raise PlanError(problem, remedy, "no-beta")
     number = as_number(beta, "beta")
     if C is None and number != 0:
         raise PlanError("beta without C", "Give C, or leave beta out", "no-c")

@@ -58,6 +58,8 @@ def current_cluster(engine: str = "cpu") -> Cluster:
     The smallest memory limit counts, among workers that have one. With the engine
     "cuda" it is that of their devices, since dask limits the memory of hosts.
     """
+    # Read where a product does not fit, and refused before that.
+    flag_setting("refuse-memory")
     client, on_devices = current_client(), engine == "cuda"
     if client is None:
         memory = budget_for_products(None, ()) if on_devices else MemoryBudget()

@@ -16,6 +16,7 @@ from ..tiles.remade import Chunks, RemadeGraph
 from ..tiles.spec import Spec
 from ..tiles.task_spec import List
 from ..typing import Cell
+from .layer import TileLayer
 
 
 def product_array(
@@ -58,7 +59,8 @@ def _as_array(
     name: str, layer: dict[Any, Any], inputs: Any, a: Any, grid: Grid, spec: Spec
 ) -> Any:
     given = [x for x in inputs if x is not None]
-    graph = HighLevelGraph.from_collections(name, layer, dependencies=given)
+    tasks = TileLayer(name, layer)
+    graph = HighLevelGraph.from_collections(name, tasks, dependencies=given)
     return type(a)(graph, name, (grid.m, grid.n), meta=result_meta(a._meta, spec))
 
 

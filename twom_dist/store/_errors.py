@@ -20,7 +20,7 @@ _ADVICE = {
     errno.EAGAIN: ("Wait until no program uses it, and try again", "file-busy"),
     errno.EROFS: ("Choose a folder that can be written", "no-permission"),
     errno.EISDIR: ("Name a file, or rename it to .zarr if it is one", "file-kind"),
-    errno.ENOENT: ("Check the name, or find where it was moved", "file-missing"),
+    errno.ENOENT: ("Check its name and folder", "file-missing"),
     errno.ENAMETOOLONG: ("Choose a shorter one", "name-too-long"),
     errno.EIO: ("Look at the system log", "disk-broken"),
 }

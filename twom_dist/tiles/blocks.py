@@ -61,8 +61,8 @@ def check_block(
     `shape`: NaN where a size was unknown; `dtype`: by default that of the result.
     """
     block = check_kind(block, load_engine(spec).family, dtype or spec.dtype)
-    known = tuple(y if x != x else x for x, y in zip(shape, block.shape, strict=False))
-    if block.shape != known:
+    sizes = zip(shape, block.shape, strict=False)
+    if block.ndim != len(shape) or any(x == x and x != y for x, y in sizes):
         raise KernelError(
             f"a block has shape {block.shape}, but its dask array promises {shape}",
             "Give map_blocks or from_delayed the true chunks",

@@ -2,11 +2,16 @@
 
 import pickle
 
+import numpy as np
 import pytest
 from distributed.core import error_message
 from distributed.protocol.pickle import loads
 
+import twom_dist as td
+from tests.support.cases import cases
+from tests.support.expect import raises
 from twom_dist import errors
+from twom_dist.errors import PlanError
 
 NAMED = [getattr(errors, name) for name in errors.__all__]
 # A warning is the other.
@@ -42,3 +47,19 @@ def test_a_worker_sends_an_error_as_it_is(kind):
         sent = error_message(error)
     found = loads(sent["exception"].data)
     assert (type(found), found.code) == (kind, "a-code")
+
+
+@cases(
+    ("named", "code", "call"),
+    [
+        ("(500,)", "not-two-dimensional", lambda: td.plan(td.gemm, (500,), (500,))),
+        ("alpha", "not-two-dimensional", lambda: td.gemm(np.eye(3), 3)),
+        ("takes one matrix", "no-beta", lambda: td.plan(td.herk, (4, 3), (4, 3))),
+        ("syrk", "op", lambda: td.herk(np.eye(3), op="T")),
+        ("her2k", "op", lambda: td.syr2k(np.eye(3), np.eye(3), op="C")),
+    ],
+)
+def test_refusals_name_what_was_given_and_meant(named, code, call):
+    with raises(PlanError, code) as caught:
+        call()
+    assert named in str(caught.value)

@@ -11,9 +11,9 @@ import pytest
 
 import twom_dist as td
 from tests.support.cases import cases
-from tests.support.expect import raises
+from tests.support.expect import first_number, raises
 from tests.support.stages import count_stages
-from twom_dist.errors import ArgumentError
+from twom_dist.errors import ArgumentError, MemoryLimitError, PlanError
 from twom_dist.plan import Cluster
 from twom_dist.tiles.graph import PANEL, PRODUCT
 from twom_dist.tiles.placement import triangle
@@ -246,6 +246,44 @@ def test_plans_of_stacks_are_those_of_one_product(routine, given, options, stack
     count = int(np.prod(stack))
     assert f"of {count} products, {count * found.int8_operations:.3g} ops" in str(found)
     assert json.loads(found.to_json())["stack"] == list(stack)
+    assert f"1 to {count}, each of one product or several" in str(found)
+
+
+@cases("chunks", [(1, 2, 3, 4), 0, "large", ((64, 64), 300, 200)])
+@cases("shape", [(5, 400, 200), (5, 4000, 200)])
+def test_chunks_of_stacks_are_checked(shape, chunks):
+    with raises(PlanError, "chunks"):
+        td.plan(td.gemm, shape, (200, 300), chunks=chunks)
+
+
+def test_memory_that_a_stack_lacks_is_advised():
+    make = partial(td.plan, td.gemm, (5, 400, 200), (200, 300))
+    with raises(MemoryLimitError, "memory") as caught:
+        make(memory_limit="1 MiB", n_workers=3)
+    remedy = caught.value.remedy
+    assert "more workers" not in remedy
+    assert "chunks" not in remedy
+    enough = first_number(remedy) * 2**20
+    assert make(memory_limit=enough).memory.total == caught.value.needed
+    with raises(MemoryLimitError, "memory"):
+        make(memory_limit=enough - 2**20)
+
+
+@cases("shape", [(16, 2000, 2), (3, 16, 20, 2)])
+def test_shapes_of_pairs_are_those_of_arrays(shape):
+    routine, options = td.integers.herk, {"pairs": True, "dtype": "int8"}
+    found = td.plan(routine, shape, **options)
+    array = td.plan(routine, np.ones(shape, np.int8), pairs=True)
+    assert found.to_json() == array.to_json()
+    assert found.stack == shape[:-3]
+    if not found.stack:
+        explained = td.explain(routine, shape, **options)
+        assert str(explained) == str(
+            td.explain(routine, np.ones(shape, np.int8), pairs=True)
+        )
+    for wrong in ((16, 2000), (16, 2000, 3)):
+        with raises(PlanError, "pairs-shape"):
+            td.plan(routine, wrong, **options)
 
 
 def test_large_matrices_of_a_stack_are_planned_one_by_one():

@@ -201,6 +201,9 @@ def test_every_end_has_its_code(
 
     monkeypatch.setattr(jobs, "compute", fail)
     found, out, err = call("gemm", "A.npy", "B.npy", "-o", "C.h5", *HERE, "--json")
-    assert (found, json.loads(out)["code"]) == (exit_code, code)
+    said = json.loads(out)
+    assert (found, said["code"]) == (exit_code, code)
+    # A job that continues keeps its tiles.
+    assert ("--chunks" in said["remedy"]) == ("--overwrite" in said["remedy"])
     assert err.startswith("twom-dist: error: ")
     assert contents(tmp_path) == before

@@ -27,26 +27,32 @@ def answer(ask):
     return ask(Mock(workers=dict(enumerate(states))))
 
 
+def answer_alone(ask):
+    """Tell of the only worker there is."""
+    return ask(Mock(workers={0: worker("running")}))
+
+
 def fail(ask):
     raise OSError("the scheduler has gone")
 
 
 @pytest.mark.parametrize(
-    ("client", "workers"),
+    ("client", "before", "workers"),
     [
-        (None, ""),
-        (Mock(run_on_scheduler=answer), ", 3 of 4 workers, 2 paused, 1 silent"),
-        (Mock(run_on_scheduler=fail), ", no answer from the scheduler"),
+        (None, 4, ""),
+        (Mock(run_on_scheduler=answer), 4, ", 3 of 4 workers, 2 paused, 1 silent"),
+        (Mock(run_on_scheduler=answer_alone), 1, ", 1 worker"),
+        (Mock(run_on_scheduler=fail), 4, ", no answer from the scheduler"),
     ],
 )
-def test_a_line_tells_of_tiles_and_workers(capsys, client, workers):
+def test_a_line_tells_of_tiles_and_workers(capsys, client, before, workers):
     lines = []
 
     def said():
         lines.extend(capsys.readouterr().err.splitlines())
         return lines
 
-    with follow(9, 3, client, 4, seconds=0.02) as report:
+    with follow(9, 3, client, before, seconds=0.02) as report:
         wait_until(said)
         assert lines[0] == f"twom-dist: 3 of 9 tiles{workers}"
         report(Progress(5, 9, 10**9, 1.0))

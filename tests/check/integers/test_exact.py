@@ -64,9 +64,9 @@ def test_extremes_on_both_sides_of_a_modulus(dtype, pairs):
     count = 3 if dtype == "int8" else 5 if pairs else 4
     k = residue_system(kind, count).capacity // (parts * largest**2)
     for length, moduli in ((k, count), (k + 1, count + 1)):
-        plan = td.plan(
-            td.integers.gemm, (1, length), (length, 1), dtype=dtype, pairs=pairs
-        )
+        last = (2,) * pairs
+        shapes = (1, length, *last), (length, 1, *last)
+        plan = td.plan(td.integers.gemm, *shapes, dtype=dtype, pairs=pairs)
         assert plan.num_moduli == moduli
         assert plan.error_bound == 0
         if length > 2**20:
@@ -78,7 +78,7 @@ def test_extremes_on_both_sides_of_a_modulus(dtype, pairs):
 
 
 def test_samples_of_8_bits_take_four_moduli():
-    plan = td.plan(td.integers.herk, (1024, 4096), dtype="int8", pairs=True)
+    plan = td.plan(td.integers.herk, (1024, 4096, 2), dtype="int8", pairs=True)
     assert plan.num_moduli == 4
     assert "exactly" in str(plan)
 

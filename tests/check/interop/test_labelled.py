@@ -153,6 +153,24 @@ def test_dimensions_that_do_not_fit_are_refused(code, call):
         call()
 
 
+def test_chunks_of_unknown_size_are_refused_until_they_are_counted():
+    lazy = da.from_array(STACK[0].T, chunks=(4, 2))
+    chosen = xr.DataArray(lazy[:, lazy[0].real > 0], dims=("time", "x"))
+    by_name = b.drop_vars("time")
+    for call in (
+        lambda: td.xarray.gemm(chosen, by_name, dim="time"),
+        lambda: td.xarray.gemm(by_name, chosen, dim="time"),
+        lambda: td.xarray.herk(chosen, dim="time"),
+        lambda: td.xarray.herk(chosen, dim="x"),
+        lambda: td.plan(td.xarray.herk, chosen, dim="time"),
+    ):
+        with raises(PlanError, "unknown-chunks"):
+            call()
+    chosen.data.compute_chunk_sizes()
+    found = td.xarray.herk(chosen, dim="time").compute()
+    assert (found.data == td.herk(chosen.data.T.compute())).all()
+
+
 @pytest.mark.parametrize(
     ("code", "call"),
     [

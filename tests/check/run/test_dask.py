@@ -11,9 +11,11 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import raises
 from tests.support.stages import count_stages
 from tests.support.strategies import LAYOUTS, random_matrix
 from tests.support.tilings import TILINGS, K, M, N
+from twom_dist.errors import PlanError
 from twom_dist.tiles.cache import encoded_tiles
 from twom_dist.tiles.graph import PANEL, PRODUCT
 
@@ -261,6 +263,15 @@ def test_the_cache_keeps_to_its_budget(budget, matrices, expected):
         m, n, k = map(len, TILINGS["even"])
         assert counters.encoded + counters.reused == 2 * m * n * k
     encoded_tiles.clear()
+
+
+def test_a_wrong_setting_is_refused_before_it_counts():
+    """It is read where workers cannot hold a product."""
+    x = da.ones((6, 6), chunks=3)
+    with dask.config.set({"twom-dist.refuse-memory": "maybe"}):
+        for ask in (td.herk, lambda y: td.plan(td.herk, y)):
+            with raises(PlanError, "setting"):
+                ask(x)
 
 
 def test_parts_of_a_result_take_what_they_need(one_thread):

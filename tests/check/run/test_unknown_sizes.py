@@ -9,6 +9,7 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
+from tests.support.lies import LIES, lying
 from tests.support.splits import force_split
 from tests.support.stages import count_stages
 from tests.support.strategies import random_matrix
@@ -136,6 +137,29 @@ def test_tiles_of_a_row_that_turn_out_unlike(split, how, end, monkeypatch):
             with raises(KernelError, "block-shape"):
                 product.compute(scheduler="sync")
     monkeypatch.undo()
+
+
+@cases("lie", ["one dimension", "three dimensions", "fewer columns"])
+@cases("how", ["hold", "stream"])
+def test_blocks_that_are_no_matrices(how, lie):
+    def unlike(x):
+        chunks = (np.nan,) * 3, (20, 20)
+        given = da.from_array(x, chunks=(20, 20))
+        # The lies do not depend on the blocks, which other tasks may make again.
+        return given.map_blocks(LIES[lie][1], chunks=chunks, meta=x[:0, :0])
+
+    z, i = unlike(x), unlike(np.ones((ROWS, K), np.int8))
+    with dask.config.set({"twom-dist.inputs": how}):
+        products = [
+            td.gemm(z, z, op_b="T"),
+            td.herk(z, num_moduli=10),
+            td.integers.herk(i),
+        ]
+    c = lying(td.gemm(A, Y, op_b="T"), LIES[lie][1])
+    products.append(td.gemm(A, Y, c, op_b="T", beta=1))
+    for product in products:
+        with raises(KernelError, "block-shape"):
+            product.compute(scheduler="sync")
 
 
 @cases("options", [{}, {"num_moduli": 15}, {"method": "blas"}])

@@ -1,0 +1,83 @@
+"""Copies that dask makes of graphs: with keys of their own, bound to other work."""
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.graph_manipulation import bind, clone, wait_on
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.splits import force_split
+from tests.support.stages import count_stages
+from tests.support.strategies import random_matrix
+
+N, TILE = 40, 15
+x = random_matrix(N, N, seed=3)
+RESULTS = {
+    "gemm": lambda y: td.gemm(y, y),
+    "added": lambda y: td.gemm(y, y, y, beta=2, num_moduli=14),
+    "lower": lambda y: td.herk(y, uplo="lower"),
+    "sum": lambda y: td.syr2k(y, y, accuracy="componentwise").sum(),
+    "digits": lambda y: td.twofold.gemm(y, y)[0],
+    "of a product": lambda y: td.herk(td.gemm(y, y)),
+    "nothing": lambda y: td.gemm(y, y, alpha=0),
+}
+
+
+def made(note=lambda: None):
+    """Return a lazy matrix whose chunks note that they are made."""
+
+    def make(block):
+        note()
+        return block.copy()
+
+    return da.from_array(x, chunks=TILE).map_blocks(make, dtype=x.dtype, meta=x[:0, :0])
+
+
+def own_keys(array):
+    """Keys of our tasks, and the tokens in them."""
+    graph = dict(array.__dask_graph__())
+    keys = {k for k in graph if isinstance(k, tuple) and k[0].startswith("twom-")}
+    return keys, {name.rpartition("-")[2] for name, *_ in keys}
+
+
+@cases(("how", "split"), [("hold", (1, 1)), ("hold", (2, 2)), ("stream", (1, 1))])
+@cases("result", RESULTS)
+def test_a_clone_is_the_same_under_other_keys(result, split, how, monkeypatch):
+    force_split(monkeypatch, *split)
+    way = "hold" if result == "of a product" else how
+    with dask.config.set({"twom-dist.inputs": way}):
+        y = made()
+        lazy = RESULTS[result](y)
+    for copy in (
+        clone(lazy),
+        clone(lazy, omit=y),
+        wait_on(lazy),
+        clone(clone(lazy)),
+    ):
+        assert same_bits(*dask.compute(copy, lazy, scheduler="sync"))
+    (keys, tokens), (others, copied) = own_keys(lazy), own_keys(clone(lazy))
+    assert keys.isdisjoint(others)
+    # Placement takes tasks of one token for those of one product.
+    assert len(tokens) == len(copied)
+    assert count_stages(clone(lazy)) == count_stages(lazy)
+    monkeypatch.undo()
+
+
+@cases("how", ["hold", "stream"])
+@cases("routine", [td.herk, lambda y: td.gemm(y, y, num_moduli=14)])
+def test_what_is_bound_waits(routine, how):
+    order = []
+
+    def come_first(block):
+        order.append("first")
+        return block
+
+    first = da.ones(3, chunks=1).map_blocks(come_first, meta=np.ones(0))
+    with dask.config.set({"twom-dist.inputs": how}):
+        lazy = routine(made(lambda: order.append("made")))
+    found = bind(lazy, first).compute(scheduler="sync")
+    assert order[:3] == ["first"] * 3
+    assert {*order[3:]} == {"made"}
+    assert same_bits(found, routine(x))
