@@ -26,7 +26,7 @@ patience=60                  # seconds between SIGTERM and SIGKILL
 #   --device auto|gpu|cpu     start workers on GPUs if the node has any (auto), on GPUs
 #                             or not at all (gpu), on cores (cpu)             [auto]
 #   --workers N               worker processes on a node without GPUs  [one per core]
-#   --threads N               threads per worker process                          [1]
+#   --threads N               threads per worker process            [2 on a GPU, or 1]
 #   --memory-limit BYTES      memory limit of each worker, e.g. 16GiB  [equal shares]
 #   --pool-size SIZE          memory pool on each GPU: a share, or bytes; 0: none [0.9]
 #   --device-memory-limit SIZE  GPU memory that outputs of tasks may take before dask
@@ -44,8 +44,8 @@ patience=60                  # seconds between SIGTERM and SIGKILL
 #   --wait SECONDS            time limit for the scheduler, and again for workers  [60]
 #   --venv FOLDER             virtual environment with twom-dist   [programs on PATH]
 # to here
-declare -A option=([device]=auto [threads]=1 [pool-size]=0.9 [device-memory-limit]=0.65 [wait]=60)
-for name in workers memory-limit interface protocol tls-{ca-file,cert,key} dashboard \
+declare -A option=([device]=auto [pool-size]=0.9 [device-memory-limit]=0.65 [wait]=60)
+for name in workers threads memory-limit interface protocol tls-{ca-file,cert,key} dashboard \
     scratch logs venv; do
     option[$name]=''
 done

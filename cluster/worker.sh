@@ -11,6 +11,8 @@ hold_certificates 1
 
 gpus=0
 [[ ${option[device]} == cpu ]] || gpus=$(count_gpus)
+# On a GPU one task is launched while another is waited for.
+threads=${option[threads]:-$((gpus > 0 ? 2 : 1))}
 if ((gpus > 0)); then
     count=$gpus
 elif [[ ${option[device]} == gpu ]]; then
@@ -18,7 +20,7 @@ elif [[ ${option[device]} == gpu ]]; then
 else
     # Slurm's and PBS's variables for the number of our cores on this node.
     count=${cpus[$node]:-${SLURM_CPUS_ON_NODE:-${NCPUS:-$(nproc)}}}
-    count=${option[workers]:-$((count < option[threads] ? 1 : count / option[threads]))}
+    count=${option[workers]:-$((count < threads ? 1 : count / threads))}
 fi
 
 bind=(--interface "${option[interface]}")
@@ -39,7 +41,7 @@ make_scratch 1
 # wait_for_workers.py reads the name.
 common=(
     "$scheduler_address" --protocol "$protocol" "${bind[@]}"
-    --name "$node:$count" --nthreads "${option[threads]}" --memory-limit "$limit"
+    --name "$node:$count" --nthreads "$threads" --memory-limit "$limit"
     --local-directory "$scratch" --death-timeout "${option[wait]}"
     --no-dashboard --dashboard-address 127.0.0.1:0
 )
