@@ -18,6 +18,8 @@ from .replicas import Replicas
 from .seating import place_product, stage_and_token
 
 PLUGIN_NAME = "twom-placement"
+# States of tasks of an earlier graph that is computed once more.
+_BEGUN = ("processing", "memory")
 # What the logs of workers say of tiles that are dropped.
 DROPPED = "twom-dropped"
 # After such a pause other workers take over what the paused one has not begun.
@@ -70,8 +72,12 @@ class PlacementPlugin(SchedulerPlugin):
             task.loose_restrictions = True
             self.placed.add(task.key)
         for task, tiles in placed.received.items():
-            keys = [tile.key for tile in tiles]
-            self.replicas.watch(task.key, placed.workers[task], keys)
+            if task.state not in _BEGUN:
+                worker = placed.workers[task]
+                known = self.replicas.of(worker)
+                # Copies that another product has got are no more this worker's own.
+                own = {*tiles, *(x for x in task.dependencies if x.key in known)}
+                self.replicas.watch(task.key, worker, [tile.key for tile in own])
 
     def _order(
         self, states: list[Any], scaling: list[Any], last: int, count: int
@@ -84,7 +90,7 @@ class PlacementPlugin(SchedulerPlugin):
             steps.append(Step(task, worker, stage, (i, j), rest[1] if rest else 0))
         for place, task in enumerate(order_along_k(steps, turn_of(states[0]))):
             task.priority = (*task.priority[:-1], last + place)
-        for task in scaling:
+        for task in (x for x in scaling if x.state not in _BEGUN):
             task.priority = (*task.priority[:-1], task.priority[-1] - count)
 
     def transition(
@@ -97,10 +103,16 @@ class PlacementPlugin(SchedulerPlugin):
         """
         if key not in self.placed:
             return
-        if finish in ("memory", "forgotten"):
-            self._drop_replicas(key)
+        if finish == "memory":
+            worker, tiles = self.replicas.done(key)
+            if tiles:
+                # After the messages of this event, which may hand out a task with them.
+                loop = asyncio.get_running_loop()
+                loop.call_soon(self._drop_replicas, worker, tiles)
         if finish == "forgotten":
             self.placed.discard(key)
+            # A worker may still run it: the memory manager drops what it has got.
+            self.replicas.done(key)
         stealing = self.scheduler.extensions.get("stealing")
         if finish == "processing" and stealing is not None:
             task = self.scheduler.tasks[key]
@@ -110,15 +122,21 @@ class PlacementPlugin(SchedulerPlugin):
                 for unknown in getattr(owner, "unknown_durations", {}).values():
                     unknown.discard(task)
 
-    def _drop_replicas(self, key: Any) -> None:
-        """Have a worker drop the tiles that it got for this task, and needs no more."""
-        worker, tiles = self.replicas.done(key)
+    def _drop_replicas(self, worker: str, tiles: list[Any]) -> None:
+        """Have a worker drop tiles that a product needs there no more.
+
+        Not those that any other task there takes: the worker would end itself.
+        """
         state = self.scheduler.workers.get(worker)
-        found = [self.scheduler.tasks.get(tile) for tile in tiles]
+        found = (self.scheduler.tasks.get(tile) for tile in tiles)
         keys = [
             task.key
             for task in found
-            if task is not None and state in task.who_has and len(task.who_has) > 1
+            if task is not None
+            and task.who_has
+            and state in task.who_has
+            and len(task.who_has) > 1
+            and not any(waiter.processing_on is state for waiter in task.waiters or ())
         ]
         if keys:
             self.scheduler.request_remove_replicas(worker, keys, stimulus_id=DROPPED)

@@ -5,7 +5,7 @@ GPUs is done by then, and a worker that went along k would hold all that it had 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 
@@ -20,13 +20,20 @@ class Replicas:
     def watch(self, task: Any, worker: str, tiles: Iterable[Any]) -> None:
         """Expect a task on a worker that does not hold these tiles itself."""
         own = list(tiles)
+        self.done(task)
         if own:
             self._tasks[task] = worker, own
             self._waiting[worker].update(own)
 
+    def of(self, worker: str) -> Collection[Any]:
+        """Return the tiles that tasks on a worker wait for."""
+        return self._waiting.get(worker, ())
+
     def done(self, task: Any) -> tuple[str, list[Any]]:
         """Return the tiles that a worker needs no more after this task."""
-        worker, tiles = self._tasks.pop(task, ("", ()))
+        if task not in self._tasks:
+            return "", []
+        worker, tiles = self._tasks.pop(task)
         waiting, dropped = self._waiting[worker], []
         for tile in tiles:
             waiting[tile] -= 1
