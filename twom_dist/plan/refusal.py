@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 
 from dask.utils import format_bytes
 
@@ -9,6 +10,10 @@ from ..errors import MemoryLimitError
 from ..tiles.grid import Chunks, split_evenly
 from .footprint import WorkerMemory
 from .record import Plan
+
+# Tiles of m x n x k for each worker up to which a remedy is tried before it is named:
+# planning more takes seconds, and there more workers and smaller chunks help.
+_TRIED = 2**17
 
 _Sizes = tuple[Chunks, Chunks, Chunks]
 
@@ -39,6 +44,9 @@ def refuse(
     ways = [f"Give each at least {budget.least_limit(memory.total) // 2**20} MiB"]
 
     def helps(sizes: _Sizes, workers: int) -> bool:
+        if workers * prod(map(len, sizes)) > _TRIED:
+            # A task that reads its inputs takes the same on any number of workers.
+            return not (plan.streams and workers > plan.cluster.workers)
         return _needed(replan(sizes, workers), leaving).total < memory.total
 
     # A job is refused only if its smallest wave does not fit: nobody reads the rest.
