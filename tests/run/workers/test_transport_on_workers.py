@@ -30,8 +30,12 @@ pytestmark = [
 ]
 
 SIDE = 300  # blocks of 1.4 MB
-# Else a cluster gives up a worker that dies soon after another.
-PATIENT = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
+PATIENT = {
+    # Else a cluster gives up a worker that dies soon after another.
+    "distributed.deploy.lost-worker-timeout": "10 minutes",
+    # Every two seconds dask drops copies, while a test looks at them.
+    "distributed.scheduler.active-memory-manager.start": False,
+}
 
 
 @contextmanager
