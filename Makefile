@@ -38,8 +38,8 @@ UV = $(LOWEST)/bin/uv
 BOUNDED = $(addprefix --extra ,cloud einsum jobqueue xarray)
 # Tests start Python some hundred times: nothing is compiled twice.
 unexport PYTHONDONTWRITEBYTECODE
-# Those for every machine: one asks for a GPU, one for 24 GiB of disk and 15 minutes.
-BENCHMARKS := $(filter-out %/bench_gpu.py %/bench_out_of_core.py, \
+# Those for every machine: two ask for a GPU, one for 24 GiB of disk and 15 minutes.
+BENCHMARKS := $(filter-out %_gpu.py %/bench_out_of_core.py, \
     $(sort $(wildcard benchmarks/bench_*.py)))
 
 .DEFAULT_GOAL := help

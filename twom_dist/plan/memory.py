@@ -48,7 +48,7 @@ class MemoryBudget:
     limit : int or None
         Bytes of the worker, or free bytes of its device; None means unlimited.
     kind : {"product", "job", "device"}
-        The plan is for a product of dask arrays, a job on files, or a job on GPUs.
+        The plan is for a product of dask arrays, a job on files, or either on GPUs.
     taken_bytes : int
         Bytes that a worker's process holds besides its tiles.
     pause : float

@@ -176,6 +176,23 @@ class Plan:
         """The same if tiles of C leave as they are made, to a file or into a sum."""
         return self.memory.least
 
+    def fits(self, *, leaving: bool) -> bool:
+        """Tell whether the workers have room for it.
+
+        Parameters
+        ----------
+        leaving : bool
+            Whether tiles of C leave as they are made, to a file or into a sum.
+
+        Returns
+        -------
+        bool
+            True without a limit.
+        """
+        room = self.cluster.memory.tile_bytes
+        need = self.memory.least if leaving else self.memory.total
+        return room is None or need <= room
+
     @property
     def cache_bytes(self) -> int:
         """Bytes of encoded tiles that a worker may keep."""

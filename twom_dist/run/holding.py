@@ -52,21 +52,20 @@ def plan_inputs(
         )
 
     def attempt(choice: str, strict: bool) -> Plan:
-        ways = (False,) if spec.empty else _WAYS[choice]
-        refused = []
+        tried = []
         for leaving in (False, True):
-            for streams in ways:
+            for streams in (False,) if spec.empty else _WAYS[choice]:
                 if streams and not can_stream():
                     continue
                 given = {"streams": streams, "leaving": leaving}
-                try:
-                    return make_plan(spec, chunks, cluster, **given)
-                except MemoryLimitError as error:
-                    refused.append((error, given))
-        least, given = min(refused, key=lambda x: x[0].needed)
-        if strict:
-            raise least
-        return make_plan(spec, chunks, cluster, **given, strict=False)
+                plan = make_plan(spec, chunks, cluster, **given, strict=False)
+                if plan.fits(leaving=leaving):
+                    return plan
+                need = plan.memory.least if leaving else plan.memory.total
+                tried.append((need, given, plan))
+        _, given, plan = min(tried, key=lambda x: x[0])
+        # Only the one that is refused says what would help.
+        return make_plan(spec, chunks, cluster, **given) if strict else plan
 
     try:
         return attempt(chosen, strict)

@@ -100,10 +100,10 @@ def _check_unknown(spec: Spec) -> None:
 
 def _warn_of_results(plan: Plan) -> None:
     """Warn of a result that the workers can only hold in parts."""
-    usable = plan.cluster.memory.tile_bytes
-    if usable is None or plan.memory.total <= usable:
+    if plan.fits(leaving=False):
         return
-    need, room = map(format_bytes, (plan.memory.total, usable))
+    sizes = plan.memory.total, plan.cluster.memory.tile_bytes
+    need, room = map(format_bytes, sizes)
     warn_caller(
         f"the workers cannot hold all of the result: the fullest one would need {need} "
         f"and has {room} for tiles. Write it (to_zarr) or reduce it (sum) as it comes, "

@@ -15,7 +15,7 @@ from tests.support.transport import files_in_memory, send
 from twom_dist.kernels.cuda.fill import CudaFill
 from twom_dist.tiles.accumulator import Accumulator
 from twom_dist.tiles.moving import DeviceAccumulator
-from twom_dist.tiles.transport import passage
+from twom_dist.tiles.transport import leases, passage
 from twom_dist.tiles.transport.leases import Lease, LeaseEndedError, is_held, map_lease
 from twom_dist.tiles.transport.passage import Passage
 from twom_dist.tiles.transport.serialiser import FAMILY, Receiver
@@ -184,6 +184,13 @@ def test_a_lease_ends_with_its_owner():
                 map_lease(ended)
     finally:
         os.close(other)
+
+
+def test_an_owner_may_die_between_two_looks(monkeypatch):
+    ended = Lease().ticket._replace(process=2**22 + 1, nbytes=10)
+    monkeypatch.setattr(leases, "is_held", lambda ticket: True)
+    with pytest.raises(LeaseEndedError):
+        map_lease(ended)
 
 
 def test_a_receiver_that_cannot_take_asks_for_no_more(way, monkeypatch):

@@ -87,7 +87,10 @@ def map_lease(ticket: Ticket) -> Array:
     # Opening some other file might have effects, or wait.
     if not is_held(ticket):
         raise LeaseEndedError(ESTALE, "the sender has let go of a block")
-    descriptor = os.open(ticket.path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        descriptor = os.open(ticket.path, os.O_RDONLY | os.O_NONBLOCK)
+    except (FileNotFoundError, ProcessLookupError) as error:  # it has died just now
+        raise LeaseEndedError(ESTALE, "the sender has gone") from error
     try:
         found = os.fstat(descriptor)
         if (found.st_dev, found.st_ino) != ticket.identity:
