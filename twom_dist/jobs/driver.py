@@ -8,7 +8,10 @@ from typing import Any
 from ..cluster.local import choose_workers
 from ..errors import ArgumentError, shown
 from ..run.client import check_client, current_client, current_cluster, ensure_plugins
+from ..tiles.interpreter import Found
+from ..typing import Cell
 from .execution import compute_value, compute_wave
+from .held import hold_inputs, release_inputs
 from .inputs import check_unchanged
 from .job import Job
 from .manifest import explain_job
@@ -70,16 +73,8 @@ def compute(
 
     with nullcontext() if client is None else client.as_current():
         ensure_plugins()
-        found = look_at_whole(
-            run, lambda delayed: compute_value(delayed, client, run.cluster.threads)
-        )
-        run = run.settle(found)
+        run, found = _multiply(run, client, earlier, count)
         job, layout = run.job, run.layout
-        for wave in layout.waves:
-            cells = [cell for cell in wave.cells if cell not in earlier]
-            if cells:
-                tasks = make_tasks(run, wave, cells, found)
-                compute_wave(tasks, cells, client, run.cluster.threads, count)
         check_unchanged(job, run.manifest["stamps"])
         checked: tuple[float | None, float | None] = None, None
         if job.verify:
@@ -108,6 +103,30 @@ def compute(
         residual_bound=checked[1],
         explanation=explain_job(job, found),
     )
+
+
+def _multiply(
+    run: Run, client: Any, earlier: set[Cell], count: Callable[[int, int], None]
+) -> tuple[Run, Found]:
+    """Look at the inputs, then compute and write the tiles that are not there yet."""
+    threads, held = run.cluster.threads, hold_inputs(run, client)
+    try:
+        found = look_at_whole(
+            run, lambda delayed: compute_value(delayed, client, threads), held
+        )
+        run = run.settle(found)
+        if not run.layout.reads_once:
+            # More moduli than planned leave less room.
+            release_inputs(held, client)
+            held = None
+        for wave in run.layout.waves:
+            cells = [cell for cell in wave.cells if cell not in earlier]
+            if cells:
+                tasks = make_tasks(run, wave, cells, found, held)
+                compute_wave(tasks, cells, client, threads, count)
+    finally:
+        release_inputs(held, client)
+    return run, found
 
 
 def _drop_damaged(run: Run, client: Any) -> int:

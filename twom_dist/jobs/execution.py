@@ -1,13 +1,15 @@
 """Computing the tiles of a wave and writing each as soon as it is there."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
+import dask
+
 from ..tiles.graph import Key
 from ..typing import Cell
+from .disk import Cores
 from .tiles import group_size
 from .watchdog import Watch, ask, start
 
@@ -37,10 +39,23 @@ def compute_wave(
 def compute_value(delayed: Any, client: Any, threads: int) -> Any:
     """Compute one value on a client, or else in threads."""
     if client is None:
-        return delayed.compute(scheduler="threads", num_workers=threads)
+        with Cores(threads) as pool:
+            return delayed.compute(scheduler="threads", pool=pool)
     found: list[Any] = []
     _collect(delayed, client, lambda future: found.append(ask(future.result)))
     return found[0]
+
+
+def persist(collections: Sequence[Any], client: Any, threads: int) -> Sequence[Any]:
+    """Begin to compute what is to stay on a client's workers; compute it in threads."""
+    if client is not None:
+        found: Sequence[Any] = client.persist(collections)
+        return found
+    with Cores(threads) as pool:
+        computed: Sequence[Any] = dask.persist(
+            *collections, scheduler="threads", pool=pool
+        )
+    return computed
 
 
 def _collect(collection: Any, client: Any, done: Callable[[Any], None]) -> None:
@@ -73,7 +88,7 @@ def _compute_in_threads(
         if isinstance(key, tuple) and key[0] == written.name:
             done(key)
 
-    pool = ThreadPoolExecutor(threads)
+    pool = Cores(threads)
     try:
         with Callback(posttask=count):
             # Not `compute`, which may fuse a single tile with its own last task.

@@ -1,7 +1,8 @@
 """The tasks of a wave: reading, multiplying and writing its tiles."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,21 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from ..errors import portable_errors
-from ..kernels.family import convert, empty_block
+from ..kernels.family import bring_to_host, family_of
 from ..kernels.registry import get_engine
 from ..plan import Wave, share_look
 from ..run.collection import look_at_arrays, product_array
-from ..store import Output, StoredMatrix
-from ..tiles.blocks import cast
+from ..store import Output
 from ..tiles.graph import TileTask
 from ..tiles.grid import ONE_PANEL
 from ..tiles.interpreter import Found
 from ..tiles.spec import Spec
 from ..tiles.task_spec import Task, TaskRef
-from ..typing import Array, Cell, Side
-from .job import Job, Mirror
+from ..typing import Array, Cell
+from .disk import at_disk
+from .job import Mirror
 from .lazy_tiles import LazyTiles
+from .reading import EVERY, Blocks, TilePair, read_inputs, read_tiles
 from .run import Run
 
 # The client is told of the end of at most this many tasks a wave, since each takes some
@@ -33,26 +35,22 @@ MOST_ENDS = 2048
 # more, for their largest exponents; multiplying them takes far longer.
 STRIP_BYTES = 2**26
 
-_ALL = slice(None)
 
-# Tile indices.
-Blocks = slice | list[int]
-
-
-def look_at_whole(run: Run, compute: Callable[[Any], Any]) -> Found:
+def look_at_whole(
+    run: Run, compute: Callable[[Any], Any], held: TilePair | None = None
+) -> Found:
     """Find shifts along k, and moduli, from whole matrices, larger than a wave or not.
 
-    The findings do not depend on the tiling; whole rows take the fewest tasks. These
-    read the tiles themselves, and hold one at a time.
+    The findings do not depend on the tiling; whole rows take the fewest tasks. Where no
+    inputs are held, these read the tiles themselves, and hold one at a time.
     """
     job, layout, spec = run.job, run.layout, run.layout.spec
     (mb, nb, kb), grid, (_, _, k) = layout.tile_shape, layout.grid, layout.shape
-    if max(mb, nb) * k * spec.input_itemsize <= STRIP_BYTES:
+    if held is None and max(mb, nb) * k * spec.input_itemsize <= STRIP_BYTES:
         grid, kb = replace(grid, k=(k,), layers=ONE_PANEL, strips=()), max(1, k)
     else:
         grid = share_look(grid, spec, run.cluster)
-    a = _read(job, job.a, (mb, kb), (_ALL, _ALL), "left", streams=True)
-    b = a if spec.twins else _read(job, job.b, (kb, nb), (_ALL, _ALL), "right", True)
+    a, b = held or read_inputs(job, (mb, nb, kb), EVERY, EVERY, streams=True)
     found = look_at_arrays(a, b, grid, spec, compute)
     if found.shifts is None:
         return found
@@ -62,7 +60,11 @@ def look_at_whole(run: Run, compute: Callable[[Any], Any]) -> Found:
 
 
 def make_tasks(
-    run: Run, wave: Wave, cells: list[Cell], found: Found | None = None
+    run: Run,
+    wave: Wave,
+    cells: list[Cell],
+    found: Found | None = None,
+    held: TilePair | None = None,
 ) -> LazyTiles:
     """Make the tasks that write some tiles of a wave, in their order."""
     job, layout, spec = run.job, run.layout, run.layout.spec
@@ -75,13 +77,8 @@ def make_tasks(
         rows = columns = layout.rows_of(wave)
         index = {row: n for n, row in enumerate(rows)}
         places = {(index[i], index[j]): (i, j) for i, j in cells}
-    a = _read(job, job.a, (mb, kb), (rows, _ALL), "left", streams)
-    b = (
-        a
-        if spec.twins
-        else _read(job, job.b, (kb, nb), (_ALL, columns), "right", streams)
-    )
-    c = None if job.c is None else _read(job, job.c, (mb, nb), (rows, columns))
+    a, b = held or read_inputs(job, (mb, nb, kb), rows, columns, streams=streams)
+    c = None if job.c is None else read_tiles(job, job.c, (mb, nb), (rows, columns))
     found = None if found is None else _of_wave(found, rows, columns, spec)
     grid = layout.grid_of(wave)
     tiles = product_array(a, b, c, grid, spec, sorted(places), found)
@@ -99,94 +96,6 @@ def _of_wave(found: Found, rows: Blocks, columns: Blocks, spec: Spec) -> Found:
         for n, i in enumerate(taken):
             measured[side, n] = found.measured[side, i]
     return found._replace(spec=spec, measured=measured)
-
-
-@dataclass(frozen=True)
-class StoredTiles:
-    """The tiles of a stored matrix, or some of their rows and columns.
-
-    Attributes
-    ----------
-    stored : StoredMatrix
-    tile : (int, int)
-    blocks : (slice or list of int, slice or list of int)
-        The rows and columns of tiles that are taken.
-    dtype : dtype
-        Tiles are promoted to it.
-    on_device : bool
-    """
-
-    stored: StoredMatrix
-    tile: Cell
-    blocks: tuple[Blocks, Blocks]
-    dtype: np.dtype[Any]
-    on_device: bool
-
-    def regions(self) -> list[list[slice]]:
-        """List the ranges of the rows of tiles, and of the columns."""
-        sizes = zip(self.stored.shape, self.tile, self.blocks, strict=True)
-        return [_regions(*given) for given in sizes]
-
-    def read(self, i: int, j: int) -> Array:
-        """Read a tile, to the device if it is wanted there, and promote it."""
-        sizes = zip(self.stored.shape, self.tile, self.blocks, (i, j), strict=True)
-        rows, columns = (_region(*given) for given in sizes)
-        return read_tile(self, (rows, columns))
-
-
-def _read(
-    job: Job,
-    stored: StoredMatrix,
-    tile: Cell,
-    blocks: tuple[Blocks, Blocks],
-    side: Side | None = None,
-    streams: bool = False,
-) -> LazyTiles:
-    """Make the lazy blocks of op(stored), in the layout of the file.
-
-    `side`: that of an operand; None for C. `streams`: tasks read them themselves.
-    """
-    spec, dtype = job.spec, job.dtype
-    if side is not None:
-        dtype = spec.tile_dtype(side)
-    if side is not None and spec.op(side) != "N":
-        tile, blocks = tile[::-1], blocks[::-1]
-    on_device = job.engine == "cuda"
-    source = StoredTiles(stored, tile, blocks, np.dtype(dtype), on_device)
-    regions = source.regions()
-    # Not the name of a stage: inputs are placed where they are needed.
-    name = f"read-{tokenize(stored, regions, np.dtype(dtype), on_device)}"
-    layer = {}
-    for i, rows in enumerate(() if streams else regions[0]):
-        for j, columns in enumerate(regions[1]):
-            key = (name, i, j)
-            layer[key] = Task(key, read_tile, source, (rows, columns))
-    graph = HighLevelGraph.from_collections(name, layer)
-    chunks = tuple(tuple(r.stop - r.start for r in side) for side in regions)
-    meta = empty_block("cupy" if on_device else "numpy", dtype)
-    return LazyTiles(graph, name, chunks, meta, source if streams else None)
-
-
-def _regions(size: int, each: int, blocks: Blocks) -> list[slice]:
-    own = range(0, max(1, size), each)[blocks] if isinstance(blocks, slice) else blocks
-    return [_region(size, each, blocks, n) for n in range(len(own))]
-
-
-def _region(size: int, each: int, blocks: Blocks, n: int) -> slice:
-    """Return the range of one of the rows, or columns, of tiles."""
-    starts = range(0, max(1, size), each)
-    start = starts[blocks][n] if isinstance(blocks, slice) else starts[blocks[n]]
-    return slice(start, min(start + each, size))
-
-
-def read_tile(source: StoredTiles, index: tuple[slice, slice]) -> Array:
-    """Read one region of a matrix."""
-    block = source.stored[index]
-    if source.on_device:
-        # On leaving, the copy is there for every stream.
-        with portable_errors(), get_engine("cuda").task():
-            return cast(convert(block, "cupy"), source.dtype)
-    return cast(block, source.dtype)
 
 
 def add_writing(
@@ -225,8 +134,11 @@ def _take_first(first: Array, *_: Array) -> Array:
 def write_tile(tile: Array, place: Cell, output: Output, mirror: Mirror | None) -> Any:
     """Write a tile, and its image; return a crumb for dask to keep."""
     i, j = place
-    with portable_errors():
-        tile = convert(tile, "numpy")
+    on_device = family_of(tile) == "cupy"
+    # On a stream of this thread's own, beside what others multiply.
+    with portable_errors(), get_engine("cuda").task() if on_device else nullcontext():
+        tile = bring_to_host(tile)
+    with portable_errors(), at_disk(tile.nbytes):
         output.write(i, j, tile)
         if mirror is not None and i != j:
             output.write(j, i, mirror(tile))

@@ -28,6 +28,24 @@ def convert(x: Any, family: Family) -> Any:
     return cupy.asarray(x) if family == "cupy" else cupy.asnumpy(x)
 
 
+def bring_to_host(x: Any) -> Any:
+    """Copy a large block to memory that a device can reach, or to any other.
+
+    To pinned memory a device copies as fast as its link is; CuPy keeps what it has
+    pinned for the next block.
+    """
+    if family_of(x) == "numpy":
+        return x
+    import cupy
+    import cupyx
+
+    try:
+        host = cupyx.empty_pinned(x.shape, x.dtype)
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return convert(x, "numpy")
+    return x.get(out=host)
+
+
 def empty_block(family: Family, dtype: Any) -> Any:
     """Make an empty matrix that tells what blocks are, without a device."""
     if family == "numpy":

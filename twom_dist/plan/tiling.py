@@ -88,6 +88,11 @@ class Layout:
             rows = sum(sum(self.grid_of(wave).shape[:2]) for wave in self.waves)
         return rows * self.shape[2]
 
+    @property
+    def reads_once(self) -> bool:
+        """True if a look at the inputs, if there is one, leaves them on the workers."""
+        return len(self.waves) == 1 and not self.streams
+
     @cached_property
     def num_computed(self) -> int:
         """Number of tiles to compute: all of a product, a triangle of an update."""

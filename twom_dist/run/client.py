@@ -64,7 +64,7 @@ def current_cluster(engine: str = "cpu") -> Cluster:
     if client is None:
         memory = budget_for_products(None, ()) if on_devices else MemoryBudget()
         return Cluster(threads=CPU_COUNT, memory=memory)
-    workers = _list_workers(client)
+    workers = list_workers(client)
     if not workers:
         return Cluster()
     limits = [x["memory_limit"] for x in workers if x["memory_limit"]]
@@ -74,7 +74,7 @@ def current_cluster(engine: str = "cpu") -> Cluster:
     return Cluster(len(workers), max(x["nthreads"] for x in workers), memory)
 
 
-def _list_workers(client: Any) -> list[dict[str, Any]]:
+def list_workers(client: Any) -> list[dict[str, Any]]:
     """Ask the scheduler for its workers, their threads and memory limits."""
     if not client.asynchronous:
         return list(client.run_on_scheduler(describe_workers))

@@ -40,7 +40,7 @@ def _compute_words(problem: Problem) -> Array:
     a = as_tiles(problem.a, "left", spec)
     b = a if spec.twins else as_tiles(problem.b, "right", spec)
     found, rows = Found(spec), (Row("left", [a]), Row("right", [b]))
-    if spec.equilibrate or spec.grade:
+    if spec.looks:
         found = look(rows, spec, shape)
     if spec.grade:
         problem = replace(problem, spec=found.spec)

@@ -136,6 +136,11 @@ class Spec:
         return "left" if self.twins else side
 
     @property
+    def looks(self) -> bool:
+        """True if the entries decide on shifts along k, or on the moduli."""
+        return bool(self.equilibrate or self.grade)
+
+    @property
     def twins(self) -> bool:
         """True if B is A, so that one encoding of a tile serves both sides."""
         return self.routine.matrices == 1

@@ -58,7 +58,7 @@ EXAMINERS = ("cluster", "cli.info", "jobs.budget")
 ANYWHERE = ("",)
 THIRD_PARTIES = {
     "cupy": (("kernels.cuda", "cluster"), ANYWHERE),
-    "cupyx": (("kernels.cuda",), ("kernels.cuda",)),
+    "cupyx": (("kernels.cuda",), ("kernels",)),
     "llvmlite": (("kernels.cpu",), ("kernels.cpu",)),
     "numba": (("kernels.cpu",), ("kernels.cpu",)),
     "onnxruntime": (("kernels.cpu",), ("kernels.cpu",)),

@@ -15,7 +15,7 @@ from tests.support.command import CommandLine, make, read
 from tests.support.jobs import K, N, local_workers, multiply
 from twom_dist.api.files import multiply_files
 from twom_dist.cli import workers
-from twom_dist.jobs import gpus, tiles
+from twom_dist.jobs import gpus, reading, tiles
 from twom_dist.jobs.gpus import WorkerDevice
 from twom_dist.kernels.cpu.engine import CpuEngine
 from twom_dist.kernels.registry import get_engine
@@ -56,7 +56,8 @@ def client():
 def moves(monkeypatch):
     """The device, with what is moved to it and back."""
     made = Moves()
-    monkeypatch.setattr(tiles, "convert", made.convert)
+    monkeypatch.setattr(reading, "convert", made.convert)
+    monkeypatch.setattr(tiles, "bring_to_host", lambda x: made.convert(x, "numpy"))
     monkeypatch.setattr(gpus, "find_device", tell_device)
     monkeypatch.setattr("twom_dist.kernels.cuda.engine.make_engine", CpuEngine)
     get_engine.cache_clear()

@@ -1,15 +1,19 @@
 """Streams of CuPy: one for each thread that runs tasks, with events between them."""
 
 import threading
+from collections import defaultdict
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+
+# Streams of threads that have ended, by device.
+_Spare = defaultdict[int, list[AbstractContextManager[Any]]]
 
 
 class Streams:
     """The streams of this process's threads, by device."""
 
     def __init__(self) -> None:
-        self._own = _Own()
+        self._own = _Own(defaultdict(list))
 
     def stream(self) -> AbstractContextManager[Any]:
         """Enter a stream of this thread's own, where it uses the default one.
@@ -21,10 +25,7 @@ class Streams:
 
         if cupy.cuda.get_current_stream() != cupy.cuda.Stream.null:
             return nullcontext()
-        own, device = self._own.streams, current_device()
-        if device not in own:
-            own[device] = cupy.cuda.Stream()
-        return own[device]
+        return self._own.streams[current_device()]
 
     def stream_id(self) -> tuple[int, int]:
         """Name the stream that this thread launches on, and its device."""
@@ -52,10 +53,34 @@ class Streams:
 
 
 class _Own(threading.local):
-    """The streams of one thread, by device."""
+    """The streams of each thread."""
 
-    def __init__(self) -> None:
-        self.streams: dict[int, AbstractContextManager[Any]] = {}
+    def __init__(self, spare: "_Spare") -> None:
+        self.streams = _Streams(spare)
+
+
+class _Streams(dict[int, AbstractContextManager[Any]]):
+    """The streams of one thread, by device; the next thread gets them when it ends.
+
+    Threads that leave dask's pool come and go, and CuPy keeps memory by stream.
+    """
+
+    def __init__(self, spare: "_Spare") -> None:
+        self._spare = spare
+
+    def __missing__(self, device: int) -> AbstractContextManager[Any]:
+        import cupy
+
+        try:
+            found = self._spare[device].pop()
+        except IndexError:
+            found = cupy.cuda.Stream()
+        self[device] = found
+        return found
+
+    def __del__(self) -> None:
+        for device, stream in self.items():
+            self._spare[device].append(stream)
 
 
 def current_device() -> int:

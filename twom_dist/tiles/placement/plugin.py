@@ -8,12 +8,14 @@ never a result.
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..graph import PANEL, PRODUCT, REDUCE, SCALING_STAGES
 from .order import Step, order_along_k, turn_of
+from .readers import READER
 from .replicas import Replicas
 from .seating import place_product, stage_and_token
 
@@ -40,8 +42,17 @@ class PlacementPlugin(SchedulerPlugin):
         self.paused: dict[str, asyncio.TimerHandle] = {}
         self.replicas = Replicas()
 
-    def update_graph(self, scheduler: Any, *, tasks: list[Any], **kwargs: Any) -> None:
+    def update_graph(
+        self,
+        scheduler: Any,
+        *,
+        tasks: list[Any],
+        annotations: Mapping[str, Mapping[Any, str]] | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Place and order the products among the tasks that have just arrived."""
+        for key, worker in (annotations or {}).get(READER, {}).items():
+            self._restrict(scheduler.tasks[key], worker)
         products, scaling = defaultdict(list), defaultdict(list)
         for key in tasks:
             stage, token = stage_and_token(key)
@@ -58,6 +69,8 @@ class PlacementPlugin(SchedulerPlugin):
         if len(workers) > 1:
             for states in products.values():
                 self._place(states, workers)
+            for token in scaling.keys() - products.keys():
+                self._place_look(scaling[token])
         last = len(tasks)
         for token, states in products.items():
             if any(turn_of(states[0])):
@@ -68,9 +81,7 @@ class PlacementPlugin(SchedulerPlugin):
         """Place a product."""
         placed = place_product(states, workers)
         for task, worker in placed.workers.items():
-            task.worker_restrictions = {worker}
-            task.loose_restrictions = True
-            self.placed.add(task.key)
+            self._restrict(task, worker)
         for task, tiles in placed.received.items():
             if task.state not in _BEGUN:
                 worker = placed.workers[task]
@@ -78,6 +89,21 @@ class PlacementPlugin(SchedulerPlugin):
                 # Copies that another product has got are no more this worker's own.
                 own = {*tiles, *(x for x in task.dependencies if x.key in known)}
                 self.replicas.watch(task.key, worker, [tile.key for tile in own])
+
+    def _place_look(self, states: list[Any]) -> None:
+        """Keep tasks that look at tiles of one worker there: tiles are large."""
+        for task in states:
+            tiles = [x for x in task.dependencies if not stage_and_token(x.key)[0]]
+            holders = {ws.address for tile in tiles for ws in tile.who_has or ()}
+            for tile in tiles:
+                holders |= tile.worker_restrictions or set()
+            if len(holders) == 1:
+                self._restrict(task, *holders)
+
+    def _restrict(self, task: Any, worker: str) -> None:
+        task.worker_restrictions = {worker}
+        task.loose_restrictions = True
+        self.placed.add(task.key)
 
     def _order(
         self, states: list[Any], scaling: list[Any], last: int, count: int

@@ -1,5 +1,7 @@
 """Streams of CuPy: tasks enter one of their thread, and wait for events."""
 
+import gc
+from threading import Barrier, Thread
 from types import SimpleNamespace
 
 from tests.check.kernels.cuda.test_device import cupy  # noqa: F401  (a fixture)
@@ -43,3 +45,35 @@ def test_tasks_have_a_stream_of_their_thread_and_wait_for_events(cupy):  # noqa:
     expected = [("record", "event, True"), "wait", ("wait_event", "made")]
     assert calls == ["stream", *2 * expected]
     assert current == [null]
+
+
+def test_a_thread_that_ends_hands_its_streams_on(cupy):  # noqa: F811
+    class Stream:
+        made = 0
+        null = SimpleNamespace(ptr=0)
+
+        def __init__(self):
+            Stream.made += 1
+
+        def __enter__(self):
+            pass
+
+        def __exit__(self, *_):
+            pass
+
+    cupy.cuda.Stream = Stream
+    cupy.cuda.get_current_stream = lambda: Stream.null
+    device, both = CudaDevice(), Barrier(2, timeout=30)
+
+    def run():
+        with device.stream():
+            both.wait()
+
+    for _ in range(3):
+        threads = [Thread(target=run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        gc.collect()
+    assert Stream.made == 2

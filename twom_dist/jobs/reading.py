@@ -1,0 +1,175 @@
+"""Tiles of stored matrices, read by tasks of their own or by whoever needs them."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+
+from ..errors import portable_errors
+from ..kernels.family import convert, empty_block
+from ..kernels.registry import get_engine
+from ..plan.chunks import Shape
+from ..store import StoredMatrix
+from ..tiles.blocks import cast
+from ..tiles.interpreter import Line
+from ..tiles.placement.readers import READER
+from ..tiles.spec import is_straight
+from ..tiles.task_spec import Task
+from ..typing import Array, Cell, Side
+from .disk import at_disk
+from .job import Job
+from .lazy_tiles import LazyTiles
+
+EVERY = slice(None)
+
+# Tile indices.
+Blocks = slice | list[int]
+Reader = Callable[[Any], str]
+
+
+class TilePair(NamedTuple):
+    """Tiles of A and B; of A twice for an update with one operand."""
+
+    a: LazyTiles
+    b: LazyTiles
+
+
+@dataclass(frozen=True)
+class StoredTiles:
+    """The tiles of a stored matrix, or some of their rows and columns.
+
+    Attributes
+    ----------
+    stored : StoredMatrix
+    tile : (int, int)
+    blocks : (slice or list of int, slice or list of int)
+        The rows and columns of tiles that are taken.
+    dtype : dtype
+        Tiles are promoted to it.
+    on_device : bool
+    """
+
+    stored: StoredMatrix
+    tile: Cell
+    blocks: tuple[Blocks, Blocks]
+    dtype: np.dtype[Any]
+    on_device: bool
+
+    def regions(self) -> list[list[slice]]:
+        """List the ranges of the rows of tiles, and of the columns."""
+        sizes = zip(self.stored.shape, self.tile, self.blocks, strict=True)
+        return [_regions(*given) for given in sizes]
+
+    def read(self, i: int, j: int) -> Array:
+        """Read a tile, to the device if it is wanted there, and promote it."""
+        sizes = zip(self.stored.shape, self.tile, self.blocks, (i, j), strict=True)
+        rows, columns = (_region(*given) for given in sizes)
+        return bring(self, self.stored[rows, columns])
+
+
+def read_inputs(
+    job: Job,
+    tile: Shape,
+    rows: Blocks,
+    columns: Blocks,
+    *,
+    streams: bool = False,
+    readers: Mapping[tuple[Line, int], str] | None = None,
+) -> TilePair:
+    """Make the lazy blocks of rows of op(A) and columns of op(B); for herk A twice.
+
+    `readers`: the worker that reads a tile, by its row and its step along k.
+    """
+    (mb, nb, kb), spec = tile, job.spec
+
+    def read(stored: StoredMatrix, size: Cell, blocks: Any, side: Side) -> LazyTiles:
+        reader = None
+        if readers is not None:
+            straight = is_straight(side, spec.op(side))
+            reader = partial(_find_reader, readers, side, straight)
+        given = job, stored, size, blocks, side
+        return read_tiles(*given, streams=streams, reader=reader)
+
+    a = read(job.a, (mb, kb), (rows, EVERY), "left")
+    if spec.twins:
+        return TilePair(a, a)
+    return TilePair(a, read(job.b, (kb, nb), (EVERY, columns), "right"))
+
+
+def _find_reader(
+    readers: Mapping[tuple[Line, int], str], side: Side, straight: bool, key: Any
+) -> str:
+    _, i, s = key if straight else (key[0], key[2], key[1])
+    return readers[(side, i), s]
+
+
+def read_tiles(
+    job: Job,
+    stored: StoredMatrix,
+    tile: Cell,
+    blocks: tuple[Blocks, Blocks] = (EVERY, EVERY),
+    side: Side | None = None,
+    *,
+    streams: bool = False,
+    reader: Reader | None = None,
+) -> LazyTiles:
+    """Make the lazy blocks of op(stored), in the layout of the file.
+
+    `side`: that of an operand; None for C. `streams`: tasks read them themselves.
+    `reader`: names the worker that reads the tile of a key.
+    """
+    spec, dtype = job.spec, job.dtype
+    if side is not None:
+        dtype = spec.tile_dtype(side)
+    if side is not None and spec.op(side) != "N":
+        tile, blocks = tile[::-1], blocks[::-1]
+    on_device = job.engine == "cuda"
+    source = StoredTiles(stored, tile, blocks, np.dtype(dtype), on_device)
+    regions = source.regions()
+    # Not the name of a stage: inputs are placed where they are needed.
+    name = f"read-{tokenize(stored, regions, np.dtype(dtype), on_device)}"
+    layer = {}
+    for i, rows in enumerate(() if streams else regions[0]):
+        for j, columns in enumerate(regions[1]):
+            key = (name, i, j)
+            layer[key] = Task(key, read_tile, source, (rows, columns))
+    notes = None if reader is None else {READER: reader}
+    tasks = MaterializedLayer(layer, annotations=notes)
+    graph = HighLevelGraph.from_collections(name, tasks)
+    chunks = tuple(tuple(r.stop - r.start for r in side) for side in regions)
+    meta = empty_block("cupy" if on_device else "numpy", dtype)
+    return LazyTiles(graph, name, chunks, meta, source if streams else None)
+
+
+def _regions(size: int, each: int, blocks: Blocks) -> list[slice]:
+    own = range(0, max(1, size), each)[blocks] if isinstance(blocks, slice) else blocks
+    return [_region(size, each, blocks, n) for n in range(len(own))]
+
+
+def _region(size: int, each: int, blocks: Blocks, n: int) -> slice:
+    """Return the range of one of the rows, or columns, of tiles."""
+    starts = range(0, max(1, size), each)
+    start = starts[blocks][n] if isinstance(blocks, slice) else starts[blocks[n]]
+    return slice(start, min(start + each, size))
+
+
+def read_tile(source: StoredTiles, index: tuple[slice, slice]) -> Array:
+    """Read one region of a matrix beside tasks that compute."""
+    size = math.prod(x.stop - x.start for x in index)
+    with at_disk(size * source.stored.dtype.itemsize):
+        block = source.stored[index]
+    return bring(source, block)
+
+
+def bring(source: StoredTiles, block: Array) -> Array:
+    """Bring a block to where it is wanted, and promote it."""
+    if source.on_device:
+        # On leaving, the copy is there for every stream.
+        with portable_errors(), get_engine("cuda").task():
+            return cast(convert(block, "cupy"), source.dtype)
+    return cast(block, source.dtype)
