@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from heapq import nsmallest
@@ -136,9 +137,10 @@ def lay_out(
     if isinstance(tile, tuple):
         mb, nb, kb = tile
         given = spec, shape, (mb, nb, kb), cluster
-        return _read_least(
+        found = _read_least(
             partial(_lay_out_stream, *given), partial(_lay_out_tiles, *given)
         )
+        return _hold(found, cluster)
     for length in shape:
         # Refuse too many tiles before any code counts them one by one.
         cut_evenly(length, LARGEST_TILE)
@@ -146,7 +148,18 @@ def lay_out(
         tile = check_tile(tile, shape)
         return lay_out(spec, shape, cluster, tile=(tile, tile, tile))
     sizes = spec, shape, cluster, chunks
-    return _read_least(partial(_choose_stream, *sizes), partial(_choose_tiles, *sizes))
+    found = _read_least(partial(_choose_stream, *sizes), partial(_choose_tiles, *sizes))
+    return _hold(found, cluster)
+
+
+def _hold(layout: Layout, cluster: Cluster) -> Layout:
+    """Return the same tiles, read once and held, if all fit and are looked at first."""
+    if layout.streams and layout.spec.looks:
+        given = layout.spec, layout.shape, layout.tile_shape, cluster
+        with suppress(MemoryLimitError):
+            held = _lay_out_tiles(*given)
+            return held if held.reads_once else layout
+    return layout
 
 
 def _read_least(streamed: Callable[[], Layout], held: Callable[[], Layout]) -> Layout:

@@ -121,12 +121,15 @@ def test_any_shape_is_laid_out_in_the_memory_of_a_few_tiles(routine, shape):
     plan = layout.plan(layout.waves[0], cluster)
     assert plan.peak_worker_bytes <= 512 * MIB
     assert plan.streams == layout.streams == ("read by the tasks" in str(plan))
-    # Where all fits nothing is read twice, nor held if C is a single tile.
-    whole = lay_out(shape, "c16", Cluster(), routine=routine)
+    # Where all fits nothing is read twice, nor held if it is not looked at first and C
+    # is a single tile.
     m, n, k = shape
-    assert whole.streams == (whole.num_computed == 1)
-    assert whole.reads == (n * k if routine != "gemm" else m * k + k * n)
-    assert layout.reads >= whole.reads
+    for moduli in (None, 16):
+        options = {"routine": routine, "num_moduli": moduli}
+        whole = lay_out(shape, "c16", Cluster(), **options)
+        assert whole.streams == (moduli is not None and whole.num_computed == 1)
+        assert whole.reads == (n * k if routine != "gemm" else m * k + k * n)
+        assert layout.reads >= whole.reads
 
 
 @pytest.mark.parametrize("routine", ["gemm", "herk"])
