@@ -2,8 +2,9 @@
 
 See `clocked`. Each worker is a process with a device. For each routine and number of
 workers it prints the look (until the first product), the busy and idle shares between
-the first product and the last, the bytes received, and the rate of a device beside that
-of one product in memory. Devices and links are slowed by ``--dilation``, so that Python
+the first product and the last, the bytes received, the time that a device waited while
+they came ("exposed"), and the rate of a device beside that of one product in memory.
+Devices and links are slowed by ``--dilation``, so that Python
 has the time that it would have on a core for each worker: what changes with it is due
 to this machine. Predictions, not measurements of a GPU.
 
@@ -13,7 +14,7 @@ to this machine. Predictions, not measurements of a GPU.
 import argparse
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from statistics import mean
 from typing import Any
@@ -91,7 +92,26 @@ def describe(found: dict[str, Any], begin: float, dilation: float) -> dict[str, 
         "look": (first - begin) / dilation,
         "busy": sum(found["seconds"].values()),
         "idle_share": 1 - busy / (last - first),
+        "exposed": exposed(found["transfers"], found["log"]) / dilation,
     }
+
+
+def exposed(transfers: Sequence[Any], launches: Sequence[Any]) -> float:
+    """Add up the time of transfers during which a device had nothing to do.
+
+    Both are in order, and none overlaps others of its kind.
+
+    Examples
+    --------
+    >>> exposed([(0, 4), (5, 6)], [(1, 2, "encode"), (5, 7, "products")])
+    3.0
+    """
+    hidden = sum(
+        max(0.0, min(end, done) - max(start, begun))
+        for start, end in transfers
+        for begun, done, _ in launches
+    )
+    return sum(end - start for start, end in transfers) - hidden
 
 
 def bench(report: Report, args: argparse.Namespace, name: str, workers: int) -> None:
@@ -127,6 +147,7 @@ def bench(report: Report, args: argparse.Namespace, name: str, workers: int) -> 
         look_seconds=mean(x["look"] for x in each),
         busy_seconds=mean(x["busy"] for x in each),
         idle_share=mean(x["idle_share"] for x in each),
+        exposed_seconds=mean(x["exposed"] for x in each),
         encoded=max(x["encoded"] for x in found),
         made_bytes=max(x["peak_bytes"] for x in found),
         received_bytes=max(x["counts"].get("received", 0) for x in found),

@@ -35,10 +35,13 @@ class Link:
     ----------
     bandwidth : float
         Bytes per second; 0 takes no time.
+    log : list of (float, float)
+        When blocks were on their way.
     """
 
     def __init__(self, bandwidth: float) -> None:
         self.bandwidth, self.busy = bandwidth, 0.0
+        self.log: list[tuple[float, float]] = []
 
     def take(self, nbytes: int, dilation: float) -> float:
         """Return the seconds until so many bytes of a device have arrived."""
@@ -46,6 +49,7 @@ class Link:
         if self.bandwidth:
             start = max(now, self.busy)
             self.busy = start + nbytes / self.bandwidth * dilation
+            self.log.append((start, self.busy))
         return max(0.0, self.busy - now)
 
 

@@ -196,6 +196,7 @@ def report(name: Any = None) -> dict[str, Any]:
         "counts": dict(own.counts),
         "seconds": dict(own.seconds),
         "log": list(own.log),
+        "transfers": list(own.link.log),
         "peak_bytes": own.peak_bytes,
         "encoded": counters.encoded,
         "reused": counters.reused,
