@@ -168,7 +168,7 @@ def bench_model(report: Report, args: argparse.Namespace) -> None:
                     for name, times in seconds.items():
                         times.append(run_product(client, name, n, tile))
         for name, times in seconds.items():
-            plan = make_plan(name, n, tile, workers)
+            plan = make_plan(name, n, tile, workers, MACHINES["cpu"])
             predicted = predict(plan, MACHINES["cpu"]).seconds
             report.add(
                 "scheduler-model",

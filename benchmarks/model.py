@@ -6,18 +6,21 @@ task. Meanwhile one scheduler handles one task after another. The model omits fi
 waves, the overhead of a task on its worker, and shared links.
 
     python benchmarks/model.py --machine h200 --size 131072 --tile 8192 --link 5e10
+    python benchmarks/model.py --fits
     python benchmarks/model.py --recorded benchmarks/results/scheduler-cpu-zen4.jsonl
 """
 
 import argparse
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
+import dask
 import numpy as np
 
 import twom_dist as td
+from twom_dist.errors import MemoryLimitError
 from twom_dist.moduli import residue_system
 from twom_dist.plan import Plan
 from twom_dist.tiles.placement.triangle import triangle_map
@@ -27,6 +30,8 @@ LINK_BYTES_PER_SECOND = 2.0e9
 # Seconds of the scheduler per task: 0.51 to 0.73 ms in graphs of 3,000 to 121,000
 # tasks, median 0.62 (benchmarks/results/scheduler-cpu-zen4.jsonl).
 SECONDS_PER_TASK = 6.0e-4
+# Largest side that `show_fits` tries.
+MOST_FIT = 2**18
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class Machine:
     pass_bytes_per_second: float
     sum_bytes: int  # written and read again of each sum; 0: the product reduces it
     source: str
+    engine: str = "cpu"
+    memory_limit: str | None = None  # of a worker; of a GPU, its pool
 
 
 MACHINES = {
@@ -55,6 +62,9 @@ MACHINES = {
         3.2e12,
         0,
         "one H200 at 700 W, benchmarks/results/gpu.jsonl",
+        "cuda",
+        # 0.9 of the 139 GiB that it offers.
+        "125 GiB",
     ),
 }
 
@@ -105,23 +115,31 @@ class Part:
 
 def part_of_rectangle(plan: Plan) -> Part:
     """Return the work and the inputs of a worker in a grid of workers."""
-    pr, pc = plan.worker_grid
+    pr, pc, pk = plan.worker_grid
     (m, n, k), (mt, nt, _), (mb, nb, _) = plan.shape, plan.tiles, plan.tile_shape
-    load = ceil(mt / pr) * ceil(nt / pc)
-    share = load / max(1, mt * nt)
+    load, k = ceil(mt / pr) * ceil(nt / pc), ceil(k / pk)
+    share = load / max(1, mt * nt) / pk
     rows = min(m, ceil(mt / pr) * mb)
     columns = min(n, ceil(nt / pc) * nb)
-    # Inputs that several workers need lie on one of them, evenly spread.
-    away_a, away_b = 1 - 1 / min(pc, nt), 1 - 1 / min(pr, mt)
     return Part(
         share=share,
         scaled=(m + n) * k / (pr * pc),
         needed=(rows + columns) * k,
-        taken=load * (mb + nb) * k,
-        received=(rows * away_a + columns * away_b) * k,
-        first=(mb + nb) * k / plan.panels,
+        taken=load * encodings(plan) * k,
+        received=plan.bytes_moved / np.dtype(plan.dtype).itemsize / (pr * pc * pk),
+        first=(mb + nb) * k * pk / plan.panels,
         finished=m * n * share,
     )
+
+
+def encodings(plan: Plan) -> float:
+    """Return the rows that are encoded for each tile of C, if none are kept for long.
+
+    Tiles of C that GPUs multiply side by side share them.
+    """
+    (rows, columns), (mb, nb, _) = plan.spec.turn, plan.tile_shape
+    rows, columns = max(1, rows), max(1, columns)
+    return mb / columns + nb / rows
 
 
 def part_of_triangle(plan: Plan) -> Part:
@@ -140,7 +158,7 @@ def part_of_triangle(plan: Plan) -> Part:
         share=share,
         scaled=inputs / plan.n_workers,
         needed=needed,
-        taken=cells * share * of_task,
+        taken=cells * share * matrices * encodings(plan) * k,
         received=needed * moved / (moved + inputs) if moved else 0.0,
         first=of_task / plan.panels,
         # A mirrored tile is read and written.
@@ -187,10 +205,31 @@ def predict(
     )
 
 
-def make_plan(routine: str, n: int, tile: int, workers: int) -> Plan:
-    """Plan a square complex128 product or update."""
+def make_plan(routine: str, n: int, tile: int, workers: int, machine: Machine) -> Plan:
+    """Plan a square complex128 product or update whose inputs lie on the workers."""
     operands = [(n, n)] * (1 if routine in ("herk", "syrk") else 2)
-    return td.plan(getattr(td, routine), *operands, chunks=tile, n_workers=workers)
+    with dask.config.set({"twom-dist.inputs": "hold"}):
+        return td.plan(
+            getattr(td, routine),
+            *operands,
+            chunks=tile,
+            n_workers=workers,
+            # A GPU has two threads, one of which launches while the other waits.
+            threads_per_worker=2 if machine.engine == "cuda" else 1,
+            memory_limit=machine.memory_limit,
+            engine=machine.engine,
+        )
+
+
+def fitting(
+    routine: str, n: int, tile: int, workers: int, machine: Machine
+) -> Plan | None:
+    """Return the plan if A, B and C fit into the workers' memory."""
+    try:
+        plan = make_plan(routine, n, tile, workers, machine)
+    except MemoryLimitError:
+        return None
+    return plan if plan.fits(leaving=False) else None
 
 
 def show_table(args: argparse.Namespace) -> None:
@@ -200,7 +239,11 @@ def show_table(args: argparse.Namespace) -> None:
     print(f"{args.machine}: {machine.source}; link: {args.link / 1e9:g} GB/s")
     print("workers  seconds  efficiency  GiB a worker  dominant")
     for workers in args.n_workers:
-        plan = make_plan(args.routine, args.size, args.tile, workers)
+        given = args.routine, args.size, args.tile, workers
+        plan = fitting(*given, machine)
+        if plan is None:
+            print(f"{workers:>7}  does not fit")
+            continue
         found = predict(plan, machine, args.link)
         print(
             f"{workers:>7}  {found.seconds:>7.3g}  {found.efficiency:>10.1%}  "
@@ -208,15 +251,32 @@ def show_table(args: argparse.Namespace) -> None:
         )
 
 
+def show_fits(args: argparse.Namespace) -> None:
+    """Print the largest matrices that so many GPUs hold, in multiples of a tile."""
+    tile = args.tile
+    print("GPUs  memory  pool     gemm    herk")
+    for name, pool in (("80 GB", "71 GiB"), ("141 GB", "125 GiB")):
+        machine = replace(MACHINES["h200"], memory_limit=pool)
+        for workers in args.n_workers:
+            found = []
+            for routine in ("gemm", "herk"):
+                counts = range(1, 1 + MOST_FIT // tile)
+                given = ((routine, x * tile, tile, workers, machine) for x in counts)
+                fit = [x for x, each in enumerate(given, 1) if fitting(*each)]
+                found.append(max(fit, default=0) * tile)
+            print(f"{workers:>4}  {name:<6}  {pool:<7}  {found[0]:>6}  {found[1]:>6}")
+
+
 def compare_with_runs(path: str) -> None:
     """Print predictions beside the runs that bench_scheduler.py recorded."""
+    cpu = MACHINES["cpu"]
     print("routine  workers  predicted  measured  measured / predicted")
     for line in Path(path).read_text("utf-8").splitlines():
         run = json.loads(line)
         if run["benchmark"] != "scheduler-model":
             continue
-        plan = make_plan(run["routine"], run["n"], run["tile"], run["workers"])
-        predicted = predict(plan, MACHINES["cpu"]).seconds
+        given = run["routine"], run["n"], run["tile"], run["workers"]
+        predicted = predict(make_plan(*given, cpu), cpu).seconds
         measured = run["measured_seconds"]
         print(
             f"{run['routine']:<7}  {run['workers']:>7}  {predicted:>9.2f}  "
@@ -242,10 +302,13 @@ def main() -> None:
     parser.add_argument(
         "--link", type=float, default=LINK_BYTES_PER_SECOND, help="bytes per second"
     )
+    parser.add_argument("--fits", action="store_true", help="what so many GPUs hold")
     parser.add_argument("--recorded", metavar="FILE", help="compare with these runs")
     args = parser.parse_args()
     if args.recorded:
         compare_with_runs(args.recorded)
+    elif args.fits:
+        show_fits(args)
     else:
         show_table(args)
 

@@ -56,9 +56,9 @@ def plan(
     threads_per_worker : int, optional
         Tasks that run side by side on each. Default: one.
     memory_limit : int or str, optional
-        Of each worker, in bytes or as "4 GiB"; 0.8 of it are planned with. Default:
-        unlimited. Where none of these three is given, dask arrays are planned for the
-        workers of the current client.
+        Of each worker, in bytes or as "4 GiB"; with engine="cuda" that of its GPU's
+        pool. 0.8 of it are planned with. Default: unlimited. Where none of these three
+        is given, dask arrays are planned for the workers of the current client.
     **options
         As in the routine. With beta, C may be left out.
 
@@ -95,7 +95,10 @@ def plan(
         count, threads = (
             1 if x is None else x for x in (n_workers, threads_per_worker)
         )
-        cluster = Cluster(count, threads, MemoryBudget(_read_bytes(memory_limit)))
+        on_device = posed.spec.engine == "cuda"
+        limit = _read_bytes(memory_limit)
+        memory = MemoryBudget(limit, "device" if on_device else "product")
+        cluster = Cluster(count, threads, memory)
     if posed.stack:
         return replace(_plan_one(posed, chunks, cluster), stack=posed.stack)
     if lazy_inputs and chunks is None:
