@@ -1,12 +1,12 @@
 """The GPUs of the workers: what is free there, and what products have room for."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from platform import node
 from typing import Any
 
-from ..errors import TwomError
+from ..errors import TwomError, warn_caller
 from ..kernels.registry import get_engine
 from ..plan.memory import DEVICE_SHARE, OUTPUT_SHARE, MemoryBudget
 
@@ -112,9 +112,24 @@ def budget_for_products(client: Any, workers: Iterable[str]) -> MemoryBudget:
     # The workers of an asynchronous client may wait for this very thread.
     if asked != addresses and not client.asynchronous:
         # A worker that has just died does not matter.
-        found = _smallest(client.run(measure_device, on_error="ignore").values())
+        measured = client.run(measure_device, on_error="ignore")
+        _warn_of_lacking(measured)
+        found = _smallest(measured.values())
         client._twom_devices = addresses, found
     return found
+
+
+def _warn_of_lacking(devices: Mapping[str, WorkerDevice]) -> None:
+    """Warn of workers without a GPU among others: dask sends them tasks as well."""
+    lacking = {address: x.reason for address, x in devices.items() if not x.name}
+    if lacking and len(lacking) < len(devices):
+        address, reason = next(iter(lacking.items()))
+        warn_caller(
+            f"{len(lacking)} of {len(devices)} workers have no GPU to use, such as "
+            f"{address} ({reason}), and tasks of CuPy blocks fail there; start workers "
+            "on GPUs only, or name the others in compute(workers=...)",
+            RuntimeWarning,
+        )
 
 
 def _smallest(devices: Iterable[WorkerDevice]) -> MemoryBudget:

@@ -145,3 +145,15 @@ def test_workers_are_asked_once_for_their_devices(measured, monkeypatch):
 def test_workers_without_a_device_limit_nothing(measured, monkeypatch):
     monkeypatch.setattr(devices, "measure_device", lambda: WorkerDevice(reason="none"))
     assert current_cluster("cuda").memory.limit is None
+
+
+def test_workers_of_which_some_lack_a_device_are_told_of_once(measured, monkeypatch):
+    def tell(dask_worker):
+        return (
+            tell_device(dask_worker) if dask_worker.name else WorkerDevice(reason="x")
+        )
+
+    monkeypatch.setattr(devices, "measure_device", tell)
+    with pytest.warns(RuntimeWarning, match="1 of 3 workers have no GPU .*(x)"):
+        assert current_cluster("cuda").memory == MemoryBudget(2 * 2**30, "device")
+    assert current_cluster("cuda").workers == 3
