@@ -12,7 +12,7 @@ from threading import BoundedSemaphore, Lock, local
 from typing import Any
 from weakref import WeakKeyDictionary
 
-# Smaller blocks are there before dask has begun another task.
+# Smaller blocks are there, by reasoning, before dask has begun another task.
 LEAST_BYTES = 2**22
 
 _own = local()

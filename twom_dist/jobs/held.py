@@ -1,4 +1,4 @@
-"""TilePair that are read once: looked at, then multiplied."""
+"""Inputs that are read once: looked at, then multiplied."""
 
 from collections.abc import Mapping
 from typing import Any
