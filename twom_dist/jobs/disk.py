@@ -40,17 +40,16 @@ def _find_places() -> tuple[BoundedSemaphore | None, Callable[[], None]]:
     cores = getattr(_own, "cores", None)
     if cores is not None:
         return cores.at_disk, cores.leave
-    if "distributed" in sys.modules:
-        from distributed import get_worker, secede
+    pool = sys.modules.get("distributed.threadpoolexecutor")
+    # Threads of other executors, and those that have left dask's, cannot leave it.
+    if pool is None or not getattr(pool.thread_state, "proceed", False):
+        return None, lambda: None
+    from distributed import get_worker, secede
 
-        try:
-            worker = get_worker()
-        except ValueError:
-            return None, lambda: None
-        with _lock:
-            new = BoundedSemaphore(worker.state.nthreads)
-            return _places.setdefault(worker, new), secede
-    return None, lambda: None
+    worker = get_worker()
+    with _lock:
+        new = BoundedSemaphore(worker.state.nthreads)
+        return _places.setdefault(worker, new), secede
 
 
 class Cores(ThreadPoolExecutor):

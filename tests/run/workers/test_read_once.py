@@ -2,11 +2,12 @@
 
 import os
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from distributed import Client, Event
+from distributed import Client, Event, LocalCluster
 
 import twom_dist as td
 from tests.run.workers.test_placement_on_workers import (
@@ -16,7 +17,7 @@ from tests.run.workers.test_placement_on_workers import (
 )
 from tests.support.bits import same_bits
 from tests.support.command import make, read
-from tests.support.jobs import task_names, wait_until
+from tests.support.jobs import IN_PROCESS, task_names, wait_until
 from twom_dist.api.files import multiply_files, update_files
 from twom_dist.errors import StoreError
 from twom_dist.jobs import Run
@@ -142,3 +143,24 @@ def test_a_worker_of_one_thread_computes_while_a_task_is_at_the_disk(client):
         assert not waiting.done()
         Event("first").set()
         assert waiting.result(30)
+
+
+def test_threads_of_other_executors_stay_where_they_are(here):
+    """A worker that is given one of the standard library cannot let tasks leave."""
+    with (
+        ThreadPoolExecutor(2) as executor,
+        LocalCluster(n_workers=1, **IN_PROCESS, executor=executor) as cluster,
+        Client(cluster) as client,
+    ):
+        assert client.submit(leave_twice).result(30)
+
+
+def leave_twice():
+    for _ in range(2):
+        with at_disk(LEAST_BYTES):
+            pass
+    return True
+
+
+def test_a_task_leaves_its_thread_once(client):
+    assert client.submit(leave_twice).result(30)
