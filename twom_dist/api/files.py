@@ -63,8 +63,8 @@ def multiply_files(
         op_a, op_b, alpha, beta, accuracy, num_moduli, method, equilibrate: as in the
         routine; engine: "auto" (default), "cpu", "cuda" or "reference" (for
         comparison). "auto" is "cuda" if every worker has a GPU of its own, and "cpu" if
-        none has. All inputs are read two or three times more at the start, unless the
-        moduli are given.
+        none has. Unless the moduli are given, all inputs are looked at first: read two
+        or three times more, if one wave does not hold them.
 
     Returns
     -------

@@ -6,7 +6,7 @@ more tiles wait to be written than plans allow for.
 
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import BoundedSemaphore, Lock, local
 from typing import Any
@@ -23,7 +23,10 @@ _places: "WeakKeyDictionary[Any, BoundedSemaphore]" = WeakKeyDictionary()
 
 @contextmanager
 def at_disk(nbytes: int) -> Iterator[None]:
-    """Give this task's core to another one, if few have done so, to the task's end."""
+    """Give this task's core to another one, if few have done so, to the task's end.
+
+    The place at the disk is free again on leaving: little should follow.
+    """
     places, leave = _find_places()
     if nbytes < LEAST_BYTES or places is None or not places.acquire(blocking=False):
         yield
@@ -44,20 +47,36 @@ def _find_places() -> tuple[BoundedSemaphore | None, Callable[[], None]]:
     # Threads of other executors, and those that have left dask's, cannot leave it.
     if pool is None or not getattr(pool.thread_state, "proceed", False):
         return None, lambda: None
+    # A worker that closes holds this lock until its tasks end, or it has waited enough.
+    if not pool.threads_lock.acquire(blocking=False):
+        return None, lambda: None
+    pool.threads_lock.release()
     from distributed import get_worker, secede
 
     worker = get_worker()
     with _lock:
-        new = BoundedSemaphore(worker.state.nthreads)
-        return _places.setdefault(worker, new), secede
+        if worker not in _places:
+            _places[worker] = BoundedSemaphore(worker.state.nthreads)
+        return _places[worker], secede
 
 
 class Cores(ThreadPoolExecutor):
-    """Threads of which as many compute as there are cores, the others at the disk."""
+    """Threads of which as many compute as there are cores, the others at the disk.
 
-    def __init__(self, cores: int) -> None:
+    `writes`: whether an error on leaving waits for the tasks under way.
+    """
+
+    def __init__(self, cores: int, *, writes: bool = False) -> None:
         super().__init__(2 * cores)
         self._cores, self.at_disk = BoundedSemaphore(cores), BoundedSemaphore(cores)
+        self._writes, self._failed = writes, False
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        """End; after an error without what has not begun."""
+        self._failed = kind is not None
+        self.shutdown(
+            wait=self._writes or not self._failed, cancel_futures=self._failed
+        )
 
     def submit(  # type: ignore[override]
         self, task: Callable[..., Any], *args: Any
@@ -69,6 +88,9 @@ class Cores(ThreadPoolExecutor):
         self._cores.acquire()
         _own.cores = self
         try:
+            if self._failed:
+                # dask takes it for begun, though it has waited for a core.
+                raise CancelledError
             return task(*args)
         finally:
             if _own.cores is not None:

@@ -109,8 +109,9 @@ def _multiply(
     run: Run, client: Any, earlier: set[Cell], count: Callable[[int, int], None]
 ) -> tuple[Run, Found]:
     """Look at the inputs, then compute and write the tiles that are not there yet."""
-    threads, held = run.cluster.threads, hold_inputs(run, client)
+    threads, held = run.cluster.threads, None
     try:
+        held = hold_inputs(run, client)
         found = look_at_whole(
             run, lambda delayed: compute_value(delayed, client, threads), held
         )

@@ -49,7 +49,13 @@ def compute_value(delayed: Any, client: Any, threads: int) -> Any:
 def persist(collections: Sequence[Any], client: Any, threads: int) -> Sequence[Any]:
     """Begin to compute what is to stay on a client's workers; compute it in threads."""
     if client is not None:
-        found: Sequence[Any] = client.persist(collections)
+        try:
+            found: Sequence[Any] = client.persist(collections)
+        except BaseException:
+            # Not by force: another job may have the same inputs.
+            with suppress(Exception):
+                start(client.cancel, collections).result(CANCEL_SECONDS)
+            raise
         return found
     with Cores(threads) as pool:
         computed: Sequence[Any] = dask.persist(
@@ -88,11 +94,6 @@ def _compute_in_threads(
         if isinstance(key, tuple) and key[0] == written.name:
             done(key)
 
-    pool = Cores(threads)
-    try:
-        with Callback(posttask=count):
-            # Not `compute`, which may fuse a single tile with its own last task.
-            written.persist(scheduler="threads", pool=pool)
-    finally:
-        # After an error this waits for the tiles under way.
-        pool.shutdown(cancel_futures=True)
+    with Cores(threads, writes=True) as pool, Callback(posttask=count):
+        # Not `compute`, which may fuse a single tile with its own last task.
+        written.persist(scheduler="threads", pool=pool)

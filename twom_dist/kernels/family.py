@@ -34,8 +34,8 @@ def bring_to_host(x: Any) -> Any:
     To pinned memory a device copies as fast as its link is; CuPy keeps what it has
     pinned for the next block.
     """
-    if family_of(x) == "numpy":
-        return x
+    if family_of(x) == "numpy" or not x.size:
+        return convert(x, "numpy")
     import cupy
     import cupyx
 

@@ -75,8 +75,8 @@ def look_at_arrays(
 ) -> Found:
     """Look at whole dask arrays, chunked as the grid says.
 
-    `compute` is given one lazy value after another. Each holds all chunks of a row of
-    tiles at once, and reads all chunks again.
+    `compute` is given one lazy value after another. Each takes all chunks, a row of
+    tiles at once; chunks that are not held are made again for each.
     """
     return _Passes(a, b, grid, spec, compute).look()
 
@@ -125,7 +125,7 @@ class _Passes(Graph):
             self.constant("shifts", (s,), x)
 
     def _compute_all(self, refs: list[Any]) -> list[Any]:
-        """Compute values, and begin a graph that reads the tiles again."""
+        """Compute values, and begin a graph that takes the tiles again."""
         from dask.delayed import Delayed
 
         # Each pass has a key of its own: the scheduler may still hold earlier results.

@@ -82,3 +82,27 @@ def test_without_a_pool_of_ours_nothing_is_left():
     event = Event()
     event.set()
     assert at(event)
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_an_error_drops_what_has_not_begun_and_waits_for_writers_alone(writes):
+    begun, go, ran = Event(), Event(), []
+
+    def run():
+        begun.set()
+        go.wait(PATIENCE)
+        ran.append("first")
+
+    def fail():
+        with Cores(1, writes=writes) as pool:
+            pool.submit(run)
+            pool.submit(ran.append, "second")
+            begun.wait(PATIENCE)
+            if writes:
+                go.set()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert ran == (["first"] if writes else [])
+    go.set()

@@ -22,6 +22,7 @@ from twom_dist.api.files import multiply_files, update_files
 from twom_dist.errors import StoreError
 from twom_dist.jobs import Run
 from twom_dist.jobs.disk import LEAST_BYTES, at_disk
+from twom_dist.plan import tiling
 from twom_dist.plan.waves import cut_rectangle
 from twom_dist.store import StoredMatrix
 
@@ -40,6 +41,7 @@ def reads(here, monkeypatch):
     np.save("A.npy", make(6 * TILE, K, 1))
     np.save("B.npy", make(K, 6 * TILE, 2))
     np.save("T.npy", np.load("B.npy").T)
+    monkeypatch.setattr(tiling, "HELD_BYTES", 0)
     counts, plain = Counter(), StoredMatrix.__getitem__
 
     def counting(self, index):

@@ -52,7 +52,9 @@ class PlacementPlugin(SchedulerPlugin):
     ) -> None:
         """Place and order the products among the tasks that have just arrived."""
         for key, worker in (annotations or {}).get(READER, {}).items():
-            self._restrict(scheduler.tasks[key], worker)
+            # A worker may have gone since it was chosen.
+            if key in scheduler.tasks and worker in scheduler.workers:
+                self._restrict(scheduler.tasks[key], worker)
         products, scaling = defaultdict(list), defaultdict(list)
         for key in tasks:
             stage, token = stage_and_token(key)
