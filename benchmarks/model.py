@@ -30,8 +30,8 @@ LINK_BYTES_PER_SECOND = 2.0e9
 # Seconds of the scheduler per task: 0.51 to 0.73 ms in graphs of 3,000 to 121,000
 # tasks, median 0.62 (benchmarks/results/scheduler-cpu-zen4.jsonl).
 SECONDS_PER_TASK = 6.0e-4
-# Largest side that `show_fits` tries.
-MOST_FIT = 2**18
+# Tiles of `show_fits`.
+FITTING_TILE = 8192
 
 
 @dataclass(frozen=True)
@@ -214,8 +214,6 @@ def make_plan(routine: str, n: int, tile: int, workers: int, machine: Machine) -
             *operands,
             chunks=tile,
             n_workers=workers,
-            # A GPU has two threads, one of which launches while the other waits.
-            threads_per_worker=2 if machine.engine == "cuda" else 1,
             memory_limit=machine.memory_limit,
             engine=machine.engine,
         )
@@ -251,19 +249,19 @@ def show_table(args: argparse.Namespace) -> None:
         )
 
 
-def show_fits(args: argparse.Namespace) -> None:
+def show_fits() -> None:
     """Print the largest matrices that so many GPUs hold, in multiples of a tile."""
-    tile = args.tile
+    tile = FITTING_TILE
     print("GPUs  memory  pool     gemm    herk")
     for name, pool in (("80 GB", "71 GiB"), ("141 GB", "125 GiB")):
         machine = replace(MACHINES["h200"], memory_limit=pool)
-        for workers in args.n_workers:
+        for workers in (1, 2, 4, 8):
             found = []
             for routine in ("gemm", "herk"):
-                counts = range(1, 1 + MOST_FIT // tile)
-                given = ((routine, x * tile, tile, workers, machine) for x in counts)
-                fit = [x for x, each in enumerate(given, 1) if fitting(*each)]
-                found.append(max(fit, default=0) * tile)
+                count = 1
+                while fitting(routine, (count + 1) * tile, tile, workers, machine):
+                    count += 1
+                found.append(count * tile)
             print(f"{workers:>4}  {name:<6}  {pool:<7}  {found[0]:>6}  {found[1]:>6}")
 
 
@@ -308,7 +306,7 @@ def main() -> None:
     if args.recorded:
         compare_with_runs(args.recorded)
     elif args.fits:
-        show_fits(args)
+        show_fits()
     else:
         show_table(args)
 

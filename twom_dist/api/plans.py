@@ -8,6 +8,7 @@ from dask.utils import parse_bytes
 
 from ..errors import MemoryLimitError, PlanError, shown
 from ..plan import LARGEST_TILE, Cluster, Plan, make_plan, tile_sizes
+from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import MemoryBudget
 from ..problem.call import Call
 from ..problem.matrices import Header, common_family, is_dask
@@ -54,7 +55,7 @@ def plan(
     n_workers : int, optional
         Worker processes. Default: one.
     threads_per_worker : int, optional
-        Tasks that run side by side on each. Default: one.
+        Tasks that run side by side on each. Default: one; with engine="cuda" two.
     memory_limit : int or str, optional
         Of each worker, in bytes or as "4 GiB"; with engine="cuda" that of its GPU's
         pool. 0.8 of it are planned with. Default: unlimited. Where none of these three
@@ -92,10 +93,11 @@ def plan(
     if lazy_inputs and not described:
         cluster = current_cluster(posed.spec.engine)
     else:
-        count, threads = (
-            1 if x is None else x for x in (n_workers, threads_per_worker)
-        )
         on_device = posed.spec.engine == "cuda"
+        usual = 1, DEVICE_THREADS if on_device else 1
+        count, threads = (
+            y if x is None else x for x, y in zip(given[:2], usual, strict=True)
+        )
         limit = _read_bytes(memory_limit)
         memory = MemoryBudget(limit, "device" if on_device else "product")
         cluster = Cluster(count, threads, memory)

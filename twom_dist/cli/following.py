@@ -59,7 +59,7 @@ def _show_in_place(line: str) -> None:
     """Put a line in the place of the one before: erase to its end (ECMA-48, EL)."""
     try:
         # Ask stderr: stdout may be a file.
-        columns = os.get_terminal_size(2).columns
+        columns = os.get_terminal_size(2).columns or 80
     except OSError:
         columns = 80
     write_error(f"\r{line[: columns - 1]}\x1b[K")

@@ -45,7 +45,9 @@ _OPTIONS = [
         "--n-workers", COUNT, "Number of workers [default: as gemm would start here]."
     ),
     option(
-        "--threads-per-worker", COUNT, "Threads of each [default: 1, or all cores]."
+        "--threads-per-worker",
+        COUNT,
+        "Threads of each [default: 2 on a GPU, else 1, or all cores].",
     ),
     option(
         "--memory-limit",
@@ -90,6 +92,7 @@ def plan(
     from ..cluster.local import choose_workers
     from ..jobs import budget_for_job
     from ..plan import Cluster, find_chunks, lay_out
+    from ..plan.cluster import DEVICE_THREADS
     from ..plan.memory import MemoryBudget
     from ..problem.problem import of_headers
 
@@ -108,7 +111,8 @@ def plan(
         n_workers, threads = own.workers, own.threads
     on_device = posed.spec.engine == "cuda"
     budget = MemoryBudget(memory_limit, "device" if on_device else "product")
-    cluster = Cluster(n_workers, threads or 1, budget)
+    threads = threads or (DEVICE_THREADS if on_device else 1)
+    cluster = Cluster(n_workers, threads, budget)
     # A job leaves room for the processes, and so does its plan.
     cluster = cluster if on_device else budget_for_job(cluster)
     stored = find_chunks(posed.spec, posed.a, posed.b)

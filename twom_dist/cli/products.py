@@ -63,7 +63,7 @@ _RUN_OPTIONS = [
     option(
         "--threads-per-worker",
         COUNT,
-        "Threads per worker process [default: 1 on a GPU, else a share of the cores].",
+        "Threads per worker process [default: 2 on a GPU, else a share of the cores].",
     ),
     option(
         "--memory-limit",

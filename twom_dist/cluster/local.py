@@ -11,6 +11,7 @@ from dask.utils import format_bytes, parse_bytes
 
 from ..errors import ArgumentError, EngineUnavailableError, MemoryLimitError, PlanError
 from ..plan import Cluster
+from ..plan.cluster import DEVICE_THREADS
 from ..plan.memory import MemoryBudget
 from ..typing import as_integer
 from . import cuda
@@ -88,8 +89,8 @@ def choose_workers(
         problem = f"{n_workers} workers do not fit on this machine, which has {has}"
         raise PlanError(problem, f"Start at most {most}", "too-many-workers")
     if threads_per_worker is None:
-        # On a GPU one task is launched while another is waited for.
-        threads_per_worker = 2 if num_gpus else max(1, cores // n_workers)
+        own = max(1, cores // n_workers)
+        threads_per_worker = DEVICE_THREADS if num_gpus else own
     share = memory // n_workers if limit is None else limit
     return Cluster(n_workers, threads_per_worker, MemoryBudget(share or None))
 

@@ -74,9 +74,8 @@ class Cores(ThreadPoolExecutor):
     def __exit__(self, kind: Any, *_: Any) -> None:
         """End; after an error without what has not begun."""
         self._failed = kind is not None
-        self.shutdown(
-            wait=self._writes or not self._failed, cancel_futures=self._failed
-        )
+        waits = self._writes or not self._failed
+        self.shutdown(wait=waits, cancel_futures=self._failed)
 
     def submit(  # type: ignore[override]
         self, task: Callable[..., Any], *args: Any

@@ -13,9 +13,6 @@ from ..plan.memory import MemoryBudget
 from ..run.devices import WorkerDevice, measure_device
 from .watchdog import ask
 
-# Tasks of this process that share its device: one reads while another multiplies.
-DEVICE_THREADS = 2
-
 
 def find_device(dask_worker: Any = None) -> WorkerDevice:
     """Measure the device of this process, if NVML finds one; runs on the workers."""

@@ -11,12 +11,13 @@ from ..cluster.diagnosis import compare_processes
 from ..errors import MemoryLimitError, PlanError, StoreError
 from ..kernels.registry import get_engine
 from ..plan import Cluster, Layout
+from ..plan.cluster import DEVICE_THREADS
 from ..plan.explanation import warn_of_native
 from ..store import Output, Place, find_unfinished
 from ..tiles.interpreter import Found
 from ..typing import Cell
 from .budget import budget_for_job
-from .gpus import DEVICE_THREADS, budget_for_devices, choose_engine, find_devices
+from .gpus import budget_for_devices, choose_engine, find_devices
 from .inputs import check_workers, identify_inputs, stamp_inputs
 from .job import Job
 from .manifest import (

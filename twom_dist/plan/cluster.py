@@ -7,6 +7,9 @@ from ..errors import PlanError
 from ..typing import as_integer
 from .memory import MemoryBudget
 
+# Tasks of a worker that share its GPU: one launches, or reads, while another waits.
+DEVICE_THREADS = 2
+
 # No cluster has more; figures beyond would overflow a float.
 _MOST = 2**20
 _MOST_BYTES = 2**63

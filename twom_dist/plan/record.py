@@ -291,12 +291,13 @@ class Plan:
         return f"of {count} products, {total} together; below, those of one"
 
     def _show_peak(self) -> str:
-        peak, least = map(format_bytes, (self.memory.total, self.memory.least))
-        return (
-            peak
-            if peak == least
-            else f"{peak}; {least} if tiles of C leave as they are made"
-        )
+        peak = str(format_bytes(self.memory.total))
+        least = format_bytes(self.memory.least)
+        if room := self.cluster.memory.tile_bytes:
+            peak += f" of {format_bytes(room)} for tiles"
+        if self.memory.total == self.memory.least:
+            return peak
+        return f"{peak}; {least} if tiles of C leave as they are made"
 
     def _show_reads(self) -> str:
         (mt, nt, _), triangle = self.tiles, self.spec.routine.triangle

@@ -15,11 +15,10 @@ TEXT = (ROOT / "docs" / "scaling-out.md").read_text("utf-8")
     "options",
     [
         "--machine h200 --size 131072 --tile 8192 --link 5e10 --routine herk",
-        "--fits --tile 8192 --n-workers 1,2,4,8",
+        "--fits",
     ],
 )
 def test_the_documentation_shows_what_the_model_prints(options, monkeypatch, capsys):
-    monkeypatch.setattr(model, "MOST_FIT", 3 * 65536)
     monkeypatch.setattr(sys, "argv", ["model.py", *options.split()])
     model.main()
     assert capsys.readouterr().out in TEXT
