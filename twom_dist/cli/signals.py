@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
 from types import FrameType
 
 _STILL_LEAVING = b"twom-dist: cleaning up; once more ends it at once\n"
@@ -57,21 +56,16 @@ def leaving_in_order() -> Iterator[Callable[[], None]]:
 def undisturbed() -> Iterator[None]:
     """Put off SIGTERM and Ctrl-C while worker processes start.
 
-    Half-started workers cannot be closed in order. They inherit a mask that keeps
-    Ctrl-C from them: the terminal sends it to all processes, and this one ends them.
+    Half-started workers cannot be closed in order.
     """
-    # Its first start, which the first worker would cause, removes SIGINT from the mask.
-    resource_tracker.ensure_running()
     noticed: list[int] = []
     before = {
         number: signal.signal(number, lambda n, _: noticed.append(n))
         for number in (signal.SIGTERM, signal.SIGINT)
     }
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in before.items():
             signal.signal(number, handler)
         for put_off in noticed:

@@ -1,9 +1,11 @@
 """Workers on this machine: one for each GPU, or for each group of cores."""
 
 import inspect
-from contextlib import ExitStack
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
-from multiprocessing import current_process
+from multiprocessing import current_process, resource_tracker
 from typing import Any
 
 from dask.system import CPU_COUNT
@@ -254,7 +256,8 @@ def local_cluster(
         raise SystemExit("twom_dist: a worker called local_cluster as it was imported")
     with ExitStack() as started:
         try:
-            cluster = started.enter_context(make(**chosen | options))
+            with interrupts_put_off():
+                cluster = started.enter_context(make(**chosen | options))
         except (RuntimeError, OSError) as error:  # closing half a cluster raises both
             reason = str(error.__cause__ or error).rstrip(".")
             problem = f"the worker processes did not start ({reason})"
@@ -266,6 +269,22 @@ def local_cluster(
 
             close_pages(client)
         return RunningCluster(client, started.pop_all(), dashboard)
+
+
+@contextmanager
+def interrupts_put_off() -> Iterator[None]:
+    """Put off Ctrl-C while workers start, and keep it from them for good.
+
+    A terminal sends it to all processes. Workers inherit the mask of whoever starts
+    them: they would die before this process has asked what is to be kept.
+    """
+    # Its first start, which the first worker would cause, removes SIGINT from the mask.
+    resource_tracker.ensure_running()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _check_options(make: Any, options: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ import pytest
 from tests.support.command import ENVIRONMENT, make, save, visible
 from tests.support.jobs import wait_until
 from twom_dist.cli.signals import undisturbed
+from twom_dist.cluster.local import interrupts_put_off
 
 # Each starts the command and ends it.
 pytestmark = pytest.mark.timeout(90)
@@ -135,7 +136,7 @@ def test_a_signal_while_workers_start_counts_afterwards(number):
     worker = get_context("spawn").Process(target=signal.raise_signal, args=(INT,))
 
     def start():
-        with undisturbed():
+        with undisturbed(), interrupts_put_off():
             os.kill(os.getpid(), number)
             worker.start()
             worker.join()
