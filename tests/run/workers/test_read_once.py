@@ -4,10 +4,11 @@ import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 
 import numpy as np
 import pytest
-from distributed import Client, Event, LocalCluster
+from distributed import Client, LocalCluster
 
 import twom_dist as td
 from tests.run.workers.test_placement_on_workers import (
@@ -127,9 +128,13 @@ def test_a_read_that_fails_is_told_and_nothing_stays(client, reads, monkeypatch,
     wait_until(lambda: not held_keys(client))
 
 
+# The workers are threads of this process.
+EVENTS = {"first": Event(), "second": Event()}
+
+
 def wait_at_disk(name):
     with at_disk(LEAST_BYTES):
-        return Event(name).wait(30)
+        return EVENTS[name].wait(30)
 
 
 def test_a_worker_of_one_thread_computes_while_a_task_is_at_the_disk(client):
@@ -140,10 +145,10 @@ def test_a_worker_of_one_thread_computes_while_a_task_is_at_the_disk(client):
         second = client.submit(wait_at_disk, "second", workers=[worker], pure=False)
         wait_until(lambda: second.key in client.processing()[worker])
         late = client.submit(abs, -1, workers=[worker], pure=False)
-        Event("second").set()
+        EVENTS["second"].set()
         assert (second.result(30), late.result(30)) == (True, 1)
         assert not waiting.done()
-        Event("first").set()
+        EVENTS["first"].set()
         assert waiting.result(30)
 
 
