@@ -17,13 +17,16 @@ from tests.run.workers.test_placement_on_workers import start_workers
 
 WORKERS, TILES, TILE = 4, 4, 128
 SIDE = TILE * TILES
+# Slower devices: on a machine with much else to do Python is late by many milliseconds,
+# and a worker that waits for a tile begins the panel after the next.
+DILATION = 5
 
 
 @contextmanager
 def devices(workers=WORKERS, **options):
     """Start workers with a device each."""
     with (
-        clocked.clocked_devices(),
+        clocked.clocked_devices(DILATION),
         start_workers(workers, **options) as cluster,
         Client(cluster) as client,
     ):
