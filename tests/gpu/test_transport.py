@@ -9,7 +9,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from tests.support.bits import same_bits
-from tests.support.jobs import HERE
+from tests.support.jobs import HERE, addresses
 from tests.support.strategies import random_matrix
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
@@ -75,7 +75,7 @@ def read_carried(dask_worker):
 
 @pytest.mark.parametrize("kind", ["block", "part", "columns", "accumulator"])
 def test_blocks_go_by_handles(client, kind):
-    one, other = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    one, other = addresses(client)
     before = client.run(read_carried)[one].get("device", 0)
     expected = GIVEN[1:] if kind == "part" else GIVEN
     for turn in range(5):
@@ -102,7 +102,7 @@ def test_blocks_go_by_memory_of_the_host_without_peer_access():
     ):
         ensure_plugins()
         client.run(refuse_handles)
-        one, other = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        one, other = addresses(client)
         block = client.submit(make, "block", workers=[one], pure=False)
         found = client.submit(fetch, block, workers=[other], pure=False).result()
         assert same_bits(found, GIVEN)

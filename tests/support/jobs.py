@@ -106,6 +106,17 @@ def finished(output="C.zarr"):
     return left[0].finished()
 
 
+def addresses(client):
+    """Addresses of the workers, asked of the scheduler.
+
+    `Client.scheduler_info` may find none: every two seconds a client overwrites what it
+    has just been told with information that omits the workers (distributed 2026.8).
+    """
+    return sorted(
+        client.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.workers])
+    )
+
+
 def task_names(client):
     """Names of our tasks that the scheduler knows."""
     names = client.run_on_scheduler(

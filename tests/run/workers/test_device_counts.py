@@ -14,6 +14,7 @@ from distributed import Client, wait
 import twom_dist as td
 from benchmarks import clock, clocked
 from tests.run.workers.test_placement_on_workers import start_workers
+from tests.support.jobs import addresses
 
 WORKERS, TILES, TILE = 4, 4, 128
 SIDE = TILE * TILES
@@ -35,7 +36,7 @@ def devices(workers=WORKERS, **options):
 
 def persisted(client, seed):
     """Make a matrix whose tiles lie on the workers in turns."""
-    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    workers = addresses(client)
     rng, tiles = np.random.default_rng(seed), []
     for n in range(TILES**2):
         tile = rng.standard_normal((2, TILE, TILE))

@@ -19,7 +19,7 @@ from distributed.comm import connect
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.command import CommandLine, make
-from tests.support.jobs import METHOD, open_ports
+from tests.support.jobs import METHOD, addresses, open_ports
 
 
 def processes():
@@ -68,8 +68,11 @@ def test_a_cluster_multiplies_agrees_and_leaves_nothing(capsys, tmp_path):
         # What workers are ready for first.
         product = td.zgemm(*lazy, engine="reference")
         assert same_bits(product.compute(), td.zgemm(a, b))
-        workers = client.scheduler_info()["workers"].values()
-        limits = [worker["memory_limit"] for worker in workers]
+        limits = client.run_on_scheduler(
+            lambda dask_scheduler: [
+                x.memory_limit for x in dask_scheduler.workers.values()
+            ]
+        )
         assert len(limits) == 2
         assert sum(limits) <= psutil.virtual_memory().total
         started = {process.pid for process in processes() - before}
@@ -122,7 +125,7 @@ def _examine(client, command, folder):
 
 def _knock(client):
     """Try to come in without the credentials, or with others."""
-    places = client.scheduler.address, *client.scheduler_info()["workers"]
+    places = client.scheduler.address, *addresses(client)
     for place in places:
         plain = place.replace("tls://", "tcp://"), Security()
         for address, security in (plain, (place, Security.temporary())):

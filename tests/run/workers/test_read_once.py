@@ -18,7 +18,7 @@ from tests.run.workers.test_placement_on_workers import (
 )
 from tests.support.bits import same_bits
 from tests.support.command import make, read
-from tests.support.jobs import IN_PROCESS, task_names, wait_until
+from tests.support.jobs import IN_PROCESS, addresses, task_names, wait_until
 from twom_dist.api.files import multiply_files, update_files
 from twom_dist.errors import StoreError
 from twom_dist.jobs import Run
@@ -139,7 +139,7 @@ def wait_at_disk(name):
 
 def test_a_worker_of_one_thread_computes_while_a_task_is_at_the_disk(client):
     with client.as_current():
-        worker = sorted(client.scheduler_info()["workers"])[0]
+        worker = addresses(client)[0]
         waiting = client.submit(wait_at_disk, "first", workers=[worker], pure=False)
         # No other task has a place at the disk: it keeps the thread.
         second = client.submit(wait_at_disk, "second", workers=[worker], pure=False)

@@ -12,6 +12,7 @@ import twom_dist as td
 from benchmarks import clocked
 from tests.run.workers.test_placement_on_workers import random_array, start_workers
 from tests.support.bits import same_bits
+from tests.support.jobs import addresses
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def slowly(tile):
 def test_tasks_of_a_user_take_tiles_meanwhile(client, inputs):
     a, b = inputs
     tiles = list(a.dask.layers[a.name].values())
-    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    workers = addresses(client)
     for turn in range(3):
         product = client.persist(td.gemm(a, b, alpha=1 + turn))
         time.sleep(0.02 * turn)

@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.jobs import HERE, IN_PROCESS, forked_workers, wait_until
+from tests.support.jobs import HERE, IN_PROCESS, addresses, forked_workers, wait_until
 from tests.support.strategies import random_matrix
 from tests.support.transport import files_in_memory
 from twom_dist.run.client import ensure_plugins
@@ -106,10 +106,6 @@ def works():
 
 
 # --- helpers --------------------------------------------------------------------------
-
-
-def addresses(client):
-    return sorted(client.scheduler_info(n_workers=-1)["workers"])
 
 
 def carried(client):
