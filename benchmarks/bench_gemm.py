@@ -41,10 +41,7 @@ def bench_eager(report: Report, args: argparse.Namespace) -> None:
             A, B, num_moduli=16, method="eisenstein"
         )
         candidates["3m"] = lambda A=A, B=B: td.zgemm(A, B, num_moduli=15, method="3m")
-        for grade in ("native", "componentwise"):
-            candidates[grade] = lambda A=A, B=B, grade=grade: td.zgemm(
-                A, B, accuracy=grade
-            )
+        candidates["default"] = lambda A=A, B=B: td.zgemm(A, B)
         seconds = interleave(candidates, args.repeats)
         report.add(
             "gemm-eager",

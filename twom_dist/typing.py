@@ -19,7 +19,7 @@ Op = Literal["N", "T", "C"]
 Side = Literal["left", "right"]
 Uplo = Literal["full", "lower", "upper"]
 Method = Literal["2m", "3m", "4m", "hybrid", "eisenstein", "blas", "auto"]
-Accuracy = Literal["native", "componentwise", "normwise"]
+Accuracy = Literal["componentwise", "normwise"]
 EngineName = Literal["auto", "cpu", "cuda", "reference"]
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 
 from twom_dist.kernels import get_engine
-from twom_dist.moduli import ZERO_ROW
 
 REFERENCE = get_engine("reference")
 
@@ -23,18 +22,23 @@ def random_magnitudes(rows, k, seed):
 
 
 def assert_bounds_agree(engine, m, n, k):
-    """Compare sums, and largest terms of all pairs and of some."""
+    """Compare products of digits of all pairs, and sums and terms of some."""
     x, y = random_magnitudes(m, k, 1), random_magnitudes(n, k, 2)
-    for bits in (min(20, (52 - k.bit_length()) // 2), 7, 1):
-        found = engine.multiply_magnitudes(x, y, bits)
+    for digits in (0, 1, 2):
+        found = engine.multiply_digits(x, y, digits)
         assert found.shape == (m, n)
-        assert (found == REFERENCE.multiply_magnitudes(x, y, bits)).all()
-    wanted = np.ones((m, n), bool)
-    expected = REFERENCE.largest_terms(x, y, wanted)
-    found = engine.largest_terms(x, y, wanted)
-    assert found.dtype == np.int32
-    assert (found == expected).all()
-    wanted[::2] = False
-    found = engine.largest_terms(x, y, wanted)
-    assert (found[wanted] == expected[wanted]).all()
-    assert ((found == expected) | (found == ZERO_ROW)).all()
+        assert (np.asarray(found) == REFERENCE.multiply_digits(x, y, digits)).all()
+    rows, columns = np.nonzero(np.indices((m, n)).sum(axis=0) % 3 != 1)
+    for bits in (20, 13):
+        found = engine.bound_pairs(x, y, rows, columns, bits)
+        expected = REFERENCE.bound_pairs(x, y, rows, columns, bits)
+        for own, wanted in zip(found, expected, strict=True):
+            assert own.dtype == wanted.dtype
+            assert (own == wanted).all()
+    products = REFERENCE.multiply_digits(x, y, 1)
+    left, right = (np.random.default_rng(t).random(t) for t in (m, n))
+    for factor in (0.0, 1e-9, 1e-6, 1.0):
+        for own in (products, products.astype(np.int32)):
+            found = engine.find_open(own, left, right, factor)
+            expected = REFERENCE.find_open(products, left, right, factor)
+            assert all(map(np.array_equal, found, expected))

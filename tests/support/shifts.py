@@ -7,7 +7,6 @@ import numpy as np
 from tests.support.bits import same_bits
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.operands import Sample
 from twom_dist.kernels.reference.rounding import shift_columns
 from twom_dist.moduli import norm_bits, residue_system, scaling_rule
 
@@ -36,9 +35,10 @@ def find_stages(engine: Any, x: Any, shifts: Any, methods: Any) -> dict[str, Any
     given = {} if shifts is None else {"shifts": shifts}
     largest = engine.largest_exponents(x, **given)
     sums = engine.square_sums(x, largest, norm_bits(K), **given)
-    rows = np.array([0, 1, 3, 6, 20])
-    (magnitudes,) = engine.magnitudes([Sample(x, largest, rows, shifts)])
+    squares, totals = engine.row_sums(x, largest, norm_bits(K), **given)
+    magnitudes = engine.magnitudes(x, largest, **given)
     found = {"largest": largest, "sums": sums, "magnitudes": magnitudes}
+    found |= {"squares": squares, "totals": totals}
     for method, count in methods:
         system = residue_system(method, count)
         rule = scaling_rule(system, K)

@@ -77,12 +77,12 @@ def explain(
 
 def _explain(posed: Problem, spec: Spec | None = None) -> Explanation:
     """Explain what a problem says, or a spec that its matrices have settled."""
-    return explain_spec(spec or posed.spec, posed.spec.grade, posed.choice.asked)
+    return explain_spec(spec or posed.spec, posed.spec.by_entries, posed.choice.asked)
 
 
 def _look(posed: Problem) -> Explanation:
     """Explain what the matrices have settled."""
-    spec, grade = posed.spec, posed.spec.grade
+    spec, settles = posed.spec, posed.spec.by_entries
     if spec.empty or spec.exact:
         return _explain(posed)
     check_known(posed.shape)
@@ -93,7 +93,8 @@ def _look(posed: Problem) -> Explanation:
     # Tile by tile, each where it lies.
     grid = replace(plan.grid, strips=cut_strips(plan.grid.panels, 1))
     # Looked at even where the moduli are given, and then whatever they cannot do.
-    looking = plan.spec if grade else replace(plan.spec, grade="native", words=1)
+    looking = plan.spec if settles else replace(plan.spec, by_entries=True, words=1)
     found = look_at_arrays(a, b, grid, looking, lambda x: x.compute())
-    settled = found.spec if grade else replace(plan.spec, rho=found.spec.rho)
+    known = {x: getattr(found.spec, x) for x in ("rho", "closed_by")}
+    settled = found.spec if settles else replace(plan.spec, **known)
     return add_findings(_explain(posed, settled), found)

@@ -49,11 +49,10 @@ def gemm(
         Real if the product is real. Has to be given with C; without, it is 0.
     op_a, op_b : {"N", "T", "C"}
         Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
-    accuracy : {"native", "componentwise", "normwise"} or float, optional
-        "native" (default): ``|dC_ij| <= sqrt(k) u (|A||B|)_ij``, with u the unit
-        roundoff. A sample of rows and columns decides how many moduli that takes: 15
-        to 19 for complex128 data that spread as exp(phi N(0, 1)), phi up to 2.
-        "componentwise": the same bound, guaranteed, since all of them are looked at.
+    accuracy : {"componentwise", "normwise"} or float, optional
+        "componentwise" (default): ``|dC_ij| <= sqrt(k) u (|A||B|)_ij``, with u the unit
+        roundoff. All entries decide how many moduli that takes: 15 to 19 for complex128
+        data that spread as exp(phi N(0, 1)), phi up to 2.
         "normwise": ``|dC_ij| <= sqrt(k) u ||a_i|| ||b_j||`` for all data; 15 moduli. A
         float replaces u in this bound. The rounding of the result comes on top.
         `twom_dist.integers` multiplies integers without any.
@@ -76,8 +75,8 @@ def gemm(
     equilibrate : bool, optional
         Whether to multiply column l of op(A) and divide row l of op(B) by powers of
         two, exactly, where their sizes spread along k. Bounds are then relative to the
-        rows and columns that result. Default: yes where the data decide about the
-        moduli ("native", "componentwise"), and no with given ones.
+        rows and columns that result. Default: yes where the entries decide about the
+        moduli ("componentwise"), and no with given ones.
 
     Returns
     -------

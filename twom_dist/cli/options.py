@@ -102,7 +102,7 @@ METHOD_OPTIONS = [
     option(
         "--accuracy",
         ACCURACY,
-        "native (default), componentwise, normwise, or a bound: 1e-12.",
+        "componentwise (default), normwise, or a bound: 1e-12.",
     ),
     option("--num-moduli", int, "Number of moduli, instead of an accuracy."),
     option(
@@ -121,8 +121,8 @@ METHOD_OPTIONS = [
 EXACT_OPTION = flag("--exact", "Multiply integers without any rounding.")
 EQUILIBRATE_OPTION = flag(
     "--equilibrate/--no-equilibrate",
-    "Scale A and B against each other along k, or not [default: if accuracy is native "
-    "or componentwise].",
+    "Scale A and B against each other along k, or not [default: if accuracy is "
+    "componentwise].",
     default=None,
 )
 CHUNKS_OPTION = option(

@@ -34,8 +34,8 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         library = "CuPy" if job.engine == "cuda" else "NumPy"
         made["engine"] = job.engine
         made[library] = import_module(library.lower()).__version__
-    elif spec.grade:
-        made["moduli"] = f"of the matrices, {spec.grade}"
+    elif spec.by_entries:
+        made["moduli"] = "of the matrices"
     else:
         made["moduli"] = [list(modulus) for modulus in system.choice]
     return {
@@ -49,7 +49,7 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
 
 def explain_job(job: Job, found: Found | None = None) -> Explanation:
     """Explain the accuracy of a job, with the findings of a look at its matrices."""
-    known = explain_spec(job.spec, job.choice.grade, job.choice.asked)
+    known = explain_spec(job.spec, job.choice.by_entries, job.choice.asked)
     if found is None:
         return known
     return add_findings(known, found)

@@ -63,9 +63,11 @@ class Run:
         continued run finds the same, and keeps to the panels of a native product.
         """
         job, layout = self.job, replace(self.layout, spec=found.spec)
-        if job.spec.grade:
+        if job.spec.by_entries:
             system = None if found.spec.native else found.spec.system
-            job = replace(job, spec=job.spec.settle(system, found.spec.rho))
+            known = found.spec.rho, found.spec.closed_by
+            settled = job.spec.settle(system, *known)
+            job = replace(job, spec=settled)
             if system is None:
                 warn_of_native()
         if job.system is None:

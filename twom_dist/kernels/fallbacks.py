@@ -1,4 +1,4 @@
-"""Array-library fallbacks of row_sums, smallest_cosines and column_exponents."""
+"""Array-library fallbacks of smallest_cosines and column_exponents."""
 
 from functools import reduce
 
@@ -7,15 +7,6 @@ import numpy as np
 from ..moduli import NONFINITE_ROW, ZERO_ROW
 from ..typing import Array
 from .family import namespace
-
-
-def row_sums(x: Array, largest: Array, sums: Array, bits: int) -> Array:
-    """Add up the rows, of norm 1."""
-    xp = namespace(x)
-    total = unit_rows(x, largest, sums, bits).sum(axis=-1)
-    most = np.float32(x.shape[-1] ** 0.5)
-    found: Array = xp.where(_is_left_out(largest), most, total)
-    return found
 
 
 def smallest_cosines(

@@ -1,27 +1,8 @@
-"""Types that all engines share: samples of rows, encoded operands, fills."""
+"""Types that all engines share: encoded operands, fills."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ..typing import Array
-
-
-class Sample(NamedTuple):
-    """Some rows of an operand.
-
-    Attributes
-    ----------
-    x : (rows, k)
-    largest : (rows,) int32
-        Exponents of the whole rows.
-    rows : (count,) integers, on the host
-    shifts : (k,) int32, optional
-        Exponents of the columns, as for `Engine.largest_exponents`.
-    """
-
-    x: Array
-    largest: Array
-    rows: Array
-    shifts: Array | None = None
 
 
 class Encoded(Protocol):

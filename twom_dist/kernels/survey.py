@@ -4,21 +4,23 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from ..typing import Array
-from .operands import Sample
 
 
 class Surveyed(NamedTuple):
-    """Findings of the stages of `Engine` of these names, for one operand.
+    """Findings of the stages of `Engine`, for one operand.
 
     Attributes
     ----------
     largest_exponents : (rows,) int32
-    square_sums : (rows,) int64
+    squares : (rows,) int64
+    totals : (rows,) int64, or None
+        Both of `row_sums`.
     column_exponents : (3, k) int32, or None
     """
 
     largest_exponents: Array
-    square_sums: Array
+    squares: Array
+    totals: Array | None = None
     column_exponents: Array | None = None
 
 
@@ -30,6 +32,7 @@ class Survey(Protocol):
         operands: Sequence[Array],
         norm_bits: int,
         *,
+        totals: bool,
         columns: bool,
         shifts: Sequence[Array] | None = None,
     ) -> list[Surveyed]:
@@ -41,6 +44,8 @@ class Survey(Protocol):
             No dimension is 0.
         norm_bits : int
             Of `Engine.square_sums`.
+        totals : bool
+            Whether to sum magnitudes.
         columns : bool
             Whether to look at columns, as they are without shifts.
         shifts : sequence of (k,) int32, optional
@@ -55,43 +60,138 @@ class Survey(Protocol):
 
 
 class Looks(Protocol):
-    """Part of the `Engine` protocol: samples, their products, and all at once.
+    """Part of the `Engine` protocol: sums of rows, magnitudes, and their products.
 
     `survey` is None where to wait for answers costs nothing.
     """
 
     survey: Survey | None
 
-    def magnitudes(self, samples: Sequence[Sample]) -> list[Array]:
+    def row_sums(
+        self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Sum squares, as `square_sums` does, and magnitudes, in the same units.
+
+        With q the sum of ``ceil(|t| 2^(norm_bits - e))^2`` over the parts of an entry,
+        its magnitude counts ``max(0, isqrt(q) - 2)``. That is at most the magnitude,
+        since ceilings add less than ``sqrt(2)`` to it. Stacks are taken, too.
+
+        Returns
+        -------
+        squares, totals : (rows,) int64
+            Exact; 0 for `ZERO_ROW` and `NONFINITE_ROW`. Sums of tiles add.
+        """
+        ...
+
+    def error_sums(
+        self, x: Array, exponents: Array, bits: int, shifts: Array | None = None
+    ) -> Array:
+        """Sum ``ceil(|x' - x 2^s| 2^bits)^2``: what `encode` rounds away.
+
+        Parameters
+        ----------
+        x : (rows, k)
+        exponents : (rows,) int32
+            From `choose_exponents`. Not of a hexagonal system.
+        bits : int
+            At most 20; `norm_bits` of k suffices.
+        shifts : (k,) int32, optional
+
+        Returns
+        -------
+        (rows,) int64
+            Exact; 0 for `NONFINITE_ROW`. Sums of tiles add.
+        """
+        ...
+
+    def magnitudes(
+        self, x: Array, largest: Array, shifts: Array | None = None
+    ) -> Array:
         """Round ``sqrt(re^2 + im^2) 2^-e`` to a float32, and cut it to 8 bits.
 
         Powers of two, squares and their root in float64, each operation rounded by
         itself; at least 2^-126 where the entry is not 0, and 0 in rows without a finite
         nonzero entry.
 
+        Parameters
+        ----------
+        x : (rows, k)
+        largest : (rows,) int32
+            Of the whole rows.
+        shifts : (k,) int32, optional
+
         Returns
         -------
-        list of (count, k) uint16
-            The leading half of the nearest float32, of the rows of each sample.
+        (rows, k) uint16
+            The leading half of the nearest float32.
         """
         ...
 
-    def row_sums(self, x: Array, largest: Array, sums: Array, bits: int) -> Array:
-        """Sum the magnitudes of each row over its norm.
+    def multiply_digits(self, x: Array, y: Array, digits: int) -> Array:
+        """Sum products of the leading digits of magnitudes along k, for all pairs.
+
+        With ``h = floor(2^6 x)``, at most 90, and l the next 7 bits of x, by int8
+        products:
+
+        * 0 digits: the number of products that are not 0;
+        * 1: the sum of ``h_x h_y``, in units of 2^-12;
+        * 2: of ``128 h_x h_y + h_x l_y + l_x h_y``, in units of 2^-19.
 
         Parameters
         ----------
-        x : (count, m, k)
-        largest, sums : (count, m) int32, int64
-            Of the rows, from `largest_exponents` and `square_sums`.
-        bits : int
-            `norm_bits` of the sums.
+        x, y : (m, k), (n, k) uint16
+            From `magnitudes`.
+        digits : {0, 1, 2}
 
         Returns
         -------
-        (count, m) float32
-            As exact as `smallest_cosines`; sqrt(k) for rows without finite entries
-            other than 0, and 0 for rows that an engine does not sum.
+        (m, n) int32 or int64
+            Exact.
+        """
+        ...
+
+    def find_open(
+        self, products: Array, left: Array, right: Array, factor: float
+    ) -> tuple[Array, Array, Array]:
+        """List the pairs with ``products_ij^2 factor < left_i right_j``.
+
+        In float64, each operation rounded by itself, from left to right.
+
+        Parameters
+        ----------
+        products : (m, n) int32 or int64
+            From `multiply_digits`.
+        left, right : (m,), (n,) float64, on the host
+        factor : float
+
+        Returns
+        -------
+        rows, columns, own : (pairs,) int64, on the host
+            Row by row; `own` are their products.
+        """
+        ...
+
+    def bound_pairs(
+        self, x: Array, y: Array, rows: Array, columns: Array, bits: int
+    ) -> tuple[Array, Array]:
+        """Sum products of magnitudes along k, and find the largest, of some pairs.
+
+        Parameters
+        ----------
+        x, y : (m, k), (n, k) uint16
+            From `magnitudes`.
+        rows, columns : (pairs,) integers
+            Of x and of y, on the host.
+        bits : int
+            From 13 to 20; such that all sums are below 2^63.
+
+        Returns
+        -------
+        sums : (pairs,) int64, on the host
+            Of ``floor(x 2^bits) floor(y 2^bits)``. Those of tiles add.
+        terms : (pairs,) int32, on the host
+            The largest sum of the exponents of x and y, ``2^e <= x < 2^(e+1)``, neither
+            being 0; `ZERO_ROW` without any. Those of tiles combine by maximum.
         """
         ...
 
@@ -109,51 +209,16 @@ class Looks(Protocol):
         ----------
         x, y : (count, m, k), (count, n, k)
             Stacks; y may be x.
-        of_x, of_y : (largest, sums)
+        of_x, of_y : (largest, squares)
             Of the rows, from `largest_exponents` and `square_sums`.
         bits : int
-            `norm_bits` of the sums.
+            `norm_bits` of the squares.
 
         Returns
         -------
         (count,) float32
             Within ``(k + 8) 2^-23`` of itself and k 2^-60, and at most 1; of rows that
             have finite entries other than 0.
-        """
-        ...
-
-    def multiply_magnitudes(self, x: Array, y: Array, bits: int) -> Array:
-        """Sum ``floor(x 2^bits) floor(y 2^bits)`` along k, for all pairs of rows.
-
-        Parameters
-        ----------
-        x, y : (m, k), (n, k) uint16
-            From `magnitudes`.
-        bits : int
-            At most 20; such that all sums are below 2^53.
-
-        Returns
-        -------
-        (m, n) float64 or int64
-            Exact.
-        """
-        ...
-
-    def largest_terms(self, x: Array, y: Array, wanted: Array) -> Array:
-        """Find the largest sum of the exponents of x and y along k, neither being 0.
-
-        Parameters
-        ----------
-        x, y : (m, k), (n, k) uint16
-            As for `multiply_magnitudes`.
-        wanted : (m, n) bool
-            Pairs that matter.
-
-        Returns
-        -------
-        (m, n) int32
-            Exponents e of ``2^e <= x < 2^(e+1)``; `ZERO_ROW` where there is no term,
-            and perhaps where none is wanted. Those of tiles combine by maximum.
         """
         ...
 

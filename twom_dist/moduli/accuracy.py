@@ -1,6 +1,7 @@
 """Target accuracy <-> moduli, and the error bound that a residue system guarantees."""
 
-from math import frexp, inf, isqrt, log2, sqrt
+from functools import lru_cache
+from math import floor, frexp, inf, isqrt, log2, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -30,13 +31,13 @@ SINGLE, DOUBLE, PAIR = 2.0**-24, 2.0**-53, 2.0**-106
 # at most sqrt(2), each norm at least 1/2: such a term shows a ratio above 2^123.
 LARGEST_RATIO = 2.0**122
 
-# Grades that take the moduli from the data.
-DATA_GRADES = ("native", "componentwise")
+# The accuracy that takes the moduli from the entries, for ratios to be bounded by them.
+BY_ENTRIES: Literal["componentwise"] = "componentwise"
 # Bits of M, so that every method and dtype has its own number of moduli. 110, 52 and
 # 216: |dC_ij| <= sqrt(k) u ||a_i|| ||b_j|| for all data. 117, 60 and 223: the number
 # expected before the data are known, enough for exp(phi N(0,1)) with phi <= 1.
 NAMED_BITS = {
-    **{grade: {DOUBLE: 117, SINGLE: 60, PAIR: 223} for grade in DATA_GRADES},
+    BY_ENTRIES: {DOUBLE: 117, SINGLE: 60, PAIR: 223},
     "normwise": {DOUBLE: 110, SINGLE: 52, PAIR: 216},
 }
 
@@ -66,7 +67,7 @@ def required_bits(accuracy: str | float, dtype: Any, words: int = 1) -> float:
 
 
 def choose_system(
-    method: str, dtype: Any, k: int, accuracy: str | float = "native", words: int = 1
+    method: str, dtype: Any, k: int, accuracy: str | float = BY_ENTRIES, words: int = 1
 ) -> ResidueSystem:
     """Pick the shortest residue system of an accuracy.
 
@@ -149,8 +150,12 @@ def _shortest_within(
     return None
 
 
-def quantisation_bound(system: ResidueSystem, k: int) -> float:
+def quantisation_bound(
+    system: ResidueSystem, k: int, rounding: float | None = None
+) -> float:
     """Bound the error from rounding A and B to integers, relative to the norms.
+
+    `rounding`: the largest norm of a row's rounding errors, if that has been measured.
 
     R^2 is the capacity, h = sqrt(parts k)/2 the norm of a row's rounding errors, and
     d = sqrt(2k) 2^-19 (for k < 2^22) the relative excess of its summed norm. The
@@ -164,7 +169,7 @@ def quantisation_bound(system: ResidueSystem, k: int) -> float:
     if radius <= h:
         return inf
     excess = sqrt(2 * k) * 2.0 ** (1 - norm_bits(k))
-    e = 2 * h * (1 + excess) / (radius - h)
+    e = 2 * (h if rounding is None else rounding) * (1 + excess) / (radius - h)
     return 2 * e + e * e
 
 
@@ -182,6 +187,34 @@ def componentwise_system(
     # Rounded down to integers, so that every library's logarithm gives the same bits.
     bits = int(NAMED_BITS["normwise"][u]) + frexp(ratio)[1] - 1
     return _shortest_within(method, bits, k, allowed)
+
+
+def largest_ratio(system: ResidueSystem, k: int, u: float) -> float:
+    """Return a ratio, of `componentwise_system`, up to which a system suffices.
+
+    Rounded down, so that what is at most this ratio takes this system or a shorter one.
+    """
+    bits = floor(system.modulus_bits) - int(NAMED_BITS["normwise"][u])
+    error = quantisation_bound(system, k)
+    found = min(2.0 ** (bits + 1), k * (u / error) ** 2, LARGEST_RATIO**2)
+    return found * (1 - 2.0**-40)
+
+
+@lru_cache(maxsize=256)
+def fewest_systems(method: str, k: int, u: float) -> list[tuple[ResidueSystem, float]]:
+    """Return the shortest system for any matrices, and the next one.
+
+    Each with its `largest_ratio`; fewer where there are no others.
+    """
+    found: list[tuple[ResidueSystem, float]] = []
+    system = componentwise_system(method, k, 1.0, u)
+    while system is not None and len(found) < 2:
+        found.append((system, largest_ratio(system, k, u)))
+        bits = system.modulus_bits
+        kinds = dict.fromkeys([method, _longest(method)])
+        following = (shortest_system(kind, bits + 2.0**-20) for kind in kinds)
+        system = next((x for x in following if x is not None), None)
+    return found
 
 
 def componentwise_bound(k: int, u: float) -> float:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..tiles import program
 from ..tiles.grid import Chunks, Grid
-from ..tiles.interpreter import Line, is_sample
+from ..tiles.interpreter import Line
 from ..tiles.spec import Spec
 from ..typing import Cell, Side
 
@@ -84,7 +84,7 @@ class _Counting:
 
     def call(self, stage: str, where: Any, function: Any, *given: Any) -> int:
         """Count a task and its int8 products."""
-        inside = self._remade and is_sample(stage, where)
+        inside = self._remade and stage == "magnitudes"
         if not inside and (stage != "update" or self._mirrors):
             self.tasks += self._weight
         rows = [x for x in given if isinstance(x, range)]

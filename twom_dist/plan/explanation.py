@@ -35,11 +35,13 @@ class Explanation:
     relative_to : str
         ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``; with equilibration, the norms of
         the equilibrated matrices.
-    guaranteed : bool
-        True if the bound is proven; "native" looks at a sample of rows and columns.
     rho : float
-        Largest ``||a_i|| ||b_j|| / (|A| |B|)_ij`` found; 0 if the matrices have not
-        been examined.
+        Bound of ``||a_i|| ||b_j|| / (|A| |B|)_ij`` for all pairs of rows of op(A) and
+        columns of op(B) that meet; 0 if the matrices have not been examined.
+    closed_by : str
+        What bounds rho: "sums", of rows and of columns; "errors", where their rounding
+        errors were measured besides; "pairs", where products of magnitudes had to be
+        formed; or empty.
     equilibrated : int
         Largest number of bits by which columns of op(A) were scaled along k.
     exponents : tuple
@@ -59,8 +61,8 @@ class Explanation:
     modulus_bits: float
     error_bound: float
     relative_to: str
-    guaranteed: bool
     rho: float = 0.0
+    closed_by: str = ""
     equilibrated: int = 0
     exponents: tuple[tuple[int, int], ...] = ()
     nonfinite: tuple[int, ...] = ()
@@ -86,8 +88,7 @@ class Explanation:
         return as_html(f"Accuracy of {self.routine}", self._list_rows())
 
     def _list_rows(self) -> Rows:
-        how = "guaranteed" if self.guaranteed else "expected"
-        bound = f"{self.error_bound:.1e} {self.relative_to}, {how}"
+        bound = f"{self.error_bound:.1e} {self.relative_to}, for all pairs"
         if self.error_bound == 0:
             bound = "0: integers, multiplied exactly"
         rows = [
@@ -99,8 +100,7 @@ class Explanation:
         if self.choice:
             rows.insert(2, ("chosen", self.choice))
         if self.rho:
-            text = f"{self.rho:.3g}, the largest ||a_i|| ||b_j|| / (|A| |B|)_ij"
-            rows.append(("rho", text))
+            rows.append(("rho", self._show_rho()))
         scaled = f"by up to 2^{self.equilibrated}" if self.equilibrated else "no"
         rows.append(("equilibrated", scaled))
         if self.exponents:
@@ -111,6 +111,17 @@ class Explanation:
                 text = f"{rows_a} rows of op(A), {columns_b} columns of op(B)"
                 rows.append(("not finite", text))
         return rows
+
+    def _show_rho(self) -> str:
+        ways = {
+            "sums": "sums of rows",
+            "errors": "sums of rows and of their rounding errors",
+            "pairs": "products of magnitudes",
+        }
+        found = f"||a_i|| ||b_j|| / (|A| |B|)_ij, by {ways[self.closed_by]}"
+        if not self.num_moduli:
+            return f"{self.rho:.3g} and more: {found}"
+        return f"at most {_round_up(self.rho)} for all pairs: {found}"
 
     def _show_moduli(self) -> str:
         if not self.num_moduli:
@@ -161,15 +172,21 @@ def warn_of_native() -> None:
     warn_caller(_NATIVE, AccuracyWarning)
 
 
-def explain_spec(spec: Spec, grade: str, asked: str) -> Explanation:
+def _round_up(x: float) -> str:
+    """Show three digits that are not below the number."""
+    shown = f"{x:.3g}"
+    return shown if float(shown) >= x else f"{x * 1.005:.3g}"
+
+
+def explain_spec(spec: Spec, by_entries: bool, asked: str) -> Explanation:
     """Explain what a spec says, before anybody has looked at the matrices.
 
-    `grade`: what the matrices decide about; `asked`: names what was asked for.
+    `by_entries`: whether these choose the moduli; `asked`: names what was asked for.
     """
     system = None if spec.native else spec.system
-    relative_to = "(|A| |B|)_ij" if grade or system is None else "||a_i|| ||b_j||"
+    relative_to = "(|A| |B|)_ij" if by_entries or system is None else "||a_i|| ||b_j||"
     bound = error_bound(system, spec.k, spec.dtype, spec.words)
-    if grade and system is not None:
+    if by_entries and system is not None:
         bound = componentwise_bound(spec.k, spec.unit_roundoff)
     if spec.exact:
         bound = 0.0
@@ -182,6 +199,6 @@ def explain_spec(spec: Spec, grade: str, asked: str) -> Explanation:
         modulus_bits=0.0 if system is None else system.modulus_bits,
         error_bound=bound,
         relative_to=relative_to,
-        guaranteed=grade != "native" or system is None,
         rho=spec.rho,
+        closed_by=spec.closed_by,
     )

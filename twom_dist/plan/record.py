@@ -121,12 +121,9 @@ class Plan:
         return self.spec.method
 
     @property
-    def grade(self) -> str | None:
-        """Accuracy for which the matrices determine the moduli; None if they do not.
-
-        "native" or "componentwise".
-        """
-        return self.spec.grade or None
+    def by_entries(self) -> bool:
+        """True if the entries of the matrices determine the moduli."""
+        return self.spec.by_entries
 
     @property
     def num_moduli(self) -> int:
@@ -207,13 +204,13 @@ class Plan:
     def error_bound(self) -> float:
         """Bound on ``|dC_ij|`` for alpha = 1, beta = 0.
 
-        It is relative to ``(|A| |B|)_ij`` if there is a `grade`, otherwise to
-        ``||a_i|| ||b_j||``; 0 for an exact product. For a rank-2k update it holds for
-        each of the two products.
+        It is relative to ``(|A| |B|)_ij`` if the entries determine the moduli,
+        otherwise to ``||a_i|| ||b_j||``; 0 for an exact product. For a rank-2k update
+        it holds for each of the two products.
         """
         if self.spec.exact:
             return 0.0
-        if self.spec.grade:
+        if self.spec.by_entries:
             return componentwise_bound(self.spec.k, self.spec.unit_roundoff)
         system = None if self.spec.native else self.spec.system
         return error_bound(system, self.spec.k, self.spec.dtype, self.spec.words)
@@ -251,11 +248,10 @@ class Plan:
         (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
         moduli = f"{self._name_moduli()}, {self.modulus_bits:.1f} bits"
         bound = f"{self.error_bound:.1e} ||a_i|| ||b_j||"
-        if self.grade:
+        if self.by_entries:
             each = f"{self.operations_per_modulus:.2g} ops each"
             moduli += f", expected: the data decide, {each}"
-            how = "guaranteed" if self.grade == "componentwise" else "expected"
-            bound = f"{self.error_bound:.1e} (|A| |B|)_ij, {how}"
+            bound = f"{self.error_bound:.1e} (|A| |B|)_ij"
         if self.spec.exact:
             bound = "0: integers, multiplied exactly"
         return [

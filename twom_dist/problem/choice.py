@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, cast
 from ..errors import AccuracyError, PlanError, shown
 from ..kernels.registry import ENGINES
 from ..moduli import METHODS
-from ..moduli.accuracy import AUTO_METHOD, DATA_GRADES, NATIVE_METHOD
+from ..moduli.accuracy import AUTO_METHOD, BY_ENTRIES, NATIVE_METHOD
 from ..typing import EngineName, Method, as_flag
 from .target import Bound, Exact, Moduli, Target, parse_target
 
@@ -34,13 +34,16 @@ class Choice:
         None: where it helps.
     words : {1, 2}
         Numbers of the dtype that make an entry of the result.
+    named : bool
+        Whether an accuracy was asked for, be it the default.
     """
 
-    target: Target = "native"
+    target: Target = BY_ENTRIES
     method: Method = "2m"
     engine: EngineName = "auto"
     equilibrate: bool | None = None
     words: Literal[1, 2] = 1
+    named: bool = False
 
     @classmethod
     def of(
@@ -86,10 +89,9 @@ class Choice:
         raise AccuracyError(problem, "Leave method out", "method")
 
     @property
-    def grade(self) -> str:
-        """The grade that takes the moduli from the data; else empty."""
-        found = self.target if self.target in DATA_GRADES else ""
-        return "" if self.method == NATIVE_METHOD else cast(str, found)
+    def by_entries(self) -> bool:
+        """True if the entries choose the moduli."""
+        return self.target == BY_ENTRIES and self.method != NATIVE_METHOD
 
     @property
     def pairs(self) -> bool:
@@ -99,7 +101,7 @@ class Choice:
     @property
     def decisive(self) -> str:
         """The given option that only a product through int8 has; or empty."""
-        if self.target != "native":
+        if self.target != BY_ENTRIES or self.named:
             named = isinstance(self.target, str)
             return f"accuracy={self.target!r}" if named else str(self.target)
         if self.equilibrate:
@@ -153,6 +155,7 @@ def _parse(
         choose("engine", engine, ENGINES),
         None if equilibrate is None else as_flag("equilibrate", equilibrate),
         words,
+        accuracy is not None,
     )
     if method == NATIVE_METHOD:
         _check_native(found)
@@ -172,10 +175,7 @@ def _check_native(choice: Choice) -> None:
 
 
 def _parse_target(accuracy: Any, num_moduli: Any, method: str) -> Target:
-    named = isinstance(accuracy, str) and accuracy == "native"
-    if method == NATIVE_METHOD and not (
-        num_moduli is None and (accuracy is None or named)
-    ):
+    if method == NATIVE_METHOD and not (num_moduli is None and accuracy is None):
         raise AccuracyError(
             "method='blas' has the accuracy of the BLAS that it calls",
             "Leave accuracy and num_moduli out, or use another method",

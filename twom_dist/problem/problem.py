@@ -214,7 +214,7 @@ def _pose(terms: Terms, A: Any, B: Any, C: Any, engine: str) -> _Posed:
     if equilibrate is None:
         # By default where the moduli are taken from the data: other bounds are relative
         # to the norms of the rows and columns as they are given.
-        equilibrate = bool(choice.grade)
+        equilibrate = choice.by_entries
     spec = Spec(
         routine,
         dtype=dtype.str,
@@ -230,7 +230,7 @@ def _pose(terms: Terms, A: Any, B: Any, C: Any, engine: str) -> _Posed:
         engine=engine,
         # In herk and syrk both operands share the columns that it would scale.
         equilibrate=equilibrate and routine.matrices == 2 and not empty,
-        grade="" if empty else choice.grade,
+        by_entries=choice.by_entries and not empty,
         empty=empty,
         **(integers.of_spec(engine) if integers else {}),
     )

@@ -6,10 +6,10 @@ from numbers import Real
 from typing import Any, cast
 
 from ..errors import AccuracyError, shown
-from ..moduli.accuracy import NAMED_BITS
+from ..moduli.accuracy import BY_ENTRIES, NAMED_BITS
 from ..typing import Accuracy, as_integer
 
-# A bound by name: "native" and "componentwise" take the moduli from the data.
+# A bound by name: "componentwise" takes the moduli from the entries.
 Grade = Accuracy
 
 
@@ -53,7 +53,7 @@ def parse_target(accuracy: Any, num_moduli: Any) -> Target:
             "accuracy-twice",
         )
     if num_moduli is None:
-        return "native" if accuracy is None else _parse_accuracy(accuracy)
+        return BY_ENTRIES if accuracy is None else _parse_accuracy(accuracy)
     count = as_integer(num_moduli)
     if count is None:
         problem = f"num_moduli={shown(num_moduli)} is not an integer"

@@ -11,7 +11,7 @@ from ..tiles.blocks import result_meta
 from ..tiles.graph import Graph, Operands, build_layer, result_name
 from ..tiles.grid import Grid
 from ..tiles.interpreter import Found, Line
-from ..tiles.look.estimate import Measured
+from ..tiles.look.measured import Measured
 from ..tiles.remade import Chunks, RemadeGraph
 from ..tiles.spec import Spec
 from ..tiles.task_spec import List
@@ -100,12 +100,14 @@ class _Passes(Graph):
 
     def decide(self, shifts: Any, before: Any) -> tuple[Any, Any]:
         """Compute the shifts, and the measurements that hold without any."""
-        whole = {line: x for line, (x, _) in before.items()} if self.spec.grade else {}
+        whole = (
+            {line: x for line, (x, _) in before.items()} if self.spec.by_entries else {}
+        )
         *found, known = self._compute_all([*shifts, List(*whole.values())])
         if found[0] is not None:
             self._shifts = found
             return [self.constant("shifts", (s,), x) for s, x in enumerate(found)], {}
-        if not self.spec.grade:
+        if not self.spec.by_entries:
             return None, {}
         self._measured = dict(zip(whole, known, strict=True))
         return None, {line: (x, ()) for line, x in self._measured.items()}
@@ -113,16 +115,20 @@ class _Passes(Graph):
     def settle(self, found: Any) -> Any:
         """Compute the measurements of all rows, or the spec."""
         if not isinstance(found, dict):
-            return self._compute_all([found])[0]
+            (spec,) = self._compute_all([found])
+            self._hold()
+            return spec
         if self._measured is None:
             known = self._compute_all([*found.values()])
             self._measured = dict(zip(found, known, strict=True))
-            self._hold_shifts()
-        return {x: self.constant("sums", x, y) for x, y in self._measured.items()}
+        return self._hold()
 
-    def _hold_shifts(self) -> None:
+    def _hold(self) -> dict[Line, Any]:
+        """Make tasks of what has been found, for those that come after."""
         for s, x in enumerate(self._shifts or ()):
             self.constant("shifts", (s,), x)
+        measured = self._measured or {}
+        return {x: self.constant("sums", x, y) for x, y in measured.items()}
 
     def _compute_all(self, refs: list[Any]) -> list[Any]:
         """Compute values, and begin a graph that takes the tiles again."""

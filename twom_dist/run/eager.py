@@ -13,8 +13,8 @@ from ..tiles import program, tasks
 from ..tiles.blocks import cast
 from ..tiles.grid import ONE_PANEL, Chunks, Grid, cut_inner, offsets, split_evenly
 from ..tiles.interpreter import Found, Line
-from ..tiles.look.estimate import Measured
 from ..tiles.look.in_memory import survey_matrices
+from ..tiles.look.measured import Measured
 from ..tiles.rows import Row
 from ..tiles.spec import Spec, is_straight, load_engine
 from ..typing import Array, Cell, Side
@@ -42,7 +42,7 @@ def _compute_words(problem: Problem) -> Array:
     found, rows = Found(spec), (Row("left", [a]), Row("right", [b]))
     if spec.looks:
         found = look(rows, spec, shape)
-    if spec.grade:
+    if spec.by_entries:
         problem = replace(problem, spec=found.spec)
         if found.spec.native:
             warn_of_native()
@@ -72,10 +72,15 @@ def whole(shape: tuple[int, ...]) -> Grid:
 def look(rows: tuple[Row, Row], spec: Spec, shape: tuple[int, ...]) -> Found:
     """Look at whole matrices, in one launch if the engine has a survey."""
     survey = load_engine(spec).survey
-    if survey is not None:
-        return survey_matrices(rows[: len(spec.sides)], spec, survey)
     (a,), (b,) = (row.tiles for row in rows)
-    return program.look(Views(a, b, whole(shape), spec), spec)
+    ex = Views(a, b, whole(shape), spec)
+    if survey is None:
+        return program.look(ex, spec)
+    given = rows[: len(spec.sides)]
+    shifts, measured, on_host = survey_matrices(given, spec, survey)
+    if spec.by_entries:
+        spec = program.choose_moduli(ex, spec, shifts, on_host)
+    return Found(spec, shifts, measured)
 
 
 def _multiply(

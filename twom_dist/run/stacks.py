@@ -16,7 +16,7 @@ from ..tiles import program
 from ..tiles.blocks import cast
 from ..tiles.interpreter import Found, Line
 from ..tiles.look.certain import certain_systems
-from ..tiles.look.estimate import Measured
+from ..tiles.look.measured import Measured
 from ..tiles.spec import SIDES, Spec, as_rows, load_engine
 from ..typing import Array
 from . import eager
@@ -84,7 +84,7 @@ def compute_stack(
         Of the dtype of the result, or integers of an exact product; the same axes in
         front; b is a for an update.
     spec : Spec
-        Of each product: its k. With a grade each takes its own moduli.
+        Of each product: its k. By entries, each takes its own moduli.
     c : (..., m, n), optional
     out : (..., m, n), optional
         Array of the result and its dtype; it overlaps no other.
@@ -128,12 +128,12 @@ def _compute_piece(
     if spec.native or spec.empty or spec.exact:
         _multiply(a, b, c, spec, None, out)
         return []
-    if spec.equilibrate and not spec.grade:
+    if spec.equilibrate and not spec.by_entries:
         # Each matrix takes shifts of its own.
         return list(range(len(a)))
     ex = eager.Views(a, b, eager.whole((*out.shape[1:], spec.k)), spec)
     measured = {x: program.measure(ex, spec, x)[0] for x in program.lines(ex, spec)}
-    if not spec.grade:
+    if not spec.by_entries:
         _multiply(a, b, c, spec, measured, out)
         return []
     found = defaultdict(list)
@@ -142,7 +142,7 @@ def _compute_piece(
         found[system].append(place)
     alone = found.pop(None, [])
     for system, places in found.items():
-        settled = replace(spec.settle(system, 0.0), equilibrate=False)
+        settled = replace(spec.settle(system), equilibrate=False)
         if len(places) == len(a):
             _multiply(a, b, c, settled, measured, out)
             continue

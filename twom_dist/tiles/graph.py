@@ -6,8 +6,8 @@ Keys are ``twom-<stage>-<token>`` with
   "all"): of a row of tiles; keys that end in "shifted" repeat these if columns are
   shifted;
 * ``twom-columns`` (side, strip), ``twom-shifts`` ("all",) and (step,): shifts along k;
-* ``twom-sample`` (side,), (side, i, strip), (strip,) or ("cell", i, j), ``twom-spec``
-  (0,): the moduli; ``twom-exponents`` (side, i): the scaling;
+* ``twom-spec`` ("sums",) and (0,), ``twom-magnitudes`` (side, i, strip), ``twom-pairs``
+  (i, j): the moduli; ``twom-exponents`` (side, i): the scaling;
 * ``twom-read``: a stage and its key: the first reading of tiles that tasks make, or
   only their fingerprints;
 * ``twom-panel`` (i, j, layer, step): panels along k, by their first tile;
@@ -43,8 +43,8 @@ PRODUCT = "twom-product"
 PANEL = "twom-panel"
 REDUCE = "twom-reduce"
 UPDATE = "twom-update"
-_SCALING = ("largest", "columns", "shifts", "sums", "sample", "spec", "exponents")
-SCALING_STAGES = tuple(f"twom-{stage}" for stage in _SCALING)
+_LOOK = ("largest", "columns", "shifts", "sums", "magnitudes", "pairs", "spec")
+SCALING_STAGES = tuple(f"twom-{stage}" for stage in (*_LOOK, "exponents"))
 
 Key = tuple[Any, ...]
 

@@ -34,11 +34,6 @@ class Found(NamedTuple):
     measured: Mapping[Line, Value] | None = None
 
 
-def is_sample(stage: str, where: tuple[Any, ...]) -> bool:
-    """Tell whether a stage takes the magnitudes of a strip."""
-    return stage == "sample" and len(where) == 3 and where[0] in ("left", "right")
-
-
 class Looking(Protocol):
     """Gives a meaning to the stages that look at the matrices."""
 

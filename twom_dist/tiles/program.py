@@ -40,13 +40,12 @@ def look(ex: Looking, spec: Spec) -> Found:
         scan = stages.scan_strip
         seen = {x: measure(ex, spec, x, scan=scan) for x in lines(ex, spec)}
         shifts, seen = ex.decide(choose_shifts(ex, spec, seen), seen)
-    if not spec.grade:
+    if not spec.by_entries:
         return Found(spec, shifts)
     if shifts is not None or not seen:
         seen = {x: measure(ex, spec, x, shifts, seen.get(x)) for x in lines(ex, spec)}
     measured = ex.settle({x: whole for x, (whole, _) in seen.items()})
-    settled = ex.settle(choose_moduli(ex, spec, shifts, measured))
-    return Found(settled, shifts, measured)
+    return Found(choose_moduli(ex, spec, shifts, measured), shifts, measured)
 
 
 def measure(
@@ -55,7 +54,7 @@ def measure(
     line: Line,
     shifts: Shifts = None,
     before: Any = None,
-    scan: Callable[..., Any] = stages.square_sums,
+    scan: Callable[..., Any] = stages.row_sums,
 ) -> tuple[Value, list[Value]]:
     """Find the largest exponents over all of k, then exact sums.
 
@@ -98,34 +97,30 @@ def choose_shifts(
 def choose_moduli(
     ex: Looking, spec: Spec, shifts: Shifts, measured: Mapping[Line, Value]
 ) -> Value:
-    """Choose moduli by the ratio of norms to ``|A| |B|``, of some rows or of all."""
+    """Choose moduli for every pair: by sums of rows, else by products of magnitudes."""
+    sides = [[measured[x, i] for i in ex.lines(x, wanted=False)] for x in spec.sides]
+    by_sums = ex.call("spec", ("sums",), stages.settle_by_sums, spec, *sides)
+    settled = ex.settle(by_sums)
+    if isinstance(settled, Spec) and not settled.by_entries:
+        return settled
 
-    def take(line: Line, chosen: Value) -> list[Value]:
-        """Take magnitudes of the chosen rows, strip by strip."""
-        known = measured[line], chosen, line[1]
+    def take(line: Line) -> list[Value]:
+        """Take magnitudes of rows, or what is rounded away, strip by strip."""
         return [
-            ex.call("sample", (*line, s), stages.sample_rows, spec, row, *known)
+            ex.call("magnitudes", (*line, s), stages.look_closer, spec, row, *known)
             for s, row in enumerate(strips(ex, line, shifts))
+            for known in [(measured[line], settled)]
         ]
 
-    samples, known = [], []
-    for side in spec.sides:
-        of_side = [measured[side, i] for i in ex.lines(side, wanted=False)]
-        chosen = ex.call("sample", (side,), stages.choose_rows, spec, of_side)
-        known.append((chosen, of_side))
-        samples.append({i: take((side, i), chosen) for i in ex.lines(side, False)})
-    (left, right), found = (samples[0], samples[-1]), []
-    if spec.grade == "componentwise":
-        for cell in ex.cells():
-            for i, j in spec.routine.pairs(*cell):
-                given = left[i], right[j], (i, *known[0]), (j, *known[-1])
-                where = "cell", i, j
-                found.append(ex.call("sample", where, stages.cell_ratio, spec, *given))
-        return ex.call("spec", (0,), stages.settle_by_cells, spec, found)
-    for s in range(len(ex.grid.strips)):
-        both = ([own[s] for own in side.values()] for side in (left, right))
-        found.append(ex.call("sample", (s,), stages.bound_strips, spec, *both))
-    return ex.call("spec", (0,), stages.settle, spec, found, known[0], known[-1])
+    taken, ratios = {line: take(line) for line in lines(ex, spec)}, []
+    for cell in ex.cells():
+        for pair in spec.routine.pairs(*cell):
+            both = [(spec.own(x), i) for x, i in zip(SIDES, pair, strict=True)]
+            given = *(taken[x] for x in both), *(measured[x] for x in both)
+            where, bound = pair, stages.bound_cell
+            ratios.append(ex.call("pairs", where, bound, spec, settled, *given))
+    by_pairs = ex.call("spec", (0,), stages.settle_by_cells, spec, settled, ratios)
+    return ex.settle(by_pairs)
 
 
 # --- the product ----------------------------------------------------------------------

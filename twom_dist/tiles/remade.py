@@ -13,7 +13,7 @@ from ..errors import StoreError, portable_errors
 from ..typing import Array, Cell, Side
 from .blocks import check_tile
 from .graph import Graph, as_given, run, together
-from .interpreter import Line, is_sample
+from .interpreter import Line
 from .rows import Row, Source, Stream
 from .spec import Spec, load_engine
 from .task_spec import List, Task, TaskRef
@@ -60,8 +60,8 @@ class RemadeGraph(Graph):
                     self._read(x)
             fresh = []
         given = tuple(self._make(x) if isinstance(x, _Wanted) else x for x in given)
-        if is_sample(stage, where):
-            # Whoever takes the sample reads the tiles, and holds one at a time.
+        if stage == "magnitudes":
+            # Whoever takes the magnitudes reads the tiles, and holds one at a time.
             return Task(None, run, function, *map(as_given, given))
         if not fresh:
             return super().call(stage, where, function, *given)

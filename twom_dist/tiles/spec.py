@@ -43,12 +43,15 @@ class Spec:
     equilibrate : bool
         Whether op(A) and op(B) are equilibrated along k, where that pays, before their
         rows and columns are scaled.
-    grade : {"", "native", "componentwise"}
-        Whether `estimate` settles the moduli by a sample, or by all rows and columns;
-        until then `moduli` are the expected ones. Empty once they are settled, and if
-        the caller chose them.
+    by_entries : bool
+        Whether the entries choose the moduli; until then `moduli` are the expected
+        ones. False once they are settled, and if the caller chose them.
     rho : float
-        The rho that `estimate` has found; 0 before.
+        Bound of rho, for all pairs of rows and columns; 0 before. Of moduli that the
+        entries are yet to choose: what the given ones have to suffice for.
+    closed_by : str
+        What bounds rho: "sums" of rows, with their rounding "errors" or without, or
+        "pairs" of them; empty before.
     empty : bool
         Whether nothing is multiplied, alpha or a dimension being 0.
     cache_bytes : int
@@ -80,8 +83,9 @@ class Spec:
     words: int = 1
     engine: str = "cpu"
     equilibrate: bool = False
-    grade: str = ""
+    by_entries: bool = False
     rho: float = 0.0
+    closed_by: str = ""
     empty: bool = False
     cache_bytes: int = 0
     turn: tuple[int, int] = (0, 0)
@@ -138,7 +142,7 @@ class Spec:
     @property
     def looks(self) -> bool:
         """True if the entries decide on shifts along k, or on the moduli."""
-        return bool(self.equilibrate or self.grade)
+        return self.equilibrate or self.by_entries
 
     @property
     def twins(self) -> bool:
@@ -161,11 +165,14 @@ class Spec:
             return False
         return self.system.num_hermitian_products < self.system.num_products
 
-    def settle(self, system: ResidueSystem | None, rho: float) -> Self:
+    def settle(
+        self, system: ResidueSystem | None, rho: float = 0.0, closed_by: str = ""
+    ) -> Self:
         """Return the same with these moduli; None is the native product."""
         method = NATIVE_METHOD if system is None else system.method
         moduli = () if system is None else system.choice
-        return replace(self, grade="", method=method, moduli=moduli, rho=rho)
+        settled = replace(self, by_entries=False, method=method, moduli=moduli)
+        return replace(settled, rho=rho, closed_by=closed_by)
 
     def tile_shape(self, m: int, n: int) -> tuple[int, ...]:
         """Return the shape of a tile of C of m x n entries."""

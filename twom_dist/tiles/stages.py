@@ -20,14 +20,12 @@ from . import cells, tasks
 from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .grid import Chunks
-from .look import equilibration, estimate
-from .look.estimate import Bounds, Measured, join
+from .look import equilibration, every_pair
+from .look.angles import bound_ratios, smallest_cosine
+from .look.measured import Measured, join
+from .look.settle import settle_by_angles, settle_by_errors, settle_by_pairs
 from .rows import Row, Steps, Stream
 from .spec import Spec, load_engine
-
-# Chosen rows of one operand, tile by tile, and measurements of all of its rows.
-Sampled = tuple[Sequence[Array], Sequence[Measured]]
-
 
 # --- what is known of rows ------------------------------------------------------------
 
@@ -50,10 +48,10 @@ def combine_largest(parts: Sequence[Array]) -> Array:
     return reduce(np.maximum, parts)
 
 
-def square_sums(
+def row_sums(
     spec: Spec, row: Row, largest: Array | None, before: Measured | None = None
 ) -> Measured:
-    """Sum the squares of the rows, exactly.
+    """Sum the rows' squares, and their magnitudes if these choose moduli: exactly.
 
     `largest`: exponents over all of k; None if the row is all of it.
     """
@@ -61,33 +59,39 @@ def square_sums(
         return before._replace(columns=None)
     if largest is None:
         largest = largest_exponents(spec, row)
-    bits, add_squares = norm_bits(spec.k), load_engine(spec).square_sums
+    bits, engine = norm_bits(spec.k), load_engine(spec)
 
-    def sums(step: int) -> Any:
+    def sums(step: int) -> Measured:
         # Nothing refers to a tile of a stream once its sums are known.
         x, e = row.shifted(step, spec)
-        return add_squares(x, largest, bits, e)
+        if spec.by_entries:
+            return Measured(largest, *engine.row_sums(x, largest, bits, e))
+        return Measured(largest, engine.square_sums(x, largest, bits, e))
 
-    return Measured(largest, reduce(add, map(sums, row.steps)))
+    return add_sums([*map(sums, row.steps)])
 
 
 def scan_strip(spec: Spec, row: Row, largest: Array | None, before: None) -> Measured:
-    """Sum as `square_sums` does, and find the extreme exponents of each column."""
+    """Sum as `row_sums` does, and find the extreme exponents of each column."""
     if largest is None:
         largest = largest_exponents(spec, row)
-    engine, bits = load_engine(spec), norm_bits(spec.k)
+    bits, engine = norm_bits(spec.k), load_engine(spec)
 
-    def scan(step: int) -> tuple[Array, Array]:
+    def scan(step: int) -> Measured:
         x = row.view(step, spec)
-        return engine.square_sums(x, largest, bits), engine.column_exponents(x, largest)
+        sums, columns = engine.row_sums(x, largest, bits), engine.column_exponents
+        return Measured(largest, *sums, columns(x, largest))
 
-    sums, columns = zip(*map(scan, row.steps), strict=True)
-    return Measured(largest, reduce(add, sums), join(columns))
+    found = [*map(scan, row.steps)]
+    columns = join([x.columns for x in found if x.columns is not None])
+    return add_sums(found)._replace(columns=columns)
 
 
 def add_sums(parts: Sequence[Measured]) -> Measured:
     """Add the sums of all strips."""
-    return Measured(parts[0].largest, reduce(add, [x.sums for x in parts]))
+    totals = [x.totals for x in parts if x.totals is not None]
+    total = reduce(add, totals) if totals else None
+    return Measured(parts[0].largest, reduce(add, [x.squares for x in parts]), total)
 
 
 def combine_columns(parts: Sequence[Measured]) -> Measured:
@@ -116,68 +120,79 @@ def take_shifts(spec: Spec, shifts: Sequence[Array] | None, step: int) -> Array 
 # --- moduli ---------------------------------------------------------------------------
 
 
-def choose_rows(spec: Spec, measured: Sequence[Measured]) -> list[Array]:
-    """Choose the rows whose products are looked at, tile by tile."""
-    return estimate.choose_rows(measured, spec)
+def settle_by_sums(
+    spec: Spec, left: Sequence[Measured], *right: Sequence[Measured]
+) -> Spec:
+    """Choose the moduli by the sums of all rows and columns, where these suffice.
+
+    `right`: those of op(B), unless they are those of op(A).
+    """
+    sides = left, *right
+    cosines = [smallest_cosine([x.on_host() for x in y], spec.k) for y in sides]
+    return settle_by_angles(spec, float(bound_ratios(cosines[0], cosines[-1])))
 
 
-def sample_rows(
-    spec: Spec, row: Row, measured: Measured, chosen: Sequence[Array], index: int
+def look_closer(
+    spec: Spec, row: Row, measured: Measured, settled: Spec
 ) -> Sequence[Array]:
-    """Take the magnitudes of the chosen rows, tile by tile: of a stream, later."""
-    given = measured.largest, chosen[index], spec
+    """Take what is asked for: sums of rounding errors, or magnitudes, tile by tile.
+
+    Magnitudes of a stream are taken when they are multiplied.
+    """
+    if not settled.by_entries:
+        return []
+    engine = load_engine(spec)
+    largest = convert(measured.largest, engine.family)
+    if settled.rho:
+        rule, bits = scaling_rule(settled.system, spec.k), norm_bits(spec.k)
+        assert rule is not None
+        squares = convert(measured.squares, engine.family)
+        e = engine.choose_exponents(largest, squares, rule)
+        each = (row.shifted(step, spec) for step in row.steps)
+        sums = (engine.error_sums(x, e, bits, shifts) for x, shifts in each)
+        return [reduce(add, sums)]
 
     def take(step: int) -> Array:
-        return estimate.sample_rows(row, step, *given)
+        x, shifts = row.shifted(step, spec)
+        return engine.magnitudes(x, largest, shifts)
 
     if not isinstance(row.tiles, Stream):
         return [*map(take, row.steps)]
     return Steps(row.tiles, take)
 
 
-def bound_strips(
-    spec: Spec, left: Sequence[Sequence[Array]], right: Sequence[Sequence[Array]]
-) -> Bounds:
-    """Bound ``|A| |B|`` from below, for one strip of all chosen rows."""
-    if not isinstance(left[0], Steps):
-        # At once: a device is waited for each time.
-        wide = [[estimate.join(line) for line in side] for side in (left, right)]
-        return estimate.bound_tiles(wide[0], wide[1], spec)
-    steps = zip(zip(*left, strict=True), zip(*right, strict=True), strict=True)
-    return estimate.add_bounds(estimate.bound_tiles(x, y, spec) for x, y in steps)
-
-
-def settle(spec: Spec, bounds: Sequence[Bounds], left: Sampled, right: Sampled) -> Spec:
-    """Choose the moduli, from the bounds of all strips."""
-    squares = estimate.sample_sums(*left), estimate.sample_sums(*right)
-    ratio = estimate.square_ratio(estimate.add_bounds(bounds), squares, spec.k)
-    return estimate.choose_moduli(spec, ratio)
-
-
-def cell_ratio(
+def bound_cell(
     spec: Spec,
+    settled: Spec,
     left: Sequence[Sequence[Array]],
     right: Sequence[Sequence[Array]],
-    *sides: tuple[int, Sequence[Array], Sequence[Measured]],
+    of_left: Measured,
+    of_right: Measured,
 ) -> float:
-    """Find the largest ratio of norms to ``|A| |B|`` of the rows of one cell.
+    """Find the largest rho^2 of a cell's pairs that the sums of rows leave open.
 
-    `left`, `right`: magnitudes of the tiles of each strip.
+    Or the largest sum of rounding errors. `left`, `right`: of each strip, magnitudes of
+    its tiles or sums of errors.
     """
-    squares = [
-        estimate.sample_sums([chosen[index]], [measured[index]])
-        for index, chosen, measured in sides
-    ]
+    if not settled.by_entries:
+        return 0.0
+    if settled.rho:
+        # A device is waited for once.
+        errors = join([reduce(add, chain.from_iterable(x)) for x in (left, right)])
+        return float(errors.max()) if errors.size else 0.0
 
     def both() -> Iterator[tuple[Array, Array]]:
         return zip(*map(chain.from_iterable, (left, right)), strict=True)
 
-    return estimate.cell_ratio(both, squares, spec)
+    return every_pair.largest_open_ratio(both, of_left, of_right, spec)
 
 
-def settle_by_cells(spec: Spec, ratios: Sequence[float]) -> Spec:
-    """Choose the moduli, from the ratios of all cells."""
-    return estimate.choose_moduli(spec, max(ratios, default=0.0))
+def settle_by_cells(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
+    """Choose the moduli by what all cells have found, if they were asked."""
+    if not settled.by_entries:
+        return settled
+    settle = settle_by_errors if settled.rho else settle_by_pairs
+    return settle(settled, max(found, default=0.0))
 
 
 # --- the product ----------------------------------------------------------------------
@@ -189,12 +204,12 @@ def choose_exponents(spec: Spec, measured: Measured) -> Array | None:
         return None
     rule = scaling_rule(spec.system, spec.k)
     assert rule is not None
-    return load_engine(spec).choose_exponents(measured.largest, measured.sums, rule)
+    return load_engine(spec).choose_exponents(measured.largest, measured.squares, rule)
 
 
 def scale_in_one(spec: Spec, row: Row) -> Array | None:
     """Measure rows along all of k, and choose their exponents."""
-    return choose_exponents(spec, square_sums(spec, row, None))
+    return choose_exponents(spec, row_sums(spec, row, None))
 
 
 def multiply_panel(

@@ -16,33 +16,36 @@ from twom_dist.problem.target import Bound, Exact, Moduli
 
 
 @pytest.mark.parametrize(
-    ("options", "target", "grade", "decisive", "asked"),
+    ("options", "target", "by_entries", "decisive", "asked"),
     [
-        ({}, "native", "native", "", "accuracy native"),
-        ({"accuracy": "native"}, "native", "native", "", "accuracy native"),
+        ({}, "componentwise", True, "", "accuracy componentwise"),
         (
-            *({"accuracy": "normwise"}, "normwise", ""),
+            *({"accuracy": "componentwise"}, "componentwise", True),
+            *("accuracy='componentwise'", "accuracy componentwise"),
+        ),
+        (
+            *({"accuracy": "normwise"}, "normwise", False),
             *("accuracy='normwise'", "accuracy normwise"),
         ),
         (
-            *({"accuracy": np.float32(0.25)}, Bound(0.25), ""),
+            *({"accuracy": np.float32(0.25)}, Bound(0.25), False),
             *("accuracy=0.25", "accuracy 0.25"),
         ),
         (
-            *({"num_moduli": np.int64(9)}, Moduli(9), ""),
+            *({"num_moduli": np.int64(9)}, Moduli(9), False),
             *("num_moduli=9", "9 moduli"),
         ),
-        ({"method": "blas"}, "native", "", "", "the native product"),
+        ({"method": "blas"}, "componentwise", False, "", "the native product"),
         (
-            *({"equilibrate": np.True_}, "native", "native"),
-            *("equilibrate=True", "accuracy native"),
+            *({"equilibrate": np.True_}, "componentwise", True),
+            *("equilibrate=True", "accuracy componentwise"),
         ),
     ],
 )
-def test_options_are_a_choice(options, target, grade, decisive, asked):
+def test_options_are_a_choice(options, target, by_entries, decisive, asked):
     choice = Choice.of(**options)
-    found = choice.target, choice.grade, choice.decisive, choice.asked
-    assert found == (target, grade, decisive, asked)
+    found = choice.target, choice.by_entries, choice.decisive, choice.asked
+    assert found == (target, by_entries, decisive, asked)
     assert Choice.of(**options) is choice
     with pytest.raises(FrozenInstanceError):
         choice.method = "3m"

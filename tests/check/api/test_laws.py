@@ -201,16 +201,18 @@ def test_sub_blocks(pair, method, seed):
 @law
 @given(any_operands, methods, st.integers(1, 300))
 def test_zero_padding_of_k(pair, method, zeros):
-    """Conditional in theory: k enters the room left for roundings.
+    """Of given moduli: zeros widen the angles by which the entries choose them.
 
-    An exponent changes only where a row's scaled norm lies within sqrt(k) of the
+    Conditional in theory, since k enters the room left for roundings: an exponent
+    changes only where a row's scaled norm lies within sqrt(k) of the
     radius sqrt(M/2): with the moduli of the named accuracies, a part in 2^26 or less.
     """
     A, B = pair
-    C = td.gemm(A, B, method=method)
+    C = td.gemm(A, B, method=method, accuracy="normwise")
     wide = np.hstack([A, np.zeros((len(A), zeros), A.dtype)])
     tall = np.vstack([B, np.zeros((zeros, B.shape[1]), B.dtype)])
-    assert_equal(td.gemm(wide, tall, method=method), C)
+    found = td.gemm(wide, tall, method=method, accuracy="normwise")
+    assert_equal(found, C)
 
 
 def test_zero_padding_of_k_may_cost_a_bit_with_very_few_moduli():

@@ -48,12 +48,12 @@ def assert_is_the_plan_of(plan, product):
 
 def test_a_plan_says_what_is_expected_of_the_matrices():
     plan = td.plan(td.gemm, (N, K), (K, N))
-    assert (plan.grade, plan.num_moduli) == ("native", 16)
+    assert (plan.by_entries, plan.num_moduli) == (True, 16)
     assert plan.operations_per_modulus == 2 * 2 * N * N * K
     assert "16 moduli, 117.7 bits, expected: the data decide" in str(plan)
-    assert "(|A| |B|)_ij, expected" in str(plan)
+    assert f"{plan.error_bound:.1e} (|A| |B|)_ij" in str(plan)
     given = td.plan(td.gemm, (N, K), (K, N), num_moduli=16)
-    assert (given.grade, given.int8_operations) == (None, plan.int8_operations)
+    assert (given.by_entries, given.int8_operations) == (False, plan.int8_operations)
     assert given.error_bound < plan.error_bound
 
 

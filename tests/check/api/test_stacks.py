@@ -27,7 +27,7 @@ def hard_stack(count: int, m: int, k: int, dtype: str) -> np.ndarray:
     return x
 
 
-@cases("accuracy", ["native", "componentwise", "normwise"])
+@cases("accuracy", ["componentwise", "normwise"])
 @cases("dtype", DTYPES)
 def test_every_matrix_takes_its_own_moduli(dtype, accuracy):
     a, b = hard_stack(7, 5, 12, dtype), hard_stack(7, 12, 6, dtype)
@@ -56,8 +56,7 @@ def test_moduli_are_certain_for_most_matrices(monkeypatch):
     assert max(counts[2:]) <= 4
 
 
-@pytest.mark.parametrize("grade", ["native", "componentwise"])
-def test_what_is_certain_is_what_estimate_finds(grade, monkeypatch):
+def test_what_is_certain_is_what_pairs_find(monkeypatch):
     """Over rows whose cosines lie anywhere between 1 and nothing."""
     asked = []
 
@@ -71,8 +70,8 @@ def test_what_is_certain_is_what_estimate_finds(grade, monkeypatch):
     rng = np.random.default_rng(3)
     spread = rng.uniform(0, 4, (60, 1, 1))
     a = np.exp(spread * rng.standard_normal((60, 7, 40))).astype("complex128")
-    found = td.herk(a, accuracy=grade)
-    assert_each_is_as_alone(found, "herk", a, accuracy=grade)
+    found = td.herk(a)
+    assert_each_is_as_alone(found, "herk", a)
     numbers = {x.num_moduli for x in asked if x is not None}
     assert len(numbers) >= 3
     assert sum(x is None for x in asked) < 30
@@ -87,13 +86,10 @@ def test_matrices_that_spread_along_k_are_equilibrated_as_alone(dtype):
         for seed in range(4)
     ]
     a, b = map(np.array, zip(*pairs, strict=True))
-    for grade in ("native", "componentwise"):
-        found = td.gemm(a, b, accuracy=grade)
-        assert_each_is_as_alone(found, "gemm", a, b, accuracy=grade)
-        shifts = [
-            td.explain(td.gemm, *pair, accuracy=grade).equilibrated for pair in pairs
-        ]
-        assert 0 < np.count_nonzero(shifts) < len(pairs)
+    found = td.gemm(a, b)
+    assert_each_is_as_alone(found, "gemm", a, b)
+    shifts = [td.explain(td.gemm, *pair).equilibrated for pair in pairs]
+    assert 0 < np.count_nonzero(shifts) < len(pairs)
 
 
 def test_axes_in_front_broadcast(engine_name):

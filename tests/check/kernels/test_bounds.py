@@ -1,11 +1,14 @@
-"""Products of magnitudes: sums and largest terms agree, and with integers."""
+"""Products of magnitudes: digits, sums and largest terms agree, and with integers."""
 
 import numpy as np
 import pytest
 
 from tests.support.bounds import SHAPES, assert_bounds_agree
 from twom_dist.kernels import get_engine
+from twom_dist.kernels.cpu import magnitudes as cpu_magnitudes
 from twom_dist.moduli import ZERO_ROW
+
+ONE, ROOT_HALF, SMALL = 0x3F80, 0x3F35, 0x3C00  # 1, 0.7070..., 2^-7
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -13,14 +16,31 @@ def test_bounds_of_every_shape(shape):
     assert_bounds_agree(get_engine("cpu"), *shape)
 
 
+def test_products_do_not_see_the_pieces(monkeypatch):
+    monkeypatch.setattr(cpu_magnitudes, "LARGEST_K", 32)
+    assert_bounds_agree(get_engine("cpu"), 40, 30, 100)
+
+
+def test_digits_are_those_of_integers(engine):
+    x, y = np.array([[ONE, ROOT_HALF, SMALL, 0]], "u2"), np.array([[ONE] * 4], "u2")
+    high = [64, 45, 0]
+    low = [0, int(0.70703125 * 2**13) % 128, 64]
+    assert engine.multiply_digits(x, y, 0).tolist() == [[3]]
+    assert engine.multiply_digits(x, y, 1).tolist() == [[64 * sum(high)]]
+    expected = 128 * 64 * sum(high) + 64 * sum(low)
+    assert engine.multiply_digits(x, y, 2).tolist() == [[expected]]
+
+
 def test_sums_are_those_of_integers(engine):
-    x, y = np.array([[0x3F80, 0x3F35, 0x3C00]], "u2"), np.array([[0x3F80] * 3], "u2")
-    # floor(8), floor(5.66) and floor(1/16), times 8.
-    assert engine.multiply_magnitudes(x, y, 3).tolist() == [[8 * (8 + 5)]]
+    x, y = np.array([[ONE, ROOT_HALF, SMALL]], "u2"), np.array([[ONE] * 3], "u2")
+    sums, terms = engine.bound_pairs(x, y, np.array([0]), np.array([0]), 13)
+    assert sums.tolist() == [2**13 * (2**13 + int(0.70703125 * 2**13) + 2**6)]
+    assert terms.tolist() == [0]
 
 
 def test_rows_that_never_meet_have_no_term(engine):
-    x = np.array([[0x3F80, 0, 0x0080], [0, 0x3F80, 0]], np.uint16)
-    y = np.array([[0, 0, 0x0080], [0, 0x3F00, 0x3F00], [0x3F80, 0, 0]], np.uint16)
-    found = engine.largest_terms(x, y, np.ones((2, 3), bool))
-    assert found.tolist() == [[-252, -127, 0], [ZERO_ROW, -1, ZERO_ROW]]
+    x = np.array([[ONE, 0, 0x0080], [0, ONE, 0]], np.uint16)
+    y = np.array([[0, 0, 0x0080], [0, 0x3F00, 0x3F00], [ONE, 0, 0]], np.uint16)
+    pairs = np.repeat([0, 1], 3), np.tile([0, 1, 2], 2)
+    _, found = engine.bound_pairs(x, y, *pairs, 20)
+    assert found.tolist() == [-252, -127, 0, ZERO_ROW, -1, ZERO_ROW]

@@ -35,22 +35,22 @@ N = 48
 
 # method, dtype, accuracy -> number of moduli
 NAMED = {
-    ("2m", "complex128", "native"): 16,
+    ("2m", "complex128", "componentwise"): 16,
     ("2m", "complex128", "normwise"): 15,
-    ("3m", "complex128", "native"): 15,
+    ("3m", "complex128", "componentwise"): 15,
     ("3m", "complex128", "normwise"): 14,
-    ("4m", "complex128", "native"): 15,
-    ("hybrid", "complex128", "native"): 16,
+    ("4m", "complex128", "componentwise"): 15,
+    ("hybrid", "complex128", "componentwise"): 16,
     ("hybrid", "complex128", "normwise"): 15,
-    ("eisenstein", "complex128", "native"): 16,
+    ("eisenstein", "complex128", "componentwise"): 16,
     ("eisenstein", "complex128", "normwise"): 15,
-    ("2m", "float64", "native"): 15,
+    ("2m", "float64", "componentwise"): 15,
     ("2m", "float64", "normwise"): 14,
-    ("2m", "complex64", "native"): 8,
+    ("2m", "complex64", "componentwise"): 8,
     ("2m", "complex64", "normwise"): 7,
-    ("3m", "complex64", "native"): 8,
-    ("eisenstein", "complex64", "native"): 8,
-    ("2m", "float32", "native"): 8,
+    ("3m", "complex64", "componentwise"): 8,
+    ("eisenstein", "complex64", "componentwise"): 8,
+    ("2m", "float32", "componentwise"): 8,
     ("2m", "float32", "normwise"): 7,
 }
 
@@ -61,7 +61,7 @@ def test_named_accuracies(case, count):
     system = choose_system(method, dtype, 100, accuracy)
     assert system.num_moduli == count
     assert system.method == ("real" if dtype.startswith("float") else method)
-    if accuracy == "native":
+    if accuracy == "componentwise":
         assert choose_system(method, dtype, 100) is system
 
 

@@ -61,7 +61,7 @@ def test_without_vnni_products_are_native(monkeypatch):
 )
 def test_what_the_native_product_does_not_give_is_int8(options):
     assert method_of((10, 10, 10), **options) != "blas"
-    assert method_of((10, 10, 10), accuracy="native") == "blas"
+    assert method_of((10, 10, 10)) == "blas"
 
 
 def test_the_setting_decides_where_it_is_given():

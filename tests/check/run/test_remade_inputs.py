@@ -19,11 +19,11 @@ from tests.support.splits import force_split, look_in_strips, order_at_random
 from tests.support.strategies import random_matrix, spread_pair
 from twom_dist.errors import MemoryLimitError, MemoryWarning, PlanError, StoreError
 from twom_dist.kernels import get_engine
+from twom_dist.kernels.cpu.engine import CpuEngine
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import MemoryBudget
 from twom_dist.run import lazy
 from twom_dist.run.sources import make_source
-from twom_dist.tiles.look import estimate
 from twom_dist.tiles.task_spec import Alias
 
 N, K = 30, 70
@@ -288,11 +288,10 @@ def test_what_many_chunks_share_is_not_made_for_each_of_them():
     assert len(loaded) == 2
 
 
-@cases("options", [{}, {"accuracy": "componentwise"}])
 @cases("routine", ["gemm", "herk"])
-def test_what_is_held_does_not_grow_with_k(routine, options):
-    """Samples of all rows of a strip were held: a sixteenth of the matrix."""
-    held, sample = [], estimate.sample_rows
+def test_what_is_held_does_not_grow_with_k(routine):
+    """Magnitudes of all rows of a strip would be an eighth of the matrix."""
+    held, magnitudes = [], CpuEngine.magnitudes
     for count in (10, 40):
         alive, most = [0], [0]
 
@@ -301,15 +300,15 @@ def test_what_is_held_does_not_grow_with_k(routine, options):
             most[0] = max(most[0], alive[0])
 
         def take(*given, count_bytes=count_bytes):
-            found = sample(*given)
+            found = magnitudes(*given)
             count_bytes(found.nbytes)
             weakref.finalize(found, count_bytes, -found.nbytes)
             return found
 
-        x = made(random_matrix(N, 20 * count, seed=count), (10, 20))
-        with mock.patch.object(estimate, "sample_rows", take):
+        x = made(random_matrix(N, 20 * count, phi=2.0, seed=count), (10, 20))
+        with mock.patch.object(CpuEngine, "magnitudes", staticmethod(take)):
             given = [x, x] if routine == "gemm" else [x]
             both = {"op_b": "C"} if routine == "gemm" else {}
-            computed(getattr(td, routine)(*given, **both, **options))
+            computed(getattr(td, routine)(*given, **both))
         held.append(most[0])
     assert 0 < held[1] == held[0]

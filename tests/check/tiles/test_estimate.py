@@ -2,7 +2,6 @@
 
 import warnings
 from collections import Counter
-from itertools import pairwise
 from math import sqrt
 
 import dask
@@ -17,10 +16,7 @@ from tests.support.expect import raises
 from tests.support.families import hard_pairs
 from tests.support.strategies import DTYPES, random_matrix, spread_pair
 from twom_dist.errors import AccuracyError, AccuracyWarning, ArgumentError
-from twom_dist.moduli import ZERO_ROW
 from twom_dist.moduli.accuracy import unit_roundoff
-from twom_dist.problem.problem import of_arrays
-from twom_dist.tiles.look.estimate import SAMPLE, Measured, choose_rows
 
 
 def largest_errors(a, b, *products):
@@ -46,9 +42,9 @@ def test_the_default_is_as_good_as_numpy_or_better_than_the_bound(seed):
         assert found <= max(2 * native, sqrt(a.shape[1])), name
 
 
-def test_componentwise_holds_without_exception():
+def test_the_default_holds_without_exception():
     for name, (a, b) in hard_pairs(100, 30, 17):
-        (found,) = largest_errors(a, b, td.gemm(a, b, accuracy="componentwise"))
+        (found,) = largest_errors(a, b, td.gemm(a, b))
         assert found <= sqrt(a.shape[1]) + 1, name
 
 
@@ -65,74 +61,33 @@ def test_not_many_more_moduli_are_taken_than_needed(phi, most):
     assert found > max(2 * native, 10)
 
 
-@pytest.mark.parametrize("accuracy", ["native", "componentwise"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_moduli_and_bits_are_those_of_every_tiling_and_engine(accuracy, dtype):
+def test_moduli_and_bits_are_those_of_every_tiling_and_engine(dtype):
     a, b = (random_matrix(*x, dtype, 1.5, 3) for x in ((150, 40), (40, 30)))
     a[7] *= 1e-5
     a[8, 3], b[4, 9], a[11], b[:, 2] = np.nan, np.inf, 0, 0
-    asked = {"accuracy": accuracy}
-    expected = td.gemm(a, b, **asked)
-    assert same_bits(td.gemm(a, b, engine="reference", **asked), expected)
-    explained = td.explain(td.gemm, a, b, **asked)
+    expected = td.gemm(a, b)
+    assert same_bits(td.gemm(a, b, engine="reference"), expected)
+    explained = td.explain(td.gemm, a, b)
     for rows, k in ((150, 13), (64, 40), (37, 31)):
         x, y = (da.from_array(t, chunks=c) for t, c in ((a, (rows, k)), (b, (k, rows))))
-        assert same_bits(td.gemm(x, y, **asked).compute(scheduler="sync"), expected)
-        assert td.explain(td.gemm, x, y, **asked) == explained
+        assert same_bits(td.gemm(x, y).compute(scheduler="sync"), expected)
+        assert td.explain(td.gemm, x, y) == explained
 
 
-@pytest.mark.parametrize("accuracy", ["native", "componentwise"])
 @pytest.mark.parametrize("routine", ["herk", "syrk", "her2k", "syr2k"])
-def test_updates_take_what_their_product_takes(routine, accuracy):
+def test_updates_take_what_their_product_takes(routine):
     a, b = (random_matrix(150, 40, "complex128", 2, seed) for seed in (1, 2))
     given = [a, b] if routine.endswith("2k") else [a]
-    expected = getattr(td, routine)(*given, accuracy=accuracy)
+    expected = getattr(td, routine)(*given)
     lazy = [da.from_array(x, chunks=(40, 17)) for x in given]
-    found = getattr(td, routine)(*lazy, accuracy=accuracy)
+    found = getattr(td, routine)(*lazy)
     assert same_bits(found.compute(scheduler="sync"), expected)
     # The same rows and columns in another routine.
     op = "C" if routine.startswith("her") else "T"
-    product = td.explain(td.gemm, a, given[-1], op_b=op, accuracy=accuracy)
-    update = td.explain(getattr(td, routine), *given, accuracy=accuracy)
+    product = td.explain(td.gemm, a, given[-1], op_b=op)
+    update = td.explain(getattr(td, routine), *given)
     assert update.num_moduli == product.num_moduli > 16
-
-
-@pytest.mark.parametrize("values", [2, 30, 10**6])
-def test_of_equally_dominated_rows_the_first_are_sampled(values):
-    rng = np.random.default_rng(values)
-    sums = rng.integers(1, 1 + values, 5 * SAMPLE)
-    largest = np.zeros(len(sums), np.int32)
-    largest[rng.random(len(sums)) < 0.2] = ZERO_ROW
-    a = random_matrix(5, 5, "complex128", 1, 1)
-    spec = of_arrays(*td.gemm.ask(a, a)[:3]).spec
-    (rows,) = choose_rows([Measured(largest, sums)], spec)
-    finite = np.flatnonzero(largest == 0)
-    dominated = finite[np.argsort(sums[finite], kind="stable")[: SAMPLE // 2]]
-    assert set(dominated) <= set(rows)
-    assert (np.diff(rows) > 0).all()
-    assert SAMPLE // 2 < len(rows) <= SAMPLE
-    # However the rows are cut.
-    cuts = [0, 7, 300, len(sums)]
-    pieces = [Measured(largest[i:j], sums[i:j]) for i, j in pairwise(cuts)]
-    found = choose_rows(pieces, spec)
-    joined = [x + i for x, i in zip(found, cuts, strict=False)]
-    assert np.concatenate(joined).tolist() == rows.tolist()
-
-
-def test_rows_of_large_matrices_are_sampled():
-    a, b = (random_matrix(4 * SAMPLE, 30, "complex128", 0, seed) for seed in (1, 2))
-    plain = td.explain(td.gemm, a, b, op_b="C", equilibrate=False)
-    # Dominated rows are found wherever they are, and so are near ones.
-    a[301] = 1e-6
-    a[301, 5] = 1
-    b[77, :] = 1e-6
-    b[77, 6] = 1
-    found = td.explain(td.gemm, a, b, op_b="C", equilibrate=False)
-    assert plain.rho < 2 < 1e5 < found.rho
-    whole = td.explain(
-        td.gemm, a, b, op_b="C", equilibrate=False, accuracy="componentwise"
-    )
-    assert whole.rho == found.rho
 
 
 def test_terms_far_below_the_largest_decide_where_there_are_no_others():
@@ -158,15 +113,14 @@ def test_beyond_all_moduli_the_product_is_native_and_told():
     assert np.allclose(lazy.compute(), a @ b)
 
 
-@pytest.mark.parametrize("accuracy", ["native", "componentwise"])
 @pytest.mark.parametrize("bits", [100, 120, 124, 130, 140])
-def test_single_precision_has_no_more_range_than_its_magnitudes(accuracy, bits):
+def test_single_precision_has_no_more_range_than_its_magnitudes(bits):
     half = 2.0 ** (bits // 2)
     a, b = np.array([[half, 1.1 / half], [1.3, 1.7]]), [[0, 1.9], [1.234567, 1.1]]
     a, b = a.astype("f4"), np.array(b, "f4")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        found = td.gemm(a, b, accuracy=accuracy)
+        found = td.gemm(a, b)
     exact = float(a[0, 1]) * float(b[1, 0])
     assert abs(found[0, 0] - exact) <= 3 * 2.0**-24 * exact
     assert bool(told) == (bits > 122)
@@ -223,7 +177,7 @@ def test_given_moduli_are_taken_and_nothing_is_equilibrated():
         assert found.equilibrated == 0
         assert found.relative_to == "||a_i|| ||b_j||"
         assert found.num_moduli == td.plan(td.gemm, a, b, **asked).num_moduli
-        assert found.guaranteed
+        assert "for all pairs" in str(found)
 
 
 def test_an_explanation_is_shown_and_told_as_json():
@@ -233,22 +187,21 @@ def test_an_explanation_is_shown_and_told_as_json():
     found = td.explain(td.gemm, a, a)
     assert f"{found.num_moduli} moduli" in repr(found)
     assert '"rho": ' in found.to_json()
-    assert "expected" in str(found)
-    assert "guaranteed" in str(td.explain(td.gemm, a, a, accuracy="componentwise"))
+    assert "(|A| |B|)_ij, for all pairs" in str(found)
+    assert "at most 14.4 for all pairs" in str(found)
     assert td.explain(td.gemm, a, a, alpha=0).rho == 0
     with raises(AccuracyError, "accuracy"):
         td.explain(td.gemm, a, a, accuracy="best")
 
 
 @pytest.mark.parametrize(("decades", "passes"), [(0, 1), (6, 2)])
-@pytest.mark.parametrize("accuracy", ["native", "componentwise"])
-def test_no_tile_is_measured_twice(accuracy, decades, passes):
+def test_no_tile_is_measured_twice(decades, passes):
     """But for those that are scaled after a first look: settling measures none."""
     a, b = (da.from_array(x, chunks=10) for x in spread_pair(20, 30, 40, decades))
     ends: list[tuple] = []
     note = Callback(posttask=lambda key, *_: ends.append(key))
     with dask.config.set(scheduler="sync"), note:
-        found = td.explain(td.gemm, a, b, accuracy=accuracy)
+        found = td.explain(td.gemm, a, b)
     assert bool(found.equilibrated) == (passes == 2)
     # What earlier passes have found is measured by no task.
     made = [key for key in ends if len(key) >= 4 and key[-1] != "held"]

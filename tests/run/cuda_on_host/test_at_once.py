@@ -109,19 +109,34 @@ def calls_of_default(cuda, routine, *matrices, **options):
     return Counter(cuda.device.launched), len(cuda.device.allocated)
 
 
+@pytest.mark.parametrize("phi", [0.0, 0.5])
 @pytest.mark.parametrize("routine", [td.gemm, *UPDATES])
-def test_by_default_four_kernels_and_two_waits_choose_the_moduli(cuda, routine):
-    A, B = (random_matrix(140, 140, "complex128", 1.0, seed) for seed in (1, 2))
+def test_by_default_two_kernels_and_one_wait_choose_the_moduli(cuda, routine, phi):
+    A, B = (random_matrix(400, 400, "complex128", phi, seed) for seed in (1, 2))
     last = "fill_product" if routine is td.gemm else "fill_and_close"
-    looks = ["largest_exponents", "sums_and_extremes", "magnitudes"]
-    expected = {
-        **dict.fromkeys([*looks, "multiply_magnitudes", *STAGES, last, "send"], 1),
-        **{"memset": 2, "fetch": 2},
-    }
+    looks = ["largest_exponents", "sums_and_extremes", "memset", "fetch"]
     matrices = (A, B) if routine is td.gemm else (A,)
     calls, allocated = calls_of_default(cuda, routine, *matrices)
-    assert calls == expected
-    assert allocated == 6
+    assert calls == dict.fromkeys([*looks, *STAGES, last], 1)
+    assert allocated == 3
+
+
+def test_rounding_errors_take_one_launch_for_each_side(cuda):
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((400, 400)) + 1j * rng.standard_normal((400, 400))
+    calls, _ = calls_of_default(cuda, td.gemm, A, A)
+    assert td.explain(td.gemm, A, A).closed_by == "errors"
+    expected = dict.fromkeys(["largest_exponents", "sums_and_extremes", "fetch"], 1)
+    expected |= {"choose_exponents": 2, "error_sums": 2, "memset": 3}
+    assert calls == expected | dict.fromkeys([*STAGES, "fill_product"], 1)
+
+
+def test_open_pairs_take_one_product_and_two_waits(cuda):
+    A, B = (random_matrix(140, 140, "complex128", 1.0, seed) for seed in (1, 2))
+    calls, _ = calls_of_default(cuda, td.gemm, A, B)
+    assert td.explain(td.gemm, A, B).closed_by == "pairs"
+    assert (calls["multiply_int8"], calls["find_open"]) == (1, 1)
+    assert calls["fetch"] == 2 + calls["bound_pairs"]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -130,14 +145,14 @@ def test_what_is_shifted_is_looked_at_again(cuda, dtype):
     A[3, 4], B[5, 6] = np.nan, -np.inf
     calls, _ = calls_of_default(cuda, td.gemm, A, B)
     assert calls["largest_exponents"] == calls["sums_and_extremes"] == 2
-    assert (calls["fetch"], calls["scale_and_encode"]) == (3, 1)
+    assert calls["fetch"] == 2 + calls["find_open"] + calls["bound_pairs"]
 
 
-def test_sums_that_are_too_small_to_tell_take_another_wait(cuda):
+def test_entries_that_meet_nowhere_take_a_second_product(cuda):
     A = np.eye(40) + 0j
     calls, _ = calls_of_default(cuda, td.gemm, A, A)
-    assert (calls["largest_terms"], calls["multiply_magnitudes"]) == (1, 1)
-    assert (calls["fetch"], calls["scale_and_encode"]) == (3, 1)
+    assert (calls["multiply_int8"], calls["bound_pairs"]) == (2, 0)
+    assert (calls["fetch"], calls["scale_and_encode"]) == (2, 1)
 
 
 def test_more_than_one_square_of_256(cuda):

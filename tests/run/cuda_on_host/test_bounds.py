@@ -7,28 +7,20 @@ from tests.support.bounds import SHAPES, assert_bounds_agree, random_magnitudes
 from tests.support.cuda.operands import LAYOUTS
 from tests.support.strategies import DTYPES, spread_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda import bounds, tuning
+from twom_dist.kernels.cuda import bounds
 
 REFERENCE = get_engine("reference")
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_bounds_of_every_shape(engine, shape):
+def test_bounds_of_every_shape(engine, shape, monkeypatch):
+    monkeypatch.setattr(bounds, "_LISTED", 9)
     assert_bounds_agree(engine, *shape)
 
 
-def test_bounds_do_not_see_the_pieces(engine, monkeypatch):
-    x, y = random_magnitudes(3, 300, 1), random_magnitudes(4, 300, 2)
-    expected = REFERENCE.multiply_magnitudes(x, y, 20)
-    wanted = np.ones((3, 4), bool)
-    terms = REFERENCE.largest_terms(x, y, wanted)
-    for blocks, shortest in ((1, 1), (9, 32), (4, 64)):
-        monkeypatch.setattr(tuning, "BOUND_BLOCKS", blocks)
-        monkeypatch.setattr(tuning, "SHORTEST_BOUND", shortest)
-        bounds._bound_grid.cache_clear()
-        assert (engine.multiply_magnitudes(x, y, 20) == expected).all()
-        assert (engine.largest_terms(x, y, wanted) == terms).all()
-    bounds._bound_grid.cache_clear()
+def test_products_do_not_see_the_pieces(engine, monkeypatch):
+    monkeypatch.setattr(bounds, "LARGEST_K", 32)
+    assert_bounds_agree(engine, 30, 20, 100)
 
 
 class Unmultiplied(np.ndarray):
@@ -45,17 +37,17 @@ class Unmultiplied(np.ndarray):
 def test_no_blas_multiplies_what_decides_about_moduli(engine):
     with pytest.raises(AssertionError):
         np.eye(2).view(Unmultiplied) @ np.eye(2)
-    x, y = (random_magnitudes(600, 40, seed).view(Unmultiplied) for seed in (1, 2))
-    found = engine.multiply_magnitudes(x, y, 20)
-    assert (found == REFERENCE.multiply_magnitudes(*map(np.asarray, (x, y)), 20)).all()
-    assert "multiply_magnitudes" in engine.device.launched
+    x, y = (random_magnitudes(60, 40, seed).view(Unmultiplied) for seed in (1, 2))
+    found = engine.multiply_digits(x, y, 2)
+    expected = REFERENCE.multiply_digits(*map(np.asarray, (x, y)), 2)
+    assert (found == expected).all()
+    assert engine.device.launched.count("multiply_int8") == 3
     a = np.stack([spread_matrix(9, 40, "complex128")] * 2).view(Unmultiplied)
     largest = engine.largest_exponents(a)
     known = largest, engine.square_sums(a, largest, 20)
-    for stage in ("smallest_cosines", "row_sums"):
-        operands = (a, a, known, known) if stage == "smallest_cosines" else (a, *known)
-        expected = getattr(REFERENCE, stage)(*map(_plain, operands), 20)
-        assert getattr(engine, stage)(*operands, 20) == pytest.approx(expected, 1e-5)
+    operands = a, a, known, known
+    expected = REFERENCE.smallest_cosines(*map(_plain, operands), 20)
+    assert engine.smallest_cosines(*operands, 20) == pytest.approx(expected, 1e-5)
 
 
 def _plain(x):
@@ -82,8 +74,7 @@ def test_smallest_cosines_of_pieces_of_a_stack(engine, monkeypatch, m, n, k):
 def stages(x, columns):
     """What the reference finds one after the other."""
     largest = REFERENCE.largest_exponents(x)
-    sums = REFERENCE.square_sums(x, largest, 20)
-    found = [largest, sums]
+    found = [largest, *REFERENCE.row_sums(x, largest, 20)]
     return [*found, REFERENCE.column_exponents(x, largest)] if columns else found
 
 
@@ -96,7 +87,7 @@ def test_a_survey_is_its_stages(engine, dtype, columns):
     layouts = list(LAYOUTS.values())
     for lay, other in zip(layouts, layouts[1:] + layouts[:1], strict=True):
         for operands in ([lay(x)], [lay(x), other(y)]):
-            found = engine.survey(operands, 20, columns=columns)
+            found = engine.survey(operands, 20, totals=True, columns=columns)
             brought = engine.fetch([t for own in found for t in own if t is not None])
             wanted = [t for own in expected[: len(operands)] for t in own]
             for own, other_one in zip(brought, wanted, strict=True):
@@ -106,6 +97,6 @@ def test_a_survey_is_its_stages(engine, dtype, columns):
 def test_long_rows_are_surveyed_in_pieces(engine):
     x = spread_matrix(6, 5000, "float64")
     for operand in (x, x.T, np.asfortranarray(x)):
-        found = engine.survey([operand], 20, columns=True)[0]
+        found = engine.survey([operand], 20, totals=True, columns=True)[0]
         for own, wanted in zip(found, stages(operand, True), strict=True):
             assert (own == wanted).all()

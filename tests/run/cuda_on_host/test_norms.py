@@ -9,7 +9,6 @@ from tests.support.cases import cases
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
 from tests.support.strategies import DTYPES, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.operands import Sample
 from twom_dist.moduli import (
     NONFINITE_ROW,
     ZERO_ROW,
@@ -21,16 +20,19 @@ REFERENCE = get_engine("reference")
 
 
 def expected_norms(x) -> list[np.ndarray]:
-    """Largest exponents, and square sums of two precisions."""
+    """Largest exponents, and sums of two precisions."""
     largest = REFERENCE.largest_exponents(x)
-    return [largest, *(REFERENCE.square_sums(x, largest, bits) for bits in (20, 11))]
+    return [largest, *(REFERENCE.row_sums(x, largest, bits) for bits in (20, 11))]
 
 
 def assert_norms_agree(calls, x, expected=None, **mapping) -> None:
     largest = calls.largest_exponents(x, **mapping)
-    sums = [calls.square_sums(x, largest, bits, **mapping) for bits in (20, 11)]
-    pairs = zip([largest, *sums], expected or expected_norms(x), strict=True)
-    assert all((found == wanted).all() for found, wanted in pairs)
+    sums = [calls.row_sums(x, largest, bits, **mapping) for bits in (20, 11)]
+    expected = expected or expected_norms(x)
+    pairs = zip([largest, *sums], expected, strict=True)
+    assert all((found == np.array(wanted)).all() for found, wanted in pairs)
+    squares = calls.square_sums(x, largest, 20, **mapping)
+    assert (squares == expected[1][0]).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -90,13 +92,10 @@ def test_tiles_add_and_take_the_maximum(calls):
 def test_magnitudes(engine, dtype):
     x = extreme_matrix(dtype)
     largest = REFERENCE.largest_exponents(x)
-    rows = np.array([2, 0, len(x) - 1])
-    for chosen in (np.arange(len(x)), rows, rows[:0]):
-        (expected,) = REFERENCE.magnitudes([Sample(x, largest, chosen)])
-        for layout in LAYOUTS.values():
-            sample = Sample(layout(x), largest, chosen)
-            for found in engine.magnitudes([sample]), engine.magnitudes([sample] * 2):
-                assert all((own == expected).all() for own in found)
+    expected = REFERENCE.magnitudes(x, largest)
+    for layout in LAYOUTS.values():
+        assert (engine.magnitudes(layout(x), largest) == expected).all()
+    assert engine.magnitudes(x[:0], largest[:0]).shape == (0, x.shape[1])
 
 
 @pytest.mark.parametrize("choice", [("2m", 1), ("2m", 16), ("hybrid", 49), ("real", 9)])
@@ -113,3 +112,17 @@ def test_exponents_follow_the_rule(calls, choice):
     for own in (sums, np.maximum(near + rng.integers(-1, 2, 700), 1)):
         found = calls.choose_exponents(largest, own.astype(np.int64), rule)
         assert (found == REFERENCE.choose_exponents(largest, own, rule)).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sums_of_rounding_errors(engine, dtype):
+    for x in (extreme_matrix(dtype), spread_matrix(37, 75, dtype)):
+        largest = REFERENCE.largest_exponents(x)
+        squares = REFERENCE.square_sums(x, largest, 20)
+        for choice in (("real", 3), ("real", 15)):
+            rule = scaling_rule(residue_system(*choice), x.shape[1])
+            e = REFERENCE.choose_exponents(largest, squares, rule)
+            for bits in (20, 11):
+                expected = REFERENCE.error_sums(x, e, bits)
+                for layout in LAYOUTS.values():
+                    assert (engine.error_sums(layout(x), e, bits) == expected).all()

@@ -78,32 +78,36 @@ class Calls:
         blocks, args = strips(x, across, span)
         with guarded((rows,), i32) as out, guarded((rows,), i64) as sums:
             out[:] = ZERO_ROW
-            args = (*args, *ABSENT, None, None, out, None, sums, None)
+            args = (*args, *ABSENT, None, None, out, None, i32(1), sums, None)
             if blocks > 0:
                 grid = blocks, 1, 1
                 self.kernels.launch(module, "largest_exponents", grid, WARP, args)
                 assert not sums.any()
         return out
 
-    def square_sums(
+    def row_sums(
         self,
         x: np.ndarray,
         largest: np.ndarray,
         norm_bits: int,
         across: bool = False,
         span: int = 64,
+        kinds: int = 2,
     ) -> np.ndarray:
         module, rows = module_for("norms", x.dtype), len(x)
         blocks, args = strips(x, across, span)
-        with guarded((rows,), i64) as sums:
+        with guarded((kinds, rows), i64) as sums:
             sums[:] = 0
             args += (*ABSENT, i64(1), i64(1), None, None, largest, None)
-            args += (i32(norm_bits),)
+            args += (i32(norm_bits), i32(kinds))
             args += (sums, None, None, None)
             if blocks > 0:
                 grid = blocks, 1, 1
                 self.kernels.launch(module, "sums_and_extremes", grid, WARP, args)
         return sums
+
+    def square_sums(self, *args: Any, **options: Any) -> np.ndarray:
+        return self.row_sums(*args, **options, kinds=1)[0]
 
     def choose_exponents(
         self, largest: np.ndarray, sums: np.ndarray, rule: ScalingRule

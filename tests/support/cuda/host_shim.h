@@ -22,6 +22,9 @@ struct alignas(8) uint2 {
 struct alignas(16) int4 {
   int x, y, z, w;
 };
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
 struct alignas(16) uint4 {
   unsigned int x, y, z, w;
 };
@@ -121,6 +124,8 @@ static inline float __fmaf_ieee_rn(float x, float y, float z) {
   return __builtin_fmaf(x, y, z);
 }
 static inline double __dsqrt_rn(double x) { return __builtin_sqrt(x); }
+static inline float rsqrtf(float x) { return 1 / __builtin_sqrtf(x); }
+static inline float __ull2float_rn(unsigned long long x) { return (float)x; }
 
 // Not by <cmath>, which takes the compiler as long as the rest.
 #define OF_BOTH(name)                                                 \

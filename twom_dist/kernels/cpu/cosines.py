@@ -13,25 +13,6 @@ from .threads import ranges, run_each
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
-def row_sums(x: Array, largest: Array, sums: Array, bits: int) -> Array:
-    """Add up the rows, of norm 1; 0, which tells nothing, where factors overflow."""
-    rows, one, two = _scaled(x, largest, sums, bits)
-    out = np.full(len(rows), x.shape[-1] ** 0.5, np.float32)
-    limits = np.finfo(x.dtype)
-    with np.errstate(over="ignore", under="ignore"):
-        factor = (one * two).astype(limits.dtype)
-    kernel = _add_real if x.dtype.kind == "f" else _add_complex
-    parts = rows.view(limits.dtype)
-    run_each(
-        lambda r: kernel(parts, factor, *r, out),
-        ranges(len(rows), smallest=16, each=x.shape[-1]),
-    )
-    e = largest.reshape(-1)
-    # Norms are within 2^32 of the largest entry.
-    out[~norms.is_sentinel(e) & (np.abs(e) > limits.maxexp - 32)] = 0
-    return out.reshape(x.shape[:-1])
-
-
 def smallest_cosines(
     x: Array, y: Array, of_x: tuple[Array, Array], of_y: tuple[Array, Array], bits: int
 ) -> Array:
@@ -68,31 +49,6 @@ def _scaled(
     rows = np.ascontiguousarray(x, x.dtype.newbyteorder("="))
     flat = read_only(rows.reshape(-1, x.shape[-1]))
     return flat, one.reshape(-1), two.reshape(-1)
-
-
-@kernel(fastmath=_ANY_ORDER)
-def _add_complex(parts, factor, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Add up the magnitudes of parts[rows, 2 k] times the factors of their rows."""
-    for i in range(lo, hi):
-        f, source, total = factor[i], parts[i], np.float32(0)
-        if f == 0.0:
-            continue
-        for t in range(source.size // 2):
-            re, im = source[2 * t] * f, source[2 * t + 1] * f
-            total += np.sqrt(np.float32(re * re + im * im))
-        out[i] = total
-
-
-@kernel(fastmath=_ANY_ORDER)
-def _add_real(parts, factor, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Do the same for real numbers."""
-    for i in range(lo, hi):
-        f, source, total = factor[i], parts[i], np.float32(0)
-        if f == 0.0:
-            continue
-        for t in range(source.size):
-            total += np.float32(np.abs(source[t] * f))
-        out[i] = total
 
 
 @kernel

@@ -10,24 +10,31 @@ import numpy as np
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
-from ..bounds import fetch, largest_terms, multiply_magnitudes
 from ..family import Family
 from ..finish import mirror_tile, scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
+from ..waiting import fetch
 from . import norms, sums
 from .announce import announce_compilation
 from .buffers import empty
 from .closing import close_tiles
-from .cosines import row_sums, smallest_cosines
+from .cosines import smallest_cosines
 from .decode import as_parts, decode_tile
 from .encode import encode_planes
 from .encoded import DEPTH, GROUP, CpuEncoded
 from .fingerprint import fingerprint_words
 from .layout import flat_parts, listed, read_only, straighten, tall
+from .magnitudes import (
+    bound_pairs,
+    error_sums,
+    find_open,
+    magnitudes,
+    multiply_digits,
+    row_sums,
+)
 from .mirrors import fill_mirrors
 from .multiply import multiply_planes, name_kernel
-from .samples import magnitudes
 from .threads import limit_threads, ranges, run_each, run_pieces, task_threads
 from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
 
@@ -42,10 +49,12 @@ class CpuEngine:
     family: Family = "numpy"
     survey = None
     fetch = staticmethod(fetch)
-    multiply_magnitudes = staticmethod(multiply_magnitudes)
-    largest_terms = staticmethod(largest_terms)
-    magnitudes = staticmethod(magnitudes)
     row_sums = staticmethod(row_sums)
+    error_sums = staticmethod(error_sums)
+    magnitudes = staticmethod(magnitudes)
+    multiply_digits = staticmethod(multiply_digits)
+    find_open = staticmethod(find_open)
+    bound_pairs = staticmethod(bound_pairs)
     smallest_cosines = staticmethod(smallest_cosines)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)

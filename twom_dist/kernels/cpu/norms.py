@@ -153,29 +153,6 @@ def square_sums_outer(x, factor1, factor2, columns, lo, hi, out):  # type: ignor
 
 
 @kernel
-def relative_magnitudes(x, across, columns, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Find magnitudes of x[i, j, part] times factors, of i or, if across, of j.
-
-    `columns`: factors of the entries of the other axis, applied first; or empty.
-    """
-    shifted = columns.size > 0
-    for i in range(lo, hi):
-        for j in range(x.shape[1]):
-            row, column = (j, i) if across else (i, j)
-            f1, f2 = factor1[row], factor2[row]
-            square, some = 0.0, False
-            for part in range(x.shape[2]):
-                t = np.float64(x[i, j, part])
-                if shifted:
-                    t *= columns[column]
-                some |= t != 0.0
-                t = t * f1 * f2
-                square += t * t
-            value = np.float32(max(np.sqrt(square), 2.0**-126))
-            out[i, j] = value if some and f1 != 0.0 else np.float32(0)
-
-
-@kernel
 def rule_exponents(largest, sums, power, leading, norm_bits, out):  # type: ignore[no-untyped-def]
     """`ScalingRule.exponent` of each row, on unsigned integers."""
     for i in range(out.size):

@@ -1,36 +1,113 @@
-"""Products of magnitudes: the launches of bounds.cu.
+"""Products of magnitudes: the launches of bounds.cu, and int8 products.
 
-None by cuBLAS: its products of doubles and singles may be emulated, by a setting of the
+None of doubles and singles by cuBLAS: they may be emulated, by a setting of the
 environment or of its handle, to fewer bits than those that decide about moduli.
 """
-
-from typing import Any
 
 import numpy as np
 
 from ...moduli import ZERO_ROW
 from ...typing import Array
 from ..fallbacks import unit_rows
-from ..family import namespace
-from . import tuning
-from .launch import LARGEST_STACK, Device, Triple, remember
+from ..family import convert, family_of, namespace
+from .int8_gemm import LARGEST_K, align, largest_k
+from .launch import LARGEST_STACK, Device, size_args, tile_grid
 from .sources import module_for
 
+# Pairs that are listed by the launch that counts them.
+_LISTED = 1 << 14
 _SIDE = 64  # of the squares of pairs that a block takes
 
 
-def multiply_magnitudes(device: Device, x: Array, y: Array, bits: int) -> Array:
-    """Sum floor(x 2^bits) floor(y 2^bits) along k."""
-    sums = device.filled((len(x), len(y)), np.int64)
-    _bound(device, "multiply_magnitudes", x, y, np.int32(bits), sums)
-    return sums
+def multiply_digits(device: Device, x: Array, y: Array, digits: int) -> Array:
+    """Multiply leading digits: one product of planes, or three."""
+    (m, k), n = x.shape, len(y)
+    wide = digits == 2 or k > LARGEST_K
+    total = device.filled((m, n), np.int64 if wide else np.int32)
+    if 0 in (m, n, k):
+        return total
+    left, right = (_take_digits(device, t, digits) for t in (x, y))
+    rows, columns = left.shape[1], right.shape[1]
+    for lo in range(0, left.shape[2], LARGEST_K):
+        a, b = (t[:, :, lo : lo + LARGEST_K] for t in (left, right))
+        pairs = ((0, 0),) if digits < 2 else ((0, 0), (0, 1), (1, 0))
+        for i, j in pairs:
+            sums = device.empty((1, rows, columns), np.int32)
+            _multiply(device, a[i : i + 1], b[j : j + 1], sums)
+            own = sums[0, :m, :n].astype(total.dtype)
+            total += own * 128 if (digits, i, j) == (2, 0, 0) else own
+    return total
 
 
-def largest_terms(device: Device, x: Array, y: Array) -> Array:
-    """Find the exponents of the largest terms."""
-    terms = device.filled((len(x), len(y)), np.int32, ZERO_ROW & 0xFF)
-    _bound(device, "largest_terms", x, y, terms)
-    return terms
+def _take_digits(device: Device, x: Array, digits: int) -> Array:
+    """Cut magnitudes to planes of bytes, padded with zeros."""
+    rows, k = x.shape
+    planes = device.empty((max(1, digits), align(rows), align(k)), np.int8)
+    given = x, *size_args(rows, k), planes, *size_args(*planes.shape[1:])
+    grid = tile_grid(*planes.shape[1:])
+    args = *given, np.int32(digits)
+    device.launch(module_for("bounds"), "take_digits", *grid, args)
+    return planes
+
+
+def _multiply(device: Device, x: Array, y: Array, sums: Array) -> None:
+    """Write x y^T to sums, by what multiplies exactly on this device."""
+    if device.element() == "int8":
+        device.multiply_int8(x, y, sums)
+        return
+    step = largest_k([2 * 127], "float16")
+    parts = device.empty(sums.shape, np.float32)
+    sums[...] = 0
+    for lo in range(0, x.shape[2], step):
+        left, right = (t[:, :, lo : lo + step].astype(np.float16) for t in (x, y))
+        device.multiply_float16(left, right, parts)
+        sums += parts.astype(np.int32)
+
+
+def find_open(
+    device: Device, products: Array, left: Array, right: Array, factor: float
+) -> tuple[Array, Array, Array]:
+    """List pairs: again if there are more than the list holds."""
+    m, n = products.shape
+    if 0 in (m, n):
+        return tuple(np.zeros((3, 0), np.int64))  # type: ignore[return-value]
+    ends = [device.send(x) for x in (left, right)]
+    given = (products, None) if products.dtype == np.int64 else (None, products)
+    capacity, count = _LISTED, 0
+    while True:
+        found = device.filled_together((((1,), np.int64), ((capacity,), np.int64)), 0)
+        args = *given, *size_args(m, n), *ends, np.float64(factor)
+        args = *args, np.int64(capacity), *found
+        grid = tile_grid(m, n)
+        device.launch(module_for("bounds"), "find_open", *grid, args)
+        counted, places = device.fetch(found)
+        count = int(counted[0])
+        if count <= capacity:
+            break
+        capacity = count
+    rows, columns = np.divmod(np.sort(places[:count]), n)
+    family = family_of(products)
+    which = (convert(x, family) for x in (rows, columns))
+    own = convert(products[tuple(which)], "numpy") if count else places[:0]
+    return rows, columns, own.astype(np.int64)
+
+
+def bound_pairs(
+    device: Device, x: Array, y: Array, rows: Array, columns: Array, bits: int
+) -> tuple[Array, Array]:
+    """Sum products and find largest terms, a warp for each pair; and fetch both."""
+    count, k = len(rows), x.shape[1]
+    if 0 in (count, k):
+        return np.zeros(count, np.int64), np.full(count, ZERO_ROW, np.int32)
+    parts = ((count,), np.int64), ((count,), np.int32)
+    sums, fields = device.filled_together(parts, 0)
+    places = [device.send(np.asarray(t, np.int64)) for t in (rows, columns)]
+    args = (x, y, *size_args(k, count), *places, np.int32(bits), sums, fields)
+    grid = -(-count // 8), 1, 1
+    device.launch(module_for("bounds"), "bound_pairs", grid, (32, 8, 1), args)
+    sums, fields = device.fetch([sums, fields])
+    # Exponents are 127 less than fields, and those of numbers begin at 1.
+    return sums, np.where(fields == 0, np.int32(ZERO_ROW), fields - np.int32(254))
 
 
 def smallest_cosines(
@@ -56,24 +133,3 @@ def smallest_cosines(
         args = left[part], np.int64(m), right[part], *sizes, found[part]
         device.launch(module_for("bounds"), "smallest_sums", grid, (256, 1, 1), args)
     return xp.minimum(found.view(np.float32), np.float32(1))
-
-
-def _bound(device: Device, name: str, x: Array, y: Array, *last: Any) -> None:
-    """Launch a kernel of bounds.cu."""
-    (m, k), n = x.shape, len(y)
-    if 0 in (m, n, k):
-        return
-    grid, span = _bound_grid(m, n, k)
-    sizes = np.int64(n), np.int64(k), np.int64(span)
-    args = (x, np.int64(m), y, *sizes, *last)
-    device.launch(module_for("bounds"), name, grid, (256, 1, 1), args)
-
-
-@remember
-def _bound_grid(m: int, n: int, k: int) -> tuple[Triple, int]:
-    """Grid over squares of 64 x 64 pairs and pieces along k, and the pieces' length."""
-    squares = -(-m // _SIDE) * -(-n // _SIDE)
-    pieces = max(1, tuning.BOUND_BLOCKS // squares)
-    span = max(tuning.SHORTEST_BOUND, -(-k // pieces))
-    span = -(-span // 32) * 32
-    return (squares, -(-k // span), 1), span

@@ -12,12 +12,9 @@ import numpy as np
 from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
 from ..fallbacks import column_exponents as columns_of_stack
-from ..fallbacks import row_sums
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
-from ..operands import Sample
-from ..survey import Surveyed
-from . import bounds, finish, norms, tables, tuning
+from . import finish, norms, tables, tuning
 from .at_once import multiply_at_once
 from .decode import decode_residues
 from .device import open_device
@@ -37,6 +34,7 @@ from .launch import (
     stack_stride,
     strip_grid,
 )
+from .look import CudaLook
 from .multiply import add_residues, combine_mirrors, multiply_products
 from .products import deriving_pays, multiply_fused
 from .quarters import choose_levels, multiply_in_quarters
@@ -44,12 +42,11 @@ from .sources import module_for
 from .workspace import available_bytes, fit_tiles, sums_bytes, working_bytes
 
 
-class CudaEngine:
+class CudaEngine(CudaLook):
     """The contract on CuPy and cuBLAS; see `twom_dist.kernels.contract`."""
 
     name = "cuda"
     family: Family = "cupy"
-    row_sums = staticmethod(row_sums)
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -111,50 +108,12 @@ class CudaEngine:
         args = by_rows(x), largest.reshape(-1), norm_bits, shifts
         return norms.square_sums(self.device, *args).reshape(x.shape[:-1])
 
-    def survey(
-        self,
-        operands: Sequence[Array],
-        norm_bits: int,
-        *,
-        columns: bool,
-        shifts: Sequence[Array] | None = None,
-    ) -> list[Surveyed]:
-        """Find all of these in two launches."""
-        return norms.survey(self.device, operands, norm_bits, columns, shifts or ())
-
-    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
-        """Copy arrays of one allocation to the host, and wait for them."""
-        return self.device.fetch(arrays)
-
     def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
         """Apply the rule to each row."""
         found = norms.choose_exponents(
             self.device, largest.reshape(-1), sums.reshape(-1), rule
         )
         return found.reshape(largest.shape)
-
-    def magnitudes(self, samples: Sequence[Sample]) -> list[Array]:
-        """Round the magnitudes of entries, relative to their rows, to 8 bits."""
-        return norms.take_magnitudes(self.device, samples)
-
-    def multiply_magnitudes(self, x: Array, y: Array, bits: int) -> Array:
-        """Sum products of magnitudes, as integers."""
-        return bounds.multiply_magnitudes(self.device, x, y, bits)
-
-    def smallest_cosines(
-        self,
-        x: Array,
-        y: Array,
-        of_x: tuple[Array, Array],
-        of_y: tuple[Array, Array],
-        bits: int,
-    ) -> Array:
-        """Sum products of magnitudes in single precision, by one kernel."""
-        return bounds.smallest_cosines(self.device, x, y, of_x, of_y, bits)
-
-    def largest_terms(self, x: Array, y: Array, wanted: Array) -> Array:
-        """Find the exponents of the largest terms, of all pairs."""
-        return bounds.largest_terms(self.device, x, y)
 
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place; waits for the device."""

@@ -9,14 +9,14 @@
 // The operands are x and y; without y its sizes are 0 and its span is 1.
 
 // largest[row] = max(largest[row], exponents of its parts), filled with ZERO_ROW before;
-// sums[row] = 0 for the kernel that adds to them, unless they are null.
+// sums[i, row] = 0, i < kinds, for the kernel that adds to them, unless they are null.
 extern "C" __global__ void __launch_bounds__(256)
 largest_exponents(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
                   int64 x_k_stride, int64 x_span, int32 x_across, const REAL* y,
                   int64 y_rows, int64 y_k, int64 y_row_stride, int64 y_k_stride,
                   int64 y_span, int32 y_across, const int32* x_shifts,
                   const int32* y_shifts, int32* x_largest, int32* y_largest,
-                  uint64* x_sums, uint64* y_sums) {
+                  int32 kinds, uint64* x_sums, uint64* y_sums) {
   Operand own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
   uint32 block = blockIdx.x;
   if (!claim_block(block, own)) {
@@ -26,7 +26,9 @@ largest_exponents(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
     x_sums = y_sums;
   }
   Strip strip = locate_strip(own, block);
-  if (strip.leads && x_sums != nullptr) x_sums[strip.row] = 0;
+  if (strip.leads && x_sums != nullptr) {
+    for (int32 i = 0; i < kinds; ++i) x_sums[i * own.rows + strip.row] = 0;
+  }
   Bits own_largest = 0;
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
@@ -38,21 +40,27 @@ largest_exponents(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
   }
 }
 
-// sums[row] += sum(ceil(|part| 2^(norm_bits - e))^2), modulo 2^64 and below 2^63 in
-// total (twom_dist.moduli.norm_bits); zeroed before, nothing added to sentinel rows.
+// sums[0, row] += sum(ceil(|part| 2^(norm_bits - e))^2), modulo 2^64 and below 2^63 in
+// total (twom_dist.moduli.norm_bits); if there are two kinds, sums[1, row] += magnitudes
+// of the entries in these units. Zeroed before, nothing added to sentinel rows.
+template <int32 KINDS>
 __device__ __forceinline__ void add_squares(const Operand& own, const Strip& strip,
                                             const int32* shifts, const int32* largest,
                                             int32 norm_bits, uint64* sums) {
   if (strip.first >= strip.last) return;
   int32 e = largest[strip.row];
   if (is_sentinel(e)) return;
-  uint64 total = 0;
+  uint64 squares = 0;
+  uint32 magnitudes = 0;  // a thread takes less than 2^11 elements
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
     Element element = shift_element(load_element(own, strip, c), shifts, c);
-    total += square_of(element, norm_bits - e);
+    uint64 square = square_of(element, norm_bits - e);
+    squares += square;
+    if (KINDS == 2) magnitudes += magnitude_of(square);
   }
-  if (total != 0) atomicAdd(sums + strip.row, total);
+  if (squares != 0) atomicAdd(sums + strip.row, squares);
+  if (magnitudes != 0) atomicAdd(sums + own.rows + strip.row, (uint64)magnitudes);
 }
 
 // For each column, a row of the transposed operand: the largest exponent less that of the
@@ -100,16 +108,23 @@ sums_and_extremes(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
                   int64 y_span, int32 y_across, int64 x_column_span,
                   int64 y_column_span, const int32* x_shifts, const int32* y_shifts,
                   const int32* x_largest, const int32* y_largest,
-                  int32 norm_bits, uint64* x_sums, uint64* y_sums, int32* x_extremes,
-                  int32* y_extremes) {
+                  int32 norm_bits, int32 kinds, uint64* x_sums, uint64* y_sums,
+                  int32* x_extremes, int32* y_extremes) {
   Operand x_own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
   Operand y_own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
   uint32 block = blockIdx.x;
   bool sums = x_sums != nullptr, first = sums && claim_block(block, x_own);
   if (first || (sums && claim_block(block, y_own))) {
     Operand own = first ? x_own : y_own;
-    add_squares(own, locate_strip(own, block), first ? x_shifts : y_shifts,
-                first ? x_largest : y_largest, norm_bits, first ? x_sums : y_sums);
+    Strip strip = locate_strip(own, block);
+    const int32* shifts = first ? x_shifts : y_shifts;
+    const int32* largest = first ? x_largest : y_largest;
+    uint64* out = first ? x_sums : y_sums;
+    if (kinds == 2) {
+      add_squares<2>(own, strip, shifts, largest, norm_bits, out);
+    } else {
+      add_squares<1>(own, strip, shifts, largest, norm_bits, out);
+    }
     return;
   }
   x_own = {x, x_k, x_rows, x_k_stride, x_row_stride, x_column_span, !x_across};
@@ -120,30 +135,51 @@ sums_and_extremes(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
                 first ? x_extremes : y_extremes);
 }
 
-// out[i * k + c] = the leading half of the float32 that is nearest to
-// sqrt(re^2 + im^2) 2^-e, which is at least 2^-126 where the entry is not 0; zeros in
-// sentinel rows. Of the rows chosen[i] of x, and then of y. Grid as of scale_and_add. Must
-// move sizeof(element) + 2 bytes.
+// sums[row] += sum(ceil(|y - rint(y)| unit)^2), y = |part| 2^exponents[row], unit <= 2^20;
+// zeroed before, nothing added to rows that are not finite.
 extern "C" __global__ void __launch_bounds__(256)
-magnitudes(const REAL* x, int64 x_row_stride, int64 x_k_stride, const int32* x_largest,
-           const int32* x_shifts, int64 x_count, const REAL* y, int64 y_row_stride,
-           int64 y_k_stride, const int32* y_largest, const int32* y_shifts,
-           int64 y_count, const int64* chosen, int64 k, uint16* out) {
+error_sums(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
+           int64 span, int32 across, const int32* shifts, const int32* exponents,
+           double unit, uint64* sums) {
+  Operand own = {x, rows, k, row_stride, k_stride, span, across};
+  Strip strip = locate_strip(own, blockIdx.x);
+  if (strip.first >= strip.last) return;
+  int32 e = exponents[strip.row];
+  if (is_sentinel(e)) return;
+  double one = power_of_two(e >> 1), two = power_of_two(e - (e >> 1));
+  uint64 total = 0;
+  for (int64 c = strip.first; c < strip.last; c += strip.step) {
+    Element element = shift_element(load_element(own, strip, c), shifts, c);
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      double t = fabs(widen(element.part[part]));
+      double scaled = __dmul_rn(__dmul_rn(t, one), two);
+      double error = ceil(__dmul_rn(fabs(__dadd_rn(scaled, -rint(scaled))), unit));
+      // A product that underflows to 0 stands for a ceiling of 1.
+      if (scaled == 0 && magnitude_bits(element.part[part]) != 0) error = 1;
+      total += (uint64)error * (uint64)error;
+    }
+  }
+  if (total != 0) atomicAdd(sums + strip.row, total);
+}
+
+// out[row * k + c] = the leading half of the float32 that is nearest to
+// sqrt(re^2 + im^2) 2^-e, which is at least 2^-126 where the entry is not 0; zeros in
+// sentinel rows. Grid as of scale_and_add. Must move sizeof(element) + 2 bytes.
+extern "C" __global__ void __launch_bounds__(256)
+magnitudes(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
+           const int32* largest, const int32* shifts, uint16* out) {
   int64 c = (int64)blockIdx.x * blockDim.x + threadIdx.x;
   if (c >= k) return;
-  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
-  for (; i < x_count + y_count; i += (int64)gridDim.y * blockDim.y) {
-    bool first = i < x_count;
-    int64 row = chosen[i];
-    int32 e = (first ? x_largest : y_largest)[row];
+  int64 row = (int64)blockIdx.y * blockDim.y + threadIdx.y;
+  for (; row < rows; row += (int64)gridDim.y * blockDim.y) {
+    int32 e = largest[row];
     uint32 found = 0;
     if (!is_sentinel(e)) {
       // Two factors: one may leave the numbers.
       double one = power_of_two(-e >> 1), two = power_of_two(-e - (-e >> 1));
-      Element element =
-          first ? load_element(x, row * x_row_stride + c * x_k_stride)
-                : load_element(y, row * y_row_stride + c * y_k_stride);
-      element = shift_element(element, first ? x_shifts : y_shifts, c);
+      Element element = load_element(x, row * row_stride + c * k_stride);
+      element = shift_element(element, shifts, c);
       double square = 0;
       bool some = false;
 #pragma unroll
@@ -157,7 +193,7 @@ magnitudes(const REAL* x, int64 x_row_stride, int64 x_k_stride, const int32* x_l
       narrow(root > power_of_two(-126) ? root : power_of_two(-126), value);
       if (some) found = __float_as_uint(value) >> 16;
     }
-    out[i * k + c] = (uint16)found;
+    out[row * k + c] = (uint16)found;
   }
 }
 

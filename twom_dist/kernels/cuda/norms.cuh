@@ -45,6 +45,16 @@ __device__ __forceinline__ uint64 square_of(const Element& element, int32 shift)
   return total;
 }
 
+// A magnitude from the sum of its parts' squares, at most 2^41, as Engine.row_sums has it:
+// max(0, isqrt(square) - 2). The root of float32 is off by less than 1, whatever the chip.
+__device__ __forceinline__ uint32 magnitude_of(uint64 square) {
+  float near = __ull2float_rn(square);
+  uint32 root = square == 0 ? 0 : (uint32)__fmaf_ieee_rn(near, rsqrtf(near), 0.0f);
+  if ((uint64)root * root > square) --root;
+  if ((uint64)(root + 1) * (root + 1) <= square) ++root;
+  return root > 2 ? root - 2 : 0;
+}
+
 // ScalingRule.exponent: of a row's largest exponent and square sum.
 __device__ __forceinline__ int32 choose_exponent(int32 e, int64 sum, int32 power,
                                                  uint64 leading, int32 norm_bits) {

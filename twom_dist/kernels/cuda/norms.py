@@ -7,7 +7,6 @@ import numpy as np
 
 from ...moduli import ZERO_ROW, ScalingRule
 from ...typing import Array
-from ..operands import Sample
 from ..survey import Surveyed
 from .launch import (
     Device,
@@ -18,7 +17,6 @@ from .launch import (
     operand_args,
     remember,
     size_args,
-    strides,
     strip_grid,
     tile_grid,
 )
@@ -32,26 +30,32 @@ def survey(
     device: Device,
     operands: Sequence[Array],
     norm_bits: int,
+    totals: bool,
     columns: bool,
     shifts: Sequence[Array],
 ) -> list[Surveyed]:
     """Look at one or two operands in two launches."""
     shapes = tuple(x.shape for x in operands)
-    found = device.filled_together(_survey_parts(shapes, columns), _FILL)
+    found = device.filled_together(_survey_parts(shapes, totals, columns), _FILL)
     count = len(operands)
     largest, sums, extremes = (found[i : i + count] for i in range(0, 3 * count, count))
     _find_largest(device, operands, shifts, largest, sums)
     _sum_and_look(device, operands, shifts, largest, norm_bits, sums, extremes)
-    if not columns:
-        return [Surveyed(*x) for x in zip(largest, sums, strict=True)]
-    return [Surveyed(*x) for x in zip(largest, sums, extremes, strict=True)]
+    return [
+        Surveyed(
+            largest[i], *sums[i], *(() if totals else (None,)), *extremes[i : i + 1]
+        )
+        for i in range(count)
+    ]
 
 
 @remember
-def _survey_parts(shapes: tuple[tuple[int, int], ...], columns: bool) -> Parts:
+def _survey_parts(
+    shapes: tuple[tuple[int, int], ...], totals: bool, columns: bool
+) -> Parts:
     """List what one allocation holds."""
     parts: list[Any] = [((rows,), np.int32) for rows, _ in shapes]
-    parts += [((rows,), np.int64) for rows, _ in shapes]
+    parts += [((1 + totals, rows), np.int64) for rows, _ in shapes]
     if columns:
         parts += [((3, k), np.int32) for _, k in shapes]
     return tuple(parts)
@@ -69,7 +73,26 @@ def square_sums(
     device: Device, x: Array, largest: Array, norm_bits: int, shifts: Array | None
 ) -> Array:
     """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-    sums = device.filled((x.shape[0],), np.int64)
+    return _sum_rows(device, x, largest, norm_bits, shifts, 1)[0]
+
+
+def row_sums(
+    device: Device, x: Array, largest: Array, norm_bits: int, shifts: Array | None
+) -> tuple[Array, Array]:
+    """Sum squares and magnitudes of each row."""
+    squares, totals = _sum_rows(device, x, largest, norm_bits, shifts, 2)
+    return squares, totals
+
+
+def _sum_rows(
+    device: Device,
+    x: Array,
+    largest: Array,
+    norm_bits: int,
+    shifts: Array | None,
+    kinds: int,
+) -> Array:
+    sums = device.filled((kinds, x.shape[0]), np.int64)
     if x.size:
         _sum_and_look(device, [x], [shifts], [largest], norm_bits, [sums], [])
     return sums
@@ -92,7 +115,7 @@ def _find_largest(
 ) -> None:
     """Take the maximum with `largest`, and set `sums` to 0."""
     blocks, block, args = _list_operands(operands)
-    args = (*args, *_pair(shifts), *_pair(largest), *_pair(sums))
+    args = (*args, *_pair(shifts), *_pair(largest), _kinds(sums), *_pair(sums))
     module = _module(operands[0], shifts)
     device.launch(module, "largest_exponents", (blocks, 1, 1), block, args)
 
@@ -112,7 +135,7 @@ def _sum_and_look(
     total = (blocks if sums else 0) + (sum(x[0] for x in grids) if extremes else 0)
     spans = size_args(grids[0][2], grids[-1][2])
     args = (*args, *spans, *_pair(shifts), *_pair(largest), np.int32(norm_bits))
-    args += (*_pair(sums), *_pair(extremes))
+    args += (_kinds(sums), *_pair(sums), *_pair(extremes))
     module = _module(operands[0], shifts)
     device.launch(module, "sums_and_extremes", (total, 1, 1), block, args)
 
@@ -137,6 +160,11 @@ def _module(x: Array, shifts: Sequence[Array | None]) -> Module:
     return module_for("norms", x.dtype, shifted=shifted)
 
 
+def _kinds(sums: Sequence[Array]) -> Any:
+    """Count the sums of a row."""
+    return np.int32(len(sums[0]) if sums else 0)
+
+
 def _pair(arrays: Sequence[Array | None]) -> tuple[Array | None, Array | None]:
     """Return two arrays, or None for those that are missing."""
     first, second, *_ = *arrays, None, None
@@ -159,18 +187,26 @@ def choose_exponents(
     return out
 
 
-def take_magnitudes(device: Device, samples: Sequence[Sample]) -> list[Array]:
-    """Take magnitudes of one operand's rows, or of two operands', in one launch."""
-    k, counts = samples[0].x.shape[1], [len(s.rows) for s in samples]
-    out = device.empty((sum(counts), k), np.uint16)
+def error_sums(
+    device: Device, x: Array, exponents: Array, bits: int, shifts: Array | None
+) -> Array:
+    """Sum the squares of what is rounded away."""
+    sums = device.filled((len(x),), np.int64)
+    if x.size:
+        across = lies_across(x)
+        blocks, block, span = strip_grid(*x.shape, across)
+        args = *operand_args(x), np.int64(span), np.int32(across), shifts, exponents
+        args = *args, np.float64(2.0**bits), sums
+        module = _module(x, [shifts])
+        device.launch(module, "error_sums", (blocks, 1, 1), block, args)
+    return sums
+
+
+def magnitudes(device: Device, x: Array, largest: Array, shifts: Array | None) -> Array:
+    """Take magnitudes in units of each row's power of two."""
+    out = device.empty(x.shape, np.uint16)
     if out.size:
-        args: list[Any] = []
-        for s, count in zip(samples, counts, strict=True):
-            args += (s.x, *strides(s.x), s.largest, s.shifts, np.int64(count))
-        if len(samples) == 1:
-            args += (None, np.int64(0), np.int64(0), None, None, np.int64(0))
-        chosen = device.send(np.concatenate([s.rows for s in samples], dtype=np.int64))
-        args += (chosen, np.int64(k), out)
-        module = _module(samples[0].x, [s.shifts for s in samples])
+        args = (*operand_args(x), largest, shifts, out)
+        module = _module(x, [shifts])
         device.launch(module, "magnitudes", *tile_grid(*out.shape), args)
-    return [out] if len(samples) == 1 else [out[: counts[0]], out[counts[0] :]]
+    return out

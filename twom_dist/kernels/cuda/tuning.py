@@ -112,9 +112,3 @@ FILLED_ROWS = 8
 # level with 2^29 bytes, which were 0.98 to 1.10 times as fast as 2^28 and 2^30.
 CROSSOVERS = (4600.0, 6000.0)
 QUARTERS_BYTES = 1 << 29
-
-# Blocks that bound the products of magnitudes, of 64 x 64 pairs each: four for each
-# multiprocessor of an H200. The shortest piece of k of one: 64 x 64 x 128 sums take
-# some 4 us, fewer leave more to the atomics. Computed, not measured.
-BOUND_BLOCKS = 512
-SHORTEST_BOUND = 128

@@ -18,15 +18,15 @@ from ...moduli import (
     symmetric_residue,
 )
 from ...typing import Array, Uplo
-from ..bounds import fetch
-from ..fallbacks import row_sums, smallest_cosines
+from ..fallbacks import smallest_cosines
 from ..family import Family
 from ..finish import close_diagonal, make_canonical, mirror_tile, scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
+from ..waiting import fetch
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
-from .magnitudes import largest_terms, magnitudes, multiply_magnitudes
+from .magnitudes import Magnitudes
 from .rounding import ceil_scaled, quantise, shift_columns
 
 
@@ -68,17 +68,13 @@ def _by_element(function: Callable[..., Any], *arrays: Array, results: int = 1) 
     return by_element(*arrays)
 
 
-class ReferenceEngine:
+class ReferenceEngine(Magnitudes):
     """The contract, word for word."""
 
     name = "reference"
     family: Family = "numpy"
     survey = None
     fetch = staticmethod(fetch)
-    magnitudes = staticmethod(magnitudes)
-    multiply_magnitudes = staticmethod(multiply_magnitudes)
-    largest_terms = staticmethod(largest_terms)
-    row_sums = staticmethod(row_sums)
     smallest_cosines = staticmethod(smallest_cosines)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)

@@ -1,25 +1,51 @@
-"""Magnitudes of entries and bounds of their products, one after the other."""
+"""Magnitudes of entries, and their products, one by one."""
 
-from collections.abc import Sequence
-from math import ldexp, sqrt
+from fractions import Fraction
+from math import ceil, floor, isqrt, ldexp, sqrt
 
 import numpy as np
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW
 from ...typing import Array
-from ..operands import Sample
-from .rounding import shift_columns
+from .rounding import ceil_scaled, shift_columns
 
 
-def magnitudes(samples: Sequence[Sample]) -> list[Array]:
+def row_sums(
+    x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
+) -> tuple[Array, Array]:
+    """Sum squares and magnitudes of each row."""
+    x = shift_columns(x, shifts)
+    found = np.zeros((2, *largest.shape), np.int64)
+    for i in np.ndindex(largest.shape):
+        e = int(largest[i])
+        if e in (ZERO_ROW, NONFINITE_ROW):
+            continue
+        for value in x[i]:
+            parts = (value.real, value.imag)
+            square = sum(ceil_scaled(t, norm_bits - e) ** 2 for t in parts)
+            found[(0, *i)] += square
+            found[(1, *i)] += max(0, isqrt(square) - 2)
+    return found[0], found[1]
+
+
+def error_sums(
+    x: Array, exponents: Array, bits: int, shifts: Array | None = None
+) -> Array:
+    """Sum the squares of rounding errors."""
+    x = shift_columns(x, shifts)
+    found = np.zeros(len(x), np.int64)
+    for i, e in enumerate(map(int, exponents)):
+        if e == NONFINITE_ROW:
+            continue
+        for part in (t for value in x[i] for t in (value.real, value.imag)):
+            scaled = Fraction(float(part)) * Fraction(2) ** e
+            found[i] += ceil(abs(scaled - round(scaled)) * 2**bits) ** 2
+    return found
+
+
+def magnitudes(x: Array, largest: Array, shifts: Array | None = None) -> Array:
     """Round the magnitudes of entries, relative to their rows, to 8 bits."""
-    return [
-        _magnitudes(shift_columns(x[rows], shifts), largest[rows])
-        for x, largest, rows, shifts in samples
-    ]
-
-
-def _magnitudes(x: Array, largest: Array) -> Array:
+    x = shift_columns(x, shifts)
     found = np.zeros(x.shape, np.float32)
     for i, e in enumerate(largest):
         if e in (ZERO_ROW, NONFINITE_ROW):
@@ -31,22 +57,58 @@ def _magnitudes(x: Array, largest: Array) -> Array:
     return (found.view(np.uint32) >> 16).astype(np.uint16)
 
 
-def multiply_magnitudes(x: Array, y: Array, bits: int) -> Array:
-    """Sum products of integers of 64 bits."""
-    digits = [np.floor(np.ldexp(_values(t), bits)).astype(np.int64) for t in (x, y)]
-    return digits[0] @ digits[1].T
+def multiply_digits(x: Array, y: Array, digits: int) -> Array:
+    """Sum products of digits in 64 bits."""
+    if digits == 0:
+        meet: Array = (x != 0).astype(np.int64) @ (y != 0).T.astype(np.int64)
+        return meet
+    if digits == 1:
+        a, b = (_scaled(t, 6) for t in (x, y))
+        return a @ b.T
+    (a, low_a), (b, low_b) = (np.divmod(_scaled(t, 13), 128) for t in (x, y))
+    return 128 * (a @ b.T) + a @ low_b.T + low_a @ b.T
 
 
-def largest_terms(x: Array, y: Array, wanted: Array) -> Array:
-    """Find the largest sum of exponents, of all pairs."""
-    found = np.full(wanted.shape, ZERO_ROW, np.int32)
+def find_open(
+    products: Array, left: Array, right: Array, factor: float
+) -> tuple[Array, Array, Array]:
+    """Compare all pairs."""
+    squares = products.astype(np.float64) ** 2
+    rows, columns = np.nonzero(squares * factor < left[:, np.newaxis] * right)
+    return rows, columns, products[rows, columns].astype(np.int64)
+
+
+def bound_pairs(
+    x: Array, y: Array, rows: Array, columns: Array, bits: int
+) -> tuple[Array, Array]:
+    """Sum products, and find the largest term, of each pair."""
+    scaled = [_scaled(t, bits) for t in (x, y)]
     exponents = [np.frexp(_values(t))[1] - 1 for t in (x, y)]
-    for i, j in np.ndindex(found.shape):
+    sums, terms = np.zeros(len(rows), np.int64), np.full(len(rows), ZERO_ROW, np.int32)
+    for p, (i, j) in enumerate(zip(rows, columns, strict=True)):
+        sums[p] = (scaled[0][i] * scaled[1][j]).sum()
         some = (x[i] != 0) & (y[j] != 0)
-        terms = (exponents[0][i] + exponents[1][j])[some]
-        found[i, j] = terms.max(initial=ZERO_ROW)
-    return found
+        each = (exponents[0][i] + exponents[1][j])[some]
+        terms[p] = each.max(initial=ZERO_ROW)
+    return sums, terms
+
+
+def _scaled(x: Array, bits: int) -> Array:
+    """Cut magnitudes to so many bits."""
+    found = [floor(Fraction(t) * 2**bits) for t in _values(x).flat]
+    return np.array(found, np.int64).reshape(x.shape)
 
 
 def _values(x: Array) -> Array:
     return (x.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+
+class Magnitudes:
+    """These stages, as an engine has them."""
+
+    row_sums = staticmethod(row_sums)
+    error_sums = staticmethod(error_sums)
+    magnitudes = staticmethod(magnitudes)
+    multiply_digits = staticmethod(multiply_digits)
+    find_open = staticmethod(find_open)
+    bound_pairs = staticmethod(bound_pairs)

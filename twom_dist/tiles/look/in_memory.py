@@ -2,7 +2,7 @@
 
 Everything that may be needed is launched together and fetched by one wait, since
 waiting costs such an engine more than the stages do. Only matrices whose columns are
-shifted take a second look.
+shifted take a second look, and only those whose pairs stay open their magnitudes.
 """
 
 from collections.abc import Sequence
@@ -10,19 +10,26 @@ from typing import Any
 
 from ...kernels.survey import Survey, Surveyed
 from ...moduli import norm_bits
-from ..interpreter import Found, Line
+from ..interpreter import Line
 from ..rows import Row, shifts_of_both
 from ..spec import Spec, load_engine
 from .equilibration import choose_shifts
-from .estimate import Measured, settle_in_memory
+from .measured import Measured
 
 
-def survey_matrices(rows: Sequence[Row], spec: Spec, survey: Survey) -> Found:
-    """Look at one or two whole matrices, as `program.look` does."""
+def survey_matrices(
+    rows: Sequence[Row], spec: Spec, survey: Survey
+) -> tuple[Any, dict[Line, Measured], dict[Line, Measured]]:
+    """Look at one or two whole matrices, up to the sums of their rows.
+
+    Returns the shifts, what has been measured, and the same on the host where that
+    decides about anything.
+    """
     equilibrate = spec.equilibrate
     given = [row.view(0, spec) for row in rows]
-    found = survey(given, norm_bits(spec.k), columns=equilibrate)
-    on_host = _fetch(found, spec) if equilibrate or spec.grade else found
+    bits, totals = norm_bits(spec.k), spec.by_entries
+    found = survey(given, bits, totals=totals, columns=equilibrate)
+    on_host = _fetch(found, spec) if spec.looks else found
     shifts = None
     if equilibrate:
         columns: list[Any] = [x.column_exponents for x in on_host]
@@ -31,18 +38,19 @@ def survey_matrices(rows: Sequence[Row], spec: Spec, survey: Survey) -> Found:
         for row in rows:
             row.shifts = [shifts]
         both = shifts_of_both(rows, spec)
-        found = survey(given, norm_bits(spec.k), columns=False, shifts=both)
-        on_host = _fetch(found, spec) if spec.grade else found
-    measured: dict[Line, Measured] = {
-        (row.side, 0): Measured(*x[:2]) for row, x in zip(rows, found, strict=True)
-    }
-    if spec.grade:
-        known = [Measured(*x[:2]) for x in on_host]
-        spec = settle_in_memory(spec, rows, [*measured.values()], known)
-    return Found(spec, None if shifts is None else [shifts], measured)
+        found = survey(given, bits, totals=totals, columns=False, shifts=both)
+        on_host = _fetch(found, spec) if spec.by_entries else found
+    lines: list[Line] = [(row.side, 0) for row in rows]
+    measured, known = (
+        {line: Measured(*x[:3]) for line, x in zip(lines, each, strict=True)}
+        for each in (found, on_host)
+    )
+    return None if shifts is None else [shifts], measured, known
 
 
 def _fetch(found: Sequence[Surveyed], spec: Spec) -> list[Surveyed]:
     arrays = [x for one in found for x in one if x is not None]
     fetched = iter(load_engine(spec).fetch(arrays))
-    return [Surveyed(*(next(fetched) for x in one if x is not None)) for one in found]
+    return [
+        Surveyed(*(None if x is None else next(fetched) for x in one)) for one in found
+    ]

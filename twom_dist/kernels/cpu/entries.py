@@ -1,0 +1,142 @@
+"""Passes over entries: sums of squares and magnitudes, rounding errors, magnitudes."""
+
+import numpy as np
+
+from .compiled import inner, kernel
+
+
+@inner
+def _add_entry(re, im, f1, f2):  # type: ignore[no-untyped-def]
+    """Return the squares that an entry adds, and the magnitude."""
+    x, y = np.abs(np.float64(re)), np.abs(np.float64(im))
+    up, across = np.ceil(x * f1 * f2), np.ceil(y * f1 * f2)
+    if up == 0.0 and x != 0.0:
+        up = 1.0
+    if across == 0.0 and y != 0.0:
+        across = 1.0
+    # Below 2^41, and exact: no root is rounded up to an integer.
+    root = np.int32(np.sqrt(up * up + across * across))
+    p, q = np.int64(np.int32(up)), np.int64(np.int32(across))
+    return p * p + q * q, max(root - 2, 0)
+
+
+@kernel
+def row_sums_inner(x, factor1, factor2, columns, parts, lo, hi, squares, totals):  # type: ignore[no-untyped-def]
+    """Sum squares and magnitudes of the entries along x[rows, parts * t].
+
+    `columns`: what each t is multiplied by before, or nothing.
+    """
+    shifted = columns.size > 0
+    for i in range(lo, hi):
+        row, f1, f2 = x[i], factor1[i], factor2[i]
+        square, total = np.int64(0), np.int64(0)
+        if parts == 2:
+            for t in range(row.size // 2):
+                re, im = row[2 * t], row[2 * t + 1]
+                if shifted:
+                    re, im = re * columns[t], im * columns[t]
+                p, q = _add_entry(re, im, f1, f2)
+                square += p
+                total += q
+        else:
+            for t in range(row.size):
+                re = row[t]
+                if shifted:
+                    re = re * columns[t]
+                p, q = _add_entry(re, 0.0, f1, f2)
+                square += p
+                total += q
+        squares[i], totals[i] = square, total
+
+
+@kernel
+def row_sums_outer(x, factor1, factor2, columns, parts, lo, hi, squares, totals):  # type: ignore[no-untyped-def]
+    """Sum the same over k of x[matrices, k, rows * parts]; lo..hi count rows."""
+    width, shifted = x.shape[2] // parts, columns.size > 0
+    for matrix in range(lo // width, -(-hi // width)):
+        start = matrix * width
+        first, last = max(lo - start, 0), min(hi - start, width)
+        own = slice(start + first, start + last)
+        f1, f2, square, total = factor1[own], factor2[own], squares[own], totals[own]
+        for t in range(x.shape[1]):
+            row = x[matrix, t, first * parts : last * parts]
+            column = columns[t] if shifted else 1.0
+            if parts == 2:
+                for j in range(f1.size):
+                    re, im = row[2 * j], row[2 * j + 1]
+                    if shifted:
+                        re, im = re * column, im * column
+                    p, q = _add_entry(re, im, f1[j], f2[j])
+                    square[j] += p
+                    total[j] += q
+            else:
+                for j in range(f1.size):
+                    re = row[j]
+                    if shifted:
+                        re = re * column
+                    p, q = _add_entry(re, 0.0, f1[j], f2[j])
+                    square[j] += p
+                    total[j] += q
+
+
+@inner
+def _square_error(t, f1, f2, unit):  # type: ignore[no-untyped-def]
+    """ceil(|y - rint(y)| unit)^2 of y = t f1 f2."""
+    scaled = np.abs(t) * f1 * f2
+    error = np.ceil(np.abs(scaled - np.rint(scaled)) * unit)
+    # A product that underflows to 0 stands for a ceiling of 1.
+    if scaled == 0.0 and t != 0.0 and f1 != 0.0:
+        error = 1.0
+    q = np.int64(np.int32(error))
+    return q * q
+
+
+@kernel
+def error_sums(x, across, columns, factor1, factor2, unit, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Sum squared errors of x[i, j, part] times factors, of i or, if across, of j.
+
+    `columns`: factors of the entries of the other axis, applied first; or empty. lo..hi
+    count the rows of op(A) or of op(B)^T.
+    """
+    shifted = columns.size > 0
+    if across:
+        for j in range(x.shape[0]):
+            column = columns[j] if shifted else 1.0
+            for i in range(lo, hi):
+                f1, f2, total = factor1[i], factor2[i], np.int64(0)
+                for part in range(x.shape[2]):
+                    t = np.float64(x[j, i, part]) * column
+                    total += _square_error(t, f1, f2, unit)
+                out[i] += total
+        return
+    for i in range(lo, hi):
+        f1, f2, total = factor1[i], factor2[i], np.int64(0)
+        for j in range(x.shape[1]):
+            column = columns[j] if shifted else 1.0
+            for part in range(x.shape[2]):
+                t = np.float64(x[i, j, part]) * column
+                total += _square_error(t, f1, f2, unit)
+        out[i] = total
+
+
+@kernel
+def relative_magnitudes(x, across, columns, factor1, factor2, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Find magnitudes of x[i, j, part] times factors, of i or, if across, of j.
+
+    `columns`: factors of the entries of the other axis, applied first; or empty.
+    """
+    shifted = columns.size > 0
+    for i in range(lo, hi):
+        for j in range(x.shape[1]):
+            row, column = (j, i) if across else (i, j)
+            f1, f2 = factor1[row], factor2[row]
+            square, some = 0.0, False
+            for part in range(x.shape[2]):
+                t = np.float64(x[i, j, part])
+                if shifted:
+                    t *= columns[column]
+                some |= t != 0.0
+                t = t * f1 * f2
+                square += t * t
+            value = np.float32(max(np.sqrt(square), 2.0**-126))
+            out[i, j] = value if some and f1 != 0.0 else np.float32(0)

@@ -1,0 +1,245 @@
+"""Magnitudes of entries: their sums, their leading digits, and products of these."""
+
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from ...moduli import NONFINITE_ROW, ZERO_ROW
+from ...typing import Array
+from . import entries, norms
+from .compiled import inner, kernel
+from .decode import as_parts
+from .int8_gemm import get_small_gemm
+from .layout import flat_parts, listed, read_only, straighten, tall
+from .threads import ranges, run_each
+from .tuning import LARGEST_K
+
+
+def row_sums(
+    x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
+) -> tuple[Array, Array]:
+    """Sum squares and magnitudes of each row, in one pass."""
+    sentinel = norms.is_sentinel(largest)
+    one, two = norms.power_factors(
+        np.where(sentinel, NONFINITE_ROW, norm_bits - largest)
+    )
+    source, across = straighten(x)
+    flat, columns = flat_parts(source), norms.column_factors(shifts)
+    rows, parts = x.shape[:-1], 1 + np.iscomplexobj(x)
+    squares, totals = np.zeros((2, prod(rows)), np.int64)
+    factors = one.reshape(-1), two.reshape(-1), columns, parts
+    if across:
+        given, each = (entries.row_sums_outer, listed(flat)), x.shape[-1]
+    else:
+        given, each = (entries.row_sums_inner, tall(flat)), x.shape[-1]
+    run = partial(given[0], given[1], *factors)
+    run_each(
+        lambda r: run(*r, squares, totals),
+        ranges(len(squares), smallest=128 if across else 16, each=each),
+    )
+    for out in (squares, totals):
+        out[sentinel.reshape(-1)] = 0
+    return squares.reshape(rows), totals.reshape(rows)
+
+
+def error_sums(
+    x: Array, exponents: Array, bits: int, shifts: Array | None = None
+) -> Array:
+    """Sum the squares of rounding errors of each row."""
+    one, two = norms.power_factors(exponents)
+    source, across = straighten(x)
+    parts, columns = read_only(as_parts(source)), norms.column_factors(shifts)
+    out = np.zeros(len(x), np.int64)
+    given = parts, across, columns, one, two, 2.0**bits
+    run_each(
+        lambda r: entries.error_sums(*given, *r, out),
+        ranges(len(out), smallest=128 if across else 16, each=2 * x.shape[1]),
+    )
+    out[norms.is_sentinel(exponents)] = 0
+    return out
+
+
+def magnitudes(x: Array, largest: Array, shifts: Array | None = None) -> Array:
+    """Round the magnitudes of entries, relative to their rows, to 8 bits."""
+    one, two = norms.power_factors(
+        np.where(norms.is_sentinel(largest), NONFINITE_ROW, -largest)
+    )
+    source, across = straighten(x)
+    parts = read_only(as_parts(source))
+    columns = norms.column_factors(shifts)
+    out = np.empty(source.shape, np.float32)
+    run_each(
+        lambda r: entries.relative_magnitudes(
+            parts, across, columns, one, two, *r, out
+        ),
+        ranges(len(out), smallest=16, each=4 * out.shape[1]),
+    )
+    # The second half of a little-endian word leads.
+    leading = np.ascontiguousarray(out.view("<u2")[:, 1::2])
+    return _turn(leading) if across else leading
+
+
+def multiply_digits(x: Array, y: Array, digits: int) -> Array:
+    """Multiply digits by the int8 GEMM of a library, rows side by side."""
+    (m, k), n = x.shape, len(y)
+    wide = digits == 2 or k > LARGEST_K
+    total = np.zeros((m, n), np.int64 if wide else np.int32)
+    for lo in range(0, k if total.size else 0, LARGEST_K):
+        own = slice(lo, lo + LARGEST_K)
+        left, right = (
+            _take_digits(t[:, own], digits, across)
+            for t, across in ((x, False), (y, True))
+        )
+        products = _multiply(left[0], right[0])
+        if not wide:
+            return products
+        total += products if digits < 2 else 128 * products.astype(np.int64)
+        if digits == 2:
+            total += _multiply(left[0], right[1])
+            total += _multiply(left[1], right[0])
+    return total
+
+
+def _multiply(a: Array, b: Array) -> Array:
+    sums = np.empty((len(a), b.shape[1]), np.int32)
+    gemm, signed = get_small_gemm(), b.view(np.int8)
+    run_each(
+        lambda r: gemm(a[slice(*r)], signed, sums[slice(*r)]),
+        ranges(len(a), smallest=64, each=b.size // 100),
+    )
+    return sums
+
+
+def _take_digits(x: Array, digits: int, across: bool) -> list[Array]:
+    """Cut magnitudes to digits, each a matrix of bytes, or the transpose of it."""
+    out = np.empty((max(1, digits), *x.shape), np.uint8)
+    given, pieces = read_only(np.ascontiguousarray(x)), _pieces(x)
+    run_each(lambda r: _cut_to_digits(given, digits, *r, out), pieces)
+    if not across:
+        return list(out)
+    return [*map(_turn, out)]
+
+
+def _pieces(x: Array) -> list[tuple[int, int]]:
+    return ranges(len(x), smallest=64, each=x.shape[1] // 2)
+
+
+def _turn(x: Array) -> Array:
+    """Copy the transpose."""
+    out = np.empty(x.shape[::-1], x.dtype)
+    run_each(lambda r: _turn_rows(x, *r, out), _pieces(x))
+    return out
+
+
+@kernel
+def _cut_to_digits(x, digits, lo, hi, out):  # type: ignore[no-untyped-def]
+    """out[digit, i] = digits of row i of x."""
+    for i in range(lo, hi):
+        row, high = x[i], out[0, i]
+        if digits == 0:
+            for t in range(row.size):
+                high[t] = np.uint8(row[t] != 0)
+        elif digits == 1:
+            for t in range(row.size):
+                high[t] = _scale(np.uint32(row[t]), np.uint32(6))
+        else:
+            low = out[1, i]
+            for t in range(row.size):
+                whole = _scale(np.uint32(row[t]), np.uint32(13))
+                high[t], low[t] = whole >> np.uint32(7), whole & np.uint32(127)
+
+
+@kernel
+def _turn_rows(x, lo, hi, out):  # type: ignore[no-untyped-def]
+    """out[t, i] = x[i, t], by squares: either reads or writes go from row to row."""
+    for start in range(lo, hi, 64):
+        stop = min(start + 64, hi)
+        for first in range(0, x.shape[1], 64):
+            for t in range(first, min(first + 64, x.shape[1])):
+                to = out[t]
+                for i in range(start, stop):
+                    to[i] = x[i, t]
+
+
+@inner
+def _scale(x, bits):  # type: ignore[no-untyped-def]
+    """floor(x 2^bits) of a magnitude, (128 + its low 7 bits) 2^(field - 134).
+
+    A zero has the field 0: nothing is left of it.
+    """
+    significand = (x & np.uint32(127)) | np.uint32(128)
+    right = min(np.uint32(134) - (x >> np.uint32(7)), np.uint32(31))
+    return (significand << bits) >> right
+
+
+def find_open(
+    products: Array, left: Array, right: Array, factor: float
+) -> tuple[Array, Array, Array]:
+    """Count the pairs of each row, then list them."""
+    counts = np.zeros(len(products), np.int64)
+    given = read_only(products), read_only(left), read_only(right), factor
+    pieces = ranges(len(products), smallest=16, each=products.shape[1])
+    run_each(lambda r: _count_open(*given, *r, counts), pieces)
+    ends = np.cumsum(counts)
+    columns, own = np.empty((2, counts.sum()), np.int64)
+    if len(own):
+        run_each(lambda r: _list_open(*given, ends, *r, columns, own), pieces)
+    return np.repeat(np.arange(len(products)), counts), columns, own
+
+
+@kernel
+def _count_open(products, left, right, factor, lo, hi, counts):  # type: ignore[no-untyped-def]
+    """Count the pairs with products^2 factor < left right."""
+    for i in range(lo, hi):
+        row, x, count = products[i], left[i], 0
+        for j in range(row.size):
+            y = np.float64(row[j])
+            count += (y * y) * factor < x * right[j]
+        counts[i] = count
+
+
+@kernel
+def _list_open(products, left, right, factor, ends, lo, hi, columns, own):  # type: ignore[no-untyped-def]
+    """List the same pairs; those of row i end at ends[i]."""
+    for i in range(lo, hi):
+        row, x = products[i], left[i]
+        place = ends[i - 1] if i > 0 else 0
+        for j in range(row.size if ends[i] > place else 0):
+            y = np.float64(row[j])
+            if (y * y) * factor < x * right[j]:
+                columns[place], own[place] = j, row[j]
+                place += 1
+
+
+def bound_pairs(
+    x: Array, y: Array, rows: Array, columns: Array, bits: int
+) -> tuple[Array, Array]:
+    """Sum products, and find the largest term, of each pair."""
+    sums = np.zeros(len(rows), np.int64)
+    terms = np.full(len(rows), ZERO_ROW, np.int32)
+    x, y = (read_only(np.ascontiguousarray(t)) for t in (x, y))
+    given = x, y, np.asarray(rows), np.asarray(columns), bits
+    run_each(
+        lambda r: _bound_pairs(*given, *r, sums, terms),
+        ranges(len(sums), smallest=16, each=x.shape[1] // 2),
+    )
+    return sums, terms
+
+
+@kernel
+def _bound_pairs(x, y, rows, columns, bits, lo, hi, sums, terms):  # type: ignore[no-untyped-def]
+    """Sum floor(x 2^bits) floor(y 2^bits), and find the largest sum of exponents."""
+    up = np.uint32(bits)
+    for p in range(lo, hi):
+        a, b = x[rows[p]], y[columns[p]]
+        total, largest = np.uint64(0), np.int32(-(1 << 20))
+        for t in range(a.size):
+            i, j = np.uint32(a[t]), np.uint32(b[t])
+            total += np.uint64(_scale(i, up)) * np.uint64(_scale(j, up))
+            term = np.int32((i >> np.uint32(7)) + (j >> np.uint32(7))) - np.int32(254)
+            meet = i != 0 and j != 0
+            largest = max(largest, term if meet else np.int32(-(1 << 20)))
+        sums[p] = np.int64(total)
+        if largest > -(1 << 20):
+            terms[p] = largest

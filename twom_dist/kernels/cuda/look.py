@@ -1,0 +1,78 @@
+"""The stages of the CUDA engine that look at operands; see `kernels.survey`."""
+
+from collections.abc import Sequence
+
+from ...typing import Array
+from ..survey import Surveyed
+from . import bounds, norms
+from .launch import Device, by_rows
+
+
+class CudaLook:
+    """Launches of norms.cu and bounds.cu, and int8 products of magnitudes."""
+
+    device: Device
+
+    def row_sums(
+        self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Sum squares and magnitudes of each row."""
+        args = by_rows(x), largest.reshape(-1), norm_bits, shifts
+        squares, totals = norms.row_sums(self.device, *args)
+        return squares.reshape(largest.shape), totals.reshape(largest.shape)
+
+    def error_sums(
+        self, x: Array, exponents: Array, bits: int, shifts: Array | None = None
+    ) -> Array:
+        """Sum the squares of what `encode` rounds away."""
+        return norms.error_sums(self.device, x, exponents, bits, shifts)
+
+    def survey(
+        self,
+        operands: Sequence[Array],
+        norm_bits: int,
+        *,
+        totals: bool,
+        columns: bool,
+        shifts: Sequence[Array] | None = None,
+    ) -> list[Surveyed]:
+        """Find all of these in two launches."""
+        given = operands, norm_bits, totals, columns, shifts or ()
+        return norms.survey(self.device, *given)
+
+    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
+        """Copy arrays of one allocation to the host, and wait for them."""
+        return self.device.fetch(arrays)
+
+    def magnitudes(
+        self, x: Array, largest: Array, shifts: Array | None = None
+    ) -> Array:
+        """Round the magnitudes of entries, relative to their rows, to 8 bits."""
+        return norms.magnitudes(self.device, x, largest, shifts)
+
+    def multiply_digits(self, x: Array, y: Array, digits: int) -> Array:
+        """Multiply leading digits by cuBLAS: integers, exact whatever it is set to."""
+        return bounds.multiply_digits(self.device, x, y, digits)
+
+    def find_open(
+        self, products: Array, left: Array, right: Array, factor: float
+    ) -> tuple[Array, Array, Array]:
+        """Count pairs and list the first ones by one launch; fetch both by one wait."""
+        return bounds.find_open(self.device, products, left, right, factor)
+
+    def bound_pairs(
+        self, x: Array, y: Array, rows: Array, columns: Array, bits: int
+    ) -> tuple[Array, Array]:
+        """Sum products, and find the largest term, of each pair."""
+        return bounds.bound_pairs(self.device, x, y, rows, columns, bits)
+
+    def smallest_cosines(
+        self,
+        x: Array,
+        y: Array,
+        of_x: tuple[Array, Array],
+        of_y: tuple[Array, Array],
+        bits: int,
+    ) -> Array:
+        """Sum products of magnitudes in single precision, by one kernel."""
+        return bounds.smallest_cosines(self.device, x, y, of_x, of_y, bits)

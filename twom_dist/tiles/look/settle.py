@@ -1,0 +1,87 @@
+"""Moduli from what is known of rho: the fewest that hold for every pair.
+
+The angles of all rows and columns mostly suffice for the fewest moduli, or for one
+more. That one can be saved where rounding errors are smaller than they might be, which
+is measured. Pairs that their angles leave open are looked at one by one, and the
+largest rho of those decides, if it asks for more.
+"""
+
+from dataclasses import replace
+from math import sqrt
+from typing import Any
+
+from ...errors import AccuracyError
+from ...moduli import ResidueSystem, norm_bits
+from ...moduli.accuracy import (
+    componentwise_system,
+    fewest_systems,
+    quantisation_bound,
+)
+from ..spec import Spec
+
+# Rounding errors are uniform in -1/2 to 1/2 but for crafted data: the mean of their
+# squares is a third of the largest. This leaves room for the worst of many rows.
+_USUAL = 2.75
+
+
+def may_save(ratios: Any, spec: Spec) -> Any:
+    """Tell for which bounds of rho^2 rounding errors may save the second modulus."""
+    (fewest, first), *_ = _systems(spec)
+    return (not fewest.hexagonal) & (ratios > first) & (ratios <= _USUAL * first)
+
+
+def settle_by_angles(spec: Spec, ratio: float) -> Spec:
+    """Settle the moduli by a bound of rho^2 for all pairs, if that is small enough.
+
+    Or return the spec; with a rho where measured rounding errors may save a modulus,
+    and with the moduli that would suffice then.
+    """
+    for system, most in _systems(spec):
+        if ratio <= most:
+            if may_save(ratio, spec):
+                fewest, _ = _systems(spec)[0]
+                return replace(spec.settle(fewest, sqrt(ratio)), by_entries=True)
+            return spec.settle(system, sqrt(ratio), "sums")
+    return spec
+
+
+def _systems(spec: Spec) -> list[tuple[ResidueSystem, float]]:
+    return fewest_systems(spec.method, spec.k, spec.unit_roundoff)
+
+
+def settle_by_errors(asked: Spec, largest: float) -> Spec:
+    """Settle the moduli by the largest sum of squared rounding errors of any row.
+
+    `asked`: what `settle_by_angles` has returned.
+    """
+    if suffice(asked, asked.rho**2, largest):
+        return asked.settle(asked.system, asked.rho, "errors")
+    _, (second, _) = _systems(asked)
+    return asked.settle(second, asked.rho, "sums")
+
+
+def suffice(spec: Spec, ratio: float, largest: float) -> bool:
+    """Tell whether the fewest moduli suffice for rho^2 and sums of squared errors."""
+    (fewest, _), *_ = _systems(spec)
+    rounding = sqrt(largest * (1 + 2.0**-48)) * 2.0 ** -norm_bits(spec.k)
+    bound = quantisation_bound(fewest, spec.k, rounding)
+    return ratio * (bound / spec.unit_roundoff) ** 2 <= spec.k * (1 - 2.0**-40)
+
+
+def settle_by_pairs(spec: Spec, ratio: float) -> Spec:
+    """Settle the moduli by the largest rho^2 of open pairs, 0 without any.
+
+    The native product stands in where no residue system suffices.
+    """
+    u = spec.unit_roundoff
+    systems = _systems(spec)
+    system = componentwise_system(spec.method, spec.k, ratio, u)
+    if systems and ratio <= systems[-1][1]:
+        system, ratio = systems[-1]
+    if system is None and spec.words == 2:
+        raise AccuracyError(
+            "the matrices need more bits than any residue system has",
+            "Give num_moduli or accuracy='normwise'",
+            "accuracy-out-of-reach",
+        )
+    return spec.settle(system, sqrt(ratio), "pairs")
