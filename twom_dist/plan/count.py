@@ -74,6 +74,12 @@ class _Counting:
             _kinds(self.grid, self._spec.routine.triangle, self._spec.uplo)
         )
 
+    def meetings(self) -> Iterable[Sequence[Cell]]:
+        """List one group of pairs for all."""
+        grid, routine = self.grid, self._spec.routine
+        count = routine.count_meetings(grid.mt, grid.nt, self._spec.turn)
+        return self._each([([(0, 0)], count)])
+
     def row(self, line: Line, steps: range, shifts: Any) -> range:
         """Return the steps along k."""
         return steps

@@ -153,6 +153,10 @@ class Views:
         """List the tiles of C."""
         return self._spec.routine.cells(self.grid.mt, self.grid.nt, self._spec.uplo)
 
+    def meetings(self) -> Iterable[Sequence[Cell]]:
+        """List the pairs of lines."""
+        return self._spec.routine.meetings(self.grid.mt, self.grid.nt, (0, 0))
+
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Row:
         """View a row of tiles."""
         (side, i), own = line, slice(steps.start, steps.stop)

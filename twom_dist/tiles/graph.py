@@ -7,7 +7,7 @@ Keys are ``twom-<stage>-<token>`` with
   shifted;
 * ``twom-columns`` (side, strip), ``twom-shifts`` ("all",) and (step,): shifts along k;
 * ``twom-spec`` ("sums",) and (0,), ``twom-magnitudes`` (side, i, strip), ``twom-pairs``
-  (i, j): the moduli; ``twom-exponents`` (side, i): the scaling;
+  (n,): the moduli; ``twom-exponents`` (side, i): the scaling;
 * ``twom-read``: a stage and its key: the first reading of tiles that tasks make, or
   only their fingerprints;
 * ``twom-panel`` (i, j, layer, step): panels along k, by their first tile;
@@ -143,6 +143,11 @@ class Graph:
     def cells(self) -> Iterable[Cell]:
         """List the wanted tiles that are computed."""
         return self._cells
+
+    def meetings(self) -> Iterable[Sequence[Cell]]:
+        """Group the pairs of lines of all tiles, wanted or not."""
+        grid, spec = self.grid, self.spec
+        return spec.routine.meetings(grid.mt, grid.nt, spec.turn)
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Task:
         """Make a row of tiles, checked where it enters a task."""

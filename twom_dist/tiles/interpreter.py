@@ -47,6 +47,10 @@ class Looking(Protocol):
         """List the tiles of C that are wanted and computed, in a suitable order."""
         ...
 
+    def meetings(self) -> Iterable[Sequence[Cell]]:
+        """Group all pairs of rows of tiles: a task bounds the products of a group."""
+        ...
+
     def row(self, line: Line, steps: range, shifts: Shifts) -> Value:
         """Make a `Row` of tiles along k."""
         ...

@@ -112,14 +112,18 @@ def choose_moduli(
             for known in [(measured[line], settled)]
         ]
 
-    taken, ratios = {line: take(line) for line in lines(ex, spec)}, []
-    for cell in ex.cells():
-        for pair in spec.routine.pairs(*cell):
-            both = [(spec.own(x), i) for x, i in zip(SIDES, pair, strict=True)]
-            given = *(taken[x] for x in both), *(measured[x] for x in both)
-            where, bound = pair, stages.bound_cell
-            ratios.append(ex.call("pairs", where, bound, spec, settled, *given))
-    by_pairs = ex.call("spec", (0,), stages.settle_by_cells, spec, settled, ratios)
+    taken, found = {line: take(line) for line in lines(ex, spec)}, []
+    for n, pairs in enumerate(ex.meetings()):
+        ends = [[*dict.fromkeys(own)] for own in zip(*pairs, strict=True)]
+        known = [
+            [of[spec.own(side), i] for i in own]
+            for of in (taken, measured)
+            for side, own in zip(SIDES, ends, strict=True)
+        ]
+        places = [(ends[0].index(i), ends[1].index(j)) for i, j in pairs]
+        bound = stages.bound_pairs
+        found.append(ex.call("pairs", (n,), bound, spec, settled, places, *known))
+    by_pairs = ex.call("spec", (0,), stages.settle_by_pairs, spec, settled, found)
     return ex.settle(by_pairs)
 
 

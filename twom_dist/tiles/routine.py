@@ -64,6 +64,40 @@ class Routine:
         lower = [(i, j) for i in range(mt) for j in range(i + 1)]
         return [(j, i) for i, j in lower] if uplo == "upper" else lower
 
+    def meetings(self, mt: int, nt: int, turn: Cell) -> list[list[Cell]]:
+        """Group all pairs of rows of op(A) and columns of op(B) by what turns take.
+
+        Examples
+        --------
+        >>> (
+        ...     ROUTINES["gemm"].meetings(1, 3, (1, 2)),
+        ...     ROUTINES["herk"].meetings(2, 2, (0, 0)),
+        ... )
+        ([[(0, 0), (0, 1)], [(0, 2)]], [[(0, 0)], [(1, 0)], [(1, 1)]])
+        """
+        rows, columns = (max(1, x) for x in turn)
+        found: dict[Cell, list[Cell]] = {}
+        for cell in self.cells(mt, nt):
+            for i, j in self.pairs(*cell):
+                found.setdefault((i // rows, j // columns), []).append((i, j))
+        return [*found.values()]
+
+    def count_meetings(self, mt: int, nt: int, turn: Cell) -> int:
+        """Count these groups.
+
+        Examples
+        --------
+        >>> ROUTINES["gemm"].count_meetings(1, 3, (1, 2))
+        2
+        >>> ROUTINES["herk"].count_meetings(2, 2, (0, 0))
+        3
+        """
+        rows, columns = (max(1, x) for x in turn)
+        if not self.triangle or self.sums:
+            return -(-mt // rows) * -(-nt // columns)
+        last = (min(i + rows, mt) - 1 for i in range(0, mt, rows))
+        return sum(i // columns + 1 for i in last)
+
     def count_cells(self, mt: int, nt: int) -> int:
         """Count the cells that are computed."""
         return mt * (mt + 1) // 2 if self.triangle else mt * nt

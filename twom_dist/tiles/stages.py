@@ -20,10 +20,9 @@ from . import cells, tasks
 from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .grid import Chunks
-from .look import equilibration, every_pair
+from .look import equilibration, every_pair, settle
 from .look.angles import bound_ratios, smallest_cosine
 from .look.measured import Measured, join
-from .look.settle import settle_by_angles, settle_by_errors, settle_by_pairs
 from .rows import Row, Steps, Stream
 from .spec import Spec, load_engine
 
@@ -129,7 +128,7 @@ def settle_by_sums(
     """
     sides = left, *right
     cosines = [smallest_cosine([x.on_host() for x in y], spec.k) for y in sides]
-    return settle_by_angles(spec, float(bound_ratios(cosines[0], cosines[-1])))
+    return settle.settle_by_angles(spec, float(bound_ratios(cosines[0], cosines[-1])))
 
 
 def look_closer(
@@ -161,38 +160,45 @@ def look_closer(
     return Steps(row.tiles, take)
 
 
-def bound_cell(
+def bound_pairs(
     spec: Spec,
     settled: Spec,
-    left: Sequence[Sequence[Array]],
-    right: Sequence[Sequence[Array]],
-    of_left: Measured,
-    of_right: Measured,
+    pairs: Sequence[tuple[int, int]],
+    left: Sequence[Sequence[Sequence[Array]]],
+    right: Sequence[Sequence[Sequence[Array]]],
+    of_left: Sequence[Measured],
+    of_right: Sequence[Measured],
 ) -> float:
-    """Find the largest rho^2 of a cell's pairs that the sums of rows leave open.
+    """Find the largest rho^2 of pairs that the sums of rows leave open.
 
-    Or the largest sum of rounding errors. `left`, `right`: of each strip, magnitudes of
-    its tiles or sums of errors.
+    Or the largest sum of rounding errors. `left`, `right`: of each row of tiles and
+    each strip, magnitudes of its tiles or sums of errors; `pairs`: which of them meet.
     """
     if not settled.by_entries:
         return 0.0
     if settled.rho:
         # A device is waited for once.
-        errors = join([reduce(add, chain.from_iterable(x)) for x in (left, right)])
+        sums = [reduce(add, chain.from_iterable(x)) for x in (*left, *right)]
+        errors = join(sums)
         return float(errors.max()) if errors.size else 0.0
+    found = 0.0
+    for i, j in pairs:
 
-    def both() -> Iterator[tuple[Array, Array]]:
-        return zip(*map(chain.from_iterable, (left, right)), strict=True)
+        def both(i: int = i, j: int = j) -> Iterator[tuple[Array, Array]]:
+            sides = map(chain.from_iterable, (left[i], right[j]))
+            return zip(*sides, strict=True)
 
-    return every_pair.largest_open_ratio(both, of_left, of_right, spec)
+        given = both, of_left[i], of_right[j], spec, found
+        found = every_pair.largest_open_ratio(*given)
+    return found
 
 
-def settle_by_cells(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
-    """Choose the moduli by what all cells have found, if they were asked."""
+def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
+    """Choose the moduli by what has been found of all pairs, if they were looked at."""
     if not settled.by_entries:
         return settled
-    settle = settle_by_errors if settled.rho else settle_by_pairs
-    return settle(settled, max(found, default=0.0))
+    choose = settle.settle_by_errors if settled.rho else settle.settle_by_ratio
+    return choose(settled, max(found, default=0.0))
 
 
 # --- the product ----------------------------------------------------------------------

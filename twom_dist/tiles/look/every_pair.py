@@ -77,11 +77,11 @@ def magnitude_bits(k: int) -> int:
 
 
 def largest_open_ratio(
-    tiles: Tiles, left: Measured, right: Measured, spec: Spec
+    tiles: Tiles, left: Measured, right: Measured, spec: Spec, found: float = 0.0
 ) -> float:
     """Return the largest rho_ij^2 for which the second fewest moduli do not suffice.
 
-    Or 0 where there is none; of several that no moduli suffice for, any.
+    Or `found` if that is larger; of several that no moduli suffice for, any.
 
     Parameters
     ----------
@@ -90,11 +90,13 @@ def largest_open_ratio(
     left, right : Measured
         Of the same rows and columns; one object if the columns are the rows.
     spec : Spec
+    found : float, optional
+        The largest of other rows and columns.
     """
     systems = fewest_systems(spec.method, spec.k, spec.unit_roundoff)
     if not systems:
         return inf
-    limit, found = systems[-1][1], 0.0
+    limit = systems[-1][1]
     x, y = (_list_rows(side, spec.k) for side in (left, right))
     for i in range(0, len(x.places), _BLOCK):
         # If columns are rows, one half of the pairs is the other.
@@ -134,10 +136,9 @@ def _look_at_block(
     def multiply(digits: int) -> Array:
         return reduce(add, (engine.multiply_digits(*t, digits) for t in both()))
 
-    left = x.squares * (1 + _MARGIN)
-    rows, columns, sums = engine.find_open(
-        multiply(1), left, y.squares, limit * 2.0**-24
-    )
+    factor = limit * 2.0**-24 / (1 + _MARGIN)
+    given = multiply(1), x.squares, y.squares, factor
+    rows, columns, sums = engine.find_open(*given)
     pairs = _bound(x, y, _Pairs(rows, columns, sums), sums * 2.0**-12)
     angles = bound_ratios(x.cosines[pairs.rows], y.cosines[pairs.columns])
     pairs = pairs.take(angles > limit)
@@ -188,6 +189,7 @@ def _pick(x: Array, pairs: _Pairs) -> Array:
 
 def _bound(x: _Rows, y: _Rows, pairs: _Pairs, lower: Array) -> _Pairs:
     """Bound rho_ij^2 from above, by bounds of the products from below."""
-    above = (x.squares[pairs.rows] * (1 + _MARGIN)) * y.squares[pairs.columns]
+    # A and B may change places: each operation is symmetric in both.
+    above = x.squares[pairs.rows] * y.squares[pairs.columns] * (1 + _MARGIN)
     with np.errstate(divide="ignore"):
         return pairs._replace(ratios=above / (lower * lower))

@@ -68,7 +68,7 @@ def suffice(spec: Spec, ratio: float, largest: float) -> bool:
     return ratio * (bound / spec.unit_roundoff) ** 2 <= spec.k * (1 - 2.0**-40)
 
 
-def settle_by_pairs(spec: Spec, ratio: float) -> Spec:
+def settle_by_ratio(spec: Spec, ratio: float) -> Spec:
     """Settle the moduli by the largest rho^2 of open pairs, 0 without any.
 
     The native product stands in where no residue system suffices.

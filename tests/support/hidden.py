@@ -1,0 +1,86 @@
+"""Matrices in which few rows are of another kind, which no sample of rows shows."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+Rows = Callable[[np.random.Generator, int, int], np.ndarray]
+# What is left where a row of another kind is not.
+LEAST = 1e-18
+
+
+def _on(rng: np.random.Generator, count: int, where: np.ndarray) -> np.ndarray:
+    """Entries near 1 where they are, and next to nothing elsewhere."""
+    values = np.where(where, 1.0, LEAST)
+    return values * rng.uniform(0.9, 1.1, (count, where.shape[-1]))
+
+
+def contiguous(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
+    """Rows that live on runs of k, each on another one."""
+    run = max(1, k // max(2, min(count, 8)))
+    starts = np.arange(count) * run % (k - run + 1)
+    place = np.arange(k)
+    return _on(rng, count, (place >= starts[:, None]) & (place < starts[:, None] + run))
+
+
+def scattered(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
+    """Rows that live on some of k, each on others than the one before."""
+    which = rng.integers(0, max(2, min(count, 5)), k)
+    return _on(rng, count, which == (np.arange(count) % which.max())[:, None])
+
+
+def saturated(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
+    """Sensors at their limit for some of the time, and silent else."""
+    on = rng.random((count, k)) < rng.uniform(0.05, 0.5, (count, 1))
+    return np.where(on, 4095.0, 1e-9 * rng.standard_normal((count, k)))
+
+
+def bursts(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
+    """QPSK symbols of constant magnitude in slots of time, with little in others."""
+    slots = max(2, min(8, k // 4))
+    slot = np.arange(k) * slots // k
+    symbols = (1j ** rng.integers(0, 4, (count, k))) * np.exp(0.25j * np.pi)
+    return symbols * _on(rng, count, slot == (np.arange(count) % slots)[:, None])
+
+
+def gates(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
+    """Sigmoids that are open or closed, like neurons' gates."""
+    return 1 / (1 + np.exp(-45 * rng.standard_normal((count, k))))
+
+
+def switched(rng: np.random.Generator, count: int, k: int) -> np.ndarray:
+    """Channels that take turns."""
+    turns = max(2, min(count, 6))
+    return _on(rng, count, np.arange(k) % turns == (np.arange(count) % turns)[:, None])
+
+
+KINDS: tuple[Rows, ...] = (contiguous, scattered, saturated, bursts, gates, switched)
+
+
+def hide(
+    kind: Rows, rows: int, k: int, count: int, dtype: str, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a matrix, and the places of the rows of another kind."""
+    rng = np.random.default_rng([seed, rows, k, count])
+    x = rng.standard_normal((rows, k)) + 1j * rng.standard_normal((rows, k))
+    places = np.sort(rng.choice(rows, min(count, rows), replace=False))
+    x[places] = kind(rng, len(places), k) * 10.0 ** rng.integers(-3, 4)
+    return (x if np.dtype(dtype).kind == "c" else abs(x)).astype(dtype), places
+
+
+def hidden_pairs(
+    sizes: range, most_k: int, repeats: int, seed: int = 0
+) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield a name, A, B, and the rows and columns of another kind."""
+    rng = np.random.default_rng(seed)
+    for repeat in range(repeats):
+        for kind in KINDS:
+            m, n = rng.integers(sizes.start, sizes.stop, 2)
+            k = int(rng.integers(40, most_k))
+            count = int(rng.choice([1, 2, 5, 40]))
+            dtype = ("complex128", "float64")[int(rng.integers(2))]
+            seeds = [int(t) for t in rng.integers(0, 2**31, 2)]
+            a, rows = hide(kind, m, k, count, dtype, seeds[0])
+            b, columns = hide(kind, n, k, count, dtype, seeds[1])
+            name = f"{repeat}: {kind.__name__}, {count} of {m} and {n}, k {k}, {dtype}"
+            yield name, a, b.T, rows, columns
