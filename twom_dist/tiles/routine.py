@@ -69,11 +69,10 @@ class Routine:
 
         Examples
         --------
-        >>> (
-        ...     ROUTINES["gemm"].meetings(1, 3, (1, 2)),
-        ...     ROUTINES["herk"].meetings(2, 2, (0, 0)),
-        ... )
-        ([[(0, 0), (0, 1)], [(0, 2)]], [[(0, 0)], [(1, 0)], [(1, 1)]])
+        >>> ROUTINES["gemm"].meetings(1, 3, (1, 2))
+        [[(0, 0), (0, 1)], [(0, 2)]]
+        >>> ROUTINES["herk"].meetings(2, 2, (0, 0))
+        [[(0, 0)], [(1, 0)], [(1, 1)]]
         """
         rows, columns = (max(1, x) for x in turn)
         found: dict[Cell, list[Cell]] = {}
