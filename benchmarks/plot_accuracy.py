@@ -1,7 +1,7 @@
 """Draw errors against the number of moduli, from the results of `bench_accuracy.py`.
 
     pip install ".[figures]"
-    python benchmarks/plot_accuracy.py benchmarks/results/accuracy-cpu-zen5.jsonl \
+    python benchmarks/plot_accuracy.py benchmarks/results/accuracy-cpu-zen2.jsonl \
         docs/pictures/accuracy.svg
 
 Left: 2M for entries (U - 1/2) exp(phi N(0,1)) with several phi; NumPy's product is

@@ -1,8 +1,12 @@
 """Matrices in which few rows are of another kind, which no sample of rows shows."""
 
 from collections.abc import Callable, Iterator
+from math import sqrt
 
 import numpy as np
+
+import twom_dist as td
+from twom_dist.moduli.accuracy import unit_roundoff
 
 Rows = Callable[[np.random.Generator, int, int], np.ndarray]
 # What is left where a row of another kind is not.
@@ -84,3 +88,27 @@ def hidden_pairs(
             b, columns = hide(kind, n, k, count, dtype, seeds[1])
             name = f"{repeat}: {kind.__name__}, {count} of {m} and {n}, k {k}, {dtype}"
             yield name, a, b.T, rows, columns
+
+
+def largest_errors(a: np.ndarray, b: np.ndarray, *products: np.ndarray) -> list[float]:
+    """Largest ``|dC| / (|A| |B|)`` of each, in units of u, by some 297 bits."""
+    method = {"method": "hybrid"} if np.iscomplexobj(a) else {}
+    exact = td.gemm(a, b, num_moduli=40, equilibrate=True, **method)
+    sizes = abs(a) @ abs(b)
+    some = sizes > 1e-280
+    errors = [abs(c[some] - exact[some]) / sizes[some] for c in products]
+    return [float(e.max(initial=0)) / unit_roundoff(a.dtype) for e in errors]
+
+
+def assert_never_worse(
+    name: str,
+    a: np.ndarray,
+    b: np.ndarray,
+    rows: np.ndarray,
+    columns: np.ndarray,
+) -> None:
+    """Look at rows and columns of another kind, against all others."""
+    c = td.gemm(a, b)
+    for x, y, own in ((a[rows], b, c[rows]), (a, b[:, columns], c[:, columns])):
+        found, native = largest_errors(x, y, own, x @ y)
+        assert found <= max(2 * native, sqrt(a.shape[1])), name

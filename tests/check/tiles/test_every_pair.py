@@ -1,7 +1,5 @@
 """The default holds for every pair: what hides, and the same for every cut."""
 
-from math import sqrt
-
 import dask.array as da
 import numpy as np
 import pytest
@@ -9,35 +7,16 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.families import KINDS
-from tests.support.hidden import hidden_pairs
+from tests.support.hidden import assert_never_worse, hidden_pairs, largest_errors
 from tests.support.strategies import DTYPES, random_matrix, spread_matrix
 from twom_dist.moduli import NONFINITE_ROW, norm_bits
 from twom_dist.moduli.accuracy import (
     fewest_systems,
-    unit_roundoff,
 )
 from twom_dist.problem.problem import of_arrays
 from twom_dist.tiles.look import every_pair, settle
 
 # --- what hides -----------------------------------------------------------------------
-
-
-def largest_errors(a, b, *products):
-    """Largest ``|dC| / (|A| |B|)`` of each, in units of u, by some 297 bits."""
-    method = {"method": "hybrid"} if np.iscomplexobj(a) else {}
-    exact = td.gemm(a, b, num_moduli=40, equilibrate=True, **method)
-    sizes = abs(a) @ abs(b)
-    some = sizes > 1e-280
-    errors = [abs(c[some] - exact[some]) / sizes[some] for c in products]
-    return [float(e.max(initial=0)) / unit_roundoff(a.dtype) for e in errors]
-
-
-def assert_never_worse(name, a, b, rows, columns):
-    """Look at rows and columns of another kind, against all others."""
-    c = td.gemm(a, b)
-    for x, y, own in ((a[rows], b, c[rows]), (a, b[:, columns], c[:, columns])):
-        found, native = largest_errors(x, y, own, x @ y)
-        assert found <= max(2 * native, sqrt(a.shape[1])), name
 
 
 @pytest.mark.parametrize("seed", range(3))
