@@ -39,6 +39,11 @@ def assert_bounds_agree(engine, m, n, k):
     left, right = (np.random.default_rng(t).random(t) for t in (m, n))
     for factor in (0.0, 1e-9, 1e-6, 1.0):
         for own in (products, products.astype(np.int32)):
-            found = engine.find_open(own, left, right, factor)
-            expected = REFERENCE.find_open(products, left, right, factor)
+            found = engine.find_open(own, left, right, factor, m * n)
+            expected = REFERENCE.find_open(products, left, right, factor, m * n)
             assert all(map(np.array_equal, found, expected))
+            count = len(expected[0])
+            assert engine.find_open(own, left, right, factor, count) is not None
+            if count:
+                none = engine.find_open(own, left, right, factor, count - 1)
+                assert none is None

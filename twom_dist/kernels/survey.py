@@ -151,11 +151,12 @@ class Looks(Protocol):
         ...
 
     def find_open(
-        self, products: Array, left: Array, right: Array, factor: float
-    ) -> tuple[Array, Array, Array]:
+        self, products: Array, left: Array, right: Array, factor: float, most: int
+    ) -> tuple[Array, Array, Array] | None:
         """List the pairs with ``products_ij^2 factor < left_i right_j``.
 
-        In float64, each operation rounded by itself, from left to right.
+        In float64, each operation rounded by itself, from left to right. None if there
+        are more than `most`.
 
         Parameters
         ----------
@@ -163,6 +164,7 @@ class Looks(Protocol):
             From `multiply_digits`.
         left, right : (m,), (n,) float64, on the host
         factor : float
+        most : int
 
         Returns
         -------

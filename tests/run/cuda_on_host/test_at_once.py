@@ -148,11 +148,12 @@ def test_what_is_shifted_is_looked_at_again(cuda, dtype):
     assert calls["fetch"] == 2 + calls["find_open"] + calls["bound_pairs"]
 
 
-def test_entries_that_meet_nowhere_take_a_second_product(cuda):
+def test_entries_that_meet_nowhere_take_more_products(cuda):
     A = np.eye(40) + 0j
     calls, _ = calls_of_default(cuda, td.gemm, A, A)
-    assert (calls["multiply_int8"], calls["bound_pairs"]) == (2, 0)
-    assert (calls["fetch"], calls["scale_and_encode"]) == (2, 1)
+    # One digit, two, and where neither is 0.
+    assert (calls["multiply_int8"], calls["find_open"]) == (1 + 3 + 1, 2)
+    assert calls["fetch"] == 1 + calls["find_open"] + calls["bound_pairs"]
 
 
 def test_more_than_one_square_of_256(cuda):

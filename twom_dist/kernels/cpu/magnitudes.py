@@ -174,14 +174,16 @@ def _scale(x, bits):  # type: ignore[no-untyped-def]
 
 
 def find_open(
-    products: Array, left: Array, right: Array, factor: float
-) -> tuple[Array, Array, Array]:
+    products: Array, left: Array, right: Array, factor: float, most: int
+) -> tuple[Array, Array, Array] | None:
     """Count the pairs of each row, then list them."""
     counts = np.zeros(len(products), np.int64)
     given = read_only(products), read_only(left), read_only(right), factor
     pieces = ranges(len(products), smallest=16, each=products.shape[1])
     run_each(lambda r: _count_open(*given, *r, counts), pieces)
     ends = np.cumsum(counts)
+    if counts.sum() > most:
+        return None
     columns, own = np.empty((2, counts.sum()), np.int64)
     if len(own):
         run_each(lambda r: _list_open(*given, ends, *r, columns, own), pieces)

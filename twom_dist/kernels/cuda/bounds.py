@@ -65,15 +65,21 @@ def _multiply(device: Device, x: Array, y: Array, sums: Array) -> None:
 
 
 def find_open(
-    device: Device, products: Array, left: Array, right: Array, factor: float
-) -> tuple[Array, Array, Array]:
+    device: Device,
+    products: Array,
+    left: Array,
+    right: Array,
+    factor: float,
+    most: int,
+) -> tuple[Array, Array, Array] | None:
     """List pairs: again if there are more than the list holds."""
     m, n = products.shape
     if 0 in (m, n):
-        return tuple(np.zeros((3, 0), np.int64))  # type: ignore[return-value]
+        none = np.zeros(0, np.int64)
+        return none, none, none
     ends = [device.send(x) for x in (left, right)]
     given = (products, None) if products.dtype == np.int64 else (None, products)
-    capacity, count = _LISTED, 0
+    capacity, count = min(most, _LISTED), 0
     while True:
         found = device.filled_together((((1,), np.int64), ((capacity,), np.int64)), 0)
         args = *given, *size_args(m, n), *ends, np.float64(factor)
@@ -82,6 +88,8 @@ def find_open(
         device.launch(module_for("bounds"), "find_open", *grid, args)
         counted, places = device.fetch(found)
         count = int(counted[0])
+        if count > most:
+            return None
         if count <= capacity:
             break
         capacity = count

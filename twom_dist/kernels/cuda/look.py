@@ -55,10 +55,10 @@ class CudaLook:
         return bounds.multiply_digits(self.device, x, y, digits)
 
     def find_open(
-        self, products: Array, left: Array, right: Array, factor: float
-    ) -> tuple[Array, Array, Array]:
+        self, products: Array, left: Array, right: Array, factor: float, most: int
+    ) -> tuple[Array, Array, Array] | None:
         """Count pairs and list the first ones by one launch; fetch both by one wait."""
-        return bounds.find_open(self.device, products, left, right, factor)
+        return bounds.find_open(self.device, products, left, right, factor, most)
 
     def bound_pairs(
         self, x: Array, y: Array, rows: Array, columns: Array, bits: int

@@ -70,11 +70,13 @@ def multiply_digits(x: Array, y: Array, digits: int) -> Array:
 
 
 def find_open(
-    products: Array, left: Array, right: Array, factor: float
-) -> tuple[Array, Array, Array]:
+    products: Array, left: Array, right: Array, factor: float, most: int
+) -> tuple[Array, Array, Array] | None:
     """Compare all pairs."""
     squares = products.astype(np.float64) ** 2
     rows, columns = np.nonzero(squares * factor < left[:, np.newaxis] * right)
+    if len(rows) > most:
+        return None
     return rows, columns, products[rows, columns].astype(np.int64)
 
 

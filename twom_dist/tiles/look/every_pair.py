@@ -20,7 +20,7 @@ same for every tiling.
 All is exact integers, IEEE operations that round each by itself, and maxima.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import reduce
 from math import inf
 from operator import add
@@ -101,8 +101,8 @@ def largest_open_ratio(
     for i in range(0, len(x.places), _BLOCK):
         # If columns are rows, one half of the pairs is the other.
         for j in range(i if left is right else 0, len(y.places), _BLOCK):
-            block = x.take(slice(i, i + _BLOCK)), y.take(slice(j, j + _BLOCK))
-            found = _look_at_block(tiles, *block, limit, found, spec)
+            both = x.take(slice(i, i + _BLOCK)), y.take(slice(j, j + _BLOCK))
+            found = _Meeting(tiles, *both, limit, spec).largest_ratio(found)
             if not _is_reachable(found, spec):
                 return found
     return found
@@ -120,50 +120,91 @@ def _is_reachable(ratio: float, spec: Spec) -> bool:
     return ratio == 0 or componentwise_system(*given) is not None
 
 
-def _look_at_block(
-    tiles: Tiles, x: _Rows, y: _Rows, limit: float, found: float, spec: Spec
-) -> float:
-    """Return the largest rho_ij^2 above `limit`, or `found` if that is larger."""
-    x, y = _drop_closed(x, y, limit), _drop_closed(y, x, limit)
-    if 0 in (len(x.places), len(y.places)):
+class _Meeting:
+    """Pairs of rows that are bounded together, but those that their angles close."""
+
+    def __init__(
+        self, tiles: Tiles, x: _Rows, y: _Rows, limit: float, spec: Spec
+    ) -> None:
+        self.tiles, self.limit, self.spec = tiles, limit, spec
+        self.x, self.y = _drop_closed(x, y, limit), _drop_closed(y, x, limit)
+        self.engine = load_engine(spec)
+
+    def largest_ratio(self, found: float) -> float:
+        """Return the largest rho_ij^2 above the limit, or `found` if that is larger."""
+        size = len(self.x.places) * len(self.y.places)
+        if size == 0:
+            return found
+        many = max(_WORST, size // _FEW)
+        pairs = self.list_open(self.multiply(1), 2.0**-12, found, many)
+        if pairs is None:
+            sums = self.multiply(2)
+            # What the worst take closes most others.
+            found = self.look(self.find_worst(sums), found)
+            pairs = self.list_open(sums, 2.0**-19, found, size)
+            assert pairs is not None
+            if len(pairs.rows) > many:
+                pairs = pairs.take(_pick(self.multiply(0), pairs) > 0)
+        worst = np.argsort(-pairs.ratios, kind="stable")
+        for some in (worst[:_WORST], worst[_WORST:]):
+            # No others can have a larger ratio.
+            own = some[pairs.ratios[some] > max(self.limit, found)]
+            if len(own) and _is_reachable(found, self.spec):
+                found = self.look(pairs.take(own), found)
         return found
-    engine = load_engine(spec)
 
-    def both() -> Iterator[tuple[Array, Array]]:
-        for t in tiles():
-            yield _take_rows(t[0], x.places), _take_rows(t[1], y.places)
+    def multiply(self, digits: int) -> Array:
+        """Multiply the leading digits of magnitudes, tile by tile along k."""
+        multiply, (x, y) = self.engine.multiply_digits, (self.x.places, self.y.places)
+        tiles = ((_take_rows(a, x), _take_rows(b, y)) for a, b in self.tiles())
+        return reduce(add, (multiply(*both, digits) for both in tiles))
 
-    def multiply(digits: int) -> Array:
-        return reduce(add, (engine.multiply_digits(*t, digits) for t in both()))
+    def list_open(
+        self, sums: Array, unit: float, found: float, most: int
+    ) -> _Pairs | None:
+        """List the pairs that products of digits leave open, if they are few."""
+        x, y = self.x, self.y
+        factor = max(self.limit, found) * unit**2 / (1 + _MARGIN)
+        listed = self.engine.find_open(sums, x.squares, y.squares, factor, most)
+        if listed is None:
+            return None
+        rows, columns, products = listed
+        angles = bound_ratios(x.cosines[rows], y.cosines[columns])
+        own = angles > self.limit
+        return self.bound(rows[own], columns[own], products[own] * unit)
 
-    factor = limit * 2.0**-24 / (1 + _MARGIN)
-    given = multiply(1), x.squares, y.squares, factor
-    rows, columns, sums = engine.find_open(*given)
-    pairs = _bound(x, y, _Pairs(rows, columns, sums), sums * 2.0**-12)
-    angles = bound_ratios(x.cosines[pairs.rows], y.cosines[pairs.columns])
-    pairs = pairs.take(angles > limit)
-    many = len(x.places) * len(y.places) // _FEW
-    if len(pairs.rows) > many:
-        pairs = pairs.take(_pick(multiply(0), pairs) > 0)
-    if len(pairs.rows) > many:
-        pairs = _bound(x, y, pairs, _pick(multiply(2), pairs) * 2.0**-19)
-        pairs = pairs.take(pairs.ratios > limit)
-    worst = np.argsort(-pairs.ratios, kind="stable")
-    for some in (worst[:_WORST], worst[_WORST:]):
-        # No others can have a larger ratio.
-        own = pairs.take(some[pairs.ratios[some] > max(limit, found)])
-        if len(own.rows) == 0 or not _is_reachable(found, spec):
-            break
-        places, b = (x.places[own.rows], y.places[own.columns]), magnitude_bits(spec.k)
-        each = (engine.bound_pairs(*t, *places, b) for t in tiles())
+    def find_worst(self, sums: Array) -> _Pairs:
+        """Take the pair of each row with the smallest product, but 0, for its norms."""
+        squares = sums.astype(np.float64)
+        squares[sums == 0] = np.inf
+        squares *= squares
+        squares /= convert(self.y.squares, family_of(sums))
+        columns = convert(squares.argmin(axis=1), "numpy")
+        angles = bound_ratios(self.x.cosines, self.y.cosines[columns])
+        pairs = _Pairs(np.arange(len(columns)), columns, angles)
+        return pairs.take(angles > self.limit)
+
+    def look(self, pairs: _Pairs, found: float) -> float:
+        """Return the largest ratio of pairs, term by term, or `found`."""
+        if len(pairs.rows) == 0:
+            return found
+        places, b = (self.x.places, self.y.places), magnitude_bits(self.spec.k)
+        own = places[0][pairs.rows], places[1][pairs.columns], b
+        each = (self.engine.bound_pairs(*both, *own) for both in self.tiles())
         sums, terms = zip(*each, strict=True)
         # 0 where there is no term, by underflow.
-        terms_alone = np.ldexp(1.0, reduce(np.maximum, terms))
-        lower = np.maximum(reduce(add, sums) * 2.0 ** (-2 * b), terms_alone)
+        alone = np.ldexp(1.0, reduce(np.maximum, terms))
+        lower = np.maximum(reduce(add, sums) * 2.0 ** (-2 * b), alone)
         meet = lower > 0
-        ratios = _bound(x, y, own.take(meet), lower[meet]).ratios
-        found = max(found, float(ratios[ratios > limit].max(initial=0.0)))
-    return found
+        ratios = self.bound(pairs.rows[meet], pairs.columns[meet], lower[meet]).ratios
+        return max(found, float(ratios[ratios > self.limit].max(initial=0.0)))
+
+    def bound(self, rows: Array, columns: Array, lower: Array) -> _Pairs:
+        """Bound rho_ij^2 from above, by bounds of products from below."""
+        # A and B may change places: each operation is symmetric in both.
+        above = self.x.squares[rows] * self.y.squares[columns] * (1 + _MARGIN)
+        with np.errstate(divide="ignore"):
+            return _Pairs(rows, columns, above / (lower * lower))
 
 
 def _drop_closed(rows: _Rows, others: _Rows, limit: float) -> _Rows:
@@ -185,11 +226,3 @@ def _pick(x: Array, pairs: _Pairs) -> Array:
     family = family_of(x)
     which = convert(pairs.rows, family), convert(pairs.columns, family)
     return convert(x[which], "numpy")
-
-
-def _bound(x: _Rows, y: _Rows, pairs: _Pairs, lower: Array) -> _Pairs:
-    """Bound rho_ij^2 from above, by bounds of the products from below."""
-    # A and B may change places: each operation is symmetric in both.
-    above = x.squares[pairs.rows] * y.squares[pairs.columns] * (1 + _MARGIN)
-    with np.errstate(divide="ignore"):
-        return pairs._replace(ratios=above / (lower * lower))
