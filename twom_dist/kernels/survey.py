@@ -176,7 +176,7 @@ class Looks(Protocol):
     def bound_pairs(
         self, x: Array, y: Array, rows: Array, columns: Array, bits: int
     ) -> tuple[Array, Array]:
-        """Sum products of magnitudes along k, and find the largest, of some pairs.
+        """Sum products of magnitudes along k, of some pairs, and find the largest.
 
         Parameters
         ----------
@@ -193,7 +193,8 @@ class Looks(Protocol):
             Of ``floor(x 2^bits) floor(y 2^bits)``. Those of tiles add.
         terms : (pairs,) int32, on the host
             The largest sum of the exponents of x and y, ``2^e <= x < 2^(e+1)``, neither
-            being 0; `ZERO_ROW` without any. Those of tiles combine by maximum.
+            being 0; `ZERO_ROW` without any, and perhaps where the sum is 2^bits or
+            more, which no term is above. Those of tiles combine by maximum.
         """
         ...
 

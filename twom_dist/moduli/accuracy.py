@@ -201,6 +201,13 @@ def largest_ratio(system: ResidueSystem, k: int, u: float) -> float:
 
 
 @lru_cache(maxsize=256)
+def longest_ratio(method: str, k: int, u: float) -> float:
+    """Return the `largest_ratio` of all moduli; 0 if they do for none."""
+    system = residue_system(_longest(method), len(available_moduli(_longest(method))))
+    return largest_ratio(system, k, u) if scaling_rule(system, k) else 0.0
+
+
+@lru_cache(maxsize=256)
 def fewest_systems(method: str, k: int, u: float) -> list[tuple[ResidueSystem, float]]:
     """Return the shortest system for any matrices, and the next one.
 

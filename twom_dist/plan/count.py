@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..tiles import program
 from ..tiles.grid import Chunks, Grid
 from ..tiles.interpreter import Line
+from ..tiles.routine import Meeting
 from ..tiles.spec import Spec
 from ..typing import Cell, Side
 
@@ -74,11 +75,11 @@ class _Counting:
             _kinds(self.grid, self._spec.routine.triangle, self._spec.uplo)
         )
 
-    def meetings(self) -> Iterable[Sequence[Cell]]:
+    def meetings(self) -> Iterable[Meeting]:
         """List one group of pairs for all."""
         grid, routine = self.grid, self._spec.routine
         count = routine.count_meetings(grid.mt, grid.nt, self._spec.turn)
-        return self._each([([(0, 0)], count)])
+        return self._each([(routine.meetings(1, 1, (0, 0))[0], count)])
 
     def row(self, line: Line, steps: range, shifts: Any) -> range:
         """Return the steps along k."""

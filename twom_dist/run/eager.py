@@ -11,10 +11,12 @@ from ..plan.explanation import warn_of_native
 from ..problem.problem import Problem
 from ..tiles import program, tasks
 from ..tiles.blocks import cast
+from ..tiles.choice_of_moduli import choose_moduli
 from ..tiles.grid import ONE_PANEL, Chunks, Grid, cut_inner, offsets, split_evenly
-from ..tiles.interpreter import Found, Line
+from ..tiles.interpreter import Found, Line, lines
 from ..tiles.look.in_memory import survey_matrices
 from ..tiles.look.measured import Measured
+from ..tiles.routine import Meeting
 from ..tiles.rows import Row
 from ..tiles.spec import Spec, is_straight, load_engine
 from ..typing import Array, Cell, Side
@@ -79,7 +81,7 @@ def look(rows: tuple[Row, Row], spec: Spec, shape: tuple[int, ...]) -> Found:
     given = rows[: len(spec.sides)]
     shifts, measured, on_host = survey_matrices(given, spec, survey)
     if spec.by_entries:
-        spec = program.choose_moduli(ex, spec, shifts, on_host)
+        spec = choose_moduli(ex, spec, shifts, on_host)
     return Found(spec, shifts, measured)
 
 
@@ -153,7 +155,7 @@ class Views:
         """List the tiles of C."""
         return self._spec.routine.cells(self.grid.mt, self.grid.nt, self._spec.uplo)
 
-    def meetings(self) -> Iterable[Sequence[Cell]]:
+    def meetings(self) -> Iterable[Meeting]:
         """List the pairs of lines."""
         return self._spec.routine.meetings(self.grid.mt, self.grid.nt, (0, 0))
 
@@ -217,8 +219,8 @@ class Eager(Views):
         if shifts is not None:
             shifts = [shifts[0][step] for step in self._steps]
         if measured is not None:
-            lines = program.lines(self, spec)
-            measured = {x: self._cut(x, measured) for x in lines}
+            own = lines(self, spec)
+            measured = {x: self._cut(x, measured) for x in own}
         program.multiply(self, self._spec, Found(spec, shifts, measured))
         return self.out
 

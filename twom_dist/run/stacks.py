@@ -14,7 +14,7 @@ from ..kernels.room import empty
 from ..problem.problem import Problem
 from ..tiles import program
 from ..tiles.blocks import cast
-from ..tiles.interpreter import Found, Line
+from ..tiles.interpreter import Found, Line, lines
 from ..tiles.look.certain import certain_systems
 from ..tiles.look.measured import Measured
 from ..tiles.spec import SIDES, Spec, as_rows, load_engine
@@ -132,7 +132,7 @@ def _compute_piece(
         # Each matrix takes shifts of its own.
         return list(range(len(a)))
     ex = eager.Views(a, b, eager.whole((*out.shape[1:], spec.k)), spec)
-    measured = {x: program.measure(ex, spec, x)[0] for x in program.lines(ex, spec)}
+    measured = {x: program.measure(ex, spec, x)[0] for x in lines(ex, spec)}
     if not spec.by_entries:
         _multiply(a, b, c, spec, measured, out)
         return []

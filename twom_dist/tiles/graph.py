@@ -7,7 +7,8 @@ Keys are ``twom-<stage>-<token>`` with
   shifted;
 * ``twom-columns`` (side, strip), ``twom-shifts`` ("all",) and (step,): shifts along k;
 * ``twom-spec`` ("sums",) and (0,), ``twom-magnitudes`` (side, i, strip), ``twom-pairs``
-  (n,): the moduli; ``twom-exponents`` (side, i): the scaling;
+  (n,), and where workers share k (n, step) and (n, step, strip): the moduli;
+* ``twom-exponents`` (side, i): the scaling;
 * ``twom-read``: a stage and its key: the first reading of tiles that tasks make, or
   only their fingerprints;
 * ``twom-panel`` (i, j, layer, step): panels along k, by their first tile;
@@ -33,7 +34,8 @@ from ..typing import Array, Cell, Side
 from . import program
 from .blocks import check_block, check_tile
 from .grid import Grid
-from .interpreter import Found, Line
+from .interpreter import Found, Line, lines
+from .routine import Meeting
 from .rows import Row, Source, Stream
 from .spec import SIDES, Spec, is_straight, load_engine
 from .task_spec import Alias, List, Task, TaskRef
@@ -144,7 +146,7 @@ class Graph:
         """List the wanted tiles that are computed."""
         return self._cells
 
-    def meetings(self) -> Iterable[Sequence[Cell]]:
+    def meetings(self) -> Iterable[Meeting]:
         """Group the pairs of lines of all tiles, wanted or not."""
         grid, spec = self.grid, self.spec
         return spec.routine.meetings(grid.mt, grid.nt, spec.turn)
@@ -223,8 +225,8 @@ class Graph:
         if shifts is not None:
             shifts = [self.constant("shifts", (s,), x) for s, x in enumerate(shifts)]
         if measured is not None:
-            lines = program.lines(self, self.spec, wanted=True)
-            measured = {x: self.constant("sums", x, measured[x]) for x in lines}
+            own = lines(self, self.spec, wanted=True)
+            measured = {x: self.constant("sums", x, measured[x]) for x in own}
         return found._replace(shifts=shifts, measured=measured)
 
     def constant(self, stage: str, where: Any, value: Any) -> TaskRef:

@@ -3,11 +3,13 @@
 `run.eager` calls each stage, `tiles.graph` makes it a task, `plan.count` counts it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..typing import Cell, Side
 from .grid import Grid
+from .routine import Meeting
+from .spec import Spec
 
 # An array, a record of arrays, a reference to the task that makes it, or a count.
 Value = Any
@@ -47,7 +49,7 @@ class Looking(Protocol):
         """List the tiles of C that are wanted and computed, in a suitable order."""
         ...
 
-    def meetings(self) -> Iterable[Sequence[Cell]]:
+    def meetings(self) -> Iterable[Meeting]:
         """Group all pairs of rows of tiles: a task bounds the products of a group."""
         ...
 
@@ -88,6 +90,18 @@ class Looking(Protocol):
     def settle(self, found: Value) -> Value:
         """Compute `found` before tiles are read again, where tiles are not held."""
         ...
+
+
+def lines(ex: Looking, spec: Spec, wanted: bool = False) -> Iterator[Line]:
+    """List rows of tiles of op(A) and op(B)^T; herk and syrk have one operand."""
+    for side in spec.sides:
+        for i in ex.lines(side, wanted):
+            yield side, i
+
+
+def strips(ex: Looking, line: Line, shifts: Shifts) -> list[Value]:
+    """List the strips of a row of tiles."""
+    return [ex.row(line, range(*strip), shifts) for strip in ex.grid.strips]
 
 
 class Interpreter(Looking, Protocol):

@@ -9,8 +9,18 @@ from typing import Any
 
 from ..typing import Cell
 from . import stages
+from .choice_of_moduli import choose_moduli
 from .grid import Panel
-from .interpreter import Found, Interpreter, Line, Looking, Shifts, Value
+from .interpreter import (
+    Found,
+    Interpreter,
+    Line,
+    Looking,
+    Shifts,
+    Value,
+    lines,
+    strips,
+)
 from .parts import Partial, add_up
 from .spec import SIDES, Spec
 
@@ -18,13 +28,6 @@ from .spec import SIDES, Spec
 def product(ex: Interpreter, spec: Spec) -> None:
     """Compute ``alpha op(A) op(B) + beta C``, or an update."""
     multiply(ex, spec, look(ex, spec))
-
-
-def lines(ex: Looking, spec: Spec, wanted: bool = False) -> Iterator[Line]:
-    """List rows of tiles of op(A) and op(B)^T; herk and syrk have one operand."""
-    for side in spec.sides:
-        for i in ex.lines(side, wanted):
-            yield side, i
 
 
 # --- what the data decide -------------------------------------------------------------
@@ -75,11 +78,6 @@ def measure(
     return ex.gather("sums", (*line, *again), stages.add_sums, sums), sums
 
 
-def strips(ex: Looking, line: Line, shifts: Shifts) -> list[Value]:
-    """List the strips of a row of tiles."""
-    return [ex.row(line, range(*strip), shifts) for strip in ex.grid.strips]
-
-
 def choose_shifts(
     ex: Looking, spec: Spec, seen: Mapping[Line, tuple[Value, list[Value]]]
 ) -> list[Value]:
@@ -92,39 +90,6 @@ def choose_shifts(
     sizes, take = ex.grid.k, stages.take_shifts
     found = ex.call("shifts", ("all",), stages.choose_shifts, spec, sizes, *columns)
     return [ex.call("shifts", (s,), take, spec, found, s) for s in range(ex.grid.kt)]
-
-
-def choose_moduli(
-    ex: Looking, spec: Spec, shifts: Shifts, measured: Mapping[Line, Value]
-) -> Value:
-    """Choose moduli for every pair: by sums of rows, else by products of magnitudes."""
-    sides = [[measured[x, i] for i in ex.lines(x, wanted=False)] for x in spec.sides]
-    by_sums = ex.call("spec", ("sums",), stages.settle_by_sums, spec, *sides)
-    settled = ex.settle(by_sums)
-    if isinstance(settled, Spec) and not settled.by_entries:
-        return settled
-
-    def take(line: Line) -> list[Value]:
-        """Take magnitudes of rows, or what is rounded away, strip by strip."""
-        return [
-            ex.call("magnitudes", (*line, s), stages.look_closer, spec, row, *known)
-            for s, row in enumerate(strips(ex, line, shifts))
-            for known in [(measured[line], settled)]
-        ]
-
-    taken, found = {line: take(line) for line in lines(ex, spec)}, []
-    for n, pairs in enumerate(ex.meetings()):
-        ends = [[*dict.fromkeys(own)] for own in zip(*pairs, strict=True)]
-        known = [
-            [of[spec.own(side), i] for i in own]
-            for of in (taken, measured)
-            for side, own in zip(SIDES, ends, strict=True)
-        ]
-        places = [(ends[0].index(i), ends[1].index(j)) for i, j in pairs]
-        bound = stages.bound_pairs
-        found.append(ex.call("pairs", (n,), bound, spec, settled, places, *known))
-    by_pairs = ex.call("spec", (0,), stages.settle_by_pairs, spec, settled, found)
-    return ex.settle(by_pairs)
 
 
 # --- the product ----------------------------------------------------------------------

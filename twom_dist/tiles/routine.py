@@ -5,8 +5,25 @@ update are one triangle of a square, the other one being its mirror image.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from ..typing import Cell, Op, Uplo
+from ..typing import Cell, Op, Side, Uplo
+
+
+class Meeting(NamedTuple):
+    """Pairs of rows of tiles whose products are bounded together.
+
+    Attributes
+    ----------
+    left, right : list of (side, int)
+        Rows of tiles of op(A), and of op(B)^T, by the side that holds them.
+    pairs : list of (int, int)
+        Places in both.
+    """
+
+    left: list[tuple[Side, int]]
+    right: list[tuple[Side, int]]
+    pairs: list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -64,22 +81,29 @@ class Routine:
         lower = [(i, j) for i in range(mt) for j in range(i + 1)]
         return [(j, i) for i, j in lower] if uplo == "upper" else lower
 
-    def meetings(self, mt: int, nt: int, turn: Cell) -> list[list[Cell]]:
+    def meetings(self, mt: int, nt: int, turn: Cell) -> list[Meeting]:
         """Group all pairs of rows of op(A) and columns of op(B) by what turns take.
 
         Examples
         --------
-        >>> ROUTINES["gemm"].meetings(1, 3, (1, 2))
-        [[(0, 0), (0, 1)], [(0, 2)]]
-        >>> ROUTINES["herk"].meetings(2, 2, (0, 0))
-        [[(0, 0)], [(1, 0)], [(1, 1)]]
+        >>> for meeting in ROUTINES["gemm"].meetings(1, 3, (1, 2)):
+        ...     print(*meeting)
+        [('left', 0)] [('right', 0), ('right', 1)] [(0, 0), (0, 1)]
+        [('left', 0)] [('right', 2)] [(0, 0)]
         """
         rows, columns = (max(1, x) for x in turn)
-        found: dict[Cell, list[Cell]] = {}
+        groups: dict[Cell, list[Cell]] = {}
         for cell in self.cells(mt, nt):
             for i, j in self.pairs(*cell):
-                found.setdefault((i // rows, j // columns), []).append((i, j))
-        return [*found.values()]
+                groups.setdefault((i // rows, j // columns), []).append((i, j))
+        other: Side = "left" if self.matrices == 1 else "right"
+        found = []
+        for pairs in groups.values():
+            x, y = (sorted(set(own)) for own in zip(*pairs, strict=True))
+            places = [(x.index(i), y.index(j)) for i, j in pairs]
+            left: list[tuple[Side, int]] = [("left", i) for i in x]
+            found.append(Meeting(left, [(other, j) for j in y], places))
+        return found
 
     def count_meetings(self, mt: int, nt: int, turn: Cell) -> int:
         """Count these groups.

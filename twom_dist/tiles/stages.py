@@ -4,10 +4,9 @@ Arrays in memory and every dask scheduler share them. They never write to their 
 dask may hold these, send them or compute from them again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from importlib import import_module
-from itertools import chain
 from operator import add
 from typing import Any
 
@@ -20,10 +19,9 @@ from . import cells, tasks
 from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .grid import Chunks
-from .look import equilibration, every_pair, settle
-from .look.angles import bound_ratios, smallest_cosine
+from .look import equilibration
 from .look.measured import Measured, join
-from .rows import Row, Steps, Stream
+from .rows import Row
 from .spec import Spec, load_engine
 
 # --- what is known of rows ------------------------------------------------------------
@@ -117,88 +115,6 @@ def take_shifts(spec: Spec, shifts: Sequence[Array] | None, step: int) -> Array 
 
 
 # --- moduli ---------------------------------------------------------------------------
-
-
-def settle_by_sums(
-    spec: Spec, left: Sequence[Measured], *right: Sequence[Measured]
-) -> Spec:
-    """Choose the moduli by the sums of all rows and columns, where these suffice.
-
-    `right`: those of op(B), unless they are those of op(A).
-    """
-    sides = left, *right
-    cosines = [smallest_cosine([x.on_host() for x in y], spec.k) for y in sides]
-    return settle.settle_by_angles(spec, float(bound_ratios(cosines[0], cosines[-1])))
-
-
-def look_closer(
-    spec: Spec, row: Row, measured: Measured, settled: Spec
-) -> Sequence[Array]:
-    """Take what is asked for: sums of rounding errors, or magnitudes, tile by tile.
-
-    Magnitudes of a stream are taken when they are multiplied.
-    """
-    if not settled.by_entries:
-        return []
-    engine = load_engine(spec)
-    largest = convert(measured.largest, engine.family)
-    if settled.rho:
-        rule, bits = scaling_rule(settled.system, spec.k), norm_bits(spec.k)
-        assert rule is not None
-        squares = convert(measured.squares, engine.family)
-        e = engine.choose_exponents(largest, squares, rule)
-        each = (row.shifted(step, spec) for step in row.steps)
-        sums = (engine.error_sums(x, e, bits, shifts) for x, shifts in each)
-        return [reduce(add, sums)]
-
-    def take(step: int) -> Array:
-        x, shifts = row.shifted(step, spec)
-        return engine.magnitudes(x, largest, shifts)
-
-    if not isinstance(row.tiles, Stream):
-        return [*map(take, row.steps)]
-    return Steps(row.tiles, take)
-
-
-def bound_pairs(
-    spec: Spec,
-    settled: Spec,
-    pairs: Sequence[tuple[int, int]],
-    left: Sequence[Sequence[Sequence[Array]]],
-    right: Sequence[Sequence[Sequence[Array]]],
-    of_left: Sequence[Measured],
-    of_right: Sequence[Measured],
-) -> float:
-    """Find the largest rho^2 of pairs that the sums of rows leave open.
-
-    Or the largest sum of rounding errors. `left`, `right`: of each row of tiles and
-    each strip, magnitudes of its tiles or sums of errors; `pairs`: which of them meet.
-    """
-    if not settled.by_entries:
-        return 0.0
-    if settled.rho:
-        # A device is waited for once.
-        sums = [reduce(add, chain.from_iterable(x)) for x in (*left, *right)]
-        errors = join(sums)
-        return float(errors.max()) if errors.size else 0.0
-    found = 0.0
-    for i, j in pairs:
-
-        def both(i: int = i, j: int = j) -> Iterator[tuple[Array, Array]]:
-            sides = map(chain.from_iterable, (left[i], right[j]))
-            return zip(*sides, strict=True)
-
-        given = both, of_left[i], of_right[j], spec, found
-        found = every_pair.largest_open_ratio(*given)
-    return found
-
-
-def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
-    """Choose the moduli by what has been found of all pairs, if they were looked at."""
-    if not settled.by_entries:
-        return settled
-    choose = settle.settle_by_errors if settled.rho else settle.settle_by_ratio
-    return choose(settled, max(found, default=0.0))
 
 
 # --- the product ----------------------------------------------------------------------

@@ -7,8 +7,10 @@ PROGRAM = (ROOT / PACKAGE / "tiles" / "program.py").read_text("utf-8")
 
 def test_the_program_is_one_page_and_alone_calls_its_stages():
     assert len(PROGRAM.splitlines()) <= 200
-    callers = {name for name, _, target in our_imports() if target == "tiles.stages"}
-    assert callers == {"tiles.program"}
+    for stages, program in (("stages", "program"), ("pair_stages", "choice_of_moduli")):
+        imports = [(name, target) for name, _, target in our_imports()]
+        callers = {name for name, target in imports if target == f"tiles.{stages}"}
+        assert callers == {f"tiles.{program}"}
 
 
 def test_how_it_works_shows_the_program():

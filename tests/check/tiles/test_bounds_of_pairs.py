@@ -18,7 +18,13 @@ from twom_dist.moduli.accuracy import (
     quantisation_bound,
 )
 from twom_dist.problem.problem import of_arrays
-from twom_dist.tiles.look.angles import bound_ratios, find_cosines, find_sines
+from twom_dist.tiles.look import every_pair
+from twom_dist.tiles.look.angles import (
+    add_angles,
+    bound_ratios,
+    find_cosines,
+    find_sines,
+)
 from twom_dist.tiles.look.measured import Measured
 
 REFERENCE = get_engine("reference")
@@ -103,6 +109,26 @@ def test_cosines_and_sines_of_angles_are_bounds(dtype, seed):
         assert c >= sqrt(square) - 1e-4
 
 
+def test_every_rounding_of_angles_goes_to_the_safe_side():
+    """Of numbers that no matrix has to have: each rounding may go either way."""
+    rng = np.random.default_rng(0)
+    k, count = 7, 400
+    squares = rng.integers(2**40, 2**43, count)
+    totals = (np.sqrt(squares * float(k)) * rng.random(count)).astype(np.int64)
+    cosines = find_cosines(Measured(totals, squares, totals), k)
+    for c, s, q in zip(cosines, totals.tolist(), squares.tolist(), strict=True):
+        assert Fraction(c) ** 2 * k * q <= s * s
+    near = 1 - rng.random(count) * 2.0 ** -rng.integers(1, 50, count)
+    for x, y in zip(near, np.roll(near, 1), strict=True):
+        exact = [1 - Fraction(t) ** 2 for t in (x, y)]
+        least = Fraction(x) * Fraction(y) - root(exact[0] * exact[1], False)
+        bound, ratio = add_angles(x, y), bound_ratios(x, y)
+        assert Fraction(float(bound)) <= least
+        assert not np.isfinite(ratio) or Fraction(float(ratio)) * least**2 >= 1
+        if bound > 0:
+            assert Fraction(float(ratio)) * Fraction(float(bound)) ** 2 > 1
+
+
 def test_angles_bound_every_pair():
     close = 0
     for seed in range(4):
@@ -150,6 +176,26 @@ def test_digits_and_magnitudes_are_bounds_from_below(dtype):
         most = exact[i, j] * margin
         assert bounds[-1] <= most
         assert term < -300 or Fraction(2) ** int(term) <= most
+
+
+def test_magnitudes_that_round_up_are_made_up_for():
+    """Parts on the grid of the sums, their magnitude just below a number of 8 bits."""
+    parts = next(
+        (p, q)
+        for p in range(2**19, 2**20)
+        if 0 < 2**40 - p * p - (q := isqrt(2**40 - p * p)) ** 2 < 2**15
+    )
+    x = np.array([[complex(*parts) * 2.0**-20]])
+    known = measure(x)
+    assert int(known.squares[0]) == sum(t * t for t in parts) < 2**40
+    magnitudes = REFERENCE.magnitudes(x, known.largest)
+    (sums,), terms = REFERENCE.bound_pairs(*(magnitudes,) * 2, [0], [0], 20)
+    assert int(sums) > int(known.squares[0])  # rounded up to 1
+    spec = of_arrays(*td.gemm.ask(x, x)[:3]).spec
+    rows = every_pair._list_rows(known, 1)
+    pairs = every_pair._Meeting(tuple, rows, rows, 0.0, spec)
+    zero = np.zeros(1, np.int64)
+    assert Fraction(pairs.largest_of(zero, zero, (np.array([sums]), terms), 0.0)) >= 1
 
 
 def test_rounding_errors_bound_those_of_the_encoded_rows(engine):

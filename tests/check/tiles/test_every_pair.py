@@ -1,5 +1,8 @@
 """The default holds for every pair: what hides, and the same for every cut."""
 
+from dataclasses import replace
+from math import sqrt
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -14,6 +17,8 @@ from twom_dist.moduli.accuracy import (
     fewest_systems,
 )
 from twom_dist.problem.problem import of_arrays
+from twom_dist.run.collection import look_at_arrays
+from twom_dist.tiles.grid import Grid, cut_inner
 from twom_dist.tiles.look import every_pair, settle
 
 # --- what hides -----------------------------------------------------------------------
@@ -86,12 +91,17 @@ def test_crafted_rounding_errors_save_none():
         return x
 
     a, b = halves(), halves().T
+    hexagonal = td.explain(td.gemm, a * 1.1, b * 1.1, method="eisenstein")
+    assert hexagonal.closed_by == "sums"
     found = td.explain(td.gemm, a, b)
     assert (found.num_moduli, found.closed_by) == (16, "sums")
     usual = td.explain(td.gemm, a * 1.1, b * 1.1)
     assert (usual.num_moduli, usual.closed_by) == (15, "errors")
     assert usual.rho == pytest.approx(found.rho, rel=1e-3)
-    # A single row decides, wherever its tile is.
+    # Those of either side, and a single row decides, wherever its tile is.
+    for x, y in ((a, b * 1.1), (a * 1.1, b)):
+        assert td.explain(td.gemm, x, y).num_moduli == 16
+        assert same_bits(td.gemm(np.stack([x, x]), y)[1], td.gemm(x, y))
     mixed = a * 1.1
     mixed[17] = a[17]
     assert td.explain(td.gemm, mixed, b * 1.1).num_moduli == 16
@@ -106,10 +116,10 @@ def test_the_bound_of_measured_errors_is_that_of_all_halves():
     spec = of_arrays(*td.gemm.ask(gaussian(2, 500), gaussian(500, 2))[:3]).spec
     first, second = (x for _, x in fewest_systems("2m", 500, 2.0**-53))
     halves = 2 * 500 * 4.0 ** (norm_bits(500) - 1)
-    assert settle.suffice(spec, first * 0.999, halves)
-    assert not settle.suffice(spec, first * 1.001, halves)
-    assert settle.suffice(spec, first * 2.99, halves / 3)
-    assert not settle.suffice(spec, first * 3.01, halves / 3)
+    assert settle.suffice(spec, sqrt(first * 0.999), halves)
+    assert not settle.suffice(spec, sqrt(first * 1.001), halves)
+    assert settle.suffice(spec, sqrt(first * 2.99), halves / 3)
+    assert not settle.suffice(spec, sqrt(first * 3.01), halves / 3)
     assert settle.may_save(first * 1.01, spec)
     assert not settle.may_save(first, spec)
     assert not settle.may_save(second, spec)
@@ -118,19 +128,23 @@ def test_the_bound_of_measured_errors_is_that_of_all_halves():
 # --- the same for every tiling, engine and law ----------------------------------------
 
 
-@pytest.mark.parametrize("kind", range(len(KINDS) + 3))
+@pytest.mark.parametrize("kind", range(len(KINDS) + 4))
 def test_moduli_and_rho_do_not_depend_on_the_cut(kind, monkeypatch):
-    monkeypatch.setattr(every_pair, "_BLOCK", 23)
     rng = np.random.default_rng(kind)
     a, b = random_matrix(50, 60, phi=1.0, seed=kind), random_matrix(60, 40, seed=9)
     if kind < len(KINDS):
         a, b = KINDS[kind](a, b, rng, 60)
     elif kind == len(KINDS):
         a, b = (random_matrix(*x.shape, phi=4.0, seed=kind) for x in (a, b))
+    elif kind == len(KINDS) + 1:
+        # One entry of each row is all that digits see.
+        a, b = (np.eye(*x.shape) + 1e-5 * x for x in (a, b))
     else:
         a[: 3 * (kind - len(KINDS)), ::2] *= 1e-9
     a[3], a[5, 5], b[7, 2] = 0, np.nan, np.inf
     expected = td.explain(td.gemm, a, b)
+    monkeypatch.setattr(every_pair, "_BLOCK", 23)
+    monkeypatch.setattr(every_pair, "_WORST", 3)
     for m, k, n in ((50, 60, 40), (17, 7, 40), (50, 31, 9), (1, 60, 40)):
         x, y = da.from_array(a, chunks=(m, k)), da.from_array(b, chunks=(k, n))
         assert td.explain(td.gemm, x, y) == expected
@@ -155,3 +169,33 @@ def test_sums_of_tiles_are_those_of_the_whole(engine, dtype):
         assert (whole[place] == parts[0][place] + parts[1][place]).all()
     errors = [engine.error_sums(t, e, 20) for t in (x, x[:, :7], x[:, 7:])]
     assert (errors[0] == errors[1] + errors[2]).all()
+
+
+@pytest.mark.parametrize(("layers", "turn"), [(3, (0, 0)), (3, (2, 2)), (1, (2, 3))])
+@pytest.mark.parametrize(
+    "kind", ["errors", "phi 2", "phi 4", "sparse", "hidden", "far"]
+)
+def test_tasks_of_some_pairs_or_of_some_of_k_find_the_same(kind, layers, turn):
+    """Layers of k, whose strips no task has together; turns of several pairs."""
+    a, b = gaussian(30, 500), gaussian(500, 20, seed=1)
+    if kind.startswith("phi"):
+        a, b = (random_matrix(*x.shape, phi=float(kind[4:])) for x in (a, b))
+    elif kind == "sparse":
+        a, b = (np.where(abs(x) > 2.7, x, 0) for x in (a, b))
+    elif kind == "hidden":
+        a[3, ::2], a[7, 1::2], b[::2, 4] = 1e-9, 1e-9, 1e-9
+    elif kind == "far":
+        a[:, ::2], b[1::2] = 1e-200 * a[:, ::2], 1e-200 * b[1::2]
+    a[4], a[5, 5] = 0, np.nan
+    for routine, given in ((td.gemm, (a, b)), (td.herk, (a,))):
+        options = {"equilibrate": False} if routine is td.gemm else {}
+        expected = td.explain(routine, *given, **options)
+        spec = of_arrays(*routine.ask(*given, **options)[:3]).spec
+        spec = replace(spec, lazy=True, turn=turn)
+        x = da.from_array(a, chunks=(11, 60))
+        y = x if routine is td.herk else da.from_array(b, chunks=(60, 8))
+        k, n = x.chunks[1], x.chunks[0] if routine is td.herk else y.chunks[1]
+        grid = Grid(x.chunks[0], n, k, cut_inner(len(k), layers, 1, 1))
+        found = look_at_arrays(x, y, grid, spec, lambda z: z.compute(scheduler="sync"))
+        rest = found.spec.closed_by, found.spec.rho, len(found.spec.moduli)
+        assert rest == (expected.closed_by, expected.rho, expected.num_moduli)

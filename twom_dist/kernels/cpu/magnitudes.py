@@ -214,6 +214,11 @@ def _list_open(products, left, right, factor, ends, lo, hi, columns, own):  # ty
                 place += 1
 
 
+# Share of all pairs from which the BLAS takes less time for all of them: 0.05 ns a term
+# beside 0.35 (AMD EPYC of family 23, 2 cores).
+_DENSE = 8
+
+
 def bound_pairs(
     x: Array, y: Array, rows: Array, columns: Array, bits: int
 ) -> tuple[Array, Array]:
@@ -221,19 +226,44 @@ def bound_pairs(
     sums = np.zeros(len(rows), np.int64)
     terms = np.full(len(rows), ZERO_ROW, np.int32)
     x, y = (read_only(np.ascontiguousarray(t)) for t in (x, y))
-    given = x, y, np.asarray(rows), np.asarray(columns), bits
+    few, given = np.arange(len(rows)), (np.asarray(rows), np.asarray(columns))
+    exact = x.shape[1] * 2.0 ** (2 * bits + 1) <= 2.0**53
+    if exact and len(rows) * _DENSE > len(x) * len(y):
+        whole = [_scale_all(t, bits) for t in (x, y)]
+        sums[:] = (whole[0] @ whole[1].T)[given]
+        # Terms decide only where sums are too small to tell.
+        few = np.flatnonzero(sums < 2**bits)
     run_each(
-        lambda r: _bound_pairs(*given, *r, sums, terms),
-        ranges(len(sums), smallest=16, each=x.shape[1] // 2),
+        lambda r: _bound_pairs(x, y, *given, few, bits, *r, sums, terms),
+        ranges(len(few), smallest=16, each=x.shape[1] // 2),
     )
     return sums, terms
 
 
+def _scale_all(x: Array, bits: int) -> Array:
+    """Cut magnitudes to integers in float64."""
+    out = np.empty(x.shape)
+    run_each(lambda r: _scale_rows(x, bits, *r, out), _pieces(x))
+    return out
+
+
 @kernel
-def _bound_pairs(x, y, rows, columns, bits, lo, hi, sums, terms):  # type: ignore[no-untyped-def]
-    """Sum floor(x 2^bits) floor(y 2^bits), and find the largest sum of exponents."""
+def _scale_rows(x, bits, lo, hi, out):  # type: ignore[no-untyped-def]
+    """out[i] = floor(x[i] 2^bits)."""
+    for i in range(lo, hi):
+        row, to = x[i], out[i]
+        for t in range(row.size):
+            to[t] = np.float64(np.int32(_scale(np.uint32(row[t]), np.uint32(bits))))
+
+
+@kernel
+def _bound_pairs(x, y, rows, columns, few, bits, lo, hi, sums, terms):  # type: ignore[no-untyped-def]
+    """Sum floor(x 2^bits) floor(y 2^bits), and find the largest sum of exponents.
+
+    Of the pairs few[lo:hi].
+    """
     up = np.uint32(bits)
-    for p in range(lo, hi):
+    for p in few[lo:hi]:
         a, b = x[rows[p]], y[columns[p]]
         total, largest = np.uint64(0), np.int32(-(1 << 20))
         for t in range(a.size):

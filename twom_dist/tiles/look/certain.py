@@ -10,6 +10,7 @@ most matrices both ends of the bracket give the same moduli; others are computed
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ def certain_systems(
     asked = np.flatnonzero(fixed & may_save(ratios, spec))
     errors = _largest_errors(_choose(seen, asked), systems[0][0], spec)
     for place, error in zip(asked.tolist(), errors.tolist(), strict=True):
-        if suffice(spec, ratios[place], error):
+        if suffice(spec, sqrt(ratios[place]), error):
             found[place] = systems[0][0]
     left = np.flatnonzero(fixed & (ratios > systems[-1][1]))
     if len(left):
@@ -121,6 +122,26 @@ def _bracket(
     than the second system, which suffices for the others.
     """
     system, limit = second
+    least, most, known = _bound_cosines(seen, limit, spec)
+    # Ratios are 1 over squared cosines; their steps are rounded outwards.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = (-2 * _STEPS * np.log2(x) for x in (most, least))
+    found: list[ResidueSystem | None] = []
+    for i, some in enumerate(known.tolist()):
+        ends = set()
+        if some:
+            steps = int(np.floor(low[i])), int(np.floor(high[i])) + 1
+            given = spec.method, spec.k, spec.unit_roundoff
+            ends = {_system_at(*given, step) for step in steps}
+            ends = {_longer(x, system) for x in ends}
+        found.append(ends.pop() if len(ends) == 1 else None)
+    return found
+
+
+def _bound_cosines(
+    seen: Sequence[Seen], limit: float, spec: Spec
+) -> tuple[Array, Array, Array]:
+    """Bound the smallest cosines that `every_pair` finds, and tell which are known."""
     smallest, operands = _smallest(seen), []
     for x, other in zip(seen, smallest[::-1], strict=False):
         bounds = bound_ratios(x.cosines, other[:, np.newaxis])
@@ -137,19 +158,7 @@ def _bracket(
     most = np.minimum(cosines * (1 + _rounding(spec.k)), 1)
     # Far above the cosines for which `every_pair` takes largest terms instead of sums.
     known = least >= np.maximum(8 * cut, 2.0**-60)
-    # Ratios are 1 over squared cosines; their steps are rounded outwards.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = (-2 * _STEPS * np.log2(x) for x in (most, least))
-    found: list[ResidueSystem | None] = []
-    for i, some in enumerate(known.tolist()):
-        ends = set()
-        if some:
-            steps = int(np.floor(low[i])), int(np.floor(high[i])) + 1
-            given = spec.method, spec.k, spec.unit_roundoff
-            ends = {_system_at(*given, step) for step in steps}
-            ends = {_longer(x, system) for x in ends}
-        found.append(ends.pop() if len(ends) == 1 else None)
-    return found
+    return least, most, known
 
 
 def _longer(found: ResidueSystem | None, least: ResidueSystem) -> ResidueSystem | None:

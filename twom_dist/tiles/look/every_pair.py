@@ -23,7 +23,6 @@ All is exact integers, IEEE operations that round each by itself, and maxima.
 from collections.abc import Callable, Iterable
 from functools import reduce
 from math import inf
-from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,8 +71,11 @@ class _Pairs(NamedTuple):
 
 
 def magnitude_bits(k: int) -> int:
-    """Bits b of a magnitude so that sums of products below 2^(2b+1) fit 63 bits."""
-    return min(20, (62 - k.bit_length()) // 2)
+    """Bits b of a magnitude: sums of products below 2^(2b+1) fit 53 bits, if k < 2^26.
+
+    At least 13, those of two digits; then they fit 63 bits for any k below 2^36.
+    """
+    return max(13, min(20, (52 - k.bit_length()) // 2))
 
 
 def largest_open_ratio(
@@ -108,6 +110,69 @@ def largest_open_ratio(
     return found
 
 
+# --- the same of strips, where no task has all of a row ------------------------------
+
+
+def multiply_digits(tiles: Iterable[tuple[Array, Array]], spec: Spec) -> Array:
+    """Multiply 13 bits of the magnitudes of a strip, tile by tile."""
+    multiply = load_engine(spec).multiply_digits
+    return reduce(_add, (multiply(*both, 2) for both in tiles))
+
+
+def list_open(left: Measured, right: Measured, sums: Array, spec: Spec) -> Array:
+    """List the rows and columns, (2, pairs), that the sums of all strips leave open."""
+    meeting = _whole(left, right, spec)
+    if meeting is None:
+        return np.zeros((2, 0), np.int64)
+    x, y = meeting.x.places, meeting.y.places
+    own = _take_rows(_take_rows(sums, x).T, y).T
+    pairs = meeting.list_open(own, 2.0**-19, 0.0, own.size)
+    assert pairs is not None
+    return np.stack((x[pairs.rows], y[pairs.columns]))
+
+
+def sum_terms(
+    tiles: Iterable[tuple[Array, Array]], listed: Array, spec: Spec
+) -> tuple[Array, Array]:
+    """Sum the terms of listed pairs, and find the largest, over a strip."""
+    (rows, columns), b = listed, magnitude_bits(spec.k)
+    bound = load_engine(spec).bound_pairs
+    return reduce(add_terms, (bound(x, y, rows, columns, b) for x, y in tiles))
+
+
+def add_terms(x: tuple[Array, Array], y: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Combine the terms of two parts along k."""
+    return x[0] + y[0], np.maximum(x[1], y[1])
+
+
+def bound_open(
+    left: Measured,
+    right: Measured,
+    listed: Array,
+    terms: tuple[Array, Array],
+    spec: Spec,
+) -> float:
+    """Return what `largest_open_ratio` does, by the terms of all strips."""
+    if not fewest_systems(spec.method, spec.k, spec.unit_roundoff):
+        return inf
+    meeting = _whole(left, right, spec)
+    if meeting is None or listed.size == 0:
+        return 0.0
+    rows, columns = listed
+    x = np.searchsorted(meeting.x.places, rows)
+    y = np.searchsorted(meeting.y.places, columns)
+    return meeting.largest_of(x, y, terms, 0.0)
+
+
+def _whole(left: Measured, right: Measured, spec: Spec) -> "_Meeting | None":
+    """Return the pairs of all rows and columns, if any are open."""
+    systems = fewest_systems(spec.method, spec.k, spec.unit_roundoff)
+    x, y = (_list_rows(side, spec.k) for side in (left, right))
+    meeting = _Meeting(tuple, x, y, systems[-1][1] if systems else 0.0, spec)
+    some = len(meeting.x.places) and len(meeting.y.places) and systems
+    return meeting if some else None
+
+
 def _list_rows(measured: Measured, k: int) -> _Rows:
     squares = convert(measured.squares, "numpy").astype(np.float64)
     every = np.arange(len(squares)), squares * 2.0 ** (-2 * norm_bits(k))
@@ -136,28 +201,34 @@ class _Meeting:
         if size == 0:
             return found
         many = max(_WORST, size // _FEW)
-        pairs = self.list_open(self.multiply(1), 2.0**-12, found, many)
-        if pairs is None:
-            sums = self.multiply(2)
-            # What the worst take closes most others.
-            found = self.look(self.find_worst(sums), found)
-            pairs = self.list_open(sums, 2.0**-19, found, size)
-            assert pairs is not None
-            if len(pairs.rows) > many:
-                pairs = pairs.take(_pick(self.multiply(0), pairs) > 0)
-        worst = np.argsort(-pairs.ratios, kind="stable")
-        for some in (worst[:_WORST], worst[_WORST:]):
-            # No others can have a larger ratio.
-            own = some[pairs.ratios[some] > max(self.limit, found)]
-            if len(own) and _is_reachable(found, self.spec):
-                found = self.look(pairs.take(own), found)
-        return found
+        for digits, unit, most in ((1, 2.0**-12, many), (2, 2.0**-19, size)):
+            sums = self.multiply(digits)
+            pairs = self.list_open(sums, unit, found, many)
+            if pairs is None:
+                # What the worst take closes most others.
+                found = self.look(self.find_worst(sums), found)
+                if not _is_reachable(found, self.spec):
+                    return found
+                pairs = self.list_open(sums, unit, found, most)
+            if pairs is not None:
+                break
+        assert pairs is not None
+        if len(pairs.rows) > many:
+            pairs = pairs.take(_pick(self.multiply(0), pairs) > 0)
+        count = len(pairs.rows)
+        if count > _WORST:
+            worst = np.argpartition(pairs.ratios, count - _WORST)[count - _WORST :]
+            found = self.look(pairs.take(worst), found)
+            pairs.ratios[worst] = 0
+        # No others can have a larger ratio.
+        rest = pairs.take(pairs.ratios > max(self.limit, found))
+        return self.look(rest, found) if _is_reachable(found, self.spec) else found
 
     def multiply(self, digits: int) -> Array:
         """Multiply the leading digits of magnitudes, tile by tile along k."""
         multiply, (x, y) = self.engine.multiply_digits, (self.x.places, self.y.places)
         tiles = ((_take_rows(a, x), _take_rows(b, y)) for a, b in self.tiles())
-        return reduce(add, (multiply(*both, digits) for both in tiles))
+        return reduce(_add, (multiply(*both, digits) for both in tiles))
 
     def list_open(
         self, sums: Array, unit: float, found: float, most: int
@@ -174,9 +245,8 @@ class _Meeting:
         return self.bound(rows[own], columns[own], products[own] * unit)
 
     def find_worst(self, sums: Array) -> _Pairs:
-        """Take the pair of each row with the smallest product, but 0, for its norms."""
+        """Take the pair of each row with the smallest product for its norms."""
         squares = sums.astype(np.float64)
-        squares[sums == 0] = np.inf
         squares *= squares
         squares /= convert(self.y.squares, family_of(sums))
         columns = convert(squares.argmin(axis=1), "numpy")
@@ -191,12 +261,23 @@ class _Meeting:
         places, b = (self.x.places, self.y.places), magnitude_bits(self.spec.k)
         own = places[0][pairs.rows], places[1][pairs.columns], b
         each = (self.engine.bound_pairs(*both, *own) for both in self.tiles())
-        sums, terms = zip(*each, strict=True)
+        return self.largest_of(
+            pairs.rows, pairs.columns, reduce(add_terms, each), found
+        )
+
+    def largest_of(
+        self, rows: Array, columns: Array, terms: tuple[Array, Array], found: float
+    ) -> float:
+        """Return the largest ratio of pairs by all their terms, or `found`."""
+        sums, exponents = terms
         # 0 where there is no term, by underflow.
-        alone = np.ldexp(1.0, reduce(np.maximum, terms))
-        lower = np.maximum(reduce(add, sums) * 2.0 ** (-2 * b), alone)
+        alone, unit = (
+            np.ldexp(1.0, exponents),
+            2.0 ** (-2 * magnitude_bits(self.spec.k)),
+        )
+        lower = np.maximum(sums * unit, alone)
         meet = lower > 0
-        ratios = self.bound(pairs.rows[meet], pairs.columns[meet], lower[meet]).ratios
+        ratios = self.bound(rows[meet], columns[meet], lower[meet]).ratios
         return max(found, float(ratios[ratios > self.limit].max(initial=0.0)))
 
     def bound(self, rows: Array, columns: Array, lower: Array) -> _Pairs:
@@ -207,10 +288,17 @@ class _Meeting:
             return _Pairs(rows, columns, above / (lower * lower))
 
 
+def _add(x: Array, y: Array) -> Array:
+    """Add products of two tiles along k: more of them than 32 bits hold."""
+    found: Array = x + y.astype(np.int64)
+    return found
+
+
 def _drop_closed(rows: _Rows, others: _Rows, limit: float) -> _Rows:
     """Leave out the rows that are closed by their angles, whatever the other one is."""
     least = others.cosines.min(initial=1.0)
-    return rows.take(bound_ratios(rows.cosines, least) > limit)
+    # Once rounded, bounds grow with cosines but for some 2^-53.
+    return rows.take(bound_ratios(rows.cosines, least) > limit * (1 - 2.0**-40))
 
 
 def _take_rows(side: Array, places: Array) -> Array:

@@ -15,6 +15,7 @@ from ...moduli import ResidueSystem, norm_bits
 from ...moduli.accuracy import (
     componentwise_system,
     fewest_systems,
+    longest_ratio,
     quantisation_bound,
 )
 from ..spec import Spec
@@ -54,18 +55,18 @@ def settle_by_errors(asked: Spec, largest: float) -> Spec:
 
     `asked`: what `settle_by_angles` has returned.
     """
-    if suffice(asked, asked.rho**2, largest):
+    if suffice(asked, asked.rho, largest):
         return asked.settle(asked.system, asked.rho, "errors")
     _, (second, _) = _systems(asked)
     return asked.settle(second, asked.rho, "sums")
 
 
-def suffice(spec: Spec, ratio: float, largest: float) -> bool:
-    """Tell whether the fewest moduli suffice for rho^2 and sums of squared errors."""
+def suffice(spec: Spec, rho: float, largest: float) -> bool:
+    """Tell whether the fewest moduli suffice for rho and a sum of squared errors."""
     (fewest, _), *_ = _systems(spec)
     rounding = sqrt(largest * (1 + 2.0**-48)) * 2.0 ** -norm_bits(spec.k)
     bound = quantisation_bound(fewest, spec.k, rounding)
-    return ratio * (bound / spec.unit_roundoff) ** 2 <= spec.k * (1 - 2.0**-40)
+    return rho * bound <= sqrt(spec.k) * spec.unit_roundoff * (1 - 2.0**-40)
 
 
 def settle_by_ratio(spec: Spec, ratio: float) -> Spec:
@@ -73,11 +74,13 @@ def settle_by_ratio(spec: Spec, ratio: float) -> Spec:
 
     The native product stands in where no residue system suffices.
     """
-    u = spec.unit_roundoff
-    systems = _systems(spec)
-    system = componentwise_system(spec.method, spec.k, ratio, u)
+    given, systems = (spec.method, spec.k), _systems(spec)
+    system = componentwise_system(*given, ratio, spec.unit_roundoff)
     if systems and ratio <= systems[-1][1]:
         system, ratio = systems[-1]
+    if system is None:
+        # The search ends at the first pair beyond all moduli, whichever that is.
+        ratio = longest_ratio(*given, spec.unit_roundoff)
     if system is None and spec.words == 2:
         raise AccuracyError(
             "the matrices need more bits than any residue system has",

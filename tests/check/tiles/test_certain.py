@@ -1,0 +1,45 @@
+"""The bracket of what pairs find, of the matrices of a stack."""
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.strategies import DTYPES, random_matrix
+from twom_dist.kernels import get_engine
+from twom_dist.moduli import norm_bits
+from twom_dist.problem.problem import of_arrays
+from twom_dist.tiles.look import certain, every_pair
+from twom_dist.tiles.look.angles import find_cosines
+from twom_dist.tiles.look.measured import Measured
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("k", [4, 50])
+def test_cosines_that_pairs_find_are_inside(dtype, k):
+    """Where magnitudes are cut, and where most of them are cut to nothing."""
+    engine, inside = get_engine("cpu"), 0
+    x = np.array(
+        [
+            random_matrix(5, k, dtype, phi, seed)
+            for phi in (0, 1, 3)
+            for seed in range(9)
+        ]
+    )
+    x[::2, :, k // 2 :] *= 2.0**-11
+    largest = engine.largest_exponents(x)
+    known = Measured(largest, *engine.row_sums(x, largest, norm_bits(k)))
+    spec = of_arrays(*td.syrk.ask(x[0])[:2], None, None).spec
+    seen = [certain.Seen(x, known, find_cosines(known, k))]
+    least, most, told = certain._bound_cosines(seen, 1.0, spec)
+    places = np.tril_indices(5)
+    for i in np.flatnonzero(told):
+        own = known.take(i)
+        rows = every_pair._list_rows(own, k)
+        pairs = every_pair._Meeting(tuple, rows, rows, 0.0, spec)
+        magnitudes = engine.magnitudes(x[i], largest[i])
+        bits = every_pair.magnitude_bits(k)
+        terms = engine.bound_pairs(magnitudes, magnitudes, *places, bits)
+        found = pairs.largest_of(*places, terms, 0.0) ** -0.5
+        assert least[i] <= found <= most[i] * (1 + 2.0**-19)
+        inside += 1
+    assert inside > 12
