@@ -26,7 +26,7 @@ AUTO_METHOD: Literal["auto"] = "auto"
 # Unit roundoffs of the two precisions, and of an unevaluated sum of two doubles.
 SINGLE, DOUBLE, PAIR = 2.0**-24, 2.0**-53, 2.0**-106
 
-# Largest ratio of ||a_i|| ||b_j|| to (|A||B|)_ij that the estimate can tell: the least
+# Largest ratio of ||a_i|| ||b_j|| to (|A||B|)_ij that magnitudes can tell: the least
 # magnitude that `Engine.magnitudes` knows is 2^-126 of the row's unit, the other factor
 # at most sqrt(2), each norm at least 1/2: such a term shows a ratio above 2^123.
 LARGEST_RATIO = 2.0**122

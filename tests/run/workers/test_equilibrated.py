@@ -64,7 +64,7 @@ def test_inputs_that_lie_on_the_workers_move_once(client, cluster):  # noqa: F81
 
     Nor does a worker hold more than what lay on it, what it needs, and its tiles of C.
     """
-    # Beside tiles of this size a sample of rows hardly counts.
+    # Beside tiles of this size a look at pairs hardly counts.
     side, tile = 1600, 200
     state = da.random.default_rng(1)
     drawn = [state.random((side, side), chunks=tile) + 0j for _ in "ab"]
