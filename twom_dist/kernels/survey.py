@@ -110,8 +110,8 @@ class Looks(Protocol):
         """Round ``sqrt(re^2 + im^2) 2^-e`` to a float32, and cut it to 8 bits.
 
         Powers of two, squares and their root in float64, each operation rounded by
-        itself; at least 2^-126 where the entry is not 0, and 0 in rows without a finite
-        nonzero entry.
+        itself; 0 in rows without a finite nonzero entry. At least 2^-126 where the
+        entry is not 0, which may be more than it is: see `LARGEST_RATIO`.
 
         Parameters
         ----------
@@ -194,7 +194,8 @@ class Looks(Protocol):
         terms : (pairs,) int32, on the host
             The largest sum of the exponents of x and y, ``2^e <= x < 2^(e+1)``, neither
             being 0; `ZERO_ROW` without any, and perhaps where the sum is 2^bits or
-            more, which no term is above. Those of tiles combine by maximum.
+            more: a term with a digit of 0 is below 2^-bits, all others are in the sum.
+            Those of tiles combine by maximum.
         """
         ...
 

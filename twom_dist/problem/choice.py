@@ -25,7 +25,7 @@ class Choice:
 
     Attributes
     ----------
-    target : Grade, Bound, Moduli or Exact
+    target : name, Bound, Moduli or Exact
     method : str
         "auto" until the shapes are known.
     engine : str

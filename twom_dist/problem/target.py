@@ -9,9 +9,6 @@ from ..errors import AccuracyError, shown
 from ..moduli.accuracy import BY_ENTRIES, NAMED_BITS
 from ..typing import Accuracy, as_integer
 
-# A bound by name: "componentwise" takes the moduli from the entries.
-Grade = Accuracy
-
 
 @dataclass(frozen=True)
 class Bound:
@@ -40,7 +37,7 @@ class Exact:
     pairs: bool = False
 
 
-Target = Grade | Bound | Moduli | Exact
+Target = Accuracy | Bound | Moduli | Exact
 
 
 def parse_target(accuracy: Any, num_moduli: Any) -> Target:
@@ -64,7 +61,7 @@ def parse_target(accuracy: Any, num_moduli: Any) -> Target:
 def _parse_accuracy(accuracy: Any) -> Target:
     if isinstance(accuracy, str):
         if accuracy in NAMED_BITS:
-            return cast(Grade, accuracy)
+            return cast(Accuracy, accuracy)
         remedy = "Use one of them, or a target such as 1e-12"
         if accuracy == "exact":
             remedy = (

@@ -42,7 +42,7 @@ def look_closer(
         return []
     engine = load_engine(spec)
     largest = convert(measured.largest, engine.family)
-    if settled.rho:
+    if settled.asks_for_errors:
         rule, bits = scaling_rule(settled.system, spec.k), norm_bits(spec.k)
         assert rule is not None
         squares = convert(measured.squares, engine.family)
@@ -76,7 +76,7 @@ def bound_pairs(
     """
     if not settled.by_entries:
         return 0.0
-    if settled.rho:
+    if settled.asks_for_errors:
         # A device is waited for once.
         sums = [reduce(add, chain.from_iterable(x)) for x in (*left, *right)]
         errors = join(sums)
@@ -103,7 +103,7 @@ def multiply_digits(
     """Multiply leading digits of pairs, of one strip; or pass on sums of errors."""
     if not settled.by_entries:
         return []
-    if settled.rho:
+    if settled.asks_for_errors:
         return [*chain.from_iterable((*left, *right))]
     both = (zip(left[i], right[j], strict=True) for i, j in pairs)
     return [every_pair.multiply_digits(tiles, spec) for tiles in both]
@@ -125,7 +125,7 @@ def list_open(
     """List the open pairs of each pair of lines; or the largest sum of errors."""
     if not settled.by_entries:
         return []
-    if settled.rho:
+    if settled.asks_for_errors:
         errors = join(sums)
         return [float(errors.max()) if errors.size else 0.0]
     lines = ((of_left[i], of_right[j]) for i, j in pairs)
@@ -142,7 +142,7 @@ def sum_terms(
     right: Sequence[Sequence[Array]],
 ) -> list[Any]:
     """Sum the terms of open pairs, of one strip."""
-    if not settled.by_entries or settled.rho:
+    if not settled.by_entries or settled.asks_for_errors:
         return []
     both = (zip(left[i], right[j], strict=True) for i, j in pairs)
     each = zip(both, listed, strict=True)
@@ -164,7 +164,7 @@ def bound_open(
     of_right: Sequence[Measured],
 ) -> float:
     """Find the largest rho^2, or sum of errors, as `bound_pairs` does."""
-    if not settled.by_entries or settled.rho:
+    if not settled.by_entries or settled.asks_for_errors:
         return max(listed, default=0.0)
     lines = ((of_left[i], of_right[j]) for i, j in pairs)
     each = zip(lines, listed, terms, strict=True)
@@ -175,5 +175,7 @@ def settle_by_pairs(spec: Spec, settled: Spec, found: Sequence[float]) -> Spec:
     """Choose the moduli by what has been found of all pairs, if they were looked at."""
     if not settled.by_entries:
         return settled
-    choose = settle.settle_by_errors if settled.rho else settle.settle_by_ratio
-    return choose(settled, max(found, default=0.0))
+    largest = max(found, default=0.0)
+    if settled.asks_for_errors:
+        return settle.settle_by_errors(settled, largest)
+    return settle.settle_by_ratio(settled, largest)

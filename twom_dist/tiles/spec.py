@@ -51,7 +51,7 @@ class Spec:
         entries are yet to choose: what the given ones have to suffice for.
     closed_by : str
         What bounds rho: "sums" of rows, with their rounding "errors" or without, or
-        "pairs" of them; empty before.
+        "pairs" of them; "beyond" if rho is above what all moduli reach; empty before.
     empty : bool
         Whether nothing is multiplied, alpha or a dimension being 0.
     cache_bytes : int
@@ -138,6 +138,11 @@ class Spec:
     def own(self, side: Side) -> Side:
         """Return the side that holds the tiles and exponents of a side."""
         return "left" if self.twins else side
+
+    @property
+    def asks_for_errors(self) -> bool:
+        """True if rho is bounded, and measured rounding errors decide the moduli."""
+        return self.by_entries and self.rho > 0
 
     @property
     def looks(self) -> bool:

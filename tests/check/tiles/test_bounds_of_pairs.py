@@ -194,7 +194,7 @@ def test_magnitudes_that_round_up_are_made_up_for():
     assert int(sums) > int(known.squares[0])  # rounded up to 1
     spec = of_arrays(*td.gemm.ask(x, x)[:3]).spec
     rows = every_pair._list_rows(known, 1)
-    pairs = every_pair._Meeting(tuple, rows, rows, 0.0, spec)
+    pairs = every_pair._OpenPairs(tuple, rows, rows, 0.0, spec)
     zero = np.zeros(1, np.int64)
     assert Fraction(pairs.largest_of(zero, zero, (np.array([sums]), terms), 0.0)) >= 1
 

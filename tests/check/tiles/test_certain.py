@@ -35,7 +35,7 @@ def test_cosines_that_pairs_find_are_inside(dtype, k):
     for i in np.flatnonzero(told):
         own = known.take(i)
         rows = every_pair._list_rows(own, k)
-        pairs = every_pair._Meeting(tuple, rows, rows, 0.0, spec)
+        pairs = every_pair._OpenPairs(tuple, rows, rows, 0.0, spec)
         magnitudes = engine.magnitudes(x[i], largest[i])
         bits = every_pair.magnitude_bits(k)
         terms = engine.bound_pairs(magnitudes, magnitudes, *places, bits)

@@ -104,7 +104,7 @@ def largest_open_ratio(
         # If columns are rows, one half of the pairs is the other.
         for j in range(i if left is right else 0, len(y.places), _BLOCK):
             both = x.take(slice(i, i + _BLOCK)), y.take(slice(j, j + _BLOCK))
-            found = _Meeting(tiles, *both, limit, spec).largest_ratio(found)
+            found = _OpenPairs(tiles, *both, limit, spec).largest_ratio(found)
             if not _is_reachable(found, spec):
                 return found
     return found
@@ -164,11 +164,11 @@ def bound_open(
     return meeting.largest_of(x, y, terms, 0.0)
 
 
-def _whole(left: Measured, right: Measured, spec: Spec) -> "_Meeting | None":
+def _whole(left: Measured, right: Measured, spec: Spec) -> "_OpenPairs | None":
     """Return the pairs of all rows and columns, if any are open."""
     systems = fewest_systems(spec.method, spec.k, spec.unit_roundoff)
     x, y = (_list_rows(side, spec.k) for side in (left, right))
-    meeting = _Meeting(tuple, x, y, systems[-1][1] if systems else 0.0, spec)
+    meeting = _OpenPairs(tuple, x, y, systems[-1][1] if systems else 0.0, spec)
     some = len(meeting.x.places) and len(meeting.y.places) and systems
     return meeting if some else None
 
@@ -185,7 +185,7 @@ def _is_reachable(ratio: float, spec: Spec) -> bool:
     return ratio == 0 or componentwise_system(*given) is not None
 
 
-class _Meeting:
+class _OpenPairs:
     """Pairs of rows that are bounded together, but those that their angles close."""
 
     def __init__(

@@ -78,13 +78,14 @@ def settle_by_ratio(spec: Spec, ratio: float) -> Spec:
     system = componentwise_system(*given, ratio, spec.unit_roundoff)
     if systems and ratio <= systems[-1][1]:
         system, ratio = systems[-1]
-    if system is None:
-        # The search ends at the first pair beyond all moduli, whichever that is.
-        ratio = longest_ratio(*given, spec.unit_roundoff)
-    if system is None and spec.words == 2:
+    if system is not None:
+        return spec.settle(system, sqrt(ratio), "pairs")
+    if spec.words == 2:
         raise AccuracyError(
             "the matrices need more bits than any residue system has",
             "Give num_moduli or accuracy='normwise'",
             "accuracy-out-of-reach",
         )
-    return spec.settle(system, sqrt(ratio), "pairs")
+    # The search ends at the first pair beyond all moduli, whichever that is.
+    least = longest_ratio(*given, spec.unit_roundoff)
+    return spec.settle(None, sqrt(least), "beyond")
