@@ -270,12 +270,9 @@ class _OpenPairs:
     ) -> float:
         """Return the largest ratio of pairs by all their terms, or `found`."""
         sums, exponents = terms
+        unit = 2.0 ** (-2 * magnitude_bits(self.spec.k))
         # 0 where there is no term, by underflow.
-        alone, unit = (
-            np.ldexp(1.0, exponents),
-            2.0 ** (-2 * magnitude_bits(self.spec.k)),
-        )
-        lower = np.maximum(sums * unit, alone)
+        lower = np.maximum(sums * unit, np.ldexp(1.0, exponents))
         meet = lower > 0
         ratios = self.bound(rows[meet], columns[meet], lower[meet]).ratios
         return max(found, float(ratios[ratios > self.limit].max(initial=0.0)))
