@@ -14,25 +14,9 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.expect import raises
 from tests.support.families import hard_pairs
+from tests.support.hidden import largest_errors
 from tests.support.strategies import DTYPES, random_matrix, spread_pair
 from twom_dist.errors import AccuracyError, AccuracyWarning, ArgumentError
-from twom_dist.moduli.accuracy import unit_roundoff
-
-
-def largest_errors(a, b, *products):
-    """Largest ``|dC|_ij / (|A| |B|)_ij`` of each, in units of u, by 297 bits.
-
-    Rounded to double: of single precision products exact, of others up to half a unit.
-    """
-    wide = "c16" if a.dtype.kind == "c" else "f8"
-    x, y = a.astype(wide), b.astype(wide)
-    method = {"method": "hybrid"} if wide == "c16" else {}
-    exact = td.gemm(x, y, num_moduli=40, equilibrate=True, **method)
-    sizes = abs(x) @ abs(y)
-    # What is left are sums of nothing, and what underflows.
-    some = sizes > 1e-280
-    errors = [abs(c[some] - exact[some]) / sizes[some] for c in products]
-    return [float(e.max(initial=0)) / unit_roundoff(a.dtype) for e in errors]
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -27,22 +27,26 @@ take_digits(const uint16* x, int64 rows, int64 k, int8* planes, int64 rows_padde
   }
 }
 
-// Lists the pairs with products[i, j]^2 factor < left[i] right[j] as i n + j, in any order;
-// count[0] is their number, zeroed before, which may be beyond what the list holds.
+// Lists the pairs with products[i, j]^2 factor < left[i] right[j] as i n + j, in any order,
+// each with its product; count[0] is their number, zeroed before, which may be beyond
+// what the list holds.
 extern "C" __global__ void __launch_bounds__(256)
 find_open(const int64* wide, const int32* narrow, int64 m, int64 n, const double* left,
           const double* right, double factor, int64 capacity, uint64* count,
-          int64* places) {
+          int64* places, int64* listed) {
   int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
   if (j >= n) return;
   int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
   for (; i < m; i += (int64)gridDim.y * blockDim.y) {
     int64 at = i * n + j;
-    double own = wide != nullptr ? (double)wide[at] : (double)narrow[at];
-    double square = __dmul_rn(__dmul_rn(own, own), factor);
+    int64 product = wide != nullptr ? wide[at] : narrow[at];
+    double own = (double)product, square = __dmul_rn(__dmul_rn(own, own), factor);
     if (square < __dmul_rn(left[i], right[j])) {
       uint64 place = atomicAdd(count, (uint64)1);
-      if (place < (uint64)capacity) places[place] = at;
+      if (place < (uint64)capacity) {
+        places[place] = at;
+        listed[place] = product;
+      }
     }
   }
 }

@@ -9,7 +9,7 @@ import numpy as np
 from ...moduli import ZERO_ROW
 from ...typing import Array
 from ..fallbacks import unit_rows
-from ..family import convert, family_of, namespace
+from ..family import namespace
 from .int8_gemm import LARGEST_K, align, largest_k
 from .launch import LARGEST_STACK, Device, size_args, tile_grid
 from .sources import module_for
@@ -81,23 +81,20 @@ def find_open(
     given = (products, None) if products.dtype == np.int64 else (None, products)
     capacity, count = min(most, _LISTED), 0
     while True:
-        found = device.filled_together((((1,), np.int64), ((capacity,), np.int64)), 0)
+        parts = tuple(((size,), np.int64) for size in (1, capacity, capacity))
+        found = device.filled_together(parts, 0)
         args = *given, *size_args(m, n), *ends, np.float64(factor)
         args = *args, np.int64(capacity), *found
-        grid = tile_grid(m, n)
-        device.launch(module_for("bounds"), "find_open", *grid, args)
-        counted, places = device.fetch(found)
+        device.launch(module_for("bounds"), "find_open", *tile_grid(m, n), args)
+        counted, places, own = device.fetch(found)
         count = int(counted[0])
         if count > most:
             return None
         if count <= capacity:
             break
         capacity = count
-    rows, columns = np.divmod(np.sort(places[:count]), n)
-    family = family_of(products)
-    which = (convert(x, family) for x in (rows, columns))
-    own = convert(products[tuple(which)], "numpy") if count else places[:0]
-    return rows, columns, own.astype(np.int64)
+    order = np.argsort(places[:count])
+    return *np.divmod(places[order], n), own[order]
 
 
 def bound_pairs(

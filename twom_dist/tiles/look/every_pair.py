@@ -121,14 +121,14 @@ def multiply_digits(tiles: Iterable[tuple[Array, Array]], spec: Spec) -> Array:
 
 def list_open(left: Measured, right: Measured, sums: Array, spec: Spec) -> Array:
     """List the rows and columns, (2, pairs), that the sums of all strips leave open."""
-    meeting = _whole(left, right, spec)
-    if meeting is None:
+    pairs = _whole(left, right, spec)
+    if pairs is None:
         return np.zeros((2, 0), np.int64)
-    x, y = meeting.x.places, meeting.y.places
+    x, y = pairs.x.places, pairs.y.places
     own = _take_rows(_take_rows(sums, x).T, y).T
-    pairs = meeting.list_open(own, 2.0**-19, 0.0, own.size)
-    assert pairs is not None
-    return np.stack((x[pairs.rows], y[pairs.columns]))
+    listed = pairs.list_open(own, 2.0**-19, 0.0, own.size)
+    assert listed is not None
+    return np.stack((x[listed.rows], y[listed.columns]))
 
 
 def sum_terms(
@@ -155,22 +155,22 @@ def bound_open(
     """Return what `largest_open_ratio` does, by the terms of all strips."""
     if not fewest_systems(spec.method, spec.k, spec.unit_roundoff):
         return inf
-    meeting = _whole(left, right, spec)
-    if meeting is None or listed.size == 0:
+    pairs = _whole(left, right, spec)
+    if pairs is None or listed.size == 0:
         return 0.0
     rows, columns = listed
-    x = np.searchsorted(meeting.x.places, rows)
-    y = np.searchsorted(meeting.y.places, columns)
-    return meeting.largest_of(x, y, terms, 0.0)
+    x = np.searchsorted(pairs.x.places, rows)
+    y = np.searchsorted(pairs.y.places, columns)
+    return pairs.largest_of(x, y, terms, 0.0)
 
 
 def _whole(left: Measured, right: Measured, spec: Spec) -> "_OpenPairs | None":
     """Return the pairs of all rows and columns, if any are open."""
     systems = fewest_systems(spec.method, spec.k, spec.unit_roundoff)
     x, y = (_list_rows(side, spec.k) for side in (left, right))
-    meeting = _OpenPairs(tuple, x, y, systems[-1][1] if systems else 0.0, spec)
-    some = len(meeting.x.places) and len(meeting.y.places) and systems
-    return meeting if some else None
+    pairs = _OpenPairs(tuple, x, y, systems[-1][1] if systems else 0.0, spec)
+    some = len(pairs.x.places) and len(pairs.y.places) and systems
+    return pairs if some else None
 
 
 def _list_rows(measured: Measured, k: int) -> _Rows:
