@@ -154,8 +154,9 @@ def test_a_failure_leaves_what_was_there(call, tmp_path, b, debug):
     chunk = Path("A.zarr/c/1/0")
     chunk.write_bytes(chunk.read_bytes()[:-3])
     before = visible(tmp_path)
-    # So many, that no other tile is read before the first is computed.
-    flags = ("--overwrite", "--num-moduli", "16", *HERE, *(("--debug",) * debug))
+    # One thread, so that no other tile is read before the first is computed.
+    one = ("--num-moduli", "16", "--threads-per-worker", "1")
+    flags = ("--overwrite", *one, *HERE, *(("--debug",) * debug))
     code, out, err = call("gemm", "A.zarr", "B.npy", "-o", "C.npy", *flags)
     assert (code, out) == (1, "")
     kept, *trace, sentence = err.splitlines()
