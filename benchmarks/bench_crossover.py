@@ -3,7 +3,7 @@
 python benchmarks/bench_crossover.py --dtypes complex128 --shapes 1024,4096x4096x256
 
 Products have the default accuracy. The results are for
-`twom_dist/problem/crossover.py`; int8 wins if a ratio is above 1.
+`twom_dist/crossover/table.py`; int8 wins if a ratio is above 1.
 """
 
 import argparse

@@ -1,9 +1,11 @@
 """Engines that tests run through, how Hypothesis runs, Ctrl-C, and what comes first."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +27,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("twom")
+
+# What "auto" chooses does not depend on what was measured on this machine, in processes
+# that tests start neither.
+NOWHERE = os.path.join(os.devnull, "crossovers")
+os.environ["DASK_TWOM_DIST__CROSSOVERS"] = NOWHERE
+dask.config.set({"twom-dist.crossovers": NOWHERE})
 
 # Fixtures that folders share.
 pytest_plugins = [f"tests.support.{name}" for name in ("batch", "workers", "cuda.kept")]

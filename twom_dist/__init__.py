@@ -15,13 +15,14 @@ plan and explain
 files
     ``multiply_files``, ``update_files``; they return a ``JobSummary``
 cluster and checks
-    ``local_cluster``, ``doctor``, ``testing``, ``errors``
+    ``local_cluster``, ``doctor``, ``tune``, ``testing``, ``errors``
 """
 
 import sys as _sys
 
 from . import errors, integers, testing
 from .api import twofold, xarray
+from .api.crossovers import tune
 from .api.explain import explain
 from .api.files import multiply_files, update_files
 from .api.gemm import cgemm, dgemm, gemm, sgemm, zgemm
@@ -88,6 +89,7 @@ __all__ = [
     "tensordot",
     "testing",
     "transpose",
+    "tune",
     "twofold",
     "update_files",
     "xarray",

@@ -64,6 +64,14 @@ def choice_setting(name: str, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
+def text_setting(name: str) -> str:
+    """Read a text that is not empty."""
+    value = setting(name)
+    if not isinstance(value, str) or not value:
+        raise _refuse(name, "a text")
+    return value
+
+
 def size_setting(name: str) -> float | None:
     """Read a number of at least 0, or null."""
     value = setting(name)

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+from ..crossover.choose import tell_choice
 from ..moduli.accuracy import AUTO_METHOD
 from ..plan import Cluster, make_plan
 from ..plan.explanation import Explanation, add_findings, explain_spec
 from ..problem import problem
-from ..problem.crossover import tell_choice
 from ..problem.problem import Problem
 from ..problem.sizes import check_known
 from ..run.align import op_chunks
@@ -68,11 +68,14 @@ def explain(
     choice = terms.choice
     if choice.method != AUTO_METHOD:
         return explained
-    return replace(
-        explained,
-        asked=f"method auto{f', {explained.asked}' if choice.decisive else ''}",
-        choice=tell_choice(posed.spec, posed.shape, choice),
+    spec, decisive = posed.spec, choice.decisive
+    told = tell_choice(
+        *(spec.engine, spec.routine.name, spec.dtype, posed.shape),
+        native=spec.native,
+        decisive=decisive,
     )
+    asked = f"method auto{f', {explained.asked}' if decisive else ''}"
+    return replace(explained, asked=asked, choice=told)
 
 
 def _explain(posed: Problem, spec: Spec | None = None) -> Explanation:

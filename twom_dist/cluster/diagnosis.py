@@ -12,6 +12,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from dask.system import CPU_COUNT
 
+from ..crossover import kept
+from ..crossover.chips import chip_of
 from ..errors import EngineUnavailableError, TwomError
 from ..kernels.family import convert
 from ..plan.show import Rows, as_html, as_text, name_count
@@ -123,6 +125,7 @@ def doctor(client: Any = None) -> Report:
     gpus = find_gpus()
     findings = [*run("installation", name_versions)]
     findings += run("engine cpu", check_engine, "cpu")
+    findings += run("method auto", tell_sizes, "cpu")
     findings += run("GPU", check_gpu, gpus)
     findings += run("dask-cuda", check_dask_cuda, gpus)
     if client is not None:
@@ -172,6 +175,16 @@ def _multiply(a: Any, b: Any, engine: EngineName) -> Any:
     return compute(of_arrays(terms, a, b))
 
 
+def tell_sizes(engine: EngineName) -> Iterator[Finding]:
+    """Say whether the sizes from which "auto" takes int8 were measured here."""
+    chip = chip_of(engine)
+    told = kept.read(chip)
+    since = (
+        f"measured on {told['date']}" if told else "not measured: run twom-dist tune"
+    )
+    yield Finding("method auto", "ok", f"{chip.name}: its crossovers were {since}")
+
+
 def check_gpu(gpus: Gpus) -> Iterator[Finding]:
     """Open the device as the CUDA engine does, multiply on it and serialise a block."""
     if not gpus.visible:
@@ -191,6 +204,7 @@ def check_gpu(gpus: Gpus) -> Iterator[Finding]:
     found = f"{gpus.count}, {models}; {driver}; CuPy {cupy.__version__}"
     yield Finding("GPU", "ok", found)
     yield from run("engine cuda", check_engine, "cuda", cupy)
+    yield from run("method auto", tell_sizes, "cuda")
     yield from run("CuPy blocks", check_blocks, cupy.arange(16))
 
 

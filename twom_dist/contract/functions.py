@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from ..api.types import as_contraction, as_einsum
+from ..crossover.choose import is_small
 from ..errors import ArgumentError, PlanError
 from ..kernels.family import deliver
 from ..moduli.accuracy import AUTO_METHOD
 from ..problem.choice import Choice
-from ..problem.crossover import is_small
 from ..problem.matrices import check_out
 from ..typing import Accuracy, EngineName, Method
 from .arrays import as_operands, reduce_to

@@ -6,11 +6,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ..api.asking import compute_call
+from ..crossover.choose import is_small, prefers_native
 from ..kernels.family import family_of, namespace
 from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
-from ..problem.crossover import is_small, prefers_native
 from ..problem.matrices import is_dask
 from ..tiles.routine import ROUTINES
 from ..typing import Op

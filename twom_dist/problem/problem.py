@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ..crossover.choose import prefers_native
 from ..errors import ArgumentError, PlanError, TwomError
 from ..kernels.family import Family
 from ..kernels.registry import engine_of
@@ -26,7 +27,6 @@ from ..tiles.spec import Spec
 from ..typing import Op, Uplo
 from .call import Terms
 from .choice import Choice, choose
-from .crossover import prefers_native
 from .dtypes import result_dtype
 from .exact import Integers
 from .matrices import (

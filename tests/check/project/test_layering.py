@@ -29,6 +29,7 @@ LAYERS = (
     ("kernels.limits", "kernels.contract", "kernels.registry"),
     ("kernels",),
     ("tiles",),
+    ("crossover",),
     ("plan",),
     ("problem",),
     ("run", "store", "testing"),

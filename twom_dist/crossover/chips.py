@@ -1,0 +1,77 @@
+"""The chip that multiplies, as far as its speed is concerned."""
+
+import os
+import platform
+from functools import cache
+from typing import NamedTuple
+
+from ..typing import EngineName
+
+# That of an H200, which stands for a GPU that this process does not see.
+UNSEEN = 90
+
+
+class Chip(NamedTuple):
+    """A CPU with its cores, or a GPU with its compute capability.
+
+    Attributes
+    ----------
+    name : str
+        As the driver or the kernel calls it.
+    capability : int
+        Of a GPU, 89 for 8.9; 0 of a CPU.
+    """
+
+    name: str
+    capability: int = 0
+
+
+def chip_of(engine: EngineName | str) -> Chip:
+    """Name the chip on which an engine multiplies in this process."""
+    return _gpu() if engine == "cuda" else _cpu()
+
+
+@cache
+def _cpu() -> Chip:
+    """Read Linux's description, which is finer than platform's."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            first = file.read().partition("\n\n")[0].splitlines()
+    except OSError:
+        first = []
+    fields = dict(line.split(":", 1) for line in first if ":" in line)
+    told = {name.strip(): value.strip() for name, value in fields.items()}
+    # Virtual machines hide the generation from the name.
+    name = told.get("model name") or platform.processor() or platform.machine()
+    numbers = [f"{x} {told[y]}" for x, y in _NUMBERS if y in told]
+    kind = f" ({' '.join(numbers)})" if numbers else ""
+    cores = _count_cores()
+    return Chip(f"{name}{kind}, {cores} core{'s' * (cores > 1)}")
+
+
+_NUMBERS = (("family", "cpu family"), ("model", "model"))
+
+
+def _count_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _gpu() -> Chip:
+    try:
+        from cupy.cuda import runtime
+
+        return _describe(runtime.getDevice())
+    except (ImportError, RuntimeError):
+        # A client without a GPU builds graphs for workers that have one.
+        return Chip("a GPU that this process does not see", UNSEEN)
+
+
+@cache
+def _describe(device: int) -> Chip:
+    from cupy.cuda import runtime
+
+    told = runtime.getDeviceProperties(device)
+    capability = 10 * int(told["major"]) + int(told["minor"])
+    return Chip(told["name"].decode(), capability)

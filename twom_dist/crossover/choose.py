@@ -1,0 +1,125 @@
+"""``method="auto"``: the size from which on products go through int8.
+
+A product through int8 passes over A, B and C some hundred times, which its faster
+multiplications have to win back. So it is faster from some ``1 / (1/m + 1/n + 1/k)``
+on, as a level of Winograd's algorithm is (`kernels.winograd`); smaller products are
+native. m, n and k are those of the whole product, or of each in a stack: the choice
+does not depend on tiles or chunks. What `tune` has measured on this chip takes
+precedence over the table.
+"""
+
+from functools import cache
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ..config import setting, size_setting
+from ..kernels.limits import Shape
+from ..kernels.registry import load_engine
+from . import kept, table
+from .chips import chip_of
+from .table import Crossover
+
+# Routines whose products are made of those of another one.
+_MADE_OF = {"her2k": "gemm", "syr2k": "gemm"}
+
+
+def measure(shape: Shape) -> float:
+    """Return the size of an m x n x k product, at most that of its smallest side.
+
+    Examples
+    --------
+    >>> measure((3000, 3000, 3000)), measure((100, 5000, 0))
+    (1000.0, 0.0)
+    """
+    m, n, k = shape
+    return m * n * k / (m * n + n * k + k * m) if m and n and k else 0.0
+
+
+def prefers_native(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
+    """Tell whether the native product is known to be faster, or nothing is known.
+
+    Parameters
+    ----------
+    engine : str
+        "auto" while it is unknown, which counts as that of NumPy arrays.
+    routine : str
+    dtype : numpy.dtype
+        Of the result.
+    shape : (m, n, k)
+        Of the whole product.
+    """
+    if engine == "reference":
+        return False
+    given = size_setting("blas-below")
+    if given is not None:
+        return measure(shape) < given
+    known = _find(engine, routine, np.dtype(dtype))
+    return known is None or measure(shape) < known.size or _is_slow(engine)
+
+
+def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:
+    """Tell whether all products of NumPy arrays of this shape are native."""
+    least = _least(dtype.char, setting("crossovers"))
+    return measure(shape) < least and setting("blas-below") is None
+
+
+@cache
+def _least(char: str, folder: str) -> float:
+    """Find the least crossover of a dtype for NumPy arrays."""
+    routines = "gemm", "herk", "syrk"
+    found = (_find("cpu", routine, np.dtype(char)) for routine in routines)
+    return min((x.size for x in found if x is not None), default=inf)
+
+
+def _find(engine: str, routine: str, dtype: np.dtype[Any]) -> Crossover | None:
+    rule = _MADE_OF.get(routine, routine)
+    if rule == "herk" and dtype.kind == "f":
+        rule = "syrk"
+    chip = chip_of(engine)
+    return kept.find(chip, rule, dtype.name) or table.look_up(chip, rule, dtype.name)
+
+
+def _is_slow(engine: str) -> bool:
+    """Tell whether this is a CPU without VNNI, of which nothing was measured here."""
+    # Without it int8 products took 1.5 to 13 times as long as NumPy's at all sizes
+    # measured, 512 to 1536 (AMD EPYC of family 25; crossover-cpu-zen3.jsonl).
+    unknown = engine != "cuda" and kept.read(chip_of(engine)) is None
+    return unknown and not _has_vnni()
+
+
+@cache
+def _has_vnni() -> bool:
+    return bool(load_engine("cpu").name_kernel() == "avx512-vnni")
+
+
+def forget() -> None:
+    """Find everything anew, after another measurement."""
+    _least.cache_clear()
+
+
+def tell_choice(
+    engine: str, routine: str, dtype: Any, shape: Shape, *, native: bool, decisive: str
+) -> str:
+    """Say why a method was chosen by "auto".
+
+    `native`: what was chosen; `decisive`: the option that left no choice, or nothing.
+    """
+    if decisive:
+        return f"int8, since {decisive} was given"
+    if engine == "reference":
+        return "int8, which is all that the reference engine does"
+    size, given = measure(shape), size_setting("blas-below")
+    known = _find(engine, routine, np.dtype(dtype))
+    if given is not None:
+        known = Crossover(given, "the setting twom-dist.blas-below")
+    if known is None or known.size == inf:
+        where = "" if known is None else f" ({known.source})"
+        kind = f"{routine} of {np.dtype(dtype).name}"
+        return f"native, since int8 was not measured to be faster for {kind}{where}"
+    if size < known.size:
+        return f"native: size {size:.0f} is below {known.size:.0f} ({known.source})"
+    if native:
+        return "native, since this CPU has no AVX512-VNNI"
+    return f"int8: size {size:.0f} is at least {known.size:.0f} ({known.source})"

@@ -1,0 +1,72 @@
+"""Sizes measured on this user's chips, kept in a file for each chip.
+
+They lie in the folder of the setting ``twom-dist.crossovers``. Those of another release
+of this package are not used.
+"""
+
+import json
+import os
+import re
+from functools import cache
+from importlib import import_module
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from ..config import text_setting
+from .chips import Chip
+from .table import Crossover
+
+
+def path_of(chip: Chip) -> Path:
+    """Name the file of a chip."""
+    folder = Path(text_setting("crossovers")).expanduser()
+    slug = re.sub(r"[^a-z0-9]+", "-", chip.name.lower()).strip("-")
+    return folder / f"{slug}.json"
+
+
+def read(chip: Chip) -> dict[str, Any] | None:
+    """Read what was measured on a chip; None for what cannot be used."""
+    return _read(chip, path_of(chip))
+
+
+@cache
+def _read(chip: Chip, path: Path) -> dict[str, Any] | None:
+    try:
+        told = json.loads(path.read_text("utf-8"))
+        usable = told["twom_dist"] == _release() and told["chip"] == chip.name
+        sizes = {x: float(y) for x, y in told["sizes"].items() if y is not None}
+        return {**told, "date": str(told["date"]), "sizes": sizes} if usable else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def write(chip: Chip, date: str, sizes: dict[str, float], measured: Any) -> Path:
+    """Keep sizes by "routine dtype"; infinite where int8 was not faster at any."""
+    path = path_of(chip)
+    told = {
+        "chip": chip.name,
+        "twom_dist": _release(),
+        "date": date,
+        "sizes": {x: None if y == inf else round(y, 1) for x, y in sizes.items()},
+        "measured": measured,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}")
+    partial.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+    os.replace(partial, path)
+    _read.cache_clear()
+    return path
+
+
+def find(chip: Chip, routine: str, dtype: str) -> Crossover | None:
+    """Find a size that was measured here, infinite where int8 was not faster."""
+    told = read(chip)
+    if told is None:
+        return None
+    size = told["sizes"].get(f"{routine} {dtype}", inf)
+    return Crossover(size, f"measured on {chip.name}, {told['date']}")
+
+
+def _release() -> str:
+    return str(import_module(__package__.partition(".")[0]).__version__)

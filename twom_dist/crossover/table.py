@@ -1,0 +1,68 @@
+"""Sizes that come with the package: measured on some chips, computed for the others."""
+
+from typing import NamedTuple
+
+from .chips import Chip
+
+
+class Crossover(NamedTuple):
+    """The size from which on int8 is faster, and where that is known from."""
+
+    size: float
+    source: str
+
+
+_XEON = "Intel Xeon with AVX512-VNNI and AMX, 2 cores, crossover-cpu-xeon.jsonl"
+_H200 = "NVIDIA H200, gpu.jsonl"
+_COMPUTED = "computed for compute capability {}, not measured"
+
+# The default accuracy against NumPy's and CuPy's products, by routine and dtype.
+# Missing entries were not measured to be faster on all chips, at any size.
+# CPU: gemm of complex128 0.44, 0.76, 0.83 times as fast as NumPy on the Xeon, n = 1024,
+#      2048, 3072, and 0.81, 0.99, 1.02 on an AMD EPYC of family 26, n = 1024, 2048,
+#      4096; herk of complex128 1.05, 1.26, 1.41 (and 1.43, 1.76, 2.05 with 16 moduli on
+#      the EPYC), of complex64 1.05, 1.31, 1.47 (Xeon alone); float64 and float32 at
+#      most 0.63: they take as many moduli for a quarter of the native work.
+_OF_CPUS = {("herk", "complex128"): 682.0, ("herk", "complex64"): 682.0}
+# H200: gemm 0.19, 0.66, 1.17, 1.82, n = 1024, 2048, 3000, 4096; herk with 16 moduli
+#      0.84, 2.08, 2.65, 3.84; the default takes 2.2 times as long as these at 2048 and
+#      1.56 times at 3000. Other dtypes were measured at 8192 alone: 5.7 (complex64),
+#      1.27 (float64), 2.5.
+_OF_H200 = {"complex128": 1000.0}
+_OTHER_DTYPES = 2730.0
+# By compute capability, others as the newest one that is not newer. Computed: products
+# of 8 n^3 operations by cuBLAS, against 1.5 ms of the default's own for launches and
+# waits and 15 moduli at the int8 rate. A multiprocessor of 75, 86, 89, 103 and 120 has
+# 2 double units: 0.5 to 1.5 TF/s, which int8 outruns from n = 600 on (900 for float64,
+# a quarter of the native work); 80 and 100 have 20 and 40 TF/s, and the int8 rate of
+# an H100 and more: n = 2400.
+_FEW_DOUBLES = {"complex128": 200.0, "float64": 300.0}
+_MANY_DOUBLES = {"complex128": 800.0}
+_OF_GPUS = {
+    75: _FEW_DOUBLES,
+    80: _MANY_DOUBLES,
+    86: _FEW_DOUBLES,
+    89: _FEW_DOUBLES,
+    90: _OF_H200,
+    100: _MANY_DOUBLES,
+    103: _FEW_DOUBLES,
+    120: _FEW_DOUBLES,
+}
+
+
+def look_up(chip: Chip, routine: str, dtype: str) -> Crossover | None:
+    """Find what the package knows of a kind of chip; None where int8 is not faster.
+
+    Examples
+    --------
+    >>> look_up(Chip("NVIDIA GeForce RTX 4090", 89), "gemm", "complex128").size
+    200.0
+    """
+    if not chip.capability:
+        size = _OF_CPUS.get((routine, dtype))
+        return None if size is None else Crossover(size, _XEON)
+    known = max((x for x in _OF_GPUS if x <= chip.capability), default=min(_OF_GPUS))
+    size = _OF_GPUS[known].get(dtype, _OTHER_DTYPES)
+    capability = f"{chip.capability // 10}.{chip.capability % 10}"
+    source = _H200 if known == 90 else _COMPUTED.format(capability)
+    return Crossover(size, source)
