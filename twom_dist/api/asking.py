@@ -14,8 +14,7 @@ from ..interop import labelled
 from ..interop.dlpack import adopt
 from ..problem.call import Call, Terms
 from ..problem.dtypes import DTYPES
-from ..problem.problem import of_arrays
-from ..run.compute import compute
+from ..run.recipes import compute_arrays
 from ..tiles.routine import ROUTINES
 from .types import (
     Askable,
@@ -46,7 +45,7 @@ def compute_call(call: Call) -> Any:
     if dim is not None:
         return labelled.apply(compute_call, call)
     (A, B, C, out), give_back = adopt(A=A, B=B, C=C, out=out)
-    return give_back(compute(of_arrays(terms, A, B, C, out)))
+    return give_back(compute_arrays(terms, A, B, C, out))
 
 
 def _computing(ask: Callable[..., Call]) -> Any:

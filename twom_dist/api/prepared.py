@@ -10,9 +10,9 @@ from ..interop.dlpack import adopt
 from ..kernels.family import family_of
 from ..kernels.room import OwnMemory
 from ..problem.matrices import as_matrix, is_dask, read_shape
-from ..problem.problem import of_arrays, of_headers
+from ..problem.problem import of_headers
 from ..problem.scalars import as_number
-from ..run.compute import compute
+from ..run.recipes import compute_arrays
 from .asking import ask
 from .gemm import gemm
 
@@ -113,9 +113,8 @@ class Product:
         """
         (A, B, C, out), give_back = adopt(A=A, B=B, C=C, out=out)
         A, B = self._check("A", A), self._check("B", B)
-        posed = of_arrays(self._terms, A, B, C, out)
         with self._memory(A):
-            return give_back(compute(posed))
+            return give_back(compute_arrays(self._terms, A, B, C, out))
 
     def _check(self, name: str, x: Any) -> Any:
         """Return a matrix; refuse what the product was not made for."""

@@ -45,6 +45,8 @@ class TileLimits:
         Encoded tiles that may be kept for reuse.
     at_once : AtOnce, optional
         What computes the product, one tile, by one call.
+    steady : bool
+        Whether they are the same whatever memory is free.
     """
 
     mb: int
@@ -52,6 +54,7 @@ class TileLimits:
     kb: int
     cache_bytes: int
     at_once: AtOnce | None = None
+    steady: bool = False
 
 
 def host_limits(shape: Shape, update: Update | None) -> TileLimits:

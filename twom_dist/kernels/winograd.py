@@ -22,6 +22,7 @@ References
 """
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 
@@ -68,6 +69,8 @@ def choose_levels(
         From where on 1, 2, ... levels pay.
     """
     wanted = level_setting("winograd-levels", MOST_LEVELS)
+    if wanted is None and min(shape) < min(crossovers, default=inf):
+        return 0  # at once: no size exceeds the smallest side
     pieces = min(-(-side // least) for side, least in zip(shape, grain, strict=True))
     if wanted is None and crossovers and pieces > 1:
         size = 1 / sum(1 / side for side in shape)

@@ -19,7 +19,8 @@ def as_number(value: Any, name: str) -> complex:
             # Integers that are too large raise this themselves; other types become inf.
             if isinf(number) and abs(value) != inf:
                 raise OverflowError
-            return number
+            # No negative zeros: caches take them for zeros.
+            return number + 0
     except OverflowError:
         problem, remedy = "is larger than any double", "Scale the matrices instead"
     except (TypeError, ValueError):

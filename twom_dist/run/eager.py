@@ -1,6 +1,6 @@
 """Results of NumPy and CuPy arrays, at once: the program over views of the matrices."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..tiles.interpreter import Found, Line, lines
 from ..tiles.look.in_memory import survey_matrices
 from ..tiles.look.measured import Measured
 from ..tiles.routine import Meeting
-from ..tiles.rows import Row
+from ..tiles.rows import Row, shifts_of_both
 from ..tiles.spec import Spec, is_straight, load_engine
 from ..typing import Array, Cell, Side
 
@@ -52,12 +52,33 @@ def _compute_words(problem: Problem) -> Array:
     limits = _limit_tiles(problem)
     if limits.at_once is not None and spec.words == 1 and not spec.exact:
         out = _contiguous(problem.out)
-        return tasks.multiply_at_once(limits.at_once, *rows, spec, c, out)
+        multiply = tasks.call_at_once(limits.at_once, spec)
+        x, y = (row.view(0, spec) for row in rows)
+        return multiply(x, y, c=c, out=out, shifts=shifts_of_both(rows, spec))
     if found.measured is None and not (spec.native or spec.exact):
         survey = load_engine(spec).survey
         if survey is not None:
             found = look(rows, spec, shape)
     return _multiply(problem, a, b, c, found, limits)
+
+
+def find_at_once(problem: Problem) -> Callable[..., Array] | None:
+    """Return what computes a product at once, of any arrays like those it has now.
+
+    None where the data decide about anything, and where an array has to be converted.
+    """
+    spec, c, out = problem.spec, problem.c, problem.out
+    if problem.stack or spec.lazy or spec.looks or spec.empty or spec.exact:
+        return None
+    own = spec.words == 1 and not spec.stored and not spec.native
+    own = own and problem.a.dtype == problem.b.dtype == spec.operand_dtype
+    own = own and (c is None or c.dtype == problem.dtype)
+    if not own or (out is not None and not out.flags.c_contiguous):
+        return None
+    limits = _limit_tiles(problem)
+    if limits.at_once is None or not limits.steady:
+        return None
+    return tasks.call_at_once(limits.at_once, spec)
 
 
 def as_tiles(x: Array, side: Side, spec: Spec) -> Array:

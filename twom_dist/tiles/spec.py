@@ -190,7 +190,12 @@ class Spec:
 
 def load_engine(spec: Spec) -> Engine:
     """Load the engine of a spec in this process."""
-    return get_engine(spec.engine)
+    return engine_named(spec.engine)
+
+
+def engine_named(name: str) -> Engine:
+    """Load an engine in this process."""
+    return get_engine(name)
 
 
 def as_rows(block: Array, side: Side, op: Op) -> Array:

@@ -1,6 +1,8 @@
 """One tile of C: rows of tiles are encoded, multiplied and decoded."""
 
 import sys
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from ..typing import Array, Uplo
 from .accumulator import Accumulator
 from .blocks import unlike_chunks
 from .cache import encoded_tiles
-from .rows import Row, share_tiles, shifts_of_both
+from .rows import Row, share_tiles
 from .spec import (
     Spec,
     is_conjugated,
@@ -217,30 +219,19 @@ def decode_tile(
     return out
 
 
-def multiply_at_once(
-    multiply: AtOnce,
-    left: Row,
-    right: Row,
-    spec: Spec,
-    c: Array | None,
-    out: Array | None,
-) -> Array:
-    """Multiply whole matrices, whose moduli are known, in one call of the engine."""
+def call_at_once(multiply: AtOnce, spec: Spec) -> Callable[..., Array]:
+    """Give a spec to what multiplies whole matrices; rows, c, out and shifts remain."""
     rule, routine = scaling_rule(spec.system, spec.k), spec.routine
     assert rule is not None
-    return multiply(
-        left.view(0, spec),
-        right.view(0, spec),
-        (is_conjugated(spec.op_a), is_conjugated(spec.op_b)),
-        spec.system,
-        rule,
-        np.dtype(spec.dtype),
+    return partial(
+        multiply,
+        conjugate=(is_conjugated(spec.op_a), is_conjugated(spec.op_b)),
+        system=spec.system,
+        rule=rule,
+        dtype=np.dtype(spec.dtype),
         alpha=spec.alpha,
         beta=spec.beta,
-        c=c,
         twin=spec.twin_order,
         uplo=spec.uplo if routine.triangle else None,
         hermitian=routine.hermitian,
-        out=out,
-        shifts=shifts_of_both((left, right), spec),
     )

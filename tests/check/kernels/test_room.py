@@ -241,13 +241,13 @@ def test_temporaries_of_cupy_that_do_not_fit_are_told_alike():
 def test_a_product_keeps_memory_of_the_current_allocator(cupy, pool, monkeypatch):
     pool.allocator, free, result = lambda size: Block(), [], []
 
-    def compute(posed):
+    def compute(terms, *arrays):
         blocks = [cupy.cuda.get_allocator()(size) for size in (300, 200)]
         free.append(room.free_bytes(cupy))
         result.append(blocks[0])
 
     monkeypatch.setattr(product_module, "family_of", lambda x: "cupy")
-    monkeypatch.setattr(product_module, "compute", compute)
+    monkeypatch.setattr(product_module, "compute_arrays", compute)
     A, product = np.eye(2), td.Product((2, 2), (2, 2), "float64")
     product(A, A)
     assert pool.asked == [300, 200]

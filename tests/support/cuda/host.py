@@ -20,6 +20,7 @@ import numpy as np
 
 from tests.support.cuda.kept import Kept
 from twom_dist.kernels.cuda.hopper import TENSOR_MAP
+from twom_dist.kernels.cuda.packing import pack
 from twom_dist.kernels.cuda.sources import Module, source_of, text_of
 from twom_dist.kernels.cuda.tables import Constants
 
@@ -92,17 +93,18 @@ def _threads(module: Module, name: str) -> int:
 
 
 def _wrapper(name: str, count: int, block: str) -> str:
-    """Loop over the grid; parameters arrive as an array of pointers, as CUDA's do."""
+    """Loop over the grid; parameters arrive as members of a structure, as CUDA's do."""
     return f"""
 template <class... T, unsigned long... I>
 static void call_{name}(void (*kernel)(T...), Indices<I...>) {{
-  kernel(*static_cast<std_decay<T>*>(arguments[I])...);
+  kernel(*static_cast<T*>(arguments[I])...);
 }}
 static void thread_of_{name}() {{ call_{name}({name}, Range<{count}>::type()); }}
-extern "C" unsigned int launch_{name}(const unsigned int* shape, void** args) {{
+extern "C" unsigned int launch_{name}(const unsigned int* shape, char* data,
+                                      unsigned long size) {{
   gridDim = {{shape[0], shape[1], shape[2]}};
   blockDim = {{shape[3], shape[4], shape[5]}};
-  arguments = args;
+  if (find_arguments({name}, data) != size) return ~0u;
   undefined_line = 0;
   FOR_EACH(blockIdx, gridDim) {block}(thread_of_{name});
   return undefined_line;
@@ -116,8 +118,15 @@ _PRELUDE = """
 template <unsigned long... I> struct Indices {};
 template <int N, unsigned long... I> struct Range : Range<N - 1, N - 1, I...> {};
 template <unsigned long... I> struct Range<0, I...> { typedef Indices<I...> type; };
-template <class T> using std_decay = T;
-static void** arguments;
+static void* arguments[64];
+template <class... T>
+static unsigned long find_arguments(void (*)(T...), char* data) {
+  unsigned long end = 0;
+  int i = 0;
+  ((end = (end + alignof(T) - 1) / alignof(T) * alignof(T),
+    arguments[i++] = data + end, end += sizeof(T)), ...);
+  return end;
+}
 static void run_alone(void (*thread)()) { FOR_EACH(threadIdx, blockDim) thread(); }
 """
 
@@ -183,19 +192,32 @@ class HostKernels:
 
         `args`: NumPy arrays for pointers, NumPy scalars otherwise, for null ones too.
         """
+        for parameter, given in zip(parse_kernels(module)[name], args, strict=True):
+            _check(name, parameter, given)
+        data = pack(args, lambda x: x.ctypes.data)
+        self.launch_packed(module, name, grid, block, data)
+
+    def launch_packed(
+        self,
+        module: Module,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        data: bytes | bytearray,
+    ) -> None:
+        """Run a launch whose arguments are packed as the kernel's signature says."""
         with self._lock:
             library = self._library(module)
-            parameters = parse_kernels(module)[name]
-            values = [_value(name, p, a) for p, a in zip(parameters, args, strict=True)]
             shape = np.array([*grid, *block], np.uint32)
             assert shape.size == 6, f"{name}: grid {grid}, block {block}"
             assert np.prod(shape[3:]) <= _threads(module, name), f"{name}: {block}"
             assert (shape[1:3] <= 65535).all(), f"{name}: grid {grid}"
-            pointers = (ctypes.c_void_p * len(values))(*(v.ctypes.data for v in values))
+            own = _aligned(np.frombuffer(data, np.uint8))
             run = getattr(library, f"launch_{name}")
-            run.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+            run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulong)
             run.restype = ctypes.c_uint
-            line = run(shape.ctypes.data, ctypes.addressof(pointers))
+            line = run(shape.ctypes.data, own.ctypes.data, own.size)
+        assert line != 2**32 - 1, f"{name} has no arguments of {len(data)} bytes"
         assert line == 0, f"undefined behaviour in {name}, line {line} of its module"
 
     def _library(self, module: Module) -> Any:
@@ -243,18 +265,18 @@ def _aligned(value: np.ndarray) -> np.ndarray:
     return out
 
 
-def _value(kernel: str, parameter: Parameter, given: Any) -> np.ndarray:
-    """Return the bytes that a launch would pass, after a check of the type."""
+def _check(kernel: str, parameter: Parameter, given: Any) -> None:
+    """Check the type of an argument."""
     where = f"{kernel}, {parameter.name}"
     if not parameter.pointer:
         assert np.ndim(given) == 0, f"{where}: {given!r} is no NumPy scalar"
         assert given.dtype == parameter.dtype, f"{where}: {given.dtype} given"
-        return _aligned(np.array(given))
-    if given is None or (isinstance(given, np.generic) and given == 0):
-        return np.zeros(1, np.uint64)
+        assert isinstance(given, np.generic), f"{where}: {type(given)} given"
+        return
+    if given is None:
+        return
     assert isinstance(given, np.ndarray), f"{where}: {type(given)} given"
     real = given.real.dtype
     assert real.itemsize == parameter.dtype.itemsize, f"{where}: {given.dtype} given"
     assert (real.kind == "f") == (parameter.dtype.kind == "f"), where
     assert parameter.constant or given.flags.writeable, f"{where} is read-only"
-    return np.array([given.ctypes.data], np.uint64)

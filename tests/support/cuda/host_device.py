@@ -125,6 +125,18 @@ class HostDevice:
         self.launched.append(name)
         self.kernels.launch(module, name, grid, block, args)
 
+    def launch_packed(
+        self,
+        module: Module,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        data: bytes | bytearray,
+    ) -> None:
+        """Run every thread of a launch that a script repeats."""
+        self.launched.append(name)
+        self.kernels.launch_packed(module, name, grid, block, data)
+
     def multiply_int8(self, x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
         """Multiply integers below 2^31."""
         self.launched.append("multiply_int8")
@@ -144,14 +156,18 @@ class HostDevice:
             assert (b % 1 == 0).all()
         _multiply(x, y, sums)
 
-    def map_planes(self, planes: np.ndarray) -> np.ndarray:
+    def address(self, x: np.ndarray) -> int:
+        """Return where an array begins, at a multiple of its items."""
+        assert x.ctypes.data % x.itemsize == 0
+        return x.ctypes.data
+
+    def map_planes(self, address: int, shape: tuple[int, int, int]) -> np.void:
         """Check what the driver would refuse, and write down what host_ring.h reads."""
-        count, rows, k = planes.shape
-        assert planes.flags.c_contiguous
-        assert rows % 64 == planes.ctypes.data % 128 == k % 128 == 0
-        out = np.zeros((), TENSOR_MAP)
-        out["word"][:3] = planes.ctypes.data, count * rows, k
-        return out
+        count, rows, k = shape
+        assert rows % 64 == address % 128 == k % 128 == 0
+        out = np.zeros(1, TENSOR_MAP)
+        out["word"][0, :3] = address, count * rows, k
+        return out[0]
 
     def total_bytes(self) -> int:
         """Give the memory of a small device."""
@@ -165,6 +181,10 @@ class HostDevice:
     def multiprocessors(self) -> int:
         """Give fewer than large products have blocks."""
         return 6
+
+    def number(self) -> int:
+        """Number the only device."""
+        return 0
 
     def capability(self) -> int:
         """Give that of an H100, or the one chosen."""

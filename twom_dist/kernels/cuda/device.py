@@ -5,7 +5,7 @@ here waits for them but `synchronize` and `fetch`.
 """
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from ...errors import EngineUnavailableError, KernelError
 from ...typing import Array
 from .. import room
 from .check import choose_exact
-from .hopper import TENSOR_MAP, cubin_of, map_planes
+from .hopper import cubin_of, map_planes
 from .launch import Parts, Triple, part_offsets
+from .packing import Arguments, pack
 from .sources import HOPPER_FAMILIES, SHARED_BYTES, Module, source_of
 from .streams import Streams, current_device
 from .tuning import Element, tuning_for
@@ -29,7 +30,6 @@ _CUBLAS_DEFAULT_MATH, _CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 0, 16
 _OP_N, _OP_T = 0, 1
 _MAX_DYNAMIC_SHARED_SIZE = 8
 
-_NULL = np.uintp(0)
 # Types of operands, sums and arithmetic; the factors of products and sums; math mode.
 _INT8 = (
     *(_CUDA_R_8I, _CUDA_R_32I, _CUBLAS_COMPUTE_32I),
@@ -74,12 +74,8 @@ def _function(module: Module, name: str, device: int) -> Any:
     return function
 
 
-def _argument(x: Any, device: int) -> Any:
-    """Check where an array lies; CuPy takes None for no parameter, not for null."""
-    if x is None:
-        return _NULL
-    if isinstance(x, np.generic) or x.dtype == TENSOR_MAP:
-        return x
+def _address(x: Array, device: int) -> int:
+    """Return where an array lies, if that is on the device."""
     # Either access would end the whole CUDA context.
     if x.data.device_id != device:
         raise KernelError(
@@ -88,13 +84,14 @@ def _argument(x: Any, device: int) -> Any:
             f"Copy it there, or work within cupy.cuda.Device({x.data.device_id})",
             "other-device",
         )
-    if x.data.ptr % x.itemsize:
+    address = int(x.data.ptr)
+    if address % x.itemsize:
         raise KernelError(
             f"a {x.dtype} array does not start at a multiple of its {x.itemsize} bytes",
             "Copy the array it is a view of, then take the view",
             "alignment",
         )
-    return x
+    return address
 
 
 @cache
@@ -152,6 +149,7 @@ class CudaDevice(Streams):
         super().__init__()
         self._constants: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._elements: dict[int, Element] = {}
+        self._arguments = Arguments()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Allocate from CuPy's current allocator, or say what would make room."""
@@ -220,14 +218,29 @@ class CudaDevice(Streams):
         args: Sequence[Any],
     ) -> None:
         """Launch a kernel; scalars come as NumPy scalars of the parameters' types."""
-        device = current_device()
-        function = _function(module, name, device)
-        shared = SHARED_BYTES.get(module.family, 0)
-        # A hundred scalars a product: no call for each.
-        given = tuple(
-            x if isinstance(x, np.generic) else _argument(x, device) for x in args
-        )
-        function(grid, block, given, shared)
+        data = pack(args, partial(_address, device=current_device()))
+        self.launch_packed(module, name, grid, block, data)
+
+    def launch_packed(
+        self,
+        module: Module,
+        name: str,
+        grid: Triple,
+        block: Triple,
+        data: bytes | bytearray,
+    ) -> None:
+        """Launch a kernel whose arguments are packed."""
+        from cupy.cuda import driver, get_current_stream
+
+        function = _function(module, name, current_device())
+        shared, stream = SHARED_BYTES.get(module.family, 0), get_current_stream().ptr
+        # No pointers to parameters: the driver finds all of them in the last argument.
+        given = 0, self._arguments.set(data)
+        driver.launchKernel(function.ptr, *grid, *block, shared, stream, *given)
+
+    def address(self, x: Array) -> int:
+        """Return where an array begins; refuse what a kernel could not read."""
+        return _address(x, current_device())
 
     def multiply_int8(self, x: Array, y: Array, sums: Array) -> None:
         """sums[b] = x[b] y[b]^T in int32, on tensor cores.
@@ -248,9 +261,9 @@ class CudaDevice(Streams):
         """
         _multiply(_FLOAT16, x, y, sums)
 
-    def map_planes(self, planes: Array) -> Any:
+    def map_planes(self, address: int, shape: tuple[int, int, int]) -> Any:
         """Describe planes to the copies of products.cu."""
-        return map_planes(planes)
+        return map_planes(address, shape)
 
     def total_bytes(self) -> int:
         """Memory of the current device."""
@@ -265,6 +278,10 @@ class CudaDevice(Streams):
     def multiprocessors(self) -> int:
         """Count the multiprocessors of the current device."""
         return int(_properties(current_device())["multiProcessorCount"])
+
+    def number(self) -> int:
+        """Return the number of the current device."""
+        return current_device()
 
     def capability(self) -> int:
         """Compute capability of the current device."""

@@ -38,8 +38,15 @@ from .look import CudaLook
 from .multiply import add_residues, combine_mirrors, multiply_products
 from .products import deriving_pays, multiply_fused
 from .quarters import choose_levels, multiply_in_quarters
+from .scripts import Recorder, Scripts
 from .sources import module_for
-from .workspace import available_bytes, fit_tiles, sums_bytes, working_bytes
+from .workspace import (
+    available_bytes,
+    fit_tiles,
+    sums_bytes,
+    unasked_bytes,
+    working_bytes,
+)
 
 
 class CudaEngine(CudaLook):
@@ -50,6 +57,7 @@ class CudaEngine(CudaLook):
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        self._scripts = Scripts()
         shared = SharedPlanes(device)
         self.task, self.share, self.keep = shared.task, shared.share, shared.keep
 
@@ -83,7 +91,9 @@ class CudaEngine(CudaLook):
         small = fused and not two and tile == shape
         small = small and max(tile) <= tuning.LARGEST_AT_ONCE
         if small and choose_levels(self.device, system, shape) == 0:
-            return TileLimits(*tile, limits.cache_bytes, self.multiply_at_once)
+            steady = needed <= unasked_bytes(self.device)
+            own = self.multiply_at_once
+            return TileLimits(*tile, limits.cache_bytes, own, steady)
         return limits
 
     def _is_fused(self) -> bool:
@@ -286,8 +296,24 @@ class CudaEngine(CudaLook):
         shifts: Sequence[Array] | None = None,
     ) -> Array:
         """Compute a small product in four launches and two allocations."""
-        args = (self.device, x, y, conjugate, system, rule, dtype, alpha, beta, c)
-        return multiply_at_once(*args, twin, uplo, hermitian, out, shifts)
+        e, f = shifts or (None, None)
+        given = {"x": x, "y": y, "c": c, "out": out, "e": e, "f": f}
+        options = conjugate, system, rule, dtype, alpha, beta
+        more = twin, uplo, hermitian
+        outlines = *map(_outline, given.values()), x is y
+        key = self.device.number(), outlines, options, more
+        script = self._scripts.get(key)
+        if script is not None:
+            return script.run(self.device, given)
+        recorder = Recorder(self.device, given)
+        found = multiply_at_once(recorder, x, y, *options, c, *more, out, shifts)
+        self._scripts.keep(key, recorder.script)
+        return found
+
+
+def _outline(x: Array | None) -> tuple[Any, ...] | None:
+    """Return all that launches depend on of an array, but for its address."""
+    return None if x is None else (x.shape, x.strides, x.dtype)
 
 
 def make_engine() -> CudaEngine:

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...errors import KernelError
-from ...typing import Array
 from .sources import Module, source_of
 
 # A CUtensorMap, as products.cu takes it.
@@ -100,7 +98,9 @@ def _array(kind: Any, *values: int) -> Any:
     return (kind * len(values))(*values)
 
 
-def map_planes(planes: Array) -> npt.NDArray[Any]:
+# The pool gives the same addresses again and again; a call took 35 us in a profile.
+@lru_cache(maxsize=256)
+def map_planes(address: int, shape: tuple[int, int, int]) -> Any:
     """Describe planes to the copy engine.
 
     A copy moves 128 rows x 128 bytes. Of 64 rows, row ``16 t + 2 j + b`` comes at place
@@ -108,20 +108,17 @@ def map_planes(planes: Array) -> npt.NDArray[Any]:
 
     Parameters
     ----------
-    planes : (planes, rows, k) int8
-        Contiguous; rows in multiples of 64, k and the address in multiples of 128.
+    address : int
+        A multiple of 128.
+    shape : (planes, rows, k)
+        Of int8, contiguous; rows in multiples of 64, k of 128.
 
     Returns
     -------
-    () array of TENSOR_MAP
+    scalar of TENSOR_MAP
         The argument of a kernel.
     """
-    return _map(planes.data.ptr, *planes.shape)
-
-
-# The pool gives the same addresses again and again; a call took 35 us in a profile.
-@lru_cache(maxsize=256)
-def _map(address: int, count: int, rows: int, k: int) -> npt.NDArray[Any]:
+    count, rows, k = shape
     lengths = _array(ctypes.c_uint64, k, 2, 4, 8, count * rows // ROW_GROUP)
     distances = _array(ctypes.c_uint64, k, 16 * k, 2 * k, ROW_GROUP * k)
     box = _array(ctypes.c_uint32, LINE, 2, 4, 8, 2)
@@ -141,4 +138,4 @@ def _map(address: int, count: int, rows: int, k: int) -> npt.NDArray[Any]:
             "Update the NVIDIA driver",
             "tensor-map",
         )
-    return out.reshape(())
+    return out[0]

@@ -70,7 +70,22 @@ class Device(Protocol):
         """Do that in float32, of integers in float16; no partial sum reaches 2^24."""
         ...
 
-    def map_planes(self, planes: Array) -> Any:
+    def launch_packed(
+        self,
+        module: Module,
+        name: str,
+        grid: Triple,
+        block: Triple,
+        data: bytes | bytearray,
+    ) -> None:
+        """Launch a kernel whose arguments `packing` has packed."""
+        ...
+
+    def address(self, x: Array) -> int:
+        """Return where an array begins; refuse what a kernel could not read."""
+        ...
+
+    def map_planes(self, address: int, shape: tuple[int, int, int]) -> Any:
         """Describe planes to the copies of products.cu."""
         ...
 
@@ -88,6 +103,10 @@ class Device(Protocol):
 
     def capability(self) -> int:
         """Compute capability, such as 90."""
+        ...
+
+    def number(self) -> int:
+        """Tell the current device from others."""
         ...
 
     def element(self) -> Element:

@@ -55,7 +55,7 @@ def launch_products(
     rows = x.shape[1] // count, y.shape[1] // count
     sizes = _size_args(*rows, x.shape[2], len(jobs))
     args = (
-        *(device.map_planes(x), device.map_planes(y)),
+        *(device.map_planes(device.address(t), t.shape) for t in (x, y)),
         *(*sizes[:3], device.constant(jobs), sizes[3]),
         *(device.constant(tables.requantise_table(system)), *size_args(*shape)),
         *(before, residues, *size_args(residues.strides[-2], residues.strides[0])),

@@ -1,6 +1,7 @@
 """Tuned numbers of the CUDA engine, and what each was chosen by."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 Element = Literal["int8", "float16"]
@@ -48,6 +49,7 @@ BY_CAPABILITY = {
 }
 
 
+@cache
 def tuning_for(capability: int) -> Tuning:
     """Return the numbers of the newest capability that is not newer.
 

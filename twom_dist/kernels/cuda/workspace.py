@@ -10,7 +10,7 @@ from ..room import workspace_share
 from . import tuning
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align, choose_widened_k, cut_sums, widened_bytes
-from .launch import Device
+from .launch import Device, remember
 
 _SMALLEST_TILE = 256
 
@@ -29,13 +29,18 @@ def available_bytes(device: Device, needed: int) -> int:
     than `UNASKED_SHARE` of the device.
     """
     total = device.total_bytes()
-    limit, unasked = workspace_bytes(total), int(total * tuning.UNASKED_SHARE)
+    limit, unasked = workspace_bytes(total), unasked_bytes(device)
     if setting("workspace-bytes") is None and needed > unasked:
         free = device.free_bytes()
         if free is not None:
             limit = min(limit, max(unasked, int(free * tuning.FREE_SHARE)))
     share = workspace_share()
     return limit if share == 1 else int(share * min(limit, max(needed, unasked)))
+
+
+def unasked_bytes(device: Device) -> int:
+    """Bytes that a product takes without asking for what is free."""
+    return int(device.total_bytes() * tuning.UNASKED_SHARE)
 
 
 def sums_bytes(capability: int) -> int:
@@ -51,6 +56,7 @@ def sums_bytes(capability: int) -> int:
     return min(tuned.sums_bytes, bytes_setting("workspace-bytes") // 4)
 
 
+@remember
 def working_bytes(
     system: ResidueSystem,
     shape: Shape,
@@ -89,6 +95,7 @@ def _widened_bytes(
     return widened_bytes(replace(cut, products=products), n, widened_k)
 
 
+@remember
 def fit_tiles(
     system: ResidueSystem,
     shape: Shape,

@@ -1,6 +1,7 @@
 """The calls of CuPy and cuBLAS, recorded by a stand-in that reads them alike."""
 
 import ctypes
+import struct
 import sys
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
@@ -145,18 +146,25 @@ def test_products_are_row_major_to_us_and_column_major_to_cublas(
 def test_arguments_are_what_cupy_takes(cupy, monkeypatch):
     launched = []
 
-    def function(module, name, device):
-        return lambda *launch: launched.append((name, *launch))
+    def launch(function, *given):
+        # CUDA's enumerators, from which it reads the address and the size of arguments.
+        *sizes, shared, stream, parameters, extra = given
+        told = np.ctypeslib.as_array((ctypes.c_uint64 * 5).from_address(extra))
+        assert (*told[[0, 2, 4]], parameters) == (1, 2, 0, 0)
+        size = ctypes.c_size_t.from_address(int(told[3])).value
+        data = ctypes.string_at(int(told[1]), size)
+        launched.append(([function, *sizes, shared, stream], data))
 
-    monkeypatch.setattr(device_module, "_function", function)
+    function = SimpleNamespace(ptr=77)
+    monkeypatch.setattr(device_module, "_function", lambda *of: function)
+    cupy.cuda.driver = SimpleNamespace(launchKernel=launch)
+    cupy.cuda.get_current_stream = lambda: SimpleNamespace(ptr=5)
     x = OnDevice(np.zeros(4, np.complex128))
-    args = (x, None, np.int32(3))
-    CudaDevice().launch(module_for("combine"), "combine", (1, 1, 1), (32, 8, 1), args)
-    (name, grid, block, given, shared), *_ = launched
-    assert (name, grid, block, shared) == ("combine", (1, 1, 1), (32, 8, 1), 0)
-    assert given[0] is x
-    assert given[1] == 0
-    assert given[1].dtype == np.uint64
+    args = (np.int32(3), x, None, np.float32(0.5), np.float64(-1))
+    CudaDevice().launch(module_for("combine"), "combine", (1, 2, 3), (32, 8, 1), args)
+    found, data = launched[0]
+    assert found == [77, 1, 2, 3, 32, 8, 1, 0, 5]
+    assert data == struct.pack("<i4xQQf4xd", 3, x.data.ptr, 0, 0.5, -1)
     x.data.ptr += 8
     with raises(KernelError, "alignment"):
         CudaDevice().launch(module_for("combine"), "c", (1, 1, 1), (1, 1, 1), (x,))

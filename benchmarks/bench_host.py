@@ -1,0 +1,121 @@
+"""Measure our own time for a small product, on a device that does nothing.
+
+python benchmarks/bench_host.py --sides 64,512 --calls 2000
+
+All of this package runs, from the call to the last launch; the device allocates on the
+host and forgets launches. CuPy's allocations and the driver's launches come on top. It
+is processor time: other work on the machine counts as far as it shares a core.
+"""
+
+import argparse
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from harness import Report
+
+import twom_dist as td
+from benchmarks.clock import Clock
+from twom_dist.kernels import registry
+from twom_dist.kernels.cuda.engine import CudaEngine
+from twom_dist.testing import random_matrix
+from twom_dist.tiles import spec
+
+MICRO = 1e6
+
+
+class Idle(Clock):
+    """A device that takes no time."""
+
+    launches = 0
+
+    def launch(self, *given: Any) -> None:
+        """Count a launch whose arguments are packed anew."""
+        self.launches += 1
+
+    def launch_packed(self, *given: Any) -> None:
+        """Count a launch."""
+        self.launches += 1
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Allocate as NumPy does."""
+        return np.empty(shape, dtype)
+
+    def empty_together(self, parts: Any) -> list[Any]:
+        """Allocate one by one."""
+        return [np.empty(*part) for part in parts]
+
+    def address(self, x: Any) -> int:
+        """Return some address."""
+        return 4096
+
+    def number(self) -> int:
+        """Return the number of the only device."""
+        return 0
+
+    def map_planes(self, address: int, shape: tuple[int, int, int]) -> Any:
+        """Return an empty map."""
+        return np.void(bytes(128))
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+    def send(self, x: Any) -> Any:
+        """Return the array itself."""
+        return x
+
+
+class _IdleEngine(CudaEngine):
+    family = "numpy"
+
+
+def bench(report: Report, n: int, calls: int) -> None:
+    """Time calls of n x n matrices."""
+    A, B = (random_matrix(n, n, seed=seed) for seed in (1, 2))
+    product = td.Product((n, n), (n, n), num_moduli=16)
+    out = np.empty((n, n), complex)
+    cases: dict[str, Callable[[], Any]] = {
+        "gemm": lambda: td.gemm(A, B, num_moduli=16),
+        "gemm into out": lambda: td.gemm(A, B, num_moduli=16, out=out),
+        "herk": lambda: td.herk(A, num_moduli=16),
+        "Product": lambda: product(A, B),
+        "matmul": lambda: td.matmul(A, B, num_moduli=16),
+    }
+    for name, call in cases.items():
+        call()
+        call()
+        best = float("inf")
+        for _ in range(5):
+            start = process_time()
+            for _ in range(calls // 5):
+                call()
+            best = min(best, (process_time() - start) / (calls // 5))
+        report.add("host", routine=name, n=n, us=round(best * MICRO, 1))
+
+
+def main() -> None:
+    """Run the requested sides."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sides", default="64")
+    parser.add_argument("--calls", type=int, default=5000)
+    parser.add_argument("--output", help="append JSON lines to this file")
+    args = parser.parse_args()
+    report, load, engine = (
+        Report(args.output),
+        registry.get_engine,
+        _IdleEngine(Idle()),
+    )
+    with (
+        mock.patch.object(
+            spec, "get_engine", lambda name: engine if name == "cuda" else load(name)
+        ),
+        mock.patch.dict(registry._OF_FAMILY, numpy="cuda"),
+    ):
+        for side in args.sides.split(","):
+            bench(report, int(side), args.calls)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Recipes: a small product of a device, posed and planned once for arrays like these.
+
+Kept by all that a call says, but for where its arrays lie. Only products whose moduli
+are given have one: the others are planned by their data.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..config import setting
+from ..errors import MemoryLimitError
+from ..kernels.family import family_of
+from ..kernels.registry import engine_of
+from ..kernels.room import workspace_share
+from ..problem.call import Terms
+from ..problem.matrices import check_out
+from ..problem.problem import of_arrays
+from ..tiles.spec import Spec, as_rows, engine_named
+from ..typing import Array
+from . import eager
+from .compute import compute
+
+# Shapes in use at a time are few.
+_MOST = 256
+
+
+class Recipe(NamedTuple):
+    """A product without its arrays, and the function that multiplies them."""
+
+    spec: Spec
+    shape: tuple[int, int]
+    adds: bool
+    multiply: Callable[..., Array]
+
+    def run(self, a: Array, b: Array | None, c: Array | None, out: Array | None) -> Any:
+        """Compute the product of arrays of the same shapes and dtypes."""
+        spec, b, c = self.spec, a if b is None else b, c if self.adds else None
+        if out is not None:
+            check_out(out, (a, b, c), self.shape, np.dtype(spec.dtype))
+        x, y = as_rows(a, "left", spec.op_a), as_rows(b, "right", spec.op_b)
+        return self.multiply(x, y, c=c, out=out)
+
+
+_NONE = type(None)
+_recipes: dict[Hashable, Recipe] = {}
+
+
+def compute_arrays(
+    terms: Terms, A: Any, B: Any = None, C: Any = None, out: Any = None
+) -> Any:
+    """Compute a routine of arrays, or of dask arrays, as it was computed before."""
+    key = _find_key(terms, A, B, C, out)
+    try:
+        recipe = _recipes.get(key)
+    except TypeError:
+        key = recipe = None  # a scalar that is an array
+    if key is None:
+        return compute(of_arrays(terms, A, B, C, out))
+    if recipe is None:
+        posed = of_arrays(terms, A, B, C, out)
+        multiply = eager.find_at_once(posed)
+        if multiply is None:
+            return compute(posed)
+        if len(_recipes) >= _MOST:
+            _recipes.clear()
+        adds = posed.c is not None
+        recipe = Recipe(posed.spec, posed.shape[:2], adds, multiply)
+        _recipes[key] = recipe
+    try:
+        return recipe.run(A, B, C, out)
+    except (MemoryLimitError, MemoryError):
+        # Planned anew, in less memory if need be.
+        return compute(of_arrays(terms, A, B, C, out))
+
+
+def _find_key(terms: Terms, *arrays: Any) -> Hashable:
+    """Return all that a recipe depends on; None where there can be none."""
+    choice, first = terms.choice, arrays[0]
+    if choice.by_entries or choice.pairs or workspace_share() < 1:
+        return None
+    kind, out = type(first), arrays[-1]
+    if kind.__name__ != "ndarray" or any(type(x) not in (kind, _NONE) for x in arrays):
+        return None
+    if engine_of("auto", family_of(first)) != "cuda":
+        return None
+    outlines = [None if x is None else (x.shape, x.dtype) for x in arrays]
+    strides = None if out is None else out.strides
+    settings = setting("workspace-bytes"), setting("winograd-levels")
+    where = first.device, engine_named("cuda")
+    return terms, kind, *outlines, strides, where, settings
