@@ -116,7 +116,7 @@ class ClockedEngine(cuda.CudaEngine):
         clock().take("magnitudes", 1e-5)
         return registry.get_engine("cpu").magnitudes(samples)
 
-    def fetch(self, arrays: Sequence[Any]) -> list[Any]:
+    def fetch(self, arrays: Sequence[Any], meanwhile: Any = None) -> list[Any]:
         """Copy to the host, and wait."""
         clock().counts["fetch"] += 1
         clock().synchronize()

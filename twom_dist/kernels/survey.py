@@ -1,6 +1,6 @@
 """The stages of an engine that look at operands before moduli are chosen."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from ..typing import Array
@@ -226,8 +226,13 @@ class Looks(Protocol):
         """
         ...
 
-    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
-        """Bring arrays of one allocation to the host, by one wait for the device."""
+    def fetch(
+        self, arrays: Sequence[Array], meanwhile: Callable[[], object] | None = None
+    ) -> list[Array]:
+        """Bring arrays of one allocation to the host, by one wait for the device.
+
+        `meanwhile`: called before the wait, if there is one.
+        """
         ...
 
     def fingerprint(self, x: Array) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from ..kernels.family import namespace
 from ..kernels.limits import TileLimits, Update, host_limits
 from ..kernels.room import empty
+from ..moduli import ResidueSystem
 from ..plan.explanation import warn_of_native
 from ..problem.problem import Problem
 from ..tiles import program, tasks
@@ -20,6 +21,7 @@ from ..tiles.routine import Meeting
 from ..tiles.rows import Row, shifts_of_both
 from ..tiles.spec import Spec, is_straight, load_engine
 from ..typing import Array, Cell, Side
+from .guesses import BELOW, Guess
 
 
 def compute(problem: Problem) -> Any:
@@ -42,24 +44,51 @@ def _compute_words(problem: Problem) -> Array:
     a = as_tiles(problem.a, "left", spec)
     b = a if spec.twins else as_tiles(problem.b, "right", spec)
     found, rows = Found(spec), (Row("left", [a]), Row("right", [b]))
+
+    def multiply(system: ResidueSystem) -> Array | None:
+        settled = replace(problem, spec=spec.settle(system))
+        return _multiply_at_once(settled, rows, c, _limit_tiles(settled))
+
+    guess = Guess((spec, shape), multiply) if _may_guess(problem) else None
     if spec.looks:
-        found = look(rows, spec, shape)
+        found = look(rows, spec, shape, guess)
+    if guess is not None and (guessed := guess.confirm(found)) is not None:
+        return guessed
     if spec.by_entries:
         problem = replace(problem, spec=found.spec)
         if found.spec.native:
             warn_of_native()
     spec = problem.spec
     limits = _limit_tiles(problem)
-    if limits.at_once is not None and spec.words == 1 and not spec.exact:
-        out = _contiguous(problem.out)
-        multiply = tasks.call_at_once(limits.at_once, spec)
-        x, y = (row.view(0, spec) for row in rows)
-        return multiply(x, y, c=c, out=out, shifts=shifts_of_both(rows, spec))
+    at_once = _multiply_at_once(problem, rows, c, limits)
+    if at_once is not None:
+        return at_once
     if found.measured is None and not (spec.native or spec.exact):
         survey = load_engine(spec).survey
         if survey is not None:
             found = look(rows, spec, shape)
     return _multiply(problem, a, b, c, found, limits)
+
+
+def _may_guess(problem: Problem) -> bool:
+    """Tell whether the entries decide about moduli alone, for a while on a device."""
+    spec = problem.spec
+    if not spec.by_entries or spec.words > 1 or max(problem.shape) >= BELOW:
+        return False
+    return load_engine(spec).survey is not None
+
+
+def _multiply_at_once(
+    problem: Problem, rows: tuple[Row, Row], c: Array | None, limits: TileLimits
+) -> Array | None:
+    """Compute a small product by one call of an engine that has it."""
+    spec = problem.spec
+    if limits.at_once is None or spec.words > 1 or spec.exact:
+        return None
+    multiply = tasks.call_at_once(limits.at_once, spec)
+    x, y = (row.view(0, spec) for row in rows)
+    out, shifts = _contiguous(problem.out), shifts_of_both(rows, spec)
+    return multiply(x, y, c=c, out=out, shifts=shifts)
 
 
 def find_at_once(problem: Problem) -> Callable[..., Array] | None:
@@ -92,15 +121,24 @@ def whole(shape: tuple[int, ...]) -> Grid:
     return Grid((m,), (n,), (k,), ONE_PANEL)
 
 
-def look(rows: tuple[Row, Row], spec: Spec, shape: tuple[int, ...]) -> Found:
-    """Look at whole matrices, in one launch if the engine has a survey."""
+def look(
+    rows: tuple[Row, Row],
+    spec: Spec,
+    shape: tuple[int, ...],
+    guess: Guess | None = None,
+) -> Found:
+    """Look at whole matrices, in one launch if the engine has a survey.
+
+    `guess`: what is launched while the host waits for the survey.
+    """
     survey = load_engine(spec).survey
     (a,), (b,) = (row.tiles for row in rows)
     ex = Views(a, b, whole(shape), spec)
     if survey is None:
         return program.look(ex, spec)
     given = rows[: len(spec.sides)]
-    shifts, measured, on_host = survey_matrices(given, spec, survey)
+    meanwhile = None if guess is None else guess.launch
+    shifts, measured, on_host = survey_matrices(given, spec, survey, meanwhile)
     if spec.by_entries:
         spec = choose_moduli(ex, spec, shifts, on_host)
     return Found(spec, shifts, measured)

@@ -48,6 +48,13 @@ class OnDevice(np.ndarray):
             more["out"] = tuple(map(np.asarray, more["out"]))
         return getattr(ufunc, method)(*map(np.asarray, given), **more)
 
+    def __array_function__(
+        self, function: Any, types: Any, given: Any, more: Any
+    ) -> Any:
+        """Run what was launched before, and then this."""
+        self.owner.run_own()
+        return super().__array_function__(function, types, given, more)
+
     def copy(self, *order: Any) -> np.ndarray:
         """Run what was launched before, and copy to other memory of the device."""
         self.owner.run_own()
@@ -110,10 +117,19 @@ class DeferredDevice(HostDevice):
         self._launch(np.copyto, out, np.array(x))
         return out
 
-    def fetch(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Wait, and copy."""
+    def fetch(
+        self,
+        arrays: Sequence[np.ndarray],
+        meanwhile: Callable[[], object] | None = None,
+    ) -> list[np.ndarray]:
+        """Copy in the order of the stream, and wait."""
+        found = [np.empty(x.shape, x.dtype) for x in arrays]
+        for x, y in zip(found, arrays, strict=True):
+            self._launch(np.copyto, x, y)
+        if meanwhile is not None:
+            meanwhile()
         self.synchronize()
-        return [np.array(x) for x in arrays]
+        return found
 
     def launch(self, module: Any, name: str, grid: Any, block: Any, args: Any) -> None:
         """Launch a kernel."""
@@ -122,6 +138,10 @@ class DeferredDevice(HostDevice):
             HostDevice.launch(self, module, name, grid, block, args)
 
         self._launch(run, *args)
+
+    def launch_packed(self, *given: Any) -> None:
+        """Launch a kernel of a script."""
+        self._launch(super().launch_packed, *given)
 
     def multiply_int8(self, x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
         """Launch a product."""

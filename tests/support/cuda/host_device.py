@@ -3,7 +3,7 @@
 It refuses what cuBLAS or a launch would refuse, or do slowly.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -97,12 +97,19 @@ class HostDevice:
         out[...] = x
         return out
 
-    def fetch(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def fetch(
+        self,
+        arrays: Sequence[np.ndarray],
+        meanwhile: Callable[[], object] | None = None,
+    ) -> list[np.ndarray]:
         """Copy arrays of one allocation."""
         self.launched.append("fetch")
         assert len({id(_allocation(x)) for x in arrays}) == 1
         assert all(x.flags.c_contiguous for x in arrays)
-        return [x.copy() for x in arrays]
+        found = [x.copy() for x in arrays]
+        if meanwhile is not None:
+            meanwhile()
+        return found
 
     def constant(self, table: np.ndarray) -> np.ndarray:
         """Give the table itself."""

@@ -4,7 +4,7 @@ Everything runs on the current device and stream, but a table's first copy, and 
 here waits for them but `synchronize` and `fetch`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from ...errors import EngineUnavailableError, KernelError
 from ...typing import Array
 from .. import room
 from .check import choose_exact
+from .cublas import FLOAT16, INT8, multiply
 from .hopper import cubin_of, map_planes
 from .launch import Parts, Triple, part_offsets
 from .packing import Arguments, pack
@@ -21,24 +22,7 @@ from .sources import HOPPER_FAMILIES, SHARED_BYTES, Module, source_of
 from .streams import Streams, current_device
 from .tuning import Element, tuning_for
 
-# cuBLAS and CUDA constants that CuPy does not name.
-_CUDA_R_32F, _CUDA_R_16F = 0, 2
-_CUDA_R_8I, _CUDA_R_32I = 3, 10
-_CUBLAS_COMPUTE_32F, _CUBLAS_COMPUTE_32I = 68, 72
-_CUBLAS_GEMM_DEFAULT = -1
-_CUBLAS_DEFAULT_MATH, _CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 0, 16
-_OP_N, _OP_T = 0, 1
 _MAX_DYNAMIC_SHARED_SIZE = 8
-
-# Types of operands, sums and arithmetic; the factors of products and sums; math mode.
-_INT8 = (
-    *(_CUDA_R_8I, _CUDA_R_32I, _CUBLAS_COMPUTE_32I),
-    *(np.array([1, 0], np.int32), _CUBLAS_DEFAULT_MATH),
-)
-_FLOAT16 = (
-    *(_CUDA_R_16F, _CUDA_R_32F, _CUBLAS_COMPUTE_32F),
-    *(np.array([1, 0], np.float32), _CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
-)
 
 # The oldest with dp4a and int8 tensor cores (Turing).
 OLDEST_CAPABILITY = 75
@@ -113,35 +97,6 @@ def _split(whole: Array, parts: Parts) -> list[Array]:
     ]
 
 
-def _multiply(types: Any, x: Array, y: Array, sums: Array) -> None:
-    """sums[b] = x[b] y[b]^T by cuBLAS, in the mode that this needs."""
-    from cupy.cuda import cublas, device
-
-    of_operands, of_sums, arithmetic, factors, mode = types
-    handle = device.get_cublas_handle()  # this thread's own
-    batch, m, n = sums.shape
-    # Row-major sums are the column-major Y X^T, of Y^T and X in column-major terms.
-    left = (y.data.ptr, of_operands, y.strides[1] // y.itemsize)
-    right = (x.data.ptr, of_operands, x.strides[1] // x.itemsize)
-    out = (sums.data.ptr, of_sums, sums.strides[1] // 4)
-    head = (handle, _OP_T, _OP_N, n, m, x.shape[2])
-    one, zero = factors.ctypes.data, factors[1:].ctypes.data
-    tail = (arithmetic, _CUBLAS_GEMM_DEFAULT)
-    steps = [t.strides[0] // t.itemsize for t in (y, x, sums)]
-    before = cublas.getMathMode(handle)
-    cublas.setMathMode(handle, mode)
-    try:
-        if batch == 1:
-            cublas.gemmEx(*head, one, *left, *right, zero, *out, *tail)
-        else:
-            cublas.gemmStridedBatchedEx(
-                *(*head, one, *left, steps[0], *right, steps[1]),
-                *(zero, *out, steps[2], batch, *tail),
-            )
-    finally:
-        cublas.setMathMode(handle, before)
-
-
 class CudaDevice(Streams):
     """Memory, streams, kernels and int8 products of the current device."""
 
@@ -180,15 +135,24 @@ class CudaDevice(Streams):
         # By pinned memory, so that nobody waits, and x need not stay.
         return cupy.asarray(x)
 
-    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
-        """Copy arrays of one allocation to the host by one call, and wait for it."""
+    def fetch(
+        self, arrays: Sequence[Array], meanwhile: Callable[[], object] | None = None
+    ) -> list[Array]:
+        """Copy arrays of one allocation by one call, and wait; `meanwhile` before."""
+        import cupy
+
         starts = [x.data.ptr for x in arrays]
         begin = min(starts)
         size = max(at + x.nbytes for at, x in zip(starts, arrays, strict=True)) - begin
-        host = np.empty(size, np.uint8)
+        # Pinned, or the copy would go through the driver's own memory.
+        pinned = cupy.cuda.alloc_pinned_memory(size)
         first = arrays[starts.index(begin)].data
-        first.copy_to_host_async(host.ctypes.data, size)
-        self.synchronize()
+        first.copy_to_host_async(pinned.ptr, size)
+        copied = self.record()
+        if meanwhile is not None:
+            meanwhile()
+        copied.synchronize()
+        host = np.frombuffer(pinned, np.uint8, size)
         return [
             host[at - begin : at - begin + x.nbytes].view(x.dtype).reshape(x.shape)
             for at, x in zip(starts, arrays, strict=True)
@@ -251,7 +215,7 @@ class CudaDevice(Streams):
             Rows contiguous; k and the distance of rows in multiples of 16.
         sums : (batch, m, n) int32, rows contiguous
         """
-        _multiply(_INT8, x, y, sums)
+        multiply(INT8, x, y, sums)
 
     def multiply_float16(self, x: Array, y: Array, sums: Array) -> None:
         """sums[b] = x[b] y[b]^T in float32, on tensor cores.
@@ -259,7 +223,7 @@ class CudaDevice(Streams):
         As `multiply_int8`, of integers in float16. Exact: no partial sum reaches 2^24,
         and none is rounded to less than float32 on its way.
         """
-        _multiply(_FLOAT16, x, y, sums)
+        multiply(FLOAT16, x, y, sums)
 
     def map_planes(self, address: int, shape: tuple[int, int, int]) -> Any:
         """Describe planes to the copies of products.cu."""

@@ -1,6 +1,6 @@
 """Launches: what a device must do, and the grids of threads that lie on a matrix."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from math import prod
@@ -43,8 +43,10 @@ class Device(Protocol):
         """Copy a small array of the host; what launches next finds it."""
         ...
 
-    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
-        """Copy arrays of one allocation to the host by one call, and wait for it."""
+    def fetch(
+        self, arrays: Sequence[Array], meanwhile: Callable[[], object] | None = None
+    ) -> list[Array]:
+        """Copy arrays of one allocation by one call, and wait; `meanwhile` before."""
         ...
 
     def constant(self, table: Array) -> Array:

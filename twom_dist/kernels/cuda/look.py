@@ -1,6 +1,6 @@
 """The stages of the CUDA engine that look at operands; see `kernels.survey`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...typing import Array
 from ..survey import Surveyed
@@ -40,9 +40,11 @@ class CudaLook:
         given = operands, norm_bits, totals, columns, shifts or ()
         return norms.survey(self.device, *given)
 
-    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
+    def fetch(
+        self, arrays: Sequence[Array], meanwhile: Callable[[], object] | None = None
+    ) -> list[Array]:
         """Copy arrays of one allocation to the host, and wait for them."""
-        return self.device.fetch(arrays)
+        return self.device.fetch(arrays, meanwhile)
 
     def magnitudes(
         self, x: Array, largest: Array, shifts: Array | None = None

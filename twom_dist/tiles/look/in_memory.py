@@ -5,7 +5,7 @@ waiting costs such an engine more than the stages do. Only matrices whose column
 shifted take a second look, and only those whose pairs stay open their magnitudes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...kernels.survey import Survey, Surveyed
@@ -18,18 +18,21 @@ from .measured import Measured
 
 
 def survey_matrices(
-    rows: Sequence[Row], spec: Spec, survey: Survey
+    rows: Sequence[Row],
+    spec: Spec,
+    survey: Survey,
+    meanwhile: Callable[[], object] | None = None,
 ) -> tuple[Any, dict[Line, Measured], dict[Line, Measured]]:
     """Look at one or two whole matrices, up to the sums of their rows.
 
     Returns the shifts, what has been measured, and the same on the host where that
-    decides about anything.
+    decides about anything. `meanwhile`: called before the first wait.
     """
     equilibrate = spec.equilibrate
     given = [row.view(0, spec) for row in rows]
     bits, totals = norm_bits(spec.k), spec.by_entries
     found = survey(given, bits, totals=totals, columns=equilibrate)
-    on_host = _fetch(found, spec) if spec.looks else found
+    on_host = _fetch(found, spec, meanwhile) if spec.looks else found
     shifts = None
     if equilibrate:
         columns: list[Any] = [x.column_exponents for x in on_host]
@@ -48,9 +51,13 @@ def survey_matrices(
     return None if shifts is None else [shifts], measured, known
 
 
-def _fetch(found: Sequence[Surveyed], spec: Spec) -> list[Surveyed]:
+def _fetch(
+    found: Sequence[Surveyed],
+    spec: Spec,
+    meanwhile: Callable[[], object] | None = None,
+) -> list[Surveyed]:
     arrays = [x for one in found for x in one if x is not None]
-    fetched = iter(load_engine(spec).fetch(arrays))
+    fetched = iter(load_engine(spec).fetch(arrays, meanwhile))
     return [
         Surveyed(*(None if x is None else next(fetched) for x in one)) for one in found
     ]

@@ -222,6 +222,14 @@ def test_arrays_of_one_allocation_are_filled_and_fetched_by_one_call(cupy):
     def empty(shape, dtype):
         return ndarray(shape, dtype, Memory(memory.ctypes.data, calls))
 
+    def pin(size):
+        pinned.append(np.zeros(size, np.uint8))
+        return type("Pinned", (np.ndarray,), {"ptr": pinned[-1].ctypes.data})(
+            size, np.uint8, pinned[-1]
+        )
+
+    pinned: list = []
+    cupy.cuda.alloc_pinned_memory = pin
     event = SimpleNamespace(synchronize=lambda: calls.append("wait"))
     stream = SimpleNamespace(record=lambda _: event)
     cupy.cuda.Event = SimpleNamespace
@@ -233,8 +241,8 @@ def test_arrays_of_one_allocation_are_filled_and_fetched_by_one_call(cupy):
     assert (memory[:2048] == 0xC0).all()
     assert not memory[2048:].any()
     memory[1024:1064] = np.arange(5).view(np.uint8)
-    third, second = device.fetch([third, second])
-    assert calls == ["memset", "copy", "wait"]
+    third, second = device.fetch([third, second], lambda: calls.append("meanwhile"))
+    assert calls == ["memset", "copy", "meanwhile", "wait"]
     assert second.tolist() == list(range(5))
     assert third.tolist() == [-64, -64]
     assert (device.fetch([first])[0] == np.full((3, 50), ZERO_ROW)).all()

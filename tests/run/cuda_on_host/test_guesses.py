@@ -1,0 +1,114 @@
+"""Guesses of moduli: whatever was guessed, the product is the one that was decided."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cuda.deferred_device import deferred_engine
+from tests.support.cuda.host_device import host_engine
+from tests.support.cuda.on_cpu import on_cpu
+from tests.support.strategies import random_matrix
+from twom_dist.moduli import residue_system
+from twom_dist.run import guesses
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered():
+    """Forget what earlier products took."""
+    guesses._last.clear()
+    yield
+    guesses._last.clear()
+
+
+@pytest.fixture
+def engine(host_kernels):
+    """A device with a kernel for whole products."""
+    return host_engine(host_kernels, 90)
+
+
+def pair(phi, seed=1):
+    return tuple(random_matrix(40, 40, "complex128", phi, seed + x) for x in (0, 9))
+
+
+def launches(cuda, *matrices, **options):
+    cuda.device.launched.clear()
+    found = td.gemm(*matrices, **options)
+    assert same_bits(found, on_cpu(td.gemm, *matrices, **options))
+    return cuda.device.launched[:]
+
+
+def test_a_right_guess_is_launched_before_the_wait_and_not_again(cuda):
+    first, second = (launches(cuda, *pair(0.0, seed)) for seed in (1, 5))
+    assert Counter(first) == Counter(second)
+    assert first.index("fetch") < first.index("products")
+    own = "scale_and_encode", "products", "decode", "fill_product"
+    # The stand-in copies as it is asked to, before what is done meanwhile.
+    assert second[second.index("fetch") + 1 :][:4] == [*own]
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_a_wrong_guess_is_launched_again(cuda, out):
+    for n, phi in enumerate((0.0, 4.0, 0.0, 0.0)):
+        A, B = pair(phi, n)
+        options = {"out": np.empty((40, 40), complex)} if out else {}
+        cuda.device.launched.clear()
+        found = td.gemm(A, B, **options)
+        assert same_bits(found, on_cpu(td.gemm, A, B))
+        products = cuda.device.launched.count("products")
+        assert products == (2 if n in (1, 2) else 1)
+
+
+def test_shifts_and_native_products_are_no_guesses(cuda):
+    """The moduli may be those of the last product, and the product another one."""
+    k = np.linspace(-1, 1, 40)
+    A, B = pair(0.0)
+    twisted = A * 1e9**k, (B.T * 1e-9**k).T
+    for matrices in ((A, B), twisted, (A, B)):
+        found = td.gemm(*matrices)
+        assert same_bits(found, on_cpu(td.gemm, *matrices))
+
+
+def test_options_and_shapes_are_kinds_of_their_own(cuda):
+    A, B = pair(0.0)
+    for _ in range(2):
+        for call in (
+            lambda: td.gemm(A, B),
+            lambda: td.gemm(A, B, alpha=2j),
+            lambda: td.gemm(A, B, A, beta=-1),
+            lambda: td.herk(A),
+            lambda: td.syrk(A, op="T"),
+            lambda: td.gemm(A, B, accuracy="normwise"),
+            lambda: td.gemm(A[:20], B),
+        ):
+            assert same_bits(call(), on_cpu(call))
+
+
+def test_many_kinds_are_not_remembered(cuda, monkeypatch):
+    monkeypatch.setattr(guesses, "_MOST", 3)
+    A, B = pair(0.0)
+    for n in range(1, 9):
+        td.gemm(A[:n], B)
+        assert 1 <= len(guesses._last) <= 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_guesses_keep_to_the_order_of_the_stream(host_kernels, monkeypatch, seed):
+    from twom_dist.kernels import registry
+    from twom_dist.tiles import spec
+
+    engine, load = deferred_engine(host_kernels, 90, seed), registry.get_engine
+    monkeypatch.setattr(
+        spec, "get_engine", lambda name: engine if name == "cuda" else load(name)
+    )
+    monkeypatch.setitem(registry._OF_FAMILY, "numpy", "cuda")
+    wrong = residue_system("2m", 12)
+    for seed in range(4):
+        A, B = pair(0.0, seed)
+        if seed == 2:
+            guesses._last.update(dict.fromkeys(guesses._last, wrong))
+        found = td.gemm(A, B)
+        engine.device.synchronize()
+        assert same_bits(np.array(found), on_cpu(td.gemm, A, B))
