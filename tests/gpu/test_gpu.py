@@ -311,6 +311,26 @@ def test_a_product_is_captured_into_a_graph(cp, engine, routine, count):
     assert matches(cp, out, routine(*others, num_moduli=16))
 
 
+@pytest.mark.parametrize("routine", [td.gemm, td.herk])
+def test_a_product_replays_its_own_graphs(cp, engine, routine):
+    if not tuning.tuning_for(engine.device.capability()).fused:
+        pytest.skip("CuPy refuses calls of cuBLAS while a stream is captured")
+    count = 2 if routine is td.gemm else 1
+    shapes = [(70, 70)] * count
+    product = td.Product(*shapes, routine=routine, num_moduli=16, graph=True)
+    given = [cp.empty((70, 70), complex) for _ in range(count)]
+    out, streams = cp.empty((70, 70), complex), [cp.cuda.Stream(), cp.cuda.Stream.null]
+    for turn in range(6):
+        own = [spread_matrix(70, 70, seed=10 * turn + i) for i in range(count)]
+        for x, other in zip(given, own, strict=True):
+            x.set(other)
+        cp.cuda.Device().synchronize()
+        with streams[turn % 2]:
+            assert product(*given, out=out) is out
+        cp.cuda.Device().synchronize()
+        assert matches(cp, out, routine(*own, num_moduli=16))
+
+
 def test_workers_that_share_the_device(cp):
     distributed = pytest.importorskip("distributed")
     da = pytest.importorskip("dask.array")

@@ -1,6 +1,8 @@
 """A product that is computed again and again: checked once, its memory kept."""
 
+from collections.abc import Hashable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,11 +10,13 @@ import numpy as np
 from ..errors import ArgumentError, PlanError
 from ..interop.dlpack import adopt
 from ..kernels.family import family_of
+from ..kernels.graphs import Graphs
 from ..kernels.room import OwnMemory
 from ..problem.matrices import as_matrix, is_dask, read_shape
 from ..problem.problem import of_headers
 from ..problem.scalars import as_number
 from ..run.recipes import compute_arrays
+from ..typing import as_flag
 from .asking import ask
 from .gemm import gemm
 
@@ -26,8 +30,13 @@ class Product:
     ``accuracy="normwise"`` or a number). The graph reads and writes the arrays of the
     call that was captured; it needs this object as long as it lives. All graphs and
     calls of one object share its memory: wait for one replay before the next, and
-    before a call, on whatever streams they are. Capturing takes a Hopper GPU: elsewhere
-    cuBLAS multiplies, which CuPy does not let a graph capture.
+    before a call, on whatever streams they are. Capturing takes a GPU whose products
+    are fused (see `kernels.cuda.tuning`): elsewhere cuBLAS multiplies, which CuPy does
+    not let a graph capture.
+
+    With ``graph=True`` the object does all of this: calls that write to `out` are
+    captured when their arrays lie where they have lain before, and replayed from then
+    on, each after the last one, on whatever streams they are.
 
     Parameters
     ----------
@@ -37,6 +46,8 @@ class Product:
         Shape of B, for gemm, her2k and syr2k.
     dtype : dtype
         Of the matrices.
+    graph : bool
+        Whether calls with `out` are captured and replayed; of CuPy arrays alone.
     routine : function
         `gemm` (default), `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name of these,
         or one of ``integers`` and ``twofold``.
@@ -67,6 +78,7 @@ class Product:
         B: tuple[int, int] | None = None,
         dtype: Any = "complex128",
         *,
+        graph: bool = False,
         routine: Any = gemm,
         **options: Any,
     ) -> None:
@@ -94,8 +106,14 @@ class Product:
             if shape is not None
         }
         left, right = (self._headers.get(name) for name in ("A", "B"))
-        of_headers(terms._replace(beta=None), left, right)
+        posed = of_headers(terms._replace(beta=None), left, right)
+        self._graph = as_flag("graph", graph)
+        if self._graph and posed.spec.looks:
+            text = "graph=True captures a product before its data are known"
+            remedy = "Give num_moduli, accuracy='normwise' or a number"
+            raise PlanError(text, f"{remedy}, and equilibrate=False", "graph")
         self._own: OwnMemory | None = None
+        self._graphs: Graphs | None = None
 
     def __call__(self, A: Any, B: Any = None, C: Any = None, *, out: Any = None) -> Any:
         """Compute the routine of these matrices, into `out` if that is given.
@@ -113,8 +131,14 @@ class Product:
         """
         (A, B, C, out), give_back = adopt(A=A, B=B, C=C, out=out)
         A, B = self._check("A", A), self._check("B", B)
+        compute = partial(compute_arrays, self._terms, A, B, C, out)
         with self._memory(A):
-            return give_back(compute_arrays(self._terms, A, B, C, out))
+            if not self._graph or out is None or family_of(out) == "numpy":
+                return give_back(compute())
+            if self._graphs is None:
+                self._graphs = Graphs()
+            self._graphs.run(_places(A, B, C, out), compute)
+            return give_back(out)
 
     def _check(self, name: str, x: Any) -> Any:
         """Return a matrix; refuse what the product was not made for."""
@@ -140,6 +164,13 @@ class Product:
         if self._own is None:
             self._own = OwnMemory()
         return self._own.use()
+
+
+def _places(*arrays: Any) -> Hashable:
+    """Tell where arrays lie; dtypes and shapes but those of C and out are known."""
+    return tuple(
+        None if x is None else (x.data.ptr, x.shape, x.strides, x.dtype) for x in arrays
+    )
 
 
 def _name(x: Any) -> str:
