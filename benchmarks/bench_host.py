@@ -17,7 +17,7 @@ import numpy as np
 from harness import Report
 
 import twom_dist as td
-from benchmarks.clock import Clock
+from benchmarks.clock import POOL, Clock
 from twom_dist.kernels import registry
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.testing import random_matrix
@@ -50,6 +50,10 @@ class Idle(Clock):
     def address(self, x: Any) -> int:
         """Return some address."""
         return 4096
+
+    def total_bytes(self) -> int:
+        """Return the memory of a device, not of one that stands for a larger one."""
+        return POOL
 
     def number(self) -> int:
         """Return the number of the only device."""

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.gpu.ways import WAYS, chosen_way
-from tests.support.bits import same_bits
+from tests.gpu.ways import WAYS, matches, take
 from tests.support.strategies import SHAPES, random_matrix
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
 from twom_dist.kernels import get_engine
@@ -34,9 +33,7 @@ ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
 
 @pytest.fixture(autouse=True, params=WAYS)
 def every_way_of_multiplying(engine, monkeypatch, request):
-    capability = engine.device.capability()
-    chosen = chosen_way(request.param, tuning.tuning_for(capability))
-    monkeypatch.setitem(tuning.BY_CAPABILITY, capability, chosen)
+    take(request.param, engine.device.capability(), monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +44,6 @@ def engine():
 @pytest.fixture(scope="module")
 def cp(engine):
     return pytest.importorskip("cupy")
-
-
-def matches(cp, found, expected) -> bool:
-    """Compare every bit of a device's array with a host's."""
-    assert isinstance(found, cp.ndarray)
-    return same_bits(cp.asnumpy(found), expected)
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, (129, 257, 1040), (1030, 70, 33)])
@@ -284,51 +275,6 @@ def test_dask_blocks_on_threads(cp):
     assert isinstance(C._meta, cp.ndarray)
     assert matches(cp, C.compute(scheduler="sync"), td.gemm(A, A, op_b="C"))
     assert matches(cp, td.herk(a).compute(scheduler="threads"), td.herk(A))
-
-
-@pytest.mark.parametrize(("routine", "count"), [(td.gemm, 2), (td.herk, 1)])
-def test_a_product_is_captured_into_a_graph(cp, engine, routine, count):
-    if not tuning.tuning_for(engine.device.capability()).fused:
-        pytest.skip("CuPy refuses calls of cuBLAS while a stream is captured")
-    product = td.Product(*[(70, 70)] * count, routine=routine, num_moduli=16)
-    given = [cp.asarray(spread_matrix(70, 70, seed=i)) for i in range(count)]
-    out, stream = cp.empty((70, 70), complex), cp.cuda.Stream(non_blocking=True)
-    allocated, below = [], cp.cuda.get_allocator()
-    counting = cp.cuda.using_allocator(lambda x: allocated.append(x) or below(x))
-    with stream, counting:
-        product(*given, out=out)
-        assert allocated
-        allocated.clear()
-        stream.begin_capture()
-        product(*given, out=out)
-        graph = stream.end_capture()
-        assert not allocated
-        others = [spread_matrix(70, 70, seed=5 + i) for i in range(count)]
-        for x, other in zip(given, others, strict=True):
-            x.set(other)
-        graph.launch(stream)
-        stream.synchronize()
-    assert matches(cp, out, routine(*others, num_moduli=16))
-
-
-@pytest.mark.parametrize("routine", [td.gemm, td.herk])
-def test_a_product_replays_its_own_graphs(cp, engine, routine):
-    if not tuning.tuning_for(engine.device.capability()).fused:
-        pytest.skip("CuPy refuses calls of cuBLAS while a stream is captured")
-    count = 2 if routine is td.gemm else 1
-    shapes = [(70, 70)] * count
-    product = td.Product(*shapes, routine=routine, num_moduli=16, graph=True)
-    given = [cp.empty((70, 70), complex) for _ in range(count)]
-    out, streams = cp.empty((70, 70), complex), [cp.cuda.Stream(), cp.cuda.Stream.null]
-    for turn in range(6):
-        own = [spread_matrix(70, 70, seed=10 * turn + i) for i in range(count)]
-        for x, other in zip(given, own, strict=True):
-            x.set(other)
-        cp.cuda.Device().synchronize()
-        with streams[turn % 2]:
-            assert product(*given, out=out) is out
-        cp.cuda.Device().synchronize()
-        assert matches(cp, out, routine(*own, num_moduli=16))
 
 
 def test_workers_that_share_the_device(cp):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.gpu.ways import WAYS, chosen_way
+from tests.gpu.ways import WAYS, take
 from tests.support.cuda.every_kernel import (
     add_sums,
     calls_of_every_kernel,
@@ -13,7 +13,6 @@ from tests.support.cuda.every_kernel import (
 )
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda import tuning
 
 pytestmark = pytest.mark.gpu
 
@@ -35,8 +34,7 @@ def cp():
 @pytest.mark.parametrize("way", WAYS)
 def test_every_kernel_runs(cp, way, monkeypatch):
     device = get_engine("cuda").device
-    chosen = chosen_way(way, tuning.tuning_for(device.capability()))
-    monkeypatch.setitem(tuning.BY_CAPABILITY, device.capability(), chosen)
+    chosen = take(way, device.capability(), monkeypatch)
     launched, launch = set(), device.launch
 
     def record(module, name, *args):

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 import twom_dist as td
-from tests.gpu.ways import WAYS, chosen_way
+from tests.gpu.ways import WAYS, take
 from tests.support.stacks import assert_each_is_as_alone, compute, random_stack
 from tests.support.strategies import DTYPES
 from twom_dist.errors import EngineUnavailableError
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda import tuning
 
 pytestmark = pytest.mark.gpu
 
@@ -26,8 +25,7 @@ except EngineUnavailableError as error:
 def test_products_and_updates(way, dtype, shape, monkeypatch):
     cp = pytest.importorskip("cupy")
     capability = get_engine("cuda").device.capability()
-    chosen = chosen_way(way, tuning.tuning_for(capability))
-    monkeypatch.setitem(tuning.BY_CAPABILITY, capability, chosen)
+    take(way, capability, monkeypatch)
     count, m, n, k = shape
     a = random_stack((count,), m, k, dtype, 1)
     b = random_stack((count,), k, n, dtype, 2)

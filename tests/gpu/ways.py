@@ -1,12 +1,27 @@
 """Ways of multiplying that a device is made to take."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from twom_dist.kernels.cuda.tuning import Tuning
+from tests.support.bits import same_bits
+from twom_dist.kernels.cuda.tuning import BY_CAPABILITY, Tuning, tuning_for
 
 WAYS = ("fused", "cublas", "float16")
+
+
+def matches(cp: Any, found: Any, expected: Any) -> bool:
+    """Compare every bit of a device's array with a host's."""
+    assert isinstance(found, cp.ndarray)
+    return same_bits(cp.asnumpy(found), expected)
+
+
+def take(way: str, capability: int, monkeypatch: pytest.MonkeyPatch) -> Tuning:
+    """Make devices of a capability take a way until the test ends."""
+    chosen = chosen_way(way, tuning_for(capability))
+    monkeypatch.setitem(BY_CAPABILITY, capability, chosen)
+    return chosen
 
 
 def chosen_way(way: str, own: Tuning) -> Tuning:

@@ -12,7 +12,7 @@ References
 .. [1] P. Caday, "The 2M Multiplication Algorithm for Complex Matrices".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -73,6 +73,10 @@ class Engine(Looks, Protocol):
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
         """Choose the largest tiles of a product, or update, of arrays in memory."""
+        ...
+
+    def variant(self) -> Hashable:
+        """Return what limits depend on beside shapes and settings: this device."""
         ...
 
     def run_stack(

@@ -88,5 +88,6 @@ def _find_key(terms: Terms, *arrays: Any) -> Hashable:
     outlines = [None if x is None else (x.shape, x.dtype) for x in arrays]
     strides = None if out is None else out.strides
     settings = setting("workspace-bytes"), setting("winograd-levels")
-    where = first.device, engine_named("cuda")
+    engine = engine_named("cuda")
+    where = engine, engine.variant()
     return terms, kind, *outlines, strides, where, settings

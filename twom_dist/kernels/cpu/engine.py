@@ -85,6 +85,9 @@ class CpuEngine:
         rows = max(SMALLEST_STRIP, STRIP_BYTES // max(1, row_bytes))
         return replace(limits, mb=min(limits.mb, rows))
 
+    def variant(self) -> None:
+        """Return nothing: there is one device."""
+
     def run_stack(
         self,
         compute: Callable[[slice], object],

@@ -3,7 +3,7 @@
 Nothing here waits for the device but `fetch` and `fingerprint`; see `kept` for tasks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -95,6 +95,11 @@ class CudaEngine(CudaLook):
             own = self.multiply_at_once
             return TileLimits(*tile, limits.cache_bytes, own, steady)
         return limits
+
+    def variant(self) -> Hashable:
+        """Return the current device, and how it is tuned."""
+        tuned = tuning.tuning_for(self.device.capability())
+        return self.device.number(), tuned
 
     def _is_fused(self) -> bool:
         """Tell whether products.cu multiplies."""
@@ -301,7 +306,7 @@ class CudaEngine(CudaLook):
         options = conjugate, system, rule, dtype, alpha, beta
         more = twin, uplo, hermitian
         outlines = *map(_outline, given.values()), x is y
-        key = self.device.number(), outlines, options, more
+        key = self.variant(), outlines, options, more
         script = self._scripts.get(key)
         if script is not None:
             return script.run(self.device, given)

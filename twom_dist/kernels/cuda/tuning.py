@@ -1,7 +1,6 @@
 """Tuned numbers of the CUDA engine, and what each was chosen by."""
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
 Element = Literal["int8", "float16"]
@@ -49,7 +48,6 @@ BY_CAPABILITY = {
 }
 
 
-@cache
 def tuning_for(capability: int) -> Tuning:
     """Return the numbers of the newest capability that is not newer.
 
@@ -60,6 +58,8 @@ def tuning_for(capability: int) -> Tuning:
     >>> tuning_for(103).element
     'float16'
     """
+    if capability in BY_CAPABILITY:
+        return BY_CAPABILITY[capability]
     known = [t for t in BY_CAPABILITY if t <= capability]
     return BY_CAPABILITY[max(known, default=min(BY_CAPABILITY))]
 

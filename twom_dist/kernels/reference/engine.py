@@ -98,6 +98,9 @@ class ReferenceEngine(Magnitudes):
         """Cut by the setting largest-tile."""
         return host_limits(shape, update)
 
+    def variant(self) -> None:
+        """Return nothing: there is one device."""
+
     def run_stack(
         self,
         compute: Callable[[slice], object],

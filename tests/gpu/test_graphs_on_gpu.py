@@ -1,0 +1,73 @@
+"""CUDA graphs of products on a device: captured by users, and by a Product itself."""
+
+import pytest
+
+import twom_dist as td
+from tests.gpu.ways import matches
+from twom_dist.errors import EngineUnavailableError
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.cuda import tuning
+from twom_dist.testing import random_matrix as spread_matrix
+
+pytestmark = pytest.mark.gpu
+
+try:
+    get_engine("cuda")
+except EngineUnavailableError as error:
+    # No device, driver or CuPy: the engine's own sentence is the reason.
+    pytest.skip(str(error), allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return get_engine("cuda")
+
+
+@pytest.fixture(scope="module")
+def cp(engine):
+    return pytest.importorskip("cupy")
+
+
+@pytest.mark.parametrize(("routine", "count"), [(td.gemm, 2), (td.herk, 1)])
+def test_a_product_is_captured_into_a_graph(cp, engine, routine, count):
+    if not tuning.tuning_for(engine.device.capability()).fused:
+        pytest.skip("CuPy refuses calls of cuBLAS while a stream is captured")
+    product = td.Product(*[(70, 70)] * count, routine=routine, num_moduli=16)
+    given = [cp.asarray(spread_matrix(70, 70, seed=i)) for i in range(count)]
+    out, stream = cp.empty((70, 70), complex), cp.cuda.Stream(non_blocking=True)
+    allocated, below = [], cp.cuda.get_allocator()
+    counting = cp.cuda.using_allocator(lambda x: allocated.append(x) or below(x))
+    with stream, counting:
+        product(*given, out=out)
+        assert allocated
+        allocated.clear()
+        stream.begin_capture()
+        product(*given, out=out)
+        graph = stream.end_capture()
+        assert not allocated
+        others = [spread_matrix(70, 70, seed=5 + i) for i in range(count)]
+        for x, other in zip(given, others, strict=True):
+            x.set(other)
+        graph.launch(stream)
+        stream.synchronize()
+    assert matches(cp, out, routine(*others, num_moduli=16))
+
+
+@pytest.mark.parametrize("routine", [td.gemm, td.herk])
+def test_a_product_replays_its_own_graphs(cp, engine, routine):
+    if not tuning.tuning_for(engine.device.capability()).fused:
+        pytest.skip("CuPy refuses calls of cuBLAS while a stream is captured")
+    count = 2 if routine is td.gemm else 1
+    shapes = [(70, 70)] * count
+    product = td.Product(*shapes, routine=routine, num_moduli=16, graph=True)
+    given = [cp.empty((70, 70), complex) for _ in range(count)]
+    out, streams = cp.empty((70, 70), complex), [cp.cuda.Stream(), cp.cuda.Stream.null]
+    for turn in range(6):
+        own = [spread_matrix(70, 70, seed=10 * turn + i) for i in range(count)]
+        for x, other in zip(given, own, strict=True):
+            x.set(other)
+        cp.cuda.Device().synchronize()
+        with streams[turn % 2]:
+            assert product(*given, out=out) is out
+        cp.cuda.Device().synchronize()
+        assert matches(cp, out, routine(*own, num_moduli=16))
