@@ -49,9 +49,9 @@ class Engine(Looks, Protocol):
     * Zeros, NaN and Inf stay what they are, with their signs: rows without a nonzero
       entry are told as before, and rows that are not finite, too.
     * Rows that hold a NaN or an Inf, here or in another tile, may overflow or
-      underflow. They are masked by then: their exponent is `NONFINITE_ROW`, which is
-      the largest of all tiles', their sums and planes are 0, and `find_fill` reads the
-      signs of x alone, which positive factors do not change.
+      underflow. They are masked by then: their exponent is `NONFINITE_ROW` or
+      `NAN_ROW`, which are the largest of all tiles', their sums and planes are 0, and
+      `find_fill` reads the signs of x alone, which positive factors do not change.
     """
 
     name: str
@@ -102,8 +102,8 @@ class Engine(Looks, Protocol):
         Returns
         -------
         (rows,) int32
-            `ZERO_ROW` for a row of zeros, `NONFINITE_ROW` where any entry is NaN or
-            Inf. Exponents of tiles combine by maximum.
+            `ZERO_ROW` for a row of zeros, `NAN_ROW` where any part is NaN, otherwise
+            `NONFINITE_ROW` where any is infinite. Those of tiles combine by maximum.
         """
         ...
 
@@ -116,7 +116,7 @@ class Engine(Looks, Protocol):
         ----------
         x : (rows, k)
         largest : (rows,) int32
-            Of the whole rows: those that are `NONFINITE_ROW` are left out.
+            Of the whole rows: those that are not finite are left out.
 
         Returns
         -------
@@ -145,7 +145,7 @@ class Engine(Looks, Protocol):
         Returns
         -------
         (rows,) int64
-            Exact; 0 for `ZERO_ROW` and `NONFINITE_ROW`. Sums of tiles add.
+            Exact; 0 for zero rows and those that are not finite. Sums of tiles add.
         """
         ...
 
@@ -164,7 +164,7 @@ class Engine(Looks, Protocol):
     ) -> Encoded:
         """Quantise ``x' = rint(x 2^s)`` (ties to even) and take its planes modulo p.
 
-        Rows with exponent `NONFINITE_ROW` become zero.
+        Rows with exponent `NONFINITE_ROW` or `NAN_ROW` become zero.
 
         Where ``system.hexagonal``, the parts are g and h of the Eisenstein integer
         ``(g + h sqrt(-3)) / 2`` nearest to ``x 2^s``. In float64, with ``k1 + k2`` the
@@ -237,11 +237,14 @@ class Engine(Looks, Protocol):
     ) -> Fill | None:
         """Compute the fill of one tile product, or None where all is known finite.
 
+        A row or column with a NaN is NaN in both parts, whatever it meets: its exponent
+        says so, and no entry is read. Terms of finite entries do not count.
+
         Parameters
         ----------
         x, y : (m, k), (n, k)
         rows, columns : (m,), (n,) int32
-            Scaling exponents; `NONFINITE_ROW` marks the affected ones.
+            Scaling exponents of the whole rows.
         conjugate : (bool, bool)
             Whether X, and Y, are conjugated.
         """
@@ -316,9 +319,10 @@ class Engine(Looks, Protocol):
            first on, to the low word l. If hexagonal, see below;
         4. ``(v 2^e1) 2^e2`` with ``e1 = clamp(e, -1000, 600)`` and
            ``e2 = max(e - e1, -1022)`` for ``e = -(rows[i] + columns[j])``,
-           `NONFINITE_ROW` counting as 0: only the second product may round. Where e2
-           is positive it comes after alpha, which may prevent an overflow. l likewise;
-           then ``v' = v + l``, ``l -= v' - v``, and l is 0 where v' overflows;
+           those of rows that are not finite 0: only the second product may round.
+           Where e2 is positive it comes after alpha, which may prevent an overflow.
+           l likewise; then ``v' = v + l``, ``l -= v' - v``, and l is 0 where v'
+           overflows;
         5. times alpha (skipped where it is 1; by parts where it is real; otherwise
            ``ar x - ai y``, ``ar y + ai x`` without fused operations), then plus
            ``beta c``, formed likewise (c is not read where beta is 0);

@@ -24,7 +24,7 @@ def smallest_cosines(
 
 def _is_left_out(largest: Array) -> Array:
     """Tell rows of zeros, and those with a NaN or an Inf."""
-    return (largest == ZERO_ROW) | (largest == NONFINITE_ROW)
+    return (largest == ZERO_ROW) | (largest >= NONFINITE_ROW)
 
 
 def unit_rows(
@@ -47,7 +47,7 @@ def column_exponents(x: Array, largest: Array) -> Array:
     """Find the extreme exponents of the columns, of the matrices of a stack."""
     xp = namespace(x)
     least = np.finfo(x.dtype).minexp + 1
-    finite = (largest != NONFINITE_ROW)[..., np.newaxis]
+    finite = (largest < NONFINITE_ROW)[..., np.newaxis]
     base = xp.maximum(largest, least)[..., np.newaxis]
     found = []
     for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):

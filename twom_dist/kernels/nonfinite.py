@@ -1,15 +1,16 @@
 """Rows and columns of C that a NaN or an Inf of A or B reaches, on NumPy arrays.
 
-They are masked to zero in the integer path and filled here: with every finite entry
-replaced by its sign no sum overflows, so the filled values (Inf with its sign, NaN)
-depend neither on the order of summation nor on the tiling.
+They are masked to zero in the integer path and filled here. With a NaN they are NaN, in
+both parts. Of those with an Inf, the terms of infinite entries are summed: with every
+finite entry replaced by its sign no sum overflows, so the filled values (Inf with its
+sign, NaN) depend neither on the order of summation nor on the tiling.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..moduli import NONFINITE_ROW
+from ..moduli import NAN_ROW, NONFINITE_ROW
 from ..typing import Array
 from .finish import scale_and_add
 
@@ -19,7 +20,7 @@ Place = tuple[int, ...]
 
 @dataclass(frozen=True)
 class MatrixFill:
-    """Native values of the affected rows (r, n) and columns (m, c) of a tile."""
+    """Values of the rows (r, n) and columns (m, c) of a tile that have an Inf."""
 
     rows: Array
     columns: Array
@@ -29,15 +30,26 @@ class MatrixFill:
 
 @dataclass(frozen=True)
 class NativeFill:
-    """The fill of each affected matrix of a stack, or of one alone."""
+    """The fill of a tile, or of a stack.
 
+    Attributes
+    ----------
+    nan_rows, nan_columns : (..., m), (..., n) bool
+        Those that have a NaN.
+    fills : dict
+        Of each matrix with rows or columns that have an Inf and no NaN.
+    """
+
+    nan_rows: Array
+    nan_columns: Array
     fills: dict[Place, MatrixFill]
 
     def plus(self, other: "NativeFill") -> "NativeFill":
         """Add the fill of another panel along k, which affects the same matrices."""
         with np.errstate(invalid="ignore"):
-            return NativeFill(
-                {
+            return replace(
+                self,
+                fills={
                     place: MatrixFill(
                         own.rows,
                         own.columns,
@@ -45,7 +57,7 @@ class NativeFill:
                         own.column_values + other.fills[place].column_values,
                     )
                     for place, own in self.fills.items()
-                }
+                },
             )
 
 
@@ -53,22 +65,24 @@ def find_fill(
     x: Array, y: Array, rows: Array, columns: Array, conjugate: tuple[bool, bool]
 ) -> NativeFill | None:
     """Compute the fill of tile products, or None where all is finite."""
-    bad_rows, bad_columns = rows == NONFINITE_ROW, columns == NONFINITE_ROW
-    affected = np.argwhere(bad_rows.any(axis=-1) | bad_columns.any(axis=-1))
-    if len(affected) == 0:
+    if not any((e >= NONFINITE_ROW).any() for e in (rows, columns)):
         return None
+    infinite = rows == NONFINITE_ROW, columns == NONFINITE_ROW
     fills = {}
-    for place in map(tuple, affected.tolist()):
-        reached = np.flatnonzero(bad_rows[place]), np.flatnonzero(bad_columns[place])
-        fills[place] = _fill_matrix(x[place], y[place], *reached, conjugate)
-    return NativeFill(fills)
+    for place in np.argwhere(infinite[0].any(axis=-1) | infinite[1].any(axis=-1)):
+        own = tuple(place.tolist())
+        left, right = (np.flatnonzero(t[own]) for t in infinite)
+        fills[own] = _fill_matrix(x[own], y[own], left, right, conjugate)
+    return NativeFill(rows == NAN_ROW, columns == NAN_ROW, fills)
 
 
 def _fill_matrix(
     x: Array, y: Array, rows: Array, columns: Array, conjugate: tuple[bool, bool]
 ) -> MatrixFill:
-    x = np.conj(x) if conjugate[0] else x
-    y = np.conj(y) if conjugate[1] else y
+    # Terms of finite entries do not count beside those of infinite ones.
+    some = np.isinf(x[rows]).any(axis=0) | np.isinf(y[columns]).any(axis=0)
+    x = np.conj(x[:, some]) if conjugate[0] else x[:, some]
+    y = np.conj(y[:, some]) if conjugate[1] else y[:, some]
     values = _sign_product(x[rows], y), _sign_product(x, y[columns])
     return MatrixFill(rows, columns, *values)
 
@@ -85,19 +99,22 @@ def apply_fill(
         ):
             added = None if beside is None else beside[where]
             tile[where] = scale_and_add(values, alpha, beta, added, out.dtype)
+    nan = complex(np.nan, np.nan) if np.iscomplexobj(out) else np.nan
+    out[fill.nan_rows] = nan
+    out.swapaxes(-1, -2)[fill.nan_columns] = nan
 
 
 def _signs(t: Array) -> Array:
-    """Sign of finite entries, non-finite ones as they are; float64."""
+    """Sign of finite entries, non-finite ones as they are; float32."""
     signs: Array = np.where(np.isfinite(t), np.sign(t), t)
-    return signs.astype(np.float64)
+    return signs.astype(np.float32)
 
 
 def _real_product(x: Array, y: Array) -> Array:
     # Two columns at least: a matrix-vector kernel may skip zeros, and so NaN = 0 Inf.
     with np.errstate(invalid="ignore"):
-        padded = np.concatenate([y, np.zeros((2, y.shape[1]))])
-        stacked = np.concatenate([x, np.zeros((2, x.shape[1]))])
+        padded = np.concatenate([y, np.zeros((2, y.shape[1]), y.dtype)])
+        stacked = np.concatenate([x, np.zeros((2, x.shape[1]), x.dtype)])
         return (stacked @ padded.T)[: len(x), : len(y)]
 
 
@@ -106,7 +123,7 @@ def _sign_product(x: Array, y: Array) -> Array:
     if not np.iscomplexobj(x):
         return _real_product(_signs(x), _signs(y))
     xr, xi, yr, yi = (_signs(t) for t in (x.real, x.imag, y.real, y.imag))
-    out = np.empty((len(x), len(y)), np.complex128)
+    out = np.empty((len(x), len(y)), np.complex64)
     with np.errstate(invalid="ignore"):
         out.real = _real_product(xr, yr) - _real_product(xi, yi)
         out.imag = _real_product(xr, yi) + _real_product(xi, yr)

@@ -79,7 +79,7 @@ class Looks(Protocol):
         Returns
         -------
         squares, totals : (rows,) int64
-            Exact; 0 for `ZERO_ROW` and `NONFINITE_ROW`. Sums of tiles add.
+            Exact; 0 for zero rows and those that are not finite. Sums of tiles add.
         """
         ...
 
@@ -100,7 +100,7 @@ class Looks(Protocol):
         Returns
         -------
         (rows,) int64
-            Exact; 0 for `NONFINITE_ROW`. Sums of tiles add.
+            Exact; 0 for rows that are not finite. Sums of tiles add.
         """
         ...
 

@@ -5,6 +5,7 @@ from .crt import balanced_digits, crt_weights, reconstruct, symmetric_residue
 from .kinds import Mirror, Plane
 from .roots import root_of_minus_one, root_of_unity_cube
 from .scaling import (
+    NAN_ROW,
     NONFINITE_ROW,
     ZERO_ROW,
     ScalingRule,
@@ -31,6 +32,7 @@ from .system import (
 
 __all__ = [
     "METHODS",
+    "NAN_ROW",
     "NONFINITE_ROW",
     "ZERO_ROW",
     "Mirror",

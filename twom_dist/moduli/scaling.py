@@ -14,11 +14,13 @@ from math import isqrt
 
 from .system import ResidueSystem, residue_system
 
-# Exponent of a row without a nonzero entry, and of one with a NaN or an Inf: they
-# sort below and above every true exponent, so that a maximum over tiles is right. The
-# bytes of the first are equal, so that a device can fill memory with it.
+# Exponents of a row without a nonzero entry, of one with an Inf, and of one with a NaN:
+# they sort below and above every true exponent, so that a maximum over tiles is right.
+# A row from NONFINITE_ROW on is not finite. The bytes of the first are equal, so that a
+# device can fill memory with it.
 ZERO_ROW = -0x3F3F3F40
 NONFINITE_ROW = 1 << 30
+NAN_ROW = NONFINITE_ROW + 1
 
 _FRACTION_BITS = 32
 
@@ -45,8 +47,8 @@ class ScalingRule:
 
     def exponent(self, largest_exponent: int, square_sum: int) -> int:
         """Return s of a row with |x| < 2^largest_exponent, sum(ceil(|x|...)^2) = S."""
-        if largest_exponent == NONFINITE_ROW:
-            return NONFINITE_ROW
+        if largest_exponent >= NONFINITE_ROW:
+            return largest_exponent
         if largest_exponent == ZERO_ROW:
             return 0
         a = (square_sum.bit_length() - 1) // 2

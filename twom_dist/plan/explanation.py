@@ -154,7 +154,7 @@ def add_findings(known: Explanation, found: Found) -> Explanation:
         known,
         equilibrated=max([0, *(_largest(e) for e in found.shifts or ())]),
         exponents=tuple(map(_range, sides)),
-        nonfinite=tuple(int((e == NONFINITE_ROW).sum()) for e in sides),
+        nonfinite=tuple(int((e >= NONFINITE_ROW).sum()) for e in sides),
     )
 
 
@@ -164,7 +164,7 @@ def _largest(shifts: Any) -> int:
 
 def _range(exponents: Any) -> tuple[int, int]:
     """Return the least and the largest exponent of finite, nonzero rows."""
-    known = exponents[(exponents != ZERO_ROW) & (exponents != NONFINITE_ROW)]
+    known = exponents[(exponents != ZERO_ROW) & (exponents < NONFINITE_ROW)]
     return (int(known.min()), int(known.max())) if known.size else (0, 0)
 
 

@@ -15,7 +15,7 @@ from twom_dist.kernels.cpu import encode as encoding
 from twom_dist.kernels.cpu import multiply
 from twom_dist.kernels.cpu.threads import limit_threads
 from twom_dist.kernels.winograd import LEFT, RESULT, RIGHT, choose_levels
-from twom_dist.moduli import NONFINITE_ROW, residue_system
+from twom_dist.moduli import NAN_ROW, NONFINITE_ROW, residue_system
 
 SYSTEMS = (("2m", 2), ("3m", 2), ("4m", 2), ("eisenstein", 3), ("real", 2))
 # Groups of 16 rows and words of 4: odd numbers of them, and ragged last ones, whose
@@ -38,7 +38,7 @@ def encode(engine, rows, k, kind, system, seed):
     x = random_matrix(rows, k, dtype_for(kind), 1.0, [k, seed])
     x[3], x[5, 1], x[2, 2] = 0, np.nan, np.inf
     exponents = np.full(rows, system.part_bits - 4, np.int32)
-    exponents[[2, 5]] = NONFINITE_ROW
+    exponents[[2, 5]] = NONFINITE_ROW, NAN_ROW
     return engine.encode(x, exponents, system)
 
 

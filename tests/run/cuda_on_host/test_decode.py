@@ -8,6 +8,7 @@ from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.tables import decode_table
 from twom_dist.moduli import (
+    NAN_ROW,
     NONFINITE_ROW,
     available_moduli,
     residue_system,
@@ -91,7 +92,7 @@ def test_tiles_of_every_shape(calls, dtype, shape):
     m, n = shape
     residues = random_residues(system, m, n, m)
     rows, columns = np.full(m, 3, np.int32), np.full(n, -40, np.int32)
-    rows[-1] = NONFINITE_ROW
+    rows[-1] = NAN_ROW
     found = calls.decode(residues, rows, columns, system, dtype, pad=n % 3)
     assert equal_bits(found, REFERENCE.decode(residues, rows, columns, system, dtype))
 

@@ -13,6 +13,7 @@ from twom_dist.errors import KernelError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.tables import encode_constants, encode_table, encode_words
 from twom_dist.moduli import (
+    NAN_ROW,
     NONFINITE_ROW,
     available_moduli,
     make_system,
@@ -89,7 +90,7 @@ def test_largest_integers_and_ties(calls, choice):
 def test_planes_of_every_shape(calls, shape, across):
     x = random_matrix(*shape, "complex128", 1.0, list(shape))
     exponents = np.arange(shape[0], dtype=np.int32) % 60 - 20
-    exponents[::5] = NONFINITE_ROW
+    exponents[::5], exponents[1::5] = NONFINITE_ROW, NAN_ROW
     options = {"across": across, "pad_rows": shape[1] % 9}
     assert_planes_agree(calls, x, exponents, residue_system("hybrid", 22), **options)
 

@@ -10,6 +10,7 @@ from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
 from tests.support.strategies import DTYPES, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.moduli import (
+    NAN_ROW,
     NONFINITE_ROW,
     ZERO_ROW,
     residue_system,
@@ -106,7 +107,7 @@ def test_exponents_follow_the_rule(calls, choice):
     sums = (1 << bits) + rng.integers(-1, 2, 700) * (bits > 1)
     sums[:2] = 1, 2**63 - 1
     largest = rng.integers(-1100, 1100, 700).astype(np.int32)
-    largest[5:9] = ZERO_ROW, NONFINITE_ROW, ZERO_ROW, NONFINITE_ROW
+    largest[5:9] = ZERO_ROW, NONFINITE_ROW, ZERO_ROW, NAN_ROW
     rule = scaling_rule(system, 3)
     near = rule.leading >> rng.integers(0, 31, 700) * 2
     for own in (sums, np.maximum(near + rng.integers(-1, 2, 700), 1)):

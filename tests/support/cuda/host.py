@@ -35,6 +35,8 @@ _CHECKS = "alignment,shift,signed-integer-overflow,bounds,float-cast-overflow"
 _OPTIONS = (
     *("-std=c++17", "-O1", "-fPIC", "-w", "-ffp-contract=off", "-frounding-math"),
     *("-fno-strict-aliasing", f"-fsanitize={_CHECKS}"),
+    # Shared memory of templates belongs to one library, as all other memory does.
+    "-fno-gnu-unique",
 )
 _SIGNATURE = re.compile(
     r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(([^)]*)\)'
@@ -106,6 +108,7 @@ extern "C" unsigned int launch_{name}(const unsigned int* shape, char* data,
   blockDim = {{shape[3], shape[4], shape[5]}};
   if (find_arguments({name}, data) != size) return ~0u;
   undefined_line = 0;
+  loads = 0;
   FOR_EACH(blockIdx, gridDim) {block}(thread_of_{name});
   return undefined_line;
 }}
@@ -172,12 +175,18 @@ class HostKernels:
 
     `specialised`: one for each residue system, as on a device, where otherwise systems
     share what is built.
+
+    Attributes
+    ----------
+    loads : dict
+        How often the last launch of each kernel called ``__ldg``.
     """
 
     def __init__(self, kept: Kept, specialised: bool = False) -> None:
         self._kept = kept
         self._specialised = specialised
         self._built: dict[tuple[Any, ...], Any] = {}
+        self.loads: dict[str, int] = {}
         self._lock = Lock()
 
     def launch(
@@ -217,6 +226,8 @@ class HostKernels:
             run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulong)
             run.restype = ctypes.c_uint
             line = run(shape.ctypes.data, own.ctypes.data, own.size)
+            library.count_loads.restype = ctypes.c_ulonglong
+            self.loads[name] = library.count_loads()
         assert line != 2**32 - 1, f"{name} has no arguments of {len(data)} bytes"
         assert line == 0, f"undefined behaviour in {name}, line {line} of its module"
 

@@ -12,6 +12,15 @@ static void __syncthreads() {
   swapcontext(&thread_contexts[running], &block_context);
 }
 
+// Whether any thread said so before it waited.
+static bool said_before, said_now;
+
+static int __syncthreads_or(int predicate) {
+  said_now |= predicate != 0;
+  __syncthreads();
+  return said_before;
+}
+
 static void run_thread() {
   thread_body();
   ended[running] = true;
@@ -32,6 +41,8 @@ static void run_together(void (*thread)()) {
   }
   while (left > 0) {
     if (left < count) undefined_line = __LINE__;
+    said_before = said_now;
+    said_now = false;
     for (unsigned int i = 0; i < count; ++i) {
       if (ended[i]) continue;
       running = i;

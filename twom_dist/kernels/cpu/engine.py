@@ -141,7 +141,7 @@ class CpuEngine:
         source, across = straighten(x.swapaxes(-1, -2))
         bits = listed(flat_parts(source).view(integer))
         largest = largest.reshape(len(bits), -1)
-        kept = np.where(largest == NONFINITE_ROW, integer.type(0), mask)
+        kept = np.where(largest >= NONFINITE_ROW, integer.type(0), mask)
         # Exponents as numbers store them: 1 for the smallest normal ones.
         fields = np.maximum(np.asarray(largest, integer) - info.minexp, 1)
         if across:
@@ -324,7 +324,7 @@ class CpuEngine:
 
 def _finite(exponents: Array) -> Array:
     exponents = np.asarray(exponents, np.int64)
-    return np.where(exponents == NONFINITE_ROW, 0, exponents)
+    return np.where(exponents >= NONFINITE_ROW, 0, exponents)
 
 
 def make_engine() -> CpuEngine:

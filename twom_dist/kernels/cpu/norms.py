@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ...moduli import NONFINITE_ROW, ZERO_ROW, ScalingRule
+from ...moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
 from .compiled import kernel
 
@@ -157,8 +157,8 @@ def rule_exponents(largest, sums, power, leading, norm_bits, out):  # type: igno
     """`ScalingRule.exponent` of each row, on unsigned integers."""
     for i in range(out.size):
         e = largest[i]
-        if e == NONFINITE_ROW:
-            out[i] = NONFINITE_ROW
+        if e >= NONFINITE_ROW:
+            out[i] = e
         elif e == ZERO_ROW:
             out[i] = 0
         else:
@@ -174,7 +174,8 @@ def largest_exponents_from_bits(bits: Array, real: np.dtype) -> Array:
     magnitude = bits.view(real)
     exponents = np.frexp(magnitude)[1].astype(np.int32)
     exponents[magnitude == 0] = ZERO_ROW
-    exponents[~np.isfinite(magnitude)] = NONFINITE_ROW
+    exponents[np.isinf(magnitude)] = NONFINITE_ROW
+    exponents[np.isnan(magnitude)] = NAN_ROW
     return exponents
 
 

@@ -213,7 +213,7 @@ __device__ __forceinline__ void reduce_digits(double (&d)[DIGITS], double unit,
 #include "hexagonal.cuh"
 
 __device__ __forceinline__ int32 finite_exponent(int32 e) {
-  return e == NONFINITE_ROW ? 0 : e;
+  return e >= NONFINITE_ROW ? 0 : e;
 }
 
 // Step 4, except for a positive e2; e2 is 0 unless results are near the ends of the format.

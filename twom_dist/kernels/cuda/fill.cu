@@ -1,88 +1,203 @@
 // Fill: the rows and columns of C that a NaN or an Inf of A or B reaches.
 //
-// Macros: REAL, PARTS. Threads of other elements leave at once, so that nobody has to
-// wait for the exponents to know whether there is anything to do. With every finite
-// entry replaced by its sign no sum overflows: what a part becomes depends only on which
-// of +Inf, -Inf and NaN occur among its terms, in any order and tiling.
+// Macros: REAL, PARTS. Nobody waits for the exponents to know whether there is anything to
+// do: blocks without such elements leave at once. A row or column with a NaN is NaN, as
+// its exponent says. With an Inf, and every finite entry replaced by its sign, no sum
+// overflows: what a part becomes depends only on which of +Inf, -Inf and NaN occur among
+// the terms of infinite entries, in any order and tiling. These are looked for 32 terms
+// at a time, by words with a bit for each. A block reads the rows with an Inf of its
+// square, and the others only where these have some: sizeof(element) k / SIDE bytes an
+// element of C.
 #include "mirror.cuh"
 
 #define PLUS_INF 1u
 #define MINUS_INF 2u
 #define NOT_A_NUMBER 4u
-#define NEGATED(marks) \
-  (((marks) & NOT_A_NUMBER) | ((marks) & 1u) << 1 | ((marks) & 2u) >> 1)
+// Marks are three bits for the real part, and three above for the imaginary one.
+#define ALL_NAN (PARTS == 2 ? 9u * NOT_A_NUMBER : NOT_A_NUMBER)
+// While they are made, another one where a row or column is reached.
+#define REACHED 64u
 
-// The sign, 0, +-2 for the infinities, 3 for NaN.
-__device__ __forceinline__ int32 classify(REAL t) {
-  uint64 bits = widen_bits(magnitude_bits(t));
-  if (bits > 0x7FF0000000000000ull) return 3;
-  int32 size = bits == 0 ? 0 : bits == 0x7FF0000000000000ull ? 2 : 1;
-  return widen(t) < 0.0 ? -size : size;
-}
-
-// What the product of two such entries is, where it is not finite.
-__device__ __forceinline__ uint32 mark_term(int32 a, int32 b) {
-  if (a == 3 || b == 3) return NOT_A_NUMBER;
-  if (a * a != 4 && b * b != 4) return 0;
-  int32 product = a * b;
-  return product == 0 ? NOT_A_NUMBER : product > 0 ? PLUS_INF : MINUS_INF;
-}
-
-__device__ __forceinline__ bool is_reached(const int32* rows, const int32* columns,
-                                           int64 i, int64 j) {
-  return __ldg(rows + i) == NONFINITE_ROW || __ldg(columns + j) == NONFINITE_ROW;
-}
-
-// An operand whose rows lie `row_stride` elements apart.
+// An operand: exponents are those of the whole rows.
 struct Side {
   const REAL* x;
-  int64 row_stride, k_stride;
+  int64 rows, row_stride, k_stride;
   int32 conjugate;
+  const int32* exponents;
 };
 
-// Three bits for the real part, three above for the imaginary one, of element (i, j) of
-// X Y^T.
-__device__ __forceinline__ uint8 mark_element(const Side& x, const Side& y, int64 i,
-                                              int64 j, int64 k) {
-  uint32 re = 0, im = 0;
-  for (int64 c = 0; c < k; ++c) {
-    Element a = load_element(x.x, i * x.row_stride + c * x.k_stride);
-    Element b = load_element(y.x, j * y.row_stride + c * y.k_stride);
-    int32 ar = classify(a.part[0]), br = classify(b.part[0]);
-    re |= mark_term(ar, br);
-#if PARTS == 2
-    int32 ai = classify(a.part[1]), bi = classify(b.part[1]);
-    if (x.conjugate && ai != 3) ai = -ai;
-    if (y.conjugate && bi != 3) bi = -bi;
-    uint32 product = mark_term(ai, bi);
-    re |= NEGATED(product);
-    im |= mark_term(ar, bi) | mark_term(ai, br);
-#endif
+// 32 entries of a row, a bit each. Zeros have any sign.
+struct Word {
+  uint32 nonzero[PARTS], negative[PARTS], infinite[PARTS];
+};
+
+__device__ __forceinline__ uint32 sign_bit(float t) { return __float_as_uint(t) >> 31; }
+
+__device__ __forceinline__ uint32 sign_bit(double t) {
+  return (uint32)((uint64)__double_as_longlong(t) >> 63);
+}
+
+__device__ __forceinline__ bool is_infinite(uint32 bits) { return bits == 0x7F800000u; }
+
+__device__ __forceinline__ bool is_infinite(uint64 bits) {
+  return bits == 0x7FF0000000000000ull;
+}
+
+// Every `step`-th entry of a row from `first` on; zeros beyond k.
+__device__ __forceinline__ Word read_word(const Side& side, int64 row, int64 first,
+                                          int32 step, int64 k) {
+  Word word = {};
+#pragma unroll 8
+  for (uint32 bit = 0; bit < 32; ++bit) {
+    int64 c = first + bit * step;
+    if (c >= k) break;
+    Element element = load_element(side.x, row * side.row_stride + c * side.k_stride);
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      Bits bits = magnitude_bits(element.part[part]);
+      word.nonzero[part] |= (uint32)(bits != 0) << bit;
+      word.negative[part] |= sign_bit(element.part[part]) << bit;
+      word.infinite[part] |= (uint32)is_infinite(bits) << bit;
+    }
   }
-  return (uint8)(re | im << 3);
+  if (PARTS == 2 && side.conjugate) word.negative[PARTS - 1] = ~word.negative[PARTS - 1];
+  return word;
+}
+
+// Add the marks of products of parts, of which one is infinite; or of these negated.
+__device__ __forceinline__ void add_terms(const Word& x, int32 part, const Word& y,
+                                          int32 other, uint32 negated,
+                                          uint32 (&found)[3]) {
+  uint32 terms = x.infinite[part] | y.infinite[other];
+  uint32 own = terms & x.nonzero[part] & y.nonzero[other];
+  uint32 negative = x.negative[part] ^ y.negative[other] ^ negated;
+  found[0] |= own & ~negative;
+  found[1] |= own & negative;
+  found[2] |= terms & ~own;
+}
+
+__device__ __forceinline__ uint32 count_marks(const uint32 (&found)[3]) {
+  return (found[0] != 0 ? PLUS_INF : 0) | (found[1] != 0 ? MINUS_INF : 0) |
+         (found[2] != 0 ? NOT_A_NUMBER : 0);
+}
+
+__device__ __forceinline__ uint32 mark_terms(const Word& x, const Word& y) {
+  uint32 re[3] = {};
+  add_terms(x, 0, y, 0, 0, re);
+#if PARTS == 2
+  uint32 im[3] = {};
+  add_terms(x, 1, y, 1, ~0u, re);
+  add_terms(x, 0, y, 1, 0, im);
+  add_terms(x, 1, y, 0, 0, im);
+  return count_marks(re) | count_marks(im) << 3;
+#else
+  return count_marks(re);
+#endif
+}
+
+// A mark of element (i, j) before any term is looked at.
+__device__ __forceinline__ uint32 mark_of_exponents(const Side& x, const Side& y,
+                                                    int64 i, int64 j) {
+  if (i >= x.rows || j >= y.rows) return 0;
+  int32 e = __ldg(x.exponents + i), f = __ldg(y.exponents + j);
+  int32 larger = e > f ? e : f;
+  return larger < NONFINITE_ROW ? 0 : larger == NAN_ROW ? REACHED | ALL_NAN : REACHED;
+}
+
+// Whether terms may change it: both infinities are NaN, too.
+__device__ __forceinline__ bool is_open(uint32 mark) {
+  uint32 known = mark | (mark << 2 & mark << 1);
+  return (mark & REACHED) && (known & ALL_NAN) != ALL_NAN;
+}
+
+// A square of C, and the first element of a thread in it: others follow in the same
+// column, every 256 / SIDE rows.
+struct Square {
+  int64 row, column;
+  int32 own_row, own_column;
+};
+
+// Mark the elements of a square, for all threads of a block. Half of them read rows of x,
+// the others rows of y, each a word at a time.
+template <int32 SIDE>
+__device__ __forceinline__ void mark_square(const Side& x, const Side& y, int64 k,
+                                            const Square& square,
+                                            uint8 (&marks)[SIDE][SIDE]) {
+  const int32 STEP = 256 / SIDE, WORDS = 128 / SIDE;
+  __shared__ Word words[WORDS][2 * SIDE];
+  int32 j = square.own_column;
+  bool open = false;
+#pragma unroll
+  for (int32 step = 0; step < SIDE; step += STEP) {
+    int32 i = square.own_row + step;
+    uint32 mark = mark_of_exponents(x, y, square.row + i, square.column + j);
+    marks[i][j] = (uint8)mark;
+    open |= is_open(mark);
+  }
+  if (!__syncthreads_or(open)) return;
+  bool second = threadIdx.y >= 4;
+  Side side = second ? y : x;
+  int32 reader = 32 * (threadIdx.y & 3) + threadIdx.x;
+  // Neighbouring threads read neighbours in memory.
+  bool across = side.row_stride < side.k_stride;
+  int32 line = across ? reader % SIDE : reader / WORDS;
+  int32 own = across ? reader / SIDE : reader % WORDS;
+  int64 row = (second ? square.column : square.row) + line;
+  int32 e = row < side.rows ? __ldg(side.exponents + row) : NAN_ROW;
+  Word* held = &words[own][second * SIDE + line];
+  for (int64 first = 0; first < k; first += 32 * WORDS) {
+    Word word = {};
+    if (e == NONFINITE_ROW) word = read_word(side, row, first + own, WORDS, k);
+    if (!__syncthreads_or(word.infinite[0] | word.infinite[PARTS - 1])) continue;
+    if (e < NONFINITE_ROW) word = read_word(side, row, first + own, WORDS, k);
+    *held = word;
+    __syncthreads();
+    open = false;
+#pragma unroll 1
+    for (int32 i = square.own_row; i < SIDE; i += STEP) {
+      uint32 mark = marks[i][j];
+      if (!is_open(mark)) continue;
+#pragma unroll
+      for (int32 w = 0; w < WORDS; ++w) {
+        mark |= mark_terms(words[w][i], words[w][SIDE + j]);
+      }
+      marks[i][j] = (uint8)mark;
+      open |= is_open(mark);
+    }
+    if (!__syncthreads_or(open)) return;
+  }
+}
+
+#define SIDE 64
+
+__device__ __forceinline__ Square locate_square(int64 columns) {
+  uint32 across = (uint32)((columns + SIDE - 1) / SIDE);
+  int32 thread = 32 * threadIdx.y + threadIdx.x;
+  return {SIDE * (int64)(blockIdx.x / across), SIDE * (int64)(blockIdx.x % across),
+          thread / SIDE, thread % SIDE};
 }
 
 // Marks where a row or column is reached, other elements are left as they are. Blocks of
-// 32 x 8: x over columns, y over rows, any number of blocks in y; z over the matrices of
-// stacks.
-extern "C" __global__ void __launch_bounds__(256)
+// 32 x 8, one a square, the grid one-dimensional but for z, over the matrices of stacks.
+extern "C" __global__ void __launch_bounds__(256, 4)
 mark_nonfinite(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conjugate,
                const REAL* y, int64 y_row_stride, int64 y_k_stride, int32 y_conjugate,
                int64 m, int64 n, int64 k, const int32* rows, const int32* columns,
-               uint8* marks, int64 x_stack_stride, int64 y_stack_stride) {
+               uint8* out, int64 x_stack_stride, int64 y_stack_stride) {
+  __shared__ uint8 marks[SIDE][SIDE];
   x += PARTS * (blockIdx.z * x_stack_stride);
   y += PARTS * (blockIdx.z * y_stack_stride);
   rows += blockIdx.z * m;
   columns += blockIdx.z * n;
-  marks += blockIdx.z * m * n;
-  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (j >= n) return;
-  Side left = {x, x_row_stride, x_k_stride, x_conjugate};
-  Side right = {y, y_row_stride, y_k_stride, y_conjugate};
-  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
-  for (; i < m; i += (int64)gridDim.y * blockDim.y) {
-    if (!is_reached(rows, columns, i, j)) continue;
-    marks[i * n + j] = mark_element(left, right, i, j, k);
+  out += blockIdx.z * m * n;
+  Side left = {x, m, x_row_stride, x_k_stride, x_conjugate, rows};
+  Side right = {y, n, y_row_stride, y_k_stride, y_conjugate, columns};
+  Square square = locate_square(n);
+  mark_square(left, right, k, square, marks);
+  int64 j = square.column + square.own_column;
+  for (int32 own = square.own_row; own < SIDE; own += 256 / SIDE) {
+    uint32 mark = marks[own][square.own_column];
+    if (mark) out[(square.row + own) * n + j] = (uint8)(mark & ~REACHED);
   }
 }
 
@@ -125,19 +240,19 @@ fill_nonfinite(const uint8* marks, int64 m, int64 n, const int32* rows,
   columns += blockIdx.z * n;
   c += PARTS * (blockIdx.z * c_stack_stride);
   out += PARTS * (blockIdx.z * out_stack_stride);
-  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (j >= n) return;
+  Side left = {nullptr, m, 0, 0, 0, rows}, right = {nullptr, n, 0, 0, 0, columns};
   Scalars scalars = {alpha_mode, alpha_re, alpha_im, beta_mode, beta_re, beta_im};
-  int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
-  for (; i < m; i += (int64)gridDim.y * blockDim.y) {
-    if (!is_reached(rows, columns, i, j)) continue;
+  Square square = locate_square(n);
+  int64 j = square.column + square.own_column;
+  for (int32 own = square.own_row; own < SIDE; own += 256 / SIDE) {
+    int64 i = square.row + own;
+    if (!mark_of_exponents(left, right, i, j)) continue;
     const REAL* added = c + PARTS * (i * c_row_stride + j * c_column_stride);
     fill_element(marks[i * n + j], scalars, added, out + PARTS * (i * out_stride + j));
   }
 }
 
-// Both at once, of a product whose operands hold all of k: out is contiguous. Threads
-// look at their exponents before anything else, and mostly end there. Grid as for
+// Both at once, of a product whose operands hold all of k: out is contiguous. Grid as for
 // mark_nonfinite.
 extern "C" __global__ void __launch_bounds__(256)
 fill_product(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conjugate,
@@ -146,22 +261,19 @@ fill_product(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conjug
              int32 alpha_mode, double alpha_re, double alpha_im, int32 beta_mode,
              double beta_re, double beta_im, const REAL* c, int64 c_row_stride,
              int64 c_column_stride, REAL* out) {
-  int64 j = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (j >= n) return;
-  int64 begin = (int64)blockIdx.y * blockDim.y + threadIdx.y;
-  int64 step = (int64)gridDim.y * blockDim.y;
-  bool any = __ldg(columns + j) == NONFINITE_ROW;
-#pragma unroll 8
-  for (int64 i = begin; i < m; i += step) any |= __ldg(rows + i) == NONFINITE_ROW;
-  if (!any) return;
-  Side left = {x, x_row_stride, x_k_stride, x_conjugate};
-  Side right = {y, y_row_stride, y_k_stride, y_conjugate};
+  __shared__ uint8 marks[SIDE][SIDE];
+  Side left = {x, m, x_row_stride, x_k_stride, x_conjugate, rows};
+  Side right = {y, n, y_row_stride, y_k_stride, y_conjugate, columns};
   Scalars scalars = {alpha_mode, alpha_re, alpha_im, beta_mode, beta_re, beta_im};
-  for (int64 i = begin; i < m; i += step) {
-    if (!is_reached(rows, columns, i, j)) continue;
+  Square square = locate_square(n);
+  mark_square(left, right, k, square, marks);
+  int64 j = square.column + square.own_column;
+  for (int32 own = square.own_row; own < SIDE; own += 256 / SIDE) {
+    uint32 mark = marks[own][square.own_column];
+    if (!mark) continue;
+    int64 i = square.row + own;
     const REAL* added = c + PARTS * (i * c_row_stride + j * c_column_stride);
-    fill_element(mark_element(left, right, i, j, k), scalars, added,
-                 out + PARTS * (i * n + j));
+    fill_element(mark, scalars, added, out + PARTS * (i * n + j));
   }
 }
 
@@ -175,16 +287,20 @@ fill_and_close(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conj
                double beta_re, double beta_im, const REAL* c, int64 c_row_stride,
                int64 c_column_stride, REAL* out, int32 conjugate, int32 upper,
                int32 full) {
+  __shared__ uint8 marks[16][16];
   Spot spot = locate_in_square(n, n);
   int64 i = spot.row, j = spot.column;
+  Square square = {i & ~15, j & ~15, (int32)(i & 15), (int32)(j & 15)};
+  if (upper ? square.row > square.column : square.row < square.column) return;
+  Side left = {x, n, x_row_stride, x_k_stride, x_conjugate, rows};
+  Side right = {y, n, y_row_stride, y_k_stride, y_conjugate, columns};
+  mark_square(left, right, k, square, marks);
   if (i >= n || j >= n || (upper ? i > j : i < j)) return;
-  if (is_reached(rows, columns, i, j)) {
-    Side left = {x, x_row_stride, x_k_stride, x_conjugate};
-    Side right = {y, y_row_stride, y_k_stride, y_conjugate};
+  uint32 mark = marks[square.own_row][square.own_column];
+  if (mark) {
     Scalars scalars = {alpha_mode, alpha_re, alpha_im, beta_mode, beta_re, beta_im};
     const REAL* added = c + PARTS * (i * c_row_stride + j * c_column_stride);
-    fill_element(mark_element(left, right, i, j, k), scalars, added,
-                 out + PARTS * (i * n + j));
+    fill_element(mark, scalars, added, out + PARTS * (i * n + j));
   }
   close_element(out, n, i, j, conjugate, full);
 }

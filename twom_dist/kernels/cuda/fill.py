@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 
 from ...typing import Array, Uplo
-from . import tuning
 from .launch import (
     Device,
     closing_args,
+    fill_grid,
     flag_args,
     listed,
     over_stack,
     scalar_args,
     size_args,
-    sparse_grid,
     square_grid,
     stack_stride,
     strides,
@@ -30,7 +29,7 @@ class CudaFill:
     Attributes
     ----------
     marks : (..., m, n) uint8
-        Anything where neither the row nor the column is `NONFINITE_ROW`.
+        Anything where the row and the column are finite.
     rows, columns : (..., m), (..., n) int32
         Scaling exponents.
     """
@@ -70,8 +69,7 @@ def mark_nonfinite(
             *(stack_stride(x), stack_stride(y)),
         )
         module = module_for("fill", x.dtype)
-        # Few rows a thread: each element of a column that is reached sums over k.
-        grid, block = sparse_grid(m, n, 4)
+        grid, block = fill_grid(m, n)
         grid = over_stack(grid, len(x))
         device.launch(module, "mark_nonfinite", grid, block, args)
     return CudaFill(marks, rows, columns)
@@ -98,7 +96,7 @@ def fill_nonfinite(
         *(stack_stride(beside), stack_stride(out)),
     )
     module = module_for("fill", out.dtype)
-    grid, block = sparse_grid(m, n, 32)
+    grid, block = fill_grid(m, n)
     device.launch(module, "fill_nonfinite", over_stack(grid, len(out)), block, args)
 
 
@@ -122,8 +120,8 @@ def fill_product(
         *(*scalar_args(alpha), *scalar_args(beta)),
         *(c, *strides(out if c is None else c), out),
     )
-    grid = sparse_grid(m, n, tuning.FILLED_ROWS)
-    device.launch(module_for("fill", x.dtype), "fill_product", *grid, args)
+    module = module_for("fill", x.dtype)
+    device.launch(module, "fill_product", *fill_grid(m, n), args)
 
 
 def fill_and_close(

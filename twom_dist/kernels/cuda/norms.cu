@@ -65,7 +65,7 @@ __device__ __forceinline__ void add_squares(const Operand& own, const Strip& str
 
 // For each column, a row of the transposed operand: the largest exponent less that of the
 // entry's row, in `others`; the largest; the largest negated one; of the parts that are
-// not 0, each own.rows after the one before. Rows that are NONFINITE_ROW are left out.
+// not 0, each own.rows after the one before. Rows that are not finite are left out.
 __device__ __forceinline__ void find_extremes(const Operand& own, const Strip& strip,
                                               const int32* others, int32* extremes) {
   // The exponent of the smallest normal number.
@@ -75,7 +75,7 @@ __device__ __forceinline__ void find_extremes(const Operand& own, const Strip& s
 #pragma unroll 4
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
     int32 other = others[c];
-    if (other == NONFINITE_ROW) continue;
+    if (other >= NONFINITE_ROW) continue;
     other = other > least ? other : least;
     Element element = load_element(own, strip, c);
 #pragma unroll

@@ -4,7 +4,7 @@
 // The smallest e with |part| < 2^e, as frexp gives it, from the bits of a double above 0.
 __device__ __forceinline__ int32 exponent_of(uint64 bits) {
   int32 field = (int32)(bits >> 52);
-  if (field == 0x7FF) return NONFINITE_ROW;
+  if (field == 0x7FF) return bits << 12 == 0 ? NONFINITE_ROW : NAN_ROW;
   if (field == 0) return 64 - __clzll((int64)bits) - 1074;  // subnormal: bits 2^-1074
   return field - 1022;
 }
@@ -58,7 +58,7 @@ __device__ __forceinline__ uint32 magnitude_of(uint64 square) {
 // ScalingRule.exponent: of a row's largest exponent and square sum.
 __device__ __forceinline__ int32 choose_exponent(int32 e, int64 sum, int32 power,
                                                  uint64 leading, int32 norm_bits) {
-  if (e == NONFINITE_ROW) return NONFINITE_ROW;
+  if (e >= NONFINITE_ROW) return e;
   if (e == ZERO_ROW) return 0;
   // sum >= 1: the largest entry counts at least 1.
   int32 a = (63 - __clzll(sum)) >> 1;

@@ -102,10 +102,6 @@ ROWS_ALONG, ROWS_ACROSS = 4, 8
 # 32 MB at 1024.
 LARGEST_AT_ONCE = 2048
 
-# Rows in which a thread of these products looks for non-finite entries and fills them.
-# Not measured: a column that one reaches needs many threads, as its entries sum over k.
-FILLED_ROWS = 8
-
 # Sizes 1 / (1/m + 1/n + 1/k) from which one level and two levels of Winograd's
 # algorithm pay, and bytes of quarters that are made before the next products' take
 # their place. Products of 16 moduli on two H200 took, with one level and with two, 1.19

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...moduli import (
+    NAN_ROW,
     NONFINITE_ROW,
     ZERO_ROW,
     ResidueSystem,
@@ -115,7 +116,9 @@ class ReferenceEngine(Magnitudes):
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
         largest, x = [], shift_columns(x, shifts)
         for row in _rows(x):
-            if not np.isfinite(row).all():
+            if np.isnan(row).any():
+                largest.append(NAN_ROW)
+            elif np.isinf(row).any():
                 largest.append(NONFINITE_ROW)
             elif not row.any():
                 largest.append(ZERO_ROW)
@@ -135,7 +138,7 @@ class ReferenceEngine(Magnitudes):
                 (e := frexp(t)[1], max(e, least) - max(int(of_row), least))
                 for part in _parts(values)
                 for t, of_row in zip(part, largest, strict=True)
-                if t != 0 and of_row != NONFINITE_ROW
+                if t != 0 and of_row < NONFINITE_ROW
             ]
             if found:
                 exponents, relative = zip(*found, strict=True)
@@ -148,7 +151,7 @@ class ReferenceEngine(Magnitudes):
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
         sums, x = np.zeros(largest.shape, dtype=np.int64), shift_columns(x, shifts)
         for i, (row, e) in enumerate(zip(_rows(x), largest.flat, strict=True)):
-            if e not in (ZERO_ROW, NONFINITE_ROW):
+            if ZERO_ROW < e < NONFINITE_ROW:
                 shift = norm_bits - int(e)
                 sums.flat[i] = sum(ceil_scaled(t, shift) ** 2 for t in row)
         return sums
@@ -286,7 +289,7 @@ class ReferenceEngine(Magnitudes):
 
 def _finite(exponents: Array) -> Array:
     exponents = np.asarray(exponents).astype(np.int64)
-    return np.where(exponents == NONFINITE_ROW, 0, exponents)
+    return np.where(exponents >= NONFINITE_ROW, 0, exponents)
 
 
 def _reconstruct(residues: Array, system: ResidueSystem, words: int) -> list[Array]:

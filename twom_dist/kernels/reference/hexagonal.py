@@ -14,7 +14,7 @@ def _fused(x: float, y: float, z: float) -> float:
 
 def nearest_point(re: float, im: float, exponent: int) -> tuple[int, int]:
     """Find g and h of the point nearest to ``(re + i im) 2^exponent``."""
-    if exponent == NONFINITE_ROW:
+    if exponent >= NONFINITE_ROW:
         return 0, 0
     scale = Fraction(2) ** int(exponent)
     x, y = (float(abs(Fraction(float(t))) * scale) for t in (re, im))

@@ -18,7 +18,7 @@ def row_sums(
     found = np.zeros((2, *largest.shape), np.int64)
     for i in np.ndindex(largest.shape):
         e = int(largest[i])
-        if e in (ZERO_ROW, NONFINITE_ROW):
+        if not ZERO_ROW < e < NONFINITE_ROW:
             continue
         for value in x[i]:
             parts = (value.real, value.imag)
@@ -35,7 +35,7 @@ def error_sums(
     x = shift_columns(x, shifts)
     found = np.zeros(len(x), np.int64)
     for i, e in enumerate(map(int, exponents)):
-        if e == NONFINITE_ROW:
+        if e >= NONFINITE_ROW:
             continue
         for part in (t for value in x[i] for t in (value.real, value.imag)):
             scaled = Fraction(float(part)) * Fraction(2) ** e
@@ -48,7 +48,7 @@ def magnitudes(x: Array, largest: Array, shifts: Array | None = None) -> Array:
     x = shift_columns(x, shifts)
     found = np.zeros(x.shape, np.float32)
     for i, e in enumerate(largest):
-        if e in (ZERO_ROW, NONFINITE_ROW):
+        if not ZERO_ROW < e < NONFINITE_ROW:
             continue
         for j, value in enumerate(x[i]):
             if value != 0:

@@ -28,7 +28,7 @@ def _scaled(x: float, shift: int) -> tuple[int, int]:
 
 def quantise(x: float, exponent: int) -> int:
     """rint(x 2^exponent), ties to even."""
-    if exponent == NONFINITE_ROW:
+    if exponent >= NONFINITE_ROW:
         return 0
     above, below = _scaled(x, exponent)
     whole, rest = divmod(above, below)
