@@ -6,8 +6,8 @@
 // overflows: what a part becomes depends only on which of +Inf, -Inf and NaN occur among
 // the terms of infinite entries, in any order and tiling. These are looked for 32 terms
 // at a time, by words with a bit for each. A block reads the rows with an Inf of its
-// square, and the others only where these have some: sizeof(element) k / SIDE bytes an
-// element of C.
+// square, and the others only where these have some: at most 2 sizeof(element) k / SIDE
+// bytes an element of C.
 #include "mirror.cuh"
 
 #define PLUS_INF 1u
@@ -47,17 +47,23 @@ __device__ __forceinline__ bool is_infinite(uint64 bits) {
 __device__ __forceinline__ Word read_word(const Side& side, int64 row, int64 first,
                                           int32 step, int64 k) {
   Word word = {};
-#pragma unroll 8
-  for (uint32 bit = 0; bit < 32; ++bit) {
-    int64 c = first + bit * step;
-    if (c >= k) break;
-    Element element = load_element(side.x, row * side.row_stride + c * side.k_stride);
+  const REAL* x = side.x + PARTS * row * side.row_stride;
+#pragma unroll 1
+  for (uint32 bit = 0; bit < 32; bit += 4) {
+    // Four loads at once.
+    Element element[4] = {};
 #pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) {
-      Bits bits = magnitude_bits(element.part[part]);
-      word.nonzero[part] |= (uint32)(bits != 0) << bit;
-      word.negative[part] |= sign_bit(element.part[part]) << bit;
-      word.infinite[part] |= (uint32)is_infinite(bits) << bit;
+    for (uint32 i = 0; i < 4; ++i) {
+      int64 c = first + (bit + i) * step;
+      if (c < k) element[i] = load_element(x, c * side.k_stride);
+    }
+#pragma unroll
+    for (uint32 i = 0; i < 4 * PARTS; ++i) {
+      uint32 at = bit + i / PARTS, part = i % PARTS;
+      REAL t = element[i / PARTS].part[part];
+      word.nonzero[part] |= (uint32)(magnitude_bits(t) != 0) << at;
+      word.negative[part] |= sign_bit(t) << at;
+      word.infinite[part] |= (uint32)is_infinite(magnitude_bits(t)) << at;
     }
   }
   if (PARTS == 2 && side.conjugate) word.negative[PARTS - 1] = ~word.negative[PARTS - 1];
@@ -95,13 +101,16 @@ __device__ __forceinline__ uint32 mark_terms(const Word& x, const Word& y) {
 #endif
 }
 
-// A mark of element (i, j) before any term is looked at.
-__device__ __forceinline__ uint32 mark_of_exponents(const Side& x, const Side& y,
-                                                    int64 i, int64 j) {
-  if (i >= x.rows || j >= y.rows) return 0;
-  int32 e = __ldg(x.exponents + i), f = __ldg(y.exponents + j);
+// The exponent of a row; past the last one ZERO_ROW, which is none to scale by.
+__device__ __forceinline__ int32 read_exponent(const Side& side, int64 row) {
+  return row < side.rows ? __ldg(side.exponents + row) : ZERO_ROW;
+}
+
+// A mark before any term is looked at, from the exponents of the row and the column.
+__device__ __forceinline__ uint32 first_mark(int32 e, int32 f) {
   int32 larger = e > f ? e : f;
-  return larger < NONFINITE_ROW ? 0 : larger == NAN_ROW ? REACHED | ALL_NAN : REACHED;
+  if (larger < NONFINITE_ROW || e == ZERO_ROW || f == ZERO_ROW) return 0;
+  return larger == NAN_ROW ? REACHED | ALL_NAN : REACHED;
 }
 
 // Whether terms may change it: both infinities are NaN, too.
@@ -125,12 +134,12 @@ __device__ __forceinline__ void mark_square(const Side& x, const Side& y, int64 
                                             uint8 (&marks)[SIDE][SIDE]) {
   const int32 STEP = 256 / SIDE, WORDS = 128 / SIDE;
   __shared__ Word words[WORDS][2 * SIDE];
-  int32 j = square.own_column;
+  int32 j = square.own_column, f = read_exponent(y, square.column + j);
   bool open = false;
 #pragma unroll
   for (int32 step = 0; step < SIDE; step += STEP) {
     int32 i = square.own_row + step;
-    uint32 mark = mark_of_exponents(x, y, square.row + i, square.column + j);
+    uint32 mark = first_mark(read_exponent(x, square.row + i), f);
     marks[i][j] = (uint8)mark;
     open |= is_open(mark);
   }
@@ -143,13 +152,14 @@ __device__ __forceinline__ void mark_square(const Side& x, const Side& y, int64 
   int32 line = across ? reader % SIDE : reader / WORDS;
   int32 own = across ? reader / SIDE : reader % WORDS;
   int64 row = (second ? square.column : square.row) + line;
-  int32 e = row < side.rows ? __ldg(side.exponents + row) : NAN_ROW;
+  int32 e = read_exponent(side, row);
+  bool finite = e < NONFINITE_ROW && e != ZERO_ROW;
   Word* held = &words[own][second * SIDE + line];
   for (int64 first = 0; first < k; first += 32 * WORDS) {
     Word word = {};
     if (e == NONFINITE_ROW) word = read_word(side, row, first + own, WORDS, k);
     if (!__syncthreads_or(word.infinite[0] | word.infinite[PARTS - 1])) continue;
-    if (e < NONFINITE_ROW) word = read_word(side, row, first + own, WORDS, k);
+    if (finite) word = read_word(side, row, first + own, WORDS, k);
     *held = word;
     __syncthreads();
     open = false;
@@ -179,6 +189,7 @@ __device__ __forceinline__ Square locate_square(int64 columns) {
 
 // Marks where a row or column is reached, other elements are left as they are. Blocks of
 // 32 x 8, one a square, the grid one-dimensional but for z, over the matrices of stacks.
+// Without a second bound ptxas 13 aims at 40 registers for sm_120, and spills.
 extern "C" __global__ void __launch_bounds__(256, 4)
 mark_nonfinite(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conjugate,
                const REAL* y, int64 y_row_stride, int64 y_k_stride, int32 y_conjugate,
@@ -244,9 +255,10 @@ fill_nonfinite(const uint8* marks, int64 m, int64 n, const int32* rows,
   Scalars scalars = {alpha_mode, alpha_re, alpha_im, beta_mode, beta_re, beta_im};
   Square square = locate_square(n);
   int64 j = square.column + square.own_column;
+  int32 f = read_exponent(right, j);
   for (int32 own = square.own_row; own < SIDE; own += 256 / SIDE) {
     int64 i = square.row + own;
-    if (!mark_of_exponents(left, right, i, j)) continue;
+    if (!first_mark(read_exponent(left, i), f)) continue;
     const REAL* added = c + PARTS * (i * c_row_stride + j * c_column_stride);
     fill_element(marks[i * n + j], scalars, added, out + PARTS * (i * out_stride + j));
   }
