@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -185,12 +186,21 @@ def _report_stacks(
 
 
 def bench_nonfinite(report: Report, n: int, repeats: int) -> None:
-    """Time the fill of a product whose B has a column with a NaN."""
+    """Time the fill of products with a NaN or an Inf in a column, or in every row."""
     A, B = random_pair(n)
-    clean = measure_phases(lambda: td.gemm(A, B, num_moduli=NUM_MODULI), repeats)
-    B[n // 2, n // 3] = cp.nan
-    found = measure_phases(lambda: td.gemm(A, B, num_moduli=NUM_MODULI), repeats)
-    milliseconds = {"clean": clean["fill"], "one column": found["fill"]}
+    # One a row, far apart.
+    rows = cp.arange(n)
+    each = rows, 67 * rows % n
+    places: dict[str, Any] = {"clean": ((0, 0), 1)}
+    for name, value in (("NaN", cp.nan), ("Inf", cp.inf)):
+        places[f"{name} in every row"] = each, value
+        places[f"{name} in one row"] = (n // 3, n // 2), value
+    milliseconds = {}
+    for name, (place, value) in places.items():
+        x = A.copy()
+        x[place] = value
+        phases = measure_phases(partial(td.gemm, x, B, num_moduli=NUM_MODULI), repeats)
+        milliseconds[name] = phases["fill"]
     report.add("gpu-fill", n=n, num_moduli=NUM_MODULI, milliseconds=milliseconds)
 
 
