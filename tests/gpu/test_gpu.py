@@ -6,6 +6,7 @@ import pytest
 
 import twom_dist as td
 from tests.gpu.ways import WAYS, matches, take
+from tests.support.nonfinite import PATTERNS, make_pair
 from tests.support.strategies import SHAPES, random_matrix
 from twom_dist.errors import EngineUnavailableError, MemoryLimitError
 from twom_dist.kernels import get_engine
@@ -113,15 +114,18 @@ def test_gemm_of_every_layout(cp, dtype, layout):
     )
 
 
-@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, complex(0, np.inf)])
-@pytest.mark.parametrize("ops", ["NN", "CN", "NT", "CC"])
-def test_what_is_not_finite_reaches_the_same_entries(cp, ops, value):
-    A, B = random_matrix(90, 90, "complex128", 1.0, 1), random_matrix(90, 90, seed=2)
-    A[2, 3], A[4], A[6, 1] = value, 0, -np.inf
-    B[5, 5], B[:, 7], B[3, 2] = value, 0, 0
-    options = {"op_a": ops[0], "op_b": ops[1], "alpha": 0.5 - 1j}
-    found = cp.asnumpy(td.gemm(cp.asarray(A), cp.asarray(B), **options))
-    np.testing.assert_array_equal(found, td.gemm(A, B, **options))
+@pytest.mark.parametrize("largest", [2048, 0])
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_pattern_of_nan_and_inf(cp, dtype, pattern, largest, monkeypatch):
+    monkeypatch.setattr(tuning, "LARGEST_AT_ONCE", largest)
+    x, y = make_pair(pattern, 190, 170, 333, dtype)
+    options = {"num_moduli": 3, "alpha": 0.5 - 1j if x.dtype.kind == "c" else -0.5}
+    for A, ops in ((x, "NT"), (x, "NC"), (x.T, "CC")):
+        options |= {"op_a": ops[0], "op_b": ops[1]}
+        found = td.gemm(cp.asarray(A), cp.asarray(y), **options)
+        assert matches(cp, found, td.gemm(A, y, **options))
+    assert matches(cp, td.herk(cp.asarray(x), num_moduli=3), td.herk(x, num_moduli=3))
 
 
 @pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein", "blas"])
