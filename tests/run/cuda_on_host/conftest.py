@@ -8,6 +8,7 @@ from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.kept import Kept
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.engine import CudaEngine
+from twom_dist.run import guesses
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +30,12 @@ def calls(host_kernels: HostKernels) -> Calls:
 def engine(host_kernels: HostKernels, request: pytest.FixtureRequest) -> CudaEngine:
     """The CUDA engine of Hopper, or of the device that a test names."""
     return host_engine(host_kernels, getattr(request, "param", 90))
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered():
+    """Forget the moduli of earlier products, which are guessed next time."""
+    guesses._last.clear()
 
 
 @pytest.fixture

@@ -15,14 +15,6 @@ from twom_dist.moduli import residue_system
 from twom_dist.run import guesses
 
 
-@pytest.fixture(autouse=True)
-def nothing_remembered():
-    """Forget what earlier products took."""
-    guesses._last.clear()
-    yield
-    guesses._last.clear()
-
-
 @pytest.fixture
 def engine(host_kernels):
     """A device with a kernel for whole products."""

@@ -10,11 +10,11 @@ import numpy as np
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
+from ..at_hand import fetch, variant
 from ..family import Family
 from ..finish import mirror_tile, scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
-from ..waiting import fetch
 from . import norms, sums
 from .announce import announce_compilation
 from .buffers import empty
@@ -48,7 +48,7 @@ class CpuEngine:
     name = "cpu"
     family: Family = "numpy"
     survey = None
-    fetch = staticmethod(fetch)
+    fetch, variant = staticmethod(fetch), staticmethod(variant)
     row_sums = staticmethod(row_sums)
     error_sums = staticmethod(error_sums)
     magnitudes = staticmethod(magnitudes)
@@ -84,9 +84,6 @@ class CpuEngine:
         row_bytes = len(system.planes) * k + system.num_products * n
         rows = max(SMALLEST_STRIP, STRIP_BYTES // max(1, row_bytes))
         return replace(limits, mb=min(limits.mb, rows))
-
-    def variant(self) -> None:
-        """Return nothing: there is one device."""
 
     def run_stack(
         self,

@@ -19,12 +19,12 @@ from ...moduli import (
     symmetric_residue,
 )
 from ...typing import Array, Uplo
+from ..at_hand import fetch, variant
 from ..fallbacks import smallest_cosines
 from ..family import Family
 from ..finish import close_diagonal, make_canonical, mirror_tile, scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
-from ..waiting import fetch
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
 from .magnitudes import Magnitudes
@@ -75,7 +75,7 @@ class ReferenceEngine(Magnitudes):
     name = "reference"
     family: Family = "numpy"
     survey = None
-    fetch = staticmethod(fetch)
+    fetch, variant = staticmethod(fetch), staticmethod(variant)
     smallest_cosines = staticmethod(smallest_cosines)
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
@@ -98,9 +98,6 @@ class ReferenceEngine(Magnitudes):
     ) -> TileLimits:
         """Cut by the setting largest-tile."""
         return host_limits(shape, update)
-
-    def variant(self) -> None:
-        """Return nothing: there is one device."""
 
     def run_stack(
         self,

@@ -1,4 +1,4 @@
-"""The wait for arrays that are on the host: none."""
+"""Stages of engines whose device is the host: nothing to wait for, or to choose."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,3 +10,7 @@ def fetch(
 ) -> list[Array]:
     """Return arrays that are on the host."""
     return list(arrays)
+
+
+def variant() -> None:
+    """Return nothing: there is one device."""
