@@ -49,6 +49,8 @@ def bench_square(
         "herk": lambda: td.herk(A, num_moduli=NUM_MODULI),
         "syrk": lambda: td.syrk(A, num_moduli=NUM_MODULI),
     }
+    if n <= tuning.LARGEST_AT_ONCE:
+        candidates["2m, graph"] = replayed(A, B)
     seconds = time_calls(candidates, repeats)
     operations = dict.fromkeys(candidates, 8 * n**3)
     operations |= dict.fromkeys(("herk", "syrk"), 4 * n**3)
@@ -79,6 +81,13 @@ def bench_square(
         error={name: reference.errors(candidates[name]()) for name in EXACT},
         seconds=seconds,
     )
+
+
+def replayed(A: Any, B: Any) -> Callable[[], Any]:
+    """Replay the graph of a product."""
+    product = td.Product(A.shape, B.shape, num_moduli=NUM_MODULI, graph=True)
+    out = cp.empty((A.shape[0], B.shape[1]), A.dtype)
+    return lambda: product(A, B, out=out)
 
 
 def unfused(call: Callable[[], Any]) -> Callable[[], Any]:
@@ -122,6 +131,7 @@ def bench_host(report: Report, n: int = 64) -> None:
     A = random_matrix(n)
     candidates: dict[str, Callable[[], Any]] = {
         "gemm": lambda: td.gemm(A, A, num_moduli=NUM_MODULI),
+        "graph": replayed(A, A),
         "default": lambda: td.gemm(A, A),
         "herk": lambda: td.herk(A, num_moduli=NUM_MODULI),
         "cupy.matmul": lambda: cp.matmul(A, A),
