@@ -308,7 +308,8 @@ class Engine(Looks, Protocol):
         ``sum_q weight[q] residue[q]``, least significant first, b digit bits, T digits:
 
         1. ``q = rint(d[T-1] (2^((T-1)b)/M) + d[T-2] (2^((T-2)b)/M))``, each factor
-           rounded once, no fused operation; ``d[t] -= q M[t]`` (exact);
+           rounded once, no fused operation (or of any estimate that is off by less than
+           2^-20: what decodes has the same q); ``d[t] -= q M[t]`` (exact);
         2. carry from the least digit up: ``u = floor((d[t] + 2^(b-1)) 2^-b)``,
            ``d[t] -= u 2^b``, ``d[t+1] += u`` (exact): the balanced digits;
         3. ``v = d[0]``, then ``v = (d[t] 2^(tb)) + v``: within one ulp, and exact

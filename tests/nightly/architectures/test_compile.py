@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cuda.machine_code import assert_few_doubles
 from tests.support.cuda.nvrtc import (
     MAIN,
     assert_fits,
@@ -21,6 +22,7 @@ from twom_dist.kernels.cuda.sources import (
     Module,
     module_for,
 )
+from twom_dist.kernels.cuda.tuning import BY_CAPABILITY
 from twom_dist.moduli import available_moduli, residue_system
 
 OTHERS = ("sm_75", "sm_120")
@@ -99,10 +101,15 @@ def test_no_table_is_loaded(kept, choice):
         assert set(loads) <= kinds
 
 
-@pytest.mark.parametrize("architecture", ["sm_86", "sm_103"])
-def test_sums_of_integers_fit(kept, architecture):
-    choices = SYSTEMS[1::2] if architecture == "sm_103" else (("2m", 16),)
+@pytest.mark.parametrize(
+    "capability", [c for c, own in BY_CAPABILITY.items() if own.integer_sums]
+)
+def test_sums_of_integers_fit_and_take_few_doubles(kept, capability):
+    choices = SYSTEMS if capability in (75, 103) else (("2m", 16),)
     modules = [m for choice in choices for m in modules_of_integer_sums(*choice)]
+    architecture = f"sm_{capability}"
     reports = compile_side_by_side(kept, [(m, architecture) for m in modules])
     for module, report in zip(modules, reports, strict=True):
         assert_fits(report, module)
+        if not module.system.hexagonal:
+            assert_few_doubles(kept, module, architecture)

@@ -4,12 +4,14 @@ import re
 
 import pytest
 
+from tests.support.cuda.machine_code import assert_few_doubles
 from tests.support.cuda.nvrtc import (
     MAIN,
     PRECISIONS,
     assert_fits,
     compile_as_cupy,
     compile_side_by_side,
+    modules_of_integer_sums,
     usual_modules,
 )
 from twom_dist.kernels.cuda.sources import (
@@ -56,3 +58,8 @@ def test_subnormal_floats_survive_flushing_to_zero(kept, family, dtype, kind):
     for shifted in {False, family in SHIFTED_FAMILIES}:
         module = module_for(*given, shifted=shifted)
         assert set(_FLUSHING.findall(compile_as_cupy(kept, module))) <= _HARMLESS
+
+
+def test_digits_of_integers_take_few_doubles(kept):
+    for module in modules_of_integer_sums("2m", 16):
+        assert_few_doubles(kept, module, "sm_89")

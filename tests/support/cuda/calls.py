@@ -276,9 +276,8 @@ class Calls:
         words: int = 1,
         pad: int = 0,
         blocks: int = 1,
-        integer: bool = False,
     ) -> np.ndarray:
-        """`pad`: elements between the rows of the output."""
+        """`pad`: elements between the rows of the output. By both kinds of digits."""
         count, m, n = residues.shape
         with guarded((count, m, 16 * ceil(n, 16)), np.int8) as padded:
             padded[:, :, :n] = residues
@@ -292,19 +291,22 @@ class Calls:
             )
         ]
         c_strides = (i64(0), i64(0)) if c is None else strides_of(c)
-        with guarded((words * m, n + pad), dtype) as out:
-            before = out.copy()
-            args = (
-                *(padded, *map(i64, padded.strides[1::-1])),
-                *(i64(m), i64(n), rows, columns),
-                *(*scalars, c, *c_strides, out, i64(n + pad), i32(0), i64(0)),
-            )
-            width = 32 * tables.decode_elements(system)
+        grid = (ceil(n, 32 * tables.decode_elements(system)), blocks, 1)
+        found = []
+        for integer in (False, True):
             module = module_for("decode", dtype, system, words, integer=integer)
-            grid = (ceil(n, width), blocks, 1)
-            self.kernels.launch(module, "decode", grid, WARP, args)
-        assert before[:, n:].tobytes() == out[:, n:].tobytes()
-        decoded = np.ascontiguousarray(out[:, :n])
+            with guarded((words * m, n + pad), dtype) as out:
+                before = out.copy()
+                args = (
+                    *(padded, *map(i64, padded.strides[1::-1])),
+                    *(i64(m), i64(n), rows, columns),
+                    *(*scalars, c, *c_strides, out, i64(n + pad), i32(0), i64(0)),
+                )
+                self.kernels.launch(module, "decode", grid, WARP, args)
+            assert before[:, n:].tobytes() == out[:, n:].tobytes()
+            found.append(np.ascontiguousarray(out[:, :n]))
+        decoded, of_integers = found
+        assert decoded.tobytes() == of_integers.tobytes()
         return decoded if words == 1 else decoded.reshape(words, m, n)
 
     def fingerprint(self, x: np.ndarray, across: bool = False, span: int = 64) -> int:

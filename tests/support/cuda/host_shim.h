@@ -95,6 +95,11 @@ static inline unsigned int __byte_perm(unsigned int x, unsigned int y,
   return out;
 }
 
+static inline unsigned long long __umul64hi(unsigned long long x,
+                                            unsigned long long y) {
+  return (unsigned long long)((unsigned __int128)x * y >> 64);
+}
+
 static inline int __clzll(long long x) {
   return x == 0 ? 64 : __builtin_clzll((unsigned long long)x);
 }

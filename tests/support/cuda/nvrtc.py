@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,22 +41,30 @@ MAIN = "sm_90"
 PRECISIONS = {"complex64": 8, "complex128": 16, "float32": 8, "float64": 15}
 
 
-def compile_module(kept: Kept, module: Module, architecture: str) -> str:
-    """Compile to machine code and return the assembler's report."""
-    if module.family in HOPPER_FAMILIES:
-        architecture = "sm_90a"
-    text = source_of(module)
+def compile_text(
+    text: str, module: Module, architecture: str, log: Any = None
+) -> bytes:
+    """Compile a text with a module's macros to machine code."""
     options = ProgramOptions(
         std="c++17",
         arch=architecture,
         define_macro=list(module.macros) or None,
         ptxas_options="-v",
     )
+    code: bytes = Program(text, "c++", options).compile("cubin", logs=log).code
+    assert len(code) > 0
+    return code
+
+
+def compile_module(kept: Kept, module: Module, architecture: str) -> str:
+    """Compile to machine code and return the assembler's report."""
+    if module.family in HOPPER_FAMILIES:
+        architecture = "sm_90a"
+    text = source_of(module)
 
     def make(path: Path) -> None:
         log = io.StringIO()
-        code = Program(text, "c++", options).compile("cubin", logs=log)
-        assert len(code.code) > 0
+        compile_text(text, module, architecture, log)
         path.write_text(log.getvalue())
 
     parts = (NVRTC_VERSION, architecture, *module.options, text)

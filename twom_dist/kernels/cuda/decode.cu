@@ -8,33 +8,26 @@
 // C- - C+ for 2M), so that a part costs DIGITS fused multiply-adds a modulus, not a
 // product: for N = 16 about 150 double operations an element, which at 64 a clock and SM
 // take 2.4 clocks on an H200, its bytes 2.7. Where there are 2 a clock, INTEGER_SUMS
-// leaves about 50.
+// leaves 12, and about 320 integer operations. On sm_90 that would be 440 instructions in
+// place of 380, conversions included (compiled): words of 32 bits are half a number each.
 //
 // The residue system is part of the text, in front of it (`Constants` in tables.py):
-// TABLE, DIGIT_BITS, and the number of moduli of each kind, 2M first, then 3M, 4M and
+// TABLE, DIGIT_BITS, TOP_SHIFT, and the number of moduli of each kind, 2M first, then 3M, 4M and
 // real. With all loops unrolled the table is operands of instructions: compiled, no load
 // of it is left.
 #include "scalars.cuh"
 
-// Places in the table: the digits of M, then the factors of the quotient, then for each
-// modulus the digits of its weights, parts together.
+// Places in the table: the digits of M, then the factors of the quotient of doubles and
+// of integers, then for each modulus the digits of its weights, parts together.
 #define FACTORS DIGITS
-#define WEIGHTS (DIGITS + 2)
+#define TOP_FACTOR (DIGITS + 2)
+#define WEIGHTS (DIGITS + 3)
+#define MODULI (TWO_M_COUNT + THREE_M_COUNT + FOUR_M_COUNT + REAL_COUNT)
 
 enum Kind { TWO_M, THREE_M, FOUR_M, REAL_ONLY };
 
-// Where doubles are slow, sums of digits are integers, by the macro INTEGER_SUMS: two
-// integer multiply-adds in place of a double one.
-#ifdef INTEGER_SUMS
-typedef int64 Sum;
-typedef int32 Combined;
-#define BIAS 0
-#else
-typedef double Sum;
-typedef double Combined;
-// |combination| <= 383: positive with this bias.
-#define BIAS 512
-#endif
+#include "digits.cuh"
+
 typedef Sum Sums[ELEMENTS][PARTS][DIGITS];
 
 __device__ __forceinline__ constexpr int32 product_count(int kind) {
@@ -58,15 +51,6 @@ struct Reader {
   int64 product_stride;
 };
 
-// Exact, 0 <= biased < 2^32: the double 2^52 + biased has it as its low word.
-__device__ __forceinline__ Combined remove_bias(int32 biased) {
-#ifdef INTEGER_SUMS
-  return biased;
-#else
-  return __dadd_rn(__hiloint2double(0x43300000, biased), -(4503599627370496.0 + BIAS));
-#endif
-}
-
 // The integer that the weight of each part multiplies. Bytes are signed; a dp4a with 1
 // or -1 at byte c adds or subtracts element c. One part becomes a double by conversion
 // (16 a clock and SM on sm_90, beside the double pipe), the other by an addition (64).
@@ -79,33 +63,19 @@ __device__ __forceinline__ void combine_residues(const uint32* r, int32 c,
   } else {
     int32 re, im;
     if (KIND == TWO_M) {  // C- + C+, C- - C+
-      re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], plus, 0));
+      re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], plus, FIRST_BIAS));
       im = __dp4a((int32)r[0], minus, __dp4a((int32)r[1], plus, BIAS));
     } else if (KIND == THREE_M) {  // T1 - T2, T3 - T1 - T2
-      re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], minus, 0));
+      re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], minus, FIRST_BIAS));
       im = __dp4a((int32)r[1], minus, __dp4a((int32)r[2], plus, BIAS));
       im = __dp4a((int32)r[0], minus, im);
     } else {  // T1 - T2, T3 + T4
-      re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], minus, 0));
+      re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], minus, FIRST_BIAS));
       im = __dp4a((int32)r[2], plus, __dp4a((int32)r[3], plus, BIAS));
     }
     value[0] = re;
     value[PARTS - 1] = remove_bias(im);
   }
-}
-
-// d + weight * value. As integers, weight = high 2^32 + low with |low| <= 2^31, and the
-// product with high adds to the upper word alone. Written in words: as int64 the
-// compiler would reorder the sums, and take three instructions in place of two.
-__device__ __forceinline__ Sum add_weighted(double weight, Combined value, Sum d) {
-#ifdef INTEGER_SUMS
-  int32 low = (int32)(uint32)(int64)weight, high = (int32)(((int64)weight - low) >> 32);
-  uint64 sum = (uint64)(d + (int64)low * value);
-  uint32 upper = (uint32)(sum >> 32) + (uint32)(high * value);
-  return (int64)((uint64)upper << 32 | (uint32)sum);
-#else
-  return __fma_rn(weight, value, d);
-#endif
 }
 
 // d += digits of the weights times the combined residues of one modulus. Exact: the
@@ -145,72 +115,61 @@ __device__ __forceinline__ void add_moduli(Sums& d, Reader& reader, int32 first,
   }
 }
 
-// Step 3: the sum of the digits, and with 2 words what its rounding leaves. Products by
-// powers of two are exact, so that fusing them changes nothing.
-template <int COUNT>
-__device__ __forceinline__ void sum_digits(const double (&d)[DIGITS], double unit,
-                                           double (&v)[COUNT]) {
-  double high = d[0], low = 0.0, scale = 1.0;
-#pragma unroll
-  for (int32 t = 1; t < DIGITS; ++t) {
-    scale = __dmul_rn(scale, unit);
-    double total = __fma_rn(d[t], scale, high);
-    if (COUNT == 2) {
-      double part = __dadd_rn(total, -__dmul_rn(d[t], scale));
-      low = __dadd_rn(low, __dadd_rn(high, -part));
-    }
-    high = total;
-  }
-  v[0] = high;
-  if (COUNT == 2) v[COUNT - 1] = low;
-}
-
-// The digits of a negative integer's magnitude, negated. They differ from its own only
-// where one is -2^(b-1); rare.
-__device__ __forceinline__ void mirror_digits(double (&d)[DIGITS], double unit) {
-  double half = 0.5 * unit, carry = 0.0;
-#pragma unroll
-  for (int32 t = 0; t < DIGITS; ++t) {
-    double digit = carry - d[t];
-    carry = 0.0;
-    if (t < DIGITS - 1 && digit >= half) {
-      digit -= unit;
-      carry = 1.0;
-    }
-    d[t] = -digit;
-  }
-}
-
-// The two leading digits, over M.
-__device__ __forceinline__ double over_modulus(const double (&d)[DIGITS]) {
-  double q = __dmul_rn(d[DIGITS - 1], TABLE[FACTORS]);
-#if DIGITS > 1
-  q = __dadd_rn(q, __dmul_rn(d[DIGITS - 2], TABLE[FACTORS + 1]));
-#endif
-  return q;
-}
-
-// Steps 1 and 2: `halves` is set where a digit is -2^(b-1).
-__device__ __forceinline__ void reduce_digits(double (&d)[DIGITS], double unit,
-                                              double inverse, bool& halves) {
-  // x + MAGIC rounds |x| < 2^51 to an integer, by the addition's rounding mode.
-  const double MAGIC = 6755399441055744.0;
-  double half = 0.5 * unit;
-  double q = __dadd_rn(__dadd_rn(over_modulus(d), MAGIC), -MAGIC);
-#pragma unroll
-  for (int32 t = 0; t < DIGITS; ++t) d[t] = __fma_rn(-q, TABLE[t], d[t]);
-#pragma unroll
-  for (int32 t = 0; t < DIGITS - 1; ++t) {
-    double u = __fma_rd(__dadd_rn(d[t], half), inverse, MAGIC);
-    u = __dadd_rn(u, -MAGIC);
-    d[t] = __fma_rn(-u, unit, d[t]);
-    d[t + 1] = __dadd_rn(d[t + 1], u);
-    // |d[t]| <= half: the high word decides.
-    halves |= __double2hiint(d[t]) == __double2hiint(-half);
-  }
-}
-
 #include "hexagonal.cuh"
+
+// Steps 1 to 3, for neighbours.
+__device__ __forceinline__ void reconstruct(Reader reader,
+                                            double (&v)[ELEMENTS][RESULTS][PARTS]) {
+  Sums d;
+#pragma unroll
+  for (int32 e = 0; e < ELEMENTS; ++e) {
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+#pragma unroll
+      for (int32 t = 0; t < DIGITS; ++t) d[e][part][t] = first_sum(part, t);
+    }
+  }
+#if PARTS == 2
+  add_moduli<TWO_M>(d, reader, 0, TWO_M_COUNT);
+  add_moduli<THREE_M>(d, reader, TWO_M_COUNT, THREE_M_COUNT);
+  add_moduli<FOUR_M>(d, reader, TWO_M_COUNT + THREE_M_COUNT, FOUR_M_COUNT);
+#else
+  add_moduli<REAL_ONLY>(d, reader, 0, REAL_COUNT);
+#endif
+  bool halves = false;
+#pragma unroll
+  for (int32 e = 0; e < ELEMENTS; ++e) {
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      subtract_multiple(d[e][part], divide_by_modulus(d[e][part]));
+      carry_digits(d[e][part], halves);
+    }
+#ifdef HEXAGONAL
+    lift_to_cell(d[e], halves);
+#endif
+  }
+  if (halves) {
+#pragma unroll
+    for (int32 e = 0; e < ELEMENTS; ++e) {
+#pragma unroll
+      for (int32 part = 0; part < PARTS; ++part) mirror_digits(d[e][part]);
+    }
+  }
+#pragma unroll
+  for (int32 e = 0; e < ELEMENTS; ++e) {
+#ifdef HEXAGONAL
+    point_to_doubles(d[e], v[e]);
+#else
+#pragma unroll
+    for (int32 part = 0; part < PARTS; ++part) {
+      double own[RESULTS];
+      sum_digits(d[e][part], own);
+#pragma unroll
+      for (int32 word = 0; word < RESULTS; ++word) v[e][word][part] = own[word];
+    }
+#endif
+  }
+}
 
 __device__ __forceinline__ int32 finite_exponent(int32 e) {
   return e >= NONFINITE_ROW ? 0 : e;
@@ -258,58 +217,10 @@ decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, in
   int64 i = (int64)blockIdx.y * blockDim.y + threadIdx.y;
   for (; i < m; i += (int64)gridDim.y * blockDim.y) {
     if (!is_wanted(triangle, i, 1, first, count)) continue;
-    Sums sums = {};
     Reader reader = {residues + i * row_stride + first, product_stride};
-#if PARTS == 2
-    add_moduli<TWO_M>(sums, reader, 0, TWO_M_COUNT);
-    add_moduli<THREE_M>(sums, reader, TWO_M_COUNT, THREE_M_COUNT);
-    add_moduli<FOUR_M>(sums, reader, TWO_M_COUNT + THREE_M_COUNT, FOUR_M_COUNT);
-#else
-    add_moduli<REAL_ONLY>(sums, reader, 0, REAL_COUNT);
-#endif
-    double d[ELEMENTS][PARTS][DIGITS];
-#pragma unroll
-    for (int32 e = 0; e < ELEMENTS; ++e) {
-#pragma unroll
-      for (int32 part = 0; part < PARTS; ++part) {
-#pragma unroll
-        for (int32 t = 0; t < DIGITS; ++t) d[e][part][t] = (double)sums[e][part][t];
-      }
-    }
-    int32 row = finite_exponent(rows[i]);
-    double unit = power_of_two(DIGIT_BITS), inverse = power_of_two(-DIGIT_BITS);
     double v[ELEMENTS][RESULTS][PARTS];
-    bool halves = false;
-#pragma unroll
-    for (int32 e = 0; e < ELEMENTS; ++e) {
-#ifdef HEXAGONAL
-      point_to_doubles(d[e], unit, inverse, v[e]);
-#else
-#pragma unroll
-      for (int32 part = 0; part < PARTS; ++part) {
-        double own[RESULTS];
-        reduce_digits(d[e][part], unit, inverse, halves);
-        sum_digits(d[e][part], unit, own);
-#pragma unroll
-        for (int32 word = 0; word < RESULTS; ++word) v[e][word][part] = own[word];
-      }
-#endif
-    }
-    if (halves) {
-#pragma unroll
-      for (int32 e = 0; e < ELEMENTS; ++e) {
-#pragma unroll
-        for (int32 part = 0; part < PARTS; ++part) {
-          if (v[e][0][part] < 0.0) {
-            double own[RESULTS];
-            mirror_digits(d[e][part], unit);
-            sum_digits(d[e][part], unit, own);
-#pragma unroll
-            for (int32 word = 0; word < RESULTS; ++word) v[e][word][part] = own[word];
-          }
-        }
-      }
-    }
+    reconstruct(reader, v);
+    int32 row = finite_exponent(rows[i]);
 #pragma unroll
     for (int32 e = 0; e < ELEMENTS; ++e) {
       // Past the end, the last column once more.

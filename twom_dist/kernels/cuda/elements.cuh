@@ -76,8 +76,9 @@ __device__ __forceinline__ float make_canonical(float t) {
 }
 
 __device__ __forceinline__ double make_canonical(double t) {
-  t = __dadd_rn(t, 0.0);
-  return t == t ? t : __longlong_as_double(0x7FF8000000000000ll);
+  uint64 bits = magnitude_bits(t);
+  if (bits == 0) return 0.0;
+  return bits > 0x7FF0000000000000ull ? __longlong_as_double(0x7FF8000000000000ll) : t;
 }
 
 // Conversions between float and double that keep subnormal floats: CuPy adds -ftz=true

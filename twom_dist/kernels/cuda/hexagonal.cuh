@@ -1,6 +1,5 @@
 // Eisenstein integers: the steps of Engine.encode and Engine.decode for parts g and h of
-// (g + h sqrt(-3)) / 2. Included where `Integer` and `quantise`, or `over_modulus`,
-// `reduce_digits`, `sum_digits` and `mirror_digits` are known.
+// (g + h sqrt(-3)) / 2. Included where `Integer` and `quantise`, or digits.cuh, are known.
 #ifdef HEXAGONAL
 
 // The two words of kernels/hexagonal.py: 1/sqrt(3), sqrt(3)/2.
@@ -45,29 +44,17 @@ __device__ __forceinline__ void nearest_point(double re, double im, Integer& g,
 
 #ifdef DIGITS
 // Balanced digits of both parts to those of the point of the cell around 0; rare.
-__device__ __forceinline__ void lift_to_cell(double (&d)[2][DIGITS], double unit,
-                                             double inverse, bool& halves) {
-  double middle = __dmul_rn(0.5, __dadd_rn(d[0][0], d[1][0]));
+__device__ __forceinline__ void lift_to_cell(Sum (&d)[2][DIGITS], bool& halves) {
+  double middle = __dmul_rn(0.5, __dadd_rn(to_double(d[0][0]), to_double(d[1][0])));
   if (middle == rint(middle)) return;
   double u = over_modulus(d[0]), v = over_modulus(d[1]);
   bool second = __dadd_rn(__dmul_rn(3.0, fabs(v)), -fabs(u)) > 1.0;
-  double shift[2] = {second ? 0.0 : u < 0.0 ? -1.0 : 1.0,
-                     !second ? 0.0 : v < 0.0 ? -1.0 : 1.0};
-  double half = 0.5 * unit;
+  Sum shift[2] = {second ? 0 : u < 0.0 ? -1 : 1, !second ? 0 : v < 0.0 ? -1 : 1};
 #pragma unroll
   for (int32 part = 0; part < 2; ++part) {
-    double carry = 0.0;
 #pragma unroll
-    for (int32 t = 0; t < DIGITS; ++t) {
-      double digit = __fma_rn(-shift[part], TABLE[t], d[part][t]);
-      digit = __dadd_rn(digit, carry);
-      if (t < DIGITS - 1) {
-        carry = floor(__dmul_rn(__dadd_rn(digit, half), inverse));
-        digit = __fma_rn(-carry, unit, digit);
-        halves |= digit == -half;
-      }
-      d[part][t] = digit;
-    }
+    for (int32 t = 0; t < DIGITS; ++t) d[part][t] -= shift[part] * (Sum)TABLE[t];
+    carry_digits(d[part], halves);
   }
 }
 
@@ -83,25 +70,12 @@ __device__ __forceinline__ void times_half_root(const double (&h)[2],
 #endif
 }
 
-// Steps 1 to 3.
-__device__ __forceinline__ void point_to_doubles(double (&d)[2][DIGITS], double unit,
-                                                 double inverse,
+// Step 3.
+__device__ __forceinline__ void point_to_doubles(const Sum (&d)[2][DIGITS],
                                                  double (&v)[RESULTS][2]) {
-  bool halves = false;
-  reduce_digits(d[0], unit, inverse, halves);
-  reduce_digits(d[1], unit, inverse, halves);
-  lift_to_cell(d, unit, inverse, halves);
   double g[RESULTS], h[2], root[RESULTS];
-  sum_digits(d[0], unit, g);
-  sum_digits(d[1], unit, h);
-  if (halves && g[0] < 0.0) {
-    mirror_digits(d[0], unit);
-    sum_digits(d[0], unit, g);
-  }
-  if (halves && h[0] < 0.0) {
-    mirror_digits(d[1], unit);
-    sum_digits(d[1], unit, h);
-  }
+  sum_digits(d[0], g);
+  sum_digits(d[1], h);
   times_half_root(h, root);
 #pragma unroll
   for (int32 word = 0; word < RESULTS; ++word) {

@@ -108,7 +108,7 @@ def module_for(
     levels : {1, 2}
         Of "winograd".
     integer : bool
-        Whether "decode" sums digits as integers.
+        Whether the digits of "decode" are integers.
     shifted : bool
         Whether columns are shifted; of `SHIFTED_FAMILIES`.
 

@@ -219,24 +219,31 @@ def decode_table(system: ResidueSystem) -> Float64Array:
     -------
     (count,) float64
         The T digits of M; ``2^((T-1)b) / M`` and ``2^((T-2)b) / M``, each rounded once;
-        then for each modulus and digit, least significant first, the digit of the
-        weight of each part.
+        the first times ``2^(106 - TOP_SHIFT)``, an integer; then for each modulus and
+        digit, least significant first, the digit of the weight of each part.
     """
     b, count = system.digit_bits, system.num_digits
     m = system.modulus_product
     values = [float(d) for d in system.digits(m)]
     values += [(1 << t * b) / m if t >= 0 else 0.0 for t in (count - 1, count - 2)]
+    values.append(values[-2] * 2.0 ** (106 - _top_shift(system)))
     for own in combined_weights(system):
         weights = [system.digits(weight) for weight in own]
         values += [float(d) for t in range(count) for d in (w[t] for w in weights)]
     return _frozen(np.array(values))
 
 
+def _top_shift(system: ResidueSystem) -> int:
+    """Find the shift by which M has 45 bits: 1 to 45."""
+    leading = (system.num_digits - 1) * system.digit_bits
+    return 45 - system.modulus_product.bit_length() + leading
+
+
 @cache
 def decode_constants(system: ResidueSystem) -> Constants:
     """Return what decode.cu begins with."""
-    numbers = *_count_kinds(system), ("DIGIT_BITS", system.digit_bits)
-    return Constants(numbers, decode_table(system))
+    numbers = ("DIGIT_BITS", system.digit_bits), ("TOP_SHIFT", _top_shift(system))
+    return Constants((*_count_kinds(system), *numbers), decode_table(system))
 
 
 def decode_elements(system: ResidueSystem) -> int:

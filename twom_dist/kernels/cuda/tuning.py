@@ -19,7 +19,7 @@ class Tuning:
     element : {"int8", "float16"}
         What cuBLAS multiplies: sums are int32, or float32.
     integer_sums : bool
-        Whether decode.cu sums digits as integers, not as doubles.
+        Whether digits are integers in decode.cu, not doubles.
     """
 
     sums_bytes: int
