@@ -150,6 +150,10 @@ class Clock:
         """Tell that nobody can tell, as with RMM's pool."""
         return None
 
+    def shared_bytes(self) -> int:
+        """Shared memory that a block can have."""
+        return 227 << 10
+
     def multiprocessors(self) -> int:
         """Count the multiprocessors."""
         return 132
@@ -165,7 +169,13 @@ class Clock:
     # --- launches -------------------------------------------------------------------
 
     def launch(
-        self, module: Any, name: str, grid: Any, block: Any, args: Sequence[Any]
+        self,
+        module: Any,
+        name: str,
+        grid: Any,
+        block: Any,
+        args: Sequence[Any],
+        shared: int = 0,
     ) -> None:
         """Move the clock."""
         arrays = [x for x in args if isinstance(x, np.ndarray) and x.ndim > 1]

@@ -14,7 +14,6 @@ from twom_dist.kernels.cuda import hopper, tables
 from twom_dist.kernels.cuda import products as launcher
 from twom_dist.kernels.cuda.launch import triangle_arg
 from twom_dist.kernels.cuda.sources import (
-    SHARED_BYTES,
     kernel_names,
     module_for,
     source_of,
@@ -207,7 +206,7 @@ def test_numbers_agree_with_the_text():
         int(found[name])
         for name in ("STAGES", "TILE_ROWS", "TILE_K", "BLOCK_M", "BLOCK_N", "CLUSTER")
     )
-    assert SHARED_BYTES["products"] == stages * 3 * rows * k + 1024
+    assert stages * 3 * rows * k + 1024 == launcher._SHARED_BYTES
     assert cluster * block_m == block_n == launcher._SIDE
     assert (k, 128 + 2 * 128) == (hopper.LINE, launcher._THREADS)
     assert f"__launch_bounds__({launcher._THREADS}, 1)" in text

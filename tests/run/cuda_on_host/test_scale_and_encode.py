@@ -4,22 +4,27 @@ import numpy as np
 import pytest
 
 from tests.support.cases import cases
+from tests.support.cuda.host_device import HostDevice
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
+from twom_dist.kernels.cuda import tuning
+from twom_dist.kernels.cuda.at_once import fits, rows_of_block
 from twom_dist.moduli import residue_system, scaling_rule
 
 REFERENCE = get_engine("reference")
+# Of a block on sm_90.
+SHARED = 227 << 10
 
 
 def method_for(dtype: str, method: str = "2m") -> str:
     return method if dtype.startswith("complex") else "real"
 
 
-def assert_stages_agree(calls, operands, system) -> None:
+def assert_stages_agree(calls, operands, system, limit=SHARED) -> None:
     k = operands[0][0].shape[1]
     rule = scaling_rule(system, k)
-    found = calls.scale_and_encode(operands, system, rule)
+    found = calls.scale_and_encode(operands, system, rule, limit)
     for (x, conjugate), (exponents, planes) in zip(operands, found, strict=True):
         largest = REFERENCE.largest_exponents(x)
         sums = REFERENCE.square_sums(x, largest, rule.norm_bits)
@@ -39,6 +44,39 @@ def test_operands_of_every_shape(calls, shape):
     system = residue_system("2m", 16)
     assert_stages_agree(calls, [(x, False), (y, True)], system)
     assert_stages_agree(calls, [(np.asfortranarray(x), True)], system)
+
+
+@pytest.mark.parametrize("limit", [16 << 10, 64 << 10, 99 << 10, SHARED])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_blocks_of_any_number_of_rows(calls, dtype, limit):
+    x, y = (random_matrix(rows, 600, dtype, 2.0, rows) for rows in (9, 5))
+    x[3, 599], x[4], y[1, 130] = np.inf, 0, np.nan
+    system = residue_system(method_for(dtype), 2)
+    operands = [(x, True), (np.asfortranarray(y), False)]
+    assert_stages_agree(calls, operands, system, limit)
+    assert_stages_agree(calls, [(y, False), (np.asfortranarray(x), False)], system)
+
+
+@pytest.mark.parametrize("kilobytes", [99, 163, 227])
+def test_shared_memory_keeps_rows_of_the_largest_products_at_once(kilobytes):
+    limit, most = kilobytes << 10, tuning.LARGEST_AT_ONCE
+    for dtype in map(np.dtype, DTYPES):
+        for across in (False, True):
+            chosen = {}
+            for k in range(128, most + 1, 128):
+                rows, kept = rows_of_block(across, k, dtype.itemsize, limit)
+                assert rows * k * dtype.itemsize <= kept <= limit - (5 << 10)
+                assert not across or rows * dtype.itemsize >= 32
+                chosen[k] = rows
+            assert list(chosen.values()) == sorted(chosen.values(), reverse=True)
+            assert chosen[128] == (8 if across else 4)
+
+
+@pytest.mark.parametrize(("capability", "k"), [(75, 1024), (86, 2048), (90, 2048)])
+def test_longer_rows_than_a_block_can_keep_are_told(capability, k):
+    device = HostDevice(None, capability)
+    assert fits(device, k)
+    assert fits(device, 2048) == (k == 2048)
 
 
 @cases("layout", LAYOUTS)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tests.support.cuda.host import HostKernels
 from twom_dist.kernels.cuda import tables
+from twom_dist.kernels.cuda.at_once import rows_of_block
 from twom_dist.kernels.cuda.launch import group_grid, square_grid, triangle_arg
 from twom_dist.kernels.cuda.sources import module_for
 from twom_dist.moduli import ZERO_ROW, Mirror, ResidueSystem, ScalingRule
@@ -151,14 +152,19 @@ class Calls:
         operands: Sequence[tuple[np.ndarray, bool]],
         system: ResidueSystem,
         rule: ScalingRule,
+        limit: int = 227 << 10,
     ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Exponents and planes, padded, of one operand or two and their conjugates."""
-        k = operands[0][0].shape[1]
+        """Exponents and planes, padded, of one operand or two and their conjugates.
+
+        `limit`: bytes of shared memory that a block can have.
+        """
+        k, shared = operands[0][0].shape[1], 0
         k_padded, counts, args, out = 128 * ceil(k, 128), [], [], []
         with ExitStack() as stack:
             for x, conjugate in operands:
                 across = abs(x.strides[0]) < abs(x.strides[1])
-                own, rows = (8 if across else 4), 64 * ceil(len(x), 64)
+                own, kept = rows_of_block(across, k_padded, x.itemsize, limit)
+                shared, rows = max(shared, kept), 64 * ceil(len(x), 64)
                 shape = len(system.planes), rows, k_padded
                 planes = stack.enter_context(guarded(shape, np.int8))
                 exponents = stack.enter_context(guarded((len(x),), i32))
@@ -173,7 +179,7 @@ class Calls:
             args += [np.uint64(rule.leading), i32(rule.norm_bits)]
             module = module_for("scale_and_encode", operands[0][0].dtype, system)
             grid = (sum(counts), 1, 1)
-            self.kernels.launch(module, "scale_and_encode", grid, LINE, args)
+            self.kernels.launch(module, "scale_and_encode", grid, LINE, args, shared)
         return out
 
     def requantise(

@@ -131,11 +131,19 @@ class DeferredDevice(HostDevice):
         self.synchronize()
         return found
 
-    def launch(self, module: Any, name: str, grid: Any, block: Any, args: Any) -> None:
+    def launch(
+        self,
+        module: Any,
+        name: str,
+        grid: Any,
+        block: Any,
+        args: Any,
+        shared: int = 0,
+    ) -> None:
         """Launch a kernel."""
 
         def run(*args: Any) -> None:
-            HostDevice.launch(self, module, name, grid, block, args)
+            HostDevice.launch(self, module, name, grid, block, args, shared)
 
         self._launch(run, *args)
 

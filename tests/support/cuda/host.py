@@ -41,6 +41,7 @@ _OPTIONS = (
 _SIGNATURE = re.compile(
     r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(([^)]*)\)'
 )
+_DYNAMIC = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
 _QUALIFIERS = ("const", "*", "__grid_constant__")
 _TYPES = {
     "int8": np.int8,
@@ -109,7 +110,9 @@ extern "C" unsigned int launch_{name}(const unsigned int* shape, char* data,
   if (find_arguments({name}, data) != size) return ~0u;
   undefined_line = 0;
   loads = 0;
+  guard_shared(shape[6]);
   FOR_EACH(blockIdx, gridDim) {block}(thread_of_{name});
+  check_shared(shape[6], __LINE__);
   return undefined_line;
 }}
 """
@@ -153,6 +156,7 @@ def host_text(module: Module, extra: str = "", specialised: bool = False) -> str
     kernels = parse_kernels(module).items()
     text = source_of(module) if specialised else text_of(module.family)
     text = text.replace(_RING, _HOST_RING)
+    text = _DYNAMIC.sub(r"\1* const \2 = (\1*)dynamic_shared;", text)
     if module.constants is not None and not specialised:
         text = _variables(module.constants) + text
     # Coroutines take time: for those alone that wait for one another.
@@ -196,6 +200,7 @@ class HostKernels:
         grid: Sequence[int],
         block: Sequence[int],
         args: Sequence[Any],
+        shared: int = 0,
     ) -> None:
         """Run every thread of a launch, one after the other.
 
@@ -204,7 +209,7 @@ class HostKernels:
         for parameter, given in zip(parse_kernels(module)[name], args, strict=True):
             _check(name, parameter, given)
         data = pack(args, lambda x: x.ctypes.data)
-        self.launch_packed(module, name, grid, block, data)
+        self.launch_packed(module, name, grid, block, data, shared)
 
     def launch_packed(
         self,
@@ -213,13 +218,14 @@ class HostKernels:
         grid: Sequence[int],
         block: Sequence[int],
         data: bytes | bytearray,
+        shared: int = 0,
     ) -> None:
         """Run a launch whose arguments are packed as the kernel's signature says."""
         with self._lock:
             library = self._library(module)
-            shape = np.array([*grid, *block], np.uint32)
-            assert shape.size == 6, f"{name}: grid {grid}, block {block}"
-            assert np.prod(shape[3:]) <= _threads(module, name), f"{name}: {block}"
+            shape = np.array([*grid, *block, shared], np.uint32)
+            assert shape.size == 7, f"{name}: grid {grid}, block {block}"
+            assert np.prod(shape[3:6]) <= _threads(module, name), f"{name}: {block}"
             assert (shape[1:3] <= 65535).all(), f"{name}: grid {grid}"
             own = _aligned(np.frombuffer(data, np.uint8))
             run = getattr(library, f"launch_{name}")

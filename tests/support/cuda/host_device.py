@@ -14,7 +14,7 @@ from tests.support.cuda.host import HostKernels
 from twom_dist.kernels.cuda.engine import CudaEngine
 from twom_dist.kernels.cuda.hopper import TENSOR_MAP
 from twom_dist.kernels.cuda.launch import Parts, part_offsets
-from twom_dist.kernels.cuda.sources import Module
+from twom_dist.kernels.cuda.sources import DYNAMIC_FAMILIES, Module
 from twom_dist.kernels.cuda.tuning import Element, tuning_for
 
 POISON = 0xA5
@@ -122,6 +122,7 @@ class HostDevice:
         grid: Sequence[int],
         block: Sequence[int],
         args: Sequence[Any],
+        shared: int = 0,
     ) -> None:
         """Run every thread."""
         assert min(*grid, *block) > 0, f"{name}: empty launch {grid} x {block}"
@@ -130,7 +131,9 @@ class HostDevice:
                 # Residues and planes: rows are read by words.
                 assert t.ndim < 3 or t.ctypes.data % 16 == t.strides[1] % 16 == 0
         self.launched.append(name)
-        self.kernels.launch(module, name, grid, block, args)
+        assert shared == 0 or module.family in DYNAMIC_FAMILIES
+        assert shared <= self.shared_bytes()
+        self.kernels.launch(module, name, grid, block, args, shared)
 
     def launch_packed(
         self,
@@ -139,10 +142,11 @@ class HostDevice:
         grid: Sequence[int],
         block: Sequence[int],
         data: bytes | bytearray,
+        shared: int = 0,
     ) -> None:
         """Run every thread of a launch that a script repeats."""
         self.launched.append(name)
-        self.kernels.launch_packed(module, name, grid, block, data)
+        self.kernels.launch_packed(module, name, grid, block, data, shared)
 
     def multiply_int8(self, x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
         """Multiply integers below 2^31."""
@@ -184,6 +188,11 @@ class HostDevice:
         """Give what a test says is free."""
         self.asked += 1
         return self.free
+
+    def shared_bytes(self) -> int:
+        """Give that of the capability (CUDA C++ Programming Guide)."""
+        kilobytes = {75: 64, 80: 163, 86: 99, 89: 99, 120: 99}
+        return kilobytes.get(self._capability, 227) << 10
 
     def multiprocessors(self) -> int:
         """Give fewer than large products have blocks."""

@@ -165,6 +165,21 @@ static inline double __uint2double_rn(unsigned int x) { return (double)x; }
 
 static unsigned int undefined_line;
 
+// --- shared memory of a size that a launch says; beyond it nobody may write ------------
+
+#define LARGEST_SHARED (228 << 10)
+alignas(128) static unsigned char dynamic_shared[2 * LARGEST_SHARED];
+
+static void guard_shared(unsigned int size) {
+  memset(dynamic_shared + size, 0xA5, sizeof dynamic_shared - size);
+}
+
+static void check_shared(unsigned int size, unsigned int line) {
+  for (unsigned int i = size; i < sizeof dynamic_shared; ++i) {
+    if (dynamic_shared[i] != 0xA5) undefined_line = line;
+  }
+}
+
 #pragma GCC visibility push(hidden)
 extern "C" {
 struct SourceLocation {

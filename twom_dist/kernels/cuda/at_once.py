@@ -17,6 +17,11 @@ from .launch import Device, Parts, lies_across, remember, strides
 from .products import multiply_fused
 from .sources import module_for
 
+# What the threads of a block of scale_and_encode.cu read at a time; bytes of shared
+# memory that a block takes beside: two words a thread, and what CUDA reserves.
+_GROUPS, _BESIDE = 4 * 256, 2 * 8 * 256 + 1024
+_SECTOR = 32
+
 _ABSENT = (
     None,
     None,
@@ -94,34 +99,67 @@ def _scale_and_encode(
     shifted = shifts is not None
     module = module_for("scale_and_encode", x.dtype, system, shifted=shifted)
     k, k_padded = x.shape[1], own[0].shape[2]
-    blocks, first = _operand(x, e, conjugate[0], own[0])
-    count, second, outs = blocks, _ABSENT, (None, None)
+    limit = device.shared_bytes()
+    blocks, kept, first = _operand(x, e, conjugate[0], own[0], limit)
+    count, shared, second, outs = blocks, kept, _ABSENT, (None, None)
     if len(own) == 4:
-        more, second = _operand(y, f, conjugate[1], own[2])
-        count, outs = blocks + more, (own[2], own[3])
+        more, kept, second = _operand(y, f, conjugate[1], own[2], limit)
+        count, shared, outs = blocks + more, max(shared, kept), (own[2], own[3])
     args = (
         *(*first, own[0], own[1], *second, *outs),
         *_rule_args(blocks, k, k_padded, rule),
     )
-    device.launch(module, "scale_and_encode", (count, 1, 1), (256, 1, 1), args)
+    grid, block = (count, 1, 1), (256, 1, 1)
+    device.launch(module, "scale_and_encode", grid, block, args, shared)
 
 
 def _operand(
-    x: Array, shifts: Array | None, conjugate: bool, planes: Array
-) -> tuple[int, tuple[Any, ...]]:
-    """Count an operand's blocks, and list its arguments except the outputs."""
-    across, padded_rows, k_padded = lies_across(x), planes.shape[1], planes.shape[2]
-    blocks, args = _operand_args(len(x), across, conjugate, padded_rows, k_padded)
-    return blocks, (x, shifts, args[0], *strides(x), *args[1:])
+    x: Array, shifts: Array | None, conjugate: bool, planes: Array, limit: int
+) -> tuple[int, int, tuple[Any, ...]]:
+    """Count an operand's blocks and what one keeps; list arguments except outputs."""
+    across, (_, *padded) = lies_across(x), planes.shape
+    given = len(x), across, conjugate, *padded, x.itemsize, limit
+    blocks, kept, args = _operand_args(*given)
+    return blocks, kept, (x, shifts, args[0], *strides(x), *args[1:])
 
 
 @remember
 def _operand_args(
-    rows: int, across: bool, conjugate: bool, padded_rows: int, k_padded: int
-) -> tuple[int, tuple[Any, ...]]:
-    own = tuning.ROWS_ACROSS if across else tuning.ROWS_ALONG
+    rows: int,
+    across: bool,
+    conjugate: bool,
+    padded_rows: int,
+    k_padded: int,
+    itemsize: int,
+    limit: int,
+) -> tuple[int, int, tuple[Any, ...]]:
+    own, kept = rows_of_block(across, k_padded, itemsize, limit)
     sizes = np.int64(rows), *map(np.int32, (conjugate, across, own))
-    return padded_rows // own, (*sizes, np.int64(padded_rows * k_padded))
+    return padded_rows // own, kept, (*sizes, np.int64(padded_rows * k_padded))
+
+
+@remember
+def rows_of_block(
+    across: bool, k_padded: int, itemsize: int, limit: int
+) -> tuple[int, int]:
+    """Choose the rows of a block of scale_and_encode.cu, and count the bytes it keeps.
+
+    As many as leave room for `tuning.BLOCKS_AT_ONCE` blocks; at least one, or across
+    those that share a sector of 32 bytes.
+    """
+    rows, least = tuning.ROWS_ALONG, 1
+    if across:
+        rows, least = tuning.ROWS_ACROSS, _SECTOR // itemsize
+    while True:
+        kept = align(k_padded * rows, _GROUPS) * itemsize
+        if rows == least or tuning.BLOCKS_AT_ONCE * (kept + _BESIDE) <= limit:
+            return rows, kept
+        rows //= 2
+
+
+def fits(device: Device, k: int) -> bool:
+    """Tell whether a block can keep rows, of any dtype and layout."""
+    return _SECTOR * align(k, _GROUPS) + _BESIDE <= device.shared_bytes()
 
 
 @remember

@@ -18,11 +18,12 @@ from .cublas import FLOAT16, INT8, multiply
 from .hopper import cubin_of, map_planes
 from .launch import Parts, Triple, part_offsets
 from .packing import Arguments, pack
-from .sources import HOPPER_FAMILIES, SHARED_BYTES, Module, source_of
+from .sources import DYNAMIC_FAMILIES, HOPPER_FAMILIES, Module, source_of
 from .streams import Streams, current_device
 from .tuning import Element, tuning_for
 
-_MAX_DYNAMIC_SHARED_SIZE = 8
+# Enumerators of cuda.h: CU_FUNC_ATTRIBUTE_...
+_SHARED_SIZE, _MAX_DYNAMIC_SHARED_SIZE = 1, 8
 
 # The oldest with dp4a and int8 tensor cores (Turing).
 OLDEST_CAPABILITY = 75
@@ -43,18 +44,21 @@ def _module(module: Module) -> Any:
 
 @cache
 def _function(module: Module, name: str, device: int) -> Any:
-    if module.family not in HOPPER_FAMILIES:
-        # What RawKernel looks up in each of its calls.
-        return _module(module).get_function(name).kernel
     from cupy.cuda import driver
     from cupy.cuda.function import Module as Loaded
 
-    loaded = Loaded()
-    loaded.load(cubin_of(module))
-    function = loaded.get_function(name)
-    # More than 48 KiB has to be asked for.
-    shared = SHARED_BYTES[module.family]
-    driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SHARED_SIZE, shared)
+    if module.family in HOPPER_FAMILIES:
+        loaded = Loaded()
+        loaded.load(cubin_of(module))
+        function = loaded.get_function(name)
+    else:
+        # What RawKernel looks up in each of its calls.
+        function = _module(module).get_function(name).kernel
+    if module.family in DYNAMIC_FAMILIES:
+        # More than 48 KiB has to be asked for.
+        own = driver.funcGetAttribute(_SHARED_SIZE, function.ptr)
+        most = _properties(device)["sharedMemPerBlockOptin"] - own
+        driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SHARED_SIZE, most)
     return function
 
 
@@ -180,10 +184,11 @@ class CudaDevice(Streams):
         grid: Triple,
         block: Triple,
         args: Sequence[Any],
+        shared: int = 0,
     ) -> None:
         """Launch a kernel; scalars come as NumPy scalars of the parameters' types."""
         data = pack(args, partial(_address, device=current_device()))
-        self.launch_packed(module, name, grid, block, data)
+        self.launch_packed(module, name, grid, block, data, shared)
 
     def launch_packed(
         self,
@@ -192,12 +197,13 @@ class CudaDevice(Streams):
         grid: Triple,
         block: Triple,
         data: bytes | bytearray,
+        shared: int = 0,
     ) -> None:
         """Launch a kernel whose arguments are packed."""
         from cupy.cuda import driver, get_current_stream
 
         function = _function(module, name, current_device())
-        shared, stream = SHARED_BYTES.get(module.family, 0), get_current_stream().ptr
+        stream = get_current_stream().ptr
         # No pointers to parameters: the driver finds all of them in the last argument.
         given = 0, self._arguments.set(data)
         driver.launchKernel(function.ptr, *grid, *block, shared, stream, *given)
@@ -238,6 +244,10 @@ class CudaDevice(Streams):
         import cupy
 
         return room.free_bytes(cupy)
+
+    def shared_bytes(self) -> int:
+        """Shared memory that a block of the current device can have."""
+        return int(_properties(current_device())["sharedMemPerBlockOptin"])
 
     def multiprocessors(self) -> int:
         """Count the multiprocessors of the current device."""

@@ -19,7 +19,7 @@ template <> struct Format<double> {
 typedef Format<REAL>::Pair Pair;
 typedef Format<REAL>::Bits Bits;
 
-struct Element {
+struct alignas(PARTS * sizeof(REAL)) Element {
   REAL part[PARTS];
 };
 
@@ -188,8 +188,8 @@ __device__ __forceinline__ Element load_element(const Operand& own, const Strip&
 
 // How the threads of a pass that writes K-major bytes lie on its rows x k output: four
 // neighbours along k a thread, blocks of 256 on rows_of_block rows, the grid
-// one-dimensional. Along: a warp covers 1 row x 32 groups. Across: 4 rows x 8 groups,
-// whole 32-byte sectors both ways where rows are neighbours in memory.
+// one-dimensional. Along: a warp covers 1 row x 32 groups. Across: 4 rows x 8 groups, or
+// 2 x 16: whole 32-byte sectors both ways where rows are neighbours in memory.
 struct Group {
   int64 row, first;
 };
@@ -203,8 +203,9 @@ __device__ __forceinline__ Place locate_in_block(int32 across, uint32 row_count)
   uint32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   Place place = {threadIdx.x / (256 / row_count), threadIdx.x % (256 / row_count)};
   if (across) {
-    place.row = (lane & 3) + 4 * (warp % (row_count / 4));
-    place.group = (lane >> 2) + 8 * (warp / (row_count / 4));
+    uint32 down = row_count < 4 ? row_count : 4, bands = row_count / down;
+    place.row = lane % down + down * (warp % bands);
+    place.group = lane / down + 32 / down * (warp / bands);
   }
   return place;
 }

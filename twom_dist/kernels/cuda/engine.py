@@ -15,7 +15,7 @@ from ..fallbacks import column_exponents as columns_of_stack
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from . import finish, norms, tables, tuning
-from .at_once import multiply_at_once
+from .at_once import fits, multiply_at_once
 from .decode import decode_residues
 from .device import open_device
 from .encoded import CudaEncoded
@@ -90,6 +90,7 @@ class CudaEngine(CudaLook):
         tile = limits.mb, limits.nb, limits.kb
         small = fused and not two and tile == shape
         small = small and max(tile) <= tuning.LARGEST_AT_ONCE
+        small = small and fits(self.device, limits.kb)
         if small and choose_levels(self.device, system, shape) == 0:
             steady = needed <= unasked_bytes(self.device)
             own = self.multiply_at_once

@@ -60,8 +60,12 @@ class Device(Protocol):
         grid: Triple,
         block: Triple,
         args: Sequence[Any],
+        shared: int = 0,
     ) -> None:
-        """Launch a kernel: arrays, None, and NumPy scalars of the parameters' types."""
+        """Launch a kernel: arrays, None, and NumPy scalars of the parameters' types.
+
+        `shared`: bytes of shared memory that a block takes beside its kernel's own.
+        """
         ...
 
     def multiply_int8(self, x: Array, y: Array, sums: Array) -> None:
@@ -79,6 +83,7 @@ class Device(Protocol):
         grid: Triple,
         block: Triple,
         data: bytes | bytearray,
+        shared: int = 0,
     ) -> None:
         """Launch a kernel whose arguments `packing` has packed."""
         ...
@@ -97,6 +102,10 @@ class Device(Protocol):
 
     def free_bytes(self) -> int | None:
         """Count what can still be allocated, or None where nobody can tell."""
+        ...
+
+    def shared_bytes(self) -> int:
+        """Shared memory that a block can have."""
         ...
 
     def multiprocessors(self) -> int:

@@ -16,6 +16,8 @@ from .sources import module_for
 
 # In products.cu: the side that a cluster of two blocks makes, and threads of a block.
 _SIDE, _THREADS = 256, 384
+# The stages of ring.cuh, and what aligns them.
+_SHARED_BYTES = 4 * 3 * 128 * 128 + 1024
 
 
 def multiply_fused(
@@ -63,9 +65,8 @@ def launch_products(
     )
     clusters = count * len(jobs) * _count_squares(*shape, triangle)
     grid = 2 * min(clusters, device.multiprocessors() // 2)
-    device.launch(
-        module_for("products"), "products", (grid, 1, 1), (_THREADS, 1, 1), args
-    )
+    module, block = module_for("products"), (_THREADS, 1, 1)
+    device.launch(module, "products", (grid, 1, 1), block, args, _SHARED_BYTES)
 
 
 @remember

@@ -2,9 +2,8 @@
 //
 // Macros: those of encode.cuh. What norms.cu and encode.cu do in six launches, for rows
 // that hold all of k. A block owns whole rows and passes over them three times, for the
-// largest magnitude, the square sum and the planes; it must move 3 sizeof(element) +
-// planes bytes an element, of which the second and third reading come from L2 while the
-// rows of all blocks at work fit there.
+// largest magnitude, the square sum and the planes. Shared memory keeps what the first
+// pass reads: sizeof(element) + planes bytes an element move.
 #include "encode.cuh"
 #include "norms.cuh"
 
@@ -28,20 +27,29 @@ struct Rule {
   uint64 leading;
 };
 
-// The largest, or the sum, of what the threads of a row hold; `held` once a block.
+template <bool SUM>
+__device__ __forceinline__ uint64 combine(uint64 a, uint64 b) {
+  return SUM ? a + b : a > b ? a : b;
+}
+
+// The largest, or the sum, of what the threads of a row hold: by 16 of them, then by each,
+// alike for those of a row. `held` once a block.
 template <bool SUM>
 __device__ __forceinline__ uint64 combine_row(uint64 own, uint64 (&held)[256],
                                               Place place, uint32 group_count) {
   uint64* row = held + place.row * group_count;
   row[place.group] = own;
   __syncthreads();
-  uint64 whole = 0;
-  // Alike for the threads of a row: broadcasts.
-#pragma unroll 8
-  for (uint32 group = 0; group < group_count; ++group) {
-    uint64 other = row[group];
-    whole = SUM ? whole + other : other > whole ? other : whole;
+  if (place.group < 16) {
+    for (uint32 group = place.group + 16; group < group_count; group += 16) {
+      own = combine<SUM>(own, row[group]);
+    }
+    row[place.group] = own;
   }
+  __syncthreads();
+  uint64 whole = 0;
+#pragma unroll
+  for (uint32 group = 0; group < 16; ++group) whole = combine<SUM>(whole, row[group]);
   return whole;
 }
 
@@ -49,6 +57,8 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
                                             int64 k_padded, Rule rule,
                                             uint64 (&magnitudes)[256],
                                             uint64 (&squares)[256]) {
+  // A thread's own: four for each group of its row, 256 apart.
+  extern __shared__ Element kept[];
   uint32 row_count = given.rows_of_block, group_count = 256 / row_count;
   Place place = locate_in_block(given.across, row_count);
   int64 row = (int64)block * row_count + place.row;
@@ -57,31 +67,35 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
   int32 begin = 4 * place.group, step = 4 * group_count;
   Element element[4];
   Bits largest = 0;
+  Element* own = kept + threadIdx.x;
 #pragma unroll 2
-  for (int64 first = begin; first < own_k; first += step) {
+  for (int32 first = begin; first < k_padded; first += step, own += 1024) {
     load_group(element, x, first, own_k, given.k_stride, given.shifts);
 #pragma unroll
-    for (int32 c = 0; c < 4; ++c) largest = larger_bits(element[c], largest);
+    for (int32 c = 0; c < 4; ++c) {
+      largest = larger_bits(element[c], largest);
+      own[256 * c] = element[c];
+    }
   }
   uint64 bits =
       combine_row<false>(widen_bits(largest), magnitudes, place, group_count);
   int32 e = bits == 0 ? ZERO_ROW : exponent_of(bits);
   bool masked = is_sentinel(e);
-  if (masked) own_k = 0;
   uint64 total = 0;
-#pragma unroll 2
-  for (int64 first = begin; first < own_k; first += step) {
-    load_group(element, x, first, own_k, given.k_stride, given.shifts);
+  own = kept + threadIdx.x;
+  for (int32 first = begin; first < k && !masked; first += step, own += 1024) {
 #pragma unroll
-    for (int32 c = 0; c < 4; ++c) total += square_of(element[c], rule.norm_bits - e);
+    for (int32 c = 0; c < 4; ++c) total += square_of(own[256 * c], rule.norm_bits - e);
   }
   total = combine_row<true>(total, squares, place, group_count);
   int32 s =
       choose_exponent(e, (int64)total, rule.power, rule.leading, rule.norm_bits);
   if (row < given.rows && place.group == 0) given.exponents[row] = s;
   int8* out = given.out + row * k_padded;
-  for (int64 first = begin; first < k_padded; first += step) {
-    load_group(element, x, first, own_k, given.k_stride, given.shifts);
+  own = kept + threadIdx.x;
+  for (int32 first = begin; first < k_padded; first += step, own += 1024) {
+#pragma unroll
+    for (int32 c = 0; c < 4; ++c) element[c] = masked ? Element{} : own[256 * c];
     encode_group(element, masked ? 0 : s, given.conjugate, out + first,
                  given.plane_stride);
   }

@@ -53,6 +53,7 @@ class Launch:
     block: Triple
     data: bytes
     holes: tuple[Hole, ...]
+    shared: int
 
 
 @dataclass
@@ -83,9 +84,8 @@ class Script:
                 else:
                     found = device.map_planes(address, hole.planes).tobytes()
                     data[hole.at : hole.at + len(found)] = found
-            device.launch_packed(
-                launch.module, launch.name, launch.grid, launch.block, data
-            )
+            of = launch.module, launch.name, launch.grid, launch.block
+            device.launch_packed(*of, data, launch.shared)
         return out
 
 
@@ -161,9 +161,10 @@ class Recorder:
         grid: Triple,
         block: Triple,
         args: Sequence[Any],
+        shared: int = 0,
     ) -> None:
         """Launch, and write down where addresses belong."""
-        self._device.launch(module, name, grid, block, args)
+        self._device.launch(module, name, grid, block, args, shared)
         script = self.script
         if script is None:
             return
@@ -176,10 +177,18 @@ class Recorder:
                 self.script = None
                 return
         data = pack(args, self._device.address)
-        script.launches.append(Launch(module, name, grid, block, data, tuple(holes)))
+        launch = Launch(module, name, grid, block, data, tuple(holes), shared)
+        script.launches.append(launch)
 
 
-_QUESTIONS = ("capability", "multiprocessors", "element", "total_bytes", "address")
+_QUESTIONS = (
+    "capability",
+    "multiprocessors",
+    "element",
+    "total_bytes",
+    "address",
+    "shared_bytes",
+)
 
 
 class Scripts:

@@ -43,10 +43,10 @@ _CONSTANTS = {
 }
 # Those that may shift columns: two modules of each, since most products shift none.
 SHIFTED_FAMILIES = ("norms", "encode", "scale_and_encode")
-# Those written for Hopper's own instructions: sm_90a and no other; and the bytes of
-# shared memory of a block: the stages of ring.cuh and what aligns them.
+# Those written for Hopper's own instructions: sm_90a and no other.
 HOPPER_FAMILIES = ("products",)
-SHARED_BYTES = {"products": 4 * 3 * 128 * 128 + 1024}
+# Those whose blocks take shared memory of a size that a launch says.
+DYNAMIC_FAMILIES = ("products", "scale_and_encode")
 
 _INCLUDE = re.compile(r'^#include "([\w.]+)"\n', re.MULTILINE)
 _KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(')

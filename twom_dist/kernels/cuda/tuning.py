@@ -97,10 +97,13 @@ SMALLEST_UPDATE_TILE = 2048
 ROWS_ALONG, ROWS_ACROSS = 4, 8
 
 # Largest m, n and k of products that take four launches in place of twelve: 0.26 ms in
-# place of 0.62 at 1024 on an H200, and 0.82 in place of 1.06 at 2048. Three passes over
-# rows read no more than the separate ones do, and less where the rows at work fit L2:
-# 32 MB at 1024.
+# place of 0.62 at 1024 on an H200, and 0.82 in place of 1.06 at 2048, when three passes
+# read the rows.
 LARGEST_AT_ONCE = 2048
+
+# Blocks of these products whose rows a multiprocessor keeps, so that some read while
+# others write: what the registers allow. Not measured.
+BLOCKS_AT_ONCE = 4
 
 # Sizes 1 / (1/m + 1/n + 1/k) from which one level and two levels of Winograd's
 # algorithm pay, and bytes of quarters that are made before the next products' take
