@@ -1,12 +1,14 @@
 """The decode kernel against the reference."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from tests.support.cases import cases
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda.tables import decode_table
+from twom_dist.kernels.cuda.tables import decode_constants, decode_table
 from twom_dist.moduli import (
     NAN_ROW,
     NONFINITE_ROW,
@@ -186,7 +188,35 @@ def test_every_exponent_is_reached(calls):
         assert_integers_agree(calls, values, system, exponent)
 
 
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein", "real"])
+METHODS = ("2m", "3m", "4m", "hybrid", "eisenstein", "real")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_quotients_of_integers_are_near_enough(method):
+    """The bounds that digits.cuh counts on, for every system."""
+    for count in range(1, len(available_moduli(method)) + 1):
+        system = residue_system(method, count)
+        m, b, digits = system.modulus_product, system.digit_bits, system.num_digits
+        shift, place = dict(decode_constants(system).numbers)["TOP_SHIFT"], digits - 1
+        assert 37 <= b <= 45
+        assert 64 * system.num_products <= 1 << (51 - b)
+        assert m >= Fraction(2) ** (place * b - 1)
+        unit = Fraction(2) ** (place * b - shift)
+        assert 1 << 44 <= m / unit < 1 << 45
+        factor = Fraction(decode_table(system)[digits + 2])
+        assert factor.denominator == 1
+        assert factor <= 1 << 62
+        largest = (1 << (51 - b)) + (1 << (52 - b))  # quotient and LIFT
+        wrong = largest * abs(factor / (unit * 2**106 / m) - 1) + Fraction(1, 1 << 42)
+        if digits > 1:
+            wrong += unit / m
+            below = sum(Fraction(1 << 52) * (1 << t * b) for t in range(digits - 2))
+            wrong += below / m
+        assert wrong < Fraction(1, 1 << 20)
+        assert m / Fraction(2) - system.capacity >= m * Fraction(1, 1 << 20)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_every_sum_of_digits_is_exact(method):
     """Sums of combined residues, with 2^52 the bound that quotients count on."""
     bounds = {"2m": (2, 2), "3m": (2, 3), "4m": (2, 2), "real": (1,)}
