@@ -60,10 +60,10 @@ def operand(x: np.ndarray) -> tuple[Any, ...]:
 def strips(x: np.ndarray, across: bool, span: int) -> tuple[int, tuple[Any, ...]]:
     """Blocks of a reduction, and the operand that it takes."""
     blocks = ceil(x.shape[0], 32 if across else 8) * ceil(x.shape[1], span)
-    return blocks, (*operand(x), i64(span), i32(across))
+    return blocks, (*operand(x), i64(span), i32(across), i64(0))
 
 
-ABSENT = (None, *[i64(0)] * 4, i64(1), i32(0))
+ABSENT = (None, *[i64(0)] * 4, i64(1), i32(0), i64(0))
 
 
 class Calls:
@@ -320,7 +320,7 @@ class Calls:
         grid = blocks, 1, 1
         with guarded((16,), np.uint64) as sums:
             sums[:] = 0
-            args = (*args, i32(16), sums)
+            args = (*args[:-1], i32(16), sums)
             module = module_for("fingerprint", x.dtype)
             self.kernels.launch(module, "fingerprint", grid, WARP, args)
         return int(sums.sum(dtype=np.uint64))

@@ -11,7 +11,6 @@ import numpy as np
 
 from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
-from ..fallbacks import column_exponents as columns_of_stack
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from . import finish, norms, tables, tuning
@@ -26,7 +25,7 @@ from .kept import SharedPlanes
 from .launch import (
     LARGEST_STACK,
     Device,
-    by_rows,
+    count_matrices,
     group_grid,
     lies_across,
     listed,
@@ -108,28 +107,21 @@ class CudaEngine(CudaLook):
 
     def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-        found = norms.largest_exponents(self.device, by_rows(x), shifts)
-        return found.reshape(x.shape[:-1])
+        return norms.largest_exponents(self.device, x, shifts)
 
     def column_exponents(self, x: Array, largest: Array) -> Array:
         """Find the extreme exponents of the parts of each column that are not 0."""
-        if x.ndim > 2:
-            return columns_of_stack(x, largest)
         return norms.column_exponents(self.device, x, largest)
 
     def square_sums(
         self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
     ) -> Array:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
-        args = by_rows(x), largest.reshape(-1), norm_bits, shifts
-        return norms.square_sums(self.device, *args).reshape(x.shape[:-1])
+        return norms.square_sums(self.device, x, largest, norm_bits, shifts)
 
     def choose_exponents(self, largest: Array, sums: Array, rule: ScalingRule) -> Array:
         """Apply the rule to each row."""
-        found = norms.choose_exponents(
-            self.device, largest.reshape(-1), sums.reshape(-1), rule
-        )
-        return found.reshape(largest.shape)
+        return norms.choose_exponents(self.device, largest, sums, rule)
 
     def fingerprint(self, x: Array) -> int:
         """Sum mixed words, each weighted by its place; waits for the device."""
@@ -156,7 +148,8 @@ class CudaEngine(CudaLook):
         """Quantise and write the planes, alike for both sides."""
         (*stack, rows, k), count = x.shape, len(system.planes)
         x, padded = listed(x), (align(rows, ROW_GROUP), align(k, LINE))
-        shape = count, len(x) * padded[0], padded[1]
+        matrices = count_matrices(x)
+        shape = count, matrices * padded[0], padded[1]
         planes = self.device.empty(shape, np.int8)
         if planes.size:
             grid, block, last = group_grid(*padded, lies_across(x))
@@ -167,7 +160,8 @@ class CudaEngine(CudaLook):
             )
             shifted = shifts is not None
             module = module_for("encode", x.dtype, system, shifted=shifted)
-            self.device.launch(module, "encode", (grid[0], len(x), 1), block, args)
+            grid = grid[0], matrices, 1
+            self.device.launch(module, "encode", grid, block, args)
         return CudaEncoded(rows, k, planes, tuple(range(count)), tuple(stack))
 
     def reorder(self, encoded: CudaEncoded, planes: tuple[int, ...]) -> CudaEncoded:

@@ -9,6 +9,7 @@ from ...typing import Array, Uplo
 from .launch import (
     Device,
     closing_args,
+    count_matrices,
     fill_grid,
     flag_args,
     listed,
@@ -70,7 +71,7 @@ def mark_nonfinite(
         )
         module = module_for("fill", x.dtype)
         grid, block = fill_grid(m, n)
-        grid = over_stack(grid, len(x))
+        grid = over_stack(grid, count_matrices(x))
         device.launch(module, "mark_nonfinite", grid, block, args)
     return CudaFill(marks, rows, columns)
 
@@ -97,7 +98,8 @@ def fill_nonfinite(
     )
     module = module_for("fill", out.dtype)
     grid, block = fill_grid(m, n)
-    device.launch(module, "fill_nonfinite", over_stack(grid, len(out)), block, args)
+    grid = over_stack(grid, count_matrices(out))
+    device.launch(module, "fill_nonfinite", grid, block, args)
 
 
 def fill_product(

@@ -8,6 +8,7 @@ from ...typing import Array, Uplo
 from .launch import (
     Device,
     closing_args,
+    count_matrices,
     listed,
     operand_args,
     over_stack,
@@ -59,7 +60,7 @@ def mirror_tile(device: Device, tile: Array, conjugate: bool) -> Array:
         last = np.int32(conjugate), out, stack_stride(tile)
         module = module_for("tile", tile.dtype)
         grid, block = square_grid(m, n)
-        grid = over_stack(grid, len(tile))
+        grid = over_stack(grid, count_matrices(tile))
         device.launch(module, "mirror_tile", grid, block, (*operand_args(tile), *last))
     return out
 

@@ -165,14 +165,14 @@ def stack_stride(x: Array) -> Any:
     return np.int64(x.strides[0] // x.itemsize if x.ndim > 2 else 0)
 
 
+def count_matrices(x: Array) -> int:
+    """Count the matrices of a stack; 1 if it is none."""
+    return prod(x.shape[:-2])
+
+
 def listed(x: Array) -> Array:
-    """View (..., rows, columns) as (matrices, rows, columns), or copy."""
-    return x.reshape(prod(x.shape[:-2]), *x.shape[-2:])
-
-
-def by_rows(x: Array) -> Array:
-    """View (..., rows, columns) as one matrix of all rows, or copy."""
-    return x.reshape(prod(x.shape[:-1]), x.shape[-1])
+    """View (..., rows, columns) with one axis or none in front, or copy."""
+    return x if x.ndim <= 3 else x.reshape(count_matrices(x), *x.shape[-2:])
 
 
 def tall(x: Array) -> Array:

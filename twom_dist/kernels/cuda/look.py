@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from ...typing import Array
 from ..survey import Surveyed
 from . import bounds, norms
-from .launch import Device, by_rows
+from .launch import Device
 
 
 class CudaLook:
@@ -17,9 +17,7 @@ class CudaLook:
         self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
     ) -> tuple[Array, Array]:
         """Sum squares and magnitudes of each row."""
-        args = by_rows(x), largest.reshape(-1), norm_bits, shifts
-        squares, totals = norms.row_sums(self.device, *args)
-        return squares.reshape(largest.shape), totals.reshape(largest.shape)
+        return norms.row_sums(self.device, x, largest, norm_bits, shifts)
 
     def error_sums(
         self, x: Array, exponents: Array, bits: int, shifts: Array | None = None

@@ -1,33 +1,38 @@
 // Norm pass: largest exponent, square sum and scaling exponent of each row, and extreme
-// exponents of each column; of two operands at once.
+// exponents of each column; of two operands at once, of stacks one matrix for each z.
 //
 // Macros: REAL, PARTS, SHIFTED. The two passes over x must each move sizeof(element) rows k
 // bytes; reductions are strips of registers and one atomic a thread, order-free and
 // exact. Integers throughout: 8 instructions a part, whatever the device's double rate.
 #include "norms.cuh"
 
-// The operands are x and y; without y its sizes are 0 and its span is 1.
+// The operands are x and y; without y its sizes are 0 and its span is 1. What is written
+// is contiguous: largest[z, row], sums[kind, z, row], extremes[z, kind, column].
 
 // largest[row] = max(largest[row], exponents of its parts), filled with ZERO_ROW before;
 // sums[i, row] = 0, i < kinds, for the kernel that adds to them, unless they are null.
 extern "C" __global__ void __launch_bounds__(256)
 largest_exponents(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
-                  int64 x_k_stride, int64 x_span, int32 x_across, const REAL* y,
-                  int64 y_rows, int64 y_k, int64 y_row_stride, int64 y_k_stride,
-                  int64 y_span, int32 y_across, const int32* x_shifts,
+                  int64 x_k_stride, int64 x_span, int32 x_across,
+                  int64 x_stack_stride, const REAL* y, int64 y_rows, int64 y_k,
+                  int64 y_row_stride, int64 y_k_stride, int64 y_span, int32 y_across,
+                  int64 y_stack_stride, const int32* x_shifts,
                   const int32* y_shifts, int32* x_largest, int32* y_largest,
                   int32 kinds, uint64* x_sums, uint64* y_sums) {
   Operand own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
   uint32 block = blockIdx.x;
   if (!claim_block(block, own)) {
     own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
+    x_stack_stride = y_stack_stride;
     x_shifts = y_shifts;
     x_largest = y_largest;
     x_sums = y_sums;
   }
+  own.x += PARTS * (blockIdx.z * x_stack_stride);
   Strip strip = locate_strip(own, block);
+  int64 row = blockIdx.z * own.rows + strip.row, count = gridDim.z * own.rows;
   if (strip.leads && x_sums != nullptr) {
-    for (int32 i = 0; i < kinds; ++i) x_sums[i * own.rows + strip.row] = 0;
+    for (int32 i = 0; i < kinds; ++i) x_sums[i * count + row] = 0;
   }
   Bits own_largest = 0;
 #pragma unroll 4
@@ -36,7 +41,7 @@ largest_exponents(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
     own_largest = larger_bits(element, own_largest);
   }
   if (own_largest != 0) {
-    atomicMax(x_largest + strip.row, exponent_of(widen_bits(own_largest)));
+    atomicMax(x_largest + row, exponent_of(widen_bits(own_largest)));
   }
 }
 
@@ -48,7 +53,8 @@ __device__ __forceinline__ void add_squares(const Operand& own, const Strip& str
                                             const int32* shifts, const int32* largest,
                                             int32 norm_bits, uint64* sums) {
   if (strip.first >= strip.last) return;
-  int32 e = largest[strip.row];
+  int64 row = blockIdx.z * own.rows + strip.row;
+  int32 e = largest[row];
   if (is_sentinel(e)) return;
   uint64 squares = 0;
   uint32 magnitudes = 0;  // a thread takes less than 2^11 elements
@@ -59,8 +65,8 @@ __device__ __forceinline__ void add_squares(const Operand& own, const Strip& str
     squares += square;
     if (KINDS == 2) magnitudes += magnitude_of(square);
   }
-  if (squares != 0) atomicAdd(sums + strip.row, squares);
-  if (magnitudes != 0) atomicAdd(sums + own.rows + strip.row, (uint64)magnitudes);
+  if (squares != 0) atomicAdd(sums + row, squares);
+  if (magnitudes != 0) atomicAdd(sums + gridDim.z * own.rows + row, (uint64)magnitudes);
 }
 
 // For each column, a row of the transposed operand: the largest exponent less that of the
@@ -70,6 +76,8 @@ __device__ __forceinline__ void find_extremes(const Operand& own, const Strip& s
                                               const int32* others, int32* extremes) {
   // The exponent of the smallest normal number.
   const int32 least = sizeof(REAL) == 4 ? -125 : -1021;
+  others += blockIdx.z * own.k;
+  extremes += blockIdx.z * 3 * own.rows;
   Bits high = 0, low = ~(Bits)0;
   int32 relative = ZERO_ROW;
 #pragma unroll 4
@@ -103,13 +111,16 @@ __device__ __forceinline__ void find_extremes(const Operand& own, const Strip& s
 // with ZERO_ROW before; either may be null. Blocks as of these four, one after the other.
 extern "C" __global__ void __launch_bounds__(256)
 sums_and_extremes(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
-                  int64 x_k_stride, int64 x_span, int32 x_across, const REAL* y,
-                  int64 y_rows, int64 y_k, int64 y_row_stride, int64 y_k_stride,
-                  int64 y_span, int32 y_across, int64 x_column_span,
+                  int64 x_k_stride, int64 x_span, int32 x_across,
+                  int64 x_stack_stride, const REAL* y, int64 y_rows, int64 y_k,
+                  int64 y_row_stride, int64 y_k_stride, int64 y_span, int32 y_across,
+                  int64 y_stack_stride, int64 x_column_span,
                   int64 y_column_span, const int32* x_shifts, const int32* y_shifts,
                   const int32* x_largest, const int32* y_largest,
                   int32 norm_bits, int32 kinds, uint64* x_sums, uint64* y_sums,
                   int32* x_extremes, int32* y_extremes) {
+  x += PARTS * (blockIdx.z * x_stack_stride);
+  y += PARTS * (blockIdx.z * y_stack_stride);
   Operand x_own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
   Operand y_own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
   uint32 block = blockIdx.x;
@@ -139,12 +150,14 @@ sums_and_extremes(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
 // zeroed before, nothing added to rows that are not finite.
 extern "C" __global__ void __launch_bounds__(256)
 error_sums(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-           int64 span, int32 across, const int32* shifts, const int32* exponents,
-           double unit, uint64* sums) {
+           int64 span, int32 across, int64 stack_stride, const int32* shifts,
+           const int32* exponents, double unit, uint64* sums) {
+  x += PARTS * (blockIdx.z * stack_stride);
   Operand own = {x, rows, k, row_stride, k_stride, span, across};
   Strip strip = locate_strip(own, blockIdx.x);
   if (strip.first >= strip.last) return;
-  int32 e = exponents[strip.row];
+  int64 row = blockIdx.z * rows + strip.row;
+  int32 e = exponents[row];
   if (is_sentinel(e)) return;
   double one = power_of_two(e >> 1), two = power_of_two(e - (e >> 1));
   uint64 total = 0;
@@ -160,7 +173,7 @@ error_sums(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
       total += (uint64)error * (uint64)error;
     }
   }
-  if (total != 0) atomicAdd(sums + strip.row, total);
+  if (total != 0) atomicAdd(sums + row, total);
 }
 
 // out[row * k + c] = the leading half of the float32 that is nearest to

@@ -12,18 +12,21 @@ from .launch import (
     Device,
     Parts,
     Triple,
+    count_matrices,
     lies_across,
     line_grid,
+    listed,
     operand_args,
     remember,
     size_args,
+    stack_stride,
     strip_grid,
     tile_grid,
 )
 from .sources import Module, module_for
 
 _FILL = ZERO_ROW & 0xFF
-_ABSENT = (None, *map(np.int64, (0, 0, 0, 0, 1)), np.int32(0))
+_ABSENT = (None, *map(np.int64, (0, 0, 0, 0, 1)), np.int32(0), np.int64(0))
 
 
 def survey(
@@ -51,19 +54,19 @@ def survey(
 
 @remember
 def _survey_parts(
-    shapes: tuple[tuple[int, int], ...], totals: bool, columns: bool
+    shapes: tuple[tuple[int, ...], ...], totals: bool, columns: bool
 ) -> Parts:
     """List what one allocation holds."""
-    parts: list[Any] = [((rows,), np.int32) for rows, _ in shapes]
-    parts += [((1 + totals, rows), np.int64) for rows, _ in shapes]
+    parts: list[Any] = [(shape[:-1], np.int32) for shape in shapes]
+    parts += [((1 + totals, *shape[:-1]), np.int64) for shape in shapes]
     if columns:
-        parts += [((3, k), np.int32) for _, k in shapes]
+        parts += [((*shape[:-2], 3, shape[-1]), np.int32) for shape in shapes]
     return tuple(parts)
 
 
 def largest_exponents(device: Device, x: Array, shifts: Array | None) -> Array:
     """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-    largest = device.filled((x.shape[0],), np.int32, _FILL)
+    largest = device.filled(x.shape[:-1], np.int32, _FILL)
     if x.size:
         _find_largest(device, [x], [shifts], [largest], [])
     return largest
@@ -92,7 +95,7 @@ def _sum_rows(
     shifts: Array | None,
     kinds: int,
 ) -> Array:
-    sums = device.filled((kinds, x.shape[0]), np.int64)
+    sums = device.filled((kinds, *x.shape[:-1]), np.int64)
     if x.size:
         _sum_and_look(device, [x], [shifts], [largest], norm_bits, [sums], [])
     return sums
@@ -100,7 +103,7 @@ def _sum_rows(
 
 def column_exponents(device: Device, x: Array, largest: Array) -> Array:
     """Find the extreme exponents of the parts of each column that are not 0."""
-    extremes = device.filled((3, x.shape[1]), np.int32, _FILL)
+    extremes = device.filled((*x.shape[:-2], 3, x.shape[-1]), np.int32, _FILL)
     if x.size:
         _sum_and_look(device, [x], [], [largest], 0, [], [extremes])
     return extremes
@@ -116,8 +119,8 @@ def _find_largest(
     """Take the maximum with `largest`, and set `sums` to 0."""
     blocks, block, args = _list_operands(operands)
     args = (*args, *_pair(shifts), *_pair(largest), _kinds(sums), *_pair(sums))
-    module = _module(operands[0], shifts)
-    device.launch(module, "largest_exponents", (blocks, 1, 1), block, args)
+    grid = blocks, 1, count_matrices(operands[0])
+    device.launch(_module(operands[0], shifts), "largest_exponents", grid, block, args)
 
 
 def _sum_and_look(
@@ -131,13 +134,13 @@ def _sum_and_look(
 ) -> None:
     """Add to `sums`, and take the maximum with `extremes`, where they are given."""
     blocks, block, args = _list_operands(operands)
-    grids = [strip_grid(*x.shape[::-1], not lies_across(x)) for x in operands]
+    grids = [strip_grid(*x.shape[:-3:-1], not lies_across(x)) for x in operands]
     total = (blocks if sums else 0) + (sum(x[0] for x in grids) if extremes else 0)
     spans = size_args(grids[0][2], grids[-1][2])
     args = (*args, *spans, *_pair(shifts), *_pair(largest), np.int32(norm_bits))
     args += (_kinds(sums), *_pair(sums), *_pair(extremes))
-    module = _module(operands[0], shifts)
-    device.launch(module, "sums_and_extremes", (total, 1, 1), block, args)
+    grid = total, 1, count_matrices(operands[0])
+    device.launch(_module(operands[0], shifts), "sums_and_extremes", grid, block, args)
 
 
 def _list_operands(operands: Sequence[Array]) -> tuple[int, Triple, tuple[Any, ...]]:
@@ -145,13 +148,20 @@ def _list_operands(operands: Sequence[Array]) -> tuple[int, Triple, tuple[Any, .
     args: list[Any] = []
     blocks = 0
     for x in operands:
-        across = lies_across(x)
-        count, block, span = strip_grid(*x.shape, across)
-        args += (*operand_args(x), np.int64(span), np.int32(across))
+        count, block, own = _operand(x)
+        args += own
         blocks += count
     if len(operands) == 1:
         args += _ABSENT
     return blocks, block, tuple(args)
+
+
+def _operand(x: Array) -> tuple[int, Triple, tuple[Any, ...]]:
+    """Count the blocks of each matrix of an operand; their threads, and arguments."""
+    x, across = listed(x), lies_across(x)
+    blocks, block, span = strip_grid(*x.shape[-2:], across)
+    args = *operand_args(x), np.int64(span), np.int32(across), stack_stride(x)
+    return blocks, block, args
 
 
 def _module(x: Array, shifts: Sequence[Array | None]) -> Module:
@@ -175,8 +185,7 @@ def choose_exponents(
     device: Device, largest: Array, sums: Array, rule: ScalingRule
 ) -> Array:
     """Apply the rule to each row."""
-    rows = len(largest)
-    out = device.empty((rows,), np.int32)
+    rows, out = largest.size, device.empty(largest.shape, np.int32)
     if rows > 0:
         args = (
             *(largest, sums, np.int64(rows), np.int32(rule.power)),
@@ -191,14 +200,12 @@ def error_sums(
     device: Device, x: Array, exponents: Array, bits: int, shifts: Array | None
 ) -> Array:
     """Sum the squares of what is rounded away."""
-    sums = device.filled((len(x),), np.int64)
+    sums = device.filled(x.shape[:-1], np.int64)
     if x.size:
-        across = lies_across(x)
-        blocks, block, span = strip_grid(*x.shape, across)
-        args = *operand_args(x), np.int64(span), np.int32(across), shifts, exponents
-        args = *args, np.float64(2.0**bits), sums
-        module = _module(x, [shifts])
-        device.launch(module, "error_sums", (blocks, 1, 1), block, args)
+        blocks, block, args = _operand(x)
+        args = *args, shifts, exponents, np.float64(2.0**bits), sums
+        grid = blocks, 1, count_matrices(x)
+        device.launch(_module(x, [shifts]), "error_sums", grid, block, args)
     return sums
 
 
