@@ -137,11 +137,15 @@ def count_launches(device: Any, capability: int) -> Counts:
     """
     rng = np.random.default_rng(0)
     x = rng.random((48, 40)) + 1j * rng.random((48, 40))
+    stack = np.stack([x] * 3)
     cases: dict[str, Callable[[], Any]] = {
         "gemm": lambda: td.gemm(x, x, op_b="C", num_moduli=16),
         "gemm by default": lambda: td.gemm(x, x, op_b="C"),
         "herk": lambda: td.herk(x, num_moduli=16),
-        "herk of a stack": lambda: td.herk(np.stack([x] * 3), num_moduli=16),
+        "gemm of a stack": lambda: td.gemm(stack, stack, op_b="C", num_moduli=16),
+        "gemm of a stack by default": lambda: td.gemm(stack, stack, op_b="C"),
+        "herk of a stack": lambda: td.herk(stack, num_moduli=16),
+        "herk of a stack by default": lambda: td.herk(stack),
     }
     found = {}
     for name, run in cases.items():

@@ -7,21 +7,36 @@ from ..typing import Array
 
 
 class Surveyed(NamedTuple):
-    """Findings of the stages of `Engine`, for one operand.
+    """Findings of the stages of `Engine`, for one operand, which may be a stack.
 
     Attributes
     ----------
-    largest_exponents : (rows,) int32
-    squares : (rows,) int64
-    totals : (rows,) int64, or None
+    largest_exponents : (..., rows) int32
+    squares : (..., rows) int64
+    totals : (..., rows) int64, or None
         Both of `row_sums`.
-    column_exponents : (3, k) int32, or None
+    column_exponents : (..., 3, k) int32, or None
     """
 
     largest_exponents: Array
     squares: Array
     totals: Array | None = None
     column_exponents: Array | None = None
+
+
+class Summary(NamedTuple):
+    """Numbers that decide about each matrix of a stack, on the host.
+
+    Attributes
+    ----------
+    cosines : (sides, count) float64
+        The smallest of `stack_summary.find_cosines` of the rows of each matrix, and 1.
+    columns : (3, count) int64, or None
+        From `stack_summary.sum_columns`, where columns were looked at.
+    """
+
+    cosines: Array
+    columns: Array | None
 
 
 class Survey(Protocol):
@@ -40,8 +55,8 @@ class Survey(Protocol):
 
         Parameters
         ----------
-        operands : sequence of (rows, k)
-            No dimension is 0.
+        operands : sequence of (..., rows, k)
+            No dimension is 0; the same axes in front.
         norm_bits : int
             Of `Engine.square_sums`.
         totals : bool
@@ -49,7 +64,7 @@ class Survey(Protocol):
         columns : bool
             Whether to look at columns, as they are without shifts.
         shifts : sequence of (k,) int32, optional
-            One for each operand.
+            One for each operand; none for stacks.
 
         Returns
         -------
@@ -101,6 +116,33 @@ class Looks(Protocol):
         -------
         (rows,) int64
             Exact; 0 for rows that are not finite. Sums of tiles add.
+        """
+        ...
+
+    def summarise(self, found: Sequence[Surveyed], k: int) -> Summary:
+        """Find the smallest cosines of stacks' matrices, and sums of their columns.
+
+        `found`: of (count, rows) and (count, 3, k), of op(A), and of op(B)^T unless
+        that is the same. By one wait for the device.
+        """
+        ...
+
+    def largest_errors(
+        self, operands: Sequence[Array], exponents: Sequence[Array], bits: int
+    ) -> Array:
+        """Find the largest of `error_sums` of the rows of each matrix.
+
+        Parameters
+        ----------
+        operands : sequence of (count, rows, k)
+            One or two.
+        exponents : sequence of (count, rows) int32
+        bits : int
+            As for `error_sums`.
+
+        Returns
+        -------
+        (count,) int64, on the host
         """
         ...
 
@@ -220,7 +262,7 @@ class Looks(Protocol):
 
         Returns
         -------
-        (count,) float32
+        (count,) float32, on the host
             Within ``(k + 8) 2^-23`` of itself and k 2^-60, and at most 1; of rows that
             have finite entries other than 0.
         """

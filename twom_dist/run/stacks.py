@@ -11,10 +11,11 @@ import numpy as np
 from ..errors import PlanError
 from ..kernels.family import deliver, namespace
 from ..kernels.room import empty
+from ..moduli import norm_bits
 from ..problem.problem import Problem
 from ..tiles import program
 from ..tiles.blocks import cast
-from ..tiles.interpreter import Found, Line, lines
+from ..tiles.interpreter import Found, Line, lines, strips
 from ..tiles.look.certain import certain_systems
 from ..tiles.look.measured import Measured
 from ..tiles.spec import SIDES, Spec, as_rows, load_engine
@@ -132,7 +133,7 @@ def _compute_piece(
         # Each matrix takes shifts of its own.
         return list(range(len(a)))
     ex = eager.Views(a, b, eager.whole((*out.shape[1:], spec.k)), spec)
-    measured = {x: program.measure(ex, spec, x)[0] for x in lines(ex, spec)}
+    measured = _measure(ex, spec)
     if not spec.by_entries:
         _multiply(a, b, c, spec, measured, out)
         return []
@@ -154,6 +155,18 @@ def _compute_piece(
         _multiply(left, right, beside, settled, own, tiles)
         out[places] = tiles
     return alone
+
+
+def _measure(ex: eager.Views, spec: Spec) -> dict[Line, Measured]:
+    """Measure the rows of a stack, and its columns if they decide about anything."""
+    own, survey = [*lines(ex, spec)], load_engine(spec).survey
+    if survey is None:
+        columns = spec.equilibrate
+        return {x: program.measure(ex, spec, x, columns=columns)[0] for x in own}
+    rows = [strips(ex, x, None)[0].view(0, spec) for x in own]
+    bits, totals = norm_bits(spec.k), spec.by_entries
+    found = survey(rows, bits, totals=totals, columns=spec.equilibrate)
+    return {x: Measured(*y) for x, y in zip(own, found, strict=True)}
 
 
 def _multiply(

@@ -4,7 +4,7 @@ Stages make all decisions that depend on the entries of the matrices, so that ea
 products, graphs and plans all run these lines, each with an `Interpreter` of its own.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..typing import Cell
@@ -40,8 +40,7 @@ def look(ex: Looking, spec: Spec) -> Found:
     shifts: Shifts = None
     seen: Mapping[Line, Any] = {}
     if spec.equilibrate:
-        scan = stages.scan_strip
-        seen = {x: measure(ex, spec, x, scan=scan) for x in lines(ex, spec)}
+        seen = {x: measure(ex, spec, x, columns=True) for x in lines(ex, spec)}
         shifts, seen = ex.decide(choose_shifts(ex, spec, seen), seen)
     if not spec.by_entries:
         return Found(spec, shifts)
@@ -57,12 +56,14 @@ def measure(
     line: Line,
     shifts: Shifts = None,
     before: Any = None,
-    scan: Callable[..., Any] = stages.row_sums,
+    columns: bool = False,
 ) -> tuple[Value, list[Value]]:
     """Find the largest exponents over all of k, then exact sums.
 
-    Returns findings for whole rows and for each strip; `before`: those without shifts.
+    Returns findings for whole rows and for each strip; `before`: those without shifts;
+    `columns`: whether to look at columns, too.
     """
+    scan = stages.scan_strip if columns else stages.row_sums
     again = () if shifts is None else ("shifted",)
     rows, whole = strips(ex, line, shifts), None
     old = [None] * len(rows) if before is None else before[1]

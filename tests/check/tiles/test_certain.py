@@ -29,8 +29,9 @@ def test_cosines_that_pairs_find_are_inside(dtype, k):
     largest = engine.largest_exponents(x)
     known = Measured(largest, *engine.row_sums(x, largest, norm_bits(k)))
     spec = of_arrays(*td.syrk.ask(x[0])[:2], None, None).spec
-    seen = [certain.Seen(x, known, find_cosines(known, k))]
-    least, most, told = certain._bound_cosines(seen, 1.0, spec)
+    smallest = find_cosines(known, k).min(axis=1)
+    seen, ends = [certain.Seen(x, known)], (smallest, smallest)
+    least, most, told = certain._bound_cosines(seen, ends, 1.0, spec)
     places = np.tril_indices(5)
     for i in np.flatnonzero(told):
         own = known.take(i)

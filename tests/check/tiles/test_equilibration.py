@@ -11,8 +11,9 @@ from tests.support.strategies import DTYPES, random_matrix, spread_pair
 from twom_dist.errors import ArgumentError, PlanError
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.reference.rounding import shift_columns
+from twom_dist.kernels.stack_summary import sum_columns
 from twom_dist.moduli import ZERO_ROW
-from twom_dist.tiles.look.equilibration import choose_shifts
+from twom_dist.tiles.look.equilibration import GAIN, choose_shifts, may_gain
 
 
 def exponents(x):
@@ -137,3 +138,23 @@ def test_the_plan_counts_the_tasks_and_nothing_is_read_for_no_result():
     assert len(keys) == td.plan(td.gemm, a, b, equilibrate=True).num_tasks
     empty = td.gemm(a, b, alpha=0, equilibrate=True)
     assert len(empty.__dask_graph__().to_dict()) == 9
+
+
+def test_what_gains_is_marked_among_the_matrices_of_a_stack():
+    rng, gains = np.random.default_rng(0), 0
+    for k in (1, 2, 7, 300):
+        # The factor by which the norms gain is about GAIN, or far from it.
+        spread = rng.integers(-5, 1, (200, 2, k)) * rng.integers(0, 9, (200, 1, 1))
+        spread[rng.random(spread.shape) < 0.1] = ZERO_ROW
+        spread[:, :, 0] = 0
+        marked = may_gain(sum_columns(spread[:, 0], spread[:, 1]), k)
+        for one, may in zip(spread, marked, strict=True):
+            ends = [np.stack([x, x, -x]).astype(np.int32) for x in one]
+            found = choose_shifts(*ends, "float64")
+            both = 2.0 ** one.sum(axis=0)[(one != ZERO_ROW).all(axis=0)]
+            norms = [(4.0 ** x[x != ZERO_ROW]).sum() for x in one]
+            gain = np.sqrt(np.prod(norms)) / both.sum()
+            assert may or found is None
+            assert not may or gain > GAIN * (1 - 2.0**-20)
+            gains += found is not None
+    assert 100 < gains < 700

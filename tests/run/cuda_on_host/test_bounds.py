@@ -5,9 +5,11 @@ import pytest
 
 from tests.support.bounds import SHAPES, assert_bounds_agree, random_magnitudes
 from tests.support.cuda.operands import LAYOUTS
-from tests.support.strategies import DTYPES, spread_matrix
+from tests.support.strategies import DTYPES, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import bounds
+from twom_dist.kernels.survey import Surveyed
+from twom_dist.moduli import NONFINITE_ROW, ZERO_ROW
 
 REFERENCE = get_engine("reference")
 
@@ -69,6 +71,47 @@ def test_smallest_cosines_of_pieces_of_a_stack(engine, monkeypatch, m, n, k):
     assert found.dtype == np.float32
     assert found == pytest.approx(expected, rel=(k + 8) * 2.0**-23)
     assert found[2] == 1
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_summary_of_stacks_is_that_of_the_reference(engine, dtype, columns):
+    x, y = (
+        np.stack([spread_matrix(rows + i, 75, dtype)[i:] for i in range(3)])
+        for rows in (5, 300)
+    )
+    x[1, 1], x[1, :, 3], y[1, 2, 3], y[2] = 0, 0, np.nan, 0
+    for operands in ([x], [y, x], [x, x[:, :, ::-1]]):
+        found = engine.survey(operands, 20, totals=True, columns=columns)
+        expected = []
+        for own, t in zip(found, operands, strict=True):
+            expected.append(Surveyed(*stages(t, columns)))
+            for one, other in zip(own, expected[-1], strict=True):
+                assert other is None or (one == other).all()
+        own = engine.summarise(found, 75)
+        other = REFERENCE.summarise(expected, 75)
+        assert (own.cosines == other.cosines).all()
+        assert own.cosines.min() < 0.9
+        assert (own.columns == other.columns).all() if columns else not own.columns
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_largest_errors_of_stacks_are_those_of_the_reference(engine, dtype):
+    x, y = (
+        np.stack([random_matrix(rows, 40, dtype, 1.0, seed) for seed in range(3)])
+        for rows in (3, 270)
+    )
+    x[2], y[2], y[0, 1, 1] = 0, 0, np.inf
+    for operands in ([y], [x, y], [y, x]):
+        exponents = []
+        for t in operands:
+            largest = REFERENCE.largest_exponents(t)
+            own = np.where(largest == ZERO_ROW, 0, 7 - largest)
+            exponents.append(np.where(largest == NONFINITE_ROW, largest, own))
+        found = engine.largest_errors(operands, exponents, 20)
+        expected = REFERENCE.largest_errors(operands, exponents, 20)
+        assert found.tolist() == expected.tolist()
+        assert found[2] == 0 < found.min(where=[True, True, False], initial=2**62)
 
 
 def stages(x, columns):

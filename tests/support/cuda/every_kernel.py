@@ -53,6 +53,9 @@ def calls_of_every_kernel() -> Iterator[Call]:
     yield td.gemm, [A, B], {"method": "eisenstein"}
     yield td.gemm, [np.eye(37), np.eye(37)], {}
     yield td.gemm, [np.stack([np.eye(37)] * 2), np.eye(37)], {}
+    rng = np.random.default_rng(0)
+    E = rng.random((2, 40, 40)) + 1j * rng.random((2, 40, 40))
+    yield td.gemm, [E, E], {}
     D = np.ldexp(1.0, np.arange(37) % 20)
     yield td.gemm, [A * D, B / D[:, None]], {"num_moduli": 3, "equilibrate": True}
     for dtype in ("complex64", "float64"):

@@ -122,6 +122,7 @@ static inline double __hiloint2double(int high, int low) {
 
 static inline double __dadd_rn(double x, double y) { return x + y; }
 static inline double __dmul_rn(double x, double y) { return x * y; }
+static inline double __ddiv_rn(double x, double y) { return x / y; }
 static inline double __fma_rn(double x, double y, double z) {
   return __builtin_fma(x, y, z);
 }

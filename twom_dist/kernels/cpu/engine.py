@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW, ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
+from .. import stack_summary
 from ..at_hand import fetch, variant
 from ..family import Family
 from ..finish import mirror_tile, scale_and_add
@@ -51,6 +53,8 @@ class CpuEngine:
     fetch, variant = staticmethod(fetch), staticmethod(variant)
     row_sums = staticmethod(row_sums)
     error_sums = staticmethod(error_sums)
+    summarise = staticmethod(stack_summary.summarise)
+    largest_errors = staticmethod(partial(stack_summary.largest_errors, error_sums))
     magnitudes = staticmethod(magnitudes)
     multiply_digits = staticmethod(multiply_digits)
     find_open = staticmethod(find_open)

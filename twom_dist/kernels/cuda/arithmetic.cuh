@@ -8,6 +8,11 @@ typedef unsigned int uint32;
 typedef long long int64;
 typedef unsigned long long uint64;
 
+// twom_dist.moduli: exponents of rows without a nonzero, with an Inf, with a NaN.
+#define ZERO_ROW ((int32)0xC0C0C0C0)
+#define NONFINITE_ROW (1 << 30)
+#define NAN_ROW (NONFINITE_ROW + 1)
+
 // The residue of raw in the low byte: raw - rint(raw / p) p, symmetric.
 //
 // raw < 2^23 read as a float is the subnormal raw 2^-149; with inverse = 2^126 / p the

@@ -1,5 +1,5 @@
 // Products of magnitudes: their leading digits, sums and largest terms of some pairs, and
-// the smallest sum of a matrix.
+// the smallest sum of a matrix; and what sums of rows and columns say of a matrix.
 #include "arithmetic.cuh"
 
 // floor(x 2^bits), bits >= 7: x is (128 + its low 7 bits) 2^(field - 134), below 2. A
@@ -71,6 +71,77 @@ bound_pairs(const uint16* x, const uint16* y, int64 k, int64 count, const int64*
   }
   if (total != 0) atomicAdd(sums + p, total);
   if (largest != 0) atomicMax(terms + p, largest);
+}
+
+// The bits of the smallest cosine that a thread finds among the rows of a matrix, and of
+// 1: of total / sqrt(square k) (1 - 2^-48), double operations that round each by itself.
+// Bits of numbers that are not negative are in their order.
+__device__ __forceinline__ uint64 smallest_cosine(const int64* squares,
+                                                  const int64* totals, int64 rows,
+                                                  int64 k) {
+  double margin = __hiloint2double(0x3FEFFFFF, (int32)0xFFFFFFE0u), smallest = 1;
+  for (int64 row = threadIdx.x; row < rows; row += 256) {
+    if (squares[row] == 0) continue;
+    double square = __dmul_rn(__ll2double_rn(squares[row]), __ll2double_rn(k));
+    double cosine = __ddiv_rn(__ll2double_rn(totals[row]), __dsqrt_rn(square));
+    cosine = __dmul_rn(cosine, margin);
+    smallest = cosine < smallest ? cosine : smallest;
+  }
+  return (uint64)__double_as_longlong(smallest);
+}
+
+// 2^e for e <= 0, in units of 2^-bits, rounded up.
+__device__ __forceinline__ uint64 count_units(int32 e, int32 bits) {
+  return (uint64)1 << (e + bits > 0 ? e + bits : 0);
+}
+
+// cosines[side, z] = the smallest of the rows of matrix z of both operands; sums[i, z] =
+// sum(2^(2 a)), sum(2^(2 b)), sum(2^(a + b)) over the columns that are not 0, a and b
+// being extremes[z, 0, column] of norms.cu. One block a matrix; the second operand may be
+// missing, its rows be none, and the extremes be null.
+extern "C" __global__ void __launch_bounds__(256)
+summarise(const int64* x_squares, const int64* x_totals, int64 x_rows,
+          const int64* y_squares, const int64* y_totals, int64 y_rows,
+          const int32* x_extremes, const int32* y_extremes, int64 k, int32 bits,
+          double* cosines, uint64* sums) {
+  __shared__ uint64 found[5];
+  uint64 z = blockIdx.z, count = gridDim.z;
+  if (threadIdx.x < 5) found[threadIdx.x] = threadIdx.x < 3 ? 0 : ~(uint64)0;
+  __syncthreads();
+  atomicMin(found + 3, smallest_cosine(x_squares + z * x_rows, x_totals + z * x_rows,
+                                       x_rows, k));
+  atomicMin(found + 4, smallest_cosine(y_squares + z * y_rows, y_totals + z * y_rows,
+                                       y_rows, k));
+  if (x_extremes != nullptr) {
+    uint64 own[3] = {0, 0, 0};
+    for (int64 c = threadIdx.x; c < k; c += 256) {
+      int32 a = x_extremes[z * 3 * k + c], b = y_extremes[z * 3 * k + c];
+      bool some = a != ZERO_ROW, others = b != ZERO_ROW;
+      if (some) own[0] += count_units(2 * a, bits);
+      if (others) own[1] += count_units(2 * b, bits);
+      if (some && others) own[2] += count_units(a + b, bits);
+    }
+    for (int32 i = 0; i < 3; ++i) atomicAdd(found + i, own[i]);
+  }
+  __syncthreads();
+  if (threadIdx.x < 3 && sums != nullptr) {
+    sums[threadIdx.x * count + z] = found[threadIdx.x];
+  }
+  if (threadIdx.x == 3 || (threadIdx.x == 4 && y_rows > 0)) {
+    double cosine = __longlong_as_double((int64)found[threadIdx.x]);
+    cosines[(threadIdx.x - 3) * count + z] = cosine;
+  }
+}
+
+// largest[z] = the largest of x[z, 0 ... m] and y[z, 0 ... n], zeroed before.
+extern "C" __global__ void __launch_bounds__(256)
+largest_sums(const uint64* x, int64 m, const uint64* y, int64 n, uint64* largest) {
+  x += blockIdx.z * m;
+  y += blockIdx.z * n;
+  uint64 found = 0;
+  for (int64 i = threadIdx.x; i < m; i += 256) found = x[i] > found ? x[i] : found;
+  for (int64 i = threadIdx.x; i < n; i += 256) found = y[i] > found ? y[i] : found;
+  if (found != 0) atomicMax(largest + blockIdx.z, found);
 }
 
 #define SIDE 64

@@ -8,8 +8,7 @@ import numpy as np
 
 from ...moduli import ZERO_ROW
 from ...typing import Array
-from ..fallbacks import unit_rows
-from ..family import namespace
+from . import norms
 from .int8_gemm import LARGEST_K, align, largest_k
 from .launch import LARGEST_STACK, Device, size_args, tile_grid
 from .sources import module_for
@@ -123,18 +122,19 @@ def smallest_cosines(
     of_y: tuple[Array, Array],
     bits: int,
 ) -> Array:
-    """Multiply all pairs of rows, of norm 1, and keep the smallest."""
-    xp = namespace(x)
-    left = unit_rows(x, *of_x, bits, left_out=np.nan)
-    right = left if y is x else unit_rows(y, *of_y, bits, left_out=np.nan)
-    (count, m, k), n = left.shape, right.shape[1]
+    """Multiply all pairs of rows, of norm 1, and keep the smallest; and fetch them."""
+    (count, m, k), n = x.shape, y.shape[1]
     # As floats they are above every cosine.
     found = device.filled((count,), np.uint32, 0x7F)
     squares = -(-m // _SIDE) * -(-n // _SIDE)
     for lo in range(0, count if m * n * k else 0, LARGEST_STACK):
         part = slice(lo, lo + LARGEST_STACK)
-        grid = squares, 1, min(LARGEST_STACK, count - lo)
-        sizes = np.int64(n), np.int64(k)
-        args = left[part], np.int64(m), right[part], *sizes, found[part]
+        left = norms.unit_rows(device, x[part], of_x[0][part], of_x[1][part], bits)
+        right = left
+        if y is not x:
+            own = of_y[0][part], of_y[1][part]
+            right = norms.unit_rows(device, y[part], *own, bits)
+        grid, sizes = (squares, 1, len(left)), (np.int64(n), np.int64(k))
+        args = left, np.int64(m), right, *sizes, found[part]
         device.launch(module_for("bounds"), "smallest_sums", grid, (256, 1, 1), args)
-    return xp.minimum(found.view(np.float32), np.float32(1))
+    return np.minimum(device.fetch([found])[0].view(np.float32), np.float32(1))

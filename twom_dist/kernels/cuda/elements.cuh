@@ -2,11 +2,6 @@
 // (interleaved), any strides, counted in elements.
 #include "arithmetic.cuh"
 
-// twom_dist.moduli: exponents of rows without a nonzero, with an Inf, with a NaN.
-#define ZERO_ROW ((int32)0xC0C0C0C0)
-#define NONFINITE_ROW (1 << 30)
-#define NAN_ROW (NONFINITE_ROW + 1)
-
 template <class T> struct Format;
 template <> struct Format<float> {
   typedef float2 Pair;

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from ...typing import Array
-from ..survey import Surveyed
-from . import bounds, norms
+from ..survey import Summary, Surveyed
+from . import bounds, norms, stack_summary
 from .launch import Device
 
 
@@ -37,6 +37,16 @@ class CudaLook:
         """Find all of these in two launches."""
         given = operands, norm_bits, totals, columns, shifts or ()
         return norms.survey(self.device, *given)
+
+    def summarise(self, found: Sequence[Surveyed], k: int) -> Summary:
+        """Find the numbers of all matrices by one launch and one wait."""
+        return stack_summary.summarise(self.device, found, k)
+
+    def largest_errors(
+        self, operands: Sequence[Array], exponents: Sequence[Array], bits: int
+    ) -> Array:
+        """Sum the errors of each operand by a launch; one wait for all matrices."""
+        return stack_summary.largest_errors(self.device, operands, exponents, bits)
 
     def fetch(
         self, arrays: Sequence[Array], meanwhile: Callable[[], object] | None = None

@@ -210,6 +210,41 @@ magnitudes(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
   }
 }
 
+// out[z, row, c] = |x| over the norm sqrt(squares) 2^-norm_bits of its row, or NaN in
+// sentinel rows: double operations that round each by itself, then to float. Grid as of
+// scale_and_add. Must move sizeof(element) + 4 bytes.
+extern "C" __global__ void __launch_bounds__(256)
+unit_rows(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
+          int64 stack_stride, const int32* largest, const int64* squares,
+          int32 norm_bits, float* out) {
+  x += PARTS * (blockIdx.z * stack_stride);
+  largest += blockIdx.z * rows;
+  squares += blockIdx.z * rows;
+  out += blockIdx.z * rows * k;
+  int64 c = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (c >= k) return;
+  int64 row = (int64)blockIdx.y * blockDim.y + threadIdx.y;
+  for (; row < rows; row += (int64)gridDim.y * blockDim.y) {
+    int32 e = largest[row];
+    float found = __uint_as_float(0x7FC00000u);
+    if (!is_sentinel(e)) {
+      // Two factors: one may leave the numbers.
+      double one = power_of_two(-e >> 1), two = power_of_two(-e - (-e >> 1));
+      Element element = load_element(x, row * row_stride + c * k_stride);
+      double square = 0;
+#pragma unroll
+      for (int32 part = 0; part < PARTS; ++part) {
+        double t = __dmul_rn(__dmul_rn(widen(element.part[part]), one), two);
+        square = __dadd_rn(square, __dmul_rn(t, t));
+      }
+      double norm = __dsqrt_rn(__ll2double_rn(squares[row]));
+      norm = __dmul_rn(norm, power_of_two(-norm_bits));
+      narrow(__ddiv_rn(__dsqrt_rn(square), norm), found);
+    }
+    out[row * k + c] = found;
+  }
+}
+
 // exponents[row] = ScalingRule.exponent(largest[row], sums[row]); 16 bytes a row.
 extern "C" __global__ void __launch_bounds__(256)
 choose_exponents(const int32* largest, const int64* sums, int64 rows, int32 power,

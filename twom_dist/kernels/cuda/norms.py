@@ -202,11 +202,35 @@ def error_sums(
     """Sum the squares of what is rounded away."""
     sums = device.filled(x.shape[:-1], np.int64)
     if x.size:
-        blocks, block, args = _operand(x)
-        args = *args, shifts, exponents, np.float64(2.0**bits), sums
-        grid = blocks, 1, count_matrices(x)
-        device.launch(_module(x, [shifts]), "error_sums", grid, block, args)
+        add_errors(device, x, exponents, bits, shifts, sums)
     return sums
+
+
+def add_errors(
+    device: Device,
+    x: Array,
+    exponents: Array,
+    bits: int,
+    shifts: Array | None,
+    sums: Array,
+) -> None:
+    """Add the squares of what is rounded away to the sums of its rows."""
+    blocks, block, args = _operand(x)
+    args = *args, shifts, exponents, np.float64(2.0**bits), sums
+    grid = blocks, 1, count_matrices(x)
+    device.launch(_module(x, [shifts]), "error_sums", grid, block, args)
+
+
+def unit_rows(
+    device: Device, x: Array, largest: Array, squares: Array, norm_bits: int
+) -> Array:
+    """Divide the magnitudes of a stack by the norms of their rows, in float32."""
+    out = device.empty(x.shape, np.float32)
+    rows = largest, squares, np.int32(norm_bits), out
+    args = *operand_args(x), stack_stride(x), *rows
+    grid, block = tile_grid(*x.shape[1:], batch=len(x))
+    device.launch(_module(x, []), "unit_rows", grid, block, args)
+    return out
 
 
 def magnitudes(device: Device, x: Array, largest: Array, shifts: Array | None) -> Array:

@@ -20,12 +20,12 @@ from ...moduli import (
 )
 from ...typing import Array, Uplo
 from ..at_hand import fetch, variant
-from ..fallbacks import smallest_cosines
 from ..family import Family
 from ..finish import close_diagonal, make_canonical, mirror_tile, scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 from ..winograd import choose_levels, multiply_by_seven, reduce_symmetric
+from .cosines import smallest_cosines
 from .hexagonal import half_root_of, lift_to_cell, nearest_point
 from .magnitudes import Magnitudes
 from .rounding import ceil_scaled, quantise, shift_columns

@@ -1,12 +1,14 @@
 """Magnitudes of entries, and their products, one by one."""
 
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor, isqrt, ldexp, sqrt
 
 import numpy as np
 
 from ...moduli import NONFINITE_ROW, ZERO_ROW
 from ...typing import Array
+from .. import stack_summary
 from .rounding import ceil_scaled, shift_columns
 
 
@@ -110,6 +112,8 @@ class Magnitudes:
 
     row_sums = staticmethod(row_sums)
     error_sums = staticmethod(error_sums)
+    summarise = staticmethod(stack_summary.summarise)
+    largest_errors = staticmethod(partial(stack_summary.largest_errors, error_sums))
     magnitudes = staticmethod(magnitudes)
     multiply_digits = staticmethod(multiply_digits)
     find_open = staticmethod(find_open)

@@ -17,36 +17,29 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels import stack_summary
 from ...kernels.family import convert
+from ...kernels.stack_summary import MARGIN
 from ...typing import Array
 from .measured import Measured, join
-
-# Each of the formulas below has less than ten operations, relative errors of 2^-53.
-_MARGIN = 2.0**-48
 
 
 def find_cosines(measured: Measured, k: int) -> Array:
     """Bound ``cos t`` of each row from below; 1 without finite entries other than 0."""
-    squares, totals = (
-        convert(x, "numpy").astype(np.float64)
-        for x in (measured.squares, measured.totals)
-    )
-    some = squares > 0
-    norms = np.sqrt(np.where(some, squares, 1.0) * k)
-    found: Array = np.where(some, totals / norms * (1 - _MARGIN), 1.0)
-    return found
+    squares, totals = (convert(x, "numpy") for x in (measured.squares, measured.totals))
+    return stack_summary.find_cosines(squares, totals, k)
 
 
 def find_sines(cosines: Array) -> Array:
     """Bound ``sin t`` of rows from above, by bounds of ``cos t`` from below."""
-    found: Array = np.sqrt((1 - cosines) * (1 + cosines)) * (1 + _MARGIN)
+    found: Array = np.sqrt((1 - cosines) * (1 + cosines)) * (1 + MARGIN)
     return found
 
 
 def add_angles(left: Array, right: Array) -> Array:
     """Bound ``cos(t + t')`` from below: it grows with both cosines."""
     products = left * right - find_sines(left) * find_sines(right)
-    found: Array = products - _MARGIN
+    found: Array = products - MARGIN
     return found
 
 
@@ -54,7 +47,7 @@ def bound_ratios(left: Any, right: Any) -> Array:
     """Bound rho^2 of pairs from above, by cosines of both sides; inf beyond pi/2."""
     cosines = add_angles(*map(np.asarray, (left, right)))
     with np.errstate(divide="ignore"):
-        found: Array = np.where(cosines > 0, (1 + _MARGIN) / cosines**2, np.inf)
+        found: Array = np.where(cosines > 0, (1 + MARGIN) / cosines**2, np.inf)
     return found
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernels.family import convert, family_of, namespace
+from ...kernels.survey import Surveyed
 from ...moduli import ZERO_ROW, ResidueSystem, norm_bits, scaling_rule
 from ...moduli.accuracy import componentwise_system, fewest_systems
 from ...typing import Array
@@ -31,15 +32,14 @@ _STEPS = 16
 
 
 class Seen(NamedTuple):
-    """One side of a stack: its rows, their measurements, cosines of their angles."""
+    """One side of a stack: its rows, and their measurements."""
 
     rows: Array
     measured: Measured
-    cosines: Array
 
     def take(self, places: Any) -> "Seen":
         """Return some matrices."""
-        return Seen(self.rows[places], self.measured.take(places), self.cosines[places])
+        return Seen(self.rows[places], self.measured.take(places))
 
 
 def certain_systems(
@@ -52,34 +52,38 @@ def certain_systems(
     a, b : (count, rows, columns)
         Stacks; b is a where the spec says twins.
     measured : sequence of Measured
-        Of (count, rows): of op(A), and of op(B)^T unless that is the same.
+        Of (count, rows): of op(A), and of op(B)^T unless that is the same; of columns,
+        too, if the spec asks for equilibration.
     spec : Spec
         Whose moduli the entries choose.
     """
     seen = [
-        Seen(as_rows(x, side, spec.op(side)), known, find_cosines(known, spec.k))
+        Seen(as_rows(x, side, spec.op(side)), known)
         for x, side, known in zip((a, b), SIDES, measured, strict=False)
     ]
     systems = fewest_systems(spec.method, spec.k, spec.unit_roundoff)
     found: list[ResidueSystem | None] = [None] * len(a)
     if not systems:
         return found
-    ratios, fixed = bound_ratios(*_smallest(seen)), np.ones(len(a), bool)
-    if spec.equilibrate:
-        find = load_engine(spec).column_exponents
-        columns = [find(x.rows, x.measured.largest) for x in seen]
-        fixed = ~may_gain(*(convert(x[:, 0], "numpy") for x in columns))
+    given = [Surveyed(*x) for x in measured]
+    cosines, columns = load_engine(spec).summarise(given, spec.k)
+    smallest = cosines[0], cosines[-1]
+    ratios, fixed = bound_ratios(*smallest), np.ones(len(a), bool)
+    if columns is not None:
+        fixed = ~may_gain(columns, spec.k)
     for system, most in reversed(systems):
         for place in np.flatnonzero(fixed & (ratios <= most)).tolist():
             found[place] = system
     asked = np.flatnonzero(fixed & may_save(ratios, spec))
-    errors = _largest_errors(_choose(seen, asked), systems[0][0], spec)
-    for place, error in zip(asked.tolist(), errors.tolist(), strict=True):
-        if suffice(spec, sqrt(ratios[place]), error):
-            found[place] = systems[0][0]
+    if len(asked):
+        errors = _largest_errors(_choose(seen, asked), systems[0][0], spec)
+        for place, error in zip(asked.tolist(), errors.tolist(), strict=True):
+            if suffice(spec, sqrt(ratios[place]), error):
+                found[place] = systems[0][0]
     left = np.flatnonzero(fixed & (ratios > systems[-1][1]))
     if len(left):
-        bracketed = _bracket(_choose(seen, left), systems[-1], spec)
+        ends = [x[left] for x in smallest]
+        bracketed = _bracket(_choose(seen, left), ends, systems[-1], spec)
         for place, one in zip(left.tolist(), bracketed, strict=True):
             found[place] = one
     return found
@@ -87,7 +91,7 @@ def certain_systems(
 
 def _choose(seen: Sequence[Seen], places: Array) -> Sequence[Seen]:
     """Return some matrices of both sides."""
-    if len(places) == len(seen[0].cosines):
+    if len(places) == len(seen[0].rows):
         return seen
     return [x.take(places) for x in seen]
 
@@ -95,34 +99,27 @@ def _choose(seen: Sequence[Seen], places: Array) -> Sequence[Seen]:
 def _largest_errors(seen: Sequence[Seen], system: ResidueSystem, spec: Spec) -> Array:
     """Return the largest sum of squared rounding errors of a row of each matrix."""
     engine, rule = load_engine(spec), scaling_rule(system, spec.k)
-    if rule is None or len(seen[0].cosines) == 0:
-        return np.zeros(0)
-    found = []
-    for x in seen:
-        e = engine.choose_exponents(x.measured.largest, x.measured.squares, rule)
-        rows = x.rows.reshape(-1, spec.k)
-        sums = engine.error_sums(rows, e.reshape(-1), norm_bits(spec.k))
-        found.append(convert(sums, "numpy").reshape(e.shape).max(axis=1, initial=0))
-    largest: Array = np.maximum(found[0], found[-1])
+    assert rule is not None
+    rows, known = zip(*seen, strict=True)
+    exponents = [engine.choose_exponents(x.largest, x.squares, rule) for x in known]
+    largest = engine.largest_errors(rows, exponents, norm_bits(spec.k))
     return largest.astype(np.float64)
 
 
-def _smallest(seen: Sequence[Seen]) -> tuple[Array, Array]:
-    """Return the smallest cosine of each matrix, of both sides."""
-    left, right = (x.cosines.min(axis=1, initial=1.0) for x in (seen[0], seen[-1]))
-    return left, right
-
-
 def _bracket(
-    seen: Sequence[Seen], second: tuple[ResidueSystem, float], spec: Spec
+    seen: Sequence[Seen],
+    smallest: Sequence[Array],
+    second: tuple[ResidueSystem, float],
+    spec: Spec,
 ) -> list[ResidueSystem | None]:
     """Return the systems on which both bounds of the smallest cosines agree.
 
-    Only rows and columns count that have an open pair; no matrix takes fewer moduli
-    than the second system, which suffices for the others.
+    `smallest`: those of angles, of both sides. Only rows and columns count that have
+    an open pair; no matrix takes fewer moduli than the second system, which suffices
+    for the others.
     """
     system, limit = second
-    least, most, known = _bound_cosines(seen, limit, spec)
+    least, most, known = _bound_cosines(seen, smallest, limit, spec)
     # Ratios are 1 over squared cosines; their steps are rounded outwards.
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = (-2 * _STEPS * np.log2(x) for x in (most, least))
@@ -139,20 +136,20 @@ def _bracket(
 
 
 def _bound_cosines(
-    seen: Sequence[Seen], limit: float, spec: Spec
+    seen: Sequence[Seen], smallest: Sequence[Array], limit: float, spec: Spec
 ) -> tuple[Array, Array, Array]:
     """Bound the smallest cosines that `every_pair` finds, and tell which are known."""
-    smallest, operands = _smallest(seen), []
+    operands = []
     for x, other in zip(seen, smallest[::-1], strict=False):
-        bounds = bound_ratios(x.cosines, other[:, np.newaxis])
+        cosines = find_cosines(x.measured, spec.k)
+        bounds = bound_ratios(cosines, other[:, np.newaxis])
         matter = convert(bounds > limit, family_of(x.rows))
         largest, squares, *_ = x.measured
         xp = namespace(largest)
         operands.append((x.rows, (xp.where(matter, largest, ZERO_ROW), squares)))
     (x, of_x), (y, of_y) = operands[0], operands[-1]
     engine, bits = load_engine(spec), norm_bits(spec.k)
-    cosines = convert(engine.smallest_cosines(x, y, of_x, of_y, bits), "numpy")
-    cosines = cosines.astype(np.float64)
+    cosines = engine.smallest_cosines(x, y, of_x, of_y, bits).astype(np.float64)
     factor, cut = _losses([x.measured for x in seen], spec)
     least = cosines * factor - cut
     most = np.minimum(cosines * (1 + _rounding(spec.k)), 1)

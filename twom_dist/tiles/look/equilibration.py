@@ -88,33 +88,22 @@ def _gains(a: Array, b: Array, both: Array) -> bool:
     return of_a * of_b << (top_a + top_b - 2 * top) >= (GAIN * of_both) ** 2
 
 
-def may_gain(a: Array, b: Array) -> Array:
+def may_gain(columns: Array, k: int) -> Array:
     """Mark the matrices of stacks for which `choose_shifts` may find shifts.
 
     Parameters
     ----------
-    a, b : (count, k) int32
-        The first of the exponents of `Engine.column_exponents`.
+    columns : (3, count) int64
+        From `sum_columns`.
+    k : int
 
     Returns
     -------
     (count,) bool
-        True wherever it gains, and where rounding leaves that open.
+        True wherever it gains, and where rounding leaves that open: the k terms of a
+        sum are rounded up, by less than a unit each.
     """
-    both = (a != ZERO_ROW) & (b != ZERO_ROW)
-    a, b = (x.astype(np.int64) for x in (a, b))
-
-    def log2_sums(exponents: Array, some: Array) -> Array:
-        """Return the logarithms of the sums that `_gains` takes, or 0."""
-        x = np.where(some, exponents, ZERO_ROW)
-        top = x.max(axis=-1, keepdims=True, initial=ZERO_ROW)
-        terms = np.where(some, np.exp2(np.maximum(x - top, -_BITS)), 0)
-        sums = terms.sum(axis=-1)
-        return np.where(sums > 0, np.log2(np.maximum(sums, 1)) + top[..., 0], 0)
-
-    of_a, of_b = log2_sums(2 * a, a != ZERO_ROW), log2_sums(2 * b, b != ZERO_ROW)
-    of_both = log2_sums(a + b, both)
-    # 2^-20 covers the rounding of these sums, and that of `_gains` to fewer bits.
-    gains = of_a + of_b + 2.0**-20 >= 2 * (np.log2(GAIN) + of_both)
-    found: Array = gains & both.any(axis=-1)
+    of_a, of_b, of_both = columns.astype(np.float64)
+    least = GAIN * np.maximum(of_both - k, 0)
+    found: Array = (of_a * of_b >= least * least) & (of_both > 0)
     return found

@@ -1,0 +1,52 @@
+"""A few numbers for each matrix of a stack: launches of bounds.cu, and one wait."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...typing import Array
+from ..stack_summary import column_bits
+from ..survey import Summary, Surveyed
+from . import norms
+from .launch import Device
+from .sources import module_for
+
+
+def summarise(device: Device, found: Sequence[Surveyed], k: int) -> Summary:
+    """Find the numbers of all matrices by one launch."""
+    count = len(found[0].squares)
+    looked = found[0].column_exponents is not None
+    parts: list[Any] = [((len(found), count), np.float64)]
+    cosines, *columns = device.empty_together(
+        (*parts, *([((3, count), np.int64)] if looked else []))
+    )
+    args: list[Any] = []
+    for x in found:
+        args += [x.squares, x.totals, np.int64(x.squares.shape[1])]
+    if len(found) == 1:
+        args += [None, None, np.int64(0)]
+    ends = found[0].column_exponents, found[-1].column_exponents
+    sizes = np.int64(k), np.int32(column_bits(k))
+    args += [*ends, *sizes, cosines, *(columns or [None])]
+    grid = 1, 1, count
+    device.launch(module_for("bounds"), "summarise", grid, (256, 1, 1), args)
+    cosines, *columns = device.fetch([cosines, *columns])
+    return Summary(cosines, columns[0] if columns else None)
+
+
+def largest_errors(
+    device: Device, operands: Sequence[Array], exponents: Sequence[Array], bits: int
+) -> Array:
+    """Sum errors by a launch for each operand, and find the largest by another."""
+    count = len(operands[0])
+    shapes = *(e.shape for e in exponents), (count,)
+    *sums, largest = device.filled_together(tuple((x, np.int64) for x in shapes), 0)
+    for x, e, own in zip(operands, exponents, sums, strict=True):
+        norms.add_errors(device, x, e, bits, None, own)
+    sides = [(x, np.int64(x.shape[1])) for x in sums]
+    (x, m), (y, n) = sides if len(sides) == 2 else (*sides, (None, np.int64(0)))
+    args = x, m, y, n, largest
+    grid = 1, 1, count
+    device.launch(module_for("bounds"), "largest_sums", grid, (256, 1, 1), args)
+    return device.fetch([largest])[0]
