@@ -30,6 +30,8 @@ class AtOnce(Protocol):
     ) -> Array:
         """Compute ``alpha X Y^T + beta c`` from operands that hold all of k.
 
+        Or of stacks with one axis in front, the same for all.
+
         Parameters
         ----------
         x, y : (m, k), (n, k)
@@ -51,6 +53,7 @@ class AtOnce(Protocol):
         out : (m, n), optional
             Where it is written, C-contiguous; overlaps none of the others.
         shifts : ((k,) int32, (k,) int32), optional
-            Exponents of the columns of x and of y, as for `Engine.largest_exponents`.
+            Exponents of the columns of x and of y, as for `Engine.largest_exponents`;
+            none for stacks.
         """
         ...

@@ -150,12 +150,11 @@ def _shortest_within(
     return None
 
 
-def quantisation_bound(
-    system: ResidueSystem, k: int, rounding: float | None = None
-) -> float:
+def quantisation_bound(system: ResidueSystem, k: int, rounding: Any = None) -> Any:
     """Bound the error from rounding A and B to integers, relative to the norms.
 
-    `rounding`: the largest norm of a row's rounding errors, if that has been measured.
+    `rounding`: the largest norm of a row's rounding errors, if that has been measured,
+    or an array of such.
 
     R^2 is the capacity, h = sqrt(parts k)/2 the norm of a row's rounding errors, and
     d = sqrt(2k) 2^-19 (for k < 2^22) the relative excess of its summed norm. The
@@ -195,7 +194,7 @@ def largest_ratio(system: ResidueSystem, k: int, u: float) -> float:
     Rounded down, so that what is at most this ratio takes this system or a shorter one.
     """
     bits = floor(system.modulus_bits) - int(NAMED_BITS["normwise"][u])
-    error = quantisation_bound(system, k)
+    error: float = quantisation_bound(system, k)
     found = min(2.0 ** (bits + 1), k * (u / error) ** 2, LARGEST_RATIO**2)
     return found * (1 - 2.0**-40)
 
@@ -244,4 +243,4 @@ def error_bound(
     u = unit_roundoff(dtype, words)
     if system is None:
         return (4 if is_complex(dtype) else 1) * max(k, 1) * u
-    return quantisation_bound(system, k) + 2 * u
+    return float(quantisation_bound(system, k)) + 2 * u

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import PlanError
+from ..kernels.at_once import AtOnce
 from ..kernels.family import deliver, namespace
 from ..kernels.room import empty
 from ..moduli import norm_bits
@@ -19,6 +20,7 @@ from ..tiles.interpreter import Found, Line, lines, strips
 from ..tiles.look.certain import certain_systems
 from ..tiles.look.measured import Measured
 from ..tiles.spec import SIDES, Spec, as_rows, load_engine
+from ..tiles.tasks import call_at_once
 from ..typing import Array
 from . import eager
 
@@ -106,10 +108,11 @@ def compute_stack(
     a, b, listed = (x.reshape(prod(stack), *x.shape[-2:]) for x in (a, b, found))
     c = None if c is None else c.reshape(listed.shape)
     alone: list[int] = []
+    at_once: AtOnce | None = None
 
     def compute(own: slice) -> None:
         given = a[own], b[own], None if c is None else c[own]
-        missing = _compute_piece(*given, spec, listed[own])
+        missing = _compute_piece(*given, spec, listed[own], at_once)
         alone.extend(own.start + place for place in missing)
 
     if spec.native:
@@ -118,12 +121,18 @@ def compute_stack(
         engine, shape = load_engine(spec), (m, n, spec.k)
         limits = engine.tile_limits(spec.system, shape)
         spec = replace(spec, cache_bytes=limits.cache_bytes if spec.twins else 0)
+        at_once = None if spec.exact or spec.routine.sums else limits.at_once
         engine.run_stack(compute, len(listed), spec.system, shape)
     return Stacked(deliver(found, out), sorted(alone))
 
 
 def _compute_piece(
-    a: Array, b: Array, c: Array | None, spec: Spec, out: Array
+    a: Array,
+    b: Array,
+    c: Array | None,
+    spec: Spec,
+    out: Array,
+    at_once: AtOnce | None,
 ) -> list[int]:
     """Compute products; return the places of those whose moduli are not certain."""
     if spec.native or spec.empty or spec.exact:
@@ -132,6 +141,9 @@ def _compute_piece(
     if spec.equilibrate and not spec.by_entries:
         # Each matrix takes shifts of its own.
         return list(range(len(a)))
+    if at_once is not None and not spec.by_entries:
+        _multiply_at_once(at_once, a, b, c, spec, out)
+        return []
     ex = eager.Views(a, b, eager.whole((*out.shape[1:], spec.k)), spec)
     measured = _measure(ex, spec)
     if not spec.by_entries:
@@ -144,17 +156,28 @@ def _compute_piece(
     alone = found.pop(None, [])
     for system, places in found.items():
         settled = replace(spec.settle(system), equilibrate=False)
-        if len(places) == len(a):
-            _multiply(a, b, c, settled, measured, out)
-            continue
-        own = {x: y.take(places) for x, y in measured.items()}
-        beside = None if c is None else c[places]
-        left = a[places]
-        right = left if spec.twins else b[places]
-        tiles = empty(namespace(out), (len(places), *out.shape[1:]), out.dtype)
-        _multiply(left, right, beside, settled, own, tiles)
-        out[places] = tiles
+        own, given, tiles = measured, (a, b, c), out
+        if len(places) < len(a):
+            own = {x: y.take(places) for x, y in measured.items()}
+            left = a[places]
+            right = left if spec.twins else b[places]
+            given = left, right, None if c is None else c[places]
+            tiles = empty(namespace(out), (len(places), *out.shape[1:]), out.dtype)
+        if at_once is None:
+            _multiply(*given, settled, own, tiles)
+        else:
+            _multiply_at_once(at_once, *given, settled, tiles)
+        if tiles is not out:
+            out[places] = tiles
     return alone
+
+
+def _multiply_at_once(
+    at_once: AtOnce, a: Array, b: Array, c: Array | None, spec: Spec, out: Array
+) -> None:
+    """Compute products of one residue system by one call, which measures for itself."""
+    x, y = (as_rows(t, s, spec.op(s)) for t, s in zip((a, b), SIDES, strict=True))
+    call_at_once(at_once, spec)(x, y, c=c, out=out)
 
 
 def _measure(ex: eager.Views, spec: Spec) -> dict[Line, Measured]:

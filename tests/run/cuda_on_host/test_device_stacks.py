@@ -17,12 +17,17 @@ def device(host_kernels, request, monkeypatch):
     return use_device(host_kernels, request.param, monkeypatch)
 
 
-def multiply(device, name, a, b=None, **options):
+AT_ONCE = ["scale_and_encode", "products", "decode"]
+
+
+def multiply(device, name, a, b=None, c=None, **options):
     """Compute the products of a stack of the device's arrays."""
-    spec = spec_of(name, a[0], None if b is None else b[0], **options)
-    left = device.adopt(a)
-    right = left if b is None else device.adopt(b)
-    return compute_stack(left, right, replace(spec, engine="cuda"))
+    alone = (None if x is None else x[0] for x in (a, b, c))
+    spec = replace(spec_of(name, *alone, **options), engine="cuda")
+    left, *others = (None if x is None else device.adopt(x) for x in (a, b, c))
+    found = compute_stack(left, left if b is None else others[0], spec, others[1])
+    assert found.alone == []
+    return found.values.view(np.ndarray)
 
 
 def of_the_library(device):
@@ -30,15 +35,37 @@ def of_the_library(device):
     return [x for x in device.launched if x.startswith("cupy.") or x == "get"]
 
 
-@pytest.mark.parametrize("op_b", ["N", "T"])
-def test_no_operand_is_copied(device, op_b):
-    a, b = (random_stack((3,), 20, 20, "complex128", seed) for seed in (1, 2))
-    # Every second matrix: the views of a stack have any strides.
-    a = np.repeat(a, 2, axis=0)[::2]
-    found = multiply(device, "gemm", a, b, op_b=op_b, num_moduli=4)
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])
+@pytest.mark.parametrize("ops", ["NN", "NC", "TN", "CT"])
+def test_no_operand_is_copied(device, ops, dtype):
+    """Of stacks with any strides: every second matrix, those of C transposed."""
+    a, b, c = (random_stack((3,), 21, 21, dtype, seed) for seed in (1, 2, 3))
+    a[0, 3, 4], a[2, 5], b[1, 0, 0] = np.nan, 0, -np.inf
+    a, c = np.repeat(a, 2, axis=0)[::2], c.swapaxes(1, 2)
+    options = {"op_a": ops[0], "op_b": ops[1], "alpha": -2, "beta": 0.5}
+    options["num_moduli"] = 4
+    device.launched.clear()
+    found = multiply(device, "gemm", a, b, c, **options)
     assert not of_the_library(device)
-    values = found.values.view(np.ndarray)
-    assert_each_is_as_alone(values, "gemm", a, b, op_b=op_b, num_moduli=4)
+    if device.capability() == 90:
+        assert device.launched == [*AT_ONCE, "fill_product"]
+        # One for the result.
+        assert len(device.allocated) == 2
+    assert_each_is_as_alone(found, "gemm", a, b, c, **options)
+
+
+@pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
+@pytest.mark.parametrize(("name", "op"), [("herk", "C"), ("syrk", "T"), ("herk", "N")])
+def test_updates_of_pieces_of_a_stack(device, name, op, uplo, monkeypatch):
+    monkeypatch.setattr("twom_dist.kernels.cuda.engine.LARGEST_STACK", 2)
+    a, c = (random_stack((3,), 70, 70, "complex128", seed) for seed in (1, 2))
+    a[2, 3, 4] = np.inf
+    options = {"op": op, "uplo": uplo, "beta": 2, "num_moduli": 3}
+    found = multiply(device, name, a, None, c, **options)
+    assert not of_the_library(device)
+    if device.capability() == 90:
+        assert device.launched == 2 * [*AT_ONCE, "fill_and_close"]
+    assert_each_is_as_alone(found, name, a, a, c, **options)
 
 
 @pytest.mark.parametrize("name", ["gemm", "syrk"])
@@ -55,5 +82,4 @@ def test_the_default_looks_at_all_matrices_by_kernels(device, name):
     assert launched["error_sums"] == len(given)
     assert launched["summarise"] == launched["largest_sums"] == 1
     assert launched["fetch"] == 2
-    values = found.values.view(np.ndarray)
-    assert_each_is_as_alone(values, name, *(given if name == "gemm" else given * 2))
+    assert_each_is_as_alone(found, name, *(given if name == "gemm" else given * 2))

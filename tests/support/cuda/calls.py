@@ -176,7 +176,7 @@ class Calls:
             if len(operands) == 1:
                 args += [None, None, *[i64(0)] * 3, *[i32(0)] * 3, i64(0), None, None]
             args += [np.uint32(counts[0]), i64(k), i64(k_padded), i32(rule.power)]
-            args += [np.uint64(rule.leading), i32(rule.norm_bits)]
+            args += [np.uint64(rule.leading), i32(rule.norm_bits), i64(0), i64(0)]
             module = module_for("scale_and_encode", operands[0][0].dtype, system)
             grid = (sum(counts), 1, 1)
             self.kernels.launch(module, "scale_and_encode", grid, LINE, args, shared)

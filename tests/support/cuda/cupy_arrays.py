@@ -111,9 +111,9 @@ class CupyDevice(HostDevice):
         found.launched = self.launched
         return found
 
-    def fetch(self, arrays: Any) -> list[np.ndarray]:
+    def fetch(self, arrays: Any, meanwhile: Any = None) -> list[np.ndarray]:
         """Copy arrays of one allocation."""
-        return super().fetch([*map(_plain, arrays)])
+        return super().fetch([*map(_plain, arrays)], meanwhile)
 
     def launch(self, module: Any, name: str, grid: Any, block: Any, args: Any) -> None:
         """Run every thread."""

@@ -1,6 +1,7 @@
-"""A small product in four launches: scale and encode, multiply, decode, fill."""
+"""Small products in four launches: scale and encode, multiply, decode, fill."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,15 @@ from .encoded import CudaEncoded
 from .fill import fill_and_close, fill_product
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
-from .launch import Device, Parts, lies_across, remember, strides
+from .launch import (
+    Device,
+    Parts,
+    count_matrices,
+    lies_across,
+    remember,
+    stack_stride,
+    strides,
+)
 from .products import multiply_fused
 from .sources import module_for
 
@@ -49,20 +58,21 @@ def multiply_at_once(
     shifts: Sequence[Array] | None,
 ) -> Array:
     """Compute ``alpha X Y^T + beta c``; see `kernels.at_once`."""
-    (m, k), n = x.shape, y.shape[0]
-    residues, *own = device.empty_together(_parts(system, m, n, k, twin is None))
+    (*stack, m, k), n = x.shape, y.shape[-2]
+    given = tuple(stack), m, n, k
+    residues, *own = device.empty_together(_parts(system, *given, twin is None))
     rows, columns = own[1], own[-1]
     _scale_and_encode(device, (x, y), shifts, conjugate, system, rule, own)
     order = tuple(range(len(system.planes)))
-    left = CudaEncoded(m, k, own[0], order)
-    right = CudaEncoded(n, k, own[-2], order if twin is None else twin)
+    left = CudaEncoded(m, k, own[0], order, given[0])
+    right = CudaEncoded(n, k, own[-2], order if twin is None else twin, given[0])
     triangle: Uplo = "full"
     if uplo is not None:
         triangle = "upper" if uplo == "upper" else "lower"
     products = tables.own_products(system, False)
     multiply_fused(device, left, right, system, residues, products, None, triangle)
     if out is None:
-        out = device.empty((m, n), dtype)
+        out = device.empty((*stack, m, n), dtype)
     decode_residues(
         device, residues, rows, columns, system, out, alpha, beta, c, triangle
     )
@@ -75,13 +85,16 @@ def multiply_at_once(
 
 
 @remember
-def _parts(system: ResidueSystem, m: int, n: int, k: int, both: bool) -> Parts:
+def _parts(
+    system: ResidueSystem, stack: tuple[int, ...], m: int, n: int, k: int, both: bool
+) -> Parts:
     """List what one allocation holds: residues, planes and exponents of each side."""
-    count, k_padded = len(system.planes), align(k, LINE)
-    parts: list[Any] = [((system.num_products, m, align(n)), np.int8)]
+    count, matrices, k_padded = len(system.planes), prod(stack), align(k, LINE)
+    parts: list[Any] = [((system.num_products, *stack, m, align(n)), np.int8)]
     for rows in (m, n) if both else (m,):
-        parts.append(((count, align(rows, ROW_GROUP), k_padded), np.int8))
-        parts.append(((rows,), np.int32))
+        padded = matrices * align(rows, ROW_GROUP)
+        parts.append(((count, padded, k_padded), np.int8))
+        parts.append(((*stack, rows), np.int32))
     return tuple(parts)
 
 
@@ -98,7 +111,7 @@ def _scale_and_encode(
     (x, y), (e, f) = operands, shifts or (None, None)
     shifted = shifts is not None
     module = module_for("scale_and_encode", x.dtype, system, shifted=shifted)
-    k, k_padded = x.shape[1], own[0].shape[2]
+    k, k_padded = x.shape[-1], own[0].shape[2]
     limit = device.shared_bytes()
     blocks, kept, first = _operand(x, e, conjugate[0], own[0], limit)
     count, shared, second, outs = blocks, kept, _ABSENT, (None, None)
@@ -107,9 +120,9 @@ def _scale_and_encode(
         count, shared, outs = blocks + more, max(shared, kept), (own[2], own[3])
     args = (
         *(*first, own[0], own[1], *second, *outs),
-        *_rule_args(blocks, k, k_padded, rule),
+        *(*_rule_args(blocks, k, k_padded, rule), stack_stride(x), stack_stride(y)),
     )
-    grid, block = (count, 1, 1), (256, 1, 1)
+    grid, block = (count, 1, count_matrices(x)), (256, 1, 1)
     device.launch(module, "scale_and_encode", grid, block, args, shared)
 
 
@@ -117,8 +130,9 @@ def _operand(
     x: Array, shifts: Array | None, conjugate: bool, planes: Array, limit: int
 ) -> tuple[int, int, tuple[Any, ...]]:
     """Count an operand's blocks and what one keeps; list arguments except outputs."""
-    across, (_, *padded) = lies_across(x), planes.shape
-    given = len(x), across, conjugate, *padded, x.itemsize, limit
+    across, (_, height, k_padded) = lies_across(x), planes.shape
+    sizes = height * k_padded, k_padded, x.itemsize, limit
+    given = x.shape[-2], across, conjugate, *sizes
     blocks, kept, args = _operand_args(*given)
     return blocks, kept, (x, shifts, args[0], *strides(x), *args[1:])
 
@@ -128,14 +142,14 @@ def _operand_args(
     rows: int,
     across: bool,
     conjugate: bool,
-    padded_rows: int,
+    plane: int,
     k_padded: int,
     itemsize: int,
     limit: int,
 ) -> tuple[int, int, tuple[Any, ...]]:
     own, kept = rows_of_block(across, k_padded, itemsize, limit)
     sizes = np.int64(rows), *map(np.int32, (conjugate, across, own))
-    return padded_rows // own, kept, (*sizes, np.int64(padded_rows * k_padded))
+    return align(rows, ROW_GROUP) // own, kept, (*sizes, np.int64(plane))
 
 
 @remember

@@ -272,8 +272,15 @@ fill_product(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conjug
              int64 m, int64 n, int64 k, const int32* rows, const int32* columns,
              int32 alpha_mode, double alpha_re, double alpha_im, int32 beta_mode,
              double beta_re, double beta_im, const REAL* c, int64 c_row_stride,
-             int64 c_column_stride, REAL* out) {
+             int64 c_column_stride, REAL* out, int64 x_stack_stride,
+             int64 y_stack_stride, int64 c_stack_stride) {
   __shared__ uint8 marks[SIDE][SIDE];
+  x += PARTS * (blockIdx.z * x_stack_stride);
+  y += PARTS * (blockIdx.z * y_stack_stride);
+  rows += blockIdx.z * m;
+  columns += blockIdx.z * n;
+  c += PARTS * (blockIdx.z * c_stack_stride);
+  out += PARTS * (blockIdx.z * m * n);
   Side left = {x, m, x_row_stride, x_k_stride, x_conjugate, rows};
   Side right = {y, n, y_row_stride, y_k_stride, y_conjugate, columns};
   Scalars scalars = {alpha_mode, alpha_re, alpha_im, beta_mode, beta_re, beta_im};
@@ -298,8 +305,15 @@ fill_and_close(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conj
                int32 alpha_mode, double alpha_re, double alpha_im, int32 beta_mode,
                double beta_re, double beta_im, const REAL* c, int64 c_row_stride,
                int64 c_column_stride, REAL* out, int32 conjugate, int32 upper,
-               int32 full) {
+               int32 full, int64 x_stack_stride, int64 y_stack_stride,
+               int64 c_stack_stride) {
   __shared__ uint8 marks[16][16];
+  x += PARTS * (blockIdx.z * x_stack_stride);
+  y += PARTS * (blockIdx.z * y_stack_stride);
+  rows += blockIdx.z * n;
+  columns += blockIdx.z * n;
+  c += PARTS * (blockIdx.z * c_stack_stride);
+  out += PARTS * (blockIdx.z * n * n);
   Spot spot = locate_in_square(n, n);
   int64 i = spot.row, j = spot.column;
   Square square = {i & ~15, j & ~15, (int32)(i & 15), (int32)(j & 15)};

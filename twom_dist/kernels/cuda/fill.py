@@ -115,15 +115,18 @@ def fill_product(
     c: Array | None,
 ) -> None:
     """Mark and overwrite at once, for operands that hold all of k."""
-    (m, k), n = x.shape, y.shape[0]
+    (m, k), n = x.shape[-2:], y.shape[-2]
+    beside = out if c is None else c
     args = (
         *_operand_args(x, y, conjugate),
         *(*size_args(m, n, k), rows, columns),
         *(*scalar_args(alpha), *scalar_args(beta)),
-        *(c, *strides(out if c is None else c), out),
+        *(c, *strides(beside), out, *map(stack_stride, (x, y, beside))),
     )
     module = module_for("fill", x.dtype)
-    device.launch(module, "fill_product", *fill_grid(m, n), args)
+    grid, block = fill_grid(m, n)
+    grid = over_stack(grid, count_matrices(x))
+    device.launch(module, "fill_product", grid, block, args)
 
 
 def fill_and_close(
@@ -141,15 +144,19 @@ def fill_and_close(
     hermitian: bool,
 ) -> None:
     """Do so for one triangle, and close the square tile as `close_diagonal` does."""
-    n, k = x.shape
+    n, k = x.shape[-2:]
+    beside = out if c is None else c
     args = (
         *_operand_args(x, y, conjugate),
         *(*size_args(n, k), rows, columns),
         *(*scalar_args(alpha), *scalar_args(beta)),
-        *(c, *strides(out if c is None else c), out, *closing_args(hermitian, uplo)),
+        *(c, *strides(beside), out, *closing_args(hermitian, uplo)),
+        *map(stack_stride, (x, y, beside)),
     )
     module = module_for("fill", x.dtype)
-    device.launch(module, "fill_and_close", *square_grid(n, n), args)
+    grid, block = square_grid(n, n)
+    grid = over_stack(grid, count_matrices(x))
+    device.launch(module, "fill_and_close", grid, block, args)
 
 
 def _operand_args(x: Array, y: Array, conjugate: tuple[bool, bool]) -> tuple[Any, ...]:

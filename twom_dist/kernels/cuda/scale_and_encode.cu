@@ -102,7 +102,8 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
 }
 
 // Exponents and planes of x by the first x_blocks blocks, and of y by the others. Blocks
-// of 256 on rows_of_block whole rows, the padded ones included, in the order of `Group`.
+// of 256 on rows_of_block whole rows, the padded ones included, in the order of `Group`;
+// z over the matrices of stacks, whose planes and exponents follow one another.
 extern "C" __global__ void __launch_bounds__(256, BLOCKS)
 scale_and_encode(const REAL* x, const int32* x_shifts, int64 x_rows,
                  int64 x_row_stride, int64 x_k_stride, int32 x_conjugate,
@@ -112,7 +113,8 @@ scale_and_encode(const REAL* x, const int32* x_shifts, int64 x_rows,
                  int64 y_k_stride, int32 y_conjugate, int32 y_across,
                  int32 y_rows_of_block, int64 y_plane_stride, int8* y_out,
                  int32* y_exponents, uint32 x_blocks, int64 k, int64 k_padded,
-                 int32 power, uint64 leading, int32 norm_bits) {
+                 int32 power, uint64 leading, int32 norm_bits, int64 x_stack_stride,
+                 int64 y_stack_stride) {
   __shared__ uint64 magnitudes[256], squares[256];
   Rule rule = {power, norm_bits, leading};
   bool second = blockIdx.x >= x_blocks;
@@ -128,5 +130,9 @@ scale_and_encode(const REAL* x, const int32* x_shifts, int64 x_rows,
                second ? y_plane_stride : x_plane_stride,
                second ? y_exponents : x_exponents};
   uint32 block = second ? blockIdx.x - x_blocks : blockIdx.x;
+  uint32 blocks = second ? gridDim.x - x_blocks : x_blocks;
+  rows.x += PARTS * (blockIdx.z * (second ? y_stack_stride : x_stack_stride));
+  rows.out += blockIdx.z * ((int64)blocks * rows.rows_of_block * k_padded);
+  rows.exponents += blockIdx.z * rows.rows;
   encode_rows(rows, block, k, k_padded, rule, magnitudes, squares);
 }

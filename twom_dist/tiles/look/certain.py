@@ -10,7 +10,6 @@ most matrices both ends of the bracket give the same moduli; others are computed
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,9 +76,9 @@ def certain_systems(
     asked = np.flatnonzero(fixed & may_save(ratios, spec))
     if len(asked):
         errors = _largest_errors(_choose(seen, asked), systems[0][0], spec)
-        for place, error in zip(asked.tolist(), errors.tolist(), strict=True):
-            if suffice(spec, sqrt(ratios[place]), error):
-                found[place] = systems[0][0]
+        saved = suffice(spec, np.sqrt(ratios[asked]), errors)
+        for place in asked[saved].tolist():
+            found[place] = systems[0][0]
     left = np.flatnonzero(fixed & (ratios > systems[-1][1]))
     if len(left):
         ends = [x[left] for x in smallest]

@@ -10,6 +10,8 @@ from dataclasses import replace
 from math import sqrt
 from typing import Any
 
+import numpy as np
+
 from ...errors import AccuracyError
 from ...moduli import ResidueSystem, norm_bits
 from ...moduli.accuracy import (
@@ -61,10 +63,13 @@ def settle_by_errors(asked: Spec, largest: float) -> Spec:
     return asked.settle(second, asked.rho, "sums")
 
 
-def suffice(spec: Spec, rho: float, largest: float) -> bool:
-    """Tell whether the fewest moduli suffice for rho and a sum of squared errors."""
+def suffice(spec: Spec, rho: Any, largest: Any) -> Any:
+    """Tell whether the fewest moduli suffice for rho and a sum of squared errors.
+
+    Of one product, or of arrays of them.
+    """
     (fewest, _), *_ = _systems(spec)
-    rounding = sqrt(largest * (1 + 2.0**-48)) * 2.0 ** -norm_bits(spec.k)
+    rounding = np.sqrt(largest * (1 + 2.0**-48)) * 2.0 ** -norm_bits(spec.k)
     bound = quantisation_bound(fewest, spec.k, rounding)
     return rho * bound <= sqrt(spec.k) * spec.unit_roundoff * (1 - 2.0**-40)
 
