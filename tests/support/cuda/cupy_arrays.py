@@ -115,9 +115,17 @@ class CupyDevice(HostDevice):
         """Copy arrays of one allocation."""
         return super().fetch([*map(_plain, arrays)], meanwhile)
 
-    def launch(self, module: Any, name: str, grid: Any, block: Any, args: Any) -> None:
+    def launch(
+        self,
+        module: Any,
+        name: str,
+        grid: Any,
+        block: Any,
+        args: Any,
+        shared: int = 0,
+    ) -> None:
         """Run every thread."""
-        super().launch(module, name, grid, block, [*map(_plain, args)])
+        super().launch(module, name, grid, block, [*map(_plain, args)], shared)
 
     def multiply_int8(self, x: Any, y: Any, sums: Any) -> None:
         """Multiply integers."""
