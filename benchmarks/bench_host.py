@@ -47,21 +47,9 @@ class Idle(Clock):
         """Allocate one by one."""
         return [np.empty(*part) for part in parts]
 
-    def address(self, x: Any) -> int:
-        """Return some address."""
-        return 4096
-
     def total_bytes(self) -> int:
         """Return the memory of a device, not of one that stands for a larger one."""
         return POOL
-
-    def number(self) -> int:
-        """Return the number of the only device."""
-        return 0
-
-    def map_planes(self, address: int, shape: tuple[int, int, int]) -> Any:
-        """Return an empty map."""
-        return np.void(bytes(128))
 
     def synchronize(self) -> None:
         """Wait for nothing."""

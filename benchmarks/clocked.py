@@ -93,10 +93,13 @@ class ClockedEngine(cuda.CudaEngine):
     square_sums = _clocked("square_sums", NORMS)
     column_exponents = _clocked("column_exponents", NORMS)
     choose_exponents = _clocked("choose_exponents", COPY)
-    multiply_magnitudes = _clocked("multiply_magnitudes", COPY)
     smallest_cosines = _clocked("smallest_cosines", COPY)
-    largest_terms = _clocked("largest_terms", COPY)
     row_sums = _clocked("row_sums", COPY)
+    error_sums = _clocked("error_sums", NORMS)
+    magnitudes = _clocked("magnitudes", COPY)
+    multiply_digits = _clocked("multiply_digits", COPY)
+    find_open = _clocked("find_open", COPY)
+    bound_pairs = _clocked("bound_pairs", COPY)
 
     def __init__(self) -> None:
         shared = cuda.SharedPlanes(_Current())
@@ -110,11 +113,6 @@ class ClockedEngine(cuda.CudaEngine):
     @device.setter
     def device(self, device: Any) -> None:
         raise AttributeError(device)
-
-    def magnitudes(self, samples: Any) -> Any:
-        """Take them on the CPU: a few rows."""
-        clock().take("magnitudes", 1e-5)
-        return registry.get_engine("cpu").magnitudes(samples)
 
     def fetch(self, arrays: Sequence[Any], meanwhile: Any = None) -> list[Any]:
         """Copy to the host, and wait."""
