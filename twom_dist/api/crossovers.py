@@ -88,6 +88,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     Returns
     -------
     Crossovers
+        The sizes, and the file that keeps them; print it.
 
     Raises
     ------

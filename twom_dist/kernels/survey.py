@@ -143,6 +143,7 @@ class Looks(Protocol):
         Returns
         -------
         (count,) int64, on the host
+            Exact; by one wait for the device.
         """
         ...
 
