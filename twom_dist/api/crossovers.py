@@ -24,9 +24,9 @@ from . import gemm, updates
 # Sides of products, the middle of them first. Two products in a row that take longer
 # than this many seconds are enough of a look at sizes as large.
 SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
-LONGEST = 1.0
+LONGEST = 0.5
 # What a side is given: rounds of both, and seconds after which the rounds end.
-ROUNDS, SECONDS = 7, 0.5
+ROUNDS, SECONDS = 5, 0.3
 _COMPLEX, _REAL = ("complex128", "complex64"), ("float64", "float32")
 KINDS = tuple(
     (routine, dtype)
@@ -74,7 +74,7 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     """Measure from which size on int8 is faster here, for method="auto".
 
     Multiplies square random matrices by the default accuracy and natively,
-    in turns, with each routine and dtype, for some 20 seconds in all. The sizes are
+    in turns, with each routine and dtype, for up to a minute in all. The sizes are
     kept for this chip in the folder of the setting ``twom-dist.crossovers``, by default
     ``~/.cache/twom-dist``, where "auto" finds them from now on; `explain` and `doctor`
     say so. Let nothing else run.

@@ -33,7 +33,7 @@ _CHOICES = click.Choice([x for x in ENGINES if x != "reference"])
 def tune(engine: EngineName, as_json: bool) -> None:
     """Measure from which size on products through int8 are faster on this machine.
 
-    Takes some 20 seconds, in which nothing else should run. The sizes are kept in
+    Takes up to a minute, in which nothing else should run. The sizes are kept in
     ~/.cache/twom-dist, where method "auto" finds them.
     """
     from ..api.crossovers import tune as measure

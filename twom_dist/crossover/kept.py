@@ -27,17 +27,24 @@ def path_of(chip: Chip) -> Path:
 
 def read(chip: Chip) -> dict[str, Any] | None:
     """Read what was measured on a chip; None for what cannot be used."""
-    return _read(chip, path_of(chip))
+    try:
+        path = path_of(chip)
+    except RuntimeError:  # there is no home
+        return None
+    return _read(chip, path)
 
 
 @cache
 def _read(chip: Chip, path: Path) -> dict[str, Any] | None:
     try:
         told = json.loads(path.read_text("utf-8"))
-        usable = told["twom_dist"] == _release() and told["chip"] == chip.name
         sizes = {x: float(y) for x, y in told["sizes"].items() if y is not None}
+        usable = told["twom_dist"] == _release() and told["chip"] == chip.name
+        usable = usable and all(size >= 0 for size in sizes.values())
         return {**told, "date": str(told["date"]), "sizes": sizes} if usable else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+    except (ArithmeticError, RecursionError):
         return None
 
 

@@ -5,6 +5,7 @@ A replay launches all kernels of a call by one call of the driver.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from threading import Lock
 from typing import Any
 
 # Calls of one object that are kept, and addresses that are remembered.
@@ -25,6 +26,7 @@ class Graphs:
         self._done = cupy.cuda.Event(disable_timing=True)
         self._graphs: OrderedDict[Hashable, Any] = OrderedDict()
         self._seen: set[Hashable] = set()
+        self._lock = Lock()
 
     def run(self, key: Hashable, compute: Callable[[], object]) -> None:
         """Compute, or replay; `key` says where all arrays lie, the result as well."""
@@ -34,6 +36,10 @@ class Graphs:
         if current.is_capturing():
             compute()
             return
+        with self._lock:
+            self._run(key, compute, current)
+
+    def _run(self, key: Hashable, compute: Callable[[], object], current: Any) -> None:
         current.wait_event(self._done)
         graph = self._graphs.get(key)
         if graph is not None:
@@ -60,7 +66,7 @@ class Graphs:
                 compute()
             finally:
                 graph = own.end_capture()
-            current.wait_event(own.record())
+                current.wait_event(own.record())
         self._graphs[key] = graph
         if len(self._graphs) > _MOST:
             # It may be running: the host waits before it goes.

@@ -20,7 +20,7 @@ def as_number(value: Any, name: str) -> complex:
             if isinf(number) and abs(value) != inf:
                 raise OverflowError
             # No negative zeros: caches take them for zeros.
-            return number + 0
+            return number + 0j
     except OverflowError:
         problem, remedy = "is larger than any double", "Scale the matrices instead"
     except (TypeError, ValueError):

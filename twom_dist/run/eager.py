@@ -73,7 +73,9 @@ def _compute_words(problem: Problem) -> Array:
 def _may_guess(problem: Problem) -> bool:
     """Tell whether the entries decide about moduli alone, for a while on a device."""
     spec = problem.spec
-    if not spec.by_entries or spec.words > 1 or max(problem.shape) >= BELOW:
+    # Nothing is written to out before it is known that the product can be computed.
+    apart = spec.words == 1 and problem.out is None
+    if not (spec.by_entries and apart) or max(problem.shape) >= BELOW:
         return False
     return load_engine(spec).survey is not None
 

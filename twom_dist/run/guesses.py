@@ -5,7 +5,9 @@ launched again: the bits are those of the moduli that were decided.
 """
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 
+from ..errors import MemoryLimitError
 from ..moduli import ResidueSystem
 from ..tiles.interpreter import Found
 from ..typing import Array
@@ -36,9 +38,12 @@ class Guess:
 
     def launch(self) -> None:
         """Launch the product, if there was one of this kind."""
-        self._system = _last.get(self.kind)
-        if self._system is not None:
-            self._result = self._multiply(self._system)
+        system = _last.get(self.kind)
+        if system is None:
+            return
+        # Others may take less memory.
+        with suppress(MemoryLimitError, MemoryError):
+            self._result, self._system = self._multiply(system), system
 
     def confirm(self, found: Found) -> Array | None:
         """Return the product if it is the one decided on, and remember its moduli."""

@@ -205,6 +205,9 @@ def test_what_was_measured_here_precedes_the_table(folder, monkeypatch):
         lambda told: told.update(chip="another one"),
         lambda told: told.update(sizes=[]),
         lambda told: told.update(sizes={"gemm complex128": "many"}),
+        lambda told: told.update(sizes={"gemm complex128": 10**400}),
+        lambda told: told.update(sizes={"gemm complex128": -1}),
+        lambda told: told.update(sizes={"gemm complex128": float("nan")}),
         lambda told: told.clear(),
     ],
 )
@@ -219,6 +222,13 @@ def test_what_cannot_be_used_is_as_if_it_were_not_there(folder, monkeypatch, spo
     kept._read.cache_clear()
     assert kept.read(chip) is None
     assert method_of((300,) * 3) == "blas"
+
+
+def test_without_a_home_nothing_was_measured():
+    with dask.config.set({"twom-dist.crossovers": "~nobody-of-this-name/x"}):
+        choose.forget()
+        assert method_of((300,) * 3) == "blas"
+    choose.forget()
 
 
 def test_a_cpu_that_was_measured_needs_no_vnni(folder, monkeypatch):

@@ -50,7 +50,8 @@ def test_a_wrong_guess_is_launched_again(cuda, out):
         found = td.gemm(A, B, **options)
         assert same_bits(found, on_cpu(td.gemm, A, B))
         products = cuda.device.launched.count("products")
-        assert products == (2 if n in (1, 2) else 1)
+        # Nothing is guessed into an array of the user's.
+        assert products == (2 if n in (1, 2) and not out else 1)
 
 
 def test_shifts_and_native_products_are_no_guesses(cuda):

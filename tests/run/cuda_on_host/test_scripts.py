@@ -108,6 +108,21 @@ def test_what_depends_on_more_than_addresses_has_another_script(cuda, runs):
     assert runs["run"] == len(calls)
 
 
+@pytest.mark.parametrize("options", [{"num_moduli": 8}, {}], ids=["given", "default"])
+@pytest.mark.parametrize("op_b", ["N", "C"])
+def test_an_array_that_is_another_one_is_so_in_this_call_alone(cuda, options, op_b):
+    """A or B, or both, are C in the first call, and others in the next ones."""
+    options = {**options, "op_b": op_b, "alpha": 3, "beta": 1}
+    a, b, c = (random_matrix(40, 40, "complex128", 0.0, seed) for seed in (1, 2, 3))
+    for given in ((a, b, a), (a, b, b), (a, a, a), (a, b, c), (b, a, a), (c, b, a)) * 2:
+        found = td.gemm(*given, **options)
+        assert same_bits(found, on_cpu(td.gemm, *given, **options))
+    del options["op_b"]
+    for given in ((a, a), (b, c), (c, c), (a, b)) * 2:
+        found = td.syrk(*given, **options)
+        assert same_bits(found, on_cpu(td.syrk, *given, **options))
+
+
 def test_scripts_are_forgotten_when_there_are_many(monkeypatch):
     monkeypatch.setattr(Scripts, "_MOST", 3)
     scripts = Scripts()

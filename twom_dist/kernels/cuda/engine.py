@@ -300,7 +300,7 @@ class CudaEngine(CudaLook):
         given = {"x": x, "y": y, "c": c, "out": out, "e": e, "f": f}
         options = conjugate, system, rule, dtype, alpha, beta
         more = twin, uplo, hermitian
-        outlines = *map(_outline, given.values()), x is y
+        outlines = *map(_outline, given.values()), _name_twins(*given.values())
         key = self.variant(), outlines, options, more
         script = self._scripts.get(key)
         if script is not None:
@@ -314,6 +314,12 @@ class CudaEngine(CudaLook):
 def _outline(x: Array | None) -> tuple[Any, ...] | None:
     """Return all that launches depend on of an array, but for its address."""
     return None if x is None else (x.shape, x.strides, x.dtype)
+
+
+def _name_twins(*arrays: Array | None) -> tuple[int, ...]:
+    """Return the place of each array's first occurrence: A may be B, or C."""
+    names = [*map(id, arrays)]
+    return tuple(map(names.index, names))
 
 
 def make_engine() -> CudaEngine:
