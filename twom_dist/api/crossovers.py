@@ -21,8 +21,8 @@ from ..testing import random_matrix
 from ..typing import EngineName
 from . import gemm, updates
 
-# Sides of products, the middle of them first. Two products in a row that take longer
-# than this many seconds are enough of a look at sizes as large.
+# Sides of products, searched by halves; none whose product would take longer than this
+# many seconds, as the last one that lost tells.
 SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 LONGEST = 0.5
 # What a side is given: rounds of both, and seconds after which the rounds end.

@@ -1,9 +1,10 @@
 """The chip that multiplies, as far as its speed is concerned."""
 
-import os
 import platform
 from functools import cache
 from typing import NamedTuple
+
+from dask.system import CPU_COUNT
 
 from ..typing import EngineName
 
@@ -45,17 +46,10 @@ def _cpu() -> Chip:
     name = told.get("model name") or platform.processor() or platform.machine()
     numbers = [f"{x} {told[y]}" for x, y in _NUMBERS if y in told]
     kind = f" ({' '.join(numbers)})" if numbers else ""
-    cores = _count_cores()
-    return Chip(f"{name}{kind}, {cores} core{'s' * (cores > 1)}")
+    return Chip(f"{name}{kind}, {CPU_COUNT} core{'s' * (CPU_COUNT > 1)}")
 
 
 _NUMBERS = (("family", "cpu family"), ("model", "model"))
-
-
-def _count_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _gpu() -> Chip:

@@ -78,12 +78,12 @@ def compute_arrays(
 def _find_key(terms: Terms, *arrays: Any) -> Hashable:
     """Return all that a recipe depends on; None where there can be none."""
     choice, first = terms.choice, arrays[0]
+    if engine_of("auto", family_of(first)) != "cuda":
+        return None
     if choice.by_entries or choice.pairs or workspace_share() < 1:
         return None
     kind, out = type(first), arrays[-1]
     if kind.__name__ != "ndarray" or any(type(x) not in (kind, _NONE) for x in arrays):
-        return None
-    if engine_of("auto", family_of(first)) != "cuda":
         return None
     outlines = [None if x is None else (x.shape, x.dtype) for x in arrays]
     strides = None if out is None else out.strides
