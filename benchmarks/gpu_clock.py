@@ -16,7 +16,7 @@ STAGES = {
     "norms": ("largest_exponents", "sums_and_extremes", "choose_exponents"),
     "moduli": ("magnitudes", "multiply_magnitudes", "largest_terms"),
     "encode": ("encode", "scale_and_encode"),
-    "int8 products": ("multiply_int8", "multiply_float16", "products"),
+    "int8 products": ("multiply_int8", "multiply_float16", "products", "products_mma"),
     "quarters": ("spread", "join"),
     "requantise": ("requantise", "widen"),
     "decode": ("decode",),

@@ -43,7 +43,8 @@ def bench_square(
     candidates: dict[str, Callable[[], Any]] = {
         "2m": lambda: td.gemm(A, B, num_moduli=NUM_MODULI),
         "default": lambda: td.gemm(A, B),
-        "2m, cuBLAS": unfused(lambda: td.gemm(A, B, num_moduli=NUM_MODULI)),
+        "2m, cuBLAS": by("cublas", lambda: td.gemm(A, B, num_moduli=NUM_MODULI)),
+        "2m, mma": by("mma", lambda: td.gemm(A, B, num_moduli=NUM_MODULI)),
         "3m": lambda: td.gemm(A, B, num_moduli=NUM_MODULI - 1, method="3m"),
         "cupy.matmul": lambda: cp.matmul(A, B),
         "herk": lambda: td.herk(A, num_moduli=NUM_MODULI),
@@ -90,13 +91,13 @@ def replayed(A: Any, B: Any) -> Callable[[], Any]:
     return lambda: product(A, B, out=out)
 
 
-def unfused(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Make cuBLAS multiply and a second kernel reduce."""
+def by(products: tuning.Products, call: Callable[[], Any]) -> Callable[[], Any]:
+    """Choose what multiplies."""
 
     def run() -> Any:
         capability = CudaDevice().capability()
         own = tuning.tuning_for(capability)
-        tuning.BY_CAPABILITY[capability] = replace(own, fused=False)
+        tuning.BY_CAPABILITY[capability] = replace(own, products=products)
         try:
             return call()
         finally:

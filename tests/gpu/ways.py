@@ -8,7 +8,7 @@ import pytest
 from tests.support.bits import same_bits
 from twom_dist.kernels.cuda.tuning import BY_CAPABILITY, Tuning, tuning_for
 
-WAYS = ("fused", "cublas", "float16")
+WAYS = ("fused", "mma", "cublas", "float16")
 
 
 def matches(cp: Any, found: Any, expected: Any) -> bool:
@@ -30,10 +30,12 @@ def chosen_way(way: str, own: Tuning) -> Tuning:
     "float16" is what one of compute capability 10.3 does, integer sums included.
     """
     if way == "fused":
-        if not own.fused:
+        if own.products != "wgmma":
             # It is written in instructions that only Hopper has.
             pytest.skip("products.cu is for compute capability 9.0")
         return own
+    if way == "mma":
+        return replace(own, products="mma", element="int8")
     if way == "float16":
-        return replace(own, fused=False, element="float16", integer_sums=True)
-    return replace(own, fused=False, element="int8")
+        return replace(own, products="cublas", element="float16", integer_sums=True)
+    return replace(own, products="cublas", element="int8")

@@ -11,7 +11,7 @@ import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.cuda import every_kernel
-from tests.support.cuda.host_device import BOTH, POISON
+from tests.support.cuda.host_device import EVERY_WAY, POISON, launches_of_products
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.expect import raises
 from tests.support.pipeline import add_both_ways, run_stages
@@ -29,11 +29,11 @@ SYSTEMS = (
     *(("eisenstein", 2), ("eisenstein", 16), ("real", 1), ("real", 15)),
 )
 # Small products have launches of their own elsewhere: see test_at_once.py.
-BY_STAGES = pytest.mark.parametrize("engine", [80], indirect=True)
+BY_STAGES = pytest.mark.parametrize("engine", [100], indirect=True)
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
 
 
-@BOTH
+@EVERY_WAY
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("choice", SYSTEMS)
 def test_every_stage_is_that_of_the_cpu(engine, choice, shape):
@@ -75,7 +75,7 @@ def test_what_is_not_finite_reaches_the_same_entries(cuda, ops, value):
     assert not np.isfinite(found).all()
 
 
-@BOTH
+@EVERY_WAY
 @pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_updates(cuda, routine, method, monkeypatch):
@@ -88,7 +88,7 @@ def test_updates(cuda, routine, method, monkeypatch):
         assert same_bits(found, on_cpu(routine, *matrices, **options))
 
 
-@BOTH
+@EVERY_WAY
 @pytest.mark.parametrize("routine", ROUTINES)
 @pytest.mark.parametrize(
     ("dtype", "options"),
@@ -105,7 +105,7 @@ def test_updates_without_mirrors(cuda, routine, dtype, options):
     assert same_bits(found, on_cpu(routine, *matrices, **options))
 
 
-@BOTH
+@EVERY_WAY
 @pytest.mark.parametrize("routine", ROUTINES)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_beta_c_and_tiles_of_updates(cuda, routine, dtype, monkeypatch):
@@ -126,7 +126,7 @@ def test_strides_that_fit_no_element_are_refused(engine):
         engine.largest_exponents(x)
 
 
-@BOTH
+@EVERY_WAY
 def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
     A, B = spread_matrix(300, 550, seed=1), spread_matrix(550, 280, seed=2)
     device = cuda.device
@@ -144,7 +144,7 @@ def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
         td.gemm(A, B)
 
 
-@BOTH
+@EVERY_WAY
 def test_long_k_is_reduced_in_between(engine):
     k = (1 << 16) + 40
     x = np.full((3, k), 1.0)
@@ -158,7 +158,7 @@ def test_long_k_is_reduced_in_between(engine):
         assert (plane == (exact + p // 2) % p - p // 2).all()
 
 
-@BOTH
+@EVERY_WAY
 def test_the_calls_of_a_product_by_stages(cuda, monkeypatch):
     monkeypatch.setattr(tuning, "LARGEST_AT_ONCE", 0)
     A = spread_matrix(40, 30, seed=1)
@@ -166,8 +166,7 @@ def test_the_calls_of_a_product_by_stages(cuda, monkeypatch):
     td.gemm(A, A, op_b="C", num_moduli=16)
     calls = Counter(device.launched)
     # All products at once, nothing waited for.
-    fused = device.capability() == 90
-    products = ["products"] if fused else ["multiply_int8", "requantise"]
+    products = launches_of_products(device)
     assert calls == {
         **{"largest_exponents": 1, "sums_and_extremes": 1, "choose_exponents": 2},
         **{"encode": 2, **dict.fromkeys(products, 1), "decode": 1},
@@ -177,12 +176,12 @@ def test_the_calls_of_a_product_by_stages(cuda, monkeypatch):
     td.herk(A, num_moduli=16)
     calls = Counter(device.launched)
     assert (calls["encode"], calls[products[0]]) == (1, 1)
-    assert calls["combine"] == (0 if fused else 1)
+    assert calls["combine"] == len(products) - 1
     assert calls["close_diagonal"] == 1
     assert calls["synchronize"] == 0
 
 
-@pytest.mark.parametrize("engine", [80, 90, 103], indirect=True)
+@pytest.mark.parametrize("engine", [80, 90, 100, 103], indirect=True)
 def test_every_kernel_runs(cuda):
     for routine, arrays, options in every_kernel.calls_of_every_kernel():
         expected = on_cpu(routine, *arrays, **options)
@@ -211,7 +210,7 @@ def test_a_left_operand_is_the_right_one_without_a_copy(engine):
         assert (found == whole)[..., :5].all()
 
 
-@pytest.mark.parametrize("order", [(80, 90), (90, 80)])
+@pytest.mark.parametrize("order", [(80, 90), (90, 100), (100, 80)])
 def test_panels_of_a_tile_on_devices_of_two_kinds(cuda, order, monkeypatch):
     A = random_matrix(300, 60, "complex128", 1.0, 1)
     multiply = cuda.multiply
@@ -228,20 +227,20 @@ def test_panels_of_a_tile_on_devices_of_two_kinds(cuda, order, monkeypatch):
         assert same_bits(found, on_cpu(td.herk, A, num_moduli=3, uplo=uplo))
 
 
-@BOTH
+@EVERY_WAY
 def test_long_rows_derive_what_follows_from_other_products(cuda):
     hermitian, real = residue_system("2m", 16), residue_system("real", 16)
-    assert not deriving_pays(hermitian, 1024, 1024)
-    assert deriving_pays(hermitian, 1024, 4096)
-    assert not deriving_pays(residue_system("3m", 15), 1024, 4096)
-    assert not deriving_pays(real, 1024, 1 << 20)
+    assert not deriving_pays("wgmma", hermitian, 1024, 1024)
+    assert deriving_pays("wgmma", hermitian, 1024, 4096)
+    assert not deriving_pays("wgmma", residue_system("3m", 15), 1024, 4096)
+    assert not deriving_pays("wgmma", real, 1024, 1 << 20)
     A = random_matrix(20, tuning.LARGEST_AT_ONCE + 1, "complex128", 1.0, 1)
     found = td.herk(A, num_moduli=3)
     assert Counter(cuda.device.launched)["combine"] == 1
     assert same_bits(found, on_cpu(td.herk, A, num_moduli=3))
 
 
-@BOTH
+@EVERY_WAY
 @cases("triangle", ["lower", "upper"])
 @cases("choice", [("2m", 16), ("3m", 15), ("4m", 3), ("eisenstein", 3)])
 def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle):
@@ -259,7 +258,7 @@ def test_a_triangle_of_what_follows_from_other_products(engine, choice, triangle
         assert (added == expected)[..., :n][:, wanted].all()
 
 
-@BOTH
+@EVERY_WAY
 def test_what_no_triangle_needs_is_not_made(engine):
     """Of three squares a side, those of one triangle; of cuBLAS, what is derived."""
     system, n = residue_system("2m", 2), 530
@@ -271,11 +270,11 @@ def test_what_no_triangle_needs_is_not_made(engine):
     for triangle, beyond in other.items():
         found = engine.multiply(left, right, system, hermitian=True, triangle=triangle)
         made = [(plane != untouched).any() for plane in found[beyond]]
-        fused = engine.device.capability() == 90
+        fused = launches_of_products(engine.device)[0] != "multiply_int8"
         assert made == [not fused and q.mirror is None for q in system.products]
 
 
-@BOTH
+@EVERY_WAY
 @pytest.mark.parametrize("uplo", ["full", "upper"])
 @pytest.mark.parametrize("routine", [td.herk, td.syrk])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
@@ -287,14 +286,15 @@ def test_squares_of_one_triangle_are_multiplied(
     options = {"uplo": uplo, "num_moduli": 2}
     found = routine(A, **options)
     calls = Counter(cuda.device.launched)
-    if cuda.device.capability() == 90:
-        assert (calls["products"], calls["decode"], calls["combine"]) == (1, 1, 0)
+    products = launches_of_products(cuda.device)
+    if len(products) == 1:
+        assert (calls[products[0]], calls["decode"], calls["combine"]) == (1, 1, 0)
     elif routine is td.syrk or dtype == "float64":
         assert calls["decode"] == 6  # no half form: tiles of one triangle
     assert same_bits(found, on_cpu(routine, A, **options))
 
 
-@BOTH
+@EVERY_WAY
 def test_products_in_a_row_leave_nothing_behind(cuda):
     A = spread_matrix(20, 30, seed=1)
     encoded_tiles.clear()
@@ -309,5 +309,6 @@ def test_the_working_memory_of_a_large_product():
     shape = (16384, 16384, 16384)
     needed = workspace.working_bytes(system, shape, workspace.sums_bytes(90))
     assert needed == 97 << 28  # 32 planes of each side, 32 residues, marks
-    sums = workspace.sums_bytes(80)
+    assert workspace.sums_bytes(80) == 0
+    sums = workspace.sums_bytes(100)
     assert workspace.working_bytes(system, shape, sums) == needed + sums

@@ -1,9 +1,9 @@
-"""The launches of products on two kinds of device: as recorded."""
+"""The launches of products on each kind of device: as recorded."""
 
 from tests.support.counts import assert_as_recorded, count_launches
-from tests.support.cuda.host_device import BOTH
+from tests.support.cuda.host_device import EVERY_WAY
 
 
-@BOTH
+@EVERY_WAY
 def test_products_take_the_launches_that_are_recorded(cuda):
     assert_as_recorded(count_launches(cuda.device, cuda.device.capability()))

@@ -1,4 +1,4 @@
-"""The fused products against exact integers: text, maps and code for Hopper."""
+"""The fused products against exact integers: texts, and maps and code for Hopper."""
 
 import re
 from itertools import product as every
@@ -35,27 +35,51 @@ def planes(rows, k, seed):
     return out
 
 
+@pytest.fixture(params=["products", "products_mma"])
+def kernel(request):
+    """Hopper's kernel, or the one of smaller tensor cores."""
+    return request.param
+
+
 def multiply(
-    calls, x, y, m, n, residues, *, old=None, blocks=4, triangle="full", jobs=JOBS
+    calls,
+    kernel,
+    x,
+    y,
+    m,
+    n,
+    residues,
+    *,
+    old=None,
+    blocks=4,
+    triangle="full",
+    jobs=JOBS,
+    stack=1,
 ):
-    maps = []
-    for t in (x, y):
-        one = np.zeros(1, hopper.TENSOR_MAP)
-        one["word"][0, :3] = t.ctypes.data, t.shape[0] * t.shape[1], t.shape[2]
-        maps.append(one[0])
+    rows = [t.shape[1] // stack for t in (x, y)]
+    if kernel == "products":
+        maps = []
+        for t in (x, y):
+            one = np.zeros(1, hopper.TENSOR_MAP)
+            one["word"][0, :3] = t.ctypes.data, t.shape[0] * t.shape[1], t.shape[2]
+            maps.append(one[0])
+        sizes = *(np.int32(t // 64) for t in rows), np.int32(x.shape[2] // 128)
+    else:
+        maps, sizes = [x, y], map(np.int64, (*rows, x.shape[2]))
+        squares = launcher._count_squares(m, n, triangle, 128)
+        blocks = stack * len(jobs) * squares
     args = (
-        *maps,
-        *(np.int32(t.shape[1] // 64) for t in (x, y)),
-        np.int32(x.shape[2] // 128),
+        *(*maps, *sizes),
         np.array([(*job, job[2]) for job in jobs], np.int32),
         np.int32(len(jobs)),
         tables.requantise_table(SYSTEM),
         *(np.int64(m), np.int64(n), old, residues),
         *(np.int64(residues.strides[1]), np.int64(residues.strides[0])),
-        *(triangle_arg(triangle), np.int32(1)),
+        *(triangle_arg(triangle), np.int32(stack)),
     )
-    grid, block = (blocks, 1, 1), (384, 1, 1)
-    calls.kernels.launch(module_for("products"), "products", grid, block, args)
+    threads = launcher._THREADS["wgmma" if kernel == "products" else "mma"]
+    grid, block = (blocks, 1, 1), (threads, 1, 1)
+    calls.kernels.launch(module_for(kernel), kernel, grid, block, args)
 
 
 def shape_of(m, n):
@@ -74,11 +98,11 @@ def expected(x, y, m, n, q, before=0):
     ("m", "n", "k"),
     [(1, 1, 1), (64, 64, 16), (65, 63, 130), (129, 257, 48), (300, 270, 20)],
 )
-def test_every_size(calls, m, n, k):
+def test_every_size(calls, kernel, m, n, k):
     x, y = planes(m, k, 1), planes(n, k, 2)
     with guarded(shape_of(m, n), np.int8) as residues:
         before = residues.copy()
-        multiply(calls, x, y, m, n, residues)
+        multiply(calls, kernel, x, y, m, n, residues)
         for q in range(8):
             if q in (job[2] for job in JOBS):
                 assert (residues[q, :, :n] == expected(x, y, m, n, q)).all()
@@ -87,9 +111,9 @@ def test_every_size(calls, m, n, k):
                 assert (residues[q] == before[q]).all()
         earlier = residues.copy()
         with guarded(shape_of(m, n), np.int8) as apart:
-            multiply(calls, x, y, m, n, apart, old=residues, blocks=2)
+            multiply(calls, kernel, x, y, m, n, apart, old=residues, blocks=2)
         assert (residues == earlier).all()
-        multiply(calls, x, y, m, n, residues, old=residues, blocks=2)
+        multiply(calls, kernel, x, y, m, n, residues, old=residues, blocks=2)
         earlier = earlier[:, :, :n].astype(np.int64)
         for q, found in every((job[2] for job in JOBS), (residues, apart)):
             assert (found[q, :, :n] == expected(x, y, m, n, q, earlier[q])).all()
@@ -101,7 +125,7 @@ def test_blocks_that_walk_over_several_bands(calls, blocks):
     m, n, k = 2100, 300, 16  # 17 rows of blocks: one band of 16, and one more
     x, y = planes(m, k, 3), planes(n, k, 4)
     with guarded(shape_of(m, n), np.int8) as residues:
-        multiply(calls, x, y, m, n, residues, blocks=blocks)
+        multiply(calls, "products", x, y, m, n, residues, blocks=blocks)
         for _, _, q in JOBS:
             assert (residues[q, :, :n] == expected(x, y, m, n, q)).all()
 
@@ -111,29 +135,46 @@ def test_blocks_that_walk_over_several_bands(calls, blocks):
     ("n", "triangle", "blocks"),
     [
         *every([2, 256, 300], ["lower", "upper"], [2, 14]),
-        *[(2400, "lower", 14), (2400, "upper", 2)],
+        *[(2400, "lower", 14), (1100, "upper", 2)],
     ],
 )
-def test_squares_of_a_triangle(calls, n, triangle, blocks):
+def test_squares_of_a_triangle(calls, kernel, n, triangle, blocks):
     x, y = planes(n, 16, 7), planes(n, 16, 8)
-    squares = np.kron(np.tri(-(-n // 256), dtype=bool), np.ones((256, 256), bool))
+    side = 256 if kernel == "products" else 128
+    squares = np.kron(np.tri(-(-n // side), dtype=bool), np.ones((side, side), bool))
     wanted = (squares if triangle == "lower" else squares.T)[:n, :n]
     with guarded(shape_of(n, n), np.int8) as whole:
         residues, before = whole[:, :, :n], whole[:, :, :n].copy()
-        jobs = JOBS if n < 2400 else JOBS[:1]
-        multiply(calls, x, y, n, n, whole, blocks=blocks, triangle=triangle, jobs=jobs)
+        jobs = JOBS if n < 1000 else JOBS[:1]
+        given = {"blocks": blocks, "triangle": triangle, "jobs": jobs}
+        multiply(calls, kernel, x, y, n, n, whole, **given)
         for _, _, q in jobs:
             assert (residues[q] == expected(x, y, n, n, q))[wanted].all()
             assert (residues[q] == before[q])[~wanted].all()
 
 
+def test_a_stack_of_matrices(calls, kernel):
+    m, n, k, stack = 70, 130, 16, 3
+    x, y = planes(stack * 128, k, 9), planes(stack * 192, k, 10)
+    for t, used, rows in ((x, m, 128), (y, n, 192)):
+        for b in range(stack):
+            t[:, b * rows + used : (b + 1) * rows] = 0
+    with guarded((8, stack * m, 144), np.int8) as residues:
+        multiply(calls, kernel, x, y, m, n, residues, stack=stack)
+        for b in range(stack):
+            own = x[:, 128 * b : 128 * b + m], y[:, 192 * b : 192 * b + n]
+            for _, _, q in JOBS:
+                found = residues[q, b * m : (b + 1) * m, :n]
+                assert (found == expected(*own, m, n, q)).all()
+
+
 # Beyond 2^17 the sums would not fit 32 bits.
 @pytest.mark.parametrize("k", [65536, 65552, (1 << 17) + 144])
-def test_sums_of_long_k_are_reduced_in_between(calls, k):
+def test_sums_of_long_k_are_reduced_in_between(calls, kernel, k):
     x, y = planes(2, k, 5), planes(2, k, 6)
     x[:, :2, :k], y[:, :2, :k] = -128, -128
     with guarded(shape_of(2, 2), np.int8) as residues:
-        multiply(calls, x, y, 2, 2, residues, jobs=JOBS[:1])
+        multiply(calls, kernel, x, y, 2, 2, residues, jobs=JOBS[:1])
         q = JOBS[0][2]
         assert (residues[q, :, :2] == expected(x, y, 2, 2, q)).all()
 
@@ -206,7 +247,17 @@ def test_numbers_agree_with_the_text():
         int(found[name])
         for name in ("STAGES", "TILE_ROWS", "TILE_K", "BLOCK_M", "BLOCK_N", "CLUSTER")
     )
-    assert stages * 3 * rows * k + 1024 == launcher._SHARED_BYTES
-    assert cluster * block_m == block_n == launcher._SIDE
-    assert (k, 128 + 2 * 128) == (hopper.LINE, launcher._THREADS)
-    assert f"__launch_bounds__({launcher._THREADS}, 1)" in text
+    assert launcher._SHARED_BYTES["wgmma"] == stages * 3 * rows * k + 1024
+    assert cluster * block_m == block_n == launcher._SIDES["wgmma"]
+    assert (k, 128 + 2 * 128) == (hopper.LINE, launcher._THREADS["wgmma"])
+    assert f"__launch_bounds__({128 + 2 * 128}, 1)" in text
+    text = source_of(module_for("products_mma"))
+    found = dict(re.findall(r"^#define (\w+) (\d+)", text, re.MULTILINE))
+    side, threads, stages, k = (
+        int(found[name]) for name in ("SIDE", "THREADS", "STAGES", "TILE_K")
+    )
+    # No more than a launch may have without asking for it.
+    assert launcher._SHARED_BYTES["mma"] == stages * 2 * side * k <= 48 << 10
+    assert (side, threads) == (launcher._SIDES["mma"], launcher._THREADS["mma"])
+    assert hopper.LINE % k == 0
+    assert f"__launch_bounds__({threads}, 2)" in text

@@ -17,10 +17,10 @@ from twom_dist.kernels.cuda.scripts import Script, Scripts
 from twom_dist.run import recipes
 
 
-@pytest.fixture
-def engine(host_kernels):
-    """A device with scripts of its own."""
-    return host_engine(host_kernels, 90)
+@pytest.fixture(params=[90, 89], ids=["sm_90", "sm_89"])
+def engine(host_kernels, request):
+    """A device with scripts of its own; planes are given as they are to one of them."""
+    return host_engine(host_kernels, request.param)
 
 
 @pytest.fixture

@@ -156,7 +156,7 @@ def test_a_task_keeps_few_planes_of_others(cuda):
     encoded_tiles.clear()
 
 
-@pytest.mark.parametrize("engine", [(0, 80), (1, 90), (2, 90)], indirect=True)
+@pytest.mark.parametrize("engine", [(0, 80), (0, 100), (1, 90), (2, 90)], indirect=True)
 def test_threads_of_dask_share_planes(cuda):
     A, B = (
         random_matrix(*shape, "complex128", 1.0, 3) for shape in ((90, 60), (60, 70))

@@ -17,10 +17,11 @@ Call = tuple[Callable[..., Any], list[np.ndarray], dict[str, Any]]
 
 def kernels_of(own: Tuning) -> set[str]:
     """Name the kernels that one way of multiplying needs."""
-    others = {"products", "scale_and_encode", "fill_product", "fill_and_close"}
-    others |= {"spread", "join"}
+    others = {"scale_and_encode", "fill_product", "fill_and_close", "spread", "join"}
     if own.fused:
         others = {"requantise", "combine"}
+    others |= {"products", "products_mma"}
+    others -= {{"wgmma": "products", "mma": "products_mma"}.get(own.products)}
     if own.element == "int8":
         others |= {"widen"}
     return {name for family in FAMILIES for name in kernel_names(family)} - others

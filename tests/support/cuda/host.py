@@ -28,8 +28,12 @@ COMPILER = shutil.which("g++")
 _SHIM = Path(__file__).with_name("host_shim.h")
 _BARRIER = Path(__file__).with_name("host_barrier.h")
 # What only a device can do, and what stands for it here.
-_RING = files("twom_dist.kernels.cuda").joinpath("ring.cuh").read_text("utf-8")
-_HOST_RING = Path(__file__).with_name("host_ring.h").read_text("utf-8")
+_DEVICES_OWN = {
+    files("twom_dist.kernels.cuda").joinpath(name).read_text("utf-8"): (
+        Path(__file__).with_name(own).read_text("utf-8")
+    )
+    for name, own in {"ring.cuh": "host_ring.h", "mma.cuh": "host_mma.h"}.items()
+}
 # The handlers of the checks for undefined behaviour are in the shim: no library needed.
 _CHECKS = "alignment,shift,signed-integer-overflow,bounds,float-cast-overflow"
 _OPTIONS = (
@@ -155,7 +159,8 @@ def host_text(module: Module, extra: str = "", specialised: bool = False) -> str
     """Write the text that the host's compiler builds, with constants or variables."""
     kernels = parse_kernels(module).items()
     text = source_of(module) if specialised else text_of(module.family)
-    text = text.replace(_RING, _HOST_RING)
+    for theirs, ours in _DEVICES_OWN.items():
+        text = text.replace(theirs, ours)
     text = _DYNAMIC.sub(r"\1* const \2 = (\1*)dynamic_shared;", text)
     if module.constants is not None and not specialised:
         text = _variables(module.constants) + text

@@ -12,6 +12,14 @@ static void __syncthreads() {
   swapcontext(&thread_contexts[running], &block_context);
 }
 
+// Whether the running thread waits for its warp alone.
+static bool within_warp;
+
+static void __syncwarp() {
+  within_warp = true;
+  __syncthreads();
+}
+
 // Whether any thread said so before it waited.
 static bool said_before, said_now;
 
@@ -24,6 +32,24 @@ static int __syncthreads_or(int predicate) {
 static void run_thread() {
   thread_body();
   ended[running] = true;
+}
+
+// The threads of a warp as far as they wait: whether for one another. Some for their
+// warp and others not is undefined behaviour.
+static bool run_warp(unsigned int first, unsigned int end, unsigned int& left) {
+  unsigned int alive = 0, within = 0;
+  for (unsigned int i = first; i < end; ++i) {
+    if (ended[i]) continue;
+    running = i;
+    threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y,
+                 i / blockDim.x / blockDim.y};
+    within_warp = false;
+    swapcontext(&block_context, &thread_contexts[i]);
+    alive += 1, within += within_warp;
+    left -= ended[i];
+  }
+  if (within != 0 && within != alive) undefined_line = __LINE__;
+  return within != 0;
 }
 
 // Every thread as far as the next barrier, in turns. One that ends where others wait is
@@ -43,13 +69,9 @@ static void run_together(void (*thread)()) {
     if (left < count) undefined_line = __LINE__;
     said_before = said_now;
     said_now = false;
-    for (unsigned int i = 0; i < count; ++i) {
-      if (ended[i]) continue;
-      running = i;
-      threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y,
-                   i / blockDim.x / blockDim.y};
-      swapcontext(&block_context, &thread_contexts[i]);
-      left -= ended[i];
+    for (unsigned int first = 0; first < count; first += 32) {
+      while (run_warp(first, first + 32 < count ? first + 32 : count, left)) {
+      }
     }
   }
 }

@@ -18,9 +18,9 @@ from twom_dist.kernels.cuda.sources import DYNAMIC_FAMILIES, Module
 from twom_dist.kernels.cuda.tuning import Element, tuning_for
 
 POISON = 0xA5
-# For tests of what differs: products by cuBLAS, and in one pass.
-BOTH = pytest.mark.parametrize(
-    "engine", [80, 90], ids=["sm_80", "sm_90"], indirect=True
+# For tests of what differs: products in one pass by either kernel, and by cuBLAS.
+EVERY_WAY = pytest.mark.parametrize(
+    "engine", [80, 90, 100], ids=["sm_80", "sm_90", "sm_100"], indirect=True
 )
 
 
@@ -54,6 +54,13 @@ def _multiply(x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
     assert m % 16 == n % 16 == k % 16 == 0
     for a, b, out in zip(x, y, sums, strict=True):
         out[...] = a.astype(np.float64) @ b.astype(np.float64).T
+
+
+def launches_of_products(device: Any) -> list[str]:
+    """Name what a device launches in order to multiply and reduce."""
+    names = {"wgmma": ["products"], "mma": ["products_mma"]}
+    own = tuning_for(device.capability()).products
+    return names.get(own, ["multiply_int8", "requantise"])
 
 
 class HostDevice:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.cuda.kept import Kept
 from twom_dist.kernels.cuda.sources import (
+    AMPERE_FAMILIES,
     FAMILIES,
     HOPPER_FAMILIES,
     SHIFTED_FAMILIES,
@@ -121,6 +122,8 @@ def assert_fits(report: str, module: Module) -> None:
     if module.family in HOPPER_FAMILIES:
         assert "Performance Loss" not in report, report
         assert max(registers) <= 168
+    elif module.family in AMPERE_FAMILIES:
+        assert max(registers) <= 65536 // (2 * 128), report
     else:
         assert max(registers) <= most_registers(module), report
 

@@ -265,7 +265,7 @@ class CudaDevice(Streams):
     def element(self) -> Element:
         """Choose what cuBLAS multiplies on the current device, checked once.
 
-        Not where products.cu multiplies in its place.
+        Not where a kernel of ours multiplies in its place.
         """
         device, tuned = current_device(), tuning_for(self.capability())
         if tuned.fused:

@@ -78,7 +78,8 @@ class CudaEngine(CudaLook):
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
         """Cut by the setting workspace-bytes."""
-        sums, fused = sums_bytes(self.device.capability()), self._is_fused()
+        sums = sums_bytes(self.device.capability())
+        fused = self._products() != "cublas"
         element = self.device.element()
         two = update is not None and update.two
         if update is not None and fused and not two:
@@ -101,9 +102,9 @@ class CudaEngine(CudaLook):
         tuned = tuning.tuning_for(self.device.capability())
         return self.device.number(), tuned
 
-    def _is_fused(self) -> bool:
-        """Tell whether products.cu multiplies."""
-        return tuning.tuning_for(self.device.capability()).fused
+    def _products(self) -> tuning.Products:
+        """Tell what multiplies."""
+        return tuning.tuning_for(self.device.capability()).products
 
     def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
@@ -188,12 +189,15 @@ class CudaEngine(CudaLook):
         if 0 in (m, n, k) or 0 in left.stack:
             return self.device.filled(shape, np.int8) if before is None else before
         residues: Array = before if overwrite else self.device.empty(shape, np.int8)
-        fused = self._is_fused()
+        kind = self._products()
+        fused = kind != "cublas"
         alone = fused and not left.stack
         levels = choose_levels(self.device, system, (m, n, k)) if alone else 0
         if fused and hermitian and triangle != "full":
             # Nothing can be derived of sums that were made of one triangle.
-            hermitian = before is None and (levels > 0 or deriving_pays(system, n, k))
+            hermitian = before is None and (
+                levels > 0 or deriving_pays(kind, system, n, k)
+            )
         own = tables.own_products(system, hermitian)
         by_matrix = residues.reshape(len(residues), -1, *residues.shape[-2:])
         args = (self.device, left, right, system, by_matrix, own, before)

@@ -14,10 +14,16 @@ from .hopper import LINE, ROW_GROUP
 from .launch import Device, remember, size_args, triangle_arg
 from .sources import module_for
 
-# In products.cu: the side that a cluster of two blocks makes, and threads of a block.
-_SIDE, _THREADS = 256, 384
-# The stages of ring.cuh, and what aligns them.
-_SHARED_BYTES = 4 * 3 * 128 * 128 + 1024
+# The side of what a cluster of two blocks of products.cu makes, or a block of
+# products_mma.cu; and threads of a block.
+_SIDES: dict[tuning.Products, int] = {"wgmma": 256, "mma": 128}
+_PARTS: tuple[Uplo, Uplo] = ("full", "lower")
+_THREADS: dict[tuning.Products, int] = {"wgmma": 384, "mma": 128}
+# Stages of tiles; those of ring.cuh are aligned besides.
+_SHARED_BYTES: dict[tuning.Products, int] = {
+    "wgmma": 4 * 3 * 128 * 128 + 1024,
+    "mma": 3 * 2 * 128 * 64,
+}
 
 
 def multiply_fused(
@@ -50,48 +56,55 @@ def launch_products(
     triangle: Uplo,
     count: int = 1,
 ) -> None:
-    """Launch products.cu: jobs of planes (planes, padded rows, padded k).
+    """Launch products.cu or products_mma.cu: planes (planes, padded rows, padded k).
 
     `count`: matrices of a stack, one below the other in each plane.
     """
+    own = tuning.tuning_for(device.capability()).products
     rows = x.shape[1] // count, y.shape[1] // count
-    sizes = _size_args(*rows, x.shape[2], len(jobs))
+    blocks = count * len(jobs) * _count_squares(*shape, triangle, _SIDES[own])
+    planes: tuple[Any, ...] = x, y
+    if own == "wgmma":
+        planes = tuple(device.map_planes(device.address(t), t.shape) for t in planes)
+        blocks = 2 * min(blocks, device.multiprocessors() // 2)
+        sizes = _count_args(*rows, x.shape[2])
+    else:
+        sizes = size_args(*rows, x.shape[2])
     args = (
-        *(device.map_planes(device.address(t), t.shape) for t in (x, y)),
-        *(*sizes[:3], device.constant(jobs), sizes[3]),
+        *(*planes, *sizes, device.constant(jobs), np.int32(len(jobs))),
         *(device.constant(tables.requantise_table(system)), *size_args(*shape)),
         *(before, residues, *size_args(residues.strides[-2], residues.strides[0])),
         *(triangle_arg(triangle), np.int32(count)),
     )
-    clusters = count * len(jobs) * _count_squares(*shape, triangle)
-    grid = 2 * min(clusters, device.multiprocessors() // 2)
-    module, block = module_for("products"), (_THREADS, 1, 1)
-    device.launch(module, "products", (grid, 1, 1), block, args, _SHARED_BYTES)
+    name = "products" if own == "wgmma" else "products_mma"
+    given = (blocks, 1, 1), (_THREADS[own], 1, 1), args, _SHARED_BYTES[own]
+    device.launch(module_for(name), name, *given)
 
 
 @remember
-def _size_args(
-    x_rows: int, y_rows: int, k_padded: int, jobs: int
-) -> tuple[Any, Any, Any, Any]:
-    """Count groups of rows of both operands, steps along k, and jobs."""
-    groups = np.int32(x_rows // ROW_GROUP), np.int32(y_rows // ROW_GROUP)
-    return *groups, np.int32(k_padded // LINE), np.int32(jobs)
+def _count_args(x_rows: int, y_rows: int, k_padded: int) -> tuple[Any, ...]:
+    """Count groups of rows of both operands, and steps along k, for products.cu."""
+    counts = x_rows // ROW_GROUP, y_rows // ROW_GROUP, k_padded // LINE
+    return tuple(map(np.int32, counts))
 
 
-def _count_squares(m: int, n: int, triangle: Uplo) -> int:
-    """Count what products.cu makes of one product."""
-    rows, columns = -(-m // _SIDE), -(-n // _SIDE)
+def _count_squares(m: int, n: int, triangle: Uplo, side: int) -> int:
+    """Count the squares that are made of one product."""
+    rows, columns = -(-m // side), -(-n // side)
     return rows * columns if triangle == "full" else rows * (rows + 1) // 2
 
 
-def deriving_pays(system: ResidueSystem, n: int, k: int) -> bool:
+def deriving_pays(
+    products: tuning.Products, system: ResidueSystem, n: int, k: int
+) -> bool:
     """Tell whether deriving products of ``X X^H`` from others pays.
 
     Instead of one triangle of all products the others are multiplied in full: where
     2M needs no squares beyond half, a triangle has those of its diagonal.
     """
     own, count = system.num_hermitian_products, system.num_products
-    whole, half = _count_squares(n, n, "full"), _count_squares(n, n, "lower")
+    side = _SIDES[products]
+    whole, half = (_count_squares(n, n, part, side) for part in _PARTS)
     derived = (count - own) * whole * tuning.DERIVED_K
     return derived + own * whole * k < count * half * k
 
@@ -103,7 +116,7 @@ def _tabulate(
     left: tuple[int, ...],
     right: tuple[int, ...],
 ) -> Array:
-    """Tabulate planes, product and its reduction as products.cu reads them."""
+    """Tabulate planes, product and its reduction as the kernels read them."""
     given = [(q, system.products[q]) for q in own]
     jobs = [(left[product.left], right[product.right], q, q) for q, product in given]
     return np.array(jobs, np.int32)

@@ -1,6 +1,6 @@
 """Products of tiles in quarters, seven for eight: see `twom_dist.kernels.winograd`.
 
-Sums of quarters of a few products' planes, their products by one launch of products.cu,
+Sums of quarters of a few products' planes, their products by one launch,
 sums of those: then the next few, in the same memory.
 """
 
@@ -53,7 +53,9 @@ def group_bytes(shape: Shape, levels: int, products: int) -> int:
 def choose_levels(device: Device, system: ResidueSystem, shape: Shape) -> int:
     """Choose levels of Winograd's algorithm whose quarters fit the workspace."""
     grain = (ROW_GROUP, ROW_GROUP, LINE)
-    levels = winograd.choose_levels(shape, grain, tuning.CROSSOVERS)
+    own = tuning.tuning_for(device.capability()).products
+    crossovers = tuning.CROSSOVERS[own]
+    levels = winograd.choose_levels(shape, grain, crossovers)
     if levels == 0:
         return 0
     limit = workspace_bytes(device.total_bytes())

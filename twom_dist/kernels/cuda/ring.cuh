@@ -29,11 +29,6 @@ struct Tiles {
   int32 left, right;
 };
 
-__device__ __forceinline__ void reduce_all(int32 (&d)[ACCUMULATORS], uint4 entry) {
-#pragma unroll
-  for (int32 i = 0; i < ACCUMULATORS; ++i) d[i] = (int8)reduce_sum(d[i], entry);
-}
-
 struct Ring {
   uint32 memory, full, empty;  // addresses in shared memory
   uint32 stage, parity;

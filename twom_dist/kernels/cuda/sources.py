@@ -26,6 +26,7 @@ FAMILIES = (
     "scale_and_encode",
     "requantise",
     "products",
+    "products_mma",
     "combine",
     "winograd",
     "decode",
@@ -34,7 +35,7 @@ FAMILIES = (
     "tile",
 )
 # Those whose operands have one type: one module for all dtypes.
-INTEGER_FAMILIES = ("bounds", "requantise", "products", "combine")
+INTEGER_FAMILIES = ("bounds", "requantise", "products", "products_mma", "combine")
 # Those whose text begins with a residue system: one module for each.
 _CONSTANTS = {
     "encode": encode_constants,
@@ -43,10 +44,11 @@ _CONSTANTS = {
 }
 # Those that may shift columns: two modules of each, since most products shift none.
 SHIFTED_FAMILIES = ("norms", "encode", "scale_and_encode")
-# Those written for Hopper's own instructions: sm_90a and no other.
+# Those written for Hopper's own instructions: sm_90a and no other; those that Turing
+# lacks; those whose blocks take shared memory of a size that a launch says.
 HOPPER_FAMILIES = ("products",)
-# Those whose blocks take shared memory of a size that a launch says.
-DYNAMIC_FAMILIES = ("products", "scale_and_encode")
+AMPERE_FAMILIES = ("products_mma",)
+DYNAMIC_FAMILIES = ("products", "products_mma", "scale_and_encode")
 
 _INCLUDE = re.compile(r'^#include "([\w.]+)"\n', re.MULTILINE)
 _KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(')

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Element = Literal["int8", "float16"]
+Products = Literal["wgmma", "mma", "cublas"]
 
 
 @dataclass(frozen=True)
@@ -14,8 +15,8 @@ class Tuning:
     ----------
     sums_bytes : int
         Sums of one cuBLAS call, which the requantisation reads back.
-    fused : bool
-        Whether products.cu multiplies and reduces instead of cuBLAS and requantise.cu.
+    products : {"wgmma", "mma", "cublas"}
+        What multiplies: products.cu, products_mma.cu, or cuBLAS and requantise.cu.
     element : {"int8", "float16"}
         What cuBLAS multiplies: sums are int32, or float32.
     integer_sums : bool
@@ -23,9 +24,14 @@ class Tuning:
     """
 
     sums_bytes: int
-    fused: bool = False
+    products: Products = "cublas"
     element: Element = "int8"
     integer_sums: bool = False
+
+    @property
+    def fused(self) -> bool:
+        """Tell whether one kernel multiplies and reduces."""
+        return self.products != "cublas"
 
 
 # By compute capability. 90 on an H200: 128 MB of sums gave the shortest products of
@@ -33,18 +39,20 @@ class Tuning:
 # more. The others by arithmetic, not measured: sums that fit L2 (6, 40, 6, 96, 126 and
 # 96 MB of the largest chips) where that leaves some 256 tiles of 128 x 256. The tensor
 # cores of 103 (B300) take int8 at a thirtieth of the rate of 100, float16 at the same;
-# 110 is as 100. A multiprocessor of 75, 86, 89, 103 and 120 has 2 double units, and 64
-# for integers.
+# 110 is as 100. products_mma.cu by arithmetic as well: where mma.sync has the full rate
+# of the tensor cores, it spares 9 bytes a residue. 75 lacks its copies, 100 to 110
+# that rate. A multiprocessor of 75, 86, 89, 103 and 120 has 2 double units, and 64 for
+# integers.
 BY_CAPABILITY = {
     75: Tuning(sums_bytes=8 << 20, integer_sums=True),
-    80: Tuning(sums_bytes=32 << 20),
-    86: Tuning(sums_bytes=8 << 20, integer_sums=True),
-    89: Tuning(sums_bytes=32 << 20, integer_sums=True),
-    90: Tuning(sums_bytes=128 << 20, fused=True),
+    80: Tuning(sums_bytes=32 << 20, products="mma"),
+    86: Tuning(sums_bytes=8 << 20, products="mma", integer_sums=True),
+    89: Tuning(sums_bytes=32 << 20, products="mma", integer_sums=True),
+    90: Tuning(sums_bytes=128 << 20, products="wgmma"),
     100: Tuning(sums_bytes=64 << 20),
     103: Tuning(sums_bytes=64 << 20, element="float16", integer_sums=True),
     110: Tuning(sums_bytes=64 << 20),
-    120: Tuning(sums_bytes=48 << 20, integer_sums=True),
+    120: Tuning(sums_bytes=48 << 20, products="mma", integer_sums=True),
 }
 
 
@@ -110,6 +118,8 @@ BLOCKS_AT_ONCE = 4
 # their place. Products of 16 moduli on two H200 took, with one level and with two, 1.19
 # and 1.27 to 1.29 of the time at 8192, 0.98 to 1.06 and 1.00 to 1.02 at 12288 (a size
 # of 4096), 0.89 and 0.88 to 0.91 at 16384 (5461), 0.85 and 0.83 at 20480 (6827): one
-# level with 2^29 bytes, which were 0.98 to 1.10 times as fast as 2^28 and 2^30.
-CROSSOVERS = (4600.0, 6000.0)
+# level with 2^29 bytes, which were 0.98 to 1.10 times as fast as 2^28 and 2^30. Of
+# products by mma.sync the quarters' bytes take as long as they spare even at 16384, by
+# arithmetic for an RTX 5080.
+CROSSOVERS: dict[Products, tuple[float, ...]] = {"wgmma": (4600.0, 6000.0), "mma": ()}
 QUARTERS_BYTES = 1 << 29

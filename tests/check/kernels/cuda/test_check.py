@@ -62,9 +62,9 @@ def test_each_device_is_checked_once_and_none_that_takes_our_kernel(cupy, monkey
 
     monkeypatch.setattr(device_module, "choose_exact", check)
     monkeypatch.setattr(device_module, "current_device", lambda: number[0])
-    capability = {0: 90, 1: 103, 2: 80}
+    capability = {0: 90, 1: 103, 2: 100, 3: 80}
     device = CudaDevice()
     monkeypatch.setattr(device, "capability", lambda: capability[number[0]])
-    for number[0] in (0, 1, 2, 0, 1, 2):
+    for number[0] in (0, 1, 2, 3, 0, 1, 2, 3):
         assert device.element() == "int8"
     assert checked == [(1, "float16"), (2, "int8")]

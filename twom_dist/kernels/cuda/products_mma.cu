@@ -1,0 +1,146 @@
+// Products: int8 planes -> residues of X Y^T modulo every p, one pass, for tensor cores
+// of Ampere, Ada and Blackwell's small chips. products.cu is Hopper's.
+//
+// Must do 2 m n k operations and write m n bytes a product. A block of 4 warps makes
+// 128 x 128 residues of one product, 64 x 64 a warp: its sums never leave the registers.
+// Two blocks a multiprocessor: one multiplies while the other one reduces or waits.
+#include "squares.cuh"
+#include "mma.cuh"
+
+#define SIDE 128
+#define WARP_SIDE 64
+#define THREADS 128
+// Bytes along k of a tile. 3 stages are 48 KB: two blocks fit the 100 KB of 8.6 to 12.0.
+// By arithmetic, not measured: a step's 128 x 128 x 64 products take 512 clocks of an
+// A100's tensor cores, its copies and fragments 128 and 256 of its shared memory's; with
+// 8 warps of 32 x 64 the fragments would take 384.
+#define TILE_K 64
+#define STAGES 3
+#define CHUNK 16
+#define CHUNKS (TILE_K / CHUNK)
+#define TILE_BYTES (SIDE * TILE_K)
+
+// |sum| <= 2^16 128 128 + 128 between two reductions: tiles along k.
+#define LARGEST_STEPS (65536 / TILE_K)
+
+// Where a tile's 16 bytes lie. Without conflicts of banks, which are 128 bytes: a store
+// is of two neighbouring rows, a load of rows 16 t + b + const., t < 4, b < 2.
+__device__ __forceinline__ uint32 place_of(int32 row, int32 chunk) {
+  return TILE_K * row + CHUNK * (chunk ^ (row >> 4 & 3));
+}
+
+// Rows of a plane from a tile's first one on, at most those of their matrix.
+struct Rows {
+  const int8* first;
+  int32 count;
+};
+
+__device__ __forceinline__ Rows find_rows(const int8* planes, int64 matrix, int64 rows,
+                                          int64 row, int64 k) {
+  int64 count = rows - row < SIDE ? rows - row : SIDE;
+  Rows found = {planes + (matrix * rows + row) * k, (int32)count};
+  return found;
+}
+
+// A tile from byte `begin` of its rows on; zeros past the last one.
+__device__ __forceinline__ void copy_tile(uint32 target, Rows rows, int64 k,
+                                          int64 begin) {
+  int32 chunk = threadIdx.x % CHUNKS;
+#pragma unroll
+  for (int32 i = 0; i < SIDE * CHUNKS / THREADS; ++i) {
+    int32 row = threadIdx.x / CHUNKS + THREADS / CHUNKS * i;
+    const int8* source = rows.first + row * k + begin + CHUNK * chunk;
+    copy_async(target + place_of(row, chunk), source, row < rows.count ? CHUNK : 0);
+  }
+}
+
+// Step number `step`, if there is one.
+__device__ __forceinline__ void copy_step(uint32 memory, Rows x, Rows y, int64 k,
+                                          int32 step, int32 steps) {
+  if (step < steps) {
+    uint32 target = memory + step % STAGES * (2 * TILE_BYTES);
+    copy_tile(target, x, k, (int64)TILE_K * step);
+    copy_tile(target + TILE_BYTES, y, k, (int64)TILE_K * step);
+  }
+  commit_copies();
+}
+
+// Add a step's products of this warp's 64 rows of X and of Y, which lie at x and y.
+__device__ __forceinline__ void multiply_step(int32 (&d)[128], uint32 x, uint32 y) {
+#pragma unroll
+  for (int32 part = 0; part < TILE_K / 32; ++part) {
+    uint32 left[4][4], right[4][4];
+#pragma unroll
+    for (int32 i = 0; i < 4; ++i) {
+      load_matrices(left[i], [&](int32 lane) {
+        int32 row = row_of_slot(16 * i + (lane & 15));
+        return x + place_of(row, 2 * part + (lane >> 4));
+      });
+      load_matrices(right[i], [&](int32 lane) {
+        int32 row = row_of_slot(16 * i + (lane >> 4 << 3 | lane & 7));
+        return y + place_of(row, 2 * part + (lane >> 3 & 1));
+      });
+    }
+    multiply_part(d, left, right);
+  }
+}
+
+// d = the sums of X Y^T, or something equal modulo p; nothing if the warp is idle.
+__device__ __forceinline__ void multiply_steps(int32 (&d)[128], Rows x, Rows y, int64 k,
+                                               bool idle, uint4 entry) {
+  uint32 memory = shared_memory(), warp = threadIdx.x >> 5;
+  int32 steps = (int32)(k / TILE_K);
+#pragma unroll
+  for (int32 i = 0; i < 128; ++i) d[i] = 0;
+#pragma unroll
+  for (int32 step = 0; step < STAGES - 1; ++step) {
+    copy_step(memory, x, y, k, step, steps);
+  }
+  for (int32 step = 0; step < steps; ++step) {
+    wait_for_copies<STAGES - 2>();
+    // All have arrived, and all have read what comes next into its place.
+    __syncthreads();
+    copy_step(memory, x, y, k, step + STAGES - 1, steps);
+    if (!idle) {
+      uint32 stage = memory + step % STAGES * (2 * TILE_BYTES);
+      multiply_step(d, stage + (warp >> 1) * (WARP_SIDE * TILE_K),
+                    stage + TILE_BYTES + (warp & 1) * (WARP_SIDE * TILE_K));
+    }
+    if ((step + 1) % LARGEST_STEPS == 0) reduce_all(d, entry);
+  }
+}
+
+// As products.cu has it: residues[q * product_stride + (b * m + i) * row_stride + j],
+// i < m, for each job and each matrix b of a stack; 16 divides row_stride and the
+// address, and j goes on to it, as do the rows of y, which are 0 from n on. Residues at
+// the same places of `old` are added unless it is null; it may be `residues`. x and y are
+// planes of `stack` matrices of x_rows and y_rows rows of k bytes each; 64 divides the
+// rows, TILE_K divides k. Of a square tile, squares without an element of the triangle
+// are left as they are. A block for each square of each job of each matrix.
+extern "C" __global__ void __launch_bounds__(128, 2)
+products_mma(const int8* x, const int8* y, int64 x_rows, int64 y_rows, int64 k,
+             const Job* jobs, int32 job_count, const uint4* table, int64 m, int64 n,
+             const int8* old, int8* residues, int64 row_stride, int64 product_stride,
+             int32 triangle, int32 stack) {
+  Work work = list_squares(m, n, SIDE, triangle, stack);
+  int32 before = blockIdx.x / work.count, matrix = before / job_count;
+  Square square = locate_square(work, blockIdx.x % work.count);
+  Job job = jobs[before % job_count];
+  int64 row = (int64)SIDE * square.row, column = (int64)SIDE * square.column;
+  Rows left = find_rows(x, (int64)job.left * stack + matrix, x_rows, row, k);
+  Rows right = find_rows(y, (int64)job.right * stack + matrix, y_rows, column, k);
+  int32 warp = threadIdx.x >> 5;
+  row += WARP_SIDE * (warp >> 1);
+  column += WARP_SIDE * (warp & 1);
+  bool idle = row >= m || column >= row_stride;
+  uint4 entry = __ldg(table + job.entry);
+  int32 d[128];
+  multiply_steps(d, left, right, k, idle, entry);
+  if (idle) return;
+  int64 own = job.product * product_stride + matrix * m * row_stride;
+#pragma unroll
+  for (int32 i = 0; i < 4; ++i) {
+    store_residues<1>(d + 32 * i, old ? old + own : 0, residues + own, row_stride, m, row,
+                      column, 16 * i, entry);
+  }
+}
