@@ -1,4 +1,4 @@
-"""The usual modules compile for Hopper, without a device."""
+"""The usual modules compile, without a device: most for Hopper."""
 
 import re
 
@@ -38,6 +38,12 @@ def test_modules_compile_and_fit(kept, family):
     reports = compile_side_by_side(kept, [(m, MAIN) for m in modules])
     for module, report in zip(modules, reports, strict=True):
         assert_fits(report, module)
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_89", "sm_120"])
+def test_products_of_smaller_tensor_cores_fit_what_they_are_for(kept, architecture):
+    module = module_for("products_mma")
+    assert_fits(*compile_side_by_side(kept, [(module, architecture)]), module)
 
 
 def test_every_kernel_belongs_to_one_family():

@@ -1,5 +1,7 @@
 """The fused products against exact integers: texts, and maps and code for Hopper."""
 
+import ctypes
+import mmap
 import re
 from itertools import product as every
 from unittest.mock import Mock
@@ -166,6 +168,25 @@ def test_a_stack_of_matrices(calls, kernel):
             for _, _, q in JOBS:
                 found = residues[q, b * m : (b + 1) * m, :n]
                 assert (found == expected(*own, m, n, q)).all()
+
+
+def test_nothing_is_read_past_the_planes(calls):
+    shape = 6, 64, 128
+    size = int(np.prod(shape))
+    memory = mmap.mmap(-1, size + mmap.PAGESIZE)
+    whole = np.frombuffer(memory, np.uint8)
+    end = ctypes.c_void_p(whole.ctypes.data + size)
+    # Whoever reads the page behind them ends the process.
+    nobody = 0
+    protect = ctypes.CDLL(None).mprotect
+    assert protect(end, ctypes.c_size_t(mmap.PAGESIZE), nobody) == 0
+    x = whole[:size].view(np.int8).reshape(shape)
+    x[...] = planes(64, 128, 11)
+    with guarded(shape_of(64, 64), np.int8) as residues:
+        multiply(calls, "products_mma", x, x, 64, 64, residues, jobs=[(5, 5, 5)])
+        exact = x[5].astype(np.int64) @ x[5].astype(np.int64).T
+        p = SYSTEM.products[5].p
+        assert (residues[5] == (exact + p // 2) % p - p // 2).all()
 
 
 # Beyond 2^17 the sums would not fit 32 bits.
