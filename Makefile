@@ -55,12 +55,13 @@ demo: $(PACKAGE) ## multiply two matrices; A=file B=file N=size W=workers, all o
 	    $(if $(N),--size "$(N)") $(if $(W),--n-workers "$(W)")
 
 check: PROCESSES = $$(nproc)
+check test: SELECT = -m "not nightly"
 check: TESTS = tests/check
 test: TESTS = tests/check tests/run tests/gpu --doctest-modules twom_dist
 nightly: TESTS = tests/check tests/run tests/gpu tests/nightly --doctest-modules twom_dist
 check test nightly: $(TOOLS)
 	@$(MAKE) --no-print-directory -j2 lint kernels
-	@$(PYTEST) $(TESTS) $(ARGS)
+	@$(PYTEST) $(TESTS) $(SELECT) $(ARGS)
 
 check: ## run the quick checks, in a minute: style, types, and tests that start nothing
 test: ## run the checks for every change; ARGS="-k name" is passed to pytest
@@ -73,7 +74,7 @@ lowest: ## run the quick tests with each dependency at its lower bound, in .venv
 	    --output-file $(LOWEST)/lowest.txt
 	VIRTUAL_ENV=$(LOWEST) $(UV) pip install --quiet -c $(LOWEST)/lowest.txt -e '.[test]'
 	@NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/kernels \
-	    $(subst $(BIN),$(LOWEST)/bin,$(PYTEST)) tests/check $(ARGS)
+	    $(subst $(BIN),$(LOWEST)/bin,$(PYTEST)) tests/check -m "not nightly" $(ARGS)
 
 counts: $(TOOLS) ## record what products cost in tasks, int8 products, bytes, calls, launches
 	@rm -f tests/data/counts.json

@@ -1,9 +1,13 @@
-"""Many cheap cases as one test, which names the case that fails."""
+"""Cases of a test: many cheap ones as one, and those that wait for the night."""
 
 import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
+
+import pytest
+
+NIGHTLY = pytest.mark.nightly
 
 
 def cases(
@@ -36,3 +40,18 @@ def cases(
         return run
 
     return decorate
+
+
+def sample(
+    names: str | tuple[str, ...], values: Iterable[Any], kept: Iterable[Any]
+) -> pytest.MarkDecorator:
+    """Parametrize a test by `values`, of which `kept` alone are not nightly's.
+
+    For tests whose cases take long and differ little.
+    """
+    single, kept = isinstance(names, str), list(kept)
+    rows = [
+        pytest.param(*((x,) if single else x), marks=() if x in kept else NIGHTLY)
+        for x in values
+    ]
+    return pytest.mark.parametrize(names, rows)

@@ -9,6 +9,7 @@ import pytest
 from tests.support.cuda.machine_code import assert_few_doubles
 from tests.support.cuda.nvrtc import (
     MAIN,
+    PRECISIONS,
     assert_fits,
     compile_as_cupy,
     compile_side_by_side,
@@ -55,7 +56,7 @@ def every_module() -> list[Module]:
                     largest[key] = module
     usual = [m for choice in SYSTEMS for m in modules_of_tables(*choice)]
     usual.append(module_for("winograd", levels=2))
-    return list(dict.fromkeys([*usual_modules(), *usual, *largest.values()]))
+    return list(dict.fromkeys([*usual_modules(*PRECISIONS), *usual, *largest.values()]))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

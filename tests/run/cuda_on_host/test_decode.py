@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.support.cases import cases
+from tests.support.cases import cases, sample
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.tables import decode_constants, decode_table
@@ -27,6 +27,13 @@ SYSTEMS = (
     *(("real", 1), ("real", 8), ("real", 15), ("real", 30), ("real", 49)),
 )
 
+# One word and more, every kind, and the ends.
+USUAL = (
+    *(("2m", 1), ("2m", 16), ("2m", 22), ("3m", 15), ("3m", 49), ("4m", 20)),
+    *(("hybrid", 49), ("eisenstein", 16), ("eisenstein", 23)),
+    *(("real", 1), ("real", 15), ("real", 49)),
+)
+
 
 def equal_bits(x: np.ndarray, y: np.ndarray) -> bool:
     """Compare bit for bit."""
@@ -45,7 +52,7 @@ def random_residues(system, m, n, seed=0) -> np.ndarray:
     return residues
 
 
-@pytest.mark.parametrize("choice", SYSTEMS)
+@sample("choice", SYSTEMS, USUAL)
 def test_tiles_of_every_system(calls, choice):
     system = residue_system(*choice)
     dtype = np.float64 if choice[0] == "real" else np.complex128
@@ -60,7 +67,7 @@ def test_tiles_of_every_system(calls, choice):
                 assert equal_bits(found, REFERENCE.decode(*args, words=words))
 
 
-@pytest.mark.parametrize("choice", [choice for choice in SYSTEMS if choice[1] > 1])
+@sample("choice", [choice for choice in SYSTEMS if choice[1] > 1], USUAL)
 def test_the_largest_sums(calls, choice):
     """Residues at their ends that have the signs of the weights, or the other ones."""
     system = residue_system(*choice)

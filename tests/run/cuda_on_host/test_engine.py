@@ -9,9 +9,14 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.cases import cases
+from tests.support.cases import cases, sample
 from tests.support.cuda import every_kernel
-from tests.support.cuda.host_device import EVERY_WAY, POISON, launches_of_products
+from tests.support.cuda.host_device import (
+    EVERY_WAY,
+    FUSED_OR_NOT,
+    POISON,
+    launches_of_products,
+)
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.expect import raises
 from tests.support.pipeline import add_both_ways, run_stages
@@ -33,7 +38,7 @@ BY_STAGES = pytest.mark.parametrize("engine", [100], indirect=True)
 ROUTINES = [td.herk, td.syrk, td.her2k, td.syr2k]
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("choice", SYSTEMS)
 def test_every_stage_is_that_of_the_cpu(engine, choice, shape):
@@ -75,8 +80,8 @@ def test_what_is_not_finite_reaches_the_same_entries(cuda, ops, value):
     assert not np.isfinite(found).all()
 
 
-@EVERY_WAY
-@pytest.mark.parametrize("method", ["2m", "3m", "4m", "hybrid", "eisenstein"])
+@FUSED_OR_NOT
+@sample("method", ["2m", "3m", "4m", "hybrid", "eisenstein"], ["2m", "eisenstein"])
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_updates(cuda, routine, method, monkeypatch):
     monkeypatch.setattr(tuning, "SMALLEST_UPDATE_TILE", 16)
@@ -88,7 +93,7 @@ def test_updates(cuda, routine, method, monkeypatch):
         assert same_bits(found, on_cpu(routine, *matrices, **options))
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 @pytest.mark.parametrize("routine", ROUTINES)
 @pytest.mark.parametrize(
     ("dtype", "options"),
@@ -105,7 +110,7 @@ def test_updates_without_mirrors(cuda, routine, dtype, options):
     assert same_bits(found, on_cpu(routine, *matrices, **options))
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 @pytest.mark.parametrize("routine", ROUTINES)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_beta_c_and_tiles_of_updates(cuda, routine, dtype, monkeypatch):
@@ -126,7 +131,7 @@ def test_strides_that_fit_no_element_are_refused(engine):
         engine.largest_exponents(x)
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 def test_a_workspace_limit_changes_no_bit_and_holds(cuda):
     A, B = spread_matrix(300, 550, seed=1), spread_matrix(550, 280, seed=2)
     device = cuda.device
@@ -227,7 +232,7 @@ def test_panels_of_a_tile_on_devices_of_two_kinds(cuda, order, monkeypatch):
         assert same_bits(found, on_cpu(td.herk, A, num_moduli=3, uplo=uplo))
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 def test_long_rows_derive_what_follows_from_other_products(cuda):
     hermitian, real = residue_system("2m", 16), residue_system("real", 16)
     assert not deriving_pays("wgmma", hermitian, 1024, 1024)
@@ -294,7 +299,7 @@ def test_squares_of_one_triangle_are_multiplied(
     assert same_bits(found, on_cpu(routine, A, **options))
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 def test_products_in_a_row_leave_nothing_behind(cuda):
     A = spread_matrix(20, 30, seed=1)
     encoded_tiles.clear()

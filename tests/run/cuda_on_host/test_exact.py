@@ -7,7 +7,7 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.cuda.host_device import EVERY_WAY
+from tests.support.cuda.host_device import FUSED_OR_NOT
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.integers import multiply, random_integers
 
@@ -33,7 +33,7 @@ def test_dask(cuda):
         )
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 def test_results_of_64_bits(cuda):
     a = random_integers((3, 4), "int64", True, 1)
     b = random_integers((4, 2), "int64", True, 2)

@@ -8,7 +8,7 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
-from tests.support.cuda.host_device import EVERY_WAY
+from tests.support.cuda.host_device import FUSED_OR_NOT
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.nonfinite import PATTERNS, make_pair
 from tests.support.strategies import DTYPES, LAYOUTS
@@ -27,7 +27,7 @@ def assert_same(routine, *given, **options):
         assert same_bits(found, on_cpu(routine, *given, num_moduli=2, **options))
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 @cases("pattern", PATTERNS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_pattern_in_every_layout(cuda, dtype, pattern):
@@ -39,7 +39,7 @@ def test_every_pattern_in_every_layout(cuda, dtype, pattern):
     assert_same(td.gemm, x, y, c, op_b="C", alpha=-0.5, beta=2.5)
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 @pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
 @pytest.mark.parametrize("routine", UPDATES)
 @cases("pattern", ["a NaN in each row", "an Inf in each row", "some of all kinds"])
@@ -50,7 +50,7 @@ def test_updates(cuda, routine, uplo, pattern):
     assert_same(routine, *(t[:, :30] for t in given), uplo=uplo)
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 @cases("pattern", PATTERNS)
 def test_stacks_and_panels(cuda, pattern):
     x, y = make_pair(pattern, 18, 20, 70, "complex64")

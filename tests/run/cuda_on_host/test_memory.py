@@ -6,14 +6,14 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
-from tests.support.cuda.host_device import EVERY_WAY
+from tests.support.cuda.host_device import FUSED_OR_NOT
 from tests.support.expect import raises
 from tests.support.strategies import random_matrix
 from twom_dist.errors import MemoryLimitError
 from twom_dist.run import recipes
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 def test_a_product_takes_of_what_is_free(cuda, monkeypatch):
     A, B = random_matrix(40, 1000), random_matrix(1000, 40)
     device = cuda.device

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.bits import same_bits
-from tests.support.cuda.host_device import EVERY_WAY, launches_of_products
+from tests.support.cuda.host_device import FUSED_OR_NOT, launches_of_products
 from tests.support.pipeline import add_both_ways, dtype_for, run_stages
 from tests.support.stacks import assert_each_is_as_alone, compute, random_stack
 from twom_dist.kernels import get_engine
@@ -22,7 +22,7 @@ LAYOUTS = {
 }
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     "choice", [("2m", 3), ("3m", 2), ("hybrid", 21), ("real", 3), ("eisenstein", 2)]
@@ -42,7 +42,7 @@ def test_every_stage_is_that_of_the_cpu(engine, choice, layout):
             assert same_bits(found[name], value), name
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 @pytest.mark.parametrize("hermitian", [False, True])
 def test_residues_of_a_stack_are_added(engine, hermitian, monkeypatch):
     """By cuBLAS some rows of a matrix at a time."""
@@ -68,7 +68,7 @@ def test_products_are_those_of_gemm(cuda, dtype):
     assert_each_is_as_alone(found, "gemm", a, b, c, engine="cpu", **options)
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 @pytest.mark.parametrize("uplo", ["full", "lower", "upper"])
 @pytest.mark.parametrize(
     ("name", "dtype", "k"),
@@ -102,7 +102,7 @@ def test_sums_of_two_products(cuda, name):
     assert_each_is_as_alone(found, name, a, b, c, engine="cpu", **options)
 
 
-@EVERY_WAY
+@FUSED_OR_NOT
 def test_sums_of_a_stack_are_cut(engine, monkeypatch):
     """By matrices where they all do not fit, and by rows where not even one does."""
     system = residue_system("2m", 2)

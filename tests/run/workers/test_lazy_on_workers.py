@@ -4,11 +4,11 @@ from functools import lru_cache
 
 import dask
 import dask.array as da
-import pytest
 from distributed import Client, LocalCluster, progress
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import sample
 from tests.support.jobs import IN_PROCESS
 from tests.support.strategies import random_matrix
 from tests.support.tilings import TILINGS, K, M, N
@@ -18,7 +18,7 @@ ABC = [random_matrix(*x, seed=s) for s, x in enumerate([(M, K), (K, N), (M, N)])
 GIVEN = {"alpha": 0.5 - 2j, "beta": -1.5}
 
 
-@pytest.mark.parametrize(
+@sample(
     ("workers", "threads", "tilings"),
     [
         (1, 2, ("even", "ragged")),
@@ -26,6 +26,7 @@ GIVEN = {"alpha": 0.5 - 2j, "beta": -1.5}
         (3, 2, ("k alone", "even")),
         (4, 1, ("even", "ragged")),
     ],
+    [(2, 1, ("ragged", "k alone")), (3, 2, ("k alone", "even"))],
 )
 def test_every_number_of_workers(workers, threads, tilings):
     options = {"n_workers": workers, "threads_per_worker": threads}

@@ -22,6 +22,7 @@ from tests.run.workers.test_placement_on_workers import (  # noqa: F401  (fixtur
     start_workers,
 )
 from tests.support.bits import same_bits
+from tests.support.cases import sample
 from tests.support.jobs import wait_until
 from tests.support.strategies import random_matrix
 from twom_dist.tiles.graph import PANEL, REDUCE
@@ -129,7 +130,7 @@ def test_moduli_that_the_data_decide(client):  # noqa: F811
     assert same_bits(product.compute(), td.her2k(a.compute(), b.compute()))
 
 
-@pytest.mark.parametrize("stage", [PANEL, REDUCE])
+@sample("stage", [PANEL, REDUCE], [REDUCE])
 def test_a_worker_that_dies_with_sums_costs_time_and_no_bits(tmp_path, stage):
     # Integers, whose rows nobody has to see before any of them is multiplied.
     a, gate = (100 * drawn(80, 1, 12).real).astype(np.int16), tmp_path / "gate"

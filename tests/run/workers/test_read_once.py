@@ -17,6 +17,7 @@ from tests.run.workers.test_placement_on_workers import (
     start_workers,
 )
 from tests.support.bits import same_bits
+from tests.support.cases import sample
 from tests.support.command import make, read
 from tests.support.jobs import IN_PROCESS, addresses, task_names, wait_until
 from twom_dist.api.files import multiply_files, update_files
@@ -68,7 +69,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("alone", [False, True])
+@sample("alone", [False, True], [False])
 def test_each_tile_is_read_once_where_it_is_multiplied(
     client, reads, monkeypatch, name, alone
 ):

@@ -7,6 +7,7 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import sample
 from tests.support.command import make, read, save
 from tests.support.jobs import stop_after
 from twom_dist.api.files import multiply_files, update_files
@@ -30,7 +31,7 @@ def layouts(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("name", ["A.npy", "A.zarr"])
+@sample("name", ["A.npy", "A.zarr"], ["A.zarr"])
 def test_the_workers_of_a_job_share_k(client, here, layouts, name):
     a = make(500, 24, 1)
     save(name, a)

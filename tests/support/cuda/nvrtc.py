@@ -78,10 +78,11 @@ def compile_side_by_side(kept: Kept, jobs: Iterable[tuple[Module, str]]) -> list
         return list(pool.map(lambda job: compile_module(kept, *job), jobs))
 
 
-def usual_modules() -> list[Module]:
-    """The modules of the default precision of every dtype."""
+def usual_modules(*dtypes: str) -> list[Module]:
+    """The modules of the default precision of dtypes."""
     modules = []
-    for dtype, count in PRECISIONS.items():
+    for dtype in dtypes:
+        count = PRECISIONS[dtype]
         method = "2m" if dtype.startswith("complex") else "real"
         system = residue_system(method, count)
         modules += [module_for(family, dtype, system) for family in FAMILIES]
