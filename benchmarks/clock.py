@@ -192,7 +192,7 @@ class Clock:
             (_, m, k), (_, n, _) = self._mapped[-2:]
             self._mapped.clear()
             jobs = next(x for x in arrays if x.dtype == np.int32 and x.shape[1] == 4)
-            triangle = int(args[-2])
+            triangle = int(args[-4])
             share = 0.5 + 128 / (m * SCALE) if triangle else 1.0
             operations = share * len(jobs) * 2 * m * n * k * SCALE**3
             self.take(name, operations / OPERATIONS)

@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 import re
+from itertools import pairwise
 from itertools import product as every
 from unittest.mock import Mock
 
@@ -57,6 +58,7 @@ def multiply(
     triangle="full",
     jobs=JOBS,
     stack=1,
+    parts=1,
 ):
     rows = [t.shape[1] // stack for t in (x, y)]
     if kernel == "products":
@@ -68,8 +70,9 @@ def multiply(
         sizes = *(np.int32(t // 64) for t in rows), np.int32(x.shape[2] // 128)
     else:
         maps, sizes = [x, y], map(np.int64, (*rows, x.shape[2]))
-        squares = launcher._count_squares(m, n, triangle, 128)
-        blocks = stack * len(jobs) * squares
+    own = "wgmma" if kernel == "products" else "mma"
+    squares = launcher._count_squares(m, n, triangle, launcher._SIDES[own])
+    ends = [stack * len(jobs) * squares * part // parts for part in range(parts + 1)]
     args = (
         *(*maps, *sizes),
         np.array([(*job, job[2]) for job in jobs], np.int32),
@@ -79,9 +82,15 @@ def multiply(
         *(np.int64(residues.strides[1]), np.int64(residues.strides[0])),
         *(triangle_arg(triangle), np.int32(stack)),
     )
-    threads = launcher._THREADS["wgmma" if kernel == "products" else "mma"]
-    grid, block = (blocks, 1, 1), (threads, 1, 1)
-    calls.kernels.launch(module_for(kernel), kernel, grid, block, args)
+    block = launcher._THREADS[own], 1, 1
+    for first, end in pairwise(map(np.int64, ends)):
+        part = (first,)
+        if own == "wgmma":
+            part = first, end
+        else:
+            blocks = int(end - first)
+        given = (blocks, 1, 1), block, (*args, *part)
+        calls.kernels.launch(module_for(kernel), kernel, *given)
 
 
 def shape_of(m, n):
@@ -162,7 +171,7 @@ def test_a_stack_of_matrices(calls, kernel):
         for b in range(stack):
             t[:, b * rows + used : (b + 1) * rows] = 0
     with guarded((8, stack * m, 144), np.int8) as residues:
-        multiply(calls, kernel, x, y, m, n, residues, stack=stack)
+        multiply(calls, kernel, x, y, m, n, residues, stack=stack, parts=2)
         for b in range(stack):
             own = x[:, 128 * b : 128 * b + m], y[:, 192 * b : 192 * b + n]
             for _, _, q in JOBS:

@@ -11,17 +11,17 @@
 #define BLOCK_N 256
 
 // The next block of this one's, from `index` on: its job, its matrix, its first row and
-// column and where their tiles begin; false past the end. The second block of a cluster
+// column and where their tiles begin; false from `end` on. The second block of a cluster
 // may lie past the rows: there lie rows of the next matrix or plane, or zeros, which are
 // not stored.
 __device__ __forceinline__ bool next_block(const Work& work, const Job* jobs,
                                            int32 job_count, int32 x_groups,
-                                           int32 y_groups, uint32 rank, int64& index,
-                                           Job& job, int32& matrix, int64& row,
-                                           int64& column, Tiles& tiles) {
+                                           int32 y_groups, uint32 rank, int64 end,
+                                           int64& index, Job& job, int32& matrix,
+                                           int64& row, int64& column, Tiles& tiles) {
+  if (index >= end) return false;
   int64 jobs_before = index / work.count;
   matrix = (int32)(jobs_before / job_count);
-  if (matrix >= work.stack) return false;
   Square square = locate_square(work, (int32)(index % work.count));
   job = jobs[jobs_before % job_count];
   row = (int64)BLOCK_M * (CLUSTER * square.row + rank);
@@ -38,14 +38,16 @@ __device__ __forceinline__ bool next_block(const Work& work, const Job* jobs,
 // added unless it is null; it may be `residues`. x and y map planes, of `stack` matrices
 // of x_groups and y_groups times 64 rows each, `steps` tiles along k; table[e] as
 // requantise.cu has it. Of a square tile, squares without an element of the triangle are
-// left as they are. Clusters of two blocks of 384 threads, any number of them.
+// left as they are. Clusters of two blocks of 384 threads, any number of them, make the
+// squares from `first` to `end` of all jobs of all matrices.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
 products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y,
          int32 x_groups, int32 y_groups, int32 steps, const Job* jobs, int32 job_count,
          const uint4* table, int64 m, int64 n, const int8* old, int8* residues,
-         int64 row_stride, int64 product_stride, int32 triangle, int32 stack) {
+         int64 row_stride, int64 product_stride, int32 triangle, int32 stack,
+         int64 first, int64 end) {
   Work work = list_squares(m, n, BLOCK_N, triangle, stack);
-  int64 index = blockIdx.x / CLUSTER, row, column;
+  int64 index = first + blockIdx.x / CLUSTER, row, column;
   int32 matrix;
   Job job;
   Tiles tiles;
@@ -53,16 +55,16 @@ products(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap 
   if (ring.role == 0) {
     give_registers();
     if (threadIdx.x == 0) {
-      while (next_block(work, jobs, job_count, x_groups, y_groups, ring.rank, index, job,
-                        matrix, row, column, tiles)) {
+      while (next_block(work, jobs, job_count, x_groups, y_groups, ring.rank, end, index,
+                        job, matrix, row, column, tiles)) {
         copy_steps(ring, x, y, tiles, steps);
       }
     }
   } else {
     take_registers();
     int32 d[ACCUMULATORS];
-    while (next_block(work, jobs, job_count, x_groups, y_groups, ring.rank, index, job,
-                      matrix, row, column, tiles)) {
+    while (next_block(work, jobs, job_count, x_groups, y_groups, ring.rank, end, index,
+                      job, matrix, row, column, tiles)) {
       uint4 entry = __ldg(table + job.entry);
       multiply_steps(ring, d, x, y, tiles, steps, entry);
       int64 own = job.product * product_stride + matrix * m * row_stride;

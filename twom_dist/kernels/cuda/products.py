@@ -1,4 +1,8 @@
-"""The int8 products of a tile in one launch: sums reduced where they are made."""
+"""The int8 products of a tile: sums reduced where they are made.
+
+One launch takes as many squares of all products as fit `tuning.LAUNCH_OPERATIONS`. A
+launch has whole waves of them, so that no multiprocessor is idle at its end.
+"""
 
 from functools import cache
 from math import prod
@@ -19,6 +23,8 @@ from .sources import module_for
 _SIDES: dict[tuning.Products, int] = {"wgmma": 256, "mma": 128}
 _PARTS: tuple[Uplo, Uplo] = ("full", "lower")
 _THREADS: dict[tuning.Products, int] = {"wgmma": 384, "mma": 128}
+# Squares that a multiprocessor makes at a time.
+_AT_A_TIME: dict[tuning.Products, float] = {"wgmma": 0.5, "mma": 2}
 # Stages of tiles; those of ring.cuh are aligned besides.
 _SHARED_BYTES: dict[tuning.Products, int] = {
     "wgmma": 4 * 3 * 128 * 128 + 1024,
@@ -62,11 +68,10 @@ def launch_products(
     """
     own = tuning.tuning_for(device.capability()).products
     rows = x.shape[1] // count, y.shape[1] // count
-    blocks = count * len(jobs) * _count_squares(*shape, triangle, _SIDES[own])
+    squares = count * len(jobs) * _count_squares(*shape, triangle, _SIDES[own])
     planes: tuple[Any, ...] = x, y
     if own == "wgmma":
         planes = tuple(device.map_planes(device.address(t), t.shape) for t in planes)
-        blocks = 2 * min(blocks, device.multiprocessors() // 2)
         sizes = _count_args(*rows, x.shape[2])
     else:
         sizes = size_args(*rows, x.shape[2])
@@ -77,8 +82,22 @@ def launch_products(
         *(triangle_arg(triangle), np.int32(count)),
     )
     name = "products" if own == "wgmma" else "products_mma"
-    given = (blocks, 1, 1), (_THREADS[own], 1, 1), args, _SHARED_BYTES[own]
-    device.launch(module_for(name), name, *given)
+    wave = int(device.multiprocessors() * _AT_A_TIME[own])
+    waves = _count_waves(own, x.shape[2])
+    for first in range(0, squares, waves * wave):
+        end = min(squares, first + waves * wave)
+        blocks, part = end - first, size_args(first)
+        if own == "wgmma":
+            blocks, part = 2 * min(blocks, wave), size_args(first, end)
+        given = (blocks, 1, 1), (_THREADS[own], 1, 1), (*args, *part)
+        device.launch(module_for(name), name, *given, _SHARED_BYTES[own])
+
+
+def _count_waves(own: tuning.Products, k_padded: int) -> int:
+    """Count the squares, one after the other, that a launch may take."""
+    square = 2 * _SIDES[own] ** 2 * k_padded
+    most = tuning.LAUNCH_OPERATIONS[own] / _AT_A_TIME[own]
+    return max(1, int(most / square))
 
 
 @remember

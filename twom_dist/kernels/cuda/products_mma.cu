@@ -116,15 +116,17 @@ __device__ __forceinline__ void multiply_steps(int32 (&d)[128], Rows x, Rows y, 
 // the same places of `old` are added unless it is null; it may be `residues`. x and y are
 // planes of `stack` matrices of x_rows and y_rows rows of k bytes each; 64 divides the
 // rows, TILE_K divides k. Of a square tile, squares without an element of the triangle
-// are left as they are. A block for each square of each job of each matrix.
+// are left as they are. A block for each square, from `first` of all jobs of all matrices
+// on.
 extern "C" __global__ void __launch_bounds__(128, 2)
 products_mma(const int8* x, const int8* y, int64 x_rows, int64 y_rows, int64 k,
              const Job* jobs, int32 job_count, const uint4* table, int64 m, int64 n,
              const int8* old, int8* residues, int64 row_stride, int64 product_stride,
-             int32 triangle, int32 stack) {
+             int32 triangle, int32 stack, int64 first) {
   Work work = list_squares(m, n, SIDE, triangle, stack);
-  int32 before = blockIdx.x / work.count, matrix = before / job_count;
-  Square square = locate_square(work, blockIdx.x % work.count);
+  int64 index = first + blockIdx.x;
+  int32 before = (int32)(index / work.count), matrix = before / job_count;
+  Square square = locate_square(work, (int32)(index % work.count));
   Job job = jobs[before % job_count];
   int64 row = (int64)SIDE * square.row, column = (int64)SIDE * square.column;
   Rows left = find_rows(x, (int64)job.left * stack + matrix, x_rows, row, k);

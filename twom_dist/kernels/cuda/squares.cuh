@@ -46,7 +46,7 @@ __device__ __forceinline__ Square square_of_triangle(int32 index, int32 rows) {
   return square;
 }
 
-// What the grid walks over: `count` squares of each job of each matrix of a stack.
+// What grids walk over: `count` squares of each job of each matrix of a stack.
 struct Work {
   int32 rows, columns, triangle, count, stack;
 };

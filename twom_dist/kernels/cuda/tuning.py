@@ -89,6 +89,12 @@ WORKSPACE_SHARE = 0.5
 FREE_SHARE = 0.8
 UNASKED_SHARE = 1 / 32
 
+# Operations of a launch of products for each multiprocessor: about 5 ms, after which
+# kernels of other streams, such as those that send, get a turn. At 1464 Tera-operations
+# a second on an H200 of 132 a multiprocessor makes 1.1e13; by arithmetic half as many
+# on an A100 (624 and 108), an RTX 4090 (660 and 128) and an RTX 5090 (838 and 170).
+LAUNCH_OPERATIONS: dict[Products, float] = {"wgmma": 5.5e10, "mma": 2.5e10}
+
 # Length of k along which multiplying a whole product takes as long as deriving a
 # triangle of it from another product. On an H200, n = 8192: 1.01 ms for both triangles
 # of 16 products; 25.2 ms for multiplying 32 along k = 8192.
