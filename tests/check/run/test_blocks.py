@@ -1,6 +1,8 @@
 """Blocks as dask hands them out: shared, refilled, mislabelled, placed by the user."""
 
+import sys
 from itertools import product
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -13,6 +15,7 @@ from tests.support.expect import raises
 from tests.support.lies import CALLS, LIES, lying
 from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError
+from twom_dist.tiles.blocks import check_kind
 
 N, TILE = 60, 20
 
@@ -90,6 +93,22 @@ def test_blocks_are_checked_before_they_are_promoted(declared):
     for lazy in (td.gemm(liar, x), td.zherk(liar), td.zgemm(x, x, liar, beta=1)):
         with raises(KernelError, "block-kind"):
             lazy.compute(scheduler="sync")
+
+
+def test_blocks_of_another_device_are_refused(monkeypatch):
+    """Kernels get addresses, which CuPy does not check."""
+
+    class ndarray:  # noqa: N801
+        dtype, device = np.dtype(complex), SimpleNamespace(id=1)
+
+    ndarray.__module__ = "cupy"
+    cuda = SimpleNamespace(Device=lambda: SimpleNamespace(id=current))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
+    block, current = ndarray(), 1
+    assert check_kind(block, "cupy", complex) is block
+    current = 0
+    with raises(KernelError, "block-device"):
+        check_kind(block, "cupy", complex)
 
 
 def test_blocks_may_be_mapped_files(tmp_path):

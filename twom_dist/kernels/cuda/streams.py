@@ -3,10 +3,12 @@
 import threading
 from collections import defaultdict
 from contextlib import AbstractContextManager, nullcontext
+from itertools import count
 from typing import Any
 
 # Streams of threads that have ended, by device.
 _Spare = defaultdict[int, list[AbstractContextManager[Any]]]
+_numbers = count()
 
 
 class Streams:
@@ -27,11 +29,14 @@ class Streams:
             return nullcontext()
         return self._own.streams[current_device()]
 
-    def stream_id(self) -> tuple[int, int]:
+    def stream_id(self) -> tuple[int, int, int]:
         """Name the stream that this thread launches on, and its device."""
         import cupy
 
-        return current_device(), int(cupy.cuda.get_current_stream().ptr)
+        stream = int(cupy.cuda.get_current_stream().ptr)
+        # One address stands for the default streams of all threads.
+        shared = stream == cupy.cuda.runtime.streamPerThread
+        return current_device(), stream, self._own.number if shared else 0
 
     def record(self) -> Any:
         """Record an event on the current stream."""
@@ -53,10 +58,11 @@ class Streams:
 
 
 class _Own(threading.local):
-    """The streams of each thread."""
+    """The streams of each thread, and a number that no other one has or had."""
 
     def __init__(self, spare: "_Spare") -> None:
         self.streams = _Streams(spare)
+        self.number = next(_numbers)
 
 
 class _Streams(dict[int, AbstractContextManager[Any]]):

@@ -95,6 +95,7 @@ def cupy(monkeypatch):
     cuda.device = SimpleNamespace(get_cublas_handle=lambda: 7)
     cuda.runtime = SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError,
+        streamPerThread=2,
         getDevice=lambda: 0,
         getDeviceCount=lambda: 1,
         getDeviceProperties=lambda i: {"name": b"Old GPU", "totalGlobalMem": 1 << 30},

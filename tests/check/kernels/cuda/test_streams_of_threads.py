@@ -1,6 +1,7 @@
 """Streams of CuPy: tasks enter one of their thread, and wait for events."""
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Thread
 from types import SimpleNamespace
 
@@ -77,3 +78,19 @@ def test_a_thread_that_ends_hands_its_streams_on(cupy):  # noqa: F811
             thread.join()
         gc.collect()
     assert Stream.made == 2
+
+
+def test_threads_tell_their_default_streams_apart(cupy):  # noqa: F811
+    """All have one address, those of ended threads as well."""
+    device, found = CudaDevice(), []
+    cupy.cuda.get_current_stream = lambda: SimpleNamespace(ptr=2)
+    for _ in range(3):
+        thread = Thread(target=lambda: found.append(device.stream_id()))
+        thread.start()
+        thread.join()
+    found.append(device.stream_id())
+    assert len({*found}) == 4
+    assert device.stream_id() == found[-1]
+    cupy.cuda.get_current_stream = lambda: SimpleNamespace(ptr=7)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(device.stream_id).result() == device.stream_id()
