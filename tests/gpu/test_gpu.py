@@ -174,6 +174,13 @@ def test_updates_of_one_tile(cp, dtype, routine, uplo, shape):
     assert matches(cp, routine(cp.asarray(A), **options), routine(A, **options))
 
 
+def test_launches_of_a_wave_give_the_bits_of_one(cp, monkeypatch):
+    A, B = (random_matrix(3000, 200, "complex128", 1.0, s) for s in (1, 2))
+    monkeypatch.setattr(tuning, "LAUNCH_OPERATIONS", {"wgmma": 1.0, "mma": 1.0})
+    found = td.gemm(cp.asarray(A), cp.asarray(B), op_b="T", num_moduli=3)
+    assert matches(cp, found, td.gemm(A, B, op_b="T", num_moduli=3))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_subnormal_floats_are_kept(cp, dtype):
     A = random_matrix(40, 30, dtype, 1.0, 1)
