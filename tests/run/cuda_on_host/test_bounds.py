@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.bounds import SHAPES, assert_bounds_agree, random_magnitudes
+from tests.support.cases import sample
 from tests.support.cuda.operands import LAYOUTS
 from tests.support.strategies import DTYPES, random_matrix, spread_matrix
 from twom_dist.kernels import get_engine
@@ -95,7 +96,7 @@ def test_a_summary_of_stacks_is_that_of_the_reference(engine, dtype, columns):
         assert (own.columns == other.columns).all() if columns else not own.columns
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@sample("dtype", DTYPES, ["float32", "complex128"])
 def test_the_largest_errors_of_stacks_are_those_of_the_reference(engine, dtype):
     x, y = (
         np.stack([random_matrix(rows, 40, dtype, 1.0, seed) for seed in range(3)])

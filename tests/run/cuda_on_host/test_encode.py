@@ -5,7 +5,7 @@ from math import isqrt
 import numpy as np
 import pytest
 
-from tests.support.cases import cases
+from tests.support.cases import cases, sample
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
 from tests.support.expect import raises
 from tests.support.strategies import DTYPES, random_matrix
@@ -30,6 +30,10 @@ SYSTEMS = (
     *(("hybrid", 22), ("hybrid", 30), ("hybrid", 49)),
     *(("eisenstein", n) for n in (1, 2, 8, 16, 17, 23)),
     *(("real", 1), ("real", 8), ("real", 16), ("real", 30), ("real", 49)),
+)
+USUAL = (
+    *(("2m", 1), ("2m", 16), ("2m", 22), ("3m", 15), ("4m", 30), ("hybrid", 49)),
+    *(("eisenstein", 16), ("eisenstein", 23), ("real", 8), ("real", 49)),
 )
 
 
@@ -57,7 +61,7 @@ def scaled_exponents(x, system) -> np.ndarray:
     return REFERENCE.choose_exponents(largest, sums, rule)
 
 
-@pytest.mark.parametrize("choice", SYSTEMS)
+@sample("choice", SYSTEMS, USUAL)
 def test_planes_of_every_system(calls, choice):
     system = residue_system(*choice)
     for single in (False, True):

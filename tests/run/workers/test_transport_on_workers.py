@@ -14,6 +14,7 @@ from distributed import Client, LocalCluster
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cases import sample
 from tests.support.jobs import HERE, IN_PROCESS, addresses, forked_workers, wait_until
 from tests.support.strategies import random_matrix
 from tests.support.transport import files_in_memory
@@ -251,7 +252,7 @@ def hang_in_lending():
     leases.Lease.write = hang
 
 
-@pytest.mark.parametrize("victim", [0, 1], ids=["sender", "receiver"])
+@sample("victim", [0, 1], [1])
 def test_a_worker_that_dies_in_the_middle_leaves_nothing(
     tls, victim, tmp_path, monkeypatch
 ):
