@@ -13,6 +13,7 @@ from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda import tuning
 from twom_dist.kernels.cuda.encoded import CudaEncoded
 from twom_dist.moduli import residue_system, scaling_rule
+from twom_dist.run import recipes
 from twom_dist.testing import random_matrix as spread_matrix
 
 pytestmark = pytest.mark.gpu
@@ -114,11 +115,13 @@ def test_gemm_of_every_layout(cp, dtype, layout):
     )
 
 
-@pytest.mark.parametrize("largest", [2048, 0])
+@pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_pattern_of_nan_and_inf(cp, dtype, pattern, largest, monkeypatch):
-    monkeypatch.setattr(tuning, "LARGEST_AT_ONCE", largest)
+def test_every_pattern_of_nan_and_inf(cp, dtype, pattern, at_once, monkeypatch):
+    if not at_once:
+        monkeypatch.setattr("twom_dist.kernels.cuda.engine.fits", lambda *_: False)
+        recipes._recipes.clear()
     x, y = make_pair(pattern, 190, 170, 333, dtype)
     options = {"num_moduli": 3, "alpha": 0.5 - 1j if x.dtype.kind == "c" else -0.5}
     for A, ops in ((x, "NT"), (x, "NC"), (x.T, "CC")):

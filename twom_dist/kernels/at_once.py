@@ -1,4 +1,4 @@
-"""The AtOnce protocol: a small product by one call, where an engine has it."""
+"""The AtOnce protocol: a product of one tile by one call, if an engine has it."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol

@@ -83,7 +83,7 @@ def _may_guess(problem: Problem) -> bool:
 def _multiply_at_once(
     problem: Problem, rows: tuple[Row, Row], c: Array | None, limits: TileLimits
 ) -> Array | None:
-    """Compute a small product by one call of an engine that has it."""
+    """Compute a product of one tile by one call of an engine that has it."""
     spec = problem.spec
     if limits.at_once is None or spec.words > 1 or spec.exact:
         return None

@@ -1,4 +1,4 @@
-"""Small products in four launches: the bits of the CPU engine, and what is launched."""
+"""Products in four launches: the bits of the CPU engine, and what is launched."""
 
 from collections import Counter
 
@@ -12,7 +12,6 @@ from tests.support.cases import sample
 from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix, spread_pair
-from twom_dist.kernels.cuda import tuning
 
 UPDATES = [td.herk, td.syrk]
 STAGES = {"scale_and_encode", "products", "decode"}
@@ -163,17 +162,34 @@ def test_more_than_one_square_of_256(cuda):
         assert_at_once(cuda, routine, *matrices, num_moduli=2)
 
 
+@pytest.mark.parametrize("k", [6016, 6017])
+def test_operands_are_read_once_where_shared_memory_keeps_a_row(engine, cuda, k):
+    engine.device._capability = 89
+    A, B = (random_matrix(5, k, "complex128", 1.0, seed) for seed in (1, 2))
+    A[1, k - 1], B[2, 17] = np.nan, np.inf
+    found = td.gemm(A, B.T, num_moduli=3)
+    with np.errstate(invalid="ignore"):
+        assert same_bits(found, on_cpu(td.gemm, A, B.T, num_moduli=3))
+    launched = Counter(cuda.device.launched)
+    if k == 6016:
+        assert launched["scale_and_encode"] == 1
+    else:
+        names = "largest_exponents", "sums_and_extremes", "encode"
+        assert [launched[x] for x in names] == [1, 1, 2]
+
+
 def test_other_products_go_through_their_stages(cuda, monkeypatch):
     A = random_matrix(20, 20, "complex128", 1.0, 1)
     large = random_matrix(300, 20, "complex128", 1.0, 3)
     workspace = {"twom-dist.workspace-bytes": 1_000_000}
     long = random_matrix(20, 301, "complex128", 1.0, 2)
-    monkeypatch.setattr(tuning, "LARGEST_AT_ONCE", 300)
+    fits = "twom_dist.kernels.cuda.engine.fits"
+    monkeypatch.setattr(fits, lambda _, k: k <= 300)
     for routine, matrices, options, settings in (
         (td.twofold.gemm, (A, A), {}, {}),
         (td.twofold.gemm, (A, A), {"accuracy": "normwise"}, {}),
-        (td.gemm, (A, long), {}, {}),
-        (td.gemm, (A, long), {"num_moduli": 3}, {}),
+        (td.gemm, (long, long.T), {}, {}),
+        (td.gemm, (long, long.T), {"num_moduli": 3}, {}),
         (td.her2k, (A, A), {"num_moduli": 3}, {}),
         (td.gemm, (large, large.T), {"num_moduli": 3}, workspace),
     ):

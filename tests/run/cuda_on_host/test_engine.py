@@ -165,7 +165,7 @@ def test_long_k_is_reduced_in_between(engine):
 
 @EVERY_WAY
 def test_the_calls_of_a_product_by_stages(cuda, monkeypatch):
-    monkeypatch.setattr(tuning, "LARGEST_AT_ONCE", 0)
+    monkeypatch.setattr("twom_dist.kernels.cuda.engine.fits", lambda *_: False)
     A = spread_matrix(40, 30, seed=1)
     device = cuda.device
     td.gemm(A, A, op_b="C", num_moduli=16)
@@ -239,7 +239,7 @@ def test_long_rows_derive_what_follows_from_other_products(cuda):
     assert deriving_pays("wgmma", hermitian, 1024, 4096)
     assert not deriving_pays("wgmma", residue_system("3m", 15), 1024, 4096)
     assert not deriving_pays("wgmma", real, 1024, 1 << 20)
-    A = random_matrix(20, tuning.LARGEST_AT_ONCE + 1, "complex128", 1.0, 1)
+    A = random_matrix(20, 400, "complex128", 1.0, 1)
     found = td.herk(A, num_moduli=3)
     assert Counter(cuda.device.launched)["combine"] == 1
     assert same_bits(found, on_cpu(td.herk, A, num_moduli=3))

@@ -8,7 +8,6 @@ from tests.support.cuda.host_device import HostDevice
 from tests.support.cuda.operands import LAYOUTS, OPERAND_SHAPES, extreme_matrix
 from tests.support.strategies import DTYPES, random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cuda import tuning
 from twom_dist.kernels.cuda.at_once import fits, rows_of_block
 from twom_dist.moduli import residue_system, scaling_rule
 
@@ -49,34 +48,36 @@ def test_operands_of_every_shape(calls, shape):
 @pytest.mark.parametrize("limit", [16 << 10, 64 << 10, 99 << 10, SHARED])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_blocks_of_any_number_of_rows(calls, dtype, limit):
-    x, y = (random_matrix(rows, 600, dtype, 2.0, rows) for rows in (9, 5))
-    x[3, 599], x[4], y[1, 130] = np.inf, 0, np.nan
+    """A row alone in a block ends within a turn of its threads."""
+    x, y = (random_matrix(rows, 1100, dtype, 2.0, rows) for rows in (9, 5))
+    x[3, 1099], x[4], y[1, 130] = np.inf, 0, np.nan
     system = residue_system(method_for(dtype), 2)
     operands = [(x, True), (np.asfortranarray(y), False)]
     assert_stages_agree(calls, operands, system, limit)
     assert_stages_agree(calls, [(y, False), (np.asfortranarray(x), False)], system)
 
 
-@pytest.mark.parametrize("kilobytes", [99, 163, 227])
-def test_shared_memory_keeps_rows_of_the_largest_products_at_once(kilobytes):
-    limit, most = kilobytes << 10, tuning.LARGEST_AT_ONCE
+@pytest.mark.parametrize(("capability", "k"), [(80, 10112), (89, 6016), (90, 14208)])
+def test_shared_memory_keeps_the_longest_rows_that_fit(capability, k):
+    device = HostDevice(None, capability)
+    assert fits(device, k)
+    assert not fits(device, k + 1)
+    limit = device.shared_bytes()
     for dtype in map(np.dtype, DTYPES):
         for across in (False, True):
             chosen = {}
-            for k in range(128, most + 1, 128):
-                rows, kept = rows_of_block(across, k, dtype.itemsize, limit)
-                assert rows * k * dtype.itemsize <= kept <= limit - (5 << 10)
-                assert not across or rows * dtype.itemsize >= 32
-                chosen[k] = rows
+            for length in range(128, k + 1, 128):
+                rows, kept = rows_of_block(across, length, dtype.itemsize, limit)
+                assert rows * length * dtype.itemsize <= kept <= limit - (5 << 10)
+                chosen[length] = rows
             assert list(chosen.values()) == sorted(chosen.values(), reverse=True)
             assert chosen[128] == (8 if across else 4)
 
 
-@pytest.mark.parametrize(("capability", "k"), [(75, 1024), (86, 2048), (90, 2048)])
-def test_longer_rows_than_a_block_can_keep_are_told(capability, k):
-    device = HostDevice(None, capability)
-    assert fits(device, k)
-    assert fits(device, 2048) == (k == 2048)
+def test_rows_that_lie_across_share_what_is_read_where_two_blocks_fit():
+    item = np.dtype("complex128").itemsize
+    rows = [rows_of_block(True, k, item, SHARED)[0] for k in (1024, 3072, 4096)]
+    assert rows == [2, 2, 1]
 
 
 @cases("layout", LAYOUTS)

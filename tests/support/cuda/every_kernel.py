@@ -17,9 +17,7 @@ Call = tuple[Callable[..., Any], list[np.ndarray], dict[str, Any]]
 
 def kernels_of(own: Tuning) -> set[str]:
     """Name the kernels that one way of multiplying needs."""
-    others = {"scale_and_encode", "fill_product", "fill_and_close", "spread", "join"}
-    if own.fused:
-        others = {"requantise", "combine"}
+    others = {"requantise", "combine"} if own.fused else {"spread", "join"}
     others |= {"products", "products_mma"}
     others -= {{"wgmma": "products", "mma": "products_mma"}.get(own.products)}
     if own.element == "int8":

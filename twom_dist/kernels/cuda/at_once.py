@@ -1,4 +1,4 @@
-"""Small products in four launches: scale and encode, multiply, decode, fill."""
+"""Products in four launches: scale and encode, multiply, decode, fill."""
 
 from collections.abc import Sequence
 from math import prod
@@ -8,7 +8,7 @@ import numpy as np
 
 from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
-from . import tables, tuning
+from . import tuning
 from .decode import decode_residues
 from .encoded import CudaEncoded
 from .fill import fill_and_close, fill_product
@@ -23,13 +23,14 @@ from .launch import (
     stack_stride,
     strides,
 )
-from .products import multiply_fused
+from .residues import multiply_planes
 from .sources import module_for
 
 # What the threads of a block of scale_and_encode.cu read at a time; bytes of shared
 # memory that a block takes beside: two words a thread, and what CUDA reserves.
 _GROUPS, _BESIDE = 4 * 256, 2 * 8 * 256 + 1024
 _SECTOR = 32
+_LARGEST_ITEM = 16
 
 _ABSENT = (
     None,
@@ -69,8 +70,8 @@ def multiply_at_once(
     triangle: Uplo = "full"
     if uplo is not None:
         triangle = "upper" if uplo == "upper" else "lower"
-    products = tables.own_products(system, False)
-    multiply_fused(device, left, right, system, residues, products, None, triangle)
+    planes = left, right, system, residues
+    multiply_planes(device, *planes, None, hermitian, triangle)
     if out is None:
         out = device.empty((*stack, m, n), dtype)
     decode_residues(
@@ -158,22 +159,23 @@ def rows_of_block(
 ) -> tuple[int, int]:
     """Choose the rows of a block of scale_and_encode.cu, and count the bytes it keeps.
 
-    As many as leave room for `tuning.BLOCKS_AT_ONCE` blocks; at least one, or across
-    those that share a sector of 32 bytes.
+    As many as leave room for `tuning.BLOCKS_AT_ONCE` blocks, one or more; across,
+    those that share a sector of 32 bytes, if that leaves room for two.
     """
     rows, least = tuning.ROWS_ALONG, 1
     if across:
         rows, least = tuning.ROWS_ACROSS, _SECTOR // itemsize
     while True:
-        kept = align(k_padded * rows, _GROUPS) * itemsize
-        if rows == least or tuning.BLOCKS_AT_ONCE * (kept + _BESIDE) <= limit:
+        kept = align(k_padded * rows, _GROUPS if rows > 1 else 1) * itemsize
+        blocks = tuning.BLOCKS_AT_ONCE if rows > least else 2
+        if rows == 1 or blocks * (kept + _BESIDE) <= limit:
             return rows, kept
         rows //= 2
 
 
 def fits(device: Device, k: int) -> bool:
-    """Tell whether a block can keep rows, of any dtype and layout."""
-    return _SECTOR * align(k, _GROUPS) + _BESIDE <= device.shared_bytes()
+    """Tell whether a block can keep a row of any dtype."""
+    return _LARGEST_ITEM * align(k, LINE) + _BESIDE <= device.shared_bytes()
 
 
 @remember

@@ -13,7 +13,7 @@ from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
-from . import finish, norms, tables, tuning
+from . import finish, norms, tuning
 from .at_once import fits, multiply_at_once
 from .decode import decode_residues
 from .device import open_device
@@ -34,9 +34,9 @@ from .launch import (
     strip_grid,
 )
 from .look import CudaLook
-from .multiply import add_residues, combine_mirrors, multiply_products
-from .products import deriving_pays, multiply_fused
-from .quarters import choose_levels, multiply_in_quarters
+from .multiply import add_residues
+from .quarters import choose_levels
+from .residues import multiply_planes
 from .scripts import Recorder, Scripts
 from .sources import module_for
 from .workspace import (
@@ -78,8 +78,8 @@ class CudaEngine(CudaLook):
         self, system: ResidueSystem, shape: Shape, update: Update | None = None
     ) -> TileLimits:
         """Cut by the setting workspace-bytes."""
-        sums = sums_bytes(self.device.capability())
-        fused = self._products() != "cublas"
+        capability = self.device.capability()
+        sums, fused = sums_bytes(capability), tuning.tuning_for(capability).fused
         element = self.device.element()
         two = update is not None and update.two
         if update is not None and fused and not two:
@@ -88,10 +88,8 @@ class CudaEngine(CudaLook):
         limit = available_bytes(self.device, needed)
         limits = fit_tiles(system, shape, limit, sums, update, element)
         tile = limits.mb, limits.nb, limits.kb
-        small = fused and not two and tile == shape
-        small = small and max(tile) <= tuning.LARGEST_AT_ONCE
-        small = small and fits(self.device, limits.kb)
-        if small and choose_levels(self.device, system, shape) == 0:
+        whole = not two and tile == shape and fits(self.device, limits.kb)
+        if whole and choose_levels(self.device, system, shape) == 0:
             steady = needed <= unasked_bytes(self.device)
             own = self.multiply_at_once
             return TileLimits(*tile, limits.cache_bytes, own, steady)
@@ -101,10 +99,6 @@ class CudaEngine(CudaLook):
         """Return the current device, and how it is tuned."""
         tuned = tuning.tuning_for(self.device.capability())
         return self.device.number(), tuned
-
-    def _products(self) -> tuning.Products:
-        """Tell what multiplies."""
-        return tuning.tuning_for(self.device.capability()).products
 
     def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
@@ -182,34 +176,15 @@ class CudaEngine(CudaLook):
         triangle: Uplo = "full",
     ) -> Array:
         """Multiply and reduce in one pass, or by cuBLAS and a second one."""
-        m, n, k = left.rows, right.rows, left.k
+        m, n = left.rows, right.rows
         # Rows are padded to multiples of 16: no kernel meets a ragged one.
         shape = (system.num_products, *left.stack, m, align(n))
         shape = shape if before is None else before.shape
-        if 0 in (m, n, k) or 0 in left.stack:
+        if 0 in (m, n, left.k) or 0 in left.stack:
             return self.device.filled(shape, np.int8) if before is None else before
         residues: Array = before if overwrite else self.device.empty(shape, np.int8)
-        kind = self._products()
-        fused = kind != "cublas"
-        alone = fused and not left.stack
-        levels = choose_levels(self.device, system, (m, n, k)) if alone else 0
-        if fused and hermitian and triangle != "full":
-            # Nothing can be derived of sums that were made of one triangle.
-            hermitian = before is None and (
-                levels > 0 or deriving_pays(kind, system, n, k)
-            )
-        own = tables.own_products(system, hermitian)
-        by_matrix = residues.reshape(len(residues), -1, *residues.shape[-2:])
-        args = (self.device, left, right, system, by_matrix, own, before)
-        wanted = "full" if hermitian else triangle
-        if levels > 0 and wanted == "full":
-            multiply_in_quarters(*args, levels)
-        elif fused:
-            multiply_fused(*args, wanted)
-        else:
-            multiply_products(*args)
-        if hermitian:
-            combine_mirrors(self.device, system, by_matrix, triangle)
+        given = self.device, left, right, system, residues, before
+        multiply_planes(*given, hermitian, triangle)
         return residues
 
     def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
@@ -299,7 +274,7 @@ class CudaEngine(CudaLook):
         out: Array | None = None,
         shifts: Sequence[Array] | None = None,
     ) -> Array:
-        """Compute a small product in four launches and two allocations."""
+        """Compute a product in four launches and two allocations."""
         e, f = shifts or (None, None)
         given = {"x": x, "y": y, "c": c, "out": out, "e": e, "f": f}
         options = conjugate, system, rule, dtype, alpha, beta

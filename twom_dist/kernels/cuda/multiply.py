@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,9 @@ def multiply_products(
     own: Sequence[int],
     before: Array | None,
 ) -> None:
-    """Multiply the products `own`, and add residues of their shape.
-
-    `residues`: (products, matrices, m, n or more).
-    """
-    m, n, count = left.rows, right.rows, residues.shape[1]
+    """Multiply the products `own`, and add residues of their shape."""
+    m, n, count = left.rows, right.rows, prod(left.stack)
+    residues = residues.reshape(len(residues), count, *residues.shape[-2:])
     old = None if before is None else before.reshape(residues.shape)
     element = device.element()
     widened_k = choose_widened_k(system, left.k, element)
@@ -191,15 +190,12 @@ def add_residues(device: Device, x: Array, y: Array, system: ResidueSystem) -> A
 def combine_mirrors(
     device: Device, system: ResidueSystem, residues: Array, triangle: Uplo
 ) -> None:
-    """Derive a triangle of the products of ``X X^H`` that follow from others.
-
-    `residues`: (products, matrices, n, n or more).
-    """
-    (_, count, n, width), table = residues.shape, tables.mirror_table(system)
+    """Derive a triangle of the products of ``X X^H`` that follow from others."""
+    (_, *stack, n, width), table = residues.shape, tables.mirror_table(system)
     if len(table) == 0:  # real moduli have one product each
         return
     grid, block = square_grid(-(-n // 4), -(-n // 4), len(table))
     mirrors = device.constant(table)
     args = residues, *size_args(n, width), mirrors, triangle_arg(triangle)
     module = module_for("combine")
-    device.launch(module, "combine", over_stack(grid, count), block, args)
+    device.launch(module, "combine", over_stack(grid, prod(stack)), block, args)

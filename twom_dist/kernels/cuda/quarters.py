@@ -53,9 +53,11 @@ def group_bytes(shape: Shape, levels: int, products: int) -> int:
 def choose_levels(device: Device, system: ResidueSystem, shape: Shape) -> int:
     """Choose levels of Winograd's algorithm whose quarters fit the workspace."""
     grain = (ROW_GROUP, ROW_GROUP, LINE)
-    own = tuning.tuning_for(device.capability()).products
-    crossovers = tuning.CROSSOVERS[own]
-    levels = winograd.choose_levels(shape, grain, crossovers)
+    tuned = tuning.tuning_for(device.capability())
+    levels = 0
+    if tuned.fused:
+        crossovers = tuning.CROSSOVERS[tuned.products]
+        levels = winograd.choose_levels(shape, grain, crossovers)
     if levels == 0:
         return 0
     limit = workspace_bytes(device.total_bytes())

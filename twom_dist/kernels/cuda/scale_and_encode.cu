@@ -1,4 +1,4 @@
-// Scale and encode: exponents and planes of both operands of a small product, at once.
+// Scale and encode: exponents and planes of both operands of a product, at once.
 //
 // Macros: those of encode.cuh. What norms.cu and encode.cu do in six launches, for rows
 // that hold all of k. A block owns whole rows and passes over them three times, for the
@@ -57,9 +57,12 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
                                             int64 k_padded, Rule rule,
                                             uint64 (&magnitudes)[256],
                                             uint64 (&squares)[256]) {
-  // A thread's own: four for each group of its row, 256 apart.
+  // A thread's own are 256 apart, and the four of a group as many as there are groups;
+  // those of several rows are filled up to a whole turn of all threads.
   extern __shared__ Element kept[];
   uint32 row_count = given.rows_of_block, group_count = 256 / row_count;
+  uint32 groups = (uint32)(k_padded / 4);
+  if (row_count > 1) groups = (groups + group_count - 1) / group_count * 256;
   Place place = locate_in_block(given.across, row_count);
   int64 row = (int64)block * row_count + place.row;
   int64 own_k = row < given.rows ? k : 0;
@@ -69,12 +72,12 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
   Bits largest = 0;
   Element* own = kept + threadIdx.x;
 #pragma unroll 2
-  for (int32 first = begin; first < k_padded; first += step, own += 1024) {
+  for (int32 first = begin; first < k_padded; first += step, own += 256) {
     load_group(element, x, first, own_k, given.k_stride, given.shifts);
 #pragma unroll
     for (int32 c = 0; c < 4; ++c) {
       largest = larger_bits(element[c], largest);
-      own[256 * c] = element[c];
+      own[groups * c] = element[c];
     }
   }
   uint64 bits =
@@ -83,9 +86,9 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
   bool masked = is_sentinel(e);
   uint64 total = 0;
   own = kept + threadIdx.x;
-  for (int32 first = begin; first < k && !masked; first += step, own += 1024) {
+  for (int32 first = begin; first < k && !masked; first += step, own += 256) {
 #pragma unroll
-    for (int32 c = 0; c < 4; ++c) total += square_of(own[256 * c], rule.norm_bits - e);
+    for (int32 c = 0; c < 4; ++c) total += square_of(own[groups * c], rule.norm_bits - e);
   }
   total = combine_row<true>(total, squares, place, group_count);
   int32 s =
@@ -93,9 +96,9 @@ __device__ __forceinline__ void encode_rows(const Rows& given, uint32 block, int
   if (row < given.rows && place.group == 0) given.exponents[row] = s;
   int8* out = given.out + row * k_padded;
   own = kept + threadIdx.x;
-  for (int32 first = begin; first < k_padded; first += step, own += 1024) {
+  for (int32 first = begin; first < k_padded; first += step, own += 256) {
 #pragma unroll
-    for (int32 c = 0; c < 4; ++c) element[c] = masked ? Element{} : own[256 * c];
+    for (int32 c = 0; c < 4; ++c) element[c] = masked ? Element{} : own[groups * c];
     encode_group(element, masked ? 0 : s, given.conjugate, out + first,
                  given.plane_stride);
   }

@@ -132,8 +132,10 @@ class Recorder:
         return found
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Allocate the result."""
+        """Allocate the result; a script has nothing else."""
         found = self._device.empty(shape, dtype)
+        if self.script is not None and self.script.made is not None:
+            self.script = None
         if self.script is not None:
             self.script.made = shape, dtype
             self._alive.append(found)

@@ -110,13 +110,8 @@ SMALLEST_UPDATE_TILE = 2048
 # 3.7 to 3.8 ms for any number.
 ROWS_ALONG, ROWS_ACROSS = 4, 8
 
-# Largest m, n and k of products that take four launches in place of twelve: 0.26 ms in
-# place of 0.62 at 1024 on an H200, and 0.82 in place of 1.06 at 2048, when three passes
-# read the rows.
-LARGEST_AT_ONCE = 2048
-
-# Blocks of these products whose rows a multiprocessor keeps, so that some read while
-# others write: what the registers allow. Not measured.
+# Blocks of scale_and_encode.cu whose rows a multiprocessor keeps, so that some read
+# while others write: what the registers allow. Not measured.
 BLOCKS_AT_ONCE = 4
 
 # Sizes 1 / (1/m + 1/n + 1/k) from which one level and two levels of Winograd's
