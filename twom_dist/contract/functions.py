@@ -59,7 +59,8 @@ def matmul(
         Of the kind of x1 and x2; dask arrays are lazy. Where x2 is the transpose of
         x1 (the same memory, or the same dask array), or its conjugate transpose, the
         bits are those of `syrk` and `herk`, which take half the int8 products and do
-        not equilibrate.
+        not equilibrate. CuPy arrays are looked at for this only in products that look
+        at their entries anyway, and only if x2 is stored as ``x1.conj()`` is.
 
     Raises
     ------

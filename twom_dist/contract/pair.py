@@ -85,14 +85,14 @@ def _find_twin(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Twin | Non
     if choice.method == NATIVE_METHOD:
         return None
     if not may_choose(choice):
-        return find_twin(a, b, layout)
+        return find_twin(a, b, layout, waits=choice.by_entries)
     # All entries are compared only where that may save int8 products.
     twins = [
         name
         for name in ("herk", "syrk")
         if not is_faster_natively(a, name, a.dtype, layout, choice)
     ]
-    found = find_twin(a, b, layout) if twins else None
+    found = find_twin(a, b, layout, waits=choice.by_entries) if twins else None
     return found if found in twins else None
 
 
@@ -179,11 +179,12 @@ def _straight(x: Any, side: FusedSide) -> Any:
 # --- one operand twice --------------------------------------------------------------
 
 
-def find_twin(a: Any, b: Any, layout: PairLayout) -> Twin | None:
+def find_twin(a: Any, b: Any, layout: PairLayout, *, waits: bool = True) -> Twin | None:
     """Name the update that the product is; None where the operands differ.
 
     NumPy and CuPy arrays are equal if they share memory, and conjugate if all entries
-    are; dask arrays are compared by their names.
+    are; dask arrays are compared by their names. `waits`: whether the host waits for a
+    device anyway, during this product.
     """
     if layout.mirror is None or a.dtype != b.dtype or is_dask(a) != is_dask(b):
         return None
@@ -193,9 +194,24 @@ def find_twin(a: Any, b: Any, layout: PairLayout) -> Twin | None:
     x, y = a.transpose(left), b.transpose(right)
     if _pointer(x) == _pointer(y) and x.strides == y.strides:
         return "syrk"
-    if x.dtype.kind != "c" or not _is_conjugate(x, y):
+    if x.dtype.kind != "c" or not _is_worth_comparing(x, y, waits):
         return None
-    return "herk"
+    return "herk" if _is_conjugate(x, y) else None
+
+
+def _is_worth_comparing(x: Any, y: Any, waits: bool) -> bool:
+    """Tell whether entries are compared, for which the host waits for a device.
+
+    Only where the product waits as well, for its moduli: half of the int8 products take
+    much longer than one more answer. And only where the axes lie in the same order, as
+    ``conj()`` leaves them: so not for two matrices as they are usually stored.
+    """
+    return family_of(x) == "numpy" or (waits and _axes(x) == _axes(y))
+
+
+def _axes(x: Any) -> list[int]:
+    """Sort the axes by their strides."""
+    return sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))
 
 
 def _pointer(x: Any) -> int:

@@ -70,6 +70,10 @@ class DeviceArray(np.ndarray):
         self.launched.append("get")
         return np.array(np.asarray(self))
 
+    def __bool__(self) -> bool:
+        """Fetch, and wait."""
+        return bool(self.get())
+
     def _launch(self, name: str, found: Any) -> Any:
         self.launched.append(f"cupy.{name}")
         return self._wrap(found)
