@@ -11,6 +11,7 @@ from ..problem import problem
 from ..problem.problem import Problem
 from ..problem.sizes import check_known
 from ..run.align import op_chunks
+from ..run.client import by_workers_chip
 from ..run.collection import look_at_arrays
 from ..run.lazy import align
 from ..tiles.grid import cut_strips
@@ -58,6 +59,7 @@ def explain(
     """
     call = take_matrices(ask(routine, matrices, options, explain), dtype, reading=True)
     terms, A, B, C = call[:4]
+    terms = by_workers_chip(terms, A, B, C)
     if C is None:
         # The accuracy is that of the product that is added to C.
         terms = terms._replace(beta=None)
@@ -70,7 +72,7 @@ def explain(
         return explained
     spec, decisive = posed.spec, choice.decisive
     told = tell_choice(
-        *(spec.engine, spec.routine.name, spec.dtype, posed.shape),
+        *(spec.engine, spec.routine.name, spec.dtype, posed.shape, choice.chip),
         native=spec.native,
         decisive=decisive,
     )

@@ -16,7 +16,7 @@ from ..problem.pairs import as_pairs, header_of
 from ..problem.problem import Problem, of_headers
 from ..problem.scalars import as_number
 from ..problem.sizes import check_known
-from ..run.client import current_cluster
+from ..run.client import by_workers_chip, current_cluster
 from ..tiles.grid import Chunks
 from .asking import ask
 from .given import is_header, take_matrices
@@ -124,6 +124,7 @@ def _read_bytes(size: int | str | None) -> int | None:
 def _pose(call: Call) -> Problem:
     """Pose the problem of the headers; without C, beta adds one of zeros."""
     terms, a, b, c = call[:4]
+    terms = by_workers_chip(terms, a, b, c)
     arrays = {x: y for x, y in (("A", a), ("B", b)) if y is not None}
     arrays = {x: y for x, y in arrays.items() if not is_header(y)}
     family = common_family(**arrays) if arrays else None

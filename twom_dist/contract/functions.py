@@ -50,8 +50,9 @@ def matmul(
     method : {"auto", "2m", "3m", "4m", "hybrid", "eisenstein", "blas"}
         "auto" (default): the native product if it was measured to be faster, or nothing
         was measured, for the dtype, the engine and the size ``1 / (1/m + 1/n + 1/k)``
-        of each product of matrices; else "2m". A given accuracy,
-        and num_moduli, always mean "2m". All others as in `gemm`.
+        of each product of matrices; else "2m". For dask arrays that of the workers'
+        chip counts. A given accuracy, and num_moduli, always mean "2m". All others as
+        in `gemm`.
 
     Returns
     -------

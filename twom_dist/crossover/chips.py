@@ -8,7 +8,7 @@ from dask.system import CPU_COUNT
 
 from ..typing import EngineName
 
-# That of an H200, which stands for a GPU that this process does not see.
+# That of an H200, which stands for a GPU that a process does not see.
 UNSEEN = 90
 
 
@@ -21,10 +21,16 @@ class Chip(NamedTuple):
         As the driver or the kernel calls it.
     capability : int
         Of a GPU, 89 for 8.9; 0 of a CPU.
+    vnni : bool
+        Whether a CPU has AVX512-VNNI.
     """
 
     name: str
     capability: int = 0
+    vnni: bool = False
+
+
+NOT_SEEN = Chip("a GPU that this process does not see", UNSEEN)
 
 
 def chip_of(engine: EngineName | str) -> Chip:
@@ -46,7 +52,9 @@ def _cpu() -> Chip:
     name = told.get("model name") or platform.processor() or platform.machine()
     numbers = [f"{x} {told[y]}" for x, y in _NUMBERS if y in told]
     kind = f" ({' '.join(numbers)})" if numbers else ""
-    return Chip(f"{name}{kind}, {CPU_COUNT} core{'s' * (CPU_COUNT > 1)}")
+    has_vnni = {"avx512_vnni", "avx512bw"} <= set(told.get("flags", "").split())
+    cores = f"{CPU_COUNT} core{'s' * (CPU_COUNT > 1)}"
+    return Chip(f"{name}{kind}, {cores}", vnni=has_vnni)
 
 
 _NUMBERS = (("family", "cpu family"), ("model", "model"))
@@ -59,7 +67,7 @@ def _gpu() -> Chip:
         return _describe(runtime.getDevice())
     except (ImportError, RuntimeError):
         # A client without a GPU builds graphs for workers that have one.
-        return Chip("a GPU that this process does not see", UNSEEN)
+        return NOT_SEEN
 
 
 @cache

@@ -16,9 +16,8 @@ import numpy as np
 
 from ..config import setting, size_setting
 from ..kernels.limits import Shape
-from ..kernels.registry import load_engine
 from . import kept, table
-from .chips import chip_of
+from .chips import Chip, chip_of
 from .table import Crossover
 
 # Routines whose products are made of those of another one.
@@ -37,7 +36,9 @@ def measure(shape: Shape) -> float:
     return m * n * k / (m * n + n * k + k * m) if m and n and k else 0.0
 
 
-def prefers_native(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
+def prefers_native(
+    engine: str, routine: str, dtype: Any, shape: Shape, chip: Chip | None = None
+) -> bool:
     """Tell whether the native product is known to be faster, or nothing is known.
 
     Parameters
@@ -49,14 +50,17 @@ def prefers_native(engine: str, routine: str, dtype: Any, shape: Shape) -> bool:
         Of the result.
     shape : (m, n, k)
         Of the whole product.
+    chip : Chip, optional
+        Of the workers; default: that of this process.
     """
     if engine == "reference":
         return False
     given = size_setting("blas-below")
     if given is not None:
         return measure(shape) < given
-    known = _find(engine, routine, np.dtype(dtype))
-    return known is None or measure(shape) < known.size or _is_slow(engine)
+    chip = chip_of(engine) if chip is None else chip
+    known = _find(chip, routine, np.dtype(dtype))
+    return known is None or measure(shape) < known.size or _is_slow(chip)
 
 
 def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:
@@ -69,29 +73,23 @@ def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:
 def _least(char: str, folder: str) -> float:
     """Find the least crossover of a dtype for NumPy arrays."""
     routines = "gemm", "herk", "syrk"
-    found = (_find("cpu", routine, np.dtype(char)) for routine in routines)
+    chip = chip_of("cpu")
+    found = (_find(chip, routine, np.dtype(char)) for routine in routines)
     return min((x.size for x in found if x is not None), default=inf)
 
 
-def _find(engine: str, routine: str, dtype: np.dtype[Any]) -> Crossover | None:
+def _find(chip: Chip, routine: str, dtype: np.dtype[Any]) -> Crossover | None:
     rule = _MADE_OF.get(routine, routine)
     if rule == "herk" and dtype.kind == "f":
         rule = "syrk"
-    chip = chip_of(engine)
     return kept.find(chip, rule, dtype.name) or table.look_up(chip, rule, dtype.name)
 
 
-def _is_slow(engine: str) -> bool:
+def _is_slow(chip: Chip) -> bool:
     """Tell whether this is a CPU without VNNI, of which nothing was measured here."""
     # Without it int8 products took 1.5 to 13 times as long as NumPy's at all sizes
     # measured, 512 to 1536 (AMD EPYC of family 25; crossover-cpu-zen3.jsonl).
-    unknown = engine != "cuda" and kept.read(chip_of(engine)) is None
-    return unknown and not _has_vnni()
-
-
-@cache
-def _has_vnni() -> bool:
-    return bool(load_engine("cpu").name_kernel() == "avx512-vnni")
+    return not chip.capability and not chip.vnni and kept.read(chip) is None
 
 
 def forget() -> None:
@@ -100,9 +98,16 @@ def forget() -> None:
 
 
 def tell_choice(
-    engine: str, routine: str, dtype: Any, shape: Shape, *, native: bool, decisive: str
+    engine: str,
+    routine: str,
+    dtype: Any,
+    shape: Shape,
+    chip: Chip | None = None,
+    *,
+    native: bool,
+    decisive: str,
 ) -> str:
-    """Say why a method was chosen by "auto".
+    """Say why a method was chosen by "auto", and by whose chip.
 
     `native`: what was chosen; `decisive`: the option that left no choice, or nothing.
     """
@@ -110,10 +115,20 @@ def tell_choice(
         return f"int8, since {decisive} was given"
     if engine == "reference":
         return "int8, which is all that the reference engine does"
-    size, given = measure(shape), size_setting("blas-below")
-    known = _find(engine, routine, np.dtype(dtype))
+    given = size_setting("blas-below")
     if given is not None:
-        known = Crossover(given, "the setting twom-dist.blas-below")
+        moved = Crossover(given, "the setting twom-dist.blas-below")
+        return _tell_size(routine, dtype, measure(shape), moved, native=native)
+    whose = "this process" if chip is None else "the workers"
+    chip = chip_of(engine) if chip is None else chip
+    known = _find(chip, routine, np.dtype(dtype))
+    told = _tell_size(routine, dtype, measure(shape), known, native=native)
+    return f"{told}; {whose} would multiply on {chip.name}"
+
+
+def _tell_size(
+    routine: str, dtype: Any, size: float, known: Crossover | None, *, native: bool
+) -> str:
     if known is None or known.size == inf:
         where = "" if known is None else f" ({known.source})"
         kind = f"{routine} of {np.dtype(dtype).name}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, Self, cast
 
+from ..crossover.chips import Chip
 from ..errors import AccuracyError, PlanError, shown
 from ..kernels.registry import ENGINES
 from ..moduli import METHODS
@@ -36,6 +37,8 @@ class Choice:
         Numbers of the dtype that make an entry of the result.
     named : bool
         Whether an accuracy was asked for, be it the default.
+    chip : Chip, optional
+        Whose crossovers "auto" takes: that of the workers. None: of this process.
     """
 
     target: Target = BY_ENTRIES
@@ -44,6 +47,7 @@ class Choice:
     equilibrate: bool | None = None
     words: Literal[1, 2] = 1
     named: bool = False
+    chip: Chip | None = None
 
     @classmethod
     def of(

@@ -165,7 +165,8 @@ def _pose_by_size(terms: Terms, *headers_and_engine: Any) -> _Posed:
     choice = terms.choice
     posed = _look_up(terms._replace(choice=choice.by("2m")), *headers_and_engine)
     engine, routine, dtype = posed.spec.engine, terms.routine.name, posed.spec.dtype
-    if choice.decisive or not prefers_native(engine, routine, dtype, posed.shape):
+    asked = engine, routine, dtype, posed.shape, choice.chip
+    if choice.decisive or not prefers_native(*asked):
         return posed
     natively = terms._replace(choice=choice.by(NATIVE_METHOD))
     return _look_up(natively, *headers_and_engine)

@@ -1,19 +1,29 @@
-"""The live cluster of a product: what its workers can hold, and its plugins."""
+"""The live cluster of a product: its workers' memory and chip, and its plugins."""
 
 import asyncio
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from dask.system import CPU_COUNT
 
 from ..config import choice_setting, flag_setting
+from ..crossover.chips import NOT_SEEN, Chip, chip_of
 from ..errors import ArgumentError
+from ..kernels.family import family_of
+from ..kernels.registry import engine_of
+from ..moduli.accuracy import AUTO_METHOD
 from ..plan import Cluster
 from ..plan.memory import MemoryBudget
+from ..problem.call import Terms
+from ..problem.matrices import is_dask
 from .devices import budget_for_products
 
-# For a scheduler to answer while an asynchronous client waits.
+# For a scheduler to answer while an asynchronous client waits, and for workers to name
+# their chips.
 ANSWER_SECONDS = 10
 
 
@@ -113,6 +123,51 @@ def describe_workers(dask_scheduler: Any) -> list[dict[str, Any]]:
         }
         for ws in dask_scheduler.workers.values()
     ]
+
+
+def by_workers_chip(terms: Terms, *matrices: Any) -> Terms:
+    """Have "auto" go by the chip of the current client's workers, for dask arrays.
+
+    Each client is asked once for an engine, so that its bits stay. Without an answer
+    the chip is that of this process, as it is for other schedulers of dask's.
+    """
+    choice, lazy = terms.choice, [x for x in matrices if is_dask(x)]
+    if choice.method != AUTO_METHOD or choice.decisive or not lazy:
+        return terms
+    client = current_client()
+    # The workers of an asynchronous client may wait for this very thread.
+    if client is None or client.asynchronous:
+        return terms
+    engine = engine_of(choice.engine, family_of(lazy[0]._meta))
+    known = vars(client).setdefault("_twom_chips", {})
+    if engine not in known:
+        told = _ask_chips(client, engine)
+        if not told and not list_workers(client):
+            return terms
+        known[engine] = most_common(told)
+    return terms._replace(choice=replace(choice, chip=known[engine]))
+
+
+def _ask_chips(client: Any, engine: str) -> list[Chip]:
+    """Ask the workers for the chips that they multiply on."""
+    call = {"on_error": "ignore", "callback_timeout": ANSWER_SECONDS}
+    try:
+        # As Client.run, which waits for ever.
+        return [*client.sync(client._run, chip_of, engine, **call).values()]
+    except OSError:  # TimeoutError among them
+        return []
+
+
+def most_common(chips: Iterable[Chip]) -> Chip | None:
+    """Return the chip of most workers that have one: a product takes one method.
+
+    Examples
+    --------
+    >>> most_common([Chip("b"), Chip("a"), NOT_SEEN]).name
+    'a'
+    """
+    counts = Counter(x for x in chips if x != NOT_SEEN)
+    return min(counts, key=lambda x: (-counts[x], x), default=None)
 
 
 def ensure_plugins() -> None:

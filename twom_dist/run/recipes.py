@@ -20,6 +20,7 @@ from ..problem.problem import of_arrays
 from ..tiles.spec import Spec, as_rows, engine_named
 from ..typing import Array
 from . import eager
+from .client import by_workers_chip
 from .compute import compute
 
 # Shapes in use at a time are few.
@@ -57,7 +58,7 @@ def compute_arrays(
     except TypeError:
         key = recipe = None  # a scalar that is an array
     if key is None:
-        return compute(of_arrays(terms, A, B, C, out))
+        return compute(of_arrays(by_workers_chip(terms, A, B, C), A, B, C, out))
     if recipe is None:
         posed = of_arrays(terms, A, B, C, out)
         multiply = eager.find_at_once(posed)

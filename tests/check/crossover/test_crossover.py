@@ -22,7 +22,7 @@ BELOW = "twom-dist.blas-below"
 @pytest.fixture
 def vnni(monkeypatch):
     """A machine on which int8 products are quick."""
-    monkeypatch.setattr(choose, "_has_vnni", lambda: True)
+    on(monkeypatch, "Some CPU", vnni=True)
 
 
 def method_of(shape, routine="gemm", **options):
@@ -48,10 +48,12 @@ def test_sizes_decide(vnni, shape, routine, expected):
 
 
 def test_without_vnni_products_are_native(monkeypatch):
-    monkeypatch.setattr(choose, "_has_vnni", lambda: False)
+    chip = on(monkeypatch, "Some CPU")
     assert method_of((9000, 9000, 9000), "herk") == "blas"
-    assert choose.prefers_native("cpu", "herk", "complex128", (9000,) * 3)
-    assert not choose.prefers_native("cuda", "gemm", "complex128", (9000,) * 3)
+    given = ("herk", "complex128", (9000,) * 3)
+    assert choose.prefers_native("cpu", *given)
+    assert not choose.prefers_native("cpu", *given, chip._replace(vnni=True))
+    assert not choose.prefers_native("cuda", *given, chips.NOT_SEEN)
 
 
 @pytest.mark.parametrize(
@@ -118,9 +120,9 @@ def test_the_table_is_of_what_can_be_asked_for():
 # --- by chip ------------------------------------------------------------------------
 
 
-def on(monkeypatch, name, capability=0):
+def on(monkeypatch, name, capability=0, vnni=False):
     """Put another chip in the place of this one."""
-    found = chips.Chip(name, capability)
+    found = chips.Chip(name, capability, vnni)
     monkeypatch.setattr(choose, "chip_of", lambda engine: found)
     choose.forget()
     return found
@@ -188,7 +190,10 @@ def test_what_was_measured_here_precedes_the_table(folder, monkeypatch):
     assert method_of((9000,) * 3, "syrk") == "blas"
     assert method_of((150,) * 3, "herk", dtype="float64") == "real"
     told = td.explain(td.gemm, (300, 300), (300, 300), method="auto").choice
-    assert told.endswith("at least 100 (measured on Some CPU, 4 cores, 2026-01-02)")
+    assert told == (
+        "int8: size 100 is at least 100 (measured on Some CPU, 4 cores, 2026-01-02); "
+        "this process would multiply on Some CPU, 4 cores"
+    )
     told = td.explain(td.herk, (300, 300), method="auto").choice
     assert told.startswith("native, since int8 was not measured to be faster for herk")
     (found,) = diagnosis.tell_sizes("cpu")
@@ -232,8 +237,8 @@ def test_without_a_home_nothing_was_measured():
 
 
 def test_a_cpu_that_was_measured_needs_no_vnni(folder, monkeypatch):
-    monkeypatch.setattr(choose, "_has_vnni", lambda: False)
-    kept.write(chips.chip_of("cpu"), "2026-01-02", {"gemm complex128": 100.0}, [])
+    chip = on(monkeypatch, "Some CPU, 4 cores")
+    kept.write(chip, "2026-01-02", {"gemm complex128": 100.0}, [])
     choose.forget()
     assert method_of((300,) * 3) == "2m"
 
