@@ -53,6 +53,11 @@ def sum_columns(left: Array, right: Array) -> Array:
     return np.stack([t.sum(axis=-1) for t in terms])
 
 
+def choose(x: Array, places: Array) -> Array:
+    """Take some matrices of a stack: all of them without a copy."""
+    return x if len(places) == len(x) else x[places]
+
+
 def summarise(found: Sequence[Surveyed], k: int) -> Summary:
     """Find the numbers by NumPy; see `Looks.summarise`."""
     cosines = []
@@ -72,10 +77,12 @@ def largest_errors(
     operands: Sequence[Array],
     exponents: Sequence[Array],
     bits: int,
+    places: Array,
 ) -> Array:
     """Find the largest sums from those of all rows; see `Looks.largest_errors`."""
     found = []
     for x, e in zip(operands, exponents, strict=True):
+        x, e = choose(x, places), choose(e, places)
         rows = x.reshape(-1, x.shape[-1])
         sums = error_sums(rows, e.reshape(-1), bits).reshape(e.shape)
         found.append(sums.max(axis=-1, initial=0))

@@ -128,9 +128,13 @@ class Looks(Protocol):
         ...
 
     def largest_errors(
-        self, operands: Sequence[Array], exponents: Sequence[Array], bits: int
+        self,
+        operands: Sequence[Array],
+        exponents: Sequence[Array],
+        bits: int,
+        places: Array,
     ) -> Array:
-        """Find the largest of `error_sums` of the rows of each matrix.
+        """Find the largest of `error_sums` of the rows of some matrices.
 
         Parameters
         ----------
@@ -139,10 +143,12 @@ class Looks(Protocol):
         exponents : sequence of (count, rows) int32
         bits : int
             As for `error_sums`.
+        places : (some,) integers, on the host
+            The matrices.
 
         Returns
         -------
-        (count,) int64, on the host
+        (some,) int64, on the host
             Exact; by one wait for the device.
         """
         ...
@@ -249,21 +255,24 @@ class Looks(Protocol):
         of_x: tuple[Array, Array],
         of_y: tuple[Array, Array],
         bits: int,
+        places: Array,
     ) -> Array:
-        """Find the smallest ``(|X| |Y|^T)_ij / (||x_i|| ||y_j||)`` of each matrix.
+        """Find the smallest ``(|X| |Y|^T)_ij / (||x_i|| ||y_j||)`` of some matrices.
 
         Parameters
         ----------
         x, y : (count, m, k), (count, n, k)
             Stacks; y may be x.
         of_x, of_y : (largest, squares)
-            Of the rows, from `largest_exponents` and `square_sums`.
+            Of the rows, from `largest_exponents`, on the host, and `square_sums`.
         bits : int
             `norm_bits` of the squares.
+        places : (some,) integers, on the host
+            The matrices.
 
         Returns
         -------
-        (count,) float32, on the host
+        (some,) float32, on the host
             Within ``(k + 8) 2^-23`` of itself and k 2^-60, and at most 1; of rows that
             have finite entries other than 0.
         """

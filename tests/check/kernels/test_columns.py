@@ -48,7 +48,9 @@ def test_smallest_cosines(engine, dtype):
     for left, right in ((0, 1), (0, 0), (1, 1)):
         given = [(x, y)[i] for i in (left, right)]
         own = [measured[i] for i in (left, right)]
-        found = engine.smallest_cosines(*given, *own, 20)
+        found = engine.smallest_cosines(*given, *own, 20, np.arange(2))
+        second = engine.smallest_cosines(*given, *own, 20, np.array([1]))
+        assert second == found[1]
         for matrix in range(2):
             rows = [
                 abs(t[matrix][np.isfinite(t[matrix]).all(axis=1)]).astype(float)

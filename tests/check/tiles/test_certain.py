@@ -30,8 +30,8 @@ def test_cosines_that_pairs_find_are_inside(dtype, k):
     known = Measured(largest, *engine.row_sums(x, largest, norm_bits(k)))
     spec = of_arrays(*td.syrk.ask(x[0])[:2], None, None).spec
     smallest = find_cosines(known, k).min(axis=1)
-    seen, ends = [certain.Seen(x, known)], (smallest, smallest)
-    least, most, told = certain._bound_cosines(seen, ends, 1.0, spec)
+    given = [x], [known], np.arange(len(x)), (smallest, smallest), 1.0, spec
+    least, most, told = certain._bound_cosines(*given)
     places = np.tril_indices(5)
     for i in np.flatnonzero(told):
         own = known.take(i)

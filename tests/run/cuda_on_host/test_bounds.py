@@ -48,9 +48,10 @@ def test_no_blas_multiplies_what_decides_about_moduli(engine):
     a = np.stack([spread_matrix(9, 40, "complex128")] * 2).view(Unmultiplied)
     largest = engine.largest_exponents(a)
     known = largest, engine.square_sums(a, largest, 20)
-    operands = a, a, known, known
-    expected = REFERENCE.smallest_cosines(*map(_plain, operands), 20)
-    assert engine.smallest_cosines(*operands, 20) == pytest.approx(expected, 1e-5)
+    operands, both = (a, a, known, known), np.arange(2)
+    expected = REFERENCE.smallest_cosines(*map(_plain, operands), 20, both)
+    found = engine.smallest_cosines(*operands, 20, both)
+    assert found == pytest.approx(expected, 1e-5)
 
 
 def _plain(x):
@@ -67,11 +68,12 @@ def test_smallest_cosines_of_pieces_of_a_stack(engine, monkeypatch, m, n, k):
     for t in (x, y):
         largest = engine.largest_exponents(t)
         known.append((largest, engine.square_sums(t, largest, 20)))
-    found = engine.smallest_cosines(x, y, *known, 20)
-    expected = REFERENCE.smallest_cosines(x, y, *known, 20)
-    assert found.dtype == np.float32
-    assert found == pytest.approx(expected, rel=(k + 8) * 2.0**-23)
-    assert found[2] == 1
+    every = REFERENCE.smallest_cosines(x, y, *known, 20, np.arange(5))
+    assert every[2] == 1
+    for places in (np.arange(5), np.array([1, 2, 4])):
+        found = engine.smallest_cosines(x, y, *known, 20, places)
+        assert found.dtype == np.float32
+        assert found == pytest.approx(every[places], rel=(k + 8) * 2.0**-23)
 
 
 @pytest.mark.parametrize("columns", [False, True])
@@ -109,10 +111,11 @@ def test_the_largest_errors_of_stacks_are_those_of_the_reference(engine, dtype):
             largest = REFERENCE.largest_exponents(t)
             own = np.where(largest == ZERO_ROW, 0, 7 - largest)
             exponents.append(np.where(largest == NONFINITE_ROW, largest, own))
-        found = engine.largest_errors(operands, exponents, 20)
-        expected = REFERENCE.largest_errors(operands, exponents, 20)
-        assert found.tolist() == expected.tolist()
-        assert found[2] == 0 < found.min(where=[True, True, False], initial=2**62)
+        every = REFERENCE.largest_errors(operands, exponents, 20, np.arange(3))
+        assert every[2] == 0 < every.min(where=[True, True, False], initial=2**62)
+        for places in (np.arange(3), np.array([1]), np.array([0, 2])):
+            found = engine.largest_errors(operands, exponents, 20, places)
+            assert found.tolist() == every[places].tolist()
 
 
 def stages(x, columns):

@@ -8,7 +8,11 @@ import pytest
 
 from tests.support.cuda.cupy_arrays import use_device
 from tests.support.stacks import assert_each_is_as_alone, random_stack, spec_of
+from twom_dist.moduli import norm_bits
 from twom_dist.run.stacks import compute_stack
+from twom_dist.tiles.look.certain import certain_systems
+from twom_dist.tiles.look.measured import Measured
+from twom_dist.tiles.spec import load_engine
 
 
 @pytest.fixture(params=[80, 90], ids=["sm_80", "sm_90"])
@@ -83,3 +87,41 @@ def test_the_default_looks_at_all_matrices_by_kernels(device, name):
     assert launched["summarise"] == launched["largest_sums"] == 1
     assert launched["fetch"] == 2
     assert_each_is_as_alone(found, name, *(given if name == "gemm" else given * 2))
+
+
+@pytest.mark.parametrize("name", ["gemm", "syrk"])
+def test_some_matrices_are_looked_at_once_more_where_they_lie(device, name):
+    """Each step takes one wait, and no copy of an operand; a bracket takes two."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((2, 6, 40, 40)) + 1j * rng.random((2, 6, 40, 40))
+    # Open pairs in some, nothing to ask about others.
+    for t in (x, y):
+        t[::2, :20, 20:] *= 2.0**-6
+        t[::2, 20:, :20] *= 2.0**-6
+        t[1] = 1
+    given = (x, y)[: 2 - (name == "syrk")]
+    spec = replace(spec_of(name, *(t[0] for t in given)), equilibrate=False)
+    found = {}
+    for engine in ("cpu", "cuda"):
+        own = replace(spec, engine=engine)
+        a, *b = map(device.adopt, given) if engine == "cuda" else given
+        rows = [a, b[0].swapaxes(1, 2)] if b else [a]
+        device.launched.clear()
+        found[engine] = certain_systems(a, *(b or [a]), measure(rows, own), own)
+    assert found["cuda"] == found["cpu"]
+    assert None not in found["cpu"]
+    assert len(set(found["cpu"])) > 1
+    assert not of_the_library(device)
+    assert Counter(device.launched)["fetch"] == 1 + 1 + 2
+
+
+def measure(rows, spec):
+    engine, bits = load_engine(spec), norm_bits(spec.k)
+    if engine.survey is not None:
+        known = engine.survey(rows, bits, totals=True, columns=False)
+        return [Measured(*x) for x in known]
+    largest = [engine.largest_exponents(x) for x in rows]
+    return [
+        Measured(e, *engine.row_sums(x, e, bits))
+        for x, e in zip(rows, largest, strict=True)
+    ]

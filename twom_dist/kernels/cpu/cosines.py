@@ -4,6 +4,7 @@ import numpy as np
 
 from ...moduli import NONFINITE_ROW
 from ...typing import Array
+from ..stack_summary import choose
 from . import norms
 from .compiled import kernel
 from .layout import read_only
@@ -14,21 +15,29 @@ _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
 def smallest_cosines(
-    x: Array, y: Array, of_x: tuple[Array, Array], of_y: tuple[Array, Array], bits: int
+    x: Array,
+    y: Array,
+    of_x: tuple[Array, Array],
+    of_y: tuple[Array, Array],
+    bits: int,
+    places: Array,
 ) -> Array:
     """Multiply all pairs of rows, of norm 1, and keep the smallest."""
-    twins = x is y
-    left = _unit_rows(x, *of_x, bits)
-    right = left if twins else _unit_rows(y, *of_y, bits)
+    twins, count = x is y, len(places)
+    left = _unit_rows(x, of_x, bits, places)
+    right = left if twins else _unit_rows(y, of_y, bits, places)
     given = *left, *right, twins
-    out = np.ones(len(x), np.float32)
+    out = np.ones(count, np.float32)
     each = x.shape[1] * y.shape[1] * x.shape[2] // 50
-    run_each(lambda r: _smallest(*given, *r, out), ranges(len(x), each=each))
+    run_each(lambda r: _smallest(*given, *r, out), ranges(count, each=each))
     return out
 
 
-def _unit_rows(x: Array, largest: Array, sums: Array, bits: int) -> tuple[Array, Array]:
+def _unit_rows(
+    x: Array, known: tuple[Array, Array], bits: int, places: Array
+) -> tuple[Array, Array]:
     """Divide magnitudes by the norms of their rows; tell rows that have any."""
+    x, largest, sums = (choose(t, places) for t in (x, *known))
     rows, one, two = _scaled(x, largest, sums, bits)
     out = np.empty(rows.shape, np.float32)
     kernel = _divide_real if x.dtype.kind == "f" else _divide_complex

@@ -121,19 +121,21 @@ def smallest_cosines(
     of_x: tuple[Array, Array],
     of_y: tuple[Array, Array],
     bits: int,
+    places: Array,
 ) -> Array:
     """Multiply all pairs of rows, of norm 1, and keep the smallest; and fetch them."""
-    (count, m, k), n = x.shape, y.shape[1]
+    count, (m, k), n = len(places), x.shape[1:], y.shape[1]
     # As floats they are above every cosine.
     found = device.filled((count,), np.uint32, 0x7F)
     squares = -(-m // _SIDE) * -(-n // _SIDE)
+    where, largest = device.send(places.astype(np.int32)), device.send(of_x[0])
+    others = largest if y is x else device.send(of_y[0])
     for lo in range(0, count if m * n * k else 0, LARGEST_STACK):
         part = slice(lo, lo + LARGEST_STACK)
-        left = norms.unit_rows(device, x[part], of_x[0][part], of_x[1][part], bits)
-        right = left
+        own = bits, where[part]
+        left = right = norms.unit_rows(device, x, largest, of_x[1], *own)
         if y is not x:
-            own = of_y[0][part], of_y[1][part]
-            right = norms.unit_rows(device, y[part], *own, bits)
+            right = norms.unit_rows(device, y, others, of_y[1], *own)
         grid, sizes = (squares, 1, len(left)), (np.int64(n), np.int64(k))
         args = left, np.int64(m), right, *sizes, found[part]
         device.launch(module_for("bounds"), "smallest_sums", grid, (256, 1, 1), args)

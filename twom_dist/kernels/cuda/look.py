@@ -43,10 +43,15 @@ class CudaLook:
         return stack_summary.summarise(self.device, found, k)
 
     def largest_errors(
-        self, operands: Sequence[Array], exponents: Sequence[Array], bits: int
+        self,
+        operands: Sequence[Array],
+        exponents: Sequence[Array],
+        bits: int,
+        places: Array,
     ) -> Array:
         """Sum the errors of each operand by a launch; one wait for all matrices."""
-        return stack_summary.largest_errors(self.device, operands, exponents, bits)
+        given = operands, exponents, bits, places
+        return stack_summary.largest_errors(self.device, *given)
 
     def fetch(
         self, arrays: Sequence[Array], meanwhile: Callable[[], object] | None = None
@@ -83,6 +88,7 @@ class CudaLook:
         of_x: tuple[Array, Array],
         of_y: tuple[Array, Array],
         bits: int,
+        places: Array,
     ) -> Array:
         """Sum products of magnitudes in single precision, by one kernel."""
-        return bounds.smallest_cosines(self.device, x, y, of_x, of_y, bits)
+        return bounds.smallest_cosines(self.device, x, y, of_x, of_y, bits, places)

@@ -147,17 +147,19 @@ sums_and_extremes(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
 }
 
 // sums[row] += sum(ceil(|y - rint(y)| unit)^2), y = |part| 2^exponents[row], unit <= 2^20;
-// zeroed before, nothing added to rows that are not finite.
+// zeroed before, nothing added to rows that are not finite. Of the matrices `places`, or
+// of all; sums are contiguous.
 extern "C" __global__ void __launch_bounds__(256)
 error_sums(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-           int64 span, int32 across, int64 stack_stride, const int32* shifts,
-           const int32* exponents, double unit, uint64* sums) {
-  x += PARTS * (blockIdx.z * stack_stride);
+           int64 span, int32 across, int64 stack_stride, const int32* places,
+           const int32* shifts, const int32* exponents, double unit, uint64* sums) {
   Operand own = {x, rows, k, row_stride, k_stride, span, across};
   Strip strip = locate_strip(own, blockIdx.x);
   if (strip.first >= strip.last) return;
+  int64 matrix = places == nullptr ? blockIdx.z : places[blockIdx.z];
+  own.x += PARTS * (matrix * stack_stride);
+  int32 e = exponents[matrix * rows + strip.row];
   int64 row = blockIdx.z * rows + strip.row;
-  int32 e = exponents[row];
   if (is_sentinel(e)) return;
   double one = power_of_two(e >> 1), two = power_of_two(e - (e >> 1));
   uint64 total = 0;
@@ -212,14 +214,15 @@ magnitudes(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
 
 // out[z, row, c] = |x| over the norm sqrt(squares) 2^-norm_bits of its row, or NaN in
 // sentinel rows: double operations that round each by itself, then to float. Grid as of
-// scale_and_add. Must move sizeof(element) + 4 bytes.
+// scale_and_add, for the matrices `places`, or all. Must move sizeof(element) + 4 bytes.
 extern "C" __global__ void __launch_bounds__(256)
 unit_rows(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-          int64 stack_stride, const int32* largest, const int64* squares,
-          int32 norm_bits, float* out) {
-  x += PARTS * (blockIdx.z * stack_stride);
-  largest += blockIdx.z * rows;
-  squares += blockIdx.z * rows;
+          int64 stack_stride, const int32* places, const int32* largest,
+          const int64* squares, int32 norm_bits, float* out) {
+  int64 matrix = places == nullptr ? blockIdx.z : places[blockIdx.z];
+  x += PARTS * (matrix * stack_stride);
+  largest += matrix * rows;
+  squares += matrix * rows;
   out += blockIdx.z * rows * k;
   int64 c = (int64)blockIdx.x * blockDim.x + threadIdx.x;
   if (c >= k) return;

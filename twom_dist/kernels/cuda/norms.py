@@ -202,7 +202,7 @@ def error_sums(
     """Sum the squares of what is rounded away."""
     sums = device.filled(x.shape[:-1], np.int64)
     if x.size:
-        add_errors(device, x, exponents, bits, shifts, sums)
+        add_errors(device, x, exponents, bits, sums, shifts=shifts)
     return sums
 
 
@@ -211,24 +211,34 @@ def add_errors(
     x: Array,
     exponents: Array,
     bits: int,
-    shifts: Array | None,
     sums: Array,
+    *,
+    shifts: Array | None = None,
+    places: Array | None = None,
 ) -> None:
-    """Add the squares of what is rounded away to the sums of its rows."""
+    """Add the squares of what is rounded away to the sums of its rows.
+
+    `places`: the matrices of the sums, on the device; all by default.
+    """
     blocks, block, args = _operand(x)
-    args = *args, shifts, exponents, np.float64(2.0**bits), sums
-    grid = blocks, 1, count_matrices(x)
+    args = *args, places, shifts, exponents, np.float64(2.0**bits), sums
+    grid = blocks, 1, count_matrices(x) if places is None else len(places)
     device.launch(_module(x, [shifts]), "error_sums", grid, block, args)
 
 
 def unit_rows(
-    device: Device, x: Array, largest: Array, squares: Array, norm_bits: int
+    device: Device,
+    x: Array,
+    largest: Array,
+    squares: Array,
+    norm_bits: int,
+    places: Array,
 ) -> Array:
-    """Divide the magnitudes of a stack by the norms of their rows, in float32."""
-    out = device.empty(x.shape, np.float32)
-    rows = largest, squares, np.int32(norm_bits), out
+    """Divide the magnitudes of some matrices by the norms of their rows, in float32."""
+    out = device.empty((len(places), *x.shape[1:]), np.float32)
+    rows = places, largest, squares, np.int32(norm_bits), out
     args = *operand_args(x), stack_stride(x), *rows
-    grid, block = tile_grid(*x.shape[1:], batch=len(x))
+    grid, block = tile_grid(*x.shape[1:], batch=len(places))
     device.launch(_module(x, []), "unit_rows", grid, block, args)
     return out
 

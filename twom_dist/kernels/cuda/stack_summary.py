@@ -36,14 +36,21 @@ def summarise(device: Device, found: Sequence[Surveyed], k: int) -> Summary:
 
 
 def largest_errors(
-    device: Device, operands: Sequence[Array], exponents: Sequence[Array], bits: int
+    device: Device,
+    operands: Sequence[Array],
+    exponents: Sequence[Array],
+    bits: int,
+    places: Array,
 ) -> Array:
     """Sum errors by a launch for each operand, and find the largest by another."""
-    count = len(operands[0])
-    shapes = *(e.shape for e in exponents), (count,)
+    count = len(places)
+    shapes = *((count, e.shape[1]) for e in exponents), (count,)
     *sums, largest = device.filled_together(tuple((x, np.int64) for x in shapes), 0)
+    # No operand is copied, and nothing is sent where all are asked for.
+    some = count < len(operands[0])
+    where = device.send(places.astype(np.int32)) if some else None
     for x, e, own in zip(operands, exponents, sums, strict=True):
-        norms.add_errors(device, x, e, bits, None, own)
+        norms.add_errors(device, x, e, bits, own, places=where)
     sides = [(x, np.int64(x.shape[1])) for x in sums]
     (x, m), (y, n) = sides if len(sides) == 2 else (*sides, (None, np.int64(0)))
     args = x, m, y, n, largest

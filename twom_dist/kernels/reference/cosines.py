@@ -7,13 +7,20 @@ from ...typing import Array
 
 
 def smallest_cosines(
-    x: Array, y: Array, of_x: tuple[Array, Array], of_y: tuple[Array, Array], bits: int
+    x: Array,
+    y: Array,
+    of_x: tuple[Array, Array],
+    of_y: tuple[Array, Array],
+    bits: int,
+    places: Array,
 ) -> Array:
     """Multiply all pairs of rows, of norm 1, and keep the smallest."""
-    left = _unit_rows(x, *of_x, bits)
-    right = left if y is x else _unit_rows(y, *of_y, bits)
+    left, right = (
+        _unit_rows(t[places], e[places], sums[places], bits)
+        for t, (e, sums) in ((x, of_x), (y, of_y))
+    )
     products = left @ right.swapaxes(-1, -2)
-    out_x, out_y = (_is_left_out(e) for e, _ in (of_x, of_y))
+    out_x, out_y = (_is_left_out(e[places]) for e, _ in (of_x, of_y))
     out = out_x[..., np.newaxis] | out_y[..., np.newaxis, :]
     found: Array = np.where(out, np.float32(1), products)
     return np.minimum(found, 1).min(axis=(1, 2))

@@ -10,11 +10,10 @@ most matrices both ends of the bracket give the same moduli; others are computed
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ...kernels.family import convert, family_of, namespace
 from ...kernels.survey import Surveyed
 from ...moduli import ZERO_ROW, ResidueSystem, norm_bits, scaling_rule
 from ...moduli.accuracy import componentwise_system, fewest_systems
@@ -28,17 +27,6 @@ from .settle import may_save, suffice
 
 # Steps per power of two to which ratios are rounded: each is 1/16 of a bit of M.
 _STEPS = 16
-
-
-class Seen(NamedTuple):
-    """One side of a stack: its rows, and their measurements."""
-
-    rows: Array
-    measured: Measured
-
-    def take(self, places: Any) -> "Seen":
-        """Return some matrices."""
-        return Seen(self.rows[places], self.measured.take(places))
 
 
 def certain_systems(
@@ -56,9 +44,9 @@ def certain_systems(
     spec : Spec
         Whose moduli the entries choose.
     """
-    seen = [
-        Seen(as_rows(x, side, spec.op(side)), known)
-        for x, side, known in zip((a, b), SIDES, measured, strict=False)
+    rows = [
+        as_rows(x, side, spec.op(side))
+        for x, side, _ in zip((a, b), SIDES, measured, strict=False)
     ]
     systems = fewest_systems(spec.method, spec.k, spec.unit_roundoff)
     found: list[ResidueSystem | None] = [None] * len(a)
@@ -75,38 +63,37 @@ def certain_systems(
             found[place] = system
     asked = np.flatnonzero(fixed & may_save(ratios, spec))
     if len(asked):
-        errors = _largest_errors(_choose(seen, asked), systems[0][0], spec)
+        errors = _largest_errors(rows, measured, asked, systems[0][0], spec)
         saved = suffice(spec, np.sqrt(ratios[asked]), errors)
         for place in asked[saved].tolist():
             found[place] = systems[0][0]
     left = np.flatnonzero(fixed & (ratios > systems[-1][1]))
     if len(left):
-        ends = [x[left] for x in smallest]
-        bracketed = _bracket(_choose(seen, left), ends, systems[-1], spec)
+        bracketed = _bracket(rows, measured, left, smallest, systems[-1], spec)
         for place, one in zip(left.tolist(), bracketed, strict=True):
             found[place] = one
     return found
 
 
-def _choose(seen: Sequence[Seen], places: Array) -> Sequence[Seen]:
-    """Return some matrices of both sides."""
-    if len(places) == len(seen[0].rows):
-        return seen
-    return [x.take(places) for x in seen]
-
-
-def _largest_errors(seen: Sequence[Seen], system: ResidueSystem, spec: Spec) -> Array:
-    """Return the largest sum of squared rounding errors of a row of each matrix."""
+def _largest_errors(
+    rows: Sequence[Array],
+    measured: Sequence[Measured],
+    places: Array,
+    system: ResidueSystem,
+    spec: Spec,
+) -> Array:
+    """Return the largest sum of squared rounding errors of a row of some matrices."""
     engine, rule = load_engine(spec), scaling_rule(system, spec.k)
     assert rule is not None
-    rows, known = zip(*seen, strict=True)
-    exponents = [engine.choose_exponents(x.largest, x.squares, rule) for x in known]
-    largest = engine.largest_errors(rows, exponents, norm_bits(spec.k))
+    exponents = [engine.choose_exponents(x.largest, x.squares, rule) for x in measured]
+    largest = engine.largest_errors(rows, exponents, norm_bits(spec.k), places)
     return largest.astype(np.float64)
 
 
 def _bracket(
-    seen: Sequence[Seen],
+    rows: Sequence[Array],
+    measured: Sequence[Measured],
+    places: Array,
     smallest: Sequence[Array],
     second: tuple[ResidueSystem, float],
     spec: Spec,
@@ -118,7 +105,8 @@ def _bracket(
     for the others.
     """
     system, limit = second
-    least, most, known = _bound_cosines(seen, smallest, limit, spec)
+    given = rows, measured, places, smallest, limit, spec
+    least, most, known = _bound_cosines(*given)
     # Ratios are 1 over squared cosines; their steps are rounded outwards.
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = (-2 * _STEPS * np.log2(x) for x in (most, least))
@@ -127,34 +115,41 @@ def _bracket(
         ends = set()
         if some:
             steps = int(np.floor(low[i])), int(np.floor(high[i])) + 1
-            given = spec.method, spec.k, spec.unit_roundoff
-            ends = {_system_at(*given, step) for step in steps}
+            asked = spec.method, spec.k, spec.unit_roundoff
+            ends = {_system_at(*asked, step) for step in steps}
             ends = {_longer(x, system) for x in ends}
         found.append(ends.pop() if len(ends) == 1 else None)
     return found
 
 
 def _bound_cosines(
-    seen: Sequence[Seen], smallest: Sequence[Array], limit: float, spec: Spec
+    rows: Sequence[Array],
+    measured: Sequence[Measured],
+    places: Array,
+    smallest: Sequence[Array],
+    limit: float,
+    spec: Spec,
 ) -> tuple[Array, Array, Array]:
     """Bound the smallest cosines that `every_pair` finds, and tell which are known."""
-    operands = []
-    for x, other in zip(seen, smallest[::-1], strict=False):
-        cosines = find_cosines(x.measured, spec.k)
-        bounds = bound_ratios(cosines, other[:, np.newaxis])
-        matter = convert(bounds > limit, family_of(x.rows))
-        largest, squares, *_ = x.measured
-        xp = namespace(largest)
-        operands.append((x.rows, (xp.where(matter, largest, ZERO_ROW), squares)))
+    engine, operands, chosen = load_engine(spec), [], []
+    # By one wait for both sides.
+    numbers = iter(engine.fetch([y for x in measured for y in x[:3] if y is not None]))
+    for x, known, other in zip(rows, measured, smallest[::-1], strict=False):
+        own = Measured(next(numbers), next(numbers), next(numbers))
+        largest, own = np.full_like(own.largest, ZERO_ROW), own.take(places)
+        bounds = bound_ratios(find_cosines(own, spec.k), other[places, np.newaxis])
+        largest[places] = np.where(bounds > limit, own.largest, ZERO_ROW)
+        operands.append((x, (largest, known.squares)))
+        chosen.append(own)
     (x, of_x), (y, of_y) = operands[0], operands[-1]
-    engine, bits = load_engine(spec), norm_bits(spec.k)
-    cosines = engine.smallest_cosines(x, y, of_x, of_y, bits).astype(np.float64)
-    factor, cut = _losses([x.measured for x in seen], spec)
+    given = x, y, of_x, of_y, norm_bits(spec.k), places
+    cosines = engine.smallest_cosines(*given).astype(np.float64)
+    factor, cut = _losses(chosen, spec)
     least = cosines * factor - cut
     most = np.minimum(cosines * (1 + _rounding(spec.k)), 1)
     # Far above the cosines for which `every_pair` takes largest terms instead of sums.
-    known = least >= np.maximum(8 * cut, 2.0**-60)
-    return least, most, known
+    known_ones = least >= np.maximum(8 * cut, 2.0**-60)
+    return least, most, known_ones
 
 
 def _longer(found: ResidueSystem | None, least: ResidueSystem) -> ResidueSystem | None:
@@ -172,7 +167,7 @@ def _losses(measured: Sequence[Measured], spec: Spec) -> tuple[float, Array]:
     """
     smallest: Any = 1.0  # of each matrix of a stack
     for x in (measured[0], measured[-1]):
-        squares = convert(x.squares, "numpy").astype(np.float64)
+        squares = x.squares.astype(np.float64)
         smallest *= np.sqrt(
             np.where(squares > 0, squares, np.inf).min(axis=-1, initial=np.inf)
         )
