@@ -1,13 +1,17 @@
 """alpha and beta: numbers that the dtype of the result can hold."""
 
 from cmath import isinf
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import numpy as np
 
 from ..errors import ArgumentError, PlanError, shown
 from ..tiles.routine import Routine
+
+# NaN equals nothing, so caches find it by its identity. A complex factor with a NaN in
+# one part makes both parts of the product NaN.
+_NAN, _BOTH_NAN = complex(nan), complex(nan, nan)
 
 
 def as_number(value: Any, name: str) -> complex:
@@ -19,6 +23,8 @@ def as_number(value: Any, name: str) -> complex:
             # Integers that are too large raise this themselves; other types become inf.
             if isinf(number) and abs(value) != inf:
                 raise OverflowError
+            if number != number:
+                return _NAN if number.imag == 0 else _BOTH_NAN
             # No negative zeros: caches take them for zeros.
             return number + 0j
     except OverflowError:
@@ -26,6 +32,16 @@ def as_number(value: Any, name: str) -> complex:
     except (TypeError, ValueError):
         pass
     raise ArgumentError(f"{name}={shown(value)} {problem}", remedy, "scalar")
+
+
+def as_key(value: Any, name: str) -> Any:
+    """Return a factor as caches find it: a NaN as the same object as the last one."""
+    numbers = float, complex, np.inexact
+    return (
+        as_number(value, name)
+        if isinstance(value, numbers) and value != value
+        else value
+    )
 
 
 def check_beta(routine: Routine, beta: complex | None, C: Any) -> complex:

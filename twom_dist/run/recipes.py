@@ -17,6 +17,7 @@ from ..kernels.room import workspace_share
 from ..problem.call import Terms
 from ..problem.matrices import check_out
 from ..problem.problem import of_arrays
+from ..problem.scalars import as_key
 from ..tiles.spec import Spec, as_rows, engine_named
 from ..typing import Array
 from . import eager
@@ -52,6 +53,9 @@ def compute_arrays(
     terms: Terms, A: Any, B: Any = None, C: Any = None, out: Any = None
 ) -> Any:
     """Compute a routine of arrays, or of dask arrays, as it was computed before."""
+    alpha, beta = as_key(terms.alpha, "alpha"), as_key(terms.beta, "beta")
+    if alpha is not terms.alpha or beta is not terms.beta:
+        terms = terms._replace(alpha=alpha, beta=beta)
     key = _find_key(terms, A, B, C, out)
     try:
         recipe = _recipes.get(key)

@@ -52,6 +52,11 @@ CALLS = {
         (fresh(s), fresh(s + 1), fresh(s + 2, 40, 40)),
         {"op_b": "T", "alpha": 2j, "beta": -0.5},
     ),
+    "nan": lambda s: (
+        td.gemm,
+        (fresh(s), fresh(s + 1), fresh(s + 2, 40, 40)),
+        {"op_b": "T", "alpha": float("nan"), "beta": complex("1+nanj")},
+    ),
     "real": lambda s: (td.gemm, (fresh(s, dtype="float64"),) * 2, {"op_b": "T"}),
     "herk": lambda s: (td.herk, (fresh(s),), {"uplo": "lower"}),
     "syrk": lambda s: (td.syrk, (fresh(s, dtype="complex64"),), {"alpha": 3}),
@@ -68,7 +73,7 @@ CALLS = {
 def test_the_second_call_is_a_script_with_the_bits_of_a_first_one(
     cuda, runs, name, given
 ):
-    launched = []
+    launched, kept = [], set()
     for n, seed in enumerate((0, 10, 20)):
         with np.errstate(invalid="ignore"):
             routine, matrices, options = CALLS[name](seed)
@@ -83,6 +88,8 @@ def test_the_second_call_is_a_script_with_the_bits_of_a_first_one(
         assert out is None or found is out
         assert runs["run"] == n
         launched.append((Counter(cuda.device.launched), len(cuda.device.allocated)))
+        kept.add(len(recipes._recipes))
+    assert len(kept) == 1
     assert launched[0] == launched[1] == launched[2]
 
 
