@@ -4,7 +4,9 @@ A run with any other is red, however many tests passed: nobody reads a list of s
 """
 
 import os
+import platform
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -47,6 +49,15 @@ def _has_no_memory_files() -> bool:
     return not hasattr(os, "memfd_create")  # it is not Linux
 
 
+def is_x86_linux() -> bool:
+    """Tell whether the instructions of x86 can be assembled, and trap as on Linux."""
+    return sys.platform == "linux" and platform.machine() == "x86_64"
+
+
+def _is_not_x86_linux() -> bool:
+    return not is_x86_linux()
+
+
 def _has_no_slurm() -> bool:
     from tests.support.slurm import why_not  # takes what only the whole suite has
 
@@ -77,6 +88,8 @@ EXPECTED = (
     Skips("tests/check/tiles/test_transport_of_devices.py", 100, _has_no_memory_files),
     Skips("tests/check/tiles/test_transport_of_devices.py", 1, _package("cupy")),
     Skips("tests/check/kernels/test_cupy.py", 2, _package("cupy")),
+    Skips("tests/check/kernels/test_multiply.py", 60, _is_not_x86_linux),
+    Skips("tests/check/kernels/test_amx.py", 12, _is_not_x86_linux),
     Skips("tests/run/processes/test_bench_gpu_runs.py", 1, _package("cupy")),
     Skips("tests/run/workers/test_job_engines.py", 1, _package("cupy")),
     Skips("tests/nightly/users_types/test_user_types.py", 1, _package("mypy")),

@@ -125,6 +125,7 @@ def doctor(client: Any = None) -> Report:
     gpus = find_gpus()
     findings = [*run("installation", name_versions)]
     findings += run("engine cpu", check_engine, "cpu")
+    findings += run("AMX", check_amx)
     findings += run("method auto", tell_sizes, "cpu")
     findings += run("GPU", check_gpu, gpus)
     findings += run("dask-cuda", check_dask_cuda, gpus)
@@ -148,11 +149,12 @@ def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
 def name_versions() -> Iterator[Finding]:
     """Name the packages, their releases and the kernel that computes products."""
     from ..kernels.cpu.multiply import name_kernel  # loads Numba
+    from ..kernels.cpu.units import has_vnni
 
     releases = [f"{name} {import_module(name).__version__}" for name in _PACKAGES]
     python = f"Python {python_version()}"
     kernel, cores = name_kernel(), name_count(CPU_COUNT, "core")
-    if kernel != "avx512-vnni":
+    if not has_vnni():
         kernel += " (no AVX512-VNNI: products of doubles are slower than NumPy's)"
     int8 = f"int8 products by {kernel} on {cores}"
     yield Finding("installation", "ok", ", ".join([*releases, python, int8]))
@@ -168,6 +170,17 @@ def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:
     else:
         advice = "Update the driver, test this machine's memory, or report it"
         yield Finding(f"engine {name}", "failure", "its products are not exact", advice)
+
+
+def check_amx() -> Iterator[Finding]:
+    """Tell why AMX is not used, if the CPU has it."""
+    from ..kernels.cpu.multiply import explain_no_amx  # loads Numba
+
+    if why := explain_no_amx():
+        advice = (
+            "VNNI multiplies, slower, with the same bits; update Linux or report it"
+        )
+        yield Finding("AMX", "warning", f"it is not used: {why}", advice)
 
 
 def _multiply(a: Any, b: Any, engine: EngineName) -> Any:

@@ -1,13 +1,16 @@
-"""The CPU's products of planes, by the microkernel and by an int8 GEMM: exact."""
+"""The CPU's products of planes, by AMX, the microkernel and an int8 GEMM: exact."""
 
-import numba
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
+from tests.support.amx import run_amx
 from tests.support.pipeline import add_both_ways
 from tests.support.strategies import random_matrix
 from twom_dist.kernels import get_engine
-from twom_dist.kernels.cpu import blocks, encode, microkernel, multiply, packed
+from twom_dist.kernels.cpu import blocks, encode, multiply, packed
+from twom_dist.kernels.cpu.amx import CONFIGURATION
 from twom_dist.kernels.cpu.encoded import CpuEncoded, as_groups
 from twom_dist.kernels.cpu.tuning import BLOCK
 from twom_dist.moduli import ResidueSystem, residue_system
@@ -15,15 +18,18 @@ from twom_dist.moduli import ResidueSystem, residue_system
 BEYOND = BLOCK + 3  # more than one block of the GEMM
 
 
-@pytest.fixture(params=["microkernel", "gemm", "loops"], autouse=True)
+@pytest.fixture(params=["amx", "microkernel", "gemm", "loops"], autouse=True)
 def way(request, monkeypatch):
     """Take each way, on every machine."""
-    is_taken = request.param == "microkernel"
+    tiles = CONFIGURATION if request.param == "amx" else None
+    is_taken = request.param in ("amx", "microkernel")
     for module in (encode, multiply):
-        monkeypatch.setattr(module, "is_supported", lambda: is_taken)
+        monkeypatch.setattr(module, "has_vnni", lambda: is_taken)
+    monkeypatch.setattr(multiply, "select_tiles", lambda: tiles)
     smallest = 0 if request.param == "gemm" else 1 << 40
     monkeypatch.setattr(blocks, "SMALLEST_GEMM", smallest)
-    return request.param
+    with nullcontext() if tiles is None else run_amx():
+        yield request.param
 
 
 def encode_integers(x, system):
@@ -55,12 +61,22 @@ def assert_exact(
     "shape",
     [
         *((1, 1, 1), (7, 16, 4), (8, 17, 3), (9, 33, 5), (17, 48, 31), (16, 49, 64)),
-        *((24, 95, 7), (BEYOND, 5, 430), (5, BEYOND, 430), (BEYOND, BEYOND, 3)),
-        *((129, 129, 129), (3, 50, 4097), (40, 3, 8200)),
+        *((24, 95, 7), (129, 129, 129), (3, 50, 4097), (40, 3, 8200)),
     ],
 )
 def test_products_are_those_of_int64(shape):
-    m, n, k = shape
+    assert_products(*shape)
+
+
+@pytest.mark.parametrize(
+    "shape", [(BEYOND, 5, 430), (5, BEYOND, 430), (BEYOND, BEYOND, 3)]
+)
+@pytest.mark.parametrize("way", ["microkernel", "gemm", "loops"], indirect=True)
+def test_products_of_several_blocks_are_those_of_int64(shape):
+    assert_products(*shape)
+
+
+def assert_products(m, n, k):
     system = residue_system("hybrid", 21)
     x, y = random_matrix(m, k, "complex64", 1.0, 1), random_matrix(n, k, seed=2)
     left, right = encode_integers(x * 1e6, system), encode_integers(y * 1e6, system)
@@ -146,7 +162,7 @@ def test_a_triangle_is_right_and_what_is_added_to_it(monkeypatch, triangle, n):
         assert_exact(again, twice, twice, system, wanted)
 
 
-@pytest.mark.parametrize("shape", [(33, 65, 4100), (5, 50, 9), (BEYOND, BEYOND, 3)])
+@pytest.mark.parametrize("shape", [(33, 65, 4100), (5, 50, 9), (BEYOND, 20, 3)])
 def test_what_is_added_to_stays_as_it_is(monkeypatch, shape):
     """Sums along k are cut, too: the first piece reads the old ones, others the new."""
     monkeypatch.setattr(blocks, "LARGEST_K", 1 << 11)
@@ -162,17 +178,6 @@ def test_what_is_added_to_stays_as_it_is(monkeypatch, shape):
     ]
     for found in add_both_ways(engine, x, y, system, before):
         assert_exact(found, *twice, system)
-
-
-def test_the_other_way_is_taken_where_there_is_no_vnni(monkeypatch):
-    check = microkernel.is_supported.__wrapped__
-    for name in ("CPU_NAME", "CPU_FEATURES"):
-        monkeypatch.setattr(numba.config, name, None)
-    monkeypatch.setattr(microkernel, "get_host_cpu_features", dict)
-    assert not check()
-    has = dict.fromkeys(("avx512vnni", "avx512bw"), True)
-    monkeypatch.setattr(microkernel, "get_host_cpu_features", lambda: has)
-    assert check()
 
 
 @pytest.mark.parametrize("engine", ["cpu", "reference"])

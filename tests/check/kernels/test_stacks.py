@@ -111,7 +111,7 @@ def test_sums_of_two_products(engine_name, name, dtype):
 def test_groups_of_rows_and_pieces_of_a_stack(monkeypatch, dtype, uplo, way, sizes):
     """Pieces of one matrix side by side, and of several that share the threads."""
     for module in (encode, multiply):
-        monkeypatch.setattr(module, "is_supported", lambda: way == "microkernel")
+        monkeypatch.setattr(module, "has_vnni", lambda: way == "microkernel")
     monkeypatch.setattr(engine_module, "STACK_BYTES", sizes)
     a = random_stack((5,), 96, 512, dtype, 1)
     a[3, 50, 100] = np.nan

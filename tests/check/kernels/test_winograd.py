@@ -132,7 +132,7 @@ def test_many_cores_take_no_level_unasked(cores, monkeypatch):
         plain(*given)
 
     for module in (encoding, multiply):  # no others take a level
-        monkeypatch.setattr(module, "is_supported", lambda: True)
+        monkeypatch.setattr(module, "has_vnni", lambda: True)
     monkeypatch.setattr(multiply, "multiply_in_quarters", record)
     monkeypatch.setattr(multiply, "CROSSOVERS", (1.0,))
     monkeypatch.setattr(multiply, "available_cores", lambda: cores)

@@ -15,11 +15,11 @@ from ...moduli import ResidueSystem, symmetric_residue
 from ...typing import Array
 from .compiled import inner, kernel
 from .encoded import DEPTH, GROUP, as_groups
-from .microkernel import is_supported
 from .packed import multiply_plane_bytes, reduction_table
 from .quantise import FLIPPED, WORD_BITS, quantise_groups
 from .threads import ranges, run_each, scratch
 from .tuning import QUANTISED
+from .units import has_vnni
 
 # Words that are weighed in float64 at once.
 _TOGETHER = 4
@@ -126,7 +126,7 @@ def encode_planes(
     strip = max(1, QUANTISED // max(1, per_group))
     weigh = _weigh_groups
     weights: tuple[Array, ...] = tables.weights, tables.moduli
-    if is_supported():
+    if has_vnni():
         weigh = _weigh_packed
         weights = tables.bytes, tables.starts, tables.reduction
 

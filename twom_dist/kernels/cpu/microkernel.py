@@ -8,17 +8,15 @@ fill a vector: 24 sums take 24 instructions, and 11 loads.
 """
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
-import numba
 from llvmlite import ir
-from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .encoded import DEPTH, GROUP
+from .units import has_vnni
 
 # Rows of the left operand; half a group.
 ROWS = 8
@@ -28,29 +26,12 @@ WIDEST = 3
 _STEP = GROUP * DEPTH  # bytes of a group that one vector holds
 _BYTE, _WORD, _SINGLE = ir.IntType(8), ir.IntType(32), ir.FloatType()
 _ADDRESS = ir.IntType(64)
-_WORDS = ir.VectorType(_WORD, GROUP)
+WORDS = ir.VectorType(_WORD, GROUP)
 _SINGLES = ir.VectorType(_SINGLE, GROUP)
 _RESIDUES = ir.VectorType(_BYTE, GROUP)
 
 
-@cache
-def is_supported() -> bool:
-    """Tell whether Numba compiles for a CPU with AVX512-VNNI.
-
-    AMX changes nothing: products of 512, 1024, 2048 and 4096 took 10.7, 29.7, 150 and
-    1150 ms so, and 36.9, 33.0, 149 and 1480 by ONNX Runtime's GEMM (Xeon, 16 threads).
-    """
-    if numba.config.CPU_NAME or numba.config.CPU_FEATURES:
-        return False
-    try:
-        features = get_host_cpu_features()
-    except RuntimeError:  # LLVM knows none of this host
-        return False
-    has = {name for name, present in features.items() if present}
-    return {"avx512vnni", "avx512bw"} <= has
-
-
-class _Writer:
+class Writer:
     """The instructions that the kernels share."""
 
     def __init__(self, builder: Any) -> None:
@@ -83,9 +64,7 @@ class _Writer:
         kind = ir.VectorType(value.type, GROUP)
         none = ir.Constant(kind, ir.Undefined)
         first = self.builder.insert_element(none, value, ir.Constant(_WORD, 0))
-        return self.builder.shuffle_vector(
-            first, none, ir.Constant(_WORDS, [0] * GROUP)
-        )
+        return self.builder.shuffle_vector(first, none, ir.Constant(WORDS, [0] * GROUP))
 
     def add_products(self, sums: Any, unsigned: Any, signed: Any) -> Any:
         """sums[i] += the products of four bytes each: ``vpdpbusd``.
@@ -93,16 +72,16 @@ class _Writer:
         Elsewhere by plain instructions, slowly: tests take this way on every CPU.
         """
         builder = self.builder
-        if is_supported():
+        if has_vnni():
             # As LLVM had it before 22, which takes it still.
             name = "llvm.x86.avx512.vpdpbusd.512"
-            step = self.declare(name, _WORDS, *(_WORDS,) * 3)
+            step = self.declare(name, WORDS, *(WORDS,) * 3)
             return builder.call(step, [sums, unsigned, signed])
         for place in range(0, 32, 8):
             below, above = (
-                ir.Constant(_WORDS, [x] * GROUP) for x in (place, 24 - place)
+                ir.Constant(WORDS, [x] * GROUP) for x in (place, 24 - place)
             )
-            last, byte = (ir.Constant(_WORDS, [x] * GROUP) for x in (24, 255))
+            last, byte = (ir.Constant(WORDS, [x] * GROUP) for x in (24, 255))
             x = builder.and_(builder.lshr(unsigned, below), byte)
             y = builder.ashr(builder.shl(signed, above), last)
             sums = builder.add(sums, builder.mul(x, y))
@@ -110,7 +89,7 @@ class _Writer:
 
     def flip(self, words: Any, mask: int) -> Any:
         """Exclusive or with a constant."""
-        return self.builder.xor(words, ir.Constant(_WORDS, [mask] * GROUP))
+        return self.builder.xor(words, ir.Constant(WORDS, [mask] * GROUP))
 
     def repeat(
         self, steps: Any, given: list[Any], body: Callable[..., Any]
@@ -129,7 +108,7 @@ class _Writer:
             (step, *held), (zero, *given), (following, *found), strict=True
         ):
             phi.add_incoming(first, before)
-            phi.add_incoming(then, loop)
+            phi.add_incoming(then, builder.block)
         builder.cbranch(builder.icmp_signed("<", following, steps), loop, after)
         builder.position_at_end(after)
         return list(found)
@@ -142,14 +121,14 @@ def sum_rows(typing_context: Any, x: Any, steps: Any, factor: Any, out: Any) -> 
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         x, steps, factor, out = args
-        write = _Writer(builder)
-        ones = ir.Constant(_WORDS, [0x01010101] * GROUP)
+        write = Writer(builder)
+        ones = ir.Constant(WORDS, [0x01010101] * GROUP)
 
         def add(step: Any, sums: Any) -> list[Any]:
             offset = builder.mul(step, ir.Constant(_ADDRESS, _STEP))
-            return [write.add_products(sums, ones, write.load(x, offset, _WORDS))]
+            return [write.add_products(sums, ones, write.load(x, offset, WORDS))]
 
-        (sums,) = write.repeat(steps, [ir.Constant(_WORDS, [0] * GROUP)], add)
+        (sums,) = write.repeat(steps, [ir.Constant(WORDS, [0] * GROUP)], add)
         write.store(builder.mul(sums, write.fill(factor)), out, 0)
         return context.get_dummy_value()
 
@@ -193,7 +172,7 @@ def _write_multiply(
     x, y, y_stride, steps, starts, out, out_stride, rows, old, *table = args
     entries, entry_stride = table
     add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
-    write = _Writer(builder)
+    write = Writer(builder)
     groups = range(width)
     panels = [
         builder.add(y, builder.mul(y_stride, ir.Constant(_ADDRESS, g))) for g in groups
@@ -203,8 +182,7 @@ def _write_multiply(
     def multiply_step(step: Any, *sums: Any) -> list[Any]:
         offset = builder.mul(step, ir.Constant(_ADDRESS, _STEP))
         right = [
-            write.flip(write.load(panel, offset, _WORDS), 0x80808080)
-            for panel in panels
+            write.flip(write.load(panel, offset, WORDS), 0x80808080) for panel in panels
         ]
         row = builder.add(x, offset)
         found = []
@@ -224,42 +202,48 @@ def _write_multiply(
             offset = builder.mul(out_stride, at_row)
             given = builder.add(old, offset), add, builder.add(out, offset)
             entry = builder.add(entries, builder.mul(entry_stride, at_row))
-            _store_residues(write, sums[r * width : (r + 1) * width], *given, entry)
+            reducer = Reducer(write, entry)
+            for g in groups:
+                reducer.store(sums[r * width + g], *given, GROUP * g)
     return context.get_dummy_value()
 
 
-def _store_residues(
-    write: _Writer, sums: list[Any], old: Any, add: Any, out: Any, entry: Any
-) -> None:
-    """Write sums of a row modulo p, with the old residues where those are added.
+class Reducer:
+    """Sums modulo the p of an entry of the table, as residues of a byte.
 
     The bytes of a sum, biased to unsigned, weigh 2^(8 i) mod p: |raw| < 2^18, so that
     raw, and raw less a multiple of p near it, are exact in float32. The quotient is off
     by 2^-5 / p at most, and raw / p is 1 / (2 p) or more away from a tie for odd p; for
     p = 256 it is exact, and a tie gives +-128, whose low bytes are equal.
     """
-    builder = write.builder
-    kinds = (_WORD, _WORD, _SINGLE, _SINGLE)
-    weights, start, p, inverse = (
-        write.fill(write.load(entry, 4 * place, kind))
-        for place, kind in enumerate(kinds)
-    )
-    rint = write.declare("llvm.rint.v16f32", _SINGLES, _SINGLES)
-    fma = write.declare("llvm.fma.v16f32", _SINGLES, *(_SINGLES,) * 3)
-    for g, own in enumerate(sums):
-        place = GROUP * g
+
+    def __init__(self, write: Writer, entry: Any) -> None:
+        kinds = (_WORD, _WORD, _SINGLE, _SINGLE)
+        self.write = write
+        self.weights, self.start, self.p, self.inverse = (
+            write.fill(write.load(entry, 4 * place, kind))
+            for place, kind in enumerate(kinds)
+        )
+
+    def store(self, sums: Any, old: Any, add: Any, out: Any, place: int) -> None:
+        """Write residues `place` bytes after `out`; add those at `old` if `add`."""
+        write, builder = self.write, self.write.builder
+        rint = write.declare("llvm.rint.v16f32", _SINGLES, _SINGLES)
+        fma = write.declare("llvm.fma.v16f32", _SINGLES, *(_SINGLES,) * 3)
         before = builder.block
         with builder.if_then(add):
-            residues = builder.sext(write.load(old, place, _RESIDUES), _WORDS)
-            added, adding = builder.add(own, residues), builder.block
-        total = builder.phi(_WORDS)
-        total.add_incoming(own, before)
+            residues = builder.sext(write.load(old, place, _RESIDUES), WORDS)
+            added, adding = builder.add(sums, residues), builder.block
+        total = builder.phi(WORDS)
+        total.add_incoming(sums, before)
         total.add_incoming(added, adding)
-        raw = write.add_products(start, write.flip(total, 0x80000000), weights)
+        raw = write.add_products(
+            self.start, write.flip(total, 0x80000000), self.weights
+        )
         value = builder.sitofp(raw, _SINGLES)
-        quotient = builder.call(rint, [builder.fmul(value, inverse)])
-        left = builder.call(fma, [builder.fneg(quotient), p, value])
-        residue = builder.trunc(builder.fptosi(left, _WORDS), _RESIDUES)
+        quotient = builder.call(rint, [builder.fmul(value, self.inverse)])
+        left = builder.call(fma, [builder.fneg(quotient), self.p, value])
+        residue = builder.trunc(builder.fptosi(left, WORDS), _RESIDUES)
         write.store(residue, out, place)
 
 

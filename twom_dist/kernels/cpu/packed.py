@@ -7,7 +7,8 @@ import numpy as np
 
 from ...moduli import ResidueSystem, symmetric_residue
 from ...typing import Array
-from .compiled import kernel
+from .amx import PAIR, configure_tiles, multiply_strip, release_tiles, room_bytes
+from .compiled import inner, kernel
 from .encoded import DEPTH, GROUP, CpuEncoded
 from .layout import read_only
 from .microkernel import (
@@ -19,7 +20,7 @@ from .microkernel import (
     sum_rows,
 )
 from .threads import ranges, run_each
-from .tuning import BLOCK_BYTES, LONGEST_SUM
+from .tuning import BLOCK_BYTES, LONGEST_SUM, TILES_BYTES
 
 _BYTES = GROUP * DEPTH
 
@@ -45,24 +46,41 @@ def product_table(system: ResidueSystem) -> Array:
 
 @kernel
 def _multiply_rows(  # type: ignore[no-untyped-def]
-    x, x_stride, y, y_stride, steps, out, old, row, rows, first, last, entry, starts
+    x,
+    x_stride,
+    y,
+    y_stride,
+    steps,
+    out,
+    old,
+    row,
+    rows,
+    first,
+    last,
+    entry,
+    room,
+    tiles,
 ):
     """Multiply rows of a plane by groups first..last of another, `steps` words of k.
 
     x and y are the addresses of their first words, with a stride from group to group;
     `old` that of what is added, with the strides of `out`, or 0.
     """
-    row_bytes, out_base = out.strides[0], out.ctypes.data
+    if tiles is not None:
+        given = x, x_stride, y, y_stride, steps, out, old, row, rows, first, last
+        multiply_strip(*given, entry, room)
+        return
+    row_bytes, out_base, starts = out.strides[0], out.ctypes.data, room.ctypes.data
     # y is taken 128 too large, which adds 128 times the sum of a row of x.
     for i in range(0, rows, GROUP):
         group = x + (row + i) // GROUP * x_stride
-        sum_rows(group, steps, np.int32(-128), starts.ctypes.data + 4 * i)
+        sum_rows(group, steps, np.int32(-128), starts + 4 * i)
     table = entry.ctypes.data
     for j in range(first, last, WIDEST):
         panel = y + j * y_stride
         for i in range(row, row + rows, ROWS):
             group = x + (i // GROUP * x_stride + i % GROUP * DEPTH)
-            start = starts.ctypes.data + 4 * (i - row)
+            start = starts + 4 * (i - row)
             place = i * row_bytes + j * GROUP
             target, origin = out_base + place, old + place if old != 0 else old
             count = min(ROWS, row + rows - i)
@@ -75,20 +93,30 @@ def _multiply_rows(  # type: ignore[no-untyped-def]
                 multiply_one(*where, origin, table, 0)
 
 
+@inner
+def _begin(tiles, rows, steps):  # type: ignore[no-untyped-def]
+    """Set up the unit that multiplies, and return the room that blocks of rows take."""
+    if tiles is None:
+        return np.empty(-(-rows // GROUP) * GROUP * 4, np.uint8)
+    configure_tiles(tiles.ctypes.data)
+    return np.empty(room_bytes(rows, steps), np.uint8)
+
+
 @kernel
 def _multiply_items(  # type: ignore[no-untyped-def]
-    lo, hi, x, y, jobs, block, side, longest, table, out, before, add
+    lo, hi, x, y, jobs, block, side, longest, table, out, before, add, tiles
 ):
     """Multiply items lo..hi: blocks of rows of each job of each matrix, in this order.
 
     x, y (planes, matrices, groups, words, 64); out (products, matrices, m, n or more),
-    and before, which may be out itself.
+    and before, which may be out itself. `tiles`: AMX's configuration, or None: then the
+    microkernel multiplies.
     """
     m = out.shape[2]
     blocks = -(-m // block)
     groups, words = y.shape[2], y.shape[3]
     stride = words * _BYTES
-    starts = np.empty(min(block, x.shape[2] * GROUP), np.int32)
+    room = _begin(tiles, min(block, m), min(longest, words))
     for item in range(lo, hi):
         matrix, item = divmod(item, len(jobs) * blocks)
         left, right, q = jobs[item // blocks]
@@ -104,7 +132,7 @@ def _multiply_items(  # type: ignore[no-untyped-def]
             old = out[q, matrix].ctypes.data if k_lo > 0 else 0
             if add and k_lo == 0:
                 old = before[q, matrix].ctypes.data
-            _multiply_rows(
+            where = (
                 x[left, matrix].ctypes.data + _BYTES * k_lo,
                 stride,
                 y[right, matrix].ctypes.data + _BYTES * k_lo,
@@ -117,13 +145,16 @@ def _multiply_items(  # type: ignore[no-untyped-def]
                 first,
                 last,
                 table[q],
-                starts,
+                room,
             )
+            _multiply_rows(*where, tiles)
+    if tiles is not None:
+        release_tiles()
 
 
 @kernel
 def multiply_quarter(  # type: ignore[no-untyped-def]
-    x, x_first, y, y_first, steps, out, rows, groups, block, longest, entry
+    x, x_first, y, y_first, steps, out, rows, groups, block, longest, entry, tiles
 ):
     """out[rows, 16 groups] = a part of a plane x by a part of a plane y.
 
@@ -131,10 +162,10 @@ def multiply_quarter(  # type: ignore[no-untyped-def]
     """
     x_base = x.ctypes.data + x_first[0] * x.shape[1] + x_first[1]
     y_base = y.ctypes.data + y_first[0] * y.shape[1] + y_first[1]
-    starts = np.empty(-(-min(block, rows) // GROUP) * GROUP, np.int32)
+    room = _begin(tiles, min(block, rows), min(longest, steps))
     for row in range(0, rows, block):
         for lo in range(0, steps, longest):
-            _multiply_rows(
+            where = (
                 x_base + _BYTES * lo,
                 x.shape[1],
                 y_base + _BYTES * lo,
@@ -147,14 +178,18 @@ def multiply_quarter(  # type: ignore[no-untyped-def]
                 0,
                 groups,
                 entry,
-                starts,
+                room,
             )
+            _multiply_rows(*where, tiles)
+    if tiles is not None:
+        release_tiles()
 
 
-def cut_rows(words: int) -> tuple[int, int]:
+def cut_rows(words: int, tiles: Array | None) -> tuple[int, int]:
     """Rows of a block, and words along k between two reductions."""
+    nbytes, step = (BLOCK_BYTES, GROUP) if tiles is None else (TILES_BYTES, PAIR)
     longest = min(words, LONGEST_SUM // DEPTH)
-    return max(GROUP, BLOCK_BYTES // (longest * DEPTH) // GROUP * GROUP), longest
+    return max(step, nbytes // (longest * DEPTH) // step * step), longest
 
 
 def multiply_packed(
@@ -164,17 +199,19 @@ def multiply_packed(
     residues: Array,
     before: Array | None,
     own: Sequence[int],
+    tiles: Array | None,
     side: int,
 ) -> None:
     """Multiply a triangle of the products `own`, and add residues of their shape.
 
-    `residues`: (products, matrices, m, n padded to whole groups); `side`: -1 for the
-    lower triangle, 1 for the upper one, 0 for both.
+    `residues`: (products, matrices, m, n padded to whole groups); `tiles`: see
+    `_multiply_items`; `side`: -1 for the lower triangle, 1 for the upper one, 0 for
+    both.
     """
     given = [(q, system.products[q]) for q in own]
     jobs = [(left.order[t.left], right.order[t.right], q) for q, t in given]
     m, words, count = left.rows, left.planes.shape[2], residues.shape[1]
-    block, longest = cut_rows(words)
+    block, longest = cut_rows(words, tiles)
     args = (
         *(
             x.planes.reshape(len(x.planes), count, -1, words, _BYTES)
@@ -183,6 +220,7 @@ def multiply_packed(
         *(np.array(jobs), block, side, longest),
         *(product_table(system), residues),
         *(read_only(residues) if before is None else before, before is not None),
+        tiles,
     )
     items = count * len(jobs) * -(-m // block)
     # 64 multiplications a clock and more.

@@ -97,7 +97,13 @@ def _join_quarters(products, out, old, add, rows, columns, p):  # type: ignore[n
 
 
 def _multiply_parts(
-    x: _Part, y: _Part, out: Array, p: int, entry: Array, levels: int
+    x: _Part,
+    y: _Part,
+    out: Array,
+    p: int,
+    entry: Array,
+    tiles: Array | None,
+    levels: int,
 ) -> None:
     """Multiply parts of planes modulo p into the first rows and columns of out."""
     rows, words = GROUP * x.groups, min(x.words, y.words)  # beyond, zeros meet
@@ -105,9 +111,9 @@ def _multiply_parts(
         out[...] = 0
     elif levels == 0:
         given = x.plane, x.first, y.plane, y.first, words, out, rows, y.groups
-        multiply_quarter(*given, *cut_rows(words), entry)
+        multiply_quarter(*given, *cut_rows(words, tiles), entry, tiles)
     else:
-        _multiply_by_seven(x, y, out, rows, None, p, entry, levels)
+        _multiply_by_seven(x, y, out, rows, None, p, entry, tiles, levels)
 
 
 def _multiply_by_seven(
@@ -118,6 +124,7 @@ def _multiply_by_seven(
     before: Array | None,
     p: int,
     entry: Array,
+    tiles: Array | None,
     levels: int,
 ) -> None:
     w = -(-max(x.words, y.words) // 2)
@@ -130,7 +137,7 @@ def _multiply_by_seven(
     )
     products = empty((7, GROUP * a11.groups, GROUP * b11.groups), np.int8)
     for product, (left, right) in zip(products, factors, strict=True):
-        _multiply_parts(left, right, product, p, entry, levels - 1)
+        _multiply_parts(left, right, product, p, entry, tiles, levels - 1)
     old = read_only(out) if before is None else before
     added = before is not None
     _join_quarters(products, out, old, added, rows, GROUP * y.groups, p)
@@ -150,6 +157,7 @@ def multiply_in_quarters(
     residues: Array,
     before: Array | None,
     own: Sequence[int],
+    tiles: Array | None,
     levels: int,
 ) -> None:
     """Multiply the products `own` by halves, and add residues of their shape."""
@@ -165,7 +173,7 @@ def multiply_in_quarters(
         a = _Part(x[left.order[product.left]], 0, 0, groups, words)
         b = _Part(y[right.order[product.right]], 0, 0, columns, words)
         old = None if before is None else before[q]
-        args = residues[q], left.rows, old, product.p, table[q], levels
+        args = residues[q], left.rows, old, product.p, table[q], tiles, levels
         _multiply_by_seven(a, b, *args)
 
     run_each(multiply, own)

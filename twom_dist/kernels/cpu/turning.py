@@ -1,4 +1,4 @@
-"""Squares of 16 x 16 bytes, turned in registers: in LLVM's own language through Numba.
+"""Squares of 16 x 16 elements, turned in registers: in LLVM's own language by Numba.
 
 Its vectors fit any CPU; lanes of 16 bytes stay apart, as the instructions have it.
 """
@@ -10,8 +10,7 @@ from numba import types
 from numba.extending import intrinsic
 
 SIDE = 16
-_BYTE, _ADDRESS = ir.IntType(8), ir.IntType(64)
-_LANE = ir.VectorType(_BYTE, SIDE)
+_BYTE, _WORD, _ADDRESS = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
 def _mask(*places: int) -> Any:
@@ -19,7 +18,7 @@ def _mask(*places: int) -> Any:
 
 
 def _interleave(builder: Any, a: Any, b: Any, first: int, squares: int) -> Any:
-    """Take bytes of a and b in turn, in each lane from `first` on."""
+    """Take elements of a and b in turn, in each lane from `first` on."""
     size = SIDE * squares
     places = [
         SIDE * lane + first + t + source
@@ -30,7 +29,7 @@ def _interleave(builder: Any, a: Any, b: Any, first: int, squares: int) -> Any:
     return builder.shuffle_vector(a, b, _mask(*places))
 
 
-def _turner(squares: int) -> Any:
+def _turner(squares: int, element: Any) -> Any:
     """Make the function that puts squares which lie side by side below one another."""
 
     @intrinsic
@@ -43,20 +42,20 @@ def _turner(squares: int) -> Any:
         out_bytes: Any,
     ) -> Any:
         signature = types.void(*(types.intp,) * 5)
-        return signature, lambda *given: _write_turn(squares, *given)
+        return signature, lambda *given: _write_turn(squares, element, *given)
 
     return turn
 
 
 def _write_turn(
-    squares: int, context: Any, builder: Any, signature: Any, args: Any
+    squares: int, element: Any, context: Any, builder: Any, signature: Any, args: Any
 ) -> Any:
     """out[c, r] = source[min(r, rows - 1), c] of r < 16 and c < 16 squares.
 
     All but `rows` are addresses and distances in bytes.
     """
     source, row_bytes, rows, out, out_bytes = args
-    kind = ir.VectorType(_BYTE, SIDE * squares)
+    kind, lane_kind = (ir.VectorType(element, SIDE * n) for n in (squares, 1))
     last = builder.sub(rows, ir.Constant(_ADDRESS, 1))
     lines = []
     for r in range(SIDE):
@@ -78,8 +77,9 @@ def _write_turn(
         places = _mask(*range(SIDE * square, SIDE * (square + 1)))
         lane = builder.shuffle_vector(lines[line], lines[line], places)
         address = builder.add(out, builder.mul(ir.Constant(_ADDRESS, c), out_bytes))
-        builder.store(lane, builder.inttoptr(address, _LANE.as_pointer())).align = 1
+        builder.store(lane, builder.inttoptr(address, lane_kind.as_pointer())).align = 1
     return context.get_dummy_value()
 
 
-turn_one, turn_four = map(_turner, (1, 4))
+turn_one, turn_four = (_turner(squares, _BYTE) for squares in (1, 4))
+turn_words = _turner(1, _WORD)

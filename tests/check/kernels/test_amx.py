@@ -1,0 +1,177 @@
+"""AMX: its text, its permission, and when it is used; its sums in test_multiply."""
+
+import ctypes
+import errno
+import os
+import sys
+from types import SimpleNamespace
+
+import dask
+import numba
+import numpy as np
+import pytest
+
+from tests.support.amx import counted, run_amx
+from tests.support.assembly import assemble, find_loops
+from tests.support.pipeline import add_both_ways
+from tests.support.strategies import random_matrix
+from twom_dist.cluster import diagnosis
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.cpu import amx, microkernel, multiply, packed, units
+from twom_dist.kernels.cpu.threads import limit_threads
+from twom_dist.moduli import residue_system
+
+
+@pytest.fixture
+def with_amx(monkeypatch):
+    """Have a CPU with AMX and a system that allows it."""
+    for module, name in (
+        (units, "has_amx"),
+        (multiply, "has_amx"),
+        (multiply, "has_vnni"),
+    ):
+        monkeypatch.setattr(module, name, lambda: True)
+    for chosen in (multiply.select_tiles, units.refuse_amx):
+        chosen.cache_clear()
+    yield
+    for chosen in (multiply.select_tiles, units.refuse_amx):
+        chosen.cache_clear()
+
+
+FEATURES = frozenset(("avx512vnni", "avx512bw", "amx-tile", "amx-int8"))
+
+
+def answer(monkeypatch, error):
+    """Have Linux answer a request; list the requests."""
+    asked = []
+
+    def syscall(*given):
+        asked.append(given)
+        ctypes.set_errno(error)
+        return -1 if error else 0
+
+    libc = SimpleNamespace(syscall=syscall)
+    monkeypatch.setattr(units.ctypes, "CDLL", lambda *_, **options: libc)
+    monkeypatch.setattr(sys, "platform", "linux")
+    return asked
+
+
+# --- the text -----------------------------------------------------------------------
+
+
+def test_a_step_takes_four_tiles_for_four_products():
+    """Nothing is spilt: no address is on the stack, and nothing else is loaded."""
+    (loop,) = find_loops(assemble(amx.multiply_tiles, 7, "sapphirerapids"))
+    names = [line.split()[0] for line in loop]
+    assert (names.count("tileloadd"), names.count("tdpbssd")) == (4, 4)
+    assert not any("rsp" in line for line in loop)
+    others = [line for line in loop if not line.startswith("t")]
+    assert not any("(" in line for line in others)
+
+
+def test_sums_are_reduced_in_registers(monkeypatch):
+    monkeypatch.setattr(microkernel, "has_vnni", lambda: True)
+    loops = find_loops(assemble(amx.reduce_tiles, 7, "sapphirerapids"))
+    assert loops
+    for loop in loops:
+        words = [line for line in loop if line.startswith("vpdpbusd")]
+        assert words
+        assert all("%zmm" in line for line in words)
+        assert not any("rsp" in line for line in loop)
+
+
+# --- when it is used ----------------------------------------------------------------
+
+
+def test_the_best_unit_is_taken(monkeypatch):
+    for name in ("CPU_NAME", "CPU_FEATURES"):
+        monkeypatch.setattr(numba.config, name, None)
+    for has, expected in (
+        ({}, (False, False)),
+        ({"avx512vnni": True, "avx512bw": True, "amx-tile": True}, (True, False)),
+        ({"amx-tile": True, "amx-int8": True, "avx512vnni": False}, (False, False)),
+        (dict.fromkeys(FEATURES, True), (True, True)),
+    ):
+        monkeypatch.setattr(units, "get_host_cpu_features", lambda has=has: has)
+        found = units.find_features.__wrapped__()
+        monkeypatch.setattr(units, "find_features", lambda found=found: found)
+        assert (units.has_vnni(), units.has_amx()) == expected
+        monkeypatch.undo()
+
+
+def test_linux_is_asked_once(with_amx, monkeypatch):
+    asked = answer(monkeypatch, 0)
+    with run_amx():
+        assert multiply.name_kernel() == multiply.name_kernel() == "amx-int8"
+    assert asked == [(158, 0x1023, 18)]
+    assert not [*diagnosis.check_amx()]
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EINVAL])
+def test_where_linux_refuses_vnni_multiplies(with_amx, monkeypatch, error):
+    answer(monkeypatch, error)
+    assert multiply.name_kernel() == "avx512-vnni"
+    (found,) = diagnosis.check_amx()
+    assert (found.name, found.status) == ("AMX", "warning")
+    assert os.strerror(error) in found.found
+
+
+def test_other_systems_are_not_asked(with_amx, monkeypatch):
+    asked = answer(monkeypatch, 0)
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert multiply.name_kernel() == "avx512-vnni"
+    assert not asked
+
+
+def test_sums_that_are_wrong_leave_it_to_vnni(with_amx, monkeypatch):
+    def be_off_by_one(*given):
+        packed.multiply_packed(*given)
+        given[3][-1, 0, -1, 0] += 1
+
+    answer(monkeypatch, 0)
+    monkeypatch.setattr(multiply, "multiply_packed", be_off_by_one)
+    with run_amx():
+        assert multiply.name_kernel() == "avx512-vnni"
+    (found,) = diagnosis.check_amx()
+    assert "not exact" in found.found
+
+
+def test_this_machine_answers():
+    """What Linux says here, of a CPU that may have no tiles."""
+    assert units.has_amx() or units.refuse_amx() is not None
+    assert multiply.explain_no_amx() == "" or units.has_amx()
+
+
+# --- products -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_threads_and_quarters_give_the_bits_of_the_reference(
+    monkeypatch, level, threads
+):
+    """Every call sets up the tiles of its thread and gives them up."""
+    system = residue_system("2m", 2)
+    m, n, k = 100, 130, 83
+    x, y = (random_matrix(rows, k, seed=rows) * 1e5 for rows in (m, n))
+    found = []
+    monkeypatch.setattr(packed, "TILES_BYTES", 1 << 12)
+    monkeypatch.setattr(multiply, "has_vnni", lambda: True)
+    monkeypatch.setattr(multiply, "select_tiles", lambda: amx.CONFIGURATION)
+    with (
+        run_amx(),
+        limit_threads(threads),
+        dask.config.set({"twom-dist.winograd-levels": level}),
+    ):
+        for name in ("cpu", "reference"):
+            engine = get_engine(name)
+            left, right = (
+                engine.encode(t, np.zeros(len(t), np.int32), system) for t in (x, y)
+            )
+            before = engine.multiply(left, right, system)
+            found.append([before, *add_both_ways(engine, left, right, system, before)])
+        counts = counted()
+    for own, reference in zip(*found, strict=True):
+        assert (own[..., :n] == reference[..., :n]).all()
+    assert counts["ldtilecfg"] == counts["tilerelease"]
+    assert counts["tileloadd"] == counts["tdpbssd"]

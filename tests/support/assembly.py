@@ -1,0 +1,51 @@
+"""Kernels in LLVM's language as a CPU gets them that need not be this one."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from llvmlite import binding, ir
+
+from tests.support.skips import is_x86_linux
+
+_ADDRESS = ir.IntType(64)
+
+
+def assemble(intrinsic, count: int, cpu: str) -> list[str]:
+    """Assemble a kernel of so many addresses and numbers; list its lines."""
+    if not is_x86_linux():
+        pytest.skip("LLVM assembles for its own family of CPUs alone")
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    module = ir.Module()
+    module.triple = "x86_64-unknown-linux-gnu"
+    kind = ir.FunctionType(ir.VoidType(), [_ADDRESS] * count)
+    function = ir.Function(module, kind, "kernel")
+    builder = ir.IRBuilder(function.append_basic_block())
+    signature, generate = intrinsic._defn(None, *[None] * count)
+    context = SimpleNamespace(get_dummy_value=lambda: None)
+    generate(context, builder, signature, function.args)
+    builder.ret_void()
+    parsed = binding.parse_assembly(str(module))
+    target = binding.Target.from_triple(module.triple)
+    machine = target.create_target_machine(cpu=cpu, opt=3)
+    options = binding.create_pipeline_tuning_options(speed_level=3)
+    passes = binding.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(parsed, passes)
+    text = machine.emit_assembly(parsed)
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return [line for line in lines if line and not re.match(r"\.(?!L)", line)]
+
+
+def find_loops(lines: list[str]) -> list[list[str]]:
+    """List the innermost loops: lines from a label to the jump back to it."""
+    found: list[list[str]] = []
+    for last, line in enumerate(lines):
+        jump = re.fullmatch(r"j\w+\s+(\S+)", line)
+        label = jump and re.sub(r"^(\d+)b$", r"\1", jump[1])
+        if label is None or f"{label}:" not in lines[:last]:
+            continue
+        first = last - lines[:last][::-1].index(f"{label}:")
+        if not any(re.match(r"[\w.]+:", inner) for inner in lines[first:last]):
+            found.append(lines[first:last])
+    return found

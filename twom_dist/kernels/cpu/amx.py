@@ -1,0 +1,232 @@
+"""Products by AMX: 32 x 32 sums of int8 products at a time, in tiles of 1 KiB.
+
+A tile is 16 rows of 64 bytes. That of the right operand is 16 words of a group, as it
+lies in `CpuEncoded`; that of the left one is the same KiB transposed, which a strip of
+rows is once for all that it multiplies. The instructions are written as they are, since
+neither Numba nor LLVM's vectors have a name for tiles: llvmlite assembles them for any
+x86, and the loop inside keeps the eight registers where they are.
+"""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from llvmlite.binding import initialize_native_asmparser
+from numba import types
+from numba.extending import intrinsic
+
+from .compiled import inner
+from .encoded import GROUP
+from .microkernel import WORDS, Reducer, Writer
+from .turning import turn_words
+
+# Bytes of a tile, words along k that it holds, and bytes of one.
+_TILE, _WORDS, _LINE = 1024, 16, 64
+# Rows, and columns, that are multiplied at once: two groups.
+PAIR = 2 * GROUP
+_ADDRESS = ir.IntType(64)
+
+initialize_native_asmparser()
+
+# What `ldtilecfg` reads: palette 1, then bytes of a row and rows, of eight tiles each.
+CONFIGURATION = np.zeros(64, np.uint8)
+CONFIGURATION[0] = 1
+CONFIGURATION[16:32].view(np.uint16)[:] = 64
+CONFIGURATION[48:56] = 16
+CONFIGURATION.flags.writeable = False
+
+
+def _instructions(text: str, signature: Any, constraints: str) -> Any:
+    """Make the function that runs instructions, whose operands are its arguments."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [x.type for x in args])
+        builder.asm(kind, text, constraints, args, True)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def configure_tiles(typing_context: Any, address: Any) -> Any:
+    """Set up this thread's tiles, until `release_tiles`."""
+    return _instructions("ldtilecfg ($0)", types.void(types.intp), "r,~{memory}")
+
+
+@intrinsic
+def release_tiles(typing_context: Any) -> Any:
+    """Give up this thread's tiles: the system saves them as long as they are held."""
+    return _instructions("tilerelease", types.void(), "~{memory}")
+
+
+# $0-$3: the left tiles, the right ones of both groups, and steps to come; $8, $9: the
+# right tiles of the last step; $10: the sums; $11: bytes from row to row.
+_MULTIPLY = """
+    tilezero %tmm0
+    tilezero %tmm1
+    tilezero %tmm2
+    tilezero %tmm3
+1:
+    cmpq $$1, $3
+    cmoveq $8, $1
+    cmoveq $9, $2
+    tileloadd ($1,$11,1), %tmm6
+    tileloadd ($0,$11,1), %tmm4
+    tdpbssd %tmm6, %tmm4, %tmm0
+    tileloadd 1024($0,$11,1), %tmm5
+    tdpbssd %tmm6, %tmm5, %tmm2
+    tileloadd ($2,$11,1), %tmm7
+    tdpbssd %tmm7, %tmm4, %tmm1
+    tdpbssd %tmm7, %tmm5, %tmm3
+    addq $$2048, $0
+    addq $$1024, $1
+    addq $$1024, $2
+    subq $$1, $3
+    jne 1b
+    tilestored %tmm0, ($10,$11,1)
+    tilestored %tmm1, 1024($10,$11,1)
+    tilestored %tmm2, 2048($10,$11,1)
+    tilestored %tmm3, 3072($10,$11,1)
+"""
+
+
+@intrinsic
+def multiply_tiles(
+    typing_context: Any,
+    left: Any,
+    first: Any,
+    second: Any,
+    steps: Any,
+    last_first: Any,
+    last_second: Any,
+    out: Any,
+) -> Any:
+    """Write 2 x 2 tiles of sums: two groups of rows by two groups of columns.
+
+    All but `steps` > 0 are addresses. Left tiles lie in pairs, those of a step
+    together; right ones as the groups have them, but for those of the last step.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        changed, given = args[:4], (*args[4:], ir.Constant(_ADDRESS, _LINE))
+        kind = ir.FunctionType(ir.LiteralStructType([_ADDRESS] * 4), [_ADDRESS] * 8)
+        constraints = f"{'=&r,' * 4}0,1,2,3,{'r,' * 4}~{{memory}},~{{flags}}"
+        builder.asm(kind, _MULTIPLY, constraints, (*changed, *given), True)
+        return context.get_dummy_value()
+
+    return types.void(*(types.intp,) * 7), generate
+
+
+@intrinsic
+def reduce_tiles(
+    typing_context: Any,
+    sums: Any,
+    rows: Any,
+    groups: Any,
+    out: Any,
+    row_bytes: Any,
+    old: Any,
+    entry: Any,
+) -> Any:
+    """out[r, j] = the sums of up to 16 rows and up to 2 groups of columns, modulo p.
+
+    Addresses, but `rows`, `groups` and `row_bytes`, as the microkernel has them.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        sums, rows, groups, out, row_bytes, old, entry = args
+        write = Writer(builder)
+        add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
+        both = builder.icmp_signed(">", groups, ir.Constant(_ADDRESS, 1))
+        reducer = Reducer(write, entry)
+
+        def reduce_row(row: Any) -> list[Any]:
+            source = builder.add(sums, builder.mul(row, ir.Constant(_ADDRESS, _LINE)))
+            offset = builder.mul(row, row_bytes)
+            target, origin = builder.add(out, offset), builder.add(old, offset)
+
+            def reduce_group(g: int) -> None:
+                own = write.load(source, g * _TILE, WORDS)
+                reducer.store(own, origin, add, target, g * GROUP)
+
+            reduce_group(0)
+            with builder.if_then(both, likely=True):
+                reduce_group(1)
+            return []
+
+        write.repeat(rows, [], reduce_row)
+        return context.get_dummy_value()
+
+    return types.void(*(types.intp,) * 7), generate
+
+
+@intrinsic
+def _copy_words(typing_context: Any, source: Any, words: Any, out: Any) -> Any:
+    """Copy the last words of a group, 1 to 16, into a tile; zeros follow them."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        source, words, out = args
+        write = Writer(builder)
+        last = builder.sub(words, ir.Constant(_ADDRESS, 1))
+
+        def copy_line(line: Any) -> list[Any]:
+            beyond = builder.icmp_signed(">", line, last)
+            at_line, at_last = (
+                builder.mul(x, ir.Constant(_ADDRESS, _LINE)) for x in (line, last)
+            )
+            found = write.load(source, builder.select(beyond, at_last, at_line), WORDS)
+            zero = ir.Constant(WORDS, [0] * GROUP)
+            write.store(builder.select(beyond, zero, found), out, at_line)
+            return []
+
+        write.repeat(ir.Constant(_ADDRESS, _WORDS), [], copy_line)
+        return context.get_dummy_value()
+
+    return types.void(*(types.intp,) * 3), generate
+
+
+# Where the room of a strip has what, from the first whole line on.
+_ENDS, _SUMS, _STRIP = 0, 2 * _TILE, 6 * _TILE
+
+
+@inner
+def room_bytes(rows, steps):  # type: ignore[no-untyped-def]
+    """Count the bytes of the room that `multiply_strip` takes."""
+    return _LINE + _STRIP + -(-rows // PAIR) * -(-steps // _WORDS) * 2 * _TILE
+
+
+@inner
+def multiply_strip(  # type: ignore[no-untyped-def]
+    x, x_stride, y, y_stride, steps, out, old, row, rows, first, last, entry, room
+):
+    """Multiply rows of a plane by groups first..last of another, `steps` words of k.
+
+    As the microkernel's loops do, whose arguments these are but for `room`.
+    """
+    row_bytes, out_base, table = out.strides[0], out.ctypes.data, entry.ctypes.data
+    base = (room.ctypes.data + _LINE - 1) // _LINE * _LINE
+    ends, sums, strip = base + _ENDS, base + _SUMS, base + _STRIP
+    depth = -(-steps // _WORDS)
+    before_last = (depth - 1) * _TILE
+    last_words = steps - (depth - 1) * _WORDS
+    for i in range(0, rows, GROUP):
+        source = x + (row + i) // GROUP * x_stride
+        target = strip + i // PAIR * depth * 2 * _TILE + i % PAIR // GROUP * _TILE
+        for t in range(depth):
+            # Words beyond the last meet zeros.
+            words = last_words if t == depth - 1 else _WORDS
+            tile = target + t * 2 * _TILE
+            turn_words(source + t * _TILE, _LINE, words, tile, _LINE)
+    for j in range(first, last, 2):
+        groups = min(2, last - j)
+        one, two = y + j * y_stride, y + (j + groups - 1) * y_stride
+        _copy_words(one + before_last, last_words, ends)
+        _copy_words(two + before_last, last_words, ends + _TILE)
+        for i in range(0, rows, PAIR):
+            left = strip + i // PAIR * depth * 2 * _TILE
+            multiply_tiles(left, one, two, depth, ends, ends + _TILE, sums)
+            for h in range(0, min(PAIR, rows - i), GROUP):
+                place = (row + i + h) * row_bytes + j * GROUP
+                target, origin = out_base + place, old + place if old != 0 else old
+                count, own = min(GROUP, rows - i - h), sums + h // GROUP * 2 * _TILE
+                reduce_tiles(own, count, groups, target, row_bytes, origin, table)

@@ -1,0 +1,51 @@
+"""The units of this CPU that multiply int8, and AMX's permission to be used."""
+
+import ctypes
+import os
+import sys
+from functools import cache
+
+import numba
+from llvmlite.binding import get_host_cpu_features
+
+# Linux on x86-64: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
+_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
+
+
+@cache
+def find_features() -> frozenset[str]:
+    """List the instruction sets that Numba compiles for, by LLVM's names."""
+    if numba.config.CPU_NAME or numba.config.CPU_FEATURES:
+        return frozenset()
+    try:
+        features = get_host_cpu_features()
+    except RuntimeError:  # LLVM knows none of this host
+        return frozenset()
+    return frozenset(name for name, present in features.items() if present)
+
+
+def has_vnni() -> bool:
+    """Tell whether Numba compiles for a CPU with AVX512-VNNI."""
+    return {"avx512vnni", "avx512bw"} <= find_features()
+
+
+def has_amx() -> bool:
+    """Tell whether the CPU has AMX's products of int8, and VNNI for all else."""
+    return {"amx-tile", "amx-int8"} <= find_features() and has_vnni()
+
+
+@cache
+def refuse_amx() -> str | None:
+    """Say why AMX is not used, or ask Linux for its tiles and return None.
+
+    Threads share the permission, and a child of `fork` inherits it. It is refused where
+    the alternate signal stack of a thread is too small for the tiles.
+    """
+    if not has_amx():
+        return "the CPU has none"
+    if sys.platform != "linux":
+        return "it is used on Linux alone"
+    system = ctypes.CDLL(None, use_errno=True)
+    if system.syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) != 0:
+        return f"Linux refuses it: {os.strerror(ctypes.get_errno())}"
+    return None
