@@ -1,8 +1,10 @@
 """Measure gemm against NumPy's zgemm and dask's matmul, interleaved in one process.
 
-Sections: ``eager`` (NumPy arrays), ``accuracy`` (sampled entries against exact sums),
-``dask`` (a local cluster: time, bytes moved, peak managed bytes), ``startup`` (first
-product of a new process, with and without compiled kernels).
+Sections: ``eager`` (NumPy arrays), ``products`` (int8 alone), ``accuracy`` (sampled
+entries against exact sums), ``dask`` (a local cluster: time, bytes moved, peak managed
+bytes), ``startup`` (first product of a new process, with and without compiled kernels).
+
+Where AMX multiplies, ``eager`` and ``products`` time VNNI beside it.
 
     python benchmarks/bench_gemm.py --sections eager,accuracy --sizes 512,2048
 """
@@ -13,13 +15,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest import mock
 
+import dask
 import numpy as np
 from harness import Report, interleave, ratios, transfer_counters
 
 import twom_dist as td
+from twom_dist.kernels import get_engine
+from twom_dist.kernels.cpu import multiply, packed
+from twom_dist.kernels.cpu.threads import available_cores, limit_threads
+from twom_dist.moduli import residue_system
 from twom_dist.testing import random_matrix, sampled_errors
 
 
@@ -37,6 +46,9 @@ def bench_eager(report: Report, args: argparse.Namespace) -> None:
             candidates[f"2m-{moduli}"] = lambda A=A, B=B, N=moduli: td.zgemm(
                 A, B, num_moduli=N
             )
+            if multiply.select_tiles() is not None:
+                by_vnni = without_amx(candidates[f"2m-{moduli}"])
+                candidates[f"2m-{moduli} by VNNI"] = by_vnni
         candidates["eisenstein"] = lambda A=A, B=B: td.zgemm(
             A, B, num_moduli=16, method="eisenstein"
         )
@@ -49,8 +61,56 @@ def bench_eager(report: Report, args: argparse.Namespace) -> None:
             ratio_to_numpy=ratios(seconds, "numpy"),
             gflops={name: gflops(n, n, n, t) for name, t in seconds.items()},
             seconds=seconds,
+            int8=multiply.name_kernel(),
             plan=td.plan(td.gemm, (n, n), (n, n)).to_json(),
         )
+
+
+def without_amx(call: Callable[[], Any]) -> Callable[[], Any]:
+    """Leave the products to VNNI."""
+
+    def run() -> Any:
+        with mock.patch.object(multiply, "select_tiles", return_value=None):
+            return call()
+
+    return run
+
+
+def with_strips(nbytes: int, call: Callable[[], Any]) -> Callable[[], Any]:
+    """Give strips of AMX's left operand so many bytes."""
+    return mock.patch.object(packed, "TILES_BYTES", nbytes)(call)
+
+
+def bench_products(report: Report, args: argparse.Namespace) -> None:
+    """Time the int8 products alone, on one thread and on all."""
+    engine, system = get_engine("cpu"), residue_system("2m", args.num_moduli[0])
+    for n in args.sizes:
+        exponents = np.full(n, system.part_bits - 4, np.int32)
+        x = engine.encode(random_matrix(n, n, seed=1), exponents, system)
+        residues = engine.multiply(x, x, system)
+
+        def call(x: Any = x, residues: Any = residues) -> None:
+            engine.multiply(x, x, system, residues, overwrite=True)
+
+        candidates = {multiply.name_kernel(): call}
+        if multiply.select_tiles() is not None:
+            candidates["avx512-vnni"] = without_amx(call)
+            for kib in (128, 256, 1024):
+                own = with_strips(kib << 10, call)
+                candidates[f"amx-int8, strips of {kib} KiB"] = own
+        for threads in sorted({1, available_cores()}):
+            without = {"twom-dist.winograd-levels": 0}
+            with limit_threads(threads), dask.config.set(without):
+                seconds = interleave(candidates, args.repeats)
+            operations = 2.0 * system.num_products * n**3
+            rate = {k: operations / np.median(t) / 1e12 for k, t in seconds.items()}
+            report.add(
+                "gemm-products",
+                n=n,
+                threads=threads,
+                tera_operations=rate,
+                seconds=seconds,
+            )
 
 
 def bench_accuracy(report: Report, args: argparse.Namespace) -> None:
@@ -164,6 +224,7 @@ def bench_startup(report: Report, args: argparse.Namespace) -> None:
 
 SECTIONS = {
     "eager": bench_eager,
+    "products": bench_products,
     "accuracy": bench_accuracy,
     "dask": bench_dask,
     "startup": bench_startup,

@@ -26,6 +26,7 @@ def address(x):
 def test_memory_comes_back_when_the_last_view_dies():
     x = buffers.empty((SIZE,), np.uint8)
     where, view = address(x), x.reshape(3, -1)[1:, ::2].view(np.int8)
+    assert where % 64 == 0
     del x
     assert address(buffers.empty((SIZE,), np.uint8)) != where
     del view

@@ -16,6 +16,7 @@ from ...typing import Array
 
 # Below, malloc reuses memory by itself.
 _SMALLEST_BYTES = 1 << 20
+_LINE = 64
 
 
 class KeptBuffers:
@@ -91,6 +92,16 @@ class _Block:
         kept.give(self._memory)
 
 
+def _lines(nbytes: int) -> Array:
+    """Return new memory from a whole line of the cache on.
+
+    Vectors and rows of tiles of 64 bytes that lie across lines are read twice.
+    """
+    memory = np.empty(nbytes + _LINE - 1, np.uint8)
+    first = -memory.__array_interface__["data"][0] % _LINE
+    return memory[first : first + nbytes]
+
+
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """Return an uninitialised C-contiguous array, of memory used before if there is."""
     dtype = np.dtype(dtype)
@@ -103,5 +114,5 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     kept.limit(bytes_setting("reuse-bytes"))
     memory = kept.take(size)
     if memory is None:
-        memory = np.empty(size, np.uint8)
+        memory = _lines(size)
     return np.asarray(_Block(memory))[:nbytes].view(dtype).reshape(shape)
