@@ -1,5 +1,6 @@
 """Kernels in LLVM's language as a CPU gets them that need not be this one."""
 
+import inspect
 import re
 from types import SimpleNamespace
 
@@ -8,21 +9,21 @@ from llvmlite import binding, ir
 
 from tests.support.skips import is_x86_linux
 
-_ADDRESS = ir.IntType(64)
 
-
-def assemble(intrinsic, count: int, cpu: str) -> list[str]:
-    """Assemble a kernel of so many addresses and numbers; list its lines."""
+def assemble(intrinsic, cpu: str) -> list[str]:
+    """Assemble a kernel of addresses and numbers; list its lines."""
     if not is_x86_linux():
         pytest.skip("LLVM assembles for its own family of CPUs alone")
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     module = ir.Module()
     module.triple = "x86_64-unknown-linux-gnu"
-    kind = ir.FunctionType(ir.VoidType(), [_ADDRESS] * count)
+    define = intrinsic._defn
+    signature, generate = define(*[None] * len(inspect.signature(define).parameters))
+    given = [ir.IntType(x.bitwidth) for x in signature.args]
+    kind = ir.FunctionType(ir.VoidType(), given)
     function = ir.Function(module, kind, "kernel")
     builder = ir.IRBuilder(function.append_basic_block())
-    signature, generate = intrinsic._defn(None, *[None] * count)
     context = SimpleNamespace(get_dummy_value=lambda: None)
     generate(context, builder, signature, function.args)
     builder.ret_void()

@@ -155,7 +155,7 @@ def name_versions() -> Iterator[Finding]:
     python = f"Python {python_version()}"
     kernel, cores = name_kernel(), name_count(CPU_COUNT, "core")
     if not has_vnni():
-        kernel += " (no AVX512-VNNI: products of doubles are slower than NumPy's)"
+        kernel += " (no VNNI: products of doubles are slower than NumPy's)"
     int8 = f"int8 products by {kernel} on {cores}"
     yield Finding("installation", "ok", ", ".join([*releases, python, int8]))
 

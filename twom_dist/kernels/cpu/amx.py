@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from .compiled import inner
 from .encoded import GROUP
-from .microkernel import WORDS, Reducer, Writer
+from .microkernel import Reducer, Writer
 from .turning import turn_words
 
 # Bytes of a tile, words along k that it holds, and bytes of one.
@@ -135,7 +135,7 @@ def reduce_tiles(
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         sums, rows, groups, out, row_bytes, old, entry = args
-        write = Writer(builder)
+        write = Writer(builder, GROUP)
         add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
         both = builder.icmp_signed(">", groups, ir.Constant(_ADDRESS, 1))
         reducer = Reducer(write, entry)
@@ -146,7 +146,7 @@ def reduce_tiles(
             target, origin = builder.add(out, offset), builder.add(old, offset)
 
             def reduce_group(g: int) -> None:
-                own = write.load(source, g * _TILE, WORDS)
+                own = write.load(source, g * _TILE, write.words)
                 reducer.store(own, origin, add, target, g * GROUP)
 
             reduce_group(0)
@@ -166,7 +166,7 @@ def _copy_words(typing_context: Any, source: Any, words: Any, out: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         source, words, out = args
-        write = Writer(builder)
+        write = Writer(builder, GROUP)
         last = builder.sub(words, ir.Constant(_ADDRESS, 1))
 
         def copy_line(line: Any) -> list[Any]:
@@ -174,9 +174,11 @@ def _copy_words(typing_context: Any, source: Any, words: Any, out: Any) -> Any:
             at_line, at_last = (
                 builder.mul(x, ir.Constant(_ADDRESS, _LINE)) for x in (line, last)
             )
-            found = write.load(source, builder.select(beyond, at_last, at_line), WORDS)
-            zero = ir.Constant(WORDS, [0] * GROUP)
-            write.store(builder.select(beyond, zero, found), out, at_line)
+            found = write.load(
+                source, builder.select(beyond, at_last, at_line), write.words
+            )
+            found = builder.select(beyond, write.repeated(0), found)
+            write.store(found, out, at_line)
             return []
 
         write.repeat(ir.Constant(_ADDRESS, _WORDS), [], copy_line)

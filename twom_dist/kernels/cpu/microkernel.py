@@ -4,10 +4,11 @@ Written in LLVM's own language through Numba, for what Numba has no name for: ve
 512 bits, and VNNI's ``vpdpbusd``, which adds four products u8 x s8 to each of 16 sums.
 Operands lie as `CpuEncoded` has them. A step loads 16 rows of the right operand, four
 neighbours along k of each, and multiplies them by four of a row of the left one, which
-fill a vector: 24 sums take 24 instructions, and 11 loads.
+fill a vector: 24 sums take 24 instructions, and 11 loads. Where AVX has half of such
+vectors, and half as many, 4 rows by 24 are summed at a time: 12 instructions, 7 loads.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from llvmlite import ir
@@ -16,7 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .encoded import DEPTH, GROUP
-from .units import has_vnni
+from .units import count_lanes
 
 # Rows of the left operand; half a group.
 ROWS = 8
@@ -26,16 +27,22 @@ WIDEST = 3
 _STEP = GROUP * DEPTH  # bytes of a group that one vector holds
 _BYTE, _WORD, _SINGLE = ir.IntType(8), ir.IntType(32), ir.FloatType()
 _ADDRESS = ir.IntType(64)
-WORDS = ir.VectorType(_WORD, GROUP)
-_SINGLES = ir.VectorType(_SINGLE, GROUP)
-_RESIDUES = ir.VectorType(_BYTE, GROUP)
+# Vectors of sums that a loop keeps in registers for each row.
+_TOGETHER = 3
 
 
 class Writer:
-    """The instructions that the kernels share."""
+    """The instructions that the kernels share, on vectors of 16 or 8 words."""
 
-    def __init__(self, builder: Any) -> None:
-        self.builder = builder
+    def __init__(self, builder: Any, lanes: int) -> None:
+        self.builder, self.lanes = builder, lanes
+        self.words, self.singles, self.residues = (
+            ir.VectorType(kind, lanes) for kind in (_WORD, _SINGLE, _BYTE)
+        )
+
+    def repeated(self, number: int) -> Any:
+        """Make a vector of a constant."""
+        return ir.Constant(self.words, [number] * self.lanes)
 
     def declare(self, name: str, out: Any, *given: Any) -> Any:
         """Name an instruction of LLVM's or of the machine's."""
@@ -61,10 +68,10 @@ class Writer:
 
     def fill(self, value: Any) -> Any:
         """Fill a vector with a number."""
-        kind = ir.VectorType(value.type, GROUP)
+        kind = ir.VectorType(value.type, self.lanes)
         none = ir.Constant(kind, ir.Undefined)
         first = self.builder.insert_element(none, value, ir.Constant(_WORD, 0))
-        return self.builder.shuffle_vector(first, none, ir.Constant(WORDS, [0] * GROUP))
+        return self.builder.shuffle_vector(first, none, self.repeated(0))
 
     def add_products(self, sums: Any, unsigned: Any, signed: Any) -> Any:
         """sums[i] += the products of four bytes each: ``vpdpbusd``.
@@ -72,24 +79,28 @@ class Writer:
         Elsewhere by plain instructions, slowly: tests take this way on every CPU.
         """
         builder = self.builder
-        if has_vnni():
+        if count_lanes() == self.lanes:
             # As LLVM had it before 22, which takes it still.
-            name = "llvm.x86.avx512.vpdpbusd.512"
-            step = self.declare(name, WORDS, *(WORDS,) * 3)
+            name = f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}"
+            step = self.declare(name, self.words, *(self.words,) * 3)
             return builder.call(step, [sums, unsigned, signed])
         for place in range(0, 32, 8):
-            below, above = (
-                ir.Constant(WORDS, [x] * GROUP) for x in (place, 24 - place)
-            )
-            last, byte = (ir.Constant(WORDS, [x] * GROUP) for x in (24, 255))
+            below, above = self.repeated(place), self.repeated(24 - place)
+            last, byte = self.repeated(24), self.repeated(255)
             x = builder.and_(builder.lshr(unsigned, below), byte)
             y = builder.ashr(builder.shl(signed, above), last)
             sums = builder.add(sums, builder.mul(x, y))
         return sums
 
+    def reload(self, pointer: Any) -> Any:
+        """Load what has not changed, since it would take a register to keep it."""
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type])
+        self.builder.asm(kind, "", "r,~{memory}", [pointer], True)
+        return self.builder.load(pointer)
+
     def flip(self, words: Any, mask: int) -> Any:
         """Exclusive or with a constant."""
-        return self.builder.xor(words, ir.Constant(WORDS, [mask] * GROUP))
+        return self.builder.xor(words, self.repeated(mask))
 
     def repeat(
         self, steps: Any, given: list[Any], body: Callable[..., Any]
@@ -114,6 +125,10 @@ class Writer:
         return list(found)
 
 
+def _make_writer(builder: Any) -> Writer:
+    return Writer(builder, count_lanes() or GROUP)
+
+
 @intrinsic
 def sum_rows(typing_context: Any, x: Any, steps: Any, factor: Any, out: Any) -> Any:
     """out[r] = factor times the sum of row r of a group, r < 16."""
@@ -121,15 +136,20 @@ def sum_rows(typing_context: Any, x: Any, steps: Any, factor: Any, out: Any) -> 
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         x, steps, factor, out = args
-        write = Writer(builder)
-        ones = ir.Constant(WORDS, [0x01010101] * GROUP)
+        write = _make_writer(builder)
+        ones = write.repeated(0x01010101)
+        places = range(0, _STEP, DEPTH * write.lanes)
 
-        def add(step: Any, sums: Any) -> list[Any]:
-            offset = builder.mul(step, ir.Constant(_ADDRESS, _STEP))
-            return [write.add_products(sums, ones, write.load(x, offset, WORDS))]
+        def add(step: Any, *sums: Any) -> list[Any]:
+            here = builder.add(x, builder.mul(step, ir.Constant(_ADDRESS, _STEP)))
+            return [
+                write.add_products(own, ones, write.load(here, place, write.words))
+                for own, place in zip(sums, places, strict=True)
+            ]
 
-        (sums,) = write.repeat(steps, [ir.Constant(WORDS, [0] * GROUP)], add)
-        write.store(builder.mul(sums, write.fill(factor)), out, 0)
+        sums = write.repeat(steps, [write.repeated(0) for _ in places], add)
+        for own, place in zip(sums, places, strict=True):
+            write.store(builder.mul(own, write.fill(factor)), out, place)
         return context.get_dummy_value()
 
     return signature, generate
@@ -172,40 +192,63 @@ def _write_multiply(
     x, y, y_stride, steps, starts, out, out_stride, rows, old, *table = args
     entries, entry_stride = table
     add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
-    write = Writer(builder)
-    groups = range(width)
-    panels = [
-        builder.add(y, builder.mul(y_stride, ir.Constant(_ADDRESS, g))) for g in groups
+    write = _make_writer(builder)
+    halves = GROUP // write.lanes
+    vectors = [
+        builder.add(
+            builder.add(y, builder.mul(y_stride, ir.Constant(_ADDRESS, v // halves))),
+            ir.Constant(_ADDRESS, v % halves * _STEP // halves),
+        )
+        for v in range(width * halves)
     ]
-    first = [write.fill(write.load(starts, 4 * r, _WORD)) for r in range(ROWS)]
+    # As many rows and vectors at a time as there are registers for.
+    height, pieces = ROWS // halves, -(-len(vectors) // _TOGETHER)
+    across = len(vectors) // pieces
+    for top in range(0, ROWS, height):
+        for left in range(0, len(vectors), across):
+            panels = vectors[left : left + across]
+            sums = _sum_products(
+                write, x, panels, steps, starts, range(top, top + height)
+            )
+            for r in range(top, top + height):
+                at_row = ir.Constant(_ADDRESS, r)
+                with builder.if_then(
+                    builder.icmp_signed(">", rows, at_row), likely=True
+                ):
+                    offset = builder.mul(out_stride, at_row)
+                    given = builder.add(old, offset), add, builder.add(out, offset)
+                    entry = builder.add(entries, builder.mul(entry_stride, at_row))
+                    reducer = Reducer(write, entry)
+                    for v in range(left, left + across):
+                        reducer.store(next(sums), *given, write.lanes * v)
+    return context.get_dummy_value()
+
+
+def _sum_products(
+    write: Writer, x: Any, panels: list[Any], steps: Any, starts: Any, rows: range
+) -> Iterator[Any]:
+    """Multiply rows of x by panels of vectors; the sums follow one another by rows."""
+    builder = write.builder
+    first = [write.fill(write.load(starts, 4 * r, _WORD)) for r in rows]
+    half = write.lanes < GROUP
+    mask = write.repeated(0x80808080)
+    kept = cgutils.alloca_once_value(builder, mask) if half else None
 
     def multiply_step(step: Any, *sums: Any) -> list[Any]:
         offset = builder.mul(step, ir.Constant(_ADDRESS, _STEP))
+        flipped = write.reload(kept) if half else mask
         right = [
-            write.flip(write.load(panel, offset, WORDS), 0x80808080) for panel in panels
+            builder.xor(write.load(panel, offset, write.words), flipped)
+            for panel in panels
         ]
-        row = builder.add(x, offset)
-        found = []
-        for r in range(ROWS):
+        row, before, found = builder.add(x, offset), iter(sums), []
+        for r in rows:
             left = write.fill(write.load(row, DEPTH * r, _WORD))
-            found += [
-                write.add_products(sums[r * width + g], right[g], left) for g in groups
-            ]
+            found += [write.add_products(next(before), y, left) for y in right]
         return found
 
-    sums = write.repeat(steps, [s for s in first for _ in groups], multiply_step)
-    for r in range(ROWS):
-        with builder.if_then(
-            builder.icmp_signed(">", rows, ir.Constant(_ADDRESS, r)), likely=True
-        ):
-            at_row = ir.Constant(_ADDRESS, r)
-            offset = builder.mul(out_stride, at_row)
-            given = builder.add(old, offset), add, builder.add(out, offset)
-            entry = builder.add(entries, builder.mul(entry_stride, at_row))
-            reducer = Reducer(write, entry)
-            for g in groups:
-                reducer.store(sums[r * width + g], *given, GROUP * g)
-    return context.get_dummy_value()
+    given = [s for s in first for _ in panels]
+    return iter(write.repeat(steps, given, multiply_step))
 
 
 class Reducer:
@@ -228,22 +271,23 @@ class Reducer:
     def store(self, sums: Any, old: Any, add: Any, out: Any, place: int) -> None:
         """Write residues `place` bytes after `out`; add those at `old` if `add`."""
         write, builder = self.write, self.write.builder
-        rint = write.declare("llvm.rint.v16f32", _SINGLES, _SINGLES)
-        fma = write.declare("llvm.fma.v16f32", _SINGLES, *(_SINGLES,) * 3)
+        kind, singles = f"v{write.lanes}f32", write.singles
+        rint = write.declare(f"llvm.rint.{kind}", singles, singles)
+        fma = write.declare(f"llvm.fma.{kind}", singles, *(singles,) * 3)
         before = builder.block
         with builder.if_then(add):
-            residues = builder.sext(write.load(old, place, _RESIDUES), WORDS)
+            residues = builder.sext(write.load(old, place, write.residues), write.words)
             added, adding = builder.add(sums, residues), builder.block
-        total = builder.phi(WORDS)
+        total = builder.phi(write.words)
         total.add_incoming(sums, before)
         total.add_incoming(added, adding)
         raw = write.add_products(
             self.start, write.flip(total, 0x80000000), self.weights
         )
-        value = builder.sitofp(raw, _SINGLES)
+        value = builder.sitofp(raw, singles)
         quotient = builder.call(rint, [builder.fmul(value, self.inverse)])
         left = builder.call(fma, [builder.fneg(quotient), self.p, value])
-        residue = builder.trunc(builder.fptosi(left, WORDS), _RESIDUES)
+        residue = builder.trunc(builder.fptosi(left, write.words), write.residues)
         write.store(residue, out, place)
 
 

@@ -16,14 +16,16 @@ from .packed import multiply_packed
 from .quarters import multiply_in_quarters
 from .threads import available_cores, num_threads
 from .tuning import CROSSOVERS, MOST_CORES
-from .units import has_amx, has_vnni, refuse_amx
+from .units import count_lanes, has_amx, has_vnni, refuse_amx
+
+_NAMES = {16: "avx512-vnni", 8: "avx-vnni"}
 
 
 def name_kernel() -> str:
     """Name what multiplies int8 here."""
     if select_tiles() is not None:
         return "amx-int8"
-    return "avx512-vnni" if has_vnni() else select_kernel()
+    return _NAMES.get(count_lanes()) or select_kernel()
 
 
 def explain_no_amx() -> str:

@@ -24,14 +24,22 @@ def find_features() -> frozenset[str]:
     return frozenset(name for name, present in features.items() if present)
 
 
+def count_lanes() -> int:
+    """Count the words of a vector of VNNI: 16 of AVX-512, 8 of AVX alone, or 0."""
+    features = find_features()
+    if {"avx512vnni", "avx512bw"} <= features:
+        return 16
+    return 8 if {"avxvnni", "avx2", "fma"} <= features else 0
+
+
 def has_vnni() -> bool:
-    """Tell whether Numba compiles for a CPU with AVX512-VNNI."""
-    return {"avx512vnni", "avx512bw"} <= find_features()
+    """Tell whether Numba compiles for a CPU with VNNI."""
+    return count_lanes() > 0
 
 
 def has_amx() -> bool:
-    """Tell whether the CPU has AMX's products of int8, and VNNI for all else."""
-    return {"amx-tile", "amx-int8"} <= find_features() and has_vnni()
+    """Tell whether the CPU has AMX's products of int8, and AVX-512 for all else."""
+    return {"amx-tile", "amx-int8"} <= find_features() and count_lanes() == 16
 
 
 @cache
