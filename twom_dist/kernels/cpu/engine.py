@@ -39,7 +39,6 @@ from .mirrors import fill_mirrors
 from .multiply import multiply_planes, name_kernel
 from .threads import limit_threads, ranges, run_each, run_pieces, task_threads
 from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
-from .units import count_lanes as count_lanes  # for who loads an engine by name
 
 # Which side of the diagonal is wanted.
 _SIDES: dict[Uplo, int] = {"lower": -1, "full": 0, "upper": 1}
