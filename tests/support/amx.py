@@ -26,9 +26,9 @@ _REGISTERS = (18, 19, 17, 16, 20, 15, 14, 13, *range(5, 13))
 _RIP = 21
 _THREADS, _TILES, _ROWS, _LINE = 64, 8, 16, 64
 
-# The instructions, counted as they run, and those that no CPU would.
+# The instructions, counted as they run.
 NAMES = ("ldtilecfg", "tilerelease", "tilezero", "tileloadd", "tilestored", "tdpbssd")
-_counts = np.zeros(len(NAMES) + 1, np.int64)
+_counts = np.zeros(len(NAMES), np.int64)
 # Threads met so far: how many, and which; the rows and bytes a row of each tile.
 _threads = np.zeros(1 + _THREADS, np.int64)
 _shapes = np.zeros((_THREADS, _TILES, 2), np.int64)
@@ -37,8 +37,6 @@ _tiles = np.zeros((_THREADS, _TILES, _ROWS, _LINE), np.int8)
 _COUNTS, _IDS, _SHAPES, _DATA = (
     x.ctypes.data for x in (_counts, _threads, _shapes, _tiles)
 )
-
-
 _LIBC, _IS_NATIVE = ctypes.CDLL(None), refuse_amx() is None
 
 
@@ -137,17 +135,13 @@ def _run(context):
     # VEX with three bytes, of opcodes 0F 38, whose vectors have 128 bits.
     if code[0] != 0xC4 or code[1] & 0x1F != 2 or code[2] & 0x84 != 0:
         return -1
-    prefix, operand, opcode, last = (
-        code[2] & 3,
-        code[2] >> 3 & 15 ^ 15,
-        code[3],
-        code[4],
-    )
+    prefix, operand = code[2] & 3, code[2] >> 3 & 15 ^ 15
+    opcode, last = code[3], code[4]
     place = _own_place()
-    shapes, data = (
-        _words(_SHAPES + 16 * _TILES * place),
-        _DATA + (_TILES * _ROWS * _LINE * place),
-    )
+    if place >= _THREADS:
+        return -1
+    shapes = _words(_SHAPES + 16 * _TILES * place)
+    data = _DATA + _TILES * _ROWS * _LINE * place
     tile, length, found = last >> 3 & 7, 5, -1
     if opcode == 0x49 and prefix == 0 and last == 0xC0:
         found = 1
@@ -179,8 +173,8 @@ def _run(context):
     elif opcode == 0x5E and prefix == 3:
         found = 5
         _multiply(data, shapes, tile, last & 7, operand)
-    # What is not configured has no rows.
-    if found > 1 and shapes[2 * tile] == 0:
+    # A tile that is not configured has no rows.
+    if found < 0 or (found > 1 and shapes[2 * tile] == 0):
         return -1
     registers[_RIP] += length
     return found
@@ -230,4 +224,4 @@ def run_amx() -> Iterator[None]:
 
 def counted() -> dict[str, int]:
     """Count the instructions that were run since `run_amx` began."""
-    return dict(zip(NAMES, _counts.tolist(), strict=False))
+    return dict(zip(NAMES, _counts.tolist(), strict=True))

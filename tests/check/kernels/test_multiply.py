@@ -180,6 +180,7 @@ def test_what_is_added_to_stays_as_it_is(monkeypatch, shape):
         assert_exact(found, *twice, system)
 
 
+@pytest.mark.parametrize("way", ["loops"], indirect=True)
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("shape", [(1, 16), (5, 64), (3, 4, 80), (300, 304)])
 def test_sums_of_parts_along_k(engine, shape):
