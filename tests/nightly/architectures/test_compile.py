@@ -18,7 +18,6 @@ from tests.support.cuda.nvrtc import (
     usual_modules,
 )
 from twom_dist.kernels.cuda.sources import (
-    AMPERE_FAMILIES,
     FAMILIES,
     HOPPER_FAMILIES,
     Module,
@@ -71,8 +70,7 @@ def test_modules_compile_and_fit(kept, family):
 def test_modules_compile_for_other_architectures(kept, family):
     # Other dtypes take less of what each has; what hexagons add is arithmetic alone.
     module = module_for(family, "complex128", residue_system("2m", 16))
-    others = OTHERS[1:] if family in AMPERE_FAMILIES else OTHERS
-    compile_side_by_side(kept, [(module, x) for x in others])
+    compile_side_by_side(kept, [(module, x) for x in OTHERS])
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_100"])

@@ -22,6 +22,7 @@ from twom_dist.kernels.cuda.sources import (
     kernel_names,
     module_for,
 )
+from twom_dist.kernels.cuda.tuning import BY_CAPABILITY
 from twom_dist.moduli import residue_system
 
 # What flushes a subnormal float, of which no bit may be lost.
@@ -41,10 +42,14 @@ def test_modules_compile_and_fit(kept, family):
         assert_fits(report, module)
 
 
-@sample("architecture", ["sm_80", "sm_86", "sm_89", "sm_120"], ["sm_80"])
-def test_products_of_smaller_tensor_cores_fit_what_they_are_for(kept, architecture):
-    module = module_for("products_mma")
-    assert_fits(*compile_side_by_side(kept, [(module, architecture)]), module)
+@sample("side", [64, 128], [128])
+def test_products_by_mma_fit_what_they_are_for(kept, side):
+    module = module_for("products_mma", side=side)
+    architectures = [
+        f"sm_{c}" for c, own in BY_CAPABILITY.items() if "mma" in own.products
+    ]
+    for report in compile_side_by_side(kept, [(module, x) for x in architectures]):
+        assert_fits(report, module)
 
 
 def test_every_kernel_belongs_to_one_family():

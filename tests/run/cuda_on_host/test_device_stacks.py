@@ -21,7 +21,7 @@ def device(host_kernels, request, monkeypatch):
     return use_device(host_kernels, request.param, monkeypatch)
 
 
-AT_ONCE = ["scale_and_encode", "products", "decode"]
+AT_ONCE = ["scale_and_encode", "products_mma", "decode"]
 
 
 def multiply(device, name, a, b=None, c=None, **options):

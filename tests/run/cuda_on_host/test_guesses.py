@@ -35,8 +35,8 @@ def launches(cuda, *matrices, **options):
 def test_a_right_guess_is_launched_before_the_wait_and_not_again(cuda):
     first, second = (launches(cuda, *pair(0.0, seed)) for seed in (1, 5))
     assert Counter(first) == Counter(second)
-    assert first.index("fetch") < first.index("products")
-    own = "scale_and_encode", "products", "decode", "fill_product"
+    assert first.index("fetch") < first.index("products_mma")
+    own = "scale_and_encode", "products_mma", "decode", "fill_product"
     # The stand-in copies as it is asked to, before what is done meanwhile.
     assert second[second.index("fetch") + 1 :][:4] == [*own]
 
@@ -49,7 +49,7 @@ def test_a_wrong_guess_is_launched_again(cuda, out):
         cuda.device.launched.clear()
         found = td.gemm(A, B, **options)
         assert same_bits(found, on_cpu(td.gemm, A, B))
-        products = cuda.device.launched.count("products")
+        products = cuda.device.launched.count("products_mma")
         # Nothing is guessed into an array of the user's.
         assert products == (2 if n in (1, 2) and not out else 1)
 

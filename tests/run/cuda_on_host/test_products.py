@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 import re
+from dataclasses import replace
 from itertools import pairwise
 from itertools import product as every
 from unittest.mock import Mock
@@ -38,10 +39,16 @@ def planes(rows, k, seed):
     return out
 
 
-@pytest.fixture(params=["products", "products_mma"])
-def kernel(request):
-    """Hopper's kernel, or the one of smaller tensor cores."""
-    return request.param
+HOPPER, MMA, SMALL = (s for kind in launcher.SQUARES.values() for s in kind)
+# What NVRTC defines for Turing.
+_TURING = ("__CUDA_ARCH__", "750")
+TURING = MMA._replace(module=replace(MMA.module, macros=(*MMA.module.macros, _TURING)))
+KERNELS = {"wgmma": HOPPER, "mma": MMA, "mma-64": SMALL, "mma-75": TURING}
+
+
+def of_each(*names):
+    """Take kernels by name."""
+    return pytest.mark.parametrize("kernel", [KERNELS[x] for x in names], ids=names)
 
 
 def multiply(
@@ -61,7 +68,7 @@ def multiply(
     parts=1,
 ):
     rows = [t.shape[1] // stack for t in (x, y)]
-    if kernel == "products":
+    if kernel is HOPPER:
         maps = []
         for t in (x, y):
             one = np.zeros(1, hopper.TENSOR_MAP)
@@ -70,8 +77,7 @@ def multiply(
         sizes = *(np.int32(t // 64) for t in rows), np.int32(x.shape[2] // 128)
     else:
         maps, sizes = [x, y], map(np.int64, (*rows, x.shape[2]))
-    own = "wgmma" if kernel == "products" else "mma"
-    squares = launcher._count_squares(m, n, triangle, launcher._SIDES[own])
+    squares = launcher._count_squares(m, n, triangle, kernel.side)
     ends = [stack * len(jobs) * squares * part // parts for part in range(parts + 1)]
     args = (
         *(*maps, *sizes),
@@ -82,15 +88,14 @@ def multiply(
         *(np.int64(residues.strides[1]), np.int64(residues.strides[0])),
         *(triangle_arg(triangle), np.int32(stack)),
     )
-    block = launcher._THREADS[own], 1, 1
     for first, end in pairwise(map(np.int64, ends)):
         part = (first,)
-        if own == "wgmma":
+        if kernel is HOPPER:
             part = first, end
         else:
             blocks = int(end - first)
-        given = (blocks, 1, 1), block, (*args, *part)
-        calls.kernels.launch(module_for(kernel), kernel, *given)
+        given = (blocks, 1, 1), (kernel.threads, 1, 1), (*args, *part)
+        calls.kernels.launch(kernel.module, kernel.module.family, *given)
 
 
 def shape_of(m, n):
@@ -105,9 +110,13 @@ def expected(x, y, m, n, q, before=0):
     return (exact + p // 2) % p - p // 2
 
 
+@of_each(*KERNELS)
 @pytest.mark.parametrize(
     ("m", "n", "k"),
-    [(1, 1, 1), (64, 64, 16), (65, 63, 130), (129, 257, 48), (300, 270, 20)],
+    [
+        *[(1, 1, 1), (7, 100, 64), (64, 64, 16), (65, 63, 130), (100, 7, 1)],
+        *[(127, 128, 270), (128, 127, 20), (129, 257, 48), (300, 270, 20)],
+    ],
 )
 def test_every_size(calls, kernel, m, n, k):
     x, y = planes(m, k, 1), planes(n, k, 2)
@@ -136,27 +145,29 @@ def test_blocks_that_walk_over_several_bands(calls, blocks):
     m, n, k = 2100, 300, 16  # 17 rows of blocks: one band of 16, and one more
     x, y = planes(m, k, 3), planes(n, k, 4)
     with guarded(shape_of(m, n), np.int8) as residues:
-        multiply(calls, "products", x, y, m, n, residues, blocks=blocks)
+        multiply(calls, HOPPER, x, y, m, n, residues, blocks=blocks)
         for _, _, q in JOBS:
             assert (residues[q, :, :n] == expected(x, y, m, n, q)).all()
 
 
 # 10 rows of squares: a band of 8 and one of 2, both with their diagonal.
 @pytest.mark.parametrize(
-    ("n", "triangle", "blocks"),
+    ("name", "sides", "triangle", "blocks"),
     [
-        *every([2, 256, 300], ["lower", "upper"], [2, 14]),
-        *[(2400, "lower", 14), (1100, "upper", 2)],
+        *every(["wgmma"], [0.01, 1, 1.2], ["lower", "upper"], [2, 14]),
+        *every(["mma", "mma-64"], [0.02, 1, 1.2, 9.4], ["lower", "upper"], [None]),
+        *[("wgmma", 9.4, "lower", 14), ("wgmma", 4.3, "upper", 2)],
     ],
 )
-def test_squares_of_a_triangle(calls, kernel, n, triangle, blocks):
+def test_squares_of_a_triangle(calls, name, sides, triangle, blocks):
+    kernel, side = KERNELS[name], KERNELS[name].side
+    n = int(sides * side)
     x, y = planes(n, 16, 7), planes(n, 16, 8)
-    side = 256 if kernel == "products" else 128
     squares = np.kron(np.tri(-(-n // side), dtype=bool), np.ones((side, side), bool))
     wanted = (squares if triangle == "lower" else squares.T)[:n, :n]
     with guarded(shape_of(n, n), np.int8) as whole:
         residues, before = whole[:, :, :n], whole[:, :, :n].copy()
-        jobs = JOBS if n < 1000 else JOBS[:1]
+        jobs = JOBS if sides < 2 else JOBS[:1]
         given = {"blocks": blocks, "triangle": triangle, "jobs": jobs}
         multiply(calls, kernel, x, y, n, n, whole, **given)
         for _, _, q in jobs:
@@ -164,6 +175,7 @@ def test_squares_of_a_triangle(calls, kernel, n, triangle, blocks):
             assert (residues[q] == before[q])[~wanted].all()
 
 
+@of_each("wgmma", "mma", "mma-64")
 def test_a_stack_of_matrices(calls, kernel):
     m, n, k, stack = 70, 130, 16, 3
     x, y = planes(stack * 128, k, 9), planes(stack * 192, k, 10)
@@ -179,7 +191,8 @@ def test_a_stack_of_matrices(calls, kernel):
                 assert (found == expected(*own, m, n, q)).all()
 
 
-def test_nothing_is_read_past_the_planes(calls):
+@of_each("mma", "mma-64", "mma-75")
+def test_nothing_is_read_past_the_planes(calls, kernel):
     shape = 6, 64, 128
     size = int(np.prod(shape))
     memory = mmap.mmap(-1, size + mmap.PAGESIZE)
@@ -192,13 +205,14 @@ def test_nothing_is_read_past_the_planes(calls):
     x = whole[:size].view(np.int8).reshape(shape)
     x[...] = planes(64, 128, 11)
     with guarded(shape_of(64, 64), np.int8) as residues:
-        multiply(calls, "products_mma", x, x, 64, 64, residues, jobs=[(5, 5, 5)])
+        multiply(calls, kernel, x, x, 64, 64, residues, jobs=[(5, 5, 5)])
         exact = x[5].astype(np.int64) @ x[5].astype(np.int64).T
         p = SYSTEM.products[5].p
         assert (residues[5] == (exact + p // 2) % p - p // 2).all()
 
 
 # Beyond 2^17 the sums would not fit 32 bits.
+@of_each("wgmma", "mma")
 @pytest.mark.parametrize("k", [65536, 65552, (1 << 17) + 144])
 def test_sums_of_long_k_are_reduced_in_between(calls, kernel, k):
     x, y = planes(2, k, 5), planes(2, k, 6)
@@ -277,17 +291,31 @@ def test_numbers_agree_with_the_text():
         int(found[name])
         for name in ("STAGES", "TILE_ROWS", "TILE_K", "BLOCK_M", "BLOCK_N", "CLUSTER")
     )
-    assert launcher._SHARED_BYTES["wgmma"] == stages * 3 * rows * k + 1024
-    assert cluster * block_m == block_n == launcher._SIDES["wgmma"]
-    assert (k, 128 + 2 * 128) == (hopper.LINE, launcher._THREADS["wgmma"])
-    assert f"__launch_bounds__({128 + 2 * 128}, 1)" in text
-    text = source_of(module_for("products_mma"))
-    found = dict(re.findall(r"^#define (\w+) (\d+)", text, re.MULTILINE))
-    side, threads, stages, k = (
-        int(found[name]) for name in ("SIDE", "THREADS", "STAGES", "TILE_K")
-    )
-    # No more than a launch may have without asking for it.
-    assert launcher._SHARED_BYTES["mma"] == stages * 2 * side * k <= 48 << 10
-    assert (side, threads) == (launcher._SIDES["mma"], launcher._THREADS["mma"])
-    assert hopper.LINE % k == 0
-    assert f"__launch_bounds__({threads}, 2)" in text
+    assert stages * 3 * rows * k + 1024 == HOPPER.shared
+    assert cluster * block_m == block_n == HOPPER.side
+    assert (k, 128 + 2 * 128) == (hopper.LINE, HOPPER.threads)
+    assert f"__launch_bounds__({HOPPER.threads}, 1)" in text
+    text = source_of(MMA.module)
+    (k,) = re.findall(r"^#define TILE_K (\d+)", text, re.MULTILINE)
+    assert hopper.LINE % int(k) == 0
+    assert f"__launch_bounds__({MMA.threads}, 2)" in text
+
+
+@pytest.mark.parametrize(
+    ("kernels", "m", "n", "products", "expected"),
+    [
+        *[(("mma",), n, n, 32, SMALL) for n in (1, 64, 128)],
+        *[(("mma",), n, n, 32, MMA) for n in (256, 512, 1000, 8192)],
+        *[(("mma",), 64, 8192, 32, SMALL), (("mma",), 128, 8192, 32, MMA)],
+        *[(("mma",), n, n, 32 * 256, SMALL) for n in (64, 150)],
+        *[(("mma",), n, n, 32 * 256, MMA) for n in (100, 128, 200)],
+        *[(("wgmma", "mma"), n, n, 32, SMALL) for n in (1, 64, 128)],
+        *[(("wgmma", "mma"), n, n, 32, HOPPER) for n in (129, 256, 1024, 8192)],
+        *[(("wgmma", "mma"), n, n, 32 * 256, SMALL) for n in (1, 64)],
+        *[(("wgmma", "mma"), n, n, 32 * 256, MMA) for n in (65, 128)],
+        *[(("wgmma", "mma"), n, n, 32 * 256, HOPPER) for n in (129, 256)],
+    ],
+)
+def test_squares_suit_the_matrices(kernels, m, n, products, expected):
+    given = m, n, "full", products
+    assert launcher.choose_squares(kernels, 132, *given) is expected

@@ -6,6 +6,7 @@ import dask
 import numpy as np
 import pytest
 
+from tests.gpu.ways import take
 from tests.support.bits import same_bits
 from tests.support.cuda.host_device import FUSED_OR_NOT, launches_of_products
 from tests.support.pipeline import add_both_ways, dtype_for, run_stages
@@ -58,8 +59,10 @@ def test_residues_of_a_stack_are_added(engine, hermitian, monkeypatch):
         assert (found == expected)[..., :n].all()
 
 
+@pytest.mark.parametrize("way", ["wgmma", "mma"])
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])
-def test_products_are_those_of_gemm(cuda, dtype):
+def test_products_are_those_of_gemm(cuda, way, dtype, monkeypatch):
+    take(way, cuda.device.capability(), monkeypatch)
     a, c = random_stack((3,), 9, 5, dtype, 1), random_stack((3,), 9, 4, dtype, 3)
     b = np.ascontiguousarray(random_stack((3,), 4, 5, dtype, 2)).swapaxes(1, 2)
     a[0, 1, 2], b[-1, 0, 1] = np.nan, -np.inf

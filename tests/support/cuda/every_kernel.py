@@ -8,6 +8,7 @@ import numpy as np
 
 import twom_dist as td
 from tests.support.strategies import random_matrix
+from twom_dist.kernels.cuda.products import SQUARES
 from twom_dist.kernels.cuda.sources import FAMILIES, kernel_names
 from twom_dist.kernels.cuda.tuning import Tuning
 from twom_dist.moduli import residue_system
@@ -18,8 +19,8 @@ Call = tuple[Callable[..., Any], list[np.ndarray], dict[str, Any]]
 def kernels_of(own: Tuning) -> set[str]:
     """Name the kernels that one way of multiplying needs."""
     others = {"requantise", "combine"} if own.fused else {"spread", "join"}
-    others |= {"products", "products_mma"}
-    others -= {{"wgmma": "products", "mma": "products_mma"}.get(own.products)}
+    others |= {s.module.family for name in SQUARES for s in SQUARES[name]}
+    others -= {s.module.family for name in own.products for s in SQUARES[name]}
     if own.element == "int8":
         others |= {"widen"}
     return {name for family in FAMILIES for name in kernel_names(family)} - others

@@ -65,10 +65,9 @@ def _multiply(x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
 
 
 def launches_of_products(device: Any) -> list[str]:
-    """Name what a device launches in order to multiply and reduce."""
-    names = {"wgmma": ["products"], "mma": ["products_mma"]}
-    own = tuning_for(device.capability()).products
-    return names.get(own, ["multiply_int8", "requantise"])
+    """Name what a device has launched in order to multiply and reduce."""
+    names = {"products", "products_mma", "multiply_int8", "requantise"}
+    return [name for name in dict.fromkeys(device.launched) if name in names]
 
 
 class HostDevice:

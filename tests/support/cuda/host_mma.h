@@ -1,5 +1,6 @@
-// mma.cuh on the host. Copies of odd threads arrive at once and those of even ones when
-// they are waited for: whatever is read too early or overwritten too early is seen.
+// mma.cuh on the host. Copies of odd threads arrive at once, as all of Turing's do, and
+// those of even ones when they are waited for: whatever is read too early or overwritten
+// too early is seen.
 #define LARGEST_SHARED 49152
 alignas(128) static uint8 shared[LARGEST_SHARED];
 
@@ -14,7 +15,10 @@ static Copy copies[LARGEST_BLOCK][GROUPS_UNDER_WAY][LARGEST_GROUP];
 static int32 copied[LARGEST_BLOCK][GROUPS_UNDER_WAY];
 static uint32 committed[LARGEST_BLOCK], arrived[LARGEST_BLOCK];
 
-static uint32 shared_memory() { return 0; }
+template <int32 BYTES> static uint32 shared_memory() {
+  static_assert(BYTES <= LARGEST_SHARED, "more than a kernel may have");
+  return 0;
+}
 
 static void arrive(const Copy& copy) {
   memset(shared + copy.target, 0, 16);
@@ -26,6 +30,9 @@ static void copy_async(uint32 target, const int8* source, int32 bytes) {
   if (bytes && (unsigned long)source % 16) undefined_line = __LINE__;
   uint32 t = threadIdx.x, group = committed[t] % GROUPS_UNDER_WAY;
   Copy copy = {target, source, bytes};
+#ifdef TURING
+  return arrive(copy);
+#endif
   if (t % 2) return arrive(copy);
   copies[t][group][copied[t][group]++] = copy;
 }
@@ -44,60 +51,53 @@ template <int32 LATEST> static void wait_for_copies() {
   }
 }
 
-// Also checks that the rows of a matrix lie in different banks.
-template <class Address>
-static void load_matrices(uint32 (&word)[4], Address address) {
-  int32 lane = threadIdx.x & 31;
-  for (int32 i = 0; i < 4; ++i) {
-    uint32 row = address(8 * i + (lane >> 2));
-    memcpy(&word[i], shared + row + 4 * (lane & 3), 4);
-    uint32 banks = 0;
-    for (int32 l = 0; l < 8; ++l) banks |= 1u << (address(8 * i + l) / 16 % 8);
-    if (row % 16 || row >= LARGEST_SHARED || banks != 255) undefined_line = __LINE__;
-  }
-}
+// The registers of all lanes, as the PTX ISA lays them out for ldmatrix and, alike, for
+// operands of mma.sync: a register has four bytes, from 4 t on, of a matrix's row g; g and
+// t are a lane's number by 4 and modulo 4.
+struct Matrices {
+  int8 row[4][8][16];
+};
 
-// The fragments of every lane, as the PTX ISA lays them out for m16n8k32 of 8-bit
-// integers: a register of X has the bytes 4 t, ... of row g, then of row g + 8, then both
-// 16 bytes further; one of Y the bytes 4 t, ... of column g, then 16 bytes further; g and
-// t are a lane's number by 4 and modulo 4. A lane has the sums of rows g and g + 8 and of
-// columns 2 t and 2 t + 1.
-static uint32 fragments[LARGEST_BLOCK][2][4][4];
+// Also checks that the rows of a matrix lie in different banks.
+template <class Address> static Matrices load_matrices(Address address) {
+  Matrices x;
+  for (int32 i = 0; i < 4; ++i) {
+    uint32 banks = 0;
+    for (int32 g = 0; g < 8; ++g) {
+      uint32 row = address(8 * i + g);
+      if (row % 16 || row >= LARGEST_SHARED) undefined_line = __LINE__;
+      memcpy(x.row[i][g], shared + row, 16);
+      banks |= 1u << (row / 16 % 8);
+    }
+    if (banks != 255) undefined_line = __LINE__;
+  }
+  return x;
+}
 
 __attribute__((optimize("O3"))) static int32 dot(const int8* a, const int8* b) {
   int32 sum = 0;
-  for (int32 k = 0; k < 32; ++k) sum += a[k] * b[k];
+  for (int32 k = 0; k < 16; ++k) sum += a[k] * b[k];
   return sum;
 }
 
-__attribute__((no_sanitize("undefined"), optimize("O3"))) static void multiply_part(
-    int32 (&d)[128], const uint32 (&x)[4][4], const uint32 (&y)[4][4]) {
-  int32 lane = threadIdx.x & 31, first = threadIdx.x - lane, g = lane >> 2, t = lane & 3;
-  memcpy(fragments[threadIdx.x][0], x, sizeof x);
-  memcpy(fragments[threadIdx.x][1], y, sizeof y);
-  __syncwarp();
-  alignas(32) int8 rows[8][32], columns[16][32];
-  for (int32 part = 0; part < 8; ++part) {
-    for (int32 i = 0; i < 4; ++i) {
-      for (int32 half = 0; half < 2; ++half) {
-        uint32 word = fragments[first + 4 * g + (part & 3)][0][i][2 * (part >> 2) + half];
-        memcpy(rows[2 * i + half] + 4 * part, &word, 4);
-      }
-    }
-    for (int32 j = 0; j < 8; ++j) {
-      for (int32 b = 0; b < 2; ++b) {
-        int32 other = first + 4 * (2 * t + b) + (part & 3);
-        uint32 word = fragments[other][1][j >> 1][2 * (j & 1) + (part >> 2)];
-        memcpy(columns[2 * j + b] + 4 * part, &word, 4);
-      }
-    }
-  }
-  __syncwarp();
-  for (int32 r = 0; r < 8; ++r) {
-    for (int32 c = 0; c < 16; ++c) {
-      int32 place = 32 * (r >> 1) + 4 * (c >> 1) + 2 * (r & 1) + (c & 1);
-      int32 sum = dot(rows[r], columns[c]);
-      if (__builtin_add_overflow(d[place], sum, &d[place])) undefined_line = __LINE__;
-    }
+static void add(int32& sum, int32 value) {
+  if (__builtin_add_overflow(sum, value, &sum)) undefined_line = __LINE__;
+}
+
+// m8n8k16: a lane has the sums of row g and of columns 2 t and 2 t + 1.
+static void multiply_eighth(int32* d, const Matrices& x, int32 i, const Matrices& y,
+                            int32 j) {
+  int32 g = threadIdx.x >> 2 & 7, t = threadIdx.x & 3;
+  for (int32 b = 0; b < 2; ++b) add(d[b], dot(x.row[i][g], y.row[j][2 * t + b]));
+}
+
+// m16n8k32: registers of X have row g, then row g + 8, then both 16 bytes further; those
+// of Y column g, then 16 bytes further. A lane has the sums of rows g and g + 8.
+static void multiply_whole(int32* d, const Matrices& x, const Matrices& y, int32 j) {
+  int32 g = threadIdx.x >> 2 & 7, t = threadIdx.x & 3;
+  for (int32 i = 0; i < 4; ++i) {
+    const int8 *row = x.row[i >> 1][g], *further = x.row[2 + (i >> 1)][g];
+    int32 column = 2 * t + (i & 1);
+    add(d[i], dot(row, y.row[j][column]) + dot(further, y.row[j + 1][column]));
   }
 }

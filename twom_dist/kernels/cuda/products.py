@@ -6,7 +6,7 @@ launch has whole waves of them, so that no multiprocessor is idle at its end.
 
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,20 +16,63 @@ from . import tables, tuning
 from .encoded import CudaEncoded
 from .hopper import LINE, ROW_GROUP
 from .launch import Device, remember, size_args, triangle_arg
-from .sources import module_for
+from .sources import Module, module_for
 
-# The side of what a cluster of two blocks of products.cu makes, or a block of
-# products_mma.cu; and threads of a block.
-_SIDES: dict[tuning.Products, int] = {"wgmma": 256, "mma": 128}
 _PARTS: tuple[Uplo, Uplo] = ("full", "lower")
-_THREADS: dict[tuning.Products, int] = {"wgmma": 384, "mma": 128}
-# Squares that a multiprocessor makes at a time.
-_AT_A_TIME: dict[tuning.Products, float] = {"wgmma": 0.5, "mma": 2}
-# Stages of tiles; those of ring.cuh are aligned besides.
-_SHARED_BYTES: dict[tuning.Products, int] = {
-    "wgmma": 4 * 3 * 128 * 128 + 1024,
-    "mma": 3 * 2 * 128 * 64,
-}
+
+
+class Squares(NamedTuple):
+    """The squares of residues that a kernel makes.
+
+    `shared`: bytes that a block asks for; `blocks`: those that share a square;
+    `resident`: squares that a multiprocessor makes at a time.
+    """
+
+    module: Module
+    side: int
+    threads: int
+    resident: float
+    shared: int = 0
+    blocks: int = 1
+
+
+# Stages of ring.cuh, which are aligned besides.
+_WGMMA = Squares(module_for("products"), 256, 384, 0.5, 4 * 3 * 128 * 128 + 1024, 2)
+_MMA = [
+    Squares(module_for("products_mma", side=side), side, side, resident)
+    for side, resident in ((128, 2), (64, 4))
+]
+SQUARES: dict[tuning.Products, list[Squares]] = {"wgmma": [_WGMMA], "mma": _MMA}
+
+
+@remember
+def choose_squares(
+    kernels: tuple[tuning.Products, ...],
+    multiprocessors: int,
+    m: int,
+    n: int,
+    triangle: Uplo,
+    products: int,
+) -> Squares:
+    """Choose the squares that take the least time: waves of blocks, and their times.
+
+    Small ones where larger ones would be empty for the most part, or too few.
+    """
+
+    def time(own: Squares) -> int:
+        blocks = own.blocks * products * _count_squares(m, n, triangle, own.side)
+        return -(-blocks // multiprocessors) * tuning.BLOCK_TIMES[own.side]
+
+    return min((own for name in kernels for own in SQUARES[name]), key=time)
+
+
+def _squares_of(
+    device: Device, shape: tuple[int, int], triangle: Uplo, products: int
+) -> Squares:
+    """Choose those of so many products on a device."""
+    kernels = tuning.tuning_for(device.capability()).products
+    given = device.multiprocessors(), *shape, triangle, products
+    return choose_squares(kernels, *given)
 
 
 def multiply_fused(
@@ -66,11 +109,11 @@ def launch_products(
 
     `count`: matrices of a stack, one below the other in each plane.
     """
-    own = tuning.tuning_for(device.capability()).products
+    squares = _squares_of(device, shape, triangle, count * len(jobs))
     rows = x.shape[1] // count, y.shape[1] // count
-    squares = count * len(jobs) * _count_squares(*shape, triangle, _SIDES[own])
+    total = count * len(jobs) * _count_squares(*shape, triangle, squares.side)
     planes: tuple[Any, ...] = x, y
-    if own == "wgmma":
+    if squares is _WGMMA:
         planes = tuple(device.map_planes(device.address(t), t.shape) for t in planes)
         sizes = _count_args(*rows, x.shape[2])
     else:
@@ -81,23 +124,22 @@ def launch_products(
         *(before, residues, *size_args(residues.strides[-2], residues.strides[0])),
         *(triangle_arg(triangle), np.int32(count)),
     )
-    name = "products" if own == "wgmma" else "products_mma"
-    wave = int(device.multiprocessors() * _AT_A_TIME[own])
-    waves = _count_waves(own, x.shape[2])
-    for first in range(0, squares, waves * wave):
-        end = min(squares, first + waves * wave)
+    wave = int(device.multiprocessors() * squares.resident)
+    waves = _count_waves(squares, x.shape[2])
+    for first in range(0, total, waves * wave):
+        end = min(total, first + waves * wave)
         blocks, part = end - first, size_args(first)
-        if own == "wgmma":
+        if squares is _WGMMA:
             blocks, part = 2 * min(blocks, wave), size_args(first, end)
-        given = (blocks, 1, 1), (_THREADS[own], 1, 1), (*args, *part)
-        device.launch(module_for(name), name, *given, _SHARED_BYTES[own])
+        given = (blocks, 1, 1), (squares.threads, 1, 1), (*args, *part), squares.shared
+        device.launch(squares.module, squares.module.family, *given)
 
 
-def _count_waves(own: tuning.Products, k_padded: int) -> int:
+def _count_waves(squares: Squares, k_padded: int) -> int:
     """Count the squares, one after the other, that a launch may take."""
-    square = 2 * _SIDES[own] ** 2 * k_padded
-    most = tuning.LAUNCH_OPERATIONS[own] / _AT_A_TIME[own]
-    return max(1, int(most / square))
+    kind: tuning.Products = "wgmma" if squares is _WGMMA else "mma"
+    each = 2 * squares.side**2 * k_padded * squares.resident
+    return max(1, int(tuning.LAUNCH_OPERATIONS[kind] / each))
 
 
 @remember
@@ -113,16 +155,14 @@ def _count_squares(m: int, n: int, triangle: Uplo, side: int) -> int:
     return rows * columns if triangle == "full" else rows * (rows + 1) // 2
 
 
-def deriving_pays(
-    products: tuning.Products, system: ResidueSystem, n: int, k: int
-) -> bool:
+def deriving_pays(device: Device, system: ResidueSystem, n: int, k: int) -> bool:
     """Tell whether deriving products of ``X X^H`` from others pays.
 
     Instead of one triangle of all products the others are multiplied in full: where
     2M needs no squares beyond half, a triangle has those of its diagonal.
     """
     own, count = system.num_hermitian_products, system.num_products
-    side = _SIDES[products]
+    side = _squares_of(device, (n, n), "lower", count).side
     whole, half = (_count_squares(n, n, part, side) for part in _PARTS)
     derived = (count - own) * whole * tuning.DERIVED_K
     return derived + own * whole * k < count * half * k

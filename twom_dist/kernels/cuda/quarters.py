@@ -56,7 +56,7 @@ def choose_levels(device: Device, system: ResidueSystem, shape: Shape) -> int:
     tuned = tuning.tuning_for(device.capability())
     levels = 0
     if tuned.fused:
-        crossovers = tuning.CROSSOVERS[tuned.products]
+        crossovers = tuning.CROSSOVERS[tuned.products[0]]
         levels = winograd.choose_levels(shape, grain, crossovers)
     if levels == 0:
         return 0

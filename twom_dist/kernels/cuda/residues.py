@@ -26,12 +26,13 @@ def multiply_planes(
     written; the others as there, and nothing empty.
     """
     m, n, k = left.rows, right.rows, left.k
-    kind = tuning.tuning_for(device.capability()).products
-    fused = kind != "cublas"
+    fused = tuning.tuning_for(device.capability()).fused
     levels = 0 if left.stack else choose_levels(device, system, (m, n, k))
     if fused and hermitian and triangle != "full":
         # Nothing can be derived of sums that were made of one triangle.
-        hermitian = before is None and (levels > 0 or deriving_pays(kind, system, n, k))
+        hermitian = before is None and (
+            levels > 0 or deriving_pays(device, system, n, k)
+        )
     own = tables.own_products(system, hermitian)
     args = (device, left, right, system, residues, own, before)
     wanted = "full" if hermitian else triangle

@@ -35,7 +35,7 @@ FAMILIES = (
     "tile",
 )
 # Those whose operands have one type: one module for all dtypes.
-INTEGER_FAMILIES = ("bounds", "requantise", "products", "products_mma", "combine")
+INTEGER_FAMILIES = ("bounds", "requantise", "products", "combine")
 # Those whose text begins with a residue system: one module for each.
 _CONSTANTS = {
     "encode": encode_constants,
@@ -44,11 +44,10 @@ _CONSTANTS = {
 }
 # Those that may shift columns: two modules of each, since most products shift none.
 SHIFTED_FAMILIES = ("norms", "encode", "scale_and_encode")
-# Those written for Hopper's own instructions: sm_90a and no other; those that Turing
-# lacks; those whose blocks take shared memory of a size that a launch says.
+# Those written for Hopper's own instructions: sm_90a and no other; those whose blocks
+# take shared memory of a size that a launch says.
 HOPPER_FAMILIES = ("products",)
-AMPERE_FAMILIES = ("products_mma",)
-DYNAMIC_FAMILIES = ("products", "products_mma", "scale_and_encode")
+DYNAMIC_FAMILIES = ("products", "scale_and_encode")
 
 _INCLUDE = re.compile(r'^#include "([\w.]+)"\n', re.MULTILINE)
 _KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(')
@@ -92,6 +91,7 @@ def module_for(
     system: ResidueSystem | None = None,
     words: int = 1,
     levels: int = 1,
+    side: int = 128,
     integer: bool = False,
     shifted: bool = False,
 ) -> Module:
@@ -109,6 +109,8 @@ def module_for(
         Of a result; used by "decode" alone.
     levels : {1, 2}
         Of "winograd".
+    side : {64, 128}
+        Of the squares of "products_mma".
     integer : bool
         Whether the digits of "decode" are integers.
     shifted : bool
@@ -128,6 +130,8 @@ def module_for(
         return Module(family)
     if family == "winograd":
         return Module(family, tuple(_winograd_macros(levels).items()))
+    if family == "products_mma":
+        return Module(family, (("SIDE", str(side)),))
     given = np.dtype(dtype)
     macros = {
         "REAL": "float" if given in (np.float32, np.complex64) else "double",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Element = Literal["int8", "float16"]
-Products = Literal["wgmma", "mma", "cublas"]
+Products = Literal["wgmma", "mma"]
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,9 @@ class Tuning:
     ----------
     sums_bytes : int
         Sums of one cuBLAS call, which the requantisation reads back.
-    products : {"wgmma", "mma", "cublas"}
-        What multiplies: products.cu, products_mma.cu, or cuBLAS and requantise.cu.
+    products : tuple of {"wgmma", "mma"}
+        What multiplies and reduces, products.cu or products_mma.cu, that of large
+        matrices first; cuBLAS and requantise.cu do if there is none.
     element : {"int8", "float16"}
         What cuBLAS multiplies: sums are int32, or float32.
     integer_sums : bool
@@ -24,14 +25,14 @@ class Tuning:
     """
 
     sums_bytes: int
-    products: Products = "cublas"
+    products: tuple[Products, ...] = ()
     element: Element = "int8"
     integer_sums: bool = False
 
     @property
     def fused(self) -> bool:
         """Tell whether one kernel multiplies and reduces."""
-        return self.products != "cublas"
+        return bool(self.products)
 
 
 # By compute capability. 90 on an H200: 128 MB of sums gave the shortest products of
@@ -40,19 +41,19 @@ class Tuning:
 # 96 MB of the largest chips) where that leaves some 256 tiles of 128 x 256. The tensor
 # cores of 103 (B300) take int8 at a thirtieth of the rate of 100, float16 at the same;
 # 110 is as 100. products_mma.cu by arithmetic as well: where mma.sync has the full rate
-# of the tensor cores, it spares 9 bytes a residue. 75 lacks its copies, 100 to 110
-# that rate. A multiprocessor of 75, 86, 89, 103 and 120 has 2 double units, and 64 for
+# of the tensor cores, it spares 9 bytes a residue; 90 has half of that rate, 100 to 110
+# far less. A multiprocessor of 75, 86, 89, 103 and 120 has 2 double units, and 64 for
 # integers.
 BY_CAPABILITY = {
-    75: Tuning(sums_bytes=8 << 20, integer_sums=True),
-    80: Tuning(sums_bytes=32 << 20, products="mma"),
-    86: Tuning(sums_bytes=8 << 20, products="mma", integer_sums=True),
-    89: Tuning(sums_bytes=32 << 20, products="mma", integer_sums=True),
-    90: Tuning(sums_bytes=128 << 20, products="wgmma"),
+    75: Tuning(sums_bytes=8 << 20, products=("mma",), integer_sums=True),
+    80: Tuning(sums_bytes=32 << 20, products=("mma",)),
+    86: Tuning(sums_bytes=8 << 20, products=("mma",), integer_sums=True),
+    89: Tuning(sums_bytes=32 << 20, products=("mma",), integer_sums=True),
+    90: Tuning(sums_bytes=128 << 20, products=("wgmma", "mma")),
     100: Tuning(sums_bytes=64 << 20),
     103: Tuning(sums_bytes=64 << 20, element="float16", integer_sums=True),
     110: Tuning(sums_bytes=64 << 20),
-    120: Tuning(sums_bytes=48 << 20, products="mma", integer_sums=True),
+    120: Tuning(sums_bytes=48 << 20, products=("mma",), integer_sums=True),
 }
 
 
@@ -71,6 +72,12 @@ def tuning_for(capability: int) -> Tuning:
     known = [t for t in BY_CAPABILITY if t <= capability]
     return BY_CAPABILITY[max(known, default=min(BY_CAPABILITY))]
 
+
+# What a block takes, by the side of the squares that are made: of 128 x 256 on Hopper,
+# of 128 x 128, of 64 x 64. By arithmetic, not measured: that of 64 waits for the shared
+# memory of an A100, and one of Hopper's, at twice the rate of mma.sync, would take 3.
+# With 2 it gives way where half as much again is expected.
+BLOCK_TIMES = {256: 2, 128: 3, 64: 1}
 
 # Elements along k that one thread reduces in the norm pass, before its one atomic. Both
 # passes over 4096 x 4096, rows along memory, on an H200: 267 us for 8, 217 for 32, 192
