@@ -1,4 +1,4 @@
-"""Scripts of small products: the bits of the first call, wherever arrays lie."""
+"""Scripts of products: the bits of the first call, wherever arrays lie."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ from tests.support.cuda.on_cpu import on_cpu
 from tests.support.expect import raises
 from tests.support.strategies import random_matrix
 from twom_dist.errors import PlanError
-from twom_dist.kernels.cuda.scripts import Script, Scripts
+from twom_dist.kernels.cuda.scripts import Recorder, Script, Scripts
 from twom_dist.run import recipes
 
 
@@ -59,6 +59,7 @@ CALLS = {
     ),
     "real": lambda s: (td.gemm, (fresh(s, dtype="float64"),) * 2, {"op_b": "T"}),
     "herk": lambda s: (td.herk, (fresh(s),), {"uplo": "lower"}),
+    "derived": lambda s: (td.herk, (fresh(s, k=400),), {}),
     "syrk": lambda s: (td.syrk, (fresh(s, dtype="complex64"),), {"alpha": 3}),
     "equilibrated": lambda s: (
         td.gemm,
@@ -156,6 +157,13 @@ def test_a_launch_of_an_array_that_nobody_knows_leaves_no_script(cuda, runs):
     finally:
         engine.multiply_at_once = multiply
     assert not runs
+
+
+def test_memory_beside_a_result_and_its_slab_leaves_no_script(engine):
+    recorder = Recorder(engine.device, {})
+    for made in (True, False):
+        recorder.empty((3, 4), np.int8)
+        assert (recorder.script is not None) == made
 
 
 # --- recipes: calls that are posed once ---------------------------------------------

@@ -88,7 +88,10 @@ class CudaEngine(CudaLook):
         limit = available_bytes(self.device, needed)
         limits = fit_tiles(system, shape, limit, sums, update, element)
         tile = limits.mb, limits.nb, limits.kb
-        whole = not two and tile == shape and fits(self.device, limits.kb)
+        # Planes stay until the result is made, at most 16 bytes an entry.
+        whole = not two and tile == shape
+        whole = whole and needed + 16 * limits.mb * limits.nb <= limit
+        whole = whole and fits(self.device, limits.kb)
         if whole and choose_levels(self.device, system, shape) == 0:
             steady = needed <= unasked_bytes(self.device)
             own = self.multiply_at_once
