@@ -11,6 +11,7 @@ from harness import Report
 
 from twom_dist.kernels.cuda.at_once import fits
 from twom_dist.kernels.cuda.device import CudaDevice
+from twom_dist.moduli import residue_system
 
 try:
     import torch
@@ -74,7 +75,8 @@ def find_floors(
     Operands whose rows fit shared memory are read once, as they are encoded.
     """
     m, n, k = shape
-    reads = 0 if fits(CudaDevice(), k) else 2
+    system = residue_system("2m", moduli)
+    reads = 0 if fits(CudaDevice(), system, k) else 2
     inputs, planes = (m if update else m + n) * k, 2 * moduli
     entries = m * n / 2 if update else m * n
     rates = ceilings["bytes"] / 1e3, ceilings["int8"] / 1e3

@@ -185,7 +185,7 @@ def test_other_products_go_through_their_stages(cuda, monkeypatch):
     workspace = {"twom-dist.workspace-bytes": 1_000_000}
     long = random_matrix(20, 301, "complex128", 1.0, 2)
     fits = "twom_dist.kernels.cuda.engine.fits"
-    monkeypatch.setattr(fits, lambda _, k: k <= 300)
+    monkeypatch.setattr(fits, lambda _, system, k: k <= 300)
     for routine, matrices, options, settings in (
         (td.twofold.gemm, (A, A), {}, {}),
         (td.twofold.gemm, (A, A), {"accuracy": "normwise"}, {}),

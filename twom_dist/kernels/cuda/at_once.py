@@ -30,7 +30,6 @@ from .sources import module_for
 # memory that a block takes beside: two words a thread, and what CUDA reserves.
 _GROUPS, _BESIDE = 4 * 256, 2 * 8 * 256 + 1024
 _SECTOR = 32
-_LARGEST_ITEM = 16
 
 _ABSENT = (
     None,
@@ -173,9 +172,10 @@ def rows_of_block(
         rows //= 2
 
 
-def fits(device: Device, k: int) -> bool:
-    """Tell whether a block can keep a row of any dtype."""
-    return _LARGEST_ITEM * align(k, LINE) + _BESIDE <= device.shared_bytes()
+def fits(device: Device, system: ResidueSystem, k: int) -> bool:
+    """Tell whether a block can keep a row in double precision."""
+    itemsize = 8 * len(system.weights)
+    return itemsize * align(k, LINE) + _BESIDE <= device.shared_bytes()
 
 
 @remember

@@ -91,7 +91,7 @@ class CudaEngine(CudaLook):
         # Planes stay until the result is made, at most 16 bytes an entry.
         whole = not two and tile == shape
         whole = whole and needed + 16 * limits.mb * limits.nb <= limit
-        whole = whole and fits(self.device, limits.kb)
+        whole = whole and fits(self.device, system, limits.kb)
         if whole and choose_levels(self.device, system, shape) == 0:
             steady = needed <= unasked_bytes(self.device)
             own = self.multiply_at_once
