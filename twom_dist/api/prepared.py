@@ -113,7 +113,8 @@ class Product:
             remedy = "Give num_moduli, accuracy='normwise' or a number"
             raise PlanError(text, f"{remedy}, and equilibrate=False", "graph")
         self._own: OwnMemory | None = None
-        self._graphs: Graphs | None = None
+        # Streams, events and graphs belong to a device.
+        self._graphs: dict[int, Graphs] = {}
 
     def __call__(self, A: Any, B: Any = None, C: Any = None, *, out: Any = None) -> Any:
         """Compute the routine of these matrices, into `out` if that is given.
@@ -135,9 +136,10 @@ class Product:
         with self._memory(A):
             if not self._graph or out is None or family_of(out) == "numpy":
                 return give_back(compute())
-            if self._graphs is None:
-                self._graphs = Graphs()
-            self._graphs.run(_places(A, B, C, out), compute)
+            graphs = self._graphs.get(out.device.id)
+            if graphs is None:
+                graphs = self._graphs.setdefault(out.device.id, Graphs())
+            graphs.run(_places(A, B, C, out), compute)
             return give_back(out)
 
     def _check(self, name: str, x: Any) -> Any:

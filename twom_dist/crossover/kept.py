@@ -12,6 +12,7 @@ from importlib import import_module
 from math import inf
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from ..config import text_setting
 from .chips import Chip
@@ -59,9 +60,13 @@ def write(chip: Chip, date: str, sizes: dict[str, float], measured: Any) -> Path
         "measured": measured,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}")
-    partial.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
-    os.replace(partial, path)
+    # Two threads, or machines that share a home, may write at the same time.
+    partial = path.with_suffix(f".{uuid4().hex}")
+    try:
+        partial.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
     _read.cache_clear()
     return path
 

@@ -13,7 +13,7 @@ _MOST, _MOST_SEEN = 16, 1024
 
 
 class Graphs:
-    """The graphs of one object, which share its memory: each waits for the last one.
+    """The graphs of one object on a device, which share memory: each waits for another.
 
     The first call with some addresses runs as it is, the second one is captured.
     """
@@ -41,6 +41,15 @@ class Graphs:
 
     def _run(self, key: Hashable, compute: Callable[[], object], current: Any) -> None:
         current.wait_event(self._done)
+        try:
+            self._launch(key, compute, current)
+        finally:
+            # After an error as well: what was launched before it uses the same memory.
+            self._done.record(current)
+
+    def _launch(
+        self, key: Hashable, compute: Callable[[], object], current: Any
+    ) -> None:
         graph = self._graphs.get(key)
         if graph is not None:
             self._graphs.move_to_end(key)
@@ -52,7 +61,6 @@ class Graphs:
                 self._seen.clear()
             self._seen.add(key)
             compute()
-        self._done.record(current)
 
     def _capture(
         self, key: Hashable, compute: Callable[[], object], current: Any
@@ -60,12 +68,14 @@ class Graphs:
         """Compute once more on the own stream, which allocates there, and capture."""
         with self._stream as own:
             own.wait_event(current.record())
-            compute()
-            own.begin_capture()
             try:
                 compute()
+                own.begin_capture()
+                try:
+                    compute()
+                finally:
+                    graph = own.end_capture()
             finally:
-                graph = own.end_capture()
                 current.wait_event(own.record())
         self._graphs[key] = graph
         if len(self._graphs) > _MOST:

@@ -1,7 +1,9 @@
 """What method="auto" chooses, by sizes, dtypes and what else is asked for."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from math import inf
+from threading import Barrier
 
 import dask
 import dask.array as da
@@ -227,6 +229,19 @@ def test_what_cannot_be_used_is_as_if_it_were_not_there(folder, monkeypatch, spo
     kept._read.cache_clear()
     assert kept.read(chip) is None
     assert method_of((300,) * 3) == "blas"
+
+
+def test_threads_that_write_at_once_leave_one_whole_file(folder, monkeypatch):
+    chip, there = on(monkeypatch, "Some CPU"), Barrier(4)
+
+    def write(n):
+        there.wait()
+        return kept.write(chip, "2026-01-02", {"gemm complex128": float(n)}, [0] * n)
+
+    with ThreadPoolExecutor(4) as pool:
+        (path,) = {*pool.map(write, [1000] * 4)}
+    assert kept.read(chip)["sizes"] == {"gemm complex128": 1000}
+    assert [*folder.iterdir()] == [path]
 
 
 def test_without_a_home_nothing_was_measured():

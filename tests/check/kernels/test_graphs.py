@@ -1,7 +1,8 @@
 """Graphs of calls: their captures, replays and waits, on a stand-in for CuPy."""
 
 import sys
-from types import ModuleType
+from contextlib import nullcontext
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -142,6 +143,44 @@ def test_a_failed_capture_ends_and_is_raised(user):
     assert calls == [False, False, True]
     assert not kept._stream.is_capturing()
     assert not kept._graphs
+
+
+def test_after_an_error_nothing_runs_beside_what_was_launched_before_it(user):
+    """The user's stream waits for our own one, and the next call for both."""
+    kept, own = graphs.Graphs(), None
+
+    def compute():
+        Stream.current.call("half")
+        raise ZeroDivisionError
+
+    kept.run("here", lambda: None)
+    with pytest.raises(ZeroDivisionError):
+        kept.run("here", compute)
+    assert kept._stream.log == ["wait for user", "half"]
+    assert user.log[-1] == "wait for own"
+    for place in ("there", "elsewhere"):
+        with Stream(place) as other, pytest.raises(ZeroDivisionError):
+            kept.run(place, compute)
+        assert other.log == [f"wait for {own or 'user'}", "half"]
+        own = place
+
+
+def test_each_device_has_graphs_of_its_own(user, monkeypatch):
+    class Array:
+        def __init__(self, device):
+            self.shape, self.dtype, self.ndim = (4, 4), np.dtype(complex), 2
+            self.device, self.strides = SimpleNamespace(id=device), (64, 16)
+            self.data = SimpleNamespace(ptr=4096)
+
+    Array.__module__ = "cupy"
+    product = td.Product((4, 4), (4, 4), graph=True, num_moduli=8)
+    monkeypatch.setattr(product, "_memory", lambda x: nullcontext())
+    monkeypatch.setattr(prepared, "compute_arrays", lambda *x: Stream.current.call("?"))
+    for device in (0, 1, 0, 1, 0, 1):
+        product(Array(device), Array(device), out=Array(device))
+    assert [*product._graphs] == [0, 1]
+    assert [len(x._graphs) for x in product._graphs.values()] == [1, 1]
+    assert user.log.count(("replay", "?")) == 2
 
 
 def test_products_say_what_cannot_be_captured():
