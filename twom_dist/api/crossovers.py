@@ -1,6 +1,6 @@
 """Measuring from which size on products through int8 are faster on this machine."""
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -10,6 +10,8 @@ from math import inf, log
 from statistics import median
 from time import perf_counter
 from typing import Any
+
+import numpy as np
 
 from ..crossover import kept
 from ..crossover.chips import chip_of
@@ -21,18 +23,21 @@ from ..testing import random_matrix
 from ..typing import EngineName
 from . import gemm, updates
 
-# Sides of products, searched by halves; none whose product would take longer than this
-# many seconds, as the last one that lost tells.
+# Sides of products, searched by halves.
 SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
-LONGEST = 0.5
-# What a side is given: rounds of both, and seconds after which the rounds end.
-ROUNDS, SECONDS = 5, 0.3
-_COMPLEX, _REAL = ("complex128", "complex64"), ("float64", "float32")
+# Seconds for all kinds of products; one that needs less than its share leaves the rest
+# to the next ones. A machine on which two rounds of each kind take longer takes longer:
+# two cores that others kept busy, too, 19 to 22 s (AMD EPYC, Zen 2; a load of 8).
+SECONDS = 12.0
+# The most rounds of a side.
+ROUNDS = 5
+# Those that take most come last.
+_COMPLEX, _REAL = ("complex64", "complex128"), ("float32", "float64")
 KINDS = tuple(
     (routine, dtype)
     for dtypes, routines in (
-        (_COMPLEX, ("gemm", "herk", "syrk")),
         (_REAL, ("gemm", "syrk")),
+        (_COMPLEX, ("gemm", "herk", "syrk")),
     )
     for dtype in dtypes
     for routine in routines
@@ -73,8 +78,9 @@ class Crossovers:
 def tune(engine: EngineName = "auto") -> Crossovers:
     """Measure from which size on int8 is faster here, for method="auto".
 
-    Multiplies square random matrices by the default accuracy and natively,
-    in turns, with each routine and dtype, for up to a minute in all. The sizes are
+    Multiplies square random matrices by the default accuracy and natively, in turns,
+    with each routine and dtype, for 12 seconds in all, or more on a slow machine;
+    kernels that were never used are compiled before, for up to a minute. The sizes are
     kept for this chip in the folder of the setting ``twom-dist.crossovers``, by default
     ``~/.cache/twom-dist``, where "auto" finds them from now on; `explain` and `doctor`
     say so. Let nothing else run.
@@ -104,10 +110,12 @@ def tune(engine: EngineName = "auto") -> Crossovers:
         name = "cuda" if _has_gpu() else "cpu"
     get_engine(name)
     xp, wait = _library(name)
-    sizes, measured = {}, []
-    for routine, dtype in KINDS:
-        times = partial(_time, xp, wait, routine, dtype)
-        found = dict(_search(times))
+    sizes, measured, left = {}, [], SECONDS
+    for i, (routine, dtype) in enumerate(KINDS):
+        rounds = partial(_rounds, xp, wait, routine, dtype)
+        share = left / (len(KINDS) - i)
+        found, spent = _search(rounds, share)
+        left -= spent
         sizes[f"{routine} {dtype}"] = _crossing(found)
         measured += [
             {"routine": routine, "dtype": dtype, "n": n, "native": x, "int8": y}
@@ -136,22 +144,43 @@ def _library(engine: str) -> tuple[Any, Callable[[], object]]:
 
 
 Times = tuple[float, float]
+Rounds = Callable[[int], Iterator[Times]]
 
 
-def _search(times: Callable[[int], Times]) -> Iterator[tuple[int, Times]]:
-    """Measure sides in halves, and leave out those that would take too long."""
-    low, high = 0, len(SIDES)
+def _search(rounds: Rounds, seconds: float) -> tuple[dict[int, Times], float]:
+    """Measure sides in halves, but those that would take too long.
+
+    Returns the times of products, native and through int8, and the seconds that all
+    took: of the first side two rounds, others as long as the rest allows.
+    """
+    found: dict[int, Times] = {}
+    low, high, left = 0, len(SIDES), seconds
     while low < high:
         middle = (low + high) // 2
         n = SIDES[middle]
-        native, int8 = times(n)
-        yield n, (native, int8)
+        found[n], spent = _measure(rounds(n), left / 2)
+        left -= spent
+        native, int8 = found[n]
         if int8 <= native:
             high = middle
         else:
             low = middle + 1
-            longest = n * (LONGEST / max(native, int8)) ** (1 / 3)
-            high = min(high, bisect_left(SIDES, longest))
+            longest = n * (max(left, 0) / (2 * (native + int8))) ** (1 / 3)
+            high = min(high, bisect_right(SIDES, longest))
+    return found, seconds - left
+
+
+def _measure(rounds: Iterator[Times], seconds: float) -> tuple[Times, float]:
+    """Return medians of rounds, until some seconds are over, and what they took."""
+    # The first one finds no memory to reuse, and may compile, which does not count.
+    next(rounds)
+    taken = [next(rounds)]
+    spent = 2 * sum(taken[0])
+    while len(taken) < ROUNDS and spent + sum(taken[-1]) <= seconds:
+        taken.append(next(rounds))
+        spent += sum(taken[-1])
+    native, int8 = map(median, zip(*taken, strict=True))
+    return (native, int8), spent
 
 
 def _crossing(found: dict[int, Times]) -> float:
@@ -167,23 +196,21 @@ def _crossing(found: dict[int, Times]) -> float:
     return float(loses * (wins / loses) ** share / 3)
 
 
-def _time(
+def _rounds(
     xp: Any, wait: Callable[[], object], routine: str, dtype: str, n: int
-) -> Times:
-    """Return the medians of a native product and of one through int8."""
+) -> Iterator[Times]:
+    """Time a native product and one through int8, again and again."""
     count = 2 if routine == "gemm" else 1
-    given = [xp.asarray(random_matrix(n, n, dtype=dtype, seed=x)) for x in range(count)]
+    # A prime number of entries, over and over: all rows differ.
+    drawn = [random_matrix(1, 65537, dtype=dtype, seed=x) for x in range(count)]
+    given = [xp.asarray(np.resize(x, (n, n))) for x in drawn]
     call = _ROUTINES[routine]
-    seconds: dict[str, list[float]] = {"blas": [], "2m": []}
-    end = perf_counter() + SECONDS
-    # The first one of each finds no memory to reuse, and may compile.
-    for turn in range(ROUNDS + 1):
-        if turn > 2 and perf_counter() > end:
-            break
-        for method, taken in seconds.items():
+    while True:
+        seconds = []
+        for method in ("blas", "2m"):
             start = perf_counter()
             call(*given, method=method)
             wait()
-            taken.append(perf_counter() - start)
-    native, int8 = (median(taken[1:]) for taken in seconds.values())
-    return native, int8
+            seconds.append(perf_counter() - start)
+        native, int8 = seconds
+        yield native, int8

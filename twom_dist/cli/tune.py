@@ -33,8 +33,9 @@ _CHOICES = click.Choice([x for x in ENGINES if x != "reference"])
 def tune(engine: EngineName, as_json: bool) -> None:
     """Measure from which size on products through int8 are faster on this machine.
 
-    Takes up to a minute, in which nothing else should run. The sizes are kept in
-    ~/.cache/twom-dist, where method "auto" finds them.
+    Multiplies for 12 seconds, or more on a slow machine, in which nothing else should
+    run; kernels that were never used are compiled before, for up to a minute. The sizes
+    are kept in ~/.cache/twom-dist, where method "auto" finds them.
     """
     from ..api.crossovers import tune as measure
 

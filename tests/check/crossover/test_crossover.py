@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from math import inf
 from threading import Barrier
 
@@ -260,15 +261,12 @@ def test_a_cpu_that_was_measured_needs_no_vnni(folder, monkeypatch):
 
 @pytest.mark.parametrize("wins_from", [1, 100, 500, 1024, 1500, 5000])
 def test_the_search_finds_the_side_from_which_int8_wins(wins_from):
-    asked = []
+    def rounds(n):
+        return repeat((n**3 / 1e11, n**2 * wins_from / 1e11))
 
-    def times(n):
-        asked.append(n)
-        return n**3 / 1e11, n**2 * wins_from / 1e11
-
-    found = dict(crossovers._search(times))
+    found, _ = crossovers._search(rounds, inf)
     size = crossovers._crossing(found)
-    assert len(asked) == len(set(asked)) <= 4
+    assert len(found) <= 4
     if wins_from <= 128:
         assert size == pytest.approx(128 / 3)
     elif wins_from > 4096:
@@ -277,15 +275,31 @@ def test_the_search_finds_the_side_from_which_int8_wins(wins_from):
         assert size == pytest.approx(wins_from / 3)
 
 
-def test_the_search_leaves_out_what_takes_too_long():
-    slow = dict(crossovers._search(lambda n: (n**3 / 1e10, n**3 / 1e9)))
-    assert all(n**3 / 1e9 <= 1.1 * crossovers.LONGEST for n in slow)
-    assert crossovers._crossing(slow) == inf
+@pytest.mark.parametrize("rate", [1e9, 1e10, 1e11, 1e12])
+def test_the_search_keeps_to_its_seconds(rate):
+    """But for two rounds of the first side, on a machine that is too slow."""
+    taken = []
+
+    def rounds(n):
+        for _ in range(crossovers.ROUNDS + 1):
+            taken.append((n, n**3 / rate * 1.1))
+            yield n**3 / rate, n**3 / rate / 10
+
+    def turned(n):
+        return ((y, x) for x, y in rounds(n))
+
+    for search in (rounds, turned):
+        taken.clear()
+        found, spent = crossovers._search(search, 2.0)
+        assert spent == pytest.approx(sum(x for _, x in taken))
+        least = 2 * 768**3 / rate * 1.1
+        assert spent <= max(2.0, least) * (1 + 1e-9)
+        assert crossovers._crossing(found) == (inf if search is turned else 128 / 3)
 
 
 def test_this_machine_can_be_measured(folder, monkeypatch, call):
     monkeypatch.setattr(crossovers, "SIDES", (16, 24, 32))
-    monkeypatch.setattr(crossovers, "SECONDS", 0)
+    monkeypatch.setattr(crossovers, "SECONDS", 0.0)
     code, out, _ = call("tune", "--engine", "cpu", "--json")
     told = json.loads(out)
     assert (code, len(told["sizes"])) == (0, len(crossovers.KINDS))
