@@ -1,4 +1,4 @@
-"""Products in four launches: the bits of the CPU engine, and what is launched."""
+"""Products in a few launches: the bits of the CPU engine, and what is launched."""
 
 from collections import Counter
 
@@ -14,7 +14,12 @@ from tests.support.cuda.on_cpu import on_cpu
 from tests.support.strategies import DTYPES, LAYOUTS, random_matrix, spread_pair
 
 UPDATES = [td.herk, td.syrk]
-STAGES = {"scale_and_encode", "decode"}
+STAGES = {"scale_and_encode"}
+LAST = {
+    td.gemm: {"decode", "fill_product"},
+    td.herk: {"decode_and_close"},
+    td.syrk: {"decode_and_close"},
+}
 
 
 @pytest.fixture
@@ -28,10 +33,10 @@ def assert_at_once(cuda, routine, *matrices, **options):
     cuda.device.launched.clear()
     cuda.device.allocated.clear()
     found = routine(*matrices, **options)
-    last = "fill_product" if routine is td.gemm else "fill_and_close"
     # No memset, and nobody waits.
     (products,) = launches_of_products(cuda.device)
-    assert Counter(cuda.device.launched) == dict.fromkeys({*STAGES, products, last}, 1)
+    stages = {*STAGES, products, *LAST[routine]}
+    assert Counter(cuda.device.launched) == dict.fromkeys(stages, 1)
     assert len(cuda.device.allocated) == 2
     with np.errstate(invalid="ignore"):
         assert same_bits(found, on_cpu(routine, *matrices, **options))
@@ -40,7 +45,7 @@ def assert_at_once(cuda, routine, *matrices, **options):
 
 @pytest.mark.parametrize("routine", [td.gemm, *UPDATES])
 @pytest.mark.parametrize("count", [3, 16])
-def test_four_launches_and_two_allocations(cuda, routine, count):
+def test_few_launches_and_two_allocations(cuda, routine, count):
     A = random_matrix(40, 40, "complex128", 1.0, 1)
     matrices = (A, A) if routine is td.gemm else (A,)
     assert_at_once(cuda, routine, *matrices, num_moduli=count)
@@ -114,11 +119,10 @@ def calls_of_default(cuda, routine, *matrices, **options):
 @pytest.mark.parametrize("routine", [td.gemm, *UPDATES])
 def test_by_default_two_kernels_and_one_wait_choose_the_moduli(cuda, routine, phi):
     A, B = (random_matrix(400, 400, "complex128", phi, seed) for seed in (1, 2))
-    last = "fill_product" if routine is td.gemm else "fill_and_close"
     looks = ["largest_exponents", "sums_and_extremes", "memset", "fetch"]
     matrices = (A, B) if routine is td.gemm else (A,)
     calls, allocated = calls_of_default(cuda, routine, *matrices)
-    assert calls == dict.fromkeys([*looks, *STAGES, "products", last], 1)
+    assert calls == dict.fromkeys([*looks, *STAGES, "products", *LAST[routine]], 1)
     assert allocated == 3
 
 
@@ -129,7 +133,7 @@ def test_rounding_errors_take_one_launch_for_each_side(cuda):
     assert td.explain(td.gemm, A, A).closed_by == "errors"
     expected = dict.fromkeys(["largest_exponents", "sums_and_extremes", "fetch"], 1)
     expected |= {"choose_exponents": 2, "error_sums": 2, "memset": 3}
-    assert calls == expected | dict.fromkeys([*STAGES, "products", "fill_product"], 1)
+    assert calls == expected | dict.fromkeys([*STAGES, "products", *LAST[td.gemm]], 1)
 
 
 def test_open_pairs_take_one_product_and_two_waits(cuda):

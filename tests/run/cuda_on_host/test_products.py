@@ -77,7 +77,7 @@ def multiply(
         sizes = *(np.int32(t // 64) for t in rows), np.int32(x.shape[2] // 128)
     else:
         maps, sizes = [x, y], map(np.int64, (*rows, x.shape[2]))
-    squares = launcher._count_squares(m, n, triangle, kernel.side)
+    squares = launcher.count_squares(m, n, triangle, kernel.side)
     ends = [stack * len(jobs) * squares * part // parts for part in range(parts + 1)]
     args = (
         *(*maps, *sizes),

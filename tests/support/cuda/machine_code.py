@@ -18,7 +18,7 @@ _OF_DOUBLES = (0x28, 0x29, 0x2A, 0x2B, 0x110, 0x111, 0x112, 0x113)
 _STEPS = """
 extern "C" __global__ void steps(const int8* residues, int64 stride, double* out) {
   double v[ELEMENTS][RESULTS][PARTS];
-  reconstruct({residues, stride}, v);
+  reconstruct(Reader{residues, stride}, v);
   for (int32 i = 0; i < ELEMENTS * RESULTS * PARTS; ++i) out[i] = (&v[0][0][0])[i];
 }
 """

@@ -94,7 +94,7 @@ def modules_of_tables(method: str, count: int) -> list[Module]:
     """What reads a residue system, in double precision."""
     dtype = "float64" if method == "real" else "complex128"
     system = residue_system(method, count)
-    families = "encode", "scale_and_encode", "decode"
+    families = "encode", "scale_and_encode", "decode", "decode_and_close"
     modules = [module_for(family, dtype, system) for family in families]
     modules.append(module_for("scale_and_encode", dtype, system, shifted=True))
     return [*modules, module_for("decode", dtype, system, words=2)]

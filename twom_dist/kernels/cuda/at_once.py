@@ -1,4 +1,8 @@
-"""Products in four launches: scale and encode, multiply, decode, fill."""
+"""Products in four launches: scale and encode, multiply, decode, fill.
+
+Updates take three: what decodes one triangle fills it, and closes the other one. Of
+``X X^H`` in 2M half of the products are multiplied: these are read twice.
+"""
 
 from collections.abc import Sequence
 from math import prod
@@ -8,10 +12,10 @@ import numpy as np
 
 from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
-from . import tuning
-from .decode import decode_residues
+from . import tables, tuning
+from .decode import decode_and_close, decode_residues
 from .encoded import CudaEncoded
-from .fill import fill_and_close, fill_product
+from .fill import fill_product
 from .hopper import LINE, ROW_GROUP
 from .int8_gemm import align
 from .launch import (
@@ -23,6 +27,7 @@ from .launch import (
     stack_stride,
     strides,
 )
+from .products import multiply_fused
 from .residues import multiply_planes
 from .sources import module_for
 
@@ -60,37 +65,48 @@ def multiply_at_once(
     """Compute ``alpha X Y^T + beta c``; see `kernels.at_once`."""
     (*stack, m, k), n = x.shape, y.shape[-2]
     given = tuple(stack), m, n, k
-    residues, *own = device.empty_together(_parts(system, *given, twin is None))
+    fused = tuning.tuning_for(device.capability()).fused
+    halved = hermitian and fused and tables.is_paired(system)
+    products = tables.own_products(system, halved)
+    parts = _parts(system, *given, twin is None, len(products))
+    residues, *own = device.empty_together(parts)
     rows, columns = own[1], own[-1]
     _scale_and_encode(device, (x, y), shifts, conjugate, system, rule, own)
     order = tuple(range(len(system.planes)))
     left = CudaEncoded(m, k, own[0], order, given[0])
     right = CudaEncoded(n, k, own[-2], order if twin is None else twin, given[0])
     triangle: Uplo = "full"
-    if uplo is not None:
+    if uplo is not None and not halved:
         triangle = "upper" if uplo == "upper" else "lower"
     planes = left, right, system, residues
-    multiply_planes(device, *planes, None, hermitian, triangle)
+    if halved:
+        multiply_fused(device, *planes, products, None, triangle)
+    else:
+        multiply_planes(device, *planes, None, hermitian, triangle)
     if out is None:
         out = device.empty((*stack, m, n), dtype)
-    decode_residues(
-        device, residues, rows, columns, system, out, alpha, beta, c, triangle
-    )
-    tile = device, x, y, rows, columns, conjugate, out
+    decoded = residues, rows, columns, system, out, alpha, beta, c
     if uplo is None:
-        fill_product(*tile, alpha, beta, c)
+        decode_residues(device, *decoded)
+        fill_product(device, x, y, rows, columns, conjugate, out, alpha, beta, c)
     else:
-        fill_and_close(*tile, alpha, beta, c, uplo, hermitian)
+        decode_and_close(device, x, y, conjugate, *decoded, uplo, hermitian)
     return out
 
 
 @remember
 def _parts(
-    system: ResidueSystem, stack: tuple[int, ...], m: int, n: int, k: int, both: bool
+    system: ResidueSystem,
+    stack: tuple[int, ...],
+    m: int,
+    n: int,
+    k: int,
+    both: bool,
+    products: int,
 ) -> Parts:
     """List what one allocation holds: residues, planes and exponents of each side."""
     count, matrices, k_padded = len(system.planes), prod(stack), align(k, LINE)
-    parts: list[Any] = [((system.num_products, *stack, m, align(n)), np.int8)]
+    parts: list[Any] = [((products, *stack, m, align(n)), np.int8)]
     for rows in (m, n) if both else (m,):
         padded = matrices * align(rows, ROW_GROUP)
         parts.append(((count, padded, k_padded), np.int8))

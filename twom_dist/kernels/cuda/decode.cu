@@ -1,198 +1,8 @@
 // Decode: int8 residues -> floating-point tile, by the six steps of Engine.decode.
 //
-// Macros: REAL, PARTS, DIGITS (T of the contract), RESULTS, the words of a result,
-// INTEGER_SUMS, and ELEMENTS, the neighbours along n that a thread makes (4, 2 or 1: sums
-// of digits live in registers, 2 PARTS DIGITS ELEMENTS of them). Must move products +
-// RESULTS sizeof(element) bytes an element, one sizeof(element) more with beta. The
-// residues of a modulus are first combined to one small integer a part (C- + C+ and
-// C- - C+ for 2M), so that a part costs DIGITS fused multiply-adds a modulus, not a
-// product: for N = 16 about 150 double operations an element, which at 64 a clock and SM
-// take 2.4 clocks on an H200, its bytes 2.7. Where there are 2 a clock, INTEGER_SUMS
-// leaves 12, and about 320 integer operations. On sm_90 that would be 440 instructions in
-// place of 380, conversions included (compiled): words of 32 bits are half a number each.
-//
-// The residue system is part of the text, in front of it (`Constants` in tables.py):
-// TABLE, DIGIT_BITS, TOP_SHIFT, and the number of moduli of each kind, 2M first, then 3M, 4M and
-// real. With all loops unrolled the table is operands of instructions: compiled, no load
-// of it is left.
-#include "scalars.cuh"
-
-// Places in the table: the digits of M, then the factors of the quotient of doubles and
-// of integers, then for each modulus the digits of its weights, parts together.
-#define FACTORS DIGITS
-#define TOP_FACTOR (DIGITS + 2)
-#define WEIGHTS (DIGITS + 3)
-#define MODULI (TWO_M_COUNT + THREE_M_COUNT + FOUR_M_COUNT + REAL_COUNT)
-
-enum Kind { TWO_M, THREE_M, FOUR_M, REAL_ONLY };
-
-#include "digits.cuh"
-
-typedef Sum Sums[ELEMENTS][PARTS][DIGITS];
-
-__device__ __forceinline__ constexpr int32 product_count(int kind) {
-  return kind == TWO_M ? 2 : kind == THREE_M ? 3 : kind == FOUR_M ? 4 : 1;
-}
-
-// ELEMENTS residues in the low bytes of a word, by one aligned load.
-__device__ __forceinline__ uint32 load_whole(const int8* source) {
-#if ELEMENTS == 4
-  return __ldg(reinterpret_cast<const uint32*>(source));
-#elif ELEMENTS == 2
-  return __ldg(reinterpret_cast<const unsigned short*>(source));
-#else
-  return (uint8)__ldg(source);
-#endif
-}
-
-// Where a thread reads its residues, product after product.
-struct Reader {
-  const int8* source;
-  int64 product_stride;
-};
-
-// The integer that the weight of each part multiplies. Bytes are signed; a dp4a with 1
-// or -1 at byte c adds or subtracts element c. One part becomes a double by conversion
-// (16 a clock and SM on sm_90, beside the double pipe), the other by an addition (64).
-template <int KIND>
-__device__ __forceinline__ void combine_residues(const uint32* r, int32 c,
-                                                 Combined (&value)[PARTS]) {
-  int32 plus = 1 << (8 * c), minus = (int32)(0xFFu << (8 * c));
-  if (KIND == REAL_ONLY) {
-    value[0] = remove_bias(__dp4a((int32)r[0], plus, BIAS));
-  } else {
-    int32 re, im;
-    if (KIND == TWO_M) {  // C- + C+, C- - C+
-      re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], plus, FIRST_BIAS));
-      im = __dp4a((int32)r[0], minus, __dp4a((int32)r[1], plus, BIAS));
-    } else if (KIND == THREE_M) {  // T1 - T2, T3 - T1 - T2
-      re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], minus, FIRST_BIAS));
-      im = __dp4a((int32)r[1], minus, __dp4a((int32)r[2], plus, BIAS));
-      im = __dp4a((int32)r[0], minus, im);
-    } else {  // T1 - T2, T3 + T4
-      re = __dp4a((int32)r[0], plus, __dp4a((int32)r[1], minus, FIRST_BIAS));
-      im = __dp4a((int32)r[2], plus, __dp4a((int32)r[3], plus, BIAS));
-    }
-    value[0] = re;
-    value[PARTS - 1] = remove_bias(im);
-  }
-}
-
-// d += digits of the weights times the combined residues of one modulus. Exact: the
-// bound of ResidueSystem.digit_bits, 2^52, holds for every partial sum.
-template <int KIND>
-__device__ __forceinline__ void add_modulus(Sums& d, const uint32* r, int32 modulus) {
-  const double* weights = TABLE + WEIGHTS + modulus * DIGITS * PARTS;
-#pragma unroll
-  for (int32 c = 0; c < ELEMENTS; ++c) {
-    Combined value[PARTS];
-    combine_residues<KIND>(r, c, value);
-#pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) {
-#pragma unroll
-      for (int32 t = 0; t < DIGITS; ++t) {
-        d[c][part][t] =
-            add_weighted(weights[t * PARTS + part], value[part], d[c][part][t]);
-      }
-    }
-  }
-}
-
-// `count` moduli of one kind, from number `first` on. Unrolled, a dozen residues or more
-// are loaded before the first is added (compiled for sm_90).
-template <int KIND>
-__device__ __forceinline__ void add_moduli(Sums& d, Reader& reader, int32 first,
-                                           int32 count) {
-#pragma unroll
-  for (int32 i = first; i < first + count; ++i) {
-    uint32 r[product_count(KIND)];
-#pragma unroll
-    for (int32 q = 0; q < product_count(KIND); ++q) {
-      r[q] = load_whole(reader.source);
-      reader.source += reader.product_stride;
-    }
-    add_modulus<KIND>(d, r, i);
-  }
-}
-
-#include "hexagonal.cuh"
-
-// Steps 1 to 3, for neighbours.
-__device__ __forceinline__ void reconstruct(Reader reader,
-                                            double (&v)[ELEMENTS][RESULTS][PARTS]) {
-  Sums d;
-#pragma unroll
-  for (int32 e = 0; e < ELEMENTS; ++e) {
-#pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) {
-#pragma unroll
-      for (int32 t = 0; t < DIGITS; ++t) d[e][part][t] = first_sum(part, t);
-    }
-  }
-#if PARTS == 2
-  add_moduli<TWO_M>(d, reader, 0, TWO_M_COUNT);
-  add_moduli<THREE_M>(d, reader, TWO_M_COUNT, THREE_M_COUNT);
-  add_moduli<FOUR_M>(d, reader, TWO_M_COUNT + THREE_M_COUNT, FOUR_M_COUNT);
-#else
-  add_moduli<REAL_ONLY>(d, reader, 0, REAL_COUNT);
-#endif
-  bool halves = false;
-#pragma unroll
-  for (int32 e = 0; e < ELEMENTS; ++e) {
-#pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) {
-      subtract_multiple(d[e][part], divide_by_modulus(d[e][part]));
-      carry_digits(d[e][part], halves);
-    }
-#ifdef HEXAGONAL
-    lift_to_cell(d[e], halves);
-#endif
-  }
-  if (halves) {
-#pragma unroll
-    for (int32 e = 0; e < ELEMENTS; ++e) {
-#pragma unroll
-      for (int32 part = 0; part < PARTS; ++part) mirror_digits(d[e][part]);
-    }
-  }
-#pragma unroll
-  for (int32 e = 0; e < ELEMENTS; ++e) {
-#ifdef HEXAGONAL
-    point_to_doubles(d[e], v[e]);
-#else
-#pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) {
-      double own[RESULTS];
-      sum_digits(d[e][part], own);
-#pragma unroll
-      for (int32 word = 0; word < RESULTS; ++word) v[e][word][part] = own[word];
-    }
-#endif
-  }
-}
-
-__device__ __forceinline__ int32 finite_exponent(int32 e) {
-  return e >= NONFINITE_ROW ? 0 : e;
-}
-
-// Step 4, except for a positive e2; e2 is 0 unless results are near the ends of the format.
-__device__ __forceinline__ double scale_down(double v, int32 row, int32 column) {
-  int32 e = -(row + column);
-  int32 e1 = e < -1000 ? -1000 : e > 600 ? 600 : e;
-  v = __dmul_rn(v, power_of_two(e1));
-  int32 e2 = e - e1 < -1022 ? -1022 : e - e1;
-  return e2 >= 0 ? v : __dmul_rn(v, power_of_two(e2));
-}
-
-// The rest of it, once alpha has multiplied.
-__device__ __forceinline__ void scale_up(double (&v)[PARTS], int32 row, int32 column) {
-  for (int32 e2 = -(row + column) - 600; e2 > 0; e2 -= 1023) {
-#pragma unroll
-    for (int32 part = 0; part < PARTS; ++part) {
-      v[part] = __dmul_rn(v[part], power_of_two(e2 > 1023 ? 1023 : e2));
-    }
-  }
-}
+// Macros: those of decode.cuh. Must move products + RESULTS sizeof(element) bytes an
+// element, one sizeof(element) more with beta: for N = 16 in 2.7 clocks of an H200.
+#include "decode.cuh"
 
 // out[i, j] = alpha X Y^T + beta c from residues[q * product_stride + i * row_stride + j];
 // 16 divides row_stride and the address.
@@ -219,31 +29,16 @@ decode(const int8* residues, int64 row_stride, int64 product_stride, int64 m, in
     if (!is_wanted(triangle, i, 1, first, count)) continue;
     Reader reader = {residues + i * row_stride + first, product_stride};
     double v[ELEMENTS][RESULTS][PARTS];
-    reconstruct(reader, v);
-    int32 row = finite_exponent(rows[i]);
-#pragma unroll
-    for (int32 e = 0; e < ELEMENTS; ++e) {
-      // Past the end, the last column once more.
-      int32 column = finite_exponent(columns[first + (e < count ? e : count - 1)]);
-#pragma unroll
-      for (int32 word = 0; word < RESULTS; ++word) {
-#pragma unroll
-        for (int32 part = 0; part < PARTS; ++part) {
-          v[e][word][part] = scale_down(v[e][word][part], row, column);
-        }
-      }
-    }
+    decode_neighbours(reader, rows[i], columns + first, count, v);
+    multiply_neighbours(v, rows[i], columns + first, count, alpha_mode, alpha_re,
+                        alpha_im);
 #pragma unroll
     for (int32 e = 0; e < ELEMENTS; ++e) {
       if (e >= count) break;
       int64 j = first + e;
-      multiply_scalar(v[e][0], alpha_mode, alpha_re, alpha_im);
-      int32 column = finite_exponent(columns[j]);
-      scale_up(v[e][0], row, column);
       const REAL* own = c + PARTS * (i * c_row_stride + j * c_column_stride);
       REAL* target = out + PARTS * (i * out_stride + j);
 #if RESULTS == 2
-      scale_up(v[e][1], row, column);
 #pragma unroll
       for (int32 part = 0; part < PARTS; ++part) {
         double high = v[e][0][part], total = __dadd_rn(high, v[e][1][part]);

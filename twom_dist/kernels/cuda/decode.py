@@ -1,4 +1,4 @@
-"""Residues to a tile, by one kernel."""
+"""Residues to a tile, or to both triangles of a square one, by one kernel."""
 
 from math import prod
 from typing import Any
@@ -7,10 +7,16 @@ import numpy as np
 
 from ...moduli import ResidueSystem
 from ...typing import Array, Uplo
+from .fill import pair_args
 from .launch import (
     Device,
+    closing_grid,
+    count_matrices,
+    flag_args,
+    over_stack,
     remember,
     scalar_args,
+    size_args,
     stack_stride,
     strides,
     tile_grid,
@@ -19,6 +25,9 @@ from .launch import (
 from .sources import module_for
 from .tables import decode_elements
 from .tuning import tuning_for
+
+# Residues of a modulus in decode_and_close.cu: SIDE rows of PITCH words.
+_TURNED_BYTES = 32 * 9 * 4
 
 
 def decode_residues(
@@ -49,6 +58,45 @@ def decode_residues(
     integer = tuning_for(device.capability()).integer_sums
     module = module_for("decode", out.dtype, system, words, integer=integer)
     device.launch(module, "decode", *grid, args)
+
+
+def decode_and_close(
+    device: Device,
+    x: Array,
+    y: Array,
+    conjugate: tuple[bool, bool],
+    residues: Array,
+    rows: Array,
+    columns: Array,
+    system: ResidueSystem,
+    out: Array,
+    alpha: complex,
+    beta: complex,
+    c: Array | None,
+    uplo: Uplo,
+    hermitian: bool,
+) -> None:
+    """Write a triangle of ``alpha X Y^T + beta c``, filled; close it as `uplo` says.
+
+    Of operands that hold all of k, and residues of all products, or of one for each 2M
+    modulus, if `hermitian`.
+    """
+    (n, k), beside = x.shape[-2:], out if c is None else c
+    mirrored = len(residues) < system.num_products
+    args = (
+        *(*pair_args(x, y, conjugate), *size_args(n, k)),
+        *(residues, *size_args(residues.strides[-2], residues.strides[0])),
+        *(rows, columns),
+        *(*scalar_args(alpha), *scalar_args(beta), c, *strides(beside), out),
+        *flag_args(mirrored, hermitian, uplo == "upper", uplo == "full"),
+        *map(stack_stride, (x, y, beside)),
+    )
+    integer = tuning_for(device.capability()).integer_sums
+    module = module_for("decode_and_close", out.dtype, system, integer=integer)
+    grid, block = closing_grid(n)
+    grid = over_stack(grid, count_matrices(out))
+    shared = _TURNED_BYTES * system.num_moduli if mirrored else 0
+    device.launch(module, "decode_and_close", grid, block, args, shared)
 
 
 @remember

@@ -44,6 +44,17 @@ __device__ __forceinline__ Element read_element(const REAL* x, int64 offset) {
   return element;
 }
 
+__device__ __forceinline__ void write_element(REAL* out, int64 offset, Element x) {
+#if PARTS == 2
+  Pair pair;
+  pair.x = x.part[0];
+  pair.y = x.part[1];
+  reinterpret_cast<Pair*>(out)[offset] = pair;
+#else
+  out[offset] = x.part[0];
+#endif
+}
+
 // -t without arithmetic, which would flush subnormal floats.
 __device__ __forceinline__ float flip_sign(float t) {
   return __uint_as_float(__float_as_uint(t) ^ 0x80000000u);

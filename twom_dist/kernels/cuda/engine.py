@@ -277,7 +277,7 @@ class CudaEngine(CudaLook):
         out: Array | None = None,
         shifts: Sequence[Array] | None = None,
     ) -> Array:
-        """Compute a product in four launches and two allocations."""
+        """Compute a product in four launches or three, and two allocations."""
         e, f = shifts or (None, None)
         given = {"x": x, "y": y, "c": c, "out": out, "e": e, "f": f}
         options = conjugate, system, rule, dtype, alpha, beta

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ...typing import Array, Uplo
+from ...typing import Array
 from .launch import (
     Device,
-    closing_args,
     count_matrices,
     fill_grid,
     flag_args,
@@ -16,7 +15,6 @@ from .launch import (
     over_stack,
     scalar_args,
     size_args,
-    square_grid,
     stack_stride,
     strides,
 )
@@ -65,7 +63,7 @@ def mark_nonfinite(
     if marks.size:
         x, y = listed(x), listed(y)
         args = (
-            *_operand_args(x, y, conjugate),
+            *pair_args(x, y, conjugate),
             *(*size_args(m, n, k), rows, columns, marks),
             *(stack_stride(x), stack_stride(y)),
         )
@@ -118,7 +116,7 @@ def fill_product(
     (m, k), n = x.shape[-2:], y.shape[-2]
     beside = out if c is None else c
     args = (
-        *_operand_args(x, y, conjugate),
+        *pair_args(x, y, conjugate),
         *(*size_args(m, n, k), rows, columns),
         *(*scalar_args(alpha), *scalar_args(beta)),
         *(c, *strides(beside), out, *map(stack_stride, (x, y, beside))),
@@ -129,37 +127,7 @@ def fill_product(
     device.launch(module, "fill_product", grid, block, args)
 
 
-def fill_and_close(
-    device: Device,
-    x: Array,
-    y: Array,
-    rows: Array,
-    columns: Array,
-    conjugate: tuple[bool, bool],
-    out: Array,
-    alpha: complex,
-    beta: complex,
-    c: Array | None,
-    uplo: Uplo,
-    hermitian: bool,
-) -> None:
-    """Do so for one triangle, and close the square tile as `close_diagonal` does."""
-    n, k = x.shape[-2:]
-    beside = out if c is None else c
-    args = (
-        *_operand_args(x, y, conjugate),
-        *(*size_args(n, k), rows, columns),
-        *(*scalar_args(alpha), *scalar_args(beta)),
-        *(c, *strides(beside), out, *closing_args(hermitian, uplo)),
-        *map(stack_stride, (x, y, beside)),
-    )
-    module = module_for("fill", x.dtype)
-    grid, block = square_grid(n, n)
-    grid = over_stack(grid, count_matrices(x))
-    device.launch(module, "fill_and_close", grid, block, args)
-
-
-def _operand_args(x: Array, y: Array, conjugate: tuple[bool, bool]) -> tuple[Any, ...]:
+def pair_args(x: Array, y: Array, conjugate: tuple[bool, bool]) -> tuple[Any, ...]:
     """List the arguments that describe both operands."""
     first, second = flag_args(*conjugate)
     return x, *strides(x), first, y, *strides(y), second

@@ -283,6 +283,12 @@ def square_grid(rows: int, columns: int, batch: int = 1) -> tuple[Triple, Triple
 
 
 @remember
+def closing_grid(n: int) -> tuple[Triple, Triple]:
+    """Grid and block over the squares of decode_and_close.cu."""
+    return (_count(n, 32), _count(n, 32), 1), _BLOCK
+
+
+@remember
 def fill_grid(rows: int, columns: int) -> tuple[Triple, Triple]:
     """Grid and block over the squares of fill.cu.
 

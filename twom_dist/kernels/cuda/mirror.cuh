@@ -9,17 +9,6 @@ __device__ __forceinline__ Element conjugate_element(Element x, int32 conjugate)
   return x;
 }
 
-__device__ __forceinline__ void write_element(REAL* out, int64 offset, Element x) {
-#if PARTS == 2
-  Pair pair;
-  pair.x = x.part[0];
-  pair.y = x.part[1];
-  reinterpret_cast<Pair*>(out)[offset] = pair;
-#else
-  out[offset] = x.part[0];
-#endif
-}
-
 // The mirror image of element (i, j) of an n x n tile, or zero; a diagonal one becomes
 // real where the image is conjugated.
 __device__ __forceinline__ void close_element(REAL* tile, int64 n, int64 i, int64 j,

@@ -60,7 +60,7 @@ def choose_squares(
     """
 
     def time(own: Squares) -> int:
-        blocks = own.blocks * products * _count_squares(m, n, triangle, own.side)
+        blocks = own.blocks * products * count_squares(m, n, triangle, own.side)
         return -(-blocks // multiprocessors) * tuning.BLOCK_TIMES[own.side]
 
     return min((own for name in kernels for own in SQUARES[name]), key=time)
@@ -85,8 +85,12 @@ def multiply_fused(
     before: Array | None,
     triangle: Uplo,
 ) -> None:
-    """Multiply a triangle of the products `own`, and add residues of their shape."""
-    jobs = _tabulate(system, own, left.order, right.order)
+    """Multiply a triangle of the products `own`, and add residues of their shape.
+
+    `residues`: of all products of the system, or of `own` alone.
+    """
+    packed = len(residues) == len(own)
+    jobs = _tabulate(system, own, left.order, right.order, packed)
     shape, count = (left.rows, right.rows), prod(left.stack)
     planes = left.planes, right.planes
     args = (device, *planes, jobs, system, shape, residues, before, triangle)
@@ -111,7 +115,7 @@ def launch_products(
     """
     squares = _squares_of(device, shape, triangle, count * len(jobs))
     rows = x.shape[1] // count, y.shape[1] // count
-    total = count * len(jobs) * _count_squares(*shape, triangle, squares.side)
+    total = count * len(jobs) * count_squares(*shape, triangle, squares.side)
     planes: tuple[Any, ...] = x, y
     if squares is _WGMMA:
         planes = tuple(device.map_planes(device.address(t), t.shape) for t in planes)
@@ -149,7 +153,7 @@ def _count_args(x_rows: int, y_rows: int, k_padded: int) -> tuple[Any, ...]:
     return tuple(map(np.int32, counts))
 
 
-def _count_squares(m: int, n: int, triangle: Uplo, side: int) -> int:
+def count_squares(m: int, n: int, triangle: Uplo, side: int) -> int:
     """Count the squares that are made of one product."""
     rows, columns = -(-m // side), -(-n // side)
     return rows * columns if triangle == "full" else rows * (rows + 1) // 2
@@ -163,7 +167,7 @@ def deriving_pays(device: Device, system: ResidueSystem, n: int, k: int) -> bool
     """
     own, count = system.num_hermitian_products, system.num_products
     side = _squares_of(device, (n, n), "lower", count).side
-    whole, half = (_count_squares(n, n, part, side) for part in _PARTS)
+    whole, half = (count_squares(n, n, part, side) for part in _PARTS)
     derived = (count - own) * whole * tuning.DERIVED_K
     return derived + own * whole * k < count * half * k
 
@@ -174,8 +178,13 @@ def _tabulate(
     own: tuple[int, ...],
     left: tuple[int, ...],
     right: tuple[int, ...],
+    packed: bool,
 ) -> Array:
     """Tabulate planes, product and its reduction as the kernels read them."""
-    given = [(q, system.products[q]) for q in own]
-    jobs = [(left[product.left], right[product.right], q, q) for q, product in given]
-    return np.array(jobs, np.int32)
+    places = range(len(own)) if packed else own
+    given = [
+        (place, q, system.products[q]) for place, q in zip(places, own, strict=True)
+    ]
+    return np.array(
+        [(left[x.left], right[x.right], i, q) for i, q, x in given], np.int32
+    )

@@ -30,26 +30,28 @@ __device__ __forceinline__ void load_scaled(double (&v)[PARTS], const REAL* sour
   multiply_scalar(v, mode, re, im);
 }
 
-// Steps 5 and 6. c may be out itself: a thread reads its elements before writing them.
-__device__ __forceinline__ void store_element(double (&v)[PARTS], const REAL* c,
-                                              REAL* out, int32 beta_mode,
-                                              double beta_re, double beta_im) {
+// Steps 5 and 6.
+__device__ __forceinline__ Element make_element(double (&v)[PARTS], const REAL* c,
+                                                int32 beta_mode, double beta_re,
+                                                double beta_im) {
   if (beta_mode != NONE) {
     double w[PARTS];
     load_scaled(w, c, beta_mode, beta_re, beta_im);
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) v[part] = __dadd_rn(v[part], w[part]);
   }
-#if PARTS == 2
-  Pair result;
-  narrow(v[0], result.x);
-  narrow(v[1], result.y);
-  result.x = make_canonical(result.x);
-  result.y = make_canonical(result.y);
-  *reinterpret_cast<Pair*>(out) = result;
-#else
-  REAL result;
-  narrow(v[0], result);
-  *out = make_canonical(result);
-#endif
+  Element x;
+#pragma unroll
+  for (int32 part = 0; part < PARTS; ++part) {
+    narrow(v[part], x.part[part]);
+    x.part[part] = make_canonical(x.part[part]);
+  }
+  return x;
+}
+
+// c may be out itself: a thread reads its elements before writing them.
+__device__ __forceinline__ void store_element(double (&v)[PARTS], const REAL* c,
+                                              REAL* out, int32 beta_mode,
+                                              double beta_re, double beta_im) {
+  write_element(out, 0, make_element(v, c, beta_mode, beta_re, beta_im));
 }

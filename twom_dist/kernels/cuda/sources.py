@@ -30,6 +30,7 @@ FAMILIES = (
     "combine",
     "winograd",
     "decode",
+    "decode_and_close",
     "fingerprint",
     "fill",
     "tile",
@@ -41,13 +42,14 @@ _CONSTANTS = {
     "encode": encode_constants,
     "scale_and_encode": encode_constants,
     "decode": decode_constants,
+    "decode_and_close": decode_constants,
 }
 # Those that may shift columns: two modules of each, since most products shift none.
 SHIFTED_FAMILIES = ("norms", "encode", "scale_and_encode")
 # Those written for Hopper's own instructions: sm_90a and no other; those whose blocks
 # take shared memory of a size that a launch says.
 HOPPER_FAMILIES = ("products",)
-DYNAMIC_FAMILIES = ("products", "scale_and_encode")
+DYNAMIC_FAMILIES = ("products", "scale_and_encode", "decode_and_close")
 
 _INCLUDE = re.compile(r'^#include "([\w.]+)"\n', re.MULTILINE)
 _KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__\w+__\([\w, ]+\)\s*)*(\w+)\(')
@@ -102,7 +104,7 @@ def module_for(
     family : str
         One of `FAMILIES`.
     dtype : float32, float64, complex64 or complex128, optional
-        Of the operand, or of the product for "decode"; unused by `INTEGER_FAMILIES`.
+        Of the operand, or of what is decoded; unused by `INTEGER_FAMILIES`.
     system : ResidueSystem, optional
         Of the families whose text begins with one.
     words : {1, 2}
@@ -143,7 +145,7 @@ def module_for(
     if family not in _CONSTANTS:
         return Module(family, tuple(macros.items()))
     assert system is not None
-    if family == "decode":
+    if family in ("decode", "decode_and_close"):
         macros["DIGITS"] = str(system.num_digits)
         macros["ELEMENTS"] = str(decode_elements(system))
         macros["RESULTS"] = str(words)

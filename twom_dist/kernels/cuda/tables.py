@@ -98,6 +98,12 @@ def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
     return tuple(q for q, x in given if not hermitian or x.mirror is None)
 
 
+@cache
+def is_paired(system: ResidueSystem) -> bool:
+    """Tell whether of ``X X^H`` each modulus has two products, R and R^T."""
+    return {form_of(kind) for kind in system.kinds} == {"2m"}
+
+
 # --- encode -----------------------------------------------------------------------
 
 

@@ -1,0 +1,145 @@
+// Decode a triangle of a square product, fill it, and close the other one, in one pass.
+//
+// Macros: those of decode.cuh; one word a result. In 2M, and if X meets its conjugate,
+// C- = C+^T: then the residues are those of C+ alone, and C- is read across the diagonal,
+// through shared memory. Must move as many bytes as decode.cu; close_diagonal would read
+// the triangle once more.
+#include "decode.cuh"
+#include "fill.cuh"
+#include "mirror.cuh"
+
+// A block's square. A warp has ELEMENTS rows at a time, so that what it writes along
+// columns fills sectors of 32 bytes, too: of 2 elements of complex128, or 4 of complex64.
+#define SIDE 32
+// Words of a row of what is turned: those that a warp stores lie in different banks.
+#define PITCH 9
+
+// The first residue of a pair from its own place, and the second one from another.
+struct PairReader {
+  const int8* source;
+  int64 product_stride, pair_stride;
+  const int8* other;
+  int64 other_stride;
+
+  __device__ __forceinline__ void load(uint32 (&r)[2]) {
+    r[0] = load_whole(source);
+    r[1] = read_whole(other);
+    source += pair_stride;
+    other += other_stride;
+  }
+
+  template <int32 COUNT> __device__ __forceinline__ void load(uint32 (&r)[COUNT]) {
+    Reader reader = {source, product_stride};
+    reader.load(r);
+    source = reader.source;
+  }
+};
+
+// Byte j of turned[(q SIDE + i) PITCH] = residue of modulus q at row `column` + j and
+// column `row` + i. Four rows and columns are turned in registers.
+__device__ __forceinline__ void turn_residues(const int8* residues, int64 row_stride,
+                                              int64 product_stride, int64 n, int64 row,
+                                              int64 column, uint32* turned) {
+#pragma unroll 2
+  for (int32 own = 32 * threadIdx.y + threadIdx.x; own < 64 * MODULI; own += 256) {
+    int32 across = own % 8, down = own / 8 % 8, q = own / 64;
+    int64 i = row + 4 * across, j = column + 4 * down;
+    const int8* source = residues + q * product_stride + j * row_stride + i;
+    uint32 a[4];
+#pragma unroll
+    for (int32 t = 0; t < 4; ++t, source += row_stride) {
+      a[t] = i < n && j + t < n ? __ldg(reinterpret_cast<const uint32*>(source)) : 0;
+    }
+    uint32 low[2], high[2];
+#pragma unroll
+    for (int32 t = 0; t < 2; ++t) {
+      low[t] = __byte_perm(a[2 * t], a[2 * t + 1], 0x5140);
+      high[t] = __byte_perm(a[2 * t], a[2 * t + 1], 0x7362);
+    }
+    uint32* target = turned + (q * SIDE + 4 * across) * PITCH + down;
+    target[0] = __byte_perm(low[0], low[1], 0x5410);
+    target[PITCH] = __byte_perm(low[0], low[1], 0x7632);
+    target[2 * PITCH] = __byte_perm(high[0], high[1], 0x5410);
+    target[3 * PITCH] = __byte_perm(high[0], high[1], 0x7632);
+  }
+}
+
+// out[i, j] = alpha X Y^T + beta c in the lower triangle, or the upper one; beyond it the
+// mirror image, conjugated or not, or zeros unless `full`. Of a Hermitian product the
+// diagonal is real. Operands as fill.cu has them; residues as decode.cu does, of n x n,
+// but of one product for each modulus if `mirrored`, which takes 2M alone; out is
+// contiguous. Blocks of 32 x 8, x and y over squares, z over the matrices of a stack.
+extern "C" __global__ void __launch_bounds__(256, 2)
+decode_and_close(const REAL* x, int64 x_row_stride, int64 x_k_stride, int32 x_conjugate,
+                 const REAL* y, int64 y_row_stride, int64 y_k_stride, int32 y_conjugate,
+                 int64 n, int64 k, const int8* residues, int64 row_stride,
+                 int64 product_stride, const int32* rows, const int32* columns,
+                 int32 alpha_mode, double alpha_re, double alpha_im, int32 beta_mode,
+                 double beta_re, double beta_im, const REAL* c, int64 c_row_stride,
+                 int64 c_column_stride, REAL* out, int32 mirrored, int32 conjugate,
+                 int32 upper, int32 full, int64 x_stack_stride, int64 y_stack_stride,
+                 int64 c_stack_stride) {
+  extern __shared__ uint32 turned[];  // MODULI SIDE PITCH, if mirrored
+  __shared__ uint8 marks[SIDE][SIDE];
+  int32 triangle = upper ? UPPER : LOWER, thread = 32 * threadIdx.y + threadIdx.x;
+  Square square = {SIDE * (int64)blockIdx.y, SIDE * (int64)blockIdx.x, thread / SIDE,
+                   thread % SIDE};
+  if (!is_wanted(triangle, square.row, SIDE, square.column, SIDE)) return;
+  x += PARTS * (blockIdx.z * x_stack_stride);
+  y += PARTS * (blockIdx.z * y_stack_stride);
+  residues += blockIdx.z * n * row_stride;
+  rows += blockIdx.z * n;
+  columns += blockIdx.z * n;
+  c += PARTS * (blockIdx.z * c_stack_stride);
+  out += PARTS * (blockIdx.z * n * n);
+  if (mirrored) {
+    turn_residues(residues, row_stride, product_stride, n, square.row, square.column,
+                  turned);
+  }
+  Side left = {x, n, x_row_stride, x_k_stride, x_conjugate, rows};
+  Side right = {y, n, y_row_stride, y_k_stride, y_conjugate, columns};
+  mark_square(left, right, k, square, marks);  // all threads meet
+  int32 own_column = ELEMENTS * (thread % (SIDE / ELEMENTS));
+  int64 first = square.column + own_column;
+  int32 count = n - first < ELEMENTS ? (int32)(n - first) : ELEMENTS;
+#pragma unroll 1
+  for (int32 own = thread / (SIDE / ELEMENTS); own < SIDE; own += 8 * ELEMENTS) {
+    int64 i = square.row + own;
+    if (i >= n || count <= 0 || !is_wanted(triangle, i, 1, first, count)) continue;
+    const int8* source = residues + i * row_stride + first;
+    PairReader reader = {source, product_stride, 2 * product_stride,
+                         source + product_stride, 2 * product_stride};
+    if (mirrored) {
+      reader.pair_stride = product_stride;
+      reader.other = reinterpret_cast<const int8*>(turned + own * PITCH) + own_column;
+      reader.other_stride = 4 * SIDE * PITCH;
+    }
+    double v[ELEMENTS][RESULTS][PARTS];
+    decode_neighbours(reader, rows[i], columns + first, count, v);
+#pragma unroll
+    for (int32 e = 0; e < ELEMENTS; ++e) {
+      // A branch for each element took seconds to compile.
+      uint32 mark = marks[own][own_column + e];
+#pragma unroll
+      for (int32 part = 0; part < PARTS; ++part) {
+        double marked = marked_value(mark >> 3 * part);
+        v[e][0][part] = mark ? marked : v[e][0][part];
+      }
+    }
+    // Zeros, Infs and NaNs stay what they are if they are scaled.
+    multiply_neighbours(v, rows[i], columns + first, count, alpha_mode, alpha_re,
+                        alpha_im);
+#pragma unroll
+    for (int32 e = 0; e < ELEMENTS; ++e) {
+      int64 j = first + e;
+      if (e >= count || !is_wanted(triangle, i, 1, j, 1)) continue;
+      const REAL* added = c + PARTS * (i * c_row_stride + j * c_column_stride);
+      Element found = make_element(v[e][0], added, beta_mode, beta_re, beta_im);
+      if (PARTS == 2 && conjugate && i == j) found.part[PARTS - 1] = 0;
+      write_element(out, i * n + j, found);
+      if (i == j) continue;
+      found = full ? conjugate_element(found, conjugate) : Element{};
+      write_element(out, j * n + i, found);
+    }
+  }
+}
