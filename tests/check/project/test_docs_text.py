@@ -36,6 +36,8 @@ def test_measurements_name_their_file(page):
         ("- fast: 80 TF/s (`gpu.jsonl`)\n- slow: 3 TF/s", 1),
         ("On a Xeon (`x.jsonl`):\n\n| Xeon | 1.5 |\n|---|---|", 0),
         ("On a Xeon.\n\n| Xeon | 1.5 |\n|---|---|", 1),
+        ("Predictions in ms:\n\n| A100 | 1.5 |\n|---|---|", 0),
+        ("Predictions in ms.\n\nIt took 3 s on an H200.", 1),
         ("It was measured on a small machine.", 1),
         ("It took 36 s.", 1),
         ("This was computed, not measured on such a chip.", 0),
