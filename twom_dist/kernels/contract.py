@@ -271,8 +271,10 @@ class Engine(Looks, Protocol):
         """
         ...
 
-    def mirror_tile(self, tile: Array, *, conjugate: bool) -> Array:
-        """Conjugate-transpose, by ``0 - im``, or transpose, into a new tile."""
+    def mirror_tile(
+        self, tile: Array, *, conjugate: bool, out: Array | None = None
+    ) -> Array:
+        """Conjugate-transpose, by ``0 - im``, or transpose: into `out` as `decode`."""
         ...
 
     def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
@@ -299,7 +301,8 @@ class Engine(Looks, Protocol):
     ) -> Array:
         """Reconstruct ``alpha X Y^T + beta c`` as a new C-contiguous (m, n) array.
 
-        Or into `out`, such an array that none of the others overlaps. Of a square tile
+        Or into `out`, which none of the others overlaps: such an array, or on the host
+        a part of one along m and n. Of a square tile
         that `close_diagonal` will close, the `triangle` alone need be right: what lies
         outside it may hold anything. With 2 words, which take alpha 1 and beta 0, an
         array (2, m, n): the numbers and what their rounding left.

@@ -67,10 +67,14 @@ def _times(x: Array, factor: complex) -> Array:
     return out
 
 
-def mirror_tile(tile: Array, *, conjugate: bool) -> Array:
-    """Conjugate-transpose, or transpose, into a new tile."""
+def mirror_tile(tile: Array, *, conjugate: bool, out: Array | None = None) -> Array:
+    """Conjugate-transpose, or transpose, into a new tile or into `out`."""
     turned = tile.swapaxes(-1, -2)
-    return _conjugate(turned) if conjugate else np.array(turned, order="C")
+    found = _conjugate(turned) if conjugate else np.array(turned, order="C")
+    if out is None:
+        return found
+    out[...] = found
+    return out
 
 
 def close_diagonal(tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..kernels.family import namespace
 from ..kernels.limits import TileLimits, Update, host_limits
 from ..kernels.room import empty
@@ -301,11 +303,15 @@ class Eager(Views):
         return None if self._c is None else self._c[self._at(cell)]
 
     def call(self, stage: str, where: Any, function: Any, *given: Any) -> Any:
-        """Call a stage; the last one may write where its tile belongs."""
-        if stage != "product":
+        """Call a stage; the last ones may write where their tiles belong."""
+        if stage not in ("product", "update"):
             return function(*given)
-        place = None if self.out is None else self.out[self._at(where)]
-        self._place = _contiguous(place)
+        place, whole = None, self.out
+        if whole is not None:
+            on_host = isinstance(whole, np.ndarray) and whole.flags.c_contiguous
+            place = whole[self._at(where)]
+            place = place if on_host else _contiguous(place)
+        self._place = place
         return function(*given, out=self._place)
 
     def emit(self, cell: Cell, tile: Array) -> None:

@@ -176,10 +176,10 @@ def _close(tile: Array, spec: Spec) -> Array:
     return tile
 
 
-def mirror_tile(tile: Array, spec: Spec) -> Array:
-    """Conjugate-transpose (or transpose) a tile."""
+def mirror_tile(tile: Array, spec: Spec, out: Array | None = None) -> Array:
+    """Conjugate-transpose (or transpose) a tile, which may be written to `out`."""
     engine, conjugate = load_engine(spec), spec.routine.hermitian
     if spec.words == 2:
         words = [engine.mirror_tile(word, conjugate=conjugate) for word in tile]
         return namespace(tile).stack(words)
-    return engine.mirror_tile(tile, conjugate=conjugate)
+    return engine.mirror_tile(tile, conjugate=conjugate, out=out)

@@ -198,12 +198,15 @@ def add_alone(
     return zero_tile(spec, shape) if c is None else cells.add_alone(spec, diagonal, c)
 
 
-def mirror_tile(spec: Spec, tile: Array) -> Array:
+def mirror_tile(spec: Spec, tile: Array, out: Array | None = None) -> Array:
     """Make a tile of the triangle that is not computed."""
-    return cells.mirror_tile(tile, spec)
+    return cells.mirror_tile(tile, spec, out)
 
 
-def zero_tile(spec: Spec, shape: tuple[int, int]) -> Array:
+def zero_tile(spec: Spec, shape: tuple[int, int], out: Array | None = None) -> Array:
     """Make a tile of the triangle that was not asked for, or of an empty product."""
+    if out is not None:
+        out[...] = 0
+        return out
     family = import_module(load_engine(spec).family)
     return family.zeros(spec.tile_shape(*shape), spec.dtype)

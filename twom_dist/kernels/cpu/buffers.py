@@ -13,7 +13,11 @@ import numpy as np
 
 from ...config import bytes_setting
 from ...typing import Array
+from .threads import in_task
 
+# Kept where the setting is null: planes and residues of products of 4096, and less by a
+# task of dask, on whose worker other tasks need memory.
+REUSE_BYTES, TASK_REUSE_BYTES = 1 << 30, 1 << 28
 # Below, malloc reuses memory by itself.
 _SMALLEST_BYTES = 1 << 20
 _LINE = 64
@@ -111,7 +115,8 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     # Sizes in steps of an eighth: ragged tiles find each other's memory.
     step = 1 << (nbytes.bit_length() - 4)
     size = -(-nbytes // step) * step
-    kept.limit(bytes_setting("reuse-bytes"))
+    default = TASK_REUSE_BYTES if in_task() else REUSE_BYTES
+    kept.limit(bytes_setting("reuse-bytes", default))
     memory = kept.take(size)
     if memory is None:
         memory = _lines(size)

@@ -20,9 +20,8 @@ from .quantise import FLIPPED, WORD_BITS, quantise_groups
 from .threads import ranges, run_each, scratch
 from .tuning import QUANTISED
 from .units import has_vnni
+from .weighing import SCALE, weigh_sixteen
 
-# Words that are weighed in float64 at once.
-_TOGETHER = 4
 # Entries that are weighed while they lie in L1.
 _PIECE = 512
 
@@ -37,7 +36,7 @@ class EncodeTables:
         Of each part of an entry.
     moduli : (planes,) float64
     weights : (planes, parts words) float64
-        Of each word in each plane, modulo p and symmetric; padded with zeros.
+        Of each word in each plane, modulo p and symmetric.
     bytes : (groups of planes, words, 16, 4) int8
         Those of its bytes, in the layout of a left operand.
     starts : (planes, padded to whole groups) int32
@@ -78,12 +77,10 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
     starts[: len(moduli)] = [
         symmetric_residue(-int(t), p) for t, p in zip(total, moduli, strict=True)
     ]
-    padded = np.zeros((len(moduli), -(-count // _TOGETHER) * _TOGETHER))
-    padded[:, :count] = weights
     return EncodeTables(
         words,
         np.array(moduli, np.float64),
-        padded,
+        weights.astype(np.float64),
         as_groups(weights_of_bytes.reshape(len(moduli), count * DEPTH)),
         starts,
         reduction_table(moduli),
@@ -160,49 +157,30 @@ def _weigh_groups(given, weights, strip, per_group, lo, hi, found, out):  # type
         _weigh_words(words, weights[0], weights[1], target)
 
 
-# Contraction alone: every sum here is an exact integer, fused or not.
-_EXACT = {"contract"}
-
-
-@inner(fastmath=_EXACT)
-def _add_words(split, first, w, count, y):  # type: ignore[no-untyped-def]
-    """y += the weighted sum of four words."""
-    s0, s1, s2, s3 = split[first], split[first + 1], split[first + 2], split[first + 3]
-    w0, w1, w2, w3 = w[first], w[first + 1], w[first + 2], w[first + 3]
-    for c in range(count):
-        y[c] += w0 * s0[c] + w1 * s1[c] + w2 * s2[c] + w3 * s3[c]
-
-
-@inner(fastmath=_EXACT)
-def _reduce_words(split, first, w, y, p, out):  # type: ignore[no-untyped-def]
-    """out = y + the last four words (mod p), symmetric."""
-    s0, s1, s2, s3 = split[first], split[first + 1], split[first + 2], split[first + 3]
-    w0, w1, w2, w3 = w[first], w[first + 1], w[first + 2], w[first + 3]
-    inverse = 1.0 / p
-    for c in range(out.size):
-        v = y[c] + w0 * s0[c] + w1 * s1[c] + w2 * s2[c] + w3 * s3[c]
-        v -= np.rint(v * inverse) * p
-        # The low byte: a tie of p = 256 gives +128, which is -128.
-        out[c] = np.int8(np.int32(v))
-
-
 @inner
 def _weigh_words(words, weights, moduli, out):  # type: ignore[no-untyped-def]
     """out[plane, entry] = the weighted sum of the words of each entry, modulo p."""
-    padded = weights.shape[1]
-    split, y = np.zeros((padded, _PIECE)), np.zeros(_PIECE)
+    count, last = weights.shape[1], len(moduli) - 1
+    split = np.empty((count, _PIECE // GROUP + 1, GROUP))
+    address, step, distance = split.ctypes.data, split.strides[1], split.strides[0]
     for start in range(0, out.shape[1], _PIECE):
-        count = min(_PIECE, out.shape[1] - start)
-        for t in range(words.shape[1]):
-            for g in range(count // GROUP):
+        groups = min(_PIECE, out.shape[1] - start) // GROUP
+        for g in range(groups):
+            for t in range(count):
                 source = words[start // GROUP + g, t]
                 for r in range(GROUP):
-                    split[t, g * GROUP + r] = source[r] ^ FLIPPED
-        for plane in range(len(moduli)):
-            w, p = weights[plane], moduli[plane]
-            if padded > _TOGETHER:
-                y[:] = 0.0
-            for first in range(0, padded - _TOGETHER, _TOGETHER):
-                _add_words(split, first, w, count, y)
-            target = out[plane, start : start + count]
-            _reduce_words(split, padded - _TOGETHER, w, y, p, target)
+                    at = r % DEPTH * (GROUP // DEPTH) + r // DEPTH
+                    split[t, g, at] = SCALE * np.int32(source[r] ^ FLIPPED)
+        for plane in range(0, last + 1, 2):
+            one, other = moduli[plane], moduli[min(plane + 1, last)]
+            x = weights[plane].ctypes.data, weights[min(plane + 1, last)].ctypes.data
+            y = out[plane].ctypes.data, out[min(plane + 1, last)].ctypes.data
+            for g in range(groups):
+                at = start + g * GROUP
+                weigh_sixteen(
+                    address + g * step,
+                    distance,
+                    count,
+                    (x[0], y[0] + at, SCALE * one, 1.0 / (SCALE * one)),
+                    (x[1], y[1] + at, SCALE * other, 1.0 / (SCALE * other)),
+                )

@@ -14,19 +14,19 @@ from ...typing import Array, Uplo
 from .. import stack_summary
 from ..at_hand import fetch, variant
 from ..family import Family
-from ..finish import mirror_tile, scale_and_add
+from ..finish import scale_and_add
 from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 from . import norms, sums
 from .announce import announce_compilation
 from .buffers import empty
-from .closing import close_tiles
+from .closing import close_tiles, mirror_tiles
 from .cosines import smallest_cosines
 from .decode import as_parts, decode_tile
 from .encode import encode_planes
 from .encoded import DEPTH, GROUP, CpuEncoded
 from .fingerprint import fingerprint_words
-from .layout import flat_parts, listed, read_only, straighten, tall
+from .layout import flat_parts, listed, read_only, straighten, tall, whole_rows
 from .magnitudes import (
     bound_pairs,
     error_sums,
@@ -34,10 +34,11 @@ from .magnitudes import (
     magnitudes,
     multiply_digits,
     row_sums,
+    sum_squares,
 )
 from .mirrors import fill_mirrors
 from .multiply import multiply_planes, name_kernel
-from .threads import limit_threads, ranges, run_each, run_pieces, task_threads
+from .threads import ranges, run_each, run_pieces, run_task
 from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
 
 # Which side of the diagonal is wanted.
@@ -63,11 +64,10 @@ class CpuEngine:
     find_fill = staticmethod(find_fill)
     apply_fill = staticmethod(apply_fill)
     scale_and_add = staticmethod(scale_and_add)
-    mirror_tile = staticmethod(mirror_tile)
 
     def task(self) -> AbstractContextManager[None]:
-        """Bound the threads to a task's share."""
-        return limit_threads(task_threads())
+        """Bound threads and kept memory to a task's share."""
+        return run_task()
 
     def share(self, encoded: Any) -> Any:
         """Nothing runs on when a call has returned."""
@@ -101,10 +101,26 @@ class CpuEngine:
         nbytes = len(system.planes) * (m + n) * k + system.num_products * m * n
         run_pieces(compute, count, *(t // max(1, nbytes) for t in STACK_BYTES))
 
+    def mirror_tile(
+        self, tile: Array, *, conjugate: bool, out: Array | None = None
+    ) -> Array:
+        """Mirror bands of rows side by side."""
+        *stack, m, n = tile.shape
+        if out is None:
+            out = np.empty((*stack, n, m), tile.dtype)
+        if tile.size:
+            row, entry = tile.strides[-2:]
+            if stack or entry != tile.itemsize or row < n * entry or row % entry:
+                tile = np.ascontiguousarray(tile)
+            source, target = (as_parts(whole_rows(listed(x))) for x in (tile, out))
+            mirror_tiles(read_only(source), target, (m, n), conjugate)
+        return out
+
     def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
         """Close bands of rows side by side."""
         if tile.size:
-            close_tiles(as_parts(listed(tile)), conjugate, uplo)
+            tiles = as_parts(whole_rows(listed(tile)))
+            close_tiles(tiles, tile.shape[-1], conjugate, uplo)
         return tile
 
     def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
@@ -179,28 +195,7 @@ class CpuEngine:
         """Sum ceil(|t| 2^(norm_bits - e))^2 over the parts of each row."""
         sentinel = norms.is_sentinel(largest)
         shift = np.where(sentinel, NONFINITE_ROW, norm_bits - largest)
-        one, two = norms.power_factors(shift)
-        source, swapped = straighten(x)
-        flat = flat_parts(source)
-        rows, length = x.shape[:-1], flat.shape[-1]
-        if not swapped:
-            out = np.zeros(rows, np.int64)
-            columns = norms.column_factors(shifts, 1 + np.iscomplexobj(x))
-            given = tall(flat), one.reshape(-1), two.reshape(-1), columns
-            run_each(
-                lambda r: norms.square_sums_inner(*given, *r, out.reshape(-1)),
-                ranges(out.size, smallest=16, each=length // 3),
-            )
-        else:
-            parts = length // max(1, rows[-1])
-            factors = np.repeat(one, parts), np.repeat(two, parts)
-            given = listed(flat), *factors, norms.column_factors(shifts)
-            lanes = np.zeros(prod(rows[:-1]) * length, np.int64)
-            run_each(
-                lambda r: norms.square_sums_outer(*given, *r, lanes),
-                ranges(len(lanes), smallest=256, each=flat.shape[-2] // 3),
-            )
-            out = lanes.reshape(*rows, -1).sum(axis=-1)
+        out = sum_squares(x, norms.power_factors(shift), shifts)
         out[sentinel] = 0
         return out
 
@@ -307,11 +302,11 @@ class CpuEngine:
         if out.size == 0:
             return out
         m, n = rows.size, shape[-1]
-        by_word = out.reshape(words, m, n)
-        flat = by_word.view(out.real.dtype)
-        c = by_word[0] if beta == 0 else c
-        assert c is not None
-        c_parts = flat_parts(tall(np.ascontiguousarray(c)))
+        flat = whole_rows(out.reshape(words, m, n)).view(out.real.dtype)
+        c_parts = read_only(flat[0])
+        if beta != 0:
+            assert c is not None
+            c_parts = flat_parts(tall(np.ascontiguousarray(c)))
         given = (
             *(residues.reshape(len(residues), 1, -1), _finite(rows).reshape(-1)),
             *(_finite(columns).reshape(-1, n), system, flat, alpha, beta, c_parts),

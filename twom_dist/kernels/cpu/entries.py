@@ -1,4 +1,4 @@
-"""Passes over entries: sums of squares and magnitudes, rounding errors, magnitudes."""
+"""Passes over entries: sums of squares and magnitudes, and magnitudes."""
 
 import numpy as np
 
@@ -77,46 +77,6 @@ def row_sums_outer(x, factor1, factor2, columns, parts, lo, hi, squares, totals)
                     p, q = _add_entry(re, 0.0, f1[j], f2[j])
                     square[j] += p
                     total[j] += q
-
-
-@inner
-def _square_error(t, f1, f2, unit):  # type: ignore[no-untyped-def]
-    """ceil(|y - rint(y)| unit)^2 of y = t f1 f2."""
-    scaled = np.abs(t) * f1 * f2
-    error = np.ceil(np.abs(scaled - np.rint(scaled)) * unit)
-    # A product that underflows to 0 stands for a ceiling of 1.
-    if scaled == 0.0 and t != 0.0 and f1 != 0.0:
-        error = 1.0
-    q = np.int64(np.int32(error))
-    return q * q
-
-
-@kernel
-def error_sums(x, across, columns, factor1, factor2, unit, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Sum squared errors of x[i, j, part] times factors, of i or, if across, of j.
-
-    `columns`: factors of the entries of the other axis, applied first; or empty. lo..hi
-    count the rows of op(A) or of op(B)^T.
-    """
-    shifted = columns.size > 0
-    if across:
-        for j in range(x.shape[0]):
-            column = columns[j] if shifted else 1.0
-            for i in range(lo, hi):
-                f1, f2, total = factor1[i], factor2[i], np.int64(0)
-                for part in range(x.shape[2]):
-                    t = np.float64(x[j, i, part]) * column
-                    total += _square_error(t, f1, f2, unit)
-                out[i] += total
-        return
-    for i in range(lo, hi):
-        f1, f2, total = factor1[i], factor2[i], np.int64(0)
-        for j in range(x.shape[1]):
-            column = columns[j] if shifted else 1.0
-            for part in range(x.shape[2]):
-                t = np.float64(x[i, j, part]) * column
-                total += _square_error(t, f1, f2, unit)
-        out[i] = total
 
 
 @kernel

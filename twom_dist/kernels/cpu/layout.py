@@ -3,6 +3,7 @@
 from math import prod
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ...typing import Array
 
@@ -20,6 +21,18 @@ def straighten(x: Array) -> tuple[Array, bool]:
 def flat_parts(x: Array) -> Array:
     """View (..., m, n) complex as (..., m, 2n) real."""
     return read_only(x.view(x.real.dtype))
+
+
+def whole_rows(x: Array) -> Array:
+    """View (words, m, n), a part of an array, with all of the rows that it is part of.
+
+    It may end past the array, so that only the first n of each row may be touched.
+    """
+    if x.flags.c_contiguous:
+        return x
+    words, rows, _ = x.strides
+    shape = x.shape[0], max(x.shape[1], words // rows), rows // x.itemsize
+    return as_strided(x, shape, (shape[1] * rows, rows, x.itemsize))
 
 
 def tall(x: Array) -> Array:

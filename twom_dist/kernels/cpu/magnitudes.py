@@ -43,19 +43,38 @@ def row_sums(
     return squares.reshape(rows), totals.reshape(rows)
 
 
+def sum_squares(
+    x: Array, factors: tuple[Array, Array], shifts: Array | None, unit: float = 0.0
+) -> Array:
+    """Sum squares of magnitudes times factors of their rows, or of errors if `unit`."""
+    source, across = straighten(x)
+    flat, rows = flat_parts(source), x.shape[:-1]
+    parts, length = 1 + np.iscomplexobj(x), flat.shape[-1]
+    if not across:
+        out = np.zeros(rows, np.int64)
+        one, two = (t.reshape(-1) for t in factors)
+        given = tall(flat), one, two, norms.column_factors(shifts, parts), unit
+        run_each(
+            lambda r: norms.square_sums_inner(*given, *r, out.reshape(-1)),
+            ranges(out.size, smallest=16, each=length // 3),
+        )
+        return out
+    one, two = (np.repeat(t, parts) for t in factors)
+    given = listed(flat), one, two, norms.column_factors(shifts), unit
+    lanes = np.zeros(prod(rows) * parts, np.int64)
+    run_each(
+        lambda r: norms.square_sums_outer(*given, *r, lanes),
+        ranges(len(lanes), smallest=256, each=flat.shape[-2] // 3),
+    )
+    found: Array = lanes.reshape(*rows, parts).sum(axis=-1)
+    return found
+
+
 def error_sums(
     x: Array, exponents: Array, bits: int, shifts: Array | None = None
 ) -> Array:
     """Sum the squares of rounding errors of each row."""
-    one, two = norms.power_factors(exponents)
-    source, across = straighten(x)
-    parts, columns = read_only(as_parts(source)), norms.column_factors(shifts)
-    out = np.zeros(len(x), np.int64)
-    given = parts, across, columns, one, two, 2.0**bits
-    run_each(
-        lambda r: entries.error_sums(*given, *r, out),
-        ranges(len(out), smallest=128 if across else 16, each=2 * x.shape[1]),
-    )
+    out = sum_squares(x, norms.power_factors(exponents), shifts, 2.0**bits)
     out[norms.is_sentinel(exponents)] = 0
     return out
 

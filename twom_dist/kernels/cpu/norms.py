@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from ...moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
-from .compiled import kernel
+from .compiled import inner, kernel
 
 
 @intrinsic
@@ -105,9 +105,25 @@ def extreme_bits_outer(bits, kept, fields, mask, shift, lo, hi, relative, high, 
                 least[j] = min(least[j], (magnitude - 1) & mask)
 
 
+@inner
+def _square(magnitude, f1, f2, unit):  # type: ignore[no-untyped-def]
+    """ceil(y)^2 of y = |t| f1 f2, or ceil(|y - rint(y)| unit)^2.
+
+    At least 1 where t != 0 and y underflows to 0.
+    """
+    y = magnitude * f1 * f2
+    lost = y == 0.0 and magnitude != 0.0
+    if unit > 0.0:
+        y = np.abs(y - np.rint(y)) * unit
+    ceiling = 1.0 if lost else np.ceil(y)
+    # It has 20 bits: AVX2 converts and multiplies no wider integers.
+    q = np.int64(np.int32(ceiling))
+    return q * q
+
+
 @kernel
-def square_sums_inner(x, factor1, factor2, columns, lo, hi, out):  # type: ignore[no-untyped-def]
-    """Sum ceil(|t| factor1 factor2)^2 along x[rows, t]; at least 1 where t != 0.
+def square_sums_inner(x, factor1, factor2, columns, unit, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Sum the squares of magnitudes, or of errors if `unit` > 0, along x[rows, t].
 
     `columns`: what each t is multiplied by before, or nothing.
     """
@@ -119,18 +135,12 @@ def square_sums_inner(x, factor1, factor2, columns, lo, hi, out):  # type: ignor
             magnitude = np.abs(np.float64(row[t]))
             if shifted:
                 magnitude *= columns[t]
-            ceiling = np.ceil(magnitude * f1 * f2)
-            # A product that underflows to 0 stands for a ceiling of 1.
-            if ceiling == 0.0 and magnitude != 0.0:
-                ceiling = 1.0
-            # It has 20 bits: AVX2 converts and multiplies no wider integers.
-            q = np.int64(np.int32(ceiling))
-            total += q * q
+            total += _square(magnitude, f1, f2, unit)
         out[i] = total
 
 
 @kernel
-def square_sums_outer(x, factor1, factor2, columns, lo, hi, out):  # type: ignore[no-untyped-def]
+def square_sums_outer(x, factor1, factor2, columns, unit, lo, hi, out):  # type: ignore[no-untyped-def]
     """Sum the same squares over k of x[matrices, k, rows * parts]; lo..hi as above."""
     width, shifted = x.shape[2], columns.size > 0
     for matrix in range(lo // width, -(-hi // width)):
@@ -145,11 +155,7 @@ def square_sums_outer(x, factor1, factor2, columns, lo, hi, out):  # type: ignor
                 magnitude = np.abs(np.float64(row[j]))
                 if shifted:
                     magnitude *= column
-                ceiling = np.ceil(magnitude * f1[j] * f2[j])
-                if ceiling == 0.0 and magnitude != 0.0:
-                    ceiling = 1.0
-                q = np.int64(np.int32(ceiling))
-                lanes[j] += q * q
+                lanes[j] += _square(magnitude, f1[j], f2[j], unit)
 
 
 @kernel

@@ -62,6 +62,22 @@ def limit_threads(threads: int | None) -> Iterator[None]:
         _local.threads = before
 
 
+@contextmanager
+def run_task() -> Iterator[None]:
+    """Bound the threads to a task's share; `in_task` is true meanwhile."""
+    before, _local.task = in_task(), True
+    try:
+        with limit_threads(task_threads()):
+            yield
+    finally:
+        _local.task = before
+
+
+def in_task() -> bool:
+    """Tell whether this thread runs a task of dask."""
+    return getattr(_local, "task", False)
+
+
 def scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return this thread's scratch array, whatever it holds, valid until the next call.
 

@@ -222,9 +222,11 @@ class CudaEngine(CudaLook):
         """Return alpha x + beta c by one kernel."""
         return finish.scale_and_add(self.device, x, alpha, beta, c, dtype)
 
-    def mirror_tile(self, tile: Array, *, conjugate: bool) -> Array:
+    def mirror_tile(
+        self, tile: Array, *, conjugate: bool, out: Array | None = None
+    ) -> Array:
         """Conjugate-transpose, or transpose, by one kernel."""
-        return finish.mirror_tile(self.device, tile, conjugate)
+        return finish.mirror_tile(self.device, tile, conjugate, out)
 
     def close_diagonal(self, tile: Array, *, conjugate: bool, uplo: Uplo) -> Array:
         """Close a diagonal tile in place."""

@@ -51,10 +51,12 @@ def scale_and_add(
     return out
 
 
-def mirror_tile(device: Device, tile: Array, conjugate: bool) -> Array:
-    """Conjugate-transpose, or transpose, into a new tile."""
+def mirror_tile(
+    device: Device, tile: Array, conjugate: bool, out: Array | None = None
+) -> Array:
+    """Conjugate-transpose, or transpose."""
     *stack, m, n = tile.shape
-    out = device.empty((*stack, n, m), tile.dtype)
+    out = device.empty((*stack, n, m), tile.dtype) if out is None else out
     if out.size:
         tile = listed(tile)
         last = np.int32(conjugate), out, stack_stride(tile)

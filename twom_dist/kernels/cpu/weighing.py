@@ -1,0 +1,115 @@
+"""Weighted sums of words modulo p in float64, 16 entries at a time.
+
+In LLVM's own language through Numba: 16 sums side by side hide how long each of them
+takes. One after the other, as the compiler leaves such a loop, they took three times as
+long.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .encoded import DEPTH, GROUP
+
+_ADDRESS, _DOUBLE, _WORD = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
+_DOUBLES = ir.VectorType(_DOUBLE, GROUP)
+_LANES = GROUP // DEPTH
+# Sums are made of four times the words, and one more, which is no tie of any p.
+SCALE = 4.0
+# A number below 2^51 is rounded by adding this, and the last bits of the sum are those
+# of the integer.
+_ROUNDING = 1.5 * 2.0**52
+# Four residues, each 128 too large, are the bytes of a word.
+_BYTES = [256.0**i for i in range(DEPTH)]
+_BIAS = 128.0 * sum(_BYTES)
+# Every sum is an exact integer, fused or not.
+_EXACT = ("contract",)
+
+
+@intrinsic
+def weigh_sixteen(
+    typing_context: Any,
+    words: Any,
+    distance: Any,
+    count: Any,
+    one: Any,
+    other: Any,
+) -> Any:
+    """Write the sums of `count` weighted words of 16 entries modulo two p, symmetric.
+
+    `words`: the address of the first words as float64, those of the next order
+    `distance` bytes on. Of each modulus: the addresses of its weights and of what is
+    written, p and 1 / p. |sum| < 2^51; a tie of p = 256 gives -128.
+    """
+    of_modulus = types.Tuple((types.intp, types.intp, types.float64, types.float64))
+    given = (*(types.intp,) * 3, of_modulus, of_modulus)
+    return types.void(*given), _write_weighing
+
+
+def _write_weighing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    words, distance, count, *of_moduli = args
+    unpacked = [cgutils.unpack_tuple(builder, x, 4) for x in of_moduli]
+
+    def load(address: Any, kind: Any) -> Any:
+        found = builder.load(builder.inttoptr(address, kind.as_pointer()))
+        found.align = 8
+        return found
+
+    def fill(value: Any) -> Any:
+        none = ir.Constant(_DOUBLES, ir.Undefined)
+        places = ir.Constant(ir.VectorType(ir.IntType(32), GROUP), [0] * GROUP)
+        first = builder.insert_element(none, value, ir.Constant(ir.IntType(32), 0))
+        return builder.shuffle_vector(first, none, places)
+
+    def add_product(total: Any, x: Any, y: Any) -> Any:
+        return builder.fadd(total, builder.fmul(x, y, flags=_EXACT), flags=_EXACT)
+
+    before = builder.block
+    loop, after = (builder.append_basic_block(name) for name in ("word", "done"))
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    t, *totals = (builder.phi(x) for x in (_ADDRESS, _DOUBLES, _DOUBLES))
+    row = load(builder.add(words, builder.mul(t, distance)), _DOUBLES)
+    offset, sums = builder.mul(t, ir.Constant(_ADDRESS, 8)), []
+    for total, (weights, *_) in zip(totals, unpacked, strict=True):
+        weight = load(builder.add(weights, offset), _DOUBLE)
+        sums.append(add_product(total, row, fill(weight)))
+    following = builder.add(t, ir.Constant(_ADDRESS, 1))
+    one = ir.Constant(_DOUBLES, [1.0] * GROUP)
+    begin = ir.Constant(_ADDRESS, 0), one, one
+    then = following, *sums
+    for phi, x, y in zip((t, *totals), begin, then, strict=True):
+        phi.add_incoming(x, before)
+        phi.add_incoming(y, loop)
+    builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
+    builder.position_at_end(after)
+    rounding = ir.Constant(_DOUBLES, [_ROUNDING] * GROUP)
+    for total, (_, out, p, inverse) in zip(sums, unpacked, strict=True):
+        quotient = add_product(rounding, total, fill(inverse))
+        quotient = builder.fsub(quotient, rounding)
+        product = builder.fmul(quotient, fill(p), flags=_EXACT)
+        rest = builder.fsub(total, product, flags=_EXACT)
+        _store_bytes(builder, rest, out, add_product)
+    return context.get_dummy_value()
+
+
+def _store_bytes(builder: Any, rest: Any, out: Any, add_product: Any) -> None:
+    """Write 16 bytes r of numbers 4 r + 1: the bytes of a word 4 lanes apart."""
+    kind = ir.VectorType(_DOUBLE, _LANES)
+    # The fraction of a quarter that is left is rounded off last.
+    start = _ROUNDING + _BIAS - sum(x / SCALE for x in _BYTES[1:])
+    found = ir.Constant(kind, [start] * _LANES)
+    for i in range(DEPTH - 1, -1, -1):
+        places = range(i * _LANES, (i + 1) * _LANES)
+        mask = ir.Constant(ir.VectorType(_WORD, _LANES), [*places])
+        weight = ir.Constant(kind, [_BYTES[i] / SCALE] * _LANES)
+        found = add_product(found, builder.shuffle_vector(rest, rest, mask), weight)
+    words = ir.VectorType(_WORD, _LANES)
+    bits = builder.bitcast(found, ir.VectorType(_ADDRESS, _LANES))
+    bias = ir.Constant(words, [int(_BIAS)] * _LANES)
+    bytes_ = builder.xor(builder.trunc(bits, words), bias)
+    target = builder.inttoptr(out, words.as_pointer())
+    builder.store(bytes_, target).align = 1
