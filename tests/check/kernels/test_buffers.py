@@ -6,7 +6,8 @@ import dask
 import numpy as np
 import pytest
 
-from twom_dist.kernels.cpu import buffers
+import twom_dist as td
+from twom_dist.kernels.cpu import buffers, threads
 
 SIZE = 3 << 20
 
@@ -74,6 +75,25 @@ def test_a_lower_limit_lets_go_of_memory():
         other = buffers.empty((2 * SIZE,), np.uint8)
     del other
     assert buffers.kept.nbytes == 2 * SIZE
+
+
+def test_the_next_product_finds_all_memory():
+    A = td.testing.random_matrix(300, 300)
+    found = []
+    for _ in range(3):
+        td.herk(A, num_moduli=16)
+        td.gemm(A, A, num_moduli=16)
+        gc.collect()
+        found.append({address(x) for x in buffers.kept._memory.values()})
+    assert found[0] == found[1] == found[2] != set()
+
+
+def test_a_task_of_dask_keeps_less():
+    with threads.run_task():
+        buffers.empty((SIZE,), np.uint8)
+        assert buffers.kept._limit == buffers.TASK_REUSE_BYTES
+    buffers.empty((SIZE,), np.uint8)
+    assert buffers.kept._limit == buffers.REUSE_BYTES
 
 
 def test_nothing_is_kept_where_nothing_may_be():

@@ -52,6 +52,13 @@ def test_mirrored(engine, dtype, layout):
         assert found.flags.c_contiguous
         again = engine.mirror_tile(found, conjugate=conjugate)
         assert again.tobytes() == x.tobytes()
+        # Rows of parts are those of the array.
+        whole = np.full((2 * x.shape[1] + 3, x.shape[0] + 5), 7, dtype)
+        out = whole[2 : 2 + x.shape[1], 4:-1]
+        assert engine.mirror_tile(given, conjugate=conjugate, out=out) is out
+        assert out.tobytes() == found.tobytes()
+        out[...] = 7
+        assert (whole == 7).all()
 
 
 @cases("uplo", ["full", "lower", "upper"])
@@ -66,6 +73,13 @@ def test_closed(engine, dtype, uplo):
         if uplo == "full":
             image = mirror_tile(found, conjugate=conjugate)
             assert image.tobytes() == found.tobytes()
+        whole = np.full((n + 3, n + 5), 7, dtype)
+        part = whole[1:-2, 4:-1]
+        part[...] = square
+        assert engine.close_diagonal(part, conjugate=conjugate, uplo=uplo) is part
+        assert part.tobytes() == found.tobytes()
+        part[...] = 7
+        assert (whole == 7).all()
 
 
 @cases("alpha", [1, -1])

@@ -3,6 +3,8 @@
 Rows may be longer than those of a tile, which is then a part of a larger array.
 """
 
+import numpy as np
+
 from ...typing import Array, Uplo
 from .compiled import inner, kernel
 from .threads import ranges, run_each
@@ -12,26 +14,46 @@ _SQUARE = 32
 
 
 @inner(_nrt=False)
-def _mirror(source, i, j, target, conjugate):  # type: ignore[no-untyped-def]
-    """target[j, i] = source[i, j], conjugated by ``0 - im``."""
-    own, image = source[i, j], target[j, i]
-    image[0] = own[0]
-    if own.size == 2:
-        image[1] = target.dtype.type(0) - own[1] if conjugate else own[1]
+def _mirror_square(source, top, left, rows, columns, target, conjugate, turned):  # type: ignore[no-untyped-def]
+    """target[left + j, top + i] = source[top + i, left + j], conjugated by ``0 - im``.
+
+    By way of `turned`: rows of large arrays are often as far apart as lines that
+    displace each other from the cache.
+    """
+    zero = target.dtype.type(0)
+    for i in range(rows):
+        own = source[top + i, left : left + columns]
+        if turned.shape[2] == 1:
+            for j in range(columns):
+                turned[j, i, 0] = own[j, 0]
+        elif conjugate:
+            for j in range(columns):
+                turned[j, i, 0], turned[j, i, 1] = own[j, 0], zero - own[j, 1]
+        else:
+            for j in range(columns):
+                turned[j, i, 0], turned[j, i, 1] = own[j, 0], own[j, 1]
+    for j in range(columns):
+        image, given = target[left + j, top : top + rows], turned[j]
+        if turned.shape[2] == 1:
+            for i in range(rows):
+                image[i, 0] = given[i, 0]
+        else:
+            for i in range(rows):
+                image[i, 0], image[i, 1] = given[i, 0], given[i, 1]
 
 
-@kernel(_nrt=False)
+@kernel
 def _mirror_bands(source, target, m, n, conjugate, lo, hi):  # type: ignore[no-untyped-def]
     """Mirror bands lo..hi of columns of source[matrices, m, n, parts]."""
     bands = -(-n // _SQUARE)
+    turned = np.empty((_SQUARE, _SQUARE, target.shape[3]), target.dtype)
     for item in range(lo, hi):
         matrix, left = item // bands, item % bands * _SQUARE
-        right = min(n, left + _SQUARE)
+        columns = min(_SQUARE, n - left)
         x, y = source[matrix], target[matrix]
         for top in range(0, m, _SQUARE):
-            for i in range(top, min(m, top + _SQUARE)):
-                for j in range(left, right):
-                    _mirror(x, i, j, y, conjugate)
+            rows = min(_SQUARE, m - top)
+            _mirror_square(x, top, left, rows, columns, y, conjugate, turned)
 
 
 def mirror_tiles(
@@ -44,21 +66,28 @@ def mirror_tiles(
     run_each(lambda r: _mirror_bands(*given, *r), ranges(bands, each=2 * _SQUARE * m))
 
 
-@kernel(_nrt=False)
+@kernel
 def _close_bands(tiles, n, conjugate, upper, full, lo, hi):  # type: ignore[no-untyped-def]
     """Close bands lo..hi of rows of tiles[matrices, n, n, parts], matrix by matrix."""
     bands = -(-n // _SQUARE)
+    turned = np.empty((_SQUARE, _SQUARE, tiles.shape[3]), tiles.dtype)
     for item in range(lo, hi):
         tile, top = tiles[item // bands], item % bands * _SQUARE
-        bottom = min(n, top + _SQUARE)
-        for left in range(0, top + 1 if full else 0, _SQUARE):
-            for i in range(top, bottom):
-                for j in range(left, min(i, left + _SQUARE)):
-                    if upper:
-                        _mirror(tile, j, i, tile, conjugate)
-                    else:
-                        _mirror(tile, i, j, tile, conjugate)
-        for i in range(top, bottom):
+        rows = min(_SQUARE, n - top)
+        for left in range(0, top if full else 0, _SQUARE):
+            first, then, size = top, left, (rows, _SQUARE)
+            if upper:
+                first, then, size = left, top, (_SQUARE, rows)
+            _mirror_square(tile, first, then, *size, tile, conjugate, turned)
+        for i in range(top, top + rows):
+            # One triangle of the square on the diagonal is given.
+            for j in range(top, i if full else top):
+                own, image = (
+                    (tile[j, i], tile[i, j]) if upper else (tile[i, j], tile[j, i])
+                )
+                image[0] = own[0]
+                if own.size == 2:
+                    image[1] = tile.dtype.type(0) - own[1] if conjugate else own[1]
             if not full:
                 cleared = tile[i, :i] if upper else tile[i, i + 1 : n]
                 cleared[...] = 0

@@ -196,6 +196,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
     residues,
     rows,
     columns,
+    width,
     forms,
     weights,
     modulus,
@@ -226,11 +227,14 @@ def decode_rows(  # type: ignore[no-untyped-def]
     """
     words, (matrices, n) = out.shape[0], columns.shape
     m, length = len(rows) // matrices, residues.shape[2] // len(rows)
-    parts, width = d.shape[1:]
+    parts = d.shape[1]
     unit, together = 2.0**digit_bits, max(1, width // length)
     for i in range(lo, hi, together):
         own_rows, (matrix, row) = min(together, hi - i), divmod(i, m)
-        left, right = row // 8 * 8 if side > 0 else 0, row + 1 if side < 0 else n
+        # Whole vectors: what lies beyond the diagonal may hold anything.
+        left, right = row // 16 * 16 if side > 0 else 0, n
+        if side < 0:
+            right = min(n, (row // 16 + 1) * 16)
         if together > 1:
             left, right = 0, own_rows * length
         for start in range(left, right, width):
@@ -303,6 +307,7 @@ def decode_tile(
         residues,
         rows,
         columns,
+        width,
         tables.forms,
         tables.weights,
         tables.modulus,

@@ -21,8 +21,9 @@ WORD_BITS = 30
 # word plus 2^31, as the microkernel wants them.
 FLIPPED = 0x808080
 # Entries of a group that a word of the planes holds, and those that are quantised while
-# they lie in L1.
-_WORD, _PIECE = GROUP * DEPTH, 512
+# they lie in L1: rows of 3 KB, one below the other, so that what is stored has no lower
+# 12 bits of an address in common with what is loaded soon after, which has to wait.
+_WORD, _PIECE = GROUP * DEPTH, 384
 
 # Contraction alone: every sum here is an exact integer, fused or not.
 _EXACT = {"contract"}
@@ -154,9 +155,14 @@ def quantise_groups(  # type: ignore[no-untyped-def]
     (2, matrices, rows); `count` words of each of `parts`, those of Re first; Im is 0
     where x has none.
     """
-    values, rest = np.zeros((2, _PIECE)), np.empty((2, _PIECE))
-    factor1, factor2 = np.zeros(_PIECE), np.zeros(_PIECE)
-    split = np.zeros((2 * count, _PIECE))
+    lines = np.zeros((6 + 2 * count, _PIECE))
+    factor1, factor2, values, rest, split = (
+        lines[0],
+        lines[1],
+        lines[2:4],
+        lines[4:6],
+        lines[6:],
+    )
     by_word = values.reshape(2, -1, GROUP, DEPTH)
     words, most = -(-k // DEPTH), _PIECE // _WORD
     groups, at = -(-rows // GROUP), np.int64(0)
