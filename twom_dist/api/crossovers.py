@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..crossover import kept
+from ..crossover import kept, table
 from ..crossover.chips import chip_of
 from ..crossover.choose import forget
 from ..errors import EngineUnavailableError
@@ -58,7 +58,8 @@ class Crossovers:
     chip : str
     sizes : dict of str to float
         By routine and dtype, such as "gemm complex128": the `1 / (1/m + 1/n + 1/k)`
-        from which on "auto" takes int8; infinite where no side was faster.
+        from which on "auto" takes int8; infinite where no side was faster. Without
+        those kinds whose known size lies beyond the sides that were measured.
     path : str
         The file that keeps them.
     """
@@ -69,8 +70,14 @@ class Crossovers:
 
     def __str__(self) -> str:
         lines = [f"{self.chip}: method='auto' takes int8 for"]
-        for kind, size in self.sizes.items():
-            told = "no size measured" if size == inf else f"n from {3 * size:.0f} on"
+        for kind in map(" ".join, KINDS):
+            size = self.sizes.get(kind)
+            if size is None:
+                told = "sizes known of such chips"
+            else:
+                told = (
+                    "no size measured" if size == inf else f"n from {3 * size:.0f} on"
+                )
             lines.append(f"  {kind:<16}  {told}")
         return "\n".join([*lines, f"kept in {self.path}"])
 
@@ -103,12 +110,14 @@ def tune(engine: EngineName = "auto") -> Crossovers:
     EngineUnavailableError
         For "cuda" where there is no GPU.
     OSError
-        If the file cannot be written.
+        If the file cannot be written, which is tried before anything is measured.
     """
     name = choose("engine", engine, tuple(x for x in ENGINES if x != "reference"))
     if name == "auto":
         name = "cuda" if _has_gpu() else "cpu"
     get_engine(name)
+    chip = chip_of(name)
+    kept.check_folder(chip)
     xp, wait = _library(name)
     sizes, measured, left = {}, [], SECONDS
     for i, (routine, dtype) in enumerate(KINDS):
@@ -116,12 +125,14 @@ def tune(engine: EngineName = "auto") -> Crossovers:
         share = left / (len(KINDS) - i)
         found, spent = _search(rounds, share)
         left -= spent
-        sizes[f"{routine} {dtype}"] = _crossing(found)
+        size, known = _crossing(found), table.look_up(chip, routine, dtype)
+        # Sides that take too long are not measured.
+        if size < inf or known is None or known.size <= max(found) / 3:
+            sizes[f"{routine} {dtype}"] = size
         measured += [
             {"routine": routine, "dtype": dtype, "n": n, "native": x, "int8": y}
             for n, (x, y) in sorted(found.items())
         ]
-    chip = chip_of(name)
     path = kept.write(chip, date.today().isoformat(), sizes, measured)
     forget()
     return Crossovers(chip.name, sizes, str(path))

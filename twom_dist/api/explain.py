@@ -73,7 +73,6 @@ def explain(
     spec, decisive = posed.spec, choice.decisive
     told = tell_choice(
         *(spec.engine, spec.routine.name, spec.dtype, posed.shape, choice.chip),
-        native=spec.native,
         decisive=decisive,
     )
     asked = f"method auto{f', {explained.asked}' if decisive else ''}"

@@ -60,7 +60,7 @@ def prefers_native(
         return measure(shape) < given
     chip = chip_of(engine) if chip is None else chip
     known = _find(chip, routine, np.dtype(dtype))
-    return known is None or measure(shape) < known.size or _is_slow(chip)
+    return known is None or measure(shape) < known.size
 
 
 def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:
@@ -85,13 +85,6 @@ def _find(chip: Chip, routine: str, dtype: np.dtype[Any]) -> Crossover | None:
     return kept.find(chip, rule, dtype.name) or table.look_up(chip, rule, dtype.name)
 
 
-def _is_slow(chip: Chip) -> bool:
-    """Tell whether this is a CPU without VNNI, of which nothing was measured here."""
-    # Without it int8 products took 1.5 to 13 times as long as NumPy's at all sizes
-    # measured, 512 to 1536 (AMD EPYC of family 25; crossover-cpu-zen3.jsonl).
-    return not chip.capability and not chip.vnni and kept.read(chip) is None
-
-
 def forget() -> None:
     """Find everything anew, after another measurement."""
     _least.cache_clear()
@@ -104,12 +97,11 @@ def tell_choice(
     shape: Shape,
     chip: Chip | None = None,
     *,
-    native: bool,
     decisive: str,
 ) -> str:
     """Say why a method was chosen by "auto", and by whose chip.
 
-    `native`: what was chosen; `decisive`: the option that left no choice, or nothing.
+    `decisive`: the option that left no choice, or nothing.
     """
     if decisive:
         return f"int8, since {decisive} was given"
@@ -118,23 +110,19 @@ def tell_choice(
     given = size_setting("blas-below")
     if given is not None:
         moved = Crossover(given, "the setting twom-dist.blas-below")
-        return _tell_size(routine, dtype, measure(shape), moved, native=native)
+        return _tell_size(routine, dtype, measure(shape), moved)
     whose = "this process" if chip is None else "the workers"
     chip = chip_of(engine) if chip is None else chip
     known = _find(chip, routine, np.dtype(dtype))
-    told = _tell_size(routine, dtype, measure(shape), known, native=native)
+    told = _tell_size(routine, dtype, measure(shape), known)
     return f"{told}; {whose} would multiply on {chip.name}"
 
 
-def _tell_size(
-    routine: str, dtype: Any, size: float, known: Crossover | None, *, native: bool
-) -> str:
+def _tell_size(routine: str, dtype: Any, size: float, known: Crossover | None) -> str:
     if known is None or known.size == inf:
         where = "" if known is None else f" ({known.source})"
         kind = f"{routine} of {np.dtype(dtype).name}"
         return f"native, since int8 was not measured to be faster for {kind}{where}"
     if size < known.size:
         return f"native: size {size:.0f} is below {known.size:.0f} ({known.source})"
-    if native:
-        return "native, since this CPU has no AVX512-VNNI"
     return f"int8: size {size:.0f} is at least {known.size:.0f} ({known.source})"

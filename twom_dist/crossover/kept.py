@@ -11,6 +11,7 @@ from functools import cache
 from importlib import import_module
 from math import inf
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 from uuid import uuid4
 
@@ -39,7 +40,7 @@ def read(chip: Chip) -> dict[str, Any] | None:
 def _read(chip: Chip, path: Path) -> dict[str, Any] | None:
     try:
         told = json.loads(path.read_text("utf-8"))
-        sizes = {x: float(y) for x, y in told["sizes"].items() if y is not None}
+        sizes = {x: inf if y is None else float(y) for x, y in told["sizes"].items()}
         usable = told["twom_dist"] == _release() and told["chip"] == chip.name
         usable = usable and all(size >= 0 for size in sizes.values())
         return {**told, "date": str(told["date"]), "sizes": sizes} if usable else None
@@ -47,6 +48,14 @@ def _read(chip: Chip, path: Path) -> dict[str, Any] | None:
         return None
     except (ArithmeticError, RecursionError):
         return None
+
+
+def check_folder(chip: Chip) -> None:
+    """Make the folder of a chip's file; raise if nothing can be written there."""
+    folder = path_of(chip).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=folder):
+        pass
 
 
 def write(chip: Chip, date: str, sizes: dict[str, float], measured: Any) -> Path:
@@ -74,9 +83,9 @@ def write(chip: Chip, date: str, sizes: dict[str, float], measured: Any) -> Path
 def find(chip: Chip, routine: str, dtype: str) -> Crossover | None:
     """Find a size that was measured here, infinite where int8 was not faster."""
     told = read(chip)
-    if told is None:
+    size = None if told is None else told["sizes"].get(f"{routine} {dtype}")
+    if told is None or size is None:
         return None
-    size = told["sizes"].get(f"{routine} {dtype}", inf)
     return Crossover(size, f"measured on {chip.name}, {told['date']}")
 
 
