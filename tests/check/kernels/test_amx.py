@@ -96,6 +96,20 @@ def test_the_best_unit_is_taken(monkeypatch):
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("CPU_NAME", "generic"), ("CPU_FEATURES", "+sse2"), ("ENABLE_AVX", 0)],
+)
+def test_no_unit_is_taken_that_numba_does_not_compile_for(monkeypatch, name, value):
+    """LLVM would end the process at the first such instruction."""
+    for known in ("CPU_NAME", "CPU_FEATURES"):
+        monkeypatch.setattr(numba.config, known, None)
+    monkeypatch.setattr(numba.config, name, value)
+    has = dict.fromkeys(FEATURES, True)
+    monkeypatch.setattr(units, "get_host_cpu_features", lambda: has)
+    assert not units.find_features.__wrapped__()
+
+
 def test_linux_is_asked_once(with_amx, monkeypatch):
     asked = answer(monkeypatch, 0)
     with run_amx():

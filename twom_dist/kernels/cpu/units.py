@@ -15,7 +15,8 @@ _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 @cache
 def find_features() -> frozenset[str]:
     """List the instruction sets that Numba compiles for, by LLVM's names."""
-    if numba.config.CPU_NAME or numba.config.CPU_FEATURES:
+    config = numba.config
+    if config.CPU_NAME or config.CPU_FEATURES or not config.ENABLE_AVX:
         return frozenset()
     try:
         features = get_host_cpu_features()
