@@ -183,8 +183,8 @@ def ensure_plugins() -> None:
         from ..tiles.transport.worker_plugin import TransportPlugin
 
         # It only saves time, which a worker that is dying or lacks this package does
-        # not need; dask logs why.
-        with suppress(OSError, ImportError):
+        # not need; dask logs why. Schedulers pass a worker's error on as an Exception.
+        with suppress(Exception):
             _register(client, TransportPlugin())
 
 

@@ -210,6 +210,16 @@ def live_elsewhere():
     leases.Ticket.path = property(lambda self: "/proc/self/fd/1000000")
 
 
+def lack():
+    raise ModuleNotFoundError("No module named 'twom_dist'")
+
+
+def test_a_worker_without_the_package_stops_nothing(monkeypatch):
+    monkeypatch.setattr(TransportPlugin, "__reduce__", lambda self: (lack, ()))
+    with LocalCluster(n_workers=1, **IN_PROCESS) as cluster, Client(cluster):
+        ensure_plugins()
+
+
 def fail_to_take():
     def fail(ticket):
         raise MemoryError("no room")
