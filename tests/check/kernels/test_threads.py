@@ -1,12 +1,15 @@
 """Threads of a product: one pool for all, whoever calls, and another after a fork."""
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import get_ident
 
 import pytest
 
 from twom_dist.kernels.cpu.threads import (
+    WORTHWHILE,
     limit_threads,
     num_threads,
+    ranges,
     run_each,
     run_pieces,
 )
@@ -23,6 +26,33 @@ def test_callers_that_ask_for_different_numbers_all_get_their_work_done():
     with ThreadPoolExecutor(8) as callers:
         found = list(callers.map(call, range(64)))
     assert found == [sum(sum(range(count)) for count in range(2, 12))] * 64
+
+
+def test_an_error_ends_the_loop_and_reaches_the_caller():
+    done: list[int] = []
+
+    def work(item: int) -> None:
+        if item == 5:
+            raise ValueError(item)
+        done.append(item)
+
+    with limit_threads(4):
+        for _ in range(20):
+            done.clear()
+            with pytest.raises(ValueError, match="5"):
+                run_each(work, range(1000))
+            seen = len(done)
+            run_each(lambda _: None, range(8))
+            assert len(done) == seen
+
+
+def test_threads_meet_only_for_work_that_is_worth_it():
+    callers: set[int] = set()
+    with limit_threads(4):
+        run_each(lambda _: callers.add(get_ident()), range(64), WORTHWHILE)
+        assert callers == {get_ident()}
+        assert ranges(1000, each=WORTHWHILE // 600) == [(0, 1000)]
+        assert ranges(1000, each=WORTHWHILE // 500) == [(0, 500), (500, 1000)]
 
 
 @pytest.mark.parametrize(

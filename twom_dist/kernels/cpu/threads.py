@@ -3,10 +3,10 @@
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from math import prod
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
@@ -90,25 +90,76 @@ def scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return buffer[:size].reshape(shape)
 
 
+class _Loop:
+    """A loop whose threads take the next item from one iterator."""
+
+    def __init__(self, function: Callable[[T], object], items: list[T]) -> None:
+        self._function, self._rest = function, iter(items)
+        self._lock, self._done = threading.Lock(), threading.Lock()
+        self._done.acquire()
+        self._threads = 1
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Work until nothing is left, and wait for who has begun to help."""
+        try:
+            self._work()
+        finally:
+            self._leave()
+            self._done.acquire()
+            # A busy pool may come to this loop when arrays should be gone.
+            del self._function
+        if self._error is not None:
+            raise self._error
+
+    def help(self) -> None:
+        """Work beside the caller, unless all have left."""
+        with self._lock:
+            if self._threads == 0:
+                return
+            self._threads += 1
+        try:
+            self._work()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._leave()
+
+    def _work(self) -> None:
+        for item in self._rest:
+            self._function(item)
+
+    def _leave(self) -> None:
+        # An error leaves no thread at work on arrays that are given up.
+        for _ in self._rest:
+            pass
+        with self._lock:
+            self._threads -= 1
+            if self._threads == 0:
+                self._done.release()
+
+
 class _Pool:
     """The threads of a process: as many as any of its products has asked for."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._size = 0
-        self._executor: ThreadPoolExecutor | None = None
+        self._lock, self._size = threading.Lock(), 0
+        # Futures would take ten times as long as a queue: a product has three loops.
+        self._loops: SimpleQueue[_Loop] = SimpleQueue()
 
-    def submit(self, work: Callable[[], object], copies: int) -> list[Future[object]]:
-        """Have up to `copies` threads do the work beside the caller."""
+    def hand_over(self, loop: _Loop, copies: int) -> None:
+        """Have up to `copies` threads help."""
         with self._lock:
-            executor = self._executor
-            if executor is None or copies > self._size:
-                if executor is not None:
-                    # Its threads finish what they were given, and end.
-                    executor.shutdown(wait=False)
-                executor = ThreadPoolExecutor(copies, thread_name_prefix="twom-dist")
-                self._executor, self._size = executor, copies
-            return [executor.submit(work) for _ in range(copies)]
+            for i in range(self._size, copies):
+                name = f"twom-dist-{i}"
+                threading.Thread(target=self._serve, name=name, daemon=True).start()
+            self._size = max(self._size, copies)
+        for _ in range(copies):
+            self._loops.put(loop)
+
+    def _serve(self) -> None:
+        while True:
+            self._loops.get().help()
 
 
 @cache
@@ -117,35 +168,24 @@ def _pool(pid: int) -> _Pool:
     return _Pool()
 
 
-def run_each(function: Callable[[T], object], items: Iterable[T]) -> None:
+def run_each(
+    function: Callable[[T], object], items: Iterable[T], work: int | None = None
+) -> None:
     """Call function on every item, side by side where more than one thread may run.
 
-    The calling thread works too, and all take the next item from one iterator.
+    The calling thread works too, and all take the next item from one iterator. `work`:
+    roughly the nanoseconds of all items, where a thread may take longer to wake.
     """
     items = list(items)
-    # Settings are not read for what one thread does: a small product has 25 loops.
-    if len(items) <= 1 or (threads := min(num_threads(), len(items))) == 1:
+    # Settings are not read for what one thread does.
+    threads = len(items) if work is None else min(len(items), work // WORTHWHILE)
+    if threads <= 1 or (threads := min(num_threads(), threads)) == 1:
         for item in items:
             function(item)
         return
-    rest = iter(items)
-
-    def work() -> None:
-        for item in rest:
-            function(item)
-
-    others = _pool(os.getpid()).submit(work, threads - 1)
-    try:
-        work()
-    finally:
-        # An error here leaves no thread at work on arrays that are given up.
-        for _ in rest:
-            pass
-        # Nor is anything waited for that a busy pool has not begun.
-        begun = [other for other in others if not other.cancel()]
-        wait(begun)
-    for other in begun:
-        other.result()
+    loop = _Loop(function, items)
+    _pool(os.getpid()).hand_over(loop, threads - 1)
+    loop.run()
 
 
 def run_pieces(
@@ -185,9 +225,9 @@ def ranges(length: int, *, smallest: int = 1, each: int = 1) -> list[tuple[int, 
     [(0, 5), (5, 10)]
     """
     least = max(smallest, -(-WORTHWHILE // max(1, each)))
-    if length <= least:
+    if length < 2 * least:
         return [(0, length)] if length > 0 else []
     threads = num_threads()
-    pieces = 1 if threads == 1 else 4 * threads
-    step = max(least, -(-length // pieces))
+    pieces = 1 if threads == 1 else min(4 * threads, length // least)
+    step = -(-length // pieces)
     return [(lo, min(lo + step, length)) for lo in range(0, length, step)]
