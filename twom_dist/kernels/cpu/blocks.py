@@ -1,22 +1,24 @@
-"""Products of encoded tiles by the int8 GEMM of a library, block by block."""
+"""Products of encoded tiles by the int8 GEMM of a library: blocks of several planes."""
 
 from collections.abc import Sequence
+from functools import cache
+from math import prod
 
 import numpy as np
 
 from ...moduli import ResidueSystem
 from ...typing import Array
-from .compiled import kernel
+from .compiled import inner, kernel
 from .encoded import DEPTH, GROUP, CpuEncoded
 from .int8_gemm import get_gemm
 from .layout import read_only
 from .requantise import multiplier, requantise, requantise_add
-from .threads import run_each, scratch
+from .threads import ranges, run_each, scratch
 from .tuning import BLOCK, LARGEST_K, SMALLEST_GEMM
 
 
-@kernel
-def unpack_rows(plane, p, out):  # type: ignore[no-untyped-def]
+@inner
+def _unpack_rows(plane, p, out):  # type: ignore[no-untyped-def]
     """out[row, l] = residues in [0, p) of plane[groups, words, 16, 4]."""
     for g in range(plane.shape[0]):
         for w in range(plane.shape[1]):
@@ -26,8 +28,8 @@ def unpack_rows(plane, p, out):  # type: ignore[no-untyped-def]
                     out[GROUP * g + r, DEPTH * w + t] = v + (p if v < 0 else 0)
 
 
-@kernel
-def unpack_columns(plane, out):  # type: ignore[no-untyped-def]
+@inner
+def _unpack_columns(plane, out):  # type: ignore[no-untyped-def]
     """out[l, row] = plane[groups, words, 16, 4]."""
     for w in range(plane.shape[1]):
         for t in range(DEPTH):
@@ -37,15 +39,59 @@ def unpack_columns(plane, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _unpack(x, y, jobs, matrix, row, column, first, a, b):  # type: ignore[no-untyped-def]
+    """Unpack the blocks of both sides that jobs multiply, from word `first` on.
+
+    x, y (planes, matrices, groups, words, 16, 4); row, column: groups that begin them.
+    """
+    last = first + a.shape[2] // DEPTH
+    for i in range(len(jobs)):
+        left, right, _, p, _ = jobs[i]
+        rows, columns = a.shape[1] // GROUP, b.shape[2] // GROUP
+        _unpack_rows(x[left, matrix, row : row + rows, first:last], p, a[i])
+        _unpack_columns(y[right, matrix, column : column + columns, first:last], b[i])
+
+
+@kernel
 def multiply_rows(a, b, sums):  # type: ignore[no-untyped-def]
-    """Write a @ b into sums: of few entries sooner than a library begins."""
-    for i in range(a.shape[0]):
-        target = sums[i]
-        target[:] = 0
-        for k in range(a.shape[1]):
-            x, source = np.int32(a[i, k]), b[k]
-            for j in range(target.size):
-                target[j] += x * np.int32(source[j])
+    """Write a @ b into sums, of batches: few entries sooner than a library begins."""
+    for batch in range(len(a)):
+        for i in range(a.shape[1]):
+            target = sums[batch, i]
+            target[:] = 0
+            for k in range(a.shape[2]):
+                x, source = np.int32(a[batch, i, k]), b[batch, k]
+                for j in range(target.size):
+                    target[j] += x * np.int32(source[j])
+
+
+@kernel
+def _reduce(sums, jobs, old, add, residues, matrix, rows, row, column):  # type: ignore[no-untyped-def]
+    """Reduce the first rows of the sums of jobs, and add old residues if asked to.
+
+    old, residues (products, matrices, m, n or more): `old` may be `residues` itself.
+    """
+    for i in range(len(jobs)):
+        _, _, q, p, m = jobs[i]
+        own = sums[i, :rows]
+        if add:
+            requantise_add(own, old[q, matrix], p, m, residues[q, matrix], row, column)
+        else:
+            requantise(own, p, m, residues[q, matrix], row, column)
+
+
+@cache
+def _list_jobs(
+    system: ResidueSystem,
+    left: tuple[int, ...],
+    right: tuple[int, ...],
+    own: tuple[int, ...],
+) -> Array:
+    """Tabulate (place of X, place of Y, product, p, its multiplier) of products."""
+    given = [(q, system.products[q]) for q in own]
+    return np.array(
+        [(left[t.left], right[t.right], q, t.p, multiplier(t.p)) for q, t in given]
+    )
 
 
 def multiply_blocks(
@@ -56,48 +102,47 @@ def multiply_blocks(
     before: Array | None,
     own: Sequence[int],
 ) -> None:
-    """Multiply the products listed in `own`, each block of a plane on its own."""
+    """Multiply the products listed in `own`, small blocks of several at a time."""
     m, words = left.rows, left.planes.shape[2]
     count, columns = residues.shape[1], residues.shape[3]
+    jobs = _list_jobs(system, left.order, right.order, tuple(own))
+    x, y = (
+        t.planes.reshape(len(t.planes), count, -1, *t.planes.shape[2:])
+        for t in (left, right)
+    )
+    # A call of the library costs as much as a product of 90 rows and columns.
+    sides, length = (min(BLOCK, m), min(BLOCK, columns)), min(LARGEST_K, words * DEPTH)
+    batch = max(1, BLOCK**2 // (prod(sides) + sum(sides) * length // 4))
 
-    def block(piece: tuple[int, int, int, int]) -> None:
-        matrix, q, row, column = piece
-        product = system.products[q]
+    def block(piece: tuple[int, int, int, int, int]) -> None:
+        matrix, lo, hi, row, column = piece
+        own = jobs[lo:hi]
         height, width = min(BLOCK, m - row), min(BLOCK, columns - column)
-        sums = scratch((-(-height // GROUP) * GROUP, width), np.dtype(np.int32))
-        target, old = residues[q, matrix], None
-        if before is not None:
-            old = before[q, matrix]
+        rows = -(-height // GROUP) * GROUP
+        sums = scratch((len(own), rows, width), np.dtype(np.int32))
+        old, add = (residues, False) if before is None else (before, True)
         for first in range(0, words, LARGEST_K // DEPTH):
-            k = slice(first, first + LARGEST_K // DEPTH)
-            x = _cut(left, product.left, matrix, row, len(sums))[:, k]
-            y = _cut(right, product.right, matrix, column, width)[:, k]
-            length = x.shape[1] * DEPTH
-            a, b = (
-                np.empty((len(sums), length), np.uint8),
-                np.empty((length, width), np.int8),
-            )
-            unpack_rows(x, product.p, a)
-            unpack_columns(y, b)
+            length = min(LARGEST_K, (words - first) * DEPTH)
+            a = np.empty((len(own), rows, length), np.uint8)
+            b = np.empty((len(own), length, width), np.int8)
+            where = matrix, row // GROUP, column // GROUP, first
+            _unpack(x, y, own, *where, a, b)
             gemm = get_gemm() if sums.size * length > SMALLEST_GEMM else multiply_rows
             gemm(a, b, sums)
-            where = product.p, multiplier(product.p), target, row, column
-            if old is None:
-                requantise(sums[:height], *where)
-            else:
-                requantise_add(sums[:height], old, *where)
-            old = read_only(target)
+            place = residues, matrix, height, row, column
+            _reduce(sums, own, read_only(old), add, *place)
+            old, add = residues, True
 
-    rows, panels = range(0, m, BLOCK), range(0, columns, BLOCK)
-    matrices = range(count)
+    each = m * columns * words * DEPTH // 10
     run_each(
         block,
-        [(b, q, i, j) for b in matrices for j in panels for i in rows for q in own],
+        [
+            (matrix, first, min(first + batch, hi), row, column)
+            for matrix in range(count)
+            for column in range(0, columns, BLOCK)
+            for row in range(0, m, BLOCK)
+            for lo, hi in ranges(len(jobs), each=each)
+            for first in range(lo, hi, batch)
+        ],
+        count * len(jobs) * each,
     )
-
-
-def _cut(operand: CpuEncoded, plane: int, matrix: int, row: int, rows: int) -> Array:
-    """View the groups of some rows of a plane of a matrix."""
-    first = matrix * -(-operand.rows // GROUP) + row // GROUP
-    found: Array = operand.planes[operand.order[plane], first : first + rows // GROUP]
-    return found
