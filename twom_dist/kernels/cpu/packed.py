@@ -23,6 +23,7 @@ from .threads import ranges, run_each
 from .tuning import BLOCK_BYTES, LONGEST_SUM, TILES_BYTES
 
 _BYTES = GROUP * DEPTH
+Places = tuple[int, ...]
 
 
 def reduction_table(moduli: Sequence[int]) -> Array:
@@ -192,6 +193,15 @@ def cut_rows(words: int, tiles: Array | None) -> tuple[int, int]:
     return max(step, nbytes // (longest * DEPTH) // step * step), longest
 
 
+@cache
+def _list_jobs(
+    system: ResidueSystem, left: Places, right: Places, own: Places
+) -> Array:
+    """Tabulate the products `own` by where their planes stand, and their residues."""
+    given = [(q, system.products[q]) for q in own]
+    return np.array([(left[t.left], right[t.right], q) for q, t in given])
+
+
 def multiply_packed(
     left: CpuEncoded,
     right: CpuEncoded,
@@ -208,8 +218,7 @@ def multiply_packed(
     `_multiply_items`; `side`: -1 for the lower triangle, 1 for the upper one, 0 for
     both.
     """
-    given = [(q, system.products[q]) for q in own]
-    jobs = [(left.order[t.left], right.order[t.right], q) for q, t in given]
+    jobs = _list_jobs(system, left.order, right.order, tuple(own))
     m, words, count = left.rows, left.planes.shape[2], residues.shape[1]
     block, longest = cut_rows(words, tiles)
     args = (
@@ -217,7 +226,7 @@ def multiply_packed(
             x.planes.reshape(len(x.planes), count, -1, words, _BYTES)
             for x in (left, right)
         ),
-        *(np.array(jobs), block, side, longest),
+        *(jobs, block, side, longest),
         *(product_table(system), residues),
         *(read_only(residues) if before is None else before, before is not None),
         tiles,
