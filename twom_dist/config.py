@@ -1,5 +1,6 @@
 """Settings under `twom-dist` in dask.config, and their defaults."""
 
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -38,12 +39,18 @@ def integer_setting(name: str) -> int:
     return value
 
 
+@lru_cache(maxsize=64)
+def _parse_bytes(text: Any) -> int:
+    """Parse a size; for the memory of small products again and again."""
+    return int(parse_bytes(text))
+
+
 def bytes_setting(name: str, default: int | None = None) -> int:
     """Read a size such as "2 GiB", and return its bytes; null is the default."""
     if default is not None and setting(name) is None:
         return default
     try:
-        return int(parse_bytes(setting(name)))
+        return _parse_bytes(setting(name))
     except (TypeError, ValueError, AttributeError):
         raise _refuse(name, 'a size such as "2 GiB"') from None
 

@@ -11,16 +11,19 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import dask
 import dask.array as da
 import numpy as np
 
 import twom_dist as td
 from tests.support.places import DATA
 from tests.support.stages import count_stages
+from twom_dist.kernels.cpu import encode, multiply
 
 RECORD = DATA / "counts.json"
 PACKAGE = str(Path(td.__file__).parent)
@@ -81,13 +84,13 @@ def count_graphs() -> Counts:
 
 
 @contextmanager
-def counting_calls(counts: dict[str, int]) -> Any:
-    """Count the calls of this package's functions, those of kernels apart."""
+def counting_calls(counts: dict[str, int], apart: str = KERNELS) -> Any:
+    """Count the calls of this package's functions, but for those of a folder."""
 
     def note(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
         path = code.co_filename
-        own = path.startswith(PACKAGE) and not path.startswith(KERNELS)
+        own = path.startswith(PACKAGE) and not path.startswith(apart)
         # Comprehensions are no functions from Python 3.12 on.
         if event == "call" and own and not code.co_name.startswith("<"):
             counts["calls"] += 1
@@ -127,6 +130,37 @@ def count_calls() -> Counts:
         with counting_calls(counts):
             run()
         found[f"calls of {name}"] = dict(counts)
+    return found
+
+
+def count_host_calls() -> Counts:
+    """Count what small products of the CPU call, once warm, all kernels by one thread.
+
+    By loops, which any machine has: a call of a kernel that Numba compiled is none.
+    """
+    rng = np.random.default_rng(0)
+    small = rng.random((16, 16)) + 1j * rng.random((16, 16))
+    product = td.Product((16, 16), (16, 16), num_moduli=16)
+    cases: dict[str, Callable[[], Any]] = {
+        "gemm": lambda: td.gemm(small, small, num_moduli=16),
+        "gemm by default": lambda: td.gemm(small, small),
+        "herk": lambda: td.herk(small, num_moduli=16),
+        "Product": lambda: product(small, small),
+        "matmul": lambda: td.matmul(small, small, num_moduli=16),
+    }
+    found = {}
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set({"twom-dist.threads": 1}))
+        for module in (encode, multiply):
+            patch = mock.patch.object(module, "is_supported", return_value=False)
+            stack.enter_context(patch)
+        for name, run in cases.items():
+            run()
+            run()
+            counts = {"calls": 0}
+            with counting_calls(counts, apart=os.devnull):
+                run()
+            found[f"calls of {name} of 16 x 16 on the CPU"] = dict(counts)
     return found
 
 

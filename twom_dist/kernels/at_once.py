@@ -6,6 +6,8 @@ from typing import Any, Protocol
 from ..moduli import ResidueSystem, ScalingRule
 from ..typing import Array, Uplo
 
+Known = tuple[Array, Array]
+
 
 class AtOnce(Protocol):
     """Gives what all stages of `Engine` give one after the other, bit for bit."""
@@ -27,6 +29,7 @@ class AtOnce(Protocol):
         hermitian: bool = False,
         out: Array | None = None,
         shifts: Sequence[Array] | None = None,
+        known: Sequence[Known] | None = None,
     ) -> Array:
         """Compute ``alpha X Y^T + beta c`` from operands that hold all of k.
 
@@ -55,5 +58,8 @@ class AtOnce(Protocol):
         shifts : ((k,) int32, (k,) int32), optional
             Exponents of the columns of x and of y, as for `Engine.largest_exponents`;
             none for stacks.
+        known : one or two of (largest, squares), optional
+            Of the rows of x, and of y, as `Engine.choose_exponents` takes them; an
+            engine may find them again.
         """
         ...

@@ -65,7 +65,7 @@ def find_fill(
     x: Array, y: Array, rows: Array, columns: Array, conjugate: tuple[bool, bool]
 ) -> NativeFill | None:
     """Compute the fill of tile products, or None where all is finite."""
-    if not any((e >= NONFINITE_ROW).any() for e in (rows, columns)):
+    if not any(np.count_nonzero(e >= NONFINITE_ROW) for e in (rows, columns)):
         return None
     infinite = rows == NONFINITE_ROW, columns == NONFINITE_ROW
     fills = {}

@@ -95,7 +95,7 @@ class ResidueSystem:
         """Count the int8 products of one tile product."""
         return len(self.products)
 
-    @property
+    @cached_property
     def num_hermitian_products(self) -> int:
         """Count the int8 products of a diagonal tile of X X^H."""
         return sum(product.mirror is None for product in self.products)

@@ -49,11 +49,13 @@ def _compute_words(problem: Problem) -> Array:
 
     def multiply(system: ResidueSystem) -> Array | None:
         settled = replace(problem, spec=spec.settle(system))
-        return _multiply_at_once(settled, rows, c, _limit_tiles(settled))
+        return _multiply_at_once(settled, rows, c, _limit_tiles(settled), None)
 
     guess = Guess((spec, shape), multiply) if _may_guess(problem) else None
     if spec.looks:
         found = look(rows, spec, shape, guess)
+        for row in rows:
+            row.shifts = found.shifts
     if guess is not None and (guessed := guess.confirm(found)) is not None:
         return guessed
     if spec.by_entries:
@@ -62,7 +64,7 @@ def _compute_words(problem: Problem) -> Array:
             warn_of_native()
     spec = problem.spec
     limits = _limit_tiles(problem)
-    at_once = _multiply_at_once(problem, rows, c, limits)
+    at_once = _multiply_at_once(problem, rows, c, limits, found.measured)
     if at_once is not None:
         return at_once
     if found.measured is None and not (spec.native or spec.exact):
@@ -83,7 +85,11 @@ def _may_guess(problem: Problem) -> bool:
 
 
 def _multiply_at_once(
-    problem: Problem, rows: tuple[Row, Row], c: Array | None, limits: TileLimits
+    problem: Problem,
+    rows: tuple[Row, Row],
+    c: Array | None,
+    limits: TileLimits,
+    measured: Mapping[Line, Measured] | None,
 ) -> Array | None:
     """Compute a product of one tile by one call of an engine that has it."""
     spec = problem.spec
@@ -92,7 +98,10 @@ def _multiply_at_once(
     multiply = tasks.call_at_once(limits.at_once, spec)
     x, y = (row.view(0, spec) for row in rows)
     out, shifts = _contiguous(problem.out), shifts_of_both(rows, spec)
-    return multiply(x, y, c=c, out=out, shifts=shifts)
+    known = None
+    if measured is not None:
+        known = [(t.largest, t.squares) for t in measured.values()]
+    return multiply(x, y, c=c, out=out, shifts=shifts, known=known)
 
 
 def find_at_once(problem: Problem) -> Callable[..., Array] | None:

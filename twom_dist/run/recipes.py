@@ -1,4 +1,4 @@
-"""Recipes: a small product of a device, posed and planned once for arrays like these.
+"""Recipes: a product of one tile, posed and planned once for arrays like these.
 
 Kept by all that a call says, but for where its arrays lie. Only products whose moduli
 are given have one: the others are planned by their data.
@@ -46,6 +46,8 @@ class Recipe(NamedTuple):
 
 
 _NONE = type(None)
+# What plans of such products read.
+_SETTINGS = "workspace-bytes", "winograd-levels", "largest-tile"
 _recipes: dict[Hashable, Recipe] = {}
 
 
@@ -82,17 +84,15 @@ def compute_arrays(
 
 def _find_key(terms: Terms, *arrays: Any) -> Hashable:
     """Return all that a recipe depends on; None where there can be none."""
-    choice, first = terms.choice, arrays[0]
-    if engine_of("auto", family_of(first)) != "cuda":
-        return None
+    choice, kind, out = terms.choice, type(arrays[0]), arrays[-1]
     if choice.by_entries or choice.pairs or workspace_share() < 1:
         return None
-    kind, out = type(first), arrays[-1]
     if kind.__name__ != "ndarray" or any(type(x) not in (kind, _NONE) for x in arrays):
         return None
+    name, where = engine_of("auto", family_of(arrays[0])), None
+    if name == "cuda":
+        engine = engine_named(name)
+        where = engine, engine.variant()
     outlines = [None if x is None else (x.shape, x.dtype) for x in arrays]
     strides = None if out is None else out.strides
-    settings = setting("workspace-bytes"), setting("winograd-levels")
-    engine = engine_named("cuda")
-    where = engine, engine.variant()
-    return terms, kind, *outlines, strides, where, settings
+    return terms, kind, *outlines, strides, where, *map(setting, _SETTINGS)

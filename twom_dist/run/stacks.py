@@ -142,7 +142,7 @@ def _compute_piece(
         # Each matrix takes shifts of its own.
         return list(range(len(a)))
     if at_once is not None and not spec.by_entries:
-        _multiply_at_once(at_once, a, b, c, spec, out)
+        _multiply_at_once(at_once, a, b, c, spec, out, {})
         return []
     ex = eager.Views(a, b, eager.whole((*out.shape[1:], spec.k)), spec)
     measured = _measure(ex, spec)
@@ -166,18 +166,25 @@ def _compute_piece(
         if at_once is None:
             _multiply(*given, settled, own, tiles)
         else:
-            _multiply_at_once(at_once, *given, settled, tiles)
+            _multiply_at_once(at_once, *given, settled, tiles, own)
         if tiles is not out:
             out[places] = tiles
     return alone
 
 
 def _multiply_at_once(
-    at_once: AtOnce, a: Array, b: Array, c: Array | None, spec: Spec, out: Array
+    at_once: AtOnce,
+    a: Array,
+    b: Array,
+    c: Array | None,
+    spec: Spec,
+    out: Array,
+    measured: dict[Line, Measured],
 ) -> None:
-    """Compute products of one residue system by one call, which measures for itself."""
+    """Compute products of one residue system by one call."""
     x, y = (as_rows(t, s, spec.op(s)) for t, s in zip((a, b), SIDES, strict=True))
-    call_at_once(at_once, spec)(x, y, c=c, out=out)
+    known = [(t.largest, t.squares) for t in measured.values()] or None
+    call_at_once(at_once, spec)(x, y, c=c, out=out, known=known)
 
 
 def _measure(ex: eager.Views, spec: Spec) -> dict[Line, Measured]:

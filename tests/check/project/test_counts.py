@@ -6,13 +6,16 @@ from tests.support.counts import (
     assert_as_recorded,
     count_calls,
     count_graphs,
+    count_host_calls,
     count_plans,
     find_changes,
     read,
 )
 
 
-@pytest.mark.parametrize("count", [count_plans, count_graphs, count_calls])
+@pytest.mark.parametrize(
+    "count", [count_plans, count_graphs, count_calls, count_host_calls]
+)
 def test_products_cost_what_is_recorded(count):
     assert_as_recorded(count())
 

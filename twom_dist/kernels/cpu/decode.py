@@ -330,9 +330,3 @@ def decode_tile(
         v.reshape(len(v), -1),
         lines.reshape(2, -1),
     )
-
-
-def as_parts(x: Array) -> Array:
-    """View a C-contiguous array as (..., parts) of its real type."""
-    parts = 2 if np.iscomplexobj(x) else 1
-    return x.view(x.real.dtype).reshape(*x.shape, parts)

@@ -5,18 +5,24 @@ microkernel, whose left operand are the weights of the bytes of all planes, or i
 float64, where all sums are exact integers below 2^53.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import isqrt
+from math import isqrt, prod
+from typing import NamedTuple
 
 import numpy as np
 
-from ...moduli import ResidueSystem, symmetric_residue
+from ...moduli import ResidueSystem, ScalingRule, symmetric_residue
 from ...typing import Array
+from .buffers import empty
 from .compiled import inner, kernel
-from .encoded import DEPTH, GROUP, as_groups
+from .encoded import DEPTH, GROUP, CpuEncoded, as_groups
+from .layout import as_parts, listed, read_only, straighten
+from .norms import column_factors, power_factors
 from .packed import multiply_plane_bytes, reduction_table
 from .quantise import FLIPPED, WORD_BITS, quantise_groups
+from .scale import scale_groups, scaling_of
 from .threads import ranges, run_each, scratch
 from .tuning import QUANTISED
 from .units import has_vnni
@@ -24,6 +30,7 @@ from .weighing import SCALE, weigh_sixteen
 
 # Entries that are weighed while they lie in L1.
 _PIECE = 512
+_WORDS = np.dtype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -32,8 +39,8 @@ class EncodeTables:
 
     Attributes
     ----------
-    words : int
-        Of each part of an entry.
+    form : (int, int, bool)
+        Parts of an entry, words of each, and whether the system is hexagonal.
     moduli : (planes,) float64
     weights : (planes, parts words) float64
         Of each word in each plane, modulo p and symmetric.
@@ -45,7 +52,7 @@ class EncodeTables:
         See `reduction_table`.
     """
 
-    words: int
+    form: tuple[int, int, bool]
     moduli: Array
     weights: Array
     bytes: Array
@@ -78,7 +85,7 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
         symmetric_residue(-int(t), p) for t, p in zip(total, moduli, strict=True)
     ]
     return EncodeTables(
-        words,
+        (system.parts, words, system.hexagonal),
         np.array(moduli, np.float64),
         weights.astype(np.float64),
         as_groups(weights_of_bytes.reshape(len(moduli), count * DEPTH)),
@@ -87,57 +94,86 @@ def encode_tables(system: ResidueSystem) -> EncodeTables:
     )
 
 
-def encode_planes(
-    x: Array,
-    across: bool,
-    columns: Array,
-    factors: Array,
-    im_sign: float,
-    system: ResidueSystem,
-    planes: Array,
-) -> None:
-    """Write the planes of a whole operand.
+class Rows(NamedTuple):
+    """An operand, or a stack.
 
-    Parameters
+    Attributes
     ----------
-    x : (matrices, rows, k, parts) float, or (matrices, k, rows, parts) if `across`
-    across : bool
-    columns : (k,) or (0,) float64
-        What multiplies each column first, if anything does.
-    factors : (2, matrices, rows) float64
-        Whose product multiplies each row; 0 for those that become zero.
-    im_sign : float
-        -1 to conjugate.
-    system : ResidueSystem
-    planes : (planes, groups, words, 16, 4) int8
-        Written to.
+    x : (..., rows, k)
+    exponents : (..., rows) int32
+    conjugate : bool
+    shifts : (k,) int32, optional
     """
-    tables = encode_tables(system)
-    k, rows = x.shape[1:3] if across else x.shape[2:0:-1]
-    count, groups, words = planes.shape[:3]
-    per_group = words * GROUP * DEPTH
-    out = planes.reshape(count, groups * per_group)
-    form = system.parts, tables.words, system.hexagonal
-    given = x, across, rows, k, columns, factors, im_sign, *form
-    number = system.parts * tables.words
-    strip = max(1, QUANTISED // max(1, per_group))
-    weigh = _weigh_groups
-    weights: tuple[Array, ...] = tables.weights, tables.moduli
-    if has_vnni():
-        weigh = _weigh_packed
-        weights = tables.bytes, tables.starts, tables.reduction
 
-    def write(groups: tuple[int, int]) -> None:
-        shape = strip * per_group // GROUP, number, GROUP
-        found = scratch(shape, np.dtype(np.int32))
-        weigh(given, weights, strip, per_group, *groups, found, out)
+    x: Array
+    exponents: Array
+    conjugate: bool = False
+    shifts: Array | None = None
 
-    run_each(write, ranges(groups, each=per_group * count // 4))
+
+def encode_rows(
+    operands: Sequence[Rows], system: ResidueSystem, rule: ScalingRule | None = None
+) -> list[CpuEncoded]:
+    """Quantise rows and write their planes; both operands share the threads.
+
+    `rule`: if given, the exponents are chosen first, and written.
+    """
+    pieces: list[tuple[Callable[[int, int], None], int, int]] = []
+    found, work = [], 0
+    for rows in operands:
+        *stack, m, k = rows.x.shape
+        shape = len(system.planes), prod(stack) * -(-m // GROUP), -(-k // DEPTH)
+        planes = empty((*shape, GROUP, DEPTH), np.int8)
+        found.append(CpuEncoded(m, k, planes, _places(shape[0]), tuple(stack)))
+        if planes.size:
+            write = _writer(rows, planes, system, rule)
+            each = shape[2] * GROUP * (shape[0] + (0 if rule is None else 4))
+            pieces += [(write, *r) for r in ranges(shape[1], each=each)]
+            work += shape[1] * each
+    run_each(lambda piece: piece[0](*piece[1:]), pieces, work)
+    return found
+
+
+@cache
+def _places(count: int) -> tuple[int, ...]:
+    return tuple(range(count))
+
+
+def _writer(
+    rows: Rows, planes: Array, system: ResidueSystem, rule: ScalingRule | None
+) -> Callable[[int, int], None]:
+    """Return what writes groups lo..hi of the planes."""
+    source, across = straighten(rows.x)
+    x, scaling = read_only(as_parts(listed(source))), None
+    m, k = rows.x.shape[-2:]
+    if rule is None:
+        factors = power_factors(rows.exponents).reshape(2, -1, m)
+    else:
+        factors = np.empty((2, len(x), m))
+        scaling = scaling_of(x, across, rows.shifts, rule, rows.exponents)
+    tables, sign = encode_tables(system), -1.0 if rows.conjugate else 1.0
+    given = x, across, m, k, column_factors(rows.shifts), factors, sign, *tables.form
+    per_group, out = planes.shape[2] * GROUP * DEPTH, planes.reshape(len(planes), -1)
+    strip = max(1, QUANTISED // per_group)
+    shape = strip * per_group // GROUP, tables.form[0] * tables.form[1], GROUP
+    kernel, weights = (
+        (_weigh_packed, (tables.bytes, tables.starts, tables.reduction))
+        if has_vnni()
+        else (_weigh_groups, (tables.weights, tables.moduli))
+    )
+
+    def write(lo: int, hi: int) -> None:
+        found = scratch(shape, _WORDS)
+        kernel(given, scaling, weights, strip, per_group, lo, hi, found, out)
+
+    return write
 
 
 @kernel
-def _weigh_packed(given, weights, strip, per_group, lo, hi, found, out):  # type: ignore[no-untyped-def]
+def _weigh_packed(given, scaling, weights, strip, per_group, lo, hi, found, out):  # type: ignore[no-untyped-def]
     """Write the planes of groups lo..hi by the microkernel, a strip at a time."""
+    if scaling is not None:
+        scale_groups(given[0], given[1], given[5], scaling, lo, hi)
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
         words = found[: (last - first) * per_group // GROUP]
@@ -147,8 +183,10 @@ def _weigh_packed(given, weights, strip, per_group, lo, hi, found, out):  # type
 
 
 @kernel
-def _weigh_groups(given, weights, strip, per_group, lo, hi, found, out):  # type: ignore[no-untyped-def]
+def _weigh_groups(given, scaling, weights, strip, per_group, lo, hi, found, out):  # type: ignore[no-untyped-def]
     """Write them in float64."""
+    if scaling is not None:
+        scale_groups(given[0], given[1], given[5], scaling, lo, hi)
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
         words = found[: (last - first) * per_group // GROUP]

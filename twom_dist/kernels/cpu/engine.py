@@ -19,14 +19,23 @@ from ..limits import Shape, TileLimits, Update, host_limits
 from ..nonfinite import apply_fill, find_fill
 from . import norms, sums
 from .announce import announce_compilation
+from .at_once import multiply_at_once
 from .buffers import empty
 from .closing import close_tiles, mirror_tiles
 from .cosines import smallest_cosines
-from .decode import as_parts, decode_tile
-from .encode import encode_planes
-from .encoded import DEPTH, GROUP, CpuEncoded
+from .decode import decode_tile
+from .encode import Rows, encode_rows
+from .encoded import GROUP, CpuEncoded
 from .fingerprint import fingerprint_words
-from .layout import flat_parts, listed, read_only, straighten, tall, whole_rows
+from .layout import (
+    as_parts,
+    flat_parts,
+    listed,
+    read_only,
+    straighten,
+    tall,
+    whole_rows,
+)
 from .magnitudes import (
     bound_pairs,
     error_sums,
@@ -37,7 +46,7 @@ from .magnitudes import (
     sum_squares,
 )
 from .mirrors import fill_mirrors
-from .multiply import multiply_planes, name_kernel
+from .multiply import multiply_planes, name_kernel, own_products
 from .threads import ranges, run_each, run_pieces, run_task
 from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
 
@@ -83,11 +92,21 @@ class CpuEngine:
         """Cut by the setting largest-tile, products into strips of rows besides."""
         limits = host_limits(shape, update)
         if update is not None:
-            return limits
+            return self._at_once(limits, shape, update.two)
         _, n, k = (min(size, limits.nb) for size in shape)
         row_bytes = len(system.planes) * k + system.num_products * n
         rows = max(SMALLEST_STRIP, STRIP_BYTES // max(1, row_bytes))
-        return replace(limits, mb=min(limits.mb, rows))
+        limits = replace(limits, mb=min(limits.mb, rows))
+        return self._at_once(limits, shape)
+
+    def _at_once(
+        self, limits: TileLimits, shape: Shape, two: bool = False
+    ) -> TileLimits:
+        """Add what computes a product of one tile."""
+        sizes = zip(shape, (limits.mb, limits.nb, limits.kb), strict=True)
+        alone = not two and 0 not in shape and all(x <= y for x, y in sizes)
+        at_once = partial(multiply_at_once, self) if alone else None
+        return replace(limits, at_once=at_once, steady=True)
 
     def run_stack(
         self,
@@ -221,22 +240,8 @@ class CpuEngine:
         shifts: Array | None = None,
     ) -> CpuEncoded:
         """Quantise and write the planes in the layout of the side."""
-        *stack, rows, k = x.shape
-        groups = prod(stack) * -(-rows // GROUP)
-        shape = len(system.planes), groups, -(-k // DEPTH)
-        planes = empty((*shape, GROUP, DEPTH), np.int8)
-        source, across = straighten(x)
-        if planes.size:
-            encode_planes(
-                read_only(as_parts(listed(source))),
-                across,
-                norms.column_factors(shifts),
-                np.stack(norms.power_factors(exponents)).reshape(2, -1, rows),
-                -1.0 if conjugate else 1.0,
-                system,
-                planes,
-            )
-        return CpuEncoded(rows, k, planes, tuple(range(shape[0])), tuple(stack))
+        rows = Rows(x, exponents, conjugate, shifts)
+        return encode_rows([rows], system)[0]
 
     def reorder(self, encoded: CpuEncoded, planes: tuple[int, ...]) -> CpuEncoded:
         """Take the planes in another order; the memory is the same."""
@@ -261,11 +266,7 @@ class CpuEngine:
             return np.zeros(shape, np.int8) if before is None else before
         shape = shape if before is None else before.shape
         residues: Array = before if overwrite else empty(shape, np.int8)
-        own = [
-            q
-            for q, product in enumerate(system.products)
-            if not hermitian or product.mirror is None
-        ]
+        own = own_products(system, hermitian)
         # What follows from a product needs all of it.
         side = 0 if hermitian else _SIDES[triangle]
         shape = len(residues), prod(left.stack), *residues.shape[-2:]
@@ -308,19 +309,15 @@ class CpuEngine:
             assert c is not None
             c_parts = flat_parts(tall(np.ascontiguousarray(c)))
         given = (
-            *(residues.reshape(len(residues), 1, -1), _finite(rows).reshape(-1)),
-            *(_finite(columns).reshape(-1, n), system, flat, alpha, beta, c_parts),
+            *(residues.reshape(len(residues), 1, -1), norms.finite_exponents(rows)),
+            *(norms.finite_exponents(columns).reshape(-1, n), system, flat),
+            *(alpha, beta, c_parts),
         )
         run_each(
             lambda r: decode_tile(*given, _SIDES[triangle], *r),
             ranges(m, smallest=8, each=n * len(residues) // 4),
         )
         return out
-
-
-def _finite(exponents: Array) -> Array:
-    exponents = np.asarray(exponents, np.int64)
-    return np.where(exponents >= NONFINITE_ROW, 0, exponents)
 
 
 def make_engine() -> CpuEngine:

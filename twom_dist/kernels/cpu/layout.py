@@ -35,6 +35,12 @@ def whole_rows(x: Array) -> Array:
     return as_strided(x, shape, (shape[1] * rows, rows, x.itemsize))
 
 
+def as_parts(x: Array) -> Array:
+    """View a C-contiguous array as (..., parts) of its real type."""
+    parts = 2 if np.iscomplexobj(x) else 1
+    return x.view(x.real.dtype).reshape(*x.shape, parts)
+
+
 def tall(x: Array) -> Array:
     """View a stack (..., m, n) as all the rows of its matrices."""
     return x.reshape(prod(x.shape[:-1]), x.shape[-1])

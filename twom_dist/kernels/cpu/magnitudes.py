@@ -9,9 +9,8 @@ from ...moduli import NONFINITE_ROW, ZERO_ROW
 from ...typing import Array
 from . import entries, norms
 from .compiled import inner, kernel
-from .decode import as_parts
 from .int8_gemm import get_small_gemm
-from .layout import flat_parts, listed, read_only, straighten, tall
+from .layout import as_parts, flat_parts, listed, read_only, straighten, tall
 from .threads import ranges, run_each
 from .tuning import LARGEST_K
 

@@ -62,6 +62,22 @@ def are_tiles_exact() -> bool:
     return True
 
 
+@cache
+def own_products(system: ResidueSystem, hermitian: bool) -> tuple[int, ...]:
+    """List the products that are multiplied: of X X^H those without a mirror."""
+    given = enumerate(system.products)
+    return tuple(q for q, x in given if not hermitian or x.mirror is None)
+
+
+def _choose_levels(shape: tuple[int, int, int], count: int) -> int:
+    """Choose levels of Winograd's algorithm for `count` products."""
+    # A thread computes whole products, with quarters of its own in the caches. With AMX
+    # an eighth of them takes less time than their sums (a prediction).
+    few = available_cores() <= MOST_CORES and count >= 2 * num_threads()
+    pays = few and select_tiles() is None
+    return choose_levels(shape, (GROUP, GROUP, DEPTH), CROSSOVERS if pays else ())
+
+
 def multiply_planes(
     left: CpuEncoded,
     right: CpuEncoded,
@@ -77,14 +93,8 @@ def multiply_planes(
     upper one, 0 for all.
     """
     args = (left, right, system, residues, before, own)
-    shape, grain = (left.rows, right.rows, left.k), (GROUP, GROUP, DEPTH)
-    tiles = select_tiles()
-    # A thread computes whole products, with quarters of its own in the caches. With AMX
-    # an eighth of them takes less time than their sums (a prediction).
-    few = available_cores() <= MOST_CORES and len(own) >= 2 * num_threads()
-    crossovers = CROSSOVERS if few and tiles is None else ()
-    alone = len(left.stack) == 0 and side == 0
-    levels = choose_levels(shape, grain, crossovers) if alone else 0
+    alone, tiles = len(left.stack) == 0 and side == 0, select_tiles()
+    levels = _choose_levels((left.rows, right.rows, left.k), len(own)) if alone else 0
     if not has_vnni():
         multiply_blocks(*args)
     elif levels > 0:

@@ -4,6 +4,8 @@ Rows may lie contiguous (``inner`` kernels) or across memory (``outer`` kernels:
 transposed matrix is contiguous, and the rows are its vector lanes).
 """
 
+from functools import cache
+from math import frexp, ldexp
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from numba.extending import intrinsic
 from ...moduli import NAN_ROW, NONFINITE_ROW, ZERO_ROW, ScalingRule
 from ...typing import Array
 from .compiled import inner, kernel
+
+# Bits of a magnitude, by the character of the real type.
+MASKS: dict[str, Any] = {"f": np.int32(2**31 - 1), "d": np.int64(2**63 - 1)}
 
 
 @intrinsic
@@ -175,14 +180,46 @@ def rule_exponents(largest, sums, power, leading, norm_bits, out):  # type: igno
             out[i] = power - a - (0 if fits else 1) + norm_bits - e
 
 
+@kernel
+def read_exponents(magnitudes, out):  # type: ignore[no-untyped-def]
+    """Find the exponents of the largest magnitudes of rows."""
+    for i in range(out.size):
+        value = np.float64(magnitudes[i])
+        if value == 0.0:
+            out[i] = ZERO_ROW
+        elif value == np.inf:
+            out[i] = NONFINITE_ROW
+        elif value != value:
+            out[i] = NAN_ROW
+        else:
+            out[i] = frexp(value)[1]
+
+
+@inner
+def split_power(e):  # type: ignore[no-untyped-def]
+    """Return two factors whose product is 2^e; zeros for sentinels.
+
+    Halving e keeps both factors and, for results that matter, every intermediate
+    product normal: |e| < 2300 for all of float64 and every residue system.
+    """
+    if abs(e) >= NONFINITE_ROW // 2:
+        return 0.0, 0.0
+    first = e // 2
+    return ldexp(1.0, first), ldexp(1.0, e - first)
+
+
+@kernel
+def split_powers(exponents, one, two):  # type: ignore[no-untyped-def]
+    """Write the two factors of each exponent."""
+    for i in range(exponents.size):
+        one[i], two[i] = split_power(exponents[i])
+
+
 def largest_exponents_from_bits(bits: Array, real: np.dtype) -> Array:
     """Turn the largest magnitude bits of each row into exponents."""
-    magnitude = bits.view(real)
-    exponents = np.frexp(magnitude)[1].astype(np.int32)
-    exponents[magnitude == 0] = ZERO_ROW
-    exponents[np.isinf(magnitude)] = NONFINITE_ROW
-    exponents[np.isnan(magnitude)] = NAN_ROW
-    return exponents
+    out = np.empty(bits.shape, np.int32)
+    read_exponents(bits.reshape(-1).view(real), out.reshape(-1))
+    return out
 
 
 def is_sentinel(exponents: Array) -> Array:
@@ -190,18 +227,31 @@ def is_sentinel(exponents: Array) -> Array:
     return np.abs(exponents) >= NONFINITE_ROW // 2
 
 
-def power_factors(exponents: Array) -> tuple[Array, Array]:
-    """Two float64 factors whose product is 2^e; zeros for the sentinel rows.
+def power_factors(exponents: Array) -> Array:
+    """Two float64 factors whose product is 2^e; zeros for the sentinel rows."""
+    factors = np.empty((2, *exponents.shape))
+    one, two = factors.reshape(2, -1)
+    # A copy: what other workers computed arrives read-only, a type of its own.
+    split_powers(exponents.astype(np.int32).reshape(-1), one, two)
+    return factors
 
-    Halving e keeps both factors and, for results that matter, every intermediate
-    product normal: |e| < 2300 for all of float64 and every residue system.
-    """
-    sentinel = is_sentinel(exponents)
-    e = np.where(sentinel, 0, exponents)
-    first = e // 2
-    one, two = np.ldexp(1.0, first), np.ldexp(1.0, e - first)
-    one[sentinel] = two[sentinel] = 0.0
-    return one, two
+
+@kernel
+def _replace_sentinels(exponents, out):  # type: ignore[no-untyped-def]
+    for i in range(out.size):
+        out[i] = 0 if exponents[i] >= NONFINITE_ROW else exponents[i]
+
+
+def finite_exponents(exponents: Array) -> Array:
+    """Return all exponents in a line, 0 for rows that are not finite."""
+    out = np.empty(exponents.size, np.int64)
+    _replace_sentinels(exponents.astype(np.int32).reshape(-1), out)
+    return out
+
+
+@cache
+def _no_columns(dtype: Any) -> Array:
+    return np.empty(0, dtype)
 
 
 def column_factors(
@@ -209,7 +259,7 @@ def column_factors(
 ) -> Array:
     """Return 2^shifts, repeated for the parts of an entry; nothing without shifts."""
     if shifts is None:
-        return np.empty(0, dtype)
+        return _no_columns(dtype)
     found: Array = np.repeat(np.ldexp(np.dtype(dtype).type(1), shifts), parts)
     return found
 

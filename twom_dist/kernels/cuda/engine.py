@@ -11,6 +11,7 @@ import numpy as np
 
 from ...moduli import ResidueSystem, ScalingRule
 from ...typing import Array, Uplo
+from ..at_once import Known
 from ..family import Family
 from ..limits import Shape, TileLimits, Update
 from . import finish, norms, tuning
@@ -278,6 +279,7 @@ class CudaEngine(CudaLook):
         hermitian: bool = False,
         out: Array | None = None,
         shifts: Sequence[Array] | None = None,
+        known: Sequence[Known] | None = None,
     ) -> Array:
         """Compute a product in four launches or three, and two allocations."""
         e, f = shifts or (None, None)
