@@ -1,18 +1,26 @@
-"""Measure our own time for a small product, on a device that does nothing.
+"""Measure our own time for a small product, on hardware that does nothing.
 
 python benchmarks/bench_host.py --sides 64,512 --calls 2000
+python benchmarks/bench_host.py --on vnni --sides 64,512 --calls 2000
 
 All of this package runs, from the call to the last launch; the device allocates on the
-host and forgets launches. CuPy's allocations and the driver's launches come on top. It
-is processor time: other work on the machine counts as far as it shares a core.
+host and forgets launches. CuPy's allocations and the driver's launches come on top. Of
+the CPU, with VNNI or without, one thread calls kernels that take their arguments and
+return. It is processor time: other work on the machine counts as far as it shares a
+core.
 """
 
 import argparse
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from time import process_time
 from typing import Any
 from unittest import mock
 
+import dask
+import numba
 import numpy as np
 from harness import Report
 
@@ -63,7 +71,56 @@ class _IdleEngine(CudaEngine):
     family = "numpy"
 
 
-def bench(report: Report, n: int, calls: int) -> None:
+@contextmanager
+def idle_device() -> Iterator[None]:
+    """Let NumPy arrays be those of a device."""
+    load, engine = registry.get_engine, _IdleEngine(Idle())
+    with (
+        mock.patch.object(
+            spec, "get_engine", lambda name: engine if name == "cuda" else load(name)
+        ),
+        mock.patch.dict(registry._OF_FAMILY, numpy="cuda"),
+    ):
+        yield
+
+
+# Kernels of a few entries whose results decide what comes next.
+_REAL = {"read_exponents", "rule_exponents", "split_powers", "_replace_sentinels"}
+
+
+@cache
+def _idle_kernel(kernel: Any) -> Any:
+    """Make a kernel of the same arguments that does nothing."""
+    count = kernel.py_func.__code__.co_argcount
+    names = ", ".join(f"x{i}" for i in range(count))
+    given = {"nogil": True, "_nrt": kernel.targetoptions.get("_nrt", True)}
+    return numba.njit(**given)(eval(f"lambda {names}: None"))
+
+
+@contextmanager
+def idle_cpu(vnni: bool) -> Iterator[None]:
+    """Let the kernels of the CPU do nothing."""
+    registry.get_engine("cpu")
+    own = [sys.modules[x] for x in sys.modules if x.startswith("twom_dist.kernels.cpu")]
+    kind = type(numba.njit(_idle_kernel.__wrapped__))
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set({"twom-dist.threads": 1}))
+        for module in own:
+            for name, found in [*vars(module).items()]:
+                idle: Any = None
+                if name == "is_supported":
+                    idle = lambda: vnni
+                elif name == "get_gemm":
+                    idle = lambda: lambda a, b, sums: None
+                elif isinstance(found, kind) and name not in _REAL:
+                    inside = found.targetoptions.get("no_cpython_wrapper")
+                    idle = None if inside else _idle_kernel(found)
+                if idle is not None:
+                    stack.enter_context(mock.patch.object(module, name, idle))
+        yield
+
+
+def bench(report: Report, on: str, n: int, calls: int) -> None:
     """Time calls of n x n matrices."""
     A, B = (random_matrix(n, n, seed=seed) for seed in (1, 2))
     product = td.Product((n, n), (n, n), num_moduli=16)
@@ -84,29 +141,22 @@ def bench(report: Report, n: int, calls: int) -> None:
             for _ in range(calls // 5):
                 call()
             best = min(best, (process_time() - start) / (calls // 5))
-        report.add("host", routine=name, n=n, us=round(best * MICRO, 1))
+        us = round(best * MICRO, 1)
+        report.add("host" if on == "gpu" else f"host-{on}", routine=name, n=n, us=us)
 
 
 def main() -> None:
     """Run the requested sides."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sides", default="64")
+    parser.add_argument("--on", choices=["gpu", "vnni", "cpu"], default="gpu")
     parser.add_argument("--calls", type=int, default=5000)
     parser.add_argument("--output", help="append JSON lines to this file")
     args = parser.parse_args()
-    report, load, engine = (
-        Report(args.output),
-        registry.get_engine,
-        _IdleEngine(Idle()),
-    )
-    with (
-        mock.patch.object(
-            spec, "get_engine", lambda name: engine if name == "cuda" else load(name)
-        ),
-        mock.patch.dict(registry._OF_FAMILY, numpy="cuda"),
-    ):
+    report = Report(args.output)
+    with idle_device() if args.on == "gpu" else idle_cpu(args.on == "vnni"):
         for side in args.sides.split(","):
-            bench(report, int(side), args.calls)
+            bench(report, args.on, int(side), args.calls)
 
 
 if __name__ == "__main__":
