@@ -103,16 +103,17 @@ def idle_cpu(vnni: bool) -> Iterator[None]:
     registry.get_engine("cpu")
     own = [sys.modules[x] for x in sys.modules if x.startswith("twom_dist.kernels.cpu")]
     kind = type(numba.njit(_idle_kernel.__wrapped__))
+    ours: Any = {
+        "has_vnni": lambda: vnni,
+        "get_gemm": lambda: lambda a, b, sums: None,
+    }
     with ExitStack() as stack:
         stack.enter_context(dask.config.set({"twom-dist.threads": 1}))
         for module in own:
             for name, found in [*vars(module).items()]:
-                idle: Any = None
-                if name == "is_supported":
-                    idle = lambda: vnni
-                elif name == "get_gemm":
-                    idle = lambda: lambda a, b, sums: None
-                elif isinstance(found, kind) and name not in _REAL:
+                idle = ours.get(name)
+                if isinstance(found, kind) and name not in _REAL:
+                    # Kernels that Python never calls stay for the real ones.
                     inside = found.targetoptions.get("no_cpython_wrapper")
                     idle = None if inside else _idle_kernel(found)
                 if idle is not None:

@@ -152,7 +152,7 @@ def count_host_calls() -> Counts:
     with ExitStack() as stack:
         stack.enter_context(dask.config.set({"twom-dist.threads": 1}))
         for module in (encode, multiply):
-            patch = mock.patch.object(module, "is_supported", return_value=False)
+            patch = mock.patch.object(module, "has_vnni", return_value=False)
             stack.enter_context(patch)
         for name, run in cases.items():
             run()
