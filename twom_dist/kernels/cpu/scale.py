@@ -80,7 +80,7 @@ def _scale_along(  # type: ignore[no-untyped-def]
     read_exponents(bits.view(x.dtype)[own], e)
     _relate(e, norm_bits, one[own], two[own])
     sums = np.empty(len(out), np.int64)
-    square_sums_inner(x, one, two, columns, lo, hi, sums)
+    square_sums_inner(x, one, two, columns, 0.0, lo, hi, sums)
     rule_exponents(e, sums[own], power, leading, norm_bits, e)
     split_powers(e, one[own], two[own])
 
@@ -103,7 +103,7 @@ def _scale_across(  # type: ignore[no-untyped-def]
     of_lanes = np.empty((2, count))
     for i in range(first, last):
         of_lanes[0, i], of_lanes[1, i] = one[i // parts], two[i // parts]
-    square_sums_outer(x, of_lanes[0], of_lanes[1], columns, first, last, sums)
+    square_sums_outer(x, of_lanes[0], of_lanes[1], columns, 0.0, first, last, sums)
     totals = np.zeros(hi - lo, np.int64)
     for i in range(first, last):
         totals[i // parts - lo] += sums[i]
