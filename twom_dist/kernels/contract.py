@@ -56,6 +56,8 @@ class Engine(Looks, Protocol):
 
     name: str
     family: Family
+    # Whether `out` may be a part of a larger array, whose rows lie apart.
+    writes_parts: bool
 
     def task(self) -> AbstractContextManager[None]:
         """Scope of one dask task: its share of threads; device work done on exit."""

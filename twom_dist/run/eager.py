@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ..kernels.family import namespace
 from ..kernels.limits import TileLimits, Update, host_limits
 from ..kernels.room import empty
@@ -317,9 +315,9 @@ class Eager(Views):
             return function(*given)
         place, whole = None, self.out
         if whole is not None:
-            on_host = isinstance(whole, np.ndarray) and whole.flags.c_contiguous
             place = whole[self._at(where)]
-            place = place if on_host else _contiguous(place)
+            if not (whole.flags.c_contiguous and load_engine(self._spec).writes_parts):
+                place = _contiguous(place)
         self._place = place
         return function(*given, out=self._place)
 

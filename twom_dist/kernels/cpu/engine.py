@@ -59,6 +59,7 @@ class CpuEngine:
 
     name = "cpu"
     family: Family = "numpy"
+    writes_parts = True
     survey = None
     fetch, variant = staticmethod(fetch), staticmethod(variant)
     row_sums = staticmethod(row_sums)

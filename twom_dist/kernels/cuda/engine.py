@@ -54,6 +54,7 @@ class CudaEngine(CudaLook):
 
     name = "cuda"
     family: Family = "cupy"
+    writes_parts = False
 
     def __init__(self, device: Device) -> None:
         self.device = device

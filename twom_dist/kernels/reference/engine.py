@@ -74,6 +74,7 @@ class ReferenceEngine(Magnitudes):
 
     name = "reference"
     family: Family = "numpy"
+    writes_parts = True
     survey = None
     fetch, variant = staticmethod(fetch), staticmethod(variant)
     smallest_cosines = staticmethod(smallest_cosines)
