@@ -13,7 +13,7 @@ _MOST, _MOST_SEEN = 16, 1024
 
 
 class Graphs:
-    """The graphs of one object on a device, which share memory: each waits for another.
+    """The graphs of one object on a device, in one memory: each waits for the last one.
 
     The first call with some addresses runs as it is, the second one is captured.
     """

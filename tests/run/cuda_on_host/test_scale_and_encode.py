@@ -76,6 +76,13 @@ def test_shared_memory_keeps_the_longest_rows_that_fit(capability, k):
             assert chosen[128] == (8 if across else 4)
 
 
+def test_turing_keeps_rows_of_whole_lines_as_well():
+    """3776 entries would fit, but not the line that they begin."""
+    device, system = HostDevice(None, 75), residue_system("2m", 3)
+    assert fits(device, system, 3712)
+    assert not fits(device, system, 3713)
+
+
 def test_rows_that_lie_across_share_what_is_read_where_two_blocks_fit():
     item = np.dtype("complex128").itemsize
     rows = [rows_of_block(True, k, item, SHARED)[0] for k in (1024, 3072, 4096)]

@@ -1,4 +1,4 @@
-"""Scripts: the launches of a small product, written once and run with other addresses.
+"""Scripts: the launches of a product, written once and run with other addresses.
 
 All else in the arguments depends on shapes, strides and options alone. A script takes
 one allocation for all but the result, and no Python for each argument.
