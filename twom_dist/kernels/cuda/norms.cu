@@ -214,12 +214,12 @@ magnitudes(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
 
 // out[z, row, c] = |x| over the norm sqrt(squares) 2^-norm_bits of its row, or NaN in
 // sentinel rows: double operations that round each by itself, then to float. Grid as of
-// scale_and_add, for the matrices `places`, or all. Must move sizeof(element) + 4 bytes.
+// scale_and_add, z over the matrices `places`. Must move sizeof(element) + 4 bytes.
 extern "C" __global__ void __launch_bounds__(256)
 unit_rows(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
           int64 stack_stride, const int32* places, const int32* largest,
           const int64* squares, int32 norm_bits, float* out) {
-  int64 matrix = places == nullptr ? blockIdx.z : places[blockIdx.z];
+  int64 matrix = places[blockIdx.z];
   x += PARTS * (matrix * stack_stride);
   largest += matrix * rows;
   squares += matrix * rows;

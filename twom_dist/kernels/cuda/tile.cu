@@ -53,5 +53,13 @@ close_diagonal(REAL* tile, int64 n, int32 conjugate, int32 upper, int32 full) {
   Spot spot = locate_in_square(n, n);
   int64 i = spot.row, j = spot.column;
   if (i >= n || j >= n || (upper ? i > j : i < j)) return;
-  close_element(tile, n, i, j, conjugate, full);
+  if (i != j) {
+    Element image = {};
+    if (full) image = conjugate_element(read_element(tile, i * n + j), conjugate);
+    write_element(tile, j * n + i, image);
+  } else if (PARTS == 2 && conjugate) {
+    Element own = read_element(tile, i * n + i);
+    own.part[PARTS - 1] = 0;
+    write_element(tile, i * n + i, own);
+  }
 }

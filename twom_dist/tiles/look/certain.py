@@ -134,12 +134,12 @@ def _bound_cosines(
     engine, operands, chosen = load_engine(spec), [], []
     # By one wait for both sides.
     numbers = iter(engine.fetch([y for x in measured for y in x[:3] if y is not None]))
-    for x, known, other in zip(rows, measured, smallest[::-1], strict=False):
+    for x, all_rows, other in zip(rows, measured, smallest[::-1], strict=False):
         own = Measured(next(numbers), next(numbers), next(numbers))
         largest, own = np.full_like(own.largest, ZERO_ROW), own.take(places)
         bounds = bound_ratios(find_cosines(own, spec.k), other[places, np.newaxis])
         largest[places] = np.where(bounds > limit, own.largest, ZERO_ROW)
-        operands.append((x, (largest, known.squares)))
+        operands.append((x, (largest, all_rows.squares)))
         chosen.append(own)
     (x, of_x), (y, of_y) = operands[0], operands[-1]
     given = x, y, of_x, of_y, norm_bits(spec.k), places
@@ -148,8 +148,8 @@ def _bound_cosines(
     least = cosines * factor - cut
     most = np.minimum(cosines * (1 + _rounding(spec.k)), 1)
     # Far above the cosines for which `every_pair` takes largest terms instead of sums.
-    known_ones = least >= np.maximum(8 * cut, 2.0**-60)
-    return least, most, known_ones
+    known = least >= np.maximum(8 * cut, 2.0**-60)
+    return least, most, known
 
 
 def _longer(found: ResidueSystem | None, least: ResidueSystem) -> ResidueSystem | None:
