@@ -172,7 +172,8 @@ def ask(
         raise PlanError(
             f"{name or shown(routine)} is not one of the routines",
             "Give a function such as td.gemm, td.herk, td.zsyr2k, td.integers.gemm, "
-            "td.twofold.herk or td.xarray.gemm",
+            "td.twofold.herk or td.xarray.gemm; for td.matmul td.gemm with "
+            'method="auto"',
             "routine",
         )
     also = ""

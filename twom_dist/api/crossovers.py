@@ -72,12 +72,10 @@ class Crossovers:
         lines = [f"{self.chip}: method='auto' takes int8 for"]
         for kind in map(" ".join, KINDS):
             size = self.sizes.get(kind)
-            if size is None:
-                told = "sizes known of such chips"
-            else:
-                told = (
-                    "no size measured" if size == inf else f"n from {3 * size:.0f} on"
-                )
+            told = "sizes known of such chips"
+            if size is not None:
+                told = f"n from {3 * size:.0f} on"
+                told = told if size < inf else "no size that was measured"
             lines.append(f"  {kind:<16}  {told}")
         return "\n".join([*lines, f"kept in {self.path}"])
 

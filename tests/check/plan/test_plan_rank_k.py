@@ -214,9 +214,8 @@ def test_the_measured_peak_is_the_planned_one(routine, beta, cache_bytes):
     count = operands(routine)
     with dask.config.set({f"twom-dist.{name}": x for name, x in settings.items()}):
         # Loads modules and kernels.
-        getattr(td, routine)(*[da.ones((tile, tile), dtype=complex)] * count).compute(
-            scheduler="sync"
-        )
+        some = da.ones((2 * tile, tile), chunks=tile, dtype=complex)
+        getattr(td, routine)(*[some] * count).compute(scheduler="sync")
         gc.collect()
         encoded_tiles.clear()
         tracemalloc.start()

@@ -16,6 +16,10 @@ from .requantise import multiplier, requantise, requantise_add
 from .threads import ranges, run_each, scratch
 from .tuning import BLOCK, LARGEST_K, SMALLEST_GEMM
 
+# Sums of several planes at most: an eighth of what one large block takes, which plans
+# of small tiles do not notice.
+_BATCH = BLOCK**2 // 8
+
 
 @inner
 def _unpack_rows(plane, p, out):  # type: ignore[no-untyped-def]
@@ -112,7 +116,7 @@ def multiply_blocks(
     )
     # A call of the library costs as much as a product of 90 rows and columns.
     sides, length = (min(BLOCK, m), min(BLOCK, columns)), min(LARGEST_K, words * DEPTH)
-    batch = max(1, BLOCK**2 // (prod(sides) + sum(sides) * length // 4))
+    batch = max(1, _BATCH // (prod(sides) + sum(sides) * length // 4))
 
     def block(piece: tuple[int, int, int, int, int]) -> None:
         matrix, lo, hi, row, column = piece
