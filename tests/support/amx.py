@@ -84,7 +84,8 @@ def _own_place():
         if known[1 + place] == own:
             return place
     place = _count_up(_IDS)
-    known[1 + place] = own
+    if place < _THREADS:
+        known[1 + place] = own
     return place
 
 

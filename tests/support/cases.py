@@ -49,7 +49,8 @@ def sample(
 
     For tests whose cases take long and differ little.
     """
-    single, kept = isinstance(names, str), list(kept)
+    single, values, kept = isinstance(names, str), list(values), list(kept)
+    assert all(x in values for x in kept), f"{names}: kept is not among the values"
     rows = [
         pytest.param(*((x,) if single else x), marks=() if x in kept else NIGHTLY)
         for x in values

@@ -1,12 +1,14 @@
 """Memory that is used again: only when nobody holds it, and within its limit."""
 
 import gc
+import tracemalloc
 
 import dask
 import numpy as np
 import pytest
 
 import twom_dist as td
+from tests.support.strategies import random_matrix
 from twom_dist.kernels.cpu import buffers, threads
 
 SIZE = 3 << 20
@@ -100,3 +102,16 @@ def test_nothing_is_kept_where_nothing_may_be():
     with dask.config.set({"twom-dist.reuse-bytes": 0}):
         buffers.empty((SIZE,), np.uint8)
     assert not buffers.kept.nbytes
+
+
+def test_planes_of_a_product_at_once_are_gone_before_its_result():
+    n, count = 256, 16
+    A = random_matrix(n, n, seed=1)
+    with dask.config.set({"twom-dist.reuse-bytes": 0, "twom-dist.threads": 1}):
+        td.gemm(A, A, num_moduli=count)
+        tracemalloc.start()
+        C = td.gemm(A, A, num_moduli=count)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    planes, residues = 2 * 2 * count * n * n, 2 * count * n * n
+    assert planes + residues < peak < planes + residues + C.nbytes

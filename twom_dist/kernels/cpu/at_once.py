@@ -50,6 +50,8 @@ def multiply_at_once(
     residues = engine.multiply(
         left, right, system, hermitian=hermitian and few, triangle=triangle
     )
+    # The planes' memory serves the result.
+    del encoded, left, right
     found = residues, rows, columns, system, dtype
     scalars: Any = {"alpha": alpha, "beta": beta, "c": c}
     tile: Array = engine.decode(*found, **scalars, triangle=triangle, out=out)

@@ -128,7 +128,7 @@ def launch_products(
         *(before, residues, *size_args(residues.strides[-2], residues.strides[0])),
         *(triangle_arg(triangle), np.int32(count)),
     )
-    wave = int(device.multiprocessors() * squares.resident)
+    wave = max(1, int(device.multiprocessors() * squares.resident))
     waves = _count_waves(squares, x.shape[2])
     for first in range(0, total, waves * wave):
         end = min(total, first + waves * wave)
