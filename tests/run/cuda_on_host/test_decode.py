@@ -67,7 +67,7 @@ def test_tiles_of_every_system(calls, choice):
                 assert equal_bits(found, REFERENCE.decode(*args, words=words))
 
 
-@sample("choice", [choice for choice in SYSTEMS if choice[1] > 1], USUAL)
+@sample("choice", *([x for x in t if x[1] > 1] for t in (SYSTEMS, USUAL)))
 def test_the_largest_sums(calls, choice):
     """Residues at their ends that have the signs of the weights, or the other ones."""
     system = residue_system(*choice)
