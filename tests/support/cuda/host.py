@@ -213,8 +213,8 @@ class HostKernels:
         """
         for parameter, given in zip(parse_kernels(module)[name], args, strict=True):
             _check(name, parameter, given)
-        data = pack(args, lambda x: x.ctypes.data)
-        self.launch_packed(module, name, grid, block, data, shared)
+        packed = pack(args, lambda x: x.ctypes.data)
+        self.launch_packed(module, name, grid, block, *packed, shared)
 
     def launch_packed(
         self,
@@ -223,6 +223,7 @@ class HostKernels:
         grid: Sequence[int],
         block: Sequence[int],
         data: bytes | bytearray,
+        offsets: tuple[int, ...],
         shared: int = 0,
     ) -> None:
         """Run a launch whose arguments are packed as the kernel's signature says."""

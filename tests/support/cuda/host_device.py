@@ -156,11 +156,12 @@ class HostDevice:
         grid: Sequence[int],
         block: Sequence[int],
         data: bytes | bytearray,
+        offsets: tuple[int, ...],
         shared: int = 0,
     ) -> None:
         """Run every thread of a launch that a script repeats."""
         self.launched.append(name)
-        self.kernels.launch_packed(module, name, grid, block, data, shared)
+        self.kernels.launch_packed(module, name, grid, block, data, offsets, shared)
 
     def multiply_int8(self, x: np.ndarray, y: np.ndarray, sums: np.ndarray) -> None:
         """Multiply integers below 2^31."""

@@ -187,8 +187,8 @@ class CudaDevice(Streams):
         shared: int = 0,
     ) -> None:
         """Launch a kernel; scalars come as NumPy scalars of the parameters' types."""
-        data = pack(args, partial(_address, device=current_device()))
-        self.launch_packed(module, name, grid, block, data, shared)
+        packed = pack(args, partial(_address, device=current_device()))
+        self.launch_packed(module, name, grid, block, *packed, shared)
 
     def launch_packed(
         self,
@@ -197,6 +197,7 @@ class CudaDevice(Streams):
         grid: Triple,
         block: Triple,
         data: bytes | bytearray,
+        offsets: tuple[int, ...],
         shared: int = 0,
     ) -> None:
         """Launch a kernel whose arguments are packed."""
@@ -204,9 +205,8 @@ class CudaDevice(Streams):
 
         function = _function(module, name, current_device())
         stream = get_current_stream().ptr
-        # No pointers to parameters: the driver finds all of them in the last argument.
-        given = 0, self._arguments.set(data)
-        driver.launchKernel(function.ptr, *grid, *block, shared, stream, *given)
+        pointers = self._arguments.set(data, offsets)
+        driver.launchKernel(function.ptr, *grid, *block, shared, stream, pointers, 0)
 
     def address(self, x: Array) -> int:
         """Return where an array begins; refuse what a kernel could not read."""

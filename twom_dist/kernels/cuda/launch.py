@@ -83,6 +83,7 @@ class Device(Protocol):
         grid: Triple,
         block: Triple,
         data: bytes | bytearray,
+        offsets: tuple[int, ...],
         shared: int = 0,
     ) -> None:
         """Launch a kernel whose arguments `packing` has packed."""

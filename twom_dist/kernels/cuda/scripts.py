@@ -14,7 +14,7 @@ import numpy as np
 
 from ...typing import Array
 from .launch import Device, Parts, Triple, part_offsets
-from .packing import lay_out, pack
+from .packing import pack
 from .sources import Module
 
 # Memory of the script's own, and the result, beside the names of operands.
@@ -52,6 +52,7 @@ class Launch:
     grid: Triple
     block: Triple
     data: bytes
+    offsets: tuple[int, ...]
     holes: tuple[Hole, ...]
     shared: int
 
@@ -85,7 +86,7 @@ class Script:
                     found = device.map_planes(address, hole.planes).tobytes()
                     data[hole.at : hole.at + len(found)] = found
             of = launch.module, launch.name, launch.grid, launch.block
-            device.launch_packed(*of, data, launch.shared)
+            device.launch_packed(*of, data, launch.offsets, launch.shared)
         return out
 
 
@@ -170,7 +171,7 @@ class Recorder:
         script = self.script
         if script is None:
             return
-        offsets = lay_out(tuple(map(type, args))).offsets
+        data, offsets = pack(args, self._device.address)
         constant, holes = {id(x) for x in script.kept}, []
         for x, at in zip(args, offsets, strict=True):
             if id(x) in self._known:
@@ -178,9 +179,8 @@ class Recorder:
             elif not (x is None or isinstance(x, np.generic) or id(x) in constant):
                 self.script = None
                 return
-        data = pack(args, self._device.address)
-        launch = Launch(module, name, grid, block, data, tuple(holes), shared)
-        script.launches.append(launch)
+        packed = data, offsets, tuple(holes)
+        script.launches.append(Launch(module, name, grid, block, *packed, shared))
 
 
 _QUESTIONS = (

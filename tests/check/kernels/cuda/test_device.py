@@ -148,13 +148,13 @@ def test_arguments_are_what_cupy_takes(cupy, monkeypatch):
     launched = []
 
     def launch(function, *given):
-        # CUDA's enumerators, from which it reads the address and the size of arguments.
         *sizes, shared, stream, parameters, extra = given
-        told = np.ctypeslib.as_array((ctypes.c_uint64 * 5).from_address(extra))
-        assert (*told[[0, 2, 4]], parameters) == (1, 2, 0, 0)
-        size = ctypes.c_size_t.from_address(int(told[3])).value
-        data = ctypes.string_at(int(told[1]), size)
-        launched.append(([function, *sizes, shared, stream], data))
+        assert extra == 0
+        told = (ctypes.c_uint64 * 5).from_address(parameters)
+        values = [
+            ctypes.string_at(p, n) for p, n in zip(told, (4, 8, 8, 4, 8), strict=True)
+        ]
+        launched.append(([function, *sizes, shared, stream], values))
 
     function = SimpleNamespace(ptr=77)
     monkeypatch.setattr(device_module, "_function", lambda *of: function)
@@ -163,9 +163,9 @@ def test_arguments_are_what_cupy_takes(cupy, monkeypatch):
     x = OnDevice(np.zeros(4, np.complex128))
     args = (np.int32(3), x, None, np.float32(0.5), np.float64(-1))
     CudaDevice().launch(module_for("combine"), "combine", (1, 2, 3), (32, 8, 1), args)
-    found, data = launched[0]
+    found, values = launched[0]
     assert found == [77, 1, 2, 3, 32, 8, 1, 0, 5]
-    assert data == struct.pack("<i4xQQf4xd", 3, x.data.ptr, 0, 0.5, -1)
+    assert values == [*map(struct.pack, "iQQfd", (3, x.data.ptr, 0, 0.5, -1))]
     x.data.ptr += 8
     with raises(KernelError, "alignment"):
         CudaDevice().launch(module_for("combine"), "c", (1, 1, 1), (1, 1, 1), (x,))
