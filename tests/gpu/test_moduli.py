@@ -45,12 +45,11 @@ def test_what_is_looked_at_is_what_the_cpu_finds(dtype, shape):
         wanted = host.multiply_digits(*expected, digits)
         assert (cp.asnumpy(products) == wanted).all()
     pairs = np.nonzero(wanted % 3 != 1)
-    for own, other in zip(
-        engine.bound_pairs(*magnitudes, *pairs, 20),
-        host.bound_pairs(*expected, *pairs, 20),
-        strict=True,
-    ):
-        assert (own == other).all()
+    sums, terms = engine.bound_pairs(*magnitudes, *pairs, 20)
+    exact, found = host.bound_pairs(*expected, *pairs, 20)
+    assert (sums == exact).all()
+    # Terms decide only where sums are too small to tell.
+    assert (terms == found)[exact < 2**20].all()
 
 
 @pytest.mark.parametrize("size", [200, 700, 2100])

@@ -4,7 +4,7 @@ They never write to their inputs, as those of `stages` do not.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain
 from operator import add
 from typing import Any
@@ -51,13 +51,16 @@ def look_closer(
         sums = (engine.error_sums(x, e, bits, shifts) for x, shifts in each)
         return [reduce(add, sums)]
 
-    def take(step: int) -> Array:
-        x, shifts = row.shifted(step, spec)
-        return engine.magnitudes(x, largest, shifts)
-
+    # Not a function of this one: dask may send it, and no device can be sent.
+    take = partial(_take_magnitudes, spec, row, largest)
     if not isinstance(row.tiles, Stream):
         return [*map(take, row.steps)]
     return Steps(row.tiles, take)
+
+
+def _take_magnitudes(spec: Spec, row: Row, largest: Array, step: int) -> Array:
+    x, shifts = row.shifted(step, spec)
+    return load_engine(spec).magnitudes(x, largest, shifts)
 
 
 def bound_pairs(

@@ -124,9 +124,12 @@ def choose_exponents(spec: Spec, measured: Measured) -> Array | None:
     """Choose a power of two for each row; None if the product became native."""
     if spec.native:
         return None
-    rule = scaling_rule(spec.system, spec.k)
+    rule, engine = scaling_rule(spec.system, spec.k), load_engine(spec)
     assert rule is not None
-    return load_engine(spec).choose_exponents(measured.largest, measured.squares, rule)
+    # What a job has looked at before lies on the host.
+    largest = convert(measured.largest, engine.family)
+    squares = convert(measured.squares, engine.family)
+    return engine.choose_exponents(largest, squares, rule)
 
 
 def scale_in_one(spec: Spec, row: Row) -> Array | None:
