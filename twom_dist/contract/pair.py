@@ -192,7 +192,7 @@ def find_twin(a: Any, b: Any, layout: PairLayout, *, waits: bool = True) -> Twin
     if is_dask(a):
         return _compare_names(a, b, left, right)
     x, y = a.transpose(left), b.transpose(right)
-    if _pointer(x) == _pointer(y) and x.strides == y.strides:
+    if x.strides == y.strides and _pointer(x) == _pointer(y):
         return "syrk"
     if x.dtype.kind != "c" or not _is_worth_comparing(x, y, waits):
         return None
@@ -222,12 +222,20 @@ def _pointer(x: Any) -> int:
 
 def _is_conjugate(x: Any, y: Any) -> bool:
     """Compare x with the conjugate of y: a few entries first, then all."""
+    if family_of(x) == "numpy" and x.size and _differs_first(x, y):
+        return False
     few = tuple(slice(None, None, -(-size // 2) or 1) for size in x.shape)
     # NaN counts as equal, as it does where dask arrays are compared by name.
     equal = partial(namespace(x).array_equal, equal_nan=True)
     if x.size > _FEW and not equal(x[few], y[few].conj()):
         return False
     return bool(equal(x, y.conj()))
+
+
+def _differs_first(x: Any, y: Any) -> bool:
+    """Compare first entries as Python's numbers, in a tenth of an array's time."""
+    one, other = x.item(0), y.item(0).conjugate()
+    return bool(one != other and one == one)
 
 
 def _compare_names(

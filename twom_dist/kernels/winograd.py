@@ -69,13 +69,15 @@ def choose_levels(
         From where on 1, 2, ... levels pay.
     """
     wanted = level_setting("winograd-levels", MOST_LEVELS)
-    if wanted is None and min(shape) < min(crossovers, default=inf):
-        return 0  # at once: no size exceeds the smallest side
-    pieces = min(-(-side // least) for side, least in zip(shape, grain, strict=True))
-    if wanted is None and crossovers and pieces > 1:
+    if wanted is None:
+        if min(shape) < min(crossovers, default=inf):
+            return 0  # at once: no size exceeds the smallest side
         size = 1 / sum(1 / side for side in shape)
         wanted = sum(size >= crossover for crossover in crossovers)
-    return min(wanted or 0, max(1, pieces).bit_length() - 1)
+    if wanted == 0:
+        return 0
+    pieces = min(-(-side // least) for side, least in zip(shape, grain, strict=True))
+    return min(wanted, max(1, pieces).bit_length() - 1)
 
 
 def quarters_bytes(m: int, n: int, k: int) -> int:

@@ -4,7 +4,7 @@ A `Choice` cannot contradict itself, so no code below checks options again.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, Self, cast
 
 from ..crossover.chips import Chip
@@ -92,12 +92,12 @@ class Choice:
             problem = f"method={method!r} gives no exact product"
         raise AccuracyError(problem, "Leave method out", "method")
 
-    @property
+    @cached_property
     def by_entries(self) -> bool:
         """True if the entries choose the moduli."""
         return self.target == BY_ENTRIES and self.method != NATIVE_METHOD
 
-    @property
+    @cached_property
     def pairs(self) -> bool:
         """True if entries are pairs of integers."""
         return isinstance(self.target, Exact) and self.target.pairs

@@ -1,7 +1,7 @@
 """Matrices and whatever stands for them: arrays of one family, stacks, headers."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,13 +209,18 @@ def check_out(
             f"{' x '.join(map(str, shape))} of {dtype}"
         )
         raise PlanError(problem, f"Give empty({shape}, {str(dtype)!r})", "out")
-    if family == "cupy":
+    if out.size and _overlaps_itself(out):
+        raise PlanError("out has entries that share memory", "Copy it", "out")
+    check_place(out, given)
+
+
+def check_place(out: Any, matrices: Sequence[Any]) -> None:
+    """Refuse an `out` whose memory may not be written to, whatever its shape."""
+    if family_of(out) == "cupy":
         _check_device({"out": out})
     elif not out.flags.writeable:
         raise PlanError("out is read-only", "Copy it", "out")
-    if out.size and _overlaps_itself(out):
-        raise PlanError("out has entries that share memory", "Copy it", "out")
-    if any(_may_overlap(out, x) for x in given):
+    if any(_may_overlap(out, x) for x in matrices):
         problem = "out overlaps a matrix that is read"
         raise PlanError(problem, "Give a separate array", "out")
 
@@ -224,7 +229,8 @@ def _may_overlap(out: Any, x: Any) -> bool:
     """Tell whether writing to out may change x, in memory or in a file of both."""
     if namespace(out).may_share_memory(out, x):
         return True
-    written, read = _find_mapping(out), _find_mapping(x)
+    written = _find_mapping(out)
+    read = None if written is None else _find_mapping(x)
     # Writes to copy-on-write memory do not reach the file.
     if written is None or read is None or written.mode == "c":
         return False

@@ -7,15 +7,13 @@ are given have one: the others are planned by their data.
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..config import setting
 from ..errors import MemoryLimitError
 from ..kernels.family import family_of
 from ..kernels.registry import engine_of
 from ..kernels.room import workspace_share
 from ..problem.call import Terms
-from ..problem.matrices import check_out
+from ..problem.matrices import check_place
 from ..problem.problem import of_arrays
 from ..problem.scalars import as_key
 from ..tiles.spec import Spec, as_rows, engine_named
@@ -32,7 +30,6 @@ class Recipe(NamedTuple):
     """A product without its arrays, and the function that multiplies them."""
 
     spec: Spec
-    shape: tuple[int, int]
     adds: bool
     multiply: Callable[..., Array]
 
@@ -40,9 +37,10 @@ class Recipe(NamedTuple):
         """Compute the product of arrays of the same shapes and dtypes."""
         spec, b, c = self.spec, a if b is None else b, c if self.adds else None
         if out is not None:
-            check_out(out, (a, b, c), self.shape, np.dtype(spec.dtype))
-        x, y = as_rows(a, "left", spec.op_a), as_rows(b, "right", spec.op_b)
-        return self.multiply(x, y, c=c, out=out)
+            # Its shape, strides and dtype are those of the first call.
+            check_place(out, [t for t in (a, b, c) if t is not None])
+        x = as_rows(a, "left", spec.op_a)
+        return self.multiply(x, as_rows(b, "right", spec.op_b), c=c, out=out)
 
 
 _NONE = type(None)
@@ -73,7 +71,7 @@ def compute_arrays(
         if len(_recipes) >= _MOST:
             _recipes.clear()
         adds = posed.c is not None
-        recipe = Recipe(posed.spec, posed.shape[:2], adds, multiply)
+        recipe = Recipe(posed.spec, adds, multiply)
         _recipes[key] = recipe
     try:
         return recipe.run(A, B, C, out)
@@ -87,7 +85,7 @@ def _find_key(terms: Terms, *arrays: Any) -> Hashable:
     choice, kind, out = terms.choice, type(arrays[0]), arrays[-1]
     if choice.by_entries or choice.pairs or workspace_share() < 1:
         return None
-    if kind.__name__ != "ndarray" or any(type(x) not in (kind, _NONE) for x in arrays):
+    if kind.__name__ != "ndarray" or not {kind, _NONE}.issuperset(map(type, arrays)):
         return None
     name, where = engine_of("auto", family_of(arrays[0])), None
     if name == "cuda":

@@ -43,9 +43,11 @@ class KeptBuffers:
             self._limit = nbytes
             self._shrink()
 
-    def take(self, nbytes: int) -> Array | None:
-        """Return the most recently used memory of a size, if there is any."""
+    def take(self, nbytes: int, limit: int) -> Array | None:
+        """Return the most recently used memory of a size; keep less from now on."""
         with self._lock:
+            if limit != self._limit:
+                self.limit(limit)
             for key in reversed(list(self._memory)):
                 memory = self._memory.get(key)
                 if memory is not None and memory.nbytes == nbytes:
@@ -82,18 +84,19 @@ def kept_bytes() -> int:
     return kept.nbytes
 
 
-class _Block:
-    """Owns memory while any array made of it lives, and then gives it back."""
+class _Memory(np.ndarray[Any, Any]):
+    """Memory that is kept.
 
-    def __init__(self, memory: Array) -> None:
-        self._memory = memory
+    It has a type of its own: views of arrays of one type refer to the first of them,
+    and would let go of a block in between.
+    """
 
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        return self._memory.__array_interface__  # type: ignore[no-any-return]
+
+class _Block(_Memory):
+    """A view of memory that lives as long as any array made of it."""
 
     def __del__(self) -> None:
-        kept.give(self._memory)
+        kept.give(self.base)
 
 
 def _lines(nbytes: int) -> Array:
@@ -103,21 +106,19 @@ def _lines(nbytes: int) -> Array:
     """
     memory = np.empty(nbytes + _LINE - 1, np.uint8)
     first = -memory.__array_interface__["data"][0] % _LINE
-    return memory[first : first + nbytes]
+    return memory[first : first + nbytes].view(_Memory)
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """Return an uninitialised C-contiguous array, of memory used before if there is."""
-    dtype = np.dtype(dtype)
-    nbytes = prod(shape) * dtype.itemsize
+    nbytes = prod(shape) * np.dtype(dtype).itemsize
     if nbytes < _SMALLEST_BYTES:
         return np.empty(shape, dtype)
     # Sizes in steps of an eighth: ragged tiles find each other's memory.
     step = 1 << (nbytes.bit_length() - 4)
     size = -(-nbytes // step) * step
     default = TASK_REUSE_BYTES if in_task() else REUSE_BYTES
-    kept.limit(bytes_setting("reuse-bytes", default))
-    memory = kept.take(size)
+    memory = kept.take(size, bytes_setting("reuse-bytes", default))
     if memory is None:
         memory = _lines(size)
-    return np.asarray(_Block(memory))[:nbytes].view(dtype).reshape(shape)
+    return np.ndarray(shape, dtype, memory.view(_Block))

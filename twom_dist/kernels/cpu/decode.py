@@ -7,7 +7,7 @@ from math import ldexp
 import numpy as np
 
 from ...moduli import ResidueSystem, combined_weights, form_of
-from ...typing import Array
+from ...typing import Array, Uplo
 from .compiled import inner, kernel
 from .digits import (
     FORMS,
@@ -18,13 +18,17 @@ from .digits import (
     sum_residues,
 )
 from .hexagonal import count_off_lattice, lift_to_cell, times_half_root
+from .layout import flat_parts, read_only, tall, whole_rows
 from .pieces import piece_width, scratch_lines
+from .threads import ranges, run_each
 
 # Exponents of the two factors of step 4 in the contract.
 _FIRST_LOW, _FIRST_HIGH = -1000, 600
 _SECOND_LOW = -1022
 
 ONE, REAL, COMPLEX, NONE = 1, 2, 3, 0
+# Which side of the diagonal is wanted.
+SIDES: dict[Uplo, int] = {"lower": -1, "full": 0, "upper": 1}
 
 
 @dataclass(frozen=True)
@@ -285,48 +289,38 @@ def decode_tile(
     rows: Array,
     columns: Array,
     system: ResidueSystem,
-    out: Array,
     alpha: complex,
     beta: complex,
-    c: Array,
+    c: Array | None,
     side: int,
-    lo: int,
-    hi: int,
+    words: int,
+    out: Array,
 ) -> None:
-    """Decode rows lo..hi of all matrices into out (words, matrices * m, n * parts).
+    """Decode a tile, or a stack, rows side by side.
 
-    `columns`: (matrices, n); `side`: -1 for the lower triangle alone, 1 for the upper
-    one, 0 for all.
+    `rows`, `columns`: finite exponents of all matrices, in a line; `side`: -1 for the
+    lower triangle alone, 1 for the upper one, 0 for all.
     """
-    tables = decode_tables(system)
-    held = 2 if system.hexagonal else len(out)
+    m, n, tables = len(rows), out.shape[-1], decode_tables(system)
+    flat = whole_rows(out.reshape(words, m, n)).view(out.real.dtype)
+    if beta != 0:
+        assert c is not None
+        c_parts = flat_parts(tall(np.ascontiguousarray(c)))
+    else:
+        c_parts = read_only(flat[0])
+    held = 2 if system.hexagonal else words
     lengths = GROUP, system.num_digits, held, 2
-    width = piece_width(columns.shape[1], residues.shape[2] // len(rows))
-    small, d, v, lines = scratch_lines(lengths, (system.parts, width))
-    decode_rows(
-        residues,
-        rows,
-        columns,
-        width,
-        tables.forms,
-        tables.weights,
-        tables.modulus,
-        tables.quotient,
-        tables.digit_bits,
-        system.hexagonal,
-        scalar_mode(alpha),
-        complex(alpha),
-        scalar_mode(beta),
-        complex(beta),
-        c,
-        side,
-        lo,
-        hi,
-        out,
-        small,
-        d,
-        d.reshape(len(d), -1),
-        v,
-        v.reshape(len(v), -1),
-        lines.reshape(2, -1),
+    width = piece_width(n, residues.size // (len(residues) * m))
+    given = (
+        *(residues.reshape(len(residues), 1, -1), rows, columns.reshape(-1, n)),
+        *(width, tables.forms, tables.weights, tables.modulus, tables.quotient),
+        *(tables.digit_bits, system.hexagonal, scalar_mode(alpha), complex(alpha)),
+        *(scalar_mode(beta), complex(beta), c_parts, side),
     )
+
+    def decode(piece: tuple[int, int]) -> None:
+        decode_rows(
+            *given, *piece, flat, *scratch_lines(lengths, (system.parts, width))
+        )
+
+    run_each(decode, ranges(m, smallest=8, each=n * len(residues) // 4))

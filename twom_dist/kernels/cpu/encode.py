@@ -7,7 +7,7 @@ float64, where all sums are exact integers below 2^53.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import isqrt, prod
 from typing import NamedTuple
 
@@ -18,19 +18,19 @@ from ...typing import Array
 from .buffers import empty
 from .compiled import inner, kernel
 from .encoded import DEPTH, GROUP, CpuEncoded, as_groups
-from .layout import as_parts, listed, read_only, straighten
-from .norms import column_factors, power_factors
+from .layout import listed_parts, straighten
+from .norms import column_factors
 from .packed import multiply_plane_bytes, reduction_table
 from .quantise import FLIPPED, WORD_BITS, quantise_groups
-from .scale import scale_groups, scaling_of
-from .threads import ranges, run_each, scratch
+from .scale import find_factors, scaling_of
+from .threads import num_threads, ranges, run_each, scratch
 from .tuning import QUANTISED
 from .units import has_vnni
 from .weighing import SCALE, weigh_sixteen
 
 # Entries that are weighed while they lie in L1.
 _PIECE = 512
-_WORDS = np.dtype(np.int32)
+_WORD, _WORDS = GROUP * DEPTH, np.dtype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -118,18 +118,20 @@ def encode_rows(
 
     `rule`: if given, the exponents are chosen first, and written.
     """
-    pieces: list[tuple[Callable[[int, int], None], int, int]] = []
-    found, work = [], 0
-    for rows in operands:
+    count, scaled, threads = len(system.planes), rule is not None, num_threads()
+    plans = [plan_rows(rows.x.shape, system, scaled, threads) for rows in operands]
+    # Both in one allocation: they are given back together.
+    memory, at = empty((sum(plan.nbytes for plan in plans),), np.int8), 0
+    found, pieces, work = [], [], 0
+    for rows, plan in zip(operands, plans, strict=True):
+        planes = memory[at : at + plan.nbytes].reshape(plan.shape)
+        at += plan.nbytes
         *stack, m, k = rows.x.shape
-        shape = len(system.planes), prod(stack) * -(-m // GROUP), -(-k // DEPTH)
-        planes = empty((*shape, GROUP, DEPTH), np.int8)
-        found.append(CpuEncoded(m, k, planes, _places(shape[0]), tuple(stack)))
-        if planes.size:
-            write = _writer(rows, planes, system, rule)
-            each = shape[2] * GROUP * (shape[0] + (0 if rule is None else 4))
-            pieces += [(write, *r) for r in ranges(shape[1], each=each)]
-            work += shape[1] * each
+        found.append(CpuEncoded(m, k, planes, _places(count), tuple(stack)))
+        if plan.nbytes:
+            write = _writer(rows, planes, plan, system, rule)
+            pieces += [(write, *r) for r in plan.ranges]
+            work += plan.work
     run_each(lambda piece: piece[0](*piece[1:]), pieces, work)
     return found
 
@@ -139,59 +141,118 @@ def _places(count: int) -> tuple[int, ...]:
     return tuple(range(count))
 
 
+class RowsPlan(NamedTuple):
+    """Sizes of the planes of an operand, and how its rows are shared.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of the planes.
+    nbytes : int
+    strip, entries : int
+        Groups that are quantised together, and entries of a group.
+    words : tuple of int
+        Shape of the words of a strip.
+    ranges : list of (int, int)
+    work : int
+        Nanoseconds, roughly.
+    """
+
+    shape: tuple[int, ...]
+    nbytes: int
+    strip: int
+    entries: int
+    words: tuple[int, ...]
+    ranges: list[tuple[int, int]]
+    work: int
+
+
+@lru_cache(maxsize=1024)
+def plan_rows(
+    shape: tuple[int, ...], system: ResidueSystem, scaled: bool, threads: int
+) -> RowsPlan:
+    """Plan the planes of an operand of a shape, whose exponents are to be chosen."""
+    *stack, m, k = shape
+    count, groups, words = (
+        len(system.planes),
+        prod(stack) * -(-m // GROUP),
+        -(-k // DEPTH),
+    )
+    entries, (parts, of_part, _) = words * _WORD, encode_tables(system).form
+    strip = max(1, QUANTISED // max(1, entries))
+    each = words * GROUP * (count + 4 * scaled)
+    return RowsPlan(
+        (count, groups, words, GROUP, DEPTH),
+        count * groups * entries,
+        strip,
+        entries,
+        (strip * entries // GROUP, parts * of_part, GROUP),
+        ranges(groups, each=each, threads=threads),
+        groups * each,
+    )
+
+
 def _writer(
-    rows: Rows, planes: Array, system: ResidueSystem, rule: ScalingRule | None
+    rows: Rows,
+    planes: Array,
+    plan: RowsPlan,
+    system: ResidueSystem,
+    rule: ScalingRule | None,
 ) -> Callable[[int, int], None]:
     """Return what writes groups lo..hi of the planes."""
     source, across = straighten(rows.x)
-    x, scaling = read_only(as_parts(listed(source))), None
-    m, k = rows.x.shape[-2:]
+    x, tables, scaling, e = (
+        listed_parts(source),
+        encode_tables(system),
+        None,
+        rows.exponents,
+    )
     if rule is None:
-        factors = power_factors(rows.exponents).reshape(2, -1, m)
+        # A copy: what other workers computed arrives read-only, a type of its own.
+        e = e.astype(np.int32)
     else:
-        factors = np.empty((2, len(x), m))
-        scaling = scaling_of(x, across, rows.shifts, rule, rows.exponents)
-    tables, sign = encode_tables(system), -1.0 if rows.conjugate else 1.0
-    given = x, across, m, k, column_factors(rows.shifts), factors, sign, *tables.form
-    per_group, out = planes.shape[2] * GROUP * DEPTH, planes.reshape(len(planes), -1)
-    strip = max(1, QUANTISED // per_group)
-    shape = strip * per_group // GROUP, tables.form[0] * tables.form[1], GROUP
+        scaling = scaling_of(x, across, rows.shifts, rule)
+    given = x, across, *rows.x.shape[-2:], column_factors(rows.shifts)
+    sign, out = -1.0 if rows.conjugate else 1.0, planes.reshape(len(planes), -1)
     kernel, weights = (
         (_weigh_packed, (tables.bytes, tables.starts, tables.reduction))
         if has_vnni()
         else (_weigh_groups, (tables.weights, tables.moduli))
     )
+    every = given, e.reshape(-1), scaling, (sign, *tables.form), weights
 
     def write(lo: int, hi: int) -> None:
-        found = scratch(shape, _WORDS)
-        kernel(given, scaling, weights, strip, per_group, lo, hi, found, out)
+        found = scratch(plan.words, _WORDS)
+        kernel(*every, plan.strip, plan.entries, lo, hi, found, out)
 
     return write
 
 
 @kernel
-def _weigh_packed(given, scaling, weights, strip, per_group, lo, hi, found, out):  # type: ignore[no-untyped-def]
+def _weigh_packed(  # type: ignore[no-untyped-def]
+    given, exponents, scaling, form, weights, strip, entries, lo, hi, found, out
+):
     """Write the planes of groups lo..hi by the microkernel, a strip at a time."""
-    if scaling is not None:
-        scale_groups(given[0], given[1], given[5], scaling, lo, hi)
+    factors = find_factors(given, exponents, scaling, lo, hi)
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
-        words = found[: (last - first) * per_group // GROUP]
-        quantise_groups(*given, first, last, words)
-        target = out[:, first * per_group : last * per_group]
+        words = found[: (last - first) * entries // GROUP]
+        quantise_groups(*given, factors, *form, first, last, words)
+        target = out[:, first * entries : last * entries]
         multiply_plane_bytes(weights[0], words, weights[1], weights[2], target)
 
 
 @kernel
-def _weigh_groups(given, scaling, weights, strip, per_group, lo, hi, found, out):  # type: ignore[no-untyped-def]
+def _weigh_groups(  # type: ignore[no-untyped-def]
+    given, exponents, scaling, form, weights, strip, entries, lo, hi, found, out
+):
     """Write them in float64."""
-    if scaling is not None:
-        scale_groups(given[0], given[1], given[5], scaling, lo, hi)
+    factors = find_factors(given, exponents, scaling, lo, hi)
     for first in range(lo, hi, strip):
         last = min(hi, first + strip)
-        words = found[: (last - first) * per_group // GROUP]
-        quantise_groups(*given, first, last, words)
-        target = out[:, first * per_group : last * per_group]
+        words = found[: (last - first) * entries // GROUP]
+        quantise_groups(*given, factors, *form, first, last, words)
+        target = out[:, first * entries : last * entries]
         _weigh_words(words, weights[0], weights[1], target)
 
 

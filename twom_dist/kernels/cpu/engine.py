@@ -23,7 +23,7 @@ from .at_once import multiply_at_once
 from .buffers import empty
 from .closing import close_tiles, mirror_tiles
 from .cosines import smallest_cosines
-from .decode import decode_tile
+from .decode import SIDES, decode_tile
 from .encode import Rows, encode_rows
 from .encoded import GROUP, CpuEncoded
 from .fingerprint import fingerprint_words
@@ -49,9 +49,6 @@ from .mirrors import fill_mirrors
 from .multiply import multiply_planes, name_kernel, own_products
 from .threads import ranges, run_each, run_pieces, run_task
 from .tuning import SMALLEST_STRIP, STACK_BYTES, STRIP_BYTES
-
-# Which side of the diagonal is wanted.
-_SIDES: dict[Uplo, int] = {"lower": -1, "full": 0, "upper": 1}
 
 
 class CpuEngine:
@@ -269,13 +266,13 @@ class CpuEngine:
         residues: Array = before if overwrite else empty(shape, np.int8)
         own = own_products(system, hermitian)
         # What follows from a product needs all of it.
-        side = 0 if hermitian else _SIDES[triangle]
+        side = 0 if hermitian else SIDES[triangle]
         shape = len(residues), prod(left.stack), *residues.shape[-2:]
         every = residues.reshape(shape)
         old = None if before is None else read_only(before).reshape(shape)
         multiply_planes(left, right, system, every, old, own, side)
         if hermitian:
-            fill_mirrors(system, every, _SIDES[triangle])
+            fill_mirrors(system, every, SIDES[triangle])
         return residues
 
     def add_residues(self, x: Array, y: Array, system: ResidueSystem) -> Array:
@@ -301,23 +298,10 @@ class CpuEngine:
         shape = *rows.shape, columns.shape[-1]
         if out is None:
             out = np.empty(shape if words == 1 else (words, *shape), dtype)
-        if out.size == 0:
-            return out
-        m, n = rows.size, shape[-1]
-        flat = whole_rows(out.reshape(words, m, n)).view(out.real.dtype)
-        c_parts = read_only(flat[0])
-        if beta != 0:
-            assert c is not None
-            c_parts = flat_parts(tall(np.ascontiguousarray(c)))
-        given = (
-            *(residues.reshape(len(residues), 1, -1), norms.finite_exponents(rows)),
-            *(norms.finite_exponents(columns).reshape(-1, n), system, flat),
-            *(alpha, beta, c_parts),
-        )
-        run_each(
-            lambda r: decode_tile(*given, _SIDES[triangle], *r),
-            ranges(m, smallest=8, each=n * len(residues) // 4),
-        )
+        if out.size:
+            finite = norms.finite_exponents(rows, columns)[:2]
+            given = residues, *finite, system, alpha, beta, c, SIDES[triangle], words
+            decode_tile(*given, out)
         return out
 
 

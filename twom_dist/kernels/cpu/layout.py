@@ -7,13 +7,18 @@ from numpy.lib.stride_tricks import as_strided
 
 from ...typing import Array
 
+# The type of the parts of a complex type, and their number.
+_REAL = {"F": (np.dtype(np.float32), 2), "D": (np.dtype(np.float64), 2)}
+
 
 def straighten(x: Array) -> tuple[Array, bool]:
     """Return C-contiguous matrices, and whether they are those of x transposed."""
     if x.dtype.byteorder == ">":
         x = x.astype(x.dtype.newbyteorder("="))
+    if x.flags.c_contiguous:
+        return x, False
     turned = x.swapaxes(-1, -2)
-    if turned.flags.c_contiguous and not x.flags.c_contiguous:
+    if turned.flags.c_contiguous:
         return turned, True
     return np.ascontiguousarray(x), False
 
@@ -39,6 +44,15 @@ def as_parts(x: Array) -> Array:
     """View a C-contiguous array as (..., parts) of its real type."""
     parts = 2 if np.iscomplexobj(x) else 1
     return x.view(x.real.dtype).reshape(*x.shape, parts)
+
+
+def listed_parts(x: Array) -> Array:
+    """View C-contiguous (..., m, n), an input, as (matrices, m, n, parts)."""
+    real, parts = _REAL.get(x.dtype.char) or (x.dtype, 1)
+    *stack, m, n = x.shape
+    view = x.view(real).reshape(prod(stack), m, n, parts)
+    view.flags.writeable = False
+    return view
 
 
 def tall(x: Array) -> Array:

@@ -1,6 +1,5 @@
 """Products of encoded tiles, the way that this machine does best."""
 
-from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -73,9 +72,9 @@ def _choose_levels(shape: tuple[int, int, int], count: int) -> int:
     """Choose levels of Winograd's algorithm for `count` products."""
     # A thread computes whole products, with quarters of its own in the caches. With AMX
     # an eighth of them takes less time than their sums (a prediction).
-    few = available_cores() <= MOST_CORES and count >= 2 * num_threads()
-    pays = few and select_tiles() is None
-    return choose_levels(shape, (GROUP, GROUP, DEPTH), CROSSOVERS if pays else ())
+    large = min(shape) >= CROSSOVERS[0] and select_tiles() is None
+    few = large and available_cores() <= MOST_CORES and count >= 2 * num_threads()
+    return choose_levels(shape, (GROUP, GROUP, DEPTH), CROSSOVERS if few else ())
 
 
 def multiply_planes(
@@ -84,7 +83,7 @@ def multiply_planes(
     system: ResidueSystem,
     residues: Array,
     before: Array | None,
-    own: Sequence[int],
+    own: tuple[int, ...],
     side: int,
 ) -> None:
     """Multiply the products `own`, and add residues of their shape.

@@ -238,15 +238,23 @@ def power_factors(exponents: Array) -> Array:
 
 @kernel
 def _replace_sentinels(exponents, out):  # type: ignore[no-untyped-def]
+    count = 0
     for i in range(out.size):
-        out[i] = 0 if exponents[i] >= NONFINITE_ROW else exponents[i]
+        own = exponents[i] >= NONFINITE_ROW
+        out[i] = 0 if own else exponents[i]
+        count += own
+    return count
 
 
-def finite_exponents(exponents: Array) -> Array:
-    """Return all exponents in a line, 0 for rows that are not finite."""
-    out = np.empty(exponents.size, np.int64)
-    _replace_sentinels(exponents.astype(np.int32).reshape(-1), out)
-    return out
+def finite_exponents(rows: Array, columns: Array) -> tuple[Array, Array, bool]:
+    """Return all exponents of both in a line each, 0 for rows that are not finite.
+
+    And tell whether all are.
+    """
+    given = np.concatenate((rows.reshape(-1), columns.reshape(-1)))
+    out = np.empty(given.size, np.int64)
+    count = _replace_sentinels(given, out)
+    return out[: rows.size], out[rows.size :], not count
 
 
 @cache

@@ -208,7 +208,7 @@ def multiply_packed(
     system: ResidueSystem,
     residues: Array,
     before: Array | None,
-    own: Sequence[int],
+    own: Places,
     tiles: Array | None,
     side: int,
 ) -> None:
@@ -218,16 +218,14 @@ def multiply_packed(
     `_multiply_items`; `side`: -1 for the lower triangle, 1 for the upper one, 0 for
     both.
     """
-    jobs = _list_jobs(system, left.order, right.order, tuple(own))
+    jobs = _list_jobs(system, left.order, right.order, own)
     m, words, count = left.rows, left.planes.shape[2], residues.shape[1]
     block, longest = cut_rows(words, tiles)
+    shape = -1, words, _BYTES
     args = (
-        *(
-            x.planes.reshape(len(x.planes), count, -1, words, _BYTES)
-            for x in (left, right)
-        ),
-        *(jobs, block, side, longest),
-        *(product_table(system), residues),
+        left.planes.reshape(len(left.planes), count, *shape),
+        right.planes.reshape(len(right.planes), count, *shape),
+        *(jobs, block, side, longest, product_table(system), residues),
         *(read_only(residues) if before is None else before, before is not None),
         tiles,
     )

@@ -24,8 +24,13 @@ _local = threading.local()
 _LINE = 8  # numbers of a line of the cache
 
 
-def scratch_lines(lengths: tuple[int, ...], shape: tuple[int, int]) -> list[Array]:
+def scratch_lines(
+    lengths: tuple[int, int, int, int], shape: tuple[int, int]
+) -> tuple[Array, ...]:
     """Return this thread's arrays (length, *shape), of numbers, aligned to cache lines.
+
+    The second and the third are followed by themselves with both parts as one line,
+    and of the fourth there is that alone: as `decode_rows` takes them.
 
     All lie in one block, and rows are a line longer than `shape` says: where the rows
     of 4 KB of arrays from anywhere displaced each other, some processes took 33 ns for
@@ -37,8 +42,11 @@ def scratch_lines(lengths: tuple[int, ...], shape: tuple[int, int]) -> list[Arra
         parts, width = shape
         block = _aligned_zeros((sum(lengths), parts, width + _LINE))
         ends = np.cumsum(lengths)[:-1]
-        _local.key, _local.arrays = key, np.split(block, ends)
-    arrays: list[Array] = _local.arrays
+        small, d, v, lines = np.split(block, ends)
+        flat = (t.reshape(len(t), -1) for t in (d, v, lines))
+        digits, both_parts, lines = flat
+        _local.key, _local.arrays = key, (small, d, digits, v, both_parts, lines)
+    arrays: tuple[Array, ...] = _local.arrays
     return arrays
 
 

@@ -4,13 +4,14 @@ The stages that `Engine` has for this are apart, since tiles of a row combine be
 them. Where a tile is all of its rows, threads need not meet there.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...moduli import NONFINITE_ROW, ScalingRule
 from ...typing import Array
-from .compiled import inner, kernel
+from .compiled import inner
 from .encoded import GROUP
 from .norms import (
     MASKS,
@@ -25,36 +26,50 @@ from .norms import (
     square_sums_outer,
 )
 
+# As arrays, which tell kernels their dtype.
+_MASKS = {char: np.array([mask]) for char, mask in MASKS.items()}
+
 
 def scaling_of(
-    x: Array, across: bool, shifts: Array | None, rule: ScalingRule, out: Array
+    x: Array, across: bool, shifts: Array | None, rule: ScalingRule
 ) -> tuple[Any, ...]:
-    """List what `scale_groups` takes beside x and factors; exponents go to `out`."""
-    parts, mask = 1 if across else x.shape[3], MASKS[x.dtype.char]
-    return (
-        column_factors(shifts, parts, x.dtype),
-        column_factors(shifts, parts),
-        mask,
-        (rule.power, np.uint64(rule.leading), rule.norm_bits),
-        np.zeros(out.size, mask.dtype),
-        out.reshape(-1),
-    )
+    """List what `find_factors` takes for exponents that are yet to be chosen."""
+    if shifts is None:
+        return _without_shifts(x.dtype, rule)
+    parts = 1 if across else x.shape[3]
+    columns = (column_factors(shifts, parts, t) for t in (x.dtype, np.float64))
+    return *columns, *_without_shifts(x.dtype, rule)[2:]
 
 
-@kernel
-def scale_groups(x, across, factors, scaling, lo, hi):  # type: ignore[no-untyped-def]
-    """Scale the rows of groups lo..hi of x, which is as for `encode_rows`."""
-    count, rows = factors.shape[1:]
-    groups = -(-rows // GROUP)
+@lru_cache(maxsize=256)
+def _without_shifts(dtype: Any, rule: ScalingRule) -> tuple[Any, ...]:
+    numbers = rule.power, np.uint64(rule.leading), rule.norm_bits
+    columns = column_factors(None, dtype=dtype), column_factors(None)
+    return *columns, _MASKS[dtype.char], numbers
+
+
+@inner
+def find_factors(given, exponents, scaling, lo, hi):  # type: ignore[no-untyped-def]
+    """Find two factors of each row of groups lo..hi; others are left as they are.
+
+    given: x, across, rows and what else `quantise_groups` begins with; `scaling`: how
+    the exponents are chosen, which are written then, or None.
+    """
+    x, across, rows = given[:3]
+    count, groups = len(x), -(-rows // GROUP)
+    factors = np.empty((2, count, rows))
     first = lo // groups * rows + lo % groups * GROUP
     last = hi // groups * rows + min(rows, hi % groups * GROUP)
     one, two = factors[0].reshape(-1), factors[1].reshape(-1)
-    if across:
+    if scaling is None:
+        split_powers(exponents[first:last], one[first:last], two[first:last])
+    elif across:
         lanes = x.reshape(count, x.shape[1], rows * x.shape[3])
-        _scale_across(lanes, *scaling, first, last, one, two)
+        _scale_across(lanes, *scaling, exponents, first, last, one, two)
     else:
         tall = x.reshape(count * rows, x.shape[2] * x.shape[3])
-        _scale_along(tall, *scaling, first, last, one, two)
+        _scale_along(tall, *scaling, exponents, first, last, one, two)
+    return factors
 
 
 @inner
@@ -67,16 +82,16 @@ def _relate(e, norm_bits, one, two):  # type: ignore[no-untyped-def]
 
 @inner
 def _scale_along(  # type: ignore[no-untyped-def]
-    x, own_columns, columns, mask, rule, bits, out, lo, hi, one, two
+    x, own_columns, columns, mask, rule, out, lo, hi, one, two
 ):
     """Scale rows lo..hi of x[rows, t].
 
     own_columns, columns: what multiplies each t, in the precision of x and in double,
-    or nothing.
+    or nothing; mask: one number.
     """
     own, (power, leading, norm_bits) = slice(lo, hi), rule
-    e = out[own]
-    largest_bits_inner(x, own_columns, mask, lo, hi, bits)
+    e, bits = out[own], np.zeros(len(out), mask.dtype)
+    largest_bits_inner(x, own_columns, mask[0], lo, hi, bits)
     read_exponents(bits.view(x.dtype)[own], e)
     _relate(e, norm_bits, one[own], two[own])
     sums = np.empty(len(out), np.int64)
@@ -87,15 +102,16 @@ def _scale_along(  # type: ignore[no-untyped-def]
 
 @inner
 def _scale_across(  # type: ignore[no-untyped-def]
-    x, own_columns, columns, mask, rule, bits, out, lo, hi, one, two
+    x, own_columns, columns, mask, rule, out, lo, hi, one, two
 ):
     """Scale rows lo..hi of x[matrices, k, rows * parts], which are its lanes."""
     own, (power, leading, norm_bits) = slice(lo, hi), rule
     e, count = out[own], len(x) * x.shape[2]
     parts = count // len(out)
     first, last = lo * parts, hi * parts
-    lanes, sums = np.zeros(count, bits.dtype), np.zeros(count, np.int64)
-    largest_bits_outer(x, own_columns, mask, first, last, lanes)
+    lanes = np.zeros(count, mask.dtype)
+    bits, sums = np.zeros_like(lanes[: len(out)]), np.zeros(count, np.int64)
+    largest_bits_outer(x, own_columns, mask[0], first, last, lanes)
     for i in range(first, last):
         bits[i // parts] = max(bits[i // parts], lanes[i])
     read_exponents(bits.view(x.dtype)[own], e)

@@ -210,10 +210,13 @@ def run_pieces(
         run_each(work, pieces)
 
 
-def ranges(length: int, *, smallest: int = 1, each: int = 1) -> list[tuple[int, int]]:
+def ranges(
+    length: int, *, smallest: int = 1, each: int = 1, threads: int | None = None
+) -> list[tuple[int, int]]:
     """Cut 0..length into a few ranges per thread, none below `smallest` but the last.
 
     `each`: roughly the nanoseconds that an item takes; a range takes `WORTHWHILE`.
+    `threads`: as many as the product has, if not given.
 
     Examples
     --------
@@ -227,7 +230,8 @@ def ranges(length: int, *, smallest: int = 1, each: int = 1) -> list[tuple[int, 
     least = max(smallest, -(-WORTHWHILE // max(1, each)))
     if length < 2 * least:
         return [(0, length)] if length > 0 else []
-    threads = num_threads()
+    if threads is None:
+        threads = num_threads()
     pieces = 1 if threads == 1 else min(4 * threads, length // least)
     step = -(-length // pieces)
     return [(lo, min(lo + step, length)) for lo in range(0, length, step)]
