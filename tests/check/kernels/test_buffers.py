@@ -115,3 +115,14 @@ def test_planes_of_a_product_at_once_are_gone_before_its_result():
         tracemalloc.stop()
     planes, residues = 2 * 2 * count * n * n, 2 * count * n * n
     assert planes + residues < peak < planes + residues + C.nbytes
+
+
+def test_an_array_made_of_a_view_keeps_the_memory():
+    x = buffers.empty((SIZE,), np.uint8)
+    where, view = address(x), np.asarray(x[64:]).reshape(-1, 64).T
+    assert type(x) is type(view) is np.ndarray
+    del x
+    gc.collect()
+    assert not buffers.kept.nbytes
+    del view
+    assert address(buffers.empty((SIZE,), np.uint8)) == where
