@@ -9,7 +9,8 @@ the same routines otherwise
     ``integers``: exactly; ``twofold``: to twice the digits, as two arrays; ``xarray``:
     of DataArrays, by the names of their dimensions
 contract
-    ``matmul``, ``tensordot``, ``einsum``, ``transpose``
+    ``matmul``, ``tensordot``, ``einsum``, ``transpose``; ``use``, a block in which
+    dask's and CuPy's products are these
 plan and explain
     ``plan``, ``explain``; they return a ``Plan`` or an ``Explanation``
 files
@@ -52,6 +53,7 @@ from .contract import einsum, matmul, tensordot, transpose
 from .jobs import JobSummary
 from .plan import Plan
 from .plan.explanation import Explanation
+from .switch import use
 
 __version__ = "0.1.0"
 
@@ -92,6 +94,7 @@ __all__ = [
     "tune",
     "twofold",
     "update_files",
+    "use",
     "xarray",
     "zgemm",
     "zher2k",

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..api.asking import compute_call
-from ..crossover.choose import is_small, prefers_native
+from ..crossover.choose import decide, is_small, prefers_native
 from ..kernels.family import family_of, namespace
 from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
 from ..problem.call import Call, Terms
@@ -120,8 +120,11 @@ def is_faster_natively(
     x: Any, routine: str, dtype: Any, layout: PairLayout, choice: Choice
 ) -> bool:
     """Tell whether a product of arrays in memory is left to NumPy or CuPy."""
-    engine = _ENGINES[family_of(x)] if choice.engine == "auto" else choice.engine
-    return prefers_native(engine, routine, dtype, layout.shape)
+    return prefers_native(_engine_of(x, choice), routine, dtype, layout.shape)
+
+
+def _engine_of(x: Any, choice: Choice) -> str:
+    return _ENGINES[family_of(x)] if choice.engine == "auto" else choice.engine
 
 
 def is_surely_native(a: Any, b: Any, layout: PairLayout, choice: Choice) -> bool:
@@ -141,7 +144,7 @@ def multiply(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
     if dtype.char not in PRODUCT_KINDS:
         return multiply_natively(a, b, layout)
     small = not is_dask(a) and may_choose(choice)
-    if small and is_faster_natively(a, "gemm", dtype, layout, choice):
+    if small and decide(_engine_of(a, choice), "gemm", dtype, layout.shape):
         return multiply_natively(a, b, layout)
     return _compute("gemm", (layout.left.op, layout.right.op), choice, a, b)
 

@@ -8,6 +8,9 @@ does not depend on tiles or chunks. What `tune` has measured on this chip takes
 precedence over the table.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from math import inf
 from typing import Any
@@ -22,6 +25,7 @@ from .table import Crossover
 
 # Routines whose products are made of those of another one.
 _MADE_OF = {"her2k": "gemm", "syr2k": "gemm"}
+_answers: ContextVar[list[str] | None] = ContextVar("twom-dist-answers", default=None)
 
 
 def measure(shape: Shape) -> float:
@@ -61,6 +65,29 @@ def prefers_native(
     chip = chip_of(engine) if chip is None else chip
     known = _find(chip, routine, np.dtype(dtype))
     return known is None or measure(shape) < known.size
+
+
+def decide(
+    engine: str, routine: str, dtype: Any, shape: Shape, chip: Chip | None = None
+) -> bool:
+    """Decide as `prefers_native` does, and tell those who listen."""
+    native = prefers_native(engine, routine, dtype, shape, chip)
+    answers = _answers.get()
+    if answers is not None:
+        told = tell_choice(engine, routine, dtype, shape, chip, decisive="")
+        answers.append(told if native else "")
+    return native
+
+
+@contextmanager
+def listen() -> Iterator[list[str]]:
+    """Collect why products are native; an empty text for each that is not."""
+    answers: list[str] = []
+    token = _answers.set(answers)
+    try:
+        yield answers
+    finally:
+        _answers.reset(token)
 
 
 def is_small(dtype: np.dtype[Any], shape: Shape) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..crossover.choose import prefers_native
+from ..crossover.choose import decide
 from ..errors import ArgumentError, PlanError, TwomError
 from ..kernels.family import Family
 from ..kernels.registry import engine_of
@@ -166,7 +166,7 @@ def _pose_by_size(terms: Terms, *headers_and_engine: Any) -> _Posed:
     posed = _look_up(terms._replace(choice=choice.by("2m")), *headers_and_engine)
     engine, routine, dtype = posed.spec.engine, terms.routine.name, posed.spec.dtype
     asked = engine, routine, dtype, posed.shape, choice.chip
-    if choice.decisive or not prefers_native(*asked):
+    if choice.decisive or not decide(*asked):
         return posed
     natively = terms._replace(choice=choice.by(NATIVE_METHOD))
     return _look_up(natively, *headers_and_engine)

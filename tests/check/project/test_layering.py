@@ -38,6 +38,7 @@ LAYERS = (
     ("jobs",),
     ("api",),
     ("contract", "integers"),
+    ("switch",),
     # "": twom_dist/__init__.py, public names only.
     ("cli", "__main__", ""),
 )

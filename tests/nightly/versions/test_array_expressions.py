@@ -12,6 +12,7 @@ import pickle
 import dask
 dask.config.set({"array.query-planning": True})
 import dask.array as da
+import numpy as np
 import twom_dist as td
 from tests.support.strategies import random_matrix
 
@@ -40,6 +41,16 @@ for (m, n, k), panel_bytes in zip(sizes, ("1 GiB", "1 GiB", 1, 1, "1 GiB")):
     part = found.T[3:, 1:] + 0
     assert (part.compute(scheduler="threads") == expected.T[3:, 1:]).all()
     assert td.plan(td.gemm, a, b).grid.m == c.chunks[0]
+x, y = da.from_array(A, chunks=8), da.from_array(B, chunks=8)
+before = dict(vars(da.Array)), da.matmul
+with td.use(method="2m", strict=True) as used:
+    found = [x @ y, A @ y, x @ B, np.matmul(x, y), da.matmul(x, y)]
+    found += [np.tensordot(x, y, 1), np.einsum("ij,jk", x, y)]
+    found += [np.dot(x, y), da.dot(x, y)]
+assert (used.ours, used.left) == (9, 0)
+assert (dict(vars(da.Array)), da.matmul) == before
+for one in found:
+    assert (one.compute(scheduler="sync") == td.matmul(A, B, method="2m")).all()
 print("the same bits")
 """
 

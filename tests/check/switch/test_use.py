@@ -1,0 +1,208 @@
+"""Blocks in which products of dask arrays are ours: bits, what is left, and why."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.expect import raises
+from tests.support.strategies import random_matrix
+from twom_dist.errors import AccuracyError, ArgumentError, PlanError
+
+OPTIONS = {"method": "2m", "num_moduli": 16}
+A, B = random_matrix(9, 7), random_matrix(7, 5, seed=1)
+STACK = np.stack([A, 2 * A, A + 1])
+a, b = da.from_array(A, chunks=4), da.from_array(B, chunks=3)
+s, v = da.from_array(STACK, chunks=(2, 4, 4)), b[:, 0]
+integers = da.ones((4, 4), dtype="int64", chunks=2)
+
+
+def counts(used):
+    return used.ours, used.native, used.left
+
+
+def is_ours(x):
+    """Tell by the names of a graph's layers, which functions of ours have made."""
+    return any(layer.startswith("twom-") for layer in x.dask.layers)
+
+
+# --- the bits of our functions ------------------------------------------------------
+
+TWICE = ("ij,kj->ik", a, a.conj())
+CALLS = [
+    (lambda: a @ b, lambda: td.matmul(a, b, **OPTIONS)),
+    (lambda: A @ b, lambda: td.matmul(A, b, **OPTIONS)),
+    (lambda: a @ B, lambda: td.matmul(a, B, **OPTIONS)),
+    (lambda: a @ v, lambda: td.matmul(a, v, **OPTIONS)),
+    (lambda: v @ v, lambda: td.matmul(v, v, **OPTIONS)),
+    (lambda: s @ b, lambda: td.matmul(s, b, **OPTIONS)),
+    (lambda: s @ v, lambda: td.matmul(s, v, **OPTIONS)),
+    (lambda: v @ s.transpose(0, 2, 1), None),
+    (lambda: a.T @ a, lambda: td.matmul(a.T, a, **OPTIONS)),
+    (lambda: a @ a.conj().T, lambda: td.matmul(a, a.conj().T, **OPTIONS)),
+    (lambda: a.real @ b, lambda: td.matmul(a.real, b, **OPTIONS)),
+    (lambda: da.matmul(a, b), lambda: td.matmul(a, b, **OPTIONS)),
+    (lambda: np.matmul(a, b), lambda: td.matmul(a, b, **OPTIONS)),
+    (lambda: np.matmul(A, b), lambda: td.matmul(A, b, **OPTIONS)),
+    (lambda: da.tensordot(a, b, 1), lambda: td.tensordot(a, b, 1, **OPTIONS)),
+    (lambda: np.tensordot(s, s.transpose(1, 2, 0)), None),
+    (
+        lambda: np.tensordot(s, s, axes=([0, 2], [0, 2])),
+        lambda: td.tensordot(s, s, axes=([0, 2], [0, 2]), **OPTIONS),
+    ),
+    (lambda: a.dot(b), lambda: td.tensordot(a, b, 1, **OPTIONS)),
+    (lambda: da.dot(a, v), lambda: td.tensordot(a, v, 1, **OPTIONS)),
+    # NumPy's dot: the last axis with the last but one.
+    (lambda: np.dot(a, s.transpose(0, 2, 1)), None),
+    (lambda: da.dot(s, s.transpose(0, 2, 1)), None),
+    (lambda: s.dot(b), lambda: td.tensordot(s, b, 1, **OPTIONS)),
+    (lambda: np.vdot(v, v), lambda: td.matmul(v.conj(), v, **OPTIONS)),
+    (lambda: da.einsum(*TWICE), lambda: td.einsum(*TWICE, **OPTIONS)),
+    (lambda: np.einsum(*TWICE), lambda: td.einsum(*TWICE, **OPTIONS)),
+    (lambda: da.einsum("...j,jk", s, b, split_every=2), lambda: s @ b),
+    (
+        lambda: np.einsum("ij,jk,lk", a, b, b, optimize=False),
+        lambda: td.einsum("ij,jk,lk", a, b, b, optimize=False, **OPTIONS),
+    ),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Increasing number of chunks")
+@cases(("theirs", "ours"), CALLS)
+def test_products_have_the_bits_of_ours(theirs, ours):
+    expected = theirs()
+    assert not is_ours(expected)
+    with td.use(**OPTIONS) as used:
+        found = theirs()
+        if ours is not None and not is_ours(wanted := ours()):
+            raise AssertionError("the other one is not ours")
+    assert counts(used)[1:] == (0, 0)
+    assert is_ours(found)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    assert np.allclose(found, expected)
+    if ours is not None:
+        assert same_bits(found.compute(), wanted.compute())
+
+
+def test_functions_of_dask_that_multiply_are_ours():
+    with td.use(**OPTIONS) as used:
+        found = da.cov(a.real)
+    assert counts(used) == (1, 0, 0)
+    assert is_ours(found)
+    assert np.allclose(found, np.cov(A.real))
+
+
+def test_what_counts_is_where_a_product_is_made():
+    outside = a @ b
+    with td.use(**OPTIONS) as used:
+        inside = a @ b
+        assert same_bits(outside.compute(), (a @ b).compute()) is False
+        plain = outside.compute()
+    assert counts(used) == (2, 0, 0)
+    assert same_bits(inside.compute(), td.matmul(A, B, **OPTIONS))
+    assert same_bits(plain, outside.compute())
+    assert not is_ours(outside)
+
+
+def test_our_own_functions_are_as_they_are():
+    with td.use(strict=True, **OPTIONS) as used:
+        assert is_ours(td.matmul(a, b, method="blas"))
+        assert (td.matmul(integers, integers).compute() == 4).all()
+    assert counts(used) == (0, 0, 0)
+
+
+# --- what is left -------------------------------------------------------------------
+
+masked = da.ma.masked_array(da.ones((4, 4), chunks=2), mask=False)
+unknown = da.ones((4, 4), chunks=2)[da.ones(4, chunks=2) > 0]
+LEFT = [
+    (ArgumentError, "dtype", lambda: integers @ integers),
+    (ArgumentError, "dtype", lambda: a.astype(object) @ b),
+    (ArgumentError, "dtype", lambda: da.dot(integers, integers)),
+    (ArgumentError, "dtype", lambda: a.astype("longdouble").real @ b),
+    (ArgumentError, "not-a-matrix", lambda: da.tensordot(masked, masked, 1)),
+    (ArgumentError, "not-a-matrix", lambda: a @ [1] * 1),
+    (ArgumentError, "families", lambda: da.matmul(A, B)),
+    (ArgumentError, "subscripts", lambda: da.einsum(a, [0, 1], b, [1, 2])),
+    (ArgumentError, "dtype", lambda: da.einsum("ij,jk", a, b, dtype="complex64")),
+    (ArgumentError, "unknown-option", lambda: da.einsum("ij,jk", a, b, order="C")),
+    (PlanError, "unknown-chunks", lambda: unknown @ da.ones((4, 4), chunks=2)),
+    (PlanError, "shapes", lambda: a @ a),
+    (PlanError, "no-axes", lambda: a @ da.ones(())),
+]
+# By dask as well, after us.
+REFUSED = [call for *_, code, call in LEFT if code in ("shapes", "no-axes")]
+
+
+@cases(("kind", "code", "call"), LEFT)
+def test_what_is_not_taken_is_left_unless_strict(kind, code, call):
+    with td.use(strict=True, **OPTIONS), raises(kind, code):
+        call()
+    with td.use(**OPTIONS) as used:
+        if call in REFUSED:
+            with pytest.raises(Exception) as refused:  # noqa: PT011
+                call()
+            assert isinstance(refused.value.__context__, kind)
+        else:
+            assert not is_ours(call())
+    assert counts(used) == (0, 0, call not in REFUSED)
+
+
+NO_PRODUCTS = [
+    lambda: da.einsum("ij->j", a),
+    lambda: da.einsum("i,j->ij", v, v),
+    lambda: da.einsum("ij,ij->ij", a, a),
+    lambda: da.tensordot(v, v, 0),
+    lambda: a * a,
+    lambda: da.outer(v, v),
+]
+
+
+@cases("call", NO_PRODUCTS)
+def test_what_contracts_nothing_is_no_product(call):
+    with td.use(strict=True, **OPTIONS) as used:
+        assert not is_ours(call())
+    assert counts(used) == (0, 0, 0)
+
+
+def test_a_tally_says_why():
+    with td.use(method="2m") as used:
+        assert str(used) == "0 products ours, 0 native, 0 left"
+        _ = a @ b, integers @ integers, integers.dot(integers), integers @ integers
+    assert repr(used) == str(used)
+    assert str(used).splitlines() == [
+        "1 product ours, 0 native, 3 left",
+        "  2 left: matmul, since int64 is not multiplied through int8",
+        "  1 left: tensordot, since int64 is not multiplied through int8",
+    ]
+    for number in range(12):
+        used.add("left", f"left: {number}")
+    assert str(used).splitlines()[-1] == "  and 4 more reasons"
+
+
+def test_native_products_are_told():
+    with dask.config.set({"twom-dist.blas-below": 3}), td.use() as used:
+        small, large = v @ v, a @ b
+    assert counts(used) == (0, 2, 0)
+    assert "native: size 2 is below 3" in str(used)
+    with dask.config.set({"twom-dist.blas-below": 1}), td.use() as used:
+        small, large = v @ v, a @ b
+    assert counts(used) == (1, 1, 0)
+    assert np.allclose(small, B[:, 0] @ B[:, 0])
+    assert np.allclose(large, A @ B)
+    with td.use(method="blas") as used:
+        _ = a @ b
+    assert counts(used) == (0, 1, 0)
+
+
+def test_options_are_checked_as_a_block_is_entered():
+    for error, code, options in (
+        (AccuracyError, "method", {"method": "5m"}),
+        (PlanError, "strict", {"strict": "no"}),
+        (AccuracyError, "native-accuracy", {"method": "blas", "num_moduli": 3}),
+    ):
+        with raises(error, code), td.use(**options):
+            raise AssertionError("entered")

@@ -1,0 +1,46 @@
+"""Blocks in which CuPy's products are ours, on a device."""
+
+import dask
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.strategies import random_matrix
+from twom_dist.errors import EngineUnavailableError
+from twom_dist.kernels import get_engine
+
+pytestmark = pytest.mark.gpu
+
+try:
+    get_engine("cuda")
+except EngineUnavailableError as error:
+    # No device, driver or CuPy: the engine's own sentence is the reason.
+    pytest.skip(str(error), allow_module_level=True)
+
+
+def test_products_have_the_bits_of_ours():
+    cp = pytest.importorskip("cupy")
+    x, y = cp.asarray(random_matrix(90, 70)), cp.asarray(random_matrix(70, 50, seed=1))
+    options = {"method": "2m", "num_moduli": 15}
+    expected = td.matmul(x, y, **options)
+    out = cp.empty_like(expected)
+    with td.use(strict=True, **options) as used:
+        found = [x @ y, x.dot(y), cp.matmul(x, y), cp.dot(x, y), np.matmul(x, y)]
+        found += [cp.tensordot(x, y, 1), np.einsum("ij,jk", x, y)]
+        found += [cp.matmul(x, y, out=out), out]
+    assert (used.ours, used.left) == (8, 0)
+    assert all((one == expected).all() for one in found)
+    assert not (x @ y == expected).all()
+
+
+def test_tasks_in_a_block_are_dasks_own():
+    cp = pytest.importorskip("cupy")
+    da = pytest.importorskip("dask.array")
+    x = da.from_array(cp.asarray(random_matrix(60, 60)), chunks=30, asarray=False)
+    outside = x @ x, td.matmul(x, x, method="blas")
+    with dask.config.set(scheduler="sync"):
+        expected = [one.compute() for one in outside]
+        with td.use(method="2m", num_moduli=3) as used:
+            found = [one.compute() for one in outside]
+    assert used.ours == used.left == 0
+    assert all((a == b).all() for a, b in zip(expected, found, strict=True))

@@ -1,0 +1,134 @@
+"""Calls of other libraries, read as products of ours."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..contract import einsum, matmul, tensordot
+from ..contract.pair import PRODUCT_KINDS
+from ..contract.subscripts import parse
+from ..errors import ArgumentError, TwomError
+from ..problem.matrices import is_dask
+from ..typing import as_integer
+
+
+class Asked(NamedTuple):
+    """A call of one of our functions, but for the options of the block."""
+
+    operands: Sequence[Any]
+    compute: Callable[[Mapping[str, Any]], Any]
+
+
+# Reads positional and named arguments; None where nothing is contracted, ArgumentError
+# for arguments that we do not have.
+Read = Callable[[tuple[Any, ...], Mapping[str, Any]], Asked | None]
+
+
+def _reading(function: Callable[..., Asked | None]) -> Read:
+    def read(args: tuple[Any, ...], more: Mapping[str, Any]) -> Asked | None:
+        try:
+            return function(*args, **more)
+        except TwomError:
+            raise
+        except TypeError as error:
+            _, _, problem = str(error).partition("() ")
+            raise ArgumentError(f"it {problem}", "", "unknown-option") from None
+
+    return read
+
+
+def _read_matmul(x1: Any, x2: Any, /, out: Any = None) -> Asked:
+    return Asked((x1, x2), lambda options: matmul(x1, x2, out=out, **options))
+
+
+def _read_swapped(x2: Any, x1: Any, /) -> Asked:
+    """Read ``x2.__rmatmul__(x1)``."""
+    return _read_matmul(x1, x2)
+
+
+def _read_tensordot(a: Any, b: Any, axes: Any = 2) -> Asked | None:
+    if as_integer(axes) == 0:
+        return None
+    return Asked((a, b), lambda options: tensordot(a, b, axes, **options))
+
+
+def _read_dot(a: Any, b: Any) -> Asked | None:
+    """Read a sum over the last axis of a and the last but one of b."""
+    if not (_ndim(a) and _ndim(b)):
+        return None
+    return _read_tensordot(a, b, (-1, -min(2, _ndim(b))))
+
+
+def _ndim(x: Any) -> int:
+    # np.ndim asks array expressions of dask for theirs, which they lack.
+    return getattr(x, "ndim", 0)
+
+
+def _read_einsum(
+    *operands: Any, dtype: Any = None, optimize: Any = "auto", split_every: Any = None
+) -> Asked | None:
+    """Read subscripts; `split_every` says how dask adds what we do not add."""
+    subscripts, *arrays = operands
+    if not isinstance(subscripts, str):
+        problem = "lists stand in place of subscripts"
+        raise ArgumentError(problem, "Write letters, such as 'ij,jk->ik'", "subscripts")
+    if dtype is not None:
+        raise ArgumentError("a dtype is given", "Convert the operands", "dtype")
+    terms, output = parse(subscripts, tuple(map(_ndim, arrays)))
+    counts = Counter(letter for term in terms for letter in {*term})
+    if all(count < 2 or letter in output for letter, count in counts.items()):
+        return None
+    return Asked(
+        arrays,
+        lambda options: einsum(subscripts, *arrays, optimize=optimize, **options),
+    )
+
+
+def _read_function(
+    _self: Any, function: Any, _types: Any, args: Any, more: Any
+) -> Asked | None:
+    """Read ``__array_function__``, which array expressions of dask lack."""
+    read = _FUNCTIONS.get(function)
+    return None if read is None else read(args, more)
+
+
+READERS: Mapping[str, Read] = {
+    "matmul": _reading(_read_matmul),
+    "tensordot": _reading(_read_tensordot),
+    "dot": _reading(_read_dot),
+    "einsum": _reading(_read_einsum),
+}
+METHODS: Mapping[str, Read] = {
+    "__matmul__": READERS["matmul"],
+    "__rmatmul__": _reading(_read_swapped),
+    "dot": READERS["dot"],
+}
+EXPRESSIONS: Mapping[str, Read] = {
+    **METHODS,
+    "__array_function__": _reading(_read_function),
+}
+_FUNCTIONS = {getattr(np, name): read for name, read in READERS.items()}
+
+
+def check_operands(operands: Sequence[Any]) -> None:
+    """Refuse what our functions would convert, or multiply without int8."""
+    cupy_array = getattr(sys.modules.get("cupy"), "ndarray", None)
+    kinds = [type(x._meta if is_dask(x) else x) for x in operands]
+    for kind in kinds:
+        if kind not in (np.ndarray, np.memmap, cupy_array):
+            problem = f"a {kind.__module__}.{kind.__qualname__} is not multiplied"
+            remedy = "Give arrays of dask, NumPy or CuPy"
+            raise ArgumentError(problem, remedy, "not-a-matrix")
+    if cupy_array not in kinds and not any(map(is_dask, operands)):
+        problem, remedy = "all operands are NumPy arrays", "Call td.matmul"
+        raise ArgumentError(problem, remedy, "families")
+    dtypes = [x.dtype for x in operands]
+    others = [x for x in dtypes if x.kind not in "biufc"]
+    dtype = others[0] if others else np.result_type(*dtypes)
+    if dtype.char not in PRODUCT_KINDS:
+        problem = f"{dtype} is not multiplied through int8"
+        remedy = "Convert it with astype, or call td.integers.matmul"
+        raise ArgumentError(problem, remedy, "dtype")
