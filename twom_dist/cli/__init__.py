@@ -9,6 +9,7 @@ from .info import info
 from .plan import plan
 from .products import products
 from .scripts import scripts
+from .status import status
 from .tune import tune
 
 __all__ = ["main"]
@@ -18,7 +19,7 @@ __all__ = ["main"]
 @click.group(
     name="twom",
     cls=SentenceGroup,
-    commands=[*products, plan, info, doctor, tune, clean, scripts],
+    commands=[*products, plan, status, info, doctor, tune, clean, scripts],
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EPILOG,
 )

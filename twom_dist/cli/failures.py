@@ -21,7 +21,8 @@ TERMINATED = 128 + signal.SIGTERM
 # All commands have these. docs/files.md has the same table.
 EXIT_CODES = {
     DONE: "done",
-    FAILED: "failed while running, or doctor found a failure; the output is unchanged",
+    FAILED: "failed while running, or doctor found a failure, or status an output that "
+    "is not finished; the output is unchanged",
     REFUSED: "refused before any work: usage, inputs, output, workers, disk space",
     INTERRUPTED: "interrupted (Ctrl-C); the output is unchanged",
     TERMINATED: "terminated (SIGTERM); the output is unchanged",

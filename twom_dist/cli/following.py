@@ -1,4 +1,4 @@
-"""Progress of a job on stderr: a line every second on a terminal, else every minute."""
+"""Progress of a job on stderr: a line that changes on a terminal, lines in a log."""
 
 import os
 import sys
@@ -10,6 +10,11 @@ from typing import Any
 from dask.utils import format_time
 
 from .streams import say, write_error
+
+# From line to line on a terminal, and in a log.
+_IN_PLACE_SECONDS, _LOG_SECONDS = 1.0, 30.0
+# Before the first line of a log, that of the first tile: short jobs need none.
+_SHORT_SECONDS = 3.0
 
 
 @contextmanager
@@ -26,16 +31,20 @@ def follow(
     from line to line, instead of the usual ones.
     """
     latest: Any = None
-    ended = Event()
+    news, ended = Event(), Event()
     in_place = sys.stderr.isatty()
-    seconds = seconds or (1.0 if in_place else 60.0)
+    every = seconds or (_IN_PLACE_SECONDS if in_place else _LOG_SECONDS)
 
     def report(progress: Any) -> None:
         nonlocal latest
         latest = progress
+        news.set()
 
     def tell() -> None:
-        while not ended.wait(seconds):
+        short = min(every, _SHORT_SECONDS)
+        ended.wait(short)
+        news.wait(every - short)
+        while not ended.is_set():
             line = "" if total is None else f"{done} of {total} tiles"
             if latest is not None:
                 line = _describe(latest, done)
@@ -44,6 +53,7 @@ def follow(
             # Meanwhile the job may have ended.
             if not ended.is_set():
                 _show_in_place(line) if in_place else say(line)
+            ended.wait(every)
 
     # No exit waits for it, not even where the scheduler does not answer.
     Thread(target=tell, daemon=True).start()
@@ -51,6 +61,7 @@ def follow(
         yield report
     finally:
         ended.set()
+        news.set()
         if in_place:
             _show_in_place("")
 
@@ -71,8 +82,12 @@ def _describe(progress: Any, before: int) -> str:
     if not left:
         return f"{tiles}, writing the output"
     remaining = progress.seconds * left / (progress.done - before)
-    text = f"{remaining:.0f} s" if remaining < 600 else format_time(remaining)
-    return f"{tiles}, {progress.gflops:.1f} GFLOP/s, {text} left"
+    return f"{tiles}, {progress.gflops:.1f} GFLOP/s, {show_seconds(remaining)} left"
+
+
+def show_seconds(seconds: float) -> str:
+    """Show a time: seconds up to ten minutes, then minutes, hours and days."""
+    return f"{seconds:.0f} s" if seconds < 600 else str(format_time(seconds))
 
 
 def _count_workers(client: Any, before: int) -> str:

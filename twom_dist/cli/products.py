@@ -24,6 +24,7 @@ from .options import (
     option,
 )
 from .running import run_job
+from .spelling import spell_command
 
 _HELP = """Compute C = {formula} from matrices in files.
 
@@ -81,6 +82,8 @@ _RUN_OPTIONS = [
     *COMMON_OPTIONS,
 ]
 
+_RUN_NAMES = [str(option.name) for option in _RUN_OPTIONS]
+
 
 def _make_command(routine: Routine) -> click.Command:
     letters = ["a", "b"][: routine.matrices]
@@ -103,7 +106,8 @@ def _make_command(routine: Routine) -> click.Command:
             asked["C"] = asked.pop("c")
         matrices = (a,) if b is None else (a, b)
         call = ask(find_routine(routine.name, exact), matrices, asked)
-        run_job(open_job(call, output, **of_job), **options)
+        command = spell_command(click.get_current_context(), {*_RUN_NAMES, "overwrite"})
+        run_job(open_job(call, output, command=command, **of_job), **options)
 
     formula = f"{routine.formula}0"
     return click.Command(

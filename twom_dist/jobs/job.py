@@ -28,12 +28,15 @@ class Job(Problem):
     output : str or os.PathLike
     overwrite, refuse_missing, verify : bool
         As in `multiply_files`.
+    command : str
+        What to type to continue it; empty for a call of Python.
     """
 
     output: Path
     overwrite: bool = False
     refuse_missing: bool = False
     verify: bool = False
+    command: str = ""
 
     @property
     def routine(self) -> str:
@@ -74,6 +77,7 @@ def open_job(
     overwrite: bool = False,
     refuse_missing: bool = False,
     verify: bool = False,
+    command: str = "",
 ) -> Job:
     """Open the inputs of a call whose matrices are paths, and check their headers."""
     terms, a, b, c = call[:4]
@@ -100,6 +104,7 @@ def open_job(
         overwrite=as_flag("overwrite", overwrite),
         refuse_missing=as_flag("refuse_missing", refuse_missing),
         verify=as_flag("verify", verify),
+        command=command,
     )
 
 

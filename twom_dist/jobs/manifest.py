@@ -1,6 +1,8 @@
 """A description of a job that a later run compares with its own."""
 
+import time
 from importlib import import_module
+from socket import gethostname
 from typing import Any
 
 from ..errors import StoreError
@@ -45,6 +47,11 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         "versions": {x: import_module(x).__version__ for x in ("numpy", "zarr")},
         "overwrite": job.overwrite,
     }
+
+
+def describe_run(job: Job) -> Manifest:
+    """Describe a run of a job: where and since when, and what to type to continue."""
+    return {"host": gethostname(), "since": time.time(), "command": job.command}
 
 
 def explain_job(job: Job, found: Found | None = None) -> Explanation:

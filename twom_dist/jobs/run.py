@@ -14,6 +14,7 @@ from ..plan import Cluster, Layout
 from ..plan.cluster import DEVICE_THREADS
 from ..plan.explanation import warn_of_native
 from ..store import Output, Place, find_unfinished
+from ..store.output import RUN
 from ..tiles.interpreter import Found
 from ..typing import Cell
 from .budget import budget_for_job
@@ -26,6 +27,7 @@ from .manifest import (
     check_same_panels,
     describe_job,
     describe_layout,
+    describe_run,
     explain_job,
 )
 from .watchdog import ask
@@ -113,8 +115,11 @@ def begin(
         if client is not None:
             check_workers(job, run.manifest["inputs"], place, client)
         try:
+            about = {RUN: describe_run(job)}
             if anew:
-                place.start(run.output, run.manifest)
+                place.start(run.output, run.manifest | about)
+            else:
+                run.output.record(**about)
             yield run
         except BaseException as error:
             wrong = getattr(error, "code", "") in ("input-changed", "wrong-result")

@@ -1,7 +1,7 @@
 """Matrices in .npy, .npz and HDF5 files, and in local or remote zarr stores."""
 
 from ._matrix import StoredMatrix
-from ._place import Place
+from ._place import Place, Signs
 from .output import Output
 from .reader import open_matrix
 from .unfinished import Unfinished, find_unfinished
@@ -9,6 +9,7 @@ from .unfinished import Unfinished, find_unfinished
 __all__ = [
     "Output",
     "Place",
+    "Signs",
     "StoredMatrix",
     "Unfinished",
     "find_unfinished",

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,22 @@ from ._location import Location
 from .output import COMPLETE, Manifest, Output, open_output
 
 Commit = Callable[[], None]
+
+
+class Signs(NamedTuple):
+    """Signs that a run is at work on an output.
+
+    Attributes
+    ----------
+    locked : bool or None
+        Whether a run holds the lock; None where there are no locks.
+    beat : float or None
+        When a run last showed that it is alive, in seconds since 1970; None where none
+        has.
+    """
+
+    locked: bool | None
+    beat: float | None
 
 
 @dataclass(frozen=True)
@@ -92,6 +108,10 @@ class Place:
     def lock(self) -> AbstractContextManager[None]:
         """Keep other runs out, or refuse if one is in; object stores cannot lock."""
         return nullcontext()
+
+    def watch(self) -> Signs:
+        """Look for signs of a run; at a URL there are none but its tiles."""
+        return Signs(None, None)
 
     def start(self, output: Output, manifest: Manifest) -> None:
         """Create the array."""

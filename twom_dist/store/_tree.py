@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,9 @@ _LOOKERS, _FILES = 16, 256
 
 # Fields that tell a new object from the old one, as several stores name them.
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "updated", "created")
+
+# Fields that hold the time of a change.
+_TIMES = ("LastModified", "last_modified", "updated", "mtime", "created")
 
 # Names of chunks: c/0/1, c.0.1, 0/1 or 0.1.
 CHUNK = re.compile(r"(c[./])?\d+([./]\d+)*")
@@ -41,6 +45,17 @@ class Stamp(NamedTuple):
     The inode's number would not do: exFAT, sshfs and others give a file a new one now
     and then. Empty for objects, whose modification time or digest nobody can set.
     """
+
+
+class Seen(NamedTuple):
+    """A file as it was seen: its name below a folder, and what changes with it."""
+
+    name: str
+    size: int
+    mark: str
+    """Times or digest, as text."""
+    modified: float | None
+    """Seconds since 1970, if known."""
 
 
 def is_url(path: str) -> bool:
@@ -111,8 +126,8 @@ def list_files(path: str) -> Iterator[str]:
         yield from (os.path.join(folder, name)[start:] for name in sorted(names))
 
 
-def look_at_files(path: str) -> Iterator[tuple[str, int, str]]:
-    """Yield the name, the size, and the times or the digest of every file."""
+def look_at_files(path: str) -> Iterator[Seen]:
+    """Look at every file below a folder or prefix."""
     if not is_url(path):
         names = list_files(path)
         with ThreadPoolExecutor(_LOOKERS) as pool:
@@ -125,17 +140,17 @@ def look_at_files(path: str) -> Iterator[tuple[str, int, str]]:
     with suppress(FileNotFoundError):
         for name, info in sorted(fs.find(place, detail=True).items()):
             inside = name.removeprefix(place.rstrip("/") + "/")
-            yield inside, int(info["size"]), _mark(info)
+            yield Seen(inside, int(info["size"]), _mark(info), _modified(info))
 
 
-def _look(folder: str, names: list[str]) -> list[tuple[str, int, str]]:
+def _look(folder: str, names: list[str]) -> list[Seen]:
     found = []
     for name in names:
         # A file that has gone meanwhile does not count.
         with suppress(FileNotFoundError):
             status = os.stat(os.path.join(folder, name))
             times = f"{status.st_mtime_ns}-{status.st_ctime_ns}"
-            found.append((name, status.st_size, times))
+            found.append(Seen(name, status.st_size, times, status.st_mtime))
     return found
 
 
@@ -150,6 +165,14 @@ def stamp_file(path: str) -> Stamp:
     with open(path, "rb") as stream:
         status = os.fstat(stream.fileno())
     return Stamp(f"{status.st_size}-{status.st_mtime_ns}", str(status.st_ctime_ns))
+
+
+def find_modified(path: str) -> float | None:
+    """Return when a file or object was written, in seconds since 1970, if known."""
+    if not is_url(path):
+        return os.stat(path).st_mtime
+    fs, place = _open(path)
+    return _modified(fs.info(place))
 
 
 def check_kind(path: str) -> None:
@@ -207,6 +230,13 @@ def remove(path: str) -> None:
 
 def _mark(info: dict[str, Any]) -> str:
     return str(next((info[name] for name in _MARKS if info.get(name)), ""))
+
+
+def _modified(info: dict[str, Any]) -> float | None:
+    found = next((info[name] for name in _TIMES if info.get(name)), None)
+    if isinstance(found, str):
+        found = datetime.fromisoformat(found)
+    return found.timestamp() if isinstance(found, datetime) else found
 
 
 def _open(path: str) -> tuple[Any, str]:

@@ -87,9 +87,9 @@ class ZarrMatrix(StoredMatrix):
     def stamp(self) -> str:
         found = sha256(super().stamp().encode())
         with store_errors(self.location, "read"):
-            for name, *seen in tree.look_at_files(_folder(self.location)):
-                if tree.is_own(name):
-                    found.update(repr((name, *seen)).encode())
+            for seen in tree.look_at_files(_folder(self.location)):
+                if tree.is_own(seen.name):
+                    found.update(repr((seen.name, seen.size, seen.mark)).encode())
         return found.hexdigest()
 
     def count_chunks(self) -> tuple[int, int]:

@@ -23,6 +23,8 @@ from ._region import Region
 MANIFEST = "twom_dist"
 # Name of the manifest's entry that is True once the array is whole.
 COMPLETE = "complete"
+# Name of the entry that describes the latest run: host, time, and command.
+RUN = "run"
 _DIGEST = "digest"
 _CHUNK = re.compile(r"(\d+)/(\d+)")
 # Size of the checksum that zarr's codec crc32c adds to each chunk.
@@ -169,20 +171,33 @@ class Output:
             tree.remove(os.path.join(self.array, "c", str(i), str(j)))
 
     def finished(self) -> set[Cell]:
-        """Return the tiles that are stored.
+        """Return the tiles that are stored."""
+        return {*self.find_times()}
+
+    def find_times(self) -> dict[Cell, float | None]:
+        """Return for each tile that is stored when it was written, if known.
 
         A chunk gets its name once it is written; one that was cut short, or lost its
         end in a power failure, has another size.
         """
         files = tree.look_at_files(os.path.join(self.array, "c"))
         whole = math.prod(self.tile) * self.dtype.itemsize + _CHECKSUM_BYTES
-        found = (_CHUNK.fullmatch(name) for name, size, _ in files if size == whole)
+        found = (
+            (_CHUNK.fullmatch(x.name), x.modified) for x in files if x.size == whole
+        )
         return {
-            (int(x[1]), int(x[2]))
-            for x in found
+            (int(x[1]), int(x[2])): modified
+            for x, modified in found
             # A link may lead to anything.
             if x and not os.path.islink(os.path.join(self.array, "c", x[0]))
         }
+
+    def find_recorded(self) -> float | None:
+        """Return when the manifest was last written, if known.
+
+        Every run writes it just before its first tile.
+        """
+        return tree.find_modified(os.path.join(self.array, "zarr.json"))
 
     def complete(self) -> None:
         """Remove files that killed processes left among the chunks; sync the others."""

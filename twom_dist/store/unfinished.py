@@ -4,10 +4,12 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import IO
 
 from ..errors import StoreError
@@ -15,7 +17,7 @@ from . import _tree as tree
 from ._errors import store_errors
 from ._export import export, export_bytes
 from ._location import parse_location
-from ._place import Commit, Place
+from ._place import Commit, Place, Signs
 from ._publish import publish
 from ._strangers import find_stranger
 from .output import Manifest, Output, open_output
@@ -26,6 +28,10 @@ from .reader import matrix_class
 _ALL_RIGHTS = os.R_OK | os.W_OK | os.X_OK
 # Errors of file systems that cannot lock; on them runs are not kept apart.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+# Longer than `watch` holds a lock.
+_ASKING_SECONDS = 0.05
+# From one sign of life of a run to the next.
+BEAT_SECONDS = 10.0
 
 
 class Unfinished(Place):
@@ -160,7 +166,7 @@ class Unfinished(Place):
                 "output-busy",
             )
             try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(stream)
             except OSError as error:
                 if surely or error.errno not in _NO_LOCKS:
                     raise busy from None
@@ -168,13 +174,24 @@ class Unfinished(Place):
             if not _is_at(path, stream):
                 raise busy
             try:
-                yield
+                with _beating(stream):
+                    yield
             finally:
                 # A run that was refused or killed early leaves only the lock file.
                 with suppress(OSError):
                     alone = not surely and os.listdir(self.folder) == ["lock"]
                     if alone and _is_at(path, stream):
                         tree.remove(self.folder)
+
+    def watch(self) -> Signs:
+        """Look for signs of a run, whose lock other hosts may not see."""
+        with (
+            store_errors(self.folder, "read"),
+            suppress(FileNotFoundError),
+            open(open_own(self.lock_path), "rb") as stream,
+        ):
+            return Signs(_is_locked(stream), os.fstat(stream.fileno()).st_mtime)
+        return Signs(False, None)
 
     def start(self, output: Output, manifest: Manifest) -> None:
         """Remove earlier files; create the array, and reserve room for its export."""
@@ -233,6 +250,46 @@ class Unfinished(Place):
         self._clear()
         with store_errors(self.folder, "removed"):
             tree.remove(self.folder)
+
+
+def _lock(stream: IO[bytes]) -> None:
+    """Take a lock; wait for a moment, since whoever asks for it holds it for one."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(_ASKING_SECONDS)
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_locked(stream: IO[bytes]) -> bool | None:
+    """Tell whether a run holds the lock; None if the file system cannot lock."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return None if error.errno in _NO_LOCKS else True
+    return False
+
+
+@contextmanager
+def _beating(stream: IO[bytes]) -> Iterator[None]:
+    """Give the lock file a new time now and every few seconds."""
+    ended = Event()
+
+    def beat() -> None:
+        # Somebody may have removed the folder.
+        with suppress(OSError):
+            os.utime(stream.fileno())
+            while not ended.wait(BEAT_SECONDS):
+                os.utime(stream.fileno())
+
+    thread = Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        # Before the file is closed, whose number another one may get.
+        thread.join()
 
 
 def _is_at(path: str, stream: IO[bytes]) -> bool:

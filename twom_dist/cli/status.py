@@ -1,0 +1,71 @@
+"""``twom-dist status``: how far a job is, wherever it runs."""
+
+import json
+import time
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from .failures import DONE, EPILOG, FAILED
+from .following import show_seconds
+from .options import COMMON_OPTIONS
+from .streams import show
+
+_AGAIN = "the same call of multiply_files or update_files"
+
+
+@click.command(
+    params=[click.Argument(["output"], metavar="C"), *COMMON_OPTIONS],
+    short_help="Tell how far a job is.",
+    epilog=EPILOG,
+)
+def status(output: str, as_json: bool) -> None:
+    """Tell how far the job is that makes C: tiles, speed, time left, what continues it.
+
+    It may run in any process, on any host that sees the same files. The exit code is 0
+    if C is finished, 1 if not, and 2 if no job has begun it.
+    """
+    from ..jobs.state import find_status
+
+    found = find_status(output)
+    if as_json:
+        show(json.dumps(asdict(found)))
+    else:
+        rows = _list_rows(found, time.time())
+        show("\n".join(f"{name:<8}  {text}" for name, text in rows.items()))
+    done = found.state == "finished"
+    click.get_current_context().exit(DONE if done else FAILED)
+
+
+def _list_rows(found: Any, now: float) -> dict[str, str]:
+    rows = {"output": found.path, "state": found.state}
+    if found.state == "finished":
+        return rows
+    if found.state == "running":
+        rows["state"] += f" on {found.host}" if found.host else ""
+        if found.since is not None:
+            rows["state"] += f", for {show_seconds(max(0, now - found.since))}"
+    if found.state == "unknown":
+        rows["state"] = "not finished; without locks here, only new tiles show a run"
+    if not found.tiles:
+        return rows | {"tiles": "none yet: the job looks at its inputs"}
+    rows["tiles"] = f"{found.done} of {found.tiles}"
+    if found.last is not None:
+        rows["tiles"] += f", the last {show_seconds(max(0, now - found.last))} ago"
+    if found.tiles_per_second is not None:
+        rows["speed"] = _show_speed(found.tiles_per_second)
+    if found.done == found.tiles:
+        rows["left"] = "the file itself is to be written"
+    elif found.seconds_left is not None:
+        rows["left"] = show_seconds(found.seconds_left)
+    if found.state != "running":
+        rows["continue"] = found.command or _AGAIN
+    return rows
+
+
+def _show_speed(per_second: float) -> str:
+    for unit, seconds in (("second", 1), ("minute", 60)):
+        if per_second * seconds >= 1:
+            return f"{per_second * seconds:.1f} tiles a {unit}"
+    return f"{per_second * 3600:.1f} tiles an hour"
