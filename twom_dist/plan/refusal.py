@@ -1,8 +1,8 @@
-"""Refusals of plans that do not fit: how much is missing, and what would help."""
+"""Refusals of plans that do not fit: how much is missing, and what would do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 
 from dask.utils import format_bytes
 
@@ -10,10 +10,15 @@ from ..errors import MemoryLimitError
 from ..tiles.grid import Chunks, split_evenly
 from .footprint import WorkerMemory
 from .record import Plan
+from .show import name_count
 
-# Tiles of m x n x k for each worker up to which a remedy is tried before it is named:
-# planning more takes seconds, and there more workers and smaller chunks help.
+# Tiles of m x n x k for each worker up to which a way out is tried, since planning more
+# takes seconds; what was not tried is not named.
 _TRIED = 2**17
+# Factors that are tried: of workers, and by which sides of tiles are divided.
+_FACTORS = (2, 4, 8)
+# Smaller tiles spend most of their time on the way.
+_LEAST_SIDE = 64
 
 _Sizes = tuple[Chunks, Chunks, Chunks]
 
@@ -41,28 +46,16 @@ def refuse(
         f"{format_bytes(memory.outputs)} for results, "
         f"{format_bytes(memory.temporaries)} inside tasks)"
     )
-    ways = [f"Give each at least {budget.least_limit(memory.total) // 2**20} MiB"]
 
-    def helps(sizes: _Sizes, workers: int) -> bool:
+    def need(sizes: _Sizes, workers: int) -> float:
         if workers * prod(map(len, sizes)) > _TRIED:
-            # A task that reads its inputs takes the same on any number of workers.
-            return not (plan.streams and workers > plan.cluster.workers)
-        return _needed(replan(sizes, workers), leaving).total < memory.total
+            return inf
+        return _needed(replan(sizes, workers), leaving).total
 
+    ways = [f"Give each at least {budget.least_limit(memory.total) // 2**20} MiB"]
     # A job is refused only if its smallest wave does not fit: nobody reads the rest.
-    if not budget.stretched and plan.mirrors:
-        grid = plan.grid
-        sizes = grid.m, grid.n, grid.k
-        if helps(sizes, 2 * workers):
-            ways.append("use more workers")
-        # Halves may keep more threads busy at once, which quarters make up for.
-        if any(helps(_cut(sizes, parts), workers) for parts in (2, 4)):
-            ways.append("use smaller chunks")
-    elif budget.stretched and workers > 1:
-        home = "GPU" if budget.kind == "device" else "machine"
-        ways.append(f"start fewer workers on each {home}")
-    if budget.stretched and budget.tile_bytes > 1:
-        ways.append("use smaller tiles")
+    if budget.stretched or plan.mirrors:
+        ways += _find_ways(plan, need)
     # Nothing inside of tasks goes to disk.
     if budget.kind == "product" and memory.temporaries < budget.tile_bytes // 2:
         ways.append("let dask spill (the setting twom-dist.refuse-memory: false)")
@@ -71,16 +64,47 @@ def refuse(
     return error
 
 
+def _find_ways(plan: Plan, need: Callable[[_Sizes, int], float]) -> Iterator[str]:
+    """Name other numbers of workers and other tiles that fit, the first of each."""
+    budget, workers, grid = plan.cluster.memory, plan.cluster.workers, plan.grid
+    sizes, usable = (grid.m, grid.n, grid.k), budget.tile_bytes
+    assert budget.limit is not None
+    assert usable is not None
+    for factor in _FACTORS:
+        # The wave of a job is as small as it can be on any number of workers.
+        if not budget.stretched and need(sizes, workers * factor) <= usable:
+            yield f"use {workers * factor} workers"
+            break
+    for fewer in dict.fromkeys(max(1, workers // factor) for factor in _FACTORS):
+        # The workers of a job share the memory of their machines.
+        if fewer == workers or not budget.stretched or budget.kind != "job":
+            break
+        limit = budget.limit * workers // fewer // 2**20 * 2**20
+        room = replace(budget, limit=limit).tile_bytes
+        if room is not None and need(sizes, fewer) <= room:
+            others = name_count(fewer, "worker")
+            yield f"start {others} of {limit // 2**20} MiB instead of {workers}"
+            break
+    largest = max(map(max, sizes))
+    for side in (-(-largest // factor) for factor in _FACTORS):
+        cut = _cut(sizes, side, whole=plan.streams or not budget.stretched)
+        if side >= _LEAST_SIDE and need(cut, workers) <= usable:
+            yield f"use {'tiles' if budget.stretched else 'chunks'} of {side}"
+            break
+
+
 def _needed(plan: Plan, leaving: bool) -> WorkerMemory:
     """Return what has to be there at once."""
     memory = plan.memory
     return replace(memory, outputs=memory.leaving) if leaving else memory
 
 
-def _cut(sizes: _Sizes, parts: int) -> _Sizes:
-    """Cut every tile into so many parts along each dimension."""
+def _cut(sizes: _Sizes, side: int, *, whole: bool) -> _Sizes:
+    """Cut every tile into tiles of at most this side.
+
+    `whole`: keep all of the result; else a wave of as many tiles as before.
+    """
     m, n, k = (
-        tuple(x for size in own for x in split_evenly(size, max(1, -(-size // parts))))
-        for own in sizes
+        tuple(x for size in own for x in split_evenly(size, side)) for own in sizes
     )
-    return m, n, k
+    return (m, n, k) if whole else (m[: len(sizes[0])], n[: len(sizes[1])], k)

@@ -1,5 +1,8 @@
 """What a job says when memory is not enough: quickly, and only what would help."""
 
+import re
+from functools import partial
+
 import pytest
 
 import twom_dist as td
@@ -35,18 +38,28 @@ def refuse(*args, **options):
 def test_a_smaller_tile_is_no_advice_where_the_process_takes_all(routine, tile):
     assert 450 * MIB * SPILL < INTERPRETER_BYTES
     remedy = refuse((500, 500, 500), 450, tile=tile, routine=routine)
-    assert "smaller tiles" not in remedy
-    assert "fewer workers" not in remedy
+    assert "tiles of" not in remedy
+    assert "instead" not in remedy
     least = first_number(remedy)
     assert make_layout((500, 500, 500), least, tile=tile, routine=routine)
     with raises(MemoryLimitError, "memory"):
         make_layout((500, 500, 500), int(0.95 * least), tile=tile, routine=routine)
 
 
-def test_what_would_help_is_named():
-    remedy = refuse((20000,) * 3, 600, 4, tile=4096)
-    assert "fewer workers on each machine" in remedy
-    assert "smaller tiles" in remedy
+@pytest.mark.parametrize(
+    ("mib", "workers", "tile"), [(600, 4, 2048), (1024, 4, 2048), (1024, 4, 4096)]
+)
+@pytest.mark.parametrize("routine", ["gemm", "herk"])
+def test_every_way_out_that_is_named_is_one(routine, mib, workers, tile):
+    make = partial(make_layout, (20000,) * 3, routine=routine)
+    remedy = refuse((20000,) * 3, mib, workers, tile=tile, routine=routine)
+    if smaller := re.search(r"use tiles of (\d+)", remedy):
+        assert make(mib, workers, tile=int(smaller[1]))
+    if fewer := re.search(r"start (\d+) workers? of (\d+) MiB", remedy):
+        count, each = map(int, fewer.groups())
+        assert count * each == mib * workers
+        assert make(each, count, tile=tile)
+    assert smaller or fewer
 
 
 def test_absurd_numbers_of_tiles_are_refused_before_they_are_cut(monkeypatch):

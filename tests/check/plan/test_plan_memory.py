@@ -1,6 +1,9 @@
 """Plans of workers with little memory: the advice is enough, the cache gives way."""
 
 import json
+import re
+from collections import Counter
+from functools import partial
 
 import dask
 import pytest
@@ -17,6 +20,7 @@ from twom_dist.jobs import budget_for_job, open_job
 from twom_dist.plan import Cluster, planner
 from twom_dist.plan.memory import CACHE_SHARE, MemoryBudget
 
+WAYS = {"n_workers": r"use (\d+) workers", "chunks": r"use chunks of (\d+)"}
 ROUTINES = [td.gemm, td.herk, td.syrk, td.her2k, td.syr2k]
 
 
@@ -32,22 +36,24 @@ def test_following_the_advice_is_enough(routine, options, inputs):
     assert found.least_worker_bytes <= room(needed)
 
 
+@cases("chunks", [500, 1500, 3000])
 @cases("how", ["hold", "auto"])
 @cases("routine", ROUTINES)
-def test_every_way_out_lowers_the_need(routine, how):
-    def refuse(chunks, workers):
-        shapes = [(SIDE, SIDE)] * (1 if routine in (td.herk, td.syrk) else 2)
-        sizes = {"chunks": chunks, "n_workers": workers, "memory_limit": MIB}
-        with raises(MemoryLimitError, "memory") as caught:
-            td.plan(routine, *shapes, **sizes)
-        return caught.value
-
+def test_every_way_out_that_is_named_is_one(routine, how, chunks):
+    shapes = [(SIDE, SIDE)] * (1 if routine in (td.herk, td.syrk) else 2)
+    make, ways = partial(td.plan, routine, *shapes), Counter()
     with dask.config.set({"twom-dist.inputs": how}):
-        first = refuse(500, 2)
-        assert refuse(250, 2).needed < first.needed
-        assert ("more workers" in first.remedy) == (how == "hold")
-        if how == "hold":
-            assert refuse(500, 4).needed < first.needed
+        for limit in (500 * MIB, 600 * MIB, 700 * MIB, 1000 * MIB):
+            sizes = {"chunks": chunks, "n_workers": 2, "memory_limit": limit}
+            try:
+                make(**sizes)
+            except MemoryLimitError as error:
+                for name, pattern in WAYS.items():
+                    if found := re.search(pattern, error.remedy):
+                        make(**sizes | {name: int(found[1])})
+                        ways[name] += 1
+    assert ways["chunks"] > 0 or chunks == 500
+    assert ways["n_workers"] == 0 or how == "hold"
 
 
 def test_inputs_are_held_if_they_fit_beside_the_result():
