@@ -10,11 +10,11 @@ from .gemm import gemm
 
 
 def multiply_files(
-    a: Path,
-    b: Path,
+    a: Any,
+    b: Any,
     output: Path,
     *,
-    c: Path | None = None,
+    c: Any = None,
     routine: Any = gemm,
     client: Any = None,
     chunks: int | None = None,
@@ -28,17 +28,18 @@ def multiply_files(
 
     Parameters
     ----------
-    a, b : str or os.PathLike
+    a, b : str or os.PathLike, or array of zarr or h5py
         Matrices in .zarr, .npy, .npz or HDF5 files, or members of these: "data.h5::A".
         All workers must see the same files under these paths. They must not change
-        during the job.
+        during the job. Arrays of zarr and h5py are read by their paths, so they must be
+        on disk, or at a URL, and h5py's files open with mode "r".
     output : str or os.PathLike
         The file to write, in one of the same formats; "data.h5::C" names the member of
         a container (default: "matrix"). Never one of the inputs. An existing output is
         unchanged until the new one is complete. If the job is stopped, the same job
         continues it from the tiles that are on disk.
-    c : str or os.PathLike, optional
-        The matrix C, given with beta. It is not read if beta is 0.
+    c : optional
+        As a: the matrix C, given with beta. It is not read if beta is 0.
     routine : function
         `gemm` (default), a BLAS-typed name of it, or ``integers.gemm``.
     client : distributed.Client, optional
@@ -111,11 +112,11 @@ def multiply_files(
 
 def update_files(
     routine: Any,
-    a: Path,
+    a: Any,
     output: Path,
     *,
-    b: Path | None = None,
-    c: Path | None = None,
+    b: Any = None,
+    c: Any = None,
     client: Any = None,
     chunks: int | None = None,
     overwrite: bool = False,
@@ -131,10 +132,10 @@ def update_files(
     routine : function
         `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name such as `zherk`, or one of
         ``integers``.
-    a, output : str or os.PathLike
+    a, output : str or os.PathLike, and for a an array of zarr or h5py
         As in `multiply_files`.
-    b : str or os.PathLike, optional
-        The matrix B of her2k and syr2k.
+    b : optional
+        As a: the matrix B of her2k and syr2k.
     c, client, chunks, overwrite, refuse_missing, verify, progress : optional
         As in `multiply_files`.
     **options
@@ -175,5 +176,5 @@ def update_files(
     return run_job(job, client, chunks, progress)
 
 
-def _list_given(**matrices: Path | None) -> dict[str, Any]:
+def _list_given(**matrices: Any) -> dict[str, Any]:
     return {name: path for name, path in matrices.items() if path is not None}

@@ -58,6 +58,30 @@ def is_on_disk(x: Any) -> bool:
     return type(x).__module__.split(".")[0] in ("zarr", "h5py")
 
 
+def find_path(x: Any, name: str) -> str:
+    """Return the path or the URL by which other processes open an array of these.
+
+    Raises
+    ------
+    ArgumentError
+        If it lies in memory, or its file is open for writing.
+    """
+    _check(x, name)
+    if type(x).__module__.startswith("h5py"):
+        if x.file.mode == "r" and x.file.driver not in _IN_MEMORY:
+            return f"{os.path.abspath(x.file.filename)}::{x.name.lstrip('/')}"
+    elif (root := getattr(x.store, "root", None)) is not None:
+        return str(os.path.join(os.path.abspath(root), x.path)).rstrip("/")
+    elif (fs := getattr(x.store, "fs", None)) is not None:
+        return str(os.path.join(fs.unstrip_protocol(x.store.path), x.path)).rstrip("/")
+    raise ArgumentError(
+        f"{name} is an array in memory or of a file that is open for writing, which "
+        "other processes cannot read",
+        "Open it on disk with mode 'r', or give the path of a closed file",
+        "open-file",
+    )
+
+
 def open_lazily(x: Any, name: str) -> Any:
     """Make a dask array that reads an array of zarr or h5py when it is computed."""
     from dask.array.core import from_array

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import permutations
 
 from ..errors import ArgumentError, PlanError
+from ..interop.stored import find_path, is_on_disk
 from ..kernels.finish import mirror_tile
 from ..plan import Cluster, Layout, find_chunks, lay_out
 from ..problem.call import Call
@@ -79,7 +80,7 @@ def open_job(
     verify: bool = False,
     command: str = "",
 ) -> Job:
-    """Open the inputs of a call whose matrices are paths, and check their headers."""
+    """Open the inputs of a call of paths and stored arrays, and check their headers."""
     terms, a, b, c = call[:4]
     check_matrices(terms.routine, a, b)
     if terms.choice.pairs:
@@ -90,10 +91,14 @@ def open_job(
         raise PlanError(text, "Call another routine, such as td.gemm", "routine")
     given = {"A": a, "B": b, "C0": c}
     paths = {name: path for name, path in given.items() if path is not None}
+    paths = {x: find_path(y, x) if is_on_disk(y) else y for x, y in paths.items()}
     for name, path in {**paths, "the output": output}.items():
         if not isinstance(path, str | os.PathLike):
             text = f"{name} is a {type(path).__name__}, not a path"
-            remedy = "Call the routine itself for arrays"
+            remedy = "Give the path of a file"
+            if name in paths:
+                itself = f"td.{terms.routine.name}, which takes arrays"
+                remedy = f"Store it and give its path, or call {itself}"
             raise ArgumentError(text, remedy, "not-a-path")
     stored = {name: open_matrix(path) for name, path in paths.items()}
     _check_output(output, stored)
