@@ -38,6 +38,20 @@ _SYMMETRIC = {
     '"C"': '"T"',
 }
 
+# Modules that have routines of the same names.
+_SPACES = ("integers", "twofold", "xarray")
+# What plans and explanations take instead of functions that run or hold routines.
+_INSTEAD = {
+    "multiply_files": "Give the routine that it runs: td.gemm with the paths of its "
+    "files; the command twom-dist plan gemm A.zarr B.zarr tells the waves of a job",
+    "update_files": "Give the routine that it runs, such as td.herk with the path of "
+    "its file; the command twom-dist plan herk A.zarr tells the waves of a job",
+    "integers.matmul": "Give td.integers.gemm with the same matrices",
+    "tensordot": "Give td.matmul with the matrices that it makes of its operands",
+    "einsum": "Give td.matmul with the matrices that it makes of two operands",
+    "Product": "Give the routine that it was made with",
+}
+
 
 def compute_call(call: Call) -> Any:
     """Compute a call, in whatever arrays it was given."""
@@ -168,14 +182,7 @@ def ask(
     """
     function: Any = getattr(routine, "ask", None)
     if function is None:
-        name = getattr(routine, "__name__", None)
-        raise PlanError(
-            f"{name or shown(routine)} is not one of the routines",
-            "Give a function such as td.gemm, td.herk, td.zsyr2k, td.integers.gemm, "
-            "td.twofold.herk or td.xarray.gemm; for td.matmul td.gemm with "
-            'method="auto"',
-            "routine",
-        )
+        raise _refuse(routine)
     also = ""
     if caller is not None:
         taken = signature(caller).parameters.values()
@@ -186,6 +193,28 @@ def ask(
     return call
 
 
+def _refuse(routine: Any) -> PlanError:
+    """Return the error for what is not a routine, with one to give instead."""
+    name = name_routine(routine) if callable(routine) else shown(routine)
+    ours = getattr(routine, "__module__", "").startswith(
+        f"{__package__.split('.')[0]}."
+    )
+    usual = (
+        "Give a function such as td.gemm, td.matmul, td.herk, td.zsyr2k, "
+        "td.integers.gemm, td.twofold.herk or td.xarray.gemm"
+    )
+    remedy = _INSTEAD.get(name, usual) if ours else usual
+    return PlanError(f"{name} is not one of the routines", remedy, "routine")
+
+
+def name_routine(function: Any) -> str:
+    """Name a routine as its caller does: ``zherk``, ``integers.gemm``."""
+    name = getattr(function, "__name__", None) or shown(function)
+    module = getattr(function, "__module__", None) or ""
+    space = next((x for x in _SPACES if x in module.split(".")), None)
+    return f"{space}.{name}" if space else name
+
+
 def _check_arguments(
     function: Callable[..., Call],
     given: tuple[Any, ...],
@@ -193,7 +222,7 @@ def _check_arguments(
     also: str = "",
 ) -> None:
     """Refuse what a routine does not take, and what it lacks."""
-    name, taken = function.__name__, signature(function).parameters
+    name, taken = name_routine(function), signature(function).parameters
     positional = [x for x, y in taken.items() if y.kind is y.POSITIONAL_OR_KEYWORD]
     for option in options:
         if option not in taken:

@@ -30,8 +30,8 @@ def explain(
     routine : function
         As in `plan`.
     *matrices : array, (int, int) or path
-        As in `plan`. Arrays and files are looked at; of shapes all is known that the
-        matrices do not decide.
+        As in `plan`. Arrays and files are looked at, but no stacks of arrays; of shapes
+        all is known that the matrices do not decide.
     dtype : dtype, optional
         As in `plan`.
     **options

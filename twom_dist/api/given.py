@@ -11,7 +11,7 @@ from ..interop.labelled import as_plain
 from ..interop.stored import is_on_disk, outline
 from ..plan import LARGEST_TILE
 from ..problem.call import Call
-from ..problem.dtypes import letter_of
+from ..problem.dtypes import DTYPES, letter_of
 from ..problem.matrices import Header, as_matrix, check_single, read_shape
 from ..problem.pairs import header_of
 from ..problem.target import Exact
@@ -26,11 +26,11 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     call : Call
         Of arrays, of shapes, and of paths.
     dtype : dtype, optional
-        Of shapes, and of the result unless that is exact. Default: that of an array
-        beside them, or complex128.
+        Of shapes, and of the result unless that is exact. Default: that of a BLAS-typed
+        name or of an array beside them, or complex128.
     reading : bool
         Whether entries are looked at: files become dask arrays, not headers, and stacks
-        are refused.
+        of arrays are refused.
     """
     if call.out is not None:
         text = "nothing is computed here, so out has no effect"
@@ -44,7 +44,7 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     found, _ = adopt(**given)
     if dtype is None:
         dtypes = (x.dtype for x in found if hasattr(x, "dtype"))
-        dtype = next(dtypes, "complex128")
+        dtype = DTYPES.get(call.terms.letter or "") or next(dtypes, "complex128")
     taken = {name: _take(x, name, dtype) for x, name in zip(found, given, strict=True)}
     seen = taken
     if call.terms.choice.pairs:
@@ -53,7 +53,8 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
         taken = {x: seen[x] if is_header(y) else y for x, y in taken.items()}
     if reading:
         for name, x in seen.items():
-            check_single(x, name)
+            if not is_header(taken[name]):
+                check_single(x, name)
     return call._replace(**taken)
 
 

@@ -40,15 +40,15 @@ def plan(
     Parameters
     ----------
     routine : function
-        `gemm`, `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name such as `zherk`, or
-        one of ``integers``, ``twofold`` and ``xarray``.
+        `gemm`, `herk`, `syrk`, `her2k`, `syr2k`, a BLAS-typed name such as `zherk`, one
+        of ``integers``, ``twofold`` and ``xarray``, or `matmul`, taken as gemm.
     *matrices : array, tuple of int, or path
         As the routine takes them: arrays, their shapes as stored, before op (of pairs,
         with the 2 at the end), or files that `multiply_files` reads. Of stacks, one
         product of matrices is planned.
     dtype : dtype, optional
         float32, float64, complex64 or complex128, and of exact products that of the
-        integers. Default: that of the arrays; complex128 for shapes.
+        integers. Default: that of the arrays or of the BLAS-typed name, or complex128.
     chunks : int, or (mb, nb, kb) of int or tuple of int, optional
         Tile sizes along m, n and k; of updates along n and k. Default: the chunks of
         dask arrays; else chosen. Matrices of a stack up to 2048 are not cut.

@@ -13,6 +13,7 @@ from ..moduli.accuracy import AUTO_METHOD
 from ..problem.choice import Choice
 from ..problem.matrices import check_out
 from ..typing import Accuracy, EngineName, Method
+from . import asked
 from .arrays import as_operands, reduce_to
 from .letters import find_sizes
 from .pair import PRODUCT_KINDS, contract_pair
@@ -104,6 +105,10 @@ def matmul(
         shape = (*front, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
         check_out(out, (a, b), shape, np.result_type(a.dtype, b.dtype))
     return give_back(_deliver(contract_pair(a, b, terms, output, choice), out))
+
+
+# Plans and explanations take it as they take gemm.
+setattr(matmul, "ask", asked.matmul)  # noqa: B010
 
 
 @as_contraction

@@ -26,8 +26,9 @@ class Explanation:
     method : str
         Method of the moduli; "blas" if no residue system suffices, and then the bits
         depend on tiling and machine.
-    num_moduli, num_products : int
-        Number of moduli, and of int8 products for each product of tiles.
+    num_moduli, num_products, num_diagonal_products : int
+        Number of moduli; of int8 products for each product of tiles; and of those for
+        a tile on the diagonal of an update, which may take half as many.
     modulus_bits : float
         Binary logarithm of the product of the moduli.
     error_bound : float
@@ -60,6 +61,7 @@ class Explanation:
     method: str
     num_moduli: int
     num_products: int
+    num_diagonal_products: int
     modulus_bits: float
     error_bound: float
     relative_to: str
@@ -131,8 +133,10 @@ class Explanation:
             return "the native product"
         moduli = name_count(self.num_moduli, "modulus", "moduli")
         products = name_count(self.num_products, "int8 product")
-        bits = f"{self.modulus_bits:.1f} bits"
-        taken = f"{self.method}, {moduli}, {bits}, {products} for a product of tiles"
+        products = f"{products} for a product of tiles"
+        if self.num_diagonal_products < self.num_products:
+            products += f", {self.num_diagonal_products} on the diagonal"
+        taken = f"{self.method}, {moduli}, {self.modulus_bits:.1f} bits, {products}"
         # Nobody has looked at the entries, which decide about such a bound.
         expected = self.relative_to.startswith("(|A|") and not self.closed_by
         if self.error_bound == 0 or not expected:
@@ -186,6 +190,11 @@ def _round_up(x: float, digits: int) -> float:
     return float(context.create_decimal_from_float(x))
 
 
+def _count_on_diagonal(spec: Spec) -> int:
+    system = spec.system
+    return system.num_hermitian_products if spec.halves else system.num_products
+
+
 def explain_spec(spec: Spec, by_entries: bool, asked: str) -> Explanation:
     """Explain what a spec says, before anybody has looked at the matrices.
 
@@ -206,6 +215,7 @@ def explain_spec(spec: Spec, by_entries: bool, asked: str) -> Explanation:
         method=spec.method,
         num_moduli=len(spec.moduli),
         num_products=0 if system is None else system.num_products,
+        num_diagonal_products=0 if system is None else _count_on_diagonal(spec),
         modulus_bits=0.0 if system is None else system.modulus_bits,
         error_bound=bound,
         relative_to=relative_to,

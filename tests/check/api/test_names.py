@@ -1,0 +1,108 @@
+"""Plans and explanations of every public routine, by the name that its caller uses."""
+
+import re
+
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.cases import cases
+from tests.support.expect import raises
+from twom_dist.api.asking import name_routine
+from twom_dist.errors import ArgumentError, PlanError
+
+SPACES = {"": td, "integers": td.integers, "twofold": td.twofold, "xarray": td.xarray}
+ROUTINES = {
+    f"{space}.{name}".lstrip("."): getattr(module, name)
+    for space, module in SPACES.items()
+    for name in getattr(module, "__all__", dir(module))
+    if hasattr(getattr(module, name), "ask")
+}
+NO_ROUTINES = {
+    "multiply_files": td.multiply_files,
+    "update_files": td.update_files,
+    "integers.matmul": td.integers.matmul,
+    "tensordot": td.tensordot,
+    "einsum": td.einsum,
+    "transpose": td.transpose,
+    "Product": td.Product,
+    "'gemm'": "gemm",
+    "dot": np.dot,
+}
+WAYS = {"plan": td.plan, "explain": td.explain}
+
+
+def arguments(name):
+    """Shapes and options of a small call."""
+    options = {"dtype": "int8"} if name.startswith("integers") else {}
+    if name.startswith("xarray"):
+        return None
+    if "gemm" in name or name == "matmul":
+        return [(40, 30), (30, 20)], options
+    return [(40, 30)] * (2 if "2k" in name else 1), options
+
+
+def test_all_routines_are_there():
+    updates = [x + y for x in "cz" for y in ("herk", "her2k")]
+    updates += [x + y for x in "sdcz" for y in ("syrk", "syr2k")]
+    names = {"gemm", "herk", "syrk", "her2k", "syr2k"}
+    of_blas = {*["sgemm", "dgemm", "cgemm", "zgemm"], *updates}
+    spaced = {f"{space}.{x}" for space in SPACES if space for x in names}
+    assert {*ROUTINES} >= names | of_blas | spaced | {"matmul"}
+    for name, routine in ROUTINES.items():
+        assert name_routine(routine) == name
+
+
+@cases("way", WAYS)
+@cases("name", [name for name in ROUTINES if arguments(name)])
+def test_every_routine_is_planned_and_explained(name, way):
+    shapes, options = arguments(name)
+    found = WAYS[way](ROUTINES[name], *shapes, **options)
+    assert found.routine == re.search("gemm|(her|syr)2?k|matmul", name)[0].replace(
+        "matmul", "gemm"
+    )
+    # Stacks of them as well.
+    stacked = [(5, *shape) for shape in shapes]
+    assert WAYS[way](ROUTINES[name], *stacked, **options).num_moduli == found.num_moduli
+
+
+@cases("way", WAYS)
+@cases("name", ROUTINES)
+def test_an_option_that_it_does_not_take_is_refused_in_its_name(name, way):
+    shapes, _ = arguments(name) or ([(3, 4)], {})
+    with raises(ArgumentError, "unknown-option") as caught:
+        WAYS[way](ROUTINES[name], *shapes, num_modul=3)
+    assert caught.value.problem == f"{name} takes no 'num_modul'"
+    with raises(ArgumentError, "no-a"):
+        WAYS[way](ROUTINES[name])
+
+
+@cases("way", WAYS)
+@cases("name", NO_ROUTINES)
+def test_what_is_no_routine_is_refused_in_its_name(name, way):
+    with raises(PlanError, "routine") as caught:
+        WAYS[way](NO_ROUTINES[name], (3, 4), (4, 5))
+    assert caught.value.problem == f"{name} is not one of the routines"
+    assert "Give " in caught.value.remedy
+    assert name not in caught.value.remedy.split()
+
+
+def test_matmul_is_explained_as_the_gemm_that_it_calls():
+    A = np.random.default_rng(0).standard_normal((60, 50))
+    for options in ({}, {"num_moduli": 12}, {"accuracy": 1e-9}, {"method": "2m"}):
+        own = td.explain(td.matmul, A, A.T, **options)
+        assert own == td.explain(td.gemm, A, A.T, **{"method": "auto"} | options)
+    for way in WAYS.values():
+        with raises(PlanError, "dtype"):
+            way(td.matmul, np.eye(2, dtype=int), np.eye(2, dtype=int))
+
+
+@pytest.mark.parametrize("routine", [td.gemm, td.herk, td.syrk, td.her2k])
+def test_a_tile_on_the_diagonal_takes_fewer_products_if_both_sides_are_one(routine):
+    count = 2 if routine in (td.gemm, td.her2k) else 1
+    found = td.explain(routine, *[(40, 40)] * count)
+    half = routine is td.herk
+    assert found.num_diagonal_products == found.num_products // (2 if half else 1)
+    assert ("on the diagonal" in str(found)) == half
+    plan = td.plan(routine, *[(40, 40)] * count)
+    assert plan.num_int8_gemms == found.num_diagonal_products
