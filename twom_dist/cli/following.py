@@ -14,7 +14,7 @@ from .streams import say, write_error
 # From line to line on a terminal, and in a log.
 _IN_PLACE_SECONDS, _LOG_SECONDS = 1.0, 30.0
 # Before the first line of a log, that of the first tile: short jobs need none.
-_SHORT_SECONDS = 3.0
+_SHORT_SECONDS = 10.0
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A line a minute, or one that changes on a terminal: tiles, speed, workers."""
+"""Lines of a log, or one that changes on a terminal: tiles, speed, workers."""
 
 import math
 import os
@@ -67,6 +67,21 @@ def test_a_line_tells_of_tiles_and_workers(capsys, client, before, workers):
         report(Progress(1, 9, 1, 1.0))
     time.sleep(0.1)
     assert capsys.readouterr().err == ""
+
+
+def test_a_log_has_the_first_tile_and_then_a_line_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr(following, "_SHORT_SECONDS", 0.01)
+    monkeypatch.setattr(following, "_LOG_SECONDS", 60.0)
+    with follow(9) as report:
+        time.sleep(0.1)
+        assert capsys.readouterr().err == ""
+        report(Progress(1, 9, 10**9, 1.0))
+        lines = []
+        wait_until(lambda: lines.append(capsys.readouterr().err) or lines[-1])
+        report(Progress(2, 9, 10**9, 2.0))
+        time.sleep(0.1)
+        assert capsys.readouterr().err == ""
+    assert lines[-1] == "twom-dist: 1 of 9 tiles, 1.0 GFLOP/s, 8 s left\n"
 
 
 def test_on_a_terminal_one_line_changes_and_goes(capsys, monkeypatch):

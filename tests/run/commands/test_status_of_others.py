@@ -12,13 +12,14 @@ from tests.support.places import CLUSTER
 # After the fifth tile no thread goes on.
 SLOWLY = """if True:
     import sys, time
-    from twom_dist.cli import main
+    from twom_dist.cli import following, main
     from twom_dist.store import Output
     write = Output.write
     def write_slowly(output, *tile):
         write(output, *tile)
         time.sleep(600 if len(output.finished()) > 5 else 0.1)
     Output.write = write_slowly
+    following._SHORT_SECONDS = 1.0
     main(sys.argv[1:])
 """
 TYPED = ("gemm", "A.zarr", "B.npy", "-o", "C.zarr", "--num-moduli", "16")
