@@ -10,7 +10,7 @@ the same routines otherwise
     of DataArrays, by the names of their dimensions
 contract
     ``matmul``, ``tensordot``, ``einsum``, ``transpose``; ``use``, a block in which
-    dask's and CuPy's products are these
+    dask's and CuPy's products are these; ``numpy``: NumPy's names, with these products
 plan and explain
     ``plan``, ``explain``; they return a ``Plan`` or an ``Explanation``
 files
@@ -20,6 +20,7 @@ cluster and checks
 """
 
 import sys as _sys
+from typing import TYPE_CHECKING
 
 from . import errors, integers, testing
 from .api import twofold, xarray
@@ -49,7 +50,7 @@ from .api.updates import (
 )
 from .cluster import doctor, local_cluster
 from .config import load_defaults as _load_defaults
-from .contract import einsum, matmul, tensordot, transpose
+from .contract import einsum, matmul, numpy, tensordot, transpose
 from .jobs import JobSummary
 from .plan import Plan
 from .plan.explanation import Explanation
@@ -82,6 +83,7 @@ __all__ = [
     "local_cluster",
     "matmul",
     "multiply_files",
+    "numpy",
     "plan",
     "sgemm",
     "ssyr2k",
@@ -104,7 +106,13 @@ __all__ = [
 ]
 
 # Modules of this package by their names here: `from twom_dist.xarray import gemm`.
+_sys.modules[f"{__name__}.numpy"] = numpy
+_sys.modules[f"{__name__}.numpy.linalg"] = numpy.linalg
 _sys.modules[f"{__name__}.twofold"] = twofold
 _sys.modules[f"{__name__}.xarray"] = xarray
+
+if not TYPE_CHECKING:
+    # What autoray asks of a backend.
+    from .contract.backend import __getattr__ as __getattr__
 
 _load_defaults()

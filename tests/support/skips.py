@@ -96,7 +96,7 @@ EXPECTED = (
     Skips("tests/", 20, _package("dask.array._array_expr")),
     Skips(
         "tests/run/docs/test_docs.py",
-        9,
+        10,
         _package("s3fs", "xarray", "quimb", "opt_einsum"),
     ),
 )

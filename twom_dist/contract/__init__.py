@@ -1,5 +1,6 @@
 """Contractions: matmul, tensordot, einsum and transpose, as NumPy has them."""
 
+from . import numpy
 from .functions import einsum, matmul, tensordot, transpose
 
-__all__ = ["einsum", "matmul", "tensordot", "transpose"]
+__all__ = ["einsum", "matmul", "numpy", "tensordot", "transpose"]

@@ -8,6 +8,7 @@ import numpy as np
 from ..api.types import as_contraction, as_einsum
 from ..crossover.choose import is_small
 from ..errors import ArgumentError, PlanError
+from ..interop.traced import compute_or_trace
 from ..kernels.family import deliver
 from ..moduli.accuracy import AUTO_METHOD
 from ..problem.choice import Choice
@@ -98,6 +99,10 @@ def matmul(
         engine=engine,
         equilibrate=equilibrate,
     )
+    return compute_or_trace(_matmul, (choice, out), "matmul", x1, x2)
+
+
+def _matmul(choice: Choice, out: Any, x1: Any, x2: Any) -> Any:
     (a, b), out, give_back = as_operands((x1, x2), ("x1", "x2"), out)
     terms, output = matmul_terms(a.shape, b.shape)
     if out is not None:
@@ -164,6 +169,10 @@ def tensordot(
         engine=engine,
         equilibrate=equilibrate,
     )
+    return compute_or_trace(_tensordot, (choice,), "tensordot", a, b, axes)
+
+
+def _tensordot(choice: Choice, a: Any, b: Any, axes: Any) -> Any:
     (a, b), _, give_back = as_operands((a, b), ("a", "b"))
     terms, output = tensordot_terms(a.shape, b.shape, axes)
     found = contract_pair(a, b, terms, output, choice)
@@ -242,6 +251,13 @@ def einsum(
             "Write letters, such as 'ij,jk->ik'",
             "subscripts",
         )
+    asked = choice, out, optimize
+    return compute_or_trace(_einsum, asked, "einsum", subscripts, *operands)
+
+
+def _einsum(
+    choice: Choice, out: Any, optimize: Any, subscripts: str, *operands: Any
+) -> Any:
     arrays, out, give_back = as_operands(operands, _number(len(operands)), out)
     terms, output = parse(subscripts, tuple(x.ndim for x in arrays))
     # Before anything is summed, as NumPy does.

@@ -36,6 +36,7 @@ PROMISED = BLAS_NAMES | {
     "integers",
     "local_cluster",
     "matmul",
+    "numpy",
     "plan",
     "tensordot",
     "testing",

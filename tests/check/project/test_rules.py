@@ -15,8 +15,10 @@ MOST_ROOMS = 24
 MOST_PARAMETERS = 8
 # Signatures that users see, click's, and the passes of kernels, which BLAS made long.
 LONG = ("api", "cli", "kernels")
-# These hand options to another library: dask, zarr, Numba, and a function of a client.
+# These hand options to another library: dask, zarr, Numba, NumPy, autoray, and a
+# function of a client.
 HANDED_ON = {"local_cluster", "open_array", "kernel", "start", "ask"}
+HANDED_ON |= {"forwarded", "__call__"}
 
 
 def sources() -> Iterator[tuple[Path, ast.Module]]:

@@ -70,6 +70,7 @@ TYPES = {
     "td.matmul(d, a, accuracy=1e-9)": DASK,
     "td.matmul(a, d)": DASK,
     "td.tensordot(g, g, axes=([0], [1]))": DEVICE,
+    "td.numpy.matmul(a, a)": NUMPY,
     "td.einsum('ij,jk,kl', a, a, a, optimize='greedy')": NUMPY,
     "td.einsum('ij,jk', d, d)": DASK,
     "td.einsum('ij,jk', g, g, method='2m')": DEVICE,

@@ -1,0 +1,197 @@
+"""twom_dist.numpy, and the package as a backend of autoray."""
+
+import importlib
+import pickle
+import sys
+
+import array_api_strict as strict
+import autoray
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.packages import require
+from twom_dist import numpy as xp
+
+linalg = xp.linalg
+RNG = np.random.default_rng(1)
+
+
+def integers(*shape):
+    """Draw small integers: their products have no rounding."""
+    return RNG.integers(-9, 9, shape) + 1j * RNG.integers(-9, 9, shape)
+
+
+A, B = td.testing.random_matrix(6, 8), td.testing.random_matrix(8, 5)
+SHAPES = [((), (3,)), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((3,), (2, 3, 4))]
+SHAPES += [((2, 3), (3, 4)), ((2, 5, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((0, 3), (3, 4))]
+
+
+def test_products_are_ours():
+    for name in ("matmul", "tensordot", "einsum"):
+        assert getattr(xp, name) is getattr(td, name)
+    assert [linalg.matmul, linalg.tensordot] == [td.matmul, td.tensordot]
+    assert xp.linalg is linalg
+    with dask.config.set({"twom-dist.blas-below": 0}):
+        assert same_bits(xp.dot(A, B), td.matmul(A, B, method="2m"))
+        expected = td.matmul(A.conj()[:, None], A[:, :, None], method="2m")[:, 0, 0]
+        assert same_bits(xp.vecdot(A, A), expected)
+
+
+def expect(found, expected, kind):
+    """Compare a result with NumPy's, where it is one, number or array."""
+    assert isinstance(found, kind)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert (np.asarray(found) == expected).all()
+
+
+@cases(("a", "b"), SHAPES)
+def test_dot_is_that_of_numpy(a, b):
+    x, y = integers(*a), integers(*b)
+    expected = np.dot(x, y)
+    expect(xp.dot(x, y), expected, type(expected))
+    expect(xp.dot(x.real, y.imag), np.dot(x.real, y.imag), type(expected.real))
+    expect(xp.dot(da.from_array(x), da.from_array(y)), expected, da.Array)
+
+
+@cases(
+    ("a", "b", "axis"),
+    [
+        ((3,), (3,), -1),
+        ((2, 3), (3,), -1),
+        ((3, 2), (3, 1), 0),
+        ((4, 1, 2), (1, 5, 2), 2),
+        ((2, 0), (2, 0), 1),
+    ],
+)
+def test_vecdot_is_that_of_numpy(a, b, axis):
+    x, y = integers(*a), integers(*b)
+    for first, second in ((x, y), (x.real, y), (x.real.astype(int), y.real)):
+        expected = np.vecdot(first, second, axis=axis)
+        expect(xp.vecdot(first, second, axis=axis), expected, type(expected))
+    expected = np.vecdot(x, y, axis=axis)
+    found = xp.vecdot(da.from_array(x), da.from_array(y), axis=axis)
+    expect(found, expected, da.Array)
+    other = linalg.vecdot(strict.asarray(x), strict.asarray(y), axis=axis)
+    assert isinstance(other, type(strict.asarray(x)))
+    assert (np.asarray(other) == expected).all()
+
+
+@pytest.mark.parametrize("library", [np, da, strict])
+def test_other_functions_are_those_of_the_library_of_their_arrays(library):
+    kind, x = type(library.asarray(A)), library.asarray(A)
+    found = [
+        xp.reshape(x, (3, 16)),
+        xp.conj(x),
+        xp.stack([x, x]),
+        xp.concat((x, x)),
+        xp.asarray(x),
+        xp.astype(x, library.complex64),
+        xp.zeros_like(x),
+        xp.permute_dims(x, (1, 0)),
+        xp.where(xp.isnan(x), x, x),
+        xp.sum(x),
+        xp.linalg.svd(x)[1],
+    ]
+    assert {type(y) for y in found} - {np.complex128} == {kind}
+
+
+def test_functions_without_arrays_are_those_of_numpy():
+    assert type(xp.zeros((2, 3))) is type(xp.asarray([1, 2])) is np.ndarray
+    assert (xp.float64, xp.pi, xp.newaxis) == (np.float64, np.pi, None)
+    assert xp.__array_namespace_info__ is np.__array_namespace_info__
+    assert xp.random is np.random
+
+
+def test_names_are_those_of_numpy_and_of_the_array_api():
+    both = ((xp, np, strict), (linalg, np.linalg, strict.linalg))
+    for ours, numpys, standard in both:
+        names = dir(ours)
+        assert {*ours.__all__, *numpys.__all__} == {*names}
+        assert all(hasattr(ours, name) for name in names)
+        functions = {x for x in standard.__all__ if x.islower() and x[0] != "_"}
+        assert {x for x in functions - {*names} if "strict" not in x} == set()
+        for name in ("nothing", "_core", "__path__"):
+            assert not hasattr(ours, name)
+    assert importlib.import_module("twom_dist.numpy.linalg") is linalg
+    for function in (xp.reshape, linalg.svd):
+        assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_autoray_finds_every_function():
+    do = autoray.do
+    lazy = da.from_array(A)
+    assert do("reshape", A, (12, 4), like="twom_dist").shape == (12, 4)
+    assert (do("conj", A, like="twom_dist") == A.conj()).all()
+    assert do("stack", [A, A], like="twom_dist").shape == (2, 6, 8)
+    assert do("zeros", (2, 3), like="twom_dist").shape == (2, 3)
+    assert isinstance(do("abs", lazy, like="twom_dist"), da.Array)
+    # As autoray has it, which numpy.linalg.svd has not.
+    assert do("linalg.svd", A, like="twom_dist")[2].shape == (6, 8)
+    assert do("dot", A, B, like="twom_dist").shape == (6, 5)
+    for name in linalg.__all__:
+        found = autoray.get_lib_fn("twom_dist", f"linalg.{name}")
+        assert found is getattr(linalg, name)
+    with autoray.backend_like("twom_dist"):
+        assert do("reshape", A, (12, 4)).shape == (12, 4)
+        assert same_bits(do("tensordot", A, B, 1), td.tensordot(A, B, 1))
+    for name in ("nothing", "linalg.nothing"):
+        with pytest.raises(ImportError, match="nothing"):
+            do(name, A, like="twom_dist")
+
+
+def test_without_autoray_the_package_has_its_own_names_alone(monkeypatch):
+    assert not hasattr(td, "nothing")
+    assert not hasattr(td, "_core")
+    monkeypatch.delitem(sys.modules, "autoray")
+    assert not hasattr(td, "reshape")
+
+
+def test_what_autoray_traces_multiplies_as_we_do():
+    def network(a, b):
+        c = td.tensordot(a, b, 1, method="2m")
+        d = autoray.do("conj", td.matmul(c, b, num_moduli=9), like="twom_dist")
+        return autoray.do("reshape", td.einsum("ij,kj->ik", d, a), (-1,))
+
+    a = td.testing.random_matrix(7, 7)
+    with dask.config.set({"twom-dist.blas-below": 0}):
+        compiled = autoray.autojit(network)
+        for b in (a @ a, a + 1):
+            assert same_bits(compiled(a, b), network(a, b))
+            native = autoray.do("tensordot", a, b, 1)
+            assert not same_bits(td.tensordot(a, b, 1), native)
+
+
+def test_what_is_traced_twice_is_computed_once():
+    with autoray.lazy.shared_intermediates():
+        a, b = map(autoray.lazy.array, (A, B))
+        first = td.tensordot(a, b, 1)
+        assert td.tensordot(a, b, 1) is first
+        assert td.tensordot(a, b, 1, method="2m") is not first
+        assert autoray.lazy.tensordot(a, b, 1) is not first
+    assert same_bits(first.compute(), td.tensordot(A, B, 1))
+
+
+def test_quimb_contracts_by_the_name_of_the_package():
+    tensors = require("quimb.tensor")
+    ours = (td.einsum, td.tensordot)
+    a, b, v = tensors.Tensor(A, "ij"), tensors.Tensor(B, "jk"), A[:5, 0]
+    options = {"output_inds": "ik"}
+    with dask.config.set({"twom-dist.blas-below": 0}):
+        expected = td.tensordot(A, B, 1)
+        assert not same_bits(expected, A @ B)
+        with tensors.contract_backend("twom_dist"):
+            found = (a & b).contract(**options)
+            assert same_bits((a @ b).data, expected)
+            assert same_bits(a.contract(output_inds="ji").data, A.T)
+            (a & b).contract(strip_exponent=True, **options)
+        assert same_bits(found.data, expected)
+        jit = (a & b).contract(implementation=ours, autojit=True, **options)
+        assert same_bits(jit.data, expected)
+        with tensors.tensor_linop_backend("twom_dist"):
+            operator = tensors.tensor_core.TNLinearOperator([b], "j", "k")
+            assert same_bits(operator.matvec(v), td.tensordot(B, v, 1))

@@ -1,0 +1,74 @@
+"""dot and vecdot, as NumPy has them."""
+
+from typing import Any
+
+import numpy as np
+
+from .arrays import as_operands
+from .functions import matmul, tensordot
+
+
+def dot(a: Any, b: Any) -> Any:
+    """Sum products over the last axis of a and the last but one of b.
+
+    Parameters
+    ----------
+    a, b : arrays
+        As in `twom_dist.matmul`. A vector has one axis; a number multiplies.
+
+    Returns
+    -------
+    array
+        As in `twom_dist.tensordot`; a number of vectors.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `twom_dist.matmul`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from twom_dist import numpy as xp
+    >>> xp.dot(np.arange(3.0), np.eye(3))
+    array([0., 1., 2.])
+    """
+    axes = np.ndim(a), np.ndim(b)
+    if 0 in axes:
+        return np.multiply(a, b)
+    if axes[0] > 1 and axes[1] > 2:
+        return tensordot(a, b, ((axes[0] - 1,), (axes[1] - 2,)))
+    return matmul(a, b)
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """Sum products of the conjugate of x1 and x2 over an axis.
+
+    Parameters
+    ----------
+    x1, x2 : arrays
+        As in `twom_dist.matmul`. The other axes are broadcast.
+    axis : int
+        The axis that is summed, of as many entries in both.
+
+    Returns
+    -------
+    array
+        As in `twom_dist.matmul`, without the axis.
+
+    Raises
+    ------
+    ArgumentError, PlanError, AccuracyError, MemoryLimitError
+        As `twom_dist.matmul`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from twom_dist import numpy as xp
+    >>> xp.vecdot(np.array([[1j, 2], [3, 4]]), np.array([1, 1]))
+    array([2.-1.j, 7.+0.j])
+    """
+    (a, b), _, give_back = as_operands((x1, x2), ("x1", "x2"))
+    a, b = np.moveaxis(a, axis, -1), np.moveaxis(b, axis, -1)
+    left = a.conj() if a.dtype.kind == "c" else a
+    return give_back(matmul(left[..., None, :], b[..., None])[..., 0, 0][()])
