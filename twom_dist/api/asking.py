@@ -55,11 +55,11 @@ _INSTEAD = {
 
 def compute_call(call: Call) -> Any:
     """Compute a call, in whatever arrays it was given."""
-    terms, A, B, C, out, dim = call
+    terms, A, B, C, out, dim, diag = call
     if dim is not None:
         return labelled.apply(compute_call, call)
-    (A, B, C, out), give_back = adopt(A=A, B=B, C=C, out=out)
-    return give_back(compute_arrays(terms, A, B, C, out))
+    (A, B, C, out, diag), give_back = adopt(A=A, B=B, C=C, out=out, diag=diag)
+    return give_back(compute_arrays(terms, A, B, C, out, diag))
 
 
 def _computing(ask: Callable[..., Call]) -> Any:

@@ -13,7 +13,7 @@ from ..problem.sizes import check_known
 from ..run.align import op_chunks
 from ..run.client import by_workers_chip
 from ..run.collection import look_at_arrays
-from ..run.lazy import align
+from ..run.lazy import align, align_diagonal
 from ..tiles.grid import cut_strips
 from ..tiles.spec import Spec
 from .asking import ask
@@ -58,14 +58,14 @@ def explain(
     (15, 29)
     """
     call = take_matrices(ask(routine, matrices, options, explain), dtype, reading=True)
-    terms, A, B, C = call[:4]
+    (terms, A, B, C), diag = call[:4], call.diag
     terms = by_workers_chip(terms, A, B, C)
     if C is None:
         # The accuracy is that of the product that is added to C.
         terms = terms._replace(beta=None)
-    shapes = any(map(is_header, (A, B, C)))
+    shapes = any(map(is_header, (A, B, C, diag)))
     pose = problem.of_headers if shapes else problem.of_arrays
-    posed = pose(terms, A, B, C)
+    posed = pose(terms, A, B, C, diag=diag)
     explained = _explain(posed) if shapes or posed.system is None else _look(posed)
     choice = terms.choice
     if choice.method != AUTO_METHOD:
@@ -98,7 +98,8 @@ def _look(posed: Problem) -> Explanation:
     grid = replace(plan.grid, strips=cut_strips(plan.grid.panels, 1))
     # Looked at even where the moduli are given, and then whatever they cannot do.
     looking = plan.spec if settles else replace(plan.spec, by_entries=True, words=1)
-    found = look_at_arrays(a, b, grid, looking, lambda x: x.compute())
+    diag = align_diagonal(posed, k)
+    found = look_at_arrays(a, b, grid, looking, lambda x: x.compute(), diag)
     known = {x: getattr(found.spec, x) for x in ("rho", "closed_by")}
     settled = found.spec if settles else replace(plan.spec, **known)
     return add_findings(_explain(posed, settled), found)

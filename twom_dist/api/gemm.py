@@ -20,6 +20,7 @@ def gemm(
     beta: complex | None = None,
     op_a: Op = "N",
     op_b: Op = "N",
+    diag: Any = None,
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
@@ -49,6 +50,13 @@ def gemm(
         Real if the product is real. Has to be given with C; without, it is 0.
     op_a, op_b : {"N", "T", "C"}
         Use the matrix as stored (N), transposed (T) or conjugate-transposed (C).
+    diag : (k,) array, optional
+        Diagonal between both: ``alpha op(A) diag op(B) + beta C``, of real or complex
+        numbers, such as the weights of a quadrature. It promotes as a matrix does. The
+        bits are those of the product with ``op(A) * diag`` in place of op(A), which is
+        made tile by tile (CuPy arrays and native products: whole). Its rounding adds
+        ``u (|A| |diag| |B|)_ij`` to the error, with a complex diag ``sqrt(5)`` times as
+        much. Stacks share it.
     accuracy : {"componentwise", "normwise"} or float, optional
         "componentwise" (default): ``|dC_ij| <= sqrt(k) u (|A||B|)_ij``, with u the unit
         roundoff. All entries decide how many moduli that takes: 15 to 19 for complex128
@@ -137,7 +145,7 @@ def gemm(
         equilibrate=equilibrate,
     )
     terms = Terms(ROUTINES["gemm"], choice, (op_a, op_b), alpha=alpha, beta=beta)
-    return Call(terms, A, B, C, out)
+    return Call(terms, A, B, C, out, diag=diag)
 
 
 sgemm, dgemm, cgemm, zgemm = type_by_letter(gemm, "sdcz")

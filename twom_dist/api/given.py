@@ -12,10 +12,17 @@ from ..interop.stored import is_on_disk, outline
 from ..plan import LARGEST_TILE
 from ..problem.call import Call
 from ..problem.dtypes import DTYPES, letter_of
-from ..problem.matrices import Header, as_matrix, check_single, read_shape
+from ..problem.matrices import (
+    Header,
+    as_array,
+    as_matrix,
+    check_single,
+    read_shape,
+)
 from ..problem.pairs import header_of
 from ..problem.target import Exact
-from ..store import StoredMatrix, open_matrix
+from ..store import StoredMatrix, open_matrix, read_vector
+from ..typing import as_integer
 
 
 def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Call:
@@ -55,7 +62,7 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
         for name, x in seen.items():
             if not is_header(taken[name]):
                 check_single(x, name)
-    return call._replace(**taken)
+    return call._replace(**taken, diag=_take_diagonal(call.diag))
 
 
 def is_header(x: Any) -> bool:
@@ -74,6 +81,18 @@ def _open(x: Any, name: str, reading: bool) -> Any:
         meta = np.empty((0, 0), stored.dtype)
         return from_array(stored, chunks=LARGEST_TILE, asarray=False, meta=meta)
     return outline(x, name) if is_on_disk(x) and not reading else x
+
+
+def _take_diagonal(x: Any) -> Any:
+    """Return a vector, or the header of one whose shape (k,) is given."""
+    if x is None:
+        return None
+    if isinstance(x, str | os.PathLike):
+        return read_vector(x)
+    if isinstance(x, tuple) and len(x) == 1 and as_integer(x[0]) is not None:
+        return Header((int(x[0]),), np.dtype("float32"))
+    (found,), _ = adopt(diag=x)
+    return as_array(found, "diag")
 
 
 def _take(x: Any, name: str, dtype: Any) -> Any:

@@ -87,7 +87,7 @@ def plan(
     """
     call = take_matrices(ask(routine, matrices, options, plan), dtype)
     posed = _pose(call)
-    lazy_inputs = any(map(is_dask, (call.A, call.B, call.C)))
+    lazy_inputs = any(map(is_dask, (call.A, call.B, call.C, call.diag)))
     given = n_workers, threads_per_worker, memory_limit
     described = any(x is not None for x in given)
     if lazy_inputs and not described:
@@ -123,7 +123,7 @@ def _read_bytes(size: int | str | None) -> int | None:
 
 def _pose(call: Call) -> Problem:
     """Pose the problem of the headers; without C, beta adds one of zeros."""
-    terms, a, b, c = call[:4]
+    (terms, a, b, c), diag = call[:4], call.diag
     terms = by_workers_chip(terms, a, b, c)
     arrays = {x: y for x, y in (("A", a), ("B", b)) if y is not None}
     arrays = {x: y for x, y in arrays.items() if not is_header(y)}
@@ -134,9 +134,9 @@ def _pose(call: Call) -> Problem:
             for x, y in ((a, "A"), (b, "B"))
         )
     if c is None and terms.beta is not None and as_number(terms.beta, "beta") != 0:
-        alone = of_headers(terms._replace(beta=None), a, b, None, family)
+        alone = of_headers(terms._replace(beta=None), a, b, None, family, diag)
         c = Header((*alone.stack, *alone.shape[:2]), alone.dtype)
-    return of_headers(terms, a, b, c, family)
+    return of_headers(terms, a, b, c, family, diag)
 
 
 def _plan_one(posed: Problem, chunks: ChunksLike | None, cluster: Cluster) -> Plan:

@@ -94,6 +94,9 @@ class Product:
         if terms.choice.pairs:
             text = "a Product takes matrices of two dimensions, not pairs"
             raise ArgumentError(text, "Call the routine itself", "pairs")
+        if call.diag is not None:
+            text = "a Product takes no diag"
+            raise ArgumentError(text, "Call the routine itself", "diag")
         if call.dim is not None:
             text = "a Product has no named dimensions"
             raise ArgumentError(text, "Give a routine of plain arrays", "routine")

@@ -19,6 +19,7 @@ def herk(
     beta: complex | None = None,
     op: Op = "N",
     uplo: Uplo = "full",
+    diag: Any = None,
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
@@ -42,6 +43,10 @@ def herk(
     uplo : {"full", "lower", "upper"}
         Return the whole matrix (default), or one triangle with zeros in the other,
         which is not computed.
+    diag : (k,) real array, optional
+        Diagonal between both: ``alpha A diag A^H + beta C``, with op "C"
+        ``alpha A^H diag A``. As in `gemm`, whose bits the triangle has that is computed
+        (the lower one for "full"), and at its cost for each tile of the diagonal.
     accuracy, num_moduli, method, out, engine : optional
         As in `gemm`.
 
@@ -68,9 +73,8 @@ def herk(
     choice = Choice.of(
         accuracy=accuracy, num_moduli=num_moduli, method=method, engine=engine
     )
-    return Call(
-        Terms(ROUTINES["herk"], choice, (op,), uplo, alpha, beta), A, None, C, out
-    )
+    terms = Terms(ROUTINES["herk"], choice, (op,), uplo, alpha, beta)
+    return Call(terms, A, None, C, out, diag=diag)
 
 
 cherk, zherk = type_by_letter(herk, "cz")
@@ -85,6 +89,7 @@ def syrk(
     beta: complex | None = None,
     op: Op = "N",
     uplo: Uplo = "full",
+    diag: Any = None,
     accuracy: Accuracy | float | None = None,
     num_moduli: int | None = None,
     method: Method = "2m",
@@ -106,6 +111,10 @@ def syrk(
         Use A as stored (N), or its transpose: ``A^T A``.
     uplo : {"full", "lower", "upper"}
         As in `herk`.
+    diag : (k,) array, optional
+        Diagonal between both: ``alpha A diag A^T + beta C``, with op "T"
+        ``alpha A^T diag A``. As in `gemm`, whose bits the triangle has that is computed
+        (the lower one for "full"), and at its cost for each tile of the diagonal.
     accuracy, num_moduli, method, out, engine : optional
         As in `gemm`.
 
@@ -126,9 +135,8 @@ def syrk(
     choice = Choice.of(
         accuracy=accuracy, num_moduli=num_moduli, method=method, engine=engine
     )
-    return Call(
-        Terms(ROUTINES["syrk"], choice, (op,), uplo, alpha, beta), A, None, C, out
-    )
+    terms = Terms(ROUTINES["syrk"], choice, (op,), uplo, alpha, beta)
+    return Call(terms, A, None, C, out, diag=diag)
 
 
 ssyrk, dsyrk, csyrk, zsyrk = type_by_letter(syrk, "sdcz")

@@ -118,6 +118,12 @@ METHOD_OPTIONS = [
         "reference.",
     ),
 ]
+DIAG_OPTION = option(
+    "--diag",
+    str,
+    "File of a vector of k numbers, by which the columns of op(A) are multiplied.",
+    metavar="W",
+)
 EXACT_OPTION = flag("--exact", "Multiply integers without any rounding.")
 EQUILIBRATE_OPTION = flag(
     "--equilibrate/--no-equilibrate",

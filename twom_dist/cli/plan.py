@@ -13,6 +13,7 @@ from .options import (
     CHUNKS_OPTION,
     COMMON_OPTIONS,
     COUNT,
+    DIAG_OPTION,
     EQUILIBRATE_OPTION,
     EXACT_OPTION,
     METHOD_OPTIONS,
@@ -39,6 +40,7 @@ _OPTIONS = [
     *UPDATE_OPTIONS,
     *OP_OPTIONS,
     *METHOD_OPTIONS,
+    DIAG_OPTION,
     EQUILIBRATE_OPTION,
     EXACT_OPTION,
     option(
@@ -95,6 +97,7 @@ def plan(
     from ..plan.cluster import DEVICE_THREADS
     from ..plan.memory import MemoryBudget
     from ..problem.problem import of_headers
+    from ..store import read_vector
 
     rule = ROUTINES[routine]
     matrices = [_find("A", a, shape_a, dtype)]
@@ -104,7 +107,8 @@ def plan(
     terms = call.terms
     if dtype is not None and not isinstance(terms.choice.target, Exact):
         terms = terms._replace(letter=letter_of(dtype))
-    posed = of_headers(terms, call.A, call.B, call.C)
+    diag = None if call.diag is None else read_vector(call.diag)
+    posed = of_headers(terms, call.A, call.B, call.C, diag=diag)
     threads = threads_per_worker
     if n_workers is None:
         own = choose_workers(None, threads, memory_limit)

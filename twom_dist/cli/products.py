@@ -10,6 +10,7 @@ from .options import (
     CHUNKS_OPTION,
     COMMON_OPTIONS,
     COUNT,
+    DIAG_OPTION,
     EQUILIBRATE_OPTION,
     EXACT_OPTION,
     METHOD_OPTIONS,
@@ -89,6 +90,7 @@ def _make_command(routine: Routine) -> click.Command:
     letters = ["a", "b"][: routine.matrices]
     ops = UPDATE_OPTIONS if routine.triangle else OP_OPTIONS
     more = [EQUILIBRATE_OPTION] if routine.matrices == 2 else []
+    more += [] if routine.sums else [DIAG_OPTION]
     of_call = [*_SUM_OPTIONS, *ops, *METHOD_OPTIONS, *more]
     of_call_names, of_job_names = (
         [str(option.name) for option in options] for options in (of_call, _FILE_OPTIONS)

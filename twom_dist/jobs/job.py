@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
 
+import numpy as np
+
 from ..errors import ArgumentError, PlanError
 from ..interop.stored import find_path, is_on_disk
 from ..kernels.finish import mirror_tile
 from ..plan import Cluster, Layout, find_chunks, lay_out
 from ..problem.call import Call
+from ..problem.matrices import as_array
 from ..problem.problem import Problem, check_matrices, of_headers
-from ..store import StoredMatrix, find_unfinished, open_matrix
+from ..store import StoredMatrix, find_unfinished, open_matrix, read_vector
 from ..typing import Array, as_flag
 
 Path = str | os.PathLike[str]
@@ -52,7 +55,8 @@ class Job(Problem):
     @property
     def inputs(self) -> dict[str, StoredMatrix]:
         """The matrices that are read, by letter; C0 is the C that is added."""
-        matrices = {"A": self.a, "B": None if self.spec.twins else self.b, "C0": self.c}
+        right = None if self.spec.routine.matrices == 1 else self.b
+        matrices = {"A": self.a, "B": right, "C0": self.c}
         return {name: x for name, x in matrices.items() if x is not None}
 
     @property
@@ -102,7 +106,13 @@ def open_job(
             raise ArgumentError(text, remedy, "not-a-path")
     stored = {name: open_matrix(path) for name, path in paths.items()}
     _check_output(output, stored)
-    posed = of_headers(terms, stored["A"], stored.get("B"), stored.get("C0"))
+    diag = call.diag
+    if isinstance(diag, str | os.PathLike):
+        diag = read_vector(diag)
+    elif diag is not None:
+        diag = np.asarray(as_array(diag, "diag"))
+    given = {"A": stored["A"], "B": stored.get("B"), "C": stored.get("C0")}
+    posed = of_headers(terms, **given, diag=diag)
     return Job(
         **vars(posed),
         output=output,

@@ -1,6 +1,7 @@
 """A description of a job that a later run compares with its own."""
 
 import time
+from hashlib import sha256
 from importlib import import_module
 from socket import gethostname
 from typing import Any
@@ -9,6 +10,7 @@ from ..errors import StoreError
 from ..plan import Layout
 from ..plan.explanation import Explanation, add_findings, explain_spec
 from ..tiles.interpreter import Found
+from ..typing import Array
 from .inputs import Identity
 from .job import Job
 
@@ -32,6 +34,8 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
         **{name: _name(getattr(spec, name)) for name in _ARGUMENTS},
         "method": spec.method,
     }
+    if job.diag is not None:
+        made["diag"] = _hash(job.diag)
     if system is None:
         library = "CuPy" if job.engine == "cuda" else "NumPy"
         made["engine"] = job.engine
@@ -52,6 +56,11 @@ def describe_job(job: Job, inputs: dict[str, Identity]) -> Manifest:
 def describe_run(job: Job) -> Manifest:
     """Describe a run of a job: where and since when, and what to type to continue."""
     return {"host": gethostname(), "since": time.time(), "command": job.command}
+
+
+def _hash(diag: Array) -> str:
+    """Identify the entries of a diagonal, which a job has read before it begins."""
+    return f"{diag.dtype} {sha256(diag.tobytes()).hexdigest()[:16]}"
 
 
 def explain_job(job: Job, found: Found | None = None) -> Explanation:

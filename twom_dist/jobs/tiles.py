@@ -51,7 +51,7 @@ def look_at_whole(
     else:
         grid = share_look(grid, spec, run.cluster)
     a, b = held or read_inputs(job, (mb, nb, kb), EVERY, EVERY, streams=True)
-    found = look_at_arrays(a, b, grid, spec, compute)
+    found = look_at_arrays(a, b, grid, spec, compute, job.diag)
     if found.shifts is None:
         return found
     shifts = np.concatenate([*found.shifts])
@@ -81,7 +81,7 @@ def make_tasks(
     c = None if job.c is None else read_tiles(job, job.c, (mb, nb), (rows, columns))
     found = None if found is None else _of_wave(found, rows, columns, spec)
     grid = layout.grid_of(wave)
-    tiles = product_array(a, b, c, grid, spec, sorted(places), found)
+    tiles = product_array(a, b, c, grid, spec, sorted(places), found, job.diag)
     return add_writing(tiles, places, run.output, job.mirror)
 
 

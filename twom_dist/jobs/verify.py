@@ -78,6 +78,8 @@ def _read(
 
     scale = None if shifts is None else np.ldexp(1.0, np.concatenate([*shifts]))
     a = read(job.a, mb, kb, spec.op_a)
+    if job.diag is not None:
+        a = a * job.diag
     if scale is not None:
         a = a / scale
     if routine.triangle:

@@ -231,6 +231,15 @@ def componentwise_bound(k: int, u: float) -> float:
     return (sqrt(max(k, 1)) + 2) * u
 
 
+def product_rounding(dtype: Any) -> float:
+    """Bound the relative error of a number times an entry of this dtype, by parts.
+
+    u times a real number; ``sqrt(5) u`` times a complex one: R. Brent, C. Percival,
+    P. Zimmermann, Math. Comp. 76 (2007).
+    """
+    return (sqrt(5) if is_complex(dtype) else 1) * unit_roundoff(dtype)
+
+
 def error_bound(
     system: ResidueSystem | None, k: int, dtype: Any, words: int = 1
 ) -> float:

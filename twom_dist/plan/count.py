@@ -77,7 +77,7 @@ class _Counting:
 
     def meetings(self) -> Iterable[Meeting]:
         """List one group of pairs for all."""
-        grid, routine = self.grid, self._spec.routine
+        grid, routine = self.grid, self._spec.meets
         count = routine.count_meetings(grid.mt, grid.nt, self._spec.turn)
         return self._each([(routine.meetings(1, 1, (0, 0))[0], count)])
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..errors import AccuracyWarning, warn_caller
 from ..moduli import NONFINITE_ROW, ZERO_ROW
-from ..moduli.accuracy import componentwise_bound, error_bound
 from ..tiles.interpreter import Found
 from ..tiles.spec import SIDES, Spec
+from .error_bounds import bound_error
 from .show import Rows, as_html, as_text, name_count
 
 
@@ -35,8 +35,8 @@ class Explanation:
         Bound on ``|C - C_exact|_ij`` for alpha = 1, beta = 0, without under- and
         overflow, relative to `relative_to`; 0 for an exact product.
     relative_to : str
-        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``; with equilibration, the norms of
-        the equilibrated matrices.
+        ``"(|A| |B|)_ij"`` or ``"||a_i|| ||b_j||"``, with ``|diag|`` after A where there
+        is a diagonal; with equilibration, the norms of the equilibrated matrices.
     rho : float
         Bound of ``||a_i|| ||b_j|| / (|A| |B|)_ij`` for all pairs of rows of op(A) and
         columns of op(B) that meet; 0 if the matrices have not been examined.
@@ -201,12 +201,7 @@ def explain_spec(spec: Spec, by_entries: bool, asked: str) -> Explanation:
     `by_entries`: whether these choose the moduli; `asked`: names what was asked for.
     """
     system = None if spec.native else spec.system
-    relative_to = "(|A| |B|)_ij" if by_entries or system is None else "||a_i|| ||b_j||"
-    bound = error_bound(system, spec.k, spec.dtype, spec.words)
-    if by_entries and system is not None:
-        bound = componentwise_bound(spec.k, spec.unit_roundoff)
-    if spec.exact:
-        bound = 0.0
+    bound, relative_to = bound_error(spec, by_entries)
     if spec.routine.sums:
         relative_to += " of each of the two products"
     return Explanation(

@@ -214,7 +214,8 @@ def _predict(
         return WorkerMemory(*held, 0, threads * entry * tile)
     planes, products = len(spec.system.planes), spec.system.num_products
     # In A times itself nearly all rows are right operands, too.
-    sides = 2 if spec.twins and spec.twin_order is None else 1
+    single = spec.routine.matrices == 1
+    sides = 2 if single and spec.twin_order is None else 1
     encoded = planes * share.inputs * sides * k
     in_flight = threads * planes * (mb + nb) * kb
     # A panel adds to an accumulator out of place, and decodes it into a new tile.
@@ -223,6 +224,9 @@ def _predict(
         # Those between two panels; on a device with a mark for each entry.
         marks = spec.engine == "cuda"
         in_tasks += chains * num_products * (products + marks) * tile
+    if spec.diag:
+        # A scaled tile of A, and a part of its products.
+        in_tasks += threads * 2 * spec.input_itemsize * mb * kb
     if spec.stored:
         # Integers are widened as they are encoded.
         in_tasks += threads * spec.operand_dtype.itemsize * max(mb, nb) * kb

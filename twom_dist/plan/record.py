@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from dask.utils import format_bytes
 
-from ..moduli.accuracy import componentwise_bound, error_bound
 from ..tiles.grid import Grid
 from ..tiles.spec import Spec
 from .cluster import Cluster
 from .count import Counts, count
+from .error_bounds import bound_error
 from .footprint import WorkerMemory
 from .show import Rows, as_html, as_text, name_count
 
@@ -208,12 +208,7 @@ class Plan:
         otherwise to ``||a_i|| ||b_j||``; 0 for an exact product. For a rank-2k update
         it holds for each of the two products.
         """
-        if self.spec.exact:
-            return 0.0
-        if self.spec.by_entries:
-            return componentwise_bound(self.spec.k, self.spec.unit_roundoff)
-        system = None if self.spec.native else self.spec.system
-        return error_bound(system, self.spec.k, self.spec.dtype, self.spec.words)
+        return bound_error(self.spec, self.spec.by_entries).value
 
     def to_json(self) -> str:
         """Return the plan as one line of JSON.
@@ -247,11 +242,11 @@ class Plan:
     def _list_rows(self) -> Rows:
         (m, n, k), (mt, nt, kt), (mb, nb, kb) = self.shape, self.tiles, self.tile_shape
         moduli = f"{self._name_moduli()}, {self.modulus_bits:.1f} bits"
-        bound = f"{self.error_bound:.1e} ||a_i|| ||b_j||"
+        relative_to = bound_error(self.spec, self.spec.by_entries).relative_to
+        bound = f"{self.error_bound:.1e} {relative_to}"
         if self.by_entries:
             each = f"{self.operations_per_modulus:.2g} ops each"
             moduli += f", expected: the data decide, {each}"
-            bound = f"{self.error_bound:.1e} (|A| |B|)_ij"
         if self.spec.exact:
             bound = "0: integers, multiplied exactly"
         return [

@@ -47,6 +47,8 @@ class Call(NamedTuple):
         Where the result is written.
     dim : hashable, optional
         The dimension of DataArrays that is contracted.
+    diag : array, optional
+        The diagonal between op(A) and op(B).
     """
 
     terms: Terms
@@ -55,3 +57,4 @@ class Call(NamedTuple):
     C: Any = None
     out: Any = None
     dim: Hashable = None
+    diag: Any = None

@@ -36,6 +36,11 @@ def common_family(**arrays: Any) -> Family:
     return family
 
 
+def is_on_device(x: Any) -> bool:
+    """Tell CuPy's arrays, and dask arrays of these."""
+    return family_of(getattr(x, "_meta", x)) == "cupy"
+
+
 def _check_device(arrays: dict[str, Any]) -> None:
     """Refuse CuPy arrays that do not lie on the current device."""
     devices = {name: x.device.id for name, x in arrays.items()}

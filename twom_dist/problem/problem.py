@@ -31,15 +31,18 @@ from .dtypes import result_dtype
 from .exact import Integers
 from .matrices import (
     Header,
+    as_array,
     as_matrix,
     check_out,
     common_family,
     is_dask,
+    is_on_device,
 )
 from .pairs import as_pairs, header_of
 from .scalars import as_number, check_beta, check_scalars
 from .sizes import check_sizes
 from .target import Bound, Exact, Moduli
+from .vectors import check_diagonal
 
 OPS: tuple[Op, ...] = ("N", "T", "C")
 UPLOS: tuple[Uplo, ...] = ("full", "lower", "upper")
@@ -66,6 +69,8 @@ class Problem:
         broadcast; empty for one product.
     out : array, optional
         Where the result is written, of the shape and dtype of the result.
+    diag : vector, optional
+        The diagonal between op(A) and op(B); None where it is the identity.
     """
 
     a: Any
@@ -76,6 +81,7 @@ class Problem:
     choice: Choice
     stack: tuple[int, ...] = field(default=(), kw_only=True)
     out: Any = field(default=None, kw_only=True)
+    diag: Any = field(default=None, kw_only=True)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -95,14 +101,21 @@ class Problem:
 
 
 def of_arrays(
-    terms: Terms, A: Any, B: Any = None, C: Any = None, out: Any = None
+    terms: Terms,
+    A: Any,
+    B: Any = None,
+    C: Any = None,
+    out: Any = None,
+    diag: Any = None,
 ) -> Problem:
     """Pose the problem of arrays in memory or of dask arrays, as `of_headers` does."""
-    family = common_family(A=A, B=B, C=C)
+    # On the host it serves all blocks.
+    family = common_family(A=A, B=B, C=C, diag=diag if is_on_device(diag) else None)
     a, b, c = (
         None if x is None else as_matrix(x, name)
         for x, name in ((A, "A"), (B, "B"), (C, "C"))
     )
+    diag = None if diag is None else as_array(diag, "diag")
     left, right = a, b
     if terms.choice.pairs:
         # The problem is posed by the integers, before these are viewed as pairs.
@@ -110,7 +123,7 @@ def of_arrays(
             x if x is None else header_of(x, y) for x, y in ((a, "A"), (b, "B"))
         )
         a, b = (x if x is None else as_pairs(x, y) for x, y in ((a, "A"), (b, "B")))
-    posed = of_headers(terms, left, right, c, family)
+    posed = of_headers(terms, left, right, c, family, diag)
     if posed.c is None and is_dask(c):
         # What beta = 0 leaves out decides all the same whether the result is lazy.
         posed = replace(posed, spec=replace(posed.spec, lazy=True))
@@ -132,23 +145,30 @@ def _check_out(out: Any, matrices: Any, posed: Problem) -> None:
 
 
 def of_headers(
-    terms: Terms, A: Any, B: Any = None, C: Any = None, family: Family | None = None
+    terms: Terms,
+    A: Any,
+    B: Any = None,
+    C: Any = None,
+    family: Family | None = None,
+    diag: Any = None,
 ) -> Problem:
     """Pose the problem of anything that has a shape and a dtype.
 
     B is None for herk and syrk, C where nothing is added. `family`: that of the blocks
-    if it is known, which settles the engine. Whatever does not fit together is refused.
+    if it is known, which settles the engine; `diag`: the diagonal between op(A) and
+    op(B). Whatever does not fit together is refused.
     """
     engine: str = terms.choice.engine
     engine = engine if family is None else engine_of(engine, family)
-    a, b, c = (
-        None if x is None else Header(x.shape, part_dtype(x.dtype)) for x in (A, B, C)
+    headers = (
+        None if x is None else Header(x.shape, part_dtype(x.dtype))
+        for x in (A, B, C, diag)
     )
     by_size = terms.choice.method == AUTO_METHOD
-    found = (_pose_by_size if by_size else _look_up)(terms, a, b, c, engine)
+    found = (_pose_by_size if by_size else _look_up)(terms, engine, *headers)
     right = A if terms.routine.matrices == 1 else B
     added = C if found.spec.beta != 0 else None
-    return Problem(A, right, added, *found[:3], stack=found.stack)
+    return Problem(A, right, added, *found[:3], stack=found.stack, diag=diag)
 
 
 class _Posed(NamedTuple):
@@ -160,33 +180,33 @@ class _Posed(NamedTuple):
     stack: tuple[int, ...]
 
 
-def _pose_by_size(terms: Terms, *headers_and_engine: Any) -> _Posed:
+def _pose_by_size(terms: Terms, *engine_and_headers: Any) -> _Posed:
     """Pose a problem by the faster method, if "auto" is asked for."""
     choice = terms.choice
-    posed = _look_up(terms._replace(choice=choice.by("2m")), *headers_and_engine)
+    posed = _look_up(terms._replace(choice=choice.by("2m")), *engine_and_headers)
     engine, routine, dtype = posed.spec.engine, terms.routine.name, posed.spec.dtype
     asked = engine, routine, dtype, posed.shape, choice.chip
     if choice.decisive or not decide(*asked):
         return posed
     natively = terms._replace(choice=choice.by(NATIVE_METHOD))
-    return _look_up(natively, *headers_and_engine)
+    return _look_up(natively, *engine_and_headers)
 
 
-def _look_up(terms: Terms, *headers_and_engine: Any) -> _Posed:
+def _look_up(terms: Terms, *engine_and_headers: Any) -> _Posed:
     """Pose a problem, from the cache unless a scalar is an array, which has no hash."""
     try:
-        return _pose(terms, *headers_and_engine)
+        return _pose(terms, *engine_and_headers)
     except TwomError:
         raise
     except TypeError:
-        return _pose.__wrapped__(terms, *headers_and_engine)
+        return _pose.__wrapped__(terms, *engine_and_headers)
 
 
 # Posing the same problem again took a fifth of our Python's time for a small product:
 # 125 us became 103 without (64 x 64, a device that does nothing; AMD EPYC, 2 cores).
 # The result is immutable, since all who pose the problem share it.
 @lru_cache(maxsize=1024)
-def _pose(terms: Terms, A: Any, B: Any, C: Any, engine: str) -> _Posed:
+def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Posed:
     routine, choice = terms.routine, terms.choice
     check_matrices(routine, A, B)
     alpha = as_number(terms.alpha, "alpha")
@@ -195,12 +215,14 @@ def _pose(terms: Terms, A: Any, B: Any, C: Any, engine: str) -> _Posed:
     uplo = choose("uplo", terms.uplo, UPLOS)
     integers = Integers.of(A, B, choice)
     if integers is None:
-        dtype = result_dtype(terms.letter, A=A, B=B, C=None if beta == 0 else C)
+        added = None if beta == 0 else C
+        dtype = result_dtype(terms.letter, A=A, B=B, C=added, diag=diag)
     else:
         dtype = integers.dtype
     check_scalars(routine, dtype, alpha, beta)
     b = A if routine.matrices == 1 else B
     shape, stack = check_sizes(routine, A, b, C, op_a, op_b)
+    entries = diag and check_diagonal(routine, diag, shape[2], dtype)
     if choice.words == 2 and dtype.char not in "dD":
         problem = f"a result of twice the digits takes two doubles, not {dtype}"
         remedy = "Convert the matrices to double precision"
@@ -229,10 +251,12 @@ def _pose(terms: Terms, A: Any, B: Any, C: Any, engine: str) -> _Posed:
         uplo=uplo,
         words=choice.words,
         engine=engine,
-        # In herk and syrk both operands share the columns that it would scale.
-        equilibrate=equilibrate and routine.matrices == 2 and not empty,
+        # In herk and syrk both operands share the columns that it would scale, unless
+        # one of them is scaled already.
+        equilibrate=equilibrate and bool(routine.matrices == 2 or diag) and not empty,
         by_entries=choice.by_entries and not empty,
         empty=empty,
+        diag=entries or "",
         **(integers.of_spec(engine) if integers else {}),
     )
     return _Posed(shape, spec, choice, stack)

@@ -27,69 +27,90 @@ def product_array(
     spec: Spec,
     cells: Sequence[Cell] | None = None,
     found: Found | None = None,
+    diag: Any = None,
 ) -> Any:
     """Make the lazy result, of A's class, of matrices chunked as the grid says.
 
     b is a for herk and syrk. `cells`: tiles of the result that are wanted; the array
-    has no others. `found`: findings of an earlier look.
+    has no others. `found`: findings of an earlier look. `diag`: all entries of the
+    diagonal, or a dask array of them.
     """
     if hasattr(a, "expr"):
         from .expression import product_expression
 
-        return product_expression(a, b, c, grid, spec)
-    operands = name_operands(a, b, c)
-    names = (a.name, b.name, operands.c)
+        return product_expression(a, b, c, grid, spec, diag)
+    operands = name_operands(a, b, c, diag)
+    names = (a.name, b.name, *operands[2:])
     name = result_name(spec, *names, grid, cells, found)
     layer = build_layer(name, operands, grid, spec, cells, found)
-    inputs = () if spec.empty else (a, b)
+    inputs = () if spec.empty else (a, b, diag)
     return _as_array(name, layer, (*inputs, c), a, grid, spec)
 
 
 def remade_array(
-    a: Any, b: Any, c: Any, sources: tuple[Chunks, Chunks], grid: Grid, spec: Spec
+    a: Any,
+    b: Any,
+    c: Any,
+    sources: tuple[Chunks, Chunks],
+    grid: Grid,
+    spec: Spec,
+    diag: Any = None,
 ) -> Any:
     """Make the same of matrices whose chunks the tasks make themselves."""
-    operands = Operands(*sources, None if c is None else c.name)
-    name = result_name(spec, a.name, b.name, operands.c, grid, "remade")
+    operands = Operands(*sources, *name_operands(a, b, c, diag)[2:])
+    name = result_name(spec, a.name, b.name, *operands[2:], grid, "remade")
     layer = build_layer(name, operands, grid, spec, kind=RemadeGraph)
-    return _as_array(name, layer, (c,), a, grid, spec)
+    return _as_array(name, layer, (c, diag), a, grid, spec)
 
 
 def _as_array(
     name: str, layer: dict[Any, Any], inputs: Any, a: Any, grid: Grid, spec: Spec
 ) -> Any:
-    given = [x for x in inputs if x is not None]
+    given = [x for x in inputs if hasattr(x, "dask")]
     tasks = TileLayer(name, layer)
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=given)
     return type(a)(graph, name, (grid.m, grid.n), meta=result_meta(a._meta, spec))
 
 
-def name_operands(a: Any, b: Any, c: Any = None) -> Operands:
+def name_operands(a: Any, b: Any, c: Any = None, diag: Any = None) -> Operands:
     """Name arrays, or give the sources of those that tasks are to read themselves."""
     left, right = (getattr(x, "source", None) or x.name for x in (a, b))
-    return Operands(left, right, None if c is None else c.name)
+    own = getattr(diag, "name", diag)
+    return Operands(left, right, None if c is None else c.name, own)
 
 
 def look_at_arrays(
-    a: Any, b: Any, grid: Grid, spec: Spec, compute: Callable[[Any], Any]
+    a: Any,
+    b: Any,
+    grid: Grid,
+    spec: Spec,
+    compute: Callable[[Any], Any],
+    diag: Any = None,
 ) -> Found:
     """Look at whole dask arrays, chunked as the grid says.
 
     `compute` is given one lazy value after another. Each takes all chunks, a row of
     tiles at once; chunks that are not held are made again for each.
     """
-    return _Passes(a, b, grid, spec, compute).look()
+    return _Passes(a, b, grid, spec, compute, diag).look()
 
 
 class _Passes(Graph):
     """Tasks that are computed as soon as the program needs their results."""
 
     def __init__(
-        self, a: Any, b: Any, grid: Grid, spec: Spec, compute: Callable[[Any], Any]
+        self,
+        a: Any,
+        b: Any,
+        grid: Grid,
+        spec: Spec,
+        compute: Callable[[Any], Any],
+        diag: Any,
     ) -> None:
-        operands = name_operands(a, b)
+        operands = name_operands(a, b, None, diag)
         super().__init__(f"look-{tokenize(operands, grid, spec)}", operands, grid, spec)
-        self._inputs, self._compute, self._passes = (a, b), compute, 0
+        self._inputs = [x for x in (a, b, diag) if hasattr(x, "dask")]
+        self._compute, self._passes = compute, 0
         self._shifts: Any = None
         self._measured: dict[Line, Measured] | None = None
 

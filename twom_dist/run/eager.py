@@ -13,15 +13,19 @@ from ..problem.problem import Problem
 from ..tiles import program, tasks
 from ..tiles.blocks import cast
 from ..tiles.choice_of_moduli import choose_moduli
-from ..tiles.grid import ONE_PANEL, Chunks, Grid, cut_inner, offsets, split_evenly
+from ..tiles.diagonal import as_entries, scale_stored
+from ..tiles.grid import Chunks, Grid, cut, cut_inner, offsets, whole
 from ..tiles.interpreter import Found, Line, lines
 from ..tiles.look.in_memory import survey_matrices
-from ..tiles.look.measured import Measured
+from ..tiles.look.measured import Measured, join
 from ..tiles.routine import Meeting
 from ..tiles.rows import Row, shifts_of_both
 from ..tiles.spec import Spec, is_straight, load_engine
 from ..typing import Array, Cell, Side
 from .guesses import BELOW, Guess
+
+# Entries of op(A) that are scaled at a time where all of it is looked at: 64 MiB.
+_SCALED_ENTRIES = 2**22
 
 
 def compute(problem: Problem) -> Any:
@@ -41,9 +45,9 @@ def _compute_words(problem: Problem) -> Array:
             return namespace(problem.a).zeros(spec.tile_shape(*shape[:2]), dtype)
         ex = Eager(problem.a, problem.b, c, whole(shape), spec, problem.out)
         return ex.run(Found(spec))
-    a = as_tiles(problem.a, "left", spec)
-    b = a if spec.twins else as_tiles(problem.b, "right", spec)
-    found, rows = Found(spec), (Row("left", [a]), Row("right", [b]))
+    left = _take_left(problem)
+    b = left.tiles[0] if spec.twins else as_tiles(problem.b, "right", spec)
+    found, rows = Found(spec), (left, Row("right", [b]))
 
     def multiply(system: ResidueSystem) -> Array | None:
         settled = replace(problem, spec=spec.settle(system))
@@ -69,7 +73,7 @@ def _compute_words(problem: Problem) -> Array:
         survey = load_engine(spec).survey
         if survey is not None:
             found = look(rows, spec, shape)
-    return _multiply(problem, a, b, c, found, limits)
+    return _multiply(problem, rows, c, found, limits)
 
 
 def _may_guess(problem: Problem) -> bool:
@@ -126,10 +130,16 @@ def as_tiles(x: Array, side: Side, spec: Spec) -> Array:
     return x if spec.stored else cast(x, spec.operand_dtype)
 
 
-def whole(shape: tuple[int, ...]) -> Grid:
-    """Return the grid of one tile."""
-    m, n, k = shape
-    return Grid((m,), (n,), (k,), ONE_PANEL)
+def _take_left(problem: Problem) -> Row:
+    """Return A with its diagonal, or scaled where it is taken whole all the same."""
+    spec, diag = problem.spec, problem.diag
+    a = as_tiles(problem.a, "left", spec)
+    if diag is None:
+        return Row("left", [a])
+    diag = as_entries(spec, diag)
+    if spec.native or load_engine(spec).survey is not None:
+        return Row("left", [scale_stored(a, diag, spec)])
+    return Row("left", [a], diag=[diag])
 
 
 def look(
@@ -144,9 +154,13 @@ def look(
     """
     survey = load_engine(spec).survey
     (a,), (b,) = (row.tiles for row in rows)
-    ex = Views(a, b, whole(shape), spec)
+    # So many columns are scaled at a time.
+    kb = None if rows[0].diag is None else max(64, _SCALED_ENTRIES // shape[0])
+    ex = Views(a, b, whole(shape, kb), spec, rows[0].diag)
     if survey is None:
-        return program.look(ex, spec)
+        found = program.look(ex, spec)
+        shifts = found.shifts and [join(found.shifts)]
+        return found._replace(shifts=shifts)
     given = rows[: len(spec.sides)]
     meanwhile = None if guess is None else guess.launch
     shifts, measured, on_host = survey_matrices(given, spec, survey, meanwhile)
@@ -157,13 +171,13 @@ def look(
 
 def _multiply(
     problem: Problem,
-    a: Array,
-    b: Array,
+    rows: tuple[Row, Row],
     c: Array | None,
     found: Found,
     limits: TileLimits,
 ) -> Array:
     spec, largest = problem.spec, (limits.mb, limits.nb, limits.kb)
+    (a,), (b,) = (row.tiles for row in rows)
     m, n, k = map(cut, problem.shape, largest)
     # A single tile is encoded once, so caching helps only if the right planes are made
     # from the left ones.
@@ -171,11 +185,9 @@ def _multiply(
     kept = 0 if alone and not spec.twins else limits.cache_bytes
     if kept != spec.cache_bytes:
         spec = replace(spec, cache_bytes=kept)
-    grid, flat = (
-        Grid(m, n, k, cut_inner(len(k), 1, 1, len(k))),
-        max(1, limits.nb // limits.mb),
-    )
-    ex = Eager(a, b, c, grid, spec, problem.out, flat)
+    grid = Grid(m, n, k, cut_inner(len(k), 1, 1, len(k)))
+    flat = max(1, limits.nb // limits.mb)
+    ex = Eager(a, b, c, grid, spec, problem.out, flat, rows[0].diag)
     return ex.run(found._replace(spec=spec))
 
 
@@ -189,17 +201,12 @@ def _limit_tiles(problem: Problem) -> TileLimits:
     spec, shape = problem.spec, problem.shape
     update = None
     if spec.routine.triangle:
-        update = Update(spec.halves, spec.routine.sums)
+        update = Update(spec.halves, two=not spec.twins)
     elif spec.native:
         return TileLimits(*shape, cache_bytes=0)
     if spec.native:
         return host_limits(shape, update)
     return load_engine(spec).tile_limits(spec.system, shape, update)
-
-
-def cut(size: int, largest: int) -> Chunks:
-    """Cut a dimension into even pieces."""
-    return (size,) if size <= largest else split_evenly(size, largest)
 
 
 def _slice(sizes: Chunks) -> list[slice]:
@@ -209,11 +216,12 @@ def _slice(sizes: Chunks) -> list[slice]:
 class Views:
     """The interpreter of `program` that calls each stage, with views of matrices."""
 
-    def __init__(self, a: Array, b: Array, grid: Grid, spec: Spec) -> None:
+    def __init__(self, a: Array, b: Array, grid: Grid, spec: Spec, diag: Any) -> None:
         self.grid, self._spec = grid, spec
         self._matrices = {"left": a, "right": b}
         self._slices = {"left": _slice(grid.m), "right": _slice(grid.n)}
         self._steps = _slice(grid.k)
+        self._diag = diag and [diag[0][step] for step in self._steps]
         # Encoded tiles live in the cache as long as the views that they are made of.
         self._views: dict[tuple[Side, int, range], list[Array]] = {}
 
@@ -227,7 +235,7 @@ class Views:
 
     def meetings(self) -> Iterable[Meeting]:
         """List the pairs of lines."""
-        return self._spec.routine.meetings(self.grid.mt, self.grid.nt, (0, 0))
+        return self._spec.meets.meetings(self.grid.mt, self.grid.nt, (0, 0))
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Row:
         """View a row of tiles."""
@@ -237,7 +245,8 @@ class Views:
         found = self._views.get(key)
         if found is None:
             found = self._views[key] = self._view(side, i, self._steps[own])
-        return Row(side, found, None if shifts is None else shifts[own])
+        diag = self._diag[own] if self._diag and side == "left" else None
+        return Row(side, found, None if shifts is None else shifts[own], diag)
 
     def _view(self, side: Side, i: int, steps: Sequence[slice]) -> list[Array]:
         x, rows = self._matrices[side], self._slices[side][i]
@@ -274,8 +283,9 @@ class Eager(Views):
         spec: Spec,
         out: Array | None,
         flat: int = 1,
+        diag: Any = None,
     ) -> None:
-        super().__init__(a, b, grid, spec)
+        super().__init__(a, b, grid, spec, diag)
         self._c, self._flat, self.out = c, flat, out
         # Where a stage may write its tile.
         self._place: Array | None = None

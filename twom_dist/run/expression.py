@@ -17,7 +17,7 @@ from ..tiles.spec import Spec
 class TwomProduct(ArrayExpr):
     """``alpha op(A) op(B) + beta C`` of array expressions."""
 
-    _parameters = ("a", "b", "c_in", "grid", "spec")
+    _parameters = ("a", "b", "c_in", "grid", "spec", "diag")
 
     @property
     def _name(self) -> str:
@@ -34,11 +34,16 @@ class TwomProduct(ArrayExpr):
 
     def _layer(self) -> dict[Any, Any]:
         c = self.c_in
-        operands = Operands(self.a._name, self.b._name, None if c is None else c._name)
+        own = getattr(self.diag, "_name", self.diag)
+        names = self.a._name, self.b._name, None if c is None else c._name
+        operands = Operands(*names, own)
         return dict(build_layer(self._name, operands, self.grid, self.spec))
 
 
-def product_expression(a: Any, b: Any, c: Any, grid: Grid, spec: Spec) -> Any:
+def product_expression(
+    a: Any, b: Any, c: Any, grid: Grid, spec: Spec, diag: Any
+) -> Any:
     """Make the lazy product of arrays that carry expressions."""
     c_expression = None if c is None else c.expr
-    return new_collection(TwomProduct(a.expr, b.expr, c_expression, grid, spec))
+    own = getattr(diag, "expr", diag)
+    return new_collection(TwomProduct(a.expr, b.expr, c_expression, grid, spec, own))

@@ -15,7 +15,7 @@ from ..plan.memory import MemoryBudget
 from ..problem.matrices import Header, is_dask
 from ..problem.problem import Problem
 from ..tiles.blocks import cast_block
-from ..tiles.grid import Grid
+from ..tiles.grid import Chunks, Grid
 from ..tiles.spec import SIDES, Spec
 from .align import (
     align_inner,
@@ -45,10 +45,11 @@ def compute(problem: Problem) -> Any:
         _warn_of_results(plan)
     ensure_plugins()
     grid = follow_holders(_true_grid(plan, a, b), plan.spec, a, b)
+    diag = align_diagonal(problem, plan.grid.k)
     if plan.streams and inputs.sources is not None:
-        out = remade_array(a, b, c, inputs.sources, grid, plan.spec)
+        out = remade_array(a, b, c, inputs.sources, grid, plan.spec, diag)
     else:
-        out = product_array(a, b, c, grid, plan.spec)
+        out = product_array(a, b, c, grid, plan.spec, diag=diag)
     if plan.spec.words == 1:
         return out
     # Blocks are (2, m, n), whatever the array says of them.
@@ -118,7 +119,7 @@ def align(problem: Problem) -> tuple[Any, Any, Any]:
     left, right = map(spec.tile_dtype, SIDES)
     a_chunks, b_chunks = _choose_chunks(problem)
     a = as_dask(problem.a, left, a_chunks)
-    if spec.twins:
+    if spec.routine.matrices == 1:
         b = a
     else:
         b = as_dask(problem.b, right, b_chunks)
@@ -130,6 +131,14 @@ def align(problem: Problem) -> tuple[Any, Any, Any]:
         return a, b, None
     chunks = op_chunks(a, spec.op_a)[0], op_chunks(b, spec.op_b)[1]
     return a, b, align_result(as_dask(problem.c, problem.dtype, chunks), chunks)
+
+
+def align_diagonal(problem: Problem, chunks: Chunks) -> Any:
+    """Return the diagonal; a dask array of it is cut like k."""
+    diag = problem.diag
+    if not is_dask(diag) or problem.spec.empty:
+        return diag
+    return diag if diag.chunks == (chunks,) else diag.rechunk((chunks,), method="tasks")
 
 
 def _choose_chunks(problem: Problem) -> tuple[Any, Any]:

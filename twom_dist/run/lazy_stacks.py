@@ -45,7 +45,7 @@ def _matrices(problem: Problem) -> Iterator[Problem]:
     given = problem.a, problem.b, problem.c
     for place in np.ndindex(*problem.stack):
         a, b, c = (None if x is None else _pick(x, place) for x in given)
-        b = a if problem.spec.twins else b
+        b = a if problem.spec.routine.matrices == 1 else b
         yield replace(problem, a=a, b=b, c=c, stack=())
 
 
@@ -70,8 +70,9 @@ def _by_blocks(problem: Problem) -> Any:
 
     spec, dtype, stack = problem.spec, problem.dtype, problem.stack
     m, n, _ = problem.shape
-    given = [problem.a, *([] if spec.twins else [problem.b])]
+    given = [problem.a, *([] if spec.routine.matrices == 1 else [problem.b])]
     given += [] if problem.c is None else [problem.c]
+    diag = problem.diag
     arrays = [_whole(x, stack) for x in given]
     # Small stacks are cut like large ones, or their products would be larger.
     chunks = _common_chunks(arrays, stack)
@@ -79,7 +80,7 @@ def _by_blocks(problem: Problem) -> Any:
     arrays = [x.rechunk(dict(zip(axes, chunks, strict=True))) for x in arrays]
     family = family_of(arrays[0]._meta)
     words = () if spec.words == 1 else (spec.words,)
-    template = replace(problem, a=None, b=None, c=None, stack=())
+    template = replace(problem, a=None, b=None, c=None, diag=None, stack=())
     result = da.map_blocks(
         _compute_block,
         *arrays,
@@ -90,6 +91,7 @@ def _by_blocks(problem: Problem) -> Any:
         token=STAGE,
         template=template,
         dtypes=tuple(x.dtype for x in arrays),
+        diag=diag.rechunk(-1) if is_dask(diag) else diag,
     )
     if not words:
         return result
@@ -142,8 +144,11 @@ def _empty(family: Any, dtype: Any, ndim: int) -> Any:
     return empty_block(family, dtype).reshape((0,) * ndim)
 
 
-def _compute_block(*blocks: Any, template: Problem, dtypes: tuple[Any, ...]) -> Any:
+def _compute_block(
+    *blocks: Any, template: Problem, dtypes: tuple[Any, ...], diag: Any
+) -> Any:
     """Compute the products of one block of each stack."""
+    template = replace(template, diag=diag)
     # Each attempt is a task of its own, which ends by giving back what it keeps.
     return try_with_less(partial(_run_block, blocks, template, dtypes))
 
@@ -157,7 +162,7 @@ def _run_block(
             check_kind(x, family, dtype) for x, dtype in zip(given, dtypes, strict=True)
         ]
         a = blocks.pop(0)
-        b = a if spec.twins else blocks.pop(0)
+        b = a if spec.routine.matrices == 1 else blocks.pop(0)
         c = blocks.pop(0) if blocks else None
         found = stacks.compute(replace(template, a=a, b=b, c=c, stack=a.shape[:-2]))
         return found if spec.words == 1 else namespace(a).stack(found, axis=-1)

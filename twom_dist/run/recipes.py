@@ -50,19 +50,24 @@ _recipes: dict[Hashable, Recipe] = {}
 
 
 def compute_arrays(
-    terms: Terms, A: Any, B: Any = None, C: Any = None, out: Any = None
+    terms: Terms,
+    A: Any,
+    B: Any = None,
+    C: Any = None,
+    out: Any = None,
+    diag: Any = None,
 ) -> Any:
     """Compute a routine of arrays, or of dask arrays, as it was computed before."""
     alpha, beta = as_key(terms.alpha, "alpha"), as_key(terms.beta, "beta")
     if alpha is not terms.alpha or beta is not terms.beta:
         terms = terms._replace(alpha=alpha, beta=beta)
-    key = _find_key(terms, A, B, C, out)
+    key = None if diag is not None else _find_key(terms, A, B, C, out)
     try:
         recipe = _recipes.get(key)
     except TypeError:
         key = recipe = None  # a scalar that is an array
     if key is None:
-        return compute(of_arrays(by_workers_chip(terms, A, B, C), A, B, C, out))
+        return compute(of_arrays(by_workers_chip(terms, A, B, C), A, B, C, out, diag))
     if recipe is None:
         posed = of_arrays(terms, A, B, C, out)
         multiply = eager.find_at_once(posed)

@@ -16,6 +16,8 @@ from ..moduli import norm_bits
 from ..problem.problem import Problem
 from ..tiles import program
 from ..tiles.blocks import cast
+from ..tiles.diagonal import as_entries, scale_stored
+from ..tiles.grid import whole
 from ..tiles.interpreter import Found, Line, lines, strips
 from ..tiles.look.certain import certain_systems
 from ..tiles.look.measured import Measured
@@ -40,7 +42,7 @@ def compute(problem: Problem) -> Any:
     left: Iterable[tuple[int, ...]] = np.ndindex(*stack)
     together = max(problem.shape) <= LARGEST or spec.native or spec.empty
     if together and spec.words == 1:
-        found = compute_stack(a, b, spec, c, problem.out)
+        found = compute_stack(a, b, spec, c, problem.out, problem.diag)
         results = [found.values]
         left = (_place(i, stack) for i in found.alone)
     else:
@@ -77,7 +79,12 @@ class Stacked(NamedTuple):
 
 
 def compute_stack(
-    a: Array, b: Array, spec: Spec, c: Array | None = None, out: Array | None = None
+    a: Array,
+    b: Array,
+    spec: Spec,
+    c: Array | None = None,
+    out: Array | None = None,
+    diag: Array | None = None,
 ) -> Stacked:
     """Compute ``alpha op(A) op(B) + beta C`` of every A, B and C of three stacks.
 
@@ -91,6 +98,8 @@ def compute_stack(
     c : (..., m, n), optional
     out : (..., m, n), optional
         Array of the result and its dtype; it overlaps no other.
+    diag : (k,), optional
+        Of all products.
 
     Returns
     -------
@@ -107,11 +116,13 @@ def compute_stack(
         return Stacked(deliver(found, out), [])
     a, b, listed = (x.reshape(prod(stack), *x.shape[-2:]) for x in (a, b, found))
     c = None if c is None else c.reshape(listed.shape)
+    entries = None if diag is None else as_entries(spec, diag)
     alone: list[int] = []
     at_once: AtOnce | None = None
 
     def compute(own: slice) -> None:
-        given = a[own], b[own], None if c is None else c[own]
+        left = a[own] if entries is None else scale_stored(a[own], entries, spec)
+        given = left, b[own], None if c is None else c[own]
         missing = _compute_piece(*given, spec, listed[own], at_once)
         alone.extend(own.start + place for place in missing)
 
@@ -121,7 +132,8 @@ def compute_stack(
         engine, shape = load_engine(spec), (m, n, spec.k)
         limits = engine.tile_limits(spec.system, shape)
         spec = replace(spec, cache_bytes=limits.cache_bytes if spec.twins else 0)
-        at_once = None if spec.exact or spec.routine.sums else limits.at_once
+        mirrored = spec.routine.triangle and not spec.twins
+        at_once = None if spec.exact or mirrored else limits.at_once
         engine.run_stack(compute, len(listed), spec.system, shape)
     return Stacked(deliver(found, out), sorted(alone))
 
@@ -144,7 +156,7 @@ def _compute_piece(
     if at_once is not None and not spec.by_entries:
         _multiply_at_once(at_once, a, b, c, spec, out, {})
         return []
-    ex = eager.Views(a, b, eager.whole((*out.shape[1:], spec.k)), spec)
+    ex = eager.Views(a, b, whole((*out.shape[1:], spec.k)), spec, None)
     measured = _measure(ex, spec)
     if not spec.by_entries:
         _multiply(a, b, c, spec, measured, out)
@@ -208,7 +220,7 @@ def _multiply(
     out: Array,
 ) -> None:
     """Compute products of one residue system, or of the BLAS."""
-    grid = eager.whole((*out.shape[1:], spec.k))
+    grid = whole((*out.shape[1:], spec.k))
     eager.Eager(a, b, c, grid, spec, out).run(Found(spec, None, measured))
 
 

@@ -3,7 +3,7 @@
 from ._matrix import StoredMatrix
 from ._place import Place, Signs
 from .output import Output
-from .reader import open_matrix
+from .reader import open_matrix, read_vector
 from .unfinished import Unfinished, find_unfinished
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "Unfinished",
     "find_unfinished",
     "open_matrix",
+    "read_vector",
 ]

@@ -34,6 +34,11 @@ class Hdf5Matrix(StoredMatrix):
             return cls._checked(location, dataset, dataset.chunks, stamp)
 
     @staticmethod
+    def read_array(location: Location) -> Any:
+        with h5py.File(location.path, "r") as file:
+            return _dataset(file, location)[()]
+
+    @staticmethod
     def list_others(path: str) -> list[str]:
         """List the names of all other members but groups, those of links included."""
         names: list[str] = []

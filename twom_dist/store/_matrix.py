@@ -113,6 +113,11 @@ class StoredMatrix(ABC):
         """Read the header or the metadata of an array."""
 
     @staticmethod
+    @abstractmethod
+    def read_array(location: Location) -> Any:
+        """Read an array of any shape whole; its member is named if there are any."""
+
+    @staticmethod
     def list_others(path: str) -> list[str]:
         """List what a container holds besides an output that was given no name."""
         return []

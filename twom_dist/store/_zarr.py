@@ -57,6 +57,14 @@ class ZarrMatrix(StoredMatrix):
         return cls._checked(location, node, node.chunks, stamp)
 
     @staticmethod
+    def read_array(location: Location) -> Any:
+        array = _open(location)
+        if array.size and not array.nchunks_initialized:
+            problem = f"all chunks of {str(location)!r} are missing"
+            raise StoreError(problem, "Copy it again", "no-chunks")
+        return array[...]
+
+    @staticmethod
     def list_others(path: str) -> list[str]:
         """List all names but those of the array at the root, if there is one."""
         is_store, names = tree.is_store(path), tree.list_files(path)

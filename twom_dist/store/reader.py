@@ -2,8 +2,12 @@
 
 import os
 from importlib import import_module
-from typing import cast
+from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StoreError
 from . import _tree as tree
 from ._errors import store_errors
 from ._location import parse_location
@@ -63,3 +67,28 @@ def open_matrix(path: str | os.PathLike[str]) -> StoredMatrix:
         if location.format != "zarr":
             tree.check_kind(location.path)
         return matrix_class(location.format).find(location)
+
+
+def read_vector(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """Read all of an array of one dimension, from a file that `open_matrix` may open.
+
+    Its dtype is for others to check. A matrix of one row or one column will do.
+    """
+    location = parse_location(path)
+    if location.member is None and location.format in ("npz", "hdf5"):
+        problem = f"{str(location)!r} does not say which of its arrays is meant"
+        raise StoreError(problem, "Name it as 'path::member'", "no-member")
+    with store_errors(location, "read"):
+        if location.format != "zarr":
+            tree.check_kind(location.path)
+        found = np.asarray(matrix_class(location.format).read_array(location))
+    if found.ndim == 2 and 1 in found.shape:
+        found = found.ravel()
+    if found.ndim != 1 or found.dtype.kind not in "biufc":
+        raise StoreError(
+            f"{str(location)!r} is an array of shape {found.shape} and dtype "
+            f"{found.dtype}, not a vector of numbers",
+            "Name another array",
+            "vector-shape",
+        )
+    return found.astype(found.dtype.newbyteorder("="), copy=False)

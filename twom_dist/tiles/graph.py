@@ -9,6 +9,7 @@ Keys are ``twom-<stage>-<token>`` with
 * ``twom-spec`` ("sums",) and (0,), ``twom-magnitudes`` (side, i, strip), ``twom-pairs``
   (n,), and where workers share k (n, step) and (n, step, strip): the moduli;
 * ``twom-exponents`` (side, i): the scaling;
+* ``twom-diag`` (step,): entries of the diagonal between op(A) and op(B);
 * ``twom-read``: a stage and its key: the first reading of tiles that tasks make, or
   only their fingerprints;
 * ``twom-panel`` (i, j, layer, step): panels along k, by their first tile;
@@ -22,17 +23,17 @@ Keys are ``twom-<stage>-<token>`` with
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from operator import getitem
-from typing import Any
+from typing import Any, NamedTuple
 
 from dask.base import tokenize
 
 from ..errors import portable_errors
 from ..typing import Array, Cell, Side
 from . import program
-from .blocks import check_block, check_tile
+from .blocks import check_block, check_tile, unlike_chunks
+from .diagonal import as_entries
 from .grid import Grid
 from .interpreter import Found, Line, lines
 from .routine import Meeting
@@ -46,7 +47,7 @@ PANEL = "twom-panel"
 REDUCE = "twom-reduce"
 UPDATE = "twom-update"
 _LOOK = ("largest", "columns", "shifts", "sums", "magnitudes", "pairs", "spec")
-SCALING_STAGES = tuple(f"twom-{stage}" for stage in (*_LOOK, "exponents"))
+SCALING_STAGES = tuple(f"twom-{stage}" for stage in (*_LOOK, "exponents", "diag"))
 
 Key = tuple[Any, ...]
 
@@ -68,16 +69,17 @@ class TileTask(Task):
         return True
 
 
-@dataclass(frozen=True)
-class Operands:
+class Operands(NamedTuple):
     """The matrices that tasks take; b is a for herk and syrk.
 
     Names of arrays, whose chunks are tasks; or sources, which tasks read themselves.
+    `diag`: the diagonal between them, a name, or all of its entries.
     """
 
     a: str | Source
     b: str | Source
     c: str | None = None
+    diag: Any = None
 
 
 def build_layer(
@@ -149,7 +151,7 @@ class Graph:
     def meetings(self) -> Iterable[Meeting]:
         """Group the pairs of lines of all tiles, wanted or not."""
         grid, spec = self.grid, self.spec
-        return spec.routine.meetings(grid.mt, grid.nt, spec.turn)
+        return spec.meets.meetings(grid.mt, grid.nt, spec.turn)
 
     def row(self, line: Line, steps: range, shifts: Sequence[Any] | None) -> Task:
         """Make a row of tiles, checked where it enters a task."""
@@ -159,14 +161,36 @@ class Graph:
             own = slice(steps.start, steps.stop)
             matrix, places, known = self.located(line, steps)
             given = None if shifts is None else together(shifts[own])
+            diag = self.entries(line, steps)
             if isinstance(matrix, str):
                 refs = [TaskRef((matrix, *place)) for place in places]
-                row = Task(None, receive, *known, together(refs), given)
+                row = Task(None, receive, *known, together(refs), given, diag)
             else:
                 # As one argument: dask looks for references in lists and tuples.
-                row = Task(None, stream, *known, partial(Stream, matrix, places), given)
+                begin = partial(Stream, matrix, places)
+                row = Task(None, stream, *known, begin, given, diag)
             self._rows[key] = row
         return self._rows[key]
+
+    def entries(self, line: Line, steps: range) -> Any:
+        """Name the entries of the diagonal that the columns of a row are scaled by."""
+        diag = self.operands.diag
+        if diag is None or line[0] == "right":
+            return None
+        for s in steps:
+            key, at = (self._stages["diag"], s), self._order[s]
+            if key not in self.tasks:
+                own = TaskRef((diag, at)) if isinstance(diag, str) else self._cut(at)
+                given = self.spec, own, self.grid.k[s]
+                self.tasks[key] = Task(key, run, receive_entries, *given)
+        return together([TaskRef((self._stages["diag"], s)) for s in steps])
+
+    def _cut(self, at: int) -> Array:
+        """Cut the entries for a tile along k, by its place in the matrices."""
+        sizes = dict(zip(self._order, self.grid.k, strict=True))
+        start = sum(sizes[x] for x in range(at))
+        own: Array = self.operands.diag[start : start + sizes[at]]
+        return own
 
     def located(self, line: Line, steps: range) -> tuple[Any, list[Cell], Any]:
         """Return a row's matrix, the places of its tiles, and what checks need."""
@@ -269,17 +293,23 @@ def receive(
     sizes: tuple[int, Sequence[int]],
     tiles: Any,
     shifts: Any,
+    diag: Any,
 ) -> Row:
     """Check the tiles of a row; a single tile comes without a list."""
     rows, steps = sizes
-    if len(steps) == 1:
-        tiles, shifts = [tiles], None if shifts is None else [shifts]
+    tiles = [tiles] if len(steps) == 1 else tiles
+    shifts, diag = (as_list(x, len(steps)) for x in (shifts, diag))
     with portable_errors():
         checked = [
             check_tile(tile, (rows, k), side, spec)
             for tile, k in zip(tiles, steps, strict=True)
         ]
-    return Row(side, checked, shifts)
+    return Row(side, checked, shifts, diag)
+
+
+def as_list(found: Any, count: int) -> Any:
+    """Undo `together`."""
+    return [found] if count == 1 and found is not None else found
 
 
 def stream(
@@ -288,11 +318,18 @@ def stream(
     sizes: tuple[int, Sequence[int]],
     begin: Callable[[], Stream],
     shifts: Any,
+    diag: Any,
 ) -> Row:
     """Make a row whose tiles are read, and checked, as they are multiplied."""
-    if shifts is not None and len(sizes[1]) == 1:
-        shifts = [shifts]
-    return Row(side, begin(), shifts)
+    shifts, diag = (as_list(x, len(sizes[1])) for x in (shifts, diag))
+    return Row(side, begin(), shifts, diag)
+
+
+def receive_entries(spec: Spec, entries: Array, size: int) -> Array:
+    """Check entries of the diagonal."""
+    if entries.shape != (size,):
+        raise unlike_chunks()
+    return as_entries(spec, entries)
 
 
 def receive_added(spec: Spec, block: Array, shape: tuple[int, int]) -> Array:

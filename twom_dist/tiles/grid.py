@@ -99,6 +99,13 @@ def offsets(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return [(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
+def cut(size: int, largest: int | None) -> Chunks:
+    """Cut a dimension into even pieces, or not where no piece is too large."""
+    if largest is None or size <= largest:
+        return (size,)
+    return split_evenly(size, largest)
+
+
 ONE_PANEL: tuple[tuple[Part, ...], ...] = ((((0, 1),),),)
 
 
@@ -121,6 +128,13 @@ def cut_inner(
         )
         for layer in _cut_range((0, count), layers)
     )
+
+
+def whole(shape: tuple[int, ...], kb: int | None = None) -> Grid:
+    """Return the grid of one tile, or of one panel of tiles with at most kb columns."""
+    m, n, k = shape
+    steps = cut(k, kb)
+    return Grid((m,), (n,), steps, cut_inner(len(steps), 1, 1, len(steps)))
 
 
 def cut_strips(panels: Sequence[Panel], most: int) -> tuple[Panel, ...]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from ..errors import StoreError, portable_errors
 from ..typing import Array, Cell, Side
 from .blocks import check_tile
-from .graph import Graph, as_given, run, together
+from .graph import Graph, as_given, as_list, run, together
 from .interpreter import Line
 from .rows import Row, Source, Stream
 from .spec import Spec, load_engine
@@ -111,8 +111,9 @@ class RemadeGraph(Graph):
             own = slice(steps.start, steps.stop)
             given = None if shifts is None else together(shifts[own])
             source = partial(_Remade, matrix.take(places), places)
+            given = given, self.entries(line, steps)
             self._rows[key] = Task(
-                None, remake, *checks, source, List(*refs if known else ()), given
+                None, remake, *checks, source, List(*refs if known else ()), *given
             )
         return self._rows[key]
 
@@ -164,11 +165,11 @@ def remake(
     begin: Callable[..., _Remade],
     earlier: Sequence[Mapping[Cell, int]],
     shifts: Any,
+    diag: Any,
 ) -> Row:
     """Make a row whose tiles are made as they are multiplied."""
     rows, steps = sizes
-    if shifts is not None and len(steps) == 1:
-        shifts = [shifts]
+    shifts, diag = (as_list(x, len(steps)) for x in (shifts, diag))
 
     def check(tile: Array, step: int) -> Array:
         with portable_errors():
@@ -179,7 +180,8 @@ def remake(
         with portable_errors():
             _compare(known, prints)
         known |= prints
-    return Row(side, begin(check, load_engine(spec).fingerprint, known), shifts)
+    made = begin(check, load_engine(spec).fingerprint, known)
+    return Row(side, made, shifts, diag)
 
 
 def with_prints(

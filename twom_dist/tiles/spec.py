@@ -10,7 +10,7 @@ from ..kernels.registry import get_engine
 from ..moduli import ResidueSystem, make_system
 from ..moduli.accuracy import NATIVE_METHOD, unit_roundoff
 from ..typing import Array, Op, Side, Uplo
-from .routine import Routine
+from .routine import ROUTINES, Routine
 
 SIDES: tuple[Side, Side] = ("left", "right")
 
@@ -68,6 +68,9 @@ class Spec:
         Dtype of A and B as engines take them; empty where it is that of the result.
     stored : () or (str, str)
         Dtypes of the tiles of A and B until they are encoded, if engines take others.
+    diag : str
+        Dtype of the diagonal between op(A) and op(B), real or that of the operands;
+        empty without one.
     """
 
     routine: Routine
@@ -93,6 +96,7 @@ class Spec:
     exact: bool = False
     operand: str = ""
     stored: tuple[str, ...] = ()
+    diag: str = ""
 
     @property
     def native(self) -> bool:
@@ -152,7 +156,13 @@ class Spec:
     @property
     def twins(self) -> bool:
         """True if B is A, so that one encoding of a tile serves both sides."""
-        return self.routine.matrices == 1
+        return self.routine.matrices == 1 and not self.diag
+
+    @property
+    def meets(self) -> Routine:
+        """The routine whose pairs of rows and columns are bounded together."""
+        # Bounds of (i, j) and (j, i) differ where one side is scaled.
+        return ROUTINES["gemm"] if self.diag else self.routine
 
     @property
     def twin_order(self) -> tuple[int, ...] | None:
@@ -214,9 +224,3 @@ def is_straight(side: Side, op: Op) -> bool:
 def is_conjugated(op: Op) -> bool:
     """Tell whether an op takes the complex conjugate."""
     return op == "C"
-
-
-def native_rows(block: Any, side: Side, op: Op) -> Any:
-    """View a block as rows, with the conjugate taken."""
-    rows = as_rows(block, side, op)
-    return np.conj(rows) if is_conjugated(op) else rows

@@ -20,7 +20,6 @@ from .spec import (
     is_conjugated,
     is_straight,
     load_engine,
-    native_rows,
 )
 
 
@@ -82,6 +81,8 @@ def encode_tile(row: Row, step: int, exponents: Array, spec: Spec) -> Encoded:
         engine.fingerprint(block) if spec.lazy and not on_worker() else 0,
         exponents.tobytes() if on_host and not spec.exact else None,
         None if e is None else e.tobytes(),
+        # On a device the exponents are those of one diagonal.
+        row.diag[step].tobytes() if row.diag is not None and on_host else None,
     )
     beside = None if on_host else exponents
     return encoded_tiles.get(block, key, encode, spec.cache_bytes, beside)
@@ -169,9 +170,8 @@ def _multiply_native(
     left: Row, right: Row, spec: Spec, before: Accumulator | None
 ) -> Accumulator:
     total = None if before is None else before.values
-    for a, b in zip(left.tiles, right.tiles, strict=True):
-        x = native_rows(a, "left", spec.op_a)
-        y = native_rows(b, "right", spec.op_b)
+    for step in left.steps:
+        x, y = (row.as_numbers(step, spec) for row in (left, right))
         with np.errstate(invalid="ignore", over="ignore"):
             product = np.matmul(x, y.swapaxes(-1, -2))
             if total is not None and total.shape != product.shape:

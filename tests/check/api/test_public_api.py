@@ -181,8 +181,8 @@ def test_a_call_can_be_sent_to_another_process():
 
 
 OPTIONS = ("accuracy", "num_moduli", "method", "out", "engine")
-OF_PRODUCTS = ("A", "B", "C", "alpha", "beta", "op_a", "op_b", *OPTIONS)
-OF_UPDATES = ("C", "alpha", "beta", "op", "uplo", *OPTIONS)
+OF_PRODUCTS = ("A", "B", "C", "alpha", "beta", "op_a", "op_b", "diag", *OPTIONS)
+OF_UPDATES = ("C", "alpha", "beta", "op", "uplo")
 WORDS = {
     "op": ("N", "T", "C"),
     "op_a": ("N", "T", "C"),
@@ -197,7 +197,9 @@ WORDS = {
 def test_routines_show_what_they_take(name):
     taken = inspect.signature(getattr(twom_dist, name)).parameters
     two = name.endswith("2k") or "gemm" in name
-    expected = OF_PRODUCTS if "gemm" in name else ("A", *("B",) * two, *OF_UPDATES)
+    expected = OF_PRODUCTS
+    if "gemm" not in name:
+        expected = ("A", *("B",) * two, *OF_UPDATES, *("diag",) * (not two), *OPTIONS)
     assert tuple(taken) == (*expected, *("equilibrate",) * two)
     for parameter, words in WORDS.items():
         if parameter in taken:

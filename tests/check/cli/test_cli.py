@@ -167,6 +167,17 @@ def test_a_failure_leaves_what_was_there(call, tmp_path, b, debug):
     assert visible(tmp_path) == before
 
 
+def test_a_diagonal_is_a_file(call, a, b):
+    np.save("w.npy", np.arange(K) - 3.0)
+    given = "--diag", "w.npy", "--json"
+    code, out, _ = call("gemm", "A.npy", "B.npy", "-o", "D.npy", *given, *HERE)
+    assert code == 0
+    assert "|diag|" in json.loads(out)["explanation"]["relative_to"]
+    assert (np.load("D.npy") == td.gemm(a, b, diag=np.load("w.npy"))).all()
+    code, out, _ = call("plan", "herk", "A.npy", *given)
+    assert (code, json.loads(out)["shape"]) == (0, [M, M, K])
+
+
 def test_verbose_says_how_accurate_the_result_is(call, a, b):
     code, out, _ = call("gemm", "A.npy", "B.npy", "-o", "V.zarr", "--verbose", *HERE)
     assert code == 0
