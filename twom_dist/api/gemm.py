@@ -54,9 +54,9 @@ def gemm(
         Diagonal between both: ``alpha op(A) diag op(B) + beta C``, of real or complex
         numbers, such as the weights of a quadrature. It promotes as a matrix does. The
         bits are those of the product with ``op(A) * diag`` in place of op(A), which is
-        made tile by tile (CuPy arrays and native products: whole). Its rounding adds
-        ``u (|A| |diag| |B|)_ij`` to the error, with a complex diag ``sqrt(5)`` times as
-        much. Stacks share it.
+        made tile by tile (CuPy arrays and native products: whole). Bounds are those of
+        the scaled entries; their rounding adds ``u (|A| |diag| |B|)_ij``, with a
+        complex diag ``sqrt(5)`` times as much. Stacks share it.
     accuracy : {"componentwise", "normwise"} or float, optional
         "componentwise" (default): ``|dC_ij| <= sqrt(k) u (|A||B|)_ij``, with u the unit
         roundoff. All entries decide how many moduli that takes: 15 to 19 for complex128

@@ -232,6 +232,8 @@ def check_place(out: Any, matrices: Sequence[Any]) -> None:
 
 def _may_overlap(out: Any, x: Any) -> bool:
     """Tell whether writing to out may change x, in memory or in a file of both."""
+    if family_of(out) != family_of(x):
+        return False
     if namespace(out).may_share_memory(out, x):
         return True
     written = _find_mapping(out)

@@ -130,7 +130,7 @@ def of_arrays(
     if left is a and out is None:
         return posed
     if out is not None:
-        _check_out(out, (a, b, posed.c), posed)
+        _check_out(out, (a, b, posed.c, diag), posed)
     return replace(posed, a=a, b=a if terms.routine.matrices == 1 else b, out=out)
 
 

@@ -303,6 +303,11 @@ def test_refusals():
         td.gemm(a, a.T, diag=["x", "y", "z"])
     with raises(PlanError, "unknown-chunks"):
         td.gemm(a, a.T, diag=cut(np.ones(4), 2)[cut(np.arange(4), 2) > 0])
+    memory = np.ones(7)
+    with raises(PlanError, "out"):
+        td.gemm(a, a.T, diag=memory[:3], out=memory[2:6].reshape(2, 2))
+    with raises(PlanError, "out"):
+        td.gemm(a, a.T, diag=cut(np.ones(3), 2), out=np.ones((2, 2)))
     with raises(ArgumentError, "diag"):
         td.Product((2, 3), (3, 2), diag=np.ones(3))
     with raises(ArgumentError, "unknown-option"):
