@@ -15,6 +15,7 @@ from ..kernels.room import OwnMemory
 from ..problem.matrices import as_matrix, is_dask, read_shape
 from ..problem.problem import of_headers
 from ..problem.scalars import as_number
+from ..problem.whole import is_floating
 from ..run.recipes import compute_arrays
 from ..typing import as_flag
 from .asking import ask
@@ -111,10 +112,14 @@ class Product:
         left, right = (self._headers.get(name) for name in ("A", "B"))
         posed = of_headers(terms._replace(beta=None), left, right)
         self._graph = as_flag("graph", graph)
-        if self._graph and posed.spec.looks:
+        looks = posed.spec.exact and is_floating(posed.a.dtype)
+        if self._graph and (looks or posed.spec.looks):
             text = "graph=True captures a product before its data are known"
-            remedy = "Give num_moduli, accuracy='normwise' or a number"
-            raise PlanError(text, f"{remedy}, and equilibrate=False", "graph")
+            remedy = (
+                "Give num_moduli, accuracy='normwise' or a number, and "
+                "equilibrate=False; of an exact product integers"
+            )
+            raise PlanError(text, remedy, "graph")
         self._own: OwnMemory | None = None
         # Streams, events and graphs belong to a device.
         self._graphs: dict[int, Graphs] = {}

@@ -17,10 +17,12 @@ from ..problem.exact import LARGEST_RESULT, describe_tiles, shortest_exact
 from ..problem.matrices import Header, as_matrix, common_family, is_dask
 from ..problem.pairs import as_pairs, check_parts
 from ..problem.problem import Problem, of_headers
+from ..problem.whole import is_floating
 from ..run.compute import compute
 from ..tiles.integers import largest_magnitude
 from ..tiles.routine import ROUTINES
-from ..typing import EngineName
+from ..typing import EngineName, as_flag
+from .floating import to_int64, with_imaginary
 from .limbs import (
     LARGEST_SUM,
     LARGEST_WHOLE,
@@ -57,7 +59,8 @@ def matmul(
     ----------
     A : (..., m, k) array, or (..., m, k, 2) with pairs
         A matrix or a stack of them: NumPy, CuPy or dask array of integers or booleans,
-        up to int64 and uint64; or a NumPy array of Python integers of any size.
+        up to int64 and uint64; or a NumPy array of Python integers of any size; or of
+        floating-point numbers that are integers, complex ones for Gaussian integers.
     B : (..., k, n) array, or (..., k, n, 2) with pairs
         As A.
     pairs : bool
@@ -69,16 +72,19 @@ def matmul(
 
     Returns
     -------
-    (..., m, n) array, or (..., m, n, 2) with pairs
-        A dask array if one of the inputs is one.
+    (..., m, n) array, or (..., m, n, 2) with pairs or if A or B is complex
+        A dask array if one of the inputs is one. The last axis of length 2 holds real
+        and imaginary parts.
 
     Raises
     ------
     ArgumentError
         (A TypeError.) For other dtypes.
     PlanError
-        (A ValueError.) For shapes that do not fit, and where an entry of the product
-        does not fit int64; of dask arrays when that chunk is computed.
+        (A ValueError.) For shapes that do not fit, where an entry of the product does
+        not fit int64, and for the first floating-point entry that is not an integer of
+        at most 2^53 (2^24 in single precision); of dask arrays when that chunk is
+        computed.
 
     Notes
     -----
@@ -99,29 +105,29 @@ def matmul(
     True
     """
     kind = _check_dtype(dtype)
-    terms = Terms(ROUTINES["gemm"], Choice.exact(pairs=pairs, engine=engine))
     (A, B), give_back = adopt(A=A, B=B)
     family = common_family(A=A, B=B)
     if kind.hasobject and family == "cupy":
         text = "CuPy has no arrays of Python integers"
         raise ArgumentError(text, "Leave dtype out", "gaussian-dtype")
-    a, b = (_as_integers(x, name) for x, name in ((A, "A"), (B, "B")))
+    pairs, a, b = _take(as_flag("pairs", pairs), as_matrix(A, "A"), as_matrix(B, "B"))
+    terms = Terms(ROUTINES["gemm"], Choice.exact(pairs=pairs, engine=engine))
     posed = _pose(terms, a.x, b.x, family)
-    parts, k = 1 + bool(pairs), posed.shape[2]
+    parts, k = 1 + pairs, posed.shape[2]
     bound = parts * k * a.largest * b.largest
     whole = max(a.largest, b.largest) <= LARGEST_WHOLE and bound <= LARGEST_SUM
     left, right = ([x] if whole else _split(x) for x in (a, b))
     made = []
     for (i, x), (j, y) in product(enumerate(left), enumerate(right)):
-        words = _multiply(x, y, posed, bool(pairs))
+        words = _multiply(x, y, posed, pairs)
         made.append((i + j, words))
     places = tuple((place, len(words)) for place, words in made)
     words = [x for _, own in made for x in own]
-    finish = partial(_finish, places, np.dtype(kind).str, bool(pairs))
+    finish = partial(_finish, places, np.dtype(kind).str, pairs)
     if not is_dask(words[0]):
         found = finish(*words)
         return found if kind.hasobject else give_back(found)
-    return _finish_lazily(finish, words, kind, bool(pairs))
+    return _finish_lazily(finish, words, kind, pairs)
 
 
 def _check_dtype(dtype: Any) -> np.dtype[Any]:
@@ -136,9 +142,26 @@ def _check_dtype(dtype: Any) -> np.dtype[Any]:
     return found
 
 
+def _take(pairs: bool, A: Any, B: Any) -> tuple[bool, _Integers, _Integers]:
+    """Return matrices of integers, as pairs if they are or one is complex."""
+    given = A, B
+    if pairs and any(is_floating(x.dtype) for x in given):
+        text = "pairs=True takes integers, and A or B is in floating point"
+        raise ArgumentError(text, "Convert it with astype", "pairs-dtype")
+    a, b = (_as_integers(x, name) for x, name in zip(given, "AB", strict=True))
+    if "c" not in [x.dtype.kind for x in given]:
+        return pairs, a, b
+    a, b = (
+        y if x.dtype.kind == "c" else replace(y, x=with_imaginary(y.x))
+        for x, y in zip(given, (a, b), strict=True)
+    )
+    return True, a, b
+
+
 def _as_integers(x: Any, name: str) -> _Integers:
     """Return a matrix of integers with its largest magnitude."""
-    x = as_matrix(x, name)
+    if is_floating(x.dtype):
+        return _Integers(*to_int64(x, name))
     if not is_dask(x) and x.dtype.hasobject:
         x = _as_fixed(x)
     kinds = "biu" if is_dask(x) else "biuO"

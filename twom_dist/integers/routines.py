@@ -2,6 +2,7 @@
 
 As many moduli are taken as the dtypes and k need for a product without any rounding,
 which has to stay within 2^53 for all integers of these dtypes; `matmul` takes others.
+Of integers in floating point, the largest entries tell what the dtypes do not.
 """
 
 from typing import Any
@@ -31,7 +32,9 @@ def gemm(
     Parameters
     ----------
     A : (..., m, k) array, or (..., m, k, 2) with pairs
-        Of integers or booleans: any array that `twom_dist.gemm` takes, as stored.
+        Of integers or booleans: any array that `twom_dist.gemm` takes, as stored. Or of
+        floating-point numbers that are integers, complex ones for Gaussian integers;
+        they are all looked at, those of dask arrays and files as blocks are read.
     B : (..., k, n) array, or (..., k, n, 2) with pairs
         As A.
     op_a, op_b : {"N", "T", "C"}
@@ -49,15 +52,19 @@ def gemm(
     Returns
     -------
     (..., m, n) array
-        Of float64, or of complex128 with pairs, and of the kind of A and B.
+        Of float64, or of complex128 with pairs and if A or B is complex, and of the
+        kind of A and B.
 
     Raises
     ------
     ArgumentError
         (A TypeError.) For other dtypes.
     PlanError, AccuracyError
-        (ValueErrors.) For shapes that do not fit, option values that do not exist, and
-        dtypes whose products may exceed 2^53.
+        (ValueErrors.) For shapes that do not fit, option values that do not exist,
+        floating-point entries that are not integers, and integers whose products may
+        exceed 2^53 by k and the dtypes, or by the largest entries of floating-point
+        arrays; of dask arrays, of which those are not known, for entries above
+        ``sqrt(2^53 / k)`` (with two parts ``sqrt(2^52 / k)``), when a block is read.
     MemoryLimitError
         As `twom_dist.gemm`.
 
@@ -69,6 +76,9 @@ def gemm(
     >>> td.integers.gemm(A, A)
     array([[9979., -707.],
            [ 303.,  -20.]])
+    >>> td.integers.gemm(A, np.array([[3 - 1j], [2j]]))
+    array([[300.-114.j],
+           [  9.  -1.j]])
     """
     choice = Choice.exact(pairs=pairs, method=method, engine=engine)
     return Call(Terms(ROUTINES["gemm"], choice, (op_a, op_b)), A, B, None, out)

@@ -14,11 +14,12 @@ from ..errors import portable_errors
 from ..kernels.family import convert, empty_block
 from ..kernels.registry import get_engine
 from ..plan.chunks import Shape
+from ..problem.whole import find_largest, is_floating
 from ..store import StoredMatrix
 from ..tiles.blocks import cast
 from ..tiles.interpreter import Line
 from ..tiles.placement.readers import READER
-from ..tiles.spec import is_straight
+from ..tiles.spec import SIDES, is_straight
 from ..tiles.task_spec import Task
 from ..typing import Array, Cell, Side
 from .disk import at_disk
@@ -52,6 +53,8 @@ class StoredTiles:
     dtype : dtype
         Tiles are promoted to it.
     on_device : bool
+    limit : int, optional
+        The largest magnitude of integers in floating point, which are looked at.
     """
 
     stored: StoredMatrix
@@ -59,6 +62,7 @@ class StoredTiles:
     blocks: tuple[Blocks, Blocks]
     dtype: np.dtype[Any]
     on_device: bool
+    limit: int | None = None
 
     def regions(self) -> list[list[slice]]:
         """List the ranges of the rows of tiles, and of the columns."""
@@ -69,7 +73,7 @@ class StoredTiles:
         """Read a tile, to the device if it is wanted there, and promote it."""
         sizes = zip(self.stored.shape, self.tile, self.blocks, (i, j), strict=True)
         rows, columns = (_region(*given) for given in sizes)
-        return bring(self, self.stored[rows, columns])
+        return bring(self, (rows, columns), self.stored[rows, columns])
 
 
 def read_inputs(
@@ -129,7 +133,10 @@ def read_tiles(
     if side is not None and spec.op(side) != "N":
         tile, blocks = tile[::-1], blocks[::-1]
     on_device = job.engine == "cuda"
-    source = StoredTiles(stored, tile, blocks, np.dtype(dtype), on_device)
+    limit = None
+    if side is not None and spec.exact and is_floating(stored.dtype):
+        limit = job.limits[SIDES.index(side)]
+    source = StoredTiles(stored, tile, blocks, np.dtype(dtype), on_device, limit)
     regions = source.regions()
     # Not the name of a stage: inputs are placed where they are needed.
     name = f"read-{tokenize(stored, regions, np.dtype(dtype), on_device)}"
@@ -163,11 +170,15 @@ def read_tile(source: StoredTiles, index: tuple[slice, slice]) -> Array:
     size = math.prod(x.stop - x.start for x in index)
     with at_disk(size * source.stored.dtype.itemsize):
         block = source.stored[index]
-    return bring(source, block)
+    return bring(source, index, block)
 
 
-def bring(source: StoredTiles, block: Array) -> Array:
+def bring(source: StoredTiles, index: tuple[slice, slice], block: Array) -> Array:
     """Bring a block to where it is wanted, and promote it."""
+    if source.limit is not None:
+        origin = index[0].start, index[1].start
+        with portable_errors():
+            find_largest(block, str(source.stored.path), source.limit, origin=origin)
     if source.on_device:
         # On leaving, the copy is there for every stream.
         with portable_errors(), get_engine("cuda").task():

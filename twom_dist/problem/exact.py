@@ -9,7 +9,7 @@ result that fits 53 bits becomes a double without rounding.
 """
 
 from dataclasses import dataclass
-from math import log2
+from math import isqrt, log2
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +24,9 @@ from ..moduli import (
 from ..tiles.integers import largest_magnitude, pair_dtype, working_dtype
 from ..tiles.routine import Routine
 from .choice import Choice
+from .matrices import Header, outline
 from .target import Exact
+from .whole import is_floating, largest_whole
 
 # Larger integers do not all fit a double.
 LARGEST_RESULT = 1 << 53
@@ -36,14 +38,15 @@ class Integers:
 
     Attributes
     ----------
-    a, b : dtype
-        Of integers or booleans: the parts of the entries of A, and of B.
+    a, b : Header
+        Of A, and of B: the dtype of the parts of its entries, and of floating point the
+        largest magnitude where that is known.
     pairs : bool
-        Whether entries have two parts.
+        Whether entries are pairs of integers.
     """
 
-    a: np.dtype[Any]
-    b: np.dtype[Any]
+    a: Header
+    b: Header
     pairs: bool
 
     @classmethod
@@ -52,49 +55,91 @@ class Integers:
         if not isinstance(choice.target, Exact):
             return None
         for name, x in (("A", A), ("B", B)):
-            if x is not None and x.dtype.kind not in "biu":
+            if x is not None and x.dtype.kind not in "biu" and not is_floating(x.dtype):
                 problem = f"an exact product takes integers, and {name} is {x.dtype}"
                 remedy = "Convert it with astype, or call td.gemm"
                 raise ArgumentError(problem, remedy, "exact-dtype")
-        return cls(A.dtype, (A if B is None else B).dtype, choice.pairs)
+        a, b = (outline(x) for x in (A, A if B is None else B))
+        return cls(a, b, choice.pairs)
+
+    @property
+    def is_complex(self) -> bool:
+        """True if entries have two parts."""
+        return self.pairs or "c" in (self.a.dtype.kind, self.b.dtype.kind)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the result."""
-        return np.dtype("complex128" if self.pairs else "float64")
+        return np.dtype("complex128" if self.is_complex else "float64")
 
-    @property
-    def magnitudes(self) -> tuple[int, int]:
-        """Largest magnitudes of the parts of A, and of B."""
-        return largest_magnitude(self.a), largest_magnitude(self.b)
+    def find_magnitudes(self, routine: Routine, k: int) -> tuple[int, int]:
+        """Return the largest magnitudes that the parts of A, and of B, may have.
+
+        Where only blocks will tell, they are as large as results of 53 bits allow.
+        """
+        a, b = _find_magnitude(self.a), _find_magnitude(self.b)
+        room = LARGEST_RESULT // max(1, self._count_terms(routine, k))
+        fair = isqrt(room)
+        left = (fair if b is None else room // max(b, 1)) if a is None else a
+        right = (fair if a is None else room // max(a, 1)) if b is None else b
+        return _limit(self.a, left), _limit(self.b, right)
+
+    def _count_terms(self, routine: Routine, k: int) -> int:
+        """Count the products of parts that are added up in a part of a result."""
+        return (2 if self.is_complex else 1) * k * (2 if routine.sums else 1)
 
     def choose_system(self, routine: Routine, method: str, k: int) -> ResidueSystem:
         """Return the shortest residue system, or refuse what may not be exact."""
-        bound = (2 if self.pairs else 1) * k * self.magnitudes[0] * self.magnitudes[1]
-        results = bound * (2 if routine.sums else 1)
+        magnitudes = self.find_magnitudes(routine, k)
+        results = self._count_terms(routine, k) * magnitudes[0] * magnitudes[1]
         if results > LARGEST_RESULT:
             pairs = "pairs of " if self.pairs else ""
+            left, right = (
+                str(x.dtype) if x.largest is None else f"parts up to {x.largest}"
+                for x in (self.a, self.b)
+            )
             problem = (
-                f"sums of k={k} products of {pairs}{self.a} and {self.b} may exceed "
+                f"sums of k={k} products of {pairs}{left} and {right} may exceed "
                 "2^53, beyond which a double does not hold all integers"
             )
             remedy = "Call td.integers.matmul, or convert to a dtype of fewer bits"
             raise AccuracyError(problem, remedy, "exact-range")
-        system = shortest_exact(method, self.pairs, bound, *self.magnitudes)
+        # Both products of a sum are decoded by themselves.
+        bound = results // 2 if routine.sums else results
+        system = shortest_exact(method, self.is_complex, bound, *magnitudes)
         assert system is not None  # 2^54 is far below the capacity of all moduli
         return system
 
     def of_spec(self, engine: str) -> dict[str, Any]:
         """Return the fields of a spec that describe the tiles of an exact product."""
-        a, b = (pair_dtype(x) if self.pairs else x for x in (self.a, self.b))
-        return describe_tiles(a, b, max(self.magnitudes), engine)
+        kinds = (x.dtype for x in (self.a, self.b))
+        a, b = (pair_dtype(x) if self.pairs else x for x in kinds)
+        known = [x for x in map(_find_magnitude, (self.a, self.b)) if x is not None]
+        return describe_tiles(a, b, max(known, default=0), engine)
+
+
+def _find_magnitude(x: Header) -> int | None:
+    """Return the largest magnitude of the entries of a matrix; None if unknown."""
+    return x.largest if is_floating(x.dtype) else largest_magnitude(x.dtype)
+
+
+def _limit(x: Header, largest: int) -> int:
+    """Return a magnitude, of floating point at most that of the integers it holds."""
+    if not is_floating(x.dtype):
+        return largest
+    # No product can do with less than 1.
+    return min(max(largest, 1), largest_whole(x.dtype))
 
 
 def describe_tiles(a: Any, b: Any, largest: int, engine: str) -> dict[str, Any]:
-    """Return the fields of a spec for tiles of integers, or pairs, of these dtypes."""
+    """Return the fields of a spec for tiles of integers, or pairs, of these dtypes.
+
+    `largest`: the largest magnitude of those that are not floating-point numbers.
+    """
+    kinds = (x if is_floating(x) else working_dtype(x, largest) for x in (a, b))
     return {
         "exact": True,
-        "operand": (working_dtype(a, largest) if a.kind in "biuV" else a).str,
+        "operand": np.result_type(np.float32, *kinds).str,
         # CuPy blocks are converted when they are made.
         "stored": () if engine == "cuda" else tuple(map(_name_dtype, (a, b))),
     }

@@ -9,6 +9,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from ..errors import ArgumentError, PlanError, shown
 from ..kernels.family import Family, family_of, namespace
+from ..tiles.integers import part_dtype
 from ..typing import as_integer
 
 
@@ -166,10 +167,19 @@ def _as_numpy(x: Any, name: str) -> Any:
 
 
 class Header(NamedTuple):
-    """A shape and a dtype in the place of an array."""
+    """A shape and a dtype in the place of an array.
+
+    `largest`: the largest magnitude of its entries, where that is known.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    largest: int | None = None
+
+
+def outline(x: Any) -> Header:
+    """Return the header of a matrix, pairs by the dtype of their parts."""
+    return Header(x.shape, part_dtype(x.dtype), getattr(x, "largest", None))
 
 
 def read_shape(

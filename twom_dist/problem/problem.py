@@ -21,7 +21,6 @@ from ..moduli.accuracy import (
     choose_system,
     counted_system,
 )
-from ..tiles.integers import part_dtype
 from ..tiles.routine import Routine
 from ..tiles.spec import Spec
 from ..typing import Op, Uplo
@@ -30,19 +29,20 @@ from .choice import Choice, choose
 from .dtypes import result_dtype
 from .exact import Integers
 from .matrices import (
-    Header,
     as_array,
     as_matrix,
     check_out,
     common_family,
     is_dask,
     is_on_device,
+    outline,
 )
 from .pairs import as_pairs, header_of
 from .scalars import as_number, check_beta, check_scalars
 from .sizes import check_sizes
 from .target import Bound, Exact, Moduli
 from .vectors import check_diagonal
+from .whole import check_lazily, look_at
 
 OPS: tuple[Op, ...] = ("N", "T", "C")
 UPLOS: tuple[Uplo, ...] = ("full", "lower", "upper")
@@ -93,6 +93,13 @@ class Problem:
         """The residue system; None for the native product."""
         return None if self.spec.native else self.spec.system
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Largest magnitudes that A and B may have in an exact product."""
+        integers = Integers.of(self.a, self.b, self.choice)
+        assert integers is not None
+        return integers.find_magnitudes(self.spec.routine, self.spec.k)
+
     def with_engine(self, engine: str) -> Self:
         """Return the same problem for an engine."""
         # CuPy blocks are converted as they are made.
@@ -123,12 +130,22 @@ def of_arrays(
             x if x is None else header_of(x, y) for x, y in ((a, "A"), (b, "B"))
         )
         a, b = (x if x is None else as_pairs(x, y) for x, y in ((a, "A"), (b, "B")))
+    elif isinstance(terms.choice.target, Exact):
+        left, right = (
+            x if x is None else look_at(x, y) for x, y in ((a, "A"), (b, "B"))
+        )
     posed = of_headers(terms, left, right, c, family, diag)
     if posed.c is None and is_dask(c):
         # What beta = 0 leaves out decides all the same whether the result is lazy.
         posed = replace(posed, spec=replace(posed.spec, lazy=True))
-    if left is a and out is None:
+    if left is a and right is b and out is None:
         return posed
+    if posed.spec.exact and not terms.choice.pairs:
+        limits = posed.limits
+        a, b = (
+            x if x is None else check_lazily(x, y, limit)
+            for x, y, limit in zip((a, b), "AB", limits, strict=True)
+        )
     if out is not None:
         _check_out(out, (a, b, posed.c, diag), posed)
     return replace(posed, a=a, b=a if terms.routine.matrices == 1 else b, out=out)
@@ -160,10 +177,7 @@ def of_headers(
     """
     engine: str = terms.choice.engine
     engine = engine if family is None else engine_of(engine, family)
-    headers = (
-        None if x is None else Header(x.shape, part_dtype(x.dtype))
-        for x in (A, B, C, diag)
-    )
+    headers = (None if x is None else outline(x) for x in (A, B, C, diag))
     by_size = terms.choice.method == AUTO_METHOD
     found = (_pose_by_size if by_size else _look_up)(terms, engine, *headers)
     right = A if terms.routine.matrices == 1 else B

@@ -254,8 +254,8 @@ wide = np.ones((3, 3), np.int64)
 @cases(
     ("kind", "code", "call"),
     [
-        (ArgumentError, "exact-dtype", lambda: td.integers.syrk(a8 * 1.0)),
-        (ArgumentError, "exact-dtype", lambda: td.integers.syrk(a8 * 1j)),
+        (ArgumentError, "exact-dtype", lambda: td.integers.syrk(a8.astype("O"))),
+        (ArgumentError, "exact-dtype", lambda: td.integers.syrk(a8.astype("g"))),
         (ArgumentError, "pairs-dtype", lambda: td.integers.herk(p8 * 1.0, pairs=True)),
         (PlanError, "pairs-shape", lambda: td.integers.herk(a8, pairs=True)),
         (PlanError, "pairs", lambda: td.integers.herk(p8, pairs="yes")),

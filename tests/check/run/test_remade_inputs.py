@@ -98,6 +98,8 @@ def test_native_products_integers_and_twice_the_digits():
     np.testing.assert_allclose(close, a @ a.conj().T, rtol=1e-13)
     exact = computed(td.integers.gemm(made(i), made(i), op_b="T"))
     assert (exact == i.astype(int) @ i.T.astype(int)).all()
+    # Their blocks are looked at as they are made.
+    assert (computed(td.integers.syrk(made(i.astype(float)))) == exact).all()
     words = [computed(x) for x in td.twofold.her2k(made(a), made(a))]
     assert same_bits(np.array(words), np.array(td.twofold.her2k(a, a)))
 

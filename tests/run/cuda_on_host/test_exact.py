@@ -24,6 +24,19 @@ def test_tiles_are_narrower_than_results(cuda, dtype, pairs):
         assert same_bits(routine(*given, pairs=pairs), expected)
 
 
+def test_complex_numbers_that_are_integers(cuda):
+    pairs = random_integers((9, 8), "int16", True)
+    expected = td.integers.herk(pairs, pairs=True)
+    words = td.integers.matmul(pairs, pairs.swapaxes(0, 1), pairs=True)
+    for dtype in ("complex64", "complex128"):
+        a = (pairs @ np.array([1, 1j])).astype(dtype)
+        assert same_bits(td.integers.herk(a), expected)
+        assert (td.integers.matmul(a, a.T) == words).all()
+        x = da.from_array(a, chunks=(4, 5))
+        with dask.config.set(scheduler="sync"):
+            assert same_bits(td.integers.herk(x).compute(), expected)
+
+
 def test_dask(cuda):
     a = random_integers((9, 8), "int16", True)
     x = da.from_array(a, chunks=(4, 5, 2))

@@ -1,0 +1,192 @@
+"""Integers in floating-point arrays, complex ones as Gaussian integers."""
+
+from itertools import product
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.expect import raises
+from tests.support.integers import as_parts, random_integers
+from twom_dist.errors import AccuracyError, ArgumentError, PlanError
+from twom_dist.problem.whole import find_largest
+
+
+def as_complex(pairs, dtype="complex128"):
+    return (pairs[..., 0] + 1j * pairs[..., 1]).astype(dtype)
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """Pairs of 7 x 5 and of 5 x 6."""
+    shapes = (7, 5), (5, 6)
+    return [random_integers(shape, "int16", True, 1) for shape in shapes]
+
+
+def test_complex_numbers_have_the_bits_of_pairs(pairs):
+    expected = td.integers.gemm(*pairs, pairs=True)
+    square = td.integers.herk(pairs[0], pairs=True, uplo="lower")
+    both = td.integers.syr2k(pairs[0], pairs[0][::-1], pairs=True)
+    for dtype, lazily in product(("complex64", "complex128"), (False, True)):
+        a, b = (as_complex(x, dtype) for x in pairs)
+        if lazily:
+            a, b = da.from_array(a, chunks=3), da.from_array(b, chunks=4)
+        assert same_bits(np.asarray(td.integers.gemm(a, b)), expected)
+        assert same_bits(np.asarray(td.integers.herk(a, uplo="lower")), square)
+        assert same_bits(np.asarray(td.integers.syr2k(a, a[::-1])), both)
+        words = td.integers.matmul(a, b)
+        assert words.dtype == np.int64
+        assert (np.asarray(words) == as_parts(expected)).all()
+    slowly = td.integers.gemm(a.compute(), b.compute(), engine="reference")
+    assert same_bits(slowly, expected)
+
+
+def test_real_numbers_meet_integers_and_complex_ones(pairs):
+    a, b = (x[..., 0] for x in pairs)
+    exact = td.integers.gemm(a, b)
+    assert same_bits(td.integers.gemm(a.astype(float), b), exact)
+    assert same_bits(
+        td.integers.gemm(a, da.from_array(b.astype("f4"))).compute(), exact
+    )
+    assert (td.integers.matmul(a.astype("f4"), b) == exact).all()
+    z = as_complex(pairs[1])
+    mixed = a @ z
+    for x in (a, a.astype(float), da.from_array(a, chunks=4)):
+        assert (np.asarray(td.integers.gemm(x, z)) == mixed).all()
+        found = np.asarray(td.integers.matmul(x, z))
+        assert (found == as_parts(mixed)).all()
+
+
+def test_layouts_and_stacks(pairs):
+    a = as_complex(pairs[0])
+    expected = td.integers.herk(a)
+    stack = np.array([a, a[::-1]])
+    turned = [np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2], a.astype(">c16")]
+    for x in turned:
+        assert same_bits(td.integers.herk(x), expected)
+    found = td.integers.herk(stack)
+    assert same_bits(found[0], expected)
+    lazily = td.integers.herk(da.from_array(stack, chunks=(1, 4, 5)))
+    assert same_bits(lazily.compute(scheduler="sync"), found)
+    for shape in ((0, 3), (3, 0)):
+        empty = np.zeros(shape, complex)
+        assert (td.integers.herk(empty) == empty @ empty.T).all()
+        assert td.integers.matmul(empty, empty.T).shape == (shape[0], shape[0], 2)
+
+
+def test_the_largest_entries_decide_the_moduli():
+    a = np.ones((3, 8), complex)
+    found = [
+        td.explain(td.integers.herk, a * size).num_moduli for size in (1, 100, 2**20)
+    ]
+    assert found == [1, 3, 6]
+    # Of blocks yet to be read, and of shapes, only k and the 53 bits are known.
+    lazily = td.plan(td.integers.herk, da.from_array(a)).num_moduli
+    assert lazily == td.plan(td.integers.herk, a.shape).num_moduli == 7
+
+
+def test_extremes():
+    for k, bits in ((1, 52), (4, 50)):
+        side = 2 ** (bits // 2)
+        a = np.full((1, k), side * (1 - 1j))
+        for x in (a, da.from_array(a)):
+            assert td.integers.herk(x)[0, 0] == 2 * k * side**2
+        with raises(AccuracyError, "exact-range"):
+            td.integers.herk(a + 1)
+        with raises(AccuracyError, "exact-range"):
+            td.integers.herk(da.from_array(a + 1)).compute(scheduler="sync")
+    far, near = np.array([[2.0**53 - 1]]), np.array([[1.0]])
+    assert td.integers.gemm(far, -near)[0, 0] == 1 - 2.0**53
+    # What is known of one side leaves the other one more.
+    lazily = td.integers.gemm(da.from_array(far), near)
+    assert lazily.compute(scheduler="sync")[0, 0] == 2.0**53 - 1
+    top = td.integers.matmul(far, far, dtype=object)
+    assert top[0, 0] == (2**53 - 1) ** 2
+
+
+def bad(value, dtype=complex, shape=(4, 3), place=(2, 1)):
+    x = np.zeros(shape, dtype)
+    x[place] = value
+    return x
+
+
+CALLS = (
+    td.integers.herk,
+    lambda x: td.integers.her2k(np.ones(x.shape), x),
+    lambda x: td.integers.matmul(x, np.ones((x.shape[1], 2))),
+)
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "value", [0.5, 3 + 0.5j, np.nan, 1j * np.inf, 2.0**53 + 2, 1e300]
+)
+def test_the_first_entry_that_is_not_an_integer_is_named(call, value):
+    x = bad(value)
+    x[3, 2] = 0.25
+    with raises(PlanError, "not-integer") as caught:
+        call(x)
+    assert "[2, 1] has the part" in caught.value.problem
+    lazily = call(da.from_array(x, chunks=(2, 3)))
+    with raises(PlanError, "not-integer") as caught:
+        lazily.compute(scheduler="sync")
+    assert "[0, 1] in block (1, 0)" in caught.value.problem
+
+
+def test_strips_and_origins():
+    x = np.ones((300, 301), complex)
+    assert find_largest(x, "A", 1) == 1
+    x[250, 300] = 0.5j
+    for given in (x, x.reshape(3, 100, 301), np.asfortranarray(x)):
+        with raises(PlanError, "not-integer") as caught:
+            find_largest(given, "A", 1, origin=(1000, 2000))
+        row = "1250" if given.ndim == 2 else "2, 1050"
+        assert f"A[{row}, 2300]" in caught.value.problem
+    single = bad(2**24 + 2, "f4")
+    with raises(PlanError, "not-integer"):
+        td.integers.herk(single)
+
+
+def test_files_are_looked_at_as_they_are_read(tmp_path):
+    a = np.random.default_rng(1).integers(-9, 9, (6, 8)) * (1 + 2j)
+    output = tmp_path / "C.npy"
+    np.save(tmp_path / "A.npy", a)
+    given = {"chunks": 4, "overwrite": True}
+    td.update_files(td.integers.herk, tmp_path / "A.npy", output, **given)
+    assert same_bits(np.load(output), td.integers.herk(a))
+    a[5, 6] += 0.5
+    np.save(tmp_path / "A.npy", a)
+    with raises(PlanError, "not-integer") as caught:
+        td.update_files(td.integers.herk, tmp_path / "A.npy", output, **given)
+    assert "A.npy[5, 6]" in caught.value.problem
+
+
+@cases(
+    ("kind", "code", "call"),
+    [
+        (
+            ArgumentError,
+            "pairs-dtype",
+            lambda: td.integers.matmul(bad(1), bad(1), pairs=True),
+        ),
+        (
+            PlanError,
+            "graph",
+            lambda: td.Product((3, 3), routine=td.integers.herk, graph=True),
+        ),
+    ],
+)
+def test_refusals(kind, code, call):
+    with raises(kind, code):
+        call()
+
+
+def test_products_of_one_shape():
+    a = bad(3 + 4j)
+    herk = td.Product(a.shape, routine=td.integers.herk)
+    assert same_bits(herk(a), td.integers.herk(a))
+    with raises(PlanError, "not-integer"):
+        herk(a / 2)

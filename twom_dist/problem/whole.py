@@ -1,0 +1,134 @@
+"""Integers in floating-point arrays: complex128 that holds Gaussian ones, for example.
+
+Every part is looked at before anything is multiplied: of arrays in memory at once, of
+dask arrays where a block is read.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import AccuracyError, PlanError, portable_errors
+from ..kernels.family import family_of, namespace
+from .matrices import Header, is_dask
+
+# Entries whose copies stay in a cache, and those that keep a GPU busy.
+_AT_ONCE = {"numpy": 1 << 15, "cupy": 1 << 24}
+
+
+def is_floating(dtype: Any) -> bool:
+    """Tell a dtype of real or complex numbers up to double precision."""
+    return np.dtype(dtype).char in "efdFD"
+
+
+def largest_whole(dtype: Any) -> int:
+    """Return the magnitude up to which a floating-point dtype holds all integers."""
+    return 1 << int(np.finfo(dtype).nmant) + 1
+
+
+def look_at(x: Any, name: str) -> Any:
+    """Return the header of integers in floating point; x if it is anything else.
+
+    It tells the largest magnitude of an array in memory, which is looked at.
+    """
+    if not is_floating(x.dtype):
+        return x
+    largest = None if is_dask(x) else find_largest(x, name, largest_whole(x.dtype))
+    return Header(x.shape, x.dtype, largest)
+
+
+def find_largest(
+    x: Any,
+    name: str,
+    limit: int,
+    *,
+    block: Any = None,
+    origin: tuple[int, int] = (0, 0),
+) -> int:
+    """Return the largest magnitude of all parts; refuse all but integers.
+
+    Parameters
+    ----------
+    x : (..., rows, columns) array in memory
+    name : str
+        How errors call the matrix.
+    limit : int
+        The largest magnitude that is taken.
+    block : tuple of int, optional
+        The place of x among the blocks of the matrix, if its origin is not known.
+    origin : (int, int)
+        The row and the column of the matrix where x begins.
+
+    Raises
+    ------
+    PlanError
+        With the first entry that is not an integer, NaN and infinities among them, or
+        that is one of many integers which the dtype does not tell apart.
+    AccuracyError
+        With the first entry above the limit.
+    """
+    xp, found = namespace(x), 0
+    if not x.size:
+        return found
+    rows = x.reshape(-1, x.shape[-1])
+    step = max(1, _AT_ONCE[family_of(x)] // x.shape[-1])
+    for start in range(0, len(rows), step):
+        parts = _as_parts(rows[start : start + step])
+        largest = xp.abs(parts).max()
+        # Comparisons with NaN are false.
+        if not (largest <= limit and (xp.rint(parts) == parts).all()):
+            index, part = _find_first(x, parts, start, limit, origin)
+            where = f"{name}[{index}]" + (f" in block {block}" if block else "")
+            raise _refusal(f"{where} has the part {part!r}", part, x.dtype, limit)
+        found = max(found, int(largest))
+    return found
+
+
+def _as_parts(rows: Any) -> Any:
+    """View rows of numbers as rows of their parts, copied unless they are dense."""
+    if rows.dtype.kind != "c":
+        return rows
+    return namespace(rows).ascontiguousarray(rows).view(rows.real.dtype)
+
+
+def _find_first(
+    x: Any, parts: Any, start: int, limit: int, origin: tuple[int, int]
+) -> tuple[str, float]:
+    """Find the first part that is not taken: the index of its entry, and its value."""
+    xp = namespace(parts)
+    taken = (xp.abs(parts) <= limit) & (xp.rint(parts) == parts)
+    row, column = divmod(int(taken.argmin()), parts.shape[-1])
+    place = [*map(int, np.unravel_index(start + row, x.shape[:-1]))]
+    place[-1] += origin[0]
+    place.append(origin[1] + column // (parts.shape[-1] // x.shape[-1]))
+    return ", ".join(map(str, place)), parts[row, column].item()
+
+
+def _refusal(text: str, part: float, dtype: Any, limit: int) -> PlanError:
+    """Return the error of a part that is not taken."""
+    exact = largest_whole(dtype)
+    if abs(part) > exact:
+        bits = exact.bit_length() - 1
+        problem = f"{text}, and {dtype} does not hold all integers beyond 2^{bits}"
+        remedy = "Give integers of int64, or Python's, or call td.gemm"
+    elif part == np.rint(part):
+        problem = f"{text}, and sums of products may exceed 2^53 beyond {limit}"
+        return AccuracyError(problem, "Call td.integers.matmul", "exact-range")
+    else:
+        problem = f"{text}, which is not an integer"
+        remedy = "Round the matrix first, or call td.gemm"
+    return PlanError(problem, remedy, "not-integer")
+
+
+def check_lazily(x: Any, name: str, limit: int) -> Any:
+    """Return a dask array whose blocks are looked at when they are read."""
+    if not (is_dask(x) and is_floating(x.dtype)):
+        return x
+    given = {"dtype": x.dtype, "meta": x._meta, "token": "twom-integers"}
+    return x.map_blocks(_check_block, name, limit, **given)
+
+
+def _check_block(x: Any, name: str, limit: int, block_id: Any = None) -> Any:
+    with portable_errors():
+        find_largest(x, name, limit, block=block_id)
+    return x
