@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from .dot import vecdot
 from .forward import forward
 from .functions import matmul, tensordot
-from .vectors import vecdot
 
 __all__ = ["matmul", "tensordot", "vecdot"]
 

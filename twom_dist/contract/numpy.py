@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from . import linalg as linalg
+from .dot import dot, vecdot
 from .forward import forward
 from .functions import einsum, matmul, tensordot
-from .vectors import dot, vecdot
 
 __all__ = ["dot", "einsum", "matmul", "tensordot", "vecdot"]
 

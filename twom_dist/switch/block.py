@@ -11,7 +11,7 @@ from ..errors import TwomError
 from ..moduli.accuracy import NATIVE_METHOD
 from ..problem.choice import Choice
 from ..typing import Accuracy, EngineName, Method, as_flag
-from .asked import Read, check_operands
+from .calls import Read, check_operands
 from .places import replaced
 from .tally import Tally
 

@@ -7,7 +7,7 @@ from functools import partial, wraps
 from threading import RLock
 from typing import Any, NamedTuple
 
-from .asked import EXPRESSIONS, METHODS, READERS, Read
+from .calls import EXPRESSIONS, METHODS, READERS, Read
 
 # Answers a call: given its reader, the original function and the arguments.
 Answer = Callable[..., Any]

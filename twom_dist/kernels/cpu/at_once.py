@@ -42,7 +42,7 @@ def multiply_at_once(
     else:
         exponents = [choose_exponents(*own, rule) for own in known]
     rows, columns = exponents[0], exponents[-1]
-    given = zip(sides, exponents, conjugate, shifts or (None, None), strict=False)
+    given = zip(sides, (rows, columns), conjugate, shifts or (None, None), strict=False)
     triangle: Uplo = "full"
     if uplo is not None:
         triangle = "upper" if uplo == "upper" else "lower"
