@@ -145,7 +145,9 @@ def pool(bench: Bench) -> None:
         with td.local_cluster(n_workers=1, gpus=True, **options) as client:
             found = by_dask(bench, client, "gemm", {"num_moduli": 16})
         rate = bench.rate("gemm", 24_576, found)
-        bench.add("pool", device_memory_limit=limit or "default", tflops=rate)
+        bench.add(
+            "pool", device_memory_limit="none" if limit == 0 else "default", tflops=rate
+        )
 
 
 def transport(bench: Bench) -> None:
