@@ -35,7 +35,7 @@ PYTEST = OPENBLAS_NUM_THREADS=1 CUPY_CACHE_DIR="$(CURDIR)/$(VENV)/cupy" \
 # What `make lowest` tests; tools of tests are there as they are today.
 LOWEST := .venv-lowest
 UV = $(LOWEST)/bin/uv
-BOUNDED = $(addprefix --extra ,cloud einsum jobqueue xarray)
+BOUNDED = $(addprefix --extra ,cloud einsum jobqueue onnx xarray)
 # Tests start Python some hundred times: nothing is compiled twice.
 unexport PYTHONDONTWRITEBYTECODE
 # Those for every machine: two ask for a GPU, one for 24 GiB of disk and 15 minutes.

@@ -30,7 +30,7 @@ from .nvml import Gpus, find_gpus
 
 # If releases of these differ, processes cannot read each other's messages or tasks.
 _MUST_AGREE = ("python", "dask", "distributed", "twom_dist")
-_PACKAGES = ("twom_dist", "numpy", "dask", "zarr", "numba", "onnxruntime")
+_PACKAGES = ("twom_dist", "numpy", "dask", "zarr", "numba")
 # (m, n, k): on hardware whose int8 products saturate, many sums of this length do.
 _SHAPE = (24, 40, 257)
 
@@ -148,7 +148,8 @@ def run(name: str, check: Callable[..., Any], *of: Any) -> Iterator[Finding]:
 
 def name_versions() -> Iterator[Finding]:
     """Name the packages, their releases and the kernel that computes products."""
-    from ..kernels.cpu.multiply import name_kernel  # loads Numba
+    from ..kernels.cpu import int8_gemm  # loads Numba
+    from ..kernels.cpu.multiply import name_kernel
     from ..kernels.cpu.units import has_vnni
 
     releases = [f"{name} {import_module(name).__version__}" for name in _PACKAGES]
@@ -157,7 +158,12 @@ def name_versions() -> Iterator[Finding]:
     if not has_vnni():
         kernel += " (no VNNI: products of doubles are slower than NumPy's)"
     int8 = f"int8 products by {kernel} on {cores}"
-    yield Finding("installation", "ok", ", ".join([*releases, python, int8]))
+    advice = ""
+    if int8_gemm.multiplies_bytes() and not int8_gemm.has_onnx_runtime():
+        what = "looks at the data" if has_vnni() else "products"
+        advice = f"Run pip install onnxruntime for faster {what}"
+    found = ", ".join([*releases, python, int8])
+    yield Finding("installation", "ok", found, advice)
 
 
 def check_engine(name: EngineName, xp: Any = np) -> Iterator[Finding]:

@@ -185,3 +185,19 @@ def test_two_addresses_of_a_scheduler_are_refused(call):
     """Not reported: the mistake is in the command, and nothing was examined."""
     flags = ("--scheduler", "tcp://127.0.0.1:9", "--scheduler-file", "none")
     call.assert_refuses("doctor", *flags, why="workers-of-scheduler")
+
+
+def test_what_would_multiply_faster_is_named(monkeypatch):
+    from twom_dist.kernels.cpu import int8_gemm, units
+
+    for has_bytes, has_vnni, installed, advice in (
+        (False, False, False, ""),
+        (True, True, True, ""),
+        (True, True, False, "Run pip install onnxruntime for faster looks at the data"),
+        (True, False, False, "Run pip install onnxruntime for faster products"),
+    ):
+        monkeypatch.setattr(units, "has_vnni", lambda x=has_vnni: x)
+        monkeypatch.setattr(int8_gemm, "multiplies_bytes", lambda x=has_bytes: x)
+        monkeypatch.setattr(int8_gemm, "has_onnx_runtime", lambda x=installed: x)
+        (finding,) = diagnosis.name_versions()
+        assert (finding.status, finding.advice) == ("ok", advice)

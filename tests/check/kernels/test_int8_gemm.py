@@ -1,16 +1,23 @@
-"""The int8 product: exact on this machine, or replaced by one that is."""
+"""The GEMM of a library: exact on this machine, or replaced by one that is."""
 
+import threading
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import twom_dist
+from tests.support.bits import same_bits
 from tests.support.cases import cases
 from tests.support.expect import raises
+from tests.support.strategies import random_matrix
 from twom_dist.errors import KernelError
-from twom_dist.kernels.cpu import int8_gemm
+from twom_dist.kernels.cpu import blas, blocks, int8_gemm, magnitudes, multiply
+from twom_dist.kernels.cpu.int8_gemm import FLOAT32, U8S8
+
+HAS_ONNX = int8_gemm.has_onnx_runtime()
+GEMMS = [FLOAT32] + [U8S8] * (HAS_ONNX and int8_gemm.multiplies_bytes())
 
 
 def as_int64(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -25,53 +32,127 @@ def saturating(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         out += np.clip(pair, -(2**15), 2**15 - 1).astype(np.int32)
 
 
-@cases("name", int8_gemm.KERNELS)
-@cases("shape", [(1, 1, 1), (1, 67, 3), (37, 1, 1031), (3, 5, 2**16), (65, 33, 513)])
-def test_int8_products_are_exact(name, shape):
-    gemm = getattr(int8_gemm, f"multiply_{name}")
-    if name == "u8s8" and not int8_gemm.is_exact(gemm):
-        # x86 without VNNI: the engine finds out by the same check.
-        assert int8_gemm.select_kernel() != name
-        return
-    m, n, k = shape
-    rng = np.random.default_rng(k)
-    a = rng.integers(0, 256, (m, k), np.uint8)
-    b = rng.integers(-128, 128, (k, n), np.int8)
-    for left, right in ((a, b), (np.full_like(a, 255), np.full_like(b, -128))):
-        out = np.full((m, n), 12345, np.int32)
-        gemm(left, right, out)
-        assert (out == as_int64(left, right)).all()
-
-
-def test_the_check_finds_a_product_that_saturates():
-    assert int8_gemm.is_exact(int8_gemm.multiply_u8u8)
-    assert int8_gemm.is_exact(int8_gemm.multiply_float32)
-    assert not int8_gemm.is_exact(saturating)
-
-
-@pytest.mark.parametrize("broken", range(4))
-def test_kernels_fall_back_in_order(monkeypatch, broken):
-    choose = int8_gemm.select_kernel.__wrapped__
-    kernels: dict[str, Any] = dict.fromkeys(int8_gemm.KERNELS, as_exact)
-    kernels |= dict.fromkeys(int8_gemm.KERNELS[:broken], saturating)
-    monkeypatch.setattr(int8_gemm, "_KERNELS", kernels)
-    if broken < len(int8_gemm.KERNELS):
-        assert choose() == ("u8s8", "u8u8", "float32")[broken]
-        return
-    with raises(KernelError, "no-exact-product"):
-        choose()
-
-
 def as_exact(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     out[...] = as_int64(a, b)
 
 
-@pytest.mark.parametrize("name", ["u8s8", "u8u8"])
-def test_models_are_what_onnx_builds(name):
+SATURATING, EXACT = replace(U8S8, multiply=saturating), replace(U8S8, multiply=as_exact)
+
+
+@cases("gemm", GEMMS)
+@cases("shape", [(1, 1, 1), (1, 67, 3), (37, 1, 1031), (3, 5, 2**16), (65, 33, 513)])
+def test_products_are_exact(gemm, shape):
+    m, n, k = shape
+    k = min(k, gemm.longest)
+    rng = np.random.default_rng(k)
+    low, high = (0, 255) if gemm.unsigned else (-128, 127)
+    a = rng.integers(low, high + 1, (m, k)).astype(gemm.left)
+    b = rng.integers(-128, 128, (k, n)).astype(gemm.right)
+    top = high if gemm.unsigned else low
+    for left, right in ((a, b), (np.full_like(a, top), np.full_like(b, -128))):
+        out = np.full((m, n), 12345, gemm.sums)
+        gemm.multiply(left, right, out)
+        assert (out == as_int64(left, right)).all()
+
+
+@pytest.mark.parametrize("gemm", [FLOAT32, EXACT, SATURATING])
+def test_bytes_below_128(monkeypatch, gemm):
+    monkeypatch.setattr(int8_gemm, "get_gemm", lambda: gemm)
+    for m, n, k in ((1, 1, 1), (5, 7, 2100)):
+        a, b = np.full((m, k), 127, np.uint8), np.full((k, n), 127, np.uint8)
+        a[0], out = 126, np.full((m, n), 5, np.int32)
+        int8_gemm.multiply_small(a, b, out)
+        assert (out == as_int64(a, b)).all()
+
+
+@pytest.mark.skipif(not HAS_ONNX, reason="needs ONNX Runtime")
+def test_onnx_runtime_multiplies_batches():
+    """Small numbers, whose products saturate nowhere."""
+    rng = np.random.default_rng(1)
+    a = rng.integers(0, 128, (3, 9, 40)).astype(np.uint8)
+    b = rng.integers(-127, 128, (3, 40, 11)).astype(np.int8)
+    out = np.full((3, 9, 11), 5, np.int32)
+    U8S8.multiply(a, b, out)
+    assert (out == as_int64(a, b)).all()
+
+
+def test_the_check_finds_a_product_that_saturates():
+    assert int8_gemm.is_exact(FLOAT32)
+    assert int8_gemm.is_exact(EXACT)
+    assert not int8_gemm.is_exact(SATURATING)
+
+
+@cases(
+    ("installed", "has_bytes", "u8s8", "float32", "taken"),
+    [
+        (True, True, EXACT, FLOAT32, EXACT),
+        (True, True, SATURATING, FLOAT32, FLOAT32),
+        (False, True, None, FLOAT32, FLOAT32),
+        (True, False, None, FLOAT32, FLOAT32),
+        (True, True, EXACT, SATURATING, EXACT),
+        (False, True, None, SATURATING, None),
+    ],
+)
+def test_the_first_that_is_exact_is_taken(installed, has_bytes, u8s8, float32, taken):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(int8_gemm, "has_onnx_runtime", lambda: installed)
+        patch.setattr(int8_gemm, "multiplies_bytes", lambda: has_bytes)
+        patch.setattr(int8_gemm, "U8S8", u8s8)
+        patch.setattr(int8_gemm, "FLOAT32", float32)
+        choose = int8_gemm.get_gemm.__wrapped__
+        if taken is not None:
+            assert choose() is taken
+            return
+        with raises(KernelError, "no-exact-product"):
+            choose()
+
+
+def test_whole_products_have_the_same_bits(monkeypatch):
+    for module in (multiply, blocks, magnitudes, int8_gemm):
+        if hasattr(module, "has_vnni"):
+            monkeypatch.setattr(module, "has_vnni", lambda: False)
+    monkeypatch.setattr(blocks, "SMALLEST_GEMM", 0)
+    a, b = random_matrix(40, 1100, seed=1), random_matrix(1100, 30, seed=2)
+    found = []
+    for gemm in (FLOAT32, EXACT):
+        for module in (blocks, magnitudes, int8_gemm):
+            monkeypatch.setattr(module, "get_gemm", lambda gemm=gemm: gemm)
+        found.append(twom_dist.gemm(a, b))
+    assert same_bits(*found)
+
+
+def count_threads() -> list[int]:
+    return [x["num_threads"] for x in blas._controller().info()]
+
+
+def test_blas_has_its_threads_again_when_the_first_product_ends():
+    before, entered, leave = count_threads(), threading.Event(), threading.Event()
+
+    def stay():
+        with blas.single_threaded():
+            entered.set()
+            leave.wait(60)
+
+    beside = threading.Thread(target=stay)
+    with blas.single_threaded():
+        assert set(count_threads()) <= {1}
+        beside.start()
+        entered.wait(60)
+        assert set(count_threads()) <= {1}
+    assert count_threads() == before
+    leave.set()
+    beside.join()
+    assert count_threads() == before
+    beside = threading.Thread(target=stay)
+    beside.start()
+    beside.join()
+    assert count_threads() == before
+
+
+def test_the_model_is_what_onnx_builds():
     onnx = pytest.importorskip("onnx")
     helper, types = onnx.helper, onnx.TensorProto
-    right = types.INT8 if name == "u8s8" else types.UINT8
-    pairs = (("A", types.UINT8), ("B", right), ("C", types.INT32))
+    pairs = (("A", types.UINT8), ("B", types.INT8), ("C", types.INT32))
     a, b, c = (helper.make_tensor_value_info(n, t, None) for n, t in pairs)
     node = helper.make_node("MatMulInteger", ["A", "B"], ["C"])
     model = helper.make_model(
@@ -81,5 +162,5 @@ def test_models_are_what_onnx_builds(name):
         opset_imports=[helper.make_opsetid("", 10)],
     )
     folder = Path(twom_dist.__file__).parent / "kernels" / "cpu"
-    file = folder / f"matmul_{name}.onnx"
+    file = folder / "matmul_u8s8.onnx"
     assert file.read_bytes() == model.SerializeToString()

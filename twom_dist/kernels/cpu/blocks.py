@@ -10,7 +10,7 @@ from ...moduli import ResidueSystem
 from ...typing import Array
 from .compiled import inner, kernel
 from .encoded import DEPTH, GROUP, CpuEncoded
-from .int8_gemm import get_gemm
+from .int8_gemm import BYTES, Gemm, get_gemm
 from .layout import read_only
 from .requantise import multiplier, requantise, requantise_add
 from .threads import ranges, run_each, scratch
@@ -23,7 +23,7 @@ _BATCH = BLOCK**2 // 8
 
 @inner
 def _unpack_rows(plane, p, out):  # type: ignore[no-untyped-def]
-    """out[row, l] = residues in [0, p) of plane[groups, words, 16, 4]."""
+    """out[row, l] = plane[groups, words, 16, 4], or p more where that is negative."""
     for g in range(plane.shape[0]):
         for w in range(plane.shape[1]):
             for r in range(GROUP):
@@ -43,16 +43,18 @@ def _unpack_columns(plane, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _unpack(x, y, jobs, matrix, row, column, first, a, b):  # type: ignore[no-untyped-def]
+def _unpack(x, y, jobs, unsigned, matrix, row, column, first, a, b):  # type: ignore[no-untyped-def]
     """Unpack the blocks of both sides that jobs multiply, from word `first` on.
 
     x, y (planes, matrices, groups, words, 16, 4); row, column: groups that begin them.
+    `unsigned`: whether residues of the left side are from 0 on, not symmetric.
     """
     last = first + a.shape[2] // DEPTH
     for i in range(len(jobs)):
         left, right, _, p, _ = jobs[i]
         rows, columns = a.shape[1] // GROUP, b.shape[2] // GROUP
-        _unpack_rows(x[left, matrix, row : row + rows, first:last], p, a[i])
+        shift = p if unsigned else 0
+        _unpack_rows(x[left, matrix, row : row + rows, first:last], shift, a[i])
         _unpack_columns(y[right, matrix, column : column + columns, first:last], b[i])
 
 
@@ -67,6 +69,9 @@ def multiply_rows(a, b, sums):  # type: ignore[no-untyped-def]
                 x, source = np.int32(a[batch, i, k]), b[batch, k]
                 for j in range(target.size):
                     target[j] += x * np.int32(source[j])
+
+
+_LOOPS = Gemm("loops", *BYTES, LARGEST_K, multiply_rows)
 
 
 @kernel
@@ -114,39 +119,39 @@ def multiply_blocks(
         t.planes.reshape(len(t.planes), count, -1, *t.planes.shape[2:])
         for t in (left, right)
     )
-    # A call of the library costs as much as a product of 90 rows and columns.
+    # A call of a library costs as much as a product of some 90 rows and columns.
     sides, length = (min(BLOCK, m), min(BLOCK, columns)), min(LARGEST_K, words * DEPTH)
     batch = max(1, _BATCH // (prod(sides) + sum(sides) * length // 4))
+    most = min(batch, len(jobs)) * (sides[0] + GROUP) * sides[1] * length
 
     def block(piece: tuple[int, int, int, int, int]) -> None:
         matrix, lo, hi, row, column = piece
         own = jobs[lo:hi]
         height, width = min(BLOCK, m - row), min(BLOCK, columns - column)
         rows = -(-height // GROUP) * GROUP
-        sums = scratch((len(own), rows, width), np.dtype(np.int32))
+        small = len(own) * rows * width * length <= SMALLEST_GEMM
+        gemm = _LOOPS if small else get_gemm()
+        sums = scratch((len(own), rows, width), gemm.sums)
         old, add = (residues, False) if before is None else (before, True)
-        for first in range(0, words, LARGEST_K // DEPTH):
-            length = min(LARGEST_K, (words - first) * DEPTH)
-            a = np.empty((len(own), rows, length), np.uint8)
-            b = np.empty((len(own), length, width), np.int8)
+        for first in range(0, words, gemm.longest // DEPTH):
+            depth = min(gemm.longest, (words - first) * DEPTH)
+            a = np.empty((len(own), rows, depth), gemm.left)
+            b = np.empty((len(own), depth, width), gemm.right)
             where = matrix, row // GROUP, column // GROUP, first
-            _unpack(x, y, own, *where, a, b)
-            gemm = get_gemm() if sums.size * length > SMALLEST_GEMM else multiply_rows
-            gemm(a, b, sums)
+            _unpack(x, y, own, gemm.unsigned, *where, a, b)
+            gemm.multiply(a, b, sums)
             place = residues, matrix, height, row, column
             _reduce(sums, own, read_only(old), add, *place)
             old, add = residues, True
 
     each = m * columns * words * DEPTH // 10
-    run_each(
-        block,
-        [
-            (matrix, first, min(first + batch, hi), row, column)
-            for matrix in range(count)
-            for column in range(0, columns, BLOCK)
-            for row in range(0, m, BLOCK)
-            for lo, hi in ranges(len(jobs), each=each)
-            for first in range(lo, hi, batch)
-        ],
-        count * len(jobs) * each,
-    )
+    pieces = [
+        (matrix, first, min(first + batch, hi), row, column)
+        for matrix in range(count)
+        for column in range(0, columns, BLOCK)
+        for row in range(0, m, BLOCK)
+        for lo, hi in ranges(len(jobs), each=each)
+        for first in range(lo, hi, batch)
+    ]
+    with (_LOOPS if most <= SMALLEST_GEMM else get_gemm()).own_threads():
+        run_each(block, pieces, count * len(jobs) * each)

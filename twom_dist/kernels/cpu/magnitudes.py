@@ -9,7 +9,7 @@ from ...moduli import NONFINITE_ROW, ZERO_ROW
 from ...typing import Array
 from . import entries, norms
 from .compiled import inner, kernel
-from .int8_gemm import get_small_gemm
+from .int8_gemm import get_gemm, multiply_small
 from .layout import as_parts, flat_parts, listed, read_only, straighten, tall
 from .threads import ranges, run_each
 from .tuning import LARGEST_K
@@ -121,11 +121,11 @@ def multiply_digits(x: Array, y: Array, digits: int) -> Array:
 
 def _multiply(a: Array, b: Array) -> Array:
     sums = np.empty((len(a), b.shape[1]), np.int32)
-    gemm, signed = get_small_gemm(), b.view(np.int8)
-    run_each(
-        lambda r: gemm(a[slice(*r)], signed, sums[slice(*r)]),
-        ranges(len(a), smallest=64, each=b.size // 100),
-    )
+    with get_gemm().own_threads():
+        run_each(
+            lambda r: multiply_small(a[slice(*r)], b, sums[slice(*r)]),
+            ranges(len(a), smallest=64, each=b.size // 100),
+        )
     return sums
 
 

@@ -10,7 +10,7 @@ from ..winograd import choose_levels
 from .amx import CONFIGURATION
 from .blocks import multiply_blocks
 from .encoded import DEPTH, GROUP, CpuEncoded, as_groups
-from .int8_gemm import select_kernel
+from .int8_gemm import get_gemm
 from .packed import multiply_packed
 from .quarters import multiply_in_quarters
 from .threads import available_cores, num_threads
@@ -24,7 +24,7 @@ def name_kernel() -> str:
     """Name what multiplies int8 here."""
     if select_tiles() is not None:
         return "amx-int8"
-    return _NAMES.get(count_lanes()) or select_kernel()
+    return _NAMES.get(count_lanes()) or get_gemm().name
 
 
 def explain_no_amx() -> str:

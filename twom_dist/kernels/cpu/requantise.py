@@ -1,4 +1,4 @@
-"""Requantise: int32 sums of an int8 product -> symmetric int8 residues."""
+"""Requantise: sums of an int8 product, int32 or float32 -> symmetric int8 residues."""
 
 import numpy as np
 
@@ -23,20 +23,21 @@ def requantise(sums, p, m, residues, row, column):  # type: ignore[no-untyped-de
         # A slice of a row keeps Numba's knowledge that it is contiguous.
         target = residues[row + i, column : column + source.size]
         for j in range(source.size):
-            v = np.int64(source[j])
+            v = np.int64(np.int32(source[j]))
             target[j] = np.int8(v - ((v * m + (1 << (SHIFT - 1))) >> SHIFT) * p)
 
 
 @kernel
 def requantise_add(sums, old, p, m, residues, row, column):  # type: ignore[no-untyped-def]
     """Add sums[m, n] and old residues, which may be `residues` itself, modulo p."""
+    line = np.empty(sums.shape[1], np.int32)
     for i in range(sums.shape[0]):
         source = sums[i]
         target = residues[row + i, column : column + source.size]
         before = old[row + i, column : column + source.size]
         # First, since LLVM knows that these do not overlap; |sum| < 2^31 - 128.
         for j in range(source.size):
-            source[j] += before[j]
+            line[j] = np.int32(source[j]) + before[j]
         for j in range(source.size):
-            v = np.int64(source[j])
+            v = np.int64(line[j])
             target[j] = np.int8(v - ((v * m + (1 << (SHIFT - 1))) >> SHIFT) * p)

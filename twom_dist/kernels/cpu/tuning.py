@@ -12,7 +12,6 @@ LARGEST_K = 1 << 16
 # Multiplications from which calling a library pays: each of 32 products of 16, 24, 32
 # and 64 rows and columns took 1.9, 3.4, 4.8 and 22 us, and 2.4, 3.1, 3.8 and 10 by one
 # call of ONNX Runtime's u8 x u8 (AMD EPYC without VNNI, one thread, beside other work).
-# Where all are small, a process need not load it either, which takes 0.6 s.
 SMALLEST_GEMM = 1 << 19
 
 # Bytes of a plane of the left operand that stay in L2 while the right one passes by,
