@@ -115,4 +115,10 @@ if not TYPE_CHECKING:
     # What autoray asks of a backend.
     from .contract.backend import __getattr__ as __getattr__
 
+
+def __dir__() -> list[str]:
+    """List the public names, without the packages that they come from."""
+    return sorted(__all__)
+
+
 _load_defaults()

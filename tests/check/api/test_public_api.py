@@ -228,3 +228,7 @@ def test_spaces_are_imported_as_modules():
     spaces = twom_dist.integers, twom_dist.twofold, twom_dist.xarray
     found = spaces[0].gemm, spaces[1].herk, spaces[2].gemm
     assert (exactly, twofold, labelled) == found
+
+
+def test_completion_shows_public_names_alone():
+    assert dir(twom_dist) == sorted(twom_dist.__all__)
