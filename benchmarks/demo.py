@@ -63,7 +63,6 @@ def main(a: str | None, b: str | None, size: int | None, n_workers: int | None) 
             )
         A, B = open_matrix(a), open_matrix(b)
         td.plan(td.gemm, A.shape, B.shape)  # refuses shapes that do not fit
-        click.echo("Preparing kernels (compiled once, for up to a minute) ...")
         # Otherwise each worker would compile the kernels.
         td.gemm(*(np.ones((2, 2), x.dtype) for x in (A, B)))
         FOLDER.mkdir(exist_ok=True)

@@ -1,5 +1,6 @@
 """The chip that multiplies, as far as its speed is concerned."""
 
+import os
 import platform
 from functools import cache
 from typing import NamedTuple
@@ -22,7 +23,7 @@ class Chip(NamedTuple):
     capability : int
         Of a GPU, 89 for 8.9; 0 of a CPU.
     vnni : bool
-        Whether a CPU has AVX512-VNNI.
+        Whether a CPU has AVX512-VNNI, and Numba compiles for it.
     """
 
     name: str
@@ -53,10 +54,14 @@ def _cpu() -> Chip:
     numbers = [f"{x} {told[y]}" for x, y in _NUMBERS if y in told]
     kind = f" ({' '.join(numbers)})" if numbers else ""
     has_vnni = {"avx512_vnni", "avx512bw"} <= set(told.get("flags", "").split())
+    # Numba is not loaded to choose a method, and compiles for another CPU if told to.
+    other = any(os.environ.get(x) for x in _OTHER) or os.environ.get(_AVX) == "0"
+    has_vnni = has_vnni and not other
     cores = f"{CPU_COUNT} core{'s' * (CPU_COUNT > 1)}"
     return Chip(f"{name}{kind}, {cores}", vnni=has_vnni)
 
 
+_OTHER, _AVX = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), "NUMBA_ENABLE_AVX"
 _NUMBERS = (("family", "cpu family"), ("model", "model"))
 
 

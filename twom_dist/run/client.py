@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from dask.system import CPU_COUNT
 
-from ..config import choice_setting, flag_setting
+from ..config import choice_setting, flag_setting, size_setting
 from ..crossover.chips import NOT_SEEN, Chip, chip_of
 from ..errors import ArgumentError
 from ..kernels.family import family_of
@@ -22,9 +23,10 @@ from ..problem.call import Terms
 from ..problem.matrices import is_dask
 from .devices import budget_for_products
 
-# For a scheduler to answer while an asynchronous client waits, and for workers to name
-# their chips.
+# For a scheduler to answer while an asynchronous client waits, and for the first worker
+# to name its chip; for the others once one has.
 ANSWER_SECONDS = 10
+OTHERS_SECONDS = 1
 
 
 def current_client() -> Any:
@@ -134,6 +136,8 @@ def by_workers_chip(terms: Terms, *matrices: Any) -> Terms:
     choice, lazy = terms.choice, [x for x in matrices if is_dask(x)]
     if choice.method != AUTO_METHOD or choice.decisive or not lazy:
         return terms
+    if size_setting("blas-below") is not None:
+        return terms  # it decides whatever the chip is
     client = current_client()
     # The workers of an asynchronous client may wait for this very thread.
     if client is None or client.asynchronous:
@@ -141,21 +145,32 @@ def by_workers_chip(terms: Terms, *matrices: Any) -> Terms:
     engine = engine_of(choice.engine, family_of(lazy[0]._meta))
     known = vars(client).setdefault("_twom_chips", {})
     if engine not in known:
-        told = _ask_chips(client, engine)
-        if not told and not list_workers(client):
+        workers = [x["address"] for x in list_workers(client)]
+        if not workers:
             return terms
+        told = client.sync(_gather_chips, client, workers, engine)
         known[engine] = most_common(told)
     return terms._replace(choice=replace(choice, chip=known[engine]))
 
 
-def _ask_chips(client: Any, engine: str) -> list[Chip]:
-    """Ask the workers for the chips that they multiply on."""
-    call = {"on_error": "ignore", "callback_timeout": ANSWER_SECONDS}
-    try:
-        # As Client.run, which waits for ever.
-        return [*client.sync(client._run, chip_of, engine, **call).values()]
-    except OSError:  # TimeoutError among them
-        return []
+async def _gather_chips(client: Any, workers: list[str], engine: str) -> list[Chip]:
+    """Ask the workers for the chips that they multiply on; leave out silent ones.
+
+    Each is asked by itself: Client.run waits for all of them, for ever.
+    """
+    ask = partial(client._run, chip_of, engine, on_error="ignore")
+    asked = {asyncio.ensure_future(ask(workers=[x])) for x in workers}
+    answered, left = await asyncio.wait(
+        asked, timeout=ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED
+    )
+    if answered and left:
+        more, left = await asyncio.wait(left, timeout=OTHERS_SECONDS)
+        answered |= more
+    for late in left:
+        late.cancel()
+    # A worker that has gone is an error of its own.
+    told = [x.result() for x in answered if x.exception() is None]
+    return [chip for found in told for chip in found.values()]
 
 
 def most_common(chips: Iterable[Chip]) -> Chip | None:

@@ -1,5 +1,6 @@
 """What method="auto" chooses, by sizes, dtypes and what else is asked for."""
 
+import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
@@ -336,3 +337,15 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_measurement(
     setting = {"twom-dist.crossovers": str(tmp_path / "file")}
     with dask.config.set(setting), pytest.raises(FileExistsError):
         td.tune("cpu")
+
+
+def test_a_cpu_that_numba_does_not_compile_for_has_no_vnni(monkeypatch):
+    text = "model name : Some CPU\nflags : avx512_vnni avx512bw\n\n"
+    monkeypatch.setattr("builtins.open", lambda *_, **__: io.StringIO(text))
+    for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"):
+        monkeypatch.delenv(name, raising=False)
+    assert chips._cpu.__wrapped__().vnni
+    for name, value in (("NUMBA_CPU_NAME", "generic"), ("NUMBA_ENABLE_AVX", "0")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(name, value)
+            assert not chips._cpu.__wrapped__().vnni

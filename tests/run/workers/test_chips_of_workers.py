@@ -1,5 +1,7 @@
 """What method="auto" goes by for dask arrays: the chip of the workers, asked once."""
 
+import time
+
 import dask
 import dask.array as da
 import pytest
@@ -64,6 +66,33 @@ def test_lazy_products_go_by_the_chip_of_the_workers(workers):
     workers.run(stop)
     assert method_of(600, "cupy") == "2m"
     workers.run(pretend)
+
+
+def test_the_setting_asks_nobody(workers):
+    with dask.config.set({"twom-dist.blas-below": 10}):
+        assert method_of(600, "cupy") == "2m"
+    assert "_twom_chips" not in vars(workers)
+    method_of(600, "cupy")
+
+
+def silent(engine):
+    """Name a chip too late; runs on the workers."""
+    time.sleep(1)
+    return CPU
+
+
+def test_a_silent_worker_is_left_out(client, monkeypatch):
+    first, *_ = client.nthreads()
+    client.run(pretend)
+    client.run(setattr, chips, "chip_of", silent, workers=[first])
+    with client.as_current():
+        monkeypatch.setattr("twom_dist.run.client.OTHERS_SECONDS", 0.1)
+        begin = time.monotonic()
+        assert method_of(600, "cupy") == "2m"
+        assert time.monotonic() - begin < 1
+        assert client._twom_chips == {"cuda": CARD}
+        del client._twom_chips
+    client.run(stop)
 
 
 def test_without_an_answer_the_chip_is_that_of_this_process(client, monkeypatch):
