@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.places import ROOT
+from twom_dist import errors
 
 PACKAGE = ROOT / "twom_dist"
 # The top level, packages apart.
@@ -15,6 +16,17 @@ MOST_ROOMS = 24
 MOST_PARAMETERS = 8
 # Signatures that users see, click's, and the passes of kernels, which BLAS made long.
 LONG = ("api", "cli", "kernels")
+# What raises other errors than ours: for a protocol, for a caller in the same package
+# that turns them into ours or does without, and to end a process.
+RAISES = {
+    "cli": {"Exit", "BadParameter", "ValueError"},
+    "cluster/local.py": {"SystemExit"},
+    "jobs/disk.py": {"CancelledError"},
+    "problem/scalars.py": {"OverflowError"},
+    "store": {"FileNotFoundError", "OSError", "ValueError"},
+    "tiles/rows.py": {"IndexError"},
+    "tiles/transport": {"LeaseEndedError", "NotImplementedError", "OSError"},
+}
 # These hand options to another library: dask, zarr, Numba, NumPy, autoray, and a
 # function of a client.
 HANDED_ON = {"local_cluster", "open_array", "kernel", "start", "ask"}
@@ -77,3 +89,24 @@ def test_functions_take_few_parameters():
             if len(own) > MOST_PARAMETERS:
                 wrong.append(f"{path}: {node.name} takes {len(own)}")
     assert wrong == []
+
+
+def test_what_is_refused_is_refused_by_an_error_of_ours():
+    """A bug that an assertion finds is none."""
+    others = set()
+    for path, tree in sources():
+        for node in ast.walk(tree):
+            call = node.exc if isinstance(node, ast.Raise) else None
+            kind = call.func if isinstance(call, ast.Call) else call
+            name = getattr(kind, "attr", getattr(kind, "id", ""))
+            # An error in a variable was made, or caught, where others name it.
+            if not name[:1].isupper() or name == "AssertionError":
+                continue
+            own = getattr(errors, name, None)
+            if own is None or not issubclass(own, errors.TwomError):
+                others.add((path.as_posix(), name))
+    for where, names in RAISES.items():
+        found = {x for x in others if x[0].startswith(where) and x[1] in names}
+        assert {name for _, name in found} == names, where
+        others -= found
+    assert others == set()

@@ -18,6 +18,7 @@ from tests.support.tilings import TILINGS, K, M, N
 from twom_dist.errors import PlanError
 from twom_dist.tiles.cache import encoded_tiles
 from twom_dist.tiles.graph import PANEL, PRODUCT
+from twom_dist.tiles.task_spec import Alias
 
 OPTIONS = {"alpha": 0.5 - 2j, "beta": -1.5}
 each_tiling = pytest.mark.parametrize("tiling", TILINGS)
@@ -286,3 +287,23 @@ def test_parts_of_a_result_take_what_they_need(one_thread):
     assert given["product"] == 6
     # The look takes all rows, as they are and shifted.
     assert tasks(td.gemm(x, x)[:100])["sums"] == 2 * 12
+
+
+@pytest.mark.parametrize(
+    ("threads", "by_default", "given"),
+    [(2, (168, 203), (55, 120)), (16, (352, 387), (104, 204))],
+)
+def test_a_slice_looks_at_everything_unless_moduli_are_given(
+    monkeypatch, threads, by_default, given
+):
+    """The figures of docs/scaling-out.md."""
+
+    def count(x):
+        tasks = dict(dask.optimize(x)[0].__dask_graph__()).values()
+        return sum(not isinstance(task, Alias) for task in tasks)
+
+    monkeypatch.setattr("twom_dist.run.client.CPU_COUNT", threads)
+    a, b = (da.random.random((600, 600), chunks=100) for _ in range(2))
+    products = td.gemm(a, b), td.gemm(a, b, num_moduli=16)
+    found = [(count(c[:100]), count(c)) for c in products]
+    assert found == [by_default, given]
