@@ -25,12 +25,12 @@ data = xr.DataArray(
     {"channel": 1.4e9 + 1e6 * np.arange(CHANNELS)},
     ("channel", "antenna", "time"),
 )
-covariance = td.xarray.herk(data, dim="time") / TIMES
+covariance = td.xarray.herk(data, dim="time", rows="antenna", alpha=1 / TIMES)
 print(covariance.sizes)
 
 strongest = np.linalg.eigvalsh(covariance.values)[:, -1]
 print(f"the strongest eigenvalue of each channel: {strongest.min():.0f} or more")
 
-one = td.xarray.herk(data.isel(channel=3), dim="time") / TIMES
+one = td.xarray.herk(data.isel(channel=3), dim="time", alpha=1 / TIMES)
 assert np.array_equal(one, covariance.isel(channel=3))
 assert np.array_equal(covariance, covariance.values.conj().swapaxes(1, 2))

@@ -55,8 +55,8 @@ _INSTEAD = {
 
 def compute_call(call: Call) -> Any:
     """Compute a call, in whatever arrays it was given."""
-    terms, A, B, C, out, dim, diag = call
-    if dim is not None:
+    terms, A, B, C, out, names, diag = call
+    if names is not None:
         return labelled.apply(compute_call, call)
     (A, B, C, out, diag), give_back = adopt(A=A, B=B, C=C, out=out, diag=diag)
     return give_back(compute_arrays(terms, A, B, C, out, diag))

@@ -42,9 +42,12 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     if call.out is not None:
         text = "nothing is computed here, so out has no effect"
         raise ArgumentError(text, "Omit the argument out", "out")
-    if call.dim is not None:
-        call = as_plain(call)
-    if dtype is not None and not isinstance(call.terms.choice.target, Exact):
+    labelled = call.names is not None
+    if labelled:
+        call = as_plain(call, single=reading)
+    # DataArrays have dtypes of their own.
+    of_result = labelled or not isinstance(call.terms.choice.target, Exact)
+    if dtype is not None and of_result:
         call = call._replace(terms=call.terms._replace(letter=letter_of(dtype)))
     named = {"A": call.A, "B": call.B, "C": call.C}
     given = {x: _open(y, x, reading) for x, y in named.items() if y is not None}
@@ -55,7 +58,8 @@ def take_matrices(call: Call, dtype: Any = None, *, reading: bool = False) -> Ca
     taken = {name: _take(x, name, dtype) for x, name in zip(found, given, strict=True)}
     seen = taken
     if call.terms.choice.pairs:
-        seen = {name: header_of(x, name) for name, x in taken.items()}
+        parts = {x: header_of(y, x) for x, y in taken.items() if x != "C"}
+        seen = {**taken, **parts}
         # Headers are those of the pairs; arrays are viewed as pairs by whoever reads.
         taken = {x: seen[x] if is_header(y) else y for x, y in taken.items()}
     if reading:

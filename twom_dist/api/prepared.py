@@ -98,7 +98,7 @@ class Product:
         if call.diag is not None:
             text = "a Product takes no diag"
             raise ArgumentError(text, "Call the routine itself", "diag")
-        if call.dim is not None:
+        if call.names is not None:
             text = "a Product has no named dimensions"
             raise ArgumentError(text, "Give a routine of plain arrays", "routine")
         if terms.beta is not None:

@@ -4,16 +4,21 @@ Labels of dimensions that matrices share have to agree, and the result has those
 rows and columns.
 """
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Hashable, Iterable
+from typing import Any, Literal
 
-from ..problem.call import Call, Terms
+from ..errors import AccuracyError
+from ..problem.call import Call, Names, Terms
 from ..problem.choice import Choice
+from ..problem.dtypes import letter_of
 from ..tiles.routine import ROUTINES
 from ..typing import Accuracy, EngineName, Method, Uplo
 from .asking import as_symmetric, labelled_of_one, labelled_of_two
 
 __all__ = ["gemm", "her2k", "herk", "syr2k", "syrk"]
+
+Dim = Hashable | Iterable[Hashable]
+Pairs = Hashable | Literal[False] | None
 
 
 @labelled_of_two
@@ -22,7 +27,9 @@ def gemm(
     B: Any,
     C: Any = None,
     *,
-    dim: Hashable,
+    dim: Dim,
+    pairs: Pairs = None,
+    dtype: Any = None,
     alpha: complex = 1,
     beta: complex | None = None,
     accuracy: Accuracy | float | None = None,
@@ -39,13 +46,21 @@ def gemm(
         Of any array that `twom_dist.gemm` takes.
     C : DataArray, optional
         Has the dimensions of the result.
-    dim : hashable
-        The dimension to contract, wherever it stands. What else A and B share are
-        stacks of matrices, label by label; of the rest each has one dimension.
+    dim : hashable or several
+        The dimension to contract, or a list of them. As in `xarray.dot`, what else A
+        and B share are stacks of matrices, label by label; the rest of A are rows, and
+        the rest of B columns.
+    pairs : hashable or False, optional
+        The dimension, of length 2, that holds real and imaginary parts of integers:
+        their product is exact until it is multiplied by alpha. Integers that have a
+        dimension of length 2 need it, or False, unless that is contracted.
+    dtype : dtype, optional
+        Dtype of the result, as the letter of a BLAS-typed name; with pairs complex64 or
+        complex128. Default: the promoted one; complex128 with pairs.
     alpha, beta : number
         As in `twom_dist.gemm`.
     accuracy, num_moduli, method, engine, equilibrate : optional
-        As in `twom_dist.gemm`.
+        As in `twom_dist.gemm`; with pairs, method and engine.
 
     Returns
     -------
@@ -57,15 +72,10 @@ def gemm(
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `twom_dist.gemm`, and for dimensions or labels that do not fit.
     """
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        equilibrate=equilibrate,
-    )
-    terms = Terms(ROUTINES["gemm"], choice, alpha=alpha, beta=beta)
-    return Call(terms, A, B, C, dim=dim)
+    choice = _choose(pairs, accuracy, num_moduli, method, engine, equilibrate)
+    letter = None if dtype is None else letter_of(dtype)
+    terms = Terms(ROUTINES["gemm"], choice, (), "full", alpha, beta, letter)
+    return Call(terms, A, B, C, names=Names(dim, None, pairs))
 
 
 @labelled_of_one
@@ -73,7 +83,10 @@ def herk(
     A: Any,
     C: Any = None,
     *,
-    dim: Hashable,
+    dim: Dim,
+    rows: Dim | None = None,
+    pairs: Pairs = None,
+    dtype: Any = None,
     alpha: complex = 1,
     beta: complex | None = None,
     uplo: Uplo = "full",
@@ -90,10 +103,14 @@ def herk(
         As in `gemm`.
     C : DataArray, optional
         Has the dimensions of the result.
-    dim : hashable
-        The dimension to contract. Of the others the last is the rows, those
-        before it are stacks; the columns are called as the rows, with "_2" behind, and
-        have their labels.
+    dim : hashable or several
+        The dimension to contract, or a list of them.
+    rows : hashable or several, optional
+        The dimension of the rows, or a list of them, if more than one is left; the
+        others are stacks. Columns are called as the rows, with "_2" behind, and have
+        their labels.
+    pairs, dtype : optional
+        As in `gemm`; a dimension that is named in rows holds no parts.
     alpha, beta, uplo : optional
         As in `twom_dist.herk`.
     accuracy, num_moduli, method, engine : optional
@@ -109,11 +126,10 @@ def herk(
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `gemm`.
     """
-    choice = Choice.of(
-        accuracy=accuracy, num_moduli=num_moduli, method=method, engine=engine
-    )
-    terms = Terms(ROUTINES["herk"], choice, uplo=uplo, alpha=alpha, beta=beta)
-    return Call(terms, A, None, C, dim=dim)
+    choice = _choose(pairs, accuracy, num_moduli, method, engine)
+    letter = None if dtype is None else letter_of(dtype)
+    terms = Terms(ROUTINES["herk"], choice, (), uplo, alpha, beta, letter)
+    return Call(terms, A, None, C, names=Names(dim, rows, pairs))
 
 
 syrk = as_symmetric(herk)
@@ -125,7 +141,10 @@ def her2k(
     B: Any,
     C: Any = None,
     *,
-    dim: Hashable,
+    dim: Dim,
+    rows: Dim | None = None,
+    pairs: Pairs = None,
+    dtype: Any = None,
     alpha: complex = 1,
     beta: complex | None = None,
     uplo: Uplo = "full",
@@ -143,7 +162,9 @@ def her2k(
         As in `gemm`, with the same dimensions.
     C : DataArray, optional
         Has the dimensions of the result.
-    dim : hashable
+    dim, rows : hashable or several
+        As in `herk`.
+    pairs, dtype : optional
         As in `herk`.
     alpha, beta, uplo : optional
         As in `twom_dist.her2k`.
@@ -160,15 +181,34 @@ def her2k(
     ArgumentError, PlanError, AccuracyError, MemoryLimitError
         As `gemm`.
     """
-    choice = Choice.of(
-        accuracy=accuracy,
-        num_moduli=num_moduli,
-        method=method,
-        engine=engine,
-        equilibrate=equilibrate,
-    )
-    terms = Terms(ROUTINES["her2k"], choice, uplo=uplo, alpha=alpha, beta=beta)
-    return Call(terms, A, B, C, dim=dim)
+    choice = _choose(pairs, accuracy, num_moduli, method, engine, equilibrate)
+    letter = None if dtype is None else letter_of(dtype)
+    terms = Terms(ROUTINES["her2k"], choice, (), uplo, alpha, beta, letter)
+    return Call(terms, A, B, C, names=Names(dim, rows, pairs))
 
 
 syr2k = as_symmetric(her2k)
+
+
+def _choose(
+    pairs: Any,
+    accuracy: Any,
+    num_moduli: Any,
+    method: Any,
+    engine: Any,
+    equilibrate: Any = None,
+) -> Choice:
+    """Parse the options of a routine; a product of pairs is exact."""
+    if pairs is None or pairs is False:
+        return Choice.of(
+            accuracy=accuracy,
+            num_moduli=num_moduli,
+            method=method,
+            engine=engine,
+            equilibrate=equilibrate,
+        )
+    if (accuracy, num_moduli, equilibrate) != (None, None, None):
+        problem = "a product of pairs is exact, whatever its moduli"
+        remedy = "Leave accuracy, num_moduli and equilibrate out"
+        raise AccuracyError(problem, remedy, "exact")
+    return Choice.exact(pairs=True, method=method, engine=engine)

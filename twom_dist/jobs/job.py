@@ -90,7 +90,7 @@ def open_job(
     if terms.choice.pairs:
         text = "files hold matrices of two dimensions, not pairs"
         raise PlanError(text, "Store complex numbers", "pairs")
-    if terms.choice.words > 1 or call.out is not None or call.dim is not None:
+    if terms.choice.words > 1 or call.out is not None or call.names is not None:
         text = "products of files take no out and no dim, and have a single result"
         raise PlanError(text, "Call another routine, such as td.gemm", "routine")
     given = {"A": a, "B": b, "C0": c}

@@ -35,6 +35,24 @@ class Terms(NamedTuple):
     letter: str | None = None
 
 
+class Names(NamedTuple):
+    """Dimensions of DataArrays by their names.
+
+    Attributes
+    ----------
+    dim : hashable, or several
+        Contracted.
+    rows : hashable or several, optional
+        Rows of an update.
+    pairs : hashable or False, optional
+        Holds real and imaginary parts; None where nothing was said.
+    """
+
+    dim: Any
+    rows: Any = None
+    pairs: Hashable = None
+
+
 class Call(NamedTuple):
     """A call with its matrices: arrays, shapes or paths.
 
@@ -45,8 +63,8 @@ class Call(NamedTuple):
         B is None for herk and syrk, C where nothing is added.
     out : array, optional
         Where the result is written.
-    dim : hashable, optional
-        The dimension of DataArrays that is contracted.
+    names : Names, optional
+        Given if the matrices are DataArrays.
     diag : array, optional
         The diagonal between op(A) and op(B).
     """
@@ -56,5 +74,5 @@ class Call(NamedTuple):
     B: Any = None
     C: Any = None
     out: Any = None
-    dim: Hashable = None
+    names: Names | None = None
     diag: Any = None

@@ -24,6 +24,7 @@ from ..moduli import (
 from ..tiles.integers import largest_magnitude, pair_dtype, working_dtype
 from ..tiles.routine import Routine
 from .choice import Choice
+from .dtypes import DTYPES
 from .matrices import Header, outline
 from .target import Exact
 from .whole import is_floating, largest_whole
@@ -67,10 +68,13 @@ class Integers:
         """True if entries have two parts."""
         return self.pairs or "c" in (self.a.dtype.kind, self.b.dtype.kind)
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Dtype of the result."""
-        return np.dtype("complex128" if self.is_complex else "float64")
+    def choose_letter(self, asked: str | None) -> str:
+        """Return the letter of the result's dtype, by default one that rounds none."""
+        if self.is_complex and asked and asked in "sd":
+            problem = f"products of complex integers are complex, not {DTYPES[asked]}"
+            remedy = "Give complex64 or complex128, or take the real part"
+            raise ArgumentError(problem, remedy, "exact-dtype")
+        return asked or ("z" if self.is_complex else "d")
 
     def find_magnitudes(self, routine: Routine, k: int) -> tuple[int, int]:
         """Return the largest magnitudes that the parts of A, and of B, may have.

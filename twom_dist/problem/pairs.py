@@ -31,7 +31,7 @@ def header_of(x: Any, name: str) -> Header:
     """Describe (..., rows, columns, 2) integers as a matrix of pairs."""
     if x.dtype.kind not in "biu":
         raise ArgumentError(
-            f"{name} has dtype {x.dtype}, but pairs=True takes integers",
+            f"{name} has dtype {x.dtype}, but pairs are of integers",
             "Convert it with astype, or multiply complex matrices without pairs",
             "pairs-dtype",
         )

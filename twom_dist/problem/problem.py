@@ -228,11 +228,8 @@ def _pose(terms: Terms, engine: str, A: Any, B: Any, C: Any, diag: Any) -> _Pose
     op_a, op_b = _check_ops(routine, terms.ops)
     uplo = choose("uplo", terms.uplo, UPLOS)
     integers = Integers.of(A, B, choice)
-    if integers is None:
-        added = None if beta == 0 else C
-        dtype = result_dtype(terms.letter, A=A, B=B, C=added, diag=diag)
-    else:
-        dtype = integers.dtype
+    letter = integers.choose_letter(terms.letter) if integers else terms.letter
+    dtype = result_dtype(letter, A=A, B=B, C=None if beta == 0 else C, diag=diag)
     check_scalars(routine, dtype, alpha, beta)
     b = A if routine.matrices == 1 else B
     shape, stack = check_sizes(routine, A, b, C, op_a, op_b)

@@ -56,7 +56,7 @@ def test_an_update_has_its_rows_twice(routine):
     assert same(found, ("x", "x_2"), routine(STACK[0], uplo="lower"))
     assert {*found.coords} == {"x", "x_2", "gain", "gain_2"}
     assert list(found.indexes["x_2"]) == CHANNELS["x"]
-    found = named(stacked, dim="time")
+    found = named(stacked, dim="time", rows="x")
     assert same(found, ("run", "x", "x_2"), routine(STACK))
     assert list(found.indexes["run"]) == [1, 2, 3]
 
@@ -64,7 +64,9 @@ def test_an_update_has_its_rows_twice(routine):
 @pytest.mark.parametrize("routine", ["her2k", "syr2k"])
 def test_an_update_of_two_matches_their_dimensions(routine):
     named, routine = getattr(td.xarray, routine), getattr(td, routine)
-    found = named(stacked, (2j * stacked).transpose("x", "time", "run"), dim="time")
+    found = named(
+        stacked, (2j * stacked).transpose("x", "time", "run"), dim="time", rows="x"
+    )
     assert same(found, ("run", "x", "x_2"), routine(STACK, 2j * STACK))
 
 
@@ -132,7 +134,7 @@ def test_labels_that_differ_are_refused():
     ("code", "call"),
     [
         ("dim", lambda: td.xarray.gemm(a, b, dim="tide")),
-        ("dim", lambda: td.xarray.gemm(a, b, dim=["time"])),
+        ("dim", lambda: td.xarray.gemm(a, b, dim=["time", "y"])),
         ("dim", lambda: td.plan(td.xarray.gemm, a, b, dim="x")),
         ("dims", lambda: td.xarray.gemm(a, a, dim="time")),
         (
@@ -141,7 +143,15 @@ def test_labels_that_differ_are_refused():
                 td.xarray.gemm, stacked, stacked.rename(x="z"), dim="time"
             ),
         ),
-        ("dims", lambda: td.xarray.gemm(stacked, b, dim="time")),
+        ("dims", lambda: td.xarray.gemm(b, stacked[:, :, 0], dim="time", C=b, beta=1)),
+        ("dims", lambda: td.xarray.gemm(stacked, stacked[:, :, 0], dim="time")),
+        ("rows", lambda: td.xarray.herk(stacked, dim="time")),
+        ("rows", lambda: td.xarray.herk(stacked, dim="time", rows="y")),
+        ("rows", lambda: td.xarray.herk(stacked, dim="time", rows="time")),
+        ("rows", lambda: td.xarray.herk(stacked, dim="time", rows=["x", "x"])),
+        ("rows", lambda: td.xarray.herk(stacked, dim="time", rows=[])),
+        ("dim", lambda: td.xarray.herk(stacked, dim=[], rows="x")),
+        ("dim", lambda: td.xarray.herk(stacked, dim=..., rows="x")),
         ("dims", lambda: td.xarray.herk(a[:, 0], dim="time")),
         ("dims", lambda: td.xarray.her2k(a, b, dim="time")),
         ("dims", lambda: td.xarray.herk(a, b, beta=1, dim="time")),
@@ -199,7 +209,7 @@ def test_coordinates_are_not_lost_to_those_of_columns():
         np.ones((2, 3, 4)), dims=("c", "a", "t"), coords={"a_2": ("c", [4, 5])}
     )
     with raises(PlanError, "dims"):
-        td.xarray.herk(a, dim="t")
+        td.xarray.herk(a, dim="t", rows="a")
 
 
 def test_the_remedy_names_the_routines_that_take_them():

@@ -7,9 +7,11 @@ import pytest
 
 import twom_dist as td
 from tests.support.bits import same_bits
+from tests.support.cuda.cupy_arrays import DeviceArray, use_device
 from tests.support.cuda.host_device import FUSED_OR_NOT
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.integers import multiply, random_integers
+from twom_dist.problem import matrices
 
 
 @pytest.mark.parametrize("pairs", [False, True])
@@ -52,3 +54,20 @@ def test_results_of_64_bits(cuda):
     b = random_integers((4, 2), "int64", True, 2)
     found = td.integers.matmul(a, b, pairs=True, dtype=object)
     assert (found == multiply(a, b, True)).all()
+
+
+def test_named_pairs_of_a_device(host_kernels, monkeypatch):
+    """DataArrays of CuPy's arrays, with results in either precision."""
+    xr = pytest.importorskip("xarray")
+    device = use_device(host_kernels, 80, monkeypatch)
+    monkeypatch.setattr(matrices, "_check_device", lambda arrays: None)
+    a = random_integers((2, 5, 3 * 4), "int8", True)
+    x = xr.DataArray(
+        device.adopt(a.reshape(2, 5, 3, 4, 2)), dims=("x", "y", "pol", "t", "parts")
+    )
+    options = {"dim": ["t", "pol"], "rows": "y", "pairs": "parts", "alpha": 1 / 3}
+    exact = on_cpu(td.integers.herk, a, pairs=True) / 3
+    for dtype in ("complex64", "complex128"):
+        found = td.xarray.herk(x, dtype=dtype, **options)
+        assert type(found.data) is DeviceArray
+        assert same_bits(found.data.view(np.ndarray), exact.astype(dtype))

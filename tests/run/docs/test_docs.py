@@ -44,6 +44,7 @@ def find_examples():
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # by sessions of s3fs
+@pytest.mark.filterwarnings("ignore:Consolidated metadata:UserWarning")  # by zarr
 @pytest.mark.parametrize(("text", "page", "line"), [*find_examples()])
 def test_examples_give_what_they_say(text, page, line):
     for packages in NEEDS.findall(text):

@@ -1,0 +1,222 @@
+"""Roles of dimensions: rows by name, several at once, and pairs of integers."""
+
+import dask.array as da
+import numpy as np
+import pytest
+import xarray as xr
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.expect import raises
+from twom_dist.errors import AccuracyError, ArgumentError, PlanError
+
+DIMS = ("channel", "antenna", "time", "pol", "cplx")
+LABELS = {
+    "channel": [1.4, 1.5, 1.6],
+    "antenna": list("abcde"),
+    "pol": ["x", "y"],
+    "feed": (("antenna", "pol"), np.arange(10).reshape(5, 2)),
+}
+INTEGERS = np.random.default_rng(1).integers(-128, 128, (3, 5, 12, 2, 2), dtype=np.int8)
+pairs = xr.DataArray(INTEGERS, LABELS, DIMS)
+complex_ = xr.DataArray(
+    td.testing.random_matrix(3 * 5, 24).reshape(3, 5, 12, 2), LABELS, DIMS[:4]
+)
+# Rows of antennas, and of antennas with each polarisation.
+BY_ANTENNA = INTEGERS.reshape(3, 5, 24, 2)
+BY_FEED = INTEGERS.transpose(0, 1, 3, 2, 4).reshape(3, 10, 12, 2)
+
+
+def in_orders(x):
+    """Give the same dimensions in other orders."""
+    return [x, x.transpose(*reversed(x.dims)), x.transpose(*x.dims[2:], *x.dims[:2])]
+
+
+def in_chunks(x):
+    """Cut the same array in several ways, that of parts as well."""
+    yield x
+    for cut in ("channel", "time"), ("antenna", "pol"), ("cplx", "antenna"):
+        yield x.chunk({y: x.sizes[y] // 2 for y in cut if y in x.dims})
+
+
+@cases("x", [y for x in in_orders(pairs) for y in in_chunks(x)])
+def test_several_dimensions_are_contracted_at_once(x):
+    found = td.xarray.herk(x, dim=["pol", "time"], rows="antenna", pairs="cplx")
+    assert found.dims == ("channel", "antenna", "antenna_2")
+    assert {*found.coords} == {"channel", "antenna", "antenna_2"}
+    assert isinstance(found.data, type(x.data))
+    assert same_bits(found.values, td.integers.herk(BY_ANTENNA, pairs=True))
+
+
+@cases("x", [y for x in in_orders(pairs) for y in in_chunks(x)])
+def test_rows_of_several_dimensions(x):
+    found = td.xarray.herk(x, dim="time", rows=["antenna", "pol"], pairs="cplx")
+    assert found.dims == ("channel", "antenna", "pol", "antenna_2", "pol_2")
+    assert {*found.coords} == {*found.dims, "feed", "feed_2"}
+    assert {*found.feed_2.dims} == {"antenna_2", "pol_2"}
+    expected = td.integers.herk(BY_FEED, pairs=True)
+    assert same_bits(found.values, expected.reshape(3, 5, 2, 5, 2))
+
+
+@cases("x", [y for x in in_orders(complex_[0]) for y in in_chunks(x)])
+def test_the_order_of_what_is_contracted_changes_no_bit(x):
+    expected = td.herk(complex_.data[0].reshape(5, 24))
+    assert same_bits(td.xarray.herk(x, dim={"time", "pol"}).values, expected)
+    right = x.rename(antenna="beam")
+    found = td.xarray.gemm(x, right, dim=("time", "pol"))
+    plain = complex_.data[0].reshape(5, 24)
+    assert same_bits(found.values, td.gemm(plain, plain, op_b="T"))
+
+
+def test_rows_and_columns_of_a_product_are_what_one_matrix_has():
+    weights = xr.DataArray(td.testing.random_matrix(12, 4), dims=("time", "beam"))
+    one = complex_.sel(pol="x")
+    found = td.xarray.gemm(weights, one, dim="time")
+    assert found.dims == ("beam", "channel", "antenna")
+    flat = one.data.reshape(15, 12)
+    expected = td.gemm(weights.data, flat, op_a="T", op_b="T").reshape(4, 3, 5)
+    assert same_bits(found.values, expected)
+    c = xr.zeros_like(found).transpose("antenna", "beam", "channel")
+    again = td.xarray.gemm(weights, one.chunk(antenna=2), c, beta=1, dim="time")
+    assert same_bits(again.values, expected)
+
+
+@pytest.mark.parametrize("routine", ["her2k", "syr2k"])
+def test_updates_of_two_matrices_of_pairs(routine):
+    named, plain = getattr(td.xarray, routine), getattr(td.integers, routine)
+    options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
+    found = named(pairs, pairs[::-1].T.assign_coords(channel=pairs.channel), **options)
+    expected = plain(BY_ANTENNA, BY_ANTENNA[::-1], pairs=True)
+    assert same_bits(found.values, expected)
+
+
+def test_a_product_of_pairs():
+    right = pairs.rename(antenna="beam").isel(beam=slice(3))
+    found = td.xarray.gemm(pairs, right, dim=["time", "pol"], pairs="cplx")
+    assert found.dims == ("channel", "antenna", "beam")
+    expected = td.integers.gemm(BY_ANTENNA, BY_ANTENNA[:, :3], op_b="T", pairs=True)
+    assert same_bits(found.values, expected)
+
+
+@cases("x", [*in_chunks(pairs)])
+def test_pairs_are_scaled_and_rounded_once(x):
+    options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
+    found = td.xarray.herk(x, alpha=1 / 3, dtype="complex64", **options)
+    exact = td.integers.herk(BY_ANTENNA, pairs=True)
+    assert same_bits(found.values, (exact * (1 / 3)).astype("complex64"))
+    more = td.xarray.herk(x, found.T, beta=2, alpha=0.5, **options)
+    assert same_bits(more.values, exact / 2 + 2 * found.values)
+
+
+def test_integers_without_parts():
+    expected = td.syrk(INTEGERS[:, :, 0, 0].astype(float))
+    found = td.xarray.syrk(pairs[:, :, 0, 0], dim="antenna", rows="cplx")
+    assert found.dims == ("channel", "cplx", "cplx_2")
+    found = td.xarray.syrk(pairs[:, :, 0, 0], dim="cplx", rows="antenna")
+    assert same_bits(found.values, expected)
+    found = td.xarray.syrk(pairs[:, :, 0], dim="cplx", rows="antenna", pairs=False)
+    assert same_bits(found.values[:, 0], expected)
+    found = td.xarray.syrk(pairs[:, :, 0, 0], dim="cplx", rows="antenna", dtype="f4")
+    assert same_bits(found.values, expected.astype("float32"))
+
+
+def test_plans_and_explanations_of_pairs():
+    options = {"dim": ["time", "pol"], "rows": "antenna", "pairs": "cplx"}
+    expected = td.plan(td.integers.herk, BY_ANTENNA, pairs=True)
+    assert td.plan(td.xarray.herk, pairs, **options) == expected
+    one = pairs.isel(channel=0).chunk(antenna=2, pol=1)
+    found = td.plan(td.xarray.herk, one, dtype="complex64", **options)
+    assert (found.dtype, found.tiles) == ("complex64", (3, 3, 2))
+    expected = td.explain(td.integers.herk, BY_ANTENNA[0], pairs=True)
+    assert str(td.explain(td.xarray.herk, one, **options)) == str(expected)
+    c = td.xarray.herk(one, **options)
+    found = td.explain(td.xarray.herk, one, c, beta=1, **options)
+    assert str(found) == str(expected)
+    with raises(PlanError, "stack"):
+        td.explain(td.xarray.herk, pairs, **options)
+
+
+def test_blocks_of_map_blocks_have_a_lazy_result_as_template():
+    lazy = pairs.drop_vars("feed").chunk(channel=1, time=4)
+    blocks = lazy.coarsen(time=4).construct(time=("block", "time"))
+
+    def correlate(x):
+        return td.xarray.herk(x, dim=["time", "pol"], rows="antenna", pairs="cplx")
+
+    expected = correlate(blocks)
+    assert expected.dims == ("channel", "block", "antenna", "antenna_2")
+    found = xr.map_blocks(correlate, blocks, template=expected)
+    xr.testing.assert_identical(found.compute(), expected.compute())
+
+
+@cases(
+    ("kind", "code", "options"),
+    [
+        (ArgumentError, "pairs", {}),
+        (ArgumentError, "pairs", {"pairs": True}),
+        (PlanError, "pairs-shape", {"pairs": "time"}),
+        (PlanError, "pairs-shape", {"pairs": "antenna"}),
+        (PlanError, "pairs-shape", {"pairs": "channel"}),
+        (PlanError, "pairs-shape", {"pairs": "parts"}),
+        (PlanError, "rows", {"pairs": "cplx", "rows": None}),
+        (PlanError, "rows", {"pairs": "cplx", "rows": "cplx_2"}),
+        (AccuracyError, "exact", {"pairs": "cplx", "accuracy": 1e-3}),
+        (AccuracyError, "exact", {"pairs": "cplx", "num_moduli": 4}),
+        (AccuracyError, "method", {"pairs": "cplx", "method": "auto"}),
+        (ArgumentError, "exact-dtype", {"pairs": "cplx", "dtype": "float32"}),
+        (ArgumentError, "dtype", {"pairs": "cplx", "dtype": "int32"}),
+        (ArgumentError, "unknown-option", {"pairs": "cplx", "op": "C"}),
+    ],
+)
+def test_pairs_that_are_none_are_refused(kind, code, options):
+    with raises(kind, code):
+        td.xarray.herk(pairs, **{"dim": "time", "rows": "antenna", **options})
+
+
+def test_other_matrices_are_no_pairs():
+    options = {"dim": "time", "pairs": "cplx"}
+    with raises(ArgumentError, "pairs-dtype"):
+        td.xarray.herk(pairs[0, ..., 0, :] * 1.0, **options)
+    with raises(PlanError, "pairs-shape"):
+        td.xarray.gemm(pairs[0, ..., 0, :], pairs[0, 0, ..., 0], **options)
+    with raises(ArgumentError, "dtype-unsafe"):
+        c = xr.DataArray(np.ones((5, 5), complex), dims=("antenna", "antenna_2"))
+        one = pairs[0, ..., 0, :]
+        td.xarray.herk(one, c, beta=1, dtype="complex64", **options)
+
+
+def test_errors_list_what_may_be_named():
+    with raises(PlanError, "rows") as caught:
+        td.xarray.herk(pairs, dim="time", pairs="cplx")
+    assert "rows='channel' or rows='antenna' or rows='pol'" in caught.value.remedy
+    with raises(ArgumentError, "pairs") as caught:
+        td.xarray.herk(pairs, dim="time", rows="antenna")
+    assert "pairs='pol' or pairs='cplx'" in caught.value.remedy
+
+
+@pytest.fixture
+def multiplied(monkeypatch):
+    """Matrices that are multiplied, in place of their product."""
+    seen = []
+
+    def compute(terms, a, b, c, out):
+        seen.append(a)
+        return np.zeros((*a.shape[:2], a.shape[1]), complex)
+
+    monkeypatch.setattr("twom_dist.api.asking.compute_arrays", compute)
+    return seen
+
+
+def test_no_copy_where_the_layout_allows_it(multiplied):
+    options = {"dim": ["pol", "time"], "rows": "antenna", "pairs": "cplx"}
+    for x in pairs, pairs.transpose("antenna", "channel", ...):
+        td.xarray.herk(x, **options)
+        assert np.shares_memory(multiplied.pop(), INTEGERS)
+
+
+def test_chunks_grow_only_along_what_is_short(multiplied):
+    whole = da.zeros((3, 4, 2, 1000), chunks=(1, 4, 1, 10))
+    x = xr.DataArray(whole, dims=("channel", "antenna", "pol", "time"))
+    td.xarray.herk(x, dim=["pol", "time"], rows="antenna")
+    assert multiplied[0].chunksize <= (1, 4, 20)

@@ -1,0 +1,192 @@
+"""Roles of named dimensions: contracted, rows, columns, stacks, and parts of entries.
+
+In a product names alone decide, as in `xarray.dot`: A and B share stacks; what only A
+has are rows, and what only B has are columns. In an update rows have to be named if
+more than one dimension is left. The order of dimensions decides nothing.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ..errors import ArgumentError, PlanError
+from ..problem.call import Names
+from ..tiles.routine import Routine
+
+Dims = tuple[Hashable, ...]
+# For each array the dimensions that make each axis of its matrix.
+Axes = dict[str, tuple[Dims, ...]]
+
+
+class Arranged(NamedTuple):
+    """Dimensions of DataArrays that are the axes of matrices.
+
+    Attributes
+    ----------
+    axes : dict of str to tuple of tuples
+        Axes of matrices; those of pairs have a last one of parts.
+    stack : tuple
+        Dimensions that all arrays share, along which matrices are stacked.
+    outer : (tuple, tuple)
+        Rows and columns of the result.
+    """
+
+    axes: Axes
+    stack: Dims
+    outer: tuple[Dims, Dims]
+
+
+def arrange(routine: Routine, names: Names, given: Mapping[str, Any]) -> Arranged:
+    """Find the role of each dimension, or say why one has none."""
+    operands = {name: x for name, x in given.items() if name != "C"}
+    dim = _find_dim(names.dim, operands)
+    rows = () if names.rows is None else _as_dims(names.rows)
+    parts = _find_parts(names.pairs, (*dim, *rows), operands)
+    taken = {*dim, *parts}
+    kept = {
+        name: tuple(y for y in x.dims if y not in taken) for name, x in operands.items()
+    }
+    if routine.triangle:
+        stack, outer = _arrange_update(dim, rows, kept)
+        axes: Axes = dict.fromkeys(operands, (outer[0], dim))
+    else:
+        stack, outer = _arrange_product(dim, kept)
+        axes = {"A": (outer[0], dim), "B": (dim, outer[1])}
+    axes = {name: (*x, parts) if parts else x for name, x in axes.items()}
+    if "C" in given:
+        axes["C"] = outer
+        found, result = given["C"].dims, (*stack, *outer[0], *outer[1])
+        if {*found} != {*result}:
+            raise PlanError(
+                f"C has the dimensions {show(found)}, but the result {show(result)}",
+                "",
+                "dims",
+            )
+    return Arranged(axes, stack, outer)
+
+
+def second(name: Hashable) -> str:
+    """Name the columns of an update after its rows."""
+    return f"{name}_2"
+
+
+def show(dims: Iterable[Hashable]) -> str:
+    """List dimensions in an error."""
+    return ", ".join(map(repr, dims)) or "none"
+
+
+def _offer(option: str, dims: Iterable[Hashable]) -> str:
+    """List what an option may be given as."""
+    return " or ".join(f"{option}={x!r}" for x in dims)
+
+
+def _as_dims(names: Any) -> Dims:
+    """Return one name or several as a tuple; a text is one name."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        return (names,)
+    return tuple(names)
+
+
+def _find_dim(names: Any, operands: Mapping[str, Any]) -> Dims:
+    """Return what is contracted, in the order in which it is merged.
+
+    Sums along it are exact, so the order changes no bit. That of A may need no copy;
+    but dask merges without other chunks only what stands behind the one that is cut.
+    """
+    dim = _as_dims(names)
+    for name, x in operands.items():
+        if not dim or any(y not in x.dims for y in dim):
+            raise PlanError(
+                f"{name} has the dimensions {show(x.dims)}, but dim is {names!r}",
+                "Name one or several that every matrix has",
+                "dim",
+            )
+    cuts = {y: max(_count_chunks(x, y) for x in operands.values()) for y in dim}
+    dim = tuple(y for y in operands["A"].dims if y in dim)
+    return tuple(sorted(dim, key=lambda y: -cuts[y]))
+
+
+def _count_chunks(x: Any, dim: Hashable) -> int:
+    return len(x.chunksizes.get(dim, ()))
+
+
+def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
+    """Return the dimension of real and imaginary parts, if there is one."""
+    for name, x in operands.items():
+        free = [y for y in x.dims if y not in named and x.sizes[y] == 2]
+        offer = _offer("pairs", free or ["name"])
+        if pairs is True:
+            raise ArgumentError(
+                "pairs=True does not say which dimension holds the parts",
+                f"Name it: {offer}",
+                "pairs",
+            )
+        if pairs is None and free and x.dtype.kind in "iu":
+            raise ArgumentError(
+                f"{name} is {x.dtype} and has length 2 along {show(free)}, and it is "
+                "not said whether that holds real and imaginary parts",
+                f"Give {offer} if it does, pairs=False if not",
+                "pairs",
+            )
+        if not (pairs is None or pairs is False or pairs in free):
+            raise PlanError(
+                f"pairs={pairs!r} is not a dimension of length 2 that is neither "
+                f"contracted nor rows: {name} has {dict(x.sizes)}",
+                "Make one with xarray.concat of real and imaginary parts",
+                "pairs-shape",
+            )
+    return () if pairs is None or pairs is False else (pairs,)
+
+
+def _arrange_product(
+    dim: Dims, kept: Mapping[str, Dims]
+) -> tuple[Dims, tuple[Dims, Dims]]:
+    """Take the dimensions that only A has as rows, and those of B as columns."""
+    stack = tuple(x for x in kept["A"] if x in kept["B"])
+    rows, columns = (tuple(y for y in kept[x] if y not in stack) for x in "AB")
+    for name, own, role in (("A", rows, "rows"), ("B", columns, "columns")):
+        if not own:
+            shared = stack[-1] if stack else "x"
+            raise PlanError(
+                f"beside dim={show(dim)} {name} has only dimensions of both matrices "
+                f"({show(stack)}), which are stacks, so that none is left for {role}",
+                f"Rename what is {role}, as {name}.rename({shared}={second(shared)!r})",
+                "dims",
+            )
+    return stack, (rows, columns)
+
+
+def _arrange_update(
+    dim: Dims, named: Dims, kept: Mapping[str, Dims]
+) -> tuple[Dims, tuple[Dims, Dims]]:
+    """Take the named dimensions as rows, or the only one, and again as columns."""
+    first = kept["A"]
+    for name, dims in kept.items():
+        if {*dims} != {*first}:
+            raise PlanError(
+                f"beside dim={show(dim)} A has the dimensions {show(first)} and {name} "
+                f"{show(dims)}, but they have to agree",
+                "",
+                "dims",
+            )
+    rows = named or first
+    if not first:
+        problem = f"A has no dimension beside dim={show(dim)}, and no rows"
+        raise PlanError(problem, "", "dims")
+    if not named and len(first) > 1:
+        raise PlanError(
+            f"A has the dimensions {show(first)} beside dim={show(dim)}, and it is not "
+            "said which are rows",
+            f"Name the rows: {_offer('rows', first)}; the others are stacks",
+            "rows",
+        )
+    if len({*rows}) < len(rows) or not {*rows} <= {*first}:
+        raise PlanError(
+            f"rows is {show(rows)}, but beside dim={show(dim)} A has {show(first)}",
+            "Name one or several of these, each once",
+            "rows",
+        )
+    columns = tuple(map(second, rows))
+    if taken := {*columns} & {*first, *dim}:
+        problem = f"columns would be called {show(taken)}, like a dimension of A"
+        raise PlanError(problem, "Rename that dimension", "dims")
+    return tuple(x for x in first if x not in rows), (rows, columns)
