@@ -329,9 +329,7 @@ def test_sides_that_are_not_measured_leave_what_is_known(
     assert method_of((9000,) * 3) == "blas"
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_the_measurement(
-    tmp_path, monkeypatch
-):
+def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr(crossovers, "_search", None)
     setting = {"twom-dist.crossovers": str(tmp_path / "file")}

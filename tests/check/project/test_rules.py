@@ -19,6 +19,7 @@ LONG = ("api", "cli", "kernels")
 # What raises other errors than ours: for a protocol, for a caller in the same package
 # that turns them into ours or does without, and to end a process.
 RAISES = {
+    "contract": {"AttributeError"},
     "cli": {"Exit", "BadParameter", "ValueError"},
     "cluster/local.py": {"SystemExit"},
     "jobs/disk.py": {"CancelledError"},

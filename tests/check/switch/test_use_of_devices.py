@@ -10,7 +10,7 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from twom_dist.errors import ArgumentError
 from twom_dist.kernels.family import empty_block
-from twom_dist.switch import asked
+from twom_dist.switch import calls
 
 cupy = pytest.importorskip("cupy")
 
@@ -28,7 +28,7 @@ def called(monkeypatch):
 
     before = dict(vars(cupy)), dict(vars(cupy.ndarray))
     for name in ("matmul", "tensordot", "einsum"):
-        monkeypatch.setattr(asked, name, say(name))
+        monkeypatch.setattr(calls, name, say(name))
     yield
     assert (dict(vars(cupy)), dict(vars(cupy.ndarray))) == before
 
