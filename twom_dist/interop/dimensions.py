@@ -106,7 +106,8 @@ def _find_dim(names: Any, operands: Mapping[str, Any]) -> Dims:
 
 
 def _count_chunks(x: Any, dim: Hashable) -> int:
-    return len(x.chunksizes.get(dim, ()))
+    # Those of coordinates may differ.
+    return len(x.variable.chunksizes.get(dim, ()))
 
 
 def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
@@ -129,9 +130,10 @@ def _find_parts(pairs: Any, named: Dims, operands: Mapping[str, Any]) -> Dims:
             )
         if not (pairs is None or pairs is False or pairs in free):
             raise PlanError(
-                f"pairs={pairs!r} is not a dimension of length 2 that is neither "
-                f"contracted nor rows: {name} has {dict(x.sizes)}",
-                "Make one with xarray.concat of real and imaginary parts",
+                f"{name} has {dict(x.sizes)}, so pairs={pairs!r} is not a dimension of "
+                "length 2 beside dim and rows",
+                "Give pairs if every matrix has such a dimension; else make complex "
+                "matrices of all",
                 "pairs-shape",
             )
     return () if pairs is None or pairs is False else (pairs,)
@@ -143,15 +145,16 @@ def _arrange_product(
     """Take the dimensions that only A has as rows, and those of B as columns."""
     stack = tuple(x for x in kept["A"] if x in kept["B"])
     rows, columns = (tuple(y for y in kept[x] if y not in stack) for x in "AB")
-    for name, own, role in (("A", rows, "rows"), ("B", columns, "columns")):
-        if not own:
-            shared = stack[-1] if stack else "x"
-            raise PlanError(
-                f"beside dim={show(dim)} {name} has only dimensions of both matrices "
-                f"({show(stack)}), which are stacks, so that none is left for {role}",
-                f"Rename what is {role}, as {name}.rename({shared}={second(shared)!r})",
-                "dims",
-            )
+    if not (rows and columns):
+        # Where neither matrix has a dimension of its own, B gives one to each.
+        name, role = ("A", "rows") if columns else ("B", "columns")
+        renamed = [f"{name}.rename({x}={second(x)!r})" for x in stack]
+        raise PlanError(
+            f"{name} has no {role}: beside dim={show(dim)} it has {show(stack)}, and "
+            "what both matrices have are stacks",
+            f"Rename those that are {role}: {' or '.join(renamed)}" if renamed else "",
+            "dims",
+        )
     return stack, (rows, columns)
 
 

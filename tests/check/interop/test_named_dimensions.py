@@ -217,6 +217,7 @@ def test_no_copy_where_the_layout_allows_it(multiplied):
 
 def test_chunks_grow_only_along_what_is_short(multiplied):
     whole = da.zeros((3, 4, 2, 1000), chunks=(1, 4, 1, 10))
-    x = xr.DataArray(whole, dims=("channel", "antenna", "pol", "time"))
+    dates = "time", da.zeros(1000, chunks=500)
+    x = xr.DataArray(whole, {"date": dates}, ("channel", "antenna", "pol", "time"))
     td.xarray.herk(x, dim=["pol", "time"], rows="antenna")
     assert multiplied[0].chunksize <= (1, 4, 20)
