@@ -120,7 +120,7 @@ def test_what_the_moduli_leave_no_room_for_is_read_again(client, reads, monkeypa
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_read_that_fails_is_told_and_nothing_stays(client, reads, monkeypatch, alone):
-    def fail(self, block):
+    def fail(*_):
         raise StoreError("the disk is gone", "Find it", "disk-gone")
 
     monkeypatch.setattr("twom_dist.jobs.reading.bring", fail)
