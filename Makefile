@@ -63,7 +63,7 @@ check test nightly: $(TOOLS)
 	@$(MAKE) --no-print-directory -j2 lint kernels
 	@$(PYTEST) $(TESTS) $(SELECT) $(ARGS)
 
-check: ## run the quick checks, in a minute: style, types, and tests that start nothing
+check: ## run the quick checks: style, types, and tests that start nothing
 test: ## run the checks for every change; ARGS="-k name" is passed to pytest
 nightly: ## run every check, those as well that take long
 
