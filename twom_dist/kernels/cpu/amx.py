@@ -24,6 +24,11 @@ from .turning import turn_words
 _TILE, _WORDS, _LINE = 1024, 16, 64
 # Rows, and columns, that are multiplied at once: two groups.
 PAIR = 2 * GROUP
+# Groups of columns that are reduced at once, whose residues fill lines.
+_ACROSS = _LINE // GROUP
+# Lines of a tile that are fetched at once, and the blocks that fetch all of it.
+_FETCHED = 2
+_FETCHES = _TILE // (_FETCHED * _LINE)
 _ADDRESS = ir.IntType(64)
 
 initialize_native_asmparser()
@@ -60,13 +65,18 @@ def release_tiles(typing_context: Any) -> Any:
 
 
 # $0-$3: the left tiles, the right ones of both groups, and steps to come; $8, $9: the
-# right tiles of the last step; $10: the sums; $11: bytes from row to row.
+# right tiles of the last step; $10: the sums; $11: bytes from row to row; $12: bytes to
+# what is fetched into L2 meanwhile.
 _MULTIPLY = """
     tilezero %tmm0
     tilezero %tmm1
     tilezero %tmm2
     tilezero %tmm3
 1:
+    prefetcht1 ($1,$12,1)
+    prefetcht1 64($1,$12,1)
+    prefetcht1 ($2,$12,1)
+    prefetcht1 64($2,$12,1)
     cmpq $$1, $3
     cmoveq $8, $1
     cmoveq $9, $2
@@ -85,8 +95,8 @@ _MULTIPLY = """
     jne 1b
     tilestored %tmm0, ($10,$11,1)
     tilestored %tmm1, 1024($10,$11,1)
-    tilestored %tmm2, 2048($10,$11,1)
-    tilestored %tmm3, 3072($10,$11,1)
+    tilestored %tmm2, 4096($10,$11,1)
+    tilestored %tmm3, 5120($10,$11,1)
 """
 
 
@@ -100,21 +110,24 @@ def multiply_tiles(
     last_first: Any,
     last_second: Any,
     out: Any,
+    ahead: Any,
 ) -> Any:
-    """Write 2 x 2 tiles of sums: two groups of rows by two groups of columns.
+    """Write 2 x 2 tiles of sums, of two groups of rows: four tiles for each group.
 
-    All but `steps` > 0 are addresses. Left tiles lie in pairs, those of a step
-    together; right ones as the groups have them, but for those of the last step.
+    All but `steps` > 0 and `ahead` are addresses. Left tiles lie in pairs, those of a
+    step together; right ones as the groups have them, but for those of the last step.
+    Of each right tile two lines are fetched into L2, `ahead` bytes after its first.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        changed, given = args[:4], (*args[4:], ir.Constant(_ADDRESS, _LINE))
-        kind = ir.FunctionType(ir.LiteralStructType([_ADDRESS] * 4), [_ADDRESS] * 8)
-        constraints = f"{'=&r,' * 4}0,1,2,3,{'r,' * 4}~{{memory}},~{{flags}}"
-        builder.asm(kind, _MULTIPLY, constraints, (*changed, *given), True)
+        *given, ahead = args
+        given += [ir.Constant(_ADDRESS, _LINE), ahead]
+        kind = ir.FunctionType(ir.LiteralStructType([_ADDRESS] * 4), [_ADDRESS] * 9)
+        constraints = f"{'=&r,' * 4}0,1,2,3,{'r,' * 5}~{{memory}},~{{flags}}"
+        builder.asm(kind, _MULTIPLY, constraints, given, True)
         return context.get_dummy_value()
 
-    return types.void(*(types.intp,) * 7), generate
+    return types.void(*(types.intp,) * 8), generate
 
 
 @intrinsic
@@ -127,37 +140,41 @@ def reduce_tiles(
     row_bytes: Any,
     old: Any,
     entry: Any,
+    ahead: Any,
 ) -> Any:
-    """out[r, j] = the sums of up to 16 rows and up to 2 groups of columns, modulo p.
+    """out[r, j] = the sums of up to 16 rows and up to 4 groups of columns, modulo p.
 
-    Addresses, but `rows`, `groups` and `row_bytes`, as the microkernel has them.
+    Addresses, but `rows`, `groups` and `row_bytes`, as the microkernel has them. The
+    line that lies `ahead` bytes after each row is fetched, to be written.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        sums, rows, groups, out, row_bytes, old, entry = args
+        sums, rows, groups, out, row_bytes, old, entry, ahead = args
         write = Writer(builder, GROUP)
         add = builder.icmp_signed("!=", old, ir.Constant(_ADDRESS, 0))
-        both = builder.icmp_signed(">", groups, ir.Constant(_ADDRESS, 1))
         reducer = Reducer(write, entry)
 
         def reduce_row(row: Any) -> list[Any]:
             source = builder.add(sums, builder.mul(row, ir.Constant(_ADDRESS, _LINE)))
             offset = builder.mul(row, row_bytes)
             target, origin = builder.add(out, offset), builder.add(old, offset)
+            write.fetch(builder.add(target, ahead))
 
             def reduce_group(g: int) -> None:
                 own = write.load(source, g * _TILE, write.words)
                 reducer.store(own, origin, add, target, g * GROUP)
 
             reduce_group(0)
-            with builder.if_then(both, likely=True):
-                reduce_group(1)
+            for g in range(1, _ACROSS):
+                there = builder.icmp_signed(">", groups, ir.Constant(_ADDRESS, g))
+                with builder.if_then(there, likely=True):
+                    reduce_group(g)
             return []
 
         write.repeat(rows, [], reduce_row)
         return context.get_dummy_value()
 
-    return types.void(*(types.intp,) * 7), generate
+    return types.void(*(types.intp,) * 8), generate
 
 
 @intrinsic
@@ -188,7 +205,7 @@ def _copy_words(typing_context: Any, source: Any, words: Any, out: Any) -> Any:
 
 
 # Where the room of a strip has what, from the first whole line on.
-_ENDS, _SUMS, _STRIP = 0, 2 * _TILE, 6 * _TILE
+_ENDS, _SUMS, _STRIP = (t * _ACROSS * _TILE for t in (0, 1, 3))
 
 
 @inner
@@ -219,16 +236,27 @@ def multiply_strip(  # type: ignore[no-untyped-def]
             words = last_words if t == depth - 1 else _WORDS
             tile = target + t * 2 * _TILE
             turn_words(source + t * _TILE, _LINE, words, tile, _LINE)
-    for j in range(first, last, 2):
-        groups = min(2, last - j)
-        one, two = y + j * y_stride, y + (j + groups - 1) * y_stride
-        _copy_words(one + before_last, last_words, ends)
-        _copy_words(two + before_last, last_words, ends + _TILE)
+    for j in range(first, last, _ACROSS):
+        groups = min(_ACROSS, last - j)
+        for g in range(groups):
+            end = y + (j + g) * y_stride + before_last
+            _copy_words(end, last_words, ends + g * _TILE)
+        after = j + _ACROSS if j + _ACROSS < last else first
         for i in range(0, rows, PAIR):
             left = strip + i // PAIR * depth * 2 * _TILE
-            multiply_tiles(left, one, two, depth, ends, ends + _TILE, sums)
+            # The first blocks fetch the columns that follow, or begin the next strip.
+            ahead, fetch = 0, i // PAIR
+            if fetch < _FETCHES:
+                ahead = (after - j) * y_stride + fetch * _FETCHED * _LINE
+            for g in range(0, groups, 2):
+                h = min(g + 1, groups - 1)
+                one, two = y + (j + g) * y_stride, y + (j + h) * y_stride
+                own = ends + g * _TILE, ends + h * _TILE, sums + g * _TILE
+                multiply_tiles(left, one, two, depth, *own, ahead)
+            below = PAIR * row_bytes if i + PAIR < rows else _LINE - i * row_bytes
             for h in range(0, min(PAIR, rows - i), GROUP):
                 place = (row + i + h) * row_bytes + j * GROUP
                 target, origin = out_base + place, old + place if old != 0 else old
-                count, own = min(GROUP, rows - i - h), sums + h // GROUP * 2 * _TILE
-                reduce_tiles(own, count, groups, target, row_bytes, origin, table)
+                given = min(GROUP, rows - i - h), groups, target, row_bytes, origin
+                own = sums + h // GROUP * _ACROSS * _TILE
+                reduce_tiles(own, *given, table, below)

@@ -66,6 +66,13 @@ class Writer:
         """Store to anywhere."""
         self.builder.store(value, self.at(address, offset, value.type)).align = 1
 
+    def fetch(self, address: Any) -> None:
+        """Have a line of the caches written soon, which may lie beyond all memory."""
+        kind = ir.IntType(8).as_pointer()
+        name, flags = "llvm.prefetch.p0i8", [ir.Constant(_WORD, t) for t in (1, 3, 1)]
+        call = self.declare(name, ir.VoidType(), kind, *(_WORD,) * 3)
+        self.builder.call(call, [self.builder.inttoptr(address, kind), *flags])
+
     def fill(self, value: Any) -> Any:
         """Fill a vector with a number."""
         kind = ir.VectorType(value.type, self.lanes)
