@@ -94,10 +94,10 @@ def _find_dim(names: Any, operands: Mapping[str, Any]) -> Dims:
     """
     dim = _as_dims(names)
     for name, x in operands.items():
-        if not dim or any(y not in x.dims for y in dim):
+        if not {*dim} <= {*x.dims} or len({*dim}) != len(dim) or not dim:
             raise PlanError(
                 f"{name} has the dimensions {show(x.dims)}, but dim is {names!r}",
-                "Name one or several that every matrix has",
+                "Name one or several that every matrix has, each once",
                 "dim",
             )
     cuts = {y: max(_count_chunks(x, y) for x in operands.values()) for y in dim}

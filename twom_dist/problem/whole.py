@@ -107,16 +107,16 @@ def _find_first(
 def _refusal(text: str, part: float, dtype: Any, limit: int) -> PlanError:
     """Return the error of a part that is not taken."""
     exact = largest_whole(dtype)
-    if abs(part) > exact:
+    if not (np.isfinite(part) and part == np.rint(part)):
+        problem = f"{text}, which is not an integer"
+        remedy = "Round the matrix first, or call td.gemm"
+    elif abs(part) > exact:
         bits = exact.bit_length() - 1
         problem = f"{text}, and {dtype} does not hold all integers beyond 2^{bits}"
         remedy = "Give integers of int64, or Python's, or call td.gemm"
-    elif part == np.rint(part):
+    else:
         problem = f"{text}, and sums of products may exceed 2^53 beyond {limit}"
         return AccuracyError(problem, "Call td.integers.matmul", "exact-range")
-    else:
-        problem = f"{text}, which is not an integer"
-        remedy = "Round the matrix first, or call td.gemm"
     return PlanError(problem, remedy, "not-integer")
 
 
