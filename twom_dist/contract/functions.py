@@ -251,8 +251,8 @@ def einsum(
             "Write letters, such as 'ij,jk->ik'",
             "subscripts",
         )
-    asked = choice, out, optimize
-    return compute_or_trace(_einsum, asked, "einsum", subscripts, *operands)
+    given = choice, out, optimize
+    return compute_or_trace(_einsum, given, "einsum", subscripts, *operands)
 
 
 def _einsum(
