@@ -51,10 +51,6 @@ class Idle(Clock):
         """Allocate as NumPy does."""
         return np.empty(shape, dtype)
 
-    def empty_together(self, parts: Any) -> list[Any]:
-        """Allocate one by one."""
-        return [np.empty(*part) for part in parts]
-
     def total_bytes(self) -> int:
         """Return the memory of a device, not of one that stands for a larger one."""
         return POOL

@@ -121,8 +121,15 @@ class Clock:
 
     def empty_together(self, parts: Parts) -> list[Any]:
         """Allocate several arrays at once."""
-        offsets, size = part_offsets(parts)
-        whole = self.empty((size,), np.uint8)
+        return self.split(self.empty((part_offsets(parts)[1],), np.uint8), parts)
+
+    def filled_together(self, parts: Parts, byte: int) -> list[Any]:
+        """Allocate several arrays at once, every byte alike."""
+        return self.split(self.filled((part_offsets(parts)[1],), np.uint8, byte), parts)
+
+    def split(self, whole: Any, parts: Parts) -> list[Any]:
+        """View the arrays of one allocation."""
+        offsets, _ = part_offsets(parts)
         sizes = [prod(shape) * np.dtype(dtype).itemsize for shape, dtype in parts]
         return [
             whole[start : start + size].view(dtype).reshape(shape)

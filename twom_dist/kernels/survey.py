@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from ..moduli import ScalingRule
 from ..typing import Array
 
 
@@ -37,6 +38,24 @@ class Summary(NamedTuple):
 
     cosines: Array
     columns: Array | None
+
+
+class Weighed(NamedTuple):
+    """Numbers that mostly decide about a product, and where they come from.
+
+    Attributes
+    ----------
+    summary : Summary
+        Of a stack of one matrix.
+    error : (1,) int64, or None
+        The largest of `Looks.error_sums` of all rows, on the host.
+    surveyed : callable
+        Returns the findings for each operand, where they are.
+    """
+
+    summary: Summary
+    error: Array | None
+    surveyed: Callable[[], list[Surveyed]]
 
 
 class Survey(Protocol):
@@ -74,13 +93,44 @@ class Survey(Protocol):
         ...
 
 
+class Weigh(Protocol):
+    """All stages up to the numbers that decide, by one wait."""
+
+    def __call__(
+        self,
+        operands: Sequence[Array],
+        norm_bits: int,
+        *,
+        columns: bool,
+        rule: ScalingRule | None,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> Weighed:
+        """Look at one or two operands that hold all of k.
+
+        Parameters
+        ----------
+        operands : sequence of (rows, k)
+            No dimension is 0.
+        norm_bits : int
+            Of `Engine.square_sums`.
+        columns : bool
+            Whether to look at columns.
+        rule : ScalingRule, optional
+            By which exponents are chosen whose rounding errors are summed, if given.
+        meanwhile : callable, optional
+            Called before the wait.
+        """
+        ...
+
+
 class Looks(Protocol):
     """Part of the `Engine` protocol: sums of rows, magnitudes, and their products.
 
-    `survey` is None where to wait for answers costs nothing.
+    `survey` and `weigh` are None where to wait for answers costs nothing.
     """
 
     survey: Survey | None
+    weigh: Weigh | None
 
     def row_sums(
         self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
@@ -278,13 +328,8 @@ class Looks(Protocol):
         """
         ...
 
-    def fetch(
-        self, arrays: Sequence[Array], meanwhile: Callable[[], object] | None = None
-    ) -> list[Array]:
-        """Bring arrays of one allocation to the host, by one wait for the device.
-
-        `meanwhile`: called before the wait, if there is one.
-        """
+    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
+        """Bring arrays of one allocation to the host, by one wait for the device."""
         ...
 
     def fingerprint(self, x: Array) -> int:

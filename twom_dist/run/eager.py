@@ -7,7 +7,7 @@ from typing import Any
 from ..kernels.family import namespace
 from ..kernels.limits import TileLimits, Update, host_limits
 from ..kernels.room import empty
-from ..moduli import ResidueSystem
+from ..kernels.survey import Weighed
 from ..plan.explanation import warn_of_native
 from ..problem.problem import Problem
 from ..tiles import program, tasks
@@ -16,28 +16,36 @@ from ..tiles.choice_of_moduli import choose_moduli
 from ..tiles.diagonal import as_entries, scale_stored
 from ..tiles.grid import Chunks, Grid, cut, cut_inner, offsets, whole
 from ..tiles.interpreter import Found, Line, lines
-from ..tiles.look.in_memory import survey_matrices
+from ..tiles.look.in_memory import (
+    decide,
+    may_shift,
+    measure,
+    survey_matrices,
+    weigh_matrices,
+)
 from ..tiles.look.measured import Measured, join
 from ..tiles.routine import Meeting
 from ..tiles.rows import Row, shifts_of_both
 from ..tiles.spec import Spec, is_straight, load_engine
 from ..typing import Array, Cell, Side
-from .guesses import BELOW, Guess
 
 # Entries of op(A) that are scaled at a time where all of it is looked at: 64 MiB.
 _SCALED_ENTRIES = 2**22
 
 
-def compute(problem: Problem) -> Any:
-    """Compute the result of a problem whose matrices are arrays in memory."""
-    found = _compute_words(problem)
+def compute(problem: Problem, weighed: Weighed | None = None) -> Any:
+    """Compute the result of a problem whose matrices are arrays in memory.
+
+    `weighed`: what `weigh_matrices` has found of these.
+    """
+    found = _compute_words(problem, weighed)
     if problem.out is not None and found is not problem.out:
         problem.out[...] = found
         return problem.out
     return tuple(found) if problem.spec.words == 2 else found
 
 
-def _compute_words(problem: Problem) -> Array:
+def _compute_words(problem: Problem, weighed: Weighed | None) -> Array:
     dtype, spec, shape = problem.dtype, problem.spec, problem.shape
     c = None if problem.c is None else cast(problem.c, dtype)
     if spec.empty:
@@ -48,18 +56,10 @@ def _compute_words(problem: Problem) -> Array:
     left = _take_left(problem)
     b = left.tiles[0] if spec.twins else as_tiles(problem.b, "right", spec)
     found, rows = Found(spec), (left, Row("right", [b]))
-
-    def multiply(system: ResidueSystem) -> Array | None:
-        settled = replace(problem, spec=spec.settle(system))
-        return _multiply_at_once(settled, rows, c, _limit_tiles(settled), None)
-
-    guess = Guess((spec, shape), multiply) if _may_guess(problem) else None
     if spec.looks:
-        found = look(rows, spec, shape, guess)
+        found = look(rows, spec, shape, weighed)
         for row in rows:
             row.shifts = found.shifts
-    if guess is not None and (guessed := guess.confirm(found)) is not None:
-        return guessed
     if spec.by_entries:
         problem = replace(problem, spec=found.spec)
         if found.spec.native:
@@ -74,16 +74,6 @@ def _compute_words(problem: Problem) -> Array:
         if survey is not None:
             found = look(rows, spec, shape)
     return _multiply(problem, rows, c, found, limits)
-
-
-def _may_guess(problem: Problem) -> bool:
-    """Tell whether the entries decide about moduli alone, for a while on a device."""
-    spec = problem.spec
-    # Nothing is written to out before it is known that the product can be computed.
-    apart = spec.words == 1 and problem.out is None
-    if not (spec.by_entries and apart) or max(problem.shape) >= BELOW:
-        return False
-    return load_engine(spec).survey is not None
 
 
 def _multiply_at_once(
@@ -146,13 +136,22 @@ def look(
     rows: tuple[Row, Row],
     spec: Spec,
     shape: tuple[int, ...],
-    guess: Guess | None = None,
+    weighed: Weighed | None = None,
 ) -> Found:
-    """Look at whole matrices, in one launch if the engine has a survey.
-
-    `guess`: what is launched while the host waits for the survey.
-    """
-    survey = load_engine(spec).survey
+    """Look at whole matrices: by all stages at once, if the engine can."""
+    engine = load_engine(spec)
+    survey, given, known = engine.survey, rows[: len(spec.sides)], None
+    if engine.weigh is not None and spec.looks:
+        if weighed is None:
+            operands = [row.view(0, spec) for row in given]
+            weighed = weigh_matrices(operands, spec, engine.weigh)
+        known = weighed.surveyed()
+        if not may_shift(weighed, spec.k):
+            measured = measure(given, known)
+            if not spec.by_entries:
+                return Found(spec, None, measured)
+            if (decision := decide(weighed, spec)) is not None:
+                return Found(spec.settle(*decision), None, measured)
     (a,), (b,) = (row.tiles for row in rows)
     # So many columns are scaled at a time.
     kb = None if rows[0].diag is None else max(64, _SCALED_ENTRIES // shape[0])
@@ -161,9 +160,7 @@ def look(
         found = program.look(ex, spec)
         shifts = found.shifts and [join(found.shifts)]
         return found._replace(shifts=shifts)
-    given = rows[: len(spec.sides)]
-    meanwhile = None if guess is None else guess.launch
-    shifts, measured, on_host = survey_matrices(given, spec, survey, meanwhile)
+    shifts, measured, on_host = survey_matrices(given, spec, survey, known)
     if spec.by_entries:
         spec = choose_moduli(ex, spec, shifts, on_host)
     return Found(spec, shifts, measured)

@@ -4,54 +4,87 @@ Products of like matrices mostly take like moduli. If others come out, the produ
 launched again: the bits are those of the moduli that were decided.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 from ..errors import MemoryLimitError
 from ..moduli import ResidueSystem
-from ..tiles.interpreter import Found
+from ..problem.problem import Problem
+from ..tiles.look.in_memory import decide, may_shift, weigh_matrices
+from ..tiles.spec import Spec, as_rows, load_engine
 from ..typing import Array
+from . import eager
 
 # Larger products take so long that the wait is little beside them.
-BELOW = 2048
-# Kinds of products that are remembered.
-_MOST = 256
-
-_last: dict[Hashable, ResidueSystem] = {}
+BELOW = 4096
 
 
-class Guess:
-    """One product, by the moduli that the last one of its kind took.
+class GuessedRecipe:
+    """A product without its arrays whose moduli mostly are those of the last one."""
 
-    Attributes
-    ----------
-    kind : hashable
-        What products have in common whose moduli may be alike.
-    """
+    def __init__(self, problem: Problem) -> None:
+        self.spec, self.adds = problem.spec, problem.c is not None
+        self._guesses = max(problem.shape) < BELOW
+        # One reference, which threads may replace.
+        self._last: tuple[ResidueSystem | None, Callable[..., Array] | None]
+        self._last = None, None
 
-    def __init__(
-        self, kind: Hashable, multiply: Callable[[ResidueSystem], Array | None]
-    ) -> None:
-        self.kind, self._multiply = kind, multiply
-        self._system: ResidueSystem | None = None
-        self._result: Array | None = None
-
-    def launch(self) -> None:
-        """Launch the product, if there was one of this kind."""
-        system = _last.get(self.kind)
-        if system is None:
-            return
-        # Others may take less memory.
-        with suppress(MemoryLimitError, MemoryError):
-            self._result, self._system = self._multiply(system), system
-
-    def confirm(self, found: Found) -> Array | None:
-        """Return the product if it is the one decided on, and remember its moduli."""
-        spec = found.spec
-        if spec.native:
+    @classmethod
+    def of(cls, problem: Problem) -> "GuessedRecipe | None":
+        """Plan a problem; None where it cannot be computed at once."""
+        spec = problem.spec
+        # Nothing is written to out before it is known that the product can be computed.
+        if not spec.by_entries or problem.out is not None or spec.lazy or spec.empty:
             return None
-        if len(_last) >= _MOST:
-            _last.clear()
-        _last[self.kind] = spec.system
-        own = found.shifts is None and spec.system == self._system
-        return self._result if own else None
+        if load_engine(spec).weigh is None:
+            return None
+        expected = replace(spec, by_entries=False)
+        return None if _find_multiply(problem, expected) is None else cls(problem)
+
+    def run(
+        self,
+        a: Array,
+        b: Array | None,
+        c: Array | None,
+        out: Array | None,
+        pose: Callable[[], Problem],
+    ) -> Any:
+        """Compute the product of arrays of the same shapes and dtypes.
+
+        `pose`: gives their problem, if it is to be planned.
+        """
+        spec, b, c = self.spec, a if b is None else b, c if self.adds else None
+        x, y = as_rows(a, "left", spec.op_a), as_rows(b, "right", spec.op_b)
+        (last, multiply), found = self._last, None
+
+        def launch() -> None:
+            nonlocal found
+            # Others may take less memory.
+            if multiply is not None and self._guesses:
+                with suppress(MemoryLimitError, MemoryError):
+                    found = multiply(x, y, c=c)
+
+        given, weigh = [x] if spec.twins else [x, y], load_engine(spec).weigh
+        assert weigh is not None
+        weighed = weigh_matrices(given, spec, weigh, launch)
+        decision = None if may_shift(weighed, spec.k) else decide(weighed, spec)
+        if decision is None:
+            return eager.compute(pose(), weighed)
+        if decision.system != last:
+            problem, found = pose(), None
+            multiply = _find_multiply(problem, spec.settle(decision.system))
+            self._last = decision.system, multiply
+            if multiply is None:
+                return eager.compute(problem, weighed)
+        if found is not None:
+            return found
+        assert multiply is not None
+        return multiply(x, y, c=c)
+
+
+def _find_multiply(problem: Problem, settled: Spec) -> Callable[..., Array] | None:
+    """Return what multiplies at once by moduli that are settled, without shifts."""
+    spec = replace(settled, equilibrate=False)
+    return eager.find_at_once(replace(problem, spec=spec))

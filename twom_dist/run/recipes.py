@@ -1,26 +1,28 @@
 """Recipes: a product of one tile, posed and planned once for arrays like these.
 
-Kept by all that a call says, but for where its arrays lie. Only products whose moduli
-are given have one: the others are planned by their data.
+Kept by all that a call says, but for where its arrays lie. Where the data choose the
+moduli, recipes are guesses.
 """
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..config import setting
-from ..errors import MemoryLimitError
+from ..errors import EngineUnavailableError, MemoryLimitError
 from ..kernels.family import family_of
 from ..kernels.registry import engine_of
 from ..kernels.room import workspace_share
 from ..problem.call import Terms
 from ..problem.matrices import check_place
-from ..problem.problem import of_arrays
+from ..problem.problem import Problem, of_arrays
 from ..problem.scalars import as_key
 from ..tiles.spec import Spec, as_rows, engine_named
 from ..typing import Array
 from . import eager
 from .client import by_workers_chip
 from .compute import compute
+from .guesses import GuessedRecipe
 
 # Shapes in use at a time are few.
 _MOST = 256
@@ -33,7 +35,22 @@ class Recipe(NamedTuple):
     adds: bool
     multiply: Callable[..., Array]
 
-    def run(self, a: Array, b: Array | None, c: Array | None, out: Array | None) -> Any:
+    @classmethod
+    def of(cls, problem: Problem) -> "Recipe | None":
+        """Plan a problem of given moduli; None where arrays decide about anything."""
+        multiply = eager.find_at_once(problem)
+        if multiply is None:
+            return None
+        return cls(problem.spec, problem.c is not None, multiply)
+
+    def run(
+        self,
+        a: Array,
+        b: Array | None,
+        c: Array | None,
+        out: Array | None,
+        pose: Callable[[], Problem],
+    ) -> Any:
         """Compute the product of arrays of the same shapes and dtypes."""
         spec, b, c = self.spec, a if b is None else b, c if self.adds else None
         if out is not None:
@@ -46,7 +63,7 @@ class Recipe(NamedTuple):
 _NONE = type(None)
 # What plans of such products read.
 _SETTINGS = "workspace-bytes", "winograd-levels", "largest-tile"
-_recipes: dict[Hashable, Recipe] = {}
+_recipes: dict[Hashable, Recipe | GuessedRecipe] = {}
 
 
 def compute_arrays(
@@ -68,33 +85,35 @@ def compute_arrays(
         key = recipe = None  # a scalar that is an array
     if key is None:
         return compute(of_arrays(by_workers_chip(terms, A, B, C), A, B, C, out, diag))
+    pose = partial(of_arrays, terms, A, B, C, out)
     if recipe is None:
-        posed = of_arrays(terms, A, B, C, out)
-        multiply = eager.find_at_once(posed)
-        if multiply is None:
+        posed = pose()
+        recipe = Recipe.of(posed) or GuessedRecipe.of(posed)
+        if recipe is None:
             return compute(posed)
         if len(_recipes) >= _MOST:
             _recipes.clear()
-        adds = posed.c is not None
-        recipe = Recipe(posed.spec, adds, multiply)
         _recipes[key] = recipe
     try:
-        return recipe.run(A, B, C, out)
+        return recipe.run(A, B, C, out, pose)
     except (MemoryLimitError, MemoryError):
         # Planned anew, in less memory if need be.
-        return compute(of_arrays(terms, A, B, C, out))
+        return compute(pose())
 
 
 def _find_key(terms: Terms, *arrays: Any) -> Hashable:
     """Return all that a recipe depends on; None where there can be none."""
     choice, kind, out = terms.choice, type(arrays[0]), arrays[-1]
-    if choice.by_entries or choice.pairs or workspace_share() < 1:
+    if choice.pairs or workspace_share() < 1:
         return None
     if kind.__name__ != "ndarray" or not {kind, _NONE}.issuperset(map(type, arrays)):
         return None
     name, where = engine_of("auto", family_of(arrays[0])), None
     if name == "cuda":
-        engine = engine_named(name)
+        try:
+            engine = engine_named(name)
+        except EngineUnavailableError:
+            return None  # said where the problem is posed
         where = engine, engine.variant()
     outlines = [None if x is None else (x.shape, x.dtype) for x in arrays]
     strides = None if out is None else out.strides

@@ -13,7 +13,7 @@ from ..kernels.family import convert
 from ..moduli import norm_bits, scaling_rule
 from ..typing import Array, Cell
 from .look import every_pair, settle
-from .look.angles import bound_ratios, smallest_cosine
+from .look.angles import bound_ratio, smallest_cosine
 from .look.measured import Measured, join
 from .rows import Row, Steps, Stream
 from .spec import Spec, load_engine
@@ -28,7 +28,7 @@ def settle_by_sums(
     """
     sides = left, *right
     cosines = [smallest_cosine([x.on_host() for x in y], spec.k) for y in sides]
-    return settle.settle_by_angles(spec, float(bound_ratios(cosines[0], cosines[-1])))
+    return settle.settle_by_angles(spec, bound_ratio(cosines[0], cosines[-1]))
 
 
 def look_closer(

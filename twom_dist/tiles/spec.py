@@ -181,13 +181,23 @@ class Spec:
         return self.system.num_hermitian_products < self.system.num_products
 
     def settle(
-        self, system: ResidueSystem | None, rho: float = 0.0, closed_by: str = ""
+        self,
+        system: ResidueSystem | None,
+        rho: float = 0.0,
+        closed_by: str = "",
+        by_entries: bool = False,
     ) -> Self:
         """Return the same with these moduli; None is the native product."""
         method = NATIVE_METHOD if system is None else system.method
         moduli = () if system is None else system.choice
-        settled = replace(self, by_entries=False, method=method, moduli=moduli)
-        return replace(settled, rho=rho, closed_by=closed_by)
+        return replace(
+            self,
+            method=method,
+            moduli=moduli,
+            rho=rho,
+            closed_by=closed_by,
+            by_entries=by_entries,
+        )
 
     def tile_shape(self, m: int, n: int) -> tuple[int, ...]:
         """Return the shape of a tile of C of m x n entries."""

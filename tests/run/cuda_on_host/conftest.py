@@ -8,7 +8,7 @@ from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.kept import Kept
 from twom_dist.kernels import get_engine
 from twom_dist.kernels.cuda.engine import CudaEngine
-from twom_dist.run import guesses
+from twom_dist.run import recipes
 
 
 @pytest.fixture(scope="session")
@@ -34,8 +34,8 @@ def engine(host_kernels: HostKernels, request: pytest.FixtureRequest) -> CudaEng
 
 @pytest.fixture(autouse=True)
 def nothing_remembered():
-    """Forget the moduli of earlier products, which are guessed next time."""
-    guesses._last.clear()
+    """Forget earlier products, whose moduli are guessed next time."""
+    recipes._recipes.clear()
 
 
 @pytest.fixture

@@ -84,8 +84,8 @@ def test_the_default_looks_at_all_matrices_by_kernels(device, name):
     assert not of_the_library(device)
     launched = Counter(device.launched)
     assert launched["largest_exponents"] == launched["sums_and_extremes"] == 1
-    assert launched["error_sums"] == len(given)
-    assert launched["summarise"] == launched["largest_sums"] == 1
+    for kernel in ("summarise", "error_sums", "largest_sums"):
+        assert launched[kernel] == 1
     assert launched["fetch"] == 2
     assert_each_is_as_alone(found, name, *(given if name == "gemm" else given * 2))
 

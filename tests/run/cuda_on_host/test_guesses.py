@@ -12,7 +12,7 @@ from tests.support.cuda.host_device import host_engine
 from tests.support.cuda.on_cpu import on_cpu
 from tests.support.strategies import random_matrix
 from twom_dist.moduli import residue_system
-from twom_dist.run import guesses
+from twom_dist.run import guesses, recipes
 
 
 @pytest.fixture
@@ -33,6 +33,7 @@ def launches(cuda, *matrices, **options):
 
 
 def test_a_right_guess_is_launched_before_the_wait_and_not_again(cuda):
+    launches(cuda, *pair(0.0, 3))
     first, second = (launches(cuda, *pair(0.0, seed)) for seed in (1, 5))
     assert Counter(first) == Counter(second)
     assert first.index("fetch") < first.index("products_mma")
@@ -43,15 +44,32 @@ def test_a_right_guess_is_launched_before_the_wait_and_not_again(cuda):
 
 @pytest.mark.parametrize("out", [False, True])
 def test_a_wrong_guess_is_launched_again(cuda, out):
-    for n, phi in enumerate((0.0, 4.0, 0.0, 0.0)):
-        A, B = pair(phi, n)
+    rng = np.random.default_rng(0)
+    fewest, more = pair(0.0)[0], rng.standard_normal((40, 40)) ** 3 + 0j
+    counts = [td.explain(td.gemm, x, x).num_moduli for x in (fewest, more)]
+    assert counts[0] < counts[1]
+    last = None
+    for x in (fewest, more, more, fewest, pair(4.0)[0], fewest):
         options = {"out": np.empty((40, 40), complex)} if out else {}
         cuda.device.launched.clear()
-        found = td.gemm(A, B, **options)
-        assert same_bits(found, on_cpu(td.gemm, A, B))
+        found = td.gemm(x, x, **options)
+        assert same_bits(found, on_cpu(td.gemm, x, x))
         products = cuda.device.launched.count("products_mma")
+        own = td.explain(td.gemm, x, x)
+        wrong = last is not None and own.num_moduli != last
         # Nothing is guessed into an array of the user's.
-        assert products == (2 if n in (1, 2) and not out else 1)
+        assert products == (2 if wrong and not out else 1) or last is None
+        if own.closed_by != "pairs":
+            last = own.num_moduli
+
+
+def test_large_products_wait_for_what_decides(cuda, monkeypatch):
+    monkeypatch.setattr(guesses, "BELOW", 40)
+    for phi in (0.0, 0.0, 4.0):
+        launched = launches(cuda, *pair(phi))
+        assert launched.count("products_mma") == 1
+        assert launched.index("fetch") < launched.index("products_mma")
+    assert launched[-5:-3] == ["fetch", "scale_and_encode"]
 
 
 def test_shifts_and_native_products_are_no_guesses(cuda):
@@ -80,11 +98,28 @@ def test_options_and_shapes_are_kinds_of_their_own(cuda):
 
 
 def test_many_kinds_are_not_remembered(cuda, monkeypatch):
-    monkeypatch.setattr(guesses, "_MOST", 3)
+    monkeypatch.setattr(recipes, "_MOST", 3)
     A, B = pair(0.0)
     for n in range(1, 9):
         td.gemm(A[:n], B)
-        assert 1 <= len(guesses._last) <= 3
+        assert 1 <= len(recipes._recipes) <= 3
+
+
+def test_a_guess_without_room_is_left(cuda, monkeypatch):
+    A, B = pair(0.0)
+    expected, compute = td.gemm(A, B), cuda.multiply_at_once
+    tried = []
+
+    def refuse(*given, **options):
+        tried.append(len(tried))
+        if len(tried) == 1:
+            raise MemoryError
+        return compute(*given, **options)
+
+    recipes._recipes.clear()
+    monkeypatch.setattr(cuda, "multiply_at_once", refuse)
+    assert same_bits(td.gemm(A, B), expected)
+    assert len(tried) == 2
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -101,7 +136,8 @@ def test_guesses_keep_to_the_order_of_the_stream(host_kernels, monkeypatch, seed
     for seed in range(4):
         A, B = pair(0.0, seed)
         if seed == 2:
-            guesses._last.update(dict.fromkeys(guesses._last, wrong))
+            for recipe in recipes._recipes.values():
+                recipe._last = wrong, lambda x, y, c: np.zeros((40, 40), complex)
         found = td.gemm(A, B)
         engine.device.synchronize()
         assert same_bits(np.array(found), on_cpu(td.gemm, A, B))

@@ -57,8 +57,8 @@ def test_blocks_of_any_number_of_rows(calls, dtype, limit):
     assert_stages_agree(calls, [(y, False), (np.asfortranarray(x), False)], system)
 
 
-@pytest.mark.parametrize(("capability", "k"), [(80, 10112), (89, 6016), (90, 14208)])
-def test_shared_memory_keeps_the_longest_rows_that_fit(capability, k):
+@pytest.mark.parametrize(("capability", "k"), [(80, 4864), (89, 2816), (90, 6912)])
+def test_shared_memory_keeps_two_of_the_longest_rows_that_fit(capability, k):
     device = HostDevice(None, capability)
     limit = device.shared_bytes()
     for dtype in map(np.dtype, DTYPES):
@@ -77,10 +77,10 @@ def test_shared_memory_keeps_the_longest_rows_that_fit(capability, k):
 
 
 def test_turing_keeps_rows_of_whole_lines_as_well():
-    """3776 entries would fit, but not the line that they begin."""
+    """1728 entries would fit, but not the line that they begin."""
     device, system = HostDevice(None, 75), residue_system("2m", 3)
-    assert fits(device, system, 3712)
-    assert not fits(device, system, 3713)
+    assert fits(device, system, 1664)
+    assert not fits(device, system, 1665)
 
 
 def test_rows_that_lie_across_share_what_is_read_where_two_blocks_fit():

@@ -98,11 +98,15 @@ class HostDevice:
 
     def empty_together(self, parts: Parts) -> list[np.ndarray]:
         """Allocate once; what lies between the arrays belongs to none."""
-        return _split(self.empty((part_offsets(parts)[1],), np.uint8), parts)
+        return self.split(self.empty((part_offsets(parts)[1],), np.uint8), parts)
 
     def filled_together(self, parts: Parts, byte: int) -> list[np.ndarray]:
         """Allocate once, every byte alike."""
-        return _split(self.filled((part_offsets(parts)[1],), np.uint8, byte), parts)
+        return self.split(self.filled((part_offsets(parts)[1],), np.uint8, byte), parts)
+
+    def split(self, whole: np.ndarray, parts: Parts) -> list[np.ndarray]:
+        """View the arrays of one allocation."""
+        return _split(whole, parts)
 
     def send(self, x: np.ndarray) -> np.ndarray:
         """Copy to the device."""

@@ -57,7 +57,7 @@ class CpuEngine:
     name = "cpu"
     family: Family = "numpy"
     writes_parts = True
-    survey = None
+    survey = weigh = None
     fetch, variant = staticmethod(fetch), staticmethod(variant)
     row_sums = staticmethod(row_sums)
     error_sums = staticmethod(error_sums)

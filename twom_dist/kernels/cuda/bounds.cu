@@ -80,7 +80,7 @@ __device__ __forceinline__ uint64 smallest_cosine(const int64* squares,
                                                   const int64* totals, int64 rows,
                                                   int64 k) {
   double margin = __hiloint2double(0x3FEFFFFF, (int32)0xFFFFFFE0u), smallest = 1;
-  for (int64 row = threadIdx.x; row < rows; row += 256) {
+  for (int64 row = threadIdx.x; row < rows; row += blockDim.x) {
     if (squares[row] == 0) continue;
     double square = __dmul_rn(__ll2double_rn(squares[row]), __ll2double_rn(k));
     double cosine = __ddiv_rn(__ll2double_rn(totals[row]), __dsqrt_rn(square));
@@ -99,7 +99,7 @@ __device__ __forceinline__ uint64 count_units(int32 e, int32 bits) {
 // sum(2^(2 a)), sum(2^(2 b)), sum(2^(a + b)) over the columns that are not 0, a and b
 // being extremes[z, 0, column] of norms.cu. One block a matrix; the second operand may be
 // missing, its rows be none, and the extremes be null.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(1024)
 summarise(const int64* x_squares, const int64* x_totals, int64 x_rows,
           const int64* y_squares, const int64* y_totals, int64 y_rows,
           const int32* x_extremes, const int32* y_extremes, int64 k, int32 bits,
@@ -114,7 +114,7 @@ summarise(const int64* x_squares, const int64* x_totals, int64 x_rows,
                                        y_rows, k));
   if (x_extremes != nullptr) {
     uint64 own[3] = {0, 0, 0};
-    for (int64 c = threadIdx.x; c < k; c += 256) {
+    for (int64 c = threadIdx.x; c < k; c += blockDim.x) {
       int32 a = x_extremes[z * 3 * k + c], b = y_extremes[z * 3 * k + c];
       bool some = a != ZERO_ROW, others = b != ZERO_ROW;
       if (some) own[0] += count_units(2 * a, bits);
@@ -133,15 +133,20 @@ summarise(const int64* x_squares, const int64* x_totals, int64 x_rows,
   }
 }
 
-// largest[z] = the largest of x[z, 0 ... m] and y[z, 0 ... n], zeroed before.
+// largest[z] = the largest of x[z, 0 ... m] and y[z, 0 ... n]. One block a matrix.
 extern "C" __global__ void __launch_bounds__(256)
 largest_sums(const uint64* x, int64 m, const uint64* y, int64 n, uint64* largest) {
+  __shared__ uint64 found;
+  if (threadIdx.x == 0) found = 0;
+  __syncthreads();
   x += blockIdx.z * m;
   y += blockIdx.z * n;
-  uint64 found = 0;
-  for (int64 i = threadIdx.x; i < m; i += 256) found = x[i] > found ? x[i] : found;
-  for (int64 i = threadIdx.x; i < n; i += 256) found = y[i] > found ? y[i] : found;
-  if (found != 0) atomicMax(largest + blockIdx.z, found);
+  uint64 own = 0;
+  for (int64 i = threadIdx.x; i < m; i += 256) own = x[i] > own ? x[i] : own;
+  for (int64 i = threadIdx.x; i < n; i += 256) own = y[i] > own ? y[i] : own;
+  if (own != 0) atomicMax(&found, own);
+  __syncthreads();
+  if (threadIdx.x == 0) largest[blockIdx.z] = found;
 }
 
 #define SIDE 64

@@ -90,24 +90,13 @@ def _properties(device: int) -> dict[str, Any]:
     return properties
 
 
-def _split(whole: Array, parts: Parts) -> list[Array]:
-    """View the arrays of one allocation."""
-    import cupy
-
-    offsets, _ = part_offsets(parts)
-    return [
-        cupy.ndarray(shape, dtype, whole.data + offset)
-        for (shape, dtype), offset in zip(parts, offsets, strict=True)
-    ]
-
-
 class CudaDevice(Streams):
     """Memory, streams, kernels and int8 products of the current device."""
 
     def __init__(self) -> None:
         super().__init__()
         self._constants: dict[tuple[int, int], tuple[Array, Array]] = {}
-        self._elements: dict[int, Element] = {}
+        self._elements: dict[tuple[int, Element], Element] = {}
         self._arguments = Arguments()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -125,12 +114,22 @@ class CudaDevice(Streams):
     def empty_together(self, parts: Parts) -> list[Array]:
         """Allocate several arrays at once, at multiples of 512 bytes."""
         _, size = part_offsets(parts)
-        return _split(self.empty((size,), np.uint8), parts)
+        return self.split(self.empty((size,), np.uint8), parts)
 
     def filled_together(self, parts: Parts, byte: int) -> list[Array]:
         """Allocate several arrays at once, every byte alike."""
         _, size = part_offsets(parts)
-        return _split(self.filled((size,), np.uint8, byte), parts)
+        return self.split(self.filled((size,), np.uint8, byte), parts)
+
+    def split(self, whole: Array, parts: Parts) -> list[Array]:
+        """View the arrays of one allocation, from its beginning on."""
+        import cupy
+
+        offsets, _ = part_offsets(parts)
+        return [
+            cupy.ndarray(shape, dtype, whole.data + offset)
+            for (shape, dtype), offset in zip(parts, offsets, strict=True)
+        ]
 
     def send(self, x: Array) -> Array:
         """Copy a small array of the host; what launches next finds it."""
@@ -270,9 +269,10 @@ class CudaDevice(Streams):
         device, tuned = current_device(), tuning_for(self.capability())
         if tuned.fused:
             return tuned.element
-        if device not in self._elements:
-            self._elements[device] = choose_exact(self, tuned.element)
-        return self._elements[device]
+        key = device, tuned.element
+        if key not in self._elements:
+            self._elements[key] = choose_exact(self, tuned.element)
+        return self._elements[key]
 
 
 def open_device() -> CudaDevice:

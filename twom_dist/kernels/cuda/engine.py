@@ -3,7 +3,7 @@
 Nothing here waits for the device but `fetch` and `fingerprint`; see `kept` for tasks.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,7 @@ from .look import CudaLook
 from .multiply import add_residues
 from .quarters import choose_levels
 from .residues import multiply_planes
-from .scripts import Recorder, Scripts
+from .scripts import Recorder, Scripts, outline_all
 from .sources import module_for
 from .workspace import (
     available_bytes,
@@ -58,7 +58,7 @@ class CudaEngine(CudaLook):
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self._scripts = Scripts()
+        self.scripts = Scripts()
         shared = SharedPlanes(device)
         self.task, self.share, self.keep = shared.task, shared.share, shared.keep
 
@@ -99,11 +99,6 @@ class CudaEngine(CudaLook):
             own = self.multiply_at_once
             return TileLimits(*tile, limits.cache_bytes, own, steady)
         return limits
-
-    def variant(self) -> Hashable:
-        """Return the current device, and how it is tuned."""
-        tuned = tuning.tuning_for(self.device.capability())
-        return self.device.number(), tuned
 
     def largest_exponents(self, x: Array, shifts: Array | None = None) -> Array:
         """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
@@ -287,26 +282,15 @@ class CudaEngine(CudaLook):
         given = {"x": x, "y": y, "c": c, "out": out, "e": e, "f": f}
         options = conjugate, system, rule, dtype, alpha, beta
         more = twin, uplo, hermitian
-        outlines = *map(_outline, given.values()), _name_twins(*given.values())
+        outlines = outline_all(given.values())
         key = self.variant(), outlines, options, more
-        script = self._scripts.get(key)
+        script = self.scripts.get(key)
         if script is not None:
             return script.run(self.device, given)
         recorder = Recorder(self.device, given)
         found = multiply_at_once(recorder, x, y, *options, c, *more, out, shifts)
-        self._scripts.keep(key, recorder.script)
+        self.scripts.keep(key, recorder.script)
         return found
-
-
-def _outline(x: Array | None) -> tuple[Any, ...] | None:
-    """Return all that launches depend on of an array, but for its address."""
-    return None if x is None else (x.shape, x.strides, x.dtype)
-
-
-def _name_twins(*arrays: Array | None) -> tuple[int, ...]:
-    """Return the place of each array's first occurrence: A may be B, or C."""
-    names = [*map(id, arrays)]
-    return tuple(map(names.index, names))
 
 
 def make_engine() -> CudaEngine:

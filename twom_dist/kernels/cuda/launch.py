@@ -39,6 +39,10 @@ class Device(Protocol):
         """Allocate several arrays at once, every byte alike."""
         ...
 
+    def split(self, whole: Array, parts: Parts) -> list[Array]:
+        """View the arrays of one allocation, from its beginning on."""
+        ...
+
     def send(self, x: Array) -> Array:
         """Copy a small array of the host; what launches next finds it."""
         ...
@@ -250,8 +254,12 @@ def strip_grid(rows: int, k: int, across: bool) -> tuple[int, Triple, int]:
     See ``Operand`` in elements.cuh.
     """
     rows_of_block, threads = (32, 8) if across else (8, 32)
-    span = tuning.STRIP * threads
-    return _count(rows, rows_of_block) * _count(k, span), _BLOCK, span
+    strip = tuning.STRIP
+    while True:
+        blocks = _count(rows, rows_of_block) * _count(k, strip * threads)
+        if blocks >= tuning.STRIP_BLOCKS or strip <= tuning.SHORTEST_STRIP:
+            return blocks, _BLOCK, strip * threads
+        strip //= 2
 
 
 @remember

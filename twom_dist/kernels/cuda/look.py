@@ -1,17 +1,27 @@
 """The stages of the CUDA engine that look at operands; see `kernels.survey`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
+from ...moduli import ScalingRule
 from ...typing import Array
-from ..survey import Summary, Surveyed
+from ..survey import Summary, Surveyed, Weighed
 from . import bounds, norms, stack_summary
 from .launch import Device
+from .scripts import Scripts
+from .tuning import tuning_for
+from .weigh import weigh
 
 
 class CudaLook:
     """Launches of norms.cu and bounds.cu, and int8 products of magnitudes."""
 
     device: Device
+    scripts: Scripts
+
+    def variant(self) -> Hashable:
+        """Return the current device, and how it is tuned."""
+        device = self.device
+        return device.number(), tuning_for(device.capability())
 
     def row_sums(
         self, x: Array, largest: Array, norm_bits: int, shifts: Array | None = None
@@ -38,6 +48,19 @@ class CudaLook:
         given = operands, norm_bits, totals, columns, shifts or ()
         return norms.survey(self.device, *given)
 
+    def weigh(
+        self,
+        operands: Sequence[Array],
+        norm_bits: int,
+        *,
+        columns: bool,
+        rule: ScalingRule | None,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> Weighed:
+        """Find the numbers that decide by five launches and one wait."""
+        given = operands, norm_bits, columns, rule, meanwhile
+        return weigh(self.device, self.scripts, self.variant(), *given)
+
     def summarise(self, found: Sequence[Surveyed], k: int) -> Summary:
         """Find the numbers of all matrices by one launch and one wait."""
         return stack_summary.summarise(self.device, found, k)
@@ -53,11 +76,9 @@ class CudaLook:
         given = operands, exponents, bits, places
         return stack_summary.largest_errors(self.device, *given)
 
-    def fetch(
-        self, arrays: Sequence[Array], meanwhile: Callable[[], object] | None = None
-    ) -> list[Array]:
+    def fetch(self, arrays: Sequence[Array]) -> list[Array]:
         """Copy arrays of one allocation to the host, and wait for them."""
-        return self.device.fetch(arrays, meanwhile)
+        return self.device.fetch(arrays)
 
     def magnitudes(
         self, x: Array, largest: Array, shifts: Array | None = None

@@ -147,24 +147,45 @@ sums_and_extremes(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
 }
 
 // sums[row] += sum(ceil(|y - rint(y)| unit)^2), y = |part| 2^exponents[row], unit <= 2^20;
-// zeroed before, nothing added to rows that are not finite. Of the matrices `places`, or
-// of all; sums are contiguous.
+// zeroed before, nothing added to rows that are not finite. Without exponents the rule
+// chooses them by largest and squares, as choose_exponents does. Of the matrices `places`,
+// or of all; sums are contiguous. Blocks of x, then of y, as of largest_exponents.
 extern "C" __global__ void __launch_bounds__(256)
-error_sums(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
-           int64 span, int32 across, int64 stack_stride, const int32* places,
-           const int32* shifts, const int32* exponents, double unit, uint64* sums) {
-  Operand own = {x, rows, k, row_stride, k_stride, span, across};
-  Strip strip = locate_strip(own, blockIdx.x);
+error_sums(const REAL* x, int64 x_rows, int64 x_k, int64 x_row_stride,
+           int64 x_k_stride, int64 x_span, int32 x_across, int64 x_stack_stride,
+           const REAL* y, int64 y_rows, int64 y_k, int64 y_row_stride,
+           int64 y_k_stride, int64 y_span, int32 y_across, int64 y_stack_stride,
+           const int32* places, const int32* x_shifts, const int32* y_shifts,
+           const int32* x_exponents, const int32* y_exponents,
+           const int32* x_largest, const int32* y_largest, const int64* x_squares,
+           const int64* y_squares, int32 power, uint64 leading, int32 norm_bits,
+           double unit, uint64* x_sums, uint64* y_sums) {
+  Operand own = {x, x_rows, x_k, x_row_stride, x_k_stride, x_span, x_across};
+  uint32 block = blockIdx.x;
+  if (!claim_block(block, own)) {
+    own = {y, y_rows, y_k, y_row_stride, y_k_stride, y_span, y_across};
+    x_stack_stride = y_stack_stride;
+    x_shifts = y_shifts;
+    x_exponents = y_exponents;
+    x_largest = y_largest;
+    x_squares = y_squares;
+    x_sums = y_sums;
+  }
+  Strip strip = locate_strip(own, block);
   if (strip.first >= strip.last) return;
   int64 matrix = places == nullptr ? blockIdx.z : places[blockIdx.z];
-  own.x += PARTS * (matrix * stack_stride);
-  int32 e = exponents[matrix * rows + strip.row];
-  int64 row = blockIdx.z * rows + strip.row;
+  own.x += PARTS * (matrix * x_stack_stride);
+  int64 row = matrix * own.rows + strip.row;
+  int32 e = x_exponents != nullptr
+                ? x_exponents[row]
+                : choose_exponent(x_largest[row], x_squares[row], power, leading,
+                                  norm_bits);
   if (is_sentinel(e)) return;
   double one = power_of_two(e >> 1), two = power_of_two(e - (e >> 1));
   uint64 total = 0;
+#pragma unroll 2
   for (int64 c = strip.first; c < strip.last; c += strip.step) {
-    Element element = shift_element(load_element(own, strip, c), shifts, c);
+    Element element = shift_element(load_element(own, strip, c), x_shifts, c);
 #pragma unroll
     for (int32 part = 0; part < PARTS; ++part) {
       double t = fabs(widen(element.part[part]));
@@ -175,7 +196,7 @@ error_sums(const REAL* x, int64 rows, int64 k, int64 row_stride, int64 k_stride,
       total += (uint64)error * (uint64)error;
     }
   }
-  if (total != 0) atomicAdd(sums + row, total);
+  if (total != 0) atomicAdd(x_sums + blockIdx.z * own.rows + strip.row, total);
 }
 
 // out[row * k + c] = the leading half of the float32 that is nearest to

@@ -7,6 +7,7 @@ import numpy as np
 
 from ...moduli import ZERO_ROW, ScalingRule
 from ...typing import Array
+from ..at_once import Known
 from ..survey import Surveyed
 from .launch import (
     Device,
@@ -25,7 +26,7 @@ from .launch import (
 )
 from .sources import Module, module_for
 
-_FILL = ZERO_ROW & 0xFF
+FILL = ZERO_ROW & 0xFF
 _ABSENT = (None, *map(np.int64, (0, 0, 0, 0, 1)), np.int32(0), np.int64(0))
 
 
@@ -39,11 +40,11 @@ def survey(
 ) -> list[Surveyed]:
     """Look at one or two operands in two launches."""
     shapes = tuple(x.shape for x in operands)
-    found = device.filled_together(_survey_parts(shapes, totals, columns), _FILL)
+    found = device.filled_together(_survey_parts(shapes, totals, columns), FILL)
     count = len(operands)
     largest, sums, extremes = (found[i : i + count] for i in range(0, 3 * count, count))
-    _find_largest(device, operands, shifts, largest, sums)
-    _sum_and_look(device, operands, shifts, largest, norm_bits, sums, extremes)
+    find_largest(device, operands, shifts, largest, sums)
+    sum_and_look(device, operands, shifts, largest, norm_bits, sums, extremes)
     return [
         Surveyed(
             largest[i], *sums[i], *(() if totals else (None,)), *extremes[i : i + 1]
@@ -66,9 +67,9 @@ def _survey_parts(
 
 def largest_exponents(device: Device, x: Array, shifts: Array | None) -> Array:
     """Find the smallest e with |Re|, |Im| < 2^e for each row of x."""
-    largest = device.filled(x.shape[:-1], np.int32, _FILL)
+    largest = device.filled(x.shape[:-1], np.int32, FILL)
     if x.size:
-        _find_largest(device, [x], [shifts], [largest], [])
+        find_largest(device, [x], [shifts], [largest], [])
     return largest
 
 
@@ -97,19 +98,19 @@ def _sum_rows(
 ) -> Array:
     sums = device.filled((kinds, *x.shape[:-1]), np.int64)
     if x.size:
-        _sum_and_look(device, [x], [shifts], [largest], norm_bits, [sums], [])
+        sum_and_look(device, [x], [shifts], [largest], norm_bits, [sums], [])
     return sums
 
 
 def column_exponents(device: Device, x: Array, largest: Array) -> Array:
     """Find the extreme exponents of the parts of each column that are not 0."""
-    extremes = device.filled((*x.shape[:-2], 3, x.shape[-1]), np.int32, _FILL)
+    extremes = device.filled((*x.shape[:-2], 3, x.shape[-1]), np.int32, FILL)
     if x.size:
-        _sum_and_look(device, [x], [], [largest], 0, [], [extremes])
+        sum_and_look(device, [x], [], [largest], 0, [], [extremes])
     return extremes
 
 
-def _find_largest(
+def find_largest(
     device: Device,
     operands: Sequence[Array],
     shifts: Sequence[Array | None],
@@ -123,7 +124,7 @@ def _find_largest(
     device.launch(_module(operands[0], shifts), "largest_exponents", grid, block, args)
 
 
-def _sum_and_look(
+def sum_and_look(
     device: Device,
     operands: Sequence[Array],
     shifts: Sequence[Array | None],
@@ -187,13 +188,18 @@ def choose_exponents(
     """Apply the rule to each row."""
     rows, out = largest.size, device.empty(largest.shape, np.int32)
     if rows > 0:
-        args = (
-            *(largest, sums, np.int64(rows), np.int32(rule.power)),
-            *(np.uint64(rule.leading), np.int32(rule.norm_bits), out),
-        )
+        args = largest, sums, np.int64(rows), *_rule_args(rule), out
         module = module_for("norms", np.float64)
         device.launch(module, "choose_exponents", *line_grid(rows), args)
     return out
+
+
+@remember
+def _rule_args(rule: ScalingRule | None) -> tuple[Any, ...]:
+    """Describe a rule, or none."""
+    if rule is None:
+        return np.int32(0), np.uint64(0), np.int32(0)
+    return np.int32(rule.power), np.uint64(rule.leading), np.int32(rule.norm_bits)
 
 
 def error_sums(
@@ -202,28 +208,35 @@ def error_sums(
     """Sum the squares of what is rounded away."""
     sums = device.filled(x.shape[:-1], np.int64)
     if x.size:
-        add_errors(device, x, exponents, bits, sums, shifts=shifts)
+        given = device, [x], bits, [sums]
+        add_errors(*given, exponents=[exponents], shifts=[shifts])
     return sums
 
 
 def add_errors(
     device: Device,
-    x: Array,
-    exponents: Array,
+    operands: Sequence[Array],
     bits: int,
-    sums: Array,
+    sums: Sequence[Array],
     *,
-    shifts: Array | None = None,
+    exponents: Sequence[Array] = (),
+    known: Sequence[Known] = (),
+    rule: ScalingRule | None = None,
+    shifts: Sequence[Array | None] = (),
     places: Array | None = None,
 ) -> None:
-    """Add the squares of what is rounded away to the sums of its rows.
+    """Add the squares of what is rounded away to the sums of the rows of operands.
 
-    `places`: the matrices of the sums, on the device; all by default.
+    By exponents, or by what the rule chooses of `known`. `places`: the matrices of the
+    sums, on the device; all by default.
     """
-    blocks, block, args = _operand(x)
-    args = *args, places, shifts, exponents, np.float64(2.0**bits), sums
-    grid = blocks, 1, count_matrices(x) if places is None else len(places)
-    device.launch(_module(x, [shifts]), "error_sums", grid, block, args)
+    blocks, block, args = _list_operands(operands)
+    args = *args, places, *_pair(shifts), *_pair(exponents)
+    for own in zip(*known, strict=True) if known else ((), ()):
+        args += _pair(own)
+    args += (*_rule_args(rule), np.float64(2.0**bits), *_pair(sums))
+    grid = blocks, 1, count_matrices(operands[0]) if places is None else len(places)
+    device.launch(_module(operands[0], shifts), "error_sums", grid, block, args)
 
 
 def unit_rows(

@@ -4,7 +4,7 @@ All else in the arguments depends on shapes, strides and options alone. A script
 one allocation for all but the result, and no Python for each argument.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from struct import pack_into
 from threading import Lock
@@ -63,16 +63,22 @@ class Script:
 
     launches: list[Launch] = field(default_factory=list)
     slab_bytes: int = 0
+    # What every byte of the slab is before, if that matters.
+    fill: int | None = None
     made: tuple[tuple[int, ...], Any] | None = None
     # What lies at constant addresses stays.
     kept: list[Array] = field(default_factory=list)
 
     def run(self, device: Device, given: Mapping[str, Array | None]) -> Array:
-        """Launch it all, and return the result."""
-        slab = device.empty((self.slab_bytes,), np.uint8)
-        out = given[_OUT]
-        if out is None:
-            assert self.made is not None
+        """Launch it all, and return the result, or the slab if there is none."""
+        size = ((self.slab_bytes,), np.uint8)
+        slab = (
+            device.empty(*size)
+            if self.fill is None
+            else device.filled(*size, self.fill)
+        )
+        out = given.get(_OUT)
+        if out is None and self.made is not None:
             out = device.empty(*self.made)
         arrays = {**given, _SLAB: slab, _OUT: out}
         bases = {x: device.address(y) for x, y in arrays.items() if y is not None}
@@ -87,7 +93,7 @@ class Script:
                     data[hole.at : hole.at + len(found)] = found
             of = launch.module, launch.name, launch.grid, launch.block
             device.launch_packed(*of, data, launch.offsets, launch.shared)
-        return out
+        return slab if out is None else out
 
 
 class Recorder:
@@ -108,7 +114,8 @@ class Recorder:
         }
         # What is known stays until the script is written, or another takes its place.
         self._alive: list[Any] = []
-        self._slab = 0
+        # Where the slab lies: nothing else can.
+        self._slab = range(0)
 
     def __getattr__(self, name: str) -> Any:
         """Let the device answer what it is asked; whatever else it does is lost."""
@@ -118,18 +125,23 @@ class Recorder:
 
     def empty_together(self, parts: Parts) -> list[Array]:
         """Allocate the slab."""
-        found = self._device.empty_together(parts)
-        offsets, size = part_offsets(parts)
-        if self.script is not None:
-            if self.script.slab_bytes:
-                self.script = None
-                return found
-            self.script.slab_bytes = size
-            self._slab = self._device.address(found[0])
-            self._alive += found
-            self._known |= {
-                id(x): (_SLAB, at) for x, at in zip(found, offsets, strict=True)
-            }
+        return self._take_slab(self._device.empty_together(parts), parts, None)
+
+    def filled_together(self, parts: Parts, byte: int) -> list[Array]:
+        """Allocate a slab whose bytes are alike."""
+        return self._take_slab(self._device.filled_together(parts, byte), parts, byte)
+
+    def _take_slab(
+        self, found: list[Array], parts: Parts, fill: int | None
+    ) -> list[Array]:
+        if self.script is None or self.script.slab_bytes:
+            self.script = None
+            return found
+        _, size = part_offsets(parts)
+        self.script.slab_bytes, self.script.fill = size, fill
+        start = self._device.address(found[0])
+        self._slab = range(start, start + size)
+        self._alive += found
         return found
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -154,7 +166,7 @@ class Recorder:
         """Describe planes of the slab."""
         found = self._device.map_planes(address, shape)
         self._alive.append(found)
-        self._known[id(found)] = _SLAB, address - self._slab, shape
+        self._known[id(found)] = _SLAB, address - self._slab.start, shape
         return found
 
     def launch(
@@ -176,7 +188,11 @@ class Recorder:
         for x, at in zip(args, offsets, strict=True):
             if id(x) in self._known:
                 holes.append(Hole(at, *self._known[id(x)]))
-            elif not (x is None or isinstance(x, np.generic) or id(x) in constant):
+            elif x is None or isinstance(x, np.generic) or id(x) in constant:
+                continue
+            elif (address := self._device.address(x)) in self._slab:
+                holes.append(Hole(at, _SLAB, address - self._slab.start))
+            else:
                 self.script = None
                 return
         packed = data, offsets, tuple(holes)
@@ -191,6 +207,17 @@ _QUESTIONS = (
     "address",
     "shared_bytes",
 )
+
+
+def outline_all(arrays: Iterable[Array | None]) -> Hashable:
+    """Return all that launches depend on of arrays, but for their addresses.
+
+    That is which of them are one, too: A may be B, or C.
+    """
+    given = [*arrays]
+    names = [*map(id, given)]
+    own = [None if x is None else (x.shape, x.strides, x.dtype) for x in given]
+    return *own, *map(names.index, names)
 
 
 class Scripts:

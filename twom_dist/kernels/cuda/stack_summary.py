@@ -21,18 +21,30 @@ def summarise(device: Device, found: Sequence[Surveyed], k: int) -> Summary:
     cosines, *columns = device.empty_together(
         (*parts, *([((3, count), np.int64)] if looked else []))
     )
+    launch(device, found, k, cosines, *columns)
+    cosines, *columns = device.fetch([cosines, *columns])
+    return Summary(cosines, columns[0] if columns else None)
+
+
+def launch(
+    device: Device,
+    found: Sequence[Surveyed],
+    k: int,
+    cosines: Array,
+    columns: Array | None = None,
+) -> None:
+    """Write the smallest cosines of each side, and sums of columns, of each matrix."""
     args: list[Any] = []
     for x in found:
-        args += [x.squares, x.totals, np.int64(x.squares.shape[1])]
+        args += [x.squares, x.totals, np.int64(x.squares.shape[-1])]
     if len(found) == 1:
         args += [None, None, np.int64(0)]
     ends = found[0].column_exponents, found[-1].column_exponents
-    sizes = np.int64(k), np.int32(column_bits(k))
-    args += [*ends, *sizes, cosines, *(columns or [None])]
-    grid = 1, 1, count
-    device.launch(module_for("bounds"), "summarise", grid, (256, 1, 1), args)
-    cosines, *columns = device.fetch([cosines, *columns])
-    return Summary(cosines, columns[0] if columns else None)
+    args += [*ends, np.int64(k), np.int32(column_bits(k)), cosines, columns]
+    count = cosines.shape[1]
+    # A large matrix alone has many rows: 256 threads took 28 us for 1024 (an H100).
+    block = (1024 if count == 1 else 256), 1, 1
+    device.launch(module_for("bounds"), "summarise", (1, 1, count), block, args)
 
 
 def largest_errors(
@@ -42,18 +54,22 @@ def largest_errors(
     bits: int,
     places: Array,
 ) -> Array:
-    """Sum errors by a launch for each operand, and find the largest by another."""
+    """Sum errors of all operands by one launch, and find the largest by another."""
     count = len(places)
-    shapes = *((count, e.shape[1]) for e in exponents), (count,)
-    *sums, largest = device.filled_together(tuple((x, np.int64) for x in shapes), 0)
+    shapes = tuple((count, e.shape[1]) for e in exponents)
+    sums = device.filled_together(tuple((x, np.int64) for x in shapes), 0)
     # No operand is copied, and nothing is sent where all are asked for.
     some = count < len(operands[0])
     where = device.send(places.astype(np.int32)) if some else None
-    for x, e, own in zip(operands, exponents, sums, strict=True):
-        norms.add_errors(device, x, e, bits, own, places=where)
-    sides = [(x, np.int64(x.shape[1])) for x in sums]
-    (x, m), (y, n) = sides if len(sides) == 2 else (*sides, (None, np.int64(0)))
-    args = x, m, y, n, largest
-    grid = 1, 1, count
-    device.launch(module_for("bounds"), "largest_sums", grid, (256, 1, 1), args)
+    norms.add_errors(device, operands, bits, sums, exponents=exponents, places=where)
+    largest = device.empty((count,), np.int64)
+    find_largest_sum(device, sums, largest)
     return device.fetch([largest])[0]
+
+
+def find_largest_sum(device: Device, sums: Sequence[Array], largest: Array) -> None:
+    """Write the largest sum of a row of each matrix, of one side or both."""
+    sides = [(x, np.int64(x.shape[-1])) for x in sums]
+    (x, m), (y, n) = sides if len(sides) == 2 else (*sides, (None, np.int64(0)))
+    args, grid = (x, m, y, n, largest), (1, 1, len(largest))
+    device.launch(module_for("bounds"), "largest_sums", grid, (256, 1, 1), args)

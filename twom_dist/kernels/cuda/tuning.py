@@ -81,8 +81,10 @@ BLOCK_TIMES = {256: 2, 128: 3, 64: 1}
 
 # Elements along k that one thread reduces in the norm pass, before its one atomic. Both
 # passes over 4096 x 4096, rows along memory, on an H200: 267 us for 8, 217 for 32, 192
-# for 64, 221 for 128.
-STRIP = 64
+# for 64, 221 for 128. Smaller operands take shorter ones, until there are so many
+# blocks: by 64 each pass over 1024 x 1024 took 36 to 50 us on an H100, half as long as
+# one over four times as much.
+STRIP, SHORTEST_STRIP, STRIP_BLOCKS = 64, 8, 512
 
 # Number of words over which the atomics of a fingerprint are spread.
 FINGERPRINT_SLOTS = 1024

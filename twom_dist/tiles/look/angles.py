@@ -13,6 +13,7 @@ all engines and tilings find the same bounds, and these hold.
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -30,25 +31,29 @@ def find_cosines(measured: Measured, k: int) -> Array:
     return stack_summary.find_cosines(squares, totals, k)
 
 
-def find_sines(cosines: Array) -> Array:
+def find_sines(cosines: Any) -> Any:
     """Bound ``sin t`` of rows from above, by bounds of ``cos t`` from below."""
-    found: Array = np.sqrt((1 - cosines) * (1 + cosines)) * (1 + MARGIN)
-    return found
+    return np.sqrt((1 - cosines) * (1 + cosines)) * (1 + MARGIN)
 
 
-def add_angles(left: Array, right: Array) -> Array:
+def add_angles(left: Any, right: Any) -> Any:
     """Bound ``cos(t + t')`` from below: it grows with both cosines."""
-    products = left * right - find_sines(left) * find_sines(right)
-    found: Array = products - MARGIN
-    return found
+    return left * right - find_sines(left) * find_sines(right) - MARGIN
 
 
 def bound_ratios(left: Any, right: Any) -> Array:
     """Bound rho^2 of pairs from above, by cosines of both sides; inf beyond pi/2."""
     cosines = add_angles(*map(np.asarray, (left, right)))
     with np.errstate(divide="ignore"):
-        found: Array = np.where(cosines > 0, (1 + MARGIN) / cosines**2, np.inf)
+        ratios = (1 + MARGIN) / (cosines * cosines)
+    found: Array = np.where(cosines > 0, ratios, np.inf)
     return found
+
+
+def bound_ratio(left: float, right: float) -> float:
+    """Do that for one pair, by the same operations."""
+    cosine = float(add_angles(left, right))
+    return (1 + MARGIN) / (cosine * cosine) if cosine > 0 else inf
 
 
 def smallest_cosine(measured: Sequence[Measured], k: int) -> float:

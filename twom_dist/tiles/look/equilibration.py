@@ -88,22 +88,21 @@ def _gains(a: Array, b: Array, both: Array) -> bool:
     return of_a * of_b << (top_a + top_b - 2 * top) >= (GAIN * of_both) ** 2
 
 
-def may_gain(columns: Array, k: int) -> Array:
+def may_gain(columns: Any, k: int) -> Any:
     """Mark the matrices of stacks for which `choose_shifts` may find shifts.
 
     Parameters
     ----------
-    columns : (3, count) int64
+    columns : (3, count) int64, or three numbers
         From `sum_columns`.
     k : int
 
     Returns
     -------
-    (count,) bool
+    (count,) bool, or one
         True wherever it gains, and where rounding leaves that open: the k terms of a
         sum are rounded up, by less than a unit each.
     """
-    of_a, of_b, of_both = columns.astype(np.float64)
+    of_a, of_b, of_both = (np.float64(x) for x in columns)
     least = GAIN * np.maximum(of_both - k, 0)
-    found: Array = (of_a * of_b >= least * least) & (of_both > 0)
-    return found
+    return (of_a * of_b >= least * least) & (of_both > 0)

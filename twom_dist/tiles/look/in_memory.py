@@ -1,38 +1,84 @@
 """The look at matrices in memory, for engines that launch all its stages at once.
 
 Everything that may be needed is launched together and fetched by one wait, since
-waiting costs such an engine more than the stages do. Only matrices whose columns are
-shifted take a second look, and only those whose pairs stay open their magnitudes.
+waiting costs such an engine more than the stages do. A few numbers mostly decide. Only
+matrices whose columns may be shifted, or whose pairs stay open, take a second look.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...kernels.survey import Survey, Surveyed
-from ...moduli import norm_bits
+from ...kernels.survey import Survey, Surveyed, Weigh, Weighed
+from ...moduli import norm_bits, scaling_rule
+from ...typing import Array
 from ..interpreter import Line
 from ..rows import Row, shifts_of_both
 from ..spec import Spec, load_engine
-from .equilibration import choose_shifts
+from .angles import bound_ratio
+from .equilibration import choose_shifts, may_gain
 from .measured import Measured
+from .settle import Decision, decide_by_angles, decide_by_errors, fewest_of
+
+
+def weigh_matrices(
+    operands: Sequence[Array],
+    spec: Spec,
+    weigh: Weigh,
+    meanwhile: Callable[[], object] | None = None,
+) -> Weighed:
+    """Find the numbers that mostly decide about one or two whole matrices.
+
+    `operands`: op(A), and op(B)^T unless that is the same, but for conjugates.
+    `meanwhile`: called before the wait.
+    """
+    rule, systems = None, fewest_of(spec) if spec.by_entries else []
+    if systems and not systems[0][0].hexagonal:
+        # That of the fewest moduli, which rounding errors may allow.
+        rule = scaling_rule(systems[0][0], spec.k)
+    options: Any = {"columns": spec.equilibrate, "rule": rule, "meanwhile": meanwhile}
+    return weigh(operands, norm_bits(spec.k), **options)
+
+
+def may_shift(weighed: Weighed, k: int) -> bool:
+    """Tell whether `choose_shifts` may find shifts."""
+    columns = weighed.summary.columns
+    return columns is not None and bool(may_gain(columns[:, 0].tolist(), k))
+
+
+def decide(weighed: Weighed, spec: Spec) -> Decision | None:
+    """Decide about the moduli, where the numbers suffice."""
+    cosines = weighed.summary.cosines
+    ratio = bound_ratio(float(cosines[0, 0]), float(cosines[-1, 0]))
+    found = decide_by_angles(spec, ratio)
+    if found is None or found.closed_by:
+        return found
+    assert weighed.error is not None
+    return decide_by_errors(spec, found.rho, float(weighed.error[0]))
+
+
+def measure(rows: Sequence[Row], found: Sequence[Surveyed]) -> dict[Line, Measured]:
+    """Return the measurements of whole matrices."""
+    both = zip(rows, found, strict=True)
+    return {(row.side, 0): Measured(*x[:3]) for row, x in both}
 
 
 def survey_matrices(
     rows: Sequence[Row],
     spec: Spec,
     survey: Survey,
-    meanwhile: Callable[[], object] | None = None,
+    found: Sequence[Surveyed] | None = None,
 ) -> tuple[Any, dict[Line, Measured], dict[Line, Measured]]:
     """Look at one or two whole matrices, up to the sums of their rows.
 
     Returns the shifts, what has been measured, and the same on the host where that
-    decides about anything. `meanwhile`: called before the first wait.
+    decides about anything. `found`: what an earlier look has found.
     """
     equilibrate = spec.equilibrate
     given = [row.view(0, spec) for row in rows]
     bits, totals = norm_bits(spec.k), spec.by_entries
-    found = survey(given, bits, totals=totals, columns=equilibrate)
-    on_host = _fetch(found, spec, meanwhile) if spec.looks else found
+    if found is None:
+        found = survey(given, bits, totals=totals, columns=equilibrate)
+    on_host = _fetch(found, spec) if spec.looks else found
     shifts = None
     if equilibrate:
         columns: list[Any] = [x.column_exponents for x in on_host]
@@ -43,21 +89,13 @@ def survey_matrices(
         both = shifts_of_both(rows, spec)
         found = survey(given, bits, totals=totals, columns=False, shifts=both)
         on_host = _fetch(found, spec) if spec.by_entries else found
-    lines: list[Line] = [(row.side, 0) for row in rows]
-    measured, known = (
-        {line: Measured(*x[:3]) for line, x in zip(lines, each, strict=True)}
-        for each in (found, on_host)
-    )
+    measured, known = (measure(rows, each) for each in (found, on_host))
     return None if shifts is None else [shifts], measured, known
 
 
-def _fetch(
-    found: Sequence[Surveyed],
-    spec: Spec,
-    meanwhile: Callable[[], object] | None = None,
-) -> list[Surveyed]:
+def _fetch(found: Sequence[Surveyed], spec: Spec) -> list[Surveyed]:
     arrays = [x for one in found for x in one if x is not None]
-    fetched = iter(load_engine(spec).fetch(arrays, meanwhile))
+    fetched = iter(load_engine(spec).fetch(arrays))
     return [
         Surveyed(*(None if x is None else next(fetched) for x in one)) for one in found
     ]

@@ -6,9 +6,8 @@ is measured. Pairs that their angles leave open are looked at one by one, and th
 largest rho of those decides, if it asks for more.
 """
 
-from dataclasses import replace
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,43 @@ _USUAL = 2.75
 
 def may_save(ratios: Any, spec: Spec) -> Any:
     """Tell for which bounds of rho^2 rounding errors may save the second modulus."""
-    (fewest, first), *_ = _systems(spec)
+    (fewest, first), *_ = fewest_of(spec)
     return (not fewest.hexagonal) & (ratios > first) & (ratios <= _USUAL * first)
+
+
+class Decision(NamedTuple):
+    """Moduli, a bound of rho, and what it comes from.
+
+    Attributes
+    ----------
+    system : ResidueSystem
+    rho : float
+    closed_by : str
+        As of `Spec`; empty where measured rounding errors may allow this system, and
+        the next one is needed if they do not.
+    """
+
+    system: ResidueSystem
+    rho: float
+    closed_by: str
+
+
+def decide_by_angles(spec: Spec, ratio: float) -> Decision | None:
+    """Decide by a bound of rho^2 for all pairs, if that is small enough."""
+    for system, most in fewest_of(spec):
+        if ratio <= most:
+            if may_save(ratio, spec):
+                return Decision(fewest_of(spec)[0][0], sqrt(ratio), "")
+            return Decision(system, sqrt(ratio), "sums")
+    return None
+
+
+def decide_by_errors(spec: Spec, rho: float, largest: float) -> Decision:
+    """Decide by the largest sum of squared rounding errors of any row."""
+    (fewest, _), (second, _) = fewest_of(spec)
+    if suffice(spec, rho, largest):
+        return Decision(fewest, rho, "errors")
+    return Decision(second, rho, "sums")
 
 
 def settle_by_angles(spec: Spec, ratio: float) -> Spec:
@@ -39,16 +73,14 @@ def settle_by_angles(spec: Spec, ratio: float) -> Spec:
     Or return the spec; with a rho where measured rounding errors may save a modulus,
     and with the moduli that would suffice then.
     """
-    for system, most in _systems(spec):
-        if ratio <= most:
-            if may_save(ratio, spec):
-                fewest, _ = _systems(spec)[0]
-                return replace(spec.settle(fewest, sqrt(ratio)), by_entries=True)
-            return spec.settle(system, sqrt(ratio), "sums")
-    return spec
+    found = decide_by_angles(spec, ratio)
+    if found is None:
+        return spec
+    return spec.settle(*found, by_entries=not found.closed_by)
 
 
-def _systems(spec: Spec) -> list[tuple[ResidueSystem, float]]:
+def fewest_of(spec: Spec) -> list[tuple[ResidueSystem, float]]:
+    """Return `fewest_systems` for a spec."""
     return fewest_systems(spec.method, spec.k, spec.unit_roundoff)
 
 
@@ -57,10 +89,7 @@ def settle_by_errors(asked: Spec, largest: float) -> Spec:
 
     `asked`: what `settle_by_angles` has returned.
     """
-    if suffice(asked, asked.rho, largest):
-        return asked.settle(asked.system, asked.rho, "errors")
-    _, (second, _) = _systems(asked)
-    return asked.settle(second, asked.rho, "sums")
+    return asked.settle(*decide_by_errors(asked, asked.rho, largest))
 
 
 def suffice(spec: Spec, rho: Any, largest: Any) -> Any:
@@ -68,7 +97,7 @@ def suffice(spec: Spec, rho: Any, largest: Any) -> Any:
 
     Of one product, or of arrays of them.
     """
-    (fewest, _), *_ = _systems(spec)
+    (fewest, _), *_ = fewest_of(spec)
     rounding = np.sqrt(largest * (1 + 2.0**-48)) * 2.0 ** -norm_bits(spec.k)
     bound = quantisation_bound(fewest, spec.k, rounding)
     return rho * bound <= sqrt(spec.k) * spec.unit_roundoff * (1 - 2.0**-40)
@@ -79,7 +108,7 @@ def settle_by_ratio(spec: Spec, ratio: float) -> Spec:
 
     The native product stands in where no residue system suffices.
     """
-    given, systems = (spec.method, spec.k), _systems(spec)
+    given, systems = (spec.method, spec.k), fewest_of(spec)
     system = componentwise_system(*given, ratio, spec.unit_roundoff)
     if systems and ratio <= systems[-1][1]:
         system, ratio = systems[-1]
