@@ -7,7 +7,7 @@ import numpy as np
 
 from ..api.asking import compute_call
 from ..crossover.choose import decide, is_small, prefers_native
-from ..kernels.family import family_of, namespace
+from ..kernels.family import address_of, family_of, namespace
 from ..moduli.accuracy import AUTO_METHOD, NATIVE_METHOD
 from ..problem.call import Call, Terms
 from ..problem.choice import Choice
@@ -195,7 +195,7 @@ def find_twin(a: Any, b: Any, layout: PairLayout, *, waits: bool = True) -> Twin
     if is_dask(a):
         return _compare_names(a, b, left, right)
     x, y = a.transpose(left), b.transpose(right)
-    if x.strides == y.strides and _pointer(x) == _pointer(y):
+    if x.strides == y.strides and address_of(x) == address_of(y):
         return "syrk"
     if x.dtype.kind != "c" or not _is_worth_comparing(x, y, waits):
         return None
@@ -215,12 +215,6 @@ def _is_worth_comparing(x: Any, y: Any, waits: bool) -> bool:
 def _axes(x: Any) -> list[int]:
     """Sort the axes by their strides."""
     return sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))
-
-
-def _pointer(x: Any) -> int:
-    """Return the address of the first entry."""
-    described = getattr(x, "__array_interface__", None) or x.__cuda_array_interface__
-    return int(described["data"][0])
 
 
 def _is_conjugate(x: Any, y: Any) -> bool:

@@ -62,6 +62,12 @@ def namespace(x: Any) -> Any:
     return sys.modules["cupy"] if family_of(x) == "cupy" else np
 
 
+def address_of(x: Any) -> int:
+    """Return the address of the first entry, of an array in memory or on a device."""
+    described = getattr(x, "__array_interface__", None) or x.__cuda_array_interface__
+    return int(described["data"][0])
+
+
 def deliver(found: Any, out: Any) -> Any:
     """Return what was found, in `out` if there is one."""
     if out is None or found is out:

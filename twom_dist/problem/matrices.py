@@ -8,9 +8,13 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ..errors import ArgumentError, PlanError, shown
-from ..kernels.family import Family, family_of, namespace
+from ..kernels.family import Family, address_of, family_of, namespace
 from ..tiles.integers import part_dtype
 from ..typing import as_integer
+
+# Steps in search of a common byte, of which blocks of one matrix take one. NumPy takes
+# any number, but says otherwise to type checkers.
+_MOST_WORK: Any = 1000
 
 
 def is_dask(x: Any) -> bool:
@@ -244,7 +248,7 @@ def _may_overlap(out: Any, x: Any) -> bool:
     """Tell whether writing to out may change x, in memory or in a file of both."""
     if family_of(out) != family_of(x):
         return False
-    if namespace(out).may_share_memory(out, x):
+    if namespace(out).may_share_memory(out, x) and _meet(out, x):
         return True
     written = _find_mapping(out)
     read = None if written is None else _find_mapping(x)
@@ -253,8 +257,31 @@ def _may_overlap(out: Any, x: Any) -> bool:
         return False
     if not out.size or not x.size or _identify(written) != _identify(read):
         return False
-    (start, stop), (first, end) = _mapped_bytes(out, written), _mapped_bytes(x, read)
-    return start < end and first < stop
+    return _meet(out, x, _shift(written), _shift(read))
+
+
+class _Span:
+    """The places of the entries of an array, which NumPy asks for and never reads."""
+
+    def __init__(self, x: Any, shift: int) -> None:
+        self.__array_interface__ = {
+            "shape": x.shape,
+            "strides": x.strides,
+            "typestr": x.dtype.str,
+            "data": (address_of(x) + shift, False),
+            "version": 3,
+        }
+
+
+def _meet(out: Any, x: Any, *shifts: int) -> bool:
+    """Tell whether any byte is in an entry of both, or would take long to find."""
+    left, right = shifts or (0, 0)
+    try:
+        # CuPy has a kernel for this, for which the host would wait.
+        spans = _Span(out, left), _Span(x, right)
+        return np.shares_memory(*spans, max_work=_MOST_WORK)
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _find_mapping(x: Any) -> np.memmap[Any, Any] | None:
@@ -276,11 +303,10 @@ def _identify(mapping: np.memmap[Any, Any]) -> Any:
     return found.st_dev, found.st_ino
 
 
-def _mapped_bytes(x: Any, mapping: np.memmap[Any, Any]) -> tuple[int, int]:
-    """Return the start and the end of the bytes of the file that an array spans."""
-    start, stop = byte_bounds(x)
-    shift = mapping.offset - byte_bounds(mapping)[0]
-    return int(start + shift), int(stop + shift)
+def _shift(mapping: np.memmap[Any, Any]) -> int:
+    """Return how far behind addresses of a mapping the places in its file are."""
+    # The first is 1, since address 0 would stand for no array.
+    return 1 + mapping.offset - int(byte_bounds(mapping)[0])
 
 
 def _overlaps_itself(x: Any) -> bool:

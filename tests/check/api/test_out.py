@@ -1,7 +1,9 @@
 """Results in arrays of the caller, and products that are computed again and again."""
 
 import os
+import sys
 from functools import partial
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -13,6 +15,7 @@ from tests.support.cases import cases
 from tests.support.expect import raises
 from tests.support.strategies import ENGINE_NAMES, random_matrix
 from twom_dist.errors import ArgumentError, PlanError
+from twom_dist.problem.matrices import check_place
 
 
 def matrices(dtype="complex128", k=17):
@@ -109,6 +112,71 @@ def test_a_matrix_that_is_read_is_not_written_to():
         with raises(PlanError, "out"):
             td.gemm(A, A, op_b="T", out=out, **given)
         assert out.tobytes() == before
+
+
+# Blocks of a 60 x 60 matrix that share no entry: A, B and out.
+BLOCKS = {
+    "columns": (np.s_[:20, :20], np.s_[:20, 20:40], np.s_[:20, 40:]),
+    "corners": (np.s_[:20, 20:40], np.s_[20:40, :20], np.s_[20:40, 20:40]),
+    "every third column": (np.s_[:20, ::3], np.s_[:20, 1::3], np.s_[:20, 2::3]),
+    "every third row": (np.s_[::3, :20], np.s_[1::3, :20], np.s_[2::3, :20]),
+    "reversed": (np.s_[19::-1, 19::-1], np.s_[:20, 39:19:-1], np.s_[:20, 40:]),
+}
+
+
+@cases("blocks", list(BLOCKS.values()))
+def test_blocks_of_one_matrix_are_read_and_written(blocks):
+    calls = {
+        "gemm": lambda a, b, out: td.gemm(a, b, op_b="C", out=out),
+        "moduli": lambda a, b, out: td.gemm(a, b, num_moduli=9, out=out),
+        "beta": lambda a, b, out: td.gemm(a, a, b, beta=2j, out=out),
+        "diag": lambda a, b, out: td.gemm(a, b, diag=b[:, 3], out=out),
+        "native": lambda a, b, out: td.gemm(a, b, method="blas", out=out),
+        "herk": lambda a, b, out: td.herk(a, b, beta=0.5, out=out),
+        "her2k": lambda a, b, out: td.her2k(a, b, out=out),
+        "matmul": lambda a, b, out: td.matmul(a, b, out=out),
+        "einsum": lambda a, b, out: td.einsum("ij,kj->ik", a, b, out=out),
+    }
+    for turn in (False, True):
+        for name, call in calls.items():
+            whole = random_matrix(60, 60, seed=3)
+            kept = whole.copy()
+            a, b, out = ((whole.T if turn else whole)[x] for x in blocks)
+            expected = call(a.copy(), b.copy(), None)
+            assert call(a, b, out) is out, name
+            assert out.tobytes() == expected.tobytes(), name
+            (kept.T if turn else kept)[blocks[2]] = expected
+            assert whole.tobytes() == kept.tobytes(), name
+
+
+def test_blocks_that_share_an_entry_are_refused():
+    whole = random_matrix(60, 60)
+    for x in (whole[:21, :21], whole.T[:21, 20:41], whole[40:19:-1, 20::-1]):
+        for out in (whole[20:41, 20:41], whole.T[20:41, 20:41][::-1]):
+            with raises(PlanError, "out"):
+                td.gemm(x, x.T, out=out)
+
+
+def test_blocks_on_a_device_are_told_apart_on_the_host(monkeypatch):
+    # CuPy compares whole spans; its exact test is a kernel, for which the host waits.
+    class OnDevice:
+        def __init__(self, x):
+            self.shape, self.strides, self.dtype = x.shape, x.strides, x.dtype
+            self.device = SimpleNamespace(id=0)
+            self.__cuda_array_interface__ = x.__array_interface__
+
+    OnDevice.__module__ = "cupy"
+    cupy = SimpleNamespace(
+        may_share_memory=lambda x, y: True,
+        cuda=SimpleNamespace(Device=lambda: SimpleNamespace(id=0)),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    whole = random_matrix(60, 60)
+    for blocks in BLOCKS.values():
+        a, b, out = (OnDevice(whole[x]) for x in blocks)
+        check_place(out, (a, b))
+        with raises(PlanError, "out"):
+            check_place(out, (a, OnDevice(whole[blocks[2]].T[1:, 1:])))
 
 
 def halves(path, mode="r+"):
