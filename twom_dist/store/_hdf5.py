@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from ..errors import StoreError
 from ._errors import store_errors
 from ._location import DEFAULT_MEMBER, Location
-from ._matrix import StoredMatrix, name_member, refuse_member
+from ._matrix import (
+    MATRIX_AXES,
+    VECTOR_AXES,
+    StoredMatrix,
+    name_member,
+    refuse_member,
+)
 from ._region import Region
 from ._tree import Stamp, stamp_file
 from .output import MANIFEST, read_manifest
@@ -27,7 +33,7 @@ class Hdf5Matrix(StoredMatrix):
     @classmethod
     def find(cls, location: Location) -> Self:
         with h5py.File(location.path, "r") as file:
-            location = name_member(location, partial(_matrices, file))
+            location = name_member(location, partial(_find_arrays, file))
             dataset = _dataset(file, location)
             files = sorted({location.path, *_files(dataset)})
             stamp = Stamp(*map(" ".join, zip(*map(stamp_file, files), strict=True)))
@@ -36,7 +42,7 @@ class Hdf5Matrix(StoredMatrix):
     @staticmethod
     def read_array(location: Location) -> Any:
         with h5py.File(location.path, "r") as file:
-            return _dataset(file, location)[()]
+            return _dataset(file, location, VECTOR_AXES)[()]
 
     @staticmethod
     def list_others(path: str) -> list[str]:
@@ -108,18 +114,18 @@ def _refuse_source(own: str, name: str) -> StoreError:
     )
 
 
-def _dataset(file: Any, location: Location) -> Any:
-    found = file.get(location.member)
+def _dataset(file: Any, location: Location, axes: Container[int] = MATRIX_AXES) -> Any:
+    found = None if location.member is None else file.get(location.member)
     if not isinstance(found, h5py.Dataset):
-        raise refuse_member(location, _matrices(file))
+        raise refuse_member(location, _find_arrays(file, axes))
     return found
 
 
-def _matrices(file: Any) -> list[str]:
+def _find_arrays(file: Any, axes: Container[int] = MATRIX_AXES) -> list[str]:
     found: list[str] = []
 
     def visit(name: str, node: Any) -> None:
-        if isinstance(node, h5py.Dataset) and len(node.shape or ()) == 2:
+        if isinstance(node, h5py.Dataset) and len(node.shape or ()) in axes:
             found.append(name)
 
     file.visititems(visit)

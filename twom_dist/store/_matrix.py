@@ -18,6 +18,8 @@ from ._tree import Stamp
 # Codes of the allowed dtypes, without their byte order.
 _DTYPE = re.compile(r"b1|[iu][1248]|f[48]|c8|c16")
 _MAX_LISTED = 10
+# Numbers of axes of arrays that containers list; a vector may be a matrix of one row.
+MATRIX_AXES, VECTOR_AXES = (2,), (1, 2)
 
 
 @dataclass(frozen=True)
@@ -189,8 +191,11 @@ def name_member(location: Location, list_matrices: Callable[[], list[str]]) -> L
     return replace(location, member=found[0])
 
 
-def refuse_member(location: Location, matrices: list[str]) -> StoreError:
+def refuse_member(location: Location, arrays: list[str]) -> StoreError:
     """Return the error for a member that is missing or not an array."""
-    held = list_names(matrices) if any(matrices) else "nothing that has a name"
+    if location.member is None:
+        problem = f"{str(location)!r} does not say which of its arrays is meant"
+        return StoreError(problem, "Name it as 'path::member'", "no-member")
+    held = list_names(arrays) if any(arrays) else "nothing that has a name"
     problem = f"{str(location)!r} names no array of the container, which holds {held}"
     return StoreError(problem, "Name another array, or none", "no-such-member")

@@ -1,5 +1,6 @@
 """``.npz`` files: a zip archive of ``.npy`` members."""
 
+from collections.abc import Container
 from functools import partial
 from typing import IO, Any, Self
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
@@ -10,7 +11,13 @@ from numpy.typing import NDArray
 from ..errors import StoreError
 from ._errors import store_errors
 from ._location import DEFAULT_MEMBER, Location
-from ._matrix import StoredMatrix, name_member, refuse_member
+from ._matrix import (
+    MATRIX_AXES,
+    VECTOR_AXES,
+    StoredMatrix,
+    name_member,
+    refuse_member,
+)
 from ._npy import READ_BYTES, NpyHeader, check_size, read_header, read_region
 from ._region import Region
 from ._tree import stamp_file
@@ -29,7 +36,7 @@ class NpzMatrix(StoredMatrix):
     def find(cls, location: Location) -> Self:
         stamp = stamp_file(location.path)
         with ZipFile(location.path) as archive:
-            location = name_member(location, partial(_matrices, archive))
+            location = name_member(location, partial(_find_arrays, archive))
             header, info, _ = _read_member(archive, location)
             found = cls._checked(location, header, None, stamp)
             check_size(location, header, _most_bytes(info))
@@ -38,7 +45,10 @@ class NpzMatrix(StoredMatrix):
     @staticmethod
     def read_array(location: Location) -> Any:
         with np.load(location.path, allow_pickle=False) as archive:
-            return archive[location.member]
+            if location.member in archive:
+                return archive[location.member]
+        with ZipFile(location.path) as archive:
+            raise refuse_member(location, _find_arrays(archive, VECTOR_AXES))
 
     @staticmethod
     def list_others(path: str) -> list[str]:
@@ -90,7 +100,7 @@ def _read_member(
     """Return the header of a member, its entry, and the offset at which it begins."""
     name = f"{location.member}.npy"
     if name not in archive.namelist():
-        raise refuse_member(location, _matrices(archive))
+        raise refuse_member(location, _find_arrays(archive))
     with archive.open(name) as stream:
         assert archive.fp is not None
         # Opening a member reads its local header, behind which the member begins.
@@ -106,11 +116,11 @@ def _most_bytes(info: ZipInfo) -> int:
     return min(info.file_size, ratio * info.compress_size)
 
 
-def _matrices(archive: ZipFile) -> list[str]:
+def _find_arrays(archive: ZipFile, axes: Container[int] = MATRIX_AXES) -> list[str]:
     found = []
     for name in archive.namelist():
         if name.endswith(".npy"):
             with archive.open(name) as stream:
-                if len(read_header(stream).shape) == 2:
+                if len(read_header(stream).shape) in axes:
                     found.append(name.removesuffix(".npy"))
     return found

@@ -4,6 +4,7 @@ import math
 import os
 import re
 import warnings
+from collections.abc import Container
 from functools import lru_cache
 from hashlib import sha256
 from itertools import product
@@ -17,7 +18,13 @@ from ..errors import StoreError
 from . import _tree as tree
 from ._errors import store_errors
 from ._location import Location
-from ._matrix import StoredMatrix, name_member, refuse_member
+from ._matrix import (
+    MATRIX_AXES,
+    VECTOR_AXES,
+    StoredMatrix,
+    name_member,
+    refuse_member,
+)
 from ._region import Region
 from .output import COMPLETE, read_manifest
 
@@ -37,12 +44,12 @@ class ZarrMatrix(StoredMatrix):
             )
         node = _open_node(_folder(location))
         if isinstance(node, zarr.Group):
-            location = name_member(location, lambda: _matrices(location.path))
+            location = name_member(location, lambda: _find_arrays(location.path))
             if not tree.is_url(location.path):
                 tree.check_metadata(_folder(location))
             node = _open_node(_folder(location))
         if not isinstance(node, zarr.Array):
-            raise refuse_member(location, _matrices(location.path))
+            raise refuse_member(location, _find_arrays(location.path))
         if read_manifest(node.attrs).get(COMPLETE) is False:
             raise StoreError(
                 f"{str(location)!r} is an unfinished output: some tiles are missing",
@@ -58,7 +65,10 @@ class ZarrMatrix(StoredMatrix):
 
     @staticmethod
     def read_array(location: Location) -> Any:
-        array = _open(location)
+        tree.check_there(location.path)
+        array = _open_node(_folder(location))
+        if not isinstance(array, zarr.Array):
+            raise refuse_member(location, _find_arrays(location.path, VECTOR_AXES))
         if array.size and not array.nchunks_initialized:
             problem = f"all chunks of {str(location)!r} are missing"
             raise StoreError(problem, "Copy it again", "no-chunks")
@@ -131,12 +141,12 @@ def _open_node(path: str) -> Any:
     return zarr.open(tree.zarr_target(path), mode="r") if tree.is_store(path) else None
 
 
-def _matrices(path: str) -> list[str]:
-    """Name the matrices of a store; one that is the store itself has no name."""
+def _find_arrays(path: str, axes: Container[int] = MATRIX_AXES) -> list[str]:
+    """Name the arrays of a store; one that is the store itself has no name."""
     with warnings.catch_warnings():
         # zarr warns of files that are not part of the store.
         warnings.simplefilter("ignore")
         root = _open_node(path)
-        nodes = () if isinstance(root, zarr.Array) else root.members(None)
-    found = (name for name, x in nodes if isinstance(x, zarr.Array) and x.ndim == 2)
+        nodes = root.members(None) if isinstance(root, zarr.Group) else ()
+    found = (name for name, x in nodes if isinstance(x, zarr.Array) and x.ndim in axes)
     return sorted(found)

@@ -75,9 +75,6 @@ def read_vector(path: str | os.PathLike[str]) -> NDArray[Any]:
     Its dtype is for others to check. A matrix of one row or one column will do.
     """
     location = parse_location(path)
-    if location.member is None and location.format in ("npz", "hdf5"):
-        problem = f"{str(location)!r} does not say which of its arrays is meant"
-        raise StoreError(problem, "Name it as 'path::member'", "no-member")
     with store_errors(location, "read"):
         if location.format != "zarr":
             tree.check_kind(location.path)

@@ -90,11 +90,14 @@ def test_plans_and_explanations(matrices):
 
 
 def test_refusals(matrices):
-    with raises(StoreError, "no-member"):
-        read_vector("w.npz")
+    zarr.open_group("w.zarr", mode="w")["w"] = matrices[2]
+    for path in ("w.npz", "w.h5", "w.zarr"):
+        with raises(StoreError, "no-member"):
+            read_vector(path)
+        with raises(StoreError, "no-such-member") as refused:
+            read_vector(f"{path}::misspelt")
+        assert "w'" in refused.value.problem.partition(" holds ")[2]
     with raises(StoreError, "vector-shape"):
         read_vector("B.npy")
-    with raises(StoreError, "no-such-member"):
-        read_vector("w.h5::grid")
     with raises(ArgumentError, "diag-complex"):
         td.update_files(td.herk, "A.zarr", "C.npy", diag=matrices[2] * 1j)
