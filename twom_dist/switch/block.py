@@ -1,9 +1,15 @@
 """The blocks in which products are ours; see decision 40."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    ContextDecorator,
+    contextmanager,
+    suppress,
+)
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any, Self
 
 from ..crossover.choose import listen
@@ -16,7 +22,7 @@ from .places import replaced
 from .tally import Tally
 
 
-@dataclass
+@dataclass(eq=False)
 class _Entry:
     """A block that is entered in this context, and the one around it."""
 
@@ -32,7 +38,54 @@ class _Entry:
 _entered: ContextVar[_Entry | None] = ContextVar("twom-dist-use", default=None)
 
 
+class Block(ContextDecorator):
+    """A context manager, and decorator, each entry of which begins a block anew.
+
+    It may be entered again, inside itself and in several threads.
+    """
+
+    def __init__(self, options: Mapping[str, Any], strict: bool) -> None:
+        self._options, self._strict = options, strict
+        self._native = Choice.of(**options).method == NATIVE_METHOD
+        # Each with what closes it, as they were entered.
+        self._open: dict[_Entry, AbstractContextManager[None]] = {}
+
+    def __enter__(self) -> Tally:
+        """Begin a block."""
+        entry = _Entry(self._options, self._native, self._strict, _entered.get())
+        opened = _enter(entry)
+        opened.__enter__()
+        self._open[entry] = opened
+        return entry.seen
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the block that was entered last in this context."""
+        entry = _entered.get()
+        while entry is not None and entry not in self._open:
+            entry = entry.outer
+        # A generator that has the block may be closed in another context.
+        entry = entry or next(reversed(self._open))
+        self._open.pop(entry).__exit__(kind, error, trace)
+
+
 @contextmanager
+def _enter(block: _Entry) -> Iterator[None]:
+    with replaced(_answer):
+        token = _entered.set(block)
+        try:
+            yield
+        finally:
+            block.is_open = False
+            # The token may be that of another context.
+            with suppress(ValueError):
+                _entered.reset(token)
+
+
 def use(
     *,
     accuracy: Accuracy | float | None = None,
@@ -41,7 +94,7 @@ def use(
     equilibrate: bool | None = None,
     method: Method = "auto",
     strict: bool = False,
-) -> Iterator[Tally]:
+) -> Block:
     """Multiply what a program multiplies with dask or CuPy, in a block or a function.
 
     Taken are ``@``, ``matmul``, ``dot``, ``tensordot`` and ``einsum`` of dask.array and
@@ -60,11 +113,13 @@ def use(
         Whether to raise our error for a product that this package does not take, such
         as one of integers. Default: it is left to its library.
 
-    Yields
-    ------
-    tally
-        Counts of products so far: ``ours``; ``native``, which are ours as well, but
-        which `method` leaves to the BLAS; ``left``. Printed, it gives the reasons.
+    Returns
+    -------
+    context manager
+        For ``with``, or to decorate a function; it may be entered again, and inside
+        itself. Each time it gives new counts of products: ``ours``; ``native``, which
+        are ours as well, but which `method` leaves to the BLAS; ``left``. Printed,
+        they give the reasons.
 
     Raises
     ------
@@ -101,17 +156,7 @@ def use(
         "equilibrate": equilibrate,
         "method": method,
     }
-    native = Choice.of(**options).method == NATIVE_METHOD
-    block = _Entry(options, native, as_flag("strict", strict), _entered.get())
-    with replaced(_answer):
-        token = _entered.set(block)
-        try:
-            yield block.seen
-        finally:
-            block.is_open = False
-            # A generator that has the block may be closed in another context.
-            with suppress(ValueError):
-                _entered.reset(token)
+    return Block(options, as_flag("strict", strict))
 
 
 def _current() -> _Entry | None:

@@ -51,6 +51,42 @@ def test_a_function_is_a_block():
     assert not is_ours(a @ b)
 
 
+def test_one_object_may_be_entered_again_and_inside_itself():
+    block = td.use(**OPTIONS)
+    with block as outer:
+        with block as inner:
+            assert is_ours(a @ b)
+        assert is_ours(a @ b)
+        thread = threading.Thread(target=block(lambda: a @ b))
+        thread.start()
+        thread.join(10)
+        assert is_ours(a @ b)
+    assert not is_ours(a @ b)
+    with block as again:
+        assert is_ours(a @ b)
+    assert not is_ours(a @ b)
+    assert (outer.ours, inner.ours, again.ours) == (2, 1, 1)
+
+
+def test_threads_that_share_an_object_end_their_own_blocks():
+    block, entered, left = td.use(**OPTIONS), threading.Event(), threading.Event()
+
+    def work():
+        with block:
+            entered.set()
+            left.wait(10)
+
+    thread = threading.Thread(target=work)
+    with block:
+        thread.start()
+        entered.wait(10)
+    assert not is_ours(a @ b)
+    with block:
+        left.set()
+        thread.join(10)
+        assert is_ours(a @ b)
+
+
 def test_what_others_replace_meanwhile_stays():
     original = da.matmul
     try:
