@@ -1,25 +1,28 @@
 """dot and vecdot, as NumPy has them."""
 
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 import numpy as np
 
 from .arrays import as_operands
-from .functions import matmul, tensordot
+from .functions import einsum, matmul
 
 
-def dot(a: Any, b: Any) -> Any:
+def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Sum products over the last axis of a and the last but one of b.
 
     Parameters
     ----------
     a, b : arrays
         As in `twom_dist.matmul`. A vector has one axis; a number multiplies.
+    out : array, optional
+        As in `twom_dist.matmul`.
 
     Returns
     -------
     array
-        As in `twom_dist.tensordot`; a number of vectors.
+        As in `twom_dist.einsum`; a number of vectors.
 
     Raises
     ------
@@ -35,10 +38,12 @@ def dot(a: Any, b: Any) -> Any:
     """
     axes = np.ndim(a), np.ndim(b)
     if 0 in axes:
-        return np.multiply(a, b)
+        return np.multiply(a, b, out=out)
     if axes[0] > 1 and axes[1] > 2:
-        return tensordot(a, b, ((axes[0] - 1,), (axes[1] - 2,)))
-    return matmul(a, b)
+        rows, others = ascii_lowercase[: axes[0] - 1], ascii_uppercase[: axes[1] - 1]
+        right = f"{others[:-1]}z{others[-1]}"
+        return einsum(f"{rows}z,{right}->{rows}{others}", a, b, out=out)
+    return matmul(a, b, out=out)
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:

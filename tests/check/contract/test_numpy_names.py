@@ -14,8 +14,10 @@ import pytest
 import twom_dist as td
 from tests.support.bits import same_bits
 from tests.support.cases import cases
+from tests.support.expect import raises
 from tests.support.packages import require
 from twom_dist import numpy as xp
+from twom_dist.errors import PlanError
 
 linalg = xp.linalg
 RNG = np.random.default_rng(1)
@@ -56,6 +58,13 @@ def test_dot_is_that_of_numpy(a, b):
     expect(xp.dot(x, y), expected, type(expected))
     expect(xp.dot(x.real, y.imag), np.dot(x.real, y.imag), type(expected.real))
     expect(xp.dot(da.from_array(x), da.from_array(y)), expected, da.Array)
+    out = np.zeros(expected.shape, complex)
+    assert xp.dot(x, y, out) is out
+    assert (out == expected).all()
+    for wrong in (np.zeros((*expected.shape, 1), complex), np.zeros(expected.shape)):
+        if x.ndim:
+            with raises(PlanError, "out"):
+                xp.dot(x, y, out=wrong)
 
 
 @cases(
