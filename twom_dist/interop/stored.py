@@ -128,9 +128,12 @@ def _check(x: Any, name: str) -> None:
     if library != "h5py":
         return
     if not x or x.shape is None:
-        state = "is empty" if x else "belongs to a closed file"
+        state, remedy = "is empty", "Give one that holds a matrix"
+        if not x:
+            state = "belongs to a closed file"
+            remedy = "Open the file again, and keep it open, or give its path to a job"
         problem = f"{name} is a dataset of HDF5 that {state}"
-        raise ArgumentError(problem, "", "not-a-matrix")
+        raise ArgumentError(problem, remedy, "not-a-matrix")
     file = x.file
     if current_client() is not None and (file.mode != "r" or file.driver in _IN_MEMORY):
         raise ArgumentError(

@@ -9,6 +9,7 @@ from itertools import permutations
 import numpy as np
 
 from ..errors import ArgumentError, PlanError
+from ..interop.dlpack import adopt
 from ..interop.stored import find_path, is_on_disk
 from ..kernels.finish import mirror_tile
 from ..plan import Cluster, Layout, find_chunks, lay_out
@@ -110,6 +111,7 @@ def open_job(
     if isinstance(diag, str | os.PathLike):
         diag = read_vector(diag)
     elif diag is not None:
+        (diag,), _ = adopt(diag=diag)
         diag = np.asarray(as_array(diag, "diag"))
     given = {"A": stored["A"], "B": stored.get("B"), "C": stored.get("C0")}
     posed = of_headers(terms, **given, diag=diag)

@@ -94,8 +94,15 @@ def test_what_is_no_matrix_is_refused(here, file):
         td.gemm(line, B)
     stored = file["B"]
     file.close()
-    with raises(ArgumentError, "not-a-matrix"):
-        td.gemm(A, stored)
+    np.save(here / "A.npy", A)
+    for call in (
+        lambda: td.gemm(A, stored),
+        lambda: td.multiply_files(stored, stored, here / "C.npy"),
+        lambda: td.update_files(td.herk, here / "A.npy", here / "C.npy", diag=stored),
+    ):
+        with raises(ArgumentError, "not-a-matrix") as closed:
+            call()
+        assert closed.value.remedy
 
 
 def test_a_result_on_disk_is_nobodys_out(here):
