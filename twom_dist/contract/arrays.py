@@ -43,6 +43,11 @@ def _as_operand(x: Any, name: str) -> Any:
     return x
 
 
+def promote(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert an operand, if it is not of this dtype."""
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
 def strides_of(x: Any) -> Sizes:
     """Return the strides of an array, of a dask array as if it were one block."""
     if not is_dask(x):

@@ -15,7 +15,7 @@ from ..problem.choice import Choice
 from ..problem.matrices import check_out
 from ..typing import Accuracy, EngineName, Method
 from . import asked
-from .arrays import as_operands, reduce_to
+from .arrays import as_operands, promote, reduce_to
 from .letters import find_sizes
 from .pair import PRODUCT_KINDS, contract_pair
 from .path import contract_network
@@ -200,6 +200,9 @@ def einsum(
     summed first, and entries are multiplied where nothing is summed, both by NumPy,
     CuPy or dask: the bits of such sums may depend on the chunks.
 
+    "ik,k,kj->ij" through int8 is ``gemm(A, B, diag=w)``, and so is every step of a path
+    from A and w, or B and w, to the other one; its rows are those of the result.
+
     Parameters
     ----------
     subscripts : str
@@ -265,14 +268,13 @@ def _einsum(
     if out is not None:
         sizes = find_sizes(terms, tuple(x.shape for x in arrays))
         check_out(out, arrays, tuple(sizes[letter] for letter in output), dtype)
-    arrays = [x if x.dtype == dtype else x.astype(dtype) for x in arrays]
     if len(arrays) == 1:
         found = reduce_to(arrays[0], terms[0], output)
     elif len(arrays) == 2:
-        a, b = arrays
+        a, b = (promote(x, dtype) for x in arrays)
         found = contract_pair(a, b, (terms[0], terms[1]), output, choice)
     else:
-        found = contract_network(arrays, terms, output, optimize, choice)
+        found = contract_network(arrays, terms, output, optimize, choice, dtype)
     return give_back(_deliver(found, out))
 
 

@@ -29,34 +29,65 @@ _FEW = 64
 
 
 def contract_pair(
-    a: Any, b: Any, terms: tuple[Term, Term], output: Term, choice: Choice
+    a: Any,
+    b: Any,
+    terms: tuple[Term, Term],
+    output: Term,
+    choice: Choice,
+    diag: Any = None,
 ) -> Any:
-    """Sum the products of the entries of two operands."""
-    first, second = reduce_each(terms, output, (a.shape, b.shape))
-    a, b = reduce_operand(a, first), reduce_operand(b, second)
-    layout = lay_out(
-        first.term,
-        second.term,
-        output,
-        (a.shape, b.shape),
-        (strides_of(a), strides_of(b)),
-    )
+    """Sum the products of the entries of two operands.
+
+    `diag`: weights of the contracted axis, where `takes_diagonal` allows them.
+    """
+    a, b, (left, right), layout = _reduce(a, b, terms, output)
     if not layout.inner:
-        return _multiply_entries(a, b, first.term, second.term, output)
+        return _multiply_entries(a, b, left, right, output)
     if is_dask(a) or is_dask(b):
-        return _contract_lazily(a, b, layout, choice)
-    small = is_surely_native(a, b, layout, choice)
-    twin = None if small else _find_twin(a, b, layout, choice)
+        return _contract_lazily(a, b, layout, choice, diag)
+    small = diag is None and is_surely_native(a, b, layout, choice)
+    twin = None if small or diag is not None else _find_twin(a, b, layout, choice)
     a, b = fuse(a, layout.left), fuse(b, layout.right)
     if small:
         return split(multiply_natively(a, b, layout), layout)
     if twin:
         return split(update(twin, a, b, layout, choice), layout)
-    return split(multiply(a, b, layout, choice), layout)
+    return split(multiply(a, b, layout, choice, diag), layout)
 
 
-def _contract_lazily(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
-    twin = _find_twin(a, b, layout, choice)
+def takes_diagonal(
+    a: Any,
+    b: Any,
+    terms: tuple[Term, Term],
+    output: Term,
+    choice: Choice,
+    letter: str,
+) -> bool:
+    """Tell whether two operands are multiplied by gemm over one letter, and by int8."""
+    a, b, _, layout = _reduce(a, b, terms, output)
+    dtype = np.result_type(a.dtype, b.dtype)
+    if layout.inner != (letter,) or dtype.char not in PRODUCT_KINDS:
+        return False
+    if is_dask(a) or is_dask(b) or not may_choose(choice):
+        return choice.method != NATIVE_METHOD
+    return not is_faster_natively(a, "gemm", dtype, layout, choice)
+
+
+def _reduce(
+    a: Any, b: Any, terms: tuple[Term, Term], output: Term
+) -> tuple[Any, Any, tuple[Term, Term], PairLayout]:
+    """Sum what one operand alone has, and lay out the product."""
+    first, second = reduce_each(terms, output, (a.shape, b.shape))
+    a, b = reduce_operand(a, first), reduce_operand(b, second)
+    shapes, strides = (a.shape, b.shape), (strides_of(a), strides_of(b))
+    layout = lay_out(first.term, second.term, output, shapes, strides)
+    return a, b, (first.term, second.term), layout
+
+
+def _contract_lazily(
+    a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any
+) -> Any:
+    twin = None if diag is not None else _find_twin(a, b, layout, choice)
     dtype = np.result_type(a.dtype, b.dtype)
     if 0 in (*layout.shape, *layout.split):
         import dask.array as da
@@ -70,7 +101,7 @@ def _contract_lazily(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
     if twin:
         found = update(twin, a, b, layout, choice)
     else:
-        found = multiply(a, b, layout, choice)
+        found = multiply(a, b, layout, choice, diag)
     return split_blocks(found, layout, left, right)
 
 
@@ -138,7 +169,9 @@ def is_surely_native(a: Any, b: Any, layout: PairLayout, choice: Choice) -> bool
     )
 
 
-def multiply(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
+def multiply(
+    a: Any, b: Any, layout: PairLayout, choice: Choice, diag: Any = None
+) -> Any:
     """Multiply (stacks of) matrices, fused as their layout says."""
     dtype = np.result_type(a.dtype, b.dtype)
     if dtype.char not in PRODUCT_KINDS:
@@ -146,7 +179,8 @@ def multiply(a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
     small = not is_dask(a) and may_choose(choice)
     if small and decide(_engine_of(a, choice), "gemm", dtype, layout.shape):
         return multiply_natively(a, b, layout)
-    return _compute("gemm", (layout.left.op, layout.right.op), choice, a, b)
+    call = _ask("gemm", (layout.left.op, layout.right.op), choice, a, b)
+    return compute_call(call._replace(diag=diag))
 
 
 def update(twin: Twin, a: Any, b: Any, layout: PairLayout, choice: Choice) -> Any:
@@ -161,7 +195,11 @@ def update(twin: Twin, a: Any, b: Any, layout: PairLayout, choice: Choice) -> An
 
 
 def _compute(name: str, ops: tuple[Op, ...], choice: Choice, *matrices: Any) -> Any:
-    return compute_call(Call(Terms(ROUTINES[name], choice, ops), *matrices))
+    return compute_call(_ask(name, ops, choice, *matrices))
+
+
+def _ask(name: str, ops: tuple[Op, ...], choice: Choice, *matrices: Any) -> Call:
+    return Call(Terms(ROUTINES[name], choice, ops), *matrices)
 
 
 def multiply_natively(a: Any, b: Any, layout: PairLayout) -> Any:

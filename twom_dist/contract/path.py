@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from ..errors import EngineUnavailableError, PlanError
 from ..problem.choice import Choice
 from ..typing import as_integer
-from .arrays import reduce_operand, reduce_to
+from .arrays import promote, reduce_operand, reduce_to
 from .letters import Sizes, Term, reduce_each
-from .pair import contract_pair
+from .weights import Factor, join
 
 # Each step lists positions, among the operands left, that it contracts; its result is
 # put last, as in paths of opt_einsum and NumPy.
@@ -22,27 +24,34 @@ def contract_network(
     output: Term,
     optimize: Any,
     choice: Choice,
+    dtype: np.dtype[Any],
 ) -> Any:
-    """Contract operands along a path that opt_einsum finds, or that is given."""
+    """Contract operands along a path that opt_einsum finds, or that is given.
+
+    `dtype`: that of the result, to which all are promoted, but for weights of gemm.
+    """
     shapes = tuple(x.shape for x in operands)
     reductions = reduce_each(terms, output, shapes)
     left = [
-        (reduce_operand(x, reduction), reduction.term)
+        Factor(
+            reduce_operand(promote(x, dtype), reduction),
+            reduction.term,
+            x if x.ndim == 1 and reduction.empty else None,
+        )
         for x, reduction in zip(operands, reductions, strict=True)
     ]
-    path = _find_path(left, output, optimize)
+    path = _find_path([(x.array, x.term) for x in left], output, optimize)
     _check_path(path, len(left))
     for positions in path:
         taken = [left.pop(i) for i in sorted(positions, reverse=True)][::-1]
-        x, term = taken[0]
-        for step, (y, other) in enumerate(taken[1:], 2):
-            beside = [t for _, t in (*left, *taken[step:])]
-            kept = _kept(term, other, {*output}.union(*beside))
-            result = kept if beside else output
-            x, term = contract_pair(x, y, (term, other), result, choice), result
-        left.append((x, term))
-    ((x, term),) = left
-    return x if term == output else reduce_to(x, term, output)
+        x = taken[0]
+        for step, y in enumerate(taken[1:], 2):
+            beside = [t.term for t in (*left, *taken[step:])]
+            kept = _kept(x.term, y.term, {*output}.union(*beside))
+            x = join(x, y, kept if beside else output, output, choice)
+        left.append(x)
+    (x,) = left
+    return x.array if x.term == output else reduce_to(x.array, x.term, output)
 
 
 def _kept(a: Term, b: Term, wanted: set[str]) -> Term:

@@ -1,0 +1,121 @@
+"""Weights of contractions: einsum's "ik,k,kj->ij" is gemm with a diagonal."""
+
+from itertools import permutations
+
+import dask
+import dask.array as da
+import numpy as np
+
+import twom_dist as td
+from tests.support.bits import same_bits
+from tests.support.cases import cases
+from tests.support.strategies import random_matrix
+
+M, N, K = 9, 7, 12
+OPTIONS = {"method": "2m", "num_moduli": 9}
+# The first two operands, and then what is left.
+IN_ORDER = {"optimize": [(0, 1), (0, 1)]}
+DTYPES = [
+    ("complex128", "float64"),
+    ("complex128", "complex128"),
+    ("complex64", "float32"),
+    ("float64", "float64"),
+    ("float32", "complex64"),
+    ("complex64", "float64"),
+]
+
+
+def operands(dtype="complex128", kind="float64"):
+    """Draw A, B and weights, among them zeros of both signs."""
+    a, b = random_matrix(M, K, dtype), random_matrix(K, N, dtype, seed=1)
+    w = random_matrix(1, K, kind, seed=2)[0]
+    w[:2] = 0.0, -0.0
+    return a, b, w
+
+
+@cases(("dtype", "kind"), DTYPES)
+@cases("options", [OPTIONS, {"method": "2m"}])
+def test_the_bits_are_those_of_a_diagonal(dtype, kind, options):
+    a, b, w = operands(dtype, kind)
+    expected = td.gemm(a, b, diag=w, **options)
+    given = {"ik": a, "k": w, "kj": b}
+    for order in permutations(given):
+        arrays = [given[x] for x in order]
+        # That path may follow another order, in which A and B are multiplied first.
+        path = {} if order[2] == "k" else IN_ORDER
+        found = td.einsum(f"{','.join(order)}->ij", *arrays, **path, **options)
+        assert same_bits(found, expected), order
+    turned = td.gemm(b.T, a.T, diag=w, **options)
+    assert same_bits(td.einsum("ik,k,kj->ji", a, w, b, **options), turned)
+    stack = np.stack([a, 2 * a])
+    found = td.einsum("bik,k,jk->bij", stack, w, b.T.copy(), **options)
+    assert same_bits(found, td.gemm(stack, b, diag=w, **options))
+    out = np.empty_like(expected)
+    assert td.einsum("ik,k,kj->ij", a, w, b, out=out, **options) is out
+    assert same_bits(out, expected)
+
+
+def test_a_real_weight_is_no_complex_one():
+    a, b, w = operands()
+    a[2, 3] = np.inf
+    found = td.einsum("ik,k,kj->ij", a, w, b, **OPTIONS)
+    assert same_bits(found, td.gemm(a, b, diag=w, **OPTIONS))
+
+
+def test_networks_weigh_where_their_path_does():
+    a, b, w = operands()
+    c, v = random_matrix(N, 5, seed=3), random_matrix(1, N, "float64", seed=4)[0]
+    path = [(0, 1), (2, 3), (0, 1), (0, 1)]  # A w, then with B, v with c, the rest
+    found = td.einsum("ik,k,j,jl,kj->il", a, w, v, c, b, optimize=path, **OPTIONS)
+    left = td.gemm(a, b, diag=w, **OPTIONS)
+    assert same_bits(found, td.gemm(left, c, diag=v, **OPTIONS))
+
+
+@cases(
+    ("subscripts", "shapes"),
+    [
+        ("ik,k,kj->ikj", ((M, K), (K,), (K, N))),
+        ("ik,k,kj->kj", ((M, K), (K,), (K, N))),
+        ("ik,k,k->i", ((M, K), (K,), (K,))),
+        ("k,k,kj->j", ((K,), (K,), (K, N))),
+        ("ik,i,kj->ij", ((M, K), (M,), (K, N))),
+        ("ikl,k,klj->ij", ((M, K, 3), (K,), (K, 3, N))),
+        ("ik,k,kj,kl->ijl", ((M, K), (K,), (K, N), (K, 2))),
+        ("ik,k,kj->ij", ((M, K), (1,), (K, N))),
+        ("ik,k,kj->ij", ((M, 0), (0,), (0, N))),
+        ("ik,k,k,kj->ij", ((M, K), (K,), (K,), (K, N))),
+        ("ik,kk,kj->ij", ((M, K), (K, K), (K, N))),
+    ],
+)
+def test_other_vectors_multiply_as_numpy_has_it(subscripts, shapes):
+    rng = np.random.default_rng(5)
+    for dtype in ("complex128", "float64", "int64"):
+        arrays = [rng.integers(-9, 9, x).astype(dtype) for x in shapes]
+        expected = np.einsum(subscripts, *arrays)
+        for optimize in ("auto", False):
+            for method in ("auto", "2m", "blas"):
+                found = td.einsum(subscripts, *arrays, optimize=optimize, method=method)
+                assert (found == expected).all()
+                assert found.dtype == expected.dtype
+
+
+def test_native_products_are_those_of_scaled_operands():
+    a, b, w = operands()
+    found = td.einsum("ik,k,kj->ij", a, w, b, method="blas", **IN_ORDER)
+    assert np.allclose(found, (a * w) @ b)
+    assert not same_bits(found, td.gemm(a, b, diag=w))
+
+
+def test_dask_arrays_and_blocks():
+    a, b, w = operands()
+    expected = td.gemm(a, b, diag=w, **OPTIONS)
+    lazy = [da.from_array(x, chunks=5) for x in (a, w, b)]
+    with td.use(strict=True, **OPTIONS) as used:
+        found = da.einsum("ik,k,kj->ij", *lazy)
+        mixed = np.einsum("ik,k,kj->ij", lazy[0], w, b, optimize="auto")
+    assert used.ours == 2
+    for x in (found, mixed):
+        assert same_bits(x.compute(), expected)
+        assert not any("mul" in layer for layer in x.dask.layers)
+    with dask.config.set({"twom-dist.blas-below": 0}):
+        assert same_bits(td.numpy.einsum("ik,k,kj", a, w, b), td.gemm(a, b, diag=w))

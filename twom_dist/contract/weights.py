@@ -1,0 +1,102 @@
+"""Weights of contractions: a vector on a contracted letter, for gemm's diagonal.
+
+Where the path has A and w meet first, as in "ik,k,kj->ij", they wait for B: if the
+product is one of int8, it is ``gemm(A, B, diag=w)``, and otherwise that of ``A * w``.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..problem.choice import Choice
+from .arrays import permute
+from .letters import Term
+from .pair import contract_pair, takes_diagonal
+
+
+class Weight(NamedTuple):
+    """A vector that its operand is yet to be multiplied by.
+
+    Attributes
+    ----------
+    letter : str
+        The axis of the operand that it weighs.
+    vector : array
+        In its own dtype: gemm tells real weights from complex ones.
+    apply : callable
+        Returns the operand, multiplied.
+    """
+
+    letter: str
+    vector: Any
+    apply: Callable[[], Any]
+
+
+class Factor(NamedTuple):
+    """An operand of a network, or the product of some.
+
+    Attributes
+    ----------
+    array, term : array and letters
+    vector : array, optional
+        An operand of one axis as it was given, before its dtype was promoted.
+    weight : Weight, optional
+        By which the array is yet to be multiplied.
+    """
+
+    array: Any
+    term: Term
+    vector: Any = None
+    weight: Weight | None = None
+
+    def multiplied(self) -> Any:
+        """Return the array, multiplied by its weight."""
+        return self.array if self.weight is None else self.weight.apply()
+
+
+def join(a: Factor, b: Factor, kept: Term, output: Term, choice: Choice) -> Factor:
+    """Contract two factors of a network; only letters in `output` are kept to the end.
+
+    A vector waits with the factor that it weighs, and a factor with a weight takes it
+    to its product. That scales its left side, which is the rows of the result.
+    """
+    for x, vector in ((a, b), (b, a)):
+        if _is_weight(vector, x, kept, output):
+            return _attach(x, vector, (a, b), kept, choice)
+    weights = [x.weight for x in (a, b) if x.weight is not None]
+    if len(weights) == 1:
+        (weight,) = weights
+        first, second = (b, a) if _is_turned(a.term, b.term, output) else (a, b)
+        pair = first.array, second.array, (first.term, second.term), kept, choice
+        if takes_diagonal(*pair, weight.letter):
+            return Factor(contract_pair(*pair, diag=weight.vector), kept)
+    x, y = a.multiplied(), b.multiplied()
+    return Factor(contract_pair(x, y, (a.term, b.term), kept, choice), kept)
+
+
+def _is_weight(vector: Factor, x: Factor, kept: Term, output: Term) -> bool:
+    """Tell whether a vector weighs a letter of x that is contracted later."""
+    letters = vector.term
+    if vector.vector is None or len(letters) != 1 or x.weight is not None:
+        return False
+    later = letters[0] in kept and letters[0] not in output
+    return later and len(x.term) > 1 and {*kept} == {*x.term}
+
+
+def _is_turned(a: Term, b: Term, output: Term) -> bool:
+    """Tell whether the letters of b alone come before those of a in the result."""
+    alone = [x in a for x in output if (x in a) != (x in b)]
+    return bool(alone) and not alone[0]
+
+
+def _attach(
+    x: Factor, vector: Factor, pair: tuple[Factor, Factor], kept: Term, choice: Choice
+) -> Factor:
+    a, b = pair
+
+    def apply() -> Any:
+        terms = a.term, b.term
+        return contract_pair(a.array, b.array, terms, kept, choice)
+
+    array = permute(x.array, tuple(x.term.index(letter) for letter in kept))
+    weight = Weight(vector.term[0], vector.vector, apply)
+    return Factor(array, kept, weight=weight)
