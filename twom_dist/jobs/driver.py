@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 from ..cluster.local import choose_workers
 from ..errors import ArgumentError, shown
+from ..plan import Layout
 from ..run.client import check_client, current_client, current_cluster, ensure_plugins
 from ..tiles.interpreter import Found
 from ..typing import Cell
@@ -57,20 +59,8 @@ def compute(
     """
     start = perf_counter()
     damaged = _drop_damaged(run, client)
-    job, layout, earlier = run.job, run.layout, run.finished()
-    done, total, operations = len(earlier), layout.num_computed, 0
-
-    def count(i: int, j: int) -> None:
-        nonlocal done, operations
-        # An off-diagonal tile of an update counts in both triangles.
-        tiles = 2 if job.spec.routine.triangle and i != j else 1
-        rows, columns = layout.grid.m[i], layout.grid.n[j]
-        each = count_operations(rows, columns, job.shape[2], job.dtype, job.routine)
-        operations += tiles * each
-        done += 1
-        if progress is not None:
-            progress(Progress(done, total, operations, perf_counter() - start))
-
+    earlier = run.finished()
+    count = _Count(run.job, run.layout, progress, len(earlier))
     with nullcontext() if client is None else client.as_current():
         ensure_plugins()
         run, found = _multiply(run, client, earlier, count)
@@ -96,7 +86,7 @@ def compute(
         engine=job.engine,
         seconds=perf_counter() - start,
         resumed=len(earlier),
-        operations=operations,
+        operations=count.operations,
         damaged=damaged,
         missing=run.missing,
         residual=checked[0],
@@ -105,8 +95,36 @@ def compute(
     )
 
 
+@dataclass
+class _Count:
+    """The tiles that are written, each of which is reported."""
+
+    job: Job
+    layout: Layout
+    report: Report | None
+    done: int
+    operations: int = 0
+    # When the first product was submitted: a look at the inputs tells of no tile.
+    begun: float = 0
+
+    def begin(self) -> None:
+        self.begun = perf_counter()
+
+    def add(self, i: int, j: int) -> None:
+        job, grid = self.job, self.layout.grid
+        # An off-diagonal tile of an update counts in both triangles.
+        tiles = 2 if job.spec.routine.triangle and i != j else 1
+        k, dtype = job.shape[2], job.dtype
+        each = count_operations(grid.m[i], grid.n[j], k, dtype, job.routine)
+        self.operations += tiles * each
+        self.done += 1
+        if self.report is not None:
+            total, seconds = self.layout.num_computed, perf_counter() - self.begun
+            self.report(Progress(self.done, total, self.operations, seconds))
+
+
 def _multiply(
-    run: Run, client: Any, earlier: set[Cell], count: Callable[[int, int], None]
+    run: Run, client: Any, earlier: set[Cell], count: _Count
 ) -> tuple[Run, Found]:
     """Look at the inputs, then compute and write the tiles that are not there yet."""
     threads, held = run.cluster.threads, None
@@ -120,11 +138,12 @@ def _multiply(
             # More moduli than planned leave less room.
             release_inputs(held, client)
             held = None
+        count.begin()
         for wave in run.layout.waves:
             cells = [cell for cell in wave.cells if cell not in earlier]
             if cells:
                 tasks = make_tasks(run, wave, cells, found, held)
-                compute_wave(tasks, cells, client, threads, count)
+                compute_wave(tasks, cells, client, threads, count.add)
     finally:
         release_inputs(held, client)
     return run, found

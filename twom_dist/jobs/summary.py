@@ -39,7 +39,7 @@ class Progress:
     operations : int
         Effective floating-point operations of the tiles that this run has done.
     seconds : float
-        Since the first task was submitted.
+        Since the first product was submitted, after the look at the inputs.
     """
 
     done: int
@@ -49,7 +49,7 @@ class Progress:
 
     @property
     def gflops(self) -> float:
-        """Effective GFLOP/s so far."""
+        """Effective GFLOP/s of the products so far."""
         return gflops(self.operations, self.seconds)
 
 

@@ -11,6 +11,7 @@ from tests.support.bits import same_bits
 from tests.support.command import contents, make, read, save
 from tests.support.layouts import lay_out
 from twom_dist.api.files import update_files
+from twom_dist.jobs import driver
 from twom_dist.plan import Cluster
 from twom_dist.plan.memory import MemoryBudget
 from twom_dist.plan.waves import cut_triangle
@@ -73,6 +74,23 @@ def test_the_file_has_the_bits_of_the_routine(files, routine, uplo):
     found = contents(Path())
     assert {name: found[name] for name in before} == before
     assert not list(Path().glob(".*"))
+
+
+def test_the_look_is_no_time_of_tiles(files, monkeypatch):
+    now, look, seen = [5.0], driver.look_at_whole, []
+
+    def look_for_long(*given):
+        now[0] += 1000
+        return look(*given)
+
+    def count(progress):
+        seen.append(progress.seconds)
+        now[0] += 1
+
+    monkeypatch.setattr(driver, "look_at_whole", look_for_long)
+    monkeypatch.setattr(driver, "perf_counter", lambda: now[0])
+    summary = update("herk", "C.npy", progress=count)
+    assert (seen, summary.seconds) == ([0, 1, 2, 3, 4, 5], 1006)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "i4"])
