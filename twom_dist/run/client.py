@@ -23,8 +23,9 @@ from ..problem.call import Terms
 from ..problem.matrices import is_dask
 from .devices import budget_for_products
 
-# For a scheduler to answer while an asynchronous client waits, and for the first worker
-# to name its chip; for the others once one has.
+# For a scheduler to answer while an asynchronous client waits, for the first worker to
+# name its chip, and for all of them to take a plugin, none of which may have imported
+# this package yet; for the others to name theirs once one has.
 ANSWER_SECONDS = 10
 OTHERS_SECONDS = 1
 
@@ -208,7 +209,22 @@ def _register(client: Any, plugin: Any) -> None:
     if plugin.name in known:
         return
     known[plugin.name] = True
-    registration = client.register_plugin(plugin, name=plugin.name)
     if client.asynchronous:
         # Runs when the loop is next free, and so before a graph is sent.
+        registration = client.register_plugin(plugin, name=plugin.name)
         known[plugin.name] = asyncio.ensure_future(registration)
+    else:
+        client.sync(_register_soon, client, plugin)
+
+
+async def _register_soon(client: Any, plugin: Any) -> None:
+    """Register a plugin; do not wait for a silent worker, which gets it later.
+
+    dask waits for all of them, until it gives up a silent one after minutes.
+    """
+    registration = asyncio.ensure_future(
+        client.register_plugin(plugin, name=plugin.name)
+    )
+    registered, _ = await asyncio.wait({registration}, timeout=ANSWER_SECONDS)
+    for found in registered:
+        found.result()

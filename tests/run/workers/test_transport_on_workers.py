@@ -1,5 +1,6 @@
 """Blocks between two processes: past the connection, and by dask where that fails."""
 
+import asyncio
 import os
 import signal
 import time
@@ -218,6 +219,20 @@ def test_a_worker_without_the_package_stops_nothing(monkeypatch):
     monkeypatch.setattr(TransportPlugin, "__reduce__", lambda self: (lack, ()))
     with LocalCluster(n_workers=1, **IN_PROCESS) as cluster, Client(cluster):
         ensure_plugins()
+
+
+async def take_long(plugin, worker):
+    await asyncio.sleep(5)
+
+
+def test_a_silent_worker_gets_it_later(monkeypatch):
+    monkeypatch.setattr(TransportPlugin, "setup", take_long)
+    monkeypatch.setattr(TransportPlugin, "teardown", lambda self, worker: None)
+    monkeypatch.setattr("twom_dist.run.client.ANSWER_SECONDS", 0.1)
+    with LocalCluster(n_workers=1, **IN_PROCESS) as cluster, Client(cluster):
+        begin = time.monotonic()
+        ensure_plugins()
+        assert time.monotonic() - begin < 4
 
 
 def fail_to_take():
